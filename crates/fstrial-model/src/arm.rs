@@ -1,0 +1,437 @@
+//! An arm: one complete storage configuration, and its short form on the command line.
+//!
+//! `name=filesystem:item,item,…` where each item is, in this order of trial:
+//! - `scheduler=…`, `read_ahead=…`, `cache=…`: the device's queue;
+//! - something that starts with `-`: options of mkfs in its own words (`-m reflink=0`);
+//! - a word that this filesystem's mkfs knows (`agcount=16` for xfs): mkfs, under the right flag;
+//! - anything else: a mount option in the filesystem's own words (`noatime`).
+//!
+//! A comma or backslash that belongs to an item is written `\,` or `\\`. The table form in a trial file means the
+//! same, and both read back to what was printed.
+
+use crate::{filesystem::Filesystem, units::Bytes};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::{fmt, path::PathBuf, str::FromStr};
+
+/// One complete storage configuration.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Arm {
+    /// What it is called in tables and verdicts; left out: its short form.
+    #[serde(default)]
+    pub name: String,
+    /// The filesystem, `raw` for the bare device, or `dir` for an existing directory.
+    pub filesystem: String,
+    /// Options of mkfs, in its own words.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mkfs: Vec<String>,
+    /// Mount options, in the filesystem's own words.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mount: Vec<String>,
+    /// The I/O scheduler; left out: the kernel's choice.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scheduler: Option<String>,
+    /// Read-ahead of the device; left out: the kernel's choice.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read_ahead: Option<Bytes>,
+    /// Cache mode of the device's queue; left out: what the device says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache: Option<CacheMode>,
+    /// The directory of a `dir` arm.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<PathBuf>,
+}
+
+/// What the kernel takes the device's cache for (`queue/write_cache`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum CacheMode {
+    /// Volatile: flushes are sent.
+    WriteBack,
+    /// Not volatile: flushes are left out.
+    WriteThrough,
+}
+
+impl CacheMode {
+    /// The word in files, flags and (with a space) in sysfs.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::WriteBack => "write-back",
+            Self::WriteThrough => "write-through",
+        }
+    }
+}
+
+/// The filesystem word for the bare device.
+pub const RAW: &str = "raw";
+/// The filesystem word for an existing directory.
+pub const DIRECTORY: &str = "dir";
+
+/// A short form that does not describe an arm.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}` does not describe an arm: {problem}")]
+pub struct ArmError {
+    /// What was written.
+    pub text: String,
+    /// What is wrong with it.
+    pub problem: String,
+    /// What to try.
+    pub hint: Option<String>,
+}
+
+impl Arm {
+    /// An arm of this filesystem with everything at its default.
+    pub fn plain(filesystem: &str) -> Self {
+        Self {
+            name: filesystem.to_owned(),
+            filesystem: filesystem.to_owned(),
+            mkfs: Vec::new(),
+            mount: Vec::new(),
+            scheduler: None,
+            read_ahead: None,
+            cache: None,
+            path: None,
+        }
+    }
+
+    /// Whether it is the bare device.
+    pub fn is_raw(&self) -> bool {
+        self.filesystem == RAW
+    }
+
+    /// Whether it is an existing directory.
+    pub fn is_directory(&self) -> bool {
+        self.filesystem == DIRECTORY
+    }
+
+    /// Its row in the filesystem table; none for `raw` and `dir`.
+    pub fn row(&self) -> Option<&'static Filesystem> {
+        Filesystem::named(&self.filesystem)
+    }
+
+    /// Everything but the name, in the short form.
+    pub fn configuration(&self) -> String {
+        if let (true, Some(path)) = (self.is_directory(), &self.path) {
+            return format!("{DIRECTORY}:{}", path.display());
+        }
+        let mut items = mkfs_items(&self.filesystem, &self.mkfs);
+        items.extend(self.mount.iter().cloned());
+        items.extend(self.scheduler.iter().map(|s| format!("scheduler={s}")));
+        items.extend(self.read_ahead.iter().map(|s| format!("read_ahead={s}")));
+        items.extend(self.cache.iter().map(|c| format!("cache={}", c.name())));
+        let escaped: Vec<String> =
+            items.iter().map(|item| item.replace('\\', "\\\\").replace(',', "\\,")).collect();
+        if escaped.is_empty() {
+            self.filesystem.clone()
+        } else {
+            format!("{}:{}", self.filesystem, escaped.join(","))
+        }
+    }
+
+    /// Says what is impossible about this arm by itself, with what to try.
+    pub fn problem(&self) -> Option<ArmError> {
+        let error = |problem: String, hint: Option<String>| {
+            Some(ArmError { text: self.configuration(), problem, hint })
+        };
+        if self.name.is_empty() || self.name.len() > 60 || self.name.contains(['\n', '\t', '@']) {
+            return error(
+                format!("`{}` is no good as a name", self.name),
+                Some("use 1 to 60 characters without @".into()),
+            );
+        }
+        if self.is_directory() {
+            if self.path.is_none() {
+                return error("it names no directory".into(), Some("write dir:/some/folder".into()));
+            }
+            let options = !self.mkfs.is_empty() || !self.mount.is_empty();
+            if options || self.scheduler.is_some() || self.read_ahead.is_some() || self.cache.is_some() {
+                return error("an existing directory is used as it is, so it takes no options".into(), None);
+            }
+            return None;
+        }
+        if self.path.is_some() {
+            return error("only a `dir` arm has a path".into(), None);
+        }
+        if self.is_raw() {
+            if !self.mkfs.is_empty() || !self.mount.is_empty() {
+                return error("the bare device has no mkfs and no mount options".into(), None);
+            }
+            return None;
+        }
+        if self.row().is_none() {
+            return error(
+                format!("there is no filesystem `{}`", self.filesystem),
+                Some(unknown_filesystem_hint(&self.filesystem)),
+            );
+        }
+        if let Some(bad) = self.mount.iter().find(|option| option.is_empty() || option.starts_with('-')) {
+            return error(format!("`{bad}` is not a mount option"), None);
+        }
+        if let Some(bad) = self.mount.iter().find(|option| forbidden_mount_option(option)) {
+            return error(
+                format!("the mount option `{bad}` would reach outside the arm or bind it to another device"),
+                Some("name the option's effect some other way, or use dir: with a mount of your own".into()),
+            );
+        }
+        if let Some(bad) = self.mkfs.iter().find(|word| word.starts_with("/dev/") || word.contains("=/dev/"))
+        {
+            return error(
+                format!("the mkfs option `{bad}` names a device that was not handed over for erasing"),
+                None,
+            );
+        }
+        None
+    }
+}
+
+/// Mount options that touch other devices or are ours to set.
+fn forbidden_mount_option(option: &str) -> bool {
+    ["bind", "rbind", "remount", "move", "loop", "user", "users", "defaults"].contains(&option)
+        || ["device=", "logdev=", "rtdev=", "journal_path=", "journal_dev=", "loop="]
+            .iter()
+            .any(|p| option.starts_with(p))
+}
+
+fn unknown_filesystem_hint(word: &str) -> String {
+    let names = Filesystem::names();
+    match closest(word, names.iter().copied().chain([RAW, DIRECTORY])) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("there are {}, {RAW} and {DIRECTORY}:PATH", names.join(", ")),
+    }
+}
+
+/// The candidate nearest to a misspelt word, if one is near enough to be meant.
+pub fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let short: String = word.chars().take(60).collect();
+    candidates
+        .into_iter()
+        .map(|candidate| (similarity(&short, candidate), candidate))
+        .filter(|(similarity, _)| *similarity >= 0.65)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, candidate)| candidate)
+}
+
+/// 0 to 1. Jaro–Winkler alone misses swapped letters in short words (`xsf`), edit distance alone long common beginnings.
+fn similarity(a: &str, b: &str) -> f64 {
+    strsim::normalized_damerau_levenshtein(a, b).max(strsim::jaro_winkler(a, b) - 0.1)
+}
+
+/// Turns mkfs words back into short-form items: `["-d", "agcount=16"]` into `agcount=16` where that reads back the
+/// same, else `-d agcount=16`.
+fn mkfs_items(filesystem: &str, words: &[String]) -> Vec<String> {
+    let row = Filesystem::named(filesystem);
+    let mut items: Vec<String> = Vec::new();
+    let mut words = words.iter().peekable();
+    while let Some(word) = words.next() {
+        let mut group = vec![word.clone()];
+        while let Some(next) = words.next_if(|next| !next.starts_with('-')) {
+            group.push(next.clone());
+        }
+        let short = match (row, group.as_slice()) {
+            (Some(row), [flag, value]) => {
+                row.mkfs_flag_of(value).filter(|known| known == flag).map(|_| value.clone())
+            }
+            _ => None,
+        };
+        items.push(short.unwrap_or_else(|| {
+            let quoted: Vec<String> =
+                group.iter().map(|w| w.replace('\\', "\\\\").replace(' ', "\\ ")).collect();
+            quoted.join(" ")
+        }));
+    }
+    items
+}
+
+/// Splits at a separator that is not escaped by a backslash; escapes of other characters stay as they are.
+fn split_unescaped(text: &str, separator: char) -> Vec<String> {
+    let mut parts = vec![String::new()];
+    let mut characters = text.chars();
+    while let Some(character) = characters.next() {
+        let last = parts.last_mut().expect("there is always one part");
+        if character == '\\' {
+            match characters.next() {
+                Some(next) if next == separator || next == '\\' => last.push(next),
+                Some(next) => last.extend(['\\', next]),
+                None => last.push('\\'),
+            }
+        } else if character == separator {
+            parts.push(String::new());
+        } else {
+            last.push(character);
+        }
+    }
+    parts
+}
+
+impl FromStr for Arm {
+    type Err = ArmError;
+    fn from_str(text: &str) -> Result<Self, ArmError> {
+        let error = |problem: &str, hint: Option<String>| ArmError {
+            text: text.to_owned(),
+            problem: problem.to_owned(),
+            hint,
+        };
+        if text.len() > 4096 {
+            return Err(ArmError {
+                text: text.chars().take(40).collect(),
+                problem: "it is longer than 4096 bytes".into(),
+                hint: None,
+            });
+        }
+        let head = text.split(':').next().unwrap_or_default();
+        let (name, configuration) = match head.split_once('=') {
+            Some((name, _)) => (Some(name), &text[name.len() + 1..]),
+            None => (None, text),
+        };
+        let (filesystem, options) = match configuration.split_once(':') {
+            Some((filesystem, options)) => (filesystem, Some(options)),
+            None => (configuration, None),
+        };
+        if filesystem.is_empty() {
+            return Err(error(
+                "the filesystem is missing",
+                Some("write for example xfs or fast=xfs:agcount=16,noatime".into()),
+            ));
+        }
+        let mut arm = Self::plain(filesystem);
+        if filesystem == DIRECTORY {
+            arm.path = options.filter(|path| !path.is_empty()).map(PathBuf::from);
+        } else if let Some(options) = options {
+            for item in split_unescaped(options, ',') {
+                arm.add_item(&item).map_err(|problem| error(&problem, None))?;
+            }
+        }
+        arm.name = match name {
+            Some(name) => name.to_owned(),
+            None => configuration.chars().map(|c| if c == '@' { '+' } else { c }).take(60).collect(),
+        };
+        match arm.problem() {
+            Some(problem) => Err(ArmError { text: text.to_owned(), ..problem }),
+            None => Ok(arm),
+        }
+    }
+}
+
+impl Arm {
+    /// Adds one item of the short form.
+    fn add_item(&mut self, item: &str) -> Result<(), String> {
+        if item.is_empty() {
+            return Err("an option is empty".into());
+        }
+        if let Some(value) = item.strip_prefix("scheduler=") {
+            self.scheduler = Some(value.to_owned());
+        } else if let Some(value) = item.strip_prefix("read_ahead=") {
+            self.read_ahead = Some(value.parse().map_err(|e: crate::units::UnitError| e.to_string())?);
+        } else if let Some(value) = item.strip_prefix("cache=") {
+            self.cache = Some(match value {
+                "write-back" => CacheMode::WriteBack,
+                "write-through" => CacheMode::WriteThrough,
+                other => return Err(format!("`cache={other}` is neither write-back nor write-through")),
+            });
+        } else if item.starts_with('-') {
+            self.mkfs.extend(split_unescaped(item, ' ').into_iter().filter(|word| !word.is_empty()));
+        } else if let Some(flag) = self.row().and_then(|row| row.mkfs_flag_of(item)) {
+            self.mkfs.extend([flag.to_owned(), item.to_owned()]);
+        } else {
+            self.mount.push(item.to_owned());
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Arm {
+    /// The short form, with the name if it says more than the configuration.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let configuration = self.configuration();
+        if self.name == configuration {
+            f.write_str(&configuration)
+        } else {
+            write!(f, "{}={configuration}", self.name)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn arm(text: &str) -> Arm {
+        text.parse().unwrap_or_else(|e: ArmError| panic!("{e}"))
+    }
+
+    #[test]
+    fn items_go_where_the_filesystem_wants_them() {
+        let fast = arm(
+            "fast=xfs:agcount=16,noatime,scheduler=mq-deadline,read_ahead=128KiB,cache=write-through,-m reflink=0",
+        );
+        assert_eq!(fast.name, "fast");
+        assert_eq!(fast.mkfs, ["-d", "agcount=16", "-m", "reflink=0"]);
+        assert_eq!(fast.mount, ["noatime"]);
+        assert_eq!(fast.scheduler.as_deref(), Some("mq-deadline"));
+        assert_eq!(fast.read_ahead, Some(Bytes::kib(128)));
+        assert_eq!(fast.cache, Some(CacheMode::WriteThrough));
+        assert_eq!(arm("ext4:data=journal,stride=16").mkfs, ["-E", "stride=16"]);
+        assert_eq!(arm("ext4:data=journal,stride=16").mount, ["data=journal"]);
+        assert_eq!(arm("dir:/srv/a=b:c").path.as_deref(), Some(std::path::Path::new("/srv/a=b:c")));
+    }
+
+    #[test]
+    fn refusals_name_the_remedy() {
+        let refused = |text: &str| text.parse::<Arm>().unwrap_err();
+        assert_eq!(refused("exf4").hint.as_deref(), Some("did you mean `ext4`?"));
+        assert!(refused("raw:noatime").problem.contains("no mount options"));
+        assert!(refused("xfs:logdev=/dev/sdb").problem.contains("reach outside"));
+        assert!(refused("xfs:-l logdev=/dev/sdb").problem.contains("not handed over"));
+        assert!(refused("ext4:").problem.contains("empty"));
+        assert!(refused("a=").problem.contains("missing"));
+        assert!(refused("dir").problem.contains("no directory"));
+    }
+
+    fn any_arm() -> impl Strategy<Value = Arm> {
+        let filesystem = prop::sample::select(Filesystem::names());
+        let mkfs_group = ("-[a-zA-Z]", prop::option::of("[a-z0-9=,.\\\\ ]{1,12}"));
+        let mount = prop::collection::vec("[a-z_]{2,8}(=[a-z0-9,\\\\:]{1,6})?", 0..3);
+        let name = "[a-z][a-z0-9-]{0,8}";
+        (
+            name,
+            filesystem,
+            prop::collection::vec(mkfs_group, 0..3),
+            mount,
+            prop::option::of("[a-z-]{2,8}"),
+            prop::option::of(0_u64..1 << 30),
+        )
+            .prop_map(|(name, filesystem, groups, mount, scheduler, read_ahead)| Arm {
+                name,
+                mkfs: groups
+                    .into_iter()
+                    .flat_map(|(flag, value)| [Some(flag), value].into_iter().flatten())
+                    .collect(),
+                mount,
+                scheduler,
+                read_ahead: read_ahead.map(Bytes),
+                ..Arm::plain(filesystem)
+            })
+    }
+
+    proptest! {
+        #[test]
+        fn the_short_form_reads_back(arm in any_arm()) {
+            // A mount option that happens to be an mkfs word cannot be said in the short form; the table form can.
+            let row = arm.row().unwrap();
+            prop_assume!(arm.mount.iter().all(|m| row.mkfs_flag_of(m).is_none()));
+            prop_assume!(arm.problem().is_none());
+            prop_assume!(!arm.mount.iter().any(|m| ["scheduler=", "cache="].iter().any(|p| m.starts_with(p))));
+            let text = arm.to_string();
+            prop_assert_eq!(text.parse::<Arm>().map_err(|e| TestCaseError::fail(e.to_string()))?, arm);
+        }
+
+        #[test]
+        fn any_text_is_an_arm_or_an_error(text in ".{0,80}") {
+            if let Ok(arm) = text.parse::<Arm>() {
+                prop_assert!(arm.problem().is_none());
+            }
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! What an arm really was: facts read back from the device and the mounted filesystem, for the fairness audit.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Something that may differ between arms besides what the user asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Fact {
+    /// Whether a sync call flushes the device's cache.
+    Barriers,
+    /// What is journalled.
+    Journal,
+    /// Whether data is overwritten in place.
+    CopyOnWrite,
+    /// What carries checksums.
+    Checksums,
+    /// Whether data is compressed.
+    Compression,
+    /// The device's cache mode as the kernel sees it.
+    CacheMode,
+    /// The filesystem's allocation unit.
+    BlockSize,
+    /// Whether freed space is discarded while mounted.
+    Discard,
+    /// Space a user can fill on the fresh filesystem.
+    SpaceAvailable,
+    /// When access times are written.
+    Atime,
+    /// The I/O scheduler.
+    Scheduler,
+    /// The read-ahead of the device.
+    ReadAhead,
+    /// Work that mkfs leaves for later, and what was done about it.
+    LazyInitialisation,
+    /// Whether the page cache was dropped before the load.
+    CachesDropped,
+    /// Mount options in effect.
+    MountOptions,
+}
+
+impl Fact {
+    /// The name in output.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Barriers => "barriers",
+            Self::Journal => "journal",
+            Self::CopyOnWrite => "copy-on-write",
+            Self::Checksums => "checksums",
+            Self::Compression => "compression",
+            Self::CacheMode => "cache mode",
+            Self::BlockSize => "block size",
+            Self::Discard => "discard",
+            Self::SpaceAvailable => "space available",
+            Self::Atime => "access times",
+            Self::Scheduler => "scheduler",
+            Self::ReadAhead => "read-ahead",
+            Self::LazyInitialisation => "lazy initialisation",
+            Self::CachesDropped => "caches dropped",
+            Self::MountOptions => "mount options",
+        }
+    }
+}
+
+/// How data blocks are updated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum DataUpdate {
+    /// Overwritten in place: a crash may leave half of an overwrite.
+    InPlace,
+    /// Written to a new place.
+    CopyOnWrite,
+    /// Through the journal.
+    Journalled,
+}
+
+/// What a crash or power cut may cost. Arms that differ in it are not comparable on speed alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Durability {
+    /// A sync call flushes the device's volatile cache.
+    pub flushes: bool,
+    /// Metadata survives a crash without a repair (journal, log or copy-on-write).
+    pub crash_consistent: bool,
+    /// A file never shows another file's old data after a crash.
+    pub no_stale_data: bool,
+    /// How data blocks are updated.
+    pub data: DataUpdate,
+    /// The device claims to have a volatile write cache (`write back`).
+    pub volatile_cache: bool,
+}
+
+/// The facts of one arm.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ArmFacts {
+    /// Every fact that could be established, as text for comparison and display.
+    pub facts: BTreeMap<Fact, String>,
+    /// What a crash may cost.
+    pub durability: Durability,
+    /// Versions of the tools that made it, as they print themselves.
+    pub tools: BTreeMap<String, String>,
+    /// Things a reader should know: what could not be done or made equal.
+    pub notes: Vec<String>,
+}

@@ -1,0 +1,149 @@
+//! The one protocol: a job goes to a worker, messages come back, as JSON lines.
+//!
+//! A worker knows nothing of rounds, statistics or the store; a [`Job`] therefore holds everything it needs, with
+//! nothing left to look up, and its answer is one [`Measurement`] or one [`RunFailure`].
+
+use crate::{
+    arm::Arm,
+    facts::ArmFacts,
+    measurement::{Measurement, Stage},
+    units::{Bytes, Nanos},
+    workload::{Data, Pattern},
+};
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// Raised when a job or a message changes its meaning; a worker refuses another version than its own.
+pub const PROTOCOL: u32 = 1;
+
+/// One run, complete: build this arm on this device, put this load on it, measure.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Job {
+    /// [`PROTOCOL`] of the sender.
+    pub protocol: u32,
+    /// The arm to build.
+    pub arm: Arm,
+    /// The device to build it on.
+    pub device: DeviceBinding,
+    /// The load, or none: then the arm is built, looked at and taken down.
+    pub load: Option<Load>,
+    /// Check the filesystem fully after unmounting.
+    pub fsck: bool,
+    /// Where the worker writes down what a dying process cannot undo.
+    pub ledger: PathBuf,
+}
+
+/// A concrete device, found or made by the coordinator before the first run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "kind")]
+pub enum DeviceBinding {
+    /// A loop device on a file that the coordinator holds open (and that may have no name any more).
+    Loop {
+        /// `/proc/PID/fd/N` of the file.
+        file: PathBuf,
+        /// Size of the file.
+        size: Bytes,
+        /// Ask for direct I/O on the file (not on memory).
+        direct_io: bool,
+    },
+    /// A compressed ramdisk that the coordinator added and nobody else uses.
+    Zram {
+        /// N of `/dev/zramN`.
+        index: u32,
+        /// Its size.
+        size: Bytes,
+    },
+    /// A whole block device that the user gave.
+    Disk {
+        /// Its node, resolved.
+        path: PathBuf,
+        /// Device number at the time it was accepted.
+        major: u32,
+        /// See `major`.
+        minor: u32,
+        /// The kernel's disk sequence number at that time: changes when another disk takes the name.
+        diskseq: Option<u64>,
+        /// Its size.
+        size: Bytes,
+    },
+    /// An existing directory: nothing is made, mounted or dropped as root.
+    Directory {
+        /// The directory; the worker makes one of its own inside.
+        path: PathBuf,
+    },
+}
+
+/// What the engine does on a finished arm.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Load {
+    /// What every thread does.
+    pub pattern: Pattern,
+    /// Number of threads, 1 to 1024.
+    pub threads: u16,
+    /// Time that runs before the clock starts.
+    pub warmup: Nanos,
+    /// Time measured.
+    pub duration: Nanos,
+    /// Seed of offsets, choices and data: the same for every arm of a round.
+    pub seed: u64,
+    /// What the files hold.
+    pub data: Data,
+}
+
+/// A line from a worker.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "message")]
+pub enum WorkerMessage {
+    /// A stage begins; the coordinator's watchdog starts anew.
+    Stage {
+        /// Which.
+        stage: Stage,
+        /// The longest this stage may take; after that the worker counts as hung.
+        deadline: Nanos,
+    },
+    /// The arm stands; these are its facts. Sent before the load.
+    Facts {
+        /// What the arm really is.
+        facts: ArmFacts,
+    },
+    /// The run is over and everything is taken down. The last line.
+    Measured {
+        /// What it yielded. None if the job had no load.
+        measurement: Option<Box<Measurement>>,
+    },
+    /// The run failed; what could be taken down was. The last line.
+    Failed {
+        /// Why.
+        failure: RunFailure,
+    },
+}
+
+/// Why a run failed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[error("{what}")]
+pub struct RunFailure {
+    /// Whose fault it is, which decides what happens to the trial.
+    pub kind: FailureKind,
+    /// The stage it happened in.
+    pub stage: Stage,
+    /// What failed, on what and why, in lower case.
+    pub what: String,
+    /// What to try.
+    pub hint: Option<String>,
+}
+
+/// Whose fault a failed run is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FailureKind {
+    /// The arm cannot be built here: mkfs or mount is missing or refuses the options. No round would change that.
+    ArmRefused,
+    /// The arm itself failed under load or in its check: an outcome of the arm.
+    ArmFailed,
+    /// The load could not be made: too little space, an option the engine cannot do here.
+    LoadRefused,
+    /// Lost for our own reasons (worker killed, hung, device busy): the round does not count; it may be tried again.
+    Lost,
+    /// A clean-up step failed: going on would not be safe.
+    CleanUp,
+}

@@ -1,0 +1,172 @@
+//! What a run yields: counts, times, histograms, a time series, counters, and the facts of the arm it ran on.
+
+use crate::{
+    facts::ArmFacts,
+    units::{Bytes, Nanos},
+};
+use serde::{Deserialize, Serialize};
+use std::{collections::BTreeMap, fmt};
+
+/// A kind of operation that has a latency histogram of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OperationKind {
+    /// The workload's own unit: a request with the sync it owes, or one turn over a file set. Its rate is the throughput.
+    Operation,
+    /// A read.
+    Read,
+    /// A write.
+    Write,
+    /// A sync call.
+    Fsync,
+    /// Making a file.
+    Create,
+    /// Reading attributes.
+    Stat,
+    /// Deleting a file.
+    Delete,
+}
+
+impl OperationKind {
+    /// All kinds, in the order tables show them.
+    pub const ALL: [Self; 7] =
+        [Self::Operation, Self::Read, Self::Write, Self::Fsync, Self::Create, Self::Stat, Self::Delete];
+
+    /// The name in files and output.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Operation => "operation",
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Fsync => "fsync",
+            Self::Create => "create",
+            Self::Stat => "stat",
+            Self::Delete => "delete",
+        }
+    }
+}
+
+impl fmt::Display for OperationKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// What the engine saw in the measured time, all threads together.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LoadResult {
+    /// Time measured, as it came out.
+    pub duration: Nanos,
+    /// Operations completed in it.
+    pub operations: u64,
+    /// Bytes read and written in it.
+    pub bytes: u64,
+    /// Operations that failed or transferred less than asked, in warm-up and measured time.
+    pub errors: u64,
+    /// The first error, in words, if there was one.
+    pub first_error: Option<String>,
+    /// Latencies in nanoseconds by kind: HdrHistogram V2 with deflate off, base64, 3 significant digits.
+    pub histograms: BTreeMap<OperationKind, String>,
+    /// Operations in equal windows of the measured time: 20, or 10 when it is shorter than 0.5 s.
+    pub windows: Vec<u64>,
+    /// Operations in 40 equal windows of warm-up and measured time, for the check of the warm-up.
+    pub steady_windows: Vec<u64>,
+    /// Operations in windows of `series_step`, from the start of the warm-up on.
+    pub series: Vec<u64>,
+    /// Width of a series window.
+    pub series_step: Nanos,
+    /// CPU time of the load's own threads in the measured time: user and system.
+    pub cpu_user: Nanos,
+    /// See `cpu_user`.
+    pub cpu_system: Nanos,
+    /// The clock that timed it.
+    pub clock: ClockSource,
+}
+
+/// The clock that timed a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ClockSource {
+    /// The processor's time-stamp counter, found invariant and in use by the kernel itself.
+    TimeStampCounter,
+    /// `clock_gettime(CLOCK_MONOTONIC)`.
+    Monotonic,
+}
+
+/// Everything one run yields.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Measurement {
+    /// What the engine saw.
+    pub load: LoadResult,
+    /// CPU time of the whole machine that was not idle, in the measured time (kernel threads of the filesystem and the
+    /// loop device included, neighbours' too).
+    pub cpu_machine: Nanos,
+    /// What the arm really was, read back from the mounted filesystem and the device.
+    pub facts: ArmFacts,
+    /// The commands that made the arm, in order, as they were run.
+    pub commands: Vec<String>,
+    /// How long each stage of the run took.
+    pub stages: Vec<(Stage, Nanos)>,
+    /// Space left on the filesystem after the load.
+    pub space_left: Bytes,
+}
+
+/// A stage of a run, in the order they happen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Stage {
+    /// Attaching the device and setting its queue.
+    Attach,
+    /// Making the filesystem.
+    Mkfs,
+    /// Mounting it.
+    Mount,
+    /// Laying out the files.
+    Layout,
+    /// Sync and drop caches.
+    Settle,
+    /// Warm-up and measured time.
+    Load,
+    /// Unmounting.
+    Unmount,
+    /// The full check of the filesystem.
+    Fsck,
+    /// Detaching the device.
+    Detach,
+}
+
+impl Stage {
+    /// All stages in order.
+    pub const ALL: [Self; 9] = [
+        Self::Attach,
+        Self::Mkfs,
+        Self::Mount,
+        Self::Layout,
+        Self::Settle,
+        Self::Load,
+        Self::Unmount,
+        Self::Fsck,
+        Self::Detach,
+    ];
+
+    /// The name in files and output.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Attach => "attach",
+            Self::Mkfs => "mkfs",
+            Self::Mount => "mount",
+            Self::Layout => "layout",
+            Self::Settle => "settle",
+            Self::Load => "load",
+            Self::Unmount => "unmount",
+            Self::Fsck => "fsck",
+            Self::Detach => "detach",
+        }
+    }
+}
+
+impl fmt::Display for Stage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}

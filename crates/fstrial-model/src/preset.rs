@@ -1,0 +1,52 @@
+//! The presets that ship: the files of `workloads/`, which a user can read, copy and change.
+
+use crate::workload::Entry;
+
+/// Name and text of every preset, in the order they are listed.
+pub const PRESETS: &[(&str, &str)] = &[
+    ("random-write", include_str!("../../../workloads/random-write.toml")),
+    ("append-fsync", include_str!("../../../workloads/append-fsync.toml")),
+    ("create-files", include_str!("../../../workloads/create-files.toml")),
+    ("random-read", include_str!("../../../workloads/random-read.toml")),
+    ("random-mixed", include_str!("../../../workloads/random-mixed.toml")),
+    ("sequential-read", include_str!("../../../workloads/sequential-read.toml")),
+    ("sequential-write", include_str!("../../../workloads/sequential-write.toml")),
+    ("small-files", include_str!("../../../workloads/small-files.toml")),
+];
+
+/// The workloads of a comparison that names none.
+pub const DEFAULT_WORKLOADS: [&str; 3] = ["random-write", "append-fsync", "create-files"];
+
+/// Names of all presets.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    PRESETS.iter().map(|(name, _)| *name)
+}
+
+/// The preset of a name, as an entry with its fields.
+///
+/// # Panics
+/// Never for a shipped preset: a test reads them all.
+pub fn preset(name: &str) -> Option<Entry> {
+    let (name, text) = PRESETS.iter().find(|(known, _)| *known == name)?;
+    let mut entry: Entry = toml::from_str(text).expect("shipped presets are read by a test");
+    entry.name = Some((*name).to_owned());
+    Some(entry)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_preset_reads_resolves_and_says_what_it_models() {
+        for name in names() {
+            let entry = Entry { preset: Some(name.to_owned()), ..Entry::default() };
+            let workload = entry.resolve(4).unwrap_or_else(|e| panic!("{name}: {}", e.problem));
+            assert_eq!(workload.name, name);
+            assert!(
+                preset(name).unwrap().about.is_some_and(|about| about.len() > 20),
+                "{name} says what it models"
+            );
+        }
+    }
+}

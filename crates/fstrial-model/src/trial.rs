@@ -1,0 +1,595 @@
+//! The trial file: its structure, reading it with errors that underline the place, checking it, printing it.
+//!
+//! Every flag of `fstrial compare` writes the same structure, so [`Trial::to_toml`] of a command line is the file that
+//! repeats it. Files come from elsewhere and are not trusted: size is bounded before parsing, and every refusal names
+//! the line.
+
+use crate::{
+    arm::{Arm, closest},
+    device::{Device, DeviceKind},
+    units::{Bytes, Nanos, Percent},
+    workload::{Entry, Pattern, Workload},
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::{collections::BTreeMap, ops::Range};
+
+/// The largest trial file that is read, in bytes.
+pub const MAX_FILE_BYTES: usize = 1 << 20;
+
+/// One question with everything needed to answer it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Trial {
+    /// How long, how sure, against what.
+    #[serde(default)]
+    pub trial: Settings,
+    /// The device every arm is built on.
+    #[serde(default)]
+    pub device: Device,
+    /// The storage configurations compared.
+    #[serde(default, rename = "arm")]
+    pub arms: Vec<Arm>,
+    /// What is done to them.
+    #[serde(default, rename = "workload")]
+    pub workloads: Vec<Entry>,
+}
+
+/// How long, how sure, against what.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Settings {
+    /// What the trial is called.
+    pub name: String,
+    /// Wall time; the trial stops earlier when every contrast is decided.
+    pub budget: Nanos,
+    /// The band inside which a difference does not matter.
+    pub practical: Percent,
+    /// Compare every arm with this one only; left out: all pairs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub baseline: Option<String>,
+    /// The metrics that keep the trial running until they are decided.
+    pub decide_on: Vec<Metric>,
+    /// What is promised about many verdicts together.
+    pub errors: ErrorControl,
+    /// At most this many rounds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rounds: Option<u32>,
+    /// The seed everything random is drawn from; left out: drawn and printed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seed: Option<u64>,
+    /// Check the filesystem fully after every run; a corrupt one is a failed run.
+    pub fsck: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            name: String::new(),
+            budget: Nanos::secs(300),
+            practical: Percent(3.0),
+            baseline: None,
+            decide_on: vec![Metric::Throughput],
+            errors: ErrorControl::Fdr,
+            rounds: None,
+            seed: None,
+            fsck: false,
+        }
+    }
+}
+
+/// What a contrast compares.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Metric {
+    /// Operations per second: more is better.
+    Throughput,
+    /// Median latency of an operation: less is better.
+    P50,
+    /// 99th percentile of latency.
+    P99,
+    /// 99.9th percentile of latency.
+    P999,
+}
+
+impl Metric {
+    /// All metrics.
+    pub const ALL: [Self; 4] = [Self::Throughput, Self::P50, Self::P99, Self::P999];
+
+    /// The name in files, flags and output.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Throughput => "throughput",
+            Self::P50 => "p50",
+            Self::P99 => "p99",
+            Self::P999 => "p999",
+        }
+    }
+
+    /// The quantile of a latency metric.
+    pub const fn quantile(self) -> Option<f64> {
+        match self {
+            Self::Throughput => None,
+            Self::P50 => Some(0.5),
+            Self::P99 => Some(0.99),
+            Self::P999 => Some(0.999),
+        }
+    }
+}
+
+/// What is promised about many verdicts together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ErrorControl {
+    /// Of the differences reported, at most 5 % are wrong on average (Benjamini–Hochberg).
+    Fdr,
+    /// The chance of even one wrong difference is at most 5 % (Holm).
+    Fwer,
+}
+
+/// A trial file that cannot be used, with the place.
+#[derive(Debug, Clone, thiserror::Error, miette::Diagnostic)]
+#[error("{message}")]
+pub struct TrialError {
+    /// What is wrong.
+    pub message: String,
+    /// The file's name and text, cut to the neighbourhood if it is huge.
+    #[source_code]
+    pub source_code: miette::NamedSource<String>,
+    /// The place, if it is in the text.
+    #[label("{label}")]
+    pub span: Option<miette::SourceSpan>,
+    /// What is said at the place.
+    pub label: String,
+    /// What to try.
+    #[help]
+    pub help: Option<String>,
+}
+
+/// Something impossible in a trial: where, what, and what to try.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Problem {
+    /// Path of keys and indexes to the place, such as `["arm", "1", "mkfs"]`.
+    pub path: Vec<String>,
+    /// What is wrong.
+    pub message: String,
+    /// What to try.
+    pub hint: Option<String>,
+}
+
+fn problem(path: &[&str], message: impl Into<String>, hint: impl Into<String>) -> Problem {
+    Problem {
+        path: path.iter().map(|part| (*part).to_owned()).collect(),
+        message: message.into(),
+        hint: Some(hint.into()),
+    }
+}
+
+impl Trial {
+    /// Reads and checks a trial file. `name` is for messages only.
+    ///
+    /// # Errors
+    /// The first thing wrong, with the place underlined.
+    pub fn parse(name: &str, text: &str) -> Result<Self, Box<TrialError>> {
+        if text.len() > MAX_FILE_BYTES {
+            return Err(Box::new(TrialError {
+                message: format!(
+                    "{name} is larger than a trial file can be ({} bytes, at most {MAX_FILE_BYTES})",
+                    text.len()
+                ),
+                source_code: miette::NamedSource::new(name, String::new()),
+                span: None,
+                label: String::new(),
+                help: Some("is this the right file? a trial file is a page of TOML".into()),
+            }));
+        }
+        let mut trial: Self = toml::from_str(text).map_err(|error| syntax_error(name, text, &error))?;
+        trial.normalise();
+        match trial.problem() {
+            None => Ok(trial),
+            Some(found) => Err(Box::new(TrialError {
+                message: found.message.clone(),
+                source_code: miette::NamedSource::new(name, text.to_owned()),
+                span: Some(span_of(text, &found.path).into()),
+                label: "here".into(),
+                help: found.hint,
+            })),
+        }
+    }
+
+    /// Gives arms without a name their short form as one.
+    pub fn normalise(&mut self) {
+        for arm in &mut self.arms {
+            if arm.name.is_empty() {
+                arm.name =
+                    arm.configuration().chars().map(|c| if c == '@' { '+' } else { c }).take(60).collect();
+            }
+        }
+    }
+
+    /// The file that says the same.
+    ///
+    /// # Panics
+    /// Never: every field can be written as TOML.
+    pub fn to_toml(&self) -> String {
+        toml::to_string(self).expect("a trial consists of strings, numbers and lists")
+    }
+
+    /// The workloads with every field settled.
+    ///
+    /// # Errors
+    /// The first entry that describes no workload.
+    pub fn resolve_workloads(&self, cpus: u16) -> Result<Vec<Workload>, Problem> {
+        let mut seen: BTreeMap<String, usize> = BTreeMap::new();
+        let mut workloads = Vec::with_capacity(self.workloads.len());
+        for (index, entry) in self.workloads.iter().enumerate() {
+            let at = index.to_string();
+            let workload = entry.resolve(cpus).map_err(|error| Problem {
+                path: vec!["workload".into(), at.clone(), error.key.into()],
+                message: error.problem,
+                hint: error.hint,
+            })?;
+            if let Some(first) = seen.insert(workload.name.clone(), index) {
+                return Err(problem(
+                    &["workload", &at, "name"],
+                    format!("workloads {} and {} are both called `{}`", first + 1, index + 1, workload.name),
+                    "give one of them another name = \"…\"",
+                ));
+            }
+            workloads.push(workload);
+        }
+        Ok(workloads)
+    }
+
+    /// The first thing impossible about the trial as a whole.
+    pub fn problem(&self) -> Option<Problem> {
+        self.settings_problem()
+            .or_else(|| self.arms_problem())
+            .or_else(|| self.device_problem())
+            .or_else(|| self.workloads_problem())
+    }
+
+    fn settings_problem(&self) -> Option<Problem> {
+        let settings = &self.trial;
+        if settings.budget < Nanos::secs(1) || settings.budget > Nanos::secs(30 * 86_400) {
+            return Some(problem(
+                &["trial", "budget"],
+                format!("a budget of {}", settings.budget),
+                "use 1s to 30d, such as budget = \"10m\"",
+            ));
+        }
+        if !(0.1..=50.0).contains(&settings.practical.0) {
+            return Some(problem(
+                &["trial", "practical"],
+                format!("a band of {}", settings.practical),
+                "use 0.1% to 50%; 3% is usual",
+            ));
+        }
+        if settings.decide_on.is_empty() {
+            return Some(problem(
+                &["trial", "decide_on"],
+                "no metric to decide on",
+                "write decide_on = [\"throughput\"]",
+            ));
+        }
+        if settings.rounds.is_some_and(|rounds| !(1..=10_000).contains(&rounds)) {
+            return Some(problem(
+                &["trial", "rounds"],
+                "a number of rounds outside 1 to 10000",
+                "leave it out to let the method decide",
+            ));
+        }
+        if let Some(baseline) = &settings.baseline
+            && !self.arms.iter().any(|arm| arm.name == *baseline)
+        {
+            let names: Vec<&str> = self.arms.iter().map(|arm| arm.name.as_str()).collect();
+            let hint = closest(baseline, names.iter().copied()).map_or_else(
+                || format!("the arms are {}", names.join(", ")),
+                |near| format!("did you mean `{near}`?"),
+            );
+            return Some(problem(&["trial", "baseline"], format!("no arm is called `{baseline}`"), hint));
+        }
+        None
+    }
+
+    fn arms_problem(&self) -> Option<Problem> {
+        if self.arms.len() < 2 {
+            return Some(problem(
+                &["arm"],
+                "a comparison needs at least two arms",
+                "name two, such as ext4 and xfs; to see the noise, the same one twice: a=ext4 b=ext4",
+            ));
+        }
+        if self.arms.len() > 64 {
+            return Some(problem(
+                &["arm"],
+                format!("{} arms", self.arms.len()),
+                "at most 64 can be compared in one trial",
+            ));
+        }
+        for (index, arm) in self.arms.iter().enumerate() {
+            if let Some(error) = arm.problem() {
+                let hint = error.hint.clone();
+                let path = vec!["arm".into(), index.to_string(), "filesystem".into()];
+                return Some(Problem { path, message: error.to_string(), hint });
+            }
+            if self.arms[..index].iter().any(|other| other.name == arm.name) {
+                return Some(problem(
+                    &["arm", &index.to_string(), "name"],
+                    format!("two arms are called `{}`", arm.name),
+                    "name them apart: a=ext4 b=ext4",
+                ));
+            }
+        }
+        None
+    }
+
+    fn device_problem(&self) -> Option<Problem> {
+        let directories = self.arms.iter().filter(|arm| arm.is_directory()).count();
+        let device = &self.device;
+        let is_directory = device.kind == DeviceKind::Directory;
+        if is_directory != (directories > 0) || (is_directory && directories != self.arms.len()) {
+            return Some(problem(
+                &["device", "kind"],
+                "existing directories and made filesystems cannot be compared in one trial",
+                "make every arm dir:PATH (with kind = \"directory\"), or none",
+            ));
+        }
+        if device.size.is_some() && !matches!(device.kind, DeviceKind::Image | DeviceKind::Ramdisk) {
+            return Some(problem(
+                &["device", "size"],
+                format!("a {} has the size it has", device.kind.name()),
+                "leave size out",
+            ));
+        }
+        if device.path.is_some() && !matches!(device.kind, DeviceKind::Image | DeviceKind::Disk) {
+            return Some(problem(
+                &["device", "path"],
+                format!("a {} takes no path", device.kind.name()),
+                "leave path out",
+            ));
+        }
+        if device.kind == DeviceKind::Disk && device.path.is_none() {
+            return Some(problem(
+                &["device", "kind"],
+                "kind = \"disk\" names no device",
+                "write path = \"/dev/disk/by-id/…\" and say --erase with the same path on the command line",
+            ));
+        }
+        let least = self.arms.iter().filter_map(|arm| arm.row()).max_by_key(|row| row.min_size_mib);
+        if let (Some(size), Some(row)) = (device.size, least)
+            && size < Bytes::mib(row.min_size_mib)
+        {
+            return Some(problem(
+                &["device", "size"],
+                format!("{} cannot be made on {size}", row.name),
+                format!("use at least {}MiB", row.min_size_mib),
+            ));
+        }
+        None
+    }
+
+    fn workloads_problem(&self) -> Option<Problem> {
+        if self.workloads.is_empty() {
+            return Some(problem(
+                &["workload"],
+                "no workload",
+                "add [[workload]] with use = \"random-write\"",
+            ));
+        }
+        if self.workloads.len() > 64 {
+            return Some(problem(
+                &["workload"],
+                format!("{} workloads", self.workloads.len()),
+                "at most 64 in one trial",
+            ));
+        }
+        let workloads = match self.resolve_workloads(1) {
+            Ok(workloads) => workloads,
+            Err(found) => return Some(found),
+        };
+        for (index, workload) in workloads.iter().enumerate() {
+            let at = index.to_string();
+            let able = self.arms.iter().filter(|arm| can_run(arm, &workload.pattern)).count();
+            if able < 2 {
+                return Some(problem(
+                    &["workload", &at, "use"],
+                    format!("`{}` needs files, and fewer than two arms have a filesystem", workload.name),
+                    "leave the workload out, or add arms with a filesystem",
+                ));
+            }
+            let most = workload.threads.iter().copied().max().unwrap_or(1);
+            let needed = workload.pattern.space_needed(most);
+            if let Some(size) = self.device.size
+                && needed.0 > size.0 / 10 * 8
+            {
+                return Some(problem(
+                    &["workload", &at, "file_size"],
+                    format!(
+                        "`{}` needs {needed} for its files, too much for a device of {size}",
+                        workload.name
+                    ),
+                    "use at most 80% of the device's size",
+                ));
+            }
+        }
+        None
+    }
+
+    /// The size of an image or ramdisk: what was asked for, or 2GiB, or twice what the largest workload needs.
+    pub fn device_size(&self, workloads: &[Workload]) -> Bytes {
+        let needed = workloads
+            .iter()
+            .map(|workload| {
+                workload.pattern.space_needed(workload.threads.iter().copied().max().unwrap_or(1)).0
+            })
+            .max()
+            .unwrap_or(0);
+        self.device.size.unwrap_or(Bytes((needed * 2).max(Bytes::gib(2).0).next_multiple_of(1 << 20)))
+    }
+}
+
+/// Whether an arm can run a pattern at all: the bare device has no files to make and cannot be appended to.
+pub fn can_run(arm: &Arm, pattern: &Pattern) -> bool {
+    use crate::workload::Access;
+    match pattern {
+        Pattern::Files(_) => !arm.is_raw(),
+        Pattern::Io(io) => !arm.is_raw() || io.access != Access::Append,
+    }
+}
+
+/// Turns an error of the TOML reader into one with the closest valid name.
+fn syntax_error(name: &str, text: &str, error: &toml::de::Error) -> Box<TrialError> {
+    let message = error.message().to_owned();
+    let help = unknown_word(&message).and_then(|(word, known)| {
+        closest(&word, known.iter().map(String::as_str)).map(|near| format!("did you mean `{near}`?"))
+    });
+    Box::new(TrialError {
+        span: error.span().map(|span| widen(text, span).into()),
+        source_code: miette::NamedSource::new(name, text.to_owned()),
+        label: "here".into(),
+        message,
+        help,
+    })
+}
+
+/// An empty span cannot be underlined; take one character, and stay on character borders.
+fn widen(text: &str, span: Range<usize>) -> Range<usize> {
+    let mut start = span.start.min(text.len());
+    while !text.is_char_boundary(start) {
+        start -= 1;
+    }
+    let mut end = span.end.clamp(start, text.len());
+    if end == start && end < text.len() {
+        end += 1;
+    }
+    while !text.is_char_boundary(end) {
+        end += 1;
+    }
+    start..end
+}
+
+/// The word and the valid ones, from serde's "unknown field `x`, expected one of `a`, `b`".
+fn unknown_word(message: &str) -> Option<(String, Vec<String>)> {
+    if !message.starts_with("unknown ") {
+        return None;
+    }
+    let mut quoted = message.split('`').skip(1).step_by(2).map(str::to_owned);
+    Some((quoted.next()?, quoted.collect()))
+}
+
+/// Where a path of keys stands in the text: the deepest part of it that exists.
+fn span_of(text: &str, path: &[String]) -> Range<usize> {
+    let Ok(table) = toml::de::DeTable::parse(text) else { return 0..0 };
+    let mut found = 0..text.len().min(1);
+    let mut here: Option<&toml::de::DeValue<'_>> = None;
+    for part in path {
+        let next = match here {
+            None => table.get_ref().get(part.as_str()),
+            Some(toml::de::DeValue::Table(inner)) => inner.get(part.as_str()),
+            Some(toml::de::DeValue::Array(items)) => {
+                part.parse::<usize>().ok().and_then(|index| items.get(index))
+            }
+            Some(_) => None,
+        };
+        let Some(next) = next else { break };
+        found = next.span();
+        here = Some(next.get_ref());
+    }
+    widen(text, found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const GOOD: &str = r#"
+[trial]
+name = "dio-scaling"
+budget = "10m"
+practical = "3%"
+
+[device]
+kind = "image"
+size = "4GiB"
+
+[[arm]]
+name = "ext4"
+filesystem = "ext4"
+
+[[arm]]
+name = "xfs-16ag"
+filesystem = "xfs"
+mkfs = ["-d", "agcount=16"]
+mount = ["noatime"]
+scheduler = "mq-deadline"
+
+[[workload]]
+use = "random-write"
+threads = [1, 4, 16]
+file_size = "1GiB"
+"#;
+
+    fn shown(text: &str) -> String {
+        let error = *Trial::parse("trial.toml", text).unwrap_err();
+        let mut out = String::new();
+        let theme = miette::GraphicalTheme {
+            characters: miette::ThemeCharacters::ascii(),
+            styles: miette::ThemeStyles::none(),
+        };
+        miette::GraphicalReportHandler::new_themed(theme)
+            .with_width(100)
+            .render_report(&mut out, &error)
+            .unwrap();
+        out
+    }
+
+    #[test]
+    fn a_good_trial_reads_and_prints_itself() {
+        let trial = Trial::parse("trial.toml", GOOD).unwrap();
+        assert_eq!(trial.arms[1].to_string(), "xfs-16ag=xfs:agcount=16,noatime,scheduler=mq-deadline");
+        assert_eq!(Trial::parse("again.toml", &trial.to_toml()).unwrap(), trial);
+    }
+
+    #[test]
+    fn errors_underline_the_place_and_name_the_remedy() {
+        for (change, name) in [
+            ("budget = \"10m\"->budgett = \"10m\"", "wrong key"),
+            ("budget = \"10m\"->budget = \"10 weeks\"", "wrong unit"),
+            ("size = \"4GiB\"->size = \"4GB\"", "decimal unit"),
+            ("size = \"4GiB\"->size = \"100MiB\"", "device too small"),
+            ("filesystem = \"xfs\"->filesystem = \"xsf\"", "misspelt filesystem"),
+            ("use = \"random-write\"->use = \"randomwrite\"", "misspelt workload"),
+            ("threads = [1, 4, 16]->threads = [0]", "no threads"),
+            ("file_size = \"1GiB\"->file_size = \"8GiB\"", "files too large"),
+            ("file_size = \"1GiB\"->depth = 4", "depth without io_uring"),
+            ("name = \"xfs-16ag\"->name = \"ext4\"", "two arms of a name"),
+            ("practical = \"3%\"->baseline = \"xfs\"", "unknown baseline"),
+            ("kind = \"image\"->kind = \"directory\"", "directory without directories"),
+            ("[[workload]]->[[workload", "broken syntax"),
+        ] {
+            let (from, to) = change.split_once("->").unwrap();
+            assert!(GOOD.contains(from), "{from}");
+            insta::assert_snapshot!(name.replace(' ', "_"), shown(&GOOD.replacen(from, to, 1)));
+        }
+    }
+
+    #[test]
+    fn garbage_of_any_size_is_refused_quickly() {
+        let huge = "x = [".repeat(20_000_000);
+        assert!(Trial::parse("huge.toml", &huge).unwrap_err().message.contains("larger than"));
+        let deep = "x = ".to_owned() + &"[".repeat(500_000);
+        assert!(Trial::parse("deep.toml", &deep).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_a_trial_or_an_error_that_can_be_shown(text in "(\\[\\[?[a-z]{1,8}\\]?\\]\n|[a-z_]{1,9} = ([0-9]{1,3}|\"[^\"\n]{0,9}\"|\\[[0-9, ]{0,6}\\])\n|.{0,9}\n){0,12}") {
+            if Trial::parse("any.toml", &text).is_err() {
+                shown(&text);
+            }
+        }
+    }
+}

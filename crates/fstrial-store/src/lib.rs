@@ -1,0 +1,1 @@
+//! The results of every run in one SQLite file: schema, migrations, queries.

@@ -1,0 +1,1 @@
+//! Randomized controlled trials for Linux filesystems: the command.
