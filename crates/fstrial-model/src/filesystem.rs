@@ -110,7 +110,7 @@ pub const FILESYSTEMS: &[Filesystem] = &[
         kernel: "xfs",
         module: "xfs",
         mkfs: "mkfs.xfs",
-        mkfs_base: &["-f", "-q", "-K"],
+        mkfs_base: &["-f", "-K"],
         mkfs_words: &[
             (
                 "-d",

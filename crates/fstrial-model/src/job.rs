@@ -29,6 +29,8 @@ pub struct Job {
     pub load: Option<Load>,
     /// Check the filesystem fully after unmounting.
     pub fsck: bool,
+    /// Process number of the coordinator: the only other process that may have a disk open.
+    pub coordinator: u32,
     /// Where the worker writes down what a dying process cannot undo.
     pub ledger: PathBuf,
 }
@@ -105,6 +107,8 @@ pub enum WorkerMessage {
     Facts {
         /// What the arm really is.
         facts: ArmFacts,
+        /// The commands that made it.
+        commands: Vec<String>,
     },
     /// The run is over and everything is taken down. The last line.
     Measured {
@@ -136,7 +140,9 @@ pub struct RunFailure {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FailureKind {
-    /// The arm cannot be built here: mkfs or mount is missing or refuses the options. No round would change that.
+    /// The host lacks what the arm needs: a program, a filesystem in the kernel, a privilege.
+    HostLacks,
+    /// The arm cannot be built here: mkfs or mount refuses the options. No round would change that.
     ArmRefused,
     /// The arm itself failed under load or in its check: an outcome of the arm.
     ArmFailed,

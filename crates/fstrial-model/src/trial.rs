@@ -216,6 +216,16 @@ impl Trial {
         toml::to_string(self).expect("a trial consists of strings, numbers and lists")
     }
 
+    /// The trial with every workload written out, independent of this machine and this version's presets.
+    ///
+    /// # Errors
+    /// The first entry that describes no workload.
+    pub fn settled(&self, cpus: u16) -> Result<Self, Problem> {
+        self.resolve_workloads(cpus)?;
+        let settle = |entry: &Entry| entry.settled(cpus).expect("resolved just above");
+        Ok(Self { workloads: self.workloads.iter().map(settle).collect(), ..self.clone() })
+    }
+
     /// The workloads with every field settled.
     ///
     /// # Errors

@@ -345,6 +345,16 @@ impl Entry {
         Ok(Workload { name, pattern, threads, warmup, duration })
     }
 
+    /// The entry with the preset's fields and the default levels written out: it means the same on another machine and
+    /// with another version's presets.
+    ///
+    /// # Errors
+    /// There is no such preset.
+    pub fn settled(&self, cpus: u16) -> Result<Self, EntryError> {
+        let threads = self.resolve(cpus)?.threads;
+        Ok(Self { threads: Some(threads), ..self.over_preset()? })
+    }
+
     fn io(&self) -> Result<Io, EntryError> {
         if self.steps.is_some() {
             return Err(entry_error(

@@ -1,1 +1,25 @@
-//! Builds and takes down storage stacks: devices, mkfs, mount, queue settings; guards, refusals and the ledger.
+//! Storage stacks: finding and making devices, mkfs, mount, queue settings, caches, the facts, and taking it all down.
+//!
+//! Two sides, two processes:
+//! - the coordinator makes the trial's device once ([`device::provide`]) and holds it to the end;
+//! - a worker, isolated in namespaces of its own ([`isolation`]), builds one arm on it for one run ([`stack`]).
+//!
+//! What a dying process cannot undo by dying is written to the [`ledger`] before it is done.
+
+pub mod caches;
+pub mod command;
+pub mod device;
+pub mod error;
+pub mod facts;
+pub mod host;
+mod ioctl;
+pub mod isolation;
+pub mod ledger;
+pub mod loopdev;
+pub mod mounts;
+pub mod queue;
+pub mod signatures;
+pub mod stack;
+mod sysfs;
+
+pub use error::StackError;

@@ -1,2 +1,7 @@
-//! The command.
-fn main() {}
+//! `fstrial`: parse, run, map the error to an exit code.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    ExitCode::from(fstrial::cli::main())
+}

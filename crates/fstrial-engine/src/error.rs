@@ -1,0 +1,123 @@
+//! What can go wrong before or around the measured time. Errors *of* measured operations are not here: they are an
+//! outcome and stand in the result.
+
+use fstrial_model::units::Bytes;
+use std::{io, path::PathBuf};
+
+/// A load that was refused, or could not be laid out or run. Messages read after "failed to run the load: ".
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    /// A combination that makes no sense or that the engine cannot do; no round would change that.
+    #[error("{problem}")]
+    Impossible {
+        /// What does not go together.
+        problem: String,
+        /// What to write instead.
+        hint: &'static str,
+    },
+    /// The files do not fit.
+    #[error("no space left while laying out {} of {needed} in all", path.display())]
+    NoSpace {
+        /// The file, or the device.
+        path: PathBuf,
+        /// What all files need together.
+        needed: Bytes,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// The filesystem or the device does not do `O_DIRECT` with these blocks.
+    #[error("cannot do direct I/O in blocks of {block_size} on {}", path.display())]
+    DirectUnsupported {
+        /// The file, or the device.
+        path: PathBuf,
+        /// Size of one request.
+        block_size: Bytes,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// The kernel refuses to make an `io_uring`.
+    #[error("io_uring is not available here")]
+    UringUnavailable {
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// A limit of the process or the machine is in the way: open files, threads.
+    #[error("{what}")]
+    Limit {
+        /// What could not be had.
+        what: String,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// Laying out the files failed.
+    #[error("failed to {operation} {} while laying out files", path.display())]
+    Layout {
+        /// The system call.
+        operation: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// The time-stamp counter and the kernel's clock went apart during the run: its times mean nothing.
+    #[error(
+        "the time-stamp counter measured {counter_ns} ns while CLOCK_MONOTONIC measured {monotonic_ns} ns: \
+         this run's times cannot be trusted"
+    )]
+    ClockDrifted {
+        /// Length of the run by the time-stamp counter, in nanoseconds.
+        counter_ns: u64,
+        /// Length of the run by the kernel's clock, in nanoseconds.
+        monotonic_ns: u64,
+    },
+}
+
+impl EngineError {
+    /// Whether the load itself is refused here (an impossible combination, too little space, a feature that is
+    /// missing), so that trying again changes nothing. Otherwise I/O failed, or the machine did.
+    pub fn is_refusal(&self) -> bool {
+        match self {
+            Self::Impossible { .. }
+            | Self::NoSpace { .. }
+            | Self::DirectUnsupported { .. }
+            | Self::UringUnavailable { .. }
+            | Self::Limit { .. } => true,
+            Self::Layout { .. } | Self::ClockDrifted { .. } => false,
+        }
+    }
+
+    /// What to try.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::Impossible { hint, .. } => Some(hint),
+            Self::NoSpace { .. } => Some("use a larger device or a smaller file_size"),
+            Self::DirectUnsupported { .. } => Some(
+                "use a block_size that is a multiple of the device's logical block (often 4KiB), or direct = false",
+            ),
+            Self::UringUnavailable { .. } => Some(
+                "set sysctl kernel.io_uring_disabled=0, allow io_uring in the container's seccomp profile, or use backend = \"sync\"",
+            ),
+            Self::Limit { .. } => {
+                Some("use fewer threads or fewer files, or raise the limit (ulimit -n, ulimit -u)")
+            }
+            Self::Layout { source, .. } if source.kind() == io::ErrorKind::AlreadyExists => {
+                Some("give the load an empty directory: it never overwrites a file that was there")
+            }
+            Self::Layout { .. } => {
+                Some("look at the kernel's log (dmesg) for errors of the filesystem or the device")
+            }
+            Self::ClockDrifted { .. } => {
+                Some("the virtual machine was paused or moved, or its counter is unstable: run again")
+            }
+        }
+    }
+}
+
+/// The error of a system call while laying out.
+pub(crate) fn layout(
+    operation: &'static str,
+    path: impl Into<PathBuf>,
+    errno: rustix::io::Errno,
+) -> EngineError {
+    EngineError::Layout { operation, path: path.into(), source: errno.into() }
+}

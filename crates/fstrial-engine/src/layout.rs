@@ -1,0 +1,294 @@
+//! Lays out the files of a load before any clock runs: full size, in order, synced; never over a file that was there.
+//!
+//! The files are written, not preallocated first: on btrfs, for one, preallocated extents are written in place and
+//! uncompressed, so a preallocated file would not be the file the arm's options ask for.
+
+use crate::{
+    EngineError,
+    buffer::{self, Pages},
+    clock::Clock,
+    error::layout,
+    fileset::Ring,
+    generator::{Generator, Stream},
+    pattern::Geometry,
+    uring, validate,
+};
+use fstrial_model::{
+    job::Load,
+    units::Bytes,
+    workload::{Backend, Data, FileSet, Io, Pattern, Sharing},
+};
+use rustix::{
+    fs::{
+        AtFlags, CWD, FileType, Mode, OFlags, SeekFrom, StatxFlags, fstat, fsync, ioctl_blksszget, mkdirat,
+        openat, seek, statx, syncfs,
+    },
+    io::{Errno, pread, pwrite, retry_on_intr},
+    process::{Resource, Rlimit, getrlimit, setrlimit},
+};
+use std::{
+    os::fd::OwnedFd,
+    path::{Path, PathBuf},
+};
+
+/// Bytes written at once while laying out.
+const CHUNK: usize = 1 << 20;
+/// Descriptors that a process needs beside the load's files.
+const SPARE_FILES: u64 = 64;
+
+/// Where a load goes.
+#[derive(Debug, Clone, Copy)]
+pub enum Target<'a> {
+    /// An existing directory; files are made in it and stay there.
+    Directory(&'a Path),
+    /// A block device, which is overwritten from its start on for as long as the load's `total_size`.
+    BlockDevice(&'a Path),
+}
+
+/// The open files of one thread, which no other thread uses: a shared descriptor's reference count would be a shared
+/// cache line in the hot loop.
+#[derive(Debug)]
+pub(crate) struct Files {
+    pub(crate) fds: Vec<OwnedFd>,
+    /// Their names, for errors.
+    pub(crate) paths: Vec<PathBuf>,
+}
+
+/// What one thread works on.
+#[derive(Debug)]
+pub(crate) enum ThreadWork {
+    /// Requests inside files.
+    Io { io: Io, files: Files, geometry: Geometry },
+    /// Turns over a file set.
+    Files { set: FileSet, ring: Ring },
+}
+
+/// A load whose files are laid out: ready to run, once.
+#[derive(Debug)]
+pub struct Prepared {
+    pub(crate) load: Load,
+    pub(crate) clock: Clock,
+    pub(crate) threads: Vec<ThreadWork>,
+}
+
+/// Lays out the files of a load: written whole, in order, with the load's data, and synced. Takes as long as the
+/// device takes to write them. The files stay after the run.
+///
+/// # Errors
+/// A refusal ([`EngineError::is_refusal`]) if the load is impossible here: by itself, for want of space, of direct
+/// I/O, of `io_uring` or of descriptors. Otherwise [`EngineError::Layout`] with the call, the path and the errno.
+pub fn prepare(load: &Load, target: Target<'_>) -> Result<Prepared, EngineError> {
+    validate(load, matches!(target, Target::BlockDevice(_)))?;
+    let clock = Clock::best();
+    let threads = match (&load.pattern, target) {
+        (Pattern::Io(io), Target::Directory(directory)) => io_on_files(load, io, directory)?,
+        (Pattern::Io(io), Target::BlockDevice(device)) => io_on_device(load, io, device)?,
+        (Pattern::Files(set), Target::Directory(path)) => file_sets(load, set, path)?,
+        (Pattern::Files(_), Target::BlockDevice(_)) => unreachable!("refused by validate"),
+    };
+    Ok(Prepared { load: load.clone(), clock, threads })
+}
+
+fn io_on_files(load: &Load, io: &Io, directory: &Path) -> Result<Vec<ThreadWork>, EngineError> {
+    check_ring(io)?;
+    allow_open_files(u64::from(io.files) * u64::from(load.threads))?;
+    let sets = match io.sharing {
+        Sharing::Shared => 1,
+        Sharing::PerThread => usize::from(load.threads),
+    };
+    let paths = |set: usize| -> Vec<PathBuf> {
+        (0..io.files).map(|n| directory.join(format!("load-{set:04}-{n:04}.dat"))).collect()
+    };
+    let full = Geometry::on_files(io, load.threads, 0).file_size();
+    let full = if io.access == fstrial_model::workload::Access::Append { 0 } else { full };
+    let mut writer = Writer::new(load);
+    for path in (0..sets).flat_map(paths) {
+        let fd = create(CWD, &path)?;
+        writer.write(&fd, &path, full)?;
+        fsync(&fd).map_err(|errno| layout("fsync", &path, errno))?;
+    }
+    (0..usize::from(load.threads))
+        .map(|thread| {
+            let files = open_all(io, paths(thread % sets))?;
+            let geometry = Geometry::on_files(io, load.threads, thread);
+            Ok(ThreadWork::Io { io: io.clone(), files, geometry })
+        })
+        .collect()
+}
+
+fn io_on_device(load: &Load, io: &Io, device: &Path) -> Result<Vec<ThreadWork>, EngineError> {
+    check_ring(io)?;
+    allow_open_files(u64::from(load.threads))?;
+    let fd = openat(CWD, device, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
+        .map_err(|errno| layout("open", device, errno))?;
+    check_device(&fd, io, device)?;
+    let last = Geometry::on_device(io, load.threads, usize::from(load.threads) - 1);
+    Writer::new(load).write(&fd, device, last.base + last.file_size())?;
+    fsync(&fd).map_err(|errno| layout("fsync", device, errno))?;
+    (0..usize::from(load.threads))
+        .map(|thread| {
+            let files = open_all(io, vec![device.to_path_buf()])?;
+            let geometry = Geometry::on_device(io, load.threads, thread);
+            Ok(ThreadWork::Io { io: io.clone(), files, geometry })
+        })
+        .collect()
+}
+
+/// A device must be one, be large enough, and do the block size.
+fn check_device(fd: &OwnedFd, io: &Io, device: &Path) -> Result<(), EngineError> {
+    let stat = fstat(fd).map_err(|errno| layout("stat", device, errno))?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::BlockDevice {
+        let problem = format!("{} is not a block device", device.display());
+        return Err(EngineError::Impossible { problem, hint: "name a block device, or a directory" });
+    }
+    let size = seek(fd, SeekFrom::End(0)).map_err(|errno| layout("seek to the end of", device, errno))?;
+    if size < io.total_size.0 {
+        let problem =
+            format!("{} has {}, but the load wants {}", device.display(), Bytes(size), io.total_size);
+        return Err(EngineError::Impossible { problem, hint: "use a smaller file_size, or a larger device" });
+    }
+    let sector =
+        ioctl_blksszget(fd).map_err(|errno| layout("ask for the logical block size of", device, errno))?;
+    if io.direct && !io.block_size.0.is_multiple_of(u64::from(sector)) {
+        return Err(EngineError::DirectUnsupported {
+            path: device.to_path_buf(),
+            block_size: io.block_size,
+            source: Errno::INVAL.into(),
+        });
+    }
+    Ok(())
+}
+
+fn file_sets(load: &Load, set: &FileSet, directory: &Path) -> Result<Vec<ThreadWork>, EngineError> {
+    allow_open_files(2 * u64::from(load.threads))?;
+    let mut writer = Writer::new(load);
+    let mut works = Vec::new();
+    for thread in 0..load.threads {
+        let path = directory.join(format!("load-{thread:04}"));
+        mkdirat(CWD, &path, Mode::RWXU).map_err(|errno| writer.error("make the directory", &path, errno))?;
+        let fd = openat(CWD, &path, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+            .map_err(|errno| layout("open", &path, errno))?;
+        let ring = Ring::new(fd, path, u64::from(set.files));
+        for number in 0..u64::from(set.files) {
+            ring.lay_out(number, set.file_size.0, &mut writer)?;
+        }
+        works.push(ThreadWork::Files { set: set.clone(), ring });
+    }
+    if let Some(ThreadWork::Files { ring, .. }) = works.first() {
+        // One call for all: a sync for each of a million small files would take hours.
+        syncfs(ring.directory()).map_err(|errno| layout("syncfs", directory, errno))?;
+    }
+    Ok(works)
+}
+
+fn check_ring(io: &Io) -> Result<(), EngineError> {
+    match io.backend {
+        Backend::Sync => Ok(()),
+        Backend::IoUring => uring::probe(io.depth),
+    }
+}
+
+/// Raises the soft limit of open files as far as is needed and allowed.
+fn allow_open_files(files: u64) -> Result<(), EngineError> {
+    let (wanted, limit) = (files + SPARE_FILES, getrlimit(Resource::Nofile));
+    if limit.current.is_none_or(|current| current >= wanted) {
+        return Ok(());
+    }
+    // Going beyond the hard limit takes CAP_SYS_RESOURCE; the kernel decides.
+    let maximum = limit.maximum.map(|maximum| maximum.max(wanted));
+    let raised = Rlimit { current: Some(wanted), maximum };
+    setrlimit(Resource::Nofile, raised).map_err(|errno| EngineError::Limit {
+        what: format!("cannot have {files} files open (every thread opens its own)"),
+        source: errno.into(),
+    })
+}
+
+/// Makes a file that was not there.
+fn create(directory: impl std::os::fd::AsFd, path: &Path) -> Result<OwnedFd, EngineError> {
+    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
+    openat(directory, path, flags, Mode::RUSR | Mode::WUSR).map_err(|errno| layout("create", path, errno))
+}
+
+/// Opens a thread's own descriptors, and tries direct I/O once.
+fn open_all(io: &Io, paths: Vec<PathBuf>) -> Result<Files, EngineError> {
+    let direct = if io.direct { OFlags::DIRECT } else { OFlags::empty() };
+    let unsupported = |path: &Path, errno: Errno| EngineError::DirectUnsupported {
+        path: path.to_path_buf(),
+        block_size: io.block_size,
+        source: errno.into(),
+    };
+    let mut fds = Vec::with_capacity(paths.len());
+    for path in &paths {
+        let opened = openat(CWD, path, OFlags::RDWR | OFlags::CLOEXEC | direct, Mode::empty());
+        fds.push(opened.map_err(|errno| match errno {
+            Errno::INVAL if io.direct => unsupported(path, errno),
+            _ => layout("open", path, errno),
+        })?);
+    }
+    if io.direct {
+        try_direct(&fds[0], io).map_err(|errno| match errno {
+            Errno::INVAL => unsupported(&paths[0], errno),
+            _ => layout("read", &paths[0], errno),
+        })?;
+    }
+    Ok(Files { fds, paths })
+}
+
+/// Whether a file takes the load's direct requests: by what it says (Linux 6.1; a filesystem that would quietly use
+/// the page cache says 0), and by one read.
+fn try_direct(fd: &OwnedFd, io: &Io) -> Result<(), Errno> {
+    if let Ok(stat) = statx(fd, c"", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN)
+        && StatxFlags::from_bits_retain(stat.stx_mask).contains(StatxFlags::DIOALIGN)
+        && (stat.stx_dio_offset_align == 0
+            || !io.block_size.0.is_multiple_of(u64::from(stat.stx_dio_offset_align)))
+    {
+        return Err(Errno::INVAL);
+    }
+    let mut block = Pages::new(io.block_size.0 as usize);
+    retry_on_intr(|| pread(fd, block.as_mut_slice(), 0)).map(drop)
+}
+
+/// Writes whole files with the load's data.
+pub(crate) struct Writer {
+    data: Data,
+    chunk: Pages,
+    generator: Generator,
+    needed: Bytes,
+}
+
+impl Writer {
+    fn new(load: &Load) -> Self {
+        let (mut chunk, mut generator) = (Pages::new(CHUNK), Generator::new(load.seed, Stream::Layout));
+        buffer::fill(load.data, chunk.as_mut_slice(), &mut generator);
+        Self { data: load.data, chunk, generator, needed: load.pattern.space_needed(load.threads) }
+    }
+
+    /// Writes `size` bytes from the start of a file.
+    pub(crate) fn write(&mut self, fd: &OwnedFd, path: &Path, size: u64) -> Result<(), EngineError> {
+        let mut done = 0;
+        while done < size {
+            let len = usize::try_from(size - done).unwrap_or(CHUNK).min(CHUNK);
+            if self.data == Data::Random {
+                self.generator.fill(&mut self.chunk.as_mut_slice()[..len]);
+            }
+            let bytes = &self.chunk.as_slice()[..len];
+            let written = retry_on_intr(|| pwrite(fd, bytes, done))
+                .map_err(|errno| self.error("write", path, errno))?;
+            if written == 0 {
+                return Err(layout("write", path, Errno::IO));
+            }
+            done += written as u64;
+        }
+        Ok(())
+    }
+
+    /// An error of a call that takes space.
+    pub(crate) fn error(&self, operation: &'static str, path: &Path, errno: Errno) -> EngineError {
+        match errno {
+            Errno::NOSPC | Errno::DQUOT | Errno::FBIG => {
+                EngineError::NoSpace { path: path.to_path_buf(), needed: self.needed, source: errno.into() }
+            }
+            _ => layout(operation, path, errno),
+        }
+    }
+}

@@ -1,0 +1,548 @@
+//! What one thread writes down: latencies, operations in windows of time, bytes, errors. Merged at the end.
+//!
+//! Operations are counted into one number; only when the clock passes an edge of any window does a cold path add it to
+//! the windows that end there. So a completed operation costs one comparison, one addition and one histogram record.
+
+use crate::clock::{Clock, CpuTime};
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use fstrial_model::{
+    measurement::{LoadResult, OperationKind},
+    units::Nanos,
+};
+use hdrhistogram::{
+    Histogram,
+    serialization::{Serializer, V2Serializer},
+};
+use std::path::Path;
+
+/// A thread stops after this many errors, so that a failing device does not make it spin.
+pub(crate) const ERRORS_MAX: u64 = 16;
+/// Width of a series window, in nanoseconds, until there would be too many of them.
+const SERIES_STEP_NS: u64 = 100_000_000;
+/// Windows in a series at most.
+const SERIES_MAX: u64 = 4096;
+/// Windows over warm-up and measured time, for the check of the warm-up.
+const STEADY_WINDOWS: usize = 40;
+/// Latencies from 1 ns to 1 hour.
+const LATENCY_MAX_NS: u64 = 3_600_000_000_000;
+
+/// When a run starts, is measured, and ends, in ticks of its clock.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Timeline {
+    pub(crate) clock: Clock,
+    pub(crate) start: u64,
+    pub(crate) timed: u64,
+    pub(crate) end: u64,
+    duration: Nanos,
+    series_step_ns: u64,
+    series_len: u64,
+}
+
+impl Timeline {
+    /// A run of `warmup` and `duration` that starts at tick `start`.
+    pub(crate) fn new(clock: Clock, start: u64, warmup: Nanos, duration: Nanos) -> Self {
+        let total_ns = warmup.0.saturating_add(duration.0);
+        let (series_step_ns, series_len) = series_shape(total_ns);
+        Self {
+            clock,
+            start,
+            timed: start + clock.ticks(warmup.0),
+            end: start + clock.ticks(total_ns),
+            duration,
+            series_step_ns,
+            series_len,
+        }
+    }
+
+    /// Windows of the measured time.
+    fn windows(&self) -> usize {
+        if self.duration.0 < 500_000_000 { 10 } else { 20 }
+    }
+}
+
+/// Width and number of the series windows. The length of a run is known before it starts, so the width that doubling
+/// a full series would lead to is chosen at once, and is the same for all threads.
+fn series_shape(total_ns: u64) -> (u64, u64) {
+    let mut step = SERIES_STEP_NS;
+    while total_ns.div_ceil(step) > SERIES_MAX {
+        step *= 2;
+    }
+    (step, total_ns.div_ceil(step).max(1))
+}
+
+/// Counts of operations in equal windows of time.
+#[derive(Debug, Clone)]
+struct Windows {
+    counts: Vec<u64>,
+    index: usize,
+    origin: u64,
+    span: u64,
+    /// First tick of the next window; none is `u64::MAX`.
+    edge: u64,
+}
+
+impl Windows {
+    fn new(count: usize, origin: u64, span: u64) -> Self {
+        let mut windows = Self { counts: vec![0; count], index: 0, origin, span, edge: 0 };
+        windows.edge = windows.edge_after(0);
+        windows
+    }
+
+    fn edge_after(&self, index: usize) -> u64 {
+        if index + 1 >= self.counts.len() {
+            return u64::MAX;
+        }
+        let offset = u128::from(self.span) * (index as u128 + 1) / self.counts.len() as u128;
+        self.origin + offset as u64
+    }
+
+    fn start_at(&mut self, start: u64) {
+        self.origin += start;
+        self.edge = self.edge_after(0);
+    }
+
+    fn add(&mut self, operations: u64) {
+        self.counts[self.index] += operations;
+    }
+
+    fn advance(&mut self, now: u64) {
+        while now >= self.edge {
+            self.index += 1;
+            self.edge = self.edge_after(self.index);
+        }
+    }
+}
+
+/// Where a latency goes. Some kinds of the result are sums of these, so that one operation is one record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lane {
+    /// A read: an operation of its own in [`Shape::Io`].
+    Read,
+    /// A write that owes no sync: an operation of its own in [`Shape::Io`].
+    Write,
+    /// A write that owes a sync, without it.
+    OwingWrite,
+    /// A write and the sync it owed.
+    SyncedWrite,
+    /// A sync call.
+    Fsync,
+    /// A turn over a file set.
+    Turn,
+    /// Making a file.
+    Create,
+    /// Looking at attributes.
+    Stat,
+    /// Deleting a file.
+    Delete,
+}
+
+const LANES: usize = 9;
+
+/// What the lanes of a load mean.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shape {
+    /// Requests.
+    Io,
+    /// Turns over a file set.
+    Files,
+}
+
+impl Shape {
+    /// The lanes whose sum is the histogram of a kind.
+    fn lanes(self, kind: OperationKind) -> &'static [Lane] {
+        match (self, kind) {
+            (Self::Io, OperationKind::Operation) => &[Lane::Read, Lane::Write, Lane::SyncedWrite],
+            (Self::Io, OperationKind::Write) => &[Lane::Write, Lane::OwingWrite],
+            (Self::Files, OperationKind::Operation) => &[Lane::Turn],
+            (Self::Files, OperationKind::Write) => &[Lane::Write],
+            (_, OperationKind::Read) => &[Lane::Read],
+            (_, OperationKind::Fsync) => &[Lane::Fsync],
+            (_, OperationKind::Create) => &[Lane::Create],
+            (_, OperationKind::Stat) => &[Lane::Stat],
+            (_, OperationKind::Delete) => &[Lane::Delete],
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Warmup,
+    Timed,
+    Over,
+}
+
+/// The first error of a thread.
+#[derive(Debug, Clone)]
+struct FirstError {
+    tick: u64,
+    text: String,
+}
+
+/// The recorder of one thread. Lives on that thread's own stack and heap; aligned so that nothing shares its lines.
+#[derive(Debug)]
+#[repr(align(128))]
+pub(crate) struct Recorder {
+    next_edge: u64,
+    pending: u64,
+    timed: bool,
+    clock: Clock,
+    bytes: u64,
+    histograms: [Option<Histogram<u64>>; LANES],
+    phase: Phase,
+    shape: Shape,
+    timeline: Timeline,
+    windows: Windows,
+    steady: Windows,
+    series: Windows,
+    errors: u64,
+    first_error: Option<FirstError>,
+    cpu_start: CpuTime,
+    cpu: CpuTime,
+}
+
+fn new_histogram() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, LATENCY_MAX_NS, 3).expect("constant, valid bounds")
+}
+
+impl Recorder {
+    /// A recorder for the lanes that will be used. Everything it will ever need is allocated here; where the timeline's
+    /// start is not known yet it is 0, and [`Recorder::start_at`] moves it.
+    pub(crate) fn new(timeline: Timeline, shape: Shape, lanes: &[Lane]) -> Self {
+        let mut histograms = [const { None }; LANES];
+        for lane in lanes {
+            let mut histogram = new_histogram();
+            // Writes to all of it, so that no page of it is first touched while the clock runs.
+            histogram.reset();
+            histograms[*lane as usize] = Some(histogram);
+        }
+        let total = timeline.end - timeline.start;
+        let series_span = timeline.clock.ticks(timeline.series_step_ns * timeline.series_len);
+        Self {
+            next_edge: 0,
+            pending: 0,
+            timed: false,
+            clock: timeline.clock,
+            bytes: 0,
+            histograms,
+            phase: Phase::Warmup,
+            shape,
+            timeline,
+            windows: Windows::new(timeline.windows(), timeline.timed, timeline.end - timeline.timed),
+            steady: Windows::new(STEADY_WINDOWS, timeline.start, total),
+            series: Windows::new(timeline.series_len as usize, timeline.start, series_span),
+            errors: 0,
+            first_error: None,
+            cpu_start: CpuTime::default(),
+            cpu: CpuTime::default(),
+        }
+    }
+
+    /// Moves the whole timeline by `start` ticks. To be called before the first tick.
+    pub(crate) fn start_at(&mut self, start: u64) {
+        let Timeline { start: begin, timed, end, .. } = &mut self.timeline;
+        [begin, timed, end].into_iter().for_each(|tick| *tick += start);
+        [&mut self.windows, &mut self.steady, &mut self.series].into_iter().for_each(|w| w.start_at(start));
+    }
+
+    /// To be called with each reading of the clock, before what completed then is recorded.
+    #[inline]
+    pub(crate) fn tick(&mut self, now: u64) {
+        if now >= self.next_edge {
+            self.cross(now);
+        }
+    }
+
+    /// Whether the run is over for this thread.
+    #[inline]
+    pub(crate) fn is_over(&self) -> bool {
+        self.phase == Phase::Over
+    }
+
+    /// An operation is complete.
+    #[inline]
+    pub(crate) fn operation(&mut self, lane: Lane, latency_ticks: u64, bytes: u64) {
+        self.pending += 1;
+        if self.timed {
+            self.bytes += bytes;
+        }
+        self.part(lane, latency_ticks);
+    }
+
+    /// A part of an operation is complete.
+    #[inline]
+    pub(crate) fn part(&mut self, lane: Lane, latency_ticks: u64) {
+        if self.timed
+            && let Some(histogram) = &mut self.histograms[lane as usize]
+        {
+            histogram.saturating_record(self.clock.nanos(latency_ticks).max(1));
+        }
+    }
+
+    /// An operation failed, or transferred less than asked.
+    #[cold]
+    pub(crate) fn error(&mut self, now: u64, operation: &str, path: &Path, what: &dyn std::fmt::Display) {
+        if self.is_over() {
+            return;
+        }
+        self.errors += 1;
+        if self.first_error.is_none() {
+            let text = format!("{operation} {}: {what}", path.display());
+            self.first_error = Some(FirstError { tick: now, text });
+        }
+        if self.errors >= ERRORS_MAX {
+            self.finish(now);
+        }
+    }
+
+    /// The thread stops: adds what is pending and stops the CPU clock.
+    pub(crate) fn finish(&mut self, now: u64) {
+        if !self.is_over() {
+            self.cross(now);
+            self.end();
+        }
+    }
+
+    #[cold]
+    fn cross(&mut self, now: u64) {
+        let pending = std::mem::take(&mut self.pending);
+        if self.phase != Phase::Over {
+            self.steady.add(pending);
+            self.series.add(pending);
+        }
+        if self.phase == Phase::Timed {
+            self.windows.add(pending);
+        }
+        if self.phase == Phase::Warmup && now >= self.timeline.timed {
+            self.phase = Phase::Timed;
+            self.timed = true;
+            self.cpu_start = CpuTime::of_this_thread();
+        }
+        if self.phase == Phase::Timed && now >= self.timeline.end {
+            self.end();
+        }
+        self.windows.advance(now);
+        self.steady.advance(now);
+        self.series.advance(now);
+        let phase_edge = if self.phase == Phase::Warmup { self.timeline.timed } else { self.timeline.end };
+        self.next_edge = phase_edge.min(self.windows.edge).min(self.steady.edge).min(self.series.edge);
+    }
+
+    fn end(&mut self) {
+        if self.phase == Phase::Timed {
+            self.cpu = CpuTime::of_this_thread().since(self.cpu_start);
+        }
+        self.timed = false;
+        self.phase = Phase::Over;
+    }
+
+    /// Puts the records of all threads together. There is at least one thread.
+    pub(crate) fn merge(recorders: Vec<Self>) -> LoadResult {
+        let mut all = recorders.into_iter();
+        let mut sum = all.next().expect("a load has at least one thread");
+        for other in all {
+            sum.absorb(&other);
+        }
+        let histograms = OperationKind::ALL
+            .into_iter()
+            .filter_map(|kind| Some((kind, encode(&sum.histogram(kind)?))))
+            .collect();
+        LoadResult {
+            duration: sum.timeline.duration,
+            operations: sum.windows.counts.iter().sum(),
+            bytes: sum.bytes,
+            errors: sum.errors,
+            first_error: sum.first_error.map(|first| first.text),
+            histograms,
+            windows: sum.windows.counts,
+            steady_windows: sum.steady.counts,
+            series: sum.series.counts,
+            series_step: Nanos(sum.timeline.series_step_ns),
+            cpu_user: Nanos(sum.cpu.user_ns),
+            cpu_system: Nanos(sum.cpu.system_ns),
+            clock: sum.clock.source(),
+        }
+    }
+
+    fn absorb(&mut self, other: &Self) {
+        for (mine, theirs) in self.histograms.iter_mut().zip(&other.histograms) {
+            if let (Some(mine), Some(theirs)) = (mine, theirs) {
+                mine.add(theirs).expect("same bounds");
+            }
+        }
+        let pairs = [
+            (&mut self.windows, &other.windows),
+            (&mut self.steady, &other.steady),
+            (&mut self.series, &other.series),
+        ];
+        for (mine, theirs) in pairs {
+            assert_eq!(mine.counts.len(), theirs.counts.len(), "threads of one run share its timeline");
+            mine.counts.iter_mut().zip(&theirs.counts).for_each(|(mine, theirs)| *mine += theirs);
+        }
+        self.bytes += other.bytes;
+        self.errors += other.errors;
+        self.cpu.user_ns += other.cpu.user_ns;
+        self.cpu.system_ns += other.cpu.system_ns;
+        let earlier = |first: &FirstError| other.first_error.as_ref().is_some_and(|e| e.tick < first.tick);
+        if self.first_error.as_ref().is_none_or(earlier) {
+            self.first_error.clone_from(&other.first_error);
+        }
+    }
+
+    /// The histogram of a kind; none if the load has no such operations.
+    fn histogram(&self, kind: OperationKind) -> Option<Histogram<u64>> {
+        let mut parts =
+            self.shape.lanes(kind).iter().filter_map(|lane| self.histograms[*lane as usize].as_ref());
+        let mut sum = parts.next()?.clone();
+        parts.for_each(|part| sum.add(part).expect("same bounds"));
+        Some(sum)
+    }
+}
+
+fn encode(histogram: &Histogram<u64>) -> String {
+    let mut bytes = Vec::new();
+    V2Serializer::new()
+        .serialize(histogram, &mut bytes)
+        .expect("a vector takes all bytes, and counts fit in i64");
+    STANDARD.encode(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::decode;
+    use proptest::prelude::*;
+
+    const CLOCK: Clock = Clock::monotonic("test");
+
+    fn recorder(warmup: u64, duration: u64) -> Recorder {
+        let timeline = Timeline::new(CLOCK, 0, Nanos(warmup), Nanos(duration));
+        let mut recorder = Recorder::new(timeline, Shape::Io, &[Lane::Read]);
+        recorder.start_at(1000);
+        recorder
+    }
+
+    /// Series by the slow way: fixed first width, and pairs are added up whenever there are too many.
+    fn slow_series(times_ns: &[u64], total_ns: u64) -> (u64, Vec<u64>) {
+        let (mut step, mut counts) =
+            (SERIES_STEP_NS, vec![0; total_ns.div_ceil(SERIES_STEP_NS).max(1) as usize]);
+        for time in times_ns {
+            counts[(time / step) as usize] += 1;
+        }
+        while counts.len() as u64 > SERIES_MAX {
+            counts = counts.chunks(2).map(|pair| pair.iter().sum()).collect();
+            step *= 2;
+        }
+        (step, counts)
+    }
+
+    fn in_windows(times: &[u64], from: u64, span: u64, count: usize) -> Vec<u64> {
+        let mut counts = vec![0; count];
+        for time in times {
+            if let Some(offset) = time.checked_sub(from)
+                && offset < span
+            {
+                let index = (0..count)
+                    .rev()
+                    .find(|i| offset >= (u128::from(span) * *i as u128 / count as u128) as u64);
+                counts[index.unwrap()] += 1;
+            }
+        }
+        counts
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+        #[test]
+        fn windows_and_histogram_agree_with_the_slow_model(
+            warmup in 0_u64..3_000_000_000,
+            duration in 1_000_u64..900_000_000_000,
+            points in proptest::collection::vec((0.0_f64..1.2, 1_u64..5_000_000_000), 0..300),
+        ) {
+            let total = warmup + duration;
+            let mut points: Vec<(u64, u64)> =
+                points.into_iter().map(|(at, latency)| ((at * total as f64) as u64, latency)).collect();
+            points.sort_unstable();
+            let mut recorder = recorder(warmup, duration);
+            for (at, latency) in &points {
+                recorder.tick(1000 + at);
+                if recorder.is_over() { break; }
+                recorder.operation(Lane::Read, *latency, 4096);
+            }
+            recorder.tick(1000 + total);
+            prop_assert!(recorder.is_over());
+            let times: Vec<u64> = points.iter().map(|p| p.0).collect();
+            let timed: Vec<u64> = points.iter().filter(|p| p.0 >= warmup && p.0 < total).map(|p| p.1).collect();
+            let inside: Vec<u64> = times.iter().copied().filter(|t| *t < total).collect();
+            let result = Recorder::merge(vec![recorder]);
+
+            prop_assert_eq!(result.operations, timed.len() as u64);
+            prop_assert_eq!(result.bytes, 4096 * timed.len() as u64);
+            let count = if duration < 500_000_000 { 10 } else { 20 };
+            prop_assert_eq!(&result.windows, &in_windows(&times, warmup, duration, count));
+            prop_assert_eq!(&result.steady_windows, &in_windows(&times, 0, total, 40));
+            prop_assert_eq!((result.series_step.0, result.series.clone()), slow_series(&inside, total));
+
+            let histogram = decode(&result.histograms[&OperationKind::Operation]);
+            let mut sorted = timed;
+            sorted.sort_unstable();
+            prop_assert_eq!(histogram.len(), sorted.len() as u64);
+            for quantile in [0.0, 0.5, 0.9, 0.99, 1.0] {
+                if sorted.is_empty() { break; }
+                let rank = ((quantile * sorted.len() as f64).ceil() as usize).clamp(1, sorted.len());
+                let (exact, got) = (sorted[rank - 1] as f64, histogram.value_at_quantile(quantile) as f64);
+                prop_assert!((got - exact).abs() <= exact * 0.001 + 1.0, "q{} exact {} got {}", quantile, exact, got);
+            }
+        }
+
+        #[test]
+        fn series_never_has_more_than_its_windows(total in 1_u64..1 << 50) {
+            let (step, len) = series_shape(total);
+            prop_assert!(len <= SERIES_MAX);
+            prop_assert!(step == SERIES_STEP_NS || total.div_ceil(step / 2) > SERIES_MAX);
+            prop_assert!(step * len >= total);
+        }
+    }
+
+    #[test]
+    fn threads_add_up_and_the_earliest_error_is_kept() {
+        let mut recorders = Vec::new();
+        for n in 1..=3_u64 {
+            let mut recorder = recorder(0, 1_000_000);
+            recorder.tick(1000);
+            (0..n).for_each(|_| recorder.operation(Lane::Read, 10 * n, 1));
+            recorder.error(5000 - n, "write", Path::new("/x"), &n);
+            recorder.finish(6000);
+            recorders.push(recorder);
+        }
+        let result = Recorder::merge(recorders);
+        assert_eq!((result.operations, result.bytes, result.errors), (6, 6, 3));
+        assert_eq!(result.first_error.as_deref(), Some("write /x: 3"));
+        assert_eq!(decode(&result.histograms[&OperationKind::Read]).max(), 30);
+    }
+
+    #[test]
+    fn errors_end_a_thread_and_are_not_latencies() {
+        let mut recorder = recorder(0, 1_000_000_000);
+        recorder.tick(1000);
+        for n in 0..100 {
+            recorder.error(1000 + n, "read", Path::new("/x"), &"no");
+        }
+        assert!(recorder.is_over());
+        let result = Recorder::merge(vec![recorder]);
+        assert_eq!((result.errors, result.operations), (ERRORS_MAX, 0));
+        assert_eq!(decode(&result.histograms[&OperationKind::Operation]).len(), 0);
+    }
+
+    #[test]
+    fn latencies_beyond_the_range_are_kept_at_its_end() {
+        let mut recorder = recorder(0, 1_000_000_000);
+        recorder.tick(1000);
+        recorder.operation(Lane::Read, u64::MAX, 0);
+        recorder.operation(Lane::Read, 0, 0);
+        recorder.finish(2000);
+        let result = Recorder::merge(vec![recorder]);
+        let histogram = decode(&result.histograms[&OperationKind::Read]);
+        assert_eq!(histogram.len(), 2);
+        assert!(histogram.max() >= LATENCY_MAX_NS && histogram.min() == 1);
+    }
+}

@@ -1,0 +1,55 @@
+//! `pread` and `pwrite`: one request at a time, done when it is pushed.
+
+use crate::{
+    buffer::{Pages, Payload},
+    drive::Engine,
+    layout::Files,
+    pattern::Request,
+};
+use rustix::io::{Errno, pread, pwrite, retry_on_intr};
+
+/// Runs each request to its end at once.
+#[derive(Debug)]
+pub(crate) struct Sync<'a> {
+    files: &'a Files,
+    payload: Payload,
+    read: Pages,
+    result: Option<Result<usize, Errno>>,
+}
+
+impl<'a> Sync<'a> {
+    /// For requests of `block_size` bytes; `payload` has one slot.
+    pub(crate) fn new(files: &'a Files, payload: Payload, block_size: usize) -> Self {
+        let mut read = Pages::new(block_size);
+        // Touches every page before the clock runs.
+        read.as_mut_slice().fill(1);
+        Self { files, payload, read, result: None }
+    }
+}
+
+impl Engine for Sync<'_> {
+    #[inline]
+    fn push(&mut self, slot: usize, request: &Request) {
+        let fd = &self.files.fds[request.file as usize];
+        self.result = Some(if request.write {
+            let range = self.payload.next(slot);
+            let bytes = &self.payload.bytes()[range];
+            retry_on_intr(|| pwrite(fd, bytes, request.offset))
+        } else {
+            let buffer = self.read.as_mut_slice();
+            retry_on_intr(|| pread(fd, &mut *buffer, request.offset))
+        });
+    }
+
+    #[inline]
+    fn wait(&mut self) -> Result<(), Errno> {
+        Ok(())
+    }
+
+    #[inline]
+    fn reap(&mut self, mut done: impl FnMut(usize, Result<usize, Errno>)) {
+        if let Some(result) = self.result.take() {
+            done(0, result);
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! `io_uring`: up to `depth` requests of one thread in flight, submitted and reaped in batches.
+//!
+//! Needs Linux 5.6. Where the kernel takes them (6.1), the ring belongs to its one thread and completions are
+//! processed when that thread asks; files and buffers are registered where the limits allow it. What is refused is
+//! left out, so the same load runs on an old kernel, only slower.
+//!
+//! An island: the kernel reads and writes memory that Rust thinks is ours. Why that is sound:
+//! - Each slot has its own bytes in `payload` and in `read`, and is pushed again only after its completion was reaped.
+//! - Nobody looks into `read`, and `payload` changes only the bytes of the slot that is being pushed.
+//! - The heap memory of both never moves. [`Uring::drop`] waits for everything in flight before they are freed; if
+//!   that fails, the ring and the memory are leaked instead.
+#![expect(unsafe_code, reason = "memory is shared with the kernel while requests are in flight")]
+
+use crate::{
+    EngineError,
+    buffer::{PAGE, Pages, Payload},
+    drive::Engine,
+    layout::Files,
+    pattern::Request,
+};
+use io_uring::{IoUring, opcode, squeue::Entry, types};
+use rustix::io::Errno;
+use std::{
+    io,
+    mem::ManuallyDrop,
+    os::fd::{AsRawFd, RawFd},
+};
+
+/// Index of the registered payload and read buffers.
+const PAYLOAD: u16 = 0;
+const READ: u16 = 1;
+
+/// A ring with the memory its requests use.
+pub(crate) struct Uring<'a> {
+    ring: ManuallyDrop<IoUring>,
+    payload: ManuallyDrop<Payload>,
+    read: ManuallyDrop<Pages>,
+    /// Start of `read`: taken once, as nothing of ours may look at it while the kernel writes.
+    read_start: *mut u8,
+    read_stride: usize,
+    len: u32,
+    /// Registered files are used by their index.
+    files: &'a Files,
+    fixed_files: bool,
+    fixed_buffers: bool,
+    /// Pushed and not yet reaped.
+    in_flight: usize,
+}
+
+/// Whether a ring of `depth` can be made here.
+///
+/// # Errors
+/// [`EngineError::UringUnavailable`].
+pub(crate) fn probe(depth: u16) -> Result<(), EngineError> {
+    new_ring(u32::from(depth)).map(drop).map_err(|source| EngineError::UringUnavailable { source })
+}
+
+fn new_ring(depth: u32) -> io::Result<IoUring> {
+    let mut newest = IoUring::builder();
+    newest.setup_submit_all().setup_single_issuer().setup_coop_taskrun().setup_defer_taskrun();
+    newest.build(depth).or_else(|_| IoUring::builder().build(depth))
+}
+
+impl<'a> Uring<'a> {
+    /// A ring for the calling thread, and only for it. `payload` has `depth` slots.
+    pub(crate) fn new(
+        files: &'a Files,
+        payload: Payload,
+        len: usize,
+        depth: u16,
+    ) -> Result<Self, EngineError> {
+        let ring = new_ring(u32::from(depth)).map_err(|source| EngineError::UringUnavailable { source })?;
+        let read_stride = len.next_multiple_of(PAGE);
+        let mut read = Pages::new(read_stride * usize::from(depth));
+        read.as_mut_slice().fill(1);
+        let read_start = read.as_mut_slice().as_mut_ptr();
+        let mut this = Self {
+            ring: ManuallyDrop::new(ring),
+            payload: ManuallyDrop::new(payload),
+            read: ManuallyDrop::new(read),
+            read_start,
+            read_stride,
+            len: u32::try_from(len).expect("validated: at most 1 GiB"),
+            files,
+            fixed_files: false,
+            fixed_buffers: false,
+            in_flight: 0,
+        };
+        this.register();
+        Ok(this)
+    }
+
+    /// Registers what the kernel lets us register: saves a reference count and a page walk for each request.
+    fn register(&mut self) {
+        let fds: Vec<RawFd> = self.files.fds.iter().map(AsRawFd::as_raw_fd).collect();
+        self.fixed_files = self.ring.submitter().register_files(&fds).is_ok();
+        let payload = self.payload.bytes();
+        let payload = libc::iovec { iov_base: payload.as_ptr().cast_mut().cast(), iov_len: payload.len() };
+        let read = libc::iovec { iov_base: self.read_start.cast(), iov_len: self.read.as_slice().len() };
+        // SAFETY: both stretches of memory are ours, never move, and are freed only after the ring is (see `drop`).
+        let registered = unsafe { self.ring.submitter().register_buffers(&[payload, read]) };
+        self.fixed_buffers = registered.is_ok();
+        // Saves the lookup of the ring's own descriptor at each call; kernels before 5.18 refuse it.
+        let _optional = self.ring.submitter().register_ring_fd();
+    }
+
+    fn entry(&mut self, slot: usize, request: &Request) -> Entry {
+        let file = request.file;
+        if self.fixed_files {
+            self.entry_on(types::Fixed(file), slot, request)
+        } else {
+            self.entry_on(types::Fd(self.files.fds[file as usize].as_raw_fd()), slot, request)
+        }
+    }
+
+    fn entry_on(&mut self, fd: impl Into<Target>, slot: usize, request: &Request) -> Entry {
+        let (len, fixed) = (self.len, self.fixed_buffers);
+        let fd = fd.into();
+        /// The same call for both ways to name a file, which have no type in common.
+        macro_rules! on {
+            ($op:ident, $($argument:expr),*) => {
+                match fd {
+                    Target::Fixed(fd) => opcode::$op::new(fd, $($argument),*).offset(request.offset).build(),
+                    Target::Fd(fd) => opcode::$op::new(fd, $($argument),*).offset(request.offset).build(),
+                }
+            };
+        }
+        let entry = if request.write {
+            let range = self.payload.next(slot);
+            let bytes = self.payload.bytes()[range].as_ptr();
+            if fixed { on!(WriteFixed, bytes, len, PAYLOAD) } else { on!(Write, bytes, len) }
+        } else {
+            let bytes = self.read_start.wrapping_add(slot * self.read_stride);
+            if fixed { on!(ReadFixed, bytes, len, READ) } else { on!(Read, bytes, len) }
+        };
+        entry.user_data(slot as u64)
+    }
+
+    /// Waits until nothing is in flight.
+    fn drain(&mut self) -> Result<(), Errno> {
+        while self.in_flight > 0 {
+            self.wait()?;
+            self.reap(|_, _| {});
+        }
+        Ok(())
+    }
+}
+
+enum Target {
+    Fixed(types::Fixed),
+    Fd(types::Fd),
+}
+
+impl From<types::Fixed> for Target {
+    fn from(fd: types::Fixed) -> Self {
+        Self::Fixed(fd)
+    }
+}
+
+impl From<types::Fd> for Target {
+    fn from(fd: types::Fd) -> Self {
+        Self::Fd(fd)
+    }
+}
+
+impl Engine for Uring<'_> {
+    #[inline]
+    fn push(&mut self, slot: usize, request: &Request) {
+        let entry = self.entry(slot, request);
+        let mut queue = self.ring.submission();
+        // SAFETY: the entry's memory is the slot's own and stays until its completion was reaped (see the top of the
+        // file); its file outlives the ring.
+        let pushed = unsafe { queue.push(&entry) };
+        assert!(pushed.is_ok(), "there are as many entries as slots");
+        self.in_flight += 1;
+    }
+
+    #[inline]
+    fn wait(&mut self) -> Result<(), Errno> {
+        loop {
+            match self.ring.submit_and_wait(1) {
+                Ok(_) => return Ok(()),
+                Err(error) => match Errno::from_io_error(&error).unwrap_or(Errno::IO) {
+                    Errno::INTR => {}
+                    errno => return Err(errno),
+                },
+            }
+        }
+    }
+
+    #[inline]
+    fn reap(&mut self, mut done: impl FnMut(usize, Result<usize, Errno>)) {
+        for completion in self.ring.completion() {
+            self.in_flight -= 1;
+            let result = completion.result();
+            let result = usize::try_from(result).map_err(|_| Errno::from_raw_os_error(-result));
+            done(completion.user_data() as usize, result);
+        }
+    }
+}
+
+impl Drop for Uring<'_> {
+    fn drop(&mut self) {
+        if self.drain().is_err() {
+            // The kernel may still write to the memory: better lost than corrupted.
+            return;
+        }
+        // SAFETY: dropped once, here, and not used after; before the memory its requests pointed to.
+        unsafe { ManuallyDrop::drop(&mut self.ring) };
+        // SAFETY: dropped once, here; nothing is in flight, so the kernel does not read it any more.
+        unsafe { ManuallyDrop::drop(&mut self.payload) };
+        // SAFETY: dropped once, here; nothing is in flight, so the kernel does not write it any more.
+        unsafe { ManuallyDrop::drop(&mut self.read) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::generator::{Generator, Stream};
+    use fstrial_model::workload::Data;
+    use std::os::fd::OwnedFd;
+
+    fn payload(depth: usize) -> Payload {
+        Payload::new(Data::Random, depth, 4096, Generator::new(1, Stream::Payload(0)))
+    }
+
+    #[test]
+    fn drop_waits_for_what_is_in_flight() {
+        // Reads of an empty pipe stay in flight until something is written.
+        let (reader, writer) = rustix::pipe::pipe().unwrap();
+        let files = Files { fds: vec![reader], paths: vec!["pipe".into()] };
+        let mut ring = Uring::new(&files, payload(2), 4096, 2).unwrap();
+        // Pipes have no offsets; the request's is 0, which the kernel takes for streams.
+        ring.push(0, &Request::default());
+        ring.push(1, &Request::default());
+        ring.ring.submit().unwrap();
+        let dropping = std::thread::spawn(move || {
+            // Two pages, one for each read.
+            crate::clock::sleep_ns(50_000_000);
+            rustix::io::write(&writer, &[7; 4096]).unwrap();
+            rustix::io::write(&writer, &[7; 4096]).unwrap();
+        });
+        assert_eq!(ring.in_flight, 2);
+        let start = std::time::Instant::now();
+        drop(ring);
+        assert!(start.elapsed().as_millis() >= 30, "dropped while the kernel still owned the memory");
+        dropping.join().unwrap();
+    }
+
+    #[test]
+    fn drop_with_pushed_but_unsubmitted_requests_is_clean() {
+        let file: OwnedFd = rustix::fs::memfd_create("test", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+        rustix::fs::ftruncate(&file, 8192).unwrap();
+        let files = Files { fds: vec![file], paths: vec!["memfd".into()] };
+        let mut ring = Uring::new(&files, payload(4), 4096, 4).unwrap();
+        for slot in 0..4 {
+            ring.push(slot, &Request { write: slot % 2 == 0, ..Request::default() });
+        }
+        drop(ring);
+    }
+
+    #[test]
+    fn works_without_registration() {
+        let file: OwnedFd = rustix::fs::memfd_create("test", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+        let files = Files { fds: vec![file], paths: vec!["memfd".into()] };
+        let mut ring = Uring::new(&files, payload(1), 4096, 1).unwrap();
+        (ring.fixed_files, ring.fixed_buffers) = (false, false);
+        for write in [true, false] {
+            ring.push(0, &Request { write, ..Request::default() });
+            ring.wait().unwrap();
+            let mut results = Vec::new();
+            ring.reap(|slot, result| results.push((slot, result)));
+            assert_eq!(results, [(0, Ok(4096))]);
+        }
+        let written = ring.payload.bytes()[..4096].to_vec();
+        assert_eq!(ring.read.as_mut_slice(), &written[..], "what was written is read");
+    }
+}

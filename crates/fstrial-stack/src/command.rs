@@ -1,0 +1,216 @@
+//! External programs: without a shell, with a deadline, their last lines kept for the error.
+
+use crate::error::StackError;
+use fstrial_model::units::Nanos;
+use rustix::process::{Pid, Signal};
+use std::{
+    io::Read,
+    path::PathBuf,
+    process::{Command, ExitStatus, Stdio},
+    sync::mpsc,
+    thread,
+    time::Duration,
+};
+
+/// Folders searched after those of `PATH`: where distributions keep mkfs.
+const SYSTEM_FOLDERS: [&str; 4] = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"];
+/// Most bytes kept of what a program prints.
+const KEPT_BYTES: usize = 256 << 10;
+/// Lines of it shown in an error.
+const SHOWN_LINES: usize = 6;
+
+/// One external program about to run.
+#[derive(Debug, Clone)]
+pub struct Program {
+    name: String,
+    arguments: Vec<String>,
+    filesystem: Option<&'static str>,
+    deadline: Nanos,
+}
+
+/// What a program printed and how it ended.
+#[derive(Debug, Clone)]
+pub struct Finished {
+    /// The command line, for records and errors.
+    pub line: String,
+    /// Standard output.
+    pub stdout: String,
+    /// Standard error.
+    pub stderr: String,
+    /// Exit status.
+    pub status: ExitStatus,
+}
+
+impl Finished {
+    /// The last lines of both streams.
+    pub fn last_lines(&self) -> String {
+        let both = format!("{}\n{}", self.stdout.trim_end(), self.stderr.trim_end());
+        let lines: Vec<&str> = both.lines().filter(|line| !line.trim().is_empty()).collect();
+        lines[lines.len().saturating_sub(SHOWN_LINES)..].join("\n")
+    }
+}
+
+/// The full path of a program, if it is installed.
+pub fn find(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .chain(SYSTEM_FOLDERS.iter().map(PathBuf::from))
+        .map(|folder| folder.join(name))
+        .find(|candidate| candidate.is_file())
+}
+
+impl Program {
+    /// A program by name, with a deadline of a minute.
+    pub fn new(name: &str) -> Self {
+        Self { name: name.into(), arguments: Vec::new(), filesystem: None, deadline: Nanos::secs(60) }
+    }
+
+    /// The filesystem it belongs to, for advice on what to install.
+    #[must_use]
+    pub fn of(mut self, filesystem: &'static str) -> Self {
+        self.filesystem = Some(filesystem);
+        self
+    }
+
+    /// Adds arguments.
+    #[must_use]
+    pub fn args(mut self, arguments: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.arguments.extend(arguments.into_iter().map(Into::into));
+        self
+    }
+
+    /// Sets the deadline after which it is killed.
+    #[must_use]
+    pub fn deadline(mut self, deadline: Nanos) -> Self {
+        self.deadline = deadline;
+        self
+    }
+
+    /// The command line as one would type it.
+    pub fn line(&self) -> String {
+        let quoted = self.arguments.iter().map(|word| {
+            let plain = !word.is_empty()
+                && word.chars().all(|c| c.is_ascii_alphanumeric() || "-_=,./:^%+@".contains(c));
+            if plain { word.clone() } else { format!("'{}'", word.replace('\'', "'\\''")) }
+        });
+        std::iter::once(self.name.clone()).chain(quoted).collect::<Vec<_>>().join(" ")
+    }
+
+    /// Runs it and returns however it ended.
+    ///
+    /// # Errors
+    /// It is not installed, cannot be started, or does not end before the deadline.
+    pub fn finish(&self) -> Result<Finished, StackError> {
+        let path = find(&self.name).ok_or_else(|| StackError::MissingProgram {
+            program: self.name.clone(),
+            filesystem: self.filesystem,
+        })?;
+        #[expect(clippy::disallowed_methods, reason = "this is the command runner")]
+        let mut child = Command::new(&path)
+            .args(&self.arguments)
+            .env_clear()
+            .env("PATH", SYSTEM_FOLDERS.join(":"))
+            .env("LC_ALL", "C")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(|e| StackError::io("start", &path, e))?;
+        let pid = Pid::from_child(&child);
+        let stdout = child.stdout.take().map(collect);
+        let stderr = child.stderr.take().map(collect);
+        let (sender, receiver) = mpsc::channel();
+        let waiter = thread::spawn(move || {
+            // The receiver may have given up; then nobody needs the answer.
+            let _ = sender.send(child.wait());
+        });
+        let status = match receiver.recv_timeout(self.deadline.duration()) {
+            Ok(status) => status.map_err(|e| StackError::io("wait for", &path, e))?,
+            Err(_) => {
+                // It may be stuck in the kernel; SIGKILL is all there is, and we do not wait for it for ever.
+                let _ = rustix::process::kill_process(pid, Signal::KILL);
+                let _ = receiver.recv_timeout(Duration::from_secs(5));
+                return Err(StackError::Deadline { line: self.line(), deadline: self.deadline });
+            }
+        };
+        let _ = waiter.join();
+        let text = |reader: Option<thread::JoinHandle<String>>| {
+            reader.and_then(|r| r.join().ok()).unwrap_or_default()
+        };
+        Ok(Finished { line: self.line(), stdout: text(stdout), stderr: text(stderr), status })
+    }
+
+    /// Runs it; anything but success is an error.
+    ///
+    /// # Errors
+    /// As [`finish`](Self::finish), and a status other than success.
+    pub fn run(&self) -> Result<Finished, StackError> {
+        let finished = self.finish()?;
+        if finished.status.success() {
+            return Ok(finished);
+        }
+        Err(StackError::Command {
+            line: finished.line.clone(),
+            status: finished.status.to_string(),
+            last_lines: finished.last_lines(),
+        })
+    }
+}
+
+/// Reads a stream to its end on a thread, keeping the last part.
+fn collect(mut stream: impl Read + Send + 'static) -> thread::JoinHandle<String> {
+    thread::spawn(move || {
+        let mut kept = Vec::new();
+        let mut chunk = [0_u8; 8192];
+        while let Ok(count) = stream.read(&mut chunk) {
+            if count == 0 {
+                break;
+            }
+            kept.extend_from_slice(&chunk[..count]);
+            if kept.len() > 2 * KEPT_BYTES {
+                kept.drain(..kept.len() - KEPT_BYTES);
+            }
+        }
+        String::from_utf8_lossy(&kept).into_owned()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn success_keeps_what_was_printed() {
+        let finished = Program::new("echo").args(["two words", "x"]).run().unwrap();
+        assert_eq!(finished.stdout, "two words x\n");
+        assert_eq!(finished.line, "echo 'two words' x");
+    }
+
+    #[test]
+    fn failure_keeps_the_last_lines() {
+        let error = Program::new("ls").args(["/nowhere/at/all"]).run().unwrap_err();
+        assert!(error.to_string().contains("No such file"), "{error}");
+        assert!(error.to_string().contains("`ls /nowhere/at/all` failed"), "{error}");
+    }
+
+    #[test]
+    fn a_missing_program_names_its_packages() {
+        let error = Program::new("mkfs.nothing").of("xfs").run().unwrap_err();
+        assert_eq!(error.to_string(), "mkfs.nothing is not installed");
+        assert!(error.hint().unwrap().contains("apt xfsprogs"));
+    }
+
+    #[test]
+    fn a_program_that_hangs_is_killed() {
+        let started = std::time::Instant::now();
+        let error = Program::new("sleep").args(["100"]).deadline(Nanos::millis(100)).run().unwrap_err();
+        assert!(matches!(error, StackError::Deadline { .. }));
+        assert!(started.elapsed() < Duration::from_secs(10));
+    }
+
+    #[test]
+    fn endless_output_is_bounded() {
+        let finished = Program::new("head").args(["-c", "3000000", "/dev/zero"]).run().unwrap();
+        assert!(finished.stdout.len() <= 2 * KEPT_BYTES + 8192);
+    }
+}

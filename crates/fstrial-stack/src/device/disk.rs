@@ -1,0 +1,384 @@
+//! `disk`: a whole real device, which every run erases. Most of this file is reasons to refuse.
+//!
+//! A device is accepted only if the user named it in full on the command line, it is a whole device, nobody uses it
+//! in any way we can find out, and nothing on it is recognised that was not also named. All of this is checked again
+//! before every run, together with the disk sequence number, which changes when another disk takes the name. We cannot hold
+//! it exclusively ourselves, because mkfs and mount claim it exclusively each in turn; see docs/safety.md.
+
+use super::{Device, Permission, image::human};
+use crate::{command::Program, error::StackError, ioctl, mounts, signatures, sysfs};
+use fstrial_model::{arm::Arm, job::DeviceBinding, units::Bytes};
+use rustix::fs::{FileType, Mode, OFlags};
+use std::{
+    fs::{self, File},
+    os::fd::AsFd,
+    path::{Path, PathBuf},
+};
+
+/// A whole device, by number.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Identity {
+    /// Its node, resolved.
+    pub path: PathBuf,
+    /// Device number.
+    pub major: u32,
+    /// See `major`.
+    pub minor: u32,
+    /// Counts up with every disk that the kernel sees; kernel 5.15 and later.
+    pub diskseq: Option<u64>,
+}
+
+/// A device that the user gave to be erased.
+#[derive(Debug)]
+pub struct Disk {
+    identity: Identity,
+    size: Bytes,
+    /// Keeps an auto-clearing device from going away between runs.
+    _held: File,
+}
+
+fn refused(device: &Path, reason: impl Into<String>, hint: impl Into<String>) -> StackError {
+    StackError::Refused { device: device.into(), reason: reason.into(), hint: hint.into() }
+}
+
+impl Identity {
+    /// Finds a whole block device.
+    ///
+    /// # Errors
+    /// It is not one.
+    pub fn of(named: &Path) -> Result<Self, StackError> {
+        let path = fs::canonicalize(named).map_err(|e| StackError::io("find", named, e))?;
+        let stat = rustix::fs::stat(&path).map_err(|e| StackError::io("look at", &path, e))?;
+        if FileType::from_raw_mode(stat.st_mode) != FileType::BlockDevice {
+            return Err(refused(
+                named,
+                "it is not a block device",
+                "name a whole disk, such as /dev/disk/by-id/…; for a file or folder use --device image",
+            ));
+        }
+        let (major, minor) = (rustix::fs::major(stat.st_rdev), rustix::fs::minor(stat.st_rdev));
+        let mut identity = Self { path, major, minor, diskseq: None };
+        if identity.sysfs().join("partition").exists() {
+            return Err(refused(
+                named,
+                "it is a partition, not a whole device",
+                "name the disk itself, if all of it may be erased",
+            ));
+        }
+        identity.diskseq = sysfs::read_number(identity.sysfs().join("diskseq")).ok();
+        Ok(identity)
+    }
+
+    /// Its folder in sysfs.
+    pub fn sysfs(&self) -> PathBuf {
+        PathBuf::from(format!("/sys/dev/block/{}:{}", self.major, self.minor))
+    }
+
+    /// Refuses a device that is no longer the one that was accepted.
+    ///
+    /// # Errors
+    /// It is another one.
+    pub fn verify(&self) -> Result<(), StackError> {
+        if Self::of(&self.path)? == *self {
+            return Ok(());
+        }
+        Err(refused(
+            &self.path,
+            "another device has taken its name since the trial began",
+            "check the cabling and start again",
+        ))
+    }
+
+    /// Checks again, in a worker, that it is still the device and that nobody but the coordinator has it open.
+    ///
+    /// # Errors
+    /// Any reason to refuse.
+    pub fn recheck(&self, coordinator: u32) -> Result<(), StackError> {
+        self.verify()?;
+        check_free(self, &[coordinator])
+    }
+
+    fn partitions(&self) -> Vec<(String, u32, u32)> {
+        let entries = fs::read_dir(self.sysfs()).into_iter().flatten().flatten();
+        entries
+            .filter(|entry| entry.path().join("partition").exists())
+            .filter_map(|entry| {
+                let numbers = sysfs::read(entry.path().join("dev")).ok()?;
+                let (major, minor) = numbers.split_once(':')?;
+                Some((
+                    entry.file_name().to_string_lossy().into_owned(),
+                    major.parse().ok()?,
+                    minor.parse().ok()?,
+                ))
+            })
+            .collect()
+    }
+
+    /// Device numbers of the disk and its partitions.
+    fn numbers(&self) -> Vec<(u32, u32)> {
+        let mut all = vec![(self.major, self.minor)];
+        all.extend(self.partitions().into_iter().map(|(_, major, minor)| (major, minor)));
+        all
+    }
+}
+
+impl Disk {
+    /// Accepts a device for erasing, or says why not.
+    ///
+    /// # Errors
+    /// Any reason to refuse.
+    pub fn accept(named: &Path, least: Bytes, permission: &Permission) -> Result<Self, StackError> {
+        match &permission.erase {
+            None => {
+                return Err(refused(
+                    named,
+                    "every run erases the whole device, and nobody said that this is wanted",
+                    format!("if it is, add --erase {}", named.display()),
+                ));
+            }
+            Some(erase) if erase != named => {
+                return Err(refused(
+                    named,
+                    format!("--erase names another one: {}", erase.display()),
+                    "both must name the same device in the same words",
+                ));
+            }
+            Some(_) => {}
+        }
+        let identity = Identity::of(named)?;
+        let (held, size) = open_checked(named, &identity, least)?;
+        check_free(&identity, &[std::process::id()])?;
+        check_fstab(&identity)?;
+        check_signatures(&identity, permission)?;
+        Ok(Self { identity, size, _held: held })
+    }
+
+    /// Its size.
+    pub fn size(&self) -> Bytes {
+        self.size
+    }
+}
+
+/// Checks that concern the device alone: writable and large enough.
+fn open_checked(named: &Path, identity: &Identity, least: Bytes) -> Result<(File, Bytes), StackError> {
+    let read_only = sysfs::read_number(identity.sysfs().join("ro")).unwrap_or(0) != 0;
+    if read_only {
+        return Err(refused(named, "it is read-only", "blockdev --setrw, if it can be written at all"));
+    }
+    let file = File::open(&identity.path).map_err(|e| StackError::io("open", &identity.path, e))?;
+    let size = Bytes(
+        ioctl::block_device_size(file.as_fd())
+            .map_err(|e| StackError::io("ask for the size of", &identity.path, e))?,
+    );
+    if size < least {
+        return Err(refused(
+            named,
+            format!("it is too small: {}, and {} are needed", human(size), human(least)),
+            "use a larger device, or a smaller file_size",
+        ));
+    }
+    Ok((file, size))
+}
+
+/// Refuses a device that anybody uses: mounted, swap, part of something else, open.
+fn check_free(identity: &Identity, allowed: &[u32]) -> Result<(), StackError> {
+    let device = &identity.path;
+    let numbers = identity.numbers();
+    for mounted in mounts::all()? {
+        let source_number = rustix::fs::stat(&mounted.source)
+            .ok()
+            .map(|s| (rustix::fs::major(s.st_rdev), rustix::fs::minor(s.st_rdev)));
+        let same = numbers.iter().any(|(major, minor)| mounted.device == format!("{major}:{minor}"));
+        if same || source_number.is_some_and(|number| number != (0, 0) && numbers.contains(&number)) {
+            let at = mounted.target.display();
+            return Err(refused(
+                device,
+                format!("it is mounted at {at}"),
+                format!("umount {at}, if nothing on it is needed"),
+            ));
+        }
+    }
+    for line in sysfs::read("/proc/swaps")?.lines().skip(1) {
+        let path = line.split_whitespace().next().unwrap_or_default();
+        if let Ok(stat) = rustix::fs::stat(path)
+            && numbers.contains(&(rustix::fs::major(stat.st_rdev), rustix::fs::minor(stat.st_rdev)))
+        {
+            return Err(refused(
+                device,
+                "it is in use as swap",
+                format!("swapoff {path}, if it may be erased"),
+            ));
+        }
+    }
+    let mut folders = vec![identity.sysfs()];
+    folders.extend(identity.partitions().iter().map(|(name, ..)| identity.sysfs().join(name)));
+    for folder in folders {
+        if let Some(holder) =
+            fs::read_dir(folder.join("holders")).ok().and_then(|mut holders| holders.next()?.ok())
+        {
+            let holder = holder.file_name();
+            return Err(refused(
+                device,
+                format!("it is held by {} (md, device mapper, LVM …)", holder.to_string_lossy()),
+                "take it out of what holds it first (mdadm --stop, vgchange -an, dmsetup remove)",
+            ));
+        }
+    }
+    if let Some((name, ..)) = identity.partitions().first() {
+        return Err(refused(
+            device,
+            format!("it has partitions ({name} …)"),
+            "delete them first, if nothing on them is needed: wipefs -a",
+        ));
+    }
+    check_not_open(identity, allowed)
+}
+
+/// Refuses a device that a process has open, exclusively or not, other than the allowed ones.
+fn check_not_open(identity: &Identity, allowed: &[u32]) -> Result<(), StackError> {
+    let device = &identity.path;
+    let exclusive = OFlags::RDWR | OFlags::EXCL | OFlags::CLOEXEC;
+    match rustix::fs::open(device, exclusive, Mode::empty()) {
+        Ok(_) => {}
+        Err(rustix::io::Errno::BUSY) => {
+            return Err(refused(
+                device,
+                "somebody holds it exclusively (a mount elsewhere, ZFS, a container)",
+                "lsblk and fuser -vm may show who",
+            ));
+        }
+        Err(error) => return Err(StackError::io("open exclusively", device, error)),
+    }
+    for process in fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let pid = process.file_name().to_string_lossy().into_owned();
+        if pid.parse::<u32>().is_ok_and(|number| allowed.contains(&number))
+            || !pid.bytes().all(|b| b.is_ascii_digit())
+        {
+            continue;
+        }
+        for descriptor in fs::read_dir(process.path().join("fd")).into_iter().flatten().flatten() {
+            let Ok(target) = fs::read_link(descriptor.path()) else { continue };
+            if !target.starts_with("/dev") {
+                continue;
+            }
+            let Ok(stat) = rustix::fs::stat(descriptor.path()) else { continue };
+            let number = (rustix::fs::major(stat.st_rdev), rustix::fs::minor(stat.st_rdev));
+            if FileType::from_raw_mode(stat.st_mode) == FileType::BlockDevice
+                && identity.numbers().contains(&number)
+            {
+                let name = fs::read_to_string(process.path().join("comm")).unwrap_or_default();
+                return Err(refused(
+                    device,
+                    format!("process {pid} ({}) has it open", name.trim()),
+                    "end that process first",
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Refuses a device that the system means to mount at boot.
+fn check_fstab(identity: &Identity) -> Result<(), StackError> {
+    let Ok(fstab) = fs::read_to_string("/etc/fstab") else { return Ok(()) };
+    match listed_in(&fstab, identity) {
+        None => Ok(()),
+        Some(source) => Err(refused(
+            &identity.path,
+            format!("/etc/fstab lists it as {source}"),
+            "delete that line first, if the device may be erased",
+        )),
+    }
+}
+
+/// The source in an fstab that names this device or one of its partitions.
+fn listed_in(fstab: &str, identity: &Identity) -> Option<String> {
+    let numbers = identity.numbers();
+    let tags = tags_of(&identity.path);
+    fstab
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.starts_with('#'))
+        .filter_map(|line| line.split_whitespace().next())
+        .find(|source| match source.split_once('=') {
+            Some((tag, value)) => {
+                tags.iter().any(|(known, own)| known == tag && own == value.trim_matches('"'))
+            }
+            None => rustix::fs::stat(*source).is_ok_and(|s| {
+                numbers.contains(&(rustix::fs::major(s.st_rdev), rustix::fs::minor(s.st_rdev)))
+                    && s.st_rdev != 0
+            }),
+        })
+        .map(str::to_owned)
+}
+
+/// UUID, LABEL and the like of a device, as `blkid` prints them (probing it afresh).
+fn tags_of(device: &Path) -> Vec<(String, String)> {
+    let path = device.display().to_string();
+    let Ok(probed) = Program::new("blkid").args(["-p", "-o", "export"]).args([path]).finish() else {
+        return Vec::new();
+    };
+    probed
+        .stdout
+        .lines()
+        .filter_map(|line| line.split_once('='))
+        .map(|(k, v)| (k.to_owned(), v.to_owned()))
+        .collect()
+}
+
+/// Refuses a device that carries anything recognisable which the user did not name as well.
+fn check_signatures(identity: &Identity, permission: &Permission) -> Result<(), StackError> {
+    let device = &identity.path;
+    for found in signatures::of(device)? {
+        let kind = &found.kind;
+        if kind.to_lowercase().ends_with("_member") {
+            return Err(refused(
+                device,
+                format!("it is part of a group of devices ({kind})"),
+                "take it out of the group with the group's own tool (pvremove, mdadm --zero-superblock, zpool labelclear)",
+            ));
+        }
+        if !permission.erase_signatures.contains(kind) {
+            let label = found.label.map(|label| format!(" labelled `{label}`")).unwrap_or_default();
+            return Err(refused(
+                device,
+                format!("it carries a signature: {kind}{label}"),
+                format!("if that may be erased as well, add --erase-signature {kind}"),
+            ));
+        }
+    }
+    Ok(())
+}
+
+impl Device for Disk {
+    fn describe(&self) -> String {
+        let model = sysfs::read(self.identity.sysfs().join("device/model")).unwrap_or_default();
+        let model = if model.trim().is_empty() { String::new() } else { format!(" ({})", model.trim()) };
+        format!("disk: {}{model}, {}, erased by every run", self.identity.path.display(), human(self.size))
+    }
+
+    fn binding(&self, _arm: &Arm) -> DeviceBinding {
+        let Identity { path, major, minor, diskseq } = self.identity.clone();
+        DeviceBinding::Disk { path, major, minor, diskseq, size: self.size }
+    }
+
+    fn notes(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn is_released(&self) -> Result<bool, StackError> {
+        self.identity.verify()?;
+        let flags = OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC;
+        Ok(!matches!(
+            rustix::fs::open(&self.identity.path, flags, Mode::empty()),
+            Err(rustix::io::Errno::BUSY)
+        ))
+    }
+
+    /// Takes our own last filesystem's signatures away, so that the device ends as blank as it was accepted.
+    fn close(self: Box<Self>) -> Result<(), StackError> {
+        self.identity.recheck(std::process::id())?;
+        let path = self.identity.path.display().to_string();
+        Program::new("wipefs").args(["--all", "--quiet"]).args([path]).run().map(|_| ())
+    }
+}

@@ -1,0 +1,185 @@
+//! `image`: a loop device with direct I/O on a file of our own.
+//!
+//! The file has no name (`O_TMPFILE`): when the last process that holds it is gone, so is its space, whatever killed
+//! the process. It is allocated and written in full before the first run, so that no run measures how the host's
+//! filesystem allocates or converts extents; and with data that cannot be compressed or found to be zero.
+
+use super::{Device, Progress};
+use crate::{error::StackError, host, loopdev};
+use fstrial_model::{arm::Arm, job::DeviceBinding, units::Bytes};
+use rustix::fs::{FallocateFlags, IFlags, MemfdFlags, Mode, OFlags};
+use std::{
+    fs::{self, File},
+    os::fd::{AsFd, AsRawFd, OwnedFd},
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
+};
+
+/// Bytes written at a time when the file is filled.
+const FILL_BYTES: usize = 4 << 20;
+
+/// A file of ours for loop devices, on disk or in memory.
+#[derive(Debug)]
+pub struct Image {
+    file: File,
+    size: Bytes,
+    /// In memory (`memfd`) rather than on a disk.
+    in_memory: bool,
+    description: String,
+    notes: Vec<String>,
+}
+
+impl Image {
+    /// Makes an image in a folder.
+    ///
+    /// # Errors
+    /// No space, no permission, or a filesystem that cannot hold such a file.
+    pub fn make(folder: &Path, size: Bytes, progress: Progress<'_>) -> Result<Self, StackError> {
+        let folder = fs::canonicalize(folder).map_err(|e| StackError::io("find the folder", folder, e))?;
+        let available = host::space_available(&folder)?;
+        // A tenth is left: filling somebody's disk to the brim for a benchmark is not a service.
+        if available.0 / 10 * 9 < size.0 {
+            return Err(StackError::Unable {
+                what: format!(
+                    "an image of {size} does not fit in {} ({} free)",
+                    folder.display(),
+                    human(available)
+                ),
+                hint: "use --size with less, or another folder: --device image:/some/folder".into(),
+            });
+        }
+        let file = nameless_file(&folder)?;
+        let filesystem = host::filesystem_of(&folder)?;
+        let mut notes = vec![format!(
+            "the device is a loop device with direct I/O on a file in {} ({filesystem}): ratios hold for it, absolute figures do not",
+            folder.display()
+        )];
+        if filesystem == "btrfs" {
+            // Without this every overwrite of the image would be a copy-on-write of the host.
+            let mut flags = rustix::fs::ioctl_getflags(&file).unwrap_or(IFlags::empty());
+            flags.insert(IFlags::NOCOW);
+            if rustix::fs::ioctl_setflags(&file, flags).is_err() {
+                notes.push("the host is btrfs and refused to switch copy-on-write off for the image".into());
+            }
+        }
+        let description =
+            format!("image: loop device with direct I/O on a {} file in {}", human(size), folder.display());
+        let image = Self { file: File::from(file), size, in_memory: false, description, notes };
+        image.fill(&folder, progress)?;
+        Ok(image)
+    }
+
+    /// Makes an image in memory.
+    ///
+    /// # Errors
+    /// Not enough memory.
+    pub fn in_memory(size: Bytes, progress: Progress<'_>) -> Result<Self, StackError> {
+        let path = Path::new("memfd:fstrial");
+        let fd = rustix::fs::memfd_create("fstrial", MemfdFlags::CLOEXEC)
+            .map_err(|e| StackError::io("make a file in memory", path, e))?;
+        let image = Self {
+            file: File::from(fd),
+            size,
+            in_memory: true,
+            description: format!("ramdisk: loop device on a {} file in memory (tmpfs)", human(size)),
+            notes: vec![
+                "the ramdisk is a loop device on memory: every request costs a hand-over to a kernel thread"
+                    .into(),
+            ],
+        };
+        image.fill(path, progress)?;
+        Ok(image)
+    }
+
+    /// Allocates the whole file and writes all of it.
+    fn fill(&self, place: &Path, progress: Progress<'_>) -> Result<(), StackError> {
+        match rustix::fs::fallocate(&self.file, FallocateFlags::empty(), 0, self.size.0) {
+            // Some filesystems cannot allocate ahead; writing does it anyway.
+            Ok(()) | Err(rustix::io::Errno::OPNOTSUPP) => {}
+            Err(error) => {
+                return Err(StackError::io(format!("allocate {} in", human(self.size)), place, error));
+            }
+        }
+        let mut chunk = noise(FILL_BYTES);
+        let mut at = 0;
+        while at < self.size.0 {
+            let length =
+                usize::try_from((self.size.0 - at).min(FILL_BYTES as u64)).expect("bounded by FILL_BYTES");
+            // Every chunk differs, or a deduplicating host would store one.
+            chunk[..8].copy_from_slice(&at.to_le_bytes());
+            self.file
+                .write_all_at(&chunk[..length], at)
+                .map_err(|e| StackError::io("fill the image in", place, e))?;
+            at += length as u64;
+            progress(Bytes(at), self.size);
+        }
+        self.file.sync_all().map_err(|e| StackError::io("sync the image in", place, e))
+    }
+}
+
+/// A file without a name, or one whose name is taken away at once where the filesystem has no such files.
+fn nameless_file(folder: &Path) -> Result<OwnedFd, StackError> {
+    let mode = Mode::RUSR | Mode::WUSR;
+    match rustix::fs::open(folder, OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC, mode) {
+        Ok(fd) => return Ok(fd),
+        Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::ISDIR | rustix::io::Errno::INVAL) => {}
+        Err(error) => return Err(StackError::io("make a file in", folder, error)),
+    }
+    let path: PathBuf = folder.join(format!(".fstrial-image-{}", std::process::id()));
+    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::CLOEXEC;
+    let fd = rustix::fs::open(&path, flags, mode).map_err(|e| StackError::io("make", &path, e))?;
+    fs::remove_file(&path).map_err(|e| StackError::io("take the name away from", &path, e))?;
+    Ok(fd)
+}
+
+/// Bytes that do not compress (SplitMix64; Steele, Lea and Flood, OOPSLA 2014).
+fn noise(length: usize) -> Vec<u8> {
+    let mut state = 0x9E37_79B9_7F4A_7C15_u64;
+    let mut bytes = Vec::with_capacity(length);
+    while bytes.len() < length {
+        state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = state;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        bytes.extend_from_slice(&(z ^ (z >> 31)).to_le_bytes());
+    }
+    bytes
+}
+
+/// A size with at most one decimal: `12.5 GiB`.
+#[expect(clippy::cast_precision_loss, reason = "for display")]
+pub(crate) fn human(size: Bytes) -> String {
+    let units = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let mut value = size.0 as f64;
+    let mut unit = 0;
+    while value >= 1024.0 && unit < units.len() - 1 {
+        value /= 1024.0;
+        unit += 1;
+    }
+    let text = format!("{value:.1}");
+    format!("{} {}", text.strip_suffix(".0").unwrap_or(&text), units[unit])
+}
+
+impl Device for Image {
+    fn describe(&self) -> String {
+        self.description.clone()
+    }
+
+    fn binding(&self, _arm: &Arm) -> DeviceBinding {
+        // The worker opens it through us: no name, no descriptor to inherit, nothing left when we are gone.
+        let file = format!("/proc/{}/fd/{}", std::process::id(), self.file.as_raw_fd());
+        DeviceBinding::Loop { file: file.into(), size: self.size, direct_io: !self.in_memory }
+    }
+
+    fn notes(&self) -> Vec<String> {
+        self.notes.clone()
+    }
+
+    fn is_released(&self) -> Result<bool, StackError> {
+        Ok(loopdev::attached_to(self.file.as_fd())?.is_empty())
+    }
+
+    fn close(self: Box<Self>) -> Result<(), StackError> {
+        Ok(())
+    }
+}

@@ -1,0 +1,79 @@
+//! Devices of a trial: one kind, one file, one trait. Made or accepted once by the coordinator, held to the end.
+
+pub mod directory;
+pub mod disk;
+pub mod image;
+pub mod ramdisk;
+pub mod zram;
+
+use crate::{error::StackError, ledger::Ledger};
+use fstrial_model::{
+    arm::Arm,
+    device::{Device as DeviceSpec, DeviceKind},
+    job::DeviceBinding,
+    units::Bytes,
+    workload::Data,
+};
+use std::path::PathBuf;
+
+/// A device that a trial owns while it runs.
+pub trait Device {
+    /// What it is, in one line for people.
+    fn describe(&self) -> String;
+    /// What a worker needs to build this arm on it.
+    fn binding(&self, arm: &Arm) -> DeviceBinding;
+    /// The data files should hold on it.
+    fn data(&self) -> Data {
+        Data::Random
+    }
+    /// What a reader of the results should know about it.
+    fn notes(&self) -> Vec<String>;
+    /// Whether the last worker has let go of it entirely; asked again until it has.
+    ///
+    /// # Errors
+    /// It cannot be found out, or the device is no longer the one it was.
+    fn is_released(&self) -> Result<bool, StackError>;
+    /// Gives it up.
+    ///
+    /// # Errors
+    /// Something of it stays on the host.
+    fn close(self: Box<Self>) -> Result<(), StackError>;
+}
+
+/// What only the command line can say: which disk may be erased.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Permission {
+    /// The whole device that may be erased, as the user named it.
+    pub erase: Option<PathBuf>,
+    /// Signatures on it that may be erased too, each named.
+    pub erase_signatures: Vec<String>,
+}
+
+/// Told how far a lengthy preparation is: done, of total, in bytes.
+pub type Progress<'a> = &'a mut dyn FnMut(Bytes, Bytes);
+
+/// Makes or accepts the device of a trial. `size` is for devices that are made; `least` is what any device must have.
+///
+/// # Errors
+/// It cannot be made here, or must not be used.
+pub fn provide(
+    spec: &DeviceSpec,
+    size: Bytes,
+    least: Bytes,
+    permission: &Permission,
+    ledger: &Ledger,
+    progress: Progress<'_>,
+) -> Result<Box<dyn Device>, StackError> {
+    match spec.kind {
+        DeviceKind::Image => {
+            let folder = spec.path.clone().unwrap_or_else(|| PathBuf::from("."));
+            Ok(Box::new(image::Image::make(&folder, size, progress)?))
+        }
+        DeviceKind::Ramdisk => ramdisk::provide(size, ledger, progress),
+        DeviceKind::Disk => {
+            let path = spec.path.clone().expect("validated: a disk has a path");
+            Ok(Box::new(disk::Disk::accept(&path, least, permission)?))
+        }
+        DeviceKind::Directory => Ok(Box::new(directory::Directory)),
+    }
+}

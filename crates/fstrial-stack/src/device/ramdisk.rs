@@ -1,0 +1,49 @@
+//! `ramdisk`: the best block device in memory that this kernel has.
+//!
+//! brd if it has one that nobody uses; else a zram device of our own; else a loop device on a file in memory.
+
+use super::{Device, Permission, Progress, disk, image::Image, zram};
+use crate::{error::StackError, host, ledger::Ledger};
+use fstrial_model::units::Bytes;
+use std::{fs::File, os::unix::fs::FileExt, path::PathBuf};
+
+/// Makes or finds one.
+///
+/// # Errors
+/// Not enough memory, or no permission.
+pub fn provide(size: Bytes, ledger: &Ledger, progress: Progress<'_>) -> Result<Box<dyn Device>, StackError> {
+    let available = host::memory_available()?;
+    if available.0 / 10 * 7 < size.0 {
+        return Err(StackError::Unable {
+            what: format!("a ramdisk of {size} needs more memory than is free"),
+            hint: "use a smaller --size".into(),
+        });
+    }
+    if let Some(brd) = unused_brd(size) {
+        return Ok(Box::new(brd));
+    }
+    if zram::is_available() {
+        return Ok(Box::new(zram::Zram::add(size, ledger)?));
+    }
+    Ok(Box::new(Image::in_memory(size, progress)?))
+}
+
+/// A brd device that is large enough, that nobody uses, and that holds nothing: it passes every check of `disk`, and
+/// its first and last mebibyte are zero.
+fn unused_brd(size: Bytes) -> Option<disk::Disk> {
+    (0..16).map(|number| PathBuf::from(format!("/dev/ram{number}"))).filter(|path| path.exists()).find_map(
+        |path| {
+            let permission = Permission { erase: Some(path.clone()), erase_signatures: Vec::new() };
+            let accepted = disk::Disk::accept(&path, size, &permission).ok()?;
+            let file = File::open(&path).ok()?;
+            let mut chunk = vec![0_u8; 1 << 20];
+            for offset in [0, accepted.size().0.checked_sub(1 << 20)?] {
+                file.read_exact_at(&mut chunk, offset).ok()?;
+                if chunk.iter().any(|byte| *byte != 0) {
+                    return None;
+                }
+            }
+            Some(accepted)
+        },
+    )
+}

@@ -1,0 +1,131 @@
+//! A zram device of our own: added by `hot_add`, never one that exists, removed at the end.
+//!
+//! zram stores a page that is one repeated word as that word, without compressing it: with such data it is a fast
+//! ramdisk, with any other it measures the compressor.
+
+use super::Device;
+use crate::{
+    error::StackError,
+    ledger::{Ledger, Undo, Written},
+    sysfs,
+};
+use fstrial_model::{arm::Arm, job::DeviceBinding, units::Bytes, workload::Data};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+const CONTROL: &str = "/sys/class/zram-control";
+
+/// Whether zram devices can be added here.
+pub fn is_available() -> bool {
+    Path::new(CONTROL).join("hot_add").exists()
+}
+
+fn folder(index: u32) -> PathBuf {
+    PathBuf::from(format!("/sys/block/zram{index}"))
+}
+
+/// The numbers of all zram devices.
+fn existing() -> Result<Vec<u32>, StackError> {
+    let block = Path::new("/sys/block");
+    let entries = fs::read_dir(block).map_err(|e| StackError::io("list", block, e))?;
+    let number = |entry: fs::DirEntry| entry.file_name().to_str()?.strip_prefix("zram")?.parse().ok();
+    Ok(entries.flatten().filter_map(number).collect())
+}
+
+/// A zram device that only this trial uses.
+#[derive(Debug)]
+pub struct Zram {
+    index: u32,
+    size: Bytes,
+    written: Written,
+}
+
+impl Zram {
+    /// Adds one.
+    ///
+    /// # Errors
+    /// No permission or no memory.
+    pub fn add(size: Bytes, ledger: &Ledger) -> Result<Self, StackError> {
+        // Reading hot_add makes the device, so its number cannot be written down before.
+        let before = ledger.write(Undo::RemoveUnusedZram { existing: existing()? })?;
+        let index = match sysfs::read_number(Path::new(CONTROL).join("hot_add")) {
+            Ok(index) => u32::try_from(index).expect("the kernel counts devices in an int"),
+            Err(error) => {
+                before.strike_out()?;
+                return Err(error);
+            }
+        };
+        let written = ledger.write(Undo::RemoveZram { index })?;
+        before.strike_out()?;
+        Ok(Self { index, size, written })
+    }
+}
+
+impl Device for Zram {
+    fn describe(&self) -> String {
+        format!(
+            "ramdisk: /dev/zram{} of {}, added for this trial",
+            self.index,
+            super::image::human(self.size)
+        )
+    }
+
+    fn binding(&self, _arm: &Arm) -> DeviceBinding {
+        DeviceBinding::Zram { index: self.index, size: self.size }
+    }
+
+    fn data(&self) -> Data {
+        Data::RepeatedWord
+    }
+
+    fn notes(&self) -> Vec<String> {
+        vec!["the ramdisk is zram, which is fast only for pages of one repeated word: all files hold such data, in every arm; \
+              what filesystems write for themselves is compressed"
+            .into()]
+    }
+
+    fn is_released(&self) -> Result<bool, StackError> {
+        Ok(!is_in_use(self.index))
+    }
+
+    fn close(self: Box<Self>) -> Result<(), StackError> {
+        self.written.undo()
+    }
+}
+
+/// Whether anybody has it open exclusively (mounted) or holds it.
+fn is_in_use(index: u32) -> bool {
+    let node = format!("/dev/zram{index}");
+    let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::EXCL | rustix::fs::OFlags::CLOEXEC;
+    matches!(rustix::fs::open(node, flags, rustix::fs::Mode::empty()), Err(rustix::io::Errno::BUSY))
+}
+
+/// Empties a device of ours and gives it its size: as good as new for the next run.
+///
+/// # Errors
+/// It is in use, or there is no memory.
+pub fn renew(index: u32, size: Bytes) -> Result<(), StackError> {
+    sysfs::write(folder(index).join("reset"), "1")?;
+    sysfs::write(folder(index).join("disksize"), &size.0.to_string())
+}
+
+/// Removes a device that we added. Fine if it is gone already.
+pub(crate) fn remove(index: u32) -> Result<(), StackError> {
+    if !folder(index).exists() {
+        return Ok(());
+    }
+    sysfs::write(folder(index).join("reset"), "1")?;
+    sysfs::write(Path::new(CONTROL).join("hot_remove"), &index.to_string())
+}
+
+/// Removes devices that are not in the list and have never been given a size.
+pub(crate) fn remove_unused(before: &[u32]) -> Result<(), StackError> {
+    for index in existing()?.into_iter().filter(|index| !before.contains(index)) {
+        if sysfs::read(folder(index).join("initstate"))? == "0" {
+            sysfs::write(Path::new(CONTROL).join("hot_remove"), &index.to_string())?;
+        }
+    }
+    Ok(())
+}

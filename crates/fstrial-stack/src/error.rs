@@ -1,0 +1,139 @@
+//! What can go wrong with a stack: what failed, on what, why, and what to try.
+
+use fstrial_model::{filesystem::Filesystem, units::Nanos};
+use std::{io, path::PathBuf};
+
+/// A stack that could not be built, used or taken down.
+#[derive(Debug, thiserror::Error)]
+pub enum StackError {
+    /// A program is not installed.
+    #[error("{program} is not installed")]
+    MissingProgram {
+        /// Its name.
+        program: String,
+        /// The table row it belongs to, if it makes or checks a filesystem.
+        filesystem: Option<&'static str>,
+    },
+    /// A program ended with an error.
+    #[error("`{line}` failed ({status}){}", after_colon(last_lines))]
+    Command {
+        /// The command line.
+        line: String,
+        /// Its exit status, in words.
+        status: String,
+        /// The last lines it printed.
+        last_lines: String,
+    },
+    /// A program did not end in time and was killed.
+    #[error("`{line}` did not end within {deadline} and was killed")]
+    Deadline {
+        /// The command line.
+        line: String,
+        /// The time it was given.
+        deadline: Nanos,
+    },
+    /// A system call failed.
+    #[error("could not {what} {}: {source}", path.display())]
+    Io {
+        /// What was tried, so that the path can follow: "open", "write 4 to".
+        what: String,
+        /// On what.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The kernel does not know the filesystem.
+    #[error("this kernel has no {filesystem}: it is neither built in nor a module that can be loaded")]
+    UnknownToKernel {
+        /// The filesystem.
+        filesystem: &'static str,
+    },
+    /// A device that must not or cannot be used.
+    #[error("refusing to use {}: {reason}", device.display())]
+    Refused {
+        /// The device or directory.
+        device: PathBuf,
+        /// Why.
+        reason: String,
+        /// What to do about it.
+        hint: String,
+    },
+    /// Something on the host cannot do what was asked.
+    #[error("{what}")]
+    Unable {
+        /// What and why, in lower case.
+        what: String,
+        /// What to try.
+        hint: String,
+    },
+    /// The full check found damage.
+    #[error("the filesystem is damaged after the run: `{line}` says:\n{last_lines}")]
+    Corrupt {
+        /// The check's command line.
+        line: String,
+        /// The last lines it printed.
+        last_lines: String,
+    },
+}
+
+fn after_colon(lines: &str) -> String {
+    if lines.is_empty() { String::new() } else { format!(": {lines}") }
+}
+
+impl StackError {
+    /// An [`StackError::Io`].
+    pub fn io(what: impl Into<String>, path: impl Into<PathBuf>, source: impl Into<io::Error>) -> Self {
+        Self::Io { what: what.into(), path: path.into(), source: source.into() }
+    }
+
+    /// What to try.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::MissingProgram { program, filesystem } => {
+                Some(match filesystem.and_then(Filesystem::named) {
+                    Some(row) => {
+                        let [apt, dnf, zypper, pacman] = row.packages;
+                        format!("install it: apt {apt} · dnf {dnf} · zypper {zypper} · pacman {pacman}")
+                    }
+                    None => format!(
+                        "install the package that has {program}; `fstrial doctor` lists what is missing"
+                    ),
+                })
+            }
+            Self::Command { line, last_lines, .. } => {
+                let refused = ["nknown", "nvalid", "wrong fs type", "illegal", "unrecognized", "Usage"];
+                (refused.iter().any(|word| last_lines.contains(word))
+                    || line.starts_with("mkfs")
+                    || line.starts_with("mount"))
+                .then(|| "check the options of this arm against the manual page of the program".into())
+            }
+            Self::Deadline { .. } => Some("look for a hung device in the kernel log (dmesg)".into()),
+            Self::Io { source, .. } => io_hint(source),
+            Self::UnknownToKernel { filesystem } => Some(format!(
+                "boot a kernel with {filesystem}, or leave this arm out; `fstrial doctor` lists what can run"
+            )),
+            Self::Refused { hint, .. } | Self::Unable { hint, .. } => Some(hint.clone()),
+            Self::Corrupt { .. } => Some(
+                "this is an outcome, not an accident: run the arm alone with --fsck and read the kernel log"
+                    .into(),
+            ),
+        }
+    }
+}
+
+/// What to try after an error of the operating system.
+fn io_hint(error: &io::Error) -> Option<String> {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => {
+            Some("run as root (sudo), or compare existing directories: dir:/srv/a dir:/srv/b".into())
+        }
+        io::ErrorKind::StorageFull => {
+            Some("free some space, use a smaller size, or another folder for the image".into())
+        }
+        io::ErrorKind::ResourceBusy => {
+            Some("something else uses it; `lsblk` and `fuser -vm` show what".into())
+        }
+        _ => None,
+    }
+}

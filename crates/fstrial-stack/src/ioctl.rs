@@ -1,0 +1,99 @@
+//! The few ioctls that no library wraps: loop devices and sizes of block devices. Kernel 5.8 or later (LOOP_CONFIGURE).
+#![expect(unsafe_code, reason = "ioctl takes raw arguments")]
+
+use std::{
+    io,
+    os::fd::{AsRawFd, BorrowedFd},
+};
+
+const LOOP_CTL_GET_FREE: libc::c_ulong = 0x4C82;
+const LOOP_CONFIGURE: libc::c_ulong = 0x4C0A;
+const BLKGETSIZE64: libc::c_ulong = 0x8008_1272;
+const LO_FLAGS_AUTOCLEAR: u32 = 4;
+const LO_FLAGS_DIRECT_IO: u32 = 16;
+
+/// `struct loop_info64` of <linux/loop.h>.
+#[repr(C)]
+struct LoopInfo64 {
+    device: u64,
+    inode: u64,
+    rdevice: u64,
+    offset: u64,
+    sizelimit: u64,
+    number: u32,
+    encrypt_type: u32,
+    encrypt_key_size: u32,
+    flags: u32,
+    file_name: [u8; 64],
+    crypt_name: [u8; 64],
+    encrypt_key: [u8; 32],
+    init: [u64; 2],
+}
+
+/// `struct loop_config` of <linux/loop.h>.
+#[repr(C)]
+struct LoopConfig {
+    fd: u32,
+    block_size: u32,
+    info: LoopInfo64,
+    reserved: [u64; 8],
+}
+
+/// The number of a free loop device, made if there is none.
+pub(crate) fn loop_get_free(control: BorrowedFd<'_>) -> io::Result<u32> {
+    // SAFETY: LOOP_CTL_GET_FREE takes no argument and touches no memory of ours; the descriptor is open.
+    let number = unsafe { libc::ioctl(control.as_raw_fd(), LOOP_CTL_GET_FREE) };
+    u32::try_from(number).map_err(|_| io::Error::last_os_error())
+}
+
+/// Binds a file to a loop device that detaches itself at its last close.
+pub(crate) fn loop_configure(
+    device: BorrowedFd<'_>,
+    file: BorrowedFd<'_>,
+    direct_io: bool,
+) -> io::Result<()> {
+    let flags = LO_FLAGS_AUTOCLEAR | if direct_io { LO_FLAGS_DIRECT_IO } else { 0 };
+    let config = LoopConfig {
+        fd: u32::try_from(file.as_raw_fd()).expect("an open descriptor is not negative"),
+        block_size: 0,
+        info: LoopInfo64 {
+            device: 0,
+            inode: 0,
+            rdevice: 0,
+            offset: 0,
+            sizelimit: 0,
+            number: 0,
+            encrypt_type: 0,
+            encrypt_key_size: 0,
+            flags,
+            file_name: [0; 64],
+            crypt_name: [0; 64],
+            encrypt_key: [0; 32],
+            init: [0; 2],
+        },
+        reserved: [0; 8],
+    };
+    // SAFETY: both descriptors are open; `config` has the kernel's layout (a test checks its size), lives across the
+    // call, and the kernel only reads it.
+    let result = unsafe { libc::ioctl(device.as_raw_fd(), LOOP_CONFIGURE, &raw const config) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Size of a block device in bytes.
+pub(crate) fn block_device_size(device: BorrowedFd<'_>) -> io::Result<u64> {
+    let mut size = 0_u64;
+    // SAFETY: the descriptor is open; BLKGETSIZE64 writes one u64, which `size` is.
+    let result = unsafe { libc::ioctl(device.as_raw_fd(), BLKGETSIZE64, &raw mut size) };
+    if result == 0 { Ok(size) } else { Err(io::Error::last_os_error()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn structures_have_the_kernels_sizes() {
+        assert_eq!(size_of::<LoopInfo64>(), 232);
+        assert_eq!(size_of::<LoopConfig>(), 304);
+    }
+}

@@ -1,0 +1,64 @@
+//! A worker's own mount and process namespaces: when it dies, by any signal, its children die with it, and the kernel
+//! itself unmounts what it mounted and detaches its loop devices.
+//!
+//! ```text
+//! coordinator ── fstrial worker (outer): unshare, spawn, pass on the exit code
+//!                   └── fstrial worker --isolated (inner): process 1 of its namespace, does the work
+//! ```
+//! The outer one exists because a process cannot move itself into a new process namespace, only its children.
+#![expect(unsafe_code, reason = "unshare changes the process behind the standard library's back")]
+
+use crate::error::StackError;
+use rustix::{
+    fs::CWD,
+    mount::{MountFlags, MountPropagationFlags},
+    process::Signal,
+    thread::UnshareFlags,
+};
+use std::path::{Path, PathBuf};
+
+/// Folders that exist on every system and hold nothing a worker needs: one of them is covered by a filesystem in
+/// memory, in the worker's namespace only, to have a place for mount points.
+const COVERABLE: [&str; 3] = ["/mnt", "/media", "/srv"];
+
+/// Asks the kernel to kill this process when its parent dies.
+///
+/// # Errors
+/// Never in practice.
+pub fn die_with_parent() -> Result<(), StackError> {
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
+        .map_err(|e| StackError::io("ask for a death signal in", "/proc/self", e))
+}
+
+/// Moves this process into a new mount namespace, and its future children into a new process namespace.
+///
+/// # Errors
+/// No permission, or namespaces are switched off.
+pub fn unshare() -> Result<(), StackError> {
+    // SAFETY: neither flag affects memory, descriptors or threads of this process; it must only be single-threaded
+    // for NEWNS to apply to all of it, and the outer worker does nothing before this.
+    let result = unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNS | UnshareFlags::NEWPID) };
+    result.map_err(|e| StackError::io("make namespaces for", "/proc/self/ns", e))?;
+    // Nothing that is mounted from here on may show outside, and nothing from outside may come in under our feet.
+    rustix::mount::mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
+        .map_err(|e| StackError::io("make private the mounts below", "/", e))
+}
+
+/// Covers a folder with a filesystem in memory and makes a mount point in it.
+///
+/// # Errors
+/// None of the folders exists, or no permission.
+pub fn mount_point() -> Result<PathBuf, StackError> {
+    let folder =
+        COVERABLE.iter().map(Path::new).find(|folder| folder.is_dir()).ok_or_else(|| StackError::Unable {
+            what: format!("none of {} exists", COVERABLE.join(", ")),
+            hint: "make the folder /mnt".into(),
+        })?;
+    let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+    rustix::mount::mount("fstrial", folder, "tmpfs", flags, Some(c"size=1m,mode=700"))
+        .map_err(|e| StackError::io("cover", folder, e))?;
+    let point = folder.join("arm");
+    rustix::fs::mkdirat(CWD, &point, rustix::fs::Mode::RWXU)
+        .map_err(|e| StackError::io("make", &point, e))?;
+    Ok(point)
+}

@@ -1,0 +1,120 @@
+//! What is mounted, read from `mountinfo`.
+
+use crate::{error::StackError, sysfs};
+use std::path::{Path, PathBuf};
+
+/// One line of `/proc/self/mountinfo`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mounted {
+    /// Device number of the filesystem, `MAJOR:MINOR`.
+    pub device: String,
+    /// Where.
+    pub target: PathBuf,
+    /// Options of this mount (`noatime`, `ro`).
+    pub mount_options: Vec<String>,
+    /// Filesystem type.
+    pub filesystem: String,
+    /// What was mounted.
+    pub source: String,
+    /// Options of the filesystem itself (`data=journal`).
+    pub super_options: Vec<String>,
+}
+
+impl Mounted {
+    /// Whether an option is in effect, of either kind.
+    pub fn has(&self, option: &str) -> bool {
+        self.mount_options.iter().chain(&self.super_options).any(|known| known == option)
+    }
+
+    /// Options of both kinds, in the kernel's order.
+    pub fn options(&self) -> Vec<&str> {
+        let mut all: Vec<&str> =
+            self.mount_options.iter().chain(&self.super_options).map(String::as_str).collect();
+        let mut seen = std::collections::BTreeSet::new();
+        all.retain(|option| seen.insert(*option));
+        all
+    }
+}
+
+/// Everything mounted in this namespace.
+///
+/// # Errors
+/// `/proc` is not mounted.
+pub fn all() -> Result<Vec<Mounted>, StackError> {
+    Ok(parse(&sysfs::read("/proc/self/mountinfo")?))
+}
+
+/// The topmost mount at a path.
+///
+/// # Errors
+/// `/proc` is not mounted, or nothing is mounted there.
+pub fn at(target: &Path) -> Result<Mounted, StackError> {
+    all()?.into_iter().rev().find(|mounted| mounted.target == target).ok_or_else(|| StackError::Unable {
+        what: format!("nothing is mounted at {}", target.display()),
+        hint: "this is a fault of fstrial; please report it".into(),
+    })
+}
+
+fn parse(text: &str) -> Vec<Mounted> {
+    text.lines().filter_map(parse_line).collect()
+}
+
+/// `36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw,errors=continue`
+fn parse_line(line: &str) -> Option<Mounted> {
+    let (left, right) = line.split_once(" - ")?;
+    let mut left = left.split(' ').skip(2);
+    let device = left.next()?.to_owned();
+    let _root = left.next()?;
+    let target = PathBuf::from(unescape(left.next()?));
+    let mount_options = left.next()?.split(',').map(str::to_owned).collect();
+    let mut right = right.split(' ');
+    let filesystem = right.next()?.to_owned();
+    let source = unescape(right.next()?);
+    let super_options = right.next().unwrap_or_default().split(',').map(str::to_owned).collect();
+    Some(Mounted { device, target, mount_options, filesystem, source, super_options })
+}
+
+/// The kernel writes space, tab, newline and backslash as `\040` and so on.
+fn unescape(text: &str) -> String {
+    let mut out = Vec::with_capacity(text.len());
+    let bytes = text.as_bytes();
+    let mut at = 0;
+    while at < bytes.len() {
+        let octal = bytes.get(at + 1..at + 4).filter(|_| bytes[at] == b'\\').and_then(|digits| {
+            std::str::from_utf8(digits).ok().and_then(|digits| u8::from_str_radix(digits, 8).ok())
+        });
+        match octal {
+            Some(byte) => {
+                out.push(byte);
+                at += 4;
+            }
+            None => {
+                out.push(bytes[at]);
+                at += 1;
+            }
+        }
+    }
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_read_as_the_manual_page_says() {
+        let mounted = parse(
+            "36 35 98:0 /mnt1 /mnt\\0402 rw,noatime master:1 shared:2 - ext3 /dev/root rw,errors=continue\nbroken\n",
+        );
+        assert_eq!(mounted.len(), 1);
+        assert_eq!(mounted[0].target, Path::new("/mnt 2"));
+        assert_eq!(mounted[0].device, "98:0");
+        assert!(mounted[0].has("noatime") && mounted[0].has("errors=continue"));
+        assert_eq!(mounted[0].options(), ["rw", "noatime", "errors=continue"]);
+    }
+
+    #[test]
+    fn the_root_of_this_machine_is_mounted() {
+        assert!(all().unwrap().iter().any(|mounted| mounted.target == Path::new("/")));
+    }
+}

@@ -1,0 +1,129 @@
+//! The queue of a block device: scheduler, read-ahead, cache mode. What is changed is put back.
+
+use crate::{
+    error::StackError,
+    ledger::{Ledger, Undo, Written},
+    sysfs,
+};
+use fstrial_model::{
+    arm::{Arm, CacheMode},
+    units::Bytes,
+};
+use std::path::{Path, PathBuf};
+
+/// Changes to a device's queue, undone by [`restore`](Self::restore).
+#[must_use]
+#[derive(Debug, Default)]
+pub struct QueueSettings {
+    written: Vec<Written>,
+}
+
+impl QueueSettings {
+    /// Sets what an arm asks for, and nothing else, on the device whose sysfs folder is given.
+    ///
+    /// # Errors
+    /// The kernel does not know the scheduler, or refuses a value.
+    pub fn apply(arm: &Arm, sysfs_folder: &Path, ledger: &Ledger) -> Result<Self, StackError> {
+        let mut settings = Self::default();
+        let result = settings.apply_all(arm, &sysfs_folder.join("queue"), ledger);
+        match result {
+            Ok(()) => Ok(settings),
+            Err(error) => {
+                settings.restore()?;
+                Err(error)
+            }
+        }
+    }
+
+    fn apply_all(&mut self, arm: &Arm, queue: &Path, ledger: &Ledger) -> Result<(), StackError> {
+        if let Some(scheduler) = &arm.scheduler {
+            check_scheduler(queue, scheduler)?;
+            self.set(queue.join("scheduler"), scheduler, ledger)?;
+        }
+        if let Some(Bytes(bytes)) = arm.read_ahead {
+            self.set(queue.join("read_ahead_kb"), &(bytes >> 10).to_string(), ledger)?;
+        }
+        if let Some(mode) = arm.cache {
+            let word = match mode {
+                CacheMode::WriteBack => "write back",
+                CacheMode::WriteThrough => "write through",
+            };
+            self.set(queue.join("write_cache"), word, ledger)?;
+        }
+        Ok(())
+    }
+
+    /// Switches discards off, so that they do not take away the image's allocated space.
+    pub(crate) fn forbid_discards(&mut self, sysfs_folder: &Path, ledger: &Ledger) -> Result<(), StackError> {
+        let path = sysfs_folder.join("queue/discard_max_bytes");
+        match sysfs::read(&path) {
+            Ok(value) if value == "0" => Ok(()),
+            Ok(_) => self.set(path, "0", ledger),
+            // Kernels without discards on this device do not have the file.
+            Err(_) => Ok(()),
+        }
+    }
+
+    fn set(&mut self, path: PathBuf, value: &str, ledger: &Ledger) -> Result<(), StackError> {
+        let before = selected(&sysfs::read(&path)?);
+        if before == value {
+            return Ok(());
+        }
+        self.written.push(ledger.write(Undo::RestoreAttribute { path: path.clone(), value: before })?);
+        sysfs::write(&path, value)?;
+        let after = selected(&sysfs::read(&path)?);
+        if after == value {
+            return Ok(());
+        }
+        Err(StackError::Unable {
+            what: format!("wrote `{value}` to {}, and it still says `{after}`", path.display()),
+            hint: "this device cannot do it; leave the setting out".into(),
+        })
+    }
+
+    /// Puts everything back, last change first.
+    ///
+    /// # Errors
+    /// The first value that cannot be restored; it stays in the ledger.
+    pub fn restore(self) -> Result<(), StackError> {
+        let mut first = Ok(());
+        for written in self.written.into_iter().rev() {
+            let result = written.undo();
+            if first.is_ok() {
+                first = result;
+            }
+        }
+        first
+    }
+}
+
+/// `none [mq-deadline] kyber` says `mq-deadline`; a plain value says itself.
+pub(crate) fn selected(text: &str) -> String {
+    text.split_whitespace()
+        .find_map(|word| word.strip_prefix('[').and_then(|word| word.strip_suffix(']')))
+        .unwrap_or(text)
+        .to_owned()
+}
+
+fn check_scheduler(queue: &Path, wanted: &str) -> Result<(), StackError> {
+    let listed = sysfs::read(queue.join("scheduler"))?;
+    let known: Vec<&str> = listed.split_whitespace().map(|word| word.trim_matches(['[', ']'])).collect();
+    if known.contains(&wanted) {
+        return Ok(());
+    }
+    Err(StackError::Unable {
+        what: format!("this kernel has no scheduler `{wanted}`"),
+        hint: format!("it has {}", known.join(", ")),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_selected_word_is_in_brackets() {
+        assert_eq!(selected("none [mq-deadline] kyber"), "mq-deadline");
+        assert_eq!(selected("write back"), "write back");
+    }
+}

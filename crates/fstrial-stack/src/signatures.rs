@@ -1,0 +1,40 @@
+//! Signatures on a block device: what libblkid recognises, through `wipefs`, which writes nothing when asked not to.
+
+use crate::{command::Program, error::StackError};
+use serde::Deserialize;
+use std::path::Path;
+
+#[derive(Deserialize)]
+struct Listing {
+    #[serde(default)]
+    signatures: Vec<Signature>,
+}
+
+/// One signature.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Signature {
+    /// What it is of: `ext4`, `gpt`, `LVM2_member` …
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// UUID of the filesystem, if it has one.
+    pub uuid: Option<String>,
+    /// Label of the filesystem, if it has one.
+    pub label: Option<String>,
+}
+
+/// All signatures on a device.
+///
+/// # Errors
+/// `wipefs` is missing or cannot read the device; without it nothing can be said about a device, so it is not used.
+pub fn of(device: &Path) -> Result<Vec<Signature>, StackError> {
+    let listed =
+        Program::new("wipefs").args(["--no-act", "--json"]).args([device.display().to_string()]).run()?;
+    if listed.stdout.trim().is_empty() {
+        return Ok(Vec::new());
+    }
+    let listing: Listing = serde_json::from_str(&listed.stdout).map_err(|error| StackError::Unable {
+        what: format!("`{}` printed something unexpected: {error}", listed.line),
+        hint: "update util-linux".into(),
+    })?;
+    Ok(listing.signatures)
+}

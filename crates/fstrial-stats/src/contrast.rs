@@ -1,0 +1,200 @@
+//! One question and its rounds: what the intervals, the lane and the futility rule say about it.
+//!
+//! The rules for a single contrast, without multiplicity; [`crate::panel`] decides which levels apply.
+//! A claim `ratio(a, b) > r` is judged on log-ratios with ln r subtracted and reported with it
+//! added back.
+
+use crate::estimate::{Pair, Walsh};
+use crate::lane::{self, Found};
+use crate::panel::Question;
+use crate::schedule::Schedule;
+use crate::{normal, signed_rank};
+
+/// First round after which futility may end a contrast.
+const FUTILE_FROM: usize = 10;
+/// A contrast is futile if its chance of a decision by the planned end is below this.
+const FUTILE_CHANCE: f64 = 0.02;
+/// Room for the numerical error of the schedule's recursion in [`Contrast::within_reach`]: measured
+/// below 0.1 %.
+const REACH_SLACK: f64 = 1.01;
+
+/// Which side of the null the evidence lies on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    Above,
+    Below,
+}
+
+/// A directional finding at some level.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Crossing {
+    Schedule(Side),
+    Lane(Found),
+}
+
+impl Crossing {
+    pub(crate) fn side(&self) -> Side {
+        match self {
+            Crossing::Schedule(side) => *side,
+            Crossing::Lane(found) if found.mean > 0.0 => Side::Above,
+            Crossing::Lane(_) => Side::Below,
+        }
+    }
+}
+
+pub(crate) struct Contrast {
+    pub(crate) question: Question,
+    /// Log-ratios minus the question's threshold.
+    shifted: Vec<f64>,
+    a_first: Vec<Option<bool>>,
+    /// Walsh averages of the shifted log-ratios.
+    walsh: Walsh,
+}
+
+impl Contrast {
+    pub(crate) fn new(question: Question) -> Contrast {
+        Contrast { question, shifted: Vec::new(), a_first: Vec::new(), walsh: Walsh::default() }
+    }
+
+    pub(crate) fn push(&mut self, pair: &Pair) {
+        let d = pair.log_ratio - self.question.threshold;
+        self.walsh.push(d, pair.weight());
+        self.shifted.push(d);
+        self.a_first.push(pair.a_first);
+    }
+
+    pub(crate) fn rounds(&self) -> usize {
+        self.walsh.rounds()
+    }
+
+    /// θ̂ of the log-ratio itself.
+    pub(crate) fn estimate(&self) -> Option<f64> {
+        self.walsh.estimate().map(|estimate| estimate + self.question.threshold)
+    }
+
+    /// Interval of the log-ratio itself at the level of `schedule`.
+    pub(crate) fn interval(&self, schedule: &Schedule) -> Option<(f64, f64)> {
+        let threshold = self.question.threshold;
+        self.shifted_interval(schedule).map(|(low, high)| (low + threshold, high + threshold))
+    }
+
+    fn shifted_interval(&self, schedule: &Schedule) -> Option<(f64, f64)> {
+        self.walsh.interval(schedule.critical(self.rounds()))
+    }
+
+    /// How far from the threshold the interval must stay: 0, or the band for "within p %".
+    fn bar(&self) -> f64 {
+        if self.question.beyond_band { self.question.band } else { 0.0 }
+    }
+
+    /// EQUIVALENT: the interval lies strictly inside the band.
+    pub(crate) fn is_equivalent(&self, schedule: &Schedule) -> bool {
+        let band = self.question.band;
+        self.question.equivalence
+            && self.shifted_interval(schedule).is_some_and(|(low, high)| low > -band && high < band)
+    }
+
+    /// The side on which the whole interval lies, if it does.
+    pub(crate) fn side(&self, schedule: &Schedule) -> Option<Side> {
+        let bar = self.bar();
+        match self.shifted_interval(schedule)? {
+            (low, _) if low > bar => Some(Side::Above),
+            (_, high) if high < -bar => Some(Side::Below),
+            _ => None,
+        }
+    }
+
+    /// A directional finding at the level of `schedule`: by its interval, else by the early lane.
+    pub(crate) fn crossing(&self, schedule: &Schedule) -> Option<Crossing> {
+        if self.within_reach(schedule)
+            && let Some(side) = self.side(schedule)
+        {
+            return Some(Crossing::Schedule(side));
+        }
+        if !self.question.lane {
+            return None;
+        }
+        lane::look(&self.shifted, &self.a_first, schedule.alpha()).map(Crossing::Lane)
+    }
+
+    /// Whether the interval of this level could exclude the bar at all. A look never has a smaller
+    /// boundary than one that had all error allowed so far to itself, so most levels of a large
+    /// trial need not compute their schedule.
+    fn within_reach(&self, schedule: &Schedule) -> bool {
+        let bar = self.bar();
+        let wrong_side = self.walsh.not_above(bar).min(self.walsh.not_below(-bar));
+        let alone = 2.0 * signed_rank::at_most(self.rounds(), wrong_side);
+        alone <= schedule.allowance(self.rounds()) * REACH_SLACK
+    }
+
+    /// Whether the chance of a decision by the planned end is too small to go on.
+    pub(crate) fn is_futile(&self, directional: &Schedule, equivalence: &Schedule) -> bool {
+        self.chance(directional, equivalence).is_some_and(|chance| chance < FUTILE_CHANCE)
+    }
+
+    /// pp of the method's §6: the chance of a decision by the planned last round if the truth is the
+    /// present estimate, give or take its error. `None` before round 10, from the planned end on, and without
+    /// an interval.
+    fn chance(&self, directional: &Schedule, equivalence: &Schedule) -> Option<f64> {
+        let (n, planned) = (self.rounds(), directional.planned_rounds());
+        if n < FUTILE_FROM || n >= planned {
+            return None;
+        }
+        let (low, high) = self.shifted_interval(directional)?;
+        let se = (high - low) / (2.0 * directional.z(n)?);
+        let at_end = |schedule: &Schedule| (n..=planned).rev().find_map(|look| schedule.z(look));
+        let share = n as f64 / planned as f64;
+        let end_half = |z: f64| z * se * share.sqrt();
+        let tau = se * (1.0 - share).sqrt();
+        let estimate = self.walsh.estimate()?.abs();
+        let below = |x: f64| normal::below(x / tau);
+
+        let needed = self.bar() + end_half(at_end(directional)?);
+        let mut chance = below(estimate - needed) + below(-estimate - needed);
+        if self.question.equivalence {
+            let room = self.question.band - end_half(at_end(equivalence)?);
+            if room > 0.0 {
+                chance += below(room - estimate) - below(-room - estimate);
+            }
+        }
+        Some(chance)
+    }
+
+    /// About how many rounds a decision would take: n·(h/distance)², h the half width of the
+    /// interval, distance the larger of those to the two decisions the question allows.
+    pub(crate) fn rounds_needed(&self, schedule: &Schedule) -> Option<f64> {
+        let (low, high) = self.shifted_interval(schedule)?;
+        let estimate = self.walsh.estimate()?.abs();
+        let to_band = (self.question.band - estimate).abs();
+        let distance = match (self.question.equivalence, self.question.beyond_band) {
+            (true, false) => estimate.max(to_band),
+            (_, true) => to_band,
+            (false, false) => estimate,
+        };
+        let needed = self.rounds() as f64 * ((high - low) / 2.0 / distance).powi(2);
+        needed.is_finite().then_some(needed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reference_t4_chances() {
+        let d = [0.021, -0.043, 0.012, -0.018, 0.040, -0.025, 0.015, -0.035, 0.030, -0.028, 0.010, -0.005];
+        let q = [0.03, 0.04, 0.02, 0.02, 0.04, 0.03, 0.02, 0.02, 0.03, 0.03, 0.02, 0.02];
+        let (five, ten) = (Schedule::new(0.05, 40), Schedule::new(0.10, 40));
+        let mut contrast = Contrast::new(Question::comparison(libm::log(1.03)));
+        let expected = [(10, 0.149643), (11, 0.122456), (12, 0.102352)];
+        for (d, q) in d.iter().zip(q) {
+            contrast.push(&Pair { log_ratio: 5.0 * d, q, a_first: None });
+            let reference = expected.iter().find(|(n, _)| *n == contrast.rounds());
+            match (contrast.chance(&five, &ten), reference) {
+                (Some(chance), Some((_, pp))) => assert!((chance - pp).abs() < 1e-6, "{chance} is not {pp}"),
+                (None, None) => {}
+                other => panic!("round {}: {other:?}", contrast.rounds()),
+            }
+        }
+    }
+}

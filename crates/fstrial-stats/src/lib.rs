@@ -1,0 +1,47 @@
+//! Paired sequential verdicts: the mathematics of a trial. No clock, no files, no I/O.
+//!
+//! A *round* measures the two cells of a contrast once each, in random order, and gives one
+//! [`Pair`]. A [`Panel`] holds all questions of a trial, takes the pairs round by round and says
+//! after each round which questions have an answer.
+//!
+//! What it rests on: which cell of a round gets which slot is the coordinator's own coin flip. If
+//! the two cells do not differ, swapping their labels in any round changes nothing, so the sign of
+//! each log-ratio is a fair coin whatever the machine does. A signed-rank test on those signs
+//! ([`signed_rank`]) is therefore exact; [`schedule`] pays for looking after every round; [`lane`]
+//! is a short t-test for plain cases.
+//!
+//! Everything here is a deterministic function of its arguments: no randomness, and all
+//! transcendental functions come from `libm`, so a stored trial gives the same verdict when it is
+//! recomputed on another machine.
+//!
+//! What it does not promise: that the caller really randomised the order, that a *run* measured
+//! what the user cares about, or that an effect found today is there tomorrow.
+//!
+//! ```
+//! use fstrial_stats::{Decision, Multiplicity, Pair, Panel, Question};
+//!
+//! let questions = vec![Question::comparison(libm::log(1.03))];
+//! let mut panel = Panel::new(questions, 0.05, 60, Multiplicity::BenjaminiHochberg);
+//! for (rate_a, a_first) in [(1200.0, true), (1210.0, false), (1190.0, true), (1205.0, false)] {
+//!     panel.push(0, Pair::from_rates(rate_a, 0.02, 1000.0, 0.02, Some(a_first)));
+//!     panel.settle();
+//! }
+//! assert_eq!(panel.verdict(0).decision, Decision::Faster);
+//! ```
+#![forbid(unsafe_code)]
+
+pub mod change;
+mod contrast;
+pub mod estimate;
+pub mod lane;
+pub mod normal;
+pub mod panel;
+pub mod quantile;
+pub mod schedule;
+pub mod signed_rank;
+pub mod spread;
+pub mod steady;
+pub mod student;
+
+pub use estimate::Pair;
+pub use panel::{Decision, Multiplicity, Panel, Question, Verdict};

@@ -1,0 +1,342 @@
+//! All questions of a trial and their verdicts, round by round.
+//!
+//! Each question is one contrast with its own rounds. After every round [`Panel::settle`] first
+//! settles EQUIVALENT per question (the level 1−2α interval lies inside the band), then FASTER and
+//! SLOWER over all questions together, and last ends what has become futile. The directional
+//! verdicts share α: with Benjamini–Hochberg at most 5 % of those in a report are wrong on average;
+//! with Holm the chance of even one wrong is at most 5 %.
+//!
+//! Source: Benjamini and Hochberg 1995 and Holm 1979 over sequential tests, each level α·r/m (or
+//! α/(m − D)) having its own [`crate::schedule`] and [`crate::lane`]. Assumes that the questions and the
+//! planned rounds were fixed before any result. EQUIVALENT is per question (at most α each), and so
+//! are the intervals.
+//!
+//! A panel is a deterministic function of its constructor's arguments and the sequence of calls, so
+//! a stored trial can be recomputed.
+
+use crate::contrast::{Contrast, Crossing, Side};
+use crate::estimate::Pair;
+use crate::schedule::Schedule;
+
+/// A question about one contrast. Logs are natural logs of a ratio a/b where more is better; for
+/// latency the caller exchanges a and b.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Question {
+    /// δ = ln(1 + practical), > 0: differences strictly inside ±δ do not matter in practice.
+    pub band: f64,
+    /// Whether the early lane may decide. Never for quantiles.
+    pub lane: bool,
+    /// c = ln r of a claim `ratio(a, b) > r`, subtracted from every log-ratio; 0 otherwise.
+    pub threshold: f64,
+    /// Whether EQUIVALENT is a possible answer.
+    pub equivalence: bool,
+    /// Whether a directional answer needs the interval to lie wholly outside the band, not only on
+    /// one side of the threshold (the claim `a = b within p %`). Goes with `lane: false`.
+    pub beyond_band: bool,
+    /// Whether the trial goes on for this question's sake. If not, it never becomes futile and
+    /// [`Panel::is_open`] is always false, but it takes in what rounds there are, may be decided
+    /// and is one of the m questions.
+    pub holds_open: bool,
+}
+
+impl Question {
+    /// "Is a faster than b?", with three possible answers. `band` is δ = ln(1 + practical).
+    pub fn comparison(band: f64) -> Question {
+        Question { band, lane: true, threshold: 0.0, equivalence: true, beyond_band: false, holds_open: true }
+    }
+
+    /// The claim `ratio(a, b) > ratio` (`ratio` > 0): FASTER means it holds, SLOWER that it is reversed.
+    pub fn ratio_above(ratio: f64, band: f64) -> Question {
+        Question { threshold: libm::log(ratio), equivalence: false, ..Question::comparison(band) }
+    }
+
+    /// The claim `a = b within p %`, `fraction` = p/100: EQUIVALENT means it holds, FASTER or SLOWER (the
+    /// interval lies wholly outside the band) that it is reversed.
+    pub fn within(fraction: f64) -> Question {
+        Question { lane: false, beyond_band: true, ..Question::comparison(libm::log1p(fraction)) }
+    }
+
+    /// The same question, not keeping the trial going.
+    #[must_use]
+    pub fn not_holding_open(self) -> Question {
+        Question { holds_open: false, ..self }
+    }
+}
+
+/// The answer about a over b, where more is better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// a is faster than b (for a claim: the ratio is above its threshold, or above the band).
+    Faster,
+    /// a is slower than b.
+    Slower,
+    /// The difference lies inside the band.
+    Equivalent,
+    /// None of these could be shown.
+    Undecided,
+}
+
+/// What is known about one question. Frozen when the question is decided or futile.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Verdict {
+    /// The answer.
+    pub decision: Decision,
+    /// θ̂, a natural log (mean log-ratio if decided in the lane). `None` without rounds. For a claim
+    /// it is the estimate of the ratio itself, the threshold not subtracted.
+    pub estimate: Option<f64>,
+    /// Interval in natural logs, of level `interval_level`; `None` while rounds are too few.
+    pub interval: Option<(f64, f64)>,
+    /// 1−α; 1−2α for EQUIVALENT; 1−0.02·α_r for a verdict in the lane at level α_r.
+    pub interval_level: f64,
+    /// Rounds of this contrast that the verdict rests on.
+    pub rounds: usize,
+    /// Whether the early lane decided.
+    pub by_lane: bool,
+    /// Whether the question was given up because a decision by the planned end was too unlikely.
+    pub futile: bool,
+    /// For an undecided question: about how many rounds in all a decision would take.
+    pub rounds_needed: Option<f64>,
+    /// Undecided although its own level 1−α interval excludes the threshold (0, ln r, or the band):
+    /// it would have been decided as the only question.
+    pub excludes_zero_undecided: bool,
+}
+
+/// How directional verdicts share α.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Multiplicity {
+    /// At most α of the FASTER/SLOWER verdicts are wrong on average (false discovery rate).
+    BenjaminiHochberg,
+    /// The chance that any of them is wrong is at most α (family-wise error rate).
+    Holm,
+}
+
+/// The questions of a trial. See the module's description.
+pub struct Panel {
+    entries: Vec<Entry>,
+    multiplicity: Multiplicity,
+    /// For BH, index r−1: level α·r/m. For Holm, index j−1: level α/j, used when m − D = j.
+    levels: Vec<Schedule>,
+    /// Level α: intervals of undecided questions, futility.
+    directional: Schedule,
+    /// Level 2α: EQUIVALENT.
+    equivalence: Schedule,
+    futility: bool,
+    /// Rounds have arrived since the last `settle`.
+    unsettled: bool,
+    finished: bool,
+}
+
+struct Entry {
+    contrast: Contrast,
+    /// For each of `Panel::levels`: the first crossing at that level, now or earlier.
+    crossings: Vec<Option<Crossing>>,
+    /// Set when the question is decided or futile.
+    closed: Option<Verdict>,
+}
+
+impl Panel {
+    /// A panel of m = `questions.len()` questions at level `alpha` (0.05), for a trial planned to last
+    /// `planned_rounds` (N). Futility is on.
+    ///
+    /// # Panics
+    /// If `alpha` is not in (0, 0.5), no rounds are planned, or a question has a band that is not
+    /// positive or a threshold that is not finite.
+    pub fn new(questions: Vec<Question>, alpha: f64, planned_rounds: usize, m: Multiplicity) -> Panel {
+        assert!(alpha > 0.0 && alpha < 0.5, "the level must lie between 0 and 0.5, not {alpha}");
+        let count = questions.len();
+        let level = |r: usize| match m {
+            // r/m first, so that the last level is α to the bit.
+            Multiplicity::BenjaminiHochberg => alpha * (r as f64 / count as f64),
+            Multiplicity::Holm => alpha / r as f64,
+        };
+        let entry = |question: Question| {
+            assert!(question.band > 0.0 && question.threshold.is_finite(), "bad question: {question:?}");
+            Entry { contrast: Contrast::new(question), crossings: vec![None; count], closed: None }
+        };
+        Panel {
+            multiplicity: m,
+            levels: (1..=count).map(|r| Schedule::new(level(r), planned_rounds)).collect(),
+            directional: Schedule::new(alpha, planned_rounds),
+            equivalence: Schedule::new(2.0 * alpha, planned_rounds),
+            entries: questions.into_iter().map(entry).collect(),
+            futility: true,
+            unsettled: false,
+            finished: false,
+        }
+    }
+
+    /// Whether [`Panel::settle`] may give up questions. Part of what a recomputation must repeat.
+    pub fn set_futility(&mut self, on: bool) {
+        self.futility = on;
+    }
+
+    /// Adds one round to a question. A round that one of the cells lost is not pushed at all.
+    ///
+    /// Ignored once the question is decided or futile: its verdict rests on the rounds it had.
+    ///
+    /// # Panics
+    /// If there is no such question, the panel is finished, the log-ratio is not finite, or q is not
+    /// positive and finite.
+    pub fn push(&mut self, question: usize, pair: Pair) {
+        assert!(!self.finished, "a round was pushed after finish()");
+        let entry = &mut self.entries[question];
+        if entry.closed.is_none() {
+            entry.contrast.push(&pair);
+            self.unsettled = true;
+        }
+    }
+
+    /// Draws what conclusions can be drawn. To be called after every round, when all its pairs are in.
+    pub fn settle(&mut self) {
+        self.unsettled = false;
+        self.settle_equivalent();
+        self.note_crossings();
+        match self.multiplicity {
+            Multiplicity::BenjaminiHochberg => self.settle_benjamini_hochberg(),
+            Multiplicity::Holm => self.settle_holm(),
+        }
+        if self.futility {
+            self.settle_futile();
+        }
+    }
+
+    /// No more rounds will come: settles what was pushed since the last [`Panel::settle`] and closes
+    /// all questions. A resumed trial starts from a new panel fed with the stored rounds.
+    pub fn finish(&mut self) {
+        if self.unsettled {
+            self.settle();
+        }
+        self.finished = true;
+    }
+
+    /// Whether the trial should go on for this question: it is neither decided nor futile, the panel
+    /// is not finished, and the question holds the trial open. The planned end is the caller's
+    /// business: a resumed trial goes beyond it.
+    pub fn is_open(&self, question: usize) -> bool {
+        let entry = &self.entries[question];
+        entry.closed.is_none() && !self.finished && entry.contrast.question.holds_open
+    }
+
+    /// What is known about a question so far.
+    pub fn verdict(&self, question: usize) -> Verdict {
+        let entry = &self.entries[question];
+        entry.closed.unwrap_or_else(|| self.undecided(&entry.contrast))
+    }
+
+    fn settle_equivalent(&mut self) {
+        for entry in self.entries.iter_mut().filter(|entry| entry.closed.is_none()) {
+            if entry.contrast.is_equivalent(&self.equivalence) {
+                let found = known(&entry.contrast, &self.equivalence);
+                entry.closed = Some(Verdict { decision: Decision::Equivalent, ..found });
+            }
+        }
+    }
+
+    fn note_crossings(&mut self) {
+        for entry in self.entries.iter_mut().filter(|entry| entry.closed.is_none()) {
+            for (noted, level) in entry.crossings.iter_mut().zip(&self.levels) {
+                if noted.is_none() {
+                    *noted = entry.contrast.crossing(level);
+                }
+            }
+        }
+    }
+
+    /// R = the largest r with D + #{open questions crossing at α·r/m now or earlier} ≥ r; all open
+    /// ones crossing at that level get their verdict.
+    fn settle_benjamini_hochberg(&mut self) {
+        let decided = self.directional_so_far();
+        let step_up = (0..self.levels.len()).rev().find(|&level| decided + self.crossing_at(level) > level);
+        if let Some(level) = step_up {
+            self.decide_all_at(level);
+        }
+    }
+
+    /// Level α/(m − D), again and again while it decides something.
+    fn settle_holm(&mut self) {
+        loop {
+            let left = self.levels.len() - self.directional_so_far();
+            if left == 0 || self.crossing_at(left - 1) == 0 {
+                return;
+            }
+            self.decide_all_at(left - 1);
+        }
+    }
+
+    /// D: questions that have a directional verdict.
+    fn directional_so_far(&self) -> usize {
+        let directional = |verdict: &Verdict| matches!(verdict.decision, Decision::Faster | Decision::Slower);
+        self.entries.iter().filter(|entry| entry.closed.as_ref().is_some_and(directional)).count()
+    }
+
+    fn crossing_at(&self, level: usize) -> usize {
+        self.entries.iter().filter(|entry| entry.closed.is_none() && entry.crossings[level].is_some()).count()
+    }
+
+    fn decide_all_at(&mut self, level: usize) {
+        for entry in self.entries.iter_mut().filter(|entry| entry.closed.is_none()) {
+            if let Some(crossing) = entry.crossings[level] {
+                entry.closed = Some(directional(&entry.contrast, &crossing, &self.directional));
+            }
+        }
+    }
+
+    fn settle_futile(&mut self) {
+        for index in 0..self.entries.len() {
+            let Entry { contrast, closed, .. } = &self.entries[index];
+            if closed.is_none()
+                && contrast.question.holds_open
+                && contrast.is_futile(&self.directional, &self.equivalence)
+            {
+                let verdict = Verdict { futile: true, ..self.undecided(contrast) };
+                self.entries[index].closed = Some(verdict);
+            }
+        }
+    }
+
+    fn undecided(&self, contrast: &Contrast) -> Verdict {
+        Verdict {
+            rounds_needed: contrast.rounds_needed(&self.directional),
+            excludes_zero_undecided: contrast.side(&self.directional).is_some(),
+            ..known(contrast, &self.directional)
+        }
+    }
+}
+
+/// Estimate and interval at the level of `schedule`, no decision.
+fn known(contrast: &Contrast, schedule: &Schedule) -> Verdict {
+    Verdict {
+        decision: Decision::Undecided,
+        estimate: contrast.estimate(),
+        interval: contrast.interval(schedule),
+        interval_level: 1.0 - schedule.alpha(),
+        rounds: contrast.rounds(),
+        by_lane: false,
+        futile: false,
+        rounds_needed: None,
+        excludes_zero_undecided: false,
+    }
+}
+
+/// The verdict of a crossing. Where another question's verdict made the level reachable only now,
+/// the interval is today's, as the page shows per-question intervals of all rounds; the lane's is
+/// that of its own round, which cannot be extended.
+fn directional(contrast: &Contrast, crossing: &Crossing, schedule: &Schedule) -> Verdict {
+    let decision = match crossing.side() {
+        Side::Above => Decision::Faster,
+        Side::Below => Decision::Slower,
+    };
+    let found = known(contrast, schedule);
+    let threshold = contrast.question.threshold;
+    match crossing {
+        Crossing::Schedule(_) => Verdict { decision, ..found },
+        Crossing::Lane(lane) => Verdict {
+            decision,
+            estimate: Some(lane.mean + threshold),
+            interval: Some((lane.interval.0 + threshold, lane.interval.1 + threshold)),
+            interval_level: lane.level,
+            by_lane: true,
+            ..found
+        },
+    }
+}

@@ -1,0 +1,257 @@
+//! Calibration: thousands of simulated trials with known truth, from fixed seeds.
+//!
+//! Between identical cells false alarms must stay near α whatever the noise (the method's §14, last
+//! paragraph); planted effects must be found about as often and as early as §14 promises. A canary,
+//! a t-test that looks after every round, must fail, which shows that the harness can.
+//! `cargo test -p fstrial-stats --test calibration -- --nocapture` prints the tables.
+
+use fstrial_stats::{Decision, Multiplicity, Pair, Panel, Question, Verdict, lane};
+use rand_chacha::ChaCha8Rng;
+use rand_core::{Rng, SeedableRng};
+use std::io::Write;
+
+const PLANNED: usize = 60;
+const SEQUENCES: usize = 4000;
+
+/// A line of the tables, printed only under `--nocapture`: libtest cannot capture `writeln!` to
+/// stdout, and the workspace bans `println!`.
+fn show(line: &str) {
+    let shown = std::env::args().any(|arg| arg == "--nocapture");
+    if shown {
+        writeln!(std::io::stdout(), "{line}").unwrap();
+    }
+}
+
+/// Random numbers of the shapes needed here.
+struct Dice(ChaCha8Rng);
+
+impl Dice {
+    fn new(seed: u64) -> Dice {
+        Dice(ChaCha8Rng::seed_from_u64(seed))
+    }
+
+    /// Uniform in (0, 1).
+    fn unit(&mut self) -> f64 {
+        ((self.0.next_u64() >> 11) as f64 + 0.5) / (1_u64 << 53) as f64
+    }
+
+    fn coin(&mut self) -> bool {
+        self.0.next_u64() & 1 == 1
+    }
+
+    fn sign(&mut self) -> f64 {
+        if self.coin() { 1.0 } else { -1.0 }
+    }
+
+    /// Standard normal (Box and Muller).
+    fn normal(&mut self) -> f64 {
+        let radius = (-2.0 * self.unit().ln()).sqrt();
+        radius * (std::f64::consts::TAU * self.unit()).cos()
+    }
+
+    /// Student t with two degrees of freedom: no variance.
+    fn heavy(&mut self) -> f64 {
+        let u = 2.0 * self.unit() - 1.0;
+        u * (2.0 / (1.0 - u * u)).sqrt()
+    }
+}
+
+/// Noise of identical cells. The sign of every round is a fair coin; that is all the method assumes.
+#[derive(Clone, Copy, Debug)]
+enum Noise {
+    Normal,
+    Heavy,
+    TwoState,
+    Position,
+    RandomWalkScale,
+}
+
+const KINDS: [Noise; 5] =
+    [Noise::Normal, Noise::Heavy, Noise::TwoState, Noise::Position, Noise::RandomWalkScale];
+
+impl Noise {
+    /// `count` rounds of two identical cells, noise of about `scale`.
+    fn rounds(self, dice: &mut Dice, count: usize, scale: f64) -> Vec<Pair> {
+        let mut log_scale = 0.0;
+        let mut round = || {
+            let a_first = dice.coin();
+            let size = match self {
+                Noise::Normal => dice.normal(),
+                Noise::Heavy => dice.heavy(),
+                // Each cell is fast or slow by c at random; a little jitter, as no two runs are equal.
+                Noise::TwoState => {
+                    let state = f64::from(u8::from(dice.coin())) - f64::from(u8::from(dice.coin()));
+                    4.0 * state + 0.1 * dice.normal()
+                }
+                // Whoever runs first is faster.
+                Noise::Position => (if a_first { 2.0 } else { -2.0 }) + 0.3 * dice.normal(),
+                Noise::RandomWalkScale => {
+                    log_scale += 0.3 * dice.normal();
+                    f64::exp(log_scale) * dice.normal()
+                }
+            };
+            // What the windows of the runs show of the disturbance: something, not all.
+            let q = 0.02 * f64::exp(0.3 * dice.normal() + 0.5 * log_scale) * (1.0 + 0.2 * size.abs());
+            let log_ratio = scale * size * dice_sign(self, dice);
+            Pair { log_ratio, q, a_first: Some(a_first) }
+        };
+        (0..count).map(|_| round()).collect()
+    }
+}
+
+/// The random sign of a round; a position effect already has it from the order.
+fn dice_sign(kind: Noise, dice: &mut Dice) -> f64 {
+    if matches!(kind, Noise::Position) { 1.0 } else { dice.sign() }
+}
+
+/// One question on its own until it is decided, futile or at its planned end.
+fn trial(question: Question, rounds: &[Pair], futility: bool) -> Verdict {
+    let mut panel = Panel::new(vec![question], 0.05, PLANNED, Multiplicity::BenjaminiHochberg);
+    panel.set_futility(futility);
+    for pair in rounds {
+        panel.push(0, *pair);
+        panel.settle();
+        if !panel.is_open(0) {
+            break;
+        }
+    }
+    panel.finish();
+    panel.verdict(0)
+}
+
+fn directional(verdict: &Verdict) -> bool {
+    matches!(verdict.decision, Decision::Faster | Decision::Slower)
+}
+
+fn comparison() -> Question {
+    Question::comparison(1.03_f64.ln())
+}
+
+fn percent(count: usize, of: usize) -> f64 {
+    100.0 * count as f64 / of as f64
+}
+
+#[test]
+fn false_alarms_stay_near_alpha_for_every_kind_of_noise() {
+    let question = Question { equivalence: false, ..comparison() };
+    show("false alarms, 4000 sequences (§6 without futility and EQUIVALENT)");
+    for (seed, kind) in (0..).zip(KINDS) {
+        let mut dice = Dice::new(seed);
+        let verdicts: Vec<Verdict> =
+            (0..SEQUENCES).map(|_| trial(question, &kind.rounds(&mut dice, PLANNED, 0.1), false)).collect();
+        let alarms = verdicts.iter().filter(|verdict| directional(verdict)).count();
+        let lane = verdicts.iter().filter(|verdict| verdict.by_lane).count();
+        let rate = percent(alarms, SEQUENCES);
+        show(&format!("  {kind:?}: {rate:.2} %, of these in the lane {:.2} %", percent(lane, SEQUENCES)));
+        assert!((3.0..=6.2).contains(&rate), "{kind:?}: {rate} % false alarms");
+    }
+}
+
+#[test]
+fn twelve_equal_pairs_seldom_give_any_false_alarm() {
+    const TRIALS: usize = 1000;
+    const PAIRS: usize = 12;
+    show("12 equal pairs, 1000 trials: P(any false alarm), Benjamini-Hochberg");
+    for (seed, kind) in (100..).zip(KINDS) {
+        let mut dice = Dice::new(seed);
+        let mut any = 0;
+        for _ in 0..TRIALS {
+            let pairs: Vec<Vec<Pair>> = (0..PAIRS).map(|_| kind.rounds(&mut dice, PLANNED, 0.1)).collect();
+            let mut panel =
+                Panel::new(vec![comparison(); PAIRS], 0.05, PLANNED, Multiplicity::BenjaminiHochberg);
+            for round in 0..PLANNED {
+                for (question, rounds) in pairs.iter().enumerate() {
+                    panel.push(question, rounds[round]);
+                }
+                panel.settle();
+            }
+            any += usize::from((0..PAIRS).any(|question| directional(&panel.verdict(question))));
+        }
+        let rate = percent(any, TRIALS);
+        show(&format!("  {kind:?}: {rate:.1} %"));
+        assert!(rate <= 5.5, "{kind:?}: {rate} % of trials had a false alarm");
+    }
+}
+
+/// Decided rightly in %, mean rounds, and the share of intervals that cover the truth.
+fn power(seed: u64, noise_median: f64, effect: f64) -> (f64, f64, f64) {
+    const TRIALS: usize = 1000;
+    // The median of |x| of a normal x is 0.6745 standard deviations.
+    let sd = noise_median / 0.674_489_75;
+    let mut dice = Dice::new(seed);
+    let (mut right, mut rounds, mut covered, mut with_interval) = (0, 0, 0, 0);
+    for _ in 0..TRIALS {
+        let mut pairs = Noise::Normal.rounds(&mut dice, PLANNED, sd);
+        for pair in &mut pairs {
+            pair.log_ratio += effect;
+        }
+        let verdict = trial(comparison(), &pairs, true);
+        rounds += verdict.rounds;
+        right += usize::from(match verdict.decision {
+            Decision::Faster => effect > 0.0,
+            Decision::Equivalent => effect == 0.0,
+            _ => false,
+        });
+        if let Some((low, high)) = verdict.interval {
+            with_interval += 1;
+            covered += usize::from((low..=high).contains(&effect));
+        }
+    }
+    (percent(right, TRIALS), rounds as f64 / TRIALS as f64, percent(covered, with_interval))
+}
+
+#[test]
+fn planted_effects_are_found_as_often_and_as_early_as_promised() {
+    // (noise, effect, least power, most mean rounds): §14's power less a few points, its rounds
+    // plus a few.
+    let promised = [
+        (0.01, 0.00, 97.0, 15.0),
+        (0.01, 0.10, 99.0, 7.0),
+        (0.03, 0.00, 93.0, 30.0),
+        (0.03, 0.03, 94.0, 25.0),
+        (0.03, 0.05, 97.0, 19.0),
+        (0.03, 0.10, 98.0, 13.0),
+        (0.03, 0.20, 99.0, 10.0),
+        (0.10, 0.10, 95.0, 27.0),
+        (0.10, 0.20, 98.0, 18.0),
+    ];
+    show("noise, effect: decided rightly, mean rounds, coverage (effect 0: EQUIVALENT)");
+    for (seed, (noise, effect, least_power, most_rounds)) in (200..).zip(promised) {
+        let (right, rounds, covered) = power(seed, noise, f64::ln_1p(effect));
+        show(&format!(
+            "  {:.0} %, {:.0} %: {right:.1} %, {rounds:.1}, {covered:.1} %",
+            100.0 * noise,
+            100.0 * effect
+        ));
+        assert!(right >= least_power, "{effect} at {noise}: only {right} % found");
+        assert!(rounds <= most_rounds, "{effect} at {noise}: {rounds} rounds on average");
+        assert!(covered >= 93.0, "{effect} at {noise}: {covered} % covered");
+    }
+}
+
+#[test]
+fn a_difference_of_just_the_band_is_hardly_ever_called_equivalent() {
+    let mut dice = Dice::new(300);
+    let effect = 1.03_f64.ln();
+    let wrong = (0..2000).filter(|_| {
+        let mut pairs = Noise::Normal.rounds(&mut dice, PLANNED, 0.03 / 0.674_489_75);
+        pairs.iter_mut().for_each(|pair| pair.log_ratio += effect);
+        trial(comparison(), &pairs, true).decision == Decision::Equivalent
+    });
+    let rate = percent(wrong.count(), 2000);
+    show(&format!("false EQUIVALENT at exactly 3 %, noise 3 %: {rate:.2} %"));
+    assert!(rate <= 5.0, "{rate} %");
+}
+
+#[test]
+fn canary_a_t_test_at_every_look_raises_far_too_many_alarms() {
+    let mut dice = Dice::new(400);
+    let alarmed = (0..2000).filter(|_| {
+        let d: Vec<f64> =
+            Noise::Normal.rounds(&mut dice, PLANNED, 0.1).iter().map(|pair| pair.log_ratio).collect();
+        (4..=PLANNED).any(|n| lane::t_test(&d[..n]).is_some_and(|(_, _, p)| p <= 0.05))
+    });
+    let rate = percent(alarmed.count(), 2000);
+    show(&format!("canary, t-test at every look: {rate:.1} % false alarms"));
+    assert!(rate > 10.0, "the harness cannot tell a bad test from a good one: {rate} %");
+}

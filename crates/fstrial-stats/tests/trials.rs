@@ -1,0 +1,358 @@
+//! Whole trials through the public interface: the reference trials T1–T4 of the method, the order of
+//! decisions, many questions at once, claims, and recomputation.
+
+use fstrial_stats::{Decision, Multiplicity, Pair, Panel, Question, Verdict};
+use proptest::prelude::*;
+
+const ORDER: [bool; 13] =
+    [true, false, false, true, true, false, true, false, false, true, false, true, true];
+
+fn band() -> f64 {
+    libm::log(1.03)
+}
+
+fn one(question: Question, planned: usize) -> Panel {
+    Panel::new(vec![question], 0.05, planned, Multiplicity::BenjaminiHochberg)
+}
+
+fn pair(log_ratio: f64, q: f64, round: usize) -> Pair {
+    Pair { log_ratio, q, a_first: Some(ORDER[round % ORDER.len()]) }
+}
+
+/// The verdict after each round of one question on its own.
+fn course(question: Question, planned: usize, rounds: &[Pair]) -> Vec<Verdict> {
+    let mut panel = one(question, planned);
+    let after = |round: &Pair| {
+        panel.push(0, *round);
+        panel.settle();
+        panel.verdict(0)
+    };
+    rounds.iter().map(after).collect()
+}
+
+fn rounds(d: &[f64], q: &[f64]) -> Vec<Pair> {
+    d.iter().zip(q).enumerate().map(|(i, (d, q))| pair(*d, *q, i)).collect()
+}
+
+#[track_caller]
+fn assert_close(value: Option<f64>, expected: f64) {
+    assert!((value.unwrap() - expected).abs() < 6e-7, "{value:?} is not {expected}");
+}
+
+#[track_caller]
+fn assert_interval(verdict: &Verdict, low: f64, high: f64) {
+    assert_close(verdict.interval.map(|i| i.0), low);
+    assert_close(verdict.interval.map(|i| i.1), high);
+}
+
+#[test]
+fn reference_t1_faster_after_ten_rounds() {
+    let d = [0.051, 0.048, 0.062, -0.010, 0.055, 0.044, 0.180, 0.050, 0.046, 0.057, 0.039, 0.052];
+    let q = [0.02, 0.02, 0.03, 0.10, 0.02, 0.02, 0.30, 0.02, 0.02, 0.03, 0.02, 0.02];
+    let course = course(Question::comparison(band()), 40, &rounds(&d, &q));
+    assert!(course[..9].iter().all(|verdict| verdict.decision == Decision::Undecided));
+    assert_close(course[7].estimate, 0.050250);
+    assert_interval(&course[7], -0.010, 0.180);
+    assert_eq!(course[9].decision, Decision::Faster);
+    assert!(!course[9].by_lane);
+    assert_close(course[9].estimate, 0.050500);
+    assert_interval(&course[9], 0.009, 0.063168);
+    assert_eq!(course[11], course[9], "decided stays decided, on the rounds it had");
+}
+
+#[test]
+fn reference_t1_lane_and_ninety_percent_interval() {
+    let d = [0.051, 0.048, 0.062, -0.010, 0.055, 0.044, 0.180, 0.050];
+    let q = [0.02, 0.02, 0.03, 0.10, 0.02, 0.02, 0.30, 0.02];
+    for (n, t, p) in [(4, 2.330443, 0.102107), (7, 2.829499, 0.029978)] {
+        let (_, found_t, found_p) = fstrial_stats::lane::t_test(&d[..n]).unwrap();
+        assert_close(Some(found_t), t);
+        assert_close(Some(found_p), p);
+    }
+    let schedule = fstrial_stats::schedule::Schedule::new(0.10, 40);
+    let (_, interval) = fstrial_stats::estimate::at_stop(&rounds(&d, &q), &schedule).unwrap();
+    assert_close(interval.map(|i| i.0), 0.009);
+    assert_close(interval.map(|i| i.1), 0.063168);
+}
+
+#[test]
+fn reference_t2_equivalent_after_eight_rounds() {
+    let d = [0.004, -0.009, 0.006, 0.012, -0.003, -0.150, 0.008, -0.006];
+    let q = [0.015, 0.015, 0.02, 0.02, 0.015, 0.20, 0.015, 0.015];
+    let course = course(Question::comparison(band()), 40, &rounds(&d, &q));
+    assert!(course[..7].iter().all(|verdict| verdict.decision == Decision::Undecided));
+    assert_eq!(course[7].decision, Decision::Equivalent);
+    assert_close(course[7].estimate, 0.000490);
+    assert_interval(&course[7], -0.009789, 0.010396);
+    assert!((course[7].interval_level - 0.90).abs() < 1e-12);
+}
+
+#[test]
+fn reference_t3_faster_in_the_early_lane() {
+    let d = [0.182, 0.190, 0.171, 0.195, 0.188];
+    let pairs = rounds(&d, &[0.02; 5]);
+    let decided = course(Question::comparison(band()), 40, &pairs);
+    assert!(decided[..3].iter().all(|verdict| verdict.decision == Decision::Undecided));
+    assert_eq!(decided[3].decision, Decision::Faster);
+    assert!(decided[3].by_lane);
+    assert_close(decided[3].estimate, 0.1845);
+    assert_interval(&decided[3], 0.116829, 0.252171);
+    assert_eq!(decided[3].rounds, 4);
+
+    for order in [Some(true), None] {
+        let one_order: Vec<Pair> = pairs.iter().map(|pair| Pair { a_first: order, ..*pair }).collect();
+        let open = course(Question::comparison(band()), 40, &one_order);
+        assert!(open.iter().all(|verdict| verdict.decision == Decision::Undecided));
+    }
+}
+
+#[test]
+fn reference_t4_undecided_so_far() {
+    let d = [0.021, -0.043, 0.012, -0.018, 0.040, -0.025, 0.015, -0.035, 0.030, -0.028, 0.010, -0.005];
+    let q = [0.03, 0.04, 0.02, 0.02, 0.04, 0.03, 0.02, 0.02, 0.03, 0.03, 0.02, 0.02];
+    let pairs = rounds(&d.map(|d| 5.0 * d), &q);
+    let course = course(Question::comparison(band()), 40, &pairs);
+    assert!(course.iter().all(|v| v.decision == Decision::Undecided && !v.futile));
+    assert_close(course[9].estimate, -0.01);
+    assert_interval(&course[9], -0.183, 0.168);
+    assert_interval(&course[11], -0.159615, 0.105);
+    let schedule = fstrial_stats::schedule::Schedule::new(0.10, 40);
+    let (_, ninety) = fstrial_stats::estimate::at_stop(&pairs[..10], &schedule).unwrap();
+    assert_close(ninety.map(|i| i.0), -0.167);
+    assert_close(ninety.map(|i| i.1), 0.139200);
+    // n·(h/max(e, |δ − e|))² at n = 12, written out.
+    let e = course[11].estimate.unwrap().abs();
+    let h = (0.105 + 0.159615_f64) / 2.0;
+    let needed = 12.0 * (h / e.max((band() - e).abs())).powi(2);
+    assert!((course[11].rounds_needed.unwrap() / needed - 1.0).abs() < 1e-4);
+}
+
+#[test]
+fn equivalent_wins_over_a_small_sure_difference() {
+    // 1 % to within a hair: inside the band and surely not 0.
+    let d: Vec<f64> = (0..8).map(|i| 0.010 + 0.0001 * f64::from(i)).collect();
+    let course = course(Question::comparison(band()), 40, &rounds(&d, &[0.01; 8]));
+    assert_eq!(course[7].decision, Decision::Equivalent);
+}
+
+#[test]
+fn hopeless_noise_is_futile_from_round_ten_and_only_while_futility_is_on() {
+    // Of many sizes: log-ratios of exactly ±1 would have half their averages at exactly 0.
+    let size = |i: usize| 1.0 + 0.1 * ((i * 7 % 13) as f64);
+    let d: Vec<f64> = (0..40).map(|i| if i % 2 == 0 { size(i) } else { -size(i + 1) }).collect();
+    let pairs = rounds(&d, &[0.02; 40]);
+    let watched = course(Question::comparison(band()), 40, &pairs);
+    let first = watched.iter().position(|verdict| verdict.futile).unwrap() + 1;
+    assert!((10..40).contains(&first), "futile after {first} rounds");
+    assert_eq!(watched[39], watched[first - 1]);
+    assert!(watched[39].rounds_needed.unwrap() > 1000.0);
+
+    let mut patient = one(Question::comparison(band()), 40);
+    patient.set_futility(false);
+    for pair in &pairs {
+        patient.push(0, *pair);
+        patient.settle();
+        assert!(patient.is_open(0));
+    }
+    patient.finish();
+    assert!(!patient.is_open(0));
+    assert_eq!(patient.verdict(0).decision, Decision::Undecided);
+    assert_eq!(patient.verdict(0).rounds, 40);
+
+    let bystander = course(Question::comparison(band()).not_holding_open(), 40, &pairs);
+    assert!(bystander.iter().all(|verdict| !verdict.futile));
+}
+
+#[test]
+fn a_resumed_trial_goes_on_beyond_its_planned_end() {
+    let mut panel = one(Question::comparison(band()), 12);
+    panel.set_futility(false);
+    // 4 % on noise of 10 %: not to be seen in 12 rounds.
+    let noise = |i: usize| 0.1 * (((i * 37 % 11) as f64) / 5.0 - 1.0);
+    let mut decided_after = None;
+    for i in 0..120 {
+        panel.push(0, pair(0.04 + noise(i), 0.02, i));
+        panel.settle();
+        if decided_after.is_none() && !panel.is_open(0) {
+            decided_after = Some(i + 1);
+        }
+    }
+    assert!(decided_after.is_some_and(|n| n > 12), "{decided_after:?}");
+    assert_eq!(panel.verdict(0).decision, Decision::Faster);
+}
+
+#[test]
+fn finish_settles_a_last_round_and_is_harmless_after_settle() {
+    let d = [0.182, 0.190, 0.171, 0.195];
+    let mut panel = one(Question::comparison(band()), 40);
+    rounds(&d, &[0.02; 4]).iter().for_each(|pair| panel.push(0, *pair));
+    assert_eq!(panel.verdict(0).decision, Decision::Undecided);
+    panel.finish();
+    assert_eq!(panel.verdict(0).decision, Decision::Faster);
+    assert_eq!(one(Question::comparison(band()), 40).verdict(0).estimate, None);
+}
+
+#[test]
+#[should_panic(expected = "after finish()")]
+fn a_round_after_the_end_is_a_bug() {
+    let mut panel = one(Question::comparison(band()), 40);
+    panel.finish();
+    panel.push(0, pair(0.1, 0.02, 0));
+}
+
+#[test]
+fn claims() {
+    let about = |centre: f64| -> Vec<Pair> {
+        (0..20).map(|i| pair(centre + 0.01 * f64::from(i as i32 % 5 - 2), 0.02, i)).collect()
+    };
+    let last = |question: Question, centre: f64| *course(question, 40, &about(centre)).last().unwrap();
+
+    let above = Question::ratio_above(1.10, band());
+    let holds = last(above, libm::log(1.2));
+    assert_eq!(holds.decision, Decision::Faster);
+    // The ratio itself is reported, not the excess over the threshold.
+    assert!((holds.estimate.unwrap() - libm::log(1.2)).abs() < 0.01);
+    assert!(holds.interval.unwrap().0 > libm::log(1.1));
+    assert_eq!(last(above, libm::log(1.05)).decision, Decision::Slower);
+    assert_eq!(last(above, libm::log(1.10)).decision, Decision::Undecided);
+
+    let within = Question::within(0.05);
+    assert_eq!(last(within, 0.01).decision, Decision::Equivalent);
+    assert_eq!(last(within, 0.20).decision, Decision::Faster);
+    assert_eq!(last(within, -0.20).decision, Decision::Slower);
+    assert!(!last(within, 0.20).by_lane);
+    // Surely above 0, but straddling the edge of the band.
+    let edge = last(within, libm::log(1.05));
+    assert_eq!(edge.decision, Decision::Undecided);
+    assert!(edge.interval.unwrap().0 > 0.0 && !edge.excludes_zero_undecided);
+}
+
+/// One question with an effect only its own level can see, among `others` without any.
+fn crowd(others: usize, m: Multiplicity) -> Panel {
+    let question = Question { equivalence: false, lane: false, ..Question::comparison(band()) };
+    let mut panel = Panel::new(vec![question; others + 1], 0.05, 40, m);
+    panel.set_futility(false);
+    for i in 0..9 {
+        panel.push(0, pair(0.05 + 0.001 * i as f64, 0.02, i));
+        for other in 1..=others {
+            panel.push(other, pair(if (i + other) % 2 == 0 { 0.05 } else { -0.05 }, 0.02, i));
+        }
+        panel.settle();
+    }
+    panel
+}
+
+#[test]
+fn a_crowd_needs_more_evidence_and_the_page_can_mark_what_it_cost() {
+    for m in [Multiplicity::BenjaminiHochberg, Multiplicity::Holm] {
+        assert_eq!(crowd(0, m).verdict(0).decision, Decision::Faster);
+        let cautious = crowd(11, m).verdict(0);
+        assert_eq!(cautious.decision, Decision::Undecided);
+        assert!(cautious.excludes_zero_undecided);
+        assert!(!crowd(11, m).verdict(1).excludes_zero_undecided);
+    }
+}
+
+#[test]
+fn step_up_decides_many_together_where_holm_waits() {
+    let question = Question { equivalence: false, lane: false, ..Question::comparison(band()) };
+    let decided_after = |m: Multiplicity| {
+        let mut panel = Panel::new(vec![question; 4], 0.05, 40, m);
+        (1..=40).find(|&n| {
+            (0..4).for_each(|q| panel.push(q, pair(0.05 + 0.001 * n as f64, 0.02, n)));
+            panel.settle();
+            (0..4).all(|q| panel.verdict(q).decision == Decision::Faster)
+        })
+    };
+    // All four cross α at round 8, the first look of §15's schedule; α/4 opens at round 10.
+    assert_eq!(decided_after(Multiplicity::BenjaminiHochberg), Some(8));
+    assert_eq!(decided_after(Multiplicity::Holm), Some(10));
+}
+
+#[test]
+fn an_earlier_crossing_counts_when_a_level_comes_within_reach() {
+    let question = Question { equivalence: false, lane: false, ..Question::comparison(band()) };
+    let mut panel = Panel::new(vec![question; 2], 0.05, 40, Multiplicity::BenjaminiHochberg);
+    panel.set_futility(false);
+    // Question 0 crosses α (level 2 of 2) at round 8 and then turns; question 1 comes later.
+    for n in 0..24 {
+        if n < 8 {
+            panel.push(0, pair(0.05, 0.02, n));
+        } else {
+            panel.push(1, pair(0.05 + 0.001 * n as f64, 0.02, n));
+            panel.push(0, pair(-0.06, 0.02, n));
+        }
+        panel.settle();
+        if n == 7 {
+            assert!(panel.verdict(0).excludes_zero_undecided);
+        }
+    }
+    assert_eq!(panel.verdict(1).decision, Decision::Faster);
+    assert_eq!(panel.verdict(0).decision, Decision::Faster);
+    assert!(panel.verdict(0).rounds > 8);
+}
+
+fn noisy_rounds() -> impl Strategy<Value = (f64, Vec<(f64, f64, bool)>)> {
+    let round = (-1.0..1.0_f64, 0.002..0.3_f64, any::<bool>());
+    (-0.3..0.3_f64, prop::collection::vec(round, 1..50))
+}
+
+fn to_pairs(effect: f64, raw: &[(f64, f64, bool)], noise: f64) -> Vec<Pair> {
+    raw.iter()
+        .map(|(d, q, first)| Pair { log_ratio: effect + noise * d, q: *q, a_first: Some(*first) })
+        .collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    #[test]
+    fn exchanging_the_cells_mirrors_the_verdict((effect, raw) in noisy_rounds(), noise in 0.01..0.5_f64) {
+        let pairs = to_pairs(effect, &raw, noise);
+        let swapped: Vec<Pair> = pairs.iter().map(Pair::swapped).collect();
+        let there = course(Question::comparison(band()), 40, &pairs);
+        let back = course(Question::comparison(band()), 40, &swapped);
+        for (there, back) in there.iter().zip(&back) {
+            let mirrored = Verdict {
+                decision: match back.decision {
+                    Decision::Faster => Decision::Slower,
+                    Decision::Slower => Decision::Faster,
+                    other => other,
+                },
+                estimate: back.estimate.map(|e| -e),
+                interval: back.interval.map(|(low, high)| (-high, -low)),
+                ..*back
+            };
+            prop_assert_eq!(*there, mirrored);
+        }
+    }
+
+    #[test]
+    fn a_recomputed_panel_says_the_same((effect, raw) in noisy_rounds(), holm in any::<bool>()) {
+        let pairs = to_pairs(effect, &raw, 0.1);
+        let m = if holm { Multiplicity::Holm } else { Multiplicity::BenjaminiHochberg };
+        let replay = || {
+            let mut panel = Panel::new(vec![Question::comparison(band()); 3], 0.05, 40, m);
+            for pair in &pairs {
+                for (question, sign) in [(0, 1.0), (1, -0.5), (2, 0.0)] {
+                    panel.push(question, Pair { log_ratio: sign * pair.log_ratio, ..*pair });
+                }
+                panel.settle();
+            }
+            panel.finish();
+            [0, 1, 2].map(|question| panel.verdict(question))
+        };
+        prop_assert_eq!(replay(), replay());
+    }
+
+    #[test]
+    fn both_procedures_are_the_plain_test_when_there_is_one_question((effect, raw) in noisy_rounds()) {
+        let pairs = to_pairs(effect, &raw, 0.1);
+        let mut holm = Panel::new(vec![Question::comparison(band())], 0.05, 40, Multiplicity::Holm);
+        for (pair, expected) in pairs.iter().zip(course(Question::comparison(band()), 40, &pairs)) {
+            holm.push(0, *pair);
+            holm.settle();
+            prop_assert_eq!(holm.verdict(0), expected);
+        }
+    }
+}

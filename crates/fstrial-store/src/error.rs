@@ -1,0 +1,245 @@
+//! What can go wrong with a store, on which file and while doing what; and what to try.
+//!
+//! Inside the crate code fails with a [`Fault`]; the border adds the path and the deed and makes it a [`StoreError`].
+
+use crate::{TrialId, schema};
+use rusqlite::ErrorCode;
+use std::{
+    error::Error,
+    io,
+    path::{Path, PathBuf},
+};
+
+type Cause = Box<dyn Error + Send + Sync>;
+
+/// Something that could not be stored or read, with the file it happened on.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The file could not be looked at.
+    #[error("cannot open the store {}", path.display())]
+    Io {
+        /// The store.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// SQLite refused: no permission, no space, locked, a read or write error.
+    #[error("cannot {doing} in the store {}", path.display())]
+    Sqlite {
+        /// The store.
+        path: PathBuf,
+        /// What was being done: "record a run".
+        doing: &'static str,
+        /// Why.
+        #[source]
+        source: rusqlite::Error,
+    },
+    /// The file is something else. It was not touched.
+    #[error("{} is not a store of fstrial: {found}", path.display())]
+    NotAStore {
+        /// The file.
+        path: PathBuf,
+        /// What it is instead.
+        found: String,
+    },
+    /// A later fstrial wrote the file. Nothing in it was changed.
+    #[error("the store {} has schema {found}, and this fstrial knows up to {}", path.display(), schema::SCHEMA)]
+    NewerSchema {
+        /// The store.
+        path: PathBuf,
+        /// Its schema.
+        found: u32,
+    },
+    /// The file has an older schema and was opened for reading only, so it cannot be brought up to date.
+    #[error("the store {} has the old schema {found} and was opened only for reading", path.display())]
+    OlderSchema {
+        /// The store.
+        path: PathBuf,
+        /// Its schema.
+        found: u32,
+    },
+    /// What was read does not fit together.
+    #[error("the store {} is damaged: {what}", path.display())]
+    Damaged {
+        /// The store.
+        path: PathBuf,
+        /// What does not fit, and where.
+        what: String,
+        /// The reader's own words, if there are any.
+        #[source]
+        source: Option<Cause>,
+    },
+    /// A value that has no place in the file, such as a histogram that does not decode. Nothing was stored.
+    #[error("cannot {doing} in the store {}: {what}", path.display())]
+    Unstorable {
+        /// The store.
+        path: PathBuf,
+        /// What was being done.
+        doing: &'static str,
+        /// What is wrong with which value.
+        what: String,
+    },
+    /// There is no such trial.
+    #[error("there is no trial {trial} in the store {}", path.display())]
+    NoSuchTrial {
+        /// The store.
+        path: PathBuf,
+        /// The number asked for.
+        trial: TrialId,
+    },
+    /// The trial has no such arm.
+    #[error("trial {trial} in the store {} has no arm `{arm}`", path.display())]
+    NoSuchArm {
+        /// The store.
+        path: PathBuf,
+        /// The trial.
+        trial: TrialId,
+        /// The name given.
+        arm: String,
+    },
+    /// This attempt at this run is stored already. What is stored stays.
+    #[error("{run} is in the store {} already", path.display())]
+    AlreadyRecorded {
+        /// The store.
+        path: PathBuf,
+        /// Which run, in words.
+        run: String,
+    },
+}
+
+impl StoreError {
+    /// The file it happened on; `:memory:` for a store in memory.
+    pub fn path(&self) -> &Path {
+        match self {
+            Self::Io { path, .. }
+            | Self::Sqlite { path, .. }
+            | Self::NotAStore { path, .. }
+            | Self::NewerSchema { path, .. }
+            | Self::OlderSchema { path, .. }
+            | Self::Damaged { path, .. }
+            | Self::Unstorable { path, .. }
+            | Self::NoSuchTrial { path, .. }
+            | Self::NoSuchArm { path, .. }
+            | Self::AlreadyRecorded { path, .. } => path,
+        }
+    }
+
+    /// What to try, in one sentence, if there is something.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Io { source, .. } => match source.kind() {
+                io::ErrorKind::NotFound => {
+                    Some("check the path; a trial makes the store when it starts".into())
+                }
+                io::ErrorKind::PermissionDenied => Some("run as the user who owns it".into()),
+                _ => None,
+            },
+            Self::Sqlite { source, .. } => sqlite_hint(source).map(str::to_owned),
+            Self::NotAStore { .. } => {
+                Some("name another file; a new store is made where there is no file yet".into())
+            }
+            Self::NewerSchema { .. } => Some("use the fstrial that wrote it, or a newer one".into()),
+            Self::OlderSchema { .. } => {
+                Some("open it once for writing, or copy it to where it can be written".into())
+            }
+            Self::Damaged { path, .. } => Some(format!(
+                "keep a copy; `sqlite3 '{}' .recover` saves what is readable, and a backup has the rest",
+                path.display()
+            )),
+            Self::Unstorable { .. } | Self::NoSuchArm { .. } => {
+                Some("this is a bug in fstrial: please report it with this message".into())
+            }
+            Self::NoSuchTrial { .. } => Some("list the trials of this store".into()),
+            Self::AlreadyRecorded { .. } => {
+                Some("another fstrial seems to work on the same trial: let one of them finish".into())
+            }
+        }
+    }
+}
+
+/// What to try when SQLite refuses.
+fn sqlite_hint(error: &rusqlite::Error) -> Option<&'static str> {
+    match error.sqlite_error_code()? {
+        ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => {
+            Some("another process holds the store: wait for it, or end it")
+        }
+        ErrorCode::DiskFull => {
+            Some("free space on the filesystem that holds the store; all earlier runs are intact")
+        }
+        ErrorCode::CannotOpen => Some("check that its folder exists and that you may read and write there"),
+        ErrorCode::ReadOnly | ErrorCode::PermissionDenied => {
+            Some("run as the user who owns it, or copy it to where you may write")
+        }
+        ErrorCode::SystemIoFailure => Some("look for errors of the device that holds the store in `dmesg`"),
+        // The other codes are SQLite's for mistakes in SQL and memory; there is nothing for the user to try.
+        _ => None,
+    }
+}
+
+/// What went wrong inside the crate, before the path is added.
+#[derive(Debug)]
+pub(crate) enum Fault {
+    Sqlite(rusqlite::Error),
+    Damaged { what: String, source: Option<Cause> },
+    Unstorable(String),
+    NotAStore(String),
+    NewerSchema(u32),
+    OlderSchema(u32),
+    NoSuchTrial(TrialId),
+    NoSuchArm(TrialId, String),
+    AlreadyRecorded(String),
+}
+
+impl From<rusqlite::Error> for Fault {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Sqlite(error)
+    }
+}
+
+impl Fault {
+    pub(crate) fn damaged(what: impl Into<String>) -> Self {
+        Self::Damaged { what: what.into(), source: None }
+    }
+
+    /// Whether SQLite refused with this code.
+    pub(crate) fn is(&self, code: ErrorCode) -> bool {
+        matches!(self, Self::Sqlite(error) if error.sqlite_error_code() == Some(code))
+    }
+
+    /// Adds the file and the deed.
+    pub(crate) fn at(self, path: &Path, doing: &'static str) -> StoreError {
+        let path = path.to_owned();
+        match self {
+            Self::Sqlite(source) => sqlite_error(path, doing, source),
+            Self::Damaged { what, source } => StoreError::Damaged { path, what, source },
+            Self::Unstorable(what) => StoreError::Unstorable { path, doing, what },
+            Self::NotAStore(found) => StoreError::NotAStore { path, found },
+            Self::NewerSchema(found) => StoreError::NewerSchema { path, found },
+            Self::OlderSchema(found) => StoreError::OlderSchema { path, found },
+            Self::NoSuchTrial(trial) => StoreError::NoSuchTrial { path, trial },
+            Self::NoSuchArm(trial, arm) => StoreError::NoSuchArm { path, trial, arm },
+            Self::AlreadyRecorded(run) => StoreError::AlreadyRecorded { path, run },
+        }
+    }
+}
+
+/// Tells a refusal from contents that are not what we wrote.
+fn sqlite_error(path: PathBuf, doing: &'static str, source: rusqlite::Error) -> StoreError {
+    use rusqlite::Error as E;
+    let damaged = match &source {
+        E::FromSqlConversionFailure(..) | E::IntegralValueOutOfRange(..) | E::InvalidColumnType(..) => true,
+        E::Utf8Error(..) => true,
+        other => {
+            matches!(
+                other.sqlite_error_code(),
+                Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase | ErrorCode::TooBig)
+            )
+        }
+    };
+    if damaged {
+        let what = format!("failed to {doing}");
+        return StoreError::Damaged { path, what, source: Some(source.into()) };
+    }
+    StoreError::Sqlite { path, doing, source }
+}

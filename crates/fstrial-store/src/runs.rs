@@ -1,0 +1,387 @@
+//! Runs: each is stored whole, in one transaction, as it ends; and read back as it was.
+
+use crate::{
+    RunId, SessionId, Store, StoreError, TrialId,
+    codec::{assert_utc, from_json, from_name, histogram_bytes, histogram_text, integer, to_json, unsigned},
+    error::Fault,
+    trials::{last_session, shared},
+};
+use fstrial_model::{
+    facts::ArmFacts,
+    job::{Job, RunFailure},
+    measurement::{LoadResult, Measurement, OperationKind, Stage},
+    units::{Bytes, Nanos},
+};
+use rusqlite::{Connection, Row, ffi, named_params, params};
+use serde::{Deserialize, Serialize, de::IgnoredAny};
+use std::collections::{BTreeMap, HashMap};
+
+/// A run that has just ended.
+#[derive(Debug, Clone, Copy)]
+pub struct RunRecord<'a> {
+    /// Its round.
+    pub round: u32,
+    /// Its place in the round's drawn order.
+    pub slot: u32,
+    /// Which attempt at this run it was.
+    pub attempt: u32,
+    /// The name of its arm.
+    pub arm: &'a str,
+    /// The name of its workload.
+    pub workload: &'a str,
+    /// Its level.
+    pub threads: u16,
+    /// When it began: RFC 3339, UTC.
+    pub started_at: &'a str,
+    /// When it ended: RFC 3339, UTC.
+    pub ended_at: &'a str,
+    /// What the worker was told to do.
+    pub job: &'a Job,
+    /// What it yielded.
+    pub outcome: Result<&'a Measurement, &'a RunFailure>,
+}
+
+/// A run as it was stored: see [`RunRecord`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StoredRun {
+    /// Its number.
+    pub id: RunId,
+    /// The session of the trial it ran in.
+    pub session: SessionId,
+    /// Its round.
+    pub round: u32,
+    /// Its place in the round's drawn order.
+    pub slot: u32,
+    /// Which attempt at this run it was.
+    pub attempt: u32,
+    /// The name of its arm.
+    pub arm: String,
+    /// The name of its workload.
+    pub workload: String,
+    /// Its level.
+    pub threads: u16,
+    /// When it began.
+    pub started_at: String,
+    /// When it ended.
+    pub ended_at: String,
+    /// What the worker was told to do: the [`Job`] as JSON, as it was at the time. Text, because a job belongs to its
+    /// protocol and a measurement does not: an old one that is no job of today's must not make its numbers unreadable.
+    pub job: String,
+    /// What it yielded.
+    pub outcome: Result<Measurement, RunFailure>,
+}
+
+impl StoredRun {
+    /// The job, if it is still one today.
+    ///
+    /// # Errors
+    /// It was written for another protocol.
+    pub fn parse_job(&self) -> Result<Job, serde_json::Error> {
+        serde_json::from_str(&self.job)
+    }
+}
+
+impl Store {
+    /// Stores a run of a trial. When this returns, the run is on the disk: it survives SIGKILL and power loss.
+    ///
+    /// # Errors
+    /// There is no such trial or arm, this attempt is stored already, a value cannot be real (a histogram that does
+    /// not decode), or SQLite refused (the disk is full). Nothing of the run is stored then, and all others stay.
+    ///
+    /// # Panics
+    /// The record contradicts its job or a time is not UTC: bugs of the caller's.
+    pub fn record_run(&mut self, trial: TrialId, record: &RunRecord<'_>) -> Result<RunId, StoreError> {
+        assert_utc(record.started_at);
+        assert_utc(record.ended_at);
+        assert!(record.threads > 0, "a run has threads");
+        assert_eq!(record.arm, record.job.arm.name, "the run and its job name one arm");
+        if let Some(load) = &record.job.load {
+            assert_eq!(record.threads, load.threads, "the run and its job have one level");
+        }
+        self.write("record a run", |transaction| {
+            let run = insert_run(transaction, trial, record)?;
+            if let Ok(measurement) = record.outcome {
+                insert_measurement(transaction, run, measurement)?;
+            }
+            Ok(run)
+        })
+    }
+
+    /// The runs of a trial, failed ones included, ordered by round, slot and attempt.
+    ///
+    /// # Errors
+    /// There is no such trial; the store cannot be read.
+    pub fn runs(&self, trial: TrialId) -> Result<Vec<StoredRun>, StoreError> {
+        let mut runs = Vec::new();
+        self.for_each_run(trial, |run| runs.push(run))?;
+        Ok(runs)
+    }
+
+    /// Like [`Store::runs`], one at a time: memory does not grow with the length of the trial.
+    ///
+    /// # Errors
+    /// There is no such trial; the store cannot be read. Runs before the fault have been seen.
+    pub fn for_each_run(&self, trial: TrialId, mut see: impl FnMut(StoredRun)) -> Result<(), StoreError> {
+        self.read("read the runs of a trial", |connection| {
+            last_session(connection, trial)?;
+            // Ids first: sorting rows that carry jobs and series would copy all of them.
+            let mut order = connection
+                .prepare("SELECT id FROM run WHERE trial = ?1 ORDER BY round, slot, attempt, id")?;
+            let ids: Vec<i64> = order.query_map([trial.0], |row| row.get(0))?.collect::<Result<_, _>>()?;
+            let mut cache = SharedTexts::default();
+            let mut before = None;
+            for id in ids {
+                let run = read_run(connection, RunId(id), &mut cache)?;
+                let place = Some((run.round, run.slot, run.attempt, run.id));
+                if place <= before {
+                    return Err(Fault::damaged(format!("run {id} is not where the index has it")));
+                }
+                before = place;
+                see(run);
+            }
+            Ok(())
+        })
+    }
+}
+
+fn insert_run(connection: &Connection, trial: TrialId, record: &RunRecord<'_>) -> Result<RunId, Fault> {
+    let session = last_session(connection, trial)?;
+    let known: bool = connection
+        .prepare_cached("SELECT EXISTS (SELECT 1 FROM arm WHERE trial = ?1 AND name = ?2)")?
+        .query_row(params![trial.0, record.arm], |row| row.get(0))?;
+    if !known {
+        return Err(Fault::NoSuchArm(trial, record.arm.to_owned()));
+    }
+    let failure = record.outcome.err().map(|failure| to_json("the failure", failure)).transpose()?;
+    let status = if failure.is_some() { "failed" } else { "measured" };
+    let inserted = connection
+        .prepare_cached(
+            "INSERT INTO run (trial, session, round, slot, attempt, arm, workload, threads, started_at, \
+             ended_at, status, failure, job) \
+             VALUES (:trial, :session, :round, :slot, :attempt, :arm, :workload, :threads, :started_at, \
+             :ended_at, :status, :failure, :job)",
+        )?
+        .execute(named_params! {
+            ":trial": trial.0,
+            ":session": session.0,
+            ":round": record.round,
+            ":slot": record.slot,
+            ":attempt": record.attempt,
+            ":arm": record.arm,
+            ":workload": record.workload,
+            ":threads": record.threads,
+            ":started_at": record.started_at,
+            ":ended_at": record.ended_at,
+            ":status": status,
+            ":failure": failure,
+            ":job": to_json("the job", record.job)?,
+        });
+    match inserted {
+        Ok(_) => Ok(RunId(connection.last_insert_rowid())),
+        Err(rusqlite::Error::SqliteFailure(error, _))
+            if error.extended_code == ffi::SQLITE_CONSTRAINT_UNIQUE =>
+        {
+            Err(Fault::AlreadyRecorded(format!(
+                "attempt {} of `{}` at {} threads on `{}` in round {} of trial {trial}",
+                record.attempt, record.workload, record.threads, record.arm, record.round
+            )))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn insert_measurement(connection: &Connection, run: RunId, measurement: &Measurement) -> Result<(), Fault> {
+    let load = &measurement.load;
+    connection
+        .prepare_cached(
+            "INSERT INTO measurement (run, duration_ns, operations, bytes, errors, first_error, \
+             cpu_user_ns, cpu_system_ns, cpu_machine_ns, space_left_bytes, clock, series_step_ns, series, \
+             windows, steady_windows, facts, commands) \
+             VALUES (:run, :duration_ns, :operations, :bytes, :errors, :first_error, \
+             :cpu_user_ns, :cpu_system_ns, :cpu_machine_ns, :space_left_bytes, :clock, :series_step_ns, \
+             :series, :windows, :steady_windows, :facts, :commands)",
+        )?
+        .execute(named_params! {
+            ":run": run.0,
+            ":duration_ns": integer("the duration", load.duration.0)?,
+            ":operations": integer("the number of operations", load.operations)?,
+            ":bytes": integer("the number of bytes", load.bytes)?,
+            ":errors": integer("the number of errors", load.errors)?,
+            ":first_error": load.first_error,
+            ":cpu_user_ns": integer("the user time", load.cpu_user.0)?,
+            ":cpu_system_ns": integer("the system time", load.cpu_system.0)?,
+            ":cpu_machine_ns": integer("the machine's CPU time", measurement.cpu_machine.0)?,
+            ":space_left_bytes": integer("the space left", measurement.space_left.0)?,
+            ":clock": plain_name("the clock", &load.clock)?,
+            ":series_step_ns": integer("the step of the series", load.series_step.0)?,
+            ":series": to_json("the series", &load.series)?,
+            ":windows": to_json("the windows", &load.windows)?,
+            ":steady_windows": to_json("the steady windows", &load.steady_windows)?,
+            ":facts": shared(connection, "facts", &to_json("the facts", &measurement.facts)?)?,
+            ":commands": shared(connection, "commands", &to_json("the commands", &measurement.commands)?)?,
+        })?;
+    let mut histogram =
+        connection.prepare_cached("INSERT INTO histogram (run, kind, latencies_ns) VALUES (?1, ?2, ?3)")?;
+    for (kind, base64) in &load.histograms {
+        histogram.execute(params![run.0, kind.name(), histogram_bytes(kind.name(), base64)?])?;
+    }
+    let mut stage = connection
+        .prepare_cached("INSERT INTO stage (run, position, stage, duration_ns) VALUES (?1, ?2, ?3, ?4)")?;
+    for (position, (name, duration)) in measurement.stages.iter().enumerate() {
+        let position = integer("the number of stages", position as u64)?;
+        stage.execute(params![run.0, position, name.name(), integer("a stage's duration", duration.0)?])?;
+    }
+    Ok(())
+}
+
+/// The name an enum without a `name()` goes by in JSON.
+fn plain_name(what: &str, value: &impl Serialize) -> Result<String, Fault> {
+    match serde_json::to_value(value) {
+        Ok(serde_json::Value::String(name)) => Ok(name),
+        other => Err(Fault::Unstorable(format!("{what} has no plain name: {other:?}"))),
+    }
+}
+
+/// Facts and commands that were read before: a trial has a handful of each.
+#[derive(Default)]
+struct SharedTexts {
+    facts: HashMap<i64, ArmFacts>,
+    commands: HashMap<i64, Vec<String>>,
+}
+
+/// The value behind a row of `facts` or `commands`, parsed once.
+fn resolve<T: Clone + serde::de::DeserializeOwned>(
+    connection: &Connection,
+    cache: &mut HashMap<i64, T>,
+    table: &'static str,
+    id: i64,
+) -> Result<T, Fault> {
+    if let Some(value) = cache.get(&id) {
+        return Ok(value.clone());
+    }
+    let json: String = connection
+        .prepare_cached(&format!("SELECT json FROM {table} WHERE id = ?1"))?
+        .query_row([id], |row| row.get(0))
+        .map_err(missing(format!("row {id} of `{table}`")))?;
+    let value: T = from_json(&format!("row {id} of `{table}`"), &json)?;
+    cache.insert(id, value.clone());
+    Ok(value)
+}
+
+/// A row that another one refers to and that is not there is damage.
+fn missing(what: String) -> impl FnOnce(rusqlite::Error) -> Fault {
+    move |error| match error {
+        rusqlite::Error::QueryReturnedNoRows => Fault::damaged(format!("{what} is missing")),
+        other => other.into(),
+    }
+}
+
+fn read_run(connection: &Connection, id: RunId, cache: &mut SharedTexts) -> Result<StoredRun, Fault> {
+    let mut statement = connection.prepare_cached(
+        "SELECT session, round, slot, attempt, arm, workload, threads, started_at, ended_at, failure, job \
+         FROM run WHERE id = ?1",
+    )?;
+    let mut rows = statement.query([id.0])?;
+    let row = rows.next()?.ok_or_else(|| Fault::damaged(format!("run {id} is only in the index")))?;
+    let failure: Option<String> = row.get("failure")?;
+    let outcome = match failure {
+        Some(json) => Err(from_json(&format!("the failure of run {id}"), &json)?),
+        None => Ok(read_measurement(connection, id, cache)?),
+    };
+    let run = StoredRun {
+        id,
+        session: SessionId(row.get("session")?),
+        round: unsigned(row, "round")?,
+        slot: unsigned(row, "slot")?,
+        attempt: unsigned(row, "attempt")?,
+        arm: row.get("arm")?,
+        workload: row.get("workload")?,
+        threads: unsigned(row, "threads")?,
+        started_at: row.get("started_at")?,
+        ended_at: row.get("ended_at")?,
+        job: row.get("job")?,
+        outcome,
+    };
+    let _: IgnoredAny = from_json(&format!("the job of run {id}"), &run.job)?;
+    Ok(run)
+}
+
+fn read_measurement(
+    connection: &Connection,
+    run: RunId,
+    cache: &mut SharedTexts,
+) -> Result<Measurement, Fault> {
+    let mut statement = connection.prepare_cached("SELECT * FROM measurement WHERE run = ?1")?;
+    let mut rows = statement.query([run.0])?;
+    let row =
+        rows.next()?.ok_or_else(|| Fault::damaged(format!("the measurement of run {run} is missing")))?;
+    Ok(Measurement {
+        load: read_load(connection, run, row)?,
+        cpu_machine: Nanos(unsigned(row, "cpu_machine_ns")?),
+        facts: resolve(connection, &mut cache.facts, "facts", row.get("facts")?)?,
+        commands: resolve(connection, &mut cache.commands, "commands", row.get("commands")?)?,
+        stages: read_stages(connection, run)?,
+        space_left: Bytes(unsigned(row, "space_left_bytes")?),
+    })
+}
+
+fn read_load(connection: &Connection, run: RunId, row: &Row<'_>) -> Result<LoadResult, Fault> {
+    let list = |column: &str| -> Result<Vec<u64>, Fault> {
+        from_json(&format!("`{column}` of run {run}"), &row.get::<_, String>(column)?)
+    };
+    Ok(LoadResult {
+        duration: Nanos(unsigned(row, "duration_ns")?),
+        operations: unsigned(row, "operations")?,
+        bytes: unsigned(row, "bytes")?,
+        errors: unsigned(row, "errors")?,
+        first_error: row.get("first_error")?,
+        histograms: read_histograms(connection, run)?,
+        windows: list("windows")?,
+        steady_windows: list("steady_windows")?,
+        series: list("series")?,
+        series_step: Nanos(unsigned(row, "series_step_ns")?),
+        cpu_user: Nanos(unsigned(row, "cpu_user_ns")?),
+        cpu_system: Nanos(unsigned(row, "cpu_system_ns")?),
+        clock: from_name("clock", &row.get::<_, String>("clock")?)?,
+    })
+}
+
+fn read_histograms(connection: &Connection, run: RunId) -> Result<BTreeMap<OperationKind, String>, Fault> {
+    let mut statement =
+        connection.prepare_cached("SELECT kind, latencies_ns FROM histogram WHERE run = ?1")?;
+    let mut rows = statement.query([run.0])?;
+    let mut histograms = BTreeMap::new();
+    while let Some(row) = rows.next()? {
+        let kind: String = row.get("kind")?;
+        let bytes: Vec<u8> = row.get("latencies_ns")?;
+        histograms.insert(from_name("kind of operation", &kind)?, histogram_text(&bytes));
+    }
+    Ok(histograms)
+}
+
+fn read_stages(connection: &Connection, run: RunId) -> Result<Vec<(Stage, Nanos)>, Fault> {
+    let mut statement =
+        connection.prepare_cached("SELECT stage, duration_ns FROM stage WHERE run = ?1 ORDER BY position")?;
+    let mut rows = statement.query([run.0])?;
+    let mut stages = Vec::new();
+    while let Some(row) = rows.next()? {
+        let stage = from_name("stage", &row.get::<_, String>("stage")?)?;
+        stages.push((stage, Nanos(unsigned(row, "duration_ns")?)));
+    }
+    Ok(stages)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_and_stages_are_written_as_json_names_them() {
+        for kind in OperationKind::ALL {
+            assert_eq!(from_name::<OperationKind>("kind", kind.name()).unwrap(), kind);
+        }
+        for stage in Stage::ALL {
+            assert_eq!(from_name::<Stage>("stage", stage.name()).unwrap(), stage);
+        }
+    }
+}

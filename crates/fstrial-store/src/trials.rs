@@ -1,0 +1,453 @@
+//! Trials, their arms and their sessions: making them, ending them, finding them.
+
+use crate::{
+    SessionId, Store, StoreError, TrialId,
+    codec::{assert_utc, from_json, from_name, to_json, unsigned},
+    error::Fault,
+};
+use fstrial_model::{arm::Arm, facts::ArmFacts};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use serde::{Deserialize, Serialize, de::IgnoredAny};
+use std::fmt;
+
+/// How a trial stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TrialStatus {
+    /// A process works on it, or was killed while it did.
+    Running,
+    /// Every contrast is decided.
+    Decided,
+    /// The budget or the last round is used up.
+    BudgetEnded,
+    /// The user stopped it; it can be resumed.
+    Interrupted,
+    /// It could not go on.
+    Failed,
+}
+
+impl TrialStatus {
+    /// All of them.
+    pub const ALL: [Self; 5] =
+        [Self::Running, Self::Decided, Self::BudgetEnded, Self::Interrupted, Self::Failed];
+
+    /// The name in the file and in output.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Decided => "decided",
+            Self::BudgetEnded => "budget-ended",
+            Self::Interrupted => "interrupted",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+impl fmt::Display for TrialStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// A trial about to begin.
+#[derive(Debug, Clone, Copy)]
+pub struct NewTrial<'a> {
+    /// What it is called; may be empty.
+    pub name: &'a str,
+    /// The trial as a file that repeats it.
+    pub toml: &'a str,
+    /// The seed everything random is drawn from.
+    pub seed: u64,
+    /// Its arms, in order, each with a name of its own.
+    pub arms: &'a [Arm],
+    /// The process that begins it.
+    pub session: Session<'a>,
+}
+
+/// One stretch of work on a trial by one process: the first, or one that resumes it.
+#[derive(Debug, Clone, Copy)]
+pub struct Session<'a> {
+    /// When it began: RFC 3339, UTC.
+    pub started_at: &'a str,
+    /// The version of fstrial.
+    pub program_version: &'a str,
+    /// The command line, as one would type it.
+    pub command_line: &'a str,
+    /// The environment, as JSON.
+    pub environment: &'a str,
+}
+
+/// A trial in one line of a table.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TrialSummary {
+    /// Its number.
+    pub id: TrialId,
+    /// What it is called; may be empty.
+    pub name: String,
+    /// How it stands.
+    pub status: TrialStatus,
+    /// When its first session began.
+    pub started_at: String,
+    /// When its last session ended; none while it runs or if it was killed.
+    pub ended_at: Option<String>,
+    /// The seed everything random is drawn from.
+    pub seed: u64,
+    /// How many rounds the method planned after the first one.
+    pub planned_rounds: Option<u32>,
+    /// The names of its arms, in order.
+    pub arms: Vec<String>,
+    /// Rounds that have at least one run.
+    pub rounds: u32,
+    /// Runs stored, failed ones included.
+    pub runs: u64,
+    /// Failed runs.
+    pub failed_runs: u64,
+}
+
+/// Everything about a trial but its runs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StoredTrial {
+    /// The line of the table.
+    pub summary: TrialSummary,
+    /// The trial as a file that repeats it.
+    pub toml: String,
+    /// Its arms, in order.
+    pub arms: Vec<StoredArm>,
+    /// Its sessions, oldest first; never empty.
+    pub sessions: Vec<StoredSession>,
+}
+
+/// An arm of a stored trial.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StoredArm {
+    /// What it is called.
+    pub name: String,
+    /// Everything else about it, in the short form.
+    pub configuration: String,
+    /// What it really was, once [`Store::set_arm_facts`] was told.
+    pub facts: Option<ArmFacts>,
+}
+
+/// A session of a stored trial: see [`Session`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoredSession {
+    /// Its number.
+    pub id: SessionId,
+    /// How it left the trial. [`TrialStatus::Running`] in any but the last: it was killed.
+    pub status: TrialStatus,
+    /// When it began.
+    pub started_at: String,
+    /// When it ended; none while it runs or if it was killed.
+    pub ended_at: Option<String>,
+    /// The version of fstrial.
+    pub program_version: String,
+    /// The command line.
+    pub command_line: String,
+    /// The environment, as JSON.
+    pub environment: String,
+}
+
+impl Store {
+    /// Stores a trial that begins.
+    ///
+    /// # Errors
+    /// SQLite refused; nothing is stored then.
+    ///
+    /// # Panics
+    /// Two arms have one name or one has none, a time is not UTC, the environment is not JSON: bugs of the caller's.
+    pub fn create_trial(&mut self, trial: &NewTrial<'_>) -> Result<TrialId, StoreError> {
+        assert!(!trial.arms.is_empty(), "a trial has arms");
+        for (index, arm) in trial.arms.iter().enumerate() {
+            assert!(!arm.name.is_empty(), "arm {index} has no name");
+            assert!(
+                trial.arms[..index].iter().all(|other| other.name != arm.name),
+                "two arms are `{}`",
+                arm.name
+            );
+        }
+        assert_session(&trial.session);
+        self.write("create a trial", |transaction| {
+            transaction.execute(
+                "INSERT INTO trial (name, toml, seed) VALUES (?1, ?2, ?3)",
+                params![trial.name, trial.toml, trial.seed.to_string()],
+            )?;
+            let id = TrialId(transaction.last_insert_rowid());
+            for (position, arm) in trial.arms.iter().enumerate() {
+                transaction.execute(
+                    "INSERT INTO arm (trial, position, name, configuration) VALUES (?1, ?2, ?3, ?4)",
+                    params![id.0, position as u32, arm.name, arm.configuration()],
+                )?;
+            }
+            begin_session(transaction, id, &trial.session)?;
+            Ok(id)
+        })
+    }
+
+    /// Goes on with a trial: it runs again, in a new session. The caller knows whether another process still works
+    /// on it; the store does not.
+    ///
+    /// # Errors
+    /// There is no such trial; SQLite refused.
+    ///
+    /// # Panics
+    /// A time is not UTC, the environment is not JSON: bugs of the caller's.
+    pub fn reopen_trial(&mut self, trial: TrialId, session: &Session<'_>) -> Result<SessionId, StoreError> {
+        assert_session(session);
+        self.write("reopen a trial", |transaction| {
+            last_session(transaction, trial)?;
+            begin_session(transaction, trial, session)
+        })
+    }
+
+    /// Stores how many rounds the method planned. It does so once, after the first round.
+    ///
+    /// # Errors
+    /// There is no such trial; SQLite refused.
+    ///
+    /// # Panics
+    /// `rounds` is 0, or another number was planned before: bugs of the caller's.
+    pub fn set_planned_rounds(&mut self, trial: TrialId, rounds: u32) -> Result<(), StoreError> {
+        assert!(rounds > 0, "a trial of no rounds");
+        let planned = self.write("store the planned rounds", |transaction| {
+            let planned: Option<Option<u32>> = transaction
+                .query_row("SELECT planned_rounds FROM trial WHERE id = ?1", [trial.0], |row| row.get(0))
+                .optional()?;
+            let planned = planned.ok_or(Fault::NoSuchTrial(trial))?;
+            if planned.is_none() {
+                transaction.execute(
+                    "UPDATE trial SET planned_rounds = ?2 WHERE id = ?1",
+                    params![trial.0, rounds],
+                )?;
+            }
+            Ok(planned.unwrap_or(rounds))
+        })?;
+        assert_eq!(planned, rounds, "the rounds of trial {trial} are planned once");
+        Ok(())
+    }
+
+    /// Stores what an arm really is. Told again (by a later session), the last word stands; every run keeps its own.
+    ///
+    /// # Errors
+    /// There is no such trial or arm; SQLite refused.
+    pub fn set_arm_facts(&mut self, trial: TrialId, arm: &str, facts: &ArmFacts) -> Result<(), StoreError> {
+        self.write("store the facts of an arm", |transaction| {
+            last_session(transaction, trial)?;
+            let facts = shared(transaction, "facts", &to_json("the facts", facts)?)?;
+            let changed = transaction.execute(
+                "UPDATE arm SET facts = ?3 WHERE trial = ?1 AND name = ?2",
+                params![trial.0, arm, facts],
+            )?;
+            match changed {
+                0 => Err(Fault::NoSuchArm(trial, arm.to_owned())),
+                _ => Ok(()),
+            }
+        })
+    }
+
+    /// Ends the current session of a trial.
+    ///
+    /// # Errors
+    /// There is no such trial; SQLite refused.
+    ///
+    /// # Panics
+    /// `status` is [`TrialStatus::Running`] or the time is not UTC: bugs of the caller's.
+    pub fn finish_trial(
+        &mut self,
+        trial: TrialId,
+        status: TrialStatus,
+        ended_at: &str,
+    ) -> Result<(), StoreError> {
+        assert_ne!(status, TrialStatus::Running, "a trial that ends does not run");
+        assert_utc(ended_at);
+        self.write("finish a trial", |transaction| {
+            let session = last_session(transaction, trial)?;
+            transaction.execute(
+                "UPDATE session SET status = ?2, ended_at = ?3 WHERE id = ?1",
+                params![session.0, status.name(), ended_at],
+            )?;
+            Ok(())
+        })
+    }
+
+    /// All trials, oldest first.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn trials(&self) -> Result<Vec<TrialSummary>, StoreError> {
+        self.read("list the trials", |connection| summaries(connection, "ORDER BY trial.id", []))
+    }
+
+    /// The trials of this name, oldest first.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn trials_named(&self, name: &str) -> Result<Vec<TrialSummary>, StoreError> {
+        self.read("list the trials", |connection| {
+            summaries(connection, "WHERE trial.name = ?1 ORDER BY trial.id", [name])
+        })
+    }
+
+    /// The trial that was made last, if there is any.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn latest_trial(&self) -> Result<Option<TrialSummary>, StoreError> {
+        self.read("find the latest trial", |connection| {
+            Ok(summaries(connection, "ORDER BY trial.id DESC LIMIT 1", [])?.pop())
+        })
+    }
+
+    /// Everything about a trial but its runs.
+    ///
+    /// # Errors
+    /// There is no such trial; the store cannot be read.
+    pub fn trial(&self, trial: TrialId) -> Result<StoredTrial, StoreError> {
+        self.read("read a trial", |connection| {
+            let summary = summaries(connection, "WHERE trial.id = ?1", [trial.0])?
+                .pop()
+                .ok_or(Fault::NoSuchTrial(trial))?;
+            let toml =
+                connection.query_row("SELECT toml FROM trial WHERE id = ?1", [trial.0], |row| row.get(0))?;
+            let arms = arms(connection, trial)?;
+            let sessions = sessions(connection, trial)?;
+            Ok(StoredTrial { summary, toml, arms, sessions })
+        })
+    }
+}
+
+fn assert_session(session: &Session<'_>) {
+    assert_utc(session.started_at);
+    assert!(serde_json::from_str::<IgnoredAny>(session.environment).is_ok(), "the environment is not JSON");
+}
+
+fn begin_session(connection: &Connection, trial: TrialId, session: &Session<'_>) -> Result<SessionId, Fault> {
+    connection.execute(
+        "INSERT INTO session (trial, status, started_at, program_version, command_line, environment) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        params![
+            trial.0,
+            TrialStatus::Running.name(),
+            session.started_at,
+            session.program_version,
+            session.command_line,
+            session.environment
+        ],
+    )?;
+    Ok(SessionId(connection.last_insert_rowid()))
+}
+
+/// The session that a trial is in or was in last; fails if there is no such trial.
+pub(crate) fn last_session(connection: &Connection, trial: TrialId) -> Result<SessionId, Fault> {
+    let last: Option<i64> = connection
+        .prepare_cached("SELECT max(id) FROM session WHERE trial = ?1")?
+        .query_row([trial.0], |row| row.get(0))?;
+    last.map(SessionId).ok_or(Fault::NoSuchTrial(trial))
+}
+
+/// The row of `facts` or `commands` that holds this text, made if there is none yet.
+pub(crate) fn shared(connection: &Connection, table: &'static str, json: &str) -> Result<i64, Fault> {
+    let find = format!("SELECT id FROM {table} WHERE json = ?1");
+    let found = connection.prepare_cached(&find)?.query_row([json], |row| row.get(0)).optional()?;
+    if let Some(id) = found {
+        return Ok(id);
+    }
+    connection.prepare_cached(&format!("INSERT INTO {table} (json) VALUES (?1)"))?.execute([json])?;
+    Ok(connection.last_insert_rowid())
+}
+
+/// The lines of the trials that `which` (the end of an SQL query) picks.
+fn summaries(
+    connection: &Connection,
+    which: &str,
+    parameters: impl rusqlite::Params,
+) -> Result<Vec<TrialSummary>, Fault> {
+    let mut statement = connection.prepare(&format!(
+        "SELECT trial.id, trial.name, trial.seed, trial.planned_rounds, \
+                first.started_at, last.ended_at, last.status, \
+                (SELECT count(*) FROM run WHERE trial = trial.id) AS runs, \
+                (SELECT count(*) FROM run WHERE trial = trial.id AND status = 'failed') AS failed_runs, \
+                (SELECT count(DISTINCT round) FROM run WHERE trial = trial.id) AS rounds \
+         FROM trial \
+         JOIN session AS first ON first.id = (SELECT min(id) FROM session WHERE trial = trial.id) \
+         JOIN session AS last ON last.id = (SELECT max(id) FROM session WHERE trial = trial.id) {which}"
+    ))?;
+    let mut rows = statement.query(parameters)?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        found.push(summary(connection, row)?);
+    }
+    Ok(found)
+}
+
+fn summary(connection: &Connection, row: &Row<'_>) -> Result<TrialSummary, Fault> {
+    let id = TrialId(row.get("id")?);
+    let seed: String = row.get("seed")?;
+    let mut names = connection.prepare_cached("SELECT name FROM arm WHERE trial = ?1 ORDER BY position")?;
+    let names = names.query_map([id.0], |row| row.get(0))?.collect::<Result<_, _>>()?;
+    Ok(TrialSummary {
+        id,
+        name: row.get("name")?,
+        status: from_name("status of a trial", &row.get::<_, String>("status")?)?,
+        started_at: row.get("started_at")?,
+        ended_at: row.get("ended_at")?,
+        seed: seed.parse().map_err(|_| Fault::damaged(format!("trial {id} has no number as its seed")))?,
+        planned_rounds: row.get("planned_rounds")?,
+        arms: names,
+        rounds: unsigned(row, "rounds")?,
+        runs: unsigned(row, "runs")?,
+        failed_runs: unsigned(row, "failed_runs")?,
+    })
+}
+
+fn arms(connection: &Connection, trial: TrialId) -> Result<Vec<StoredArm>, Fault> {
+    let mut statement = connection.prepare(
+        "SELECT arm.name, arm.configuration, facts.json FROM arm LEFT JOIN facts ON facts.id = arm.facts \
+         WHERE arm.trial = ?1 ORDER BY arm.position",
+    )?;
+    let mut rows = statement.query([trial.0])?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        let facts: Option<String> = row.get("json")?;
+        found.push(StoredArm {
+            name: row.get("name")?,
+            configuration: row.get("configuration")?,
+            facts: facts.map(|json| from_json("the facts of an arm", &json)).transpose()?,
+        });
+    }
+    Ok(found)
+}
+
+fn sessions(connection: &Connection, trial: TrialId) -> Result<Vec<StoredSession>, Fault> {
+    let mut statement = connection.prepare(
+        "SELECT id, status, started_at, ended_at, program_version, command_line, environment FROM session \
+         WHERE trial = ?1 ORDER BY id",
+    )?;
+    let mut rows = statement.query([trial.0])?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        found.push(StoredSession {
+            id: SessionId(row.get("id")?),
+            status: from_name("status of a trial", &row.get::<_, String>("status")?)?,
+            started_at: row.get("started_at")?,
+            ended_at: row.get("ended_at")?,
+            program_version: row.get("program_version")?,
+            command_line: row.get("command_line")?,
+            environment: row.get("environment")?,
+        });
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statuses_are_written_as_they_are_named() {
+        for status in TrialStatus::ALL {
+            assert_eq!(serde_json::to_value(status).unwrap(), status.name());
+            assert_eq!(from_name::<TrialStatus>("status", status.name()).unwrap(), status);
+        }
+        assert!(from_name::<TrialStatus>("status", "odd").is_err());
+    }
+}

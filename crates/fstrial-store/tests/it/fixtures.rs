@@ -1,0 +1,96 @@
+//! Stores of every released schema, checked in, opened by the code of the day; and the same files with bytes changed.
+
+use crate::common::{self, ENDED};
+use fstrial_store::{SCHEMA, Store, StoredRun, TrialId, TrialStatus};
+use proptest::prelude::*;
+use rusqlite::Connection;
+use std::{fs, path::PathBuf};
+
+fn fixture(schema: u32) -> PathBuf {
+    PathBuf::from(format!("{}/../../fixtures/store/schema-{schema}.db", env!("CARGO_MANIFEST_DIR")))
+}
+
+/// Every table and index with the SQL that made it.
+fn tables(path: &PathBuf) -> Vec<(String, Option<String>)> {
+    let connection = Connection::open(path).unwrap();
+    let mut statement = connection.prepare("SELECT name, sql FROM sqlite_schema ORDER BY name").unwrap();
+    statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).unwrap().map(Result::unwrap).collect()
+}
+
+#[test]
+fn every_released_schema_opens_with_everything_in_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let fresh = folder.path().join("fresh.db");
+    drop(Store::open(&fresh).unwrap());
+    for schema in 1..=SCHEMA {
+        let path = folder.path().join(format!("{schema}.db"));
+        fs::copy(fixture(schema), &path).unwrap();
+        let version: u32 = Connection::open(&path)
+            .unwrap()
+            .pragma_query_value(None, "user_version", |row| row.get(0))
+            .unwrap();
+        assert_eq!(version, schema, "the fixture is of the schema in its name");
+
+        let mut store = Store::open(&path).unwrap();
+        assert_eq!(store.check().unwrap(), Vec::<String>::new());
+        let runs = store.runs(TrialId(1)).unwrap();
+        assert_eq!(runs.len(), 8);
+        for (index, run) in runs.into_iter().enumerate() {
+            // The job stays as it was, in a form of its own time; everything else is as today's code made it.
+            assert!(run.job.contains("\"protocol\":"), "{}", run.job);
+            let expected = common::expected(index as u64);
+            assert_eq!(
+                StoredRun { id: expected.id, session: expected.session, job: expected.job.clone(), ..run },
+                expected
+            );
+        }
+        let trial = store.trial(TrialId(1)).unwrap();
+        assert_eq!((trial.summary.status, trial.summary.planned_rounds), (TrialStatus::Decided, Some(5)));
+        assert_eq!((trial.summary.seed, trial.toml.as_str()), (common::SEED, common::TOML));
+        assert_eq!(trial.summary.ended_at.as_deref(), Some(ENDED));
+        assert_eq!((trial.sessions.len(), trial.sessions[0].status), (2, TrialStatus::Interrupted));
+        assert_eq!(trial.sessions[1].environment, common::SESSION.environment);
+        assert_eq!(trial.arms[0].facts, Some(common::facts("ext4")));
+        assert_eq!(store.latest_trial().unwrap().unwrap().status, TrialStatus::Running);
+
+        // It goes on as if it had always been of today's schema.
+        common::record(&mut store, TrialId(1), 8).unwrap();
+        common::assert_run(&store.runs(TrialId(1)).unwrap()[8], 8);
+        drop(store);
+        assert_eq!(tables(&path), tables(&fresh));
+        assert_eq!(Store::open_read_only(&path).unwrap().runs(TrialId(1)).unwrap().len(), 9);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// A store from elsewhere may hold anything; reading it ends with its contents or an error.
+    #[test]
+    fn a_store_with_bytes_changed_is_read_or_refused(
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..30),
+        cut in prop::option::weighted(0.1, any::<prop::sample::Index>()),
+    ) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("s.db");
+        let mut bytes = fs::read(fixture(SCHEMA)).unwrap();
+        for (at, to) in changes {
+            let at = at.index(bytes.len());
+            bytes[at] = to;
+        }
+        if let Some(cut) = cut {
+            bytes.truncate(cut.index(bytes.len()));
+        }
+        fs::write(&path, &bytes).unwrap();
+        if let Ok(store) = Store::open_read_only(&path) {
+            for trial in store.trials().unwrap_or_default() {
+                let _ = (store.trial(trial.id), store.metric_rows(trial.id));
+            }
+            let _ = (store.runs(TrialId(1)), store.check());
+        }
+        if let Ok(mut store) = Store::open(&path) {
+            let _ = common::record(&mut store, TrialId(1), 8);
+            let _ = (store.runs(TrialId(1)), store.finish_trial(TrialId(1), TrialStatus::Failed, ENDED));
+        }
+    }
+}

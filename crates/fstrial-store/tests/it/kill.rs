@@ -1,0 +1,187 @@
+//! SIGKILL at any moment, from the making of the file on: every run that was reported as stored is there.
+//!
+//! The test starts itself as a child that writes runs and reports each on its standard output once
+//! [`Store::record_run`] has returned. (Power loss is not played here: that a commit waits for the disk is asserted of
+//! the settings in `store.rs`.)
+
+use crate::common;
+use fstrial_store::{Store, TrialId};
+use std::{
+    env,
+    io::{BufRead, BufReader, Read, Write},
+    path::Path,
+    process::{Child, Command, Stdio},
+    thread,
+    time::Duration,
+};
+
+const CHILD: &str = "FSTRIAL_STORE_TEST_CHILD";
+
+/// What the child does until it is killed, or until it has written `most` runs.
+fn write_runs(path: &Path, most: u64) {
+    let mut out = std::io::stdout().lock();
+    let mut report = |line: String| {
+        // In one write, so that a line is there whole or not at all.
+        out.write_all(line.as_bytes()).unwrap();
+        out.flush().unwrap();
+    };
+    report("\nopening\n".into());
+    let mut store = Store::open(path).unwrap();
+    let trial = match store.latest_trial().unwrap() {
+        Some(trial) if most == u64::MAX => trial.id,
+        _ => common::create_trial(&mut store),
+    };
+    let first = store.runs(trial).unwrap().len() as u64;
+    for index in first..most {
+        common::record(&mut store, trial, index).unwrap();
+        report(format!("stored {trial} {index}\n"));
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the test is its own child: no command line to report, killed by it"
+)]
+fn start_child(test: &str, path: &Path) -> Child {
+    Command::new(env::current_exe().unwrap())
+        .args(["--exact", test, "--nocapture", "--test-threads=1"])
+        .env(CHILD, path)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+#[expect(clippy::disallowed_methods, reason = "the point is to strike at a moment that nothing announces")]
+fn wait(time: Duration) {
+    thread::sleep(time);
+}
+
+/// The runs reported, as (trial, index).
+fn reported(output: &str) -> Vec<(TrialId, u64)> {
+    // A line that was cut by the kill was not reported.
+    let whole = &output[..output.rfind('\n').map_or(0, |end| end + 1)];
+    whole
+        .lines()
+        .filter_map(|line| line.strip_prefix("stored "))
+        .map(|rest| {
+            let (trial, index) = rest.split_once(' ').unwrap();
+            (trial.parse().unwrap(), index.parse().unwrap())
+        })
+        .collect()
+}
+
+#[test]
+fn every_run_reported_as_stored_survives_sigkill() {
+    if let Some(path) = env::var_os(CHILD) {
+        return write_runs(Path::new(&path), u64::MAX);
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let mut random = u64::from(std::process::id());
+    let (mut kills_while_making, mut stored) = (0, 0);
+    for kill in 0..40_u64 {
+        // Half of the kills hit the making of a new file, the others a file that survived kills before.
+        let making = kill < 20;
+        let path = folder.path().join(if making { format!("{kill}.db") } else { "long.db".into() });
+        let mut child = start_child("kill::every_run_reported_as_stored_survives_sigkill", &path);
+        let mut output = BufReader::new(child.stdout.take().unwrap());
+        let mut before = String::new();
+        let mut read_until = |wanted: &str| {
+            let from = before.len();
+            while !before[from..].contains(wanted) {
+                assert!(output.read_line(&mut before).unwrap() > 0, "the child ended early");
+            }
+        };
+        read_until("\nopening\n");
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let (longest_us, reports) = if making { (500 * kill, 0) } else { (3_000, 10 + (random >> 59)) };
+        (0..reports).for_each(|_| read_until("stored "));
+        wait(Duration::from_micros((random >> 33) % (longest_us + 1)));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        output.read_to_string(&mut before).unwrap();
+
+        let store = Store::open(&path).unwrap();
+        assert_eq!(store.check().unwrap(), Vec::<String>::new(), "kill {kill}");
+        let reports = reported(&before);
+        let trial = store.latest_trial().unwrap().map(|trial| trial.id);
+        kills_while_making += u32::from(trial.is_none());
+        assert!(reports.iter().all(|report| Some(report.0) == trial), "kill {kill}");
+        if let Some(trial) = trial {
+            let runs = store.runs(trial).unwrap();
+            let reported = reports.last().map_or(0, |report| report.1 + 1);
+            assert!(runs.len() as u64 >= reported, "kill {kill}: {} of {reported} runs", runs.len());
+            common::assert_runs(&store, trial, runs.len() as u64);
+            stored += reports.len();
+        }
+    }
+    assert!(stored >= 200, "only {stored} runs were stored between the kills");
+    assert!(kills_while_making > 0, "no kill came before the first trial");
+}
+
+/// Found by the test above: page 1 is written first, and then promises pages that only the log has.
+#[test]
+fn a_store_whose_writer_was_killed_while_it_moved_pages_out_of_the_log() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("s.db");
+    let mut store = Store::open(&path).unwrap();
+    let trial = common::create_trial(&mut store);
+    for index in 0..8 {
+        common::record(&mut store, trial, index).unwrap();
+    }
+    let killed = folder.path().join("killed.db");
+    std::fs::copy(&path, &killed).unwrap();
+    std::fs::copy(folder.path().join("s.db-wal"), folder.path().join("killed.db-wal")).unwrap();
+    drop(store);
+    let (moved, mut half) = (std::fs::read(&path).unwrap(), std::fs::read(&killed).unwrap());
+    assert!(moved.len() > half.len(), "nothing was in the log");
+    half[..4096].copy_from_slice(&moved[..4096]);
+    std::fs::write(&killed, half).unwrap();
+    common::assert_runs(&Store::open_read_only(&killed).unwrap(), trial, 8);
+    common::assert_runs(&Store::open(&killed).unwrap(), trial, 8);
+}
+
+/// Also found by it: killed in its very first commit, a file has a page 1 of ours and a journal that takes it back.
+#[test]
+fn a_store_whose_making_was_killed_is_made_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("s.db");
+    let beside = folder.path().join("s.db-journal");
+    // Nothing was in the file before, so its journal says: zero pages. The layout is in SQLite's "Database File Format" §3.
+    let mut journal = vec![0; 512];
+    journal[..8].copy_from_slice(&[0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7]);
+    journal[20..24].copy_from_slice(&512_u32.to_be_bytes());
+    journal[24..28].copy_from_slice(&4096_u32.to_be_bytes());
+    let whole = folder.path().join("whole.db");
+    drop(Store::open(&whole).unwrap());
+    std::fs::write(&path, &std::fs::read(&whole).unwrap()[..4096]).unwrap();
+    std::fs::write(&beside, journal).unwrap();
+    assert!(Store::open_read_only(&path).is_err(), "there is nothing to read yet");
+    assert!(beside.exists(), "a reader changed something");
+    let mut store = Store::open(&path).unwrap();
+    let trial = common::create_trial(&mut store);
+    common::record(&mut store, trial, 0).unwrap();
+    common::assert_runs(&store, trial, 1);
+}
+
+#[test]
+fn two_processes_write_at_once() {
+    const TEST: &str = "kill::two_processes_write_at_once";
+    if let Some(path) = env::var_os(CHILD) {
+        return write_runs(Path::new(&path), 50);
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("s.db");
+    let children = [start_child(TEST, &path), start_child(TEST, &path)];
+    for child in children {
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success());
+        assert_eq!(reported(&String::from_utf8(output.stdout).unwrap()).len(), 50);
+    }
+    let store = Store::open_read_only(&path).unwrap();
+    let trials = store.trials().unwrap();
+    assert_eq!(trials.len(), 2);
+    for trial in trials {
+        common::assert_runs(&store, trial.id, 50);
+    }
+    assert_eq!(store.check().unwrap(), Vec::<String>::new());
+}

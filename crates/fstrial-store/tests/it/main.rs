@@ -1,0 +1,8 @@
+//! The store as its users see it: what goes in comes out, and nothing that goes wrong loses what was stored.
+
+mod common;
+mod fixtures;
+mod foreign;
+mod kill;
+mod round_trip;
+mod sharing;

@@ -1,0 +1,69 @@
+//! Several users of one file at once, and a disk that fills up.
+
+use crate::common;
+use fstrial_store::{Store, TrialId};
+use std::{
+    sync::Barrier,
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+};
+
+#[test]
+fn two_writers_and_a_reader_share_a_store_from_its_first_moment() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("s.db");
+    let (start, done) = (Barrier::new(2), AtomicBool::new(false));
+    thread::scope(|scope| {
+        let writers: Vec<_> = (0..2)
+            .map(|_| {
+                scope.spawn(|| {
+                    start.wait();
+                    let mut store = Store::open(&path).unwrap();
+                    let trial = common::create_trial(&mut store);
+                    for index in 0..60 {
+                        common::record(&mut store, trial, index).unwrap();
+                    }
+                    trial
+                })
+            })
+            .collect();
+        let reader = scope.spawn(|| {
+            let mut seen = 0;
+            while !done.load(Ordering::Relaxed) {
+                // The file may not be there yet, or be empty still.
+                let Ok(store) = Store::open_read_only(&path) else { continue };
+                for trial in store.trials().unwrap() {
+                    let runs = store.runs(trial.id).unwrap();
+                    assert!(runs.len() as u64 >= trial.runs, "runs went away");
+                    for (index, run) in runs.iter().enumerate() {
+                        common::assert_run(run, index as u64);
+                    }
+                    seen += runs.len();
+                }
+            }
+            seen
+        });
+        let trials: Vec<TrialId> = writers.into_iter().map(|writer| writer.join().unwrap()).collect();
+        done.store(true, Ordering::Relaxed);
+        assert!(reader.join().unwrap() > 0, "the reader saw nothing");
+        let store = Store::open(&path).unwrap();
+        for trial in trials {
+            common::assert_runs(&store, trial, 60);
+        }
+        assert_eq!(store.check().unwrap(), Vec::<String>::new());
+    });
+}
+
+#[test]
+fn a_reader_cannot_write() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("s.db");
+    let mut writer = Store::open(&path).unwrap();
+    let trial = common::create_trial(&mut writer);
+    let mut reader = Store::open_read_only(&path).unwrap();
+    let error = common::record(&mut reader, trial, 0).unwrap_err();
+    assert!(error.to_string().contains("cannot record a run in the store"), "{error}");
+    assert!(error.hint().unwrap().contains("owns"));
+    common::record(&mut writer, trial, 0).unwrap();
+    common::assert_runs(&reader, trial, 1);
+}

@@ -1,0 +1,250 @@
+//! `fstrial compare`: a trial from flags.
+
+use super::{
+    Home,
+    conduct::{self, ConductArgs},
+};
+use crate::{error::ExpectedError, run::environment};
+use clap::Args;
+use fstrial_model::{
+    arm::{Arm, DIRECTORY},
+    device::{Device, DeviceKind},
+    preset::DEFAULT_WORKLOADS,
+    trial::{ErrorControl, Metric, Settings, Trial},
+    units::{Bytes, Nanos, Percent},
+    workload::Entry,
+};
+use std::path::PathBuf;
+
+/// Compare storage configurations: build each afresh for every run, in random order, until it is decided which is
+/// faster.
+///
+/// An arm is [NAME=]FILESYSTEM[:OPTION,…]. Options are the filesystem's own words: those that mkfs knows go to mkfs
+/// (xfs:agcount=16), anything starting with - goes to mkfs as it is (xfs:-m reflink=0), scheduler=, read_ahead= and
+/// cache= set the device's queue, and all others are mount options (noatime). `raw` is the device without a
+/// filesystem, `dir:PATH` an existing directory, which needs no root.
+#[derive(Debug, Args)]
+pub(crate) struct CompareArgs {
+    /// The configurations, such as ext4 or fast=xfs:agcount=16,noatime.
+    #[arg(required = true, num_args = 2.., value_name = "ARM")]
+    arms: Vec<Arm>,
+
+    /// Workload: a preset's name or a file with its fields; `fstrial workloads` lists the presets.
+    #[arg(short, long = "workload", value_name = "NAME", value_delimiter = ',')]
+    workloads: Vec<String>,
+
+    /// Numbers of threads [default: 1 and all processors].
+    #[arg(short, long, value_name = "N,…", value_delimiter = ',')]
+    threads: Option<Vec<u16>>,
+
+    /// Device: image[:FOLDER], ramdisk, disk, or directory.
+    #[arg(short, long, value_name = "KIND")]
+    device: Option<String>,
+
+    /// Size of an image or ramdisk [default: 2GiB, or more if the workloads need it].
+    #[arg(long, value_name = "SIZE")]
+    size: Option<Bytes>,
+
+    /// Wall time in all; the trial stops earlier when everything is decided [default: 5m].
+    #[arg(short, long, value_name = "TIME")]
+    budget: Option<Nanos>,
+
+    /// A first answer: at most 3 minutes, runs of half a second.
+    #[arg(long, conflicts_with = "overnight")]
+    quick: bool,
+
+    /// A fine answer: at most 8 hours, runs of 3 seconds, differences of 1% matter.
+    #[arg(long)]
+    overnight: bool,
+
+    /// Differences smaller than this do not matter [default: 3%].
+    #[arg(long, value_name = "PERCENT")]
+    practical: Option<Percent>,
+
+    /// Compare every arm with this one only [default: all pairs].
+    #[arg(long, value_name = "ARM")]
+    baseline: Option<String>,
+
+    /// Metrics that keep the trial going: throughput, p50, p99, p999 [default: throughput].
+    #[arg(long, value_name = "METRIC,…", value_delimiter = ',', value_parser = metric)]
+    decide_on: Option<Vec<Metric>>,
+
+    /// Bound the chance of even one wrong difference (Holm) instead of their share.
+    #[arg(long, hide_short_help = true)]
+    fwer: bool,
+
+    /// At most this many rounds.
+    #[arg(long, value_name = "N", hide_short_help = true)]
+    rounds: Option<u32>,
+
+    /// Time before the clock starts in every run [default: 0.25s; buffered writes 2s].
+    #[arg(long, value_name = "TIME")]
+    warmup: Option<Nanos>,
+
+    /// Time measured in every run [default: 1s; buffered writes 10s].
+    #[arg(long, value_name = "TIME")]
+    duration: Option<Nanos>,
+
+    /// Size of all files of a workload together, or of each file of a file set.
+    #[arg(long, value_name = "SIZE", hide_short_help = true)]
+    file_size: Option<Bytes>,
+
+    /// Size of one request.
+    #[arg(long, value_name = "SIZE", hide_short_help = true)]
+    block_size: Option<Bytes>,
+
+    /// Check the filesystem fully after every run; a corrupt one is a failed run.
+    #[arg(long)]
+    fsck: bool,
+
+    /// What the trial is called.
+    #[arg(long, value_name = "NAME", hide_short_help = true)]
+    name: Option<String>,
+
+    /// The seed everything random is drawn from.
+    #[arg(long, hide_short_help = true, value_parser = super::run::seed)]
+    seed: Option<u64>,
+
+    /// Write the trial as a file that `fstrial run` repeats.
+    #[arg(long, value_name = "FILE")]
+    save: Option<PathBuf>,
+
+    #[command(flatten)]
+    conduct: ConductArgs,
+
+    #[command(flatten)]
+    home: Home,
+}
+
+/// Parses a metric's name.
+pub(crate) fn metric(text: &str) -> Result<Metric, String> {
+    Metric::ALL
+        .into_iter()
+        .find(|metric| metric.name() == text)
+        .ok_or_else(|| format!("there are {}", Metric::ALL.map(Metric::name).join(", ")))
+}
+
+pub(crate) fn exec(args: &CompareArgs) -> Result<u8, ExpectedError> {
+    let trial = args.trial()?;
+    if let Some(problem) = trial.problem() {
+        return Err(problem.into());
+    }
+    if let Some(path) = &args.save {
+        let levels = trial.settled(environment::cpus())?;
+        // The presets stay named, for people; the levels are written out, for other machines.
+        let mut saved = trial.clone();
+        for (entry, settled) in saved.workloads.iter_mut().zip(levels.workloads) {
+            entry.threads = settled.threads;
+        }
+        std::fs::write(path, saved.to_toml()).map_err(|source| ExpectedError::File {
+            what: "write",
+            path: path.clone(),
+            source,
+        })?;
+    }
+    conduct::conduct(&trial, &args.conduct, &args.home, None)
+}
+
+impl CompareArgs {
+    /// The trial that the flags describe.
+    fn trial(&self) -> Result<Trial, ExpectedError> {
+        let defaults = Settings::default();
+        let budget = match (self.quick, self.overnight) {
+            (true, _) => Nanos::secs(180),
+            (_, true) => Nanos::secs(8 * 3600),
+            _ => defaults.budget,
+        };
+        let practical = if self.overnight { Percent(1.0) } else { defaults.practical };
+        let names: Vec<&str> = self.arms.iter().map(|arm| arm.name.as_str()).collect();
+        Ok(Trial {
+            trial: Settings {
+                name: self.name.clone().unwrap_or_else(|| names.join(" / ")),
+                budget: self.budget.unwrap_or(budget),
+                practical: self.practical.unwrap_or(practical),
+                baseline: self.baseline.clone(),
+                decide_on: self.decide_on.clone().unwrap_or(defaults.decide_on),
+                errors: if self.fwer { ErrorControl::Fwer } else { ErrorControl::Fdr },
+                rounds: self.rounds,
+                seed: self.seed,
+                fsck: self.fsck,
+            },
+            device: self.device()?,
+            arms: self.arms.clone(),
+            workloads: self.entries()?,
+        })
+    }
+
+    /// `image:/some/folder`, `disk` with the path of `--erase`, or `directory` if that is what the arms are.
+    fn device(&self) -> Result<Device, ExpectedError> {
+        let default =
+            if self.arms.iter().all(|arm| arm.filesystem == DIRECTORY) { "directory" } else { "image" };
+        let text = self.device.as_deref().unwrap_or(default);
+        let (word, path) = match text.split_once(':') {
+            Some((word, path)) => (word, Some(PathBuf::from(path))),
+            None => (text, None),
+        };
+        let kind = DeviceKind::ALL.into_iter().find(|kind| kind.name() == word).ok_or_else(|| {
+            let names = DeviceKind::ALL.map(DeviceKind::name);
+            let hint = match fstrial_model::arm::closest(word, names) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!("there are {}", names.join(", ")),
+            };
+            ExpectedError::usage(format!("there is no device `{word}`"), hint)
+        })?;
+        let path =
+            path.or_else(|| if kind == DeviceKind::Disk { self.conduct.permission().erase } else { None });
+        if kind == DeviceKind::Disk && path.is_none() {
+            return Err(ExpectedError::usage(
+                "which disk? every run erases all of it",
+                "add --erase /dev/disk/by-id/… with the whole device, named in full",
+            ));
+        }
+        Ok(Device { kind, size: self.size, path })
+    }
+
+    /// The workloads with the flags laid over them.
+    fn entries(&self) -> Result<Vec<Entry>, ExpectedError> {
+        let named = if self.workloads.is_empty() {
+            DEFAULT_WORKLOADS.iter().map(|name| Entry::of_preset(name)).collect()
+        } else {
+            self.workloads.iter().map(|name| entry(name)).collect::<Result<Vec<_>, _>>()?
+        };
+        Ok(named.into_iter().map(|entry| self.over(entry)).collect())
+    }
+
+    fn over(&self, entry: Entry) -> Entry {
+        let slow = entry.resolve(1).is_ok_and(|workload| workload.pattern.is_buffered_write());
+        let (warmup, duration) = match (self.quick, self.overnight, slow) {
+            (true, _, false) => (Some(Nanos::millis(100)), Some(Nanos::millis(500))),
+            (true, _, true) => (Some(Nanos::millis(500)), Some(Nanos::secs(2))),
+            (_, true, false) => (Some(Nanos::millis(500)), Some(Nanos::secs(3))),
+            _ => (None, None),
+        };
+        Entry {
+            threads: self.threads.clone().or(entry.threads),
+            warmup: self.warmup.or(entry.warmup).or(warmup),
+            duration: self.duration.or(entry.duration).or(duration),
+            file_size: self.file_size.or(entry.file_size),
+            block_size: self.block_size.or(entry.block_size),
+            ..entry
+        }
+    }
+}
+
+/// A preset by name, or a workload from a file of its own.
+fn entry(name: &str) -> Result<Entry, ExpectedError> {
+    if !name.ends_with(".toml") {
+        return Ok(Entry::of_preset(name));
+    }
+    let text = super::run::read_bounded(name.as_ref())?;
+    let mut entry: Entry = toml::from_str(&text).map_err(|e| {
+        ExpectedError::usage(
+            format!("{name} does not describe a workload: {e}"),
+            "see `fstrial workloads show random-write`",
+        )
+    })?;
+    if entry.name.is_none() && entry.preset.is_none() {
+        entry.name = std::path::Path::new(name).file_stem().map(|stem| stem.to_string_lossy().into_owned());
+    }
+    Ok(entry)
+}

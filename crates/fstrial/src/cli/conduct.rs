@@ -1,0 +1,414 @@
+//! Conducting a trial, for `compare` and `run`: the store, the device, the listeners, the coordinator, the answer.
+
+use super::Home;
+use crate::{
+    error::ExpectedError,
+    exit_code,
+    report::{
+        document::{self, Document},
+        json_lines::{self, JsonLines},
+        progress::Progress,
+        steps, table,
+    },
+    run::{
+        clock::{Clock, MachineClock},
+        coordinator::{Context, Coordinator, Earlier, Finished, Reason},
+        environment::{self, Environment},
+        event::{Event, Listener, Listeners},
+        judge::{Outcome, Sample},
+        place::{ChildPlace, Interrupt},
+        plan::Plan,
+        recorder::Recorder,
+    },
+};
+use clap::{Args, ValueEnum};
+use fstrial_model::{
+    device::DeviceKind,
+    job::FailureKind,
+    trial::{Metric, Trial},
+    units::Bytes,
+};
+use fstrial_stack::{
+    device::{self, Device, Permission},
+    host,
+    ledger::Ledger,
+};
+use fstrial_store::{NewTrial, Session, Store, TrialId, TrialStatus};
+use rand_core::{Rng, SeedableRng};
+use std::{collections::BTreeMap, path::PathBuf};
+
+/// Flags that `compare` and `run` share.
+#[derive(Debug, Args)]
+pub(crate) struct ConductArgs {
+    /// The whole device that every run may erase, named in full (with --device disk).
+    #[arg(long, value_name = "DEVICE")]
+    erase: Option<PathBuf>,
+
+    /// A signature on it that may be erased too, by its type (ext4, gpt …).
+    #[arg(long, value_name = "TYPE", hide_short_help = true)]
+    erase_signature: Vec<String>,
+
+    /// Print every step in order with its undo, and do nothing.
+    #[arg(long)]
+    dry_run: bool,
+
+    /// Events as JSON lines, and last the document with the answer, on standard output.
+    #[arg(long)]
+    json: bool,
+
+    /// No progress.
+    #[arg(short, long)]
+    quiet: bool,
+
+    /// Exit with 4 if a decided throughput contrast is so.
+    #[arg(long, value_enum, value_name = "VERDICT", hide_short_help = true)]
+    fail_if: Option<FailIf>,
+}
+
+/// What makes `--fail-if` end with its exit code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FailIf {
+    /// An arm is slower than the one it is compared with.
+    Slower,
+    /// An arm is faster than the one it is compared with.
+    Faster,
+    /// Either of them.
+    Different,
+}
+
+impl ConductArgs {
+    /// What may be erased.
+    pub(crate) fn permission(&self) -> Permission {
+        Permission { erase: self.erase.clone(), erase_signatures: self.erase_signature.clone() }
+    }
+}
+
+/// A trial in the store, as this session continues it.
+struct Opened {
+    id: TrialId,
+    earlier: Earlier,
+}
+
+pub(crate) fn conduct(
+    trial: &Trial,
+    args: &ConductArgs,
+    home: &Home,
+    resume: Option<i64>,
+) -> Result<u8, ExpectedError> {
+    let clock = MachineClock::start();
+    let settled = trial.settled(environment::cpus())?;
+    let mut store = if args.dry_run { None } else { Some(Store::open(home.results()?)?) };
+    let resumed = match (&store, resume) {
+        (Some(store), Some(id)) => Some(find_resumable(store, &settled, id)?),
+        _ => None,
+    };
+    let seed = match &resumed {
+        Some((_, seed)) => *seed,
+        None => trial.trial.seed.unwrap_or_else(draw_seed),
+    };
+    let plan = Plan::new(settled, seed, environment::cpus())?;
+    let Some(store) = store.as_mut() else {
+        super::print(&steps::render(&plan));
+        return Ok(exit_code::VERDICT);
+    };
+    require_root(&plan)?;
+    let interrupt = Interrupt::at_signals()
+        .map_err(|e| ExpectedError::Fault(format!("could not set signal handlers: {e}")))?;
+    let ledger_folder = home.ledger()?;
+    let ledger = Ledger::new(&ledger_folder, std::process::id());
+    replay(&ledger)?;
+    let mut progress = Progress::new(plan.trial.trial.budget, args.quiet || args.json);
+    let mut json = JsonLines;
+    let device = provide(&plan, args, &ledger, &mut progress)?;
+    let environment = Environment {
+        device: device.describe(),
+        device_notes: device.notes(),
+        ..Environment::of_this_machine()
+    };
+    let opened = open_trial(store, &plan, resumed.map(|(id, _)| id), &environment, &clock)?;
+    let finished = {
+        let mut recorder = Recorder::new(store, opened.id);
+        let shown: &mut dyn Listener = if args.json { &mut json } else { &mut progress };
+        let mut listeners = Listeners(vec![&mut recorder, shown]);
+        listeners
+            .hear(&Event::DeviceReady { device: &environment.device, notes: &environment.device_notes })?;
+        let mut place = ChildPlace { device: device.as_ref(), ledger: &ledger, interrupt: &interrupt };
+        let context = Context {
+            place: &mut place,
+            clock: &clock,
+            listener: &mut listeners,
+            interrupt: &interrupt,
+            binding: &|arm| device.binding(arm),
+            data: device.data(),
+            ledger: ledger_folder,
+            deadline: plan.trial.trial.budget,
+        };
+        Coordinator::new(&plan, context, opened.earlier).run()
+    };
+    progress.clear();
+    let closed = device.close();
+    let ended_at = clock.timestamp();
+    let finished = match finished {
+        Ok(finished) => finished,
+        Err(error) => {
+            store.finish_trial(opened.id, TrialStatus::Failed, &ended_at)?;
+            return Err(error);
+        }
+    };
+    store.finish_trial(opened.id, status_of(&finished), &ended_at)?;
+    let document = document::document(
+        &plan,
+        &finished,
+        &environment,
+        Some(opened.id.0),
+        repeat_command(&command_line(), plan.seed),
+    );
+    if args.json {
+        json_lines::print(&document);
+    } else {
+        super::print(&table::render(&document));
+        advise(&document, &finished);
+    }
+    closed?;
+    Ok(ending(&document, &finished, args.fail_if))
+}
+
+/// Everything but directories needs root: said before anything is touched.
+fn require_root(plan: &Plan) -> Result<(), ExpectedError> {
+    if plan.trial.device.kind == DeviceKind::Directory || host::is_root() {
+        return Ok(());
+    }
+    Err(ExpectedError::Stack(fstrial_stack::StackError::Io {
+        what: "make and mount filesystems on".into(),
+        path: "this host".into(),
+        source: std::io::Error::from(std::io::ErrorKind::PermissionDenied),
+    }))
+}
+
+/// Undoes what earlier commands that were killed have left.
+fn replay(ledger: &Ledger) -> Result<(), ExpectedError> {
+    for replayed in ledger.replay()? {
+        replayed.result?;
+    }
+    Ok(())
+}
+
+fn draw_seed() -> u64 {
+    let mut bytes = [0_u8; 8];
+    // Without the system's randomness the time will do: the seed must differ, not be secret.
+    match rustix::rand::getrandom(&mut bytes[..], rustix::rand::GetRandomFlags::empty()) {
+        Ok(8) => u64::from_le_bytes(bytes),
+        _ => {
+            let now =
+                std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |d| d.as_secs());
+            rand_chacha::ChaCha8Rng::seed_from_u64(now ^ u64::from(std::process::id())).next_u64()
+        }
+    }
+}
+
+fn provide(
+    plan: &Plan,
+    args: &ConductArgs,
+    ledger: &Ledger,
+    progress: &mut Progress,
+) -> Result<Box<dyn Device>, ExpectedError> {
+    let most = plan
+        .workloads
+        .iter()
+        .map(|workload| workload.pattern.space_needed(workload.threads.iter().copied().max().unwrap_or(1)).0);
+    let smallest = plan
+        .trial
+        .arms
+        .iter()
+        .filter_map(|arm| arm.row())
+        .map(|row| row.min_size_mib << 20)
+        .max()
+        .unwrap_or(0);
+    // A filesystem needs room for itself: files may take 80 % of a device.
+    let least = Bytes((most.max().unwrap_or(0) / 8 * 10).max(smallest));
+    let mut told = Bytes(0);
+    let provided = device::provide(
+        &plan.trial.device,
+        plan.device_size,
+        least,
+        &args.permission(),
+        ledger,
+        &mut |done, total| {
+            // A hundred lines at most: told of every per cent.
+            if done.0 - told.0 >= total.0 / 100 {
+                told = done;
+                // Drawing progress cannot fail a preparation.
+                let _ = progress.hear(&Event::DeviceProgress { done, total });
+            }
+        },
+    );
+    Ok(provided?)
+}
+
+/// The trial to go on with: the one asked for, or the last of this file that did not come to its end.
+fn find_resumable(store: &Store, settled: &Trial, id: i64) -> Result<(TrialId, u64), ExpectedError> {
+    let same = |toml: &str| {
+        let mut stored = Trial::parse("stored trial", toml).ok()?;
+        // The budget is the session's, the seed the stored trial's.
+        stored.trial.budget = settled.trial.budget;
+        stored.trial.seed = settled.trial.seed;
+        Some(stored == *settled)
+    };
+    if id != 0 {
+        let stored = store.trial(TrialId(id))?;
+        if same(&stored.toml) != Some(true) {
+            return Err(ExpectedError::usage(
+                format!("trial {id} is not a trial of this file: arms, workloads or settings differ"),
+                "run the file without --resume, or name the trial of this file (`fstrial results list`)",
+            ));
+        }
+        return Ok((TrialId(id), stored.summary.seed));
+    }
+    for summary in store.trials()?.into_iter().rev() {
+        if summary.status != TrialStatus::Decided && same(&store.trial(summary.id)?.toml) == Some(true) {
+            return Ok((summary.id, summary.seed));
+        }
+    }
+    Err(ExpectedError::usage(
+        "there is no unfinished trial of this file to go on with",
+        "leave --resume out to begin; `fstrial results list` shows the trials there are",
+    ))
+}
+
+fn open_trial(
+    store: &mut Store,
+    plan: &Plan,
+    resumed: Option<TrialId>,
+    environment: &Environment,
+    clock: &dyn Clock,
+) -> Result<Opened, ExpectedError> {
+    let command_line = command_line();
+    let environment = serde_json::to_string(environment).expect("an environment is plain data");
+    let started_at = clock.timestamp();
+    let session = Session {
+        started_at: &started_at,
+        program_version: env!("CARGO_PKG_VERSION"),
+        command_line: &command_line,
+        environment: &environment,
+    };
+    if let Some(id) = resumed {
+        let earlier = earlier_rounds(store, plan, id)?;
+        store.reopen_trial(id, &session)?;
+        return Ok(Opened { id, earlier });
+    }
+    let id = store.create_trial(&NewTrial {
+        name: &plan.trial.trial.name,
+        toml: &plan.trial.to_toml(),
+        seed: plan.seed,
+        arms: &plan.trial.arms,
+        session,
+    })?;
+    Ok(Opened { id, earlier: Earlier::default() })
+}
+
+/// The stored rounds of a trial, as samples by cell.
+pub(crate) fn earlier_rounds(store: &Store, plan: &Plan, id: TrialId) -> Result<Earlier, ExpectedError> {
+    let mut rounds: BTreeMap<u32, (Vec<(usize, Sample)>, Vec<usize>)> = BTreeMap::new();
+    let mut damaged = None;
+    store.for_each_run(id, |run| {
+        let Some(cell) = plan.cell_of(&run.arm, &run.workload, run.threads) else { return };
+        let round = rounds.entry(run.round).or_default();
+        match &run.outcome {
+            Ok(measurement) => match Sample::of(run.round, run.slot as usize, measurement) {
+                Ok(sample) => round.0.push((cell, sample)),
+                Err(error) => damaged = Some(format!("run {} of the store cannot be read: {error}", run.id)),
+            },
+            Err(failure) if failure.kind == FailureKind::ArmFailed => round.1.push(cell),
+            Err(_) => {}
+        }
+    })?;
+    if let Some(damaged) = damaged {
+        return Err(ExpectedError::Fault(damaged));
+    }
+    let planned = store.trial(id)?.summary.planned_rounds;
+    Ok(Earlier {
+        planned,
+        rounds: rounds.into_iter().map(|(round, (samples, failed))| (round, samples, failed)).collect(),
+    })
+}
+
+/// Whether the answer is complete.
+fn is_decided(finished: &Finished<'_>) -> bool {
+    let Some(judge) = &finished.judge else { return false };
+    judge.states().iter().filter(|state| state.holds_open).all(|state| state.verdict != Outcome::Undecided)
+}
+
+fn status_of(finished: &Finished<'_>) -> TrialStatus {
+    match finished.reason {
+        Reason::Interrupted => TrialStatus::Interrupted,
+        Reason::Decided if is_decided(finished) => TrialStatus::Decided,
+        Reason::Decided | Reason::BudgetEnded => TrialStatus::BudgetEnded,
+    }
+}
+
+fn ending(document: &Document, finished: &Finished<'_>, fail_if: Option<FailIf>) -> u8 {
+    if finished.reason == Reason::Interrupted {
+        return exit_code::INTERRUPTED;
+    }
+    if !finished.failures.is_empty() {
+        return exit_code::SETUP_FAILED;
+    }
+    let verdicts = || {
+        document
+            .workloads
+            .iter()
+            .flat_map(|workload| &workload.verdicts)
+            .filter(|v| v.contrast.metric == Metric::Throughput)
+    };
+    let any = |outcome: Outcome| verdicts().any(|verdict| verdict.contrast.verdict == outcome);
+    let met = match fail_if {
+        None => false,
+        Some(FailIf::Slower) => any(Outcome::Slower),
+        Some(FailIf::Faster) => any(Outcome::Faster),
+        Some(FailIf::Different) => any(Outcome::Slower) || any(Outcome::Faster),
+    };
+    match (met, is_decided(finished)) {
+        (true, _) => exit_code::FAIL_IF_MET,
+        (false, true) => exit_code::VERDICT,
+        (false, false) => exit_code::UNDECIDED,
+    }
+}
+
+/// What to do about an answer that is not complete.
+fn advise(document: &Document, finished: &Finished<'_>) {
+    if finished.judge.is_none() {
+        let per_round: f64 = document
+            .workloads
+            .iter()
+            .map(|workload| {
+                #[expect(clippy::cast_precision_loss, reason = "a handful of cells")]
+                let cells = workload.cells.len() as f64;
+                cells * (workload.duration_seconds + workload.warmup_seconds + 0.5)
+            })
+            .sum();
+        let wait = crate::report::numbers::wait(per_round * 12.0);
+        super::print(&format!(
+            "\nNot one round was complete. A round takes about {} s here; give it a --budget of {wait}.\n",
+            per_round.ceil()
+        ));
+    }
+}
+
+/// The command that repeats a trial: its own command line, with the seed.
+pub(crate) fn repeat_command(command_line: &str, seed: u64) -> String {
+    if command_line.contains("--seed") {
+        command_line.to_owned()
+    } else {
+        format!("{command_line} --seed {seed:#x}")
+    }
+}
+
+/// The command line of this process, quoted for a shell.
+fn command_line() -> String {
+    let quoted = std::env::args().map(|word| {
+        let plain =
+            !word.is_empty() && word.chars().all(|c| c.is_ascii_alphanumeric() || "-_=,./:^%+@".contains(c));
+        if plain { word } else { format!("'{}'", word.replace('\'', "'\\''")) }
+    });
+    quoted.collect::<Vec<_>>().join(" ")
+}

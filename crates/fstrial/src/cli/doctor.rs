@@ -1,0 +1,277 @@
+//! `fstrial doctor`: what can run here, what to install for the rest, what the instrument costs, how noisy it is.
+
+use super::{Home, noise};
+use crate::{
+    error::ExpectedError,
+    exit_code,
+    report::{json_lines, numbers},
+    run::environment::Environment,
+};
+use anstyle::{AnsiColor, Style};
+use clap::Args;
+use fstrial_model::filesystem::{FILESYSTEMS, Filesystem};
+use fstrial_stack::{
+    command::{self, Program},
+    device::zram,
+    host,
+};
+use serde::Serialize;
+use std::{
+    fmt::Write,
+    path::{Path, PathBuf},
+};
+
+/// Say what can run on this host and what to install for the rest, what the clock and the load engine cost, and how
+/// small a difference could be detected in what time.
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArgs {
+    /// Leave out the self-comparison, which takes half a minute.
+    #[arg(long)]
+    no_noise: bool,
+
+    /// Folder for the image of the self-comparison.
+    #[arg(long, value_name = "FOLDER", default_value = ".")]
+    folder: PathBuf,
+
+    /// As JSON.
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    home: Home,
+}
+
+/// Everything found out.
+#[derive(Debug, Serialize)]
+struct Findings {
+    schema_version: u32,
+    environment: Environment,
+    root: bool,
+    checks: Vec<Check>,
+    filesystems: Vec<FilesystemCheck>,
+    engine: Option<fstrial_engine::Overhead>,
+    noise: Option<noise::Noise>,
+    noise_missing: Option<String>,
+}
+
+/// Something that is there or not.
+#[derive(Debug, Serialize)]
+struct Check {
+    name: &'static str,
+    ok: bool,
+    found: String,
+}
+
+/// Whether a filesystem can be an arm.
+#[derive(Debug, Serialize)]
+struct FilesystemCheck {
+    name: &'static str,
+    in_kernel: bool,
+    mkfs: Option<String>,
+    fsck: Option<bool>,
+    install: Option<String>,
+}
+
+pub(crate) fn exec(args: &DoctorArgs) -> Result<u8, ExpectedError> {
+    let root = host::is_root();
+    let (noise, noise_missing) = match (args.no_noise, root) {
+        (true, _) => (None, Some("left out as asked".to_owned())),
+        (false, false) => (None, Some("the self-comparison needs root".to_owned())),
+        (false, true) => match noise::measure(&args.folder, &args.home.ledger()?) {
+            Ok(noise) => (Some(noise), None),
+            Err(error) => (None, Some(format!("the self-comparison failed: {error}"))),
+        },
+    };
+    let findings = Findings {
+        schema_version: 1,
+        environment: Environment::of_this_machine(),
+        root,
+        checks: checks(),
+        filesystems: FILESYSTEMS.iter().map(filesystem).collect(),
+        engine: fstrial_engine::measure_overhead().ok(),
+        noise,
+        noise_missing,
+    };
+    if args.json {
+        json_lines::print(&findings);
+    } else {
+        super::print(&render(&findings));
+    }
+    let usable = findings.filesystems.iter().filter(|f| f.in_kernel && f.mkfs.is_some()).count();
+    Ok(if root && usable < 2 { exit_code::HOST_LACKS } else { exit_code::VERDICT })
+}
+
+fn filesystem(row: &'static Filesystem) -> FilesystemCheck {
+    // Loading a module is a change to the host, so it is only asked whether there is one.
+    let listed = host::kernel_lists(row).unwrap_or(false);
+    let module = || {
+        Program::new("modinfo")
+            .args(["-F", "name", row.module])
+            .finish()
+            .is_ok_and(|done| done.status.success())
+    };
+    let version = command::find(row.mkfs)
+        .and_then(|_| Program::new(row.mkfs).args([row.mkfs_version]).finish().ok())
+        .map(|done| {
+            let both = format!("{}\n{}", done.stdout, done.stderr);
+            both.lines()
+                .find(|line| line.chars().any(|c| c.is_ascii_digit()))
+                .unwrap_or("version unknown")
+                .trim()
+                .to_owned()
+        });
+    let [apt, dnf, zypper, pacman] = row.packages;
+    let missing = version.is_none();
+    FilesystemCheck {
+        name: row.name,
+        in_kernel: listed || module(),
+        fsck: row.fsck.map(|(program, _)| command::find(program).is_some()),
+        install: missing.then(|| format!("apt {apt} · dnf {dnf} · zypper {zypper} · pacman {pacman}")),
+        mkfs: version,
+    }
+}
+
+fn checks() -> Vec<Check> {
+    let exists = |path: &str| Path::new(path).exists();
+    let schedulers = std::fs::read_dir("/sys/block")
+        .ok()
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| std::fs::read_to_string(entry.path().join("queue/scheduler")).ok())
+        .map(|text| text.replace(['[', ']'], "").trim().to_owned())
+        .max_by_key(String::len)
+        .unwrap_or_default();
+    let disabled =
+        std::fs::read_to_string("/proc/sys/kernel/io_uring_disabled").map(|text| text.trim().to_owned());
+    let uring = !matches!(disabled.as_deref(), Ok("1" | "2"));
+    let tools = ["wipefs", "blkid", "mount", "dumpe2fs"]
+        .into_iter()
+        .filter(|tool| command::find(tool).is_none())
+        .collect::<Vec<_>>();
+    vec![
+        Check {
+            name: "root",
+            ok: host::is_root(),
+            found: if host::is_root() { "yes" } else { "no: only dir: arms can be compared" }.into(),
+        },
+        Check {
+            name: "loop devices",
+            ok: exists("/dev/loop-control"),
+            found: if exists("/dev/loop-control") { "yes (device image)" } else { "no: modprobe loop" }
+                .into(),
+        },
+        Check { name: "ramdisk", ok: true, found: ramdisk() },
+        Check { name: "schedulers", ok: !schedulers.is_empty(), found: schedulers },
+        Check {
+            name: "io_uring",
+            ok: uring,
+            found: if uring { "allowed" } else { "switched off by kernel.io_uring_disabled" }.into(),
+        },
+        Check {
+            name: "tools",
+            ok: tools.is_empty(),
+            found: if tools.is_empty() {
+                "complete".into()
+            } else {
+                format!("missing: {}", tools.join(", "))
+            },
+        },
+    ]
+}
+
+fn ramdisk() -> String {
+    if Path::new("/dev/ram0").exists() {
+        "brd".into()
+    } else if zram::is_available() {
+        "zram, a device of our own (fast for data of one repeated word)".into()
+    } else {
+        "loop device on memory".into()
+    }
+}
+
+fn render(findings: &Findings) -> String {
+    const HEADING: Style = Style::new().bold();
+    let mut out = String::new();
+    let _ = writeln!(out, "{HEADING}This machine{HEADING:#}");
+    for line in findings.environment.describe() {
+        let _ = writeln!(out, "  {line}");
+    }
+    let _ = writeln!(out, "\n{HEADING}What is here{HEADING:#}");
+    for check in &findings.checks {
+        let _ = writeln!(out, "  {} {:13} {}", mark(check.ok), check.name, check.found);
+    }
+    let _ = writeln!(out, "\n{HEADING}Filesystems{HEADING:#}");
+    for row in &findings.filesystems {
+        let _ = writeln!(
+            out,
+            "  {} {:13} {}",
+            mark(row.in_kernel && row.mkfs.is_some()),
+            row.name,
+            describe(row)
+        );
+    }
+    if let Some(engine) = &findings.engine {
+        let _ = writeln!(out, "\n{HEADING}The instrument{HEADING:#}");
+        let clock = match engine.clock {
+            fstrial_model::measurement::ClockSource::TimeStampCounter => "time-stamp counter",
+            fstrial_model::measurement::ClockSource::Monotonic => "clock_gettime",
+        };
+        let _ = writeln!(
+            out,
+            "  clock: {clock}, {:.0} ns a reading · histogram {:.0} ns · loop {:.0} ns an operation",
+            engine.clock_ns, engine.histogram_ns, engine.loop_ns_per_op
+        );
+        let _ = writeln!(
+            out,
+            "  4 KiB read from memory: {:.0} ns, {:.3} of a bare C-like loop ({:.0} ns)",
+            engine.pread_loop_ns_per_op, engine.ratio, engine.bare_loop_ns_per_op
+        );
+    }
+    render_noise(&mut out, findings);
+    out
+}
+
+fn render_noise(out: &mut String, findings: &Findings) {
+    const HEADING: Style = Style::new().bold();
+    let _ = writeln!(out, "\n{HEADING}Noise{HEADING:#}");
+    if let Some(reason) = &findings.noise_missing {
+        let _ = writeln!(out, "  {reason}");
+    }
+    let Some(noise) = &findings.noise else { return };
+    let _ = writeln!(
+        out,
+        "  {}: identical arms differ by {:.1} % in the median round ({} rounds)",
+        noise.of, noise.percent, noise.rounds
+    );
+    for row in &noise.detectable {
+        let _ = writeln!(
+            out,
+            "  a difference of {:>2} %: found in {:.0} % of trials, after {} rounds in the middle case, {} for two arms",
+            row.percent,
+            row.power * 100.0,
+            row.rounds,
+            numbers::wait(row.seconds)
+        );
+    }
+}
+
+fn describe(row: &FilesystemCheck) -> String {
+    match (&row.mkfs, row.in_kernel, &row.install) {
+        (Some(version), true, _) => {
+            let fsck = if row.fsck == Some(false) { " · its check program is missing (--fsck)" } else { "" };
+            format!("{version}{fsck}")
+        }
+        (Some(_), false, _) => "not in this kernel".into(),
+        (None, in_kernel, install) => {
+            let kernel = if in_kernel { "" } else { "not in this kernel; " };
+            format!("{kernel}mkfs missing: {}", install.as_deref().unwrap_or_default())
+        }
+    }
+}
+
+fn mark(ok: bool) -> String {
+    const GOOD: Style = AnsiColor::Green.on_default();
+    const BAD: Style = AnsiColor::Yellow.on_default();
+    if ok { format!("{GOOD}✓{GOOD:#}") } else { format!("{BAD}–{BAD:#}") }
+}

@@ -1,0 +1,78 @@
+//! `fstrial generate`: manual pages, completions and schemas, from the one definition of the command line and the
+//! types of the files.
+
+use super::Cli;
+use crate::{error::ExpectedError, exit_code};
+use clap::{Args, CommandFactory, Subcommand};
+use clap_complete::Shell;
+use fstrial_model::trial::Trial;
+use std::{
+    io::Write,
+    path::{Path, PathBuf},
+};
+
+/// Generate manual pages, shell completions, and the JSON Schema of trial files.
+#[derive(Debug, Args)]
+pub(crate) struct GenerateArgs {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// Manual pages, one for each command, into a folder.
+    Man {
+        /// The folder; it is made.
+        folder: PathBuf,
+    },
+    /// Completions for a shell, on standard output.
+    Completions {
+        /// The shell.
+        shell: Shell,
+    },
+    /// The JSON Schema of trial files, on standard output.
+    Schema,
+}
+
+pub(crate) fn exec(args: &GenerateArgs) -> Result<u8, ExpectedError> {
+    match &args.what {
+        What::Man { folder } => man(folder)?,
+        What::Completions { shell } => {
+            let mut text = Vec::new();
+            clap_complete::generate(*shell, &mut Cli::command(), "fstrial", &mut text);
+            // A reader that went away is not an error.
+            let _ = std::io::stdout().write_all(&text);
+        }
+        What::Schema => {
+            let schema = schemars::schema_for!(Trial);
+            let text = serde_json::to_string_pretty(&schema).expect("a schema is plain data");
+            super::print(&format!("{text}\n"));
+        }
+    }
+    Ok(exit_code::VERDICT)
+}
+
+/// One page for the program and one for each command that is not hidden.
+fn man(folder: &Path) -> Result<(), ExpectedError> {
+    let failed = |what, path: &Path| {
+        let path = path.to_owned();
+        move |source| ExpectedError::File { what, path, source }
+    };
+    std::fs::create_dir_all(folder).map_err(failed("make the folder", folder))?;
+    let mut command = Cli::command();
+    command.build();
+    let mut pages = vec![("fstrial".to_owned(), command.clone())];
+    for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set() && sub.get_name() != "help") {
+        pages.push((format!("fstrial-{}", sub.get_name()), sub.clone()));
+    }
+    for (name, command) in pages {
+        let path = folder.join(format!("{name}.1"));
+        let mut text = Vec::new();
+        clap_mangen::Man::new(command)
+            .title(name.to_uppercase())
+            .render(&mut text)
+            .map_err(failed("render", &path))?;
+        std::fs::write(&path, text).map_err(failed("write", &path))?;
+    }
+    Ok(())
+}

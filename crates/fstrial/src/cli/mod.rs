@@ -1,0 +1,208 @@
+//! The command line: one file for each command. This one: the list of commands, and how errors are shown.
+
+mod clean;
+mod compare;
+mod conduct;
+mod doctor;
+mod generate;
+mod judge;
+mod noise;
+mod results;
+mod run;
+mod workloads;
+
+use crate::{error::ExpectedError, exit_code, run::worker};
+use anstyle::{AnsiColor, Style};
+use clap::{Args, Parser, Subcommand};
+use std::{io::Write, path::PathBuf};
+
+const AFTER_LONG_HELP: &str = "\
+Examples:
+  fstrial compare ext4 xfs btrfs
+  fstrial compare ext4 xfs:agcount=16,noatime --workload random-write --threads 1,4,16 --device ramdisk --budget 10m
+  fstrial compare a=ext4 b=ext4 --workload create-files
+  fstrial compare raw ext4 xfs --device disk --erase /dev/disk/by-id/nvme-…
+  fstrial compare dir:/srv/a dir:/srv/b
+  fstrial compare ext4 xfs --save trial.toml --dry-run
+  fstrial run trial.toml --resume
+  fstrial judge pairs.csv
+
+Exit codes:
+  0    every contrast that was to be decided is decided
+  1    a fault of fstrial itself
+  2    the command line or a file is wrong
+  3    the budget ended with a contrast undecided
+  4    the condition of --fail-if is met
+  10   this host lacks a program, a kernel feature or a privilege
+  11   a device, filesystem or load could not be set up, or an arm failed
+  12   something on the host could not be put back; run `fstrial clean`
+  130  interrupted; the partial answer was given
+
+Environment:
+  FSTRIAL_HOME  folder of the results and the ledger (default: ~/.local/share/fstrial)
+  NO_COLOR      no colours";
+
+/// Randomized controlled trials for Linux filesystems: which storage configuration is faster for this workload, by
+/// how much, and how sure.
+#[derive(Debug, Parser)]
+#[command(name = "fstrial", version, after_long_help = AFTER_LONG_HELP, max_term_width = 100, propagate_version = true)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Compare(compare::CompareArgs),
+    Run(run::RunArgs),
+    Judge(judge::JudgeArgs),
+    Results(results::ResultsArgs),
+    Workloads(workloads::WorkloadsArgs),
+    Doctor(doctor::DoctorArgs),
+    Clean(clean::CleanArgs),
+    Generate(generate::GenerateArgs),
+    #[command(hide = true)]
+    Worker(WorkerArgs),
+}
+
+/// Do one run: a job on standard input, messages on standard output. Started by fstrial itself.
+#[derive(Debug, Args)]
+struct WorkerArgs {
+    /// Make namespaces and work in them.
+    #[arg(long)]
+    isolate: bool,
+    /// Work in the namespaces that were made.
+    #[arg(long, hide = true)]
+    isolated: bool,
+}
+
+/// Where fstrial keeps what outlives a command.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Home {
+    /// Folder of the results and the ledger.
+    #[arg(
+        long,
+        env = "FSTRIAL_HOME",
+        value_name = "FOLDER",
+        hide_short_help = true,
+        hide_env_values = true,
+        global = true
+    )]
+    home: Option<PathBuf>,
+}
+
+impl Home {
+    /// The folder, whether or not it exists.
+    fn folder(&self) -> Result<PathBuf, ExpectedError> {
+        if let Some(folder) = &self.home {
+            return Ok(folder.clone());
+        }
+        let data = std::env::var_os("XDG_DATA_HOME").filter(|value| !value.is_empty()).map(PathBuf::from);
+        let data =
+            data.or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".local/share")));
+        let data = data.ok_or_else(|| {
+            ExpectedError::usage("there is no home folder to keep results in", "set FSTRIAL_HOME")
+        })?;
+        Ok(data.join("fstrial"))
+    }
+
+    /// The database of results; its folder is made.
+    fn results(&self) -> Result<PathBuf, ExpectedError> {
+        let folder = self.folder()?;
+        std::fs::create_dir_all(&folder).map_err(|source| ExpectedError::File {
+            what: "make the folder",
+            path: folder.clone(),
+            source,
+        })?;
+        Ok(folder.join("results.db"))
+    }
+
+    /// The folder of the ledger.
+    fn ledger(&self) -> Result<PathBuf, ExpectedError> {
+        Ok(self.folder()?.join("ledger"))
+    }
+}
+
+/// Parses the command line, runs the command and returns the exit code.
+pub fn main() -> u8 {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version are not errors, and go to standard output.
+            let _ = error.print();
+            return if error.use_stderr() { exit_code::USAGE } else { exit_code::VERDICT };
+        }
+    };
+    match execute(cli.command) {
+        Ok(code) => code,
+        Err(error) => {
+            show(&error);
+            error.exit_code()
+        }
+    }
+}
+
+fn execute(command: Command) -> Result<u8, ExpectedError> {
+    match command {
+        Command::Compare(args) => compare::exec(&args),
+        Command::Run(args) => run::exec(&args),
+        Command::Judge(args) => judge::exec(&args),
+        Command::Results(args) => results::exec(&args),
+        Command::Workloads(args) => workloads::exec(&args),
+        Command::Doctor(args) => doctor::exec(&args),
+        Command::Clean(args) => clean::exec(&args),
+        Command::Generate(args) => generate::exec(&args),
+        Command::Worker(WorkerArgs { isolate: true, .. }) => worker::isolate(),
+        Command::Worker(WorkerArgs { isolated, .. }) => worker::work(isolated),
+    }
+}
+
+/// Shows an error with its place, if it has one, and its hint.
+fn show(error: &ExpectedError) {
+    const BAD: Style = AnsiColor::Red.on_default().bold();
+    const HINT: Style = AnsiColor::Cyan.on_default();
+    let mut err = anstream::stderr().lock();
+    if let ExpectedError::TrialFile(place) = error {
+        let report = miette::Report::new((**place).clone());
+        let _ = writeln!(err, "{BAD}error{BAD:#}:\n{report:?}");
+        return;
+    }
+    let _ = writeln!(err, "{BAD}error{BAD:#}: {error}");
+    if let Some(hint) = error.hint() {
+        let _ = writeln!(err, "{HINT}try{HINT:#}: {hint}");
+    }
+}
+
+/// Prints text for people on standard output, without colours where there is no terminal.
+pub(crate) fn print(text: &str) {
+    let _ = write!(anstream::stdout(), "{text}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_definition_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn the_manual_lists_every_exit_code() {
+        for (code, meaning) in exit_code::ALL {
+            let line = format!("  {code:<4} {meaning}");
+            assert!(AFTER_LONG_HELP.contains(&line), "the manual lacks: {line}");
+        }
+    }
+
+    #[test]
+    fn short_help_fits_on_a_screen() {
+        let mut command = Cli::command();
+        command.build();
+        for sub in command.get_subcommands_mut() {
+            let lines = sub.render_help().to_string().lines().count();
+            assert!(lines <= 48, "{} -h has {lines} lines", sub.get_name());
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! The noise of this machine: a short self-comparison, and what difference could be detected in what time.
+
+use crate::{
+    error::ExpectedError,
+    run::{
+        clock::MachineClock,
+        coordinator::{Context, Coordinator, Earlier},
+        environment,
+        event::{Event, Listener},
+        judge::{ALPHA, Sample},
+        place::{ChildPlace, Interrupt},
+        plan::Plan,
+    },
+};
+use fstrial_model::{
+    arm::Arm,
+    device::{Device as DeviceSpec, DeviceKind},
+    trial::{Settings, Trial},
+    units::{Bytes, Nanos},
+    workload::Entry,
+};
+use fstrial_stack::{
+    device::{self, Permission},
+    ledger::Ledger,
+};
+use fstrial_stats::{Decision, Multiplicity, Pair, Panel, Question, spread};
+use rand_chacha::ChaCha8Rng;
+use rand_core::{Rng, SeedableRng};
+use serde::Serialize;
+use std::path::Path;
+
+/// Rounds of the self-comparison.
+const ROUNDS: u32 = 12;
+/// Differences whose detection is estimated, in percent.
+const DIFFERENCES: [f64; 4] = [3.0, 5.0, 10.0, 20.0];
+/// Simulated trials for each difference.
+const SIMULATED: u64 = 60;
+/// Rounds planned for in them: the default of the method.
+const PLANNED: usize = 60;
+
+/// What a self-comparison says about a machine.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Noise {
+    /// What was compared with itself.
+    pub(crate) of: String,
+    /// Rounds it rests on.
+    pub(crate) rounds: usize,
+    /// Median of |ln ratio| of the identical arms in a round, in percent.
+    pub(crate) percent: f64,
+    /// What could be detected.
+    pub(crate) detectable: Vec<Detectable>,
+}
+
+/// How long a difference takes to be found.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Detectable {
+    /// The difference in percent.
+    pub(crate) percent: f64,
+    /// Share of simulated trials of 60 rounds that found it.
+    pub(crate) power: f64,
+    /// Median number of rounds of those.
+    pub(crate) rounds: usize,
+    /// That many rounds of two arms, in seconds, with runs as short as these.
+    pub(crate) seconds: f64,
+}
+
+struct Silent;
+
+impl Listener for Silent {
+    fn hear(&mut self, _: &Event<'_>) -> Result<(), ExpectedError> {
+        Ok(())
+    }
+}
+
+/// Compares ext4 with itself on a small image in `folder`.
+///
+/// # Errors
+/// No root, no mkfs.ext4, no space.
+pub(crate) fn measure(folder: &Path, ledger_folder: &Path) -> Result<Noise, ExpectedError> {
+    let arm = |name: &str| Arm { name: name.into(), ..Arm::plain("ext4") };
+    let entry = Entry {
+        threads: Some(vec![1]),
+        warmup: Some(Nanos::millis(100)),
+        duration: Some(Nanos::millis(500)),
+        file_size: Some(Bytes::mib(64)),
+        ..Entry::of_preset("random-write")
+    };
+    let trial = Trial {
+        trial: Settings { budget: Nanos::secs(60), rounds: Some(ROUNDS), ..Settings::default() },
+        device: DeviceSpec {
+            kind: DeviceKind::Image,
+            size: Some(Bytes::mib(256)),
+            path: Some(folder.to_owned()),
+        },
+        arms: vec![arm("a"), arm("b")],
+        workloads: vec![entry],
+    };
+    let plan = Plan::new(trial, 1, environment::cpus())?;
+    let ledger = Ledger::new(ledger_folder, std::process::id());
+    let interrupt = Interrupt::at_signals()
+        .map_err(|e| ExpectedError::Fault(format!("could not set signal handlers: {e}")))?;
+    let device = device::provide(
+        &plan.trial.device,
+        plan.device_size,
+        Bytes(0),
+        &Permission::default(),
+        &ledger,
+        &mut |_, _| {},
+    )?;
+    let clock = MachineClock::start();
+    let finished = {
+        let mut place = ChildPlace { device: device.as_ref(), ledger: &ledger, interrupt: &interrupt };
+        let context = Context {
+            place: &mut place,
+            clock: &clock,
+            listener: &mut Silent,
+            interrupt: &interrupt,
+            binding: &|arm| device.binding(arm),
+            data: device.data(),
+            ledger: ledger_folder.to_owned(),
+            deadline: plan.trial.trial.budget,
+        };
+        Coordinator::new(&plan, context, Earlier::default()).run()?
+    };
+    device.close()?;
+    let judge = finished
+        .judge
+        .ok_or_else(|| ExpectedError::Fault("the self-comparison had no complete round".into()))?;
+    let round_seconds = finished.round_time.map_or(1.5, Nanos::as_secs_f64);
+    Ok(noise(judge.samples(0), judge.samples(1), round_seconds))
+}
+
+fn noise(a: &[Sample], b: &[Sample], round_seconds: f64) -> Noise {
+    let pairs: Vec<Pair> = a
+        .iter()
+        .zip(b)
+        .map(|(a, b)| Pair::from_rates(a.rate, a.cv, b.rate, b.cv, Some(a.slot < b.slot)))
+        .collect();
+    let sizes: Vec<f64> = pairs.iter().map(|pair| pair.log_ratio.abs() * 100.0).collect();
+    Noise {
+        of: "ext4 against ext4, random 16 KiB writes, direct, 1 thread, runs of 0.5 s".into(),
+        rounds: pairs.len(),
+        percent: spread::median(&sizes).unwrap_or(0.0),
+        detectable: DIFFERENCES.iter().map(|percent| detectable(&pairs, *percent, round_seconds)).collect(),
+    }
+}
+
+/// Simulates trials whose noise is drawn from the measured rounds, with random signs, around a planted difference.
+fn detectable(pairs: &[Pair], percent: f64, round_seconds: f64) -> Detectable {
+    let mut found = Vec::new();
+    for seed in 0..SIMULATED {
+        let mut random = ChaCha8Rng::seed_from_u64(seed);
+        let mut panel = Panel::new(
+            vec![Question::comparison(0.03_f64.ln_1p())],
+            ALPHA,
+            PLANNED,
+            Multiplicity::BenjaminiHochberg,
+        );
+        for round in 1..=PLANNED {
+            let word = random.next_u64();
+            let index = usize::try_from(word >> 2).unwrap_or(0) % pairs.len();
+            let sign = if word & 1 == 0 { 1.0 } else { -1.0 };
+            let log_ratio = (percent / 100.0).ln_1p() + sign * pairs[index].log_ratio.abs();
+            panel.push(0, Pair { log_ratio, a_first: Some(word & 2 == 0), ..pairs[index] });
+            panel.settle();
+            if panel.verdict(0).decision == Decision::Faster {
+                found.push(round);
+                break;
+            }
+            if !panel.is_open(0) {
+                break;
+            }
+        }
+    }
+    found.sort_unstable();
+    let rounds = found.get(found.len() / 2).copied().unwrap_or(PLANNED);
+    #[expect(clippy::cast_precision_loss, reason = "small counts")]
+    let (power, seconds) = (found.len() as f64 / SIMULATED as f64, rounds as f64 * round_seconds);
+    Detectable { percent, power, rounds, seconds }
+}

@@ -1,0 +1,205 @@
+//! `fstrial results`: what is stored.
+
+use super::{Home, conduct};
+use crate::{
+    error::ExpectedError,
+    exit_code,
+    report::{
+        audit,
+        document::{self, Document},
+        json_lines, table,
+    },
+    run::{
+        coordinator::{Finished, Reason},
+        environment::Environment,
+        judge::Judge,
+        plan::Plan,
+    },
+};
+use clap::{Args, Subcommand, ValueEnum};
+use comfy_table::{Table, presets};
+use fstrial_model::trial::Trial;
+use fstrial_store::{Store, StoredTrial, TrialId, TrialStatus};
+use std::io::Write;
+
+/// Look at stored trials: list them, show one's answer again, export its runs.
+#[derive(Debug, Args)]
+pub(crate) struct ResultsArgs {
+    #[command(subcommand)]
+    action: Option<Action>,
+
+    #[command(flatten)]
+    home: Home,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// List the trials.
+    List {
+        /// As JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Judge a stored trial again and show its answer.
+    Show {
+        /// Its number [default: the last].
+        id: Option<i64>,
+        /// As JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Export a trial: one row for each run and metric as CSV or JSON, or its trial file.
+    Export {
+        /// Its number [default: the last].
+        id: Option<i64>,
+        /// The format.
+        #[arg(long, value_enum, default_value_t = Format::Csv)]
+        format: Format,
+    },
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Format {
+    /// One row for each run and metric.
+    Csv,
+    /// The same as one JSON array.
+    Json,
+    /// The trial file that repeats it.
+    Toml,
+}
+
+pub(crate) fn exec(args: &ResultsArgs) -> Result<u8, ExpectedError> {
+    let path = args.home.results()?;
+    if !path.exists() {
+        return Err(ExpectedError::usage(
+            format!("there are no results in {}", path.display()),
+            "run a trial first, or say where they are: --home FOLDER",
+        ));
+    }
+    let store = Store::open_read_only(path)?;
+    match &args.action {
+        None => list(&store, false)?,
+        Some(Action::List { json }) => list(&store, *json)?,
+        Some(Action::Show { id, json }) => show(&store, *id, *json)?,
+        Some(Action::Export { id, format }) => export(&store, *id, *format)?,
+    }
+    Ok(exit_code::VERDICT)
+}
+
+/// The trial of a number, or the last one.
+fn find(store: &Store, id: Option<i64>) -> Result<StoredTrial, ExpectedError> {
+    let id = match id {
+        Some(id) => TrialId(id),
+        None => store
+            .latest_trial()?
+            .map(|summary| summary.id)
+            .ok_or_else(|| ExpectedError::usage("no trial is stored", "run one first"))?,
+    };
+    Ok(store.trial(id)?)
+}
+
+fn list(store: &Store, json: bool) -> Result<(), ExpectedError> {
+    let trials = store.trials()?;
+    if json {
+        for trial in &trials {
+            json_lines::print(&serde_json::json!({
+                "id": trial.id, "name": trial.name, "status": trial.status.name(), "started_at": trial.started_at,
+                "ended_at": trial.ended_at, "rounds": trial.rounds, "runs": trial.runs, "failed_runs": trial.failed_runs,
+                "arms": trial.arms, "seed": format!("{:#x}", trial.seed),
+            }));
+        }
+        return Ok(());
+    }
+    let mut table = Table::new();
+    table.load_preset(presets::NOTHING);
+    table.set_header(["id", "started", "status", "rounds", "runs", "failed", "name"]);
+    for trial in &trials {
+        table.add_row([
+            trial.id.to_string(),
+            trial.started_at.get(..16).unwrap_or(&trial.started_at).replace('T', " "),
+            trial.status.name().to_owned(),
+            trial.rounds.to_string(),
+            trial.runs.to_string(),
+            trial.failed_runs.to_string(),
+            trial.name.clone(),
+        ]);
+    }
+    super::print(&format!("{table}\n"));
+    Ok(())
+}
+
+fn show(store: &Store, id: Option<i64>, json: bool) -> Result<(), ExpectedError> {
+    let document = judge_again(store, &find(store, id)?)?;
+    if json {
+        json_lines::print(&document);
+    } else {
+        super::print(&table::render(&document));
+    }
+    Ok(())
+}
+
+/// The document of a stored trial, judged again from its runs.
+fn judge_again(store: &Store, stored: &StoredTrial) -> Result<Document, ExpectedError> {
+    let session =
+        stored.sessions.last().ok_or_else(|| ExpectedError::Fault("a stored trial has no session".into()))?;
+    let environment: Environment = serde_json::from_str(&session.environment)
+        .map_err(|e| ExpectedError::Fault(format!("a stored environment cannot be read: {e}")))?;
+    let trial = Trial::parse("stored trial", &stored.toml)?;
+    let plan = Plan::new(trial, stored.summary.seed, environment.cpus)?;
+    let earlier = conduct::earlier_rounds(store, &plan, stored.summary.id)?;
+    let rounds = earlier.rounds.last().map_or(0, |(round, ..)| *round);
+    let judge = earlier.planned.map(|planned| {
+        let mut judge = Judge::new(&plan, planned);
+        for (_, samples, failed) in earlier.rounds {
+            failed.into_iter().for_each(|cell| judge.fail_cell(cell));
+            judge.end_round(samples);
+        }
+        judge.finish();
+        judge
+    });
+    let facts: Vec<_> = stored.arms.iter().filter_map(|arm| arm.facts.clone()).collect();
+    let audit = if facts.len() == plan.trial.arms.len() {
+        audit::differences(&plan.trial.arms, &facts)
+    } else {
+        Vec::new()
+    };
+    let finished = Finished {
+        judge,
+        facts,
+        audit,
+        reason: match stored.summary.status {
+            TrialStatus::Decided => Reason::Decided,
+            TrialStatus::BudgetEnded => Reason::BudgetEnded,
+            TrialStatus::Running | TrialStatus::Interrupted | TrialStatus::Failed => Reason::Interrupted,
+        },
+        rounds,
+        round_time: None,
+        failures: Vec::new(),
+    };
+    let repeat = conduct::repeat_command(&session.command_line, plan.seed);
+    Ok(document::document(&plan, &finished, &environment, Some(stored.summary.id.0), repeat))
+}
+
+fn export(store: &Store, id: Option<i64>, format: Format) -> Result<(), ExpectedError> {
+    let stored = find(store, id)?;
+    if matches!(format, Format::Toml) {
+        super::print(&stored.toml);
+        return Ok(());
+    }
+    let rows = store.metric_rows(stored.summary.id)?;
+    let text = match format {
+        Format::Csv => {
+            let mut writer = csv::Writer::from_writer(Vec::new());
+            for row in &rows {
+                writer
+                    .serialize(row)
+                    .map_err(|e| ExpectedError::Fault(format!("a row cannot be written: {e}")))?;
+            }
+            writer.into_inner().map_err(|e| ExpectedError::Fault(format!("rows cannot be written: {e}")))?
+        }
+        Format::Json | Format::Toml => serde_json::to_vec(&rows).expect("rows are plain data"),
+    };
+    // A reader that went away is not an error.
+    let _ = std::io::stdout().write_all(&text);
+    Ok(())
+}

@@ -1,0 +1,86 @@
+//! `fstrial run`: a trial from a file.
+
+use super::{
+    Home,
+    conduct::{self, ConductArgs},
+};
+use crate::error::ExpectedError;
+use clap::Args;
+use fstrial_model::{
+    trial::{MAX_FILE_BYTES, Trial},
+    units::Nanos,
+};
+use std::{
+    fs::File,
+    io::Read,
+    path::{Path, PathBuf},
+};
+
+/// Run a trial from a file, or go on with one that was interrupted.
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    /// The trial file; `fstrial compare … --save FILE` writes one.
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+
+    /// Go on with the last trial of this file that did not come to its end, or with this one.
+    #[arg(long, value_name = "ID", num_args = 0..=1, default_missing_value = "0")]
+    resume: Option<i64>,
+
+    /// Wall time for this session instead of the file's.
+    #[arg(short, long, value_name = "TIME")]
+    budget: Option<Nanos>,
+
+    /// The seed everything random is drawn from, instead of the file's.
+    #[arg(long, value_parser = seed, conflicts_with = "resume")]
+    seed: Option<u64>,
+
+    #[command(flatten)]
+    conduct: ConductArgs,
+
+    #[command(flatten)]
+    home: Home,
+}
+
+/// Parses a seed, decimal or hexadecimal.
+pub(crate) fn seed(text: &str) -> Result<u64, String> {
+    let parsed = match text.strip_prefix("0x") {
+        Some(hex) => u64::from_str_radix(hex, 16),
+        None => text.parse(),
+    };
+    parsed.map_err(|_| "a seed is a whole number such as 7 or 0x1f".into())
+}
+
+/// Reads a text file that should be small.
+pub(crate) fn read_bounded(path: &Path) -> Result<String, ExpectedError> {
+    let failed = |source| ExpectedError::File { what: "read", path: path.to_owned(), source };
+    let file = File::open(path).map_err(failed)?;
+    let mut bytes = Vec::new();
+    // One byte more than is allowed, so that the reader can say that it is too long.
+    file.take(MAX_FILE_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(failed)?;
+    String::from_utf8(bytes).map_err(|error| {
+        let line = error.as_bytes()[..error.utf8_error().valid_up_to()]
+            .iter()
+            .filter(|byte| **byte == b'\n')
+            .count()
+            + 1;
+        ExpectedError::usage(
+            format!("{} is not text: line {line} holds bytes that are not UTF-8", path.display()),
+            "is this the right file?",
+        )
+    })
+}
+
+pub(crate) fn exec(args: &RunArgs) -> Result<u8, ExpectedError> {
+    let text = read_bounded(&args.file)?;
+    let mut trial = Trial::parse(&args.file.display().to_string(), &text)?;
+    if trial.trial.name.is_empty() {
+        trial.trial.name =
+            args.file.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+    }
+    if let Some(budget) = args.budget {
+        trial.trial.budget = budget;
+    }
+    trial.trial.seed = args.seed.or(trial.trial.seed);
+    conduct::conduct(&trial, &args.conduct, &args.home, args.resume)
+}

@@ -1,0 +1,131 @@
+//! The one error of the command: knows its exit code and its hint.
+
+use crate::exit_code;
+use fstrial_model::{
+    arm::ArmError,
+    job::{FailureKind, RunFailure},
+    trial::{Problem, TrialError},
+};
+use fstrial_stack::StackError;
+use fstrial_store::StoreError;
+use std::{io, path::PathBuf};
+
+/// Everything that can end a command early.
+#[derive(Debug, thiserror::Error)]
+pub enum ExpectedError {
+    /// The command line is wrong in a way the parser cannot see.
+    #[error("{message}")]
+    Usage {
+        /// What is wrong.
+        message: String,
+        /// What to try.
+        hint: Option<String>,
+    },
+    /// A trial file is wrong.
+    #[error(transparent)]
+    TrialFile(Box<TrialError>),
+    /// A trial built from flags is impossible.
+    #[error("{0}")]
+    Trial(Problem),
+    /// An arm on the command line is wrong.
+    #[error(transparent)]
+    Arm(#[from] ArmError),
+    /// A file cannot be read or written.
+    #[error("could not {what} {}: {source}", path.display())]
+    File {
+        /// What was tried.
+        what: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The device or something else of the host cannot be used.
+    #[error(transparent)]
+    Stack(#[from] StackError),
+    /// A run failed in a way that ends the trial.
+    #[error("{context}: {failure}")]
+    Run {
+        /// Which arm and stage.
+        context: String,
+        /// Why.
+        failure: RunFailure,
+    },
+    /// The store cannot be used.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A fault of fstrial itself.
+    #[error("{0}")]
+    Fault(String),
+}
+
+impl From<Box<TrialError>> for ExpectedError {
+    fn from(error: Box<TrialError>) -> Self {
+        Self::TrialFile(error)
+    }
+}
+
+impl From<Problem> for ExpectedError {
+    fn from(problem: Problem) -> Self {
+        Self::Trial(problem)
+    }
+}
+
+impl ExpectedError {
+    /// A usage error with a hint.
+    pub fn usage(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::Usage { message: message.into(), hint: Some(hint.into()) }
+    }
+
+    /// The process's exit code.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Usage { .. } | Self::TrialFile(_) | Self::Trial(_) | Self::Arm(_) | Self::File { .. } => {
+                exit_code::USAGE
+            }
+            Self::Stack(error) => stack_exit_code(error),
+            Self::Run { failure, .. } => match failure.kind {
+                FailureKind::HostLacks => exit_code::HOST_LACKS,
+                FailureKind::ArmRefused
+                | FailureKind::ArmFailed
+                | FailureKind::LoadRefused
+                | FailureKind::Lost => exit_code::SETUP_FAILED,
+                FailureKind::CleanUp => exit_code::CLEAN_UP_INCOMPLETE,
+            },
+            Self::Store(_) | Self::Fault(_) => exit_code::OUR_FAULT,
+        }
+    }
+
+    /// What to try.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Usage { hint, .. } => hint.clone(),
+            Self::Trial(problem) => problem.hint.clone(),
+            Self::Arm(error) => error.hint.clone(),
+            Self::Stack(error) => error.hint(),
+            Self::Run { failure, .. } => failure.hint.clone(),
+            Self::Store(error) => error.hint(),
+            // The reader of trial files prints its own help below the underlined place.
+            Self::TrialFile(_) | Self::File { .. } => None,
+            Self::Fault(_) => Some(
+                "this is a fault of fstrial; please report it with the command and `fstrial doctor`".into(),
+            ),
+        }
+    }
+}
+
+fn stack_exit_code(error: &StackError) -> u8 {
+    match error {
+        StackError::MissingProgram { .. } | StackError::UnknownToKernel { .. } => exit_code::HOST_LACKS,
+        StackError::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
+            exit_code::HOST_LACKS
+        }
+        StackError::Refused { .. } => exit_code::USAGE,
+        StackError::Command { .. }
+        | StackError::Deadline { .. }
+        | StackError::Io { .. }
+        | StackError::Unable { .. }
+        | StackError::Corrupt { .. } => exit_code::SETUP_FAILED,
+    }
+}

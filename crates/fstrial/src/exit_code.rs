@@ -1,0 +1,55 @@
+//! Exit codes: public, documented, append-only.
+
+/// The answer is there: every contrast that was to be decided is.
+pub const VERDICT: u8 = 0;
+/// A fault of fstrial itself.
+pub const OUR_FAULT: u8 = 1;
+/// The command line or a file is wrong.
+pub const USAGE: u8 = 2;
+/// The budget ended with a contrast undecided.
+pub const UNDECIDED: u8 = 3;
+/// The condition given with `--fail-if` is met.
+pub const FAIL_IF_MET: u8 = 4;
+/// This host lacks something: a program, a filesystem in the kernel, a privilege.
+pub const HOST_LACKS: u8 = 10;
+/// A device, a filesystem or a load could not be set up, or an arm failed under load.
+pub const SETUP_FAILED: u8 = 11;
+/// Something was changed on the host and could not be put back; `fstrial clean` tries again.
+pub const CLEAN_UP_INCOMPLETE: u8 = 12;
+/// Interrupted; the partial answer was given.
+pub const INTERRUPTED: u8 = 130;
+
+/// Every code with its meaning, for `--help`, the manual page and the docs.
+pub const ALL: &[(u8, &str)] = &[
+    (VERDICT, "every contrast that was to be decided is decided"),
+    (OUR_FAULT, "a fault of fstrial itself"),
+    (USAGE, "the command line or a file is wrong"),
+    (UNDECIDED, "the budget ended with a contrast undecided"),
+    (FAIL_IF_MET, "the condition of --fail-if is met"),
+    (HOST_LACKS, "this host lacks a program, a kernel feature or a privilege"),
+    (SETUP_FAILED, "a device, filesystem or load could not be set up, or an arm failed"),
+    (CLEAN_UP_INCOMPLETE, "something on the host could not be put back; run `fstrial clean`"),
+    (INTERRUPTED, "interrupted; the partial answer was given"),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_are_unique() {
+        let codes: std::collections::BTreeSet<u8> = ALL.iter().map(|(code, _)| *code).collect();
+        assert_eq!(codes.len(), ALL.len());
+    }
+
+    #[test]
+    fn codes_are_documented() {
+        let docs = include_str!("../../../docs/exit-codes.md");
+        for (code, meaning) in ALL {
+            assert!(
+                docs.contains(&format!("| {code} | {meaning} |")),
+                "docs/exit-codes.md lacks {code}: {meaning}"
+            );
+        }
+    }
+}

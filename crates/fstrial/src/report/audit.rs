@@ -1,0 +1,157 @@
+//! The fairness audit: what differs between arms besides what the user asked for, and which arms are of unequal
+//! durability.
+
+use fstrial_model::{
+    arm::Arm,
+    facts::{ArmFacts, DataUpdate, Fact},
+};
+
+/// The facts that are audited, in the order they are shown. Mount options as a whole differ by name only; what they
+/// mean is in the other facts.
+const AUDITED: [Fact; 14] = [
+    Fact::Barriers,
+    Fact::CacheMode,
+    Fact::Journal,
+    Fact::CopyOnWrite,
+    Fact::Checksums,
+    Fact::Compression,
+    Fact::Discard,
+    Fact::BlockSize,
+    Fact::SpaceAvailable,
+    Fact::Atime,
+    Fact::Scheduler,
+    Fact::ReadAhead,
+    Fact::LazyInitialisation,
+    Fact::CachesDropped,
+];
+
+/// One line for every fact in which arms differ: `journal: metadata (ext4) · none (ext2)`.
+pub fn differences(arms: &[Arm], facts: &[ArmFacts]) -> Vec<String> {
+    AUDITED.iter().filter_map(|fact| difference(*fact, arms, facts)).collect()
+}
+
+fn difference(fact: Fact, arms: &[Arm], facts: &[ArmFacts]) -> Option<String> {
+    let mut values: Vec<(&str, Vec<&str>)> = Vec::new();
+    for (arm, known) in arms.iter().zip(facts) {
+        let value = known.facts.get(&fact).map_or("not applicable", String::as_str);
+        match values.iter_mut().find(|(seen, _)| *seen == value) {
+            Some((_, names)) => names.push(&arm.name),
+            None => values.push((value, vec![&arm.name])),
+        }
+    }
+    if values.len() < 2 {
+        return None;
+    }
+    let asked = arms.iter().any(|arm| asks_for(arm, fact));
+    let parts: Vec<String> =
+        values.iter().map(|(value, names)| format!("{value} ({})", names.join(", "))).collect();
+    Some(format!("{}{}: {}", fact.name(), if asked { " (as asked for)" } else { "" }, parts.join(" · ")))
+}
+
+/// Whether an arm sets a fact by one of its own fields.
+fn asks_for(arm: &Arm, fact: Fact) -> bool {
+    match fact {
+        Fact::Scheduler => arm.scheduler.is_some(),
+        Fact::ReadAhead => arm.read_ahead.is_some(),
+        Fact::CacheMode => arm.cache.is_some(),
+        _ => false,
+    }
+}
+
+/// Why two arms are of unequal durability, if they are: what a crash or power cut may cost on one and not on the
+/// other. Between different filesystems, how data blocks are updated is part of what they are; within one it is a
+/// setting that was traded for speed.
+pub fn unequal_durability(a: (&Arm, &ArmFacts), b: (&Arm, &ArmFacts)) -> Option<String> {
+    let mut reasons = Vec::new();
+    let mut say = |lacking_a: bool, lacking_b: bool, what: &str| {
+        if lacking_a != lacking_b {
+            let name = if lacking_a { &a.0.name } else { &b.0.name };
+            reasons.push(format!("{what} on {name}"));
+        }
+    };
+    let (x, y) = (&a.1.durability, &b.1.durability);
+    say(!x.flushes, !y.flushes, "no cache flushes (barriers off)");
+    say(!x.volatile_cache, !y.volatile_cache, "device cache taken for non-volatile (write through)");
+    if !a.0.is_raw() && !b.0.is_raw() {
+        say(!x.crash_consistent, !y.crash_consistent, "no journal");
+        let stale = |d: &fstrial_model::facts::Durability| d.crash_consistent && !d.no_stale_data;
+        say(stale(x), stale(y), "old data may surface after a crash");
+    }
+    if a.0.filesystem == b.0.filesystem && x.data != y.data {
+        let in_words = |data: DataUpdate| match data {
+            DataUpdate::InPlace => "overwrites data in place",
+            DataUpdate::CopyOnWrite => "copies data on write",
+            DataUpdate::Journalled => "journals data",
+        };
+        reasons.push(format!("{} {}, {} {}", a.0.name, in_words(x.data), b.0.name, in_words(y.data)));
+    }
+    if reasons.is_empty() { None } else { Some(reasons.join("; ")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fstrial_model::facts::Durability;
+    use std::collections::BTreeMap;
+
+    fn facts(journal: &str, durability: Durability) -> ArmFacts {
+        ArmFacts {
+            facts: BTreeMap::from([(Fact::Journal, journal.to_owned()), (Fact::BlockSize, "4 KiB".into())]),
+            durability,
+            tools: BTreeMap::new(),
+            notes: Vec::new(),
+        }
+    }
+
+    const SAFE: Durability = Durability {
+        flushes: true,
+        crash_consistent: true,
+        no_stale_data: true,
+        data: DataUpdate::InPlace,
+        volatile_cache: true,
+    };
+
+    #[test]
+    fn only_differences_are_listed_with_the_arms_that_have_them() {
+        let arms = [Arm::plain("ext4"), Arm::plain("xfs"), Arm::plain("ext2")];
+        let all = [facts("metadata", SAFE), facts("metadata", SAFE), facts("none", SAFE)];
+        assert_eq!(differences(&arms, &all), ["journal: metadata (ext4, xfs) · none (ext2)"]);
+    }
+
+    #[test]
+    fn unequal_durability_names_the_weaker_arm() {
+        let (ext4, fast) = (Arm::plain("ext4"), Arm { name: "fast".into(), ..Arm::plain("ext4") });
+        let safe = facts("metadata", SAFE);
+        for (weak, wanted) in [
+            (Durability { flushes: false, ..SAFE }, "no cache flushes (barriers off) on fast"),
+            (
+                Durability { volatile_cache: false, ..SAFE },
+                "device cache taken for non-volatile (write through) on fast",
+            ),
+            (Durability { crash_consistent: false, no_stale_data: false, ..SAFE }, "no journal on fast"),
+            (Durability { no_stale_data: false, ..SAFE }, "old data may surface after a crash on fast"),
+            (
+                Durability { data: DataUpdate::Journalled, ..SAFE },
+                "ext4 overwrites data in place, fast journals data",
+            ),
+        ] {
+            assert_eq!(
+                unequal_durability((&ext4, &safe), (&fast, &facts("x", weak))).as_deref(),
+                Some(wanted)
+            );
+        }
+        assert_eq!(unequal_durability((&ext4, &safe), (&fast, &safe)), None);
+    }
+
+    #[test]
+    fn how_different_filesystems_update_data_is_not_a_trade() {
+        let btrfs = facts("cow", Durability { data: DataUpdate::CopyOnWrite, ..SAFE });
+        assert_eq!(
+            unequal_durability(
+                (&Arm::plain("ext4"), &facts("metadata", SAFE)),
+                (&Arm::plain("btrfs"), &btrfs)
+            ),
+            None
+        );
+    }
+}

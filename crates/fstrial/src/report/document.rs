@@ -1,0 +1,221 @@
+//! The final document of a trial: everything a script might ask, with a schema version.
+
+use super::audit;
+use crate::run::{
+    coordinator::{Finished, Reason},
+    environment::Environment,
+    judge::{ContrastState, Judge, Sample},
+    plan::Plan,
+};
+use fstrial_model::facts::ArmFacts;
+use fstrial_stats::{estimate::Walsh, signed_rank};
+use serde::Serialize;
+
+/// Raised when a field changes its meaning or goes away; new fields do not raise it.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// A trial with its answer.
+#[derive(Debug, Clone, Serialize)]
+pub struct Document {
+    /// [`SCHEMA_VERSION`].
+    pub schema_version: u32,
+    /// Its name.
+    pub name: String,
+    /// Its number in the store.
+    pub trial_id: Option<i64>,
+    /// How it ended.
+    pub ended: &'static str,
+    /// Rounds begun.
+    pub rounds: u32,
+    /// Rounds the decision rule planned with.
+    pub planned_rounds: Option<u32>,
+    /// The seed everything random was drawn from.
+    pub seed: String,
+    /// The band inside which a difference does not matter, in percent.
+    pub practical_percent: f64,
+    /// Time of a complete round, in seconds.
+    pub round_seconds: Option<f64>,
+    /// The machine.
+    pub environment: Environment,
+    /// Every arm with its facts.
+    pub arms: Vec<ArmReport>,
+    /// What differs between the arms besides what was asked for.
+    pub audit: Vec<String>,
+    /// Every workload with its cells and verdicts.
+    pub workloads: Vec<WorkloadReport>,
+    /// Failures of cells.
+    pub failures: Vec<String>,
+    /// Warnings about warm-up and overhead.
+    pub warnings: Vec<String>,
+    /// The trial file that repeats it.
+    pub trial: String,
+    /// The command that repeats it.
+    pub repeat: String,
+}
+
+/// An arm with what it really was.
+#[derive(Debug, Clone, Serialize)]
+pub struct ArmReport {
+    /// Its name.
+    pub name: String,
+    /// Its short form.
+    pub configuration: String,
+    /// What it really was.
+    pub facts: Option<ArmFacts>,
+}
+
+/// A workload with its results.
+#[derive(Debug, Clone, Serialize)]
+pub struct WorkloadReport {
+    /// Its name.
+    pub name: String,
+    /// Warm-up in seconds.
+    pub warmup_seconds: f64,
+    /// Measured time of a run in seconds.
+    pub duration_seconds: f64,
+    /// Its cells.
+    pub cells: Vec<CellReport>,
+    /// Its verdicts.
+    pub verdicts: Vec<VerdictReport>,
+}
+
+/// A verdict with what must be said along with it.
+#[derive(Debug, Clone, Serialize)]
+pub struct VerdictReport {
+    /// The contrast and what is decided.
+    #[serde(flatten)]
+    pub contrast: ContrastState,
+    /// Why the arms are of unequal durability, if they are.
+    pub unequal_durability: Option<String>,
+}
+
+/// A cell in numbers. Latencies are medians over the rounds of each run's own quantile.
+#[derive(Debug, Clone, Serialize)]
+pub struct CellReport {
+    /// The arm.
+    pub arm: String,
+    /// The level.
+    pub threads: u16,
+    /// Runs.
+    pub runs: usize,
+    /// It failed and was not run again.
+    pub failed: bool,
+    /// Operations per second: typical (Hodges–Lehmann), and its interval.
+    pub operations_per_second: Option<f64>,
+    /// 95 % from six runs on; before that the least and the greatest.
+    pub operations_per_second_interval: Option<(f64, f64)>,
+    /// Bytes per second, median.
+    pub bytes_per_second: Option<f64>,
+    /// Latency of an operation in ns: p50, p99, p99.9.
+    pub latency_ns: Option<[f64; 3]>,
+    /// CPU time of the whole machine for one operation, in ns, median.
+    pub cpu_per_operation_ns: Option<f64>,
+}
+
+/// Makes the document of a finished trial.
+pub fn document(
+    plan: &Plan,
+    finished: &Finished<'_>,
+    environment: &Environment,
+    trial_id: Option<i64>,
+    repeat: String,
+) -> Document {
+    let settings = &plan.trial.trial;
+    let states = finished.judge.as_ref().map(Judge::states).unwrap_or_default();
+    let workloads =
+        (0..plan.workloads.len()).map(|index| workload_report(plan, finished, index, &states)).collect();
+    let arms = plan.trial.arms.iter().enumerate().map(|(index, arm)| ArmReport {
+        name: arm.name.clone(),
+        configuration: arm.configuration(),
+        facts: finished.facts.get(index).cloned(),
+    });
+    Document {
+        schema_version: SCHEMA_VERSION,
+        name: settings.name.clone(),
+        trial_id,
+        ended: match finished.reason {
+            Reason::Decided => "decided",
+            Reason::BudgetEnded => "budget-ended",
+            Reason::Interrupted => "interrupted",
+        },
+        rounds: finished.rounds,
+        planned_rounds: finished.judge.as_ref().map(Judge::planned),
+        seed: format!("{:#x}", plan.seed),
+        practical_percent: settings.practical.0,
+        round_seconds: finished.round_time.map(fstrial_model::units::Nanos::as_secs_f64),
+        environment: environment.clone(),
+        arms: arms.collect(),
+        audit: finished.audit.clone(),
+        workloads,
+        failures: finished.failures.clone(),
+        warnings: finished.judge.as_ref().map(Judge::warm_up_warnings).unwrap_or_default(),
+        trial: plan.trial.to_toml(),
+        repeat,
+    }
+}
+
+fn workload_report(
+    plan: &Plan,
+    finished: &Finished<'_>,
+    index: usize,
+    states: &[ContrastState],
+) -> WorkloadReport {
+    let workload = &plan.workloads[index];
+    let cells = plan.cells.iter().enumerate().filter(|(_, cell)| cell.workload == index);
+    let verdicts = states.iter().filter(|state| state.workload == workload.name).map(|state| VerdictReport {
+        contrast: state.clone(),
+        unequal_durability: unequal(plan, finished, &state.a, &state.b),
+    });
+    WorkloadReport {
+        name: workload.name.clone(),
+        warmup_seconds: workload.warmup.as_secs_f64(),
+        duration_seconds: workload.duration.as_secs_f64(),
+        cells: cells.map(|(at, _)| cell_report(plan, finished.judge.as_ref(), at)).collect(),
+        verdicts: verdicts.collect(),
+    }
+}
+
+fn unequal(plan: &Plan, finished: &Finished<'_>, a: &str, b: &str) -> Option<String> {
+    let find = |name: &str| {
+        let index = plan.trial.arms.iter().position(|arm| arm.name == name)?;
+        Some((&plan.trial.arms[index], finished.facts.get(index)?))
+    };
+    audit::unequal_durability(find(a)?, find(b)?)
+}
+
+fn cell_report(plan: &Plan, judge: Option<&Judge<'_>>, at: usize) -> CellReport {
+    let samples = judge.map(|judge| judge.samples(at)).unwrap_or_default();
+    let median = |value: &dyn Fn(&Sample) -> f64| {
+        let values: Vec<f64> = samples.iter().map(value).collect();
+        fstrial_stats::spread::median(&values)
+    };
+    let (typical, interval) = typical_rate(samples);
+    CellReport {
+        arm: plan.arm_name(at).to_owned(),
+        threads: plan.cells[at].threads,
+        runs: samples.len(),
+        failed: judge.is_some_and(|judge| judge.has_failed(at)),
+        operations_per_second: typical,
+        operations_per_second_interval: interval,
+        bytes_per_second: median(&|sample| sample.bytes_rate),
+        latency_ns: median(&|s| s.latency_ns[0])
+            .zip(median(&|s| s.latency_ns[1]))
+            .zip(median(&|s| s.latency_ns[2]))
+            .map(|((p50, p99), p999)| [p50, p99, p999]),
+        cpu_per_operation_ns: median(&|sample| sample.cpu_machine_ns),
+    }
+}
+
+/// The typical rate of a cell and its interval: the one-sample signed-rank estimate of the log rates.
+fn typical_rate(samples: &[Sample]) -> (Option<f64>, Option<(f64, f64)>) {
+    let mut walsh = Walsh::default();
+    for sample in samples {
+        walsh.push(sample.rate.ln(), 1.0);
+    }
+    let critical = signed_rank::largest_critical(samples.len(), 0.05);
+    let interval = walsh.interval(critical).map(|(low, high)| (low.exp(), high.exp())).or_else(|| {
+        let rates = || samples.iter().map(|sample| sample.rate);
+        (samples.len() > 1).then(|| (rates().fold(f64::INFINITY, f64::min), rates().fold(0.0, f64::max)))
+    });
+    (walsh.estimate().map(f64::exp), interval)
+}

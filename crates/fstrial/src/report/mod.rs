@@ -1,0 +1,10 @@
+//! What people and programs are shown. Functions of what was measured: no clock, no host.
+
+pub mod audit;
+pub mod document;
+pub mod json_lines;
+pub mod numbers;
+pub mod progress;
+pub mod steps;
+pub mod table;
+pub mod verdict;

@@ -1,0 +1,97 @@
+//! Numbers for people: three significant digits, units that fit.
+
+/// A rate: `812`, `12.3k`, `1.20M`.
+pub fn rate(per_second: f64) -> String {
+    let (value, unit) = match per_second {
+        v if v >= 1e9 => (v / 1e9, "G"),
+        v if v >= 1e6 => (v / 1e6, "M"),
+        v if v >= 1e4 => (v / 1e3, "k"),
+        v => (v, ""),
+    };
+    format!("{}{unit}", three_digits(value))
+}
+
+/// A length of time given in nanoseconds: `81 µs`, `1.20 ms`.
+pub fn nanos(ns: f64) -> String {
+    let (value, unit) = match ns {
+        v if v >= 1e9 => (v / 1e9, "s"),
+        v if v >= 1e6 => (v / 1e6, "ms"),
+        v if v >= 1e3 => (v / 1e3, "µs"),
+        v => (v, "ns"),
+    };
+    format!("{} {unit}", three_digits(value))
+}
+
+/// A size in bytes with at most one decimal: `12.5 GiB`.
+#[expect(clippy::cast_precision_loss, reason = "for display")]
+pub fn size(bytes: u64) -> String {
+    let units = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let mut value = bytes as f64;
+    let mut unit = 0;
+    while value >= 1024.0 && unit < units.len() - 1 {
+        value /= 1024.0;
+        unit += 1;
+    }
+    let text = format!("{value:.1}");
+    format!("{} {}", text.strip_suffix(".0").unwrap_or(&text), units[unit])
+}
+
+/// Three significant digits, but never fewer than the whole part.
+fn three_digits(value: f64) -> String {
+    let decimals = match value.abs() {
+        v if v >= 99.95 => 0,
+        v if v >= 9.995 => 1,
+        v if v > 0.0 => 2,
+        _ => 0,
+    };
+    format!("{value:.decimals$}")
+}
+
+/// A ratio: `1.42×`, `1.008×`, `12.3×`, `0.031×`.
+pub fn ratio(value: f64) -> String {
+    format!("{}×", ratio_digits(value))
+}
+
+/// A ratio without its sign: enough decimals to tell it from 1, and from 0.
+pub fn ratio_digits(value: f64) -> String {
+    let decimals = match value {
+        v if (v - 1.0).abs() < 0.095 => 3,
+        v if v >= 9.995 => 1,
+        v if v < 0.1 => 3,
+        _ => 2,
+    };
+    format!("{value:.decimals$}")
+}
+
+/// A length of time for waiting people: `45 s`, `3 min 20 s`, `2 h 5 min`.
+pub fn wait(seconds: f64) -> String {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped first")]
+    let seconds = seconds.clamp(0.0, 1e9).round() as u64;
+    match seconds {
+        0..60 => format!("{seconds} s"),
+        60..3600 if seconds % 60 == 0 => format!("{} min", seconds / 60),
+        60..3600 => format!("{} min {} s", seconds / 60, seconds % 60),
+        3600..172_800 => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
+        _ => format!("{} days", seconds / 86_400),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_read_well() {
+        assert_eq!([812.4, 12_345.0, 1_204_000.0, 0.5].map(rate), ["812", "12.3k", "1.20M", "0.50"]);
+        assert_eq!(
+            [81_000.0, 1_204_000.0, 999.0, 2.5e9].map(nanos),
+            ["81.0 µs", "1.20 ms", "999 ns", "2.50 s"]
+        );
+        assert_eq!(
+            [1.424, 1.0081, 0.0312, 12.34, 0.93].map(ratio),
+            ["1.42×", "1.008×", "0.031×", "12.3×", "0.930×"]
+        );
+        assert_eq!([44.6, 200.0, 7500.0, 120.0].map(wait), ["45 s", "3 min 20 s", "2 h 5 min", "2 min"]);
+        assert_eq!(size(3 << 29), "1.5 GiB");
+    }
+}

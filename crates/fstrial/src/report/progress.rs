@@ -1,0 +1,212 @@
+//! While it runs, on standard error: what is running, rounds done, the intervals narrowing, honest time left.
+//!
+//! On a terminal a few lines that are drawn over; elsewhere one line for each round.
+
+use super::numbers;
+use crate::{
+    error::ExpectedError,
+    run::{
+        event::{Event, Listener, RunEnded},
+        judge::{ContrastState, Outcome},
+    },
+};
+use fstrial_model::{trial::Metric, units::Nanos};
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::{
+    io::{IsTerminal, Write},
+    time::{Duration, Instant},
+};
+
+/// Open contrasts shown at a time.
+const SHOWN: usize = 6;
+
+/// Progress on standard error.
+pub struct Progress {
+    started: Instant,
+    budget: Nanos,
+    terminal: Option<Drawn>,
+    quiet: bool,
+    planned: Option<u32>,
+    round: u32,
+    runs: usize,
+    current: String,
+    decided: (usize, usize),
+}
+
+struct Drawn {
+    all: MultiProgress,
+    now: ProgressBar,
+    contrasts: Vec<ProgressBar>,
+}
+
+impl Progress {
+    /// Progress of a trial with a budget; `quiet` keeps everything but errors back.
+    pub fn new(budget: Nanos, quiet: bool) -> Self {
+        let terminal = (!quiet && std::io::stderr().is_terminal()).then(Drawn::new);
+        Self {
+            started: Instant::now(),
+            budget,
+            terminal,
+            quiet,
+            planned: None,
+            round: 0,
+            runs: 0,
+            current: String::new(),
+            decided: (0, 0),
+        }
+    }
+
+    /// Takes everything off the terminal.
+    pub fn clear(&self) {
+        if let Some(drawn) = &self.terminal {
+            let _ = drawn.all.clear();
+        }
+    }
+
+    /// A line that stays.
+    fn say(&self, line: &str) {
+        match &self.terminal {
+            _ if self.quiet => {}
+            Some(drawn) => {
+                let _ = drawn.all.println(line);
+            }
+            None => {
+                let _ = writeln!(anstream::stderr(), "{line}");
+            }
+        }
+    }
+
+    fn left(&self) -> String {
+        let left = self.budget.as_secs_f64() - self.started.elapsed().as_secs_f64();
+        format!("at most {} left", numbers::wait(left))
+    }
+
+    fn draw(&self, what: &str) {
+        let Some(drawn) = &self.terminal else { return };
+        let rounds = match self.planned {
+            Some(planned) => format!("round {} of at most {planned}", self.round),
+            None => format!("round {}", self.round),
+        };
+        let (decided, all) = self.decided;
+        let verdicts = if all == 0 { String::new() } else { format!(" · {decided} of {all} decided") };
+        let head = if self.round == 0 {
+            String::new()
+        } else {
+            format!("{rounds}{verdicts} · {} · ", self.left())
+        };
+        drawn.now.set_message(format!("{head}{what}"));
+    }
+
+    fn run_ended(&mut self, run: &RunEnded<'_>) {
+        if let Some(failure) = run.failure {
+            self.say(&format!(
+                "round {}: {} · {} · {} threads failed: {failure}",
+                run.round, run.arm, run.workload, run.threads
+            ));
+        }
+    }
+
+    fn verdicts(&mut self, round: u32, contrasts: &[ContrastState]) {
+        let holding: Vec<&ContrastState> = contrasts.iter().filter(|state| state.holds_open).collect();
+        let open: Vec<&ContrastState> = holding.iter().copied().filter(|state| state.open).collect();
+        self.decided = (holding.len() - open.len(), holding.len());
+        if let Some(drawn) = &mut self.terminal {
+            drawn.show(&open);
+        } else {
+            let (decided, all) = self.decided;
+            self.say(&format!("round {round} done: {decided} of {all} contrasts settled; {}", self.left()));
+        }
+    }
+}
+
+impl Drawn {
+    fn new() -> Self {
+        let all = MultiProgress::with_draw_target(ProgressDrawTarget::stderr());
+        let now = all.add(ProgressBar::new_spinner());
+        now.set_style(
+            ProgressStyle::with_template("{spinner} {wide_msg}").expect("the template is a constant"),
+        );
+        now.enable_steady_tick(Duration::from_millis(200));
+        Self { all, now, contrasts: Vec::new() }
+    }
+
+    /// Shows the open contrasts with their intervals as they narrow.
+    fn show(&mut self, open: &[&ContrastState]) {
+        for bar in self.contrasts.drain(..) {
+            bar.finish_and_clear();
+            self.all.remove(&bar);
+        }
+        for state in open.iter().take(SHOWN) {
+            self.add(narrowing(state));
+        }
+        if open.len() > SHOWN {
+            self.add(format!("… and {} more", open.len() - SHOWN));
+        }
+    }
+
+    fn add(&mut self, line: String) {
+        let bar = self.all.add(ProgressBar::new_spinner());
+        bar.set_style(ProgressStyle::with_template("    {wide_msg}").expect("the template is a constant"));
+        bar.set_message(line);
+        self.contrasts.push(bar);
+    }
+}
+
+/// An open contrast: where its interval stands.
+fn narrowing(state: &ContrastState) -> String {
+    let interval = match (state.ratio, state.interval) {
+        (Some(ratio), Some((low, high))) => {
+            format!(
+                "{} [{}, {}]",
+                numbers::ratio(ratio),
+                numbers::ratio_digits(low),
+                numbers::ratio_digits(high)
+            )
+        }
+        (Some(ratio), None) => format!("{} [no interval yet]", numbers::ratio(ratio)),
+        (None, _) => "no round yet".into(),
+    };
+    debug_assert!(state.verdict != Outcome::Failed, "failed contrasts are not open");
+    let metric = if state.metric == Metric::Throughput { "" } else { state.metric.name() };
+    format!("{} / {} · {} · {} threads {metric} {interval}", state.a, state.b, state.workload, state.threads)
+}
+
+impl Listener for Progress {
+    fn hear(&mut self, event: &Event<'_>) -> Result<(), ExpectedError> {
+        match event {
+            Event::DeviceProgress { done, total } => {
+                self.draw(&format!(
+                    "preparing the device: {} of {}",
+                    numbers::size(done.0),
+                    numbers::size(total.0)
+                ));
+            }
+            Event::DeviceReady { device, .. } => self.say(device),
+            Event::ArmInspected { arm, .. } => self.draw(&format!("built {arm} once to look at it")),
+            Event::Audited { lines } => {
+                if !lines.is_empty() {
+                    self.say("the arms differ, besides what was asked for, in:");
+                }
+                for line in *lines {
+                    self.say(&format!("  {line}"));
+                }
+            }
+            Event::RoundsPlanned { planned } => {
+                self.planned = Some(*planned);
+                self.say(&format!("planning with {planned} rounds"));
+            }
+            Event::RoundStarted { round, runs, .. } => {
+                self.round = *round;
+                self.runs = *runs;
+            }
+            Event::RunStarted { slot, arm, workload, threads, .. } => {
+                self.current = format!("run {slot}/{} · {arm} · {workload} · {threads} threads", self.runs);
+                self.draw(&self.current.clone());
+            }
+            Event::RunStage { stage } => self.draw(&format!("{} · {stage}", self.current)),
+            Event::RunEnded(run) => self.run_ended(run),
+            Event::VerdictsUpdated { round, contrasts } => self.verdicts(*round, contrasts),
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,123 @@
+//! `--dry-run`: every step of a trial in order, with its undo.
+
+use crate::run::plan::{Plan, threads_in_words};
+use fstrial_model::{arm::Arm, device::DeviceKind};
+use std::fmt::Write;
+
+/// All steps: the device, each arm, the first round, what repeats.
+pub fn render(plan: &Plan) -> String {
+    let mut out = String::new();
+    let _ = writeln!(out, "Device\n{}", device(plan));
+    for arm in &plan.trial.arms {
+        let _ = writeln!(out, "\nEvery run of arm {}", arm.name);
+        for (index, (step, undo)) in arm_steps(plan, arm).iter().enumerate() {
+            let _ = writeln!(out, "  {:2}. {step}\n      undo: {undo}", index + 1);
+        }
+    }
+    let _ = writeln!(out, "\nRound 1 (seed {:#x}; every further round in an order of its own)", plan.seed);
+    for (position, cell) in plan.order(1).into_iter().enumerate() {
+        let at = plan.cells[cell];
+        let workload = &plan.workloads[at.workload];
+        let _ = writeln!(
+            out,
+            "  {:2}. {} · {} · {} · {} after {} of warm-up",
+            position + 1,
+            plan.arm_name(cell),
+            workload.name,
+            threads_in_words(at.threads),
+            workload.duration,
+            workload.warmup
+        );
+    }
+    let settings = &plan.trial.trial;
+    let holding = plan.contrasts.iter().filter(|contrast| contrast.holds_open).count();
+    let _ = writeln!(
+        out,
+        "\nRounds until {holding} contrasts are decided or {} have passed; {} questions in all, errors controlled together.",
+        settings.budget,
+        plan.contrasts.len()
+    );
+    out
+}
+
+fn device(plan: &Plan) -> String {
+    let device = &plan.trial.device;
+    let path = device.path.as_ref().map(|path| path.display().to_string());
+    match device.kind {
+        DeviceKind::Image => format!(
+            "   1. make a nameless file of {} in {}, allocate it and write all of it\n      undo: close it (it has no name; it goes with the last process that holds it)",
+            plan.device_size,
+            path.as_deref().unwrap_or("the current folder")
+        ),
+        DeviceKind::Ramdisk => format!(
+            "   1. take an unused brd, else add a zram device of {0}, else a file of {0} in memory\n      undo: remove the zram device (in the ledger); close the file",
+            plan.device_size
+        ),
+        DeviceKind::Disk => format!(
+            "   1. check that {} may be erased, and hold it open\n      undo: none: every run ERASES it",
+            path.as_deref().unwrap_or("?")
+        ),
+        DeviceKind::Directory => "   1. nothing: existing directories are used as they are".into(),
+    }
+}
+
+fn arm_steps(plan: &Plan, arm: &Arm) -> Vec<(String, String)> {
+    let mut steps = Vec::new();
+    let mut step = |what: String, undo: &str| steps.push((what, undo.to_owned()));
+    if arm.is_directory() {
+        let path = arm.path.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
+        step(format!("make a folder fstrial-run-… in {path}"), "delete it (in the ledger)");
+    } else {
+        step(
+            "start a worker in mount and process namespaces of its own".into(),
+            "it ends; the kernel unmounts and detaches what is left",
+        );
+        let node = match plan.trial.device.kind {
+            DeviceKind::Image => "/dev/loopN",
+            DeviceKind::Ramdisk => "the ramdisk",
+            DeviceKind::Disk | DeviceKind::Directory => "the disk",
+        };
+        if plan.trial.device.kind == DeviceKind::Image {
+            step(
+                "attach the file to a free loop device with direct I/O; switch discards off on it".into(),
+                "detached by the kernel at the last close; discards as before (in the ledger)",
+            );
+        }
+        for (name, value) in [
+            ("scheduler", arm.scheduler.clone()),
+            ("read-ahead", arm.read_ahead.map(|size| size.to_string())),
+            ("cache mode", arm.cache.map(|mode| mode.name().to_owned())),
+        ] {
+            if let Some(value) = value {
+                step(format!("set the {name} of {node} to {value}"), "the value before (in the ledger)");
+            }
+        }
+        if let Some(row) = arm.row() {
+            let arguments = row.mkfs_arguments(&arm.mkfs).join(" ");
+            step(format!("{} {arguments} {node}", row.mkfs), "none: the device is the trial's");
+            let options = row
+                .mount_base
+                .iter()
+                .copied()
+                .chain(arm.mount.iter().map(String::as_str))
+                .collect::<Vec<_>>()
+                .join(",");
+            let options = if options.is_empty() { String::new() } else { format!(" -o {options}") };
+            step(
+                format!("mount -t {}{options} {node} on a mount point that only the worker sees", row.kernel),
+                "umount",
+            );
+        }
+    }
+    step(
+        "lay out the workload's files, sync, drop the page cache of the machine (as root)".into(),
+        "none needed",
+    );
+    step("warm up, measure".into(), "none needed");
+    if plan.trial.trial.fsck
+        && let Some((program, arguments)) = arm.row().and_then(|row| row.fsck)
+    {
+        step(format!("after unmounting: {program} {} (full check)", arguments.join(" ")), "none needed");
+    }
+    steps
+}

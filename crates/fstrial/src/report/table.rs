@@ -1,0 +1,151 @@
+//! The answer for people: one table for each workload, verdict lines, conditions, and the command that repeats it.
+
+use super::{
+    document::{CellReport, Document, WorkloadReport},
+    numbers, verdict,
+};
+use crate::run::judge::Outcome;
+use anstyle::{AnsiColor, Style};
+use comfy_table::{CellAlignment, Table, presets};
+use fstrial_model::trial::Metric;
+use std::fmt::Write;
+
+const HEADING: Style = Style::new().bold();
+const BETTER: Style = AnsiColor::Green.on_default();
+const WORSE: Style = AnsiColor::Red.on_default();
+const QUIET: Style = Style::new().dimmed();
+const LOUD: Style = AnsiColor::Yellow.on_default().bold();
+
+/// The whole answer. Colours are escape codes, to be stripped by whoever prints to something else than a terminal.
+pub fn render(document: &Document) -> String {
+    let mut out = String::new();
+    for workload in &document.workloads {
+        render_workload(&mut out, document, workload);
+    }
+    section(&mut out, "Failed", &document.failures, LOUD);
+    section(&mut out, "Warnings", &document.warnings, LOUD);
+    section(&mut out, "What else differs between the arms", &document.audit, Style::new());
+    let mut conditions = document.environment.describe();
+    conditions.extend(document.environment.device_notes.iter().cloned());
+    conditions.extend(fact_notes(document));
+    conditions.push(format!(
+        "{} rounds, order drawn from seed {}; intervals are 95 % (90 % for equivalent) and hold whenever the trial stops",
+        document.rounds, document.seed
+    ));
+    section(&mut out, "Conditions", &conditions, QUIET);
+    section(&mut out, "Repeat", std::slice::from_ref(&document.repeat), Style::new());
+    out
+}
+
+fn fact_notes(document: &Document) -> Vec<String> {
+    let notes = |arm: &super::document::ArmReport| {
+        let name = arm.name.clone();
+        let facts = arm.facts.clone();
+        facts
+            .into_iter()
+            .flat_map(|facts| facts.notes)
+            .map(move |note| format!("{name}: {note}"))
+            .collect::<Vec<_>>()
+    };
+    document.arms.iter().flat_map(notes).collect()
+}
+
+fn section(out: &mut String, title: &str, lines: &[String], style: Style) {
+    if lines.is_empty() {
+        return;
+    }
+    let _ = writeln!(out, "\n{HEADING}{title}{HEADING:#}");
+    for line in lines {
+        let _ = writeln!(out, "  {style}{line}{style:#}");
+    }
+}
+
+fn render_workload(out: &mut String, document: &Document, workload: &WorkloadReport) {
+    let _ = writeln!(
+        out,
+        "\n{HEADING}{}{HEADING:#}  {QUIET}{} s measured after {} s of warm-up, in every run{QUIET:#}",
+        workload.name, workload.duration_seconds, workload.warmup_seconds
+    );
+    let _ = writeln!(out, "{}", table(workload));
+    for report in &workload.verdicts {
+        let state = &report.contrast;
+        let style = match state.verdict {
+            Outcome::Faster => BETTER,
+            Outcome::Slower => WORSE,
+            Outcome::Failed => LOUD,
+            Outcome::Equivalent => Style::new(),
+            Outcome::Undecided => QUIET,
+        };
+        // A verdict on tail latency is there to be read after the one on throughput.
+        let style = if state.metric == Metric::Throughput { style } else { QUIET };
+        let text = verdict::line(
+            state,
+            document.practical_percent,
+            document.round_seconds,
+            report.unequal_durability.as_deref(),
+        );
+        let _ = writeln!(out, "  {style}{text}{style:#}");
+    }
+}
+
+fn table(workload: &WorkloadReport) -> Table {
+    let mut table = Table::new();
+    table.load_preset(presets::NOTHING);
+    table.set_header([
+        "threads",
+        "arm",
+        "operations/s",
+        "interval",
+        "MiB/s",
+        "p50",
+        "p99",
+        "p99.9",
+        "CPU/op",
+        "runs",
+    ]);
+    let mut before = None;
+    for cell in &workload.cells {
+        // The level is said once for the arms that share it.
+        let level = if before == Some(cell.threads) { String::new() } else { cell.threads.to_string() };
+        before = Some(cell.threads);
+        table.add_row(row(cell, level));
+    }
+    for index in (0..10).filter(|index| *index != 1) {
+        if let Some(column) = table.column_mut(index) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    table
+}
+
+fn row(cell: &CellReport, level: String) -> Vec<String> {
+    let dash = || "–".to_owned();
+    if cell.failed {
+        return vec![
+            level,
+            cell.arm.clone(),
+            "FAILED".into(),
+            dash(),
+            dash(),
+            dash(),
+            dash(),
+            dash(),
+            dash(),
+            cell.runs.to_string(),
+        ];
+    }
+    let latency = |index: usize| cell.latency_ns.map_or_else(dash, |all| numbers::nanos(all[index]));
+    vec![
+        level,
+        cell.arm.clone(),
+        cell.operations_per_second.map_or_else(dash, numbers::rate),
+        cell.operations_per_second_interval
+            .map_or_else(dash, |(low, high)| format!("[{}, {}]", numbers::rate(low), numbers::rate(high))),
+        cell.bytes_per_second.map_or_else(dash, |bytes| numbers::rate(bytes / f64::from(1 << 20))),
+        latency(0),
+        latency(1),
+        latency(2),
+        cell.cpu_per_operation_ns.map_or_else(dash, numbers::nanos),
+        cell.runs.to_string(),
+    ]
+}

@@ -1,0 +1,197 @@
+//! Verdicts in plain words.
+
+use super::numbers;
+use crate::run::judge::{ContrastState, Outcome};
+use crate::run::plan::threads_in_words;
+use fstrial_model::trial::Metric;
+
+/// One line on one contrast:
+/// `xfs is 1.42× ext4 [1.36, 1.49] at 4 threads: faster; 7 rounds`.
+/// `practical` is the band in percent; `round_seconds` turns rounds still needed into a time.
+pub fn line(
+    state: &ContrastState,
+    practical: f64,
+    round_seconds: Option<f64>,
+    unequal: Option<&str>,
+) -> String {
+    let level = threads_in_words(state.threads);
+    let mut text = match (state.verdict, state.ratio) {
+        (Outcome::Failed, _) => {
+            format!("{} against {} at {level}: no ratio, one of them failed", state.a, state.b)
+        }
+        (_, None) if state.too_few_operations => {
+            format!(
+                "{} of {} against {} at {level}: too few operations to say",
+                metric_name(state.metric),
+                state.a,
+                state.b
+            )
+        }
+        (_, None) => format!("{} against {} at {level}: no complete round", state.a, state.b),
+        (_, Some(ratio)) => with_ratio(state, ratio, &level, practical, round_seconds),
+    };
+    if let Some(reason) = unequal {
+        text += &format!(" — UNEQUAL DURABILITY: {reason}");
+    }
+    text
+}
+
+fn with_ratio(
+    state: &ContrastState,
+    ratio: f64,
+    level: &str,
+    practical: f64,
+    round_seconds: Option<f64>,
+) -> String {
+    let interval = match state.interval {
+        Some((low, high)) => format!(" [{}, {}]", numbers::ratio_digits(low), numbers::ratio_digits(high)),
+        None => String::new(),
+    };
+    let ratio = numbers::ratio(ratio);
+    let comparison = match state.metric {
+        Metric::Throughput => format!("{} is {ratio} {}{interval} at {level}", state.a, state.b),
+        metric => format!(
+            "{} of {} is {ratio} that of {}{interval} at {level}",
+            metric_name(metric),
+            state.a,
+            state.b
+        ),
+    };
+    let rounds = if state.rounds == 1 { "1 round".to_owned() } else { format!("{} rounds", state.rounds) };
+    format!("{comparison}: {}; {rounds}{}", judgement(state, practical), outlook(state, round_seconds))
+}
+
+fn metric_name(metric: Metric) -> &'static str {
+    match metric {
+        Metric::Throughput => "throughput",
+        Metric::P50 => "p50",
+        Metric::P99 => "p99",
+        Metric::P999 => "p99.9",
+    }
+}
+
+/// The word for a verdict: throughput is faster or slower, latency lower or higher.
+pub fn judgement(state: &ContrastState, practical: f64) -> String {
+    let latency = state.metric != Metric::Throughput;
+    match state.verdict {
+        Outcome::Faster => if latency { "lower" } else { "faster" }.into(),
+        Outcome::Slower => if latency { "higher" } else { "slower" }.into(),
+        Outcome::Equivalent => match state.metric {
+            Metric::Throughput => format!("equivalent (within ±{practical}%)"),
+            Metric::P50 => "equivalent (within ±5%)".into(),
+            Metric::P99 => "equivalent (within ±10%)".into(),
+            Metric::P999 => "equivalent (within ±20%)".into(),
+        },
+        Outcome::Undecided => "undecided".into(),
+        Outcome::Failed => "failed".into(),
+    }
+}
+
+/// How much longer an undecided contrast would take.
+fn outlook(state: &ContrastState, round_seconds: Option<f64>) -> String {
+    if state.verdict != Outcome::Undecided {
+        return String::new();
+    }
+    let mut text = String::new();
+    if state.suggestive {
+        text += "; suggestive on its own, not among so many questions";
+    }
+    #[expect(clippy::cast_precision_loss, reason = "a number of rounds for display")]
+    if let Some(needed) = state.rounds_needed.filter(|needed| *needed > state.rounds as u64) {
+        let time = round_seconds
+            .map(|seconds| format!(", {} in all", numbers::wait(seconds * needed as f64)))
+            .unwrap_or_default();
+        text += &if needed > 5000 {
+            "; more rounds would hardly decide it".to_owned()
+        } else {
+            format!("; likely decided after about {needed} rounds{time}")
+        };
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn state() -> ContrastState {
+        ContrastState {
+            a: "xfs".into(),
+            b: "ext4".into(),
+            workload: "random-write".into(),
+            threads: 4,
+            metric: Metric::Throughput,
+            verdict: Outcome::Faster,
+            ratio: Some(1.42),
+            interval: Some((1.36, 1.49)),
+            interval_level: 0.95,
+            rounds: 7,
+            open: false,
+            holds_open: true,
+            rounds_needed: None,
+            suggestive: false,
+            too_few_operations: false,
+        }
+    }
+
+    #[test]
+    fn lines_read_as_sentences() {
+        let undecided = ContrastState {
+            verdict: Outcome::Undecided,
+            ratio: Some(1.04),
+            interval: Some((0.97, 1.12)),
+            rounds: 9,
+            rounds_needed: Some(31),
+            suggestive: false,
+            ..state()
+        };
+        let lines = [
+            line(&state(), 3.0, None, None),
+            line(
+                &ContrastState {
+                    metric: Metric::P99,
+                    ratio: Some(0.71),
+                    interval: Some((0.6, 0.8)),
+                    ..state()
+                },
+                3.0,
+                None,
+                None,
+            ),
+            line(
+                &ContrastState {
+                    verdict: Outcome::Equivalent,
+                    ratio: Some(1.004),
+                    interval: Some((0.99, 1.01)),
+                    threads: 1,
+                    ..state()
+                },
+                3.0,
+                None,
+                None,
+            ),
+            line(&undecided, 3.0, Some(20.0), None),
+            line(
+                &ContrastState { suggestive: true, rounds_needed: None, ..undecided.clone() },
+                3.0,
+                None,
+                None,
+            ),
+            line(
+                &ContrastState { interval: None, ratio: Some(1.3), rounds: 2, ..undecided.clone() },
+                3.0,
+                None,
+                None,
+            ),
+            line(
+                &ContrastState { too_few_operations: true, ratio: None, metric: Metric::P99, ..undecided },
+                3.0,
+                None,
+                None,
+            ),
+            line(&ContrastState { verdict: Outcome::Failed, ratio: None, ..state() }, 3.0, None, None),
+            line(&state(), 3.0, None, Some("no cache flushes (barriers off) on xfs")),
+        ];
+        insta::assert_snapshot!(lines.join("\n"));
+    }
+}

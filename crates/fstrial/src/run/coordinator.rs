@@ -1,0 +1,433 @@
+//! The coordinator: the one place with a trial's state.
+//!
+//! ```text
+//! inspect every arm ─► audit ─► round ─► runs ─► judge ─► decided, or no time left? ─► finish
+//!                                 ▲                │ no
+//!                                 └────────────────┘
+//!         every step is an Event to the listeners: terminal, JSON lines, store
+//! ```
+
+use super::{
+    clock::Clock,
+    event::{Event, Listener, RunEnded},
+    judge::{Judge, Sample},
+    place::{Ended, Interrupt, Place},
+    plan::Plan,
+};
+use crate::{error::ExpectedError, report::audit};
+use fstrial_model::{
+    arm::Arm,
+    facts::ArmFacts,
+    job::{DeviceBinding, FailureKind, Job, PROTOCOL, RunFailure, WorkerMessage},
+    measurement::Measurement,
+    units::Nanos,
+    workload::Data,
+};
+use std::path::PathBuf;
+
+/// A cell that is lost this often running ends the trial: something is wrong that rounds do not mend.
+const MOST_LOST: u32 = 3;
+/// Rounds planned for at least and at most, whatever the budget.
+const PLANNED_ROUNDS: (u32, u32) = (12, 200);
+/// What a run costs besides its load, before any was timed.
+const OVERHEAD_GUESS: Nanos = Nanos::secs(1);
+
+/// What the coordinator needs besides the plan.
+pub struct Context<'a> {
+    /// Where jobs go.
+    pub place: &'a mut dyn Place,
+    /// The time.
+    pub clock: &'a dyn Clock,
+    /// Who hears what happens.
+    pub listener: &'a mut dyn Listener,
+    /// Raised by Ctrl-C.
+    pub interrupt: &'a Interrupt,
+    /// The device for each arm.
+    pub binding: &'a dyn Fn(&Arm) -> DeviceBinding,
+    /// What files hold on this device.
+    pub data: Data,
+    /// Folder of the ledger.
+    pub ledger: PathBuf,
+    /// When the budget ends, by the clock.
+    pub deadline: Nanos,
+}
+
+/// Rounds that an earlier session of the same trial has stored.
+#[derive(Default)]
+pub struct Earlier {
+    /// The number of rounds planned for, once fixed.
+    pub planned: Option<u32>,
+    /// The samples of every round by cell, in the order of the rounds; and the cells that failed in it.
+    pub rounds: Vec<(u32, Vec<(usize, Sample)>, Vec<usize>)>,
+}
+
+/// Why a trial ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reason {
+    /// Every contrast that holds it open is decided, or can no longer be.
+    Decided,
+    /// The budget, or the number of rounds asked for, ended.
+    BudgetEnded,
+    /// Ctrl-C.
+    Interrupted,
+}
+
+/// A trial that is over.
+pub struct Finished<'a> {
+    /// Its verdicts; none if not even a first round was complete.
+    pub judge: Option<Judge<'a>>,
+    /// What every arm really is.
+    pub facts: Vec<ArmFacts>,
+    /// What differs between arms besides what was asked for.
+    pub audit: Vec<String>,
+    /// Why it ended.
+    pub reason: Reason,
+    /// Rounds begun, earlier sessions included.
+    pub rounds: u32,
+    /// Time that the last complete round took, for advice.
+    pub round_time: Option<Nanos>,
+    /// Failures of cells, in words.
+    pub failures: Vec<String>,
+}
+
+/// Runs a trial.
+pub struct Coordinator<'a, 'p> {
+    plan: &'p Plan,
+    context: Context<'a>,
+    judge: Option<Judge<'p>>,
+    /// Samples of rounds before the judge could be made.
+    waiting: Vec<Vec<(usize, Sample)>>,
+    failed: Vec<usize>,
+    failures: Vec<String>,
+    lost: Vec<u32>,
+    run_time: Vec<Option<Nanos>>,
+    round: u32,
+    round_time: Option<Nanos>,
+}
+
+/// How a round ended.
+enum Round {
+    Complete,
+    OutOfTime,
+    Interrupted,
+}
+
+impl<'a, 'p> Coordinator<'a, 'p> {
+    /// A coordinator for a plan, going on after earlier rounds.
+    pub fn new(plan: &'p Plan, context: Context<'a>, earlier: Earlier) -> Self {
+        let cells = plan.cells.len();
+        let mut coordinator = Self {
+            plan,
+            context,
+            judge: None,
+            waiting: Vec::new(),
+            failed: Vec::new(),
+            failures: Vec::new(),
+            lost: vec![0; cells],
+            run_time: vec![None; cells],
+            round: 0,
+            round_time: None,
+        };
+        if let Some(planned) = earlier.planned {
+            coordinator.judge = Some(Judge::new(plan, planned));
+        }
+        for (round, samples, failed) in earlier.rounds {
+            coordinator.round = round;
+            for cell in failed {
+                coordinator.fail(cell);
+            }
+            coordinator.give_to_judge(samples);
+        }
+        coordinator
+    }
+
+    /// Runs the trial to its end.
+    ///
+    /// # Errors
+    /// An arm cannot be built, the host cannot be cleaned up, or a listener fails.
+    pub fn run(mut self) -> Result<Finished<'p>, ExpectedError> {
+        let inspected = self.inspect()?;
+        let Some(facts) = inspected else {
+            return Ok(self.finish(Vec::new(), Vec::new(), Reason::Interrupted));
+        };
+        let lines = audit::differences(&self.plan.trial.arms, &facts);
+        self.tell(&Event::Audited { lines: &lines })?;
+        let reason = self.rounds()?;
+        Ok(self.finish(facts, lines, reason))
+    }
+
+    fn finish(mut self, facts: Vec<ArmFacts>, audit: Vec<String>, reason: Reason) -> Finished<'p> {
+        if let Some(judge) = &mut self.judge {
+            judge.finish();
+        }
+        Finished {
+            judge: self.judge,
+            facts,
+            audit,
+            reason,
+            rounds: self.round,
+            round_time: self.round_time,
+            failures: self.failures,
+        }
+    }
+
+    fn tell(&mut self, event: &Event<'_>) -> Result<(), ExpectedError> {
+        self.context.listener.hear(event)
+    }
+
+    fn job(&self, arm: usize) -> Job {
+        let arm = self.plan.trial.arms[arm].clone();
+        Job {
+            protocol: PROTOCOL,
+            device: (self.context.binding)(&arm),
+            arm,
+            load: None,
+            fsck: self.plan.trial.trial.fsck,
+            coordinator: std::process::id(),
+            ledger: self.context.ledger.clone(),
+        }
+    }
+
+    /// Builds every arm once without load: what cannot be built is found out before the first round.
+    fn inspect(&mut self) -> Result<Option<Vec<ArmFacts>>, ExpectedError> {
+        let mut all = Vec::new();
+        for index in 0..self.plan.trial.arms.len() {
+            let job = self.job(index);
+            let name = self.plan.trial.arms[index].name.clone();
+            let (ended, facts) = self.send(&job)?;
+            match (ended, facts) {
+                (Ended::Interrupted, _) => return Ok(None),
+                (Ended::Failed(failure), _) => {
+                    return Err(ExpectedError::Run { context: format!("arm {name}"), failure });
+                }
+                (Ended::Measured(_), Some((facts, commands))) => {
+                    self.tell(&Event::ArmInspected { arm: &name, facts: &facts, commands: &commands })?;
+                    all.push(facts);
+                }
+                (Ended::Measured(_), None) => {
+                    return Err(ExpectedError::Fault(format!("a worker said nothing about arm {name}")));
+                }
+            }
+        }
+        Ok(Some(all))
+    }
+
+    /// Sends a job and passes its stages on to the listeners.
+    #[expect(clippy::type_complexity, reason = "an ending with the facts that came before it")]
+    fn send(&mut self, job: &Job) -> Result<(Ended, Option<(ArmFacts, Vec<String>)>), ExpectedError> {
+        let Context { place, listener, .. } = &mut self.context;
+        let mut seen = None;
+        let mut heard = Ok(());
+        let ended = place.run(job, &mut |message| match message {
+            WorkerMessage::Stage { stage, .. } => {
+                if heard.is_ok() {
+                    heard = listener.hear(&Event::RunStage { stage: *stage });
+                }
+            }
+            WorkerMessage::Facts { facts, commands } => seen = Some((facts.clone(), commands.clone())),
+            WorkerMessage::Measured { .. } | WorkerMessage::Failed { .. } => {}
+        });
+        heard.map(|()| (ended, seen))
+    }
+
+    /// Round after round, until nothing is open or no time is left.
+    fn rounds(&mut self) -> Result<Reason, ExpectedError> {
+        loop {
+            if self.judge.as_ref().is_some_and(|judge| !judge.is_undecided()) || self.nothing_left() {
+                return Ok(Reason::Decided);
+            }
+            if self.plan.trial.trial.rounds.is_some_and(|most| self.round >= most) || !self.has_time_for(None)
+            {
+                return Ok(Reason::BudgetEnded);
+            }
+            match self.one_round()? {
+                Round::Complete => {}
+                Round::OutOfTime => return Ok(Reason::BudgetEnded),
+                Round::Interrupted => return Ok(Reason::Interrupted),
+            }
+        }
+    }
+
+    /// Whether every cell has failed.
+    fn nothing_left(&self) -> bool {
+        self.failed.len() == self.plan.cells.len()
+    }
+
+    fn needs(&self, cell: usize) -> bool {
+        match &self.judge {
+            Some(judge) => judge.needs(cell),
+            None => !self.failed.contains(&cell),
+        }
+    }
+
+    fn left(&self) -> Nanos {
+        Nanos(self.context.deadline.0.saturating_sub(self.context.clock.now().0))
+    }
+
+    /// Whether a run of this cell (or of the quickest cell) can be expected to end in time.
+    fn has_time_for(&self, cell: Option<usize>) -> bool {
+        let expected = |cell: usize| {
+            self.run_time[cell].unwrap_or_else(|| {
+                let workload = &self.plan.workloads[self.plan.cells[cell].workload];
+                Nanos(workload.warmup.0 + workload.duration.0 + OVERHEAD_GUESS.0)
+            })
+        };
+        let needed = match cell {
+            Some(cell) => expected(cell),
+            None => (0..self.plan.cells.len()).map(expected).min().unwrap_or_default(),
+        };
+        needed <= self.left()
+    }
+
+    fn one_round(&mut self) -> Result<Round, ExpectedError> {
+        self.round += 1;
+        let began = self.context.clock.now();
+        let order: Vec<usize> =
+            self.plan.order(self.round).into_iter().filter(|cell| self.needs(*cell)).collect();
+        let (round, left) = (self.round, self.left());
+        self.tell(&Event::RoundStarted { round, runs: order.len(), left })?;
+        let mut samples = Vec::new();
+        let mut ended = Round::Complete;
+        for (position, cell) in order.iter().enumerate() {
+            if self.context.interrupt.is_raised() {
+                ended = Round::Interrupted;
+            } else if !self.has_time_for(Some(*cell)) {
+                ended = Round::OutOfTime;
+            } else if !self.one_run(*cell, position + 1, &mut samples)? {
+                ended = Round::Interrupted;
+            }
+            if !matches!(ended, Round::Complete) {
+                break;
+            }
+        }
+        if matches!(ended, Round::Complete) {
+            self.round_time = Some(Nanos(self.context.clock.now().0 - began.0));
+            self.plan_rounds()?;
+        }
+        self.give_to_judge(samples);
+        if let Some(judge) = &self.judge {
+            let contrasts = judge.states();
+            self.tell(&Event::VerdictsUpdated { round, contrasts: &contrasts })?;
+        }
+        Ok(ended)
+    }
+
+    /// Fixes the number of rounds that the decision rule plans with, after the first complete round, from its time only.
+    fn plan_rounds(&mut self) -> Result<(), ExpectedError> {
+        if self.judge.is_some() {
+            return Ok(());
+        }
+        let round_time = self.round_time.expect("a round was just timed").0.max(1);
+        let affordable =
+            u32::try_from(self.left().0 / round_time).unwrap_or(u32::MAX).saturating_add(self.round);
+        let planned = match self.plan.trial.trial.rounds {
+            Some(rounds) => rounds.max(4),
+            None => affordable.clamp(PLANNED_ROUNDS.0, PLANNED_ROUNDS.1),
+        };
+        self.judge = Some(Judge::new(self.plan, planned));
+        for cell in self.failed.clone() {
+            self.fail(cell);
+        }
+        self.tell(&Event::RoundsPlanned { planned })
+    }
+
+    fn give_to_judge(&mut self, samples: Vec<(usize, Sample)>) {
+        match &mut self.judge {
+            None => self.waiting.push(samples),
+            Some(judge) => {
+                for earlier in self.waiting.drain(..) {
+                    judge.end_round(earlier);
+                }
+                judge.end_round(samples);
+            }
+        }
+    }
+
+    fn fail(&mut self, cell: usize) {
+        if !self.failed.contains(&cell) {
+            self.failed.push(cell);
+        }
+        if let Some(judge) = &mut self.judge {
+            judge.fail_cell(cell);
+        }
+    }
+
+    /// Runs one cell; false if interrupted.
+    fn one_run(
+        &mut self,
+        cell: usize,
+        slot: usize,
+        samples: &mut Vec<(usize, Sample)>,
+    ) -> Result<bool, ExpectedError> {
+        let plan = self.plan;
+        let at = plan.cells[cell];
+        let (arm, workload) = (plan.arm_name(cell), plan.workloads[at.workload].name.as_str());
+        let (round, threads) = (self.round, at.threads);
+        let mut job = self.job(at.arm);
+        job.load = Some(plan.load(cell, round, self.context.data));
+        self.tell(&Event::RunStarted { round, slot, arm, workload, threads })?;
+        let began = self.context.clock.now();
+        let started_at = self.context.clock.timestamp();
+        let (ended, _) = self.send(&job)?;
+        let ended_at = self.context.clock.timestamp();
+        let outcome: Result<Box<Measurement>, RunFailure> = match ended {
+            Ended::Interrupted => return Ok(false),
+            Ended::Failed(failure) => Err(failure),
+            Ended::Measured(Some(measurement)) => Ok(measurement),
+            Ended::Measured(None) => return Err(ExpectedError::Fault("a worker measured nothing".into())),
+        };
+        self.run_time[cell] = Some(Nanos(self.context.clock.now().0 - began.0));
+        let sample = outcome.as_ref().ok().map(|measurement| Sample::of(round, slot, measurement));
+        let sample = sample
+            .transpose()
+            .map_err(|e| ExpectedError::Fault(format!("a measurement cannot be read: {e}")))?;
+        self.tell(&Event::RunEnded(RunEnded {
+            round,
+            slot,
+            arm,
+            workload,
+            threads,
+            started_at: &started_at,
+            ended_at: &ended_at,
+            job: &job,
+            operations_per_second: sample.as_ref().map(|sample| sample.rate),
+            outcome: outcome.as_ref().map(|measurement| &**measurement),
+            failure: outcome.as_ref().err(),
+        }))?;
+        match outcome {
+            Ok(_) => {
+                self.lost[cell] = 0;
+                samples.extend(sample.map(|sample| (cell, sample)));
+            }
+            Err(failure) => self.take_failure(cell, failure)?,
+        }
+        Ok(true)
+    }
+
+    /// A failed run is an outcome of its arm, or lost, or a reason to end the trial.
+    fn take_failure(&mut self, cell: usize, failure: RunFailure) -> Result<(), ExpectedError> {
+        let context = self.plan.cell_name(cell);
+        match failure.kind {
+            FailureKind::ArmFailed => {
+                let hint = failure.hint.as_ref().map(|hint| format!(" ({hint})")).unwrap_or_default();
+                self.failures.push(format!("{context}: {failure}{hint}"));
+                self.fail(cell);
+                Ok(())
+            }
+            FailureKind::Lost => {
+                self.lost[cell] += 1;
+                if self.lost[cell] >= MOST_LOST {
+                    return Err(ExpectedError::Run {
+                        context: format!("{context} was lost {MOST_LOST} times running"),
+                        failure,
+                    });
+                }
+                Ok(())
+            }
+            FailureKind::HostLacks
+            | FailureKind::ArmRefused
+            | FailureKind::LoadRefused
+            | FailureKind::CleanUp => Err(ExpectedError::Run { context, failure }),
+        }
+    }
+}

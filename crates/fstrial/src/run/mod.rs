@@ -1,0 +1,11 @@
+//! The straight line: plan → rounds → jobs → place → worker → measurements → verdicts.
+
+pub mod clock;
+pub mod coordinator;
+pub mod environment;
+pub mod event;
+pub mod judge;
+pub mod place;
+pub mod plan;
+pub mod recorder;
+pub mod worker;

@@ -1,0 +1,52 @@
+//! The store as a listener: every run is written as it ends.
+
+use super::event::{Event, Listener, RunEnded};
+use crate::error::ExpectedError;
+use fstrial_store::{RunRecord, Store, TrialId};
+
+/// Writes a trial into the store.
+pub struct Recorder<'a> {
+    store: &'a mut Store,
+    trial: TrialId,
+}
+
+impl<'a> Recorder<'a> {
+    /// A recorder of one trial.
+    pub fn new(store: &'a mut Store, trial: TrialId) -> Self {
+        Self { store, trial }
+    }
+
+    fn record(&mut self, run: &RunEnded<'_>) -> Result<(), ExpectedError> {
+        let record = RunRecord {
+            round: run.round,
+            slot: u32::try_from(run.slot).expect("a round has fewer cells than that"),
+            attempt: 1,
+            arm: run.arm,
+            workload: run.workload,
+            threads: run.threads,
+            started_at: run.started_at,
+            ended_at: run.ended_at,
+            job: run.job,
+            outcome: run.outcome,
+        };
+        self.store.record_run(self.trial, &record)?;
+        Ok(())
+    }
+}
+
+impl Listener for Recorder<'_> {
+    fn hear(&mut self, event: &Event<'_>) -> Result<(), ExpectedError> {
+        match event {
+            Event::RunEnded(run) => self.record(run),
+            Event::RoundsPlanned { planned } => Ok(self.store.set_planned_rounds(self.trial, *planned)?),
+            Event::ArmInspected { arm, facts, .. } => Ok(self.store.set_arm_facts(self.trial, arm, facts)?),
+            Event::DeviceProgress { .. }
+            | Event::DeviceReady { .. }
+            | Event::Audited { .. }
+            | Event::RoundStarted { .. }
+            | Event::RunStarted { .. }
+            | Event::RunStage { .. }
+            | Event::VerdictsUpdated { .. } => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,317 @@
+//! The worker: takes one job on standard input, builds the stack, prepares and runs the load, takes everything down,
+//! and answers with messages and one measurement. It knows nothing of rounds, statistics or the store.
+
+use crate::{error::ExpectedError, exit_code};
+use fstrial_engine::{EngineError, Moment, Prepared};
+use fstrial_model::{
+    job::{DeviceBinding, FailureKind, Job, Load, PROTOCOL, RunFailure, WorkerMessage},
+    measurement::{LoadResult, Measurement, Stage},
+    units::Nanos,
+};
+use fstrial_stack::{
+    StackError, isolation,
+    ledger::Ledger,
+    stack::{Attached, Standing, Target},
+};
+use std::{
+    io::{BufRead, Read, Write},
+    path::Path,
+    process::{Command, Stdio},
+    thread,
+    time::Instant,
+};
+
+/// Most bytes of a job.
+const MAX_JOB_BYTES: u64 = 4 << 20;
+/// Bytes per second below which laying out counts as hung.
+const SLOWEST_LAYOUT: u64 = 2 << 20;
+
+/// The outer worker: makes the namespaces, starts the inner one in them and passes on its exit code.
+///
+/// # Errors
+/// No permission, or the inner worker cannot be started.
+pub fn isolate() -> Result<u8, ExpectedError> {
+    isolation::die_with_parent()?;
+    isolation::unshare()?;
+    #[expect(clippy::disallowed_methods, reason = "starts this very program, not a tool")]
+    let status = Command::new("/proc/self/exe")
+        .args(["worker", "--isolated"])
+        .stdin(Stdio::inherit())
+        .status()
+        .map_err(|e| ExpectedError::Fault(format!("could not start the isolated worker: {e}")))?;
+    Ok(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(exit_code::OUR_FAULT))
+}
+
+/// The worker proper. `isolated`: process 1 of namespaces of its own.
+///
+/// # Errors
+/// The job cannot be read. What fails in the job is a message.
+pub fn work(isolated: bool) -> Result<u8, ExpectedError> {
+    isolation::die_with_parent()?;
+    let mut line = String::new();
+    let read = std::io::stdin().lock().take(MAX_JOB_BYTES).read_line(&mut line);
+    read.map_err(|e| ExpectedError::Fault(format!("could not read the job: {e}")))?;
+    let job: Job = serde_json::from_str(&line).map_err(|e| {
+        ExpectedError::usage(
+            format!("this is not a job: {e}"),
+            "`fstrial worker` is started by fstrial itself",
+        )
+    })?;
+    if job.protocol != PROTOCOL {
+        return Err(ExpectedError::usage(
+            format!("the job speaks protocol {}, this worker {PROTOCOL}", job.protocol),
+            "use one version of fstrial everywhere",
+        ));
+    }
+    die_with_standard_input();
+    let ended = match Run::prepare(&job, isolated).and_then(|mut run| run.execute()) {
+        Ok(measurement) => WorkerMessage::Measured { measurement: measurement.map(Box::new) },
+        Err(failure) => WorkerMessage::Failed { failure },
+    };
+    say(&ended);
+    Ok(exit_code::VERDICT)
+}
+
+/// Ends this process when its standard input does: the coordinator keeps it open for as long as it lives.
+fn die_with_standard_input() {
+    thread::spawn(|| {
+        let mut nothing = [0_u8; 64];
+        while std::io::stdin().read(&mut nothing).is_ok_and(|count| count > 0) {}
+        #[expect(clippy::exit, reason = "nobody is left to answer to; the kernel takes the stack down")]
+        std::process::exit(i32::from(exit_code::INTERRUPTED))
+    });
+}
+
+fn say(message: &WorkerMessage) {
+    let line = serde_json::to_string(message).expect("a message is plain data");
+    let mut out = std::io::stdout().lock();
+    // If the coordinator is gone, so is this process in a moment.
+    let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+}
+
+/// One job being done.
+struct Run<'a> {
+    job: &'a Job,
+    ledger: Ledger,
+    isolated: bool,
+    stage: Stage,
+    stage_began: Instant,
+    stages: Vec<(Stage, Nanos)>,
+}
+
+/// Where an error of the stack comes from decides whose fault it is.
+fn stack_failure(stage: Stage, error: &StackError) -> RunFailure {
+    let kind = match (error, stage) {
+        (StackError::Corrupt { .. }, _) => FailureKind::ArmFailed,
+        (_, Stage::Unmount | Stage::Detach) => FailureKind::CleanUp,
+        (StackError::Deadline { .. }, _) => FailureKind::Lost,
+        (StackError::MissingProgram { .. } | StackError::UnknownToKernel { .. }, _) => FailureKind::HostLacks,
+        (StackError::Io { source, .. }, _) if source.kind() == std::io::ErrorKind::PermissionDenied => {
+            FailureKind::HostLacks
+        }
+        (StackError::Io { .. }, Stage::Attach) => FailureKind::Lost,
+        (StackError::Io { .. }, Stage::Settle) => FailureKind::ArmFailed,
+        (
+            StackError::Command { .. }
+            | StackError::Io { .. }
+            | StackError::Refused { .. }
+            | StackError::Unable { .. },
+            _,
+        ) => FailureKind::ArmRefused,
+    };
+    RunFailure { kind, stage, what: error.to_string(), hint: error.hint() }
+}
+
+fn engine_failure(stage: Stage, error: &EngineError) -> RunFailure {
+    let kind = match error {
+        EngineError::ClockDrifted { .. } => FailureKind::Lost,
+        EngineError::Layout { .. } => FailureKind::ArmFailed,
+        EngineError::Impossible { .. }
+        | EngineError::NoSpace { .. }
+        | EngineError::DirectUnsupported { .. }
+        | EngineError::UringUnavailable { .. }
+        | EngineError::Limit { .. } => FailureKind::LoadRefused,
+    };
+    RunFailure { kind, stage, what: error.to_string(), hint: error.hint().map(str::to_owned) }
+}
+
+impl<'a> Run<'a> {
+    fn prepare(job: &'a Job, isolated: bool) -> Result<Self, RunFailure> {
+        let ledger = Ledger::of_this_process(&job.ledger).map_err(|e| stack_failure(Stage::Attach, &e))?;
+        Ok(Self {
+            job,
+            ledger,
+            isolated,
+            stage: Stage::Attach,
+            stage_began: Instant::now(),
+            stages: Vec::new(),
+        })
+    }
+
+    /// Begins a stage and tells the coordinator how long it may take.
+    fn enter(&mut self, stage: Stage, deadline: Nanos) {
+        self.leave();
+        self.stage = stage;
+        self.stage_began = Instant::now();
+        say(&WorkerMessage::Stage { stage, deadline });
+    }
+
+    /// Notes how long the current stage took.
+    fn leave(&mut self) {
+        let took: Nanos = self.stage_began.elapsed().into();
+        match self.stages.last_mut() {
+            Some((last, total)) if *last == self.stage => total.0 += took.0,
+            _ => self.stages.push((self.stage, took)),
+        }
+        self.stage_began = Instant::now();
+    }
+
+    fn failed(&self, error: &StackError) -> RunFailure {
+        stack_failure(self.stage, error)
+    }
+
+    fn execute(&mut self) -> Result<Option<Measurement>, RunFailure> {
+        say(&WorkerMessage::Stage { stage: Stage::Attach, deadline: Nanos::secs(60) });
+        let mut standing = match &self.job.device {
+            DeviceBinding::Directory { path } => {
+                Standing::in_directory(path, &self.job.arm, &self.ledger).map_err(|e| self.failed(&e))?
+            }
+            _ => self.build()?,
+        };
+        say(&WorkerMessage::Facts {
+            facts: standing.facts().clone(),
+            commands: standing.commands().to_vec(),
+        });
+        let job = self.job;
+        let loaded = job.load.as_ref().map(|load| self.load(load, &mut standing)).transpose();
+        let space_left = standing.space_left();
+        let facts = standing.facts().clone();
+        let mut commands = standing.commands().to_vec();
+        // Taken down whether or not the load went well; of two failures the first one counts.
+        let taken_down = self.take_down(standing, loaded.is_ok(), &mut commands);
+        let loaded = loaded?;
+        taken_down?;
+        self.leave();
+        let stages = std::mem::take(&mut self.stages);
+        Ok(loaded.map(|(load, cpu_machine)| Measurement {
+            load,
+            cpu_machine,
+            facts,
+            commands,
+            stages,
+            space_left,
+        }))
+    }
+
+    /// Attaches the device, makes the filesystem and mounts it.
+    fn build(&mut self) -> Result<Standing, RunFailure> {
+        let (job, arm) = (self.job, &self.job.arm);
+        let attached = Attached::attach(&job.device, arm, job.coordinator, &self.ledger);
+        let mut attached = attached.map_err(|e| self.failed(&e))?;
+        self.enter(Stage::Mkfs, Nanos::secs(300));
+        let printed = match attached.make(arm) {
+            Ok(printed) => printed,
+            Err(error) => return Err(self.give_up(attached, &error)),
+        };
+        self.enter(Stage::Mount, Nanos::secs(300));
+        let mount_point = if self.isolated { isolation::mount_point() } else { Err(not_isolated()) };
+        let mount_point = match mount_point {
+            Ok(point) => point,
+            Err(error) => return Err(self.give_up(attached, &error)),
+        };
+        attached
+            .mount(arm, &printed, &mount_point)
+            .map_err(|(attached, error)| self.give_up(attached, &error))
+    }
+
+    /// Detaches after a failure; the failure is what is reported.
+    fn give_up(&self, attached: Attached, error: &StackError) -> RunFailure {
+        let failure = self.failed(error);
+        // What cannot be put back stays in the ledger, which the coordinator replays.
+        let _ = attached.detach();
+        failure
+    }
+
+    /// Lays out, settles and runs the load.
+    fn load(&mut self, load: &Load, standing: &mut Standing) -> Result<(LoadResult, Nanos), RunFailure> {
+        let bytes = load.pattern.space_needed(load.threads).0;
+        self.enter(Stage::Layout, Nanos::secs(120 + bytes / SLOWEST_LAYOUT));
+        let prepared = self.lay_out(load, standing.target().clone())?;
+        self.enter(Stage::Settle, Nanos::secs(300 + bytes / SLOWEST_LAYOUT));
+        standing.settle().map_err(|e| self.failed(&e))?;
+        self.enter(Stage::Load, Nanos(load.warmup.0 + load.duration.0 + Nanos::secs(120).0));
+        let mut busy = [None, None];
+        let result = prepared.run(&mut |moment| match moment {
+            Moment::TimedStart => busy[0] = machine_busy(),
+            Moment::TimedEnd => busy[1] = machine_busy(),
+        });
+        let result = result.map_err(|e| engine_failure(Stage::Load, &e))?;
+        let cpu_machine = match busy {
+            [Some(before), Some(after)] => Nanos(after.0.saturating_sub(before.0)),
+            _ => Nanos(0),
+        };
+        if result.errors > 0 {
+            let first = result.first_error.as_deref().unwrap_or("unknown");
+            return Err(RunFailure {
+                kind: FailureKind::ArmFailed,
+                stage: Stage::Load,
+                what: format!("{} operations failed under load; the first: {first}", result.errors),
+                hint: Some("see the kernel log (dmesg); `no space left` asks for a larger --size or a smaller workload".into()),
+            });
+        }
+        if result.operations == 0 {
+            return Err(RunFailure {
+                kind: FailureKind::ArmFailed,
+                stage: Stage::Load,
+                what: format!("no operation was completed in {}", load.duration),
+                hint: Some("measure longer: --duration 10s".into()),
+            });
+        }
+        Ok((result, cpu_machine))
+    }
+
+    fn lay_out(&self, load: &Load, target: Target) -> Result<Prepared, RunFailure> {
+        let target = match &target {
+            Target::Directory(path) => fstrial_engine::Target::Directory(path),
+            Target::BlockDevice(path) => fstrial_engine::Target::BlockDevice(path),
+        };
+        fstrial_engine::prepare(load, target).map_err(|e| engine_failure(Stage::Layout, &e))
+    }
+
+    /// Unmounts, checks if asked to, detaches.
+    fn take_down(
+        &mut self,
+        standing: Standing,
+        healthy: bool,
+        commands: &mut Vec<String>,
+    ) -> Result<(), RunFailure> {
+        self.enter(Stage::Unmount, Nanos::secs(900));
+        let Some(mut attached) = standing.unmount().map_err(|e| self.failed(&e))? else { return Ok(()) };
+        let mut checked = Ok(());
+        if self.job.fsck && self.job.load.is_some() && healthy {
+            self.enter(Stage::Fsck, Nanos::secs(1900));
+            checked = attached.check(&self.job.arm).map_err(|e| self.failed(&e));
+            *commands = attached.commands().to_vec();
+        }
+        self.enter(Stage::Detach, Nanos::secs(60));
+        attached.detach().map_err(|e| self.failed(&e))?;
+        checked
+    }
+}
+
+fn not_isolated() -> StackError {
+    StackError::Unable {
+        what: "a worker that is not isolated must not mount anything".into(),
+        hint: "`fstrial worker` is started by fstrial itself".into(),
+    }
+}
+
+/// CPU time of the whole machine that was neither idle nor stolen, since boot. None without `/proc`.
+fn machine_busy() -> Option<Nanos> {
+    let stat = std::fs::read_to_string(Path::new("/proc/stat")).ok()?;
+    let fields: Vec<u64> =
+        stat.lines().next()?.split_whitespace().skip(1).filter_map(|field| field.parse().ok()).collect();
+    // user nice system idle iowait irq softirq steal guest guest_nice (guest time is inside user)
+    let busy: u64 = [0, 1, 2, 5, 6].iter().filter_map(|index| fields.get(*index)).sum();
+    Some(Nanos(busy * (1_000_000_000 / rustix::param::clock_ticks_per_second())))
+}
