@@ -56,12 +56,16 @@ impl QueueSettings {
     /// Switches discards off, so that they do not take away the image's allocated space.
     pub(crate) fn forbid_discards(&mut self, sysfs_folder: &Path, ledger: &Ledger) -> Result<(), StackError> {
         let path = sysfs_folder.join("queue/discard_max_bytes");
-        match sysfs::read(&path) {
-            Ok(value) if value == "0" => Ok(()),
-            Ok(_) => self.set(path, "0", ledger),
-            // Kernels without discards on this device do not have the file.
-            Err(_) => Ok(()),
+        // Kernels without discards on this device do not have the file.
+        let Ok(before) = sysfs::read_number(&path) else { return Ok(()) };
+        if before == 0 {
+            return Ok(());
         }
+        // The kernel takes multiples of the discard granularity only, and what it shows may not be one; a limit above
+        // what the device can do shows as what the device can do.
+        let restored = before.next_multiple_of(1 << 20).to_string();
+        self.written.push(ledger.write(Undo::RestoreAttribute { path: path.clone(), value: restored })?);
+        sysfs::write(&path, "0")
     }
 
     fn set(&mut self, path: PathBuf, value: &str, ledger: &Ledger) -> Result<(), StackError> {

@@ -36,11 +36,13 @@ const REACH: f64 = 9.0;
 pub struct Schedule {
     alpha: f64,
     planned_rounds: usize,
-    walk: Arc<Mutex<Walk>>,
+    walk: SharedWalk,
 }
 
 /// Every walk begun so far, by the bits of α and N.
-static WALKS: Mutex<BTreeMap<(u64, usize), Arc<Mutex<Walk>>>> = Mutex::new(BTreeMap::new());
+static WALKS: Mutex<BTreeMap<(u64, usize), SharedWalk>> = Mutex::new(BTreeMap::new());
+
+type SharedWalk = Arc<Mutex<Walk>>;
 
 impl Schedule {
     /// The schedule of level `alpha` (0 < α < 1) for a trial planned to last `planned_rounds`.
@@ -75,12 +77,12 @@ impl Schedule {
         }
     }
 
-    /// K[n]: the critical count after round n. 0 means that round n cannot decide anything.
+    /// `K[n]`: the critical count after round n. 0 means that round n cannot decide anything.
     pub fn critical(&self, n: usize) -> usize {
         self.extended_to(n).looks[n].critical
     }
 
-    /// Z[n]: the boundary after round n as a standard normal deviate; `None` where K[n] = 0.
+    /// `Z[n]`: the boundary after round n as a standard normal deviate; `None` where `K[n]` = 0.
     pub fn z(&self, n: usize) -> Option<f64> {
         let look = self.extended_to(n).looks[n];
         (look.critical > 0).then_some(look.z)
@@ -91,7 +93,7 @@ impl Schedule {
         self.extended_to(n).looks[n].spent
     }
 
-    /// The two-sided level 2·P(W_n ≤ K[n]−1) of the count after round n on its own.
+    /// The two-sided level 2·P(W_n ≤ `K[n]` − 1) of the count after round n on its own.
     pub fn nominal_level(&self, n: usize) -> f64 {
         match self.critical(n) {
             0 => 0.0,

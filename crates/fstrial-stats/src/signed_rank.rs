@@ -6,7 +6,7 @@
 //! averages on the wrong side of zero has this same distribution, because the weights cannot see
 //! which arm is which.
 //!
-//! Source: Wilcoxon 1945; the recursion p'[s] = p[s]/2 + p[s−r]/2 from p = [1] is folklore.
+//! Source: Wilcoxon 1945; the recursion `p'[s] = p[s]/2 + p[s−r]/2` from `p = [1]` is folklore.
 //! Assumes independent fair signs, nothing about sizes; ties and zeros make it conservative.
 //! Exact in f64 up to n = 200, and good to about 1e−12 relative up to n = 1000, beyond which 2^−n
 //! underflows.
