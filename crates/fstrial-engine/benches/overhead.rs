@@ -110,6 +110,7 @@ impl Stand<'_> {
             duration: self.slice,
             seed: 1,
             data: Data::Random,
+            handicap: Percent(0.0),
         };
         let result = prepare(&load, Target::Directory(directory.path()))?.run(&mut |_| {})?;
         assert_eq!(result.errors, 0, "{:?}", result.first_error);

@@ -10,6 +10,7 @@
 
 use crate::EngineError;
 pub use fstrial_model::measurement::ClockSource;
+use fstrial_model::units::Percent;
 use rustix::time::{ClockId, clock_gettime};
 use std::sync::OnceLock;
 
@@ -85,6 +86,41 @@ impl Clock {
     /// Ticks in a number of nanoseconds.
     pub fn ticks(&self, nanos: u64) -> u64 {
         ((u128::from(nanos) << 32) / u128::from(self.scale)) as u64
+    }
+}
+
+/// The clock as a loop reads it after each wait for the kernel; with a handicap, the wait is first made longer by
+/// that share, so that a slowdown of known size can be planted.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pace {
+    pub(crate) clock: Clock,
+    /// Millionths of a wait that are added to it.
+    handicap_ppm: u64,
+}
+
+impl Pace {
+    pub(crate) fn new(clock: Clock, handicap: Percent) -> Self {
+        Self { clock, handicap_ppm: (handicap.fraction() * 1e6).round() as u64 }
+    }
+
+    /// Now, after a wait that began at tick `before`.
+    #[inline]
+    pub(crate) fn after(&self, before: u64) -> u64 {
+        let now = self.clock.now();
+        if self.handicap_ppm == 0 { now } else { self.drag(before, now) }
+    }
+
+    #[cold]
+    fn drag(&self, before: u64, now: u64) -> u64 {
+        let until =
+            now + (u128::from(now - before.min(now)) * u128::from(self.handicap_ppm) / 1_000_000) as u64;
+        loop {
+            let now = self.clock.now();
+            if now >= until {
+                return now;
+            }
+            std::hint::spin_loop();
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! The hot loop over requests, the same for every way to hand them to the kernel.
 
 use crate::{
-    clock::Clock,
+    clock::Pace,
     layout::Files,
     pattern::{Request, Requests},
     recorder::{Lane, Recorder},
@@ -85,7 +85,7 @@ pub(crate) struct Drive<'a, E> {
     requests: Requests,
     files: &'a Files,
     recorder: Recorder,
-    clock: Clock,
+    pace: Pace,
     now: u64,
     block_size: usize,
     flights: Vec<Flight>,
@@ -116,7 +116,7 @@ impl<'a, E: Engine> Drive<'a, E> {
         requests: Requests,
         files: &'a Files,
         recorder: Recorder,
-        clock: Clock,
+        pace: Pace,
     ) -> Self {
         let depth = usize::from(io.depth);
         Self {
@@ -124,7 +124,7 @@ impl<'a, E: Engine> Drive<'a, E> {
             requests,
             files,
             recorder,
-            clock,
+            pace,
             now: 0,
             block_size: io.block_size.0 as usize,
             flights: vec![Flight::default(); depth],
@@ -137,7 +137,7 @@ impl<'a, E: Engine> Drive<'a, E> {
     /// Makes requests from tick `start` until the time is over or too many failed; waits for those in flight.
     pub(crate) fn run(mut self, start: u64) -> Recorder {
         self.recorder.start_at(start);
-        self.now = self.clock.now();
+        self.now = self.pace.clock.now();
         self.recorder.tick(self.now);
         while !self.recorder.is_over() {
             self.fill();
@@ -190,7 +190,7 @@ impl<'a, E: Engine> Drive<'a, E> {
         }
         let file = request.file as usize;
         let result = retry_on_intr(|| ftruncate(&self.files.fds[file], 0));
-        self.now = self.clock.now();
+        self.now = self.pace.clock.now();
         self.recorder.tick(self.now);
         if let Err(errno) = result {
             self.recorder.error(self.now, "ftruncate", &self.files.paths[file], &errno);
@@ -202,7 +202,7 @@ impl<'a, E: Engine> Drive<'a, E> {
     #[inline]
     fn complete(&mut self) {
         let waited = self.engine.wait();
-        self.now = self.clock.now();
+        self.now = self.pace.after(self.now);
         self.recorder.tick(self.now);
         if let Err(errno) = waited {
             self.recorder.error(self.now, "io_uring_enter for", &self.files.paths[0], &errno);
@@ -240,7 +240,7 @@ impl<'a, E: Engine> Drive<'a, E> {
                 SyncCall::Fsync => ("fsync", retry_on_intr(|| fsync(fd))),
                 SyncCall::Fdatasync => ("fdatasync", retry_on_intr(|| fdatasync(fd))),
             };
-            self.now = self.clock.now();
+            self.now = self.pace.after(before);
             self.recorder.tick(self.now);
             match result {
                 Ok(()) => self.recorder.part(Lane::Fsync, self.now.saturating_sub(before)),

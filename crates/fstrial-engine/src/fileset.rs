@@ -7,7 +7,7 @@
 use crate::{
     EngineError,
     buffer::{Pages, Payload},
-    clock::Clock,
+    clock::Pace,
     error::layout,
     generator::Generator,
     layout::Writer,
@@ -112,7 +112,7 @@ pub(crate) struct Turns {
     read: Pages,
     choices: Generator,
     recorder: Recorder,
-    clock: Clock,
+    pace: Pace,
     now: u64,
     newest: Option<OwnedFd>,
     /// The newest file was created in this turn and not yet written.
@@ -161,7 +161,7 @@ impl Turns {
         payload: Payload,
         choices: Generator,
         recorder: Recorder,
-        clock: Clock,
+        pace: Pace,
     ) -> Self {
         let mut read = Pages::new(part_size(set));
         read.as_mut_slice().fill(1);
@@ -174,7 +174,7 @@ impl Turns {
             read,
             choices,
             recorder,
-            clock,
+            pace,
             now: 0,
             newest: None,
             newest_is_empty: false,
@@ -184,7 +184,7 @@ impl Turns {
     /// Makes turns from tick `start` until the time is over or too many failed.
     pub(crate) fn run(mut self, start: u64) -> Recorder {
         self.recorder.start_at(start);
-        self.now = self.clock.now();
+        self.now = self.pace.clock.now();
         self.recorder.tick(self.now);
         while !self.recorder.is_over() {
             self.turn();
@@ -203,7 +203,7 @@ impl Turns {
             if close {
                 self.newest = None;
             }
-            self.now = self.clock.now();
+            self.now = self.pace.after(before);
             self.recorder.tick(self.now);
             match result {
                 Ok(moved) => {

@@ -4,7 +4,7 @@
 use crate::{
     EngineError,
     buffer::{Pages, Payload},
-    clock::{Clock, ClockSource},
+    clock::{Clock, ClockSource, Pace},
     drive::{Drive, Engine},
     error::layout,
     generator::{Generator, Stream},
@@ -179,6 +179,7 @@ impl Stand {
             duration: SLICE,
             seed: 1,
             data: Data::Zero,
+            handicap: Percent(0.0),
         };
         Ok(Self { clock, files: Files { fds: vec![fd], paths: vec![path.into()] }, io, load })
     }
@@ -188,7 +189,14 @@ impl Stand {
         let timeline = Timeline::new(self.clock, 0, self.load.warmup, self.load.duration);
         let recorder = Recorder::new(timeline, Shape::Io, &[Lane::Read]);
         let requests = Requests::new(&self.load, &self.io, Geometry::on_files(&self.io, 1, 0), 0);
-        let drive = Drive::new(engine, &self.io, requests, &self.files, recorder, self.clock);
+        let drive = Drive::new(
+            engine,
+            &self.io,
+            requests,
+            &self.files,
+            recorder,
+            Pace::new(self.clock, self.load.handicap),
+        );
         let result = Recorder::merge(vec![drive.run(self.clock.now())]);
         result.duration.0 as f64 / result.operations.max(1) as f64
     }

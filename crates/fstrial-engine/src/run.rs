@@ -4,7 +4,7 @@
 use crate::{
     EngineError, Prepared,
     buffer::Payload,
-    clock::{Anchor, Clock, sleep_ns},
+    clock::{Anchor, Clock, Pace, sleep_ns},
     drive::{self, Drive, Engine},
     fileset::{self, Turns},
     generator::{Generator, Stream},
@@ -209,7 +209,7 @@ fn run_thread(
             let payload = payload(1, fileset::part_size(&set));
             let choices = Generator::new(load.seed, Stream::Requests(number));
             let recorder = Recorder::new(timeline, Shape::Files, &fileset::lanes(&set));
-            let turns = Turns::new(&set, ring, payload, choices, recorder, clock);
+            let turns = Turns::new(&set, ring, payload, choices, recorder, Pace::new(clock, load.handicap));
             Ok(at_start(arrival, |start| turns.run(start)))
         }
     }
@@ -230,7 +230,14 @@ impl Part<'_> {
     fn run(self, engine: impl Engine, arrival: Arrival<'_>) -> Result<Option<Recorder>, EngineError> {
         let recorder = Recorder::new(self.timeline, Shape::Io, &drive::lanes(self.io));
         let requests = Requests::new(self.load, self.io, self.geometry, self.number);
-        let drive = Drive::new(engine, self.io, requests, self.files, recorder, self.clock);
+        let drive = Drive::new(
+            engine,
+            self.io,
+            requests,
+            self.files,
+            recorder,
+            Pace::new(self.clock, self.load.handicap),
+        );
         Ok(at_start(arrival, |start| drive.run(start)))
     }
 }

@@ -34,6 +34,7 @@ pub(crate) fn load_of(io: Io, threads: u16) -> Load {
         duration: Nanos::millis(60),
         seed: 1,
         data: Data::Random,
+        handicap: Percent(0.0),
     }
 }
 

@@ -463,3 +463,15 @@ fn block_device_is_overwritten_within_its_share() {
     let error = prepare(&huge, Target::BlockDevice(device.as_ref())).unwrap_err();
     assert!(error.is_refusal(), "{error}");
 }
+
+#[test]
+fn a_handicap_slows_each_operation_by_its_share() {
+    let rate = |handicap: f64| {
+        let load = Load { handicap: Percent(handicap), duration: Nanos::millis(200), ..load_of(io(), 1) };
+        run(&load).operations as f64
+    };
+    // Best of three each: a neighbour can only slow a run down.
+    let best = |handicap: f64| (0..3).map(|_| rate(handicap)).fold(0.0, f64::max);
+    let ratio = best(100.0) / best(0.0);
+    assert!((0.35..0.65).contains(&ratio), "every wait twice as long: about half the rate, not {ratio}");
+}

@@ -1,7 +1,7 @@
 //! An arm: one complete storage configuration, and its short form on the command line.
 //!
 //! `name=filesystem:item,item,…` where each item is, in this order of trial:
-//! - `scheduler=…`, `read_ahead=…`, `cache=…`: the device's queue;
+//! - `scheduler=…`, `read_ahead=…`, `cache=…`: the device's queue; `handicap=…`: a known slowdown;
 //! - something that starts with `-`: options of mkfs in its own words (`-m reflink=0`);
 //! - a word that this filesystem's mkfs knows (`agcount=16` for xfs): mkfs, under the right flag;
 //! - anything else: a mount option in the filesystem's own words (`noatime`).
@@ -9,13 +9,16 @@
 //! A comma or backslash that belongs to an item is written `\,` or `\\`. The table form in a trial file means the
 //! same, and both read back to what was printed.
 
-use crate::{filesystem::Filesystem, units::Bytes};
+use crate::{
+    filesystem::Filesystem,
+    units::{Bytes, Percent},
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::{fmt, path::PathBuf, str::FromStr};
 
 /// One complete storage configuration.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Arm {
     /// What it is called in tables and verdicts; left out: its short form.
@@ -38,6 +41,9 @@ pub struct Arm {
     /// Cache mode of the device's queue; left out: what the device says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache: Option<CacheMode>,
+    /// A known slowdown of the load on this arm, to see that it is found; left out: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handicap: Option<Percent>,
     /// The directory of a `dir` arm.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<PathBuf>,
@@ -91,6 +97,7 @@ impl Arm {
             scheduler: None,
             read_ahead: None,
             cache: None,
+            handicap: None,
             path: None,
         }
     }
@@ -120,6 +127,7 @@ impl Arm {
         items.extend(self.scheduler.iter().map(|s| format!("scheduler={s}")));
         items.extend(self.read_ahead.iter().map(|s| format!("read_ahead={s}")));
         items.extend(self.cache.iter().map(|c| format!("cache={}", c.name())));
+        items.extend(self.handicap.iter().map(|h| format!("handicap={h}")));
         let escaped: Vec<String> =
             items.iter().map(|item| item.replace('\\', "\\\\").replace(',', "\\,")).collect();
         if escaped.is_empty() {
@@ -145,7 +153,8 @@ impl Arm {
                 return error("it names no directory".into(), Some("write dir:/some/folder".into()));
             }
             let options = !self.mkfs.is_empty() || !self.mount.is_empty();
-            if options || self.scheduler.is_some() || self.read_ahead.is_some() || self.cache.is_some() {
+            let queue = self.scheduler.is_some() || self.read_ahead.is_some() || self.cache.is_some();
+            if options || queue || self.handicap.is_some() {
                 return error("an existing directory is used as it is, so it takes no options".into(), None);
             }
             return None;
@@ -329,6 +338,8 @@ impl Arm {
                 "write-through" => CacheMode::WriteThrough,
                 other => return Err(format!("`cache={other}` is neither write-back nor write-through")),
             });
+        } else if let Some(value) = item.strip_prefix("handicap=") {
+            self.handicap = Some(value.parse().map_err(|e: crate::units::UnitError| e.to_string())?);
         } else if item.starts_with('-') {
             self.mkfs.extend(split_unescaped(item, ' ').into_iter().filter(|word| !word.is_empty()));
         } else if let Some(flag) = self.row().and_then(|row| row.mkfs_flag_of(item)) {

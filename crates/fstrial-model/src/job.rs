@@ -7,7 +7,7 @@ use crate::{
     arm::Arm,
     facts::ArmFacts,
     measurement::{Measurement, Stage},
-    units::{Bytes, Nanos},
+    units::{Bytes, Nanos, Percent},
     workload::{Data, Pattern},
 };
 use serde::{Deserialize, Serialize};
@@ -90,6 +90,9 @@ pub struct Load {
     pub seed: u64,
     /// What the files hold.
     pub data: Data,
+    /// Every wait for the kernel is made this much longer: a known slowdown, to see that it is found.
+    #[serde(default, skip_serializing_if = "Percent::is_zero")]
+    pub handicap: Percent,
 }
 
 /// A line from a worker.

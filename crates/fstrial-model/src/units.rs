@@ -212,12 +212,17 @@ impl fmt::Display for Nanos {
 }
 
 /// A percentage, 0 to 100, written `3%`.
-#[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Default)]
 pub struct Percent(pub f64);
 
 const PERCENT_WANTED: &str = "a percentage such as \"3%\"";
 
 impl Percent {
+    /// Whether it is nothing at all.
+    pub fn is_zero(&self) -> bool {
+        self.0 == 0.0
+    }
+
     /// As a fraction: 3 % is 0.03.
     pub fn fraction(self) -> f64 {
         self.0 / 100.0

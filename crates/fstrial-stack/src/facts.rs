@@ -122,11 +122,7 @@ fn filesystem_facts(
     let (mut journal, mut checksums) = (row.journal.to_owned(), row.checksums.to_owned());
     match row.kernel {
         "ext2" | "ext3" | "ext4" => ext_facts(sources, mounted, &mut journal, &mut checksums, durability),
-        "xfs" => {
-            if sources.mkfs_output.contains("crc=0") {
-                checksums = "none".into();
-            }
-        }
+        "xfs" if sources.mkfs_output.contains("crc=0") => checksums = "none".into(),
         "btrfs" => {
             if mounted.has("nodatacow") {
                 durability.data = DataUpdate::InPlace;

@@ -95,7 +95,17 @@ const fn schema_of(label: Label) -> u32 {
     }
 }
 
+/// Reads what a file says it is, all of it from one state of the file: another process may be making it right now, and
+/// then the mark of before and the tables of after would look like the database of a stranger.
 fn label(connection: &Connection) -> Result<Label, Fault> {
+    if !connection.is_autocommit() {
+        return label_in_transaction(connection);
+    }
+    let transaction = connection.unchecked_transaction()?;
+    label_in_transaction(&transaction)
+}
+
+fn label_in_transaction(connection: &Connection) -> Result<Label, Fault> {
     let number = |pragma: &str| connection.pragma_query_value(None, pragma, |row| row.get::<_, i32>(0));
     let (application, version) = (number("application_id")?, number("user_version")?);
     if application == APPLICATION_ID {

@@ -54,6 +54,25 @@ fn two_writers_and_a_reader_share_a_store_from_its_first_moment() {
     });
 }
 
+/// Several processes start at the same moment and all of them make the file: one does, the others find it.
+#[test]
+fn a_store_that_many_make_at_once_is_made_once() {
+    for _ in 0..20 {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("s.db");
+        let start = Barrier::new(4);
+        thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    start.wait();
+                    common::create_trial(&mut Store::open(&path).unwrap());
+                });
+            }
+        });
+        assert_eq!(Store::open(&path).unwrap().trials().unwrap().len(), 4);
+    }
+}
+
 #[test]
 fn a_reader_cannot_write() {
     let folder = tempfile::tempdir().unwrap();

@@ -215,7 +215,7 @@ impl CompareArgs {
     fn over(&self, entry: Entry) -> Entry {
         let slow = entry.resolve(1).is_ok_and(|workload| workload.pattern.is_buffered_write());
         let (warmup, duration) = match (self.quick, self.overnight, slow) {
-            (true, _, false) => (Some(Nanos::millis(100)), Some(Nanos::millis(500))),
+            (true, _, false) => (Some(Nanos::millis(150)), Some(Nanos::millis(500))),
             (true, _, true) => (Some(Nanos::millis(500)), Some(Nanos::secs(2))),
             (_, true, false) => (Some(Nanos::millis(500)), Some(Nanos::secs(3))),
             _ => (None, None),

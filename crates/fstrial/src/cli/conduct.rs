@@ -12,7 +12,7 @@ use crate::{
     },
     run::{
         clock::{Clock, MachineClock},
-        coordinator::{Context, Coordinator, Earlier, Finished, Reason},
+        coordinator::{Context, Coordinator, Earlier, EarlierRound, Finished, Reason},
         environment::{self, Environment},
         event::{Event, Listener, Listeners},
         judge::{Outcome, Sample},
@@ -36,6 +36,9 @@ use fstrial_stack::{
 use fstrial_store::{NewTrial, Session, Store, TrialId, TrialStatus};
 use rand_core::{Rng, SeedableRng};
 use std::{collections::BTreeMap, path::PathBuf};
+
+/// Median latency below which the cost of the load generator itself is looked at, in ns.
+const FAST_OPERATION_NS: f64 = 2000.0;
 
 /// Flags that `compare` and `run` share.
 #[derive(Debug, Args)]
@@ -156,13 +159,9 @@ pub(crate) fn conduct(
         }
     };
     store.finish_trial(opened.id, status_of(&finished), &ended_at)?;
-    let document = document::document(
-        &plan,
-        &finished,
-        &environment,
-        Some(opened.id.0),
-        repeat_command(&command_line(), plan.seed),
-    );
+    let repeat = repeat_command(&command_line(), plan.seed);
+    let mut document = document::document(&plan, &finished, &environment, Some(opened.id.0), repeat);
+    document.warnings.extend(instrument_warning(&document));
     if args.json {
         json_lines::print(&document);
     } else {
@@ -308,17 +307,18 @@ fn open_trial(
 
 /// The stored rounds of a trial, as samples by cell.
 pub(crate) fn earlier_rounds(store: &Store, plan: &Plan, id: TrialId) -> Result<Earlier, ExpectedError> {
-    let mut rounds: BTreeMap<u32, (Vec<(usize, Sample)>, Vec<usize>)> = BTreeMap::new();
+    let mut rounds: BTreeMap<u32, EarlierRound> = BTreeMap::new();
     let mut damaged = None;
     store.for_each_run(id, |run| {
         let Some(cell) = plan.cell_of(&run.arm, &run.workload, run.threads) else { return };
-        let round = rounds.entry(run.round).or_default();
+        let round =
+            rounds.entry(run.round).or_insert(EarlierRound { round: run.round, ..EarlierRound::default() });
         match &run.outcome {
             Ok(measurement) => match Sample::of(run.round, run.slot as usize, measurement) {
-                Ok(sample) => round.0.push((cell, sample)),
+                Ok(sample) => round.samples.push((cell, sample)),
                 Err(error) => damaged = Some(format!("run {} of the store cannot be read: {error}", run.id)),
             },
-            Err(failure) if failure.kind == FailureKind::ArmFailed => round.1.push(cell),
+            Err(failure) if failure.kind == FailureKind::ArmFailed => round.failed.push(cell),
             Err(_) => {}
         }
     })?;
@@ -326,10 +326,7 @@ pub(crate) fn earlier_rounds(store: &Store, plan: &Plan, id: TrialId) -> Result<
         return Err(ExpectedError::Fault(damaged));
     }
     let planned = store.trial(id)?.summary.planned_rounds;
-    Ok(Earlier {
-        planned,
-        rounds: rounds.into_iter().map(|(round, (samples, failed))| (round, samples, failed)).collect(),
-    })
+    Ok(Earlier { planned, rounds: rounds.into_values().collect() })
 }
 
 /// Whether the answer is complete.
@@ -372,6 +369,18 @@ fn ending(document: &Document, finished: &Finished<'_>, fail_if: Option<FailIf>)
         (false, true) => exit_code::VERDICT,
         (false, false) => exit_code::UNDECIDED,
     }
+}
+
+/// Says so where the load generator's own loop is a noticeable part of an operation. Its cost is measured only then.
+fn instrument_warning(document: &Document) -> Option<String> {
+    let cells = document.workloads.iter().flat_map(|workload| &workload.cells);
+    let (fastest, arm) = cells
+        .filter_map(|cell| Some((cell.latency_ns?[0], &cell.arm)))
+        .min_by(|a, b| a.0.total_cmp(&b.0))
+        .filter(|(fastest, _)| *fastest < FAST_OPERATION_NS)?;
+    let share = fstrial_engine::measure_overhead().ok()?.loop_ns_per_op / fastest * 100.0;
+    let part = format!("the load generator's own loop is about {share:.0} % of an operation on {arm}");
+    (share >= 3.0).then(|| format!("{part}: differences are larger than they look"))
 }
 
 /// What to do about an answer that is not complete.

@@ -53,7 +53,7 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    Compare(compare::CompareArgs),
+    Compare(Box<compare::CompareArgs>),
     Run(run::RunArgs),
     Judge(judge::JudgeArgs),
     Results(results::ResultsArgs),

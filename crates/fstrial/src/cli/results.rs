@@ -10,7 +10,7 @@ use crate::{
         json_lines, table,
     },
     run::{
-        coordinator::{Finished, Reason},
+        coordinator::{EarlierRound, Finished, Reason},
         environment::Environment,
         judge::Judge,
         plan::Plan,
@@ -147,10 +147,10 @@ fn judge_again(store: &Store, stored: &StoredTrial) -> Result<Document, Expected
     let trial = Trial::parse("stored trial", &stored.toml)?;
     let plan = Plan::new(trial, stored.summary.seed, environment.cpus)?;
     let earlier = conduct::earlier_rounds(store, &plan, stored.summary.id)?;
-    let rounds = earlier.rounds.last().map_or(0, |(round, ..)| *round);
+    let rounds = earlier.rounds.last().map_or(0, |last| last.round);
     let judge = earlier.planned.map(|planned| {
         let mut judge = Judge::new(&plan, planned);
-        for (_, samples, failed) in earlier.rounds {
+        for EarlierRound { samples, failed, .. } in earlier.rounds {
             failed.into_iter().for_each(|cell| judge.fail_cell(cell));
             judge.end_round(samples);
         }

@@ -6,5 +6,6 @@ pub mod json_lines;
 pub mod numbers;
 pub mod progress;
 pub mod steps;
+pub mod summary;
 pub mod table;
 pub mod verdict;

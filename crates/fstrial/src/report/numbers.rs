@@ -69,7 +69,7 @@ pub fn wait(seconds: f64) -> String {
     let seconds = seconds.clamp(0.0, 1e9).round() as u64;
     match seconds {
         0..60 => format!("{seconds} s"),
-        60..3600 if seconds % 60 == 0 => format!("{} min", seconds / 60),
+        60..3600 if seconds.is_multiple_of(60) => format!("{} min", seconds / 60),
         60..3600 => format!("{} min {} s", seconds / 60, seconds % 60),
         3600..172_800 => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
         _ => format!("{} days", seconds / 86_400),

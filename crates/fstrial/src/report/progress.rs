@@ -8,6 +8,7 @@ use crate::{
     run::{
         event::{Event, Listener, RunEnded},
         judge::{ContrastState, Outcome},
+        plan::threads_in_words,
     },
 };
 use fstrial_model::{trial::Metric, units::Nanos};
@@ -99,9 +100,10 @@ impl Progress {
 
     fn run_ended(&mut self, run: &RunEnded<'_>) {
         if let Some(failure) = run.failure {
+            let level = threads_in_words(run.threads);
             self.say(&format!(
-                "round {}: {} · {} · {} threads failed: {failure}",
-                run.round, run.arm, run.workload, run.threads
+                "round {}: {} · {} · {level} failed: {failure}",
+                run.round, run.arm, run.workload
             ));
         }
     }
@@ -168,7 +170,10 @@ fn narrowing(state: &ContrastState) -> String {
     };
     debug_assert!(state.verdict != Outcome::Failed, "failed contrasts are not open");
     let metric = if state.metric == Metric::Throughput { "" } else { state.metric.name() };
-    format!("{} / {} · {} · {} threads {metric} {interval}", state.a, state.b, state.workload, state.threads)
+    {
+        let level = threads_in_words(state.threads);
+        format!("{} / {} · {} · {level} {metric} {interval}", state.a, state.b, state.workload)
+    }
 }
 
 impl Listener for Progress {
@@ -200,7 +205,8 @@ impl Listener for Progress {
                 self.runs = *runs;
             }
             Event::RunStarted { slot, arm, workload, threads, .. } => {
-                self.current = format!("run {slot}/{} · {arm} · {workload} · {threads} threads", self.runs);
+                self.current =
+                    format!("run {slot}/{} · {arm} · {workload} · {}", self.runs, threads_in_words(*threads));
                 self.draw(&self.current.clone());
             }
             Event::RunStage { stage } => self.draw(&format!("{} · {stage}", self.current)),

@@ -1,8 +1,8 @@
 //! The answer for people: one table for each workload, verdict lines, conditions, and the command that repeats it.
 
 use super::{
-    document::{CellReport, Document, WorkloadReport},
-    numbers, verdict,
+    document::{CellReport, Document, VerdictReport, WorkloadReport},
+    numbers, summary, verdict,
 };
 use crate::run::judge::Outcome;
 use anstyle::{AnsiColor, Style};
@@ -22,6 +22,7 @@ pub fn render(document: &Document) -> String {
     for workload in &document.workloads {
         render_workload(&mut out, document, workload);
     }
+    section(&mut out, "In short", &summary::lines(document), Style::new());
     section(&mut out, "Failed", &document.failures, LOUD);
     section(&mut out, "Warnings", &document.warnings, LOUD);
     section(&mut out, "What else differs between the arms", &document.audit, Style::new());
@@ -67,24 +68,34 @@ fn render_workload(out: &mut String, document: &Document, workload: &WorkloadRep
         workload.name, workload.duration_seconds, workload.warmup_seconds
     );
     let _ = writeln!(out, "{}", table(workload));
-    for report in &workload.verdicts {
-        let state = &report.contrast;
-        let style = match state.verdict {
-            Outcome::Faster => BETTER,
-            Outcome::Slower => WORSE,
-            Outcome::Failed => LOUD,
-            Outcome::Equivalent => Style::new(),
-            Outcome::Undecided => QUIET,
-        };
-        // A verdict on tail latency is there to be read after the one on throughput.
-        let style = if state.metric == Metric::Throughput { style } else { QUIET };
-        let text = verdict::line(
-            state,
-            document.practical_percent,
-            document.round_seconds,
-            report.unequal_durability.as_deref(),
-        );
+    // Latency that does not decide the trial is said in full where there is a verdict, and in one line where not.
+    let (aside, full): (Vec<_>, Vec<_>) = workload.verdicts.iter().partition(|report| is_aside(report));
+    for report in full {
+        let style = style_of(report.contrast.verdict);
+        let unequal = report.unequal_durability.as_deref();
+        let text =
+            verdict::line(&report.contrast, document.practical_percent, document.round_seconds, unequal);
         let _ = writeln!(out, "  {style}{text}{style:#}");
+    }
+    let states: Vec<_> = aside.iter().map(|report| &report.contrast).collect();
+    for line in verdict::undecided_latency(&states) {
+        let _ = writeln!(out, "  {QUIET}{line}{QUIET:#}");
+    }
+}
+
+fn is_aside(report: &VerdictReport) -> bool {
+    let state = &report.contrast;
+    let unsettled = matches!(state.verdict, Outcome::Undecided | Outcome::Failed);
+    !state.holds_open && state.metric != Metric::Throughput && unsettled
+}
+
+fn style_of(outcome: Outcome) -> Style {
+    match outcome {
+        Outcome::Faster => BETTER,
+        Outcome::Slower => WORSE,
+        Outcome::Failed => LOUD,
+        Outcome::Equivalent => Style::new(),
+        Outcome::Undecided => QUIET,
     }
 }
 

@@ -87,6 +87,35 @@ pub fn judgement(state: &ContrastState, practical: f64) -> String {
     }
 }
 
+/// Undecided contrasts of latency metrics, in a line for each metric and reason:
+/// `p99 undecided: xfs / ext4 at 1 thread 0.91× [0.74, 1.04], …`.
+pub fn undecided_latency(states: &[&ContrastState]) -> Vec<String> {
+    let mut lines = Vec::new();
+    for metric in Metric::ALL {
+        let undecided =
+            |state: &&&ContrastState| state.metric == metric && state.verdict == Outcome::Undecided;
+        let of_metric: Vec<&ContrastState> = states.iter().filter(undecided).copied().collect();
+        let known: Vec<String> = of_metric.iter().filter_map(|state| with_interval(state)).collect();
+        if !known.is_empty() {
+            lines.push(format!("{} undecided: {}", metric_name(metric), known.join(" · ")));
+        }
+        let unknown = of_metric.len() - known.len();
+        if unknown > 0 {
+            let name = metric_name(metric);
+            lines.push(format!(
+                "{name}: too few operations or rounds to say anything about {unknown} contrasts"
+            ));
+        }
+    }
+    lines
+}
+
+fn with_interval(state: &ContrastState) -> Option<String> {
+    let (ratio, (low, high)) = (numbers::ratio(state.ratio?), state.interval?);
+    let (low, high) = (numbers::ratio_digits(low), numbers::ratio_digits(high));
+    Some(format!("{} / {} at {} {ratio} [{low}, {high}]", state.a, state.b, threads_in_words(state.threads)))
+}
+
 /// How much longer an undecided contrast would take.
 fn outlook(state: &ContrastState, round_seconds: Option<f64>) -> String {
     if state.verdict != Outcome::Undecided {
@@ -104,7 +133,7 @@ fn outlook(state: &ContrastState, round_seconds: Option<f64>) -> String {
         text += &if needed > 5000 {
             "; more rounds would hardly decide it".to_owned()
         } else {
-            format!("; likely decided after about {needed} rounds{time}")
+            format!("; a decision would take about {needed} rounds{time}")
         };
     }
     text

@@ -57,8 +57,19 @@ pub struct Context<'a> {
 pub struct Earlier {
     /// The number of rounds planned for, once fixed.
     pub planned: Option<u32>,
-    /// The samples of every round by cell, in the order of the rounds; and the cells that failed in it.
-    pub rounds: Vec<(u32, Vec<(usize, Sample)>, Vec<usize>)>,
+    /// Its rounds in order.
+    pub rounds: Vec<EarlierRound>,
+}
+
+/// A stored round.
+#[derive(Default)]
+pub struct EarlierRound {
+    /// Its number.
+    pub round: u32,
+    /// Samples by cell.
+    pub samples: Vec<(usize, Sample)>,
+    /// Cells that failed in it.
+    pub failed: Vec<usize>,
 }
 
 /// Why a trial ended.
@@ -131,7 +142,7 @@ impl<'a, 'p> Coordinator<'a, 'p> {
         if let Some(planned) = earlier.planned {
             coordinator.judge = Some(Judge::new(plan, planned));
         }
-        for (round, samples, failed) in earlier.rounds {
+        for EarlierRound { round, samples, failed } in earlier.rounds {
             coordinator.round = round;
             for cell in failed {
                 coordinator.fail(cell);

@@ -339,28 +339,34 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// Warnings about cells that were still warming up when the clock started.
+    /// Warnings about cells that were still warming up when the clock started, by what to do about it.
     pub fn warm_up_warnings(&self) -> Vec<String> {
-        (0..self.plan.cells.len()).filter_map(|cell| self.warm_up_warning(cell)).collect()
+        let checked = |cell: usize| Some((cell, self.steadiness(cell)?));
+        let all: Vec<(usize, Steady)> = (0..self.plan.cells.len()).filter_map(checked).collect();
+        let warn = |what: &str, remedy: &str, is: fn(&Steady) -> bool| {
+            let found = all.iter().filter(|(_, steady)| is(steady));
+            let names: Vec<String> = found.map(|(cell, _)| self.plan.cell_name(*cell)).collect();
+            let (some, of) = (names.len(), all.len());
+            (some > 0).then(|| format!("{what} in {some} of {of} cells ({remedy}): {}", names.join(", ")))
+        };
+        let warming = warn("still warming up when the clock started", "use a longer --warmup", |steady| {
+            matches!(steady, Steady::StillWarming { .. })
+        });
+        let unsteady = warn("no steady state within a run", "use a longer --duration", |steady| {
+            matches!(steady, Steady::NoSteadyState)
+        });
+        warming.into_iter().chain(unsteady).collect()
     }
 
-    fn warm_up_warning(&self, cell: usize) -> Option<String> {
+    /// Whether a cell had reached a steady state when the clock started; none with too few rounds.
+    fn steadiness(&self, cell: usize) -> Option<Steady> {
         let samples = &self.samples[cell];
         let workload = &self.plan.workloads[self.plan.cells[cell].workload];
         let runs: Vec<Vec<f64>> = samples.iter().map(|sample| sample.steady_windows.clone()).collect();
         let total = (workload.warmup.0 + workload.duration.0).max(1);
         #[expect(clippy::cast_precision_loss, reason = "a fraction for comparison")]
         let warmup_windows = workload.warmup.0 as f64 / total as f64 * steady::WINDOWS as f64;
-        let name = self.plan.cell_name(cell);
-        match steady::judge(&runs, warmup_windows)? {
-            Steady::Steady => None,
-            Steady::StillWarming { .. } => {
-                Some(format!("{name}: still warming up when the clock started; use a longer --warmup"))
-            }
-            Steady::NoSteadyState => {
-                Some(format!("{name}: no steady state in this run length; use a longer --duration"))
-            }
-        }
+        steady::judge(&runs, warmup_windows)
     }
 }
 

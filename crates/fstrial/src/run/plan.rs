@@ -93,7 +93,7 @@ impl Plan {
 
     /// The load of a cell in a round: the same seed for every arm.
     pub fn load(&self, cell: usize, round: u32, data: Data) -> Load {
-        let Cell { workload, threads, .. } = self.cells[cell];
+        let Cell { workload, threads, arm } = self.cells[cell];
         let described = &self.workloads[workload];
         let mut random = ChaCha8Rng::seed_from_u64(self.seed.rotate_left(17) ^ (u64::from(round) << 20));
         Load {
@@ -103,6 +103,7 @@ impl Plan {
             duration: described.duration,
             seed: random.next_u64(),
             data,
+            handicap: self.trial.arms[arm].handicap.unwrap_or_default(),
         }
     }
 
@@ -178,7 +179,6 @@ fn bounded(random: &mut ChaCha8Rng, bound: u64) -> u64 {
         #[expect(clippy::cast_possible_truncation, reason = "the low half is what the method looks at")]
         let low = product as u64;
         if low >= threshold {
-            #[expect(clippy::cast_possible_truncation, reason = "the high half of 128 bits fits 64")]
             return (product >> 64) as u64;
         }
     }

@@ -86,6 +86,7 @@ pub(crate) fn job(arm: &Arm, threads: u16, seed: u64) -> Job {
             duration: Nanos::secs(1),
             seed,
             data: Data::Random,
+            handicap: Percent(0.0),
         }),
         fsck: true,
         coordinator: 4711,
