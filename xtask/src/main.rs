@@ -1,2 +1,78 @@
-//! The project's own checks.
-fn main() {}
+//! The project's own checks, the same locally and in CI: `cargo xtask ci`, or one of them by name.
+#![expect(clippy::print_stdout, reason = "its output is for the person at the terminal")]
+
+mod tests;
+mod tidy;
+
+use std::{path::PathBuf, process::ExitCode};
+
+/// A check: what it is called and what it does.
+type Check = (&'static str, fn(&[String]) -> Result<(), String>);
+
+const CHECKS: [Check; 5] = [
+    ("fmt", fmt),
+    ("tidy", |_| tidy::check(&root())),
+    ("clippy", clippy),
+    ("deny", deny),
+    ("test", tests::run),
+];
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let wanted = arguments.first().map_or("ci", String::as_str);
+    let rest = arguments.get(1..).unwrap_or_default();
+    let chosen: Vec<&Check> = CHECKS.iter().filter(|(name, _)| wanted == "ci" || wanted == *name).collect();
+    if chosen.is_empty() {
+        println!("usage: cargo xtask [ci | {}]", CHECKS.map(|(name, _)| name).join(" | "));
+        return ExitCode::from(2);
+    }
+    for (name, check) in chosen {
+        println!("── {name}");
+        if let Err(problem) = check(rest) {
+            println!("{name}: {problem}");
+            return ExitCode::FAILURE;
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+/// The workspace's folder.
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace").to_owned()
+}
+
+/// A program in the workspace's folder.
+#[expect(clippy::disallowed_methods, reason = "the one place where checks start programs")]
+fn command(program: &str) -> std::process::Command {
+    let mut command = std::process::Command::new(program);
+    command.current_dir(root());
+    command
+}
+
+fn cargo() -> String {
+    std::env::var("CARGO").unwrap_or_else(|_| "cargo".into())
+}
+
+/// Runs a cargo subcommand; one that is not installed is skipped aloud.
+fn cargo_tool(tool: &str, arguments: &[&str]) -> Result<(), String> {
+    let installed =
+        command(&cargo()).args([tool, "--version"]).output().is_ok_and(|output| output.status.success());
+    if !installed {
+        println!("SKIPPED {tool}: cargo {tool} is not installed");
+        return Ok(());
+    }
+    let status = command(&cargo()).arg(tool).args(arguments).status().map_err(|e| e.to_string())?;
+    if status.success() { Ok(()) } else { Err(format!("cargo {tool} found something ({status})")) }
+}
+
+fn fmt(_: &[String]) -> Result<(), String> {
+    cargo_tool("fmt", &["--all", "--check"])
+}
+
+fn clippy(_: &[String]) -> Result<(), String> {
+    cargo_tool("clippy", &["--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"])
+}
+
+fn deny(_: &[String]) -> Result<(), String> {
+    cargo_tool("deny", &["--log-level", "error", "check", "bans", "licenses", "sources"])
+}

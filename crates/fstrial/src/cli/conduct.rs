@@ -86,12 +86,8 @@ impl ConductArgs {
     }
 }
 
-/// A trial in the store, as this session continues it.
-struct Opened {
-    id: TrialId,
-    earlier: Earlier,
-}
-
+/// Conducts a trial from the first check to the answer and the exit code. `resume`: go on with this stored trial, 0 for
+/// the last unfinished one.
 pub(crate) fn conduct(
     trial: &Trial,
     args: &ConductArgs,
@@ -100,76 +96,105 @@ pub(crate) fn conduct(
 ) -> Result<u8, ExpectedError> {
     let clock = MachineClock::start();
     let settled = trial.settled(environment::cpus())?;
-    let mut store = if args.dry_run { None } else { Some(Store::open(home.results()?)?) };
-    let resumed = match (&store, resume) {
-        (Some(store), Some(id)) => Some(find_resumable(store, &settled, id)?),
-        _ => None,
-    };
-    let seed = match &resumed {
-        Some((_, seed)) => *seed,
-        None => trial.trial.seed.unwrap_or_else(draw_seed),
-    };
-    let plan = Plan::new(settled, seed, environment::cpus())?;
-    let Some(store) = store.as_mut() else {
+    if args.dry_run {
+        let plan = Plan::new(settled, trial.trial.seed.unwrap_or_else(draw_seed), environment::cpus())?;
         super::print(&steps::render(&plan));
         return Ok(exit_code::VERDICT);
-    };
+    }
+    let mut store = Store::open(home.results()?)?;
+    let resumed = resume.map(|id| find_resumable(&store, &settled, id)).transpose()?;
+    let seed = resumed.map(|(_, seed)| seed).or(trial.trial.seed).unwrap_or_else(draw_seed);
+    let plan = Plan::new(settled, seed, environment::cpus())?;
     require_root(&plan)?;
     let interrupt = Interrupt::at_signals()
         .map_err(|e| ExpectedError::Fault(format!("could not set signal handlers: {e}")))?;
-    let ledger_folder = home.ledger()?;
-    let ledger = Ledger::new(&ledger_folder, std::process::id());
+    let ledger = Ledger::new(home.ledger()?, std::process::id());
     replay(&ledger)?;
-    let mut progress = Progress::new(plan.trial.trial.budget, args.quiet || args.json);
-    let mut json = JsonLines;
-    let device = provide(&plan, args, &ledger, &mut progress)?;
-    let environment = Environment {
-        device: device.describe(),
-        device_notes: device.notes(),
-        ..Environment::of_this_machine()
+    let mut session = Conducting {
+        plan: &plan,
+        args,
+        clock: &clock,
+        interrupt: &interrupt,
+        ledger: &ledger,
+        progress: Progress::new(plan.trial.trial.budget, args.quiet || args.json),
     };
-    let opened = open_trial(store, &plan, resumed.map(|(id, _)| id), &environment, &clock)?;
-    let finished = {
-        let mut recorder = Recorder::new(store, opened.id);
-        let shown: &mut dyn Listener = if args.json { &mut json } else { &mut progress };
+    let device = session.provide()?;
+    let answered = session.answer(device.as_ref(), &mut store, resumed.map(|(id, _)| id));
+    // Whatever came of the trial, its device is given up; of two errors the first one is told.
+    let closed = device.close();
+    let code = answered?;
+    closed?;
+    Ok(code)
+}
+
+/// A trial being conducted.
+struct Conducting<'a> {
+    plan: &'a Plan,
+    args: &'a ConductArgs,
+    clock: &'a MachineClock,
+    interrupt: &'a Interrupt,
+    ledger: &'a Ledger,
+    progress: Progress,
+}
+
+impl<'a> Conducting<'a> {
+    /// Runs the trial on its device, stores how it ended and prints the answer.
+    fn answer(
+        &mut self,
+        device: &dyn Device,
+        store: &mut Store,
+        resumed: Option<TrialId>,
+    ) -> Result<u8, ExpectedError> {
+        let environment = Environment {
+            device: device.describe(),
+            device_notes: device.notes(),
+            ..Environment::of_this_machine()
+        };
+        let (id, earlier) = self.open_trial(store, resumed, &environment)?;
+        let finished = self.run(device, store, id, &environment, earlier);
+        self.progress.clear();
+        let status = finished.as_ref().map_or(TrialStatus::Failed, status_of);
+        store.finish_trial(id, status, &self.clock.timestamp())?;
+        let finished = finished?;
+        let repeat = repeat_command(&command_line(), self.plan.seed);
+        let mut document = document::document(self.plan, &finished, &environment, Some(id.0), repeat);
+        document.warnings.extend(instrument_warning(&document));
+        if self.args.json {
+            json_lines::print(&document);
+        } else {
+            super::print(&table::render(&document));
+            advise(&document, &finished);
+        }
+        Ok(ending(&document, &finished, self.args.fail_if))
+    }
+
+    fn run(
+        &mut self,
+        device: &dyn Device,
+        store: &mut Store,
+        id: TrialId,
+        environment: &Environment,
+        earlier: Earlier,
+    ) -> Result<Finished<'a>, ExpectedError> {
+        let mut recorder = Recorder::new(store, id);
+        let mut json = JsonLines;
+        let shown: &mut dyn Listener = if self.args.json { &mut json } else { &mut self.progress };
         let mut listeners = Listeners(vec![&mut recorder, shown]);
         listeners
             .hear(&Event::DeviceReady { device: &environment.device, notes: &environment.device_notes })?;
-        let mut place = ChildPlace { device: device.as_ref(), ledger: &ledger, interrupt: &interrupt };
+        let mut place = ChildPlace { device, ledger: self.ledger, interrupt: self.interrupt };
         let context = Context {
             place: &mut place,
-            clock: &clock,
+            clock: self.clock,
             listener: &mut listeners,
-            interrupt: &interrupt,
+            interrupt: self.interrupt,
             binding: &|arm| device.binding(arm),
             data: device.data(),
-            ledger: ledger_folder,
-            deadline: plan.trial.trial.budget,
+            ledger: self.ledger.folder().to_owned(),
+            deadline: self.plan.trial.trial.budget,
         };
-        Coordinator::new(&plan, context, opened.earlier).run()
-    };
-    progress.clear();
-    let closed = device.close();
-    let ended_at = clock.timestamp();
-    let finished = match finished {
-        Ok(finished) => finished,
-        Err(error) => {
-            store.finish_trial(opened.id, TrialStatus::Failed, &ended_at)?;
-            return Err(error);
-        }
-    };
-    store.finish_trial(opened.id, status_of(&finished), &ended_at)?;
-    let repeat = repeat_command(&command_line(), plan.seed);
-    let mut document = document::document(&plan, &finished, &environment, Some(opened.id.0), repeat);
-    document.warnings.extend(instrument_warning(&document));
-    if args.json {
-        json_lines::print(&document);
-    } else {
-        super::print(&table::render(&document));
-        advise(&document, &finished);
+        Coordinator::new(self.plan, context, earlier).run()
     }
-    closed?;
-    Ok(ending(&document, &finished, args.fail_if))
 }
 
 /// Everything but directories needs root: said before anything is touched.
@@ -205,43 +230,60 @@ fn draw_seed() -> u64 {
     }
 }
 
-fn provide(
-    plan: &Plan,
-    args: &ConductArgs,
-    ledger: &Ledger,
-    progress: &mut Progress,
-) -> Result<Box<dyn Device>, ExpectedError> {
-    let most = plan
-        .workloads
-        .iter()
-        .map(|workload| workload.pattern.space_needed(workload.threads.iter().copied().max().unwrap_or(1)).0);
-    let smallest = plan
-        .trial
-        .arms
-        .iter()
-        .filter_map(|arm| arm.row())
-        .map(|row| row.min_size_mib << 20)
-        .max()
-        .unwrap_or(0);
-    // A filesystem needs room for itself: files may take 80 % of a device.
-    let least = Bytes((most.max().unwrap_or(0) / 8 * 10).max(smallest));
-    let mut told = Bytes(0);
-    let provided = device::provide(
-        &plan.trial.device,
-        plan.device_size,
-        least,
-        &args.permission(),
-        ledger,
-        &mut |done, total| {
+impl Conducting<'_> {
+    /// Makes or accepts the device, telling how far it is.
+    fn provide(&mut self) -> Result<Box<dyn Device>, ExpectedError> {
+        let most = self.plan.workloads.iter().map(|workload| {
+            workload.pattern.space_needed(workload.threads.iter().copied().max().unwrap_or(1)).0
+        });
+        let rows = self.plan.trial.arms.iter().filter_map(|arm| arm.row());
+        let smallest = rows.map(|row| row.min_size_mib << 20).max().unwrap_or(0);
+        // A filesystem needs room for itself: files may take 80 % of a device.
+        let least = Bytes((most.max().unwrap_or(0) / 8 * 10).max(smallest));
+        let progress = &mut self.progress;
+        let mut told = Bytes(0);
+        let mut tell = |done: Bytes, total: Bytes| {
             // A hundred lines at most: told of every per cent.
             if done.0 - told.0 >= total.0 / 100 {
                 told = done;
                 // Drawing progress cannot fail a preparation.
                 let _ = progress.hear(&Event::DeviceProgress { done, total });
             }
-        },
-    );
-    Ok(provided?)
+        };
+        let (spec, size) = (&self.plan.trial.device, self.plan.device_size);
+        Ok(device::provide(spec, size, least, &self.args.permission(), self.ledger, &mut tell)?)
+    }
+
+    /// The trial in the store, and the rounds it already has.
+    fn open_trial(
+        &self,
+        store: &mut Store,
+        resumed: Option<TrialId>,
+        environment: &Environment,
+    ) -> Result<(TrialId, Earlier), ExpectedError> {
+        let command_line = command_line();
+        let environment = serde_json::to_string(environment).expect("an environment is plain data");
+        let started_at = self.clock.timestamp();
+        let session = Session {
+            started_at: &started_at,
+            program_version: env!("CARGO_PKG_VERSION"),
+            command_line: &command_line,
+            environment: &environment,
+        };
+        if let Some(id) = resumed {
+            let earlier = earlier_rounds(store, self.plan, id)?;
+            store.reopen_trial(id, &session)?;
+            return Ok((id, earlier));
+        }
+        let id = store.create_trial(&NewTrial {
+            name: &self.plan.trial.trial.name,
+            toml: &self.plan.trial.to_toml(),
+            seed: self.plan.seed,
+            arms: &self.plan.trial.arms,
+            session,
+        })?;
+        Ok((id, Earlier::default()))
+    }
 }
 
 /// The trial to go on with: the one asked for, or the last of this file that did not come to its end.
@@ -272,37 +314,6 @@ fn find_resumable(store: &Store, settled: &Trial, id: i64) -> Result<(TrialId, u
         "there is no unfinished trial of this file to go on with",
         "leave --resume out to begin; `fstrial results list` shows the trials there are",
     ))
-}
-
-fn open_trial(
-    store: &mut Store,
-    plan: &Plan,
-    resumed: Option<TrialId>,
-    environment: &Environment,
-    clock: &dyn Clock,
-) -> Result<Opened, ExpectedError> {
-    let command_line = command_line();
-    let environment = serde_json::to_string(environment).expect("an environment is plain data");
-    let started_at = clock.timestamp();
-    let session = Session {
-        started_at: &started_at,
-        program_version: env!("CARGO_PKG_VERSION"),
-        command_line: &command_line,
-        environment: &environment,
-    };
-    if let Some(id) = resumed {
-        let earlier = earlier_rounds(store, plan, id)?;
-        store.reopen_trial(id, &session)?;
-        return Ok(Opened { id, earlier });
-    }
-    let id = store.create_trial(&NewTrial {
-        name: &plan.trial.trial.name,
-        toml: &plan.trial.to_toml(),
-        seed: plan.seed,
-        arms: &plan.trial.arms,
-        session,
-    })?;
-    Ok(Opened { id, earlier: Earlier::default() })
 }
 
 /// The stored rounds of a trial, as samples by cell.

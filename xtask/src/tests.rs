@@ -1,0 +1,114 @@
+//! Runs all tests and closes with one line that counts passed, failed and skipped.
+//!
+//! libtest keeps what passing tests print to itself, and with it the reasons of skips. So it is told to show it, the
+//! shown part is read for lines that begin with `SKIPPED`, and everything else is passed on.
+
+use crate::{cargo, command};
+use std::{
+    io::{BufRead, BufReader, Read},
+    process::Stdio,
+    sync::mpsc::{self, Sender},
+    thread,
+};
+
+/// What the test runners have said so far.
+#[derive(Debug, Default)]
+struct Tally {
+    passed: u64,
+    failed: u64,
+    skipped: Vec<String>,
+    /// Inside the output of passing tests, which is not passed on.
+    in_successes: bool,
+}
+
+impl Tally {
+    /// Takes a line; says whether it is to be shown.
+    fn take(&mut self, line: &str) -> bool {
+        if let Some(reason) = line.trim_start().strip_prefix("SKIPPED ") {
+            self.skipped.push(reason.to_owned());
+            return false;
+        }
+        if line == "successes:" {
+            self.in_successes = true;
+        } else if line == "failures:" || line.starts_with("test result:") {
+            self.in_successes = false;
+        }
+        if let Some(counts) = line.strip_prefix("test result:") {
+            let count = |word: &str| {
+                let before = counts.split(word).next().unwrap_or_default();
+                before.split_whitespace().last().and_then(|number| number.parse::<u64>().ok()).unwrap_or(0)
+            };
+            self.passed += count(" passed");
+            self.failed += count(" failed");
+        }
+        !self.in_successes
+    }
+}
+
+/// Runs the tests of the workspace; arguments go to `cargo test`.
+pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
+    let mut child = command(&cargo())
+        .args(["test", "--workspace", "--no-fail-fast"])
+        .args(arguments)
+        .args(["--", "--show-output"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|e| format!("could not start cargo: {e}"))?;
+    let (sender, lines) = mpsc::channel();
+    let readers = [pass_on(child.stdout.take(), sender.clone()), pass_on(child.stderr.take(), sender)]
+        .into_iter()
+        .flatten();
+    let mut tally = Tally::default();
+    for line in lines {
+        if tally.take(&line) {
+            println!("{line}");
+        }
+    }
+    for reader in readers {
+        // A reader only reads; if it panicked the counts below tell.
+        let _ = reader.join();
+    }
+    let status = child.wait().map_err(|e| e.to_string())?;
+    tally.skipped.sort();
+    tally.skipped.dedup();
+    for reason in &tally.skipped {
+        println!("SKIPPED {reason}");
+    }
+    let (skipped, failed) = (tally.skipped.len() as u64, tally.failed);
+    // libtest counts a test that skipped itself as passed.
+    println!("{} passed, {failed} failed, {skipped} skipped", tally.passed.saturating_sub(skipped));
+    if status.success() && failed == 0 { Ok(()) } else { Err(format!("tests failed ({status})")) }
+}
+
+/// Sends a stream's lines on, from a thread of its own.
+fn pass_on(
+    stream: Option<impl Read + Send + 'static>,
+    sender: Sender<String>,
+) -> Option<thread::JoinHandle<()>> {
+    let stream = stream?;
+    Some(thread::spawn(move || {
+        for line in BufReader::new(stream).lines().map_while(Result::ok) {
+            if sender.send(line).is_err() {
+                break;
+            }
+        }
+    }))
+}
+
+#[cfg(test)]
+mod checks {
+    use super::*;
+
+    #[test]
+    fn counts_and_skips_are_read_and_passing_output_is_kept_back() {
+        let mut tally = Tally::default();
+        let text = "running 2 tests\ntest a ... ok\n\nsuccesses:\n\n---- a stdout ----\nSKIPPED a: needs root\nnoise\n\n\
+                    test result: ok. 2 passed; 0 failed; 0 ignored\n\
+                    test result: FAILED. 3 passed; 1 failed; 0 ignored";
+        let shown: Vec<&str> = text.lines().filter(|line| tally.take(line)).collect();
+        assert_eq!((tally.passed, tally.failed), (5, 1));
+        assert_eq!(tally.skipped, ["a: needs root"]);
+        assert!(!shown.contains(&"noise") && shown.contains(&"test a ... ok"));
+    }
+}

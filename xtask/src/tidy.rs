@@ -1,0 +1,138 @@
+//! What clippy cannot see: crate directions, the list of unsafe islands, file docs, leftovers, lengths.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// Which of our crates each crate may use.
+const DIRECTIONS: [(&str, &[&str]); 7] = [
+    ("fstrial-stats", &[]),
+    ("fstrial-model", &[]),
+    ("fstrial-engine", &["fstrial-model"]),
+    ("fstrial-stack", &["fstrial-model"]),
+    ("fstrial-store", &["fstrial-model"]),
+    ("fstrial", &["fstrial-stats", "fstrial-model", "fstrial-engine", "fstrial-stack", "fstrial-store"]),
+    ("xtask", &[]),
+];
+/// The only files that may hold unsafe code.
+const ISLANDS: [&str; 5] = [
+    "crates/fstrial-engine/benches/overhead.rs",
+    "crates/fstrial-engine/src/clock.rs",
+    "crates/fstrial-engine/src/uring.rs",
+    "crates/fstrial-stack/src/ioctl.rs",
+    "crates/fstrial-stack/src/isolation.rs",
+];
+/// Lines of the longest function allowed.
+const LONGEST_FUNCTION: usize = 75;
+
+/// Checks the tree; the error lists everything found.
+pub(crate) fn check(root: &Path) -> Result<(), String> {
+    let mut found = Vec::new();
+    for (name, allowed) in DIRECTIONS {
+        let folder = if name == "xtask" { root.join("xtask") } else { root.join("crates").join(name) };
+        check_directions(&folder, name, allowed, &mut found);
+    }
+    let mut files = Vec::new();
+    for folder in ["crates", "xtask", "fuzz"] {
+        collect(&root.join(folder), &mut files);
+    }
+    for file in &files {
+        let Ok(text) = fs::read_to_string(file) else { continue };
+        let name = file.strip_prefix(root).unwrap_or(file).display().to_string();
+        check_file(&name, &text, &mut found);
+    }
+    let changes = fs::read_to_string(root.join("CHANGELOG.md")).unwrap_or_default();
+    if !changes.contains("## Unreleased") && !changes.contains("## 0.") {
+        found.push("CHANGELOG.md has no section".into());
+    }
+    if found.is_empty() { Ok(()) } else { Err(format!("{} findings\n  {}", found.len(), found.join("\n  "))) }
+}
+
+fn check_directions(folder: &Path, name: &str, allowed: &[&str], found: &mut Vec<String>) {
+    let manifest = fs::read_to_string(folder.join("Cargo.toml")).unwrap_or_default();
+    for line in manifest.lines().filter(|line| line.starts_with("fstrial")) {
+        let used = line.split(['.', ' ', '=']).next().unwrap_or_default();
+        if !allowed.contains(&used) {
+            found.push(format!("{name} must not use {used}"));
+        }
+    }
+}
+
+/// All Rust files below a folder.
+fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.is_dir() && !path.ends_with("target") {
+            collect(&path, files);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            files.push(path);
+        }
+    }
+}
+
+fn check_file(name: &str, text: &str, found: &mut Vec<String>) {
+    if !text.starts_with("//!") {
+        found.push(format!("{name} does not open with what it is for (//!)"));
+    }
+    if text.contains("expect(unsafe_code") && !ISLANDS.contains(&name) && !name.starts_with("xtask") {
+        found.push(format!("{name} is not on the list of unsafe islands"));
+    }
+    for (number, line) in text.lines().enumerate() {
+        // Written apart, or this file would find itself.
+        let leftovers =
+            [concat!("FIX", "ME"), concat!("XX", "X"), concat!("to", "do!"), concat!("unimple", "mented!")];
+        if let Some(word) = leftovers.iter().find(|word| line.contains(**word)) {
+            found.push(format!("{name}:{}: {word}", number + 1));
+        }
+    }
+    for (line, length) in long_functions(text) {
+        found.push(format!("{name}:{line}: a function of {length} lines (at most {LONGEST_FUNCTION})"));
+    }
+}
+
+/// Line and length of functions that are too long. Relies on the formatter: a function ends at the first closing
+/// brace indented like its beginning.
+fn long_functions(text: &str) -> Vec<(usize, usize)> {
+    let lines: Vec<&str> = text.lines().collect();
+    let mut long = Vec::new();
+    for (start, line) in lines.iter().enumerate() {
+        let code = line.trim_start();
+        let is_function = ["fn ", "pub fn ", "pub(crate) fn ", "const fn ", "pub const fn "]
+            .iter()
+            .any(|p| code.starts_with(p));
+        if !is_function || line.trim_end().ends_with(['}', ';']) {
+            continue;
+        }
+        let closing = format!("{}}}", &line[..line.len() - code.len()]);
+        let length = lines[start..].iter().position(|line| *line == closing).map_or(0, |end| end + 1);
+        if length > LONGEST_FUNCTION {
+            long.push((start + 1, length));
+        }
+    }
+    long
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn faults_are_found() {
+        let mut found = Vec::new();
+        let long = format!("fn f() {{\n{}}}\n", "    x();\n".repeat(100));
+        check_file(
+            "crates/a/src/b.rs",
+            &format!("{long}#![expect(unsafe_code)] // {}", concat!("FIX", "ME")),
+            &mut found,
+        );
+        assert_eq!(found.len(), 4, "{found:?}");
+    }
+
+    #[test]
+    fn a_clean_file_passes() {
+        let mut found = Vec::new();
+        check_file("crates/a/src/b.rs", "//! Good.\nfn f() {\n}\n", &mut found);
+        assert!(found.is_empty(), "{found:?}");
+    }
+}
