@@ -69,6 +69,8 @@ impl CacheMode {
     }
 }
 
+/// Most characters of a name.
+const MAX_NAME: usize = 60;
 /// The filesystem word for the bare device.
 pub const RAW: &str = "raw";
 /// The filesystem word for an existing directory.
@@ -137,16 +139,44 @@ impl Arm {
         }
     }
 
+    /// The name of an arm that was given none: its short form, made plain if it is long or odd.
+    pub fn default_name(&self) -> String {
+        let configuration = self.configuration();
+        let plain = Self { name: configuration.clone(), ..self.clone() };
+        if plain.bad_name().is_none() {
+            return configuration;
+        }
+        configuration.chars().map(|c| if c.is_alphanumeric() { c } else { '-' }).take(MAX_NAME).collect()
+    }
+
+    /// Why its name cannot be told apart in tables and on the command line, if it cannot.
+    fn bad_name(&self) -> Option<&'static str> {
+        let length = self.name.chars().count();
+        if !(1..=MAX_NAME).contains(&length) {
+            return Some("its length");
+        }
+        if self.name.contains(char::is_control) || self.name.contains('@') {
+            return Some("control characters and @ are not allowed");
+        }
+        // `a=b:c` would read as an arm called a; an arm may be called by its own short form.
+        let separators = self.name.contains([':', '=', ',']);
+        (separators && self.name != self.configuration()).then_some("it holds : or = or ,")
+    }
+
     /// Says what is impossible about this arm by itself, with what to try.
     pub fn problem(&self) -> Option<ArmError> {
         let error = |problem: String, hint: Option<String>| {
             Some(ArmError { text: self.configuration(), problem, hint })
         };
-        if self.name.is_empty() || self.name.len() > 60 || self.name.contains(['\n', '\t', '@']) {
+        if let Some(bad) = self.bad_name() {
             return error(
-                format!("`{}` is no good as a name", self.name),
-                Some("use 1 to 60 characters without @".into()),
+                format!("`{}` is no good as a name: {bad}", self.name),
+                Some("use 1 to 60 letters, digits, dots and dashes".into()),
             );
+        }
+        let words = self.mkfs.iter().chain(&self.mount).chain(&self.scheduler);
+        if let Some(bad) = words.into_iter().find(|word| word.contains(char::is_control)) {
+            return error(format!("the option {bad:?} holds control characters"), None);
         }
         if self.is_directory() {
             if self.path.is_none() {
@@ -313,7 +343,7 @@ impl FromStr for Arm {
         }
         arm.name = match name {
             Some(name) => name.to_owned(),
-            None => configuration.chars().map(|c| if c == '@' { '+' } else { c }).take(60).collect(),
+            None => arm.default_name(),
         };
         match arm.problem() {
             Some(problem) => Err(ArmError { text: text.to_owned(), ..problem }),

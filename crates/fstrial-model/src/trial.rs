@@ -202,8 +202,7 @@ impl Trial {
     pub fn normalise(&mut self) {
         for arm in &mut self.arms {
             if arm.name.is_empty() {
-                arm.name =
-                    arm.configuration().chars().map(|c| if c == '@' { '+' } else { c }).take(60).collect();
+                arm.name = arm.default_name();
             }
         }
     }

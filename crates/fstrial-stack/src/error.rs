@@ -131,6 +131,9 @@ fn io_hint(error: &io::Error) -> Option<String> {
         io::ErrorKind::StorageFull => {
             Some("free some space, use a smaller size, or another folder for the image".into())
         }
+        io::ErrorKind::ReadOnlyFilesystem => {
+            Some("use another folder, or remount its filesystem so that it can be written".into())
+        }
         io::ErrorKind::ResourceBusy => {
             Some("something else uses it; `lsblk` and `fuser -vm` show what".into())
         }

@@ -9,6 +9,7 @@ use fstrial_model::{
 };
 use std::{
     collections::BTreeMap,
+    fs,
     path::{Path, PathBuf},
 };
 
@@ -88,7 +89,12 @@ fn mount_facts(sources: &Sources<'_>, mounted: &Mounted, facts: &mut BTreeMap<Fa
     let lazy = if mounted.has("lazytime") { ", lazytime" } else { "" };
     facts.insert(Fact::Atime, format!("{atime}{lazy}"));
     let discard =
-        mounted.super_options.iter().find(|option| *option == "discard" || option.starts_with("discard="));
+        // Asked for in the arm too: ext4 does not show it where the device cannot discard.
+        mounted
+            .super_options
+            .iter()
+            .chain(&sources.arm.mount)
+            .find(|option| *option == "discard" || option.starts_with("discard="));
     let discard = match (discard, sources.discards_forbidden) {
         (Some(option), true) => {
             format!("asked for ({option}), switched off at the device to keep the image allocated")
@@ -113,7 +119,8 @@ fn filesystem_facts(
     facts: &mut BTreeMap<Fact, String>,
     durability: &mut Durability,
 ) {
-    let off = mounted.has("nobarrier") || mounted.has("barrier=0");
+    let effective = Effective { mounted, all: ext_options(row, mounted) };
+    let off = effective.has("nobarrier") || effective.has("barrier=0");
     durability.flushes = row.flushes && !off;
     facts.insert(Fact::Barriers, if durability.flushes { "on" } else { "OFF" }.into());
     facts.insert(Fact::LazyInitialisation, row.lazy.into());
@@ -121,7 +128,7 @@ fn filesystem_facts(
     facts.insert(Fact::Compression, compression.cloned().unwrap_or_else(|| "none".into()));
     let (mut journal, mut checksums) = (row.journal.to_owned(), row.checksums.to_owned());
     match row.kernel {
-        "ext2" | "ext3" | "ext4" => ext_facts(sources, mounted, &mut journal, &mut checksums, durability),
+        "ext2" | "ext3" | "ext4" => ext_facts(sources, &effective, &mut journal, &mut checksums, durability),
         "xfs" if sources.mkfs_output.contains("crc=0") => checksums = "none".into(),
         "btrfs" => {
             if mounted.has("nodatacow") {
@@ -143,32 +150,62 @@ fn filesystem_facts(
     facts.insert(Fact::CopyOnWrite, data.into());
 }
 
-/// The ext family says what it is in its superblock; `dumpe2fs -h` reads it.
+/// Options in effect, those that a mount does not show included.
+struct Effective<'a> {
+    mounted: &'a Mounted,
+    all: Vec<String>,
+}
+
+impl Effective<'_> {
+    fn has(&self, option: &str) -> bool {
+        self.mounted.has(option) || self.all.iter().any(|known| known == option)
+    }
+}
+
+/// All options of a mounted ext filesystem: those that its superblock asks for (`tune2fs -o`, mke2fs.conf) are not
+/// shown in mountinfo, because they are its defaults.
+fn ext_options(row: &Filesystem, mounted: &Mounted) -> Vec<String> {
+    if !["ext2", "ext3", "ext4"].contains(&row.kernel) {
+        return Vec::new();
+    }
+    let Ok(device) = fs::canonicalize(format!("/sys/dev/block/{}", mounted.device)) else {
+        return Vec::new();
+    };
+    let name = device.file_name().unwrap_or_default();
+    let listed = sysfs::read(Path::new("/proc/fs/ext4").join(name).join("options")).unwrap_or_default();
+    listed.lines().map(str::to_owned).collect()
+}
+
+/// The ext family says what it is in its superblock; `dumpe2fs -h` reads it, where we may.
 fn ext_facts(
     sources: &Sources<'_>,
-    mounted: &Mounted,
+    effective: &Effective<'_>,
     journal: &mut String,
     checksums: &mut String,
     durability: &mut Durability,
 ) {
-    let Some((device, _)) = &sources.device else { return };
-    let header = Program::new("dumpe2fs").args(["-h"]).args([device.display().to_string()]).run();
-    let Ok(header) = header else { return };
-    let features =
-        header.stdout.lines().find_map(|line| line.strip_prefix("Filesystem features:")).unwrap_or_default();
-    let has = |feature: &str| features.split_whitespace().any(|word| word == feature);
-    if !has("has_journal") {
+    let source = match &sources.device {
+        Some((device, _)) => device.display().to_string(),
+        None => effective.mounted.source.clone(),
+    };
+    let header = Program::new("dumpe2fs").args(["-h"]).args([source]).run();
+    let printed = header.map(|header| header.stdout).unwrap_or_default();
+    let features = printed.lines().find_map(|line| line.strip_prefix("Filesystem features:"));
+    let has = |feature: &str| features.map(|all| all.split_whitespace().any(|word| word == feature));
+    if has("has_journal") == Some(false) {
         *journal = "none".into();
         durability.crash_consistent = false;
         durability.no_stale_data = false;
-    } else if mounted.has("data=journal") {
+    } else if effective.has("data=journal") {
         *journal = "metadata and data (data=journal)".into();
         durability.data = DataUpdate::Journalled;
-    } else if mounted.has("data=writeback") {
+    } else if effective.has("data=writeback") {
         *journal = "metadata (data=writeback)".into();
         durability.no_stale_data = false;
     }
-    *checksums = if has("metadata_csum") { "metadata" } else { "none" }.into();
+    if let Some(has_checksums) = has("metadata_csum") {
+        *checksums = if has_checksums { "metadata" } else { "none" }.into();
+    }
 }
 
 /// Versions of the tools that made the arm, as they print themselves.

@@ -6,6 +6,8 @@ use std::{
     os::fd::{AsRawFd, BorrowedFd},
 };
 
+const LOOP_CTL_ADD: libc::c_ulong = 0x4C80;
+const LOOP_CTL_REMOVE: libc::c_ulong = 0x4C81;
 const LOOP_CTL_GET_FREE: libc::c_ulong = 0x4C82;
 const LOOP_CONFIGURE: libc::c_ulong = 0x4C0A;
 const BLKGETSIZE64: libc::c_ulong = 0x8008_1272;
@@ -44,6 +46,20 @@ pub(crate) fn loop_get_free(control: BorrowedFd<'_>) -> io::Result<u32> {
     // SAFETY: LOOP_CTL_GET_FREE takes no argument and touches no memory of ours; the descriptor is open.
     let number = unsafe { libc::ioctl(control.as_raw_fd(), LOOP_CTL_GET_FREE) };
     u32::try_from(number).map_err(|_| io::Error::last_os_error())
+}
+
+/// Makes the loop device of this number; fails with `EEXIST` if there is one.
+pub(crate) fn loop_add(control: BorrowedFd<'_>, number: u32) -> io::Result<()> {
+    // SAFETY: LOOP_CTL_ADD takes a number and touches no memory of ours; the descriptor is open.
+    let result = unsafe { libc::ioctl(control.as_raw_fd(), LOOP_CTL_ADD, libc::c_ulong::from(number)) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Removes a loop device that has no file and is not open; fails with `EBUSY` if it is anybody's.
+pub(crate) fn loop_remove(control: BorrowedFd<'_>, number: u32) -> io::Result<()> {
+    // SAFETY: LOOP_CTL_REMOVE takes a number and touches no memory of ours; the descriptor is open.
+    let result = unsafe { libc::ioctl(control.as_raw_fd(), LOOP_CTL_REMOVE, libc::c_ulong::from(number)) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
 /// Binds a file to a loop device that detaches itself at its last close.

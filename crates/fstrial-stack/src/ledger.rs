@@ -22,11 +22,21 @@ pub enum Undo {
     RemoveZram {
         /// N of `/dev/zramN`.
         index: u32,
+        /// Its disk sequence number: another device may have taken the number since.
+        #[serde(default)]
+        diskseq: Option<u64>,
     },
     /// Remove a zram device that we were about to add when we died: one that is not in this list and was never set up.
     RemoveUnusedZram {
         /// Those that were there before.
         existing: Vec<u32>,
+    },
+    /// Remove a loop device that we added.
+    RemoveLoop {
+        /// N of `/dev/loopN`.
+        index: u32,
+        /// The file it was added for, as the kernel names it.
+        file: PathBuf,
     },
     /// Write a value back to a kernel file.
     RestoreAttribute {
@@ -48,8 +58,9 @@ pub const FOLDER_PREFIX: &str = "fstrial-run-";
 impl std::fmt::Display for Undo {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::RemoveZram { index } => write!(f, "remove /dev/zram{index}"),
+            Self::RemoveZram { index, .. } => write!(f, "remove /dev/zram{index}"),
             Self::RemoveUnusedZram { .. } => write!(f, "remove a zram device added but never set up"),
+            Self::RemoveLoop { index, .. } => write!(f, "remove /dev/loop{index}"),
             Self::RestoreAttribute { path, value } => write!(f, "write `{value}` back to {}", path.display()),
             Self::RemoveFolder { path } => write!(f, "delete the folder {}", path.display()),
         }
@@ -233,8 +244,9 @@ fn undo(step: &Undo, same_boot: bool) -> Result<(), StackError> {
         Undo::RemoveFolder { path } => remove_folder(path),
         // The rest lives in the kernel and did not survive a boot.
         _ if !same_boot => Ok(()),
-        Undo::RemoveZram { index } => crate::device::zram::remove(*index),
+        Undo::RemoveZram { index, diskseq } => crate::device::zram::remove(*index, *diskseq),
         Undo::RemoveUnusedZram { existing } => crate::device::zram::remove_unused(existing),
+        Undo::RemoveLoop { index, file } => crate::loopdev::remove_ours(*index, file),
         Undo::RestoreAttribute { path, value } => {
             assert!(path.starts_with("/sys/"), "only kernel attributes are restored");
             if path.exists() { sysfs::write(path, value) } else { Ok(()) }
@@ -314,7 +326,8 @@ mod tests {
         for undo in [
             Undo::RemoveFolder { path: home.path().join(format!("{FOLDER_PREFIX}never")) },
             Undo::RestoreAttribute { path: "/sys/block/never/queue/scheduler".into(), value: "none".into() },
-            Undo::RemoveZram { index: 4_000_000 },
+            Undo::RemoveZram { index: 4_000_000, diskseq: None },
+            Undo::RemoveLoop { index: 400_000, file: "/nowhere/at/all".into() },
         ] {
             let _written = ledger.write(undo).unwrap();
         }

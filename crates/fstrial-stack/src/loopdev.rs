@@ -1,26 +1,43 @@
 //! Loop devices: a file as a block device, detached by the kernel itself at the last close (autoclear).
 //!
 //! A worker that dies by any signal closes its descriptor and, with its mount namespace, the last mount; then the
-//! loop device goes too. Nothing to write to the ledger.
+//! file is detached too. The device itself is one that we add and remove again, because some settings of a queue can
+//! not be put back: a discard limit of 0 stays (kernel 6.18 takes the granularity for 0 then, and refuses any other
+//! value). The ledger has the removal. Where a device cannot be added (a container whose /dev is its own), a free one
+//! of the host is used, and its discards are left as they are.
 
-use crate::{error::StackError, ioctl, sysfs};
+use crate::{
+    error::StackError,
+    ioctl,
+    ledger::{Ledger, Undo, Written},
+    sysfs,
+};
 use rustix::fs::{Mode, OFlags};
 use std::{
     fs,
-    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
     path::{Path, PathBuf},
+    thread,
+    time::{Duration, Instant},
 };
 
-/// How often a free device is asked for when others take them away.
+/// How often a device is asked for when others take them away.
 const ATTEMPTS: u32 = 50;
+/// The first number that is tried for a device of our own: well clear of those that others ask for.
+const FIRST_OWN: u32 = 64;
+/// How long a closed device may take to become free: something may still look at it (a probe of udev).
+const RELEASE: Duration = Duration::from_secs(2);
+const CONTROL: &str = "/dev/loop-control";
 
 /// A file attached as a block device.
 #[must_use]
 #[derive(Debug)]
 pub struct LoopDevice {
     /// Holds the device attached.
-    fd: OwnedFd,
+    fd: Option<OwnedFd>,
     number: u32,
+    /// The removal in the ledger, if the device was added by us.
+    added: Option<Written>,
 }
 
 impl LoopDevice {
@@ -28,25 +45,37 @@ impl LoopDevice {
     ///
     /// # Errors
     /// No permission, no loop driver, or the file cannot do direct I/O.
-    pub fn attach(file: BorrowedFd<'_>, direct_io: bool) -> Result<Self, StackError> {
-        let control_path = "/dev/loop-control";
-        let control = rustix::fs::open(control_path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
-            .map_err(|e| StackError::io("open", control_path, e))?;
+    pub fn attach(file: BorrowedFd<'_>, direct_io: bool, ledger: &Ledger) -> Result<Self, StackError> {
+        let control = control()?;
+        let mut may_add = true;
+        let mut next = FIRST_OWN;
         for _ in 0..ATTEMPTS {
-            let number = ioctl::loop_get_free(control.as_fd())
-                .map_err(|e| StackError::io("get a free loop device from", control_path, e))?;
-            let path = PathBuf::from(format!("/dev/loop{number}"));
-            let fd = rustix::fs::open(&path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
-                .map_err(|e| StackError::io("open", &path, e))?;
+            let own = if may_add { add(control.as_fd(), &mut next, file, ledger)? } else { None };
+            may_add = own.is_some();
+            let (number, added) = match own {
+                Some((number, written)) => (number, Some(written)),
+                None => {
+                    let number = ioctl::loop_get_free(control.as_fd())
+                        .map_err(|e| StackError::io("get a free loop device from", CONTROL, e))?;
+                    (number, None)
+                }
+            };
+            let mut device = Self { fd: None, number, added };
+            let fd = rustix::fs::open(device.path(), OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
+                .map_err(|e| StackError::io("open", device.path(), e))?;
             match ioctl::loop_configure(fd.as_fd(), file, direct_io) {
                 Ok(()) => {
-                    let device = Self { fd, number };
+                    device.fd = Some(fd);
                     device.check_direct_io(direct_io)?;
                     return Ok(device);
                 }
-                // Somebody else was faster: ask for another one.
-                Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {}
-                Err(error) => return Err(StackError::io("attach a file to", path, error)),
+                // Somebody else was faster: it is theirs now; ask for another one.
+                Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {
+                    if let Some(written) = device.added.take() {
+                        written.strike_out()?;
+                    }
+                }
+                Err(error) => return Err(StackError::io("attach a file to", device.path(), error)),
             }
         }
         Err(StackError::Unable {
@@ -76,10 +105,105 @@ impl LoopDevice {
         PathBuf::from(format!("/sys/block/loop{}", self.number))
     }
 
-    /// Gives up our hold. The device detaches when nobody else (a late probe of udev) has it open either.
-    pub fn close(self) {
-        drop(self.fd);
+    /// Whether it was added by us and goes away with its settings.
+    pub fn is_ours(&self) -> bool {
+        self.added.is_some()
     }
+
+    /// Gives it up. It detaches when nobody else (a late probe of udev) has it open either; if that takes long, its
+    /// removal stays in the ledger.
+    pub fn close(self) {
+        drop(self);
+    }
+}
+
+impl Drop for LoopDevice {
+    fn drop(&mut self) {
+        drop(self.fd.take());
+        if let Some(written) = self.added.take()
+            && let Ok(true) = remove(self.number, RELEASE)
+        {
+            // What cannot be struck out is found to be gone by the next replay.
+            let _ = written.strike_out();
+        }
+    }
+}
+
+fn control() -> Result<OwnedFd, StackError> {
+    rustix::fs::open(CONTROL, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
+        .map_err(|e| StackError::io("open", CONTROL, e))
+}
+
+fn node(number: u32) -> PathBuf {
+    PathBuf::from(format!("/dev/loop{number}"))
+}
+
+/// Adds a device of our own; none if that cannot be done here. `next` is the first number to try.
+fn add(
+    control: BorrowedFd<'_>,
+    next: &mut u32,
+    file: BorrowedFd<'_>,
+    ledger: &Ledger,
+) -> Result<Option<(u32, Written)>, StackError> {
+    let file = name_of(file)?;
+    for _ in 0..ATTEMPTS * 20 {
+        let number = *next;
+        *next += 1;
+        if Path::new(&format!("/sys/block/loop{number}")).exists() {
+            continue;
+        }
+        let written = ledger.write(Undo::RemoveLoop { index: number, file: file.clone() })?;
+        let made = ioctl::loop_add(control, number);
+        if made.is_ok() && node(number).exists() {
+            return Ok(Some((number, written)));
+        }
+        if made.is_ok() {
+            // This /dev does not show new devices. If somebody uses it already, they see more than we do.
+            let _ = ioctl::loop_remove(control, number);
+        }
+        written.strike_out()?;
+        if made.is_ok() || made.is_err_and(|e| e.raw_os_error() != Some(libc::EEXIST)) {
+            return Ok(None);
+        }
+    }
+    Ok(None)
+}
+
+/// Removes a device that is bound to nothing; says whether it is gone, or still busy after the given time.
+fn remove(number: u32, patience: Duration) -> Result<bool, StackError> {
+    let control = control()?;
+    let until = Instant::now() + patience;
+    loop {
+        match ioctl::loop_remove(control.as_fd(), number) {
+            Ok(()) => return Ok(true),
+            Err(error) if error.raw_os_error() == Some(libc::ENODEV) => return Ok(true),
+            Err(error) if error.raw_os_error() != Some(libc::EBUSY) => {
+                return Err(StackError::io("remove", node(number), error));
+            }
+            Err(_) if Instant::now() > until => return Ok(false),
+            Err(_) => thread::park_timeout(Duration::from_millis(2)),
+        }
+    }
+}
+
+/// Removes a device that we added to attach `file`. Fine if it is gone, or somebody else's by now.
+pub(crate) fn remove_ours(number: u32, file: &Path) -> Result<(), StackError> {
+    let folder = PathBuf::from(format!("/sys/block/loop{number}"));
+    if !folder.exists() || remove(number, RELEASE * 2)? {
+        return Ok(());
+    }
+    match sysfs::read(folder.join("loop/backing_file")) {
+        Ok(backing) if Path::new(&backing) == file => {
+            Err(StackError::io("remove", node(number), rustix::io::Errno::BUSY))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The name of an open file as the kernel shows it, with ` (deleted)` if it has none.
+fn name_of(file: BorrowedFd<'_>) -> Result<PathBuf, StackError> {
+    let link = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
+    fs::read_link(&link).map_err(|e| StackError::io("read", &link, e))
 }
 
 /// Loop devices whose backing file is the one behind an open descriptor, by the name the kernel shows for both.
@@ -87,9 +211,7 @@ impl LoopDevice {
 /// # Errors
 /// `/proc` or `/sys` cannot be read.
 pub fn attached_to(file: BorrowedFd<'_>) -> Result<Vec<PathBuf>, StackError> {
-    use std::os::fd::AsRawFd;
-    let link = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
-    let name = fs::read_link(&link).map_err(|e| StackError::io("read", &link, e))?;
+    let name = name_of(file)?;
     let block = Path::new("/sys/block");
     let entries = fs::read_dir(block).map_err(|e| StackError::io("list", block, e))?;
     let mut found = Vec::new();

@@ -1,7 +1,10 @@
 //! What is mounted, read from `mountinfo`.
 
 use crate::{error::StackError, sysfs};
-use std::path::{Path, PathBuf};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 /// One line of `/proc/self/mountinfo`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,6 +52,8 @@ pub fn all() -> Result<Vec<Mounted>, StackError> {
 /// # Errors
 /// `/proc` is not mounted, or nothing is mounted there.
 pub fn at(target: &Path) -> Result<Mounted, StackError> {
+    // The kernel lists mounts by where they really are: /mnt may be a link (to /var/mnt).
+    let target = fs::canonicalize(target).map_err(|e| StackError::io("find", target, e))?;
     all()?.into_iter().rev().find(|mounted| mounted.target == target).ok_or_else(|| StackError::Unable {
         what: format!("nothing is mounted at {}", target.display()),
         hint: "this is a fault of fstrial; please report it".into(),
@@ -75,7 +80,7 @@ fn parse_line(line: &str) -> Option<Mounted> {
 }
 
 /// The kernel writes space, tab, newline and backslash as `\040` and so on.
-fn unescape(text: &str) -> String {
+pub(crate) fn unescape(text: &str) -> String {
     let mut out = Vec::with_capacity(text.len());
     let bytes = text.as_bytes();
     let mut at = 0;

@@ -40,32 +40,37 @@ impl QueueSettings {
             check_scheduler(queue, scheduler)?;
             self.set(queue.join("scheduler"), scheduler, ledger)?;
         }
-        if let Some(Bytes(bytes)) = arm.read_ahead {
-            self.set(queue.join("read_ahead_kb"), &(bytes >> 10).to_string(), ledger)?;
-        }
         if let Some(mode) = arm.cache {
             let word = match mode {
                 CacheMode::WriteBack => "write back",
                 CacheMode::WriteThrough => "write through",
             };
-            self.set(queue.join("write_cache"), word, ledger)?;
+            self.set_limit(queue, "write_cache", word, ledger)?;
+        }
+        if let Some(Bytes(bytes)) = arm.read_ahead {
+            self.set(queue.join("read_ahead_kb"), &(bytes >> 10).to_string(), ledger)?;
         }
         Ok(())
     }
 
-    /// Switches discards off, so that they do not take away the image's allocated space.
-    pub(crate) fn forbid_discards(&mut self, sysfs_folder: &Path, ledger: &Ledger) -> Result<(), StackError> {
-        let path = sysfs_folder.join("queue/discard_max_bytes");
-        // Kernels without discards on this device do not have the file.
-        let Ok(before) = sysfs::read_number(&path) else { return Ok(()) };
-        if before == 0 {
+    /// Sets one of the queue's limits and keeps the read-ahead, which the kernel computes anew with every change of a
+    /// limit (`queue_limits_commit_update`). The read-ahead is written down first, to be put back last.
+    fn set_limit(
+        &mut self,
+        queue: &Path,
+        name: &str,
+        value: &str,
+        ledger: &Ledger,
+    ) -> Result<(), StackError> {
+        let (path, read_ahead) = (queue.join(name), queue.join("read_ahead_kb"));
+        if selected(&sysfs::read(&path)?) == value {
             return Ok(());
         }
-        // The kernel takes multiples of the discard granularity only, and what it shows may not be one; a limit above
-        // what the device can do shows as what the device can do.
-        let restored = before.next_multiple_of(1 << 20).to_string();
-        self.written.push(ledger.write(Undo::RestoreAttribute { path: path.clone(), value: restored })?);
-        sysfs::write(&path, "0")
+        let kept = sysfs::read(&read_ahead)?;
+        self.written
+            .push(ledger.write(Undo::RestoreAttribute { path: read_ahead.clone(), value: kept.clone() })?);
+        self.set(path, value, ledger)?;
+        sysfs::write(&read_ahead, &kept)
     }
 
     fn set(&mut self, path: PathBuf, value: &str, ledger: &Ledger) -> Result<(), StackError> {
@@ -99,6 +104,14 @@ impl QueueSettings {
         }
         first
     }
+}
+
+/// Switches discards off, so that they do not take away the image's allocated space. For a device of our own only:
+/// the kernel takes no other limit after this one (see `loopdev`).
+pub(crate) fn forbid_discards(sysfs_folder: &Path) -> Result<(), StackError> {
+    let path = sysfs_folder.join("queue/discard_max_bytes");
+    // Kernels without discards on this device do not have the file.
+    if sysfs::read_number(&path).unwrap_or(0) == 0 { Ok(()) } else { sysfs::write(&path, "0") }
 }
 
 /// `none [mq-deadline] kyber` says `mq-deadline`; a plain value says itself.

@@ -15,7 +15,7 @@ use crate::{
     ledger::{FOLDER_PREFIX, Ledger, Undo, Written},
     loopdev::LoopDevice,
     mounts,
-    queue::QueueSettings,
+    queue::{self, QueueSettings},
 };
 use fstrial_model::{
     arm::Arm,
@@ -89,7 +89,7 @@ impl Attached {
                     .write(true)
                     .open(file)
                     .map_err(|e| StackError::io("open the image", file, e))?;
-                let device = LoopDevice::attach(opened.as_fd(), *direct_io)?;
+                let device = LoopDevice::attach(opened.as_fd(), *direct_io, ledger)?;
                 let (path, sysfs) = (device.path(), device.sysfs());
                 (Some(device), path, sysfs)
             }
@@ -105,12 +105,12 @@ impl Attached {
             }
             DeviceBinding::Directory { .. } => panic!("a directory has no device to attach"),
         };
-        let mut queue = QueueSettings::apply(arm, &sysfs, ledger)?;
-        let mut discards_forbidden = false;
-        if loop_device.is_some() {
-            queue.forbid_discards(&sysfs, ledger)?;
-            discards_forbidden = true;
+        let discards_forbidden = loop_device.as_ref().is_some_and(LoopDevice::is_ours);
+        if discards_forbidden {
+            // First, because changing a limit changes the read-ahead.
+            queue::forbid_discards(&sysfs)?;
         }
+        let queue = QueueSettings::apply(arm, &sysfs, ledger)?;
         Ok(Self { queue, loop_device, path, sysfs, discards_forbidden, commands: Vec::new() })
     }
 
@@ -152,7 +152,11 @@ impl Attached {
         }
         let mounted = match row.map(|_| mounts::at(mount_point)).transpose() {
             Ok(mounted) => mounted,
-            Err(error) => return Err((self, error)),
+            Err(error) => {
+                // It is mounted, and nobody would know; if it stays, the device stays in use, which is found later.
+                let _ = rustix::mount::unmount(mount_point, rustix::mount::UnmountFlags::empty());
+                return Err((self, error));
+            }
         };
         let facts = facts::read(&Sources {
             arm,

@@ -280,7 +280,11 @@ fn check_not_open(identity: &Identity, allowed: &[u32]) -> Result<(), StackError
 
 /// Refuses a device that the system means to mount at boot.
 fn check_fstab(identity: &Identity) -> Result<(), StackError> {
-    let Ok(fstab) = fs::read_to_string("/etc/fstab") else { return Ok(()) };
+    let fstab = match fs::read("/etc/fstab") {
+        Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(StackError::io("read", "/etc/fstab", error)),
+    };
     match listed_in(&fstab, identity) {
         None => Ok(()),
         Some(source) => Err(refused(
@@ -295,35 +299,50 @@ fn check_fstab(identity: &Identity) -> Result<(), StackError> {
 fn listed_in(fstab: &str, identity: &Identity) -> Option<String> {
     let numbers = identity.numbers();
     let tags = tags_of(&identity.path);
-    fstab
-        .lines()
-        .map(str::trim)
-        .filter(|line| !line.starts_with('#'))
-        .filter_map(|line| line.split_whitespace().next())
-        .find(|source| match source.split_once('=') {
-            Some((tag, value)) => {
-                tags.iter().any(|(known, own)| known == tag && own == value.trim_matches('"'))
-            }
-            None => rustix::fs::stat(*source).is_ok_and(|s| {
+    fstab.lines().map(str::trim).filter(|line| !line.starts_with('#')).filter_map(first_field).find(
+        |source| match source.split_once('=') {
+            Some((tag, value)) => tags.iter().any(|(known, own)| *known == tag && is_same(tag, own, value)),
+            None => rustix::fs::stat(source.as_str()).is_ok_and(|s| {
                 numbers.contains(&(rustix::fs::major(s.st_rdev), rustix::fs::minor(s.st_rdev)))
                     && s.st_rdev != 0
             }),
-        })
-        .map(str::to_owned)
+        },
+    )
 }
 
-/// UUID, LABEL and the like of a device, as `blkid` prints them (probing it afresh).
-fn tags_of(device: &Path) -> Vec<(String, String)> {
-    let path = device.display().to_string();
-    let Ok(probed) = Program::new("blkid").args(["-p", "-o", "export"]).args([path]).finish() else {
-        return Vec::new();
+/// The first field of a line of fstab. A space in it is written `\040`, or the value of a tag is put in quotes.
+fn first_field(line: &str) -> Option<String> {
+    let end = match line.split_once("=\"") {
+        Some((tag, rest)) if !tag.contains(char::is_whitespace) => tag.len() + 2 + rest.find('"')?,
+        _ => line.find(char::is_whitespace).unwrap_or(line.len()),
     };
-    probed
-        .stdout
-        .lines()
-        .filter_map(|line| line.split_once('='))
-        .map(|(k, v)| (k.to_owned(), v.to_owned()))
-        .collect()
+    let field = line.get(..end).filter(|field| !field.is_empty())?;
+    Some(mounts::unescape(&field.replace('"', "")))
+}
+
+/// Whether a tag of a device has the value that fstab names. A partition of a DOS table is `PTUUID-NN`.
+fn is_same(tag: &str, own: &str, named: &str) -> bool {
+    match tag {
+        "LABEL" | "PARTLABEL" => own == named,
+        "PARTUUID" if !own.is_empty() => named.to_lowercase().starts_with(&own.to_lowercase()),
+        _ => own.eq_ignore_ascii_case(named),
+    }
+}
+
+/// UUIDs and labels of everything on a device, and the id of its partition table as what PARTUUIDs begin with.
+fn tags_of(device: &Path) -> Vec<(&'static str, String)> {
+    let mut tags = Vec::new();
+    // A device with signatures that cannot be read is refused on their account.
+    for found in signatures::of(device).unwrap_or_default() {
+        tags.extend(found.uuid.map(|uuid| ("UUID", uuid)));
+        tags.extend(found.label.map(|label| ("LABEL", label)));
+    }
+    let path = device.display().to_string();
+    let probed = Program::new("blkid").args(["-p", "-o", "export"]).args([path]).finish();
+    let printed = probed.map(|probed| probed.stdout).unwrap_or_default();
+    let table = printed.lines().find_map(|line| line.strip_prefix("PTUUID="));
+    tags.extend(table.map(|uuid| ("PARTUUID", uuid.to_owned())));
+    tags
 }
 
 /// Refuses a device that carries anything recognisable which the user did not name as well.
@@ -380,5 +399,108 @@ impl Device for Disk {
         self.identity.recheck(std::process::id())?;
         let path = self.identity.path.display().to_string();
         Program::new("wipefs").args(["--all", "--quiet"]).args([path]).run().map(|_| ())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A file in the place of a device: what is asked of it here is only what is written on it.
+    fn identity_of(path: &Path) -> Identity {
+        Identity { path: path.to_owned(), major: 4095, minor: 1_000_000, diskseq: None }
+    }
+
+    fn file(folder: &Path, mib: u64) -> PathBuf {
+        let path = folder.join("disk");
+        File::create(&path).unwrap().set_len(mib << 20).unwrap();
+        path
+    }
+
+    fn swap(folder: &Path, label: &str) -> PathBuf {
+        let path = file(folder, 1);
+        let uuid = "0A1B2C3D-4e5f-6071-8293-a4b5c6d7e8f9";
+        let words = ["-q", "-U", uuid, "-L", label];
+        Program::new("mkswap").args(words).args([path.display().to_string()]).run().unwrap();
+        path
+    }
+
+    #[test]
+    fn fstab_names_a_device_by_its_tags() {
+        let home = tempfile::tempdir().unwrap();
+        let identity = identity_of(&swap(home.path(), "old data"));
+        for (line, listed) in [
+            ("UUID=0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9 none swap sw 0 0", true),
+            ("  UUID=0A1B2C3D-4E5F-6071-8293-A4B5C6D7E8F9\tnone swap", true),
+            ("UUID=\"0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9\" none swap", true),
+            ("LABEL=old\\040data none swap", true),
+            ("LABEL=\"old data\" none swap", true),
+            ("LABEL=old none swap", false),
+            ("LABEL=old\\040data2 none swap", false),
+            ("UUID=ffffffff-4e5f-6071-8293-a4b5c6d7e8f9 none swap", false),
+            ("PARTUUID=0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9 none swap", false),
+            ("# UUID=0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9 none swap", false),
+            ("#LABEL=old\\040data none swap", false),
+            ("tmpfs /tmp tmpfs size=1G 0 0", false),
+            ("UUID= none swap", false),
+            ("LABEL=\"old data none swap", false),
+            ("", false),
+        ] {
+            for fstab in
+                [line.to_owned(), format!("# a comment\n\nproc /proc proc\n{line}\n/dev/none / ext4\n")]
+            {
+                assert_eq!(listed_in(&fstab, &identity).is_some(), listed, "{fstab}");
+            }
+        }
+    }
+
+    #[test]
+    fn fstab_names_one_of_two_things_on_a_device() {
+        let home = tempfile::tempdir().unwrap();
+        let path = swap(home.path(), "swap");
+        // blkid tells of one of two things only.
+        let file = File::options().write(true).open(&path).unwrap();
+        rustix::io::pwrite(file, b"LUKS\xBA\xBE\0\x01", 0).unwrap();
+        let kinds = signatures::of(&path).unwrap();
+        assert_eq!(kinds.len(), 2, "{kinds:?}");
+        assert!(listed_in("LABEL=swap none swap", &identity_of(&path)).is_some(), "{kinds:?}");
+    }
+
+    #[test]
+    fn fstab_names_a_partition_of_a_table_by_its_id() {
+        let home = tempfile::tempdir().unwrap();
+        let path = file(home.path(), 1);
+        let mut record = [0_u8; 512];
+        record[440..444].copy_from_slice(&0x1234_ABCD_u32.to_le_bytes());
+        record[450] = 0x83;
+        record[454..458].copy_from_slice(&64_u32.to_le_bytes());
+        record[458..462].copy_from_slice(&64_u32.to_le_bytes());
+        record[510..].copy_from_slice(&[0x55, 0xAA]);
+        fs::write(&path, [&record[..], &vec![0; 1 << 20]].concat()).unwrap();
+        let identity = identity_of(&path);
+        assert!(listed_in("PARTUUID=1234abcd-01 / ext4", &identity).is_some(), "{:?}", tags_of(&path));
+        assert!(listed_in("PARTUUID=1234ABCD-02 / ext4", &identity).is_some());
+        assert!(listed_in("PARTUUID=1234abce-01 / ext4", &identity).is_none());
+    }
+
+    #[test]
+    fn fstab_names_a_device_by_its_node() {
+        // Nothing is opened: any block device of this machine will do.
+        let block = fs::read_dir("/dev").unwrap().flatten().find_map(|entry| {
+            let stat = rustix::fs::stat(entry.path()).ok()?;
+            let is_block = FileType::from_raw_mode(stat.st_mode) == FileType::BlockDevice;
+            is_block.then(|| (entry.path(), rustix::fs::major(stat.st_rdev), rustix::fs::minor(stat.st_rdev)))
+        });
+        let Some((node, major, minor)) = block else { return };
+        let home = tempfile::tempdir().unwrap();
+        let identity = Identity { path: file(home.path(), 1), major, minor, diskseq: None };
+        let link = home.path().join("a link");
+        std::os::unix::fs::symlink(&node, &link).unwrap();
+        let escaped = link.display().to_string().replace(' ', "\\040");
+        for source in [node.display().to_string(), escaped] {
+            assert!(listed_in(&format!("{source} / ext4 defaults"), &identity).is_some(), "{source}");
+            assert!(listed_in(&format!("# {source} / ext4"), &identity).is_none(), "{source}");
+        }
+        assert!(listed_in("/dev/null / ext4\n/nowhere /mnt ext4\ntmpfs /tmp tmpfs", &identity).is_none());
     }
 }

@@ -13,6 +13,7 @@ use std::{
     os::fd::{AsFd, AsRawFd, OwnedFd},
     os::unix::fs::FileExt,
     path::{Path, PathBuf},
+    time::{SystemTime, UNIX_EPOCH},
 };
 
 /// Bytes written at a time when the file is filled.
@@ -75,7 +76,10 @@ impl Image {
     /// Not enough memory.
     pub fn in_memory(size: Bytes, progress: Progress<'_>) -> Result<Self, StackError> {
         let path = Path::new("memfd:fstrial");
-        let fd = rustix::fs::memfd_create("fstrial", MemfdFlags::CLOEXEC)
+        // Loop devices are found by the name of their file, so no two files may have the same.
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos());
+        let name = format!("fstrial-{}-{now}", std::process::id());
+        let fd = rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC)
             .map_err(|e| StackError::io("make a file in memory", path, e))?;
         let image = Self {
             file: File::from(fd),

@@ -57,7 +57,7 @@ impl Zram {
                 return Err(error);
             }
         };
-        let written = ledger.write(Undo::RemoveZram { index })?;
+        let written = ledger.write(Undo::RemoveZram { index, diskseq: diskseq(index) })?;
         before.strike_out()?;
         Ok(Self { index, size, written })
     }
@@ -111,9 +111,14 @@ pub fn renew(index: u32, size: Bytes) -> Result<(), StackError> {
     sysfs::write(folder(index).join("disksize"), &size.0.to_string())
 }
 
-/// Removes a device that we added. Fine if it is gone already.
-pub(crate) fn remove(index: u32) -> Result<(), StackError> {
-    if !folder(index).exists() {
+/// Counts up with every disk that the kernel sees; kernel 5.15 and later.
+fn diskseq(index: u32) -> Option<u64> {
+    sysfs::read_number(folder(index).join("diskseq")).ok()
+}
+
+/// Removes a device that we added. Fine if it is gone already, and if another one has its number.
+pub(crate) fn remove(index: u32, known: Option<u64>) -> Result<(), StackError> {
+    if !folder(index).exists() || known.is_some() && known != diskseq(index) {
         return Ok(());
     }
     sysfs::write(folder(index).join("reset"), "1")?;

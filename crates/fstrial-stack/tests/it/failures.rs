@@ -1,0 +1,236 @@
+//! A failure at each step: the error says what and why, and what stood before it is taken down.
+
+use crate::support::{
+    Lab, MountGuard, arm, assert_all_down, attach, isolated, loop_binding, wait_until, write_at,
+};
+use fstrial_model::arm::Arm;
+use fstrial_stack::{
+    StackError,
+    device::{Device, image::Image},
+    mounts,
+    stack::Attached,
+};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// Options that mkfs refuses.
+#[test]
+fn mkfs_refuses_an_option() {
+    isolated(|| {
+        let lab = Lab::new();
+        let image = lab.image(64);
+        for (text, words) in [
+            ("ext4:-O nonsense,scheduler=mq-deadline", "Invalid filesystem option set: nonsense"),
+            ("xfs:agcount=0,read_ahead=64KiB", "agcount"),
+            ("btrfs:-O nonsense,cache=write-through", "nonsense"),
+        ] {
+            let asked = arm(text);
+            let (mut attached, _) = attach(&image, &asked, &lab);
+            let device = attached.path().to_owned();
+            let error = attached.make(&asked).unwrap_err();
+            assert!(matches!(error, StackError::Command { .. }), "{error:?}");
+            assert!(error.to_string().contains(words), "{error}");
+            assert!(error.hint().unwrap().contains("manual page"), "{error}");
+            attached.detach().unwrap();
+            assert_all_down(&image, &device, &lab);
+        }
+    });
+}
+
+#[test]
+fn mount_refuses_an_option() {
+    isolated(|| {
+        let lab = Lab::new();
+        let image = lab.image(320);
+        for text in ["ext4:nonsense,read_ahead=64KiB", "btrfs:nonsense", "xfs:nobarrier"] {
+            let asked = arm(text);
+            let (mut attached, _) = attach(&image, &asked, &lab);
+            let device = attached.path().to_owned();
+            let printed = attached.make(&asked).unwrap();
+            let point = lab.path("point");
+            fs::create_dir_all(&point).unwrap();
+            let _guard = MountGuard::of(&point);
+            let Err((attached, error)) = attached.mount(&asked, &printed, &point) else {
+                panic!("{text} was mounted");
+            };
+            assert!(error.to_string().contains("wrong fs type, bad option"), "{error}");
+            assert!(error.hint().unwrap().contains("manual page"), "{error}");
+            assert!(mounts::at(&point).is_err());
+            attached.detach().unwrap();
+            assert_all_down(&image, &device, &lab);
+        }
+    });
+}
+
+#[test]
+fn a_mount_point_that_is_not_there() {
+    isolated(|| {
+        let lab = Lab::new();
+        let image = lab.image(64);
+        let asked = arm("ext4");
+        let (mut attached, _) = attach(&image, &asked, &lab);
+        let device = attached.path().to_owned();
+        let printed = attached.make(&asked).unwrap();
+        let (attached, error) = attached.mount(&asked, &printed, &lab.path("nowhere")).unwrap_err();
+        assert!(error.to_string().contains("does not exist"), "{error}");
+        attached.detach().unwrap();
+        assert_all_down(&image, &device, &lab);
+    });
+}
+
+#[test]
+fn settings_that_the_kernel_does_not_take() {
+    isolated(|| {
+        let lab = Lab::new();
+        let image = lab.image(16);
+        for (text, what, hint) in [
+            ("raw:cache=write-through,scheduler=nonsense", "no scheduler `nonsense`", "it has none"),
+            // Less than a page is none; what was set before it is put back.
+            ("raw:scheduler=mq-deadline,read_ahead=1KiB", "still says `0`", "leave the setting out"),
+        ] {
+            let asked = arm(text);
+            let error = Attached::attach(&image.binding(&asked), &asked, std::process::id(), &lab.ledger)
+                .unwrap_err();
+            assert!(error.to_string().contains(what), "{error}");
+            assert!(error.hint().unwrap().contains(hint), "{error}: {:?}", error.hint());
+            assert!(lab.entries().is_empty(), "{:?}", lab.entries());
+            wait_until("it is released", || image.is_released().unwrap());
+        }
+    });
+}
+
+#[test]
+fn an_image_that_is_gone() {
+    isolated(|| {
+        let lab = Lab::new();
+        let asked = arm("raw");
+        let attach = |file: PathBuf| {
+            Attached::attach(&loop_binding(&file, 8), &asked, std::process::id(), &lab.ledger).unwrap_err()
+        };
+        let error = attach(lab.path("gone"));
+        assert!(error.to_string().starts_with("could not open the image"), "{error}");
+        let error = attach(PathBuf::from("/dev/null"));
+        assert!(error.to_string().starts_with("could not attach a file to /dev/loop"), "{error}");
+        assert!(lab.entries().is_empty(), "{:?}", lab.entries());
+    });
+}
+
+#[test]
+fn a_filesystem_that_is_not_here() {
+    isolated(|| {
+        let lab = Lab::new();
+        let image = lab.image(16);
+        for name in ["nilfs2", "reiserfs", "jfs"] {
+            let asked = arm(name);
+            let row = asked.row().unwrap();
+            if fstrial_stack::host::kernel_lists(row).unwrap()
+                && fstrial_stack::command::find(row.mkfs).is_some()
+            {
+                continue;
+            }
+            let (mut attached, _) = attach(&image, &asked, &lab);
+            let device = attached.path().to_owned();
+            let error = attached.make(&asked).unwrap_err();
+            let missing =
+                matches!(error, StackError::UnknownToKernel { .. } | StackError::MissingProgram { .. });
+            assert!(missing, "{error}");
+            assert!(error.hint().unwrap().contains(row.packages[0]) || error.hint().unwrap().contains(name));
+            attached.detach().unwrap();
+            assert_all_down(&image, &device, &lab);
+        }
+    });
+}
+
+/// Makes a filesystem with something in it, damages it, and returns what the check says.
+fn damaged(lab: &Lab, image: &Image, asked: &Arm, damage: impl FnOnce(&Path)) -> StackError {
+    let (mut attached, _) = attach(image, asked, lab);
+    let device = attached.path().to_owned();
+    let printed = attached.make(asked).unwrap();
+    let point = lab.folder(&format!("point of {}", asked.name));
+    let guard = MountGuard::of(&point);
+    let mut standing = attached.mount(asked, &printed, &point).map_err(|(_, e)| e).unwrap();
+    for number in 0..200 {
+        fs::write(point.join(format!("file {number}")), [7; 5000]).unwrap();
+    }
+    standing.settle().unwrap();
+    let mut attached = standing.unmount().unwrap().unwrap();
+    attached.check(asked).unwrap();
+    damage(&device);
+    let error = attached.check(asked).unwrap_err();
+    attached.detach().unwrap();
+    drop(guard);
+    assert_all_down(image, &device, lab);
+    error
+}
+
+#[track_caller]
+fn assert_corrupt(error: &StackError, program: &str) {
+    let StackError::Corrupt { line, last_lines } = error else { panic!("not corrupt: {error}") };
+    assert!(line.starts_with(program), "{line}");
+    assert!(!last_lines.is_empty());
+    assert!(error.hint().unwrap().contains("outcome"));
+}
+
+/// Where btrfs has its tree of files: blocks with the id of the filesystem at byte 32 and owner 5 at byte 88
+/// (`struct btrfs_header`).
+fn blocks_of_the_file_tree(device: &Path) -> Vec<u64> {
+    const BLOCK: usize = 16 << 10;
+    let whole = fs::read(device).unwrap();
+    let id = &whole[(64 << 10) + 32..(64 << 10) + 48];
+    whole
+        .chunks_exact(BLOCK)
+        .enumerate()
+        .filter(|(_, block)| &block[32..48] == id && block[88..96] == 5_u64.to_le_bytes())
+        .map(|(number, _)| (number * BLOCK) as u64)
+        .collect()
+}
+
+#[test]
+fn damage_is_found_by_the_check() {
+    isolated(|| {
+        let lab = Lab::new();
+        let image = lab.image(320);
+        // Group descriptors, bitmaps and the first inode table, after the superblock.
+        let error = damaged(&lab, &image, &arm("ext4"), |device| write_at(device, 4096, &[0x5A; 1 << 20]));
+        assert_corrupt(&error, "e2fsck -f -n");
+        // The trees of the first allocation group, after its headers.
+        let error =
+            damaged(&lab, &image, &arm("xfs"), |device| write_at(device, 16 << 10, &[0x5A; 64 << 10]));
+        assert_corrupt(&error, "xfs_repair -n");
+        let error = damaged(&lab, &image, &arm("btrfs"), |device| {
+            let blocks = blocks_of_the_file_tree(device);
+            assert!(blocks.len() >= 2, "both copies: {blocks:?}");
+            for block in blocks {
+                write_at(device, block + 200, &[0x5A; 64]);
+            }
+        });
+        assert_corrupt(&error, "btrfs check --readonly");
+    });
+}
+
+#[test]
+fn a_busy_mount_is_an_error() {
+    isolated(|| {
+        let lab = Lab::new();
+        let image = lab.image(64);
+        let asked = arm("ext4");
+        let (mut attached, _) = attach(&image, &asked, &lab);
+        let device = attached.path().to_owned();
+        let printed = attached.make(&asked).unwrap();
+        let point = lab.folder("point");
+        let guard = MountGuard::of(&point);
+        let standing = attached.mount(&asked, &printed, &point).map_err(|(_, e)| e).unwrap();
+        let open = fs::File::create(point.join("file")).unwrap();
+        let error = standing.unmount().unwrap_err();
+        assert!(error.to_string().starts_with("could not unmount"), "{error}");
+        assert!(error.hint().unwrap().contains("fuser"), "{error}");
+        // The loop device could not go; its removal is still written down and works once it can.
+        assert_eq!(lab.entries().len(), 1);
+        drop((open, guard));
+        wait_until("it is released", || image.is_released().unwrap());
+        assert!(lab.ledger.replay().unwrap().iter().all(|step| step.result.is_ok()));
+        assert_all_down(&image, &device, &lab);
+    });
+}

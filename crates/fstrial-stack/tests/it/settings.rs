@@ -1,0 +1,137 @@
+//! Settings of the queue: in effect while the arm stands, and back where they were afterwards.
+
+use crate::support::{Lab, arm, assert_all_down, attach, attribute, isolated, queue_of, skip};
+use fstrial_model::{job::DeviceBinding, units::Bytes};
+use fstrial_stack::{
+    device::disk::Identity,
+    ledger::{Ledger, Undo},
+    loopdev::LoopDevice,
+    stack::Attached,
+};
+use std::{collections::BTreeMap, fs, os::fd::AsFd, path::Path};
+
+const NAMES: [&str; 4] = ["scheduler", "read_ahead_kb", "write_cache", "discard_max_bytes"];
+
+fn all(queue: &Path) -> BTreeMap<&'static str, String> {
+    NAMES.into_iter().map(|name| (name, attribute(queue, name))).collect()
+}
+
+/// A loop device given as a disk: it stays, so that its settings can be compared.
+fn as_disk(device: &LoopDevice) -> DeviceBinding {
+    let Identity { path, major, minor, diskseq } = Identity::of(&device.path()).unwrap();
+    DeviceBinding::Disk { path, major, minor, diskseq, size: Bytes::mib(8) }
+}
+
+#[test]
+fn the_queue_of_a_disk_is_put_back() {
+    isolated(|| {
+        let lab = Lab::new();
+        let device = lab.device("disk", 8);
+        let queue = queue_of(&device.path());
+        // What a user tuned must come back, not what the kernel would compute.
+        fs::write(queue.join("read_ahead_kb"), "512").unwrap();
+        let before = all(&queue);
+        for (text, scheduler, read_ahead, cache) in [
+            ("raw", "[none]", "512", "write back"),
+            ("raw:scheduler=mq-deadline", "[mq-deadline]", "512", "write back"),
+            ("raw:read_ahead=64KiB", "[none]", "64", "write back"),
+            ("raw:cache=write-through", "[none]", "512", "write through"),
+            ("raw:cache=write-back", "[none]", "512", "write back"),
+            ("raw:scheduler=kyber,read_ahead=64KiB,cache=write-through", "[kyber]", "64", "write through"),
+        ] {
+            let arm = arm(text);
+            let written = lab.entries().len();
+            if let Some(scheduler) = &arm.scheduler
+                && !before["scheduler"].contains(scheduler.as_str())
+            {
+                skip("settings::the_queue_of_a_disk_is_put_back", &format!("no scheduler {scheduler}"));
+                continue;
+            }
+            let attached =
+                Attached::attach(&as_disk(&device), &arm, std::process::id(), &lab.ledger).unwrap();
+            let during = all(&queue);
+            assert!(during["scheduler"].contains(scheduler), "{text}: {during:?}");
+            assert_eq!(during["read_ahead_kb"], read_ahead, "{text}");
+            assert_eq!(during["write_cache"], cache, "{text}");
+            assert_eq!(during["discard_max_bytes"], before["discard_max_bytes"], "{text}");
+            attached.detach().unwrap();
+            assert_eq!(all(&queue), before, "after {text}");
+            assert_eq!(lab.entries().len(), written, "after {text}");
+        }
+    });
+}
+
+#[test]
+fn the_queue_of_an_image() {
+    isolated(|| {
+        let lab = Lab::new();
+        let image = lab.image(16);
+        for text in ["raw", "raw:read_ahead=64KiB,cache=write-through,scheduler=mq-deadline"] {
+            let asked = arm(text);
+            let (attached, queue) = attach(&image, &asked, &lab);
+            let device = attached.path().to_owned();
+            assert_eq!(attribute(&queue, "discard_max_bytes"), "0");
+            assert_eq!(attribute(queue.parent().unwrap(), "loop/dio"), "1");
+            if asked.read_ahead.is_some() {
+                assert_eq!(attribute(&queue, "read_ahead_kb"), "64");
+                assert_eq!(attribute(&queue, "write_cache"), "write through");
+                assert!(attribute(&queue, "scheduler").contains("[mq-deadline]"));
+            }
+            attached.detach().unwrap();
+            assert_all_down(&image, &device, &lab);
+        }
+    });
+}
+
+#[test]
+fn no_loop_device_of_the_host_is_changed() {
+    isolated(|| {
+        let lab = Lab::new();
+        let image = lab.image(16);
+        let asked = arm("raw:scheduler=mq-deadline");
+        let (attached, _) = attach(&image, &asked, &lab);
+        let number: u32 = attached.path().to_str().unwrap().trim_start_matches("/dev/loop").parse().unwrap();
+        assert!(number >= 64, "a device of our own, not one that was there");
+        // Discards of a device that is used after us work: ours takes its limit of 0 away with it.
+        attached.detach().unwrap();
+        let next = lab.device("next", 8);
+        assert!(attribute(&queue_of(&next.path()), "discard_max_bytes") != "0");
+    });
+}
+
+#[test]
+fn what_a_killed_worker_left_is_undone() {
+    isolated(|| {
+        let lab = Lab::new();
+        let image = lab.image(16);
+        let asked = arm("raw:scheduler=mq-deadline,read_ahead=64KiB,cache=write-through");
+        let (attached, _) = attach(&image, &asked, &lab);
+        let device = attached.path().to_owned();
+        let written = lab.entries().len();
+        assert!(written >= 4, "settings and the removal");
+        // While it stands its removal is refused; the settings are put back.
+        let replayed = lab.ledger.replay().unwrap();
+        assert_eq!(replayed.iter().filter(|step| step.result.is_err()).count(), 1, "{replayed:?}");
+        assert!(attribute(&queue_of(&device), "scheduler").contains("[none]"));
+        assert_eq!(lab.entries().len(), 1);
+        // The kernel detaches when the worker is gone; keeping the ledger from noticing takes a copy of it.
+        let kept: Vec<(_, Vec<u8>)> =
+            lab.entries().into_iter().map(|path| (path.clone(), fs::read(path).unwrap())).collect();
+        let fake = fs::File::options().read(true).write(true).open(lab.file("other", 8)).unwrap();
+        drop(attached);
+        for (path, text) in &kept {
+            fs::write(path, text).unwrap();
+        }
+        assert!(lab.ledger.replay().unwrap().iter().all(|step| step.result.is_ok()));
+        assert!(lab.entries().is_empty() && !queue_of(&device).exists());
+        // Somebody else's device of that number is left alone.
+        let other = LoopDevice::attach(fake.as_fd(), false, &lab.ledger).unwrap();
+        let number = other.path().to_str().unwrap().trim_start_matches("/dev/loop").parse().unwrap();
+        let stale = Ledger::new(lab.path("stale"), crate::support::NOBODY);
+        let _entry = stale.write(Undo::RemoveLoop { index: number, file: "/gone (deleted)".into() }).unwrap();
+        assert!(stale.replay().unwrap()[0].result.is_ok());
+        assert!(fs::read_dir(stale.folder()).unwrap().next().is_none());
+        assert!(other.path().exists());
+        assert_eq!(fstrial_stack::loopdev::attached_to(fake.as_fd()).unwrap(), [other.path()]);
+    });
+}

@@ -1,0 +1,214 @@
+//! zram: a device of our own is added, used, renewed and removed; those of others are not touched.
+
+use crate::support::{Lab, MountGuard, NOBODY, arm, isolated, name_of, skip, wait_until, write_at};
+use fstrial_model::{job::DeviceBinding, units::Bytes, workload::Data};
+use fstrial_stack::{
+    device::{
+        Device,
+        zram::{Zram, is_available, renew},
+    },
+    ledger::{Ledger, Undo},
+    stack::Attached,
+};
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+};
+
+const SIZE: Bytes = Bytes::mib(128);
+
+fn folder(index: u32) -> PathBuf {
+    PathBuf::from(format!("/sys/block/zram{index}"))
+}
+
+fn index_of(zram: &Zram) -> u32 {
+    match zram.binding(&arm("raw")) {
+        DeviceBinding::Zram { index, size } => {
+            assert_eq!(size, SIZE);
+            index
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Sizes and sequence numbers of the zram devices that are there.
+fn all() -> BTreeMap<String, (String, String)> {
+    let read = |path: PathBuf| fs::read_to_string(path).unwrap_or_default();
+    fs::read_dir("/sys/block")
+        .unwrap()
+        .flatten()
+        .filter(|entry| entry.file_name().to_string_lossy().starts_with("zram"))
+        .map(|entry| {
+            let path = entry.path();
+            let name = entry.file_name().to_string_lossy().into_owned();
+            (name, (read(path.join("disksize")), read(path.join("diskseq"))))
+        })
+        .collect()
+}
+
+fn has_zram<F>(body: &F) -> bool {
+    let available = is_available();
+    if !available {
+        skip(name_of(body), "no zram-control");
+    }
+    available
+}
+
+#[test]
+fn a_device_of_our_own() {
+    let body = || {
+        let lab = Lab::new();
+        let before = all();
+        let zram = Box::new(Zram::add(SIZE, &lab.ledger).unwrap());
+        let index = index_of(&zram);
+        assert!(!before.contains_key(&format!("zram{index}")));
+        assert_eq!(zram.data(), Data::RepeatedWord);
+        assert!(zram.describe().contains(&format!("/dev/zram{index} of 128 MiB")), "{}", zram.describe());
+        assert_eq!(lab.entries().len(), 1);
+        let arm = arm("ext4");
+        // Twice: the second run finds nothing of the first.
+        for _ in 0..2 {
+            let mut attached =
+                Attached::attach(&zram.binding(&arm), &arm, std::process::id(), &lab.ledger).unwrap();
+            let device = attached.path().to_owned();
+            assert_eq!(fs::read_to_string(folder(index).join("disksize")).unwrap().trim(), "134217728");
+            assert_eq!(fstrial_stack::signatures::of(&device).unwrap(), []);
+            let printed = attached.make(&arm).unwrap();
+            let point = lab.path("point");
+            fs::create_dir_all(&point).unwrap();
+            let _guard = MountGuard::of(&point);
+            let mut standing = attached.mount(&arm, &printed, &point).map_err(|(_, e)| e).unwrap();
+            fs::write(point.join("file"), [7; 100_000]).unwrap();
+            standing.settle().unwrap();
+            assert!(!zram.is_released().unwrap());
+            let mut attached = standing.unmount().unwrap().unwrap();
+            attached.check(&arm).unwrap();
+            attached.detach().unwrap();
+            wait_until("it is released", || zram.is_released().unwrap());
+        }
+        zram.close().unwrap();
+        assert!(!folder(index).exists());
+        assert!(lab.entries().is_empty());
+        let after = all();
+        for (name, state) in before.iter().filter(|(name, _)| after.contains_key(*name)) {
+            assert_eq!(&after[name], state, "{name} was touched");
+        }
+        assert!(after.contains_key("zram0") == before.contains_key("zram0"));
+    };
+    if has_zram(&body) {
+        isolated(body);
+    }
+}
+
+#[test]
+fn a_device_in_use_is_not_renewed() {
+    let body = || {
+        let lab = Lab::new();
+        let zram = Box::new(Zram::add(SIZE, &lab.ledger).unwrap());
+        let index = index_of(&zram);
+        renew(index, SIZE).unwrap();
+        let node = PathBuf::from(format!("/dev/zram{index}"));
+        write_at(&node, 0, b"precious");
+        crate::dress::with(&node, "mkfs.ext4", &["-q"]);
+        let point = lab.folder("point");
+        let mounted = MountGuard::mount(&node, &point);
+        let error = renew(index, SIZE).unwrap_err();
+        assert!(error.to_string().contains("could not write `1`"), "{error}");
+        assert!(error.hint().unwrap().contains("fuser"), "{error}");
+        drop(mounted);
+        wait_until("it is released", || zram.is_released().unwrap());
+        renew(index, SIZE).unwrap();
+        zram.close().unwrap();
+        assert!(!folder(index).exists());
+    };
+    if has_zram(&body) {
+        isolated(body);
+    }
+}
+
+#[test]
+fn what_the_dead_added_is_removed() {
+    let body = || {
+        let lab = Lab::new();
+        let before = all();
+        // Died with the device added, set up, and not given up.
+        let zram = Zram::add(SIZE, &lab.ledger).unwrap();
+        let index = index_of(&zram);
+        renew(index, SIZE).unwrap();
+        write_at(Path::new(&format!("/dev/zram{index}")), 0, b"left");
+        drop(zram);
+        assert!(folder(index).exists() && lab.entries().len() == 1);
+        let replayed = lab.ledger.replay().unwrap();
+        assert!(replayed.len() == 1 && replayed[0].result.is_ok(), "{replayed:?}");
+        assert!(replayed[0].undo.contains(&format!("/dev/zram{index}")), "{replayed:?}");
+        assert!(!folder(index).exists() && lab.entries().is_empty());
+        for (name, state) in all() {
+            assert!(before.get(&name).is_none_or(|earlier| *earlier == state), "{name} was touched");
+        }
+    };
+    if has_zram(&body) {
+        isolated(body);
+    }
+}
+
+#[test]
+fn the_number_of_a_dead_device_taken_by_another() {
+    let body = || {
+        let lab = Lab::new();
+        let stale = Ledger::new(lab.path("stale"), NOBODY);
+        let first = Box::new(Zram::add(SIZE, &stale).unwrap());
+        let index = index_of(&first);
+        let entry = fs::read_dir(stale.folder()).unwrap().next().unwrap().unwrap().path();
+        let text = fs::read(&entry).unwrap();
+        // Removed, and killed before it was struck out.
+        first.close().unwrap();
+        fs::write(&entry, text).unwrap();
+        let other = Box::new(Zram::add(SIZE, &lab.ledger).unwrap());
+        if index_of(&other) != index {
+            other.close().unwrap();
+            return skip("zram::the_number_of_a_dead_device_taken_by_another", "somebody else was faster");
+        }
+        renew(index, SIZE).unwrap();
+        let node = PathBuf::from(format!("/dev/zram{index}"));
+        write_at(&node, 0, b"precious");
+        assert!(stale.replay().unwrap()[0].result.is_ok());
+        assert!(!entry.exists());
+        assert!(folder(index).exists(), "a device of somebody else was removed");
+        assert_eq!(fs::read_to_string(folder(index).join("initstate")).unwrap(), "1\n");
+        other.close().unwrap();
+    };
+    if has_zram(&body) {
+        isolated(body);
+    }
+}
+
+#[test]
+fn a_device_added_but_not_written_down() {
+    let body = || {
+        let lab = Lab::new();
+        let numbers =
+            all().keys().map(|name| name.trim_start_matches("zram").parse().unwrap()).collect::<Vec<u32>>();
+        let other = Ledger::new(lab.path("other"), NOBODY);
+        let zram = Zram::add(SIZE, &other).unwrap();
+        let index = index_of(&zram);
+        // Others may have added devices in the meantime: only ours is to be removed here.
+        let mut spared: Vec<u32> =
+            all().keys().map(|name| name.trim_start_matches("zram").parse().unwrap()).collect();
+        spared.retain(|number| *number != index);
+        assert!(!numbers.contains(&index));
+        let _entry = lab.ledger.write(Undo::RemoveUnusedZram { existing: spared.clone() }).unwrap();
+        // Set up, so in use by somebody: spared.
+        renew(index, SIZE).unwrap();
+        assert!(lab.ledger.replay().unwrap()[0].result.is_ok());
+        assert!(folder(index).exists());
+        fs::write(folder(index).join("reset"), "1").unwrap();
+        let _entry = lab.ledger.write(Undo::RemoveUnusedZram { existing: spared }).unwrap();
+        assert!(lab.ledger.replay().unwrap()[0].result.is_ok());
+        assert!(!folder(index).exists());
+        assert!(other.replay().unwrap()[0].result.is_ok(), "it is gone already");
+    };
+    if has_zram(&body) {
+        isolated(body);
+    }
+}
