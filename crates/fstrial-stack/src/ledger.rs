@@ -274,11 +274,14 @@ fn boot_id() -> Result<String, StackError> {
     sysfs::read("/proc/sys/kernel/random/boot_id")
 }
 
-/// When a process started, in clock ticks since boot (field 22 of its `stat`).
+/// When a process started, in clock ticks since boot (field 22 of its `stat`); none if it is gone or a zombie, which
+/// has let go of everything and waits for a parent that may never ask.
 fn start_time(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The second field is the program's name in parentheses and may hold anything: count from the last one.
-    stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+    let state = fields.next()?;
+    if ["Z", "X"].contains(&state) { None } else { fields.nth(18)?.parse().ok() }
 }
 
 fn is_alive(owner: &Owner) -> bool {
@@ -304,6 +307,25 @@ mod tests {
         assert!(replayed.len() == 1 && replayed[0].result.is_ok());
         assert!(!folder.exists());
         assert!(dead.replay().unwrap().is_empty(), "a second time there is nothing to do");
+    }
+
+    #[test]
+    fn a_zombie_is_dead() {
+        let home = tempfile::tempdir().unwrap();
+        #[expect(clippy::disallowed_methods, reason = "the command runner leaves no zombies")]
+        let mut child =
+            std::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn().unwrap();
+        let ledger = Ledger::new(home.path().join("ledger"), child.id());
+        let step = Undo::RemoveFolder { path: home.path().join(format!("{FOLDER_PREFIX}4")) };
+        let _written = ledger.write(step).unwrap();
+        assert!(ledger.left_over().unwrap().is_empty());
+        drop(child.stdin.take());
+        let until = std::time::Instant::now() + std::time::Duration::from_secs(10);
+        while ledger.left_over().unwrap().is_empty() {
+            assert!(std::time::Instant::now() < until, "it ended, and nobody waits for it");
+            std::thread::yield_now();
+        }
+        child.wait().unwrap();
     }
 
     #[test]

@@ -101,6 +101,7 @@ pub(crate) fn conduct(
         super::print(&steps::render(&plan));
         return Ok(exit_code::VERDICT);
     }
+    let _lock = home.lock()?;
     let mut store = Store::open(home.results()?)?;
     let resumed = resume.map(|id| find_resumable(&store, &settled, id)).transpose()?;
     let seed = resumed.map(|(_, seed)| seed).or(trial.trial.seed).unwrap_or_else(draw_seed);

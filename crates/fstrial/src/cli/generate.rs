@@ -44,12 +44,16 @@ pub(crate) fn exec(args: &GenerateArgs) -> Result<u8, ExpectedError> {
             let _ = std::io::stdout().write_all(&text);
         }
         What::Schema => {
-            let schema = schemars::schema_for!(Trial);
-            let text = serde_json::to_string_pretty(&schema).expect("a schema is plain data");
-            super::print(&format!("{text}\n"));
+            super::print(&schema());
         }
     }
     Ok(exit_code::VERDICT)
+}
+
+/// The JSON Schema of trial files.
+fn schema() -> String {
+    let schema = schemars::schema_for!(Trial);
+    serde_json::to_string_pretty(&schema).expect("a schema is plain data") + "\n"
 }
 
 /// One page for the program and one for each command that is not hidden.
@@ -75,4 +79,29 @@ fn man(folder: &Path) -> Result<(), ExpectedError> {
         std::fs::write(&path, text).map_err(failed("write", &path))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_schema_in_the_docs_is_that_of_the_types() {
+        let docs = include_str!("../../../../docs/trial.schema.json");
+        assert!(docs == schema(), "make it anew: fstrial generate schema > docs/trial.schema.json");
+    }
+
+    #[test]
+    fn every_command_has_a_page_with_its_flags() {
+        let folder = tempfile::tempdir().unwrap();
+        man(folder.path()).unwrap();
+        let page = std::fs::read_to_string(folder.path().join("fstrial-compare.1")).unwrap();
+        assert!(page.contains("baseline") && page.contains("fast=xfs:agcount=16,noatime"));
+        let pages = std::fs::read_dir(folder.path()).unwrap().count();
+        let mut command = Cli::command();
+        command.build();
+        let shown =
+            command.get_subcommands().filter(|sub| !sub.is_hide_set() && sub.get_name() != "help").count();
+        assert_eq!(pages, shown + 1);
+    }
 }

@@ -14,7 +14,8 @@ mod workloads;
 use crate::{error::ExpectedError, exit_code, run::worker};
 use anstyle::{AnsiColor, Style};
 use clap::{Args, Parser, Subcommand};
-use std::{io::Write, path::PathBuf};
+use rustix::fs::FlockOperation;
+use std::{fs::File, io::Write, path::PathBuf};
 
 const AFTER_LONG_HELP: &str = "\
 Examples:
@@ -115,6 +116,22 @@ impl Home {
             source,
         })?;
         Ok(folder.join("results.db"))
+    }
+
+    /// Makes sure that one trial at a time runs with these results: two would disturb each other, and one of them could
+    /// go on with the other's trial. Held until it is dropped.
+    fn lock(&self) -> Result<File, ExpectedError> {
+        let path = self.results()?.with_file_name("lock");
+        let failed = |source| ExpectedError::File { what: "lock", path: path.clone(), source };
+        let file = File::options().create(true).truncate(false).write(true).open(&path).map_err(failed)?;
+        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(file),
+            Err(rustix::io::Errno::WOULDBLOCK) => Err(ExpectedError::usage(
+                format!("another trial is running with the results in {}", path.with_file_name("").display()),
+                "wait for it: two trials on one machine disturb each other",
+            )),
+            Err(error) => Err(failed(error.into())),
+        }
     }
 
     /// The folder of the ledger.

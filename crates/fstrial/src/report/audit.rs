@@ -27,16 +27,24 @@ const AUDITED: [Fact; 14] = [
 
 /// One line for every fact in which arms differ: `journal: metadata (ext4) · none (ext2)`.
 pub fn differences(arms: &[Arm], facts: &[ArmFacts]) -> Vec<String> {
-    AUDITED.iter().filter_map(|fact| difference(*fact, arms, facts)).collect()
+    let slowed = arms.iter().filter_map(|arm| {
+        let handicap = arm.handicap?;
+        Some(format!(
+            "{} is slowed down on purpose: every wait for the kernel takes {handicap} longer",
+            arm.name
+        ))
+    });
+    slowed.chain(AUDITED.iter().filter_map(|fact| difference(*fact, arms, facts))).collect()
 }
 
 fn difference(fact: Fact, arms: &[Arm], facts: &[ArmFacts]) -> Option<String> {
     let mut values: Vec<(&str, Vec<&str>)> = Vec::new();
     for (arm, known) in arms.iter().zip(facts) {
-        let value = known.facts.get(&fact).map_or("not applicable", String::as_str);
-        match values.iter_mut().find(|(seen, _)| *seen == value) {
+        // What an arm does not have (the bare device has no block size) is no difference.
+        let Some(value) = known.facts.get(&fact) else { continue };
+        match values.iter_mut().find(|(seen, _)| seen == value) {
             Some((_, names)) => names.push(&arm.name),
-            None => values.push((value, vec![&arm.name])),
+            None => values.push((value.as_str(), vec![&arm.name])),
         }
     }
     if values.len() < 2 {
@@ -91,7 +99,7 @@ pub fn unequal_durability(a: (&Arm, &ArmFacts), b: (&Arm, &ArmFacts)) -> Option<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fstrial_model::facts::Durability;
+    use fstrial_model::{facts::Durability, units::Percent};
     use std::collections::BTreeMap;
 
     fn facts(journal: &str, durability: Durability) -> ArmFacts {
@@ -141,6 +149,15 @@ mod tests {
             );
         }
         assert_eq!(unequal_durability((&ext4, &safe), (&fast, &safe)), None);
+    }
+
+    #[test]
+    fn a_planted_slowdown_is_said_first() {
+        let slow = Arm { handicap: Some(Percent(10.0)), name: "slow".into(), ..Arm::plain("ext4") };
+        let all = [facts("metadata", SAFE), facts("none", SAFE)];
+        let lines = differences(&[Arm::plain("ext4"), slow], &all);
+        assert_eq!(lines[0], "slow is slowed down on purpose: every wait for the kernel takes 10% longer");
+        assert_eq!(lines.len(), 2);
     }
 
     #[test]
