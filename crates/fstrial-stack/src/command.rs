@@ -16,6 +16,8 @@ use std::{
 const SYSTEM_FOLDERS: [&str; 4] = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"];
 /// Most bytes kept of what a program prints.
 const KEPT_BYTES: usize = 256 << 10;
+/// How long a program's output is waited for after its end.
+const LAST_WORDS: Duration = Duration::from_secs(2);
 /// Lines of it shown in an error.
 const SHOWN_LINES: usize = 6;
 
@@ -134,8 +136,9 @@ impl Program {
             }
         };
         let _ = waiter.join();
-        let text = |reader: Option<thread::JoinHandle<String>>| {
-            reader.and_then(|r| r.join().ok()).unwrap_or_default()
+        // A grandchild that lives on may hold the pipe open; what it prints is not waited for.
+        let text = |reader: Option<mpsc::Receiver<String>>| {
+            reader.and_then(|reader| reader.recv_timeout(LAST_WORDS).ok()).unwrap_or_default()
         };
         Ok(Finished { line: self.line(), stdout: text(stdout), stderr: text(stderr), status })
     }
@@ -158,7 +161,8 @@ impl Program {
 }
 
 /// Reads a stream to its end on a thread, keeping the last part.
-fn collect(mut stream: impl Read + Send + 'static) -> thread::JoinHandle<String> {
+fn collect(mut stream: impl Read + Send + 'static) -> mpsc::Receiver<String> {
+    let (sender, receiver) = mpsc::channel();
     thread::spawn(move || {
         let mut kept = Vec::new();
         let mut chunk = [0_u8; 8192];
@@ -171,8 +175,10 @@ fn collect(mut stream: impl Read + Send + 'static) -> thread::JoinHandle<String>
                 kept.drain(..kept.len() - KEPT_BYTES);
             }
         }
-        String::from_utf8_lossy(&kept).into_owned()
-    })
+        // The receiver may have given up; then nobody needs the text.
+        let _ = sender.send(String::from_utf8_lossy(&kept).into_owned());
+    });
+    receiver
 }
 
 #[cfg(test)]
@@ -206,6 +212,14 @@ mod tests {
         let error = Program::new("sleep").args(["100"]).deadline(Nanos::millis(100)).run().unwrap_err();
         assert!(matches!(error, StackError::Deadline { .. }));
         assert!(started.elapsed() < Duration::from_secs(10));
+    }
+
+    #[test]
+    fn a_grandchild_that_lives_on_is_not_waited_for() {
+        let started = std::time::Instant::now();
+        let finished = Program::new("sh").args(["-c", "sleep 30 & echo done"]).run().unwrap();
+        assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
+        assert!(finished.status.success());
     }
 
     #[test]

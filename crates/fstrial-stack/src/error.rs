@@ -67,6 +67,9 @@ pub enum StackError {
         /// What to try.
         hint: String,
     },
+    /// The user broke off a preparation.
+    #[error("interrupted while the device was being prepared")]
+    Interrupted,
     /// The full check found damage.
     #[error("the filesystem is damaged after the run: `{line}` says:\n{last_lines}")]
     Corrupt {
@@ -114,6 +117,7 @@ impl StackError {
                 "boot a kernel with {filesystem}, or leave this arm out; `fstrial doctor` lists what can run"
             )),
             Self::Refused { hint, .. } | Self::Unable { hint, .. } => Some(hint.clone()),
+            Self::Interrupted => None,
             Self::Corrupt { .. } => Some(
                 "this is an outcome, not an accident: run the arm alone with --fsck and read the kernel log"
                     .into(),

@@ -122,6 +122,7 @@ fn stack_exit_code(error: &StackError) -> u8 {
             exit_code::HOST_LACKS
         }
         StackError::Refused { .. } => exit_code::USAGE,
+        StackError::Interrupted => exit_code::INTERRUPTED,
         StackError::Command { .. }
         | StackError::Deadline { .. }
         | StackError::Io { .. }

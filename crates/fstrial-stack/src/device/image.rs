@@ -115,7 +115,9 @@ impl Image {
                 .write_all_at(&chunk[..length], at)
                 .map_err(|e| StackError::io("fill the image in", place, e))?;
             at += length as u64;
-            progress(Bytes(at), self.size);
+            if progress(Bytes(at), self.size).is_break() {
+                return Err(StackError::Interrupted);
+            }
         }
         self.file.sync_all().map_err(|e| StackError::io("sync the image in", place, e))
     }

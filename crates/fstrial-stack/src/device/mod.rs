@@ -14,7 +14,7 @@ use fstrial_model::{
     units::Bytes,
     workload::Data,
 };
-use std::path::PathBuf;
+use std::{ops::ControlFlow, path::PathBuf};
 
 /// A device that a trial owns while it runs.
 pub trait Device {
@@ -49,8 +49,8 @@ pub struct Permission {
     pub erase_signatures: Vec<String>,
 }
 
-/// Told how far a lengthy preparation is: done, of total, in bytes.
-pub type Progress<'a> = &'a mut dyn FnMut(Bytes, Bytes);
+/// Told how far a lengthy preparation is: done, of total, in bytes. Says whether to go on.
+pub type Progress<'a> = &'a mut dyn FnMut(Bytes, Bytes) -> ControlFlow<()>;
 
 /// Makes or accepts the device of a trial. `size` is for devices that are made; `least` is what any device must have.
 ///

@@ -9,6 +9,7 @@ use fstrial_stack::{
 };
 use std::{
     fs::{self, File},
+    ops::ControlFlow,
     os::{
         fd::AsFd,
         unix::fs::{FileExt, MetadataExt},
@@ -27,7 +28,11 @@ fn nameless_and_fully_allocated() {
     let home = tempfile::tempdir().unwrap();
     let mut seen = Vec::new();
     let size = Bytes::mib(9);
-    let image = Image::make(home.path(), size, &mut |done, of| seen.push((done, of))).unwrap();
+    let image = Image::make(home.path(), size, &mut |done, of| {
+        seen.push((done, of));
+        ControlFlow::Continue(())
+    })
+    .unwrap();
     assert!(fs::read_dir(home.path()).unwrap().next().is_none(), "it has a name");
     let (file, link) = file_of(&image);
     let found = file.metadata().unwrap();
@@ -54,7 +59,10 @@ fn too_little_space() {
     let home = tempfile::tempdir().unwrap();
     let available = host::space_available(home.path()).unwrap();
     let mut called = false;
-    let result = Image::make(home.path(), Bytes(available.0 / 100 * 95), &mut |_, _| called = true);
+    let result = Image::make(home.path(), Bytes(available.0 / 100 * 95), &mut |_, _| {
+        called = true;
+        ControlFlow::Continue(())
+    });
     let Err(error) = result else { panic!("it was made") };
     assert!(error.to_string().contains("does not fit"), "{error}");
     assert!(error.to_string().contains(" free)"), "{error}");
@@ -66,7 +74,9 @@ fn too_little_space() {
 #[test]
 fn a_folder_that_is_not_there() {
     let home = tempfile::tempdir().unwrap();
-    let error = Image::make(&home.path().join("nowhere"), Bytes::mib(1), &mut |_, _| {}).unwrap_err();
+    let error =
+        Image::make(&home.path().join("nowhere"), Bytes::mib(1), &mut |_, _| ControlFlow::Continue(()))
+            .unwrap_err();
     assert!(error.to_string().starts_with("could not find the folder"), "{error}");
 }
 
@@ -90,7 +100,7 @@ fn held_by_a_worker_until_it_detaches() {
 fn two_images_in_memory_are_told_apart() {
     isolated(|| {
         let lab = Lab::new();
-        let make = || Image::in_memory(Bytes::mib(8), &mut |_, _| {}).unwrap();
+        let make = || Image::in_memory(Bytes::mib(8), &mut |_, _| ControlFlow::Continue(())).unwrap();
         let (one, two) = (make(), make());
         let raw = arm("raw");
         let attached = Attached::attach(&one.binding(&raw), &raw, std::process::id(), &lab.ledger).unwrap();
@@ -99,4 +109,12 @@ fn two_images_in_memory_are_told_apart() {
         attached.detach().unwrap();
         wait_until("it is released", || one.is_released().unwrap());
     });
+}
+
+#[test]
+fn a_preparation_that_is_broken_off_leaves_nothing() {
+    let home = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let result = Image::make(home.path(), Bytes::mib(64), &mut |_, _| ControlFlow::Break(()));
+    assert!(matches!(result, Err(fstrial_stack::StackError::Interrupted)));
+    assert_eq!(fs::read_dir(home.path()).unwrap().count(), 0);
 }

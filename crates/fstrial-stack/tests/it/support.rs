@@ -16,6 +16,7 @@ use fstrial_stack::{
 use std::{
     fs::{self, File},
     io::{BufRead, BufReader, Read, Write},
+    ops::ControlFlow,
     os::{fd::AsFd, unix::fs::FileExt},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
@@ -183,7 +184,7 @@ impl Lab {
 
     /// An image as a trial makes it.
     pub(crate) fn image(&self, mib: u64) -> Image {
-        Image::make(self.home.path(), Bytes::mib(mib), &mut |_, _| {}).unwrap()
+        Image::make(self.home.path(), Bytes::mib(mib), &mut |_, _| ControlFlow::Continue(())).unwrap()
     }
 
     /// Files in the ledger, finished or not.

@@ -35,7 +35,7 @@ use fstrial_stack::{
 };
 use fstrial_store::{NewTrial, Session, Store, TrialId, TrialStatus};
 use rand_core::{Rng, SeedableRng};
-use std::{collections::BTreeMap, path::PathBuf};
+use std::{collections::BTreeMap, ops::ControlFlow, path::PathBuf};
 
 /// Median latency below which the cost of the load generator itself is looked at, in ns.
 const FAST_OPERATION_NS: f64 = 2000.0;
@@ -241,7 +241,7 @@ impl Conducting<'_> {
         let smallest = rows.map(|row| row.min_size_mib << 20).max().unwrap_or(0);
         // A filesystem needs room for itself: files may take 80 % of a device.
         let least = Bytes((most.max().unwrap_or(0) / 8 * 10).max(smallest));
-        let progress = &mut self.progress;
+        let (progress, interrupt) = (&mut self.progress, self.interrupt);
         let mut told = Bytes(0);
         let mut tell = |done: Bytes, total: Bytes| {
             // A hundred lines at most: told of every per cent.
@@ -250,6 +250,7 @@ impl Conducting<'_> {
                 // Drawing progress cannot fail a preparation.
                 let _ = progress.hear(&Event::DeviceProgress { done, total });
             }
+            if interrupt.is_raised() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         };
         let (spec, size) = (&self.plan.trial.device, self.plan.device_size);
         Ok(device::provide(spec, size, least, &self.args.permission(), self.ledger, &mut tell)?)

@@ -27,7 +27,7 @@ use fstrial_stats::{Decision, Multiplicity, Pair, Panel, Question, spread};
 use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng, SeedableRng};
 use serde::Serialize;
-use std::path::Path;
+use std::{ops::ControlFlow, path::Path};
 
 /// Rounds of the self-comparison.
 const ROUNDS: u32 = 12;
@@ -105,7 +105,7 @@ pub(crate) fn measure(folder: &Path, ledger_folder: &Path) -> Result<Noise, Expe
         Bytes(0),
         &Permission::default(),
         &ledger,
-        &mut |_, _| {},
+        &mut |_, _| ControlFlow::Continue(()),
     )?;
     let clock = MachineClock::start();
     let finished = {

@@ -30,8 +30,8 @@ pub fn render(document: &Document) -> String {
     conditions.extend(document.environment.device_notes.iter().cloned());
     conditions.extend(fact_notes(document));
     conditions.push(format!(
-        "{} rounds, order drawn from seed {}; intervals are 95 % (90 % for equivalent) and hold whenever the trial stops",
-        document.rounds, document.seed
+        "{}, order drawn from seed {}; intervals are 95 % (90 % for equivalent) and hold whenever the trial stops",
+        verdict::rounds_in_words(document.rounds as usize), document.seed
     ));
     section(&mut out, "Conditions", &conditions, QUIET);
     section(&mut out, "Repeat", std::slice::from_ref(&document.repeat), Style::new());

@@ -57,8 +57,13 @@ fn with_ratio(
             state.b
         ),
     };
-    let rounds = if state.rounds == 1 { "1 round".to_owned() } else { format!("{} rounds", state.rounds) };
+    let rounds = rounds_in_words(state.rounds);
     format!("{comparison}: {}; {rounds}{}", judgement(state, practical), outlook(state, round_seconds))
+}
+
+/// `1 round`, `7 rounds`.
+pub fn rounds_in_words(rounds: usize) -> String {
+    if rounds == 1 { "1 round".into() } else { format!("{rounds} rounds") }
 }
 
 fn metric_name(metric: Metric) -> &'static str {

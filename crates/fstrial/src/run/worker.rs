@@ -104,7 +104,7 @@ fn stack_failure(stage: Stage, error: &StackError) -> RunFailure {
     let kind = match (error, stage) {
         (StackError::Corrupt { .. }, _) => FailureKind::ArmFailed,
         (_, Stage::Unmount | Stage::Detach) => FailureKind::CleanUp,
-        (StackError::Deadline { .. }, _) => FailureKind::Lost,
+        (StackError::Deadline { .. } | StackError::Interrupted, _) => FailureKind::Lost,
         (StackError::MissingProgram { .. } | StackError::UnknownToKernel { .. }, _) => FailureKind::HostLacks,
         (StackError::Io { source, .. }, _) if source.kind() == std::io::ErrorKind::PermissionDenied => {
             FailureKind::HostLacks

@@ -1,0 +1,1 @@
+//! Ctrl-C and its relatives: the partial answer within seconds, and nothing left.

@@ -1,0 +1,9 @@
+//! The command from outside: what it answers, what it says when something is wrong, what it leaves behind when it is
+//! killed. Most of it needs root and loop devices; without them the tests say `SKIPPED`. Nothing is touched but files in
+//! folders of the tests and devices made from them.
+
+mod errors;
+mod interrupt;
+mod kill;
+mod support;
+mod trial;
