@@ -44,10 +44,14 @@ pub struct Finished {
 }
 
 impl Finished {
-    /// The last lines of both streams.
+    /// The last lines of both streams; of a program that ends by explaining its usage, what it said before that.
     pub fn last_lines(&self) -> String {
         let both = format!("{}\n{}", self.stdout.trim_end(), self.stderr.trim_end());
-        let lines: Vec<&str> = both.lines().filter(|line| !line.trim().is_empty()).collect();
+        let mut lines: Vec<&str> = both.lines().filter(|line| !line.trim().is_empty()).collect();
+        let usage = lines.iter().position(|line| line.trim_start().to_lowercase().starts_with("usage"));
+        if let Some(usage) = usage.filter(|usage| *usage > 0) {
+            lines.truncate(usage);
+        }
         lines[lines.len().saturating_sub(SHOWN_LINES)..].join("\n")
     }
 }
@@ -59,6 +63,26 @@ pub fn find(name: &str) -> Option<PathBuf> {
         .chain(SYSTEM_FOLDERS.iter().map(PathBuf::from))
         .map(|folder| folder.join(name))
         .find(|candidate| candidate.is_file())
+}
+
+/// How to install a package here, or with every package manager we know: names for apt, dnf, zypper and pacman.
+pub fn how_to_install(packages: [&str; 4]) -> String {
+    let managers = [
+        ("apt-get", "apt install"),
+        ("dnf", "dnf install"),
+        ("zypper", "zypper install"),
+        ("pacman", "pacman -S"),
+    ];
+    let all = || {
+        managers
+            .iter()
+            .zip(packages)
+            .map(|((program, words), package)| (*program, format!("{words} {package}")))
+    };
+    match all().find(|(program, _)| find(program).is_some()) {
+        Some((_, here)) => here,
+        None => all().map(|(_, words)| words).collect::<Vec<_>>().join(" · "),
+    }
 }
 
 impl Program {
@@ -200,10 +224,18 @@ mod tests {
     }
 
     #[test]
+    fn a_page_of_usage_does_not_hide_the_reason() {
+        let script =
+            "echo 'log size must be at least 64MB.' >&2; echo 'Usage: mkfs.xfs' >&2; seq 1 50 >&2; exit 1";
+        let error = Program::new("sh").args(["-c", script]).run().unwrap_err();
+        assert!(error.to_string().ends_with(": log size must be at least 64MB."), "{error}");
+    }
+
+    #[test]
     fn a_missing_program_names_its_packages() {
         let error = Program::new("mkfs.nothing").of("xfs").run().unwrap_err();
         assert_eq!(error.to_string(), "mkfs.nothing is not installed");
-        assert!(error.hint().unwrap().contains("apt xfsprogs"));
+        assert!(error.hint().unwrap().contains("xfsprogs"));
     }
 
     #[test]

@@ -95,10 +95,7 @@ impl StackError {
         match self {
             Self::MissingProgram { program, filesystem } => {
                 Some(match filesystem.and_then(Filesystem::named) {
-                    Some(row) => {
-                        let [apt, dnf, zypper, pacman] = row.packages;
-                        format!("install it: apt {apt} · dnf {dnf} · zypper {zypper} · pacman {pacman}")
-                    }
+                    Some(row) => format!("install it: {}", crate::command::how_to_install(row.packages)),
                     None => format!(
                         "install the package that has {program}; `fstrial doctor` lists what is missing"
                     ),

@@ -120,13 +120,12 @@ fn filesystem(row: &'static Filesystem) -> FilesystemCheck {
                 .trim()
                 .to_owned()
         });
-    let [apt, dnf, zypper, pacman] = row.packages;
     let missing = version.is_none();
     FilesystemCheck {
         name: row.name,
         in_kernel: listed || module(),
         fsck: row.fsck.map(|(program, _)| command::find(program).is_some()),
-        install: missing.then(|| format!("apt {apt} · dnf {dnf} · zypper {zypper} · pacman {pacman}")),
+        install: missing.then(|| command::how_to_install(row.packages)),
         mkfs: version,
     }
 }
