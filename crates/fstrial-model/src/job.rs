@@ -68,7 +68,7 @@ pub enum DeviceBinding {
         /// Its size.
         size: Bytes,
     },
-    /// An existing directory: nothing is made, mounted or dropped as root.
+    /// An existing directory: nothing is made or mounted.
     Directory {
         /// The directory; the worker makes one of its own inside.
         path: PathBuf,

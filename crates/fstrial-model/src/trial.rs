@@ -409,6 +409,19 @@ impl Trial {
                 ));
             }
             let most = workload.threads.iter().copied().max().unwrap_or(1);
+            if let Pattern::Io(io) = &workload.pattern
+                && let Some(smallest) = io.smallest_file(most)
+                && smallest < io.block_size.0
+            {
+                return Some(problem(
+                    &["workload", &at, "threads"],
+                    format!(
+                        "`{}` at {most} threads would have files smaller than one request",
+                        workload.name
+                    ),
+                    "raise file_size, or lower threads, files or block_size",
+                ));
+            }
             let needed = workload.pattern.space_needed(most);
             if let Some(size) = self.device.size
                 && needed.0 > size.0 / 10 * 8

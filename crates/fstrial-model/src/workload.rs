@@ -408,6 +408,12 @@ impl Entry {
 }
 
 impl Io {
+    /// Bytes of each file when every thread has files of its own; none if files are shared.
+    pub fn smallest_file(&self, threads: u16) -> Option<u64> {
+        (self.sharing == Sharing::PerThread)
+            .then(|| self.total_size.0 / (u64::from(self.files) * u64::from(threads)))
+    }
+
     /// Refuses combinations that cannot be run anywhere.
     fn check(&self) -> Result<(), EntryError> {
         let block = self.block_size.0;

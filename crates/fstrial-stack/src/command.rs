@@ -14,6 +14,8 @@ use std::{
 
 /// Folders searched after those of `PATH`: where distributions keep mkfs.
 const SYSTEM_FOLDERS: [&str; 4] = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"];
+/// Where programs run: only folders are there and nothing can be made, so that a stray word of the user's names no file.
+const NO_FILES: &str = "/sys";
 /// Most bytes kept of what a program prints.
 const KEPT_BYTES: usize = 256 << 10;
 /// How long a program's output is waited for after its end.
@@ -134,6 +136,7 @@ impl Program {
         #[expect(clippy::disallowed_methods, reason = "this is the command runner")]
         let mut child = Command::new(&path)
             .args(&self.arguments)
+            .current_dir(NO_FILES)
             .env_clear()
             .env("PATH", SYSTEM_FOLDERS.join(":"))
             .env("LC_ALL", "C")
@@ -214,6 +217,12 @@ mod tests {
         let finished = Program::new("echo").args(["two words", "x"]).run().unwrap();
         assert_eq!(finished.stdout, "two words x\n");
         assert_eq!(finished.line, "echo 'two words' x");
+    }
+
+    #[test]
+    fn programs_run_where_a_plain_word_names_no_file() {
+        let listed = Program::new("find").args([".", "-maxdepth", "1", "-type", "f"]).run().unwrap();
+        assert_eq!(listed.stdout, "");
     }
 
     #[test]

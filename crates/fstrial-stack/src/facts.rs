@@ -1,6 +1,6 @@
 //! The facts of an arm, read back from the device and the mounted filesystem rather than from what was asked for.
 
-use crate::{command::Program, device::image::human, mounts::Mounted, queue::selected, sysfs};
+use crate::{command::Program, device::image::human, host, mounts::Mounted, queue::selected, sysfs};
 use fstrial_model::{
     arm::Arm,
     facts::{ArmFacts, DataUpdate, Durability, Fact},
@@ -43,6 +43,11 @@ pub fn read(sources: &Sources<'_>) -> ArmFacts {
         volatile_cache,
     };
     let mut notes = Vec::new();
+    let dropped = if host::is_root() { "yes" } else { "no" };
+    facts.insert(Fact::CachesDropped, dropped.into());
+    if !host::is_root() {
+        notes.push("the page cache was not dropped before runs (that needs root): reads may be warm".into());
+    }
     match sources.mounted {
         Some(mounted) => {
             mount_facts(sources, mounted, &mut facts);
@@ -106,7 +111,7 @@ fn mount_facts(sources: &Sources<'_>, mounted: &Mounted, facts: &mut BTreeMap<Fa
     facts.insert(Fact::Discard, discard);
     if let Ok(stat) = rustix::fs::statvfs(&mounted.target) {
         facts.insert(Fact::BlockSize, human(Bytes(stat.f_frsize)));
-        // To two digits: the last bytes differ by layout and say nothing.
+        // In whole MiB: the last bytes differ by layout and say nothing.
         facts.insert(Fact::SpaceAvailable, human(Bytes((stat.f_bavail * stat.f_frsize) >> 20 << 20)));
     }
 }

@@ -159,6 +159,7 @@ impl Ledger {
     /// # Errors
     /// The ledger cannot be read. What cannot be undone is in the list and stays in the ledger.
     pub fn replay(&self) -> Result<Vec<Replayed>, StackError> {
+        self.sweep()?;
         let mut done = Vec::new();
         for (path, entry) in self.entries()? {
             if is_alive(&entry.owner) {
@@ -169,6 +170,22 @@ impl Ledger {
             done.push(Replayed { undo: entry.undo.to_string(), result });
         }
         Ok(done)
+    }
+
+    /// Deletes what processes that are gone were about to write down: the changes themselves were never begun.
+    fn sweep(&self) -> Result<(), StackError> {
+        for item in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
+            let path = item.path();
+            let Some(name) = path.file_name().and_then(|name| name.to_str()) else { continue };
+            let Some(words) = name.strip_suffix(".partial") else { continue };
+            let owner = words.split_once('-').zip(words.rsplit_once('-'));
+            let owner =
+                owner.and_then(|((pid, _), (_, started))| Some((pid.parse().ok()?, started.parse().ok()?)));
+            if owner.is_some_and(|(pid, started)| start_time(pid) != Some(started)) {
+                strike_out(&path)?;
+            }
+        }
+        Ok(())
     }
 
     /// The steps left by processes that are gone, without doing anything.
@@ -274,14 +291,18 @@ fn boot_id() -> Result<String, StackError> {
     sysfs::read("/proc/sys/kernel/random/boot_id")
 }
 
-/// When a process started, in clock ticks since boot (field 22 of its `stat`); none if it is gone or a zombie, which
-/// has let go of everything and waits for a parent that may never ask.
+/// When a process started, in clock ticks since boot; none if it is gone. One that is dead and only waits for its
+/// parent to notice, which a container's process 1 may never do, is gone too, once its last thread is.
 fn start_time(pid: u32) -> Option<u64> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    started_of(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+}
+
+/// Field 22 of a process's `stat`, unless field 3 says that it is dead and field 20 that no other thread lives on.
+fn started_of(stat: &str) -> Option<u64> {
     // The second field is the program's name in parentheses and may hold anything: count from the last one.
-    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
-    let state = fields.next()?;
-    if ["Z", "X"].contains(&state) { None } else { fields.nth(18)?.parse().ok() }
+    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+    let dead = matches!(*fields.first()?, "Z" | "X") && fields.get(17)?.parse::<u32>().ok()? <= 1;
+    if dead { None } else { fields.get(19)?.parse().ok() }
 }
 
 fn is_alive(owner: &Owner) -> bool {
@@ -326,6 +347,35 @@ mod tests {
             std::thread::yield_now();
         }
         child.wait().unwrap();
+    }
+
+    #[test]
+    fn what_the_dead_were_writing_is_deleted_and_what_the_living_write_is_not() {
+        let home = tempfile::tempdir().unwrap();
+        let ledger = Ledger::new(home.path(), std::process::id());
+        let us = start_time(std::process::id()).unwrap();
+        let dead = home.path().join(format!("{NOBODY}-1-0-{us}.partial"));
+        let recycled = home.path().join(format!("{}-1-0-{}.partial", std::process::id(), us + 1));
+        let living = home.path().join(format!("{}-1-0-{us}.partial", std::process::id()));
+        let foreign = home.path().join("notes.partial");
+        for path in [&dead, &recycled, &living, &foreign] {
+            fs::write(path, "{").unwrap();
+        }
+        assert!(ledger.replay().unwrap().is_empty());
+        assert!(!dead.exists() && !recycled.exists());
+        assert!(living.exists() && foreign.exists());
+    }
+
+    #[test]
+    fn a_process_that_nobody_buries_is_gone_with_its_last_thread() {
+        let stat = |state: &str, threads: u32| {
+            format!("7 (a ) b) {state} 1 7 7 0 -1 4 0 0 0 0 1 2 3 4 20 0 {threads} 0 619499 0 0")
+        };
+        assert_eq!(started_of(&stat("S", 1)), Some(619_499));
+        assert_eq!(started_of(&stat("Z", 2)), Some(619_499), "a thread still holds its files");
+        assert_eq!(started_of(&stat("Z", 1)), None);
+        assert_eq!(started_of(&stat("X", 1)), None);
+        assert!(start_time(std::process::id()).is_some());
     }
 
     #[test]

@@ -281,7 +281,7 @@ impl Standing {
     ///
     /// # Errors
     /// The filesystem reports that it could not write.
-    pub fn settle(&mut self) -> Result<(), StackError> {
+    pub fn settle(&self) -> Result<(), StackError> {
         match &self.target {
             Target::Directory(folder) => caches::sync_filesystem(folder)?,
             Target::BlockDevice(device) => {
@@ -289,9 +289,7 @@ impl Standing {
                 file.sync_all().map_err(|e| StackError::io("sync", device, e))?;
             }
         }
-        let dropped = if host::is_root() { caches::drop_caches().is_ok() } else { false };
-        self.facts.facts.insert(Fact::CachesDropped, if dropped { "yes" } else { "no (needs root)" }.into());
-        Ok(())
+        if host::is_root() { caches::drop_caches() } else { Ok(()) }
     }
 
     /// Space that can still be filled.

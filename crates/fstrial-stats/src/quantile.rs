@@ -1,107 +1,115 @@
 //! Tail latency: how many rounds to merge so that a quantile rests on enough operations.
 //!
 //! A quantile p of one run is only as good as the number of operations beyond it. Where a run has
-//! fewer than ten, the histograms of g consecutive rounds are merged per cell, g as small as
-//! possible, and each group counts as one round. Merging treats both cells alike, so exchanging
-//! their names still changes only signs and the signed-rank interval stays exact.
+//! fewer than ten, the histograms of consecutive rounds are merged per cell until both have enough,
+//! and each group counts as one round. Merging treats both cells alike, so exchanging their names
+//! still changes only signs and the signed-rank interval stays exact; and a group is complete or
+//! not whatever comes after it, so verdicts can be drawn round by round. Rounds of a last,
+//! incomplete group wait for the next ones.
 //!
 //! Does not compute quantiles (the histogram does) and gives no pooled estimate: pooled or
 //! bootstrapped quantiles promise too much here.
 
-use std::ops::Range;
-
 /// Operations that must lie beyond the quantile in every group of each cell.
 pub const LEAST_BEYOND: f64 = 10.0;
-/// Groups below which the answer is "too few operations".
+/// Groups of more than one round below which the answer is "too few operations".
 pub const LEAST_GROUPS: usize = 8;
 
-/// Too few operations beyond the quantile for at least 8 groups of rounds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TooFew;
+/// Gathers consecutive rounds of one contrast until a group is complete.
+#[derive(Clone, Copy, Debug)]
+pub struct Gathering {
+    /// 1 − p: 0.001 for p99.9.
+    tail: f64,
+    rounds: usize,
+    operations: (u64, u64),
+    q_squared: f64,
+}
 
-/// The groups of consecutive rounds to merge, covering all rounds in order.
-///
-/// `tail` is 1 − p (0.001 for p99.9); `ops_a` and `ops_b` are the operations of each round's runs.
-/// Rounds left over when g does not divide their number join the last group: no round is dropped.
-///
-/// # Errors
-/// [`TooFew`] if fewer than 8 groups can be made.
-///
-/// # Panics
-/// If the two cells differ in their number of rounds.
-pub fn groups(tail: f64, ops_a: &[u64], ops_b: &[u64]) -> Result<Vec<Range<usize>>, TooFew> {
-    assert_eq!(ops_a.len(), ops_b.len(), "both cells of a contrast have the same rounds");
-    let rounds = ops_a.len();
-    let enough = |range: &Range<usize>| {
-        [ops_a, ops_b].iter().all(|ops| beyond(tail, &ops[range.clone()]) >= LEAST_BEYOND)
-    };
-    for size in 1..=rounds / LEAST_GROUPS {
-        let ranges = split(rounds, size);
-        if ranges.iter().all(enough) {
-            return Ok(ranges);
-        }
+/// A complete group.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Group {
+    /// Rounds merged in it, at least 1.
+    pub rounds: usize,
+    /// Restlessness q of the group: q² = the mean q² of its rounds. A tail is made by the restless
+    /// rounds, so they must be able to lower the weight of their group.
+    pub q: f64,
+}
+
+impl Gathering {
+    /// Nothing yet, for the quantile `p` (0 < p < 1).
+    pub fn new(p: f64) -> Gathering {
+        Gathering { tail: 1.0 - p, rounds: 0, operations: (0, 0), q_squared: 0.0 }
     }
-    Err(TooFew)
-}
 
-/// Operations beyond the quantile, with a hair's allowance for 1 − 0.999 ≠ 0.001 in binary.
-fn beyond(tail: f64, ops: &[u64]) -> f64 {
-    tail * ops.iter().sum::<u64>() as f64 * (1.0 + 1e-12)
-}
+    /// Adds a round: the operations of both cells and its q. Returns the group if it is complete with
+    /// it, and begins a new one.
+    pub fn add(&mut self, operations_a: u64, operations_b: u64, q: f64) -> Option<Group> {
+        self.rounds += 1;
+        self.operations.0 += operations_a;
+        self.operations.1 += operations_b;
+        self.q_squared += q * q;
+        // A hair's allowance: 1 − 0.99 is a little less than 0.01 in binary.
+        let beyond = self.tail * self.operations.0.min(self.operations.1) as f64 * (1.0 + 1e-12);
+        if beyond < LEAST_BEYOND {
+            return None;
+        }
+        let group = Group { rounds: self.rounds, q: (self.q_squared / self.rounds as f64).sqrt() };
+        *self = Gathering { rounds: 0, operations: (0, 0), q_squared: 0.0, ..*self };
+        Some(group)
+    }
 
-fn split(rounds: usize, size: usize) -> Vec<Range<usize>> {
-    let count = rounds / size;
-    (0..count).map(|i| i * size..if i + 1 == count { rounds } else { (i + 1) * size }).collect()
-}
-
-/// Restlessness q of a merged group from the q of its rounds: q² = their mean q².
-///
-/// A tail is made by the restless rounds, so they must be able to lower the weight of their group.
-/// `None` for an empty group.
-pub fn merged_q(q: &[f64]) -> Option<f64> {
-    (!q.is_empty()).then(|| (q.iter().map(|q| q * q).sum::<f64>() / q.len() as f64).sqrt())
+    /// Whether rounds wait for more.
+    pub fn is_waiting(&self) -> bool {
+        self.rounds > 0
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
-    fn every_round_its_own_group_when_there_are_enough_operations() {
-        let ops = [10_000; 9];
-        let expected: Vec<Range<usize>> = (0..9).map(|i| i..i + 1).collect();
-        assert_eq!(groups(1.0 - 0.999, &ops, &ops), Ok(expected.clone()));
-        assert_eq!(groups(0.001, &ops, &ops), Ok(expected));
+    fn every_round_is_a_group_when_there_are_enough_operations() {
+        for p in [0.99, 0.999] {
+            let mut gathering = Gathering::new(p);
+            let enough = (10.0 / (1.0 - p)).round() as u64;
+            assert_eq!(gathering.add(enough, 10 * enough, 0.02), Some(Group { rounds: 1, q: 0.02 }));
+            assert_eq!(gathering.add(enough - 1, enough, 0.02), None);
+            assert!(gathering.is_waiting());
+        }
     }
 
     #[test]
-    fn the_smallest_group_that_suffices_in_both_cells() {
+    fn rounds_are_merged_until_both_cells_have_enough() {
         // 4 000 operations: 4 beyond p99.9 in one round, 8 in two, 12 in three.
-        let found = groups(0.001, &[4_000; 26], &[90_000; 26]).unwrap();
-        assert_eq!(found.len(), 8);
-        assert_eq!(found[0], 0..3);
-        assert_eq!(found[7], 21..26);
+        let mut gathering = Gathering::new(0.999);
+        assert_eq!(gathering.add(4_000, 90_000, 0.1), None);
+        assert_eq!(gathering.add(4_000, 90_000, 0.2), None);
+        let group = gathering.add(4_000, 90_000, 0.2).unwrap();
+        assert_eq!(group.rounds, 3);
+        assert!((group.q - 0.03_f64.sqrt()).abs() < 1e-12);
+        assert!(!gathering.is_waiting());
     }
 
-    #[test]
-    fn one_poor_round_decides_the_size() {
-        let mut ops = [20_000; 20];
-        ops[11] = 1;
-        let found = groups(0.001, &ops, &[20_000; 20]).unwrap();
-        assert_eq!(found.len(), 10);
-    }
-
-    #[test]
-    fn too_few() {
-        assert_eq!(groups(0.001, &[10_000; 7], &[10_000; 7]), Err(TooFew));
-        assert_eq!(groups(0.001, &[4_000; 23], &[4_000; 23]), Err(TooFew));
-        assert_eq!(groups(0.001, &[], &[]), Err(TooFew));
-    }
-
-    #[test]
-    fn restlessness_of_a_group() {
-        assert_eq!(merged_q(&[]), None);
-        assert!((merged_q(&[0.02, 0.02]).unwrap() - 0.02).abs() < 1e-15);
-        assert!(merged_q(&[0.02, 0.4]).unwrap() > 0.28);
+    proptest! {
+        #[test]
+        fn exchanging_the_cells_changes_nothing_and_every_group_has_enough(
+            rounds in prop::collection::vec((1_u64..3_000, 1_u64..3_000), 1..60)
+        ) {
+            let (mut one, mut other) = (Gathering::new(0.99), Gathering::new(0.99));
+            let mut waiting = (0, 0);
+            for (a, b) in rounds {
+                let found = one.add(a, b, 0.05);
+                prop_assert_eq!(found, other.add(b, a, 0.05));
+                waiting = (waiting.0 + a, waiting.1 + b);
+                if found.is_some() {
+                    prop_assert!(waiting.0.min(waiting.1) >= 1_000);
+                    waiting = (0, 0);
+                } else {
+                    prop_assert!(waiting.0.min(waiting.1) < 1_000);
+                }
+            }
+        }
     }
 }

@@ -44,6 +44,9 @@ pub enum ExpectedError {
     /// The device or something else of the host cannot be used.
     #[error(transparent)]
     Stack(#[from] StackError),
+    /// Something on the host could not be put back.
+    #[error("could not clean up: {0}")]
+    CleanUp(#[source] StackError),
     /// A run failed in a way that ends the trial.
     #[error("{context}: {failure}")]
     Run {
@@ -85,6 +88,7 @@ impl ExpectedError {
                 exit_code::USAGE
             }
             Self::Stack(error) => stack_exit_code(error),
+            Self::CleanUp(_) => exit_code::CLEAN_UP_INCOMPLETE,
             Self::Run { failure, .. } => match failure.kind {
                 FailureKind::HostLacks => exit_code::HOST_LACKS,
                 FailureKind::ArmRefused
@@ -104,6 +108,7 @@ impl ExpectedError {
             Self::Trial(problem) => problem.hint.clone(),
             Self::Arm(error) => error.hint.clone(),
             Self::Stack(error) => error.hint(),
+            Self::CleanUp(error) => error.hint().or_else(|| Some("`fstrial clean` tries again".into())),
             Self::Run { failure, .. } => failure.hint.clone(),
             Self::Store(error) => error.hint(),
             // The reader of trial files prints its own help below the underlined place.

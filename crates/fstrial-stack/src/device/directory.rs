@@ -1,4 +1,5 @@
-//! `directory`: existing directories. Nothing is made, mounted, dropped or set; no privileges are needed.
+//! `directory`: existing directories. Nothing is made, mounted or set, and no privileges are needed; as root the page
+//! cache is dropped before every run, as it is everywhere.
 
 use super::Device;
 use crate::error::StackError;

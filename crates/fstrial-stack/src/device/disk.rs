@@ -1,8 +1,8 @@
 //! `disk`: a whole real device, which every run erases. Most of this file is reasons to refuse.
 //!
 //! A device is accepted only if the user named it in full on the command line, it is a whole device, nobody uses it
-//! in any way we can find out, and nothing on it is recognised that was not also named. All of this is checked again
-//! before every run, together with the disk sequence number, which changes when another disk takes the name. We cannot hold
+//! in any way we can find out, and nothing on it is recognised that was not also named. Before every run it is checked
+//! again that nobody uses it and that it is still the same device, by the disk sequence number, which changes when another disk takes the name. We cannot hold
 //! it exclusively ourselves, because mkfs and mount claim it exclusively each in turn; see docs/safety.md.
 
 use super::{Device, Permission, image::human};
@@ -33,6 +33,8 @@ pub struct Identity {
 pub struct Disk {
     identity: Identity,
     size: Bytes,
+    /// What it is, in one line, if it is not simply a disk.
+    description: Option<String>,
     /// Keeps an auto-clearing device from going away between runs.
     _held: File,
 }
@@ -150,7 +152,12 @@ impl Disk {
         check_free(&identity, &[std::process::id()])?;
         check_fstab(&identity)?;
         check_signatures(&identity, permission)?;
-        Ok(Self { identity, size, _held: held })
+        Ok(Self { identity, size, description: None, _held: held })
+    }
+
+    /// The same with another description.
+    pub(crate) fn described(self, description: String) -> Self {
+        Self { description: Some(description), ..self }
     }
 
     /// Its size.
@@ -371,6 +378,9 @@ fn check_signatures(identity: &Identity, permission: &Permission) -> Result<(), 
 
 impl Device for Disk {
     fn describe(&self) -> String {
+        if let Some(description) = &self.description {
+            return description.clone();
+        }
         let model = sysfs::read(self.identity.sysfs().join("device/model")).unwrap_or_default();
         let model = if model.trim().is_empty() { String::new() } else { format!(" ({})", model.trim()) };
         format!("disk: {}{model}, {}, erased by every run", self.identity.path.display(), human(self.size))

@@ -43,7 +43,9 @@ fn unused_brd(size: Bytes) -> Option<disk::Disk> {
                     return None;
                 }
             }
-            Some(accepted)
+            let description =
+                format!("ramdisk: {} (brd), {}", path.display(), super::image::human(accepted.size()));
+            Some(accepted.described(description))
         },
     )
 }

@@ -23,7 +23,7 @@ fn a_folder_is_made_and_removed() {
     fs::write(parent.join("precious"), "mine").unwrap();
     let arm = arm(&format!("dir:{}", parent.display()));
     assert_eq!(Directory.binding(&arm), DeviceBinding::Directory { path: parent.clone() });
-    let mut standing = Standing::in_directory(&parent, &arm, &lab.ledger).unwrap();
+    let standing = Standing::in_directory(&parent, &arm, &lab.ledger).unwrap();
     let folder = folder_of(&standing);
     assert_eq!(folder.parent(), Some(fs::canonicalize(&parent).unwrap().as_path()));
     assert!(folder.file_name().unwrap().to_str().unwrap().starts_with(FOLDER_PREFIX));

@@ -18,7 +18,7 @@ fn cycle(lab: &Lab, image: &Image, text: &str) -> ArmFacts {
     let point = lab.path("point");
     fs::create_dir_all(&point).unwrap();
     let guard = MountGuard::of(&point);
-    let mut standing =
+    let standing =
         attached.mount(&arm, &printed, &point).map_err(|(_, e)| e).unwrap_or_else(|e| panic!("{text}: {e}"));
     assert_eq!(standing.target(), &Target::Directory(point.clone()));
     assert_eq!(mounts::at(&point).unwrap().source, device.display().to_string());
@@ -254,7 +254,7 @@ fn the_bare_device() {
         let (mut attached, _) = attach(&image, &arm, &lab);
         let device = attached.path().to_owned();
         assert_eq!(attached.make(&arm).unwrap(), "");
-        let mut standing = attached.mount(&arm, "", &lab.folder("point")).map_err(|(_, e)| e).unwrap();
+        let standing = attached.mount(&arm, "", &lab.folder("point")).map_err(|(_, e)| e).unwrap();
         assert_eq!(standing.target(), &Target::BlockDevice(device.clone()));
         standing.settle().unwrap();
         let wanted = [(Fact::Journal, "none"), (Fact::Barriers, "on"), (Fact::Scheduler, "mq-deadline")];

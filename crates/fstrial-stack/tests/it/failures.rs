@@ -150,7 +150,7 @@ fn damaged(lab: &Lab, image: &Image, asked: &Arm, damage: impl FnOnce(&Path)) ->
     let printed = attached.make(asked).unwrap();
     let point = lab.folder(&format!("point of {}", asked.name));
     let guard = MountGuard::of(&point);
-    let mut standing = attached.mount(asked, &printed, &point).map_err(|(_, e)| e).unwrap();
+    let standing = attached.mount(asked, &printed, &point).map_err(|(_, e)| e).unwrap();
     for number in 0..200 {
         fs::write(point.join(format!("file {number}")), [7; 5000]).unwrap();
     }

@@ -78,7 +78,7 @@ fn a_device_of_our_own() {
             let point = lab.path("point");
             fs::create_dir_all(&point).unwrap();
             let _guard = MountGuard::of(&point);
-            let mut standing = attached.mount(&arm, &printed, &point).map_err(|(_, e)| e).unwrap();
+            let standing = attached.mount(&arm, &printed, &point).map_err(|(_, e)| e).unwrap();
             fs::write(point.join("file"), [7; 100_000]).unwrap();
             standing.settle().unwrap();
             assert!(!zram.is_released().unwrap());

@@ -5,9 +5,10 @@ use crate::{error::ExpectedError, exit_code};
 use clap::Args;
 use fstrial_stack::ledger::Ledger;
 
-/// Undo what killed commands have left on this host: zram devices, queue settings, folders in directories.
+/// Undo what killed commands have left on this host: loop and zram devices that were added, queue settings, folders
+/// in directories.
 ///
-/// Mounts, loop devices and images need no cleaning: the kernel takes them down with the process that made them.
+/// Mounts, attached files and images need no cleaning: the kernel takes them down with the process that made them.
 #[derive(Debug, Args)]
 pub(crate) struct CleanArgs {
     /// Say what would be undone, and do nothing.

@@ -34,7 +34,6 @@ use fstrial_stack::{
     ledger::Ledger,
 };
 use fstrial_store::{NewTrial, Session, Store, TrialId, TrialStatus};
-use rand_core::{Rng, SeedableRng};
 use std::{collections::BTreeMap, ops::ControlFlow, path::PathBuf};
 
 /// Median latency below which the cost of the load generator itself is looked at, in ns.
@@ -124,7 +123,7 @@ pub(crate) fn conduct(
     // Whatever came of the trial, its device is given up; of two errors the first one is told.
     let closed = device.close();
     let code = answered?;
-    closed?;
+    closed.map_err(ExpectedError::CleanUp)?;
     Ok(code)
 }
 
@@ -213,20 +212,20 @@ fn require_root(plan: &Plan) -> Result<(), ExpectedError> {
 /// Undoes what earlier commands that were killed have left.
 fn replay(ledger: &Ledger) -> Result<(), ExpectedError> {
     for replayed in ledger.replay()? {
-        replayed.result?;
+        replayed.result.map_err(ExpectedError::CleanUp)?;
     }
     Ok(())
 }
 
+/// A new seed: 32 bits, so that it is short to print and fits every format.
 fn draw_seed() -> u64 {
-    let mut bytes = [0_u8; 8];
+    let mut bytes = [0_u8; 4];
     // Without the system's randomness the time will do: the seed must differ, not be secret.
     match rustix::rand::getrandom(&mut bytes[..], rustix::rand::GetRandomFlags::empty()) {
-        Ok(8) => u64::from_le_bytes(bytes),
+        Ok(4) => u64::from(u32::from_le_bytes(bytes)),
         _ => {
-            let now =
-                std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |d| d.as_secs());
-            rand_chacha::ChaCha8Rng::seed_from_u64(now ^ u64::from(std::process::id())).next_u64()
+            let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+            now.map_or(0, |now| u64::from(now.subsec_nanos()))
         }
     }
 }
@@ -241,14 +240,15 @@ impl Conducting<'_> {
         let smallest = rows.map(|row| row.min_size_mib << 20).max().unwrap_or(0);
         // A filesystem needs room for itself: files may take 80 % of a device.
         let least = Bytes((most.max().unwrap_or(0) / 8 * 10).max(smallest));
-        let (progress, interrupt) = (&mut self.progress, self.interrupt);
+        let (progress, interrupt, json) = (&mut self.progress, self.interrupt, self.args.json);
         let mut told = Bytes(0);
         let mut tell = |done: Bytes, total: Bytes| {
             // A hundred lines at most: told of every per cent.
             if done.0 - told.0 >= total.0 / 100 {
                 told = done;
-                // Drawing progress cannot fail a preparation.
-                let _ = progress.hear(&Event::DeviceProgress { done, total });
+                let event = Event::DeviceProgress { done, total };
+                // Showing progress cannot fail a preparation.
+                let _ = if json { JsonLines.hear(&event) } else { progress.hear(&event) };
             }
             if interrupt.is_raised() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         };
@@ -342,17 +342,11 @@ pub(crate) fn earlier_rounds(store: &Store, plan: &Plan, id: TrialId) -> Result<
     Ok(Earlier { planned, rounds: rounds.into_values().collect() })
 }
 
-/// Whether the answer is complete.
-fn is_decided(finished: &Finished<'_>) -> bool {
-    let Some(judge) = &finished.judge else { return false };
-    judge.states().iter().filter(|state| state.holds_open).all(|state| state.verdict != Outcome::Undecided)
-}
-
 fn status_of(finished: &Finished<'_>) -> TrialStatus {
     match finished.reason {
         Reason::Interrupted => TrialStatus::Interrupted,
-        Reason::Decided if is_decided(finished) => TrialStatus::Decided,
-        Reason::Decided | Reason::BudgetEnded => TrialStatus::BudgetEnded,
+        Reason::Settled | Reason::BudgetEnded if finished.is_decided() => TrialStatus::Decided,
+        Reason::Settled | Reason::BudgetEnded => TrialStatus::BudgetEnded,
     }
 }
 
@@ -377,7 +371,7 @@ fn ending(document: &Document, finished: &Finished<'_>, fail_if: Option<FailIf>)
         Some(FailIf::Faster) => any(Outcome::Faster),
         Some(FailIf::Different) => any(Outcome::Slower) || any(Outcome::Faster),
     };
-    match (met, is_decided(finished)) {
+    match (met, finished.is_decided()) {
         (true, _) => exit_code::FAIL_IF_MET,
         (false, true) => exit_code::VERDICT,
         (false, false) => exit_code::UNDECIDED,
@@ -416,13 +410,19 @@ fn advise(document: &Document, finished: &Finished<'_>) {
     }
 }
 
-/// The command that repeats a trial: its own command line, with the seed.
+/// The command that repeats a trial: its own command line, from the start, with the seed.
 pub(crate) fn repeat_command(command_line: &str, seed: u64) -> String {
-    if command_line.contains("--seed") {
-        command_line.to_owned()
-    } else {
-        format!("{command_line} --seed {seed:#x}")
+    let mut words = command_line.split(' ').peekable();
+    let mut kept = Vec::new();
+    while let Some(word) = words.next() {
+        match word {
+            "--resume" => drop(words.next_if(|next| next.parse::<i64>().is_ok())),
+            "--seed" => drop(words.next()),
+            _ if word.starts_with("--resume=") || word.starts_with("--seed=") => {}
+            _ => kept.push(word),
+        }
     }
+    format!("{} --seed {seed:#x}", kept.join(" "))
 }
 
 /// The command line of this process, quoted for a shell.

@@ -13,14 +13,14 @@ use crate::{
         coordinator::{EarlierRound, Finished, Reason},
         environment::Environment,
         judge::Judge,
-        plan::Plan,
+        plan::{Plan, threads_in_words},
     },
 };
 use clap::{Args, Subcommand, ValueEnum};
 use comfy_table::{Table, presets};
-use fstrial_model::trial::Trial;
+use fstrial_model::{job::FailureKind, trial::Trial, units::Nanos};
 use fstrial_store::{Store, StoredTrial, TrialId, TrialStatus};
-use std::io::Write;
+use std::{collections::BTreeMap, io::Write};
 
 /// Look at stored trials: list them, show one's answer again, export its runs.
 #[derive(Debug, Args)]
@@ -69,7 +69,7 @@ enum Format {
 }
 
 pub(crate) fn exec(args: &ResultsArgs) -> Result<u8, ExpectedError> {
-    let path = args.home.results()?;
+    let path = args.home.folder()?.join("results.db");
     if !path.exists() {
         return Err(ExpectedError::usage(
             format!("there are no results in {}", path.display()),
@@ -147,6 +147,7 @@ fn judge_again(store: &Store, stored: &StoredTrial) -> Result<Document, Expected
     let trial = Trial::parse("stored trial", &stored.toml)?;
     let plan = Plan::new(trial, stored.summary.seed, environment.cpus)?;
     let earlier = conduct::earlier_rounds(store, &plan, stored.summary.id)?;
+    let (failures, round_time) = told_by_runs(store, stored)?;
     let rounds = earlier.rounds.last().map_or(0, |last| last.round);
     let judge = earlier.planned.map(|planned| {
         let mut judge = Judge::new(&plan, planned);
@@ -168,16 +169,40 @@ fn judge_again(store: &Store, stored: &StoredTrial) -> Result<Document, Expected
         facts,
         audit,
         reason: match stored.summary.status {
-            TrialStatus::Decided => Reason::Decided,
-            TrialStatus::BudgetEnded => Reason::BudgetEnded,
+            TrialStatus::Decided | TrialStatus::BudgetEnded => Reason::BudgetEnded,
             TrialStatus::Running | TrialStatus::Interrupted | TrialStatus::Failed => Reason::Interrupted,
         },
         rounds,
-        round_time: None,
-        failures: Vec::new(),
+        round_time,
+        failures,
     };
     let repeat = conduct::repeat_command(&session.command_line, plan.seed);
     Ok(document::document(&plan, &finished, &environment, Some(stored.summary.id.0), repeat))
+}
+
+/// Failures of arms in words, and how long the last complete round took, from the runs as they are stored.
+fn told_by_runs(store: &Store, stored: &StoredTrial) -> Result<(Vec<String>, Option<Nanos>), ExpectedError> {
+    let mut failures = Vec::new();
+    let mut rounds: BTreeMap<u32, (u32, String, String)> = BTreeMap::new();
+    store.for_each_run(stored.summary.id, |run| {
+        if let Err(failure) = &run.outcome
+            && failure.kind == FailureKind::ArmFailed
+        {
+            let level = threads_in_words(run.threads);
+            failures.push(format!("{} · {} · {level}: {failure}", run.arm, run.workload));
+        }
+        let round = rounds.entry(run.round).or_insert_with(|| (0, run.started_at.clone(), String::new()));
+        round.0 += 1;
+        round.2 = run.ended_at;
+    })?;
+    // The last round may be cut short: the one before it tells more, where there is one.
+    let last = rounds.values().next_back().map_or(0, |(runs, ..)| *runs);
+    let complete = rounds.values().rev().find(|(runs, ..)| *runs >= last.max(2));
+    let took = complete.and_then(|(_, from, to)| {
+        let (from, to) = (from.parse::<jiff::Timestamp>().ok()?, to.parse::<jiff::Timestamp>().ok()?);
+        u64::try_from(to.duration_since(from).as_nanos()).ok().map(Nanos)
+    });
+    Ok((failures, took))
 }
 
 fn export(store: &Store, id: Option<i64>, format: Format) -> Result<(), ExpectedError> {

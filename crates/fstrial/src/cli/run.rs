@@ -48,7 +48,11 @@ pub(crate) fn seed(text: &str) -> Result<u64, String> {
         Some(hex) => u64::from_str_radix(hex, 16),
         None => text.parse(),
     };
-    parsed.map_err(|_| "a seed is a whole number such as 7 or 0x1f".into())
+    // Trial files hold signed numbers.
+    parsed
+        .ok()
+        .filter(|seed| i64::try_from(*seed).is_ok())
+        .ok_or_else(|| "a seed is a whole number below 2^63 such as 7 or 0x1f".into())
 }
 
 /// Reads a text file that should be small.

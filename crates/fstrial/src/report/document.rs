@@ -134,9 +134,9 @@ pub fn document(
         name: settings.name.clone(),
         trial_id,
         ended: match finished.reason {
-            Reason::Decided => "decided",
-            Reason::BudgetEnded => "budget-ended",
             Reason::Interrupted => "interrupted",
+            Reason::Settled | Reason::BudgetEnded if finished.is_decided() => "decided",
+            Reason::Settled | Reason::BudgetEnded => "budget-ended",
         },
         rounds: finished.rounds,
         planned_rounds: finished.judge.as_ref().map(Judge::planned),

@@ -79,8 +79,8 @@ fn arm_steps(plan: &Plan, arm: &Arm) -> Vec<(String, String)> {
         };
         if plan.trial.device.kind == DeviceKind::Image {
             step(
-                "attach the file to a free loop device with direct I/O; switch discards off on it".into(),
-                "detached by the kernel at the last close; discards as before (in the ledger)",
+                "add a loop device, attach the file to it with direct I/O, switch discards off on it".into(),
+                "detached by the kernel at the last close; the device is removed (in the ledger)",
             );
         }
         for (name, value) in [

@@ -30,7 +30,7 @@ pub fn render(document: &Document) -> String {
     conditions.extend(document.environment.device_notes.iter().cloned());
     conditions.extend(fact_notes(document));
     conditions.push(format!(
-        "{}, order drawn from seed {}; intervals are 95 % (90 % for equivalent) and hold whenever the trial stops",
+        "{}, order drawn from seed {}; intervals are 95 % (90 % for equivalent, 99 % and more where few rounds were plain enough) and hold whenever a trial stops",
         verdict::rounds_in_words(document.rounds as usize), document.seed
     ));
     section(&mut out, "Conditions", &conditions, QUIET);

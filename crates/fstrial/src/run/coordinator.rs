@@ -10,7 +10,7 @@
 use super::{
     clock::Clock,
     event::{Event, Listener, RunEnded},
-    judge::{Judge, Sample},
+    judge::{Judge, Outcome, Sample},
     place::{Ended, Interrupt, Place},
     plan::Plan,
 };
@@ -75,8 +75,8 @@ pub struct EarlierRound {
 /// Why a trial ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reason {
-    /// Every contrast that holds it open is decided, or can no longer be.
-    Decided,
+    /// No contrast is open any more: each is decided, or was given up because a decision in time was too unlikely.
+    Settled,
     /// The budget, or the number of rounds asked for, ended.
     BudgetEnded,
     /// Ctrl-C.
@@ -99,6 +99,18 @@ pub struct Finished<'a> {
     pub round_time: Option<Nanos>,
     /// Failures of cells, in words.
     pub failures: Vec<String>,
+}
+
+impl Finished<'_> {
+    /// Whether every contrast that was to be decided is.
+    pub fn is_decided(&self) -> bool {
+        let Some(judge) = &self.judge else { return false };
+        judge
+            .states()
+            .iter()
+            .filter(|state| state.holds_open)
+            .all(|state| state.verdict != Outcome::Undecided)
+    }
 }
 
 /// Runs a trial.
@@ -245,7 +257,7 @@ impl<'a, 'p> Coordinator<'a, 'p> {
     fn rounds(&mut self) -> Result<Reason, ExpectedError> {
         loop {
             if self.judge.as_ref().is_some_and(|judge| !judge.is_undecided()) || self.nothing_left() {
-                return Ok(Reason::Decided);
+                return Ok(Reason::Settled);
             }
             if self.plan.trial.trial.rounds.is_some_and(|most| self.round >= most) || !self.has_time_for(None)
             {
@@ -285,7 +297,10 @@ impl<'a, 'p> Coordinator<'a, 'p> {
         };
         let needed = match cell {
             Some(cell) => expected(cell),
-            None => (0..self.plan.cells.len()).map(expected).min().unwrap_or_default(),
+            None => {
+                let needed = (0..self.plan.cells.len()).filter(|cell| self.needs(*cell));
+                needed.map(expected).min().unwrap_or_default()
+            }
         };
         needed <= self.left()
     }

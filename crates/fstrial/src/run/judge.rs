@@ -9,6 +9,7 @@ use fstrial_model::{
 };
 use fstrial_stats::{
     Decision, Multiplicity, Pair, Panel, Question,
+    quantile::{Gathering, LEAST_GROUPS},
     steady::{self, Steady},
 };
 use hdrhistogram::{Histogram, serialization::Deserializer};
@@ -16,10 +17,6 @@ use serde::Serialize;
 
 /// The level at which every trial decides.
 pub const ALPHA: f64 = 0.05;
-/// A quantile needs this many operations beyond it in every run, or in several rounds merged.
-const OPERATIONS_BEYOND: f64 = 10.0;
-/// Merged groups of rounds below which nothing is said about a quantile.
-const FEWEST_GROUPS: usize = 8;
 
 /// What one run says, in numbers.
 #[derive(Debug, Clone)]
@@ -72,12 +69,51 @@ impl Sample {
     }
 }
 
-/// Rounds of one quantile contrast on the way to enough operations.
-#[derive(Debug, Default)]
-struct Group {
-    rounds: usize,
-    merged: Option<(Histogram<u64>, Histogram<u64>)>,
-    cv_squared: (f64, f64),
+/// The rounds of one quantile contrast: complete groups so far, and the histograms of the one on its way.
+#[derive(Debug)]
+struct Tail {
+    gathering: Gathering,
+    on_the_way: Option<(Histogram<u64>, Histogram<u64>)>,
+    groups: usize,
+    /// Whether any group, or the one on its way, has more than one round.
+    merged: bool,
+}
+
+impl Tail {
+    fn new(quantile: f64) -> Self {
+        Self { gathering: Gathering::new(quantile), on_the_way: None, groups: 0, merged: false }
+    }
+
+    /// Whether nothing can be said because runs have too few operations.
+    fn has_too_few(&self) -> bool {
+        self.groups < LEAST_GROUPS && (self.merged || self.gathering.is_waiting())
+    }
+
+    /// Adds a round; returns the pair of a group that is complete with it. Less is better: the roles are exchanged, and
+    /// exchanged back for display.
+    fn add(&mut self, quantile: f64, a: &Sample, b: &Sample) -> Option<Pair> {
+        let merged = match self.on_the_way.take() {
+            None => (a.histogram.clone(), b.histogram.clone()),
+            Some((mut merged_a, mut merged_b)) => {
+                // All histograms of a trial have the same bounds; if one did not, it would grow.
+                merged_a.auto(true);
+                merged_b.auto(true);
+                let added = merged_a.add(&a.histogram).and_then(|()| merged_b.add(&b.histogram));
+                added.expect("histograms that grow can hold one another");
+                (merged_a, merged_b)
+            }
+        };
+        let q = Pair::from_rates(1.0, a.cv, 1.0, b.cv, None).q;
+        let Some(group) = self.gathering.add(a.histogram.len(), b.histogram.len(), q) else {
+            self.on_the_way = Some(merged);
+            return None;
+        };
+        self.groups += 1;
+        self.merged |= group.rounds > 1;
+        #[expect(clippy::cast_precision_loss, reason = "latencies are below 2^53 ns")]
+        let latency = |histogram: &Histogram<u64>| (histogram.value_at_quantile(quantile).max(1) as f64).ln();
+        Some(Pair { log_ratio: latency(&merged.1) - latency(&merged.0), q: group.q, a_first: None })
+    }
 }
 
 /// Where a contrast stands.
@@ -137,9 +173,8 @@ pub struct Judge<'a> {
     panel: Panel,
     samples: Vec<Vec<Sample>>,
     failed: Vec<bool>,
-    groups: Vec<Group>,
-    merged: Vec<bool>,
-    groups_pushed: Vec<usize>,
+    /// For contrasts of a quantile.
+    tails: Vec<Option<Tail>>,
     planned: u32,
 }
 
@@ -174,15 +209,12 @@ impl<'a> Judge<'a> {
             ErrorControl::Fdr => Multiplicity::BenjaminiHochberg,
             ErrorControl::Fwer => Multiplicity::Holm,
         };
-        let contrasts = plan.contrasts.len();
         Self {
             plan,
             panel: Panel::new(questions, ALPHA, planned as usize, multiplicity),
             samples: vec![Vec::new(); plan.cells.len()],
             failed: vec![false; plan.cells.len()],
-            groups: (0..contrasts).map(|_| Group::default()).collect(),
-            merged: vec![false; contrasts],
-            groups_pushed: vec![0; contrasts],
+            tails: plan.contrasts.iter().map(|contrast| contrast.metric.quantile().map(Tail::new)).collect(),
             planned,
         }
     }
@@ -208,44 +240,13 @@ impl<'a> Judge<'a> {
     }
 
     fn push(&mut self, index: usize, contrast: Contrast, a: &Sample, b: &Sample) {
-        let Some(quantile) = contrast.metric.quantile() else {
-            self.panel.push(index, Pair::from_rates(a.rate, a.cv, b.rate, b.cv, Some(a.slot < b.slot)));
-            return;
+        let pair = match (contrast.metric.quantile(), &mut self.tails[index]) {
+            (Some(quantile), Some(tail)) => tail.add(quantile, a, b),
+            _ => Some(Pair::from_rates(a.rate, a.cv, b.rate, b.cv, Some(a.slot < b.slot))),
         };
-        let group = &mut self.groups[index];
-        group.rounds += 1;
-        group.cv_squared.0 += a.cv * a.cv;
-        group.cv_squared.1 += b.cv * b.cv;
-        let (merged_a, merged_b) = match group.merged.take() {
-            None => (a.histogram.clone(), b.histogram.clone()),
-            Some((mut merged_a, mut merged_b)) => {
-                // All histograms of a trial have the same bounds; if one did not, it would grow.
-                merged_a.auto(true);
-                merged_b.auto(true);
-                let added = merged_a.add(&a.histogram).and_then(|()| merged_b.add(&b.histogram));
-                added.expect("histograms that grow can hold one another");
-                (merged_a, merged_b)
-            }
-        };
-        #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
-        let beyond = merged_a.len().min(merged_b.len()) as f64 * (1.0 - quantile);
-        // A hair of tolerance: 1000 × (1 − 0.99) is a little less than 10 in binary.
-        if beyond < OPERATIONS_BEYOND * (1.0 - 1e-9) {
-            group.merged = Some((merged_a, merged_b));
-            return;
+        if let Some(pair) = pair {
+            self.panel.push(index, pair);
         }
-        #[expect(clippy::cast_precision_loss, reason = "a handful of rounds and latencies below 2^53 ns")]
-        let (latency_a, latency_b, rounds) = (
-            merged_a.value_at_quantile(quantile) as f64,
-            merged_b.value_at_quantile(quantile) as f64,
-            group.rounds as f64,
-        );
-        let (cv_a, cv_b) = ((group.cv_squared.0 / rounds).sqrt(), (group.cv_squared.1 / rounds).sqrt());
-        self.merged[index] |= group.rounds > 1;
-        self.groups_pushed[index] += 1;
-        *group = Group::default();
-        // Less is better: the roles are exchanged, and exchanged back for display.
-        self.panel.push(index, Pair::from_rates(latency_b, cv_b, latency_a, cv_a, None));
     }
 
     /// A cell has failed: it is not run again and its contrasts get no ratio.
@@ -303,9 +304,7 @@ impl<'a> Judge<'a> {
         let verdict = self.panel.verdict(index);
         let failed = self.failed[contrast.a] || self.failed[contrast.b];
         let latency = contrast.metric.quantile().is_some();
-        let too_few = latency
-            && self.groups_pushed[index] < FEWEST_GROUPS
-            && (self.merged[index] || self.groups[index].merged.is_some());
+        let too_few = self.tails[index].as_ref().is_some_and(Tail::has_too_few);
         let sign = if latency { -1.0 } else { 1.0 };
         let shown = !failed && !too_few;
         let interval = verdict.interval.filter(|_| shown).map(|(low, high)| {

@@ -9,7 +9,7 @@ use fstrial_model::{
     units::Nanos,
 };
 use fstrial_stack::{device::Device, ledger::Ledger};
-use rustix::process::{Pid, Signal};
+use rustix::process::{Pid, Signal, WaitOptions};
 use std::{
     io::{BufRead, BufReader, Read, Write},
     os::unix::process::CommandExt,
@@ -108,6 +108,9 @@ impl Worker {
         let failed =
             |what: String| lost(Stage::Attach, what, "is there memory and are there processes left?");
         let isolate = !matches!(job.device, DeviceBinding::Directory { .. });
+        // An inner worker that outlives its outer one for a moment, to unmount in the kernel, is then ours to wait for:
+        // what it wrote down is undone only when it is gone. Where this is refused, the next replay undoes it.
+        let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
         // The running program itself, even if its file has been replaced meanwhile.
         #[expect(clippy::disallowed_methods, reason = "starts this very program, not a tool")]
         let mut child = Command::new("/proc/self/exe")
@@ -148,18 +151,50 @@ impl Worker {
         }
     }
 
-    /// Kills whatever is left of it and returns its last words.
+    /// Kills whatever is left of it, waits until all of it is gone and returns its last words.
     fn end(mut self) -> String {
-        if let Some(group) = Pid::from_raw(self.child.id().cast_signed()) {
-            // Gone already is fine.
-            let _ = rustix::process::kill_process_group(group, Signal::KILL);
+        let until = Instant::now() + RELEASE_DEADLINE;
+        let group = Pid::from_child(&self.child);
+        // Gone already is fine.
+        let _ = rustix::process::kill_process_group(group, Signal::KILL);
+        let mut status = None;
+        let is_gone = wait_until(until, || {
+            status = status.or_else(|| self.child.try_wait().ok().flatten());
+            status.is_some() && no_child_in(group)
+        });
+        let status = status.map(|status| status.to_string()).unwrap_or_default();
+        if !is_gone {
+            // It holds its end of the pipe: waiting for the last of its words could take for ever.
+            return format!("{status} it is stuck in the kernel").trim_start().to_owned();
         }
-        let status = self.child.wait().map(|status| status.to_string()).unwrap_or_default();
         let complaints = self.complaints.join().unwrap_or_default();
         let last: Vec<&str> = complaints.lines().filter(|line| !line.trim().is_empty()).collect();
         let last = last[last.len().saturating_sub(4)..].join("; ");
         if last.is_empty() { status } else { format!("{status}: {last}") }
     }
+}
+
+/// Whether no child of ours is left in a process group; buries the dead. The inner worker becomes our child when the
+/// outer one dies before it.
+fn no_child_in(group: Pid) -> bool {
+    loop {
+        match rustix::process::waitpgid(group, WaitOptions::NOHANG) {
+            Ok(Some(_)) => {}
+            Ok(None) => return false,
+            Err(_) => return true,
+        }
+    }
+}
+
+/// Looks every now and then whether something holds; false if it does not in time.
+fn wait_until(until: Instant, mut holds: impl FnMut() -> bool) -> bool {
+    while !holds() {
+        if Instant::now() > until {
+            return false;
+        }
+        thread::park_timeout(Duration::from_millis(1));
+    }
+    true
 }
 
 impl ChildPlace<'_> {

@@ -55,7 +55,9 @@ impl Plan {
     ///
     /// # Errors
     /// The trial is impossible.
-    pub fn new(trial: Trial, seed: u64, cpus: u16) -> Result<Self, Problem> {
+    pub fn new(mut trial: Trial, seed: u64, cpus: u16) -> Result<Self, Problem> {
+        // Whatever is stored or printed of the trial repeats it, order and all.
+        trial.trial.seed = Some(seed);
         if let Some(problem) = trial.problem() {
             return Err(problem);
         }
@@ -140,10 +142,11 @@ fn contrasts(trial: &Trial, cells: &[Cell]) -> Vec<Contrast> {
     let baseline =
         trial.trial.baseline.as_ref().and_then(|name| trial.arms.iter().position(|arm| arm.name == *name));
     let mut metrics = vec![Metric::Throughput, Metric::P99];
-    metrics.extend(
-        decide_on.iter().copied().filter(|metric| !matches!(metric, Metric::Throughput | Metric::P99)),
-    );
-    metrics.dedup();
+    for metric in decide_on {
+        if !metrics.contains(metric) {
+            metrics.push(*metric);
+        }
+    }
     let mut contrasts = Vec::new();
     for metric in metrics {
         for (b, cell_b) in cells.iter().enumerate() {

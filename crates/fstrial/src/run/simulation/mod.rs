@@ -1,0 +1,642 @@
+//! Whole trials in memory: a worker that is drawn from a seed, a clock that it moves, faults where a test wants them,
+//! and a check of the event stream that holds for every trial. The trials are in `trials`, the stored ones in `stored`.
+
+mod stored;
+mod trials;
+
+use super::{
+    clock::Clock,
+    coordinator::{Context, Coordinator, Earlier, Finished},
+    event::{Event, Listener, RunEnded},
+    judge::{ContrastState, Outcome},
+    place::{Ended, Interrupt, Place},
+    plan::Plan,
+};
+use crate::error::ExpectedError;
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use fstrial_model::{
+    arm::Arm,
+    facts::{ArmFacts, DataUpdate, Durability, Fact},
+    job::{DeviceBinding, FailureKind, Job, Load, RunFailure, WorkerMessage},
+    measurement::{ClockSource, LoadResult, Measurement, OperationKind, Stage},
+    trial::{Settings, Trial},
+    units::{Bytes, Nanos},
+    workload::{Data, Entry},
+};
+use hdrhistogram::{
+    Histogram,
+    serialization::{Serializer, V2Serializer},
+};
+use rand_chacha::ChaCha8Rng;
+use rand_core::{Rng, SeedableRng};
+use std::{
+    cell::{Cell, RefCell},
+    collections::BTreeMap,
+};
+
+/// Processors of the simulated machine.
+const CPUS: u16 = 4;
+
+/// A plan of one workload: 0.25 s of warm-up, 1 s measured.
+fn plan(arms: &[&str], threads: &[u16], seed: u64, change: impl FnOnce(&mut Settings)) -> Plan {
+    let mut trial = Trial {
+        arms: arms.iter().map(|text| text.parse::<Arm>().unwrap()).collect(),
+        workloads: vec![Entry { threads: Some(threads.to_vec()), ..Entry::of_preset("random-write") }],
+        ..Trial::default()
+    };
+    change(&mut trial.trial);
+    Plan::new(trial.settled(CPUS).unwrap(), seed, CPUS).unwrap()
+}
+
+/// Time that only the simulated worker moves.
+#[derive(Default)]
+struct SimulatedClock(Cell<u64>);
+
+impl SimulatedClock {
+    fn pass(&self, time: Nanos) {
+        self.0.set(self.0.get() + time.0);
+    }
+}
+
+impl Clock for SimulatedClock {
+    fn now(&self) -> Nanos {
+        Nanos(self.0.get())
+    }
+
+    fn timestamp(&self) -> String {
+        let since = i64::try_from(self.0.get() / 1_000_000).unwrap();
+        let moment = jiff::Timestamp::from_millisecond(1_767_225_600_000 + since).unwrap();
+        moment.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string()
+    }
+}
+
+/// What an arm is like.
+#[derive(Clone, Copy)]
+struct Character {
+    /// Its rate, as a factor.
+    speed: f64,
+    /// The latency of its slowest two per cent, as a factor.
+    tail: f64,
+    /// What a run costs besides its load.
+    overhead: Nanos,
+}
+
+const ORDINARY: Character = Character { speed: 1.0, tail: 1.0, overhead: Nanos::millis(300) };
+
+/// What is true of the simulated machine.
+struct World {
+    /// What its noise is drawn from.
+    seed: u64,
+    /// Operations per second of an ordinary arm with one thread.
+    rate: f64,
+    /// Standard deviation of the log of a run's rate.
+    noise: f64,
+    /// Standard deviation of the log of a run's slowest latencies.
+    tail_noise: f64,
+    /// Arms that are not ordinary, by name.
+    arms: Vec<(&'static str, Character)>,
+}
+
+impl Default for World {
+    fn default() -> Self {
+        Self { seed: 1, rate: 8000.0, noise: 0.01, tail_noise: 0.03, arms: Vec::new() }
+    }
+}
+
+impl World {
+    fn character(&self, arm: &str) -> Character {
+        self.arms.iter().find(|(name, _)| *name == arm).map_or(ORDINARY, |(_, character)| *character)
+    }
+}
+
+/// What a test may look at to decide on a fault.
+struct Asked<'a> {
+    arm: &'a str,
+    /// None while arms are inspected.
+    threads: Option<u16>,
+    /// How many jobs with a load the worker was given, this one included.
+    run: u32,
+    /// How many of them for this cell, this one included.
+    of_cell: u32,
+}
+
+/// What can go wrong in a run.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Fault {
+    /// The worker is killed at once.
+    Killed,
+    /// It hangs for this long and is killed then.
+    Hung(Nanos),
+    /// The run fails for a reason of this kind, half way.
+    Fails(FailureKind),
+    /// Ctrl-C in the middle of the run.
+    Interrupted,
+    /// Ctrl-C so late that the run still ends well.
+    InterruptedLate,
+    /// It takes so much longer to make and mount.
+    Slow(Nanos),
+    /// A measurement without one operation.
+    NoOperations,
+    /// A histogram of which the end is missing.
+    Truncated,
+    /// A histogram that says an operation took no time.
+    NoTime,
+    /// No measurement, though there was a load.
+    Silent,
+}
+
+type Faults<'a> = dyn FnMut(&Asked<'_>) -> Option<Fault> + 'a;
+
+/// A worker that only says it did what it was told.
+struct SimulatedPlace<'a> {
+    world: &'a World,
+    clock: &'a SimulatedClock,
+    interrupt: &'a Interrupt,
+    faults: &'a mut Faults<'a>,
+    runs: BTreeMap<(String, u16), u32>,
+    run: u32,
+}
+
+impl Place for SimulatedPlace<'_> {
+    fn run(&mut self, job: &Job, hear: &mut dyn FnMut(&WorkerMessage)) -> Ended {
+        let fault = self.draw_fault(job);
+        let overhead = self.world.character(&job.arm.name).overhead;
+        let asked_for = job.load.as_ref().map_or(Nanos(0), |load| Nanos(load.warmup.0 + load.duration.0));
+        if fault == Some(Fault::Killed) {
+            return failed(FailureKind::Lost, Stage::Attach);
+        }
+        hear(&WorkerMessage::Stage { stage: Stage::Mkfs, deadline: Nanos::secs(60) });
+        self.clock.pass(overhead);
+        match fault {
+            Some(Fault::Hung(time)) => {
+                self.clock.pass(time);
+                return failed(FailureKind::Lost, Stage::Mkfs);
+            }
+            Some(Fault::Slow(time)) => self.clock.pass(time),
+            Some(Fault::Fails(FailureKind::CleanUp)) => {
+                self.clock.pass(asked_for);
+                return failed(FailureKind::CleanUp, Stage::Unmount);
+            }
+            Some(Fault::Fails(kind)) => {
+                self.clock.pass(Nanos(asked_for.0 / 2));
+                return failed(kind, Stage::Load);
+            }
+            Some(Fault::Interrupted) => {
+                self.interrupt.raise();
+                return Ended::Interrupted;
+            }
+            Some(Fault::InterruptedLate) => self.interrupt.raise(),
+            _ => {}
+        }
+        hear(&WorkerMessage::Facts { facts: facts(), commands: vec![format!("mkfs {}", job.arm.name)] });
+        let Some(load) = &job.load else { return Ended::Measured(None) };
+        hear(&WorkerMessage::Stage { stage: Stage::Load, deadline: asked_for });
+        self.clock.pass(asked_for);
+        if fault == Some(Fault::Silent) {
+            return Ended::Measured(None);
+        }
+        Ended::Measured(Some(Box::new(measurement(self.world, &job.arm.name, load, fault))))
+    }
+}
+
+impl SimulatedPlace<'_> {
+    fn draw_fault(&mut self, job: &Job) -> Option<Fault> {
+        let threads = job.load.as_ref().map(|load| load.threads);
+        self.run += u32::from(threads.is_some());
+        let of_cell = self.runs.entry((job.arm.name.clone(), threads.unwrap_or(0))).or_default();
+        *of_cell += 1;
+        (self.faults)(&Asked { arm: &job.arm.name, threads, run: self.run, of_cell: *of_cell })
+    }
+}
+
+fn failed(kind: FailureKind, stage: Stage) -> Ended {
+    Ended::Failed(RunFailure {
+        kind,
+        stage,
+        what: "an injected fault".into(),
+        hint: Some("nothing to try".into()),
+    })
+}
+
+fn facts() -> ArmFacts {
+    ArmFacts {
+        facts: BTreeMap::from([(Fact::Barriers, "yes".into())]),
+        durability: Durability {
+            flushes: true,
+            crash_consistent: true,
+            no_stale_data: true,
+            data: DataUpdate::InPlace,
+            volatile_cache: false,
+        },
+        tools: BTreeMap::new(),
+        notes: Vec::new(),
+    }
+}
+
+/// Nearly normal, mean 0 and variance 1: the same on every machine, for it is made of additions only.
+fn normal(random: &mut ChaCha8Rng) -> f64 {
+    (0..12).map(|_| fraction(random)).sum::<f64>() - 6.0
+}
+
+/// Uniform in 0 to 1.
+#[expect(clippy::cast_precision_loss, reason = "53 bits")]
+fn fraction(random: &mut ChaCha8Rng) -> f64 {
+    (random.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
+}
+
+/// A measurement of an arm under a load: a function of the world, the arm and the load's seed.
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "small numbers"
+)]
+fn measurement(world: &World, arm: &str, load: &Load, fault: Option<Fault>) -> Measurement {
+    let character = world.character(arm);
+    let name = arm.bytes().fold(u64::from(load.threads), |hash, byte| hash * 257 + u64::from(byte));
+    let mut random = ChaCha8Rng::seed_from_u64(world.seed ^ load.seed ^ name.rotate_left(40));
+    // What disturbs the whole round disturbs its arms alike.
+    let drift = 1.0 + 0.1 * fraction(&mut ChaCha8Rng::seed_from_u64(world.seed ^ load.seed));
+    let scale = f64::from(load.threads).sqrt();
+    let rate = world.rate * character.speed * drift * scale * (world.noise * normal(&mut random)).exp();
+    let seconds = load.duration.as_secs_f64();
+    let operations = match fault {
+        Some(Fault::NoOperations) => 0,
+        _ => (rate * seconds) as u64,
+    };
+    let typical_ns = 1e9 * f64::from(load.threads) / rate;
+    let tail = character.tail * (world.tail_noise * normal(&mut random)).exp();
+    let mut text = histogram(operations, typical_ns, tail, fault == Some(Fault::NoTime));
+    if fault == Some(Fault::Truncated) {
+        text.truncate(text.len() / 8 * 4);
+    }
+    let cv = 0.01 + 0.03 * fraction(&mut random);
+    let mut windows = |count: u64| -> Vec<u64> {
+        let mean = operations as f64 / count as f64;
+        (0..count).map(|_| (mean * (1.0 + cv * normal(&mut random))).max(0.0) as u64).collect()
+    };
+    let load = LoadResult {
+        duration: load.duration,
+        operations,
+        bytes: operations * 16_384,
+        errors: 0,
+        first_error: None,
+        histograms: BTreeMap::from([(OperationKind::Operation, text)]),
+        windows: windows(20),
+        steady_windows: windows(40),
+        series: Vec::new(),
+        series_step: Nanos::millis(100),
+        cpu_user: Nanos::millis(100),
+        cpu_system: Nanos::millis(300),
+        clock: ClockSource::Monotonic,
+    };
+    Measurement {
+        load,
+        cpu_machine: Nanos::millis(900),
+        facts: facts(),
+        commands: Vec::new(),
+        stages: vec![(Stage::Mkfs, character.overhead)],
+        space_left: Bytes::gib(1),
+    }
+}
+
+/// Latencies as the engine encodes them: most about the typical one, two in a hundred in the tail.
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "small numbers"
+)]
+fn histogram(operations: u64, typical_ns: f64, tail: f64, with_zero: bool) -> String {
+    let mut histogram = Histogram::<u64>::new_with_bounds(1, 3_600_000_000_000, 3).unwrap();
+    let mut counted = 0;
+    for step in 1..=200_u32 {
+        let share = f64::from(step) / 200.0;
+        // Whole operations by the running total, so that they add up.
+        let upto = (operations as f64 * share).round() as u64;
+        let factor = match step {
+            0..=196 => 0.7 + 0.6 * share,
+            _ => tail * f64::from(step - 194),
+        };
+        histogram.record_n((typical_ns * factor) as u64, upto - counted).unwrap();
+        counted = upto;
+    }
+    if with_zero {
+        histogram.record_n(0, operations * 200).unwrap();
+    }
+    let mut bytes = Vec::new();
+    V2Serializer::new().serialize(&histogram, &mut bytes).unwrap();
+    STANDARD.encode(bytes)
+}
+
+/// One event, as far as a test looks at it.
+#[derive(Debug, Clone, PartialEq)]
+enum Heard {
+    ArmInspected(String),
+    Audited(usize),
+    RoundsPlanned(u32),
+    RoundStarted { round: u32, runs: usize, left: Nanos },
+    RunStarted { round: u32, slot: usize, cell: usize },
+    RunStage(Stage),
+    RunEnded { round: u32, slot: usize, cell: usize, rate: Option<f64>, failure: Option<FailureKind> },
+    VerdictsUpdated { round: u32, contrasts: Vec<ContrastState> },
+}
+
+/// Keeps what it hears, and fails at an event if told to.
+struct Log<'a> {
+    plan: &'a Plan,
+    heard: Vec<Heard>,
+    fails_at: Option<usize>,
+}
+
+impl Listener for Log<'_> {
+    fn hear(&mut self, event: &Event<'_>) -> Result<(), ExpectedError> {
+        let cell = |arm: &str, workload: &str, threads: u16| self.plan.cell_of(arm, workload, threads).unwrap();
+        self.heard.push(match event {
+            Event::DeviceProgress { .. } | Event::DeviceReady { .. } => unreachable!("not the coordinator's"),
+            Event::ArmInspected { arm, .. } => Heard::ArmInspected((*arm).to_owned()),
+            Event::Audited { lines } => Heard::Audited(lines.len()),
+            Event::RoundsPlanned { planned } => Heard::RoundsPlanned(*planned),
+            &Event::RoundStarted { round, runs, left } => Heard::RoundStarted { round, runs, left },
+            &Event::RunStarted { round, slot, arm, workload, threads } => {
+                Heard::RunStarted { round, slot, cell: cell(arm, workload, threads) }
+            }
+            Event::RunStage { stage } => Heard::RunStage(*stage),
+            Event::RunEnded(run) => {
+                let &RunEnded { round, slot, arm, workload, threads, .. } = run;
+                assert_eq!(run.outcome.is_ok(), run.operations_per_second.is_some());
+                Heard::RunEnded {
+                    round,
+                    slot,
+                    cell: cell(arm, workload, threads),
+                    rate: run.operations_per_second,
+                    failure: run.failure.map(|failure| failure.kind),
+                }
+            }
+            &Event::VerdictsUpdated { round, contrasts } => {
+                Heard::VerdictsUpdated { round, contrasts: contrasts.to_vec() }
+            }
+        });
+        match self.fails_at {
+            Some(at) if self.heard.len() > at => Err(store_is_full()),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn store_is_full() -> ExpectedError {
+    let source = std::io::Error::from(std::io::ErrorKind::StorageFull);
+    ExpectedError::Store(fstrial_store::StoreError::Io { path: "results.db".into(), source })
+}
+
+/// A trial, or a session of one, that came to an end of some kind.
+struct Told<'p> {
+    plan: &'p Plan,
+    heard: Vec<Heard>,
+    ended: Result<Finished<'p>, ExpectedError>,
+    /// When it ended, and when all arms were inspected.
+    ended_at: Nanos,
+    inspected_at: Nanos,
+    longest_run: Nanos,
+}
+
+/// Runs a session of a trial, with a further listener if there is one.
+fn session<'p>(
+    plan: &'p Plan,
+    world: &World,
+    mut faults: impl FnMut(&Asked<'_>) -> Option<Fault>,
+    earlier: Earlier,
+    fails_at: Option<usize>,
+    also: Option<&mut dyn Listener>,
+) -> Told<'p> {
+    let (clock, interrupt) = (SimulatedClock::default(), Interrupt::default());
+    let (inspected_at, longest) = (Cell::new(Nanos(0)), Cell::new(Nanos(0)));
+    let last = RefCell::new(Nanos(0));
+    let mut log = Log { plan, heard: Vec::new(), fails_at };
+    let ended = {
+        let mut timed = |asked: &Asked<'_>| {
+            let since = Nanos(clock.now().0 - last.replace(clock.now()).0);
+            if asked.run > 1 {
+                longest.set(longest.get().max(since));
+            } else if asked.run == 1 {
+                inspected_at.set(clock.now());
+            }
+            faults(asked)
+        };
+        let mut place = SimulatedPlace {
+            world,
+            clock: &clock,
+            interrupt: &interrupt,
+            faults: &mut timed,
+            runs: BTreeMap::new(),
+            run: 0,
+        };
+        let mut listeners: Vec<&mut dyn Listener> = Vec::new();
+        listeners.extend(also);
+        listeners.push(&mut log);
+        let mut listeners = super::event::Listeners(listeners);
+        let context = Context {
+            place: &mut place,
+            clock: &clock,
+            listener: &mut listeners,
+            interrupt: &interrupt,
+            binding: &|_| DeviceBinding::Directory { path: "/simulated".into() },
+            data: Data::Random,
+            ledger: "/simulated/ledger".into(),
+            deadline: plan.trial.trial.budget,
+        };
+        Coordinator::new(plan, context, earlier).run()
+    };
+    let ended_at = clock.now();
+    longest.set(longest.get().max(Nanos(ended_at.0 - last.borrow().0)));
+    Told {
+        plan,
+        heard: log.heard,
+        ended,
+        ended_at,
+        inspected_at: inspected_at.get(),
+        longest_run: longest.get(),
+    }
+}
+
+/// Runs a trial from the beginning.
+fn simulate<'p>(
+    plan: &'p Plan,
+    world: &World,
+    faults: impl FnMut(&Asked<'_>) -> Option<Fault>,
+) -> Told<'p> {
+    let told = session(plan, world, faults, Earlier::default(), None, None);
+    told.check(&[]);
+    told
+}
+
+/// No fault at all.
+fn none(_: &Asked<'_>) -> Option<Fault> {
+    None
+}
+
+impl<'p> Told<'p> {
+    fn finished(&self) -> &Finished<'p> {
+        match &self.ended {
+            Ok(finished) => finished,
+            Err(error) => panic!("the trial failed: {error}"),
+        }
+    }
+
+    fn error(&self) -> &ExpectedError {
+        match &self.ended {
+            Ok(finished) => panic!("the trial went well: {:?}", finished.reason),
+            Err(error) => error,
+        }
+    }
+
+    fn states(&self) -> Vec<ContrastState> {
+        self.finished().judge.as_ref().expect("a judge").states()
+    }
+
+    /// Numbers of the runs that ended well, by cell.
+    fn measured(&self, of: usize) -> usize {
+        let is = |heard: &&Heard| matches!(heard, Heard::RunEnded { cell, rate: Some(_), .. } if *cell == of);
+        self.heard.iter().filter(is).count()
+    }
+
+    /// Rounds in which both cells were measured.
+    fn pairs(&self, a: usize, b: usize) -> usize {
+        let mut rounds: BTreeMap<u32, usize> = BTreeMap::new();
+        for heard in &self.heard {
+            if let Heard::RunEnded { round, cell, rate: Some(_), .. } = heard
+                && (*cell == a || *cell == b)
+            {
+                *rounds.entry(*round).or_default() += 1;
+            }
+        }
+        rounds.values().filter(|count| **count == 2).count()
+    }
+
+    fn planned(&self) -> Option<u32> {
+        let planned = |heard: &Heard| match heard {
+            Heard::RoundsPlanned(planned) => Some(*planned),
+            _ => None,
+        };
+        self.heard.iter().find_map(planned)
+    }
+
+    /// What holds for every session: the form of the event stream, who is run and who is not, and the budget.
+    /// `before`: how the contrasts stood when it began, if rounds had been planned before.
+    fn check(&self, before: &[ContrastState]) {
+        let mut check = Check {
+            plan: self.plan,
+            states: before.to_vec(),
+            failed: Vec::new(),
+            running: None,
+            round: None,
+            order: Vec::new(),
+        };
+        for heard in &self.heard {
+            check.next(heard);
+        }
+        assert!(
+            check.running.is_none() || self.ended.as_ref().map_or(true, |ended| ended.is_interrupted()),
+            "a run ended and nobody was told"
+        );
+        let deadline = self.plan.trial.trial.budget.0.max(self.inspected_at.0);
+        assert!(
+            self.ended_at.0 <= deadline + self.longest_run.0,
+            "ended at {} with a budget of {} and runs of {}",
+            self.ended_at,
+            self.plan.trial.trial.budget,
+            self.longest_run
+        );
+    }
+}
+
+impl Finished<'_> {
+    fn is_interrupted(&self) -> bool {
+        self.reason == super::coordinator::Reason::Interrupted
+    }
+}
+
+/// Follows an event stream.
+struct Check<'p> {
+    plan: &'p Plan,
+    states: Vec<ContrastState>,
+    failed: Vec<usize>,
+    running: Option<(u32, usize, usize)>,
+    round: Option<u32>,
+    /// What should still run in this round.
+    order: Vec<usize>,
+}
+
+impl Check<'_> {
+    fn next(&mut self, heard: &Heard) {
+        match heard {
+            Heard::ArmInspected(_) | Heard::Audited(_) => assert_eq!(self.round, None, "{heard:?}"),
+            Heard::RoundsPlanned(planned) => assert!(*planned >= 4 && self.states.is_empty()),
+            Heard::RoundStarted { round, runs, left } => self.round_starts(*round, *runs, *left),
+            Heard::RunStarted { round, slot, cell } => self.run_starts(*round, *slot, *cell),
+            Heard::RunStage(_) => assert!(self.running.is_some() || self.round.is_none()),
+            Heard::RunEnded { round, slot, cell, rate, failure } => {
+                assert_eq!(self.running.take(), Some((*round, *slot, *cell)), "it has not started");
+                assert_eq!(rate.is_none(), failure.is_some());
+                if *failure == Some(FailureKind::ArmFailed) {
+                    self.failed.push(*cell);
+                }
+            }
+            Heard::VerdictsUpdated { round, contrasts } => {
+                assert_eq!(Some(*round), self.round);
+                self.verdicts(contrasts);
+            }
+        }
+    }
+
+    fn round_starts(&mut self, round: u32, runs: usize, left: Nanos) {
+        assert!(left <= self.plan.trial.trial.budget);
+        assert!(self.round.is_none_or(|before| round == before + 1), "round {round} after {:?}", self.round);
+        self.round = Some(round);
+        self.order = self.plan.order(round).into_iter().filter(|cell| self.is_needed(*cell)).collect();
+        assert_eq!(self.order.len(), runs);
+        self.order.reverse();
+    }
+
+    fn is_needed(&self, cell: usize) -> bool {
+        let open = || self.plan.contrasts.iter().zip(&self.states).filter(|(_, state)| state.open);
+        !self.failed.contains(&cell)
+            && (self.states.is_empty()
+                || open().any(|(contrast, _)| contrast.a == cell || contrast.b == cell))
+    }
+
+    fn run_starts(&mut self, round: u32, slot: usize, cell: usize) {
+        assert_eq!(self.running, None, "two runs at once");
+        assert_eq!(Some(round), self.round);
+        assert!(!self.failed.contains(&cell), "a failed cell is run");
+        assert_eq!(self.order.pop(), Some(cell), "not the order that was planned");
+        let still = self.order.len();
+        let all =
+            self.plan.order(round).into_iter().filter(|cell| self.is_needed(*cell)).count().max(still + slot);
+        assert_eq!(slot + still, all, "slots ascend by one");
+        self.running = Some((round, slot, cell));
+    }
+
+    fn verdicts(&mut self, contrasts: &[ContrastState]) {
+        assert_eq!(contrasts.len(), self.plan.contrasts.len());
+        for (index, (contrast, state)) in self.plan.contrasts.iter().zip(contrasts).enumerate() {
+            let failed = self.failed.contains(&contrast.a) || self.failed.contains(&contrast.b);
+            // In a session that goes on, cells may have failed before.
+            assert!(state.verdict == Outcome::Failed || !failed, "a failed cell has a verdict: {state:?}");
+            let before = self.states.get(index).map(|state| state.verdict);
+            let decided = before.is_some_and(|verdict| verdict != Outcome::Undecided);
+            assert!(
+                !decided || state.verdict == Outcome::Failed || Some(state.verdict) == before,
+                "{before:?} became {state:?}"
+            );
+            assert!(!(state.open && state.verdict != Outcome::Undecided), "{state:?}");
+            if let (Some(ratio), Some((low, high))) = (state.ratio, state.interval) {
+                assert!(low <= ratio && ratio <= high, "{state:?}");
+            }
+            if state.verdict == Outcome::Failed || state.too_few_operations {
+                assert_eq!((state.ratio, state.interval), (None, None));
+            }
+        }
+        self.states = contrasts.to_vec();
+    }
+}
