@@ -201,6 +201,14 @@ impl Ledger {
             .collect())
     }
 
+    /// Whether steps of other processes than this ledger's own are written down, dead or alive.
+    ///
+    /// # Errors
+    /// The ledger cannot be read.
+    pub fn has_others(&self) -> Result<bool, StackError> {
+        Ok(self.entries()?.iter().any(|(_, entry)| entry.owner.pid != self.owner))
+    }
+
     /// All entries, newest first: changes are undone in the reverse of their order.
     fn entries(&self) -> Result<Vec<(PathBuf, Entry)>, StackError> {
         let listing = match fs::read_dir(&self.folder) {

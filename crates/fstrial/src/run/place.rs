@@ -8,7 +8,7 @@ use fstrial_model::{
     measurement::{Measurement, Stage},
     units::Nanos,
 };
-use fstrial_stack::{device::Device, ledger::Ledger};
+use fstrial_stack::{StackError, device::Device, ledger::Ledger};
 use rustix::process::{Pid, Signal, WaitOptions};
 use std::{
     io::{BufRead, BufReader, Read, Write},
@@ -240,19 +240,33 @@ impl ChildPlace<'_> {
             what,
             hint: Some("look at `losetup -a`, `findmnt` and the kernel log; then run `fstrial clean`".into()),
         };
-        for replayed in self.ledger.replay().map_err(|e| unclean(e.to_string()))? {
-            replayed.result.map_err(|e| unclean(format!("could not {}: {e}", replayed.undo)))?;
-        }
         let until = Instant::now() + RELEASE_DEADLINE;
         loop {
-            if self.device.is_released().map_err(|e| unclean(e.to_string()))? {
-                return Ok(());
-            }
+            let left = match self.take_down().map_err(|e| unclean(e.to_string()))? {
+                None => return Ok(()),
+                Some(left) => left,
+            };
             if Instant::now() > until {
-                return Err(unclean("the device of the last run is still in use".into()));
+                return Err(unclean(left));
             }
             thread::park_timeout(Duration::from_millis(2));
         }
+    }
+
+    /// One attempt: says what is left, if anything is. The device first, because what was added for it can only be
+    /// removed when nobody uses it; and the kernel may take a moment to end a killed worker.
+    fn take_down(&self) -> Result<Option<String>, StackError> {
+        if !self.device.is_released()? {
+            return Ok(Some("the device of the last run is still in use".into()));
+        }
+        for replayed in self.ledger.replay()? {
+            if let Err(error) = replayed.result {
+                return Ok(Some(format!("could not {}: {error}", replayed.undo)));
+            }
+        }
+        let waiting = self.ledger.has_others()?;
+        Ok(waiting
+            .then(|| "the last worker has not ended, or another command works with the same results".into()))
     }
 }
 
