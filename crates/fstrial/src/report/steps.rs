@@ -33,7 +33,8 @@ pub fn render(plan: &Plan) -> String {
     let holding = plan.contrasts.iter().filter(|contrast| contrast.holds_open).count();
     let _ = writeln!(
         out,
-        "\nRounds until {holding} contrasts are decided or {} have passed; {} questions in all, errors controlled together.",
+        "\nRounds until {} settled or {} have passed; {} questions in all, errors controlled together.",
+        if holding == 1 { "1 contrast is".to_owned() } else { format!("{holding} contrasts are") },
         settings.budget,
         plan.contrasts.len()
     );
