@@ -1,1 +1,377 @@
-//! Ctrl-C and its relatives: the partial answer within seconds, and nothing left.
+//! What users see when something is wrong: the exit code and the words, as snapshots without what differs between
+//! machines. `INSTA_UPDATE=always cargo test -p fstrial --test it errors` writes them anew.
+
+use crate::support::{self, Ended, FSTRIAL, Lab, PATIENCE, Running, SMALL};
+use std::{
+    fs,
+    path::Path,
+    time::{Duration, Instant},
+};
+
+/// What a terminal would show, and the exit code.
+fn shown(lab: &Lab, words: &str, ended: &Ended) -> String {
+    let mut text = format!("$ fstrial {words}\n{}", ended.stderr.trim_end());
+    if !ended.stdout.is_empty() {
+        text.push_str(&format!("\n[stdout]\n{}", ended.stdout.trim_end()));
+    }
+    lab.redact(&format!("{text}\n[exit {}]\n", ended.code()))
+}
+
+/// Runs a command that must fail so, and leave nothing; returns what it showed.
+fn fails(lab: &Lab, code: i32, words: &str) -> String {
+    let ended = lab.run(words);
+    assert_eq!(ended.code(), code, "{ended:?}");
+    lab.assert_nothing_left(words);
+    assert_eq!(lab.ledger_entries(), Vec::<String>::new());
+    shown(lab, words, &ended)
+}
+
+/// A snapshot with a name of its own.
+fn snapshot(name: &str, text: &str) {
+    let mut settings = insta::Settings::clone_current();
+    settings.set_omit_expression(true);
+    settings.set_prepend_module_to_snapshot(false);
+    settings.bind(|| insta::assert_snapshot!(name, text));
+}
+
+/// What another program said, between our words, differs with its version.
+fn without_the_programs_words(text: &str) -> String {
+    let Some((before, rest)) = text.split_once("(exit status: ") else { return text.to_owned() };
+    let (_, after) = rest.split_once("\ntry:").unwrap_or(("", ""));
+    format!("{before}(exit status: …): [ITS WORDS]\ntry:{after}")
+}
+
+/// Where only the words are settled.
+fn without_the_code(text: &str) -> String {
+    text.split_once("\n[exit").map_or(text, |(words, _)| words).to_owned()
+}
+
+/// A small trial on an image of this lab, but for what is wrong.
+fn compare(words: &str) -> String {
+    format!("compare {words} {SMALL} --device image:images -q")
+}
+
+#[test]
+fn wrong_words() {
+    let lab = Lab::new();
+    let flags = "--workload random-write";
+    for (name, words) in [
+        ("unknown-filesystem", format!("compare ext4 xsf {flags}")),
+        ("unknown-device", format!("compare ext4 xfs {flags} --device imgae")),
+        ("unknown-workload", "compare ext4 xfs --workload random-wriet".to_owned()),
+        ("unknown-flag", format!("compare ext4 xfs {flags} --bugdet 1m")),
+        ("one-arm", format!("compare ext4 {flags}")),
+        ("same-name-twice", format!("compare a=ext4 a=xfs {flags}")),
+        ("bad-size", format!("compare ext4 xfs {flags} --size 3parsecs")),
+        ("too-short-a-run", format!("compare ext4 xfs {flags} --duration 1ms")),
+        ("unknown-baseline", format!("compare ext4 xfs {flags} --baseline btrfs")),
+        ("disk-without-erase", format!("compare ext4 xfs {flags} --device disk")),
+        ("directory-among-filesystems", format!("compare ext4 dir:images {flags}")),
+    ] {
+        snapshot(name, &fails(&lab, 2, &words));
+    }
+    assert!(!lab.home().exists(), "what is wrong in itself touches nothing");
+}
+
+#[test]
+fn a_filesystem_that_this_kernel_lacks() {
+    let name = "a_filesystem_that_this_kernel_lacks";
+    if !support::is_root_with_loop_devices(name) {
+        return;
+    }
+    let lab = Lab::new();
+    if fs::read_to_string("/proc/filesystems").unwrap().contains("nilfs2") {
+        return support::skip(name, "this kernel has nilfs2");
+    }
+    snapshot("filesystem-unknown-to-the-kernel", &fails(&lab, 10, &compare("ext4 nilfs2")));
+}
+
+#[test]
+fn options_that_programs_refuse() {
+    let name = "options_that_programs_refuse";
+    if !support::is_root_with_loop_devices(name) {
+        return;
+    }
+    let lab = Lab::new();
+    for (name, arms, its_words) in [
+        ("mount-option-refused", "ext4 xfs:nonsense", "bad option"),
+        ("mkfs-value-refused", "ext4 ext4:-Nmany", "inodes"),
+        ("mkfs-option-refused", "ext4 xfs:-mbogus=1", "bogus"),
+    ] {
+        let text = fails(&lab, 11, &compare(arms));
+        assert!(text.contains(its_words), "the user learns why: {text}");
+        snapshot(name, &without_the_programs_words(&text));
+    }
+    snapshot("unknown-scheduler", &fails(&lab, 11, &compare("ext4 xfs:scheduler=nonesuch")));
+}
+
+#[test]
+fn images_and_budgets_that_do_not_fit() {
+    let name = "images_and_budgets_that_do_not_fit";
+    if !support::is_root_with_loop_devices(name) {
+        return;
+    }
+    let lab = Lab::new();
+    let large = "compare ext4 xfs --workload random-write --size 900TiB --device image:images";
+    snapshot("image-too-large", &fails(&lab, 11, large));
+    let nowhere = "compare ext4 xfs --workload random-write --size 320MiB --device image:nowhere";
+    let ended = lab.run(nowhere);
+    assert!([2, 11].contains(&ended.code()), "{ended:?}");
+    snapshot("image-folder-missing", &shown(&lab, nowhere, &ended));
+    let short = lab.run(&compare("ext4 xfs --budget 1s"));
+    assert_eq!(short.code(), 3, "{short:?}");
+    assert!(short.stdout.contains("--budget of"), "it says what would do: {short:?}");
+    lab.assert_nothing_left("after a budget that was too small");
+}
+
+#[test]
+fn disks_that_must_not_be_erased() {
+    let name = "disks_that_must_not_be_erased";
+    if !support::is_root_with_loop_devices(name) {
+        return;
+    }
+    let lab = Lab::new();
+    let image = lab.path("disk.img");
+    fs::File::create(&image).unwrap().set_len(400 << 20).unwrap();
+    let device = Losetup::attach(&image);
+    let path = device.0.clone();
+    support::tool("mkfs.ext4", &["-q", &path]);
+    let words =
+        format!("compare ext4 xfs --workload random-write --file-size 16MiB --device disk --erase {path}");
+    let signed = lab.run(&words);
+    assert_eq!(signed.code(), 2, "{signed:?}");
+    snapshot("disk-with-a-signature", &shown(&lab, &words, &signed));
+    let point = lab.path("point");
+    fs::create_dir(&point).unwrap();
+    support::tool("mount", &[&path, point.to_str().unwrap()]);
+    fs::write(point.join("precious"), "data").unwrap();
+    let mounted = lab.run(&format!("{words} --erase-signature ext4"));
+    let kept = fs::read_to_string(point.join("precious"));
+    support::tool("umount", &[point.to_str().unwrap()]);
+    assert_eq!(mounted.code(), 2, "{mounted:?}");
+    assert_eq!(kept.unwrap(), "data");
+    snapshot("disk-that-is-mounted", &shown(&lab, &words, &mounted));
+    for (name, wrong) in
+        [("disk-that-is-a-file", image.display().to_string()), ("disk-missing", "/dev/nonesuch".into())]
+    {
+        let words = format!("compare ext4 xfs --workload random-write --device disk --erase {wrong}");
+        let refused = lab.run(&words);
+        assert!([2, 11].contains(&refused.code()), "{refused:?}");
+        snapshot(name, &shown(&lab, &words, &refused));
+    }
+    drop(device);
+    let found = support::tool("blkid", &["-p", "-o", "value", "-s", "TYPE", image.to_str().unwrap()]);
+    assert_eq!(found.trim(), "ext4", "nothing was erased");
+}
+
+/// A loop device that nobody holds open, as a disk is; a process that does is a reason of its own to refuse it.
+struct Losetup(String);
+
+impl Losetup {
+    fn attach(file: &Path) -> Self {
+        Self(support::tool("losetup", &["--find", "--show", file.to_str().unwrap()]).trim().to_owned())
+    }
+}
+
+impl Drop for Losetup {
+    fn drop(&mut self) {
+        support::tool("losetup", &["--detach", &self.0]);
+    }
+}
+
+#[test]
+fn trial_files_that_are_wrong() {
+    let lab = Lab::new();
+    let arms =
+        "[[arm]]\nname = \"a\"\nfilesystem = \"ext4\"\n\n[[arm]]\nname = \"b\"\nfilesystem = \"xfs\"\n";
+    for (name, text) in [
+        ("file-with-a-wrong-key", format!("[trial]\nname = \"x\"\nbuget = \"1m\"\n\n{arms}")),
+        ("file-with-a-wrong-filesystem", arms.replace("xfs", "xsf")),
+        ("file-with-a-wrong-value", format!("[trial]\nbudget = \"soon\"\n\n{arms}")),
+        ("file-with-a-wrong-workload", format!("{arms}\n[[workload]]\nuse = \"random-wriet\"\n")),
+        ("file-that-is-not-toml", "arms: [ext4, xfs]\n".to_owned()),
+        ("file-that-is-empty", String::new()),
+    ] {
+        lab.write("trial.toml", &text);
+        snapshot(name, &fails(&lab, 2, "run trial.toml"));
+    }
+    snapshot("file-that-is-missing", &fails(&lab, 2, "run nowhere.toml"));
+    lab.write("w.toml", "kind = \"io\"\nblok_size = \"4KiB\"\n");
+    snapshot("workload-file-with-a-wrong-key", &fails(&lab, 2, "compare ext4 xfs --workload w.toml"));
+}
+
+/// A hundred megabytes of anything are refused at once, in little memory.
+#[test]
+fn garbage_as_a_trial_file_is_refused_fast() {
+    let lab = Lab::new();
+    let mut noise = Vec::with_capacity(100 << 20);
+    let mut dice = support::Dice::new(6);
+    while noise.len() < 100 << 20 {
+        noise.extend_from_slice(&dice.below(u64::MAX).to_le_bytes());
+    }
+    let text = vec![b'a'; 100 << 20];
+    let brackets = vec![b'['; 1 << 20];
+    for (name, bytes) in [("garbage-binary", noise), ("garbage-text", text), ("garbage-brackets", brackets)] {
+        fs::write(lab.path("garbage.toml"), bytes).unwrap();
+        let began = Instant::now();
+        // Far below the size of the file: address space counts the program itself, too.
+        let mut limited = lab.prepare("prlimit");
+        limited.args(["--as=83886080", FSTRIAL, "run", "garbage.toml"]);
+        let ended = Running::start(limited).end(PATIENCE);
+        assert_eq!(ended.code(), 2, "{name}: {}", ended.stderr);
+        assert!(began.elapsed() < Duration::from_secs(10), "{name}: {:?}", began.elapsed());
+        assert!(
+            name == "garbage-brackets" || ended.stderr.len() < 4096,
+            "{name}: an error is a page at most: {} bytes",
+            ended.stderr.len()
+        );
+        if name != "garbage-brackets" {
+            snapshot(name, &shown(&lab, "run garbage.toml", &ended));
+        }
+    }
+}
+
+#[test]
+fn homes_and_results_that_are_not_there() {
+    let lab = Lab::new();
+    snapshot("results-without-a-store", &fails(&lab, 2, "results"));
+    lab.write("t.toml", "[device]\nkind = \"directory\"\n\n[[arm]]\nname = \"a\"\nfilesystem = \"dir\"\npath = \"images\"\n\n[[arm]]\nname = \"b\"\nfilesystem = \"dir\"\npath = \"images\"\n\n[[workload]]\nuse = \"random-write\"\n");
+    snapshot("resume-without-anything-to-resume", &fails(&lab, 2, "run t.toml --resume"));
+    for (name, words) in [
+        ("resume-of-an-unknown-trial", "run t.toml --resume 77"),
+        ("show-of-an-unknown-trial", "results show 77"),
+    ] {
+        let ended = lab.run(words);
+        assert_ne!(ended.code(), 0, "{ended:?}");
+        snapshot(name, &without_the_code(&shown(&lab, words, &ended)));
+    }
+    let words = "compare dir:images dir:/tmp --home /proc/nothing";
+    let ended = lab.run(words);
+    assert!([1, 2, 10].contains(&ended.code()), "{ended:?}");
+    snapshot("home-that-cannot-be-made", &shown(&lab, words, &ended));
+    fs::create_dir_all(lab.home()).unwrap();
+    for end in ["results.db-wal", "results.db-shm"] {
+        let _ = fs::remove_file(lab.home().join(end));
+    }
+    lab.write("home/results.db", "this is no database, but what somebody else keeps here");
+    let ended = lab.run("results");
+    assert_ne!(ended.code(), 0);
+    snapshot("store-that-is-none", &without_the_code(&shown(&lab, "results", &ended)));
+    let kept = fs::read_to_string(lab.path("home/results.db")).unwrap();
+    assert!(kept.starts_with("this is no database"), "it is not touched");
+}
+
+#[test]
+fn rows_that_judge_refuses() {
+    let lab = Lab::new();
+    for (name, text) in [
+        ("judge-without-a-header", "1,a,2\n1,b,3\n"),
+        ("judge-with-a-word-for-a-value", "round,arm,value\n1,a,many\n"),
+        ("judge-with-a-negative-value", "round,arm,value\n1,a,1\n1,b,-1\n"),
+        ("judge-with-a-value-twice", "round,arm,value\n1,a,1\n1,a,2\n"),
+        ("judge-with-one-arm", "round,arm,value\n1,a,1\n2,a,2\n"),
+        ("judge-with-a-bad-cv", "round,arm,value,cv\n1,a,1,0.1\n1,b,1,NaN\n"),
+        ("judge-with-nothing", ""),
+    ] {
+        lab.write("pairs.csv", text);
+        snapshot(name, &fails(&lab, 2, "judge pairs.csv"));
+    }
+    snapshot("judge-of-a-missing-file", &fails(&lab, 2, "judge nowhere.csv"));
+}
+
+#[test]
+fn without_root_the_way_out_is_named() {
+    let name = "without_root_the_way_out_is_named";
+    if !rustix::process::geteuid().is_root() {
+        return support::skip(name, "needs root to become somebody else");
+    }
+    let lab = Lab::new();
+    let words = compare("ext4 xfs");
+    let ended = match lab.run_as_nobody(&words) {
+        Ok(ended) => ended,
+        Err(reason) => return support::skip(name, &reason),
+    };
+    assert_eq!(ended.code(), 10, "{ended:?}");
+    assert!(ended.stderr.contains("sudo") && ended.stderr.contains("dir:"), "{ended:?}");
+    snapshot("without-root", &shown(&lab, &words, &ended));
+}
+
+/// A filesystem that fills up under load is an outcome of its arm: the others go on.
+#[test]
+fn an_arm_without_space_fails_alone() {
+    let name = "an_arm_without_space_fails_alone";
+    if !support::is_root_with_loop_devices(name) {
+        return;
+    }
+    let lab = Lab::new();
+    lab.write(
+        "w.toml",
+        "kind = \"files\"\nfiles = 10\nfile_size = \"4KiB\"\nsteps = [\"create\", \"write\"]\n",
+    );
+    // Room for so few inodes that the load uses them up.
+    lab.write(
+        "t.toml",
+        "[trial]\nrounds = 3\n\n[device]\nkind = \"image\"\npath = \"images\"\nsize = \"320MiB\"\n\n\
+         [[arm]]\nname = \"few\"\nfilesystem = \"ext4\"\nmkfs = [\"-N\", \"64\"]\n\n\
+         [[arm]]\nname = \"many\"\nfilesystem = \"ext4\"\n\n[[arm]]\nname = \"xfs\"\nfilesystem = \"xfs\"\n\n\
+         [[workload]]\nname = \"w\"\nkind = \"files\"\nfiles = 10\nfile_size = \"4KiB\"\nsteps = [\"create\", \"write\"]\n\
+         threads = [1]\nduration = \"100ms\"\nwarmup = \"20ms\"\n",
+    );
+    let ended = lab.run("run t.toml --json");
+    assert_eq!(ended.code(), 11, "{ended:?}");
+    let document = ended.document();
+    let failed: Vec<_> = document["failures"].as_array().unwrap().clone();
+    assert!(failed.len() == 1 && failed[0].as_str().unwrap().contains("No space left"), "{failed:?}");
+    for cell in document["workloads"][0]["cells"].as_array().unwrap() {
+        assert_eq!(cell["failed"], cell["arm"] == "few", "{cell}");
+        let runs = cell["runs"].as_u64().unwrap();
+        assert!(if cell["arm"] == "few" { runs == 0 } else { runs == 3 }, "{cell}");
+    }
+    // And with --workload FILE, as people see it.
+    let small =
+        "--size 320MiB --duration 100ms --warmup 20ms --threads 1 --rounds 2 --device image:images -q";
+    let mut command = lab.prepare(FSTRIAL);
+    command.args(["compare", "few=ext4:-N 64", "xfs", "--workload", "w.toml"]).args(small.split_whitespace());
+    let ended = Running::start(command).end(PATIENCE);
+    assert_eq!(ended.code(), 11, "{ended:?}");
+    assert!(ended.stdout.contains("FAILED") && ended.stdout.contains("No space left"), "{ended:?}");
+    lab.assert_nothing_left("after an arm without space");
+    assert_eq!(lab.ledger_entries(), Vec::<String>::new());
+}
+
+/// A worker that says nothing is killed after its deadline of half a minute.
+#[test]
+fn a_worker_that_hangs_is_killed() {
+    let name = "a_worker_that_hangs_is_killed";
+    if !support::is_root_with_loop_devices(name) {
+        return;
+    }
+    let lab = Lab::new();
+    for _ in 0..5 {
+        let mut running = lab.start(&compare("ext4 xfs --json"));
+        let stopped = loop {
+            if running.is_over() {
+                break None;
+            }
+            // It must be caught before its first word; the shorter deadline is that of its start.
+            if let Some(worker) = support::worker_of(running.pid()) {
+                support::stop(worker);
+                break Some(worker);
+            }
+        };
+        support::pause(Duration::from_secs(1));
+        if stopped.is_none_or(|worker| !Path::new(&format!("/proc/{worker}")).exists()) {
+            // Too late: the inner worker was at work already, and the command did not need the outer one any more.
+            running.signal(rustix::process::Signal::INT);
+            running.end(PATIENCE);
+            continue;
+        }
+        let ended = running.end(Duration::from_secs(60));
+        assert_eq!(ended.code(), 11, "{ended:?}");
+        assert!(ended.stderr.contains("the worker hung in the stage"), "{ended:?}");
+        snapshot("worker-that-hangs", &lab.redact(&ended.stderr));
+        lab.assert_nothing_left("after a worker that hung");
+        return;
+    }
+    support::skip(name, "the worker could not be stopped before its first word");
+}

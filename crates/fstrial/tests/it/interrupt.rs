@@ -1,1 +1,166 @@
-//! Ctrl-C and its relatives: the partial answer within seconds, and nothing left.
+//! Ctrl-C and its relatives: the partial answer within seconds, exit code 130, and nothing left.
+
+use crate::support::{self, Ended, Lab, Running, SMALL};
+use rustix::process::Signal;
+use std::time::{Duration, Instant};
+
+/// What a user waits after Ctrl-C before pressing it again.
+const PROMPT: Duration = Duration::from_secs(10);
+
+/// Arms that are alike: they are not decided while the test looks on.
+fn words(flags: &str) -> String {
+    format!("compare a=ext4 b=ext4 {SMALL} --device image:images {flags}")
+}
+
+/// It ends soon with 130 and the partial answer, and leaves nothing.
+fn assert_interrupted(lab: &Lab, running: Running, least_rounds: u64) -> Ended {
+    let signalled = Instant::now();
+    let ended = running.end(PROMPT);
+    assert!(signalled.elapsed() < PROMPT);
+    assert_eq!(ended.code(), 130, "{ended:?}");
+    let document = ended.document();
+    assert_eq!(document["ended"], "interrupted");
+    assert!(document["rounds"].as_u64().unwrap() >= least_rounds, "{document}");
+    let trials = lab.trials();
+    assert_eq!(trials.last().unwrap()["status"], "interrupted");
+    lab.assert_nothing_left("after an interruption");
+    assert_eq!(lab.ledger_entries(), Vec::<String>::new(), "an interrupted command cleans up after itself");
+    lab.check_store();
+    ended
+}
+
+#[test]
+fn a_signal_to_the_command_ends_it_with_the_partial_answer() {
+    let name = "a_signal_to_the_command_ends_it_with_the_partial_answer";
+    if !support::is_root_with_loop_devices(name) {
+        return;
+    }
+    let lab = Lab::new();
+    for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
+        let mut running = lab.start(&words("--json"));
+        for _ in 0..2 {
+            assert!(running.wait_for("verdicts-updated"));
+        }
+        assert!(running.wait_for("run-started"));
+        running.signal(signal);
+        let ended = assert_interrupted(&lab, running, 2);
+        let cells = ended.document()["workloads"][0]["cells"].clone();
+        for cell in cells.as_array().unwrap() {
+            assert!(cell["runs"].as_u64().unwrap() >= 2, "the partial answer has what was measured: {cell}");
+        }
+    }
+}
+
+#[test]
+fn ctrl_c_goes_to_the_whole_foreground_group() {
+    let name = "ctrl_c_goes_to_the_whole_foreground_group";
+    if !support::is_root_with_loop_devices(name) {
+        return;
+    }
+    let lab = Lab::new();
+    let mut running = lab.start_group(&words("--json"));
+    assert!(running.wait_for("verdicts-updated"));
+    assert!(running.wait_for("run-started"));
+    assert!(running.wait_for("run-stage"));
+    support::signal_group(running.pid(), Signal::INT);
+    let ended = assert_interrupted(&lab, running, 1);
+    // The run that was cut off is no run.
+    let events = ended.json();
+    assert!(events.iter().all(|event| event["failure"].is_null()), "{ended:?}");
+    let last = events.iter().rev().find(|event| event["event"].is_string()).unwrap();
+    assert_eq!(last["event"], "verdicts-updated");
+}
+
+#[test]
+fn people_get_the_partial_answer_as_a_table() {
+    let name = "people_get_the_partial_answer_as_a_table";
+    if !support::is_root_with_loop_devices(name) {
+        return;
+    }
+    let lab = Lab::new();
+    let running = lab.start(&words(""));
+    assert!(support::eventually(support::PATIENCE, || {
+        lab.trials().last().is_some_and(|trial| trial["runs"].as_u64().unwrap() >= 4)
+    }));
+    running.signal(Signal::INT);
+    let ended = running.end(PROMPT);
+    assert_eq!(ended.code(), 130, "{ended:?}");
+    assert!(ended.stdout.contains("random-write") && ended.stdout.contains("Repeat"), "{ended:?}");
+    lab.assert_nothing_left("after an interruption");
+}
+
+#[test]
+fn before_the_first_round_there_is_an_answer_too() {
+    let name = "before_the_first_round_there_is_an_answer_too";
+    if !support::is_root_with_loop_devices(name) {
+        return;
+    }
+    let lab = Lab::new();
+    let mut running = lab.start(&words("--json"));
+    assert!(running.wait_for("run-stage"), "the first arm is being inspected");
+    running.signal(Signal::INT);
+    assert_interrupted(&lab, running, 0);
+    let mut running = lab.start(&words("--json"));
+    assert!(running.wait_for("run-ended"));
+    running.signal(Signal::INT);
+    assert_interrupted(&lab, running, 1);
+}
+
+/// Writing a large image takes long, and nobody waits for it after Ctrl-C.
+#[test]
+fn a_signal_while_the_image_is_made_ends_the_command() {
+    let name = "a_signal_while_the_image_is_made_ends_the_command";
+    if !support::is_root_with_loop_devices(name) {
+        return;
+    }
+    let lab = Lab::new();
+    let large = "compare a=ext4 b=ext4 --workload random-write --size 16GiB --device image:images --json";
+    let mut running = lab.start(large);
+    assert!(running.wait_for("device-progress"));
+    running.signal(Signal::INT);
+    let ended = running.end(PROMPT);
+    assert_eq!(ended.code(), 130, "{ended:?}");
+    lab.assert_nothing_left("after an interruption while the image was made");
+    assert_eq!(lab.ledger_entries(), Vec::<String>::new());
+}
+
+#[test]
+fn a_second_signal_ends_it_at_once() {
+    let name = "a_second_signal_ends_it_at_once";
+    if !support::is_root_with_loop_devices(name) {
+        return;
+    }
+    let lab = Lab::new();
+    for signals in [[Signal::INT, Signal::INT], [Signal::INT, Signal::TERM]] {
+        let mut running = lab.start(&words("--json"));
+        assert!(running.wait_for("run-ended"));
+        assert!(running.wait_for("run-started"));
+        running.signal(signals[0]);
+        // Signals of one kind that come at once are one signal.
+        support::pause(Duration::from_millis(5));
+        running.signal(signals[1]);
+        let ended = running.end(Duration::from_secs(3));
+        assert_eq!(ended.code(), 130, "{ended:?}");
+        lab.assert_nothing_left("after a second signal");
+        lab.clean();
+        lab.check_store();
+    }
+}
+
+/// A reader that goes away (`fstrial … | head`) does not end a trial in the middle, nor with a panic.
+#[test]
+fn a_reader_that_goes_away_is_no_fault() {
+    let name = "a_reader_that_goes_away_is_no_fault";
+    if !support::is_root_with_loop_devices(name) {
+        return;
+    }
+    let lab = Lab::new();
+    let mut shell = lab.prepare("sh");
+    let script = format!("{} {} | head -n 1", support::FSTRIAL, words("--json --rounds 4"));
+    shell.args(["-c", &script]);
+    let ended = Running::start(shell).end(support::PATIENCE);
+    assert!(!ended.stderr.contains("panicked"), "{ended:?}");
+    assert_eq!(ended.stdout.lines().count(), 1);
+    lab.assert_nothing_left("after the reader went away");
+    lab.check_store();
+}

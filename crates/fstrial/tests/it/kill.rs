@@ -21,6 +21,9 @@ const RUN: [(&str, u64); 8] = [
     ("detach", 30),
 ];
 
+/// Kills of workers in runs.
+const WORKER_KILLS: usize = 64;
+
 /// Only one test at a time adds zram devices.
 static ZRAM: Mutex<()> = Mutex::new(());
 
@@ -194,10 +197,7 @@ impl Killed {
         let last = trials.last().filter(|trial| trial["status"] != "decided");
         let next_round = last.map_or(0, |trial| trial["rounds"].as_u64().unwrap()) + 1;
         let resume = if last.is_some() { "--resume" } else { "" };
-        (
-            self.lab.start(&format!("run {} {resume} --json {flags}", self.file)),
-            Before { runs, next_round },
-        )
+        (self.lab.start(&format!("run {} {resume} --json {flags}", self.file)), Before { runs, next_round })
     }
 
     /// What must hold after a session, however it ended.
@@ -256,7 +256,13 @@ impl Killed {
     fn finish(&self, dice: &mut Dice) {
         let (mut running, _) = self.session("");
         let mut heard = Heard::default();
-        wait_until(&mut running, &mut heard, Moment::Running("load"), 2, Duration::from_millis(dice.below(100)));
+        wait_until(
+            &mut running,
+            &mut heard,
+            Moment::Running("load"),
+            2,
+            Duration::from_millis(dice.below(100)),
+        );
         strike(&running, Victim::Everything, true);
         running.end(PATIENCE);
         self.lab.assert_nothing_left("before the last session");
@@ -277,7 +283,8 @@ impl Killed {
         for verdict in verdicts {
             let word = verdict["verdict"].as_str().unwrap();
             assert!(["faster", "slower", "equivalent", "undecided"].contains(&word), "{verdict}");
-            assert!(verdict["ratio"].as_f64().unwrap() > 0.0);
+            let ratio = verdict["ratio"].as_f64();
+            assert!(verdict["metric"] != "throughput" || ratio.is_some_and(|ratio| ratio > 0.0), "{verdict}");
         }
         self.lab.assert_nothing_left("after the last session");
         assert_eq!(self.lab.ledger_entries(), Vec::<String>::new());
@@ -293,7 +300,7 @@ fn a_killed_command_leaves_nothing_and_its_trial_goes_on() {
     let mut dice = Dice::new(1);
     let killed = Killed::new(&format!("ext4 xfs:scheduler=none {SMALL} --device image:images"));
     let moments = Moment::all();
-    killed.kill_command(&mut dice, &moments, moments.len() * 3 + 2).say(name);
+    killed.kill_command(&mut dice, &moments, moments.len() * 4 + 2).say(name);
     killed.finish(&mut dice);
 }
 
@@ -308,8 +315,8 @@ fn a_killed_worker_costs_one_run() {
     let victims = [Victim::Inner, Victim::Outer, Victim::Workers];
     let mut tally = Tally::default();
     let mut kills = 0;
-    for session in 0..20 {
-        if kills >= 48 {
+    for session in 0..30 {
+        if kills >= WORKER_KILLS {
             break;
         }
         let (mut running, before) = killed.session("--budget 60s");
@@ -317,21 +324,25 @@ fn a_killed_worker_costs_one_run() {
         let mut lost_in_a_row: BTreeMap<String, u32> = BTreeMap::new();
         let mut lost = 0;
         let mut target: Option<(&str, Duration)> = None;
-        let mut struck = false;
+        let mut strikes = 0;
         while let Some(event) = running.event() {
             heard.hear(&event);
             let arm = event["arm"].as_str().unwrap_or_default().to_owned();
             match event["event"].as_str() {
                 // Three times running would end the trial, by rule.
-                Some("run-started") if lost_in_a_row.get(&arm).is_none_or(|lost| *lost < 2) && kills < 48 => {
+                Some("run-started")
+                    if lost_in_a_row.get(&arm).is_none_or(|lost| *lost < 2) && kills < WORKER_KILLS =>
+                {
                     let (stage, longest) = RUN[kills % RUN.len()];
                     target = Some((stage, Duration::from_micros(dice.below(longest * 1000))));
                 }
                 Some("run-stage") if target.is_some_and(|(stage, _)| event["stage"] == stage) => {
                     support::pause(target.take().unwrap().1);
-                    struck = strike(&running, victims[(kills + kills / RUN.len()) % victims.len()], false);
+                    let struck =
+                        strike(&running, victims[(kills + kills / RUN.len()) % victims.len()], false);
                     if struck {
                         kills += 1;
+                        strikes += 1;
                         tally.add(heard.place());
                     }
                 }
@@ -339,26 +350,31 @@ fn a_killed_worker_costs_one_run() {
                     lost_in_a_row.remove(&arm);
                 }
                 Some("run-ended") => {
-                    assert!(struck, "a run failed that nobody killed: {event}");
                     assert_eq!(event["failure"]["kind"], "lost", "{event}");
                     *lost_in_a_row.entry(arm).or_default() += 1;
                     lost += 1;
+                    // A late strike may hit the worker of the next run.
+                    assert!(lost <= strikes, "a run failed that nobody killed: {event}");
                 }
                 _ => {}
             }
             if event["event"] == "run-ended" {
-                (struck, target) = (false, None);
+                target = None;
             }
         }
         let ended = running.end(PATIENCE);
         assert!([0, 3].contains(&ended.code()), "session {session}: {ended:?}");
         killed.check(&before, &heard, &format!("session {session}"));
-        assert_eq!(killed.lab.ledger_entries(), Vec::<String>::new(), "the command cleans up after its workers");
+        assert_eq!(
+            killed.lab.ledger_entries(),
+            Vec::<String>::new(),
+            "the command cleans up after its workers"
+        );
         let trials = killed.lab.trials();
         let stored = trials.last().unwrap()["failed_runs"].as_u64().unwrap();
         assert!(stored >= lost, "{lost} runs were lost, {stored} are stored as failed");
     }
-    assert!(kills >= 48, "only {kills} kills");
+    assert!(kills >= WORKER_KILLS, "only {kills} kills");
     tally.say(name);
     killed.finish(&mut dice);
 }
@@ -435,8 +451,9 @@ fn folders_of_killed_directory_trials_are_cleaned() {
         killed.check(&before, &heard, &format!("{stage} of a directory"));
         seen += usize::from(left().len() > 1);
         if index % 3 == 0 {
+            // What is written down need not have happened yet, or may be undone already; never the other way round.
             let would = killed.lab.run("clean --dry-run").stdout;
-            assert_eq!(would.contains("delete the folder"), left().len() > 1, "{would}");
+            assert!(left().len() == 1 || would.contains("delete the folder"), "{would}");
             killed.lab.clean();
             assert_eq!(left(), ["precious"]);
         }
@@ -468,8 +485,13 @@ fn zram_devices_of_killed_commands_are_removed() {
     for (index, (stage, longest)) in RUN.iter().enumerate() {
         let (mut running, before) = killed.session("");
         let mut heard = Heard::default();
-        let ready = running.event().unwrap();
-        heard.hear(&ready);
+        let ready = loop {
+            let event = running.event().unwrap();
+            heard.hear(&event);
+            if event["event"] == "device-ready" {
+                break event;
+            }
+        };
         let words = ready["device"].as_str().unwrap();
         let number = words.split_once("/dev/zram").and_then(|(_, rest)| rest.split_once(' ')).unwrap().0;
         let identity = || fs::read_to_string(format!("/sys/block/zram{number}/diskseq")).ok();
@@ -516,6 +538,9 @@ fn the_detector_sees_a_leak_of_every_kind() {
         process.arg("600");
         process
     });
+    // A process that has only just begun has no environment yet.
+    let has_process = || lab.leaks().iter().any(|leak| leak.starts_with("process "));
+    support::eventually(support::SETTLE, has_process);
     let all = lab.leaks();
     support::tool("umount", &[point.to_str().unwrap()]);
     drop(process);

@@ -89,7 +89,8 @@ pub(crate) struct Dice(u64);
 impl Dice {
     /// `FSTRIAL_TEST_SEED` draws other moments.
     pub(crate) fn new(stream: u64) -> Self {
-        let seed = std::env::var("FSTRIAL_TEST_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(1_u64);
+        let seed =
+            std::env::var("FSTRIAL_TEST_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(1_u64);
         Self(seed.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(stream))
     }
 
@@ -186,7 +187,8 @@ impl Lab {
         };
         fs::create_dir_all(self.home()).unwrap();
         for folder in [self.home(), self.images()] {
-            std::os::unix::fs::chown(folder, Some(NOBODY), Some(NOBODY)).map_err(|e| format!("chown: {e}"))?;
+            std::os::unix::fs::chown(folder, Some(NOBODY), Some(NOBODY))
+                .map_err(|e| format!("chown: {e}"))?;
         }
         let script = format!("test -x {FSTRIAL} && test -w {}", self.home().display());
         match as_nobody("sh", &["-c", &script]).status() {
@@ -204,9 +206,9 @@ impl Lab {
             return Vec::new();
         }
         let listed = self.run("results list --json");
-        // A command that was killed before it had made the schema leaves an empty file.
+        // Before the schema is made, by a command that is just beginning or was killed then, the file is empty.
         if listed.code() != 0 {
-            assert!(fs::metadata(self.home().join("results.db")).unwrap().len() == 0, "{listed:?}");
+            assert!(listed.stderr.contains("there is nothing in it"), "{listed:?}");
             return Vec::new();
         }
         listed.json()
@@ -235,6 +237,12 @@ impl Lab {
             found.push(format!("loop device {device}"));
         }
         found.extend(names_in(&self.images()).into_iter().map(|name| format!("file {name}")));
+        // A dying process has neither environment nor command line, but may still be unmounting.
+        let dying = self.ledger_entries().into_iter().filter(|name| {
+            let pid = name.split_once('-').and_then(|(pid, _)| pid.parse().ok());
+            pid.is_some_and(is_alive)
+        });
+        found.extend(dying.map(|name| format!("the owner of {name}")));
         found
     }
 
@@ -245,12 +253,36 @@ impl Lab {
         }
     }
 
-    /// `fstrial clean` ends well and leaves the ledger empty.
+    /// `fstrial clean` ends well, leaves the ledger empty, and the loop devices in it are gone.
     pub(crate) fn clean(&self) {
+        let devices = self.loop_devices_in_the_ledger();
         let cleaned = self.run("clean");
         assert_eq!(cleaned.code(), 0, "{cleaned:?}");
         assert!(!cleaned.stdout.trim().is_empty(), "it says what it did");
-        assert_eq!(self.ledger_entries(), Vec::<String>::new(), "left in the ledger after: {}", cleaned.stdout);
+        assert_eq!(
+            self.ledger_entries(),
+            Vec::<String>::new(),
+            "left in the ledger after: {}",
+            cleaned.stdout
+        );
+        for number in devices {
+            let device = PathBuf::from(format!("/sys/block/loop{number}"));
+            // Another test may have taken the number: then it is bound to a file in a moment.
+            let gone = || !device.exists() || device.join("loop/backing_file").exists();
+            assert!(eventually(SETTLE, gone), "loop{number} is left after: {}", cleaned.stdout);
+        }
+    }
+
+    /// Numbers of loop devices that are written down to be removed.
+    fn loop_devices_in_the_ledger(&self) -> Vec<u64> {
+        let entries = self.ledger_entries().into_iter();
+        let read =
+            |name| serde_json::from_slice::<Value>(&fs::read(self.ledger().join::<String>(name)).ok()?).ok();
+        entries
+            .filter_map(read)
+            .filter(|entry| entry["undo"] == "remove-loop")
+            .filter_map(|entry| entry["index"].as_u64())
+            .collect()
     }
 
     /// Processes whose environment or command line has the home of this lab.
@@ -302,6 +334,8 @@ impl Drop for Lab {
         for (pid, _) in self.processes() {
             kill(pid);
         }
+        // What a process that is still dying holds cannot be cleaned, and the ledger goes with this folder.
+        eventually(SETTLE, || self.leaks().iter().all(|leak| leak.starts_with("file ")));
         let _ = self.prepare(FSTRIAL).arg("clean").stdout(Stdio::null()).stderr(Stdio::null()).status();
     }
 }
@@ -345,7 +379,8 @@ pub(crate) fn names_in(folder: &Path) -> Vec<String> {
 
 /// Where a device is mounted in the initial namespace.
 fn mounts_of(device: &str) -> Vec<String> {
-    let table = fs::read_to_string("/proc/1/mountinfo").or_else(|_| fs::read_to_string("/proc/self/mountinfo"));
+    let table =
+        fs::read_to_string("/proc/1/mountinfo").or_else(|_| fs::read_to_string("/proc/self/mountinfo"));
     let table = table.unwrap();
     let is_on = |line: &&str| {
         line.split_once(" - ").and_then(|(_, end)| end.split_whitespace().nth(1)) == Some(device)
@@ -358,6 +393,13 @@ fn mounts_of(device: &str) -> Vec<String> {
 pub(crate) fn command_line(pid: u32) -> String {
     let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     String::from_utf8_lossy(&words).replace('\0', " ").trim_end().to_owned()
+}
+
+/// Whether a process, or a thread of it, still holds anything.
+fn is_alive(pid: u32) -> bool {
+    let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
+    let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
+    !(["Z", "X"].contains(&fields[0]) && fields[17] == "1")
 }
 
 /// Children of a process.
