@@ -188,18 +188,28 @@ impl Trial {
         trial.normalise();
         match trial.problem() {
             None => Ok(trial),
-            Some(found) => Err(Box::new(TrialError {
-                message: found.message.clone(),
-                source_code: miette::NamedSource::new(name, text.to_owned()),
-                span: Some(span_of(text, &found.path).into()),
-                label: "here".into(),
-                help: found.hint,
-            })),
+            Some(found) => {
+                let (shown, span) = readable(text, &span_of(text, &found.path));
+                Err(Box::new(TrialError {
+                    message: found.message.clone(),
+                    source_code: miette::NamedSource::new(name, shown),
+                    span: Some(span.into()),
+                    label: "here".into(),
+                    help: found.hint,
+                }))
+            }
         }
     }
 
-    /// Gives arms without a name their short form as one.
+    /// Settles what is left out: the names of arms, and the device of directories.
     pub fn normalise(&mut self) {
+        // Directories are a device of their own; there is nothing else that could be meant.
+        if !self.arms.is_empty()
+            && self.arms.iter().all(Arm::is_directory)
+            && self.device == Device::default()
+        {
+            self.device.kind = DeviceKind::Directory;
+        }
         for arm in &mut self.arms {
             if arm.name.is_empty() {
                 arm.name = arm.default_name();
@@ -463,13 +473,14 @@ pub fn can_run(arm: &Arm, pattern: &Pattern) -> bool {
 
 /// Turns an error of the TOML reader into one with the closest valid name.
 fn syntax_error(name: &str, text: &str, error: &toml::de::Error) -> Box<TrialError> {
-    let message = error.message().to_owned();
+    let message: String = error.message().chars().take(600).collect();
     let help = unknown_word(&message).and_then(|(word, known)| {
         closest(&word, known.iter().map(String::as_str)).map(|near| format!("did you mean `{near}`?"))
     });
+    let shown = error.span().map(|span| readable(text, &widen(text, span)));
     Box::new(TrialError {
-        span: error.span().map(|span| widen(text, span).into()),
-        source_code: miette::NamedSource::new(name, text.to_owned()),
+        span: shown.as_ref().map(|(_, span)| span.clone().into()),
+        source_code: miette::NamedSource::new(name, shown.map_or_else(String::new, |(text, _)| text)),
         label: "here".into(),
         message,
         help,
@@ -490,6 +501,20 @@ fn widen(text: &str, span: Range<usize>) -> Range<usize> {
         end += 1;
     }
     start..end
+}
+
+/// The text around a place, if the lines there are too long to show: otherwise all of it.
+fn readable(text: &str, span: &Range<usize>) -> (String, Range<usize>) {
+    const AROUND: usize = 60;
+    let from = text[..span.start].rfind('\n').map_or(0, |at| at + 1);
+    let to = text[span.end..].find('\n').map_or(text.len(), |at| span.end + at);
+    if to - from <= 400 {
+        return (text.to_owned(), span.clone());
+    }
+    let start = widen(text, from.max(span.start.saturating_sub(AROUND))..span.start).start;
+    let end = widen(text, span.start..span.end.min(span.start + AROUND)).end;
+    let after = widen(text, end..to.min(end + AROUND)).end;
+    (text[start..after].to_owned(), span.start - start..end - start)
 }
 
 /// The word and the valid ones, from serde's "unknown field `x`, expected one of `a`, `b`".
@@ -596,6 +621,13 @@ file_size = "1GiB"
             assert!(GOOD.contains(from), "{from}");
             insta::assert_snapshot!(name.replace(' ', "_"), shown(&GOOD.replacen(from, to, 1)));
         }
+    }
+
+    #[test]
+    fn a_long_line_is_shown_in_part() {
+        let text = format!("{}\nx = {}", GOOD, "1".repeat(900_000));
+        let error = shown(&text);
+        assert!(error.len() < 2000, "{} bytes", error.len());
     }
 
     #[test]

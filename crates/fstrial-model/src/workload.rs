@@ -328,11 +328,11 @@ impl Entry {
             return Err(entry_error(
                 "duration",
                 "a measured time must lie between 50ms and 1d",
-                "write duration = \"1s\"",
+                "use 50ms to 1d, such as 1s",
             ));
         }
         if warmup > Nanos::secs(86_400) {
-            return Err(entry_error("warmup", "a warm-up of more than a day", "write warmup = \"250ms\""));
+            return Err(entry_error("warmup", "a warm-up of more than a day", "use 0s to 1d, such as 250ms"));
         }
         let name = full.name.clone().unwrap_or_else(|| "workload".into());
         if name.is_empty() || name.len() > 60 || name.contains(['\n', '\t', '@']) {

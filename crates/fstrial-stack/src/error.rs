@@ -129,6 +129,7 @@ fn io_hint(error: &io::Error) -> Option<String> {
         io::ErrorKind::PermissionDenied => {
             Some("run as root (sudo), or compare existing directories: dir:/srv/a dir:/srv/b".into())
         }
+        io::ErrorKind::NotFound => Some("is it spelt right?".into()),
         io::ErrorKind::StorageFull => {
             Some("free some space, use a smaller size, or another folder for the image".into())
         }

@@ -97,6 +97,7 @@ impl ExpectedError {
                 | FailureKind::Lost => exit_code::SETUP_FAILED,
                 FailureKind::CleanUp => exit_code::CLEAN_UP_INCOMPLETE,
             },
+            Self::Store(StoreError::NoSuchTrial { .. }) => exit_code::USAGE,
             Self::Store(_) | Self::Fault(_) => exit_code::OUR_FAULT,
         }
     }
@@ -127,6 +128,7 @@ fn stack_exit_code(error: &StackError) -> u8 {
             exit_code::HOST_LACKS
         }
         StackError::Refused { .. } => exit_code::USAGE,
+        StackError::Io { source, .. } if source.kind() == io::ErrorKind::NotFound => exit_code::USAGE,
         StackError::Interrupted => exit_code::INTERRUPTED,
         StackError::Command { .. }
         | StackError::Deadline { .. }

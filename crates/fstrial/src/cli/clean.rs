@@ -29,7 +29,9 @@ pub(crate) fn exec(args: &CleanArgs) -> Result<u8, ExpectedError> {
     }
     let mut first = None;
     let replayed = ledger.replay()?;
-    if replayed.is_empty() {
+    if ledger.has_others()? {
+        super::print("left alone: what belongs to a command that is still running, or still ending\n");
+    } else if replayed.is_empty() {
         super::print("nothing to clean\n");
     }
     for step in replayed {

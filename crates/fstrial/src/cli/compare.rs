@@ -7,7 +7,7 @@ use super::{
 use crate::{error::ExpectedError, run::environment};
 use clap::Args;
 use fstrial_model::{
-    arm::{Arm, DIRECTORY},
+    arm::{Arm, ArmError, DIRECTORY},
     device::{Device, DeviceKind},
     preset::DEFAULT_WORKLOADS,
     trial::{ErrorControl, Metric, Settings, Trial},
@@ -26,7 +26,7 @@ use std::path::PathBuf;
 #[derive(Debug, Args)]
 pub(crate) struct CompareArgs {
     /// The configurations, such as ext4 or fast=xfs:agcount=16,noatime.
-    #[arg(required = true, num_args = 2.., value_name = "ARM")]
+    #[arg(required = true, num_args = 2.., value_name = "ARM", value_parser = arm)]
     arms: Vec<Arm>,
 
     /// Workload: a preset's name or a file with its fields; `fstrial workloads` lists the presets.
@@ -114,6 +114,14 @@ pub(crate) struct CompareArgs {
 
     #[command(flatten)]
     home: Home,
+}
+
+/// Parses an arm; the hint goes with the problem, as the parser of flags shows one text only.
+fn arm(text: &str) -> Result<Arm, String> {
+    text.parse().map_err(|error: ArmError| match error.hint {
+        Some(hint) => format!("{}; {hint}", error.problem),
+        None => error.problem,
+    })
 }
 
 /// Parses a metric's name.

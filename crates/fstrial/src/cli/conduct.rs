@@ -404,7 +404,8 @@ fn advise(document: &Document, finished: &Finished<'_>) {
             .sum();
         let wait = crate::report::numbers::wait(per_round * 12.0);
         super::print(&format!(
-            "\nNot one round was complete. A round takes about {} s here; give it a --budget of {wait}.\n",
+            "\nNot one round was complete. A round takes about {} s here; give it a --budget of {wait}. The runs that were \
+             made are stored: fstrial results export\n",
             per_round.ceil()
         ));
     }

@@ -110,8 +110,10 @@ fn read(args: &JudgeArgs) -> Result<(Vec<String>, Rounds), ExpectedError> {
     let hint = "the first line names the columns: round,arm,value and optionally order,cv";
     let mut arms: Vec<String> = Vec::new();
     let mut rounds = Rounds::new();
+    let columns = reader.headers().cloned().unwrap_or_default();
     for (index, row) in reader.deserialize::<Row>().enumerate() {
-        let row = row.map_err(|error| ExpectedError::usage(format!("{name}: {error}"), hint))?;
+        let row = row
+            .map_err(|error| ExpectedError::usage(format!("{name}: {}", in_words(&error, &columns)), hint))?;
         let place = format!("{name}, row {}", index + 2);
         if index >= MAX_ROWS {
             return Err(ExpectedError::usage(
@@ -150,6 +152,15 @@ fn read(args: &JudgeArgs) -> Result<(Vec<String>, Rounds), ExpectedError> {
         ));
     }
     Ok((arms, rounds))
+}
+
+/// What is wrong with a row, by line and column as a person counts them.
+fn in_words(error: &csv::Error, columns: &csv::StringRecord) -> String {
+    let csv::ErrorKind::Deserialize { pos, err } = error.kind() else { return error.to_string() };
+    let line = pos.as_ref().map(|pos| format!("line {}: ", pos.line())).unwrap_or_default();
+    let column = err.field().and_then(|field| columns.get(usize::try_from(field).ok()?));
+    let column = column.map(|column| format!("column {column}: ")).unwrap_or_default();
+    format!("{line}{column}{}", err.kind())
 }
 
 /// Judges every pair, round by round, as a trial would have.

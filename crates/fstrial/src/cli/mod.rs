@@ -2,12 +2,12 @@
 
 mod clean;
 mod compare;
-mod conduct;
+pub(crate) mod conduct;
 mod doctor;
 mod generate;
 mod judge;
 mod noise;
-mod results;
+pub(crate) mod results;
 mod run;
 mod workloads;
 

@@ -70,7 +70,8 @@ enum Format {
 
 pub(crate) fn exec(args: &ResultsArgs) -> Result<u8, ExpectedError> {
     let path = args.home.folder()?.join("results.db");
-    if !path.exists() {
+    // A command that was killed in its first moment leaves an empty file.
+    if path.metadata().map_or(true, |file| file.len() == 0) {
         return Err(ExpectedError::usage(
             format!("there are no results in {}", path.display()),
             "run a trial first, or say where they are: --home FOLDER",
@@ -139,7 +140,7 @@ fn show(store: &Store, id: Option<i64>, json: bool) -> Result<(), ExpectedError>
 }
 
 /// The document of a stored trial, judged again from its runs.
-fn judge_again(store: &Store, stored: &StoredTrial) -> Result<Document, ExpectedError> {
+pub(crate) fn judge_again(store: &Store, stored: &StoredTrial) -> Result<Document, ExpectedError> {
     let session =
         stored.sessions.last().ok_or_else(|| ExpectedError::Fault("a stored trial has no session".into()))?;
     let environment: Environment = serde_json::from_str(&session.environment)

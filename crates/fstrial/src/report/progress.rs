@@ -188,6 +188,9 @@ impl Listener for Progress {
             }
             Event::DeviceReady { device, .. } => self.say(device),
             Event::ArmInspected { arm, .. } => self.draw(&format!("built {arm} once to look at it")),
+            Event::WorkerReplaced { arm, failure } => {
+                self.say(&format!("arm {arm}: {failure}; another worker takes its place"));
+            }
             Event::Audited { lines } => {
                 if !lines.is_empty() {
                     self.say("the arms differ, besides what was asked for, in:");

@@ -217,7 +217,7 @@ impl<'a, 'p> Coordinator<'a, 'p> {
         for index in 0..self.plan.trial.arms.len() {
             let job = self.job(index);
             let name = self.plan.trial.arms[index].name.clone();
-            let (ended, facts) = self.send(&job)?;
+            let (ended, facts) = self.send_until_not_lost(&job)?;
             match (ended, facts) {
                 (Ended::Interrupted, _) => return Ok(None),
                 (Ended::Failed(failure), _) => {
@@ -233,6 +233,23 @@ impl<'a, 'p> Coordinator<'a, 'p> {
             }
         }
         Ok(Some(all))
+    }
+
+    /// Sends a job again as long as it is lost for our own reasons, and not too often.
+    #[expect(clippy::type_complexity, reason = "an ending with the facts that came before it")]
+    fn send_until_not_lost(
+        &mut self,
+        job: &Job,
+    ) -> Result<(Ended, Option<(ArmFacts, Vec<String>)>), ExpectedError> {
+        for _ in 1..MOST_LOST {
+            match self.send(job)? {
+                (Ended::Failed(failure), _) if failure.kind == FailureKind::Lost => {
+                    self.tell(&Event::WorkerReplaced { arm: &job.arm.name, failure: &failure })?;
+                }
+                other => return Ok(other),
+            }
+        }
+        self.send(job)
     }
 
     /// Sends a job and passes its stages on to the listeners.
@@ -259,7 +276,10 @@ impl<'a, 'p> Coordinator<'a, 'p> {
             if self.judge.as_ref().is_some_and(|judge| !judge.is_undecided()) || self.nothing_left() {
                 return Ok(Reason::Settled);
             }
-            if self.plan.trial.trial.rounds.is_some_and(|most| self.round >= most) || !self.has_time_for(None)
+            // A round that has no time for its first run is not begun.
+            let first = self.order(self.round + 1).first().copied();
+            if self.plan.trial.trial.rounds.is_some_and(|most| self.round >= most)
+                || !first.is_some_and(|cell| self.has_time_for(cell))
             {
                 return Ok(Reason::BudgetEnded);
             }
@@ -283,33 +303,28 @@ impl<'a, 'p> Coordinator<'a, 'p> {
         }
     }
 
+    /// The cells of a round that are still run, in its order.
+    fn order(&self, round: u32) -> Vec<usize> {
+        self.plan.order(round).into_iter().filter(|cell| self.needs(*cell)).collect()
+    }
+
     fn left(&self) -> Nanos {
         Nanos(self.context.deadline.0.saturating_sub(self.context.clock.now().0))
     }
 
-    /// Whether a run of this cell (or of the quickest cell) can be expected to end in time.
-    fn has_time_for(&self, cell: Option<usize>) -> bool {
-        let expected = |cell: usize| {
-            self.run_time[cell].unwrap_or_else(|| {
-                let workload = &self.plan.workloads[self.plan.cells[cell].workload];
-                Nanos(workload.warmup.0 + workload.duration.0 + OVERHEAD_GUESS.0)
-            })
-        };
-        let needed = match cell {
-            Some(cell) => expected(cell),
-            None => {
-                let needed = (0..self.plan.cells.len()).filter(|cell| self.needs(*cell));
-                needed.map(expected).min().unwrap_or_default()
-            }
-        };
-        needed <= self.left()
+    /// Whether a run of this cell can be expected to end in time.
+    fn has_time_for(&self, cell: usize) -> bool {
+        let expected = self.run_time[cell].unwrap_or_else(|| {
+            let workload = &self.plan.workloads[self.plan.cells[cell].workload];
+            Nanos(workload.warmup.0 + workload.duration.0 + OVERHEAD_GUESS.0)
+        });
+        expected <= self.left()
     }
 
     fn one_round(&mut self) -> Result<Round, ExpectedError> {
         self.round += 1;
         let began = self.context.clock.now();
-        let order: Vec<usize> =
-            self.plan.order(self.round).into_iter().filter(|cell| self.needs(*cell)).collect();
+        let order = self.order(self.round);
         let (round, left) = (self.round, self.left());
         self.tell(&Event::RoundStarted { round, runs: order.len(), left })?;
         let mut samples = Vec::new();
@@ -317,7 +332,7 @@ impl<'a, 'p> Coordinator<'a, 'p> {
         for (position, cell) in order.iter().enumerate() {
             if self.context.interrupt.is_raised() {
                 ended = Round::Interrupted;
-            } else if !self.has_time_for(Some(*cell)) {
+            } else if !self.has_time_for(*cell) {
                 ended = Round::OutOfTime;
             } else if !self.one_run(*cell, position + 1, &mut samples)? {
                 ended = Round::Interrupted;
@@ -402,7 +417,10 @@ impl<'a, 'p> Coordinator<'a, 'p> {
             Ended::Measured(Some(measurement)) => Ok(measurement),
             Ended::Measured(None) => return Err(ExpectedError::Fault("a worker measured nothing".into())),
         };
-        self.run_time[cell] = Some(Nanos(self.context.clock.now().0 - began.0));
+        // A failed run says nothing of how long the next one takes: one that hung took minutes.
+        if outcome.is_ok() {
+            self.run_time[cell] = Some(Nanos(self.context.clock.now().0 - began.0));
+        }
         let sample = outcome.as_ref().ok().map(|measurement| Sample::of(round, slot, measurement));
         let sample = sample
             .transpose()

@@ -37,6 +37,13 @@ pub enum Event<'a> {
         /// The commands that made it.
         commands: &'a [String],
     },
+    /// A worker was lost while it looked at an arm; another one takes its place.
+    WorkerReplaced {
+        /// The arm.
+        arm: &'a str,
+        /// How the worker was lost.
+        failure: &'a RunFailure,
+    },
     /// What differs between the arms besides what was asked for.
     Audited {
         /// One line for each difference.

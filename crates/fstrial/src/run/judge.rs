@@ -6,6 +6,7 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use fstrial_model::{
     measurement::{Measurement, OperationKind},
     trial::{ErrorControl, Metric},
+    units::Nanos,
 };
 use fstrial_stats::{
     Decision, Multiplicity, Pair, Panel, Question,
@@ -44,10 +45,13 @@ impl Sample {
     /// Reads a measurement.
     ///
     /// # Errors
-    /// Its histogram is damaged; says how.
+    /// Nothing was completed, which has no rate (a worker says so by failing), or its histogram is damaged; says how.
     #[expect(clippy::cast_precision_loss, reason = "counts and times are far below 2^53")]
     pub fn of(round: u32, slot: usize, measurement: &Measurement) -> Result<Self, String> {
         let load = &measurement.load;
+        if load.operations == 0 || load.duration == Nanos(0) {
+            return Err("no operation was completed in the measured time".into());
+        }
         let text =
             load.histograms.get(&OperationKind::Operation).ok_or("there is no histogram of operations")?;
         let bytes = STANDARD.decode(text).map_err(|e| e.to_string())?;
@@ -75,13 +79,21 @@ struct Tail {
     gathering: Gathering,
     on_the_way: Option<(Histogram<u64>, Histogram<u64>)>,
     groups: usize,
-    /// Whether any group, or the one on its way, has more than one round.
+    /// Whether any group has more than one round.
     merged: bool,
+    /// Pairs of groups that are too few to be judged yet.
+    held_back: Vec<Pair>,
 }
 
 impl Tail {
     fn new(quantile: f64) -> Self {
-        Self { gathering: Gathering::new(quantile), on_the_way: None, groups: 0, merged: false }
+        Self {
+            gathering: Gathering::new(quantile),
+            on_the_way: None,
+            groups: 0,
+            merged: false,
+            held_back: Vec::new(),
+        }
     }
 
     /// Whether nothing can be said because runs have too few operations.
@@ -89,9 +101,21 @@ impl Tail {
         self.groups < LEAST_GROUPS && (self.merged || self.gathering.is_waiting())
     }
 
-    /// Adds a round; returns the pair of a group that is complete with it. Less is better: the roles are exchanged, and
-    /// exchanged back for display.
-    fn add(&mut self, quantile: f64, a: &Sample, b: &Sample) -> Option<Pair> {
+    /// Adds a round; returns the pairs that may be judged now. Merged groups are held back until they are enough: a
+    /// verdict on fewer would end the trial, and then not be shown.
+    fn add(&mut self, quantile: f64, a: &Sample, b: &Sample) -> Vec<Pair> {
+        let complete = self.complete(quantile, a, b);
+        self.held_back.extend(complete);
+        if self.merged && self.groups < LEAST_GROUPS {
+            Vec::new()
+        } else {
+            std::mem::take(&mut self.held_back)
+        }
+    }
+
+    /// The pair of a group that is complete with this round. Less is better: the roles are exchanged, and exchanged back
+    /// for display.
+    fn complete(&mut self, quantile: f64, a: &Sample, b: &Sample) -> Option<Pair> {
         let merged = match self.on_the_way.take() {
             None => (a.histogram.clone(), b.histogram.clone()),
             Some((mut merged_a, mut merged_b)) => {
@@ -240,11 +264,11 @@ impl<'a> Judge<'a> {
     }
 
     fn push(&mut self, index: usize, contrast: Contrast, a: &Sample, b: &Sample) {
-        let pair = match (contrast.metric.quantile(), &mut self.tails[index]) {
+        let pairs = match (contrast.metric.quantile(), &mut self.tails[index]) {
             (Some(quantile), Some(tail)) => tail.add(quantile, a, b),
-            _ => Some(Pair::from_rates(a.rate, a.cv, b.rate, b.cv, Some(a.slot < b.slot))),
+            _ => vec![Pair::from_rates(a.rate, a.cv, b.rate, b.cv, Some(a.slot < b.slot))],
         };
-        if let Some(pair) = pair {
+        for pair in pairs {
             self.panel.push(index, pair);
         }
     }
@@ -304,7 +328,11 @@ impl<'a> Judge<'a> {
         let verdict = self.panel.verdict(index);
         let failed = self.failed[contrast.a] || self.failed[contrast.b];
         let latency = contrast.metric.quantile().is_some();
-        let too_few = self.tails[index].as_ref().is_some_and(Tail::has_too_few);
+        // A verdict that single rounds have given stays, whatever comes after them.
+        let too_few = self.tails[index]
+            .as_ref()
+            .filter(|tail| tail.has_too_few() && verdict.decision == Decision::Undecided);
+        let (too_few, rounds) = (too_few.is_some(), too_few.map_or(verdict.rounds, |tail| tail.groups));
         let sign = if latency { -1.0 } else { 1.0 };
         let shown = !failed && !too_few;
         let interval = verdict.interval.filter(|_| shown).map(|(low, high)| {
@@ -329,7 +357,7 @@ impl<'a> Judge<'a> {
             ratio: verdict.estimate.filter(|_| shown).map(|estimate| (sign * estimate).exp()),
             interval,
             interval_level: verdict.interval_level,
-            rounds: verdict.rounds,
+            rounds,
             open: self.is_open(index),
             holds_open: contrast.holds_open,
             rounds_needed: verdict.rounds_needed.filter(|_| shown).map(rounded_up),

@@ -8,4 +8,6 @@ pub mod judge;
 pub mod place;
 pub mod plan;
 pub mod recorder;
+#[cfg(test)]
+mod simulation;
 pub mod worker;

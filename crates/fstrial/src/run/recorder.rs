@@ -42,6 +42,7 @@ impl Listener for Recorder<'_> {
             Event::ArmInspected { arm, facts, .. } => Ok(self.store.set_arm_facts(self.trial, arm, facts)?),
             Event::DeviceProgress { .. }
             | Event::DeviceReady { .. }
+            | Event::WorkerReplaced { .. }
             | Event::Audited { .. }
             | Event::RoundStarted { .. }
             | Event::RunStarted { .. }

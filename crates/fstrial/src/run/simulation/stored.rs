@@ -1,0 +1,214 @@
+//! Trials that are stored as they run, cut off and gone on with: what is judged again from the store is what was judged
+//! live, to the last bit.
+
+use super::{trials::random_faults, *};
+use crate::{
+    cli::{conduct::earlier_rounds, results::judge_again},
+    exit_code,
+    run::{environment::Environment, judge::Judge, recorder::Recorder},
+};
+use fstrial_store::{NewTrial, Session, Store, TrialId, TrialStatus};
+use proptest::prelude::*;
+
+const TIME: &str = "2026-01-01T00:00:00Z";
+
+/// What a process says of itself when it works on a trial.
+fn process(environment: &str) -> Session<'_> {
+    Session { started_at: TIME, program_version: "0", command_line: "fstrial compare a b", environment }
+}
+
+fn environment() -> String {
+    let here = Environment { cpus: CPUS, ..Environment::of_this_machine() };
+    serde_json::to_string(&here).unwrap()
+}
+
+/// A store with a trial that was just begun.
+fn begun(plan: &Plan) -> (Store, TrialId) {
+    let mut store = Store::open_in_memory().unwrap();
+    let toml = plan.trial.to_toml();
+    let environment = environment();
+    let (arms, session) = (&plan.trial.arms, process(&environment));
+    let id = store.create_trial(&NewTrial { name: "", toml: &toml, seed: plan.seed, arms, session }).unwrap();
+    (store, id)
+}
+
+/// A session that is stored, from the rounds that already are.
+fn stored_session<'p>(
+    plan: &'p Plan,
+    world: &World,
+    faults: impl FnMut(&Asked<'_>) -> Option<Fault>,
+    fails_at: Option<usize>,
+    (store, id): (&mut Store, TrialId),
+) -> Told<'p> {
+    let mut failed = Vec::new();
+    let mut states = Vec::new();
+    if let Some(judge) = replayed(plan, store, id, &mut failed) {
+        states = judge.states();
+    }
+    let earlier = earlier_rounds(store, plan, id).unwrap();
+    let mut recorder = Recorder::new(store, id);
+    let told = session(plan, world, faults, earlier, fails_at, Some(&mut recorder));
+    told.check(&states, &failed);
+    told
+}
+
+/// The stored rounds, judged, but not closed.
+fn replayed<'p>(plan: &'p Plan, store: &Store, id: TrialId, failed: &mut Vec<usize>) -> Option<Judge<'p>> {
+    let earlier = earlier_rounds(store, plan, id).unwrap();
+    let mut judge = earlier.planned.map(|planned| Judge::new(plan, planned));
+    for round in earlier.rounds {
+        failed.extend(&round.failed);
+        if let Some(judge) = &mut judge {
+            round.failed.iter().for_each(|cell| judge.fail_cell(*cell));
+            judge.end_round(round.samples);
+        }
+    }
+    judge
+}
+
+/// What `fstrial results show` says of every contrast, in the order of the plan.
+fn shown_again(plan: &Plan, store: &Store, id: TrialId) -> Vec<ContrastState> {
+    let document = judge_again(store, &store.trial(id).unwrap()).unwrap();
+    assert_eq!(document.trial, plan.trial.to_toml());
+    document.workloads.into_iter().flat_map(|of| of.verdicts).map(|verdict| verdict.contrast).collect()
+}
+
+/// Numbers as they are printed in full: the same text is the same bits.
+fn exactly(states: &[ContrastState]) -> String {
+    format!("{states:#?}")
+}
+
+/// Verdicts of a session and of the store are the same.
+fn assert_same(told: &Told<'_>, store: &Store, id: TrialId) {
+    let live = told.finished().judge.as_ref().map(Judge::states).unwrap_or_default();
+    assert_eq!(exactly(&live), exactly(&shown_again(told.plan, store, id)));
+}
+
+#[test]
+fn a_stored_trial_is_judged_again_to_the_last_bit() {
+    for seed in 0..10 {
+        let plan = plan(&["a=ext4", "b=ext4", "c=xfs"], &[1, 4], seed, |_| {});
+        let slow = Character { speed: 0.9, tail: 1.5, ..ORDINARY };
+        let world = World { seed, noise: 0.02, rate: 900.0, arms: vec![("c", slow)], ..World::default() };
+        let (mut store, id) = begun(&plan);
+        let told = stored_session(&plan, &world, none, None, (&mut store, id));
+        assert!(told.states().iter().any(|state| state.verdict == Outcome::Slower));
+        assert_same(&told, &store, id);
+        assert_eq!(store.trial(id).unwrap().summary.planned_rounds, told.planned());
+        assert_eq!(store.check().unwrap(), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn going_on_keeps_what_was_planned_and_failed() {
+    let plan = plan(&["a=ext4", "b=ext4", "c=ext4"], &[1], 3, |_| {});
+    let world = World { noise: 0.05, ..World::default() };
+    let (mut store, id) = begun(&plan);
+    let first = stored_session(
+        &plan,
+        &world,
+        |asked| match (asked.arm, asked.of_cell) {
+            ("b", 2) => Some(Fault::Fails(FailureKind::ArmFailed)),
+            _ if asked.run == 12 => Some(Fault::Interrupted),
+            _ => None,
+        },
+        None,
+        (&mut store, id),
+    );
+    assert_eq!(first.finished().reason, Reason::Interrupted);
+    let rounds = first.finished().rounds;
+    let second = stored_session(&plan, &world, none, None, (&mut store, id));
+    assert_eq!(second.planned(), None, "planned in the first session");
+    assert_eq!(second.finished().judge.as_ref().map(Judge::planned), first.planned());
+    assert_eq!(second.measured(1), 0, "it had failed");
+    let began = second.heard.iter().find_map(|heard| match heard {
+        Heard::RoundStarted { round, .. } => Some(*round),
+        _ => None,
+    });
+    assert_eq!(began, Some(rounds + 1));
+    assert!(second.finished().rounds > rounds);
+    assert_same(&second, &store, id);
+}
+
+#[test]
+fn a_trial_that_is_decided_runs_no_more() {
+    let plan = plan(&["a=ext4", "b=xfs"], &[1], 3, |_| {});
+    let world = World { arms: vec![("b", Character { speed: 2.0, ..ORDINARY })], ..World::default() };
+    let (mut store, id) = begun(&plan);
+    let first = stored_session(&plan, &world, none, None, (&mut store, id));
+    let again = stored_session(&plan, &world, none, None, (&mut store, id));
+    assert_eq!((again.measured(0), again.finished().reason), (0, Reason::Settled));
+    assert_eq!(exactly(&first.states()), exactly(&again.states()));
+}
+
+#[test]
+fn a_store_that_refuses_a_run_ends_the_trial() {
+    let plan = plan(&["a=ext4", "b=ext4"], &[1], 3, |_| {});
+    let (mut store, _) = begun(&plan);
+    let mut recorder = Recorder::new(&mut store, TrialId(4711));
+    let told = session(&plan, &World::default(), none, Earlier::default(), None, Some(&mut recorder));
+    assert_eq!(told.error().exit_code(), exit_code::USAGE);
+    assert!(matches!(told.error(), ExpectedError::Store(_)), "{}", told.error());
+    assert!(told.ended_at < Nanos::secs(1), "nothing was run");
+}
+
+#[test]
+fn a_stored_run_without_operations_is_an_error_and_no_panic() {
+    let plan = plan(&["a=ext4", "b=ext4"], &[1], 3, |settings| settings.rounds = Some(2));
+    let (mut store, id) = begun(&plan);
+    stored_session(&plan, &World::default(), none, None, (&mut store, id));
+    let run = store.runs(id).unwrap().swap_remove(0);
+    let mut measurement = run.outcome.clone().unwrap();
+    measurement.load.operations = 0;
+    store
+        .record_run(
+            id,
+            &fstrial_store::RunRecord {
+                round: 3,
+                slot: 1,
+                attempt: 1,
+                arm: &run.arm,
+                workload: &run.workload,
+                threads: run.threads,
+                started_at: &run.started_at,
+                ended_at: &run.ended_at,
+                job: &run.parse_job().unwrap(),
+                outcome: Ok(&measurement),
+            },
+        )
+        .unwrap();
+    let error = judge_again(&store, &store.trial(id).unwrap()).unwrap_err();
+    assert!(error.to_string().contains("no operation was completed"), "{error}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 25, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Cut anywhere, by Ctrl-C at a run or by death at an event, as often as it likes.
+    #[test]
+    fn a_trial_that_was_cut_and_gone_on_with_is_judged_as_it_is_stored(
+        seed: u64, rate in 500.0..4000.0, noise in 0.005..0.1, arms in 2_usize..=4,
+        cuts in prop::collection::vec((any::<bool>(), 1_usize..60), 0..4),
+    ) {
+        let names = ["a=ext4", "b=ext4", "c=xfs", "d=btrfs"];
+        let plan = plan(&names[..arms], &[1, 4], seed, |settings| settings.budget = Nanos::secs(90));
+        let world = World { seed, rate, noise, arms: vec![("c", Character { speed: 0.9, ..ORDINARY })], ..World::default() };
+        let (mut store, id) = begun(&plan);
+        let environment = environment();
+        for (index, (killed, at)) in cuts.into_iter().enumerate() {
+            let mut faults = random_faults(seed ^ index as u64, 50);
+            let cut = |asked: &Asked<'_>| {
+                let at_run = !killed && asked.run as usize == at;
+                if at_run { Some(Fault::Interrupted) } else { faults(asked) }
+            };
+            let told = stored_session(&plan, &world, cut, killed.then_some(at * 5), (&mut store, id));
+            if told.ended.is_ok() {
+                assert_same(&told, &store, id);
+                store.finish_trial(id, TrialStatus::Interrupted, TIME).unwrap();
+            }
+            store.reopen_trial(id, &process(&environment)).unwrap();
+        }
+        let told = stored_session(&plan, &world, none, None, (&mut store, id));
+        assert_same(&told, &store, id);
+    }
+}
