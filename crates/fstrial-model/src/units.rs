@@ -53,6 +53,20 @@ impl Bytes {
     pub const fn gib(n: u64) -> Self {
         Self(n << 30)
     }
+
+    /// For people, with at most one decimal: `12.5 GiB`. (`Display` is exact and reads back.)
+    #[expect(clippy::cast_precision_loss, reason = "for display")]
+    pub fn human(self) -> String {
+        let units = ["B", "KiB", "MiB", "GiB", "TiB"];
+        let mut value = self.0 as f64;
+        let mut unit = 0;
+        while value >= 1024.0 && unit < units.len() - 1 {
+            value /= 1024.0;
+            unit += 1;
+        }
+        let text = format!("{value:.1}");
+        format!("{} {}", text.strip_suffix(".0").unwrap_or(&text), units[unit])
+    }
 }
 
 impl FromStr for Bytes {
@@ -291,6 +305,14 @@ mod tests {
         assert!("4 parsecs".parse::<Bytes>().unwrap_err().to_string().contains("unknown unit"));
         assert!("99999999TiB".parse::<Bytes>().is_err());
         assert!("-1".parse::<Bytes>().is_err());
+    }
+
+    #[test]
+    fn sizes_for_people_are_short() {
+        assert_eq!(
+            [Bytes(3 << 29), Bytes::mib(512), Bytes(0)].map(Bytes::human),
+            ["1.5 GiB", "512 MiB", "0 B"]
+        );
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The facts of an arm, read back from the device and the mounted filesystem rather than from what was asked for.
 
-use crate::{command::Program, device::image::human, host, mounts::Mounted, queue::selected, sysfs};
+use crate::{command::Program, host, mounts::Mounted, queue::selected, sysfs};
 use fstrial_model::{
     arm::Arm,
     facts::{ArmFacts, DataUpdate, Durability, Fact},
@@ -76,7 +76,7 @@ fn queue_facts(sources: &Sources<'_>, facts: &mut BTreeMap<Fact, String>) -> boo
         facts.insert(Fact::Scheduler, selected(&text));
     }
     if let Ok(kib) = sysfs::read_number(queue.join("read_ahead_kb")) {
-        facts.insert(Fact::ReadAhead, human(Bytes::kib(kib)));
+        facts.insert(Fact::ReadAhead, Bytes::kib(kib).human());
     }
     let cache = sysfs::read(queue.join("write_cache")).unwrap_or_default();
     if !cache.is_empty() {
@@ -110,9 +110,9 @@ fn mount_facts(sources: &Sources<'_>, mounted: &Mounted, facts: &mut BTreeMap<Fa
     };
     facts.insert(Fact::Discard, discard);
     if let Ok(stat) = rustix::fs::statvfs(&mounted.target) {
-        facts.insert(Fact::BlockSize, human(Bytes(stat.f_frsize)));
+        facts.insert(Fact::BlockSize, Bytes(stat.f_frsize).human());
         // In whole MiB: the last bytes differ by layout and say nothing.
-        facts.insert(Fact::SpaceAvailable, human(Bytes((stat.f_bavail * stat.f_frsize) >> 20 << 20)));
+        facts.insert(Fact::SpaceAvailable, Bytes((stat.f_bavail * stat.f_frsize) >> 20 << 20).human());
     }
 }
 

@@ -5,7 +5,7 @@
 //! again that nobody uses it and that it is still the same device, by the disk sequence number, which changes when another disk takes the name. We cannot hold
 //! it exclusively ourselves, because mkfs and mount claim it exclusively each in turn; see docs/safety.md.
 
-use super::{Device, Permission, image::human};
+use super::{Device, Permission};
 use crate::{command::Program, error::StackError, ioctl, mounts, signatures, sysfs};
 use fstrial_model::{arm::Arm, job::DeviceBinding, units::Bytes};
 use rustix::fs::{FileType, Mode, OFlags};
@@ -180,7 +180,7 @@ fn open_checked(named: &Path, identity: &Identity, least: Bytes) -> Result<(File
     if size < least {
         return Err(refused(
             named,
-            format!("it is too small: {}, and {} are needed", human(size), human(least)),
+            format!("it is too small: {}, and {} are needed", size.human(), least.human()),
             "use a larger device, or a smaller file_size",
         ));
     }
@@ -383,7 +383,7 @@ impl Device for Disk {
         }
         let model = sysfs::read(self.identity.sysfs().join("device/model")).unwrap_or_default();
         let model = if model.trim().is_empty() { String::new() } else { format!(" ({})", model.trim()) };
-        format!("disk: {}{model}, {}, erased by every run", self.identity.path.display(), human(self.size))
+        format!("disk: {}{model}, {}, erased by every run", self.identity.path.display(), self.size.human())
     }
 
     fn binding(&self, _arm: &Arm) -> DeviceBinding {

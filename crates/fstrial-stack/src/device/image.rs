@@ -44,7 +44,7 @@ impl Image {
                 what: format!(
                     "an image of {size} does not fit in {} ({} free)",
                     folder.display(),
-                    human(available)
+                    available.human()
                 ),
                 hint: "use --size with less, or another folder: --device image:/some/folder".into(),
             });
@@ -64,7 +64,7 @@ impl Image {
             }
         }
         let description =
-            format!("image: loop device with direct I/O on a {} file in {}", human(size), folder.display());
+            format!("image: loop device with direct I/O on a {} file in {}", size.human(), folder.display());
         let image = Self { file: File::from(file), size, in_memory: false, description, notes };
         image.fill(&folder, progress)?;
         Ok(image)
@@ -85,7 +85,7 @@ impl Image {
             file: File::from(fd),
             size,
             in_memory: true,
-            description: format!("ramdisk: loop device on a {} file in memory (tmpfs)", human(size)),
+            description: format!("ramdisk: loop device on a {} file in memory (tmpfs)", size.human()),
             notes: vec![
                 "the ramdisk is a loop device on memory: every request costs a hand-over to a kernel thread"
                     .into(),
@@ -101,7 +101,7 @@ impl Image {
             // Some filesystems cannot allocate ahead; writing does it anyway.
             Ok(()) | Err(rustix::io::Errno::OPNOTSUPP) => {}
             Err(error) => {
-                return Err(StackError::io(format!("allocate {} in", human(self.size)), place, error));
+                return Err(StackError::io(format!("allocate {} in", self.size.human()), place, error));
             }
         }
         let mut chunk = noise(FILL_BYTES);
@@ -150,20 +150,6 @@ fn noise(length: usize) -> Vec<u8> {
         bytes.extend_from_slice(&(z ^ (z >> 31)).to_le_bytes());
     }
     bytes
-}
-
-/// A size with at most one decimal: `12.5 GiB`.
-#[expect(clippy::cast_precision_loss, reason = "for display")]
-pub(crate) fn human(size: Bytes) -> String {
-    let units = ["B", "KiB", "MiB", "GiB", "TiB"];
-    let mut value = size.0 as f64;
-    let mut unit = 0;
-    while value >= 1024.0 && unit < units.len() - 1 {
-        value /= 1024.0;
-        unit += 1;
-    }
-    let text = format!("{value:.1}");
-    format!("{} {}", text.strip_suffix(".0").unwrap_or(&text), units[unit])
 }
 
 impl Device for Image {

@@ -43,8 +43,7 @@ fn unused_brd(size: Bytes) -> Option<disk::Disk> {
                     return None;
                 }
             }
-            let description =
-                format!("ramdisk: {} (brd), {}", path.display(), super::image::human(accepted.size()));
+            let description = format!("ramdisk: {} (brd), {}", path.display(), accepted.size().human());
             Some(accepted.described(description))
         },
     )

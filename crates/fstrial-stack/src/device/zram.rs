@@ -65,11 +65,7 @@ impl Zram {
 
 impl Device for Zram {
     fn describe(&self) -> String {
-        format!(
-            "ramdisk: /dev/zram{} of {}, added for this trial",
-            self.index,
-            super::image::human(self.size)
-        )
+        format!("ramdisk: /dev/zram{} of {}, added for this trial", self.index, self.size.human())
     }
 
     fn binding(&self, _arm: &Arm) -> DeviceBinding {

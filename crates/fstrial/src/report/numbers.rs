@@ -22,20 +22,6 @@ pub fn nanos(ns: f64) -> String {
     format!("{} {unit}", three_digits(value))
 }
 
-/// A size in bytes with at most one decimal: `12.5 GiB`.
-#[expect(clippy::cast_precision_loss, reason = "for display")]
-pub fn size(bytes: u64) -> String {
-    let units = ["B", "KiB", "MiB", "GiB", "TiB"];
-    let mut value = bytes as f64;
-    let mut unit = 0;
-    while value >= 1024.0 && unit < units.len() - 1 {
-        value /= 1024.0;
-        unit += 1;
-    }
-    let text = format!("{value:.1}");
-    format!("{} {}", text.strip_suffix(".0").unwrap_or(&text), units[unit])
-}
-
 /// Three significant digits, but never fewer than the whole part.
 fn three_digits(value: f64) -> String {
     let decimals = match value.abs() {
@@ -92,6 +78,5 @@ mod tests {
             ["1.42×", "1.008×", "0.031×", "12.3×", "0.930×"]
         );
         assert_eq!([44.6, 200.0, 7500.0, 120.0].map(wait), ["45 s", "3 min 20 s", "2 h 5 min", "2 min"]);
-        assert_eq!(size(3 << 29), "1.5 GiB");
     }
 }

@@ -180,11 +180,7 @@ impl Listener for Progress {
     fn hear(&mut self, event: &Event<'_>) -> Result<(), ExpectedError> {
         match event {
             Event::DeviceProgress { done, total } => {
-                self.draw(&format!(
-                    "preparing the device: {} of {}",
-                    numbers::size(done.0),
-                    numbers::size(total.0)
-                ));
+                self.draw(&format!("preparing the device: {} of {}", done.human(), total.human()));
             }
             Event::DeviceReady { device, .. } => self.say(device),
             Event::ArmInspected { arm, .. } => self.draw(&format!("built {arm} once to look at it")),

@@ -91,7 +91,7 @@ impl Environment {
                 "{} × {} · {} · clock {}{governor}{machine} · load average {}",
                 self.cpus,
                 self.processor,
-                crate::report::numbers::size(self.memory.0),
+                self.memory.human(),
                 self.clocksource,
                 self.load_average
             ),

@@ -29,6 +29,7 @@ fn rendered(told: &Told<'_>) -> String {
         let line = match heard {
             Heard::RunStage(_) => continue,
             Heard::ArmInspected(arm) => format!("inspected {arm}"),
+            Heard::WorkerReplaced(arm) => format!("another worker for {arm}"),
             Heard::Audited(lines) => format!("audited: {lines} differences"),
             Heard::RoundsPlanned(planned) => format!("  {planned} rounds planned"),
             Heard::RoundStarted { round, runs, left } => format!("round {round}: {runs} runs, {left} left"),
@@ -316,7 +317,7 @@ fn what_fails_at_inspection_ends_the_trial_before_its_first_round() {
         // A lost worker is replaced twice before it ends the trial.
         let stages = told.heard.iter().filter(|heard| matches!(heard, Heard::RunStage(_))).count();
         assert_eq!(stages, if kind == FailureKind::Lost { 4 } else { 2 }, "{kind:?}");
-        let replaced = told.heard.iter().filter(|heard| matches!(heard, Heard::WorkerReplaced)).count();
+        let replaced = told.heard.iter().filter(|heard| matches!(heard, Heard::WorkerReplaced(_))).count();
         assert_eq!(replaced, stages - 2);
         assert_eq!(told.heard.len(), stages + 1 + replaced);
     }
@@ -332,7 +333,7 @@ fn an_inspection_that_is_lost_is_tried_again() {
         lost.then_some(Fault::Killed)
     });
     assert_eq!((told.finished().facts.len(), told.finished().rounds), (2, 1));
-    assert_eq!(told.heard[2..4], vec![Heard::WorkerReplaced; 2]);
+    assert_eq!(told.heard[2..4], vec![Heard::WorkerReplaced("b".into()); 2]);
 }
 
 #[test]
