@@ -292,10 +292,10 @@ impl Trial {
                 "write decide_on = [\"throughput\"]",
             ));
         }
-        if settings.rounds.is_some_and(|rounds| !(1..=10_000).contains(&rounds)) {
+        if settings.rounds.is_some_and(|rounds| !(1..=1000).contains(&rounds)) {
             return Some(problem(
                 &["trial", "rounds"],
-                "a number of rounds outside 1 to 10000",
+                "a number of rounds outside 1 to 1000",
                 "leave it out to let the method decide",
             ));
         }

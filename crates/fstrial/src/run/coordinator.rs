@@ -29,6 +29,9 @@ use std::path::PathBuf;
 const MOST_LOST: u32 = 3;
 /// Rounds planned for at least and at most, whatever the budget.
 const PLANNED_ROUNDS: (u32, u32) = (12, 200);
+/// A trial ends after this many rounds, whatever its budget: more would not decide it, and the estimates grow with the
+/// square of the rounds.
+const MOST_ROUNDS: u32 = 500;
 /// What a run costs besides its load, before any was timed.
 const OVERHEAD_GUESS: Nanos = Nanos::secs(1);
 
@@ -157,6 +160,8 @@ impl<'a, 'p> Coordinator<'a, 'p> {
         for EarlierRound { round, samples, failed } in earlier.rounds {
             coordinator.round = round;
             for cell in failed {
+                let name = plan.cell_name(cell);
+                coordinator.failures.push(format!("{name}: failed in an earlier session"));
                 coordinator.fail(cell);
             }
             coordinator.give_to_judge(samples);
@@ -276,9 +281,12 @@ impl<'a, 'p> Coordinator<'a, 'p> {
             if self.judge.as_ref().is_some_and(|judge| !judge.is_undecided()) || self.nothing_left() {
                 return Ok(Reason::Settled);
             }
+            if self.context.interrupt.is_raised() {
+                return Ok(Reason::Interrupted);
+            }
             // A round that has no time for its first run is not begun.
             let first = self.order(self.round + 1).first().copied();
-            if self.plan.trial.trial.rounds.is_some_and(|most| self.round >= most)
+            if self.round >= self.plan.trial.trial.rounds.unwrap_or(MOST_ROUNDS)
                 || !first.is_some_and(|cell| self.has_time_for(cell))
             {
                 return Ok(Reason::BudgetEnded);
