@@ -60,6 +60,8 @@ impl Progress {
     /// Takes everything off the terminal.
     pub fn clear(&self) {
         if let Some(drawn) = &self.terminal {
+            // A bar that is not finished would be drawn once more when it is dropped, below the answer.
+            drawn.contrasts.iter().chain([&drawn.now]).for_each(ProgressBar::finish_and_clear);
             let _ = drawn.all.clear();
         }
     }
@@ -85,7 +87,7 @@ impl Progress {
     fn draw(&self, what: &str) {
         let Some(drawn) = &self.terminal else { return };
         let rounds = match self.planned {
-            Some(planned) => format!("round {} of at most {planned}", self.round),
+            Some(planned) => format!("round {} ({planned} planned)", self.round),
             None => format!("round {}", self.round),
         };
         let (decided, all) = self.decided;
