@@ -33,6 +33,14 @@ pub fn preset(name: &str) -> Option<Entry> {
     Some(entry)
 }
 
+/// What to try instead of a preset that does not exist.
+pub fn hint_for_unknown(name: &str) -> String {
+    match crate::arm::closest(name, names()) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("there are {}", names().collect::<Vec<_>>().join(", ")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

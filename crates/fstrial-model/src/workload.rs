@@ -264,11 +264,11 @@ impl Entry {
     fn over_preset(&self) -> Result<Self, EntryError> {
         let Some(name) = &self.preset else { return Ok(self.clone()) };
         let base = crate::preset::preset(name).ok_or_else(|| {
-            let hint = match crate::arm::closest(name, crate::preset::names()) {
-                Some(near) => format!("did you mean `{near}`?"),
-                None => format!("there are {}", crate::preset::names().collect::<Vec<_>>().join(", ")),
-            };
-            entry_error("use", format!("there is no workload `{name}`"), hint)
+            entry_error(
+                "use",
+                format!("there is no workload `{name}`"),
+                crate::preset::hint_for_unknown(name),
+            )
         })?;
         let own = self.clone();
         Ok(Self {

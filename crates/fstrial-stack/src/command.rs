@@ -67,6 +67,13 @@ pub fn find(name: &str) -> Option<PathBuf> {
         .find(|candidate| candidate.is_file())
 }
 
+/// A word as one would type it for a shell: in quotes only where it needs them.
+pub fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=,./:^%+@".contains(c);
+    let is_plain = !word.is_empty() && word.chars().all(plain);
+    if is_plain { word.to_owned() } else { format!("'{}'", word.replace('\'', "'\\''")) }
+}
+
 /// How to install a package here, or with every package manager we know: names for apt, dnf, zypper and pacman.
 pub fn how_to_install(packages: [&str; 4]) -> String {
     let managers = [
@@ -116,11 +123,7 @@ impl Program {
 
     /// The command line as one would type it.
     pub fn line(&self) -> String {
-        let quoted = self.arguments.iter().map(|word| {
-            let plain = !word.is_empty()
-                && word.chars().all(|c| c.is_ascii_alphanumeric() || "-_=,./:^%+@".contains(c));
-            if plain { word.clone() } else { format!("'{}'", word.replace('\'', "'\\''")) }
-        });
+        let quoted = self.arguments.iter().map(|word| quoted(word));
         std::iter::once(self.name.clone()).chain(quoted).collect::<Vec<_>>().join(" ")
     }
 

@@ -66,11 +66,6 @@ pub fn space_available(path: &Path) -> Result<Bytes, StackError> {
 /// The path does not exist.
 pub fn filesystem_of(path: &Path) -> Result<String, StackError> {
     let real = fs::canonicalize(path).map_err(|e| StackError::io("find", path, e))?;
-    let mounted = crate::mounts::all()?;
-    let holder = mounted
-        .iter()
-        .rev()
-        .filter(|m| real.starts_with(&m.target))
-        .max_by_key(|m| m.target.as_os_str().len());
-    Ok(holder.map_or_else(|| "unknown".into(), |m| m.filesystem.clone()))
+    let holder = crate::mounts::holding(&real)?;
+    Ok(holder.map_or_else(|| "unknown".into(), |m| m.filesystem))
 }

@@ -47,6 +47,15 @@ pub fn all() -> Result<Vec<Mounted>, StackError> {
     Ok(parse(&sysfs::read("/proc/self/mountinfo")?))
 }
 
+/// The mount that holds a path, which must be resolved already; none if nothing is mounted at the root.
+///
+/// # Errors
+/// `/proc` is not mounted.
+pub fn holding(path: &Path) -> Result<Option<Mounted>, StackError> {
+    let above = all()?.into_iter().rev().filter(|mounted| path.starts_with(&mounted.target));
+    Ok(above.max_by_key(|mounted| mounted.target.as_os_str().len()))
+}
+
 /// The topmost mount at a path.
 ///
 /// # Errors

@@ -238,11 +238,7 @@ impl Standing {
             written.strike_out()?;
             return Err(StackError::io("make the folder", folder, error));
         }
-        let holder = mounts::all()?
-            .into_iter()
-            .rev()
-            .filter(|m| parent.starts_with(&m.target))
-            .max_by_key(|m| m.target.as_os_str().len());
+        let holder = mounts::holding(&parent)?;
         let mut facts = facts::read(&Sources {
             arm,
             device: None,

@@ -29,6 +29,7 @@ use fstrial_model::{
     units::Bytes,
 };
 use fstrial_stack::{
+    command,
     device::{self, Device, Permission},
     host,
     ledger::Ledger,
@@ -428,10 +429,5 @@ pub(crate) fn repeat_command(command_line: &str, seed: u64) -> String {
 
 /// The command line of this process, quoted for a shell.
 fn command_line() -> String {
-    let quoted = std::env::args().map(|word| {
-        let plain =
-            !word.is_empty() && word.chars().all(|c| c.is_ascii_alphanumeric() || "-_=,./:^%+@".contains(c));
-        if plain { word } else { format!("'{}'", word.replace('\'', "'\\''")) }
-    });
-    quoted.collect::<Vec<_>>().join(" ")
+    std::env::args().map(|word| command::quoted(&word)).collect::<Vec<_>>().join(" ")
 }

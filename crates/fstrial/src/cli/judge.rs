@@ -5,11 +5,11 @@ use crate::{
     error::ExpectedError,
     exit_code,
     report::{json_lines, verdict},
-    run::judge::{ALPHA, ContrastState, Outcome},
+    run::judge::{ALPHA, ContrastState, Outcome, ratio, ratio_interval, rounded_up},
 };
 use clap::Args;
 use fstrial_model::{trial::Metric, units::Percent};
-use fstrial_stats::{Decision, Multiplicity, Pair, Panel, Question};
+use fstrial_stats::{Multiplicity, Pair, Panel, Question};
 use serde::Deserialize;
 use std::{collections::BTreeMap, path::PathBuf};
 
@@ -206,26 +206,15 @@ fn judge(args: &JudgeArgs, arms: &[String], rounds: &Rounds) -> Result<Vec<Contr
 
 fn state(args: &JudgeArgs, panel: &Panel, index: usize, a: &str, b: &str) -> ContrastState {
     let verdict = panel.verdict(index);
-    let sign = if args.less_is_better { -1.0 } else { 1.0 };
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped first")]
-    let rounded_up = |rounds: f64| rounds.ceil().clamp(0.0, 1e9) as u64;
     ContrastState {
         a: a.to_owned(),
         b: b.to_owned(),
         workload: String::new(),
         threads: 0,
         metric: Metric::Throughput,
-        verdict: match verdict.decision {
-            Decision::Faster => Outcome::Faster,
-            Decision::Slower => Outcome::Slower,
-            Decision::Equivalent => Outcome::Equivalent,
-            Decision::Undecided => Outcome::Undecided,
-        },
-        ratio: verdict.estimate.map(|estimate| (sign * estimate).exp()),
-        interval: verdict.interval.map(|(low, high)| {
-            let (x, y) = ((sign * low).exp(), (sign * high).exp());
-            (x.min(y), x.max(y))
-        }),
+        verdict: verdict.decision.into(),
+        ratio: verdict.estimate.map(|log| ratio(log, args.less_is_better)),
+        interval: verdict.interval.map(|logs| ratio_interval(logs, args.less_is_better)),
         interval_level: verdict.interval_level,
         rounds: verdict.rounds,
         open: false,

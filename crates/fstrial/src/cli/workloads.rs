@@ -2,7 +2,7 @@
 
 use crate::{error::ExpectedError, exit_code};
 use clap::{Args, Subcommand};
-use fstrial_model::{arm::closest, preset};
+use fstrial_model::preset;
 
 /// List the workload presets, or show one as the text to copy and change.
 #[derive(Debug, Args)]
@@ -32,11 +32,7 @@ pub(crate) fn exec(args: &WorkloadsArgs) -> Result<u8, ExpectedError> {
         }
         Some(Action::Show { name }) => {
             let (_, text) = preset::PRESETS.iter().find(|(known, _)| known == name).ok_or_else(|| {
-                let hint = match closest(name, preset::names()) {
-                    Some(near) => format!("did you mean `{near}`?"),
-                    None => format!("there are {}", preset::names().collect::<Vec<_>>().join(", ")),
-                };
-                ExpectedError::usage(format!("there is no workload `{name}`"), hint)
+                ExpectedError::usage(format!("there is no workload `{name}`"), preset::hint_for_unknown(name))
             })?;
             super::print(text);
         }

@@ -131,6 +131,9 @@ pub struct Coordinator<'a, 'p> {
     round_time: Option<Nanos>,
 }
 
+/// How a job ended, with the facts and the commands that came before.
+type Answer = (Ended, Option<(ArmFacts, Vec<String>)>);
+
 /// How a round ended.
 enum Round {
     Complete,
@@ -241,11 +244,7 @@ impl<'a, 'p> Coordinator<'a, 'p> {
     }
 
     /// Sends a job again as long as it is lost for our own reasons, and not too often.
-    #[expect(clippy::type_complexity, reason = "an ending with the facts that came before it")]
-    fn send_until_not_lost(
-        &mut self,
-        job: &Job,
-    ) -> Result<(Ended, Option<(ArmFacts, Vec<String>)>), ExpectedError> {
+    fn send_until_not_lost(&mut self, job: &Job) -> Result<Answer, ExpectedError> {
         for _ in 1..MOST_LOST {
             match self.send(job)? {
                 (Ended::Failed(failure), _) if failure.kind == FailureKind::Lost => {
@@ -258,8 +257,7 @@ impl<'a, 'p> Coordinator<'a, 'p> {
     }
 
     /// Sends a job and passes its stages on to the listeners.
-    #[expect(clippy::type_complexity, reason = "an ending with the facts that came before it")]
-    fn send(&mut self, job: &Job) -> Result<(Ended, Option<(ArmFacts, Vec<String>)>), ExpectedError> {
+    fn send(&mut self, job: &Job) -> Result<Answer, ExpectedError> {
         let Context { place, listener, .. } = &mut self.context;
         let mut seen = None;
         let mut heard = Ok(());

@@ -191,6 +191,28 @@ pub enum Outcome {
     Failed,
 }
 
+impl From<Decision> for Outcome {
+    fn from(decision: Decision) -> Self {
+        match decision {
+            Decision::Faster => Self::Faster,
+            Decision::Slower => Self::Slower,
+            Decision::Equivalent => Self::Equivalent,
+            Decision::Undecided => Self::Undecided,
+        }
+    }
+}
+
+/// A ratio of `a` over `b` from its logarithm. Where less is better the statistics had the roles exchanged.
+pub(crate) fn ratio(log: f64, less_is_better: bool) -> f64 {
+    if less_is_better { (-log).exp() } else { log.exp() }
+}
+
+/// An interval of such ratios, the lower end first.
+pub(crate) fn ratio_interval((low, high): (f64, f64), less_is_better: bool) -> (f64, f64) {
+    let (x, y) = (ratio(low, less_is_better), ratio(high, less_is_better));
+    (x.min(y), x.max(y))
+}
+
 /// Judges a trial as its rounds come in.
 pub struct Judge<'a> {
     plan: &'a Plan,
@@ -333,19 +355,11 @@ impl<'a> Judge<'a> {
             .as_ref()
             .filter(|tail| tail.has_too_few() && verdict.decision == Decision::Undecided);
         let (too_few, rounds) = (too_few.is_some(), too_few.map_or(verdict.rounds, |tail| tail.groups));
-        let sign = if latency { -1.0 } else { 1.0 };
         let shown = !failed && !too_few;
-        let interval = verdict.interval.filter(|_| shown).map(|(low, high)| {
-            let (x, y) = ((sign * low).exp(), (sign * high).exp());
-            (x.min(y), x.max(y))
-        });
         let outcome = match verdict.decision {
             _ if failed => Outcome::Failed,
             _ if too_few => Outcome::Undecided,
-            Decision::Faster => Outcome::Faster,
-            Decision::Slower => Outcome::Slower,
-            Decision::Equivalent => Outcome::Equivalent,
-            Decision::Undecided => Outcome::Undecided,
+            decision => decision.into(),
         };
         ContrastState {
             a: self.plan.arm_name(contrast.a).to_owned(),
@@ -354,8 +368,8 @@ impl<'a> Judge<'a> {
             threads: cell.threads,
             metric: contrast.metric,
             verdict: outcome,
-            ratio: verdict.estimate.filter(|_| shown).map(|estimate| (sign * estimate).exp()),
-            interval,
+            ratio: verdict.estimate.filter(|_| shown).map(|log| ratio(log, latency)),
+            interval: verdict.interval.filter(|_| shown).map(|logs| ratio_interval(logs, latency)),
             interval_level: verdict.interval_level,
             rounds,
             open: self.is_open(index),
@@ -398,6 +412,6 @@ impl<'a> Judge<'a> {
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped first")]
-fn rounded_up(rounds: f64) -> u64 {
+pub(crate) fn rounded_up(rounds: f64) -> u64 {
     rounds.ceil().clamp(0.0, 1e9) as u64
 }
