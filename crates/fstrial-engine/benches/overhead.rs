@@ -10,7 +10,7 @@ use fstrial_engine::{Target, clock::Clock, measure_overhead, prepare};
 use fstrial_model::{
     job::Load,
     units::{Bytes, Nanos, Percent},
-    workload::{Access, Backend, Data, Io, Pattern, Sharing, SyncCall},
+    workload::{Backend, Data, Io, Pattern},
 };
 use io_uring::{IoUring, opcode, types};
 use rustix::fs::{CWD, Mode, OFlags, openat};
@@ -91,17 +91,12 @@ impl Stand<'_> {
     fn engine(&self, backend: Backend) -> Outcome<f64> {
         let directory = tempfile::tempdir_in(self.directory)?;
         let io = Io {
-            access: Access::Random,
             reads: Percent(if self.write { 0.0 } else { 100.0 }),
             block_size: Bytes(BLOCK as u64),
             total_size: Bytes(BLOCKS * BLOCK as u64),
-            sharing: Sharing::Shared,
-            files: 1,
-            direct: false,
             depth: if backend == Backend::Sync { 1 } else { DEPTH as u16 },
             backend,
-            fsync_every: 0,
-            fsync: SyncCall::Fsync,
+            ..Io::default()
         };
         let load = Load {
             pattern: Pattern::Io(io),

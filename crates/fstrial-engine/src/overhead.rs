@@ -16,7 +16,7 @@ use crate::{
 use fstrial_model::{
     job::Load,
     units::{Bytes, Nanos, Percent},
-    workload::{Access, Backend, Data, Io, Pattern, Sharing, SyncCall},
+    workload::{Data, Io, Pattern},
 };
 use rustix::{
     fs::{MemfdFlags, ftruncate, memfd_create},
@@ -160,17 +160,10 @@ impl Stand {
             rustix::io::pwrite(&fd, &chunk, n << 20).map_err(|errno| layout("write", path, errno))?;
         }
         let io = Io {
-            access: Access::Random,
             reads: Percent(100.0),
             block_size: Bytes::kib(4),
             total_size: Bytes(FILE_SIZE),
-            sharing: Sharing::Shared,
-            files: 1,
-            direct: false,
-            backend: Backend::Sync,
-            depth: 1,
-            fsync_every: 0,
-            fsync: SyncCall::Fsync,
+            ..Io::default()
         };
         let load = Load {
             pattern: Pattern::Io(io.clone()),

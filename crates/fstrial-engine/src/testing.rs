@@ -4,24 +4,18 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use fstrial_model::{
     job::Load,
     units::{Bytes, Nanos, Percent},
-    workload::{Access, Backend, Data, FileSet, Io, Pattern, Sharing, Step, SyncCall},
+    workload::{Data, FileSet, Io, Pattern, Step, SyncCall},
 };
 use hdrhistogram::{Histogram, serialization::Deserializer};
 
 /// Half reads, half writes at random in one shared file of 16 MiB, cached, one at a time.
 pub(crate) fn io() -> Io {
     Io {
-        access: Access::Random,
         reads: Percent(50.0),
         block_size: Bytes::kib(4),
         total_size: Bytes::mib(16),
-        sharing: Sharing::Shared,
-        files: 1,
-        direct: false,
-        backend: Backend::Sync,
-        depth: 1,
-        fsync_every: 0,
         fsync: SyncCall::Fsync,
+        ..Io::default()
     }
 }
 

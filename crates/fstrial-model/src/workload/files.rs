@@ -1,0 +1,87 @@
+//! A working set of small files: its settings, and which steps can be repeated without end.
+
+use super::entry::{EntryError, entry_error};
+use crate::units::Bytes;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A working set of small files. Each thread has a directory and a ring of files in it; one operation is one turn
+/// of the ring: the [`steps`](Self::steps), in order. `create` makes the newest file, `delete` removes the oldest,
+/// `read` and `stat` take one at random, so the set keeps its size for as long as a run lasts.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FileSet {
+    /// Files in each thread's ring, laid out before the clock starts.
+    pub files: u32,
+    /// Bytes in each file.
+    pub file_size: Bytes,
+    /// What one turn does.
+    pub steps: Vec<Step>,
+}
+
+/// One step of a turn over a [`FileSet`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Step {
+    /// Make the newest file and leave it open.
+    Create,
+    /// Write the whole of the newest file.
+    Write,
+    /// Sync the newest file.
+    Fsync,
+    /// Open, read and close a random file.
+    Read,
+    /// Look at a random file's attributes.
+    Stat,
+    /// Delete the oldest file.
+    Delete,
+}
+
+impl FileSet {
+    /// Refuses sets that cannot be run anywhere.
+    pub(crate) fn check(&self) -> Result<(), EntryError> {
+        let position = |step: Step| self.steps.iter().position(|s| *s == step);
+        let create = position(Step::Create);
+        if self.steps.is_empty() || self.steps.len() > 32 {
+            return Err(entry_error(
+                "steps",
+                "an operation has 1 to 32 steps",
+                "write steps = [\"create\", \"write\", \"delete\"]",
+            ));
+        }
+        if !(1..=10_000_000).contains(&self.files) {
+            return Err(entry_error("files", format!("{} files", self.files), "use 1 to 10000000"));
+        }
+        if self.file_size > Bytes::gib(1) {
+            return Err(entry_error(
+                "file_size",
+                format!("files of {}", self.file_size),
+                "a file set is for small files: at most 1GiB each",
+            ));
+        }
+        for step in [Step::Write, Step::Fsync] {
+            if position(step).is_some_and(|at| create.is_none_or(|made| made > at)) {
+                return Err(entry_error(
+                    "steps",
+                    "`write` and `fsync` work on the file that `create` made",
+                    "put \"create\" before them",
+                ));
+            }
+        }
+        let count = |step: Step| self.steps.iter().filter(|s| **s == step).count();
+        if count(Step::Create) > 1 || count(Step::Delete) > 1 {
+            return Err(entry_error(
+                "steps",
+                "a turn makes and deletes at most one file",
+                "name create and delete once",
+            ));
+        }
+        if position(Step::Delete).is_some() && create.is_none() {
+            return Err(entry_error(
+                "steps",
+                "deleting without making would empty the set",
+                "add \"create\" as the first step",
+            ));
+        }
+        Ok(())
+    }
+}
