@@ -6,7 +6,10 @@ use crate::{
     pattern::{Request, Requests},
     recorder::{Lane, Recorder},
 };
-use fstrial_model::workload::{Io, SyncCall};
+use fstrial_model::{
+    units::Nanos,
+    workload::{Io, SyncCall},
+};
 use rustix::{
     fs::{fdatasync, fsync, ftruncate},
     io::{Errno, retry_on_intr},
@@ -14,10 +17,13 @@ use rustix::{
 
 /// A way to hand requests to the kernel. Slots are numbered from 0 to the depth; a slot is free, or in flight.
 pub(crate) trait Engine {
+    /// The system call behind [`Engine::wait`], for its errors.
+    const WAITS_BY: &'static str;
     /// Takes a request into a free slot, and may start it.
     fn push(&mut self, slot: usize, request: &Request);
-    /// Starts what was pushed and waits until at least one request is complete. At least one must be in flight.
-    fn wait(&mut self) -> Result<(), Errno>;
+    /// Starts what was pushed and waits until at least one request is complete, or until `at_most` has gone by (if it
+    /// is given; a signal may end such a wait early). At least one must be in flight.
+    fn wait(&mut self, at_most: Option<Nanos>) -> Result<(), Errno>;
     /// Gives the slot and the bytes transferred (or the error) of each complete request, and frees the slot.
     fn reap(&mut self, done: impl FnMut(usize, Result<usize, Errno>));
 }
@@ -148,7 +154,7 @@ impl<'a, E: Engine> Drive<'a, E> {
                 self.sync();
             }
         }
-        while !self.is_idle() && self.engine.wait().is_ok() {
+        while !self.is_idle() && self.engine.wait(None).is_ok() {
             self.engine.reap(|slot, _| self.free.push(slot));
         }
         self.recorder
@@ -201,11 +207,11 @@ impl<'a, E: Engine> Drive<'a, E> {
     /// Waits for completions and records them.
     #[inline]
     fn complete(&mut self) {
-        let waited = self.engine.wait();
+        let waited = self.engine.wait(None);
         self.now = self.pace.after(self.now);
         self.recorder.tick(self.now);
         if let Err(errno) = waited {
-            self.recorder.error(self.now, "io_uring_enter for", &self.files.paths[0], &errno);
+            self.recorder.error(self.now, E::WAITS_BY, &self.files.paths[0], &errno);
         }
         let Self { engine, recorder, files, now, block_size, flights, free, owed, .. } = self;
         engine.reap(|slot, result| {

@@ -18,6 +18,7 @@ use crate::{
     layout::Files,
     pattern::Request,
 };
+use fstrial_model::units::Nanos;
 use io_uring::{IoUring, opcode, squeue::Entry, types};
 use rustix::io::Errno;
 use std::{
@@ -136,14 +137,32 @@ impl<'a> Uring<'a> {
         entry.user_data(slot as u64)
     }
 
+    /// Needs Linux 5.11.
+    fn wait_at_most(&mut self, time: Nanos) -> Result<(), Errno> {
+        let time = types::Timespec::new()
+            .sec(time.0 / 1_000_000_000)
+            .nsec(u32::try_from(time.0 % 1_000_000_000).unwrap_or(0));
+        match self.ring.submitter().submit_with_args(1, &types::SubmitArgs::new().timespec(&time)) {
+            Ok(_) => Ok(()),
+            Err(error) => match errno(error) {
+                Errno::TIME | Errno::INTR => Ok(()),
+                errno => Err(errno),
+            },
+        }
+    }
+
     /// Waits until nothing is in flight.
     fn drain(&mut self) -> Result<(), Errno> {
         while self.in_flight > 0 {
-            self.wait()?;
+            self.wait(None)?;
             self.reap(|_, _| {});
         }
         Ok(())
     }
+}
+
+fn errno(error: io::Error) -> Errno {
+    Errno::from_io_error(&error).unwrap_or(Errno::IO)
 }
 
 enum Target {
@@ -164,6 +183,8 @@ impl From<types::Fd> for Target {
 }
 
 impl Engine for Uring<'_> {
+    const WAITS_BY: &'static str = "io_uring_enter for";
+
     #[inline]
     fn push(&mut self, slot: usize, request: &Request) {
         let entry = self.entry(slot, request);
@@ -176,14 +197,15 @@ impl Engine for Uring<'_> {
     }
 
     #[inline]
-    fn wait(&mut self) -> Result<(), Errno> {
+    fn wait(&mut self, at_most: Option<Nanos>) -> Result<(), Errno> {
+        if let Some(at_most) = at_most {
+            return self.wait_at_most(at_most);
+        }
         loop {
-            match self.ring.submit_and_wait(1) {
+            match self.ring.submit_and_wait(1).map_err(errno) {
                 Ok(_) => return Ok(()),
-                Err(error) => match Errno::from_io_error(&error).unwrap_or(Errno::IO) {
-                    Errno::INTR => {}
-                    errno => return Err(errno),
-                },
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(errno),
             }
         }
     }
@@ -249,6 +271,23 @@ mod tests {
     }
 
     #[test]
+    fn a_wait_with_an_end_ends() {
+        let (reader, writer) = rustix::pipe::pipe().unwrap();
+        let files = Files { fds: vec![reader], paths: vec!["pipe".into()] };
+        let mut ring = Uring::new(&files, payload(1), 4096, 1).unwrap();
+        ring.push(0, &Request::default());
+        let start = std::time::Instant::now();
+        ring.wait(Some(Nanos::millis(20))).unwrap();
+        assert!(start.elapsed().as_millis() >= 19);
+        ring.reap(|_, _| panic!("nothing is complete"));
+        rustix::io::write(&writer, &[7; 4096]).unwrap();
+        ring.wait(Some(Nanos::secs(600))).unwrap();
+        let mut results = Vec::new();
+        ring.reap(|slot, result| results.push((slot, result)));
+        assert_eq!(results, [(0, Ok(4096))]);
+    }
+
+    #[test]
     fn drop_with_pushed_but_unsubmitted_requests_is_clean() {
         let file: OwnedFd = rustix::fs::memfd_create("test", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
         rustix::fs::ftruncate(&file, 8192).unwrap();
@@ -268,7 +307,7 @@ mod tests {
         (ring.fixed_files, ring.fixed_buffers) = (false, false);
         for write in [true, false] {
             ring.push(0, &Request { write, ..Request::default() });
-            ring.wait().unwrap();
+            ring.wait(None).unwrap();
             let mut results = Vec::new();
             ring.reap(|slot, result| results.push((slot, result)));
             assert_eq!(results, [(0, Ok(4096))]);
