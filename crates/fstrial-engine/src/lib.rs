@@ -43,13 +43,16 @@
 //! }
 //! ```
 
+mod aio;
 mod buffer;
 pub mod clock;
 mod drive;
 mod error;
 mod fileset;
+mod flush;
 mod generator;
 mod layout;
+mod mmap;
 mod overhead;
 mod pattern;
 mod recorder;
@@ -61,6 +64,7 @@ mod testing;
 mod tests;
 mod uring;
 mod validate;
+mod vsync;
 
 pub use error::EngineError;
 pub use layout::{Prepared, Target, prepare};

@@ -2,7 +2,8 @@
 //!
 //! Needs Linux 5.6. Where the kernel takes them (6.1), the ring belongs to its one thread and completions are
 //! processed when that thread asks; files and buffers are registered where the limits allow it. What is refused is
-//! left out, so the same load runs on an old kernel, only slower.
+//! left out, so the same load runs on an old kernel, only slower. What the load itself asks for (`sqpoll`, `iopoll`)
+//! is not left out: where the kernel refuses it, so is the load.
 //!
 //! An island: the kernel reads and writes memory that Rust thinks is ours. Why that is sound:
 //! - Each slot has its own bytes in `payload` and in `read`, and is pushed again only after its completion was reaped.
@@ -15,21 +16,29 @@ use crate::{
     EngineError,
     buffer::{PAGE, Pages, Payload},
     drive::Engine,
+    error::layout,
+    generator::{Generator, Stream},
     layout::Files,
     pattern::Request,
 };
-use fstrial_model::units::Nanos;
-use io_uring::{IoUring, opcode, squeue::Entry, types};
+use fstrial_model::{
+    units::Nanos,
+    workload::{Data, Io},
+};
+use io_uring::{Builder, IoUring, opcode, squeue::Entry, types};
 use rustix::io::Errno;
 use std::{
     io,
     mem::ManuallyDrop,
     os::fd::{AsRawFd, RawFd},
+    time::{Duration, Instant},
 };
 
 /// Index of the registered payload and read buffers.
 const PAYLOAD: u16 = 0;
 const READ: u16 = 1;
+/// How long a kernel thread that submits (`sqpoll`) looks for requests before it sleeps.
+const SQPOLL_IDLE_MS: u32 = 1000;
 
 /// A ring with the memory its requests use.
 pub(crate) struct Uring<'a> {
@@ -44,35 +53,83 @@ pub(crate) struct Uring<'a> {
     files: &'a Files,
     fixed_files: bool,
     fixed_buffers: bool,
+    /// Completions are polled: somebody has to be in the kernel for them.
+    polls: bool,
     /// Pushed and not yet reaped.
     in_flight: usize,
 }
 
-/// Whether a ring of `depth` can be made here.
+/// Whether a ring for such a load can be made here.
 ///
 /// # Errors
-/// [`EngineError::UringUnavailable`].
-pub(crate) fn probe(depth: u16) -> Result<(), EngineError> {
-    new_ring(u32::from(depth)).map(drop).map_err(|source| EngineError::UringUnavailable { source })
+/// [`EngineError::UringUnavailable`], or [`EngineError::UringOptionRefused`] if it is only the load's options that the
+/// kernel refuses.
+pub(crate) fn probe(io: &Io) -> Result<(), EngineError> {
+    new_ring(io).map(drop)
 }
 
-fn new_ring(depth: u32) -> io::Result<IoUring> {
-    let mut newest = IoUring::builder();
-    newest.setup_submit_all().setup_single_issuer().setup_coop_taskrun().setup_defer_taskrun();
-    newest.build(depth).or_else(|_| IoUring::builder().build(depth))
+/// Whether the device behind a file can be polled: reads its first block through a ring with `IORING_SETUP_IOPOLL`.
+///
+/// # Errors
+/// [`EngineError::IopollUnsupported`], or [`EngineError::Layout`] if the read fails for another reason.
+pub(crate) fn try_poll(files: &Files, io: &Io) -> Result<(), EngineError> {
+    let len = io.block_size.0 as usize;
+    let payload = Payload::new(Data::Zero, 1, len, Generator::new(0, Stream::Layout));
+    let one = Io { depth: 1, ..io.clone() };
+    let mut ring = Uring::new(files, payload, len, &one)?;
+    ring.push(0, &Request::default());
+    let mut outcome = ring.wait(None).map(|()| 0);
+    ring.reap(|_, result| outcome = result);
+    let path = &files.paths[0];
+    match outcome {
+        Ok(_) => Ok(()),
+        Err(errno @ (Errno::OPNOTSUPP | Errno::INVAL)) => {
+            Err(EngineError::IopollUnsupported { path: path.clone(), source: errno.into() })
+        }
+        Err(errno) => Err(layout("poll a read of", path, errno)),
+    }
+}
+
+/// A ring as the load wants it, with the newest options that the kernel takes.
+fn new_ring(io: &Io) -> Result<IoUring, EngineError> {
+    let depth = u32::from(io.depth);
+    let with = |setup: &dyn Fn(&mut Builder)| {
+        let mut builder = IoUring::builder();
+        setup(&mut builder);
+        builder.build(depth)
+    };
+    let wanted = |builder: &mut Builder| {
+        if io.sqpoll {
+            builder.setup_sqpoll(SQPOLL_IDLE_MS);
+        }
+        if io.iopoll {
+            builder.setup_iopoll();
+        }
+    };
+    let newest = |builder: &mut Builder| {
+        wanted(builder);
+        builder.setup_submit_all();
+        if !io.sqpoll {
+            // With a kernel thread that submits, there is no task to run when we ask.
+            builder.setup_single_issuer().setup_coop_taskrun().setup_defer_taskrun();
+        }
+    };
+    with(&newest).or_else(|_| with(&wanted)).map_err(|source| {
+        if (io.sqpoll || io.iopoll) && with(&|_| {}).is_ok() {
+            let option = if io.sqpoll { "sqpoll" } else { "iopoll" };
+            return EngineError::UringOptionRefused { option, source };
+        }
+        EngineError::UringUnavailable { source }
+    })
 }
 
 impl<'a> Uring<'a> {
-    /// A ring for the calling thread, and only for it. `payload` has `depth` slots.
-    pub(crate) fn new(
-        files: &'a Files,
-        payload: Payload,
-        len: usize,
-        depth: u16,
-    ) -> Result<Self, EngineError> {
-        let ring = new_ring(u32::from(depth)).map_err(|source| EngineError::UringUnavailable { source })?;
+    /// A ring for the calling thread, and only for it. `payload` has as many
+    /// slots as the load has depth.
+    pub(crate) fn new(files: &'a Files, payload: Payload, len: usize, io: &Io) -> Result<Self, EngineError> {
+        let ring = new_ring(io)?;
         let read_stride = len.next_multiple_of(PAGE);
-        let mut read = Pages::new(read_stride * usize::from(depth));
+        let mut read = Pages::new(read_stride * usize::from(io.depth));
         read.as_mut_slice().fill(1);
         let read_start = read.as_mut_slice().as_mut_ptr();
         let mut this = Self {
@@ -85,6 +142,7 @@ impl<'a> Uring<'a> {
             files,
             fixed_files: false,
             fixed_buffers: false,
+            polls: io.iopoll,
             in_flight: 0,
         };
         this.register();
@@ -139,6 +197,9 @@ impl<'a> Uring<'a> {
 
     /// Needs Linux 5.11.
     fn wait_at_most(&mut self, time: Nanos) -> Result<(), Errno> {
+        if self.polls {
+            return self.poll_at_most(time);
+        }
         let time = types::Timespec::new()
             .sec(time.0 / 1_000_000_000)
             .nsec(u32::try_from(time.0 % 1_000_000_000).unwrap_or(0));
@@ -148,6 +209,17 @@ impl<'a> Uring<'a> {
                 Errno::TIME | Errno::INTR => Ok(()),
                 errno => Err(errno),
             },
+        }
+    }
+
+    /// A ring that polls knows no time-out: the kernel looks once at each call, and here is where it spins.
+    fn poll_at_most(&mut self, time: Nanos) -> Result<(), Errno> {
+        let end = Instant::now() + Duration::from_nanos(time.0);
+        loop {
+            self.ring.submitter().submit().map_err(errno)?;
+            if !self.ring.completion().is_empty() || Instant::now() >= end {
+                return Ok(());
+            }
         }
     }
 
@@ -188,11 +260,14 @@ impl Engine for Uring<'_> {
     #[inline]
     fn push(&mut self, slot: usize, request: &Request) {
         let entry = self.entry(slot, request);
-        let mut queue = self.ring.submission();
         // SAFETY: the entry's memory is the slot's own and stays until its completion was reaped (see the top of the
         // file); its file outlives the ring.
-        let pushed = unsafe { queue.push(&entry) };
-        assert!(pushed.is_ok(), "there are as many entries as slots");
+        while unsafe { self.ring.submission().push(&entry) }.is_err() {
+            // There are as many entries as slots, but a kernel thread that submits gives them back in batches, perhaps
+            // after the first of the batch is complete.
+            let waited = self.ring.submitter().squeue_wait();
+            assert!(waited.is_ok(), "there are as many entries as slots: {waited:?}");
+        }
         self.in_flight += 1;
     }
 
@@ -219,6 +294,11 @@ impl Engine for Uring<'_> {
             done(completion.user_data() as usize, result);
         }
     }
+
+    #[cfg(test)]
+    fn last_read(&self, slot: usize) -> &[u8] {
+        &self.read.as_slice()[slot * self.read_stride..][..self.len as usize]
+    }
 }
 
 impl Drop for Uring<'_> {
@@ -239,9 +319,11 @@ impl Drop for Uring<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::generator::{Generator, Stream};
-    use fstrial_model::workload::Data;
     use std::os::fd::OwnedFd;
+
+    fn of_depth(depth: u16) -> Io {
+        Io { depth, ..Io::default() }
+    }
 
     fn payload(depth: usize) -> Payload {
         Payload::new(Data::Random, depth, 4096, Generator::new(1, Stream::Payload(0)))
@@ -252,7 +334,7 @@ mod tests {
         // Reads of an empty pipe stay in flight until something is written.
         let (reader, writer) = rustix::pipe::pipe().unwrap();
         let files = Files { fds: vec![reader], paths: vec!["pipe".into()] };
-        let mut ring = Uring::new(&files, payload(2), 4096, 2).unwrap();
+        let mut ring = Uring::new(&files, payload(2), 4096, &of_depth(2)).unwrap();
         // Pipes have no offsets; the request's is 0, which the kernel takes for streams.
         ring.push(0, &Request::default());
         ring.push(1, &Request::default());
@@ -264,7 +346,7 @@ mod tests {
             rustix::io::write(&writer, &[7; 4096]).unwrap();
         });
         assert_eq!(ring.in_flight, 2);
-        let start = std::time::Instant::now();
+        let start = Instant::now();
         drop(ring);
         assert!(start.elapsed().as_millis() >= 30, "dropped while the kernel still owned the memory");
         dropping.join().unwrap();
@@ -274,9 +356,9 @@ mod tests {
     fn a_wait_with_an_end_ends() {
         let (reader, writer) = rustix::pipe::pipe().unwrap();
         let files = Files { fds: vec![reader], paths: vec!["pipe".into()] };
-        let mut ring = Uring::new(&files, payload(1), 4096, 1).unwrap();
+        let mut ring = Uring::new(&files, payload(1), 4096, &of_depth(1)).unwrap();
         ring.push(0, &Request::default());
-        let start = std::time::Instant::now();
+        let start = Instant::now();
         ring.wait(Some(Nanos::millis(20))).unwrap();
         assert!(start.elapsed().as_millis() >= 19);
         ring.reap(|_, _| panic!("nothing is complete"));
@@ -292,7 +374,7 @@ mod tests {
         let file: OwnedFd = rustix::fs::memfd_create("test", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
         rustix::fs::ftruncate(&file, 8192).unwrap();
         let files = Files { fds: vec![file], paths: vec!["memfd".into()] };
-        let mut ring = Uring::new(&files, payload(4), 4096, 4).unwrap();
+        let mut ring = Uring::new(&files, payload(4), 4096, &of_depth(4)).unwrap();
         for slot in 0..4 {
             ring.push(slot, &Request { write: slot % 2 == 0, ..Request::default() });
         }
@@ -303,7 +385,7 @@ mod tests {
     fn works_without_registration() {
         let file: OwnedFd = rustix::fs::memfd_create("test", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
         let files = Files { fds: vec![file], paths: vec!["memfd".into()] };
-        let mut ring = Uring::new(&files, payload(1), 4096, 1).unwrap();
+        let mut ring = Uring::new(&files, payload(1), 4096, &of_depth(1)).unwrap();
         (ring.fixed_files, ring.fixed_buffers) = (false, false);
         for write in [true, false] {
             ring.push(0, &Request { write, ..Request::default() });
