@@ -217,7 +217,8 @@ fn open_all(io: &Io, paths: Vec<PathBuf>) -> Result<Files, EngineError> {
     let synced = match io.open_sync {
         OpenSync::None => OFlags::empty(),
         OpenSync::Sync => OFlags::SYNC,
-        OpenSync::Dsync => OFlags::DSYNC,
+        // rustix 1.1 has the bits of O_SYNC under this name as well.
+        OpenSync::Dsync => OFlags::from_bits_retain(libc::O_DSYNC.cast_unsigned()),
     };
     let unsupported = |path: &Path, errno: Errno| EngineError::DirectUnsupported {
         path: path.to_path_buf(),

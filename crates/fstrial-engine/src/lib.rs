@@ -44,6 +44,8 @@
 //! ```
 
 mod aio;
+#[cfg(test)]
+mod backend_tests;
 mod buffer;
 pub mod clock;
 mod drive;

@@ -78,10 +78,15 @@ pub(crate) fn try_poll(files: &Files, io: &Io) -> Result<(), EngineError> {
     let one = Io { depth: 1, ..io.clone() };
     let mut ring = Uring::new(files, payload, len, &one)?;
     ring.push(0, &Request::default());
-    let mut outcome = ring.wait(None).map(|()| 0);
-    ring.reap(|_, result| outcome = result);
+    let mut outcome = None;
+    while outcome.is_none() {
+        // A ring that polls may wake without a completion.
+        let waited = ring.wait(None);
+        ring.reap(|_, result| outcome = Some(result));
+        outcome = outcome.or_else(|| waited.err().map(Err));
+    }
     let path = &files.paths[0];
-    match outcome {
+    match outcome.unwrap_or(Ok(0)) {
         Ok(_) => Ok(()),
         Err(errno @ (Errno::OPNOTSUPP | Errno::INVAL)) => {
             Err(EngineError::IopollUnsupported { path: path.clone(), source: errno.into() })
