@@ -164,7 +164,10 @@ impl Io {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::units::Percent;
+    use crate::{
+        units::{Bytes, Percent},
+        workload::{Entry, Pattern},
+    };
 
     /// A conflict for each rule, and its key.
     fn conflicts() -> Vec<(Io, &'static str)> {
@@ -211,6 +214,100 @@ mod tests {
             problems.insert(conflict.problem);
         }
         assert_eq!(problems.len(), 6 + 6 + 7, "every rule of the table has its example");
+    }
+
+    #[test]
+    fn every_key_reaches_the_load() {
+        let text = r#"
+            kind = "io"
+            block_size = "1B"
+            backend = "io_uring"
+            depth = 8
+            direct = false
+            sqpoll = true
+            open_sync = "dsync"
+            layout = "fallocated"
+            fsync_every = 100
+            fsync = "sync-file-range"
+            fsync_counts = "requests"
+            fsync_all_files = true
+            fsync_at_end = true
+        "#;
+        let entry: Entry = toml::from_str(text).unwrap();
+        let Pattern::Io(io) = entry.resolve(1).unwrap().pattern else { panic!("of kind io") };
+        let expected = Io {
+            block_size: Bytes(1),
+            backend: Backend::IoUring,
+            depth: 8,
+            sqpoll: true,
+            open_sync: OpenSync::Dsync,
+            layout: Layout::Fallocated,
+            fsync_every: 100,
+            fsync: SyncCall::SyncFileRange,
+            fsync_counts: FsyncCounts::Requests,
+            fsync_all_files: true,
+            fsync_at_end: true,
+            ..Io::default()
+        };
+        assert_eq!(io, expected);
+        let written = serde_json::to_string(&io).unwrap();
+        assert_eq!(serde_json::from_str::<Io>(&written).unwrap(), expected);
+    }
+
+    #[test]
+    fn names_are_those_of_the_documents() {
+        for (key, value) in [
+            ("backend", "sync"),
+            ("backend", "vsync"),
+            ("backend", "aio"),
+            ("backend", "io_uring"),
+            ("backend", "mmap"),
+            ("open_sync", "none"),
+            ("open_sync", "sync"),
+            ("layout", "written"),
+            ("layout", "sparse"),
+            ("layout", "empty"),
+            ("fsync_counts", "writes"),
+            ("fsync_counts", "requests"),
+        ] {
+            let entry: Entry = toml::from_str(&format!("kind = \"io\"\n{key} = \"{value}\"")).unwrap();
+            let resolved = entry.resolve(1);
+            // The one key that needs another beside it.
+            assert_eq!(resolved.is_err(), key == "fsync_counts" && value == "requests", "{resolved:?}");
+        }
+    }
+
+    #[test]
+    fn file_sets_have_none_of_it() {
+        for line in [
+            "sqpoll = true",
+            "iopoll = false",
+            "open_sync = \"none\"",
+            "layout = \"written\"",
+            "fsync_counts = \"writes\"",
+            "fsync_all_files = false",
+            "fsync_at_end = true",
+        ] {
+            let entry: Entry = toml::from_str(&format!("kind = \"files\"\n{line}")).unwrap();
+            let error = entry.resolve(1).unwrap_err();
+            assert!(line.starts_with(error.key) && error.problem.contains("kind = \"io\""), "{error:?}");
+        }
+    }
+
+    #[test]
+    fn loads_from_before_these_settings_read_as_they_ran() {
+        let old = r#"{"access":"random","reads":"0%","block_size":"16KiB","total_size":"256MiB","sharing":"shared",
+            "files":1,"direct":false,"backend":"sync","depth":1,"fsync_every":0,"fsync":"fdatasync"}"#;
+        assert_eq!(serde_json::from_str::<Io>(old).unwrap(), Io::default());
+    }
+
+    #[test]
+    fn writes_that_wait_for_the_device_are_not_buffered() {
+        let buffered = |io: Io| Pattern::Io(io).is_buffered_write();
+        assert!(buffered(Io::default()));
+        assert!(buffered(Io { backend: Backend::Mmap, fsync_at_end: true, ..Io::default() }));
+        assert!(!buffered(Io { open_sync: OpenSync::Dsync, ..Io::default() }));
+        assert!(!buffered(Io { fsync_every: 1, ..Io::default() }));
     }
 
     #[test]
