@@ -53,6 +53,8 @@ pub(crate) struct Uring<'a> {
     files: &'a Files,
     fixed_files: bool,
     fixed_buffers: bool,
+    /// A thread of the kernel submits.
+    submits: bool,
     /// Completions are polled: somebody has to be in the kernel for them.
     polls: bool,
     /// Pushed and not yet reaped.
@@ -147,6 +149,7 @@ impl<'a> Uring<'a> {
             files,
             fixed_files: false,
             fixed_buffers: false,
+            submits: io.sqpoll,
             polls: io.iopoll,
             in_flight: 0,
         };
@@ -226,6 +229,25 @@ impl<'a> Uring<'a> {
                 return Ok(());
             }
         }
+    }
+
+    /// Makes the kernel let go of the files. It takes a ring down some time after it is closed, and until then whatever
+    /// the ring holds keeps the filesystem from being unmounted.
+    fn let_go(&mut self) {
+        if self.submits {
+            // The kernel's thread lets go of a request after its completion can be seen, when it comes round again.
+            for _ in 0..2 {
+                // SAFETY: a request that does nothing has no memory.
+                let pushed = unsafe { self.ring.submission().push(&opcode::Nop::new().build()) };
+                let waited = pushed.is_ok() && self.ring.submit_and_wait(1).is_ok();
+                self.ring.completion().for_each(drop);
+                if !waited {
+                    break;
+                }
+            }
+        }
+        // Nothing is lost where there was nothing registered.
+        let _refused = (self.ring.submitter().unregister_files(), self.ring.submitter().unregister_buffers());
     }
 
     /// Waits until nothing is in flight.
@@ -312,6 +334,7 @@ impl Drop for Uring<'_> {
             // The kernel may still write to the memory: better lost than corrupted.
             return;
         }
+        self.let_go();
         // SAFETY: dropped once, here, and not used after; before the memory its requests pointed to.
         unsafe { ManuallyDrop::drop(&mut self.ring) };
         // SAFETY: dropped once, here; nothing is in flight, so the kernel does not read it any more.
@@ -372,6 +395,28 @@ mod tests {
         let mut results = Vec::new();
         ring.reap(|slot, result| results.push((slot, result)));
         assert_eq!(results, [(0, Ok(4096))]);
+    }
+
+    #[test]
+    fn a_wait_of_a_ring_that_polls_ends_as_well() {
+        let (reader, writer) = rustix::pipe::pipe().unwrap();
+        let files = Files { fds: vec![reader], paths: vec!["pipe".into()] };
+        let mut ring = Uring::new(&files, payload(1), 4096, &of_depth(1)).unwrap();
+        ring.polls = true;
+        ring.push(0, &Request::default());
+        let start = Instant::now();
+        ring.wait(Some(Nanos::millis(20))).unwrap();
+        assert!(start.elapsed().as_millis() >= 19);
+        ring.reap(|_, _| panic!("nothing is complete"));
+        rustix::io::write(&writer, &[7; 4096]).unwrap();
+    }
+
+    #[test]
+    fn a_ring_that_cannot_be_is_refused_whatever_its_options() {
+        // Above the kernel's limit, with any options: it is the ring that is refused.
+        let huge = Io { depth: u16::MAX, sqpoll: true, ..Io::default() };
+        let error = probe(&huge).unwrap_err();
+        assert!(matches!(error, EngineError::UringUnavailable { .. }) && error.hint().is_some(), "{error}");
     }
 
     #[test]
