@@ -122,7 +122,7 @@ fn every_access_and_sharing_runs_clean() {
                     total_size: Bytes::mib(1),
                     ..io()
                 }) {
-                    let load = Load { data, duration: Nanos::millis(10), warmup: Nanos(0), ..load_of(io, 2) };
+                    let load = Load { data, duration: Nanos::millis(20), warmup: Nanos(0), ..load_of(io, 2) };
                     let result = run(&load);
                     assert_eq!(result.first_error, None, "{load:?}");
                     assert!(result.operations > 0);
