@@ -368,7 +368,7 @@ fn files_are_open_as_the_load_wants() {
             let directory = directory();
             let load = load_of(io, 2);
             let prepared = prepare(&load, Target::Directory(directory.path())).unwrap();
-            for thread in &prepared.threads {
+            for thread in &prepared.groups[0].1 {
                 let ThreadWork::Io { files, .. } = thread else { panic!("a load of requests") };
                 let flags = fcntl_getfl(&files.fds[0]).unwrap();
                 // O_SYNC is the bit of O_DSYNC and one more.
