@@ -137,16 +137,17 @@ pub(crate) struct Drive<'a, E> {
 }
 
 /// The lanes that a load of requests records.
-pub(crate) fn lanes(io: &Io) -> Vec<Lane> {
-    let (reads, writes, syncs) =
-        (io.reads.0 > 0.0, io.reads.0 < 100.0, io.fsync_every > 0 || io.fsync_at_end);
+pub(crate) fn lanes(io: &Io, until: Until) -> Vec<Lane> {
+    let (reads, writes, syncs) = (io.reads.0 > 0.0, io.reads.0 < 100.0, io.fsync_every > 0);
+    // Only in work that has an end is the sync at the end a part of it.
+    let at_end = io.fsync_at_end && until == Until::Done;
     let owing = syncs && io.fsync_counts == FsyncCounts::Writes;
     let all = [
         (Lane::Read, reads),
         (Lane::Write, writes),
         (Lane::OwingWrite, writes && owing),
         (Lane::SyncedWrite, writes && owing),
-        (Lane::Fsync, writes && syncs),
+        (Lane::Fsync, writes && (syncs || at_end)),
     ];
     all.into_iter().filter_map(|(lane, used)| used.then_some(lane)).collect()
 }

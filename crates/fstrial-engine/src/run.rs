@@ -257,7 +257,7 @@ struct Part<'a> {
 
 impl Part<'_> {
     fn run(self, engine: impl Engine, arrival: Arrival<'_>) -> Result<Option<Recorder>, EngineError> {
-        let lanes = drive::lanes(self.io);
+        let lanes = drive::lanes(self.io, self.load.until);
         let recorder = Recorder::new(self.timeline, Shape::Io, &lanes).among(self.load.threads);
         let requests = Requests::new(self.load, self.io, self.geometry, self.number);
         let drive = Drive::new(
