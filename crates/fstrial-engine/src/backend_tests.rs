@@ -22,7 +22,7 @@ use fstrial_model::{
     job::Load,
     measurement::OperationKind,
     units::{Bytes, Nanos, Percent},
-    workload::{Access, Backend, Data, FsyncCounts, Io, Layout, OpenSync, Sharing, SyncCall},
+    workload::{Access, Backend, Data, FsyncCounts, Io, Layout, OpenSync, Sharing, SyncCall, Until},
 };
 use proptest::prelude::*;
 use rustix::{
@@ -241,7 +241,7 @@ fn told(io: &Io) -> Vec<Told> {
     let listener =
         Listener { len: io.block_size.0 as usize, in_flight: std::collections::VecDeque::new(), told: &told };
     let requests = Requests::new(&load, io, Geometry::on_files(io, 1, 0), 0);
-    let recorder = Recorder::new(timeline, Shape::Io, &lanes(io));
+    let recorder = Recorder::new(timeline, Shape::Io, &lanes(io, Until::Time));
     Drive::new(listener, io, requests, &files, recorder, Pace::new(clock, Percent(0.0))).run(clock.now());
     told.into_inner()
 }

@@ -9,7 +9,7 @@ use crate::{
 };
 use fstrial_model::{
     units::Nanos,
-    workload::{FsyncCounts, Io, SyncCall},
+    workload::{FsyncCounts, Io, SyncCall, Until},
 };
 use rustix::{
     fs::ftruncate,
