@@ -5,10 +5,10 @@
 
 use crate::{
     EngineError,
-    buffer::{self, Pages},
+    buffer::{Filler, Pages},
     clock::Clock,
     error::layout,
-    fileset::Ring,
+    fileset::{self, Ring},
     generator::{Generator, Stream},
     pattern::Geometry,
     uring, validate,
@@ -16,7 +16,7 @@ use crate::{
 use fstrial_model::{
     job::Load,
     units::Bytes,
-    workload::{Backend, Data, FileSet, Io, Pattern, Sharing},
+    workload::{Backend, FileSet, Io, Pattern, Sharing},
 };
 use rustix::{
     fs::{
@@ -93,14 +93,14 @@ fn io_on_files(load: &Load, io: &Io, directory: &Path) -> Result<Vec<ThreadWork>
     check_ring(io)?;
     allow_open_files(u64::from(io.files) * u64::from(load.threads))?;
     let sets = match io.sharing {
-        Sharing::Shared => 1,
+        Sharing::Shared | Sharing::Region => 1,
         Sharing::PerThread => usize::from(load.threads),
     };
     let paths = |set: usize| -> Vec<PathBuf> {
         (0..io.files).map(|n| directory.join(format!("load-{set:04}-{n:04}.dat"))).collect()
     };
     let full = Geometry::on_files(io, load.threads, 0).file_size();
-    let full = if io.access == fstrial_model::workload::Access::Append { 0 } else { full };
+    let full = if io.access.starts_empty() { 0 } else { full };
     let mut writer = Writer::new(load);
     for path in (0..sets).flat_map(paths) {
         let fd = create(CWD, &path)?;
@@ -250,17 +250,22 @@ fn try_direct(fd: &OwnedFd, io: &Io) -> Result<(), Errno> {
 
 /// Writes whole files with the load's data.
 pub(crate) struct Writer {
-    data: Data,
+    filler: Filler,
     chunk: Pages,
-    generator: Generator,
     needed: Bytes,
 }
 
 impl Writer {
     fn new(load: &Load) -> Self {
-        let (mut chunk, mut generator) = (Pages::new(CHUNK), Generator::new(load.seed, Stream::Layout));
-        buffer::fill(load.data, chunk.as_mut_slice(), &mut generator);
-        Self { data: load.data, chunk, generator, needed: load.pattern.space_needed(load.threads) }
+        let block = match &load.pattern {
+            Pattern::Io(io) => io.block_size.0 as usize,
+            Pattern::Files(set) => fileset::part_size(set),
+        };
+        let generator = Generator::new(load.seed, Stream::Layout);
+        let mut filler = Filler::new(load.data, block.clamp(1, CHUNK), generator);
+        let mut chunk = Pages::new(CHUNK);
+        filler.fill(chunk.as_mut_slice());
+        Self { filler, chunk, needed: load.pattern.space_needed(load.threads) }
     }
 
     /// Writes `size` bytes from the start of a file.
@@ -268,8 +273,8 @@ impl Writer {
         let mut done = 0;
         while done < size {
             let len = usize::try_from(size - done).unwrap_or(CHUNK).min(CHUNK);
-            if self.data == Data::Random {
-                self.generator.fill(&mut self.chunk.as_mut_slice()[..len]);
+            if self.filler.varies() {
+                self.filler.fill(&mut self.chunk.as_mut_slice()[..len]);
             }
             let bytes = &self.chunk.as_slice()[..len];
             let written = retry_on_intr(|| pwrite(fd, bytes, done))

@@ -43,8 +43,10 @@
 //! }
 //! ```
 
+mod arrival;
 mod buffer;
 pub mod clock;
+mod distribution;
 mod drive;
 mod error;
 mod fileset;
@@ -52,6 +54,7 @@ mod generator;
 mod layout;
 mod overhead;
 mod pattern;
+mod permutation;
 mod recorder;
 mod run;
 mod sync;

@@ -133,7 +133,7 @@ impl Engine for Nothing {
     fn push(&mut self, _: usize, request: &Request) {
         black_box(request);
     }
-    fn wait(&mut self) -> Result<(), Errno> {
+    fn wait(&mut self, _: Option<u64>) -> Result<(), Errno> {
         Ok(())
     }
     fn reap(&mut self, mut done: impl FnMut(usize, Result<usize, Errno>)) {
@@ -172,6 +172,7 @@ impl Stand {
             duration: SLICE,
             seed: 1,
             data: Data::Zero,
+            rate: None,
             handicap: Percent(0.0),
         };
         Ok(Self { clock, files: Files { fds: vec![fd], paths: vec![path.into()] }, io, load })

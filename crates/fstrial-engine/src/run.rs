@@ -3,6 +3,7 @@
 
 use crate::{
     EngineError, Prepared,
+    arrival::Arrivals,
     buffer::Payload,
     clock::{Anchor, Clock, Pace, sleep_ns},
     drive::{self, Drive, Engine},
@@ -209,7 +210,8 @@ fn run_thread(
             let payload = payload(1, fileset::part_size(&set));
             let choices = Generator::new(load.seed, Stream::Requests(number));
             let recorder = Recorder::new(timeline, Shape::Files, &fileset::lanes(&set));
-            let turns = Turns::new(&set, ring, payload, choices, recorder, Pace::new(clock, load.handicap));
+            let turns = Turns::new(&set, ring, payload, choices, recorder, Pace::new(clock, load.handicap))
+                .offered(Arrivals::of(load, number, clock));
             Ok(at_start(arrival, |start| turns.run(start)))
         }
     }
@@ -237,7 +239,8 @@ impl Part<'_> {
             self.files,
             recorder,
             Pace::new(self.clock, self.load.handicap),
-        );
+        )
+        .offered(Arrivals::of(self.load, self.number, self.clock));
         Ok(at_start(arrival, |start| drive.run(start)))
     }
 }

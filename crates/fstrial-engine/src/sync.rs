@@ -42,7 +42,7 @@ impl Engine for Sync<'_> {
     }
 
     #[inline]
-    fn wait(&mut self) -> Result<(), Errno> {
+    fn wait(&mut self, _: Option<u64>) -> Result<(), Errno> {
         Ok(())
     }
 

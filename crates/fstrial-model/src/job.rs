@@ -8,7 +8,7 @@ use crate::{
     facts::ArmFacts,
     measurement::{Measurement, Stage},
     units::{Bytes, Nanos, Percent},
-    workload::{Data, Pattern},
+    workload::{Data, Pattern, Rate},
 };
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -90,6 +90,9 @@ pub struct Load {
     pub seed: u64,
     /// What the files hold.
     pub data: Data,
+    /// The operations that all threads together are offered; none is a closed loop.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<Rate>,
     /// Every wait for the kernel is made this much longer: a known slowdown, to see that it is found.
     #[serde(default, skip_serializing_if = "Percent::is_zero")]
     pub handicap: Percent,

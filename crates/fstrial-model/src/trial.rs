@@ -464,10 +464,9 @@ impl Trial {
 
 /// Whether an arm can run a pattern at all: the bare device has no files to make and cannot be appended to.
 pub fn can_run(arm: &Arm, pattern: &Pattern) -> bool {
-    use crate::workload::Access;
     match pattern {
         Pattern::Files(_) => !arm.is_raw(),
-        Pattern::Io(io) => !arm.is_raw() || io.access != Access::Append,
+        Pattern::Io(io) => !arm.is_raw() || !io.access.starts_empty(),
     }
 }
 

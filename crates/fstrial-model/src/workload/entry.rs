@@ -1,6 +1,9 @@
 //! A workload as a user writes it, and how it is settled.
 
-use super::{Access, Backend, FileSet, Io, Pattern, Sharing, Step, SyncCall, Workload};
+use super::{
+    Access, Backend, Data, DataKind, Distribution, FileSet, Io, Mix, Pattern, Rate, Sharing, Step, SyncCall,
+    Workload,
+};
 use crate::units::{Bytes, Nanos, Percent};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -30,12 +33,41 @@ pub struct Entry {
     /// Time measured: 1s for direct and synced workloads, 10s for buffered writes if left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duration: Option<Nanos>,
-    /// io: random, sequential or append.
+    /// Operations offered in a second to all threads together, "5000/s" or "5000/s poisson"; left out, a thread makes
+    /// its next request when one has completed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate: Option<Rate>,
+    /// What the files hold: random, zero, repeated-word or mixed; what suits the device if left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub data: Option<DataKind>,
+    /// Mixed data: share that compresses away.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub compressible: Option<Percent>,
+    /// Mixed data: share of blocks that repeat another.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub duplicates: Option<Percent>,
+    /// io: random, sequential, strided, append or extend.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub access: Option<Access>,
+    /// io, strided: distance between the starts of consecutive requests, a multiple of the block size.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stride: Option<Bytes>,
+    /// io, random: how often each block is drawn, "uniform", "zipf:0.99", "pareto:0.2", "normal:12", "special",
+    /// "hotspot:0.2,0.8" or "latest:0.99".
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub distribution: Option<Distribution>,
+    /// io, random: every block once in a lap of a thread, in random order.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub each_block_once: Option<bool>,
     /// io: share of requests that read, "0%" to "100%".
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reads: Option<Percent>,
+    /// io: share of reads followed by a write of the same block, as one operation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub update: Option<Percent>,
+    /// io: which requests read, drawn or by ratio.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mix: Option<Mix>,
     /// io: size of one request, a multiple of 512 for direct.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub block_size: Option<Bytes>,
@@ -45,7 +77,7 @@ pub struct Entry {
     /// io: number of files. files: number in each thread's ring.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub files: Option<u32>,
-    /// io: shared or per-thread.
+    /// io: shared, region or per-thread.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sharing: Option<Sharing>,
     /// io: past the page cache (`O_DIRECT`).
@@ -128,8 +160,17 @@ impl Entry {
             threads,
             warmup,
             duration,
+            rate,
+            data,
+            compressible,
+            duplicates,
             access,
+            stride,
+            distribution,
+            each_block_once,
             reads,
+            update,
+            mix,
             block_size,
             file_size,
             files,
@@ -191,7 +232,8 @@ impl Entry {
                 "use 1 to 60 characters without @",
             ));
         }
-        Ok(Workload { name, pattern, threads, warmup, duration })
+        let data = Data::of_entry(full.data, full.compressible, full.duplicates)?;
+        Ok(Workload { name, pattern, threads, warmup, duration, data, rate: full.rate })
     }
 
     /// The entry with the preset's fields and the default levels written out: it means the same on another machine and
@@ -215,7 +257,12 @@ impl Entry {
         let fallback = Io::default();
         let io = Io {
             access: self.access.unwrap_or(fallback.access),
+            stride: self.stride,
+            distribution: self.distribution.unwrap_or(fallback.distribution),
+            each_block_once: self.each_block_once.unwrap_or(fallback.each_block_once),
             reads: self.reads.unwrap_or(fallback.reads),
+            update: self.update.unwrap_or(fallback.update),
+            mix: self.mix.unwrap_or(fallback.mix),
             block_size: self.block_size.unwrap_or(fallback.block_size),
             total_size: self.file_size.unwrap_or(fallback.total_size),
             sharing: self.sharing.unwrap_or(fallback.sharing),
@@ -232,7 +279,12 @@ impl Entry {
     fn file_set(&self) -> Result<FileSet, EntryError> {
         let wrong = [
             ("access", self.access.is_some()),
+            ("stride", self.stride.is_some()),
+            ("distribution", self.distribution.is_some()),
+            ("each_block_once", self.each_block_once.is_some()),
             ("reads", self.reads.is_some()),
+            ("update", self.update.is_some()),
+            ("mix", self.mix.is_some()),
             ("block_size", self.block_size.is_some()),
             ("sharing", self.sharing.is_some()),
             ("direct", self.direct.is_some()),

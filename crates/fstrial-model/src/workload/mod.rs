@@ -3,16 +3,21 @@
 //! An entry in a trial file names a preset (`use = "random-write"`) and changes some of its fields, or writes all
 //! fields out. [`Entry::resolve`] turns it into a [`Workload`] in which nothing is left to guess.
 
+mod data;
+mod distribution;
 mod entry;
 mod files;
 mod io;
+mod rate;
 
+pub use data::{Data, DataKind};
+pub use distribution::Distribution;
 pub use entry::{Entry, EntryError, Kind};
 pub use files::{FileSet, Step};
-pub use io::{Access, Backend, Io, Sharing, SyncCall};
+pub use io::{Access, Backend, Io, Mix, Sharing, SyncCall};
+pub use rate::{Arrivals, Rate};
 
 use crate::units::{Bytes, Nanos};
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A workload with every field settled.
@@ -28,6 +33,12 @@ pub struct Workload {
     pub warmup: Nanos,
     /// Time measured.
     pub duration: Nanos,
+    /// What the files hold; what suits the device if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data: Option<Data>,
+    /// The operations that all threads together are offered; none is a closed loop.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<Rate>,
 }
 
 /// What every thread of a workload does.
@@ -40,23 +51,11 @@ pub enum Pattern {
     Files(FileSet),
 }
 
-/// What the files hold. The device has a say: a compressing ramdisk is only fast with [`Data::RepeatedWord`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Data {
-    /// Bytes from a generator: cannot be compressed or deduplicated.
-    Random,
-    /// All zero.
-    Zero,
-    /// One 8-byte word over and over.
-    RepeatedWord,
-}
-
 impl Pattern {
     /// Whether writes go through the page cache without a sync call, so that write-back is part of what is measured.
     pub fn is_buffered_write(&self) -> bool {
         match self {
-            Self::Io(io) => !io.direct && io.reads.0 < 100.0 && io.fsync_every == 0,
+            Self::Io(io) => !io.direct && io.writes() && io.fsync_every == 0,
             Self::Files(set) => set.steps.contains(&Step::Write) && !set.steps.contains(&Step::Fsync),
         }
     }

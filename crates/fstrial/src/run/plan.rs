@@ -93,7 +93,8 @@ impl Plan {
         groups.into_iter().flatten().collect()
     }
 
-    /// The load of a cell in a round: the same seed for every arm.
+    /// The load of a cell in a round: the same seed for every arm. `data` is what suits the device; the workload may say
+    /// otherwise.
     pub fn load(&self, cell: usize, round: u32, data: Data) -> Load {
         let Cell { workload, threads, arm } = self.cells[cell];
         let described = &self.workloads[workload];
@@ -104,7 +105,8 @@ impl Plan {
             warmup: described.warmup,
             duration: described.duration,
             seed: random.next_u64(),
-            data,
+            data: described.data.unwrap_or(data),
+            rate: described.rate,
             handicap: self.trial.arms[arm].handicap.unwrap_or_default(),
         }
     }

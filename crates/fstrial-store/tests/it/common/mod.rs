@@ -74,6 +74,7 @@ pub(crate) fn job(arm: &Arm, threads: u16, seed: u64) -> Job {
         depth: 1,
         fsync_every: 100,
         fsync: SyncCall::Fdatasync,
+        ..Io::default()
     });
     Job {
         protocol: PROTOCOL,
@@ -86,6 +87,7 @@ pub(crate) fn job(arm: &Arm, threads: u16, seed: u64) -> Job {
             duration: Nanos::secs(1),
             seed,
             data: Data::Random,
+            rate: None,
             handicap: Percent(0.0),
         }),
         fsck: true,
