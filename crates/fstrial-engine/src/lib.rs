@@ -16,11 +16,14 @@
 //!                 main thread     sleeps ──────────────── hook(TimedStart) ───── hook(TimedEnd), joins, merges
 //! ```
 //!
-//! The loop is closed: a thread makes its next request when one has completed. A request is timed from the moment the
+//! Without a rate the loop is closed: a thread makes its next request when one has completed. A request is timed from the moment the
 //! one before it completed (clock reads are chained, one for each system call), so the generator's own few
 //! nanoseconds are part of the latency and nothing falls between two requests. With `io_uring` all requests that were
 //! submitted together share their start, and all that were reaped together their end, as an application sees them.
 //! Operations belong to the window in which they *complete*.
+//!
+//! With a rate the loop is open: requests are due at times of their own, and are timed from then on, however late they go
+//! out (see `arrival`).
 //!
 //! The hot loop allocates nothing, takes no lock and writes no cache line of another thread; memory does not grow with
 //! the length of the run. Errors while measuring are an outcome: they are counted, the first is kept in words, and a
@@ -28,7 +31,7 @@
 //!
 //! A write that owes a sync (`fsync_every`) is complete when the sync is: no new request goes out, those in flight
 //! complete, then every file that the thread has written since its last sync is synced, one call after the other.
-//! Each call is recorded by itself too. The sync is the ordinary system call with either backend, so that its CPU time
+//! Each call is recorded by itself too. An update (a read and a write of the same block) is one operation in the same way. The sync is the ordinary system call with either backend, so that its CPU time
 //! is the thread's own; work that `io_uring` hands to the kernel's worker threads is not in a thread's CPU time.
 //!
 //! ```no_run

@@ -107,7 +107,7 @@ mod tests {
             for place in [0, n / 2, n - 1] {
                 let mut counts = vec![0_u32; n as usize];
                 (0..tries).for_each(|_| counts[Permutation::new(n, &mut generator).at(place) as usize] += 1);
-                let expected = tries as f64 / n as f64;
+                let expected = f64::from(tries) / n as f64;
                 let chi2: f64 = counts.iter().map(|c| (f64::from(*c) - expected).powi(2) / expected).sum();
                 // Degrees of freedom n − 1; six standard deviations.
                 let limit = (n - 1) as f64 + 6.0 * (2.0 * (n - 1) as f64).sqrt();

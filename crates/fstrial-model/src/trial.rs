@@ -420,16 +420,17 @@ impl Trial {
             }
             let most = workload.threads.iter().copied().max().unwrap_or(1);
             if let Pattern::Io(io) = &workload.pattern
-                && let Some(smallest) = io.smallest_file(most)
-                && smallest < io.block_size.0
+                && io.blocks_per_thread(most) < io.blocks_wanted()
             {
                 return Some(problem(
                     &["workload", &at, "threads"],
                     format!(
-                        "`{}` at {most} threads would have files smaller than one request",
-                        workload.name
+                        "`{}` at {most} threads has {} blocks for each thread, and needs {}",
+                        workload.name,
+                        io.blocks_per_thread(most),
+                        io.blocks_wanted()
                     ),
-                    "raise file_size, or lower threads, files or block_size",
+                    "raise file_size, or lower threads, files, block_size or stride",
                 ));
             }
             let needed = workload.pattern.space_needed(most);

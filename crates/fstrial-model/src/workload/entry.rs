@@ -308,3 +308,71 @@ impl Entry {
         set.check().map(|()| set)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn resolve(text: &str) -> Result<Workload, EntryError> {
+        toml::from_str::<Entry>(text).unwrap().resolve(2)
+    }
+
+    #[test]
+    fn the_tools_workloads_can_be_written() {
+        for (text, check) in [
+            (
+                "kind = 'io'\naccess = 'strided'\nstride = '1MiB'\ndirect = true",
+                (|io| io.stride == Some(Bytes::mib(1))) as fn(&Io) -> bool,
+            ),
+            ("use = 'random-read'\ndistribution = 'zipf'", |io| {
+                io.distribution == Distribution::Zipf { theta: 0.99 }
+            }),
+            ("use = 'random-write'\neach_block_once = true", |io| io.each_block_once),
+            ("use = 'sequential-write'\nsharing = 'region'", |io| io.sharing == Sharing::Region),
+            ("use = 'sequential-read'\nupdate = '100%'", |io| io.writes() && io.reads == Percent(100.0)),
+            ("use = 'random-mixed'\nmix = 'ratio'\nreads = '60%'", |io| io.mix == Mix::Ratio),
+            ("use = 'append-fsync'\naccess = 'extend'", |io| io.access == Access::Extend),
+        ] {
+            let workload = resolve(text).unwrap_or_else(|e| panic!("{text}: {}", e.problem));
+            let Pattern::Io(io) = &workload.pattern else { panic!("{text}: io") };
+            assert!(check(io), "{text}: {io:?}");
+            let stored = serde_json::to_string(&workload).unwrap();
+            assert_eq!(serde_json::from_str::<Workload>(&stored).unwrap(), workload);
+        }
+    }
+
+    #[test]
+    fn data_and_rate_belong_to_both_kinds() {
+        for preset in ["random-write", "create-files"] {
+            let plain = resolve(&format!("use = '{preset}'")).unwrap();
+            assert_eq!((plain.data, plain.rate), (None, None));
+            let text = format!("use = '{preset}'\ndata = 'mixed'\nduplicates = '20%'\nrate = '50/s poisson'");
+            let workload = resolve(&text).unwrap();
+            let mixed = Data::Mixed { compressible: Percent(0.0), duplicate: Percent(20.0) };
+            assert_eq!(workload.data, Some(mixed));
+            assert_eq!(workload.rate.unwrap().to_string(), "50/s poisson");
+            let stored = serde_json::to_string(&workload).unwrap();
+            assert_eq!(serde_json::from_str::<Workload>(&stored).unwrap(), workload);
+        }
+    }
+
+    #[test]
+    fn keys_of_something_else_are_refused() {
+        for (text, key) in [
+            ("use = 'random-write'\ncompressible = '10%'", "compressible"),
+            ("use = 'random-write'\ndata = 'zero'\nduplicates = '10%'", "duplicates"),
+            ("use = 'random-write'\ndata = 'mixed'", "data"),
+            ("use = 'create-files'\ndistribution = 'zipf'", "distribution"),
+            ("use = 'create-files'\neach_block_once = true", "each_block_once"),
+            ("use = 'create-files'\nupdate = '1%'", "update"),
+            ("use = 'create-files'\nmix = 'ratio'", "mix"),
+            ("use = 'create-files'\nstride = '1MiB'", "stride"),
+            ("use = 'append-fsync'\neach_block_once = true", "each_block_once"),
+            ("use = 'random-write'\nupdate = '10%'", "update"),
+        ] {
+            let error = resolve(text).unwrap_err();
+            assert_eq!(error.key, key, "{text}: {}", error.problem);
+            assert!(error.hint.is_some());
+        }
+    }
+}

@@ -134,13 +134,23 @@ impl Io {
         self.reads.0 < 100.0 || self.update.0 > 0.0
     }
 
-    /// Bytes of each file when every thread has files of its own, or of its stretch of shared files; none if all
-    /// threads use all files.
-    pub fn smallest_file(&self, threads: u16) -> Option<u64> {
+    /// Whole blocks that each of `threads` threads works on.
+    pub fn blocks_per_thread(&self, threads: u16) -> u64 {
+        let (files, threads) = (u64::from(self.files.max(1)), u64::from(threads.max(1)));
+        let in_files = |bytes: u64| bytes / files / self.block_size.0.max(1) * files;
         match self.sharing {
-            Sharing::Shared => None,
-            Sharing::Region => Some(self.total_size.0 / u64::from(threads)),
-            Sharing::PerThread => Some(self.total_size.0 / (u64::from(self.files) * u64::from(threads))),
+            Sharing::Shared => in_files(self.total_size.0),
+            Sharing::Region => in_files(self.total_size.0) / threads,
+            Sharing::PerThread => in_files(self.total_size.0 / threads),
+        }
+    }
+
+    /// Blocks that a thread must have at least, for its access to mean anything.
+    pub fn blocks_wanted(&self) -> u64 {
+        match self.stride {
+            Some(stride) if self.access == Access::Strided => stride.0 / self.block_size.0 + 1,
+            _ if self.distribution.is_uniform() => 1,
+            _ => 2,
         }
     }
 
@@ -251,8 +261,7 @@ impl Io {
                 "leave out each_block_once or distribution",
             ));
         }
-        let blocks = u64::from(self.files) * (self.total_size.0 / u64::from(self.files) / self.block_size.0);
-        if !uniform && blocks < 2 {
+        if !uniform && self.blocks_per_thread(1) < 2 {
             return Err(entry_error(
                 "distribution",
                 format!("there is one block only, and {} needs two", self.distribution),
@@ -363,6 +372,18 @@ mod tests {
             assert_eq!(error.key, key, "{io:?}: {}", error.problem);
             assert!(error.hint.is_some());
         }
+    }
+
+    #[test]
+    fn blocks_of_a_thread_are_whole_blocks_of_its_files() {
+        let io = Io { files: 3, total_size: Bytes(100 * 16384 + 5), ..Io::default() };
+        assert_eq!(io.blocks_per_thread(7), 99);
+        assert_eq!(Io { sharing: Sharing::Region, ..io.clone() }.blocks_per_thread(7), 14);
+        assert_eq!(Io { sharing: Sharing::PerThread, ..io.clone() }.blocks_per_thread(7), 12);
+        assert_eq!(Io { sharing: Sharing::PerThread, ..io.clone() }.blocks_per_thread(34), 0);
+        assert_eq!(io.blocks_wanted(), 1);
+        assert_eq!(Io { distribution: Distribution::Pareto { h: 0.2 }, ..io.clone() }.blocks_wanted(), 2);
+        assert_eq!(Io { access: Access::Strided, stride: Some(Bytes::kib(64)), ..io }.blocks_wanted(), 5);
     }
 
     #[test]

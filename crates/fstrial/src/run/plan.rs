@@ -192,7 +192,11 @@ fn bounded(random: &mut ChaCha8Rng, bound: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fstrial_model::{arm::Arm, workload::Entry};
+    use fstrial_model::{
+        arm::Arm,
+        units::Percent,
+        workload::{DataKind, Entry},
+    };
     use std::collections::BTreeMap;
 
     fn trial(arms: &[&str], workloads: &[&str]) -> Trial {
@@ -274,6 +278,23 @@ mod tests {
         let plan = Plan::new(trial(&["ext4", "xfs"], &["random-write"]), 3, 1).unwrap();
         assert_eq!(plan.load(0, 5, Data::Random), plan.load(1, 5, Data::Random));
         assert_ne!(plan.load(0, 5, Data::Random).seed, plan.load(0, 6, Data::Random).seed);
+    }
+
+    #[test]
+    fn a_workloads_own_data_and_rate_reach_its_loads() {
+        let mut own = trial(&["ext4", "xfs"], &["random-write", "append-fsync"]);
+        own.workloads[0].data = Some(DataKind::Mixed);
+        own.workloads[0].compressible = Some(Percent(50.0));
+        own.workloads[0].rate = Some("500/s poisson".parse().unwrap());
+        let plan = Plan::new(own, 3, 1).unwrap();
+        let load = |workload| {
+            let cell = plan.cells.iter().position(|cell| cell.workload == workload).unwrap();
+            plan.load(cell, 1, Data::RepeatedWord)
+        };
+        let mixed = Data::Mixed { compressible: Percent(50.0), duplicate: Percent(0.0) };
+        assert_eq!((load(0).data, load(1).data), (mixed, Data::RepeatedWord));
+        assert_eq!(load(0).rate.unwrap().to_string(), "500/s poisson");
+        assert_eq!(load(1).rate, None);
     }
 
     #[test]
