@@ -268,6 +268,26 @@ mod tests {
     }
 
     #[test]
+    fn a_wait_with_a_time_out_ends_without_completions() {
+        let (reader, writer) = rustix::pipe::pipe().unwrap();
+        let files = Files { fds: vec![reader], paths: vec!["pipe".into()] };
+        let mut ring = Uring::new(&files, payload(1), 4096, 1).unwrap();
+        ring.push(0, &Request::default());
+        for timeout in [0, 1_000_000, 1_000_000] {
+            ring.wait(Some(timeout)).unwrap();
+            ring.reap(|_, _| panic!("nothing was written to the pipe"));
+        }
+        assert_eq!(ring.in_flight, 1);
+        rustix::io::write(&writer, &[7; 4096]).unwrap();
+        let mut done = Vec::new();
+        while done.is_empty() {
+            ring.wait(Some(1_000_000)).unwrap();
+            ring.reap(|slot, result| done.push((slot, result)));
+        }
+        assert_eq!(done, [(0, Ok(4096))]);
+    }
+
+    #[test]
     fn drop_with_pushed_but_unsubmitted_requests_is_clean() {
         let file: OwnedFd = rustix::fs::memfd_create("test", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
         rustix::fs::ftruncate(&file, 8192).unwrap();
