@@ -107,6 +107,7 @@ impl Stand<'_> {
             duration: self.slice,
             seed: 1,
             data: Data::Random,
+            rate: None,
             handicap: Percent(0.0),
         };
         let result = prepare(&load, Target::Directory(directory.path()))?.run(&mut |_| {})?;

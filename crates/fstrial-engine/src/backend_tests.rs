@@ -406,10 +406,13 @@ fn files_are_laid_out_as_the_load_wants() {
             (Layout::Sparse, MIB, 0..64 << 10, true),
             (Layout::Empty, 0, 0..64 << 10, true),
         ] {
-            let base = Io { layout, total_size: Bytes(MIB), reads: Percent(0.0), ..io() };
+            let base =
+                Io { layout, total_size: Bytes(MIB), reads: Percent(0.0), requests: Some(100), ..io() };
             for io in engines(&base) {
                 let directory = directory();
-                let load = Load { data: Data::RepeatedWord, ..load_of(io.clone(), 1) };
+                let (until, duration) = (Until::Done, Nanos::secs(60));
+                let plain = load_of(io.clone(), 1);
+                let load = Load { data: Data::RepeatedWord, until, duration, warmup: Nanos(0), ..plain };
                 let prepared = match prepare(&load, Target::Directory(directory.path())) {
                     Err(error @ EngineError::FallocateUnsupported { .. }) => {
                         skipped(&error.to_string());
@@ -423,7 +426,7 @@ fn files_are_laid_out_as_the_load_wants() {
                 let result = prepared.run(&mut |_| {}).unwrap();
                 assert_eq!(result.first_error, None, "{io:?}");
                 let (got_size, _, got_zero) = only_file(directory.path());
-                assert!(result.operations > 0 && got_size <= MIB && !got_zero);
+                assert!(result.operations == 100 && got_size <= MIB && !got_zero);
             }
         }
     }

@@ -5,10 +5,10 @@
 
 use crate::{
     EngineError, aio,
-    buffer::{self, Pages},
+    buffer::{Filler, Pages},
     clock::Clock,
     error::layout,
-    fileset::Ring,
+    fileset::{self, Ring},
     generator::{Generator, Stream},
     pattern::Geometry,
     uring, validate,
@@ -16,7 +16,7 @@ use crate::{
 use fstrial_model::{
     job::Load,
     units::Bytes,
-    workload::{Access, Backend, Data, FileSet, Io, Layout, OpenSync, Pattern, Sharing},
+    workload::{Backend, FileSet, Io, Layout, OpenSync, Pattern, Sharing},
 };
 use rustix::{
     fs::{
@@ -133,7 +133,7 @@ fn io_on_files(load: &Load, io: &Io, directory: &Path, is_new: bool) -> Result<V
     check_backend(io)?;
     allow_open_files(u64::from(io.files) * u64::from(load.threads))?;
     let sets = match io.sharing {
-        Sharing::Shared => 1,
+        Sharing::Shared | Sharing::Region => 1,
         Sharing::PerThread => usize::from(load.threads),
     };
     let paths = |set: usize| -> Vec<PathBuf> {
@@ -141,7 +141,7 @@ fn io_on_files(load: &Load, io: &Io, directory: &Path, is_new: bool) -> Result<V
     };
     if is_new {
         let full = Geometry::on_files(io, load.threads, 0).file_size();
-        let layout_of_files = if io.access == Access::Append { Layout::Empty } else { io.layout };
+        let layout_of_files = if io.access.starts_empty() { Layout::Empty } else { io.layout };
         let mut writer = Writer::new(load);
         for path in (0..sets).flat_map(paths) {
             let fd = create(CWD, &path)?;
@@ -163,7 +163,7 @@ fn io_on_files(load: &Load, io: &Io, directory: &Path, is_new: bool) -> Result<V
 
 /// Files that an earlier phase has left must be large enough for what reads or overwrites them.
 fn check_size(io: &Io, files: &Files, size: u64) -> Result<(), EngineError> {
-    if io.access == Access::Append {
+    if io.access.starts_empty() {
         return Ok(());
     }
     for (fd, path) in files.fds.iter().zip(&files.paths) {
@@ -331,17 +331,22 @@ fn try_direct(fd: &OwnedFd, io: &Io) -> Result<(), Errno> {
 
 /// Writes whole files with the load's data.
 pub(crate) struct Writer {
-    data: Data,
+    filler: Filler,
     chunk: Pages,
-    generator: Generator,
     needed: Bytes,
 }
 
 impl Writer {
     fn new(load: &Load) -> Self {
-        let (mut chunk, mut generator) = (Pages::new(CHUNK), Generator::new(load.seed, Stream::Layout));
-        buffer::fill(load.data, chunk.as_mut_slice(), &mut generator);
-        Self { data: load.data, chunk, generator, needed: load.pattern.space_needed(load.threads) }
+        let block = match &load.pattern {
+            Pattern::Io(io) => io.block_size.0 as usize,
+            Pattern::Files(set) => fileset::part_size(set),
+        };
+        let generator = Generator::new(load.seed, Stream::Layout);
+        let mut filler = Filler::new(load.data, block.clamp(1, CHUNK), generator);
+        let mut chunk = Pages::new(CHUNK);
+        filler.fill(chunk.as_mut_slice());
+        Self { filler, chunk, needed: load.pattern.space_needed(load.threads) }
     }
 
     /// Gives a new file what it is to hold before the clock starts. `size` is its full size.
@@ -369,8 +374,8 @@ impl Writer {
         let mut done = 0;
         while done < size {
             let len = usize::try_from(size - done).unwrap_or(CHUNK).min(CHUNK);
-            if self.data == Data::Random {
-                self.generator.fill(&mut self.chunk.as_mut_slice()[..len]);
+            if self.filler.varies() {
+                self.filler.fill(&mut self.chunk.as_mut_slice()[..len]);
             }
             let bytes = &self.chunk.as_slice()[..len];
             let written = retry_on_intr(|| pwrite(fd, bytes, done))

@@ -16,7 +16,7 @@
 //!                 main thread     sleeps ──────────────── hook(TimedStart) ───── hook(TimedEnd), joins, merges
 //! ```
 //!
-//! The loop is closed: a thread makes its next request when one has completed. A request is timed from the moment the
+//! Without a rate the loop is closed: a thread makes its next request when one has completed. A request is timed from the moment the
 //! one before it completed (clock reads are chained, one for each system call), so the generator's own few
 //! nanoseconds are part of the latency and nothing falls between two requests. With `io_uring`, AIO and `vsync` all
 //! requests that were submitted together share their start, and all that were reaped together their end, as an
@@ -35,6 +35,9 @@
 //! One loop drives all of them, and one set of tests holds for all. Short transfers and errors are outcomes on each;
 //! on a map too, where the signal of a page that cannot be had (SIGBUS) is caught and the request fails with `EIO`.
 //!
+//! With a rate the loop is open: requests are due at times of their own, and are timed from then on, however late they go
+//! out (see `arrival`).
+//!
 //! The hot loop allocates nothing, takes no lock and writes no cache line of another thread; memory does not grow with
 //! the length of the run. Errors while measuring are an outcome: they are counted, the first is kept in words, and a
 //! thread that saw 16 of them stops.
@@ -44,7 +47,8 @@
 //! Each call is recorded by itself too. The sync is an ordinary system call with every backend, so that its CPU time
 //! is the thread's own; work that `io_uring` hands to the kernel's worker threads, and all that the kernel's thread of
 //! `sqpoll` does, is not in a thread's CPU time. A sync that counts requests instead of writes belongs to none of
-//! them. What each thread syncs after its time (`fsync_at_end`) is not recorded; only its errors count.
+//! them. What each thread syncs after its time (`fsync_at_end`) is not recorded; only its errors count. An update (a
+//! read and a write of the same block) is one operation in the same way.
 //!
 //! ```no_run
 //! use fstrial_engine::{EngineError, Moment, Target, prepare};
@@ -59,10 +63,12 @@
 //! ```
 
 mod aio;
+mod arrival;
 #[cfg(test)]
 mod backend_tests;
 mod buffer;
 pub mod clock;
+mod distribution;
 mod drive;
 mod error;
 mod fileset;
@@ -72,6 +78,7 @@ mod layout;
 mod mmap;
 mod overhead;
 mod pattern;
+mod permutation;
 mod recorder;
 mod run;
 mod sync;

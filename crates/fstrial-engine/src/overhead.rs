@@ -176,6 +176,7 @@ impl Stand {
             duration: SLICE,
             seed: 1,
             data: Data::Zero,
+            rate: None,
             handicap: Percent(0.0),
         };
         Ok(Self { clock, files: Files { fds: vec![fd], paths: vec![path.into()] }, io, load })

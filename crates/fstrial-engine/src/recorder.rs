@@ -211,7 +211,7 @@ pub(crate) enum Lane {
     Read,
     /// A write that owes no sync: an operation of its own in [`Shape::Io`].
     Write,
-    /// A write that owes a sync, without it.
+    /// A write that owes a sync, or the one of an update: a part of an operation.
     OwingWrite,
     /// A write and the sync it owed.
     SyncedWrite,
@@ -225,9 +225,13 @@ pub(crate) enum Lane {
     Stat,
     /// Deleting a file.
     Delete,
+    /// The read of an update: a part of an operation.
+    OwingRead,
+    /// A read and the write of the same block that followed.
+    Updated,
 }
 
-const LANES: usize = 9;
+const LANES: usize = 11;
 
 /// What the lanes of a load mean.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -242,11 +246,13 @@ impl Shape {
     /// The lanes whose sum is the histogram of a kind.
     fn lanes(self, kind: OperationKind) -> &'static [Lane] {
         match (self, kind) {
-            (Self::Io, OperationKind::Operation) => &[Lane::Read, Lane::Write, Lane::SyncedWrite],
+            (Self::Io, OperationKind::Operation) => {
+                &[Lane::Read, Lane::Write, Lane::SyncedWrite, Lane::Updated]
+            }
             (Self::Io, OperationKind::Write) => &[Lane::Write, Lane::OwingWrite],
             (Self::Files, OperationKind::Operation) => &[Lane::Turn],
             (Self::Files, OperationKind::Write) => &[Lane::Write],
-            (_, OperationKind::Read) => &[Lane::Read],
+            (_, OperationKind::Read) => &[Lane::Read, Lane::OwingRead],
             (_, OperationKind::Fsync) => &[Lane::Fsync],
             (_, OperationKind::Create) => &[Lane::Create],
             (_, OperationKind::Stat) => &[Lane::Stat],

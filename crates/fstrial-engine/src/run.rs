@@ -4,6 +4,7 @@
 use crate::{
     EngineError, Prepared,
     aio::Aio,
+    arrival::Arrivals,
     buffer::Payload,
     clock::{Anchor, Clock, Pace, sleep_ns},
     drive::{self, Drive, Engine},
@@ -238,7 +239,8 @@ fn run_thread(
             let choices = Generator::new(load.seed, Stream::Requests(number));
             let lanes = fileset::lanes(&set);
             let recorder = Recorder::new(timeline, Shape::Files, &lanes).among(load.threads);
-            let turns = Turns::new(&set, ring, payload, choices, recorder, Pace::new(clock, load.handicap));
+            let turns = Turns::new(&set, ring, payload, choices, recorder, Pace::new(clock, load.handicap))
+                .offered(Arrivals::of(load, number, clock));
             Ok(at_start(arrival, |start| turns.run(start)))
         }
     }
@@ -267,7 +269,8 @@ impl Part<'_> {
             self.files,
             recorder,
             Pace::new(self.clock, self.load.handicap),
-        );
+        )
+        .offered(Arrivals::of(self.load, self.number, self.clock));
         let drive = match self.load.until {
             Until::Time => drive,
             Until::Done => drive.of_amount(amount(self.io, &self.geometry, self.load.threads, self.number)),
@@ -278,10 +281,9 @@ impl Part<'_> {
 
 /// Requests of a thread in a phase that runs until it is done.
 fn amount(io: &Io, geometry: &Geometry, threads: u16, thread: usize) -> u64 {
-    let lap = geometry.blocks_per_file * u64::from(geometry.files);
     let all = match (io.requests, io.sharing) {
-        (None, Sharing::PerThread) => return lap,
-        (None, Sharing::Shared) => lap,
+        (None, Sharing::PerThread | Sharing::Region) => return geometry.blocks,
+        (None, Sharing::Shared) => geometry.blocks,
         (Some(requests), _) => requests,
     };
     let (each, rest) = (all / u64::from(threads), all % u64::from(threads));

@@ -12,7 +12,7 @@ use fstrial_model::{
     job::Load,
     measurement::{ClockSource, LoadResult, OperationKind},
     units::{Bytes, Nanos, Percent},
-    workload::{Access, Backend, Data, Io, Pattern, Sharing, Step, SyncCall, Until},
+    workload::{Access, Backend, Data, Distribution, Io, Mix, Pattern, Sharing, Step, SyncCall, Until},
 };
 use rustix::fs::{CWD, MemfdFlags, Mode, OFlags, memfd_create, openat};
 use std::{collections::BTreeSet, path::Path};
@@ -120,16 +120,128 @@ fn every_access_and_sharing_runs_clean() {
                     files,
                     reads: Percent(0.0),
                     total_size: Bytes::mib(1),
+                    requests: Some(600),
                     ..io()
                 }) {
-                    let load = Load { data, duration: Nanos::millis(20), warmup: Nanos(0), ..load_of(io, 2) };
-                    let result = run(&load);
+                    let (until, duration) = (Until::Done, Nanos::secs(60));
+                    let load = Load { data, until, duration, warmup: Nanos(0), ..load_of(io, 2) };
+                    let directory = tempfile::tempdir().unwrap();
+                    let prepared = prepare(&load, Target::Directory(directory.path())).unwrap();
+                    let result = prepared.run(&mut |_| {}).unwrap();
                     assert_eq!(result.first_error, None, "{load:?}");
-                    assert!(result.operations > 0);
+                    assert_eq!(result.operations, 600);
                 }
             }
         }
     }
+}
+
+#[test]
+fn orders_of_every_sort_run_clean() {
+    let base = Io { total_size: Bytes::mib(1), ..io() };
+    let extend = Io {
+        access: Access::Extend,
+        sharing: Sharing::PerThread,
+        reads: Percent(0.0),
+        files: 2,
+        ..base.clone()
+    };
+    let mut operations = 0;
+    for io in [
+        Io { access: Access::Strided, stride: Some(Bytes::kib(64)), ..base.clone() },
+        Io { access: Access::Strided, stride: Some(Bytes::kib(8)), sharing: Sharing::Region, ..base.clone() },
+        Io { distribution: Distribution::Zipf { theta: 0.99 }, files: 3, ..base.clone() },
+        Io {
+            distribution: Distribution::Latest { theta: 0.99 },
+            sharing: Sharing::PerThread,
+            ..base.clone()
+        },
+        Io { each_block_once: true, sharing: Sharing::Region, ..base.clone() },
+        Io { access: Access::Sequential, sharing: Sharing::Region, files: 2, ..base.clone() },
+        Io { mix: Mix::Ratio, reads: Percent(60.0), ..base.clone() },
+        Io { update: Percent(30.0), fsync_every: 3, ..base.clone() },
+        Io { update: Percent(100.0), reads: Percent(100.0), fsync_every: 1, ..base },
+        Io { sharing: Sharing::Region, files: 1, ..extend.clone() },
+        extend,
+    ] {
+        for io in engines(&io) {
+            for rate in [None, Some("20000/s poisson")] {
+                let load = Load {
+                    rate: rate.map(|rate| rate.parse().unwrap()),
+                    data: Data::Mixed { compressible: Percent(50.0), duplicate: Percent(20.0) },
+                    duration: Nanos::millis(20),
+                    warmup: Nanos(0),
+                    ..load_of(io.clone(), 2)
+                };
+                let result = run(&load);
+                assert_eq!(result.first_error, None, "{load:?}");
+                // A busy machine may give one short load no time at all, but not all of them.
+                operations += result.operations;
+            }
+        }
+    }
+    assert!(operations > 1000, "{operations}");
+}
+
+#[test]
+fn updates_with_syncs_are_counted_once() {
+    for every in [1, 5] {
+        let io = Io { reads: Percent(100.0), update: Percent(50.0), fsync_every: every, ..io() };
+        for io in engines(&io) {
+            let depth = u64::from(io.depth);
+            let result = run(&load_of(io, 1));
+            assert_eq!(result.first_error, None);
+            let (reads, writes, syncs) = (
+                count(&result, OperationKind::Read),
+                count(&result, OperationKind::Write),
+                count(&result, OperationKind::Fsync),
+            );
+            assert!(reads.abs_diff(result.operations) <= 2 * depth, "{reads} {}", result.operations);
+            assert!(syncs.abs_diff(writes / u64::from(every)) <= 1, "{syncs} {writes}");
+            let share = writes as f64 / reads as f64;
+            assert!(reads < 2000 || (0.4..0.6).contains(&share), "{share}");
+            assert!(result.bytes.abs_diff((reads + writes) * 4096) <= 4 * depth * 4096);
+        }
+    }
+}
+
+#[test]
+fn extended_files_grow_to_their_size_and_stay() {
+    for sharing in [Sharing::PerThread, Sharing::Region] {
+        let extend =
+            Io { access: Access::Extend, sharing, reads: Percent(0.0), total_size: Bytes::kib(64), ..io() };
+        for io in engines(&extend) {
+            let directory = directory();
+            let load = load_of(io, 2);
+            let prepared = prepare(&load, Target::Directory(directory.path())).unwrap();
+            let lens = || -> Vec<u64> {
+                let entries = std::fs::read_dir(directory.path()).unwrap();
+                entries.map(|entry| entry.unwrap().metadata().unwrap().len()).collect()
+            };
+            assert!(lens().iter().all(|len| *len == 0));
+            assert_eq!(prepared.run(&mut |_| {}).unwrap().first_error, None);
+            assert_eq!(lens().iter().sum::<u64>(), 64 << 10);
+        }
+    }
+}
+
+#[test]
+fn offered_rate_is_met_with_every_engine() {
+    let offered = |mut load: Load, per_second: u64| {
+        load.rate = Some(format!("{per_second}/s").parse().unwrap());
+        (load.warmup, load.duration) = (Nanos::millis(50), Nanos::millis(400));
+        let result = run(&load);
+        assert_eq!(result.first_error, None);
+        let expected = per_second * 4 / 10;
+        // Those of the first instant and of the last can fall on either side, and a stall of the machine may hold the
+        // last ones up.
+        let slack = 2 + expected / 10;
+        assert!(result.operations.abs_diff(expected) <= slack, "{} of {expected}", result.operations);
+    };
+    for io in engines(&io()) {
+        offered(load_of(io, 3), 1000);
+    }
+    offered(file_set_of(10, 4096, &[Step::Create, Step::Write, Step::Delete], 2), 500);
 }
 
 #[test]
@@ -493,14 +605,14 @@ fn block_device_is_overwritten_within_its_share() {
 
 #[test]
 fn a_handicap_slows_each_operation_by_its_share() {
-    let rate = |handicap: f64| {
+    // Medians: what else the processor does now and then lengthens some operations a lot, and those by their share.
+    let median = |handicap: f64| {
         let load = Load { handicap: Percent(handicap), duration: Nanos::millis(200), ..load_of(io(), 1) };
-        run(&load).operations as f64
+        decode(&run(&load).histograms[&OperationKind::Operation]).value_at_quantile(0.5) as f64
     };
-    // Best of three each: a neighbour can only slow a run down.
-    let best = |handicap: f64| (0..3).map(|_| rate(handicap)).fold(0.0, f64::max);
+    let best = |handicap: f64| (0..3).map(|_| median(handicap)).fold(f64::INFINITY, f64::min);
     let ratio = best(100.0) / best(0.0);
-    assert!((0.35..0.65).contains(&ratio), "every wait twice as long: about half the rate, not {ratio}");
+    assert!((1.5..4.0).contains(&ratio), "every wait twice as long: about twice the latency, not {ratio}");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use crate::{
     facts::ArmFacts,
     measurement::{Measurement, Stage},
     units::{Bytes, Nanos, Percent},
-    workload::{Data, Figure, Pattern, RateTarget, Until},
+    workload::{Data, Figure, Pattern, Rate, RateTarget, Until},
 };
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, path::PathBuf};
@@ -138,6 +138,9 @@ pub struct Load {
     pub seed: u64,
     /// What the files hold.
     pub data: Data,
+    /// The operations that all threads together are offered; none is a closed loop.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<Rate>,
     /// Every wait for the kernel is made this much longer: a known slowdown, to see that it is found.
     #[serde(default, skip_serializing_if = "Percent::is_zero")]
     pub handicap: Percent,

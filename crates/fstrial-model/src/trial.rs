@@ -465,20 +465,18 @@ impl Trial {
             }
             let most = workload.threads.iter().copied().max().unwrap_or(1);
             let groups = workload.phases.iter().flat_map(|phase| &phase.groups);
-            let too_small = |group: &Group| match &group.pattern {
-                Pattern::Io(io) => {
-                    io.smallest_file(group.workers(most)).is_some_and(|size| size < io.block_size.0)
-                }
-                Pattern::Files(_) => false,
+            let blocks = |group: &Group| match &group.pattern {
+                Pattern::Io(io) => Some((io.blocks_per_thread(group.workers(most)), io.blocks_wanted())),
+                Pattern::Files(_) => None,
             };
-            if groups.into_iter().any(too_small) {
+            if let Some((has, wants)) = groups.filter_map(blocks).find(|(has, wants)| has < wants) {
                 return Some(problem(
                     &["workload", &at, "threads"],
                     format!(
-                        "`{}` at {most} threads would have files smaller than one request",
+                        "`{}` at {most} threads has {has} blocks for each thread, and needs {wants}",
                         workload.name
                     ),
-                    "raise file_size, or lower threads, files or block_size",
+                    "raise file_size, or lower threads, files, block_size or stride",
                 ));
             }
             let needed = workload.space_needed(most);
@@ -517,13 +515,12 @@ fn have_results_in_common(workloads: &[Workload]) -> bool {
 /// Whether an arm can run a workload at all: the bare device has no files to make, cannot be appended to, and is one
 /// set of files.
 pub fn can_run(arm: &Arm, workload: &Workload) -> bool {
-    use crate::workload::Access;
     let mut groups = workload.phases.iter().flat_map(|phase| &phase.groups).peekable();
     let first = groups.peek().map(|group| group.set.clone());
     !arm.is_raw()
         || groups.all(|group| match &group.pattern {
             Pattern::Files(_) => false,
-            Pattern::Io(io) => io.access != Access::Append && Some(&group.set) == first.as_ref(),
+            Pattern::Io(io) => !io.access.starts_empty() && Some(&group.set) == first.as_ref(),
         })
 }
 

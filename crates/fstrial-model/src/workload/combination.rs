@@ -1,6 +1,6 @@
 //! Which settings of requests do not go together: one table, for the trial file and for the engine.
 
-use super::{Access, Backend, FsyncCounts, Io, Layout, OpenSync, Sharing, SyncCall};
+use super::{Backend, FsyncCounts, Io, Layout, OpenSync, Sharing, SyncCall};
 
 /// Settings that do not go together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,7 +81,7 @@ impl Io {
                 "use direct = false, or backend = \"sync\"",
             ),
             (
-                map && self.access == Access::Append,
+                map && self.access.starts_empty(),
                 "access",
                 "a store into a map cannot extend its file",
                 "use access = \"sequential\", or backend = \"sync\"",
@@ -108,7 +108,7 @@ impl Io {
     }
 
     fn file_rules(&self) -> [Rule; 7] {
-        let (append, reads) = (self.access == Access::Append, self.reads.0 > 0.0);
+        let (append, reads) = (self.access.starts_empty(), self.reads.0 > 0.0);
         [
             (
                 append && reads,
@@ -164,6 +164,7 @@ impl Io {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::workload::Access;
     use crate::{
         units::{Bytes, Percent},
         workload::{Entry, Pattern},

@@ -1,8 +1,8 @@
 //! A workload as a user writes it, and how it is settled.
 
 use super::{
-    Access, Backend, Figure, FileSet, FsyncCounts, Group, Io, Layout, OpenSync, Pattern, Phase, RateTarget,
-    Sharing, Step, SyncCall, Until, Workload,
+    Access, Backend, Data, DataKind, Distribution, Figure, FileSet, FsyncCounts, Group, Io, Layout, Mix,
+    OpenSync, Pattern, Phase, Rate, RateTarget, Sharing, Step, SyncCall, Until, Workload,
 };
 use crate::units::{Bytes, Nanos, Percent};
 use schemars::JsonSchema;
@@ -57,12 +57,41 @@ pub struct Entry {
     /// What throughput counts: operations (if left out) or bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub figure: Option<Figure>,
-    /// io: random, sequential or append.
+    /// Operations offered in a second to all threads together, "5000/s" or "5000/s poisson"; left out, a thread makes
+    /// its next request when one has completed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate: Option<Rate>,
+    /// What the files hold: random, zero, repeated-word or mixed; what suits the device if left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub data: Option<DataKind>,
+    /// Mixed data: share that compresses away.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub compressible: Option<Percent>,
+    /// Mixed data: share of blocks that repeat another.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub duplicates: Option<Percent>,
+    /// io: random, sequential, strided, append or extend.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub access: Option<Access>,
+    /// io, strided: distance between the starts of consecutive requests, a multiple of the block size.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stride: Option<Bytes>,
+    /// io, random: how often each block is drawn, "uniform", "zipf:0.99", "pareto:0.2", "normal:12", "special",
+    /// "hotspot:0.2,0.8" or "latest:0.99".
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub distribution: Option<Distribution>,
+    /// io, random: every block once in a lap of a thread, in random order.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub each_block_once: Option<bool>,
     /// io: share of requests that read, "0%" to "100%".
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reads: Option<Percent>,
+    /// io: share of reads followed by a write of the same block, as one operation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub update: Option<Percent>,
+    /// io: which requests read, drawn or by ratio.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mix: Option<Mix>,
     /// io: size of one request, from 1 byte; a multiple of 512 for direct.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub block_size: Option<Bytes>,
@@ -72,7 +101,7 @@ pub struct Entry {
     /// io: number of files. files: number in each thread's ring.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub files: Option<u32>,
-    /// io: shared or per-thread.
+    /// io: shared, region or per-thread.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sharing: Option<Sharing>,
     /// io: past the page cache (`O_DIRECT`).
@@ -180,8 +209,17 @@ fn over(own: Entry, base: Entry) -> Entry {
         set,
         background,
         figure,
+        rate,
+        data,
+        compressible,
+        duplicates,
         access,
+        stride,
+        distribution,
+        each_block_once,
         reads,
+        update,
+        mix,
         block_size,
         file_size,
         files,
@@ -413,6 +451,8 @@ impl Entry {
             workers: self.workers,
             pattern,
             set,
+            data: Data::of_entry(self.data, self.compressible, self.duplicates)?,
+            rate: self.rate,
             background: self.background.unwrap_or(false),
             figure: self.figure.unwrap_or(Figure::Operations),
         })
@@ -449,7 +489,12 @@ impl Entry {
     fn keys_of(&self, kind: Option<Kind>) -> Result<(), EntryError> {
         let of_io = [
             ("access", self.access.is_some()),
+            ("stride", self.stride.is_some()),
+            ("distribution", self.distribution.is_some()),
+            ("each_block_once", self.each_block_once.is_some()),
             ("reads", self.reads.is_some()),
+            ("update", self.update.is_some()),
+            ("mix", self.mix.is_some()),
             ("block_size", self.block_size.is_some()),
             ("sharing", self.sharing.is_some()),
             ("direct", self.direct.is_some()),
@@ -485,7 +530,12 @@ impl Entry {
         let fallback = Io::default();
         let io = Io {
             access: self.access.unwrap_or(fallback.access),
+            stride: self.stride,
+            distribution: self.distribution.unwrap_or(fallback.distribution),
+            each_block_once: self.each_block_once.unwrap_or(fallback.each_block_once),
             reads: self.reads.unwrap_or(fallback.reads),
+            update: self.update.unwrap_or(fallback.update),
+            mix: self.mix.unwrap_or(fallback.mix),
             block_size: self.block_size.unwrap_or(fallback.block_size),
             total_size: self.file_size.unwrap_or(fallback.total_size),
             sharing: self.sharing.unwrap_or(fallback.sharing),
@@ -521,5 +571,74 @@ impl Entry {
             steps: self.steps.clone().unwrap_or_else(|| vec![Step::Create, Step::Write, Step::Delete]),
         };
         set.check().map(|()| set)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn resolve(text: &str) -> Result<Workload, EntryError> {
+        toml::from_str::<Entry>(text).unwrap().resolve(2)
+    }
+
+    #[test]
+    fn the_tools_workloads_can_be_written() {
+        for (text, check) in [
+            (
+                "kind = 'io'\naccess = 'strided'\nstride = '1MiB'\ndirect = true",
+                (|io| io.stride == Some(Bytes::mib(1))) as fn(&Io) -> bool,
+            ),
+            ("use = 'random-read'\ndistribution = 'zipf'", |io| {
+                io.distribution == Distribution::Zipf { theta: 0.99 }
+            }),
+            ("use = 'random-write'\neach_block_once = true", |io| io.each_block_once),
+            ("use = 'sequential-write'\nsharing = 'region'", |io| io.sharing == Sharing::Region),
+            ("use = 'sequential-read'\nupdate = '100%'", |io| io.writes() && io.reads == Percent(100.0)),
+            ("use = 'random-mixed'\nmix = 'ratio'\nreads = '60%'", |io| io.mix == Mix::Ratio),
+            ("use = 'append-fsync'\naccess = 'extend'", |io| io.access == Access::Extend),
+        ] {
+            let workload = resolve(text).unwrap_or_else(|e| panic!("{text}: {}", e.problem));
+            let Pattern::Io(io) = &workload.phases[0].groups[0].pattern else { panic!("{text}: io") };
+            assert!(check(io), "{text}: {io:?}");
+            let stored = serde_json::to_string(&workload).unwrap();
+            assert_eq!(serde_json::from_str::<Workload>(&stored).unwrap(), workload);
+        }
+    }
+
+    #[test]
+    fn data_and_rate_belong_to_both_kinds() {
+        for preset in ["random-write", "create-files"] {
+            let plain = resolve(&format!("use = '{preset}'")).unwrap();
+            assert_eq!((plain.phases[0].groups[0].data, plain.phases[0].groups[0].rate), (None, None));
+            let text = format!("use = '{preset}'\ndata = 'mixed'\nduplicates = '20%'\nrate = '50/s poisson'");
+            let workload = resolve(&text).unwrap();
+            let mixed = Data::Mixed { compressible: Percent(0.0), duplicate: Percent(20.0) };
+            let group = &workload.phases[0].groups[0];
+            assert_eq!(group.data, Some(mixed));
+            assert_eq!(group.rate.unwrap().to_string(), "50/s poisson");
+            let stored = serde_json::to_string(&workload).unwrap();
+            assert_eq!(serde_json::from_str::<Workload>(&stored).unwrap(), workload);
+        }
+    }
+
+    #[test]
+    fn keys_of_something_else_are_refused() {
+        for (text, key) in [
+            ("use = 'random-write'\ncompressible = '10%'", "compressible"),
+            ("use = 'random-write'\ndata = 'zero'\nduplicates = '10%'", "duplicates"),
+            ("use = 'random-write'\ndata = 'mixed'", "data"),
+            ("use = 'create-files'\ndistribution = 'zipf'", "distribution"),
+            ("use = 'create-files'\neach_block_once = true", "each_block_once"),
+            ("use = 'create-files'\nupdate = '1%'", "update"),
+            ("use = 'create-files'\nmix = 'ratio'", "mix"),
+            ("use = 'create-files'\nstride = '1MiB'", "stride"),
+            ("use = 'append-fsync'\neach_block_once = true", "each_block_once"),
+            ("use = 'random-write'\nupdate = '10%'", "update"),
+        ] {
+            let error = resolve(text).unwrap_err();
+            assert_eq!(error.key, key, "{text}: {}", error.problem);
+            assert!(error.hint.is_some());
+        }
     }
 }

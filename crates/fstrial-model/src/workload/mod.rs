@@ -4,19 +4,24 @@
 //! fields out. [`Entry::resolve`] turns it into a [`Workload`] in which nothing is left to guess.
 
 mod combination;
+mod data;
+mod distribution;
 mod entry;
 mod files;
 mod io;
 mod phase;
+mod rate;
 
 pub use combination::Conflict;
+pub use data::{Data, DataKind};
+pub use distribution::Distribution;
 pub use entry::{Entry, EntryError, Kind};
 pub use files::{FileSet, Step};
-pub use io::{Access, Backend, FsyncCounts, Io, Layout, OpenSync, Sharing, SyncCall};
+pub use io::{Access, Backend, FsyncCounts, Io, Layout, Mix, OpenSync, Sharing, SyncCall};
 pub use phase::{Figure, Group, Phase, RateTarget, ResultKind, Until};
+pub use rate::{Arrivals, Rate};
 
 use crate::units::{Bytes, Nanos};
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -78,25 +83,13 @@ pub enum Pattern {
     Files(FileSet),
 }
 
-/// What the files hold. The device has a say: a compressing ramdisk is only fast with [`Data::RepeatedWord`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Data {
-    /// Bytes from a generator: cannot be compressed or deduplicated.
-    Random,
-    /// All zero.
-    Zero,
-    /// One 8-byte word over and over.
-    RepeatedWord,
-}
-
 impl Pattern {
     /// Whether writes go through the page cache without a sync call, so that write-back is part of what is measured.
     pub fn is_buffered_write(&self) -> bool {
         match self {
             Self::Io(io) => {
                 let synced = io.fsync_every > 0 || io.open_sync != OpenSync::None;
-                !io.direct && io.reads.0 < 100.0 && !synced
+                !io.direct && io.writes() && !synced
             }
             Self::Files(set) => set.steps.contains(&Step::Write) && !set.steps.contains(&Step::Fsync),
         }

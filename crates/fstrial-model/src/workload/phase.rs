@@ -1,6 +1,6 @@
 //! Phases, which come one after the other, and groups of threads, which run at once inside a phase.
 
-use super::Pattern;
+use super::{Data, Pattern, Rate};
 use crate::units::Nanos;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
@@ -39,6 +39,10 @@ pub struct Group {
     /// Name of the files it works on. Groups and phases that name the same set share its files; the first of them lays
     /// it out.
     pub set: String,
+    /// What the files hold; what suits the device if left out.
+    pub data: Option<Data>,
+    /// The operations that its threads together are offered; none is a closed loop.
+    pub rate: Option<Rate>,
     /// It yields no result: it is there to be in the way of others.
     pub background: bool,
     /// What its throughput counts.

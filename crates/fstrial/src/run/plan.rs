@@ -101,7 +101,8 @@ impl Plan {
         groups.into_iter().flatten().collect()
     }
 
-    /// The task of a cell in a round: the same seeds for every arm.
+    /// The task of a cell in a round: the same seeds for every arm. `data` is what suits the device; the workload may say
+    /// otherwise.
     pub fn task(&self, cell: usize, round: u32, data: Data) -> Task {
         let Cell { workload, threads, arm } = self.cells[cell];
         let mut random = ChaCha8Rng::seed_from_u64(self.seed.rotate_left(17) ^ (u64::from(round) << 20));
@@ -116,7 +117,8 @@ impl Plan {
                 duration: phase.duration,
                 until: phase.until,
                 seed: random.next_u64(),
-                data,
+                data: group.data.unwrap_or(data),
+                rate: group.rate,
                 handicap: self.trial.arms[arm].handicap.unwrap_or_default(),
             },
         };
@@ -296,7 +298,12 @@ fn bounded(random: &mut ChaCha8Rng, bound: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fstrial_model::{arm::Arm, trial::Settings, workload::Entry};
+    use fstrial_model::{
+        arm::Arm,
+        trial::Settings,
+        units::Percent,
+        workload::{DataKind, Entry},
+    };
     use std::collections::BTreeMap;
 
     fn trial(arms: &[&str], workloads: &[&str]) -> Trial {
@@ -378,6 +385,23 @@ mod tests {
         let plan = Plan::new(trial(&["ext4", "xfs"], &["random-write"]), 3, 1).unwrap();
         assert_eq!(plan.task(0, 5, Data::Random), plan.task(1, 5, Data::Random));
         assert_ne!(plan.task(0, 5, Data::Random), plan.task(0, 6, Data::Random));
+    }
+
+    #[test]
+    fn a_workloads_own_data_and_rate_reach_its_loads() {
+        let mut own = trial(&["ext4", "xfs"], &["random-write", "append-fsync"]);
+        own.workloads[0].data = Some(DataKind::Mixed);
+        own.workloads[0].compressible = Some(Percent(50.0));
+        own.workloads[0].rate = Some("500/s poisson".parse().unwrap());
+        let plan = Plan::new(own, 3, 1).unwrap();
+        let load = |workload| {
+            let cell = plan.cells.iter().position(|cell| cell.workload == workload).unwrap();
+            plan.task(cell, 1, Data::RepeatedWord).phases.remove(0).groups.remove(0).load
+        };
+        let mixed = Data::Mixed { compressible: Percent(50.0), duplicate: Percent(0.0) };
+        assert_eq!((load(0).data, load(1).data), (mixed, Data::RepeatedWord));
+        assert_eq!(load(0).rate.unwrap().to_string(), "500/s poisson");
+        assert_eq!(load(1).rate, None);
     }
 
     #[test]

@@ -97,6 +97,7 @@ pub(crate) fn job(arm: &Arm, threads: u16, seed: u64) -> Job {
                         until: Until::Time,
                         seed,
                         data: Data::Random,
+                        rate: None,
                         handicap: Percent(0.0),
                     },
                 }],
