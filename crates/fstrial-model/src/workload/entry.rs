@@ -1,9 +1,10 @@
 //! A workload as a user writes it, and how it is settled.
 
-use super::{Access, Backend, FileSet, Io, Pattern, Sharing, Step, SyncCall, Workload};
+use super::{Access, Backend, FileSet, Io, MetricEntry, Pattern, Sharing, Step, SyncCall, Workload};
 use crate::units::{Bytes, Nanos, Percent};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// A workload as a user writes it: a preset's name with changes, or all fields.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -18,7 +19,7 @@ pub struct Entry {
     /// One line on what it models.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub about: Option<String>,
-    /// `io` or `files`.
+    /// `io`, `files` or `program`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<Kind>,
     /// Numbers of threads to run it at: 1 to 1024.
@@ -66,9 +67,30 @@ pub struct Entry {
     /// files: what one operation does, in order: create, write, fsync, read, stat, delete.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub steps: Option<Vec<Step>>,
+    /// program: the command that is measured, word by word, without a shell; `{dir}` and others are replaced.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub command: Option<Vec<String>>,
+    /// program: commands before the clock starts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prepare: Option<Vec<Vec<String>>>,
+    /// program: commands after it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cleanup: Option<Vec<Vec<String>>>,
+    /// program: a command whose first line tells its version.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<Vec<String>>,
+    /// program: the longest the command may take; 30m if left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<Nanos>,
+    /// program: small texts that it is given as files, by name; `{input:NAME}` is the path.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub inputs: Option<BTreeMap<String, String>>,
+    /// program: the numbers that are picked from its output, 1 to 64.
+    #[serde(rename = "metric", skip_serializing_if = "Option::is_none")]
+    pub metrics: Option<Vec<MetricEntry>>,
 }
 
-/// The two kinds of [`Pattern`].
+/// The kinds of workload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
@@ -76,6 +98,8 @@ pub enum Kind {
     Io,
     /// A set of small files.
     Files,
+    /// A command that is run, and numbers from its output.
+    Program,
 }
 
 /// A workload entry that does not describe a workload.
@@ -140,6 +164,13 @@ impl Entry {
             fsync_every,
             fsync,
             steps,
+            command,
+            prepare,
+            cleanup,
+            version,
+            deadline,
+            inputs,
+            metrics,
         ))
     }
 
@@ -149,14 +180,25 @@ impl Entry {
     /// The key at fault, what is wrong with it and what to try.
     pub fn resolve(&self, cpus: u16) -> Result<Workload, EntryError> {
         let full = self.over_preset()?;
+        if full.kind != Some(Kind::Program) {
+            full.no_program()?;
+        }
         let pattern = match full.kind {
             Some(Kind::Io) => Pattern::Io(full.io()?),
             Some(Kind::Files) => Pattern::Files(full.file_set()?),
+            Some(Kind::Program) => {
+                full.program()?;
+                return Err(entry_error(
+                    "kind",
+                    "a program cannot be a pattern of the engine",
+                    "use kind = \"io\" or \"files\"",
+                ));
+            }
             None => {
                 return Err(entry_error(
                     "kind",
                     "the workload says neither `use` nor `kind`",
-                    "write use = \"random-write\", or kind = \"io\" or \"files\" and its fields",
+                    "write use = \"random-write\", or kind = \"io\", \"files\" or \"program\" and its fields",
                 ));
             }
         };

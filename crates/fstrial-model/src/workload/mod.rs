@@ -6,10 +6,14 @@
 mod entry;
 mod files;
 mod io;
+pub mod metric;
+pub mod program;
 
 pub use entry::{Entry, EntryError, Kind};
 pub use files::{FileSet, Step};
 pub use io::{Access, Backend, Io, Sharing, SyncCall};
+pub use metric::{Better, MetricEntry, MetricRule};
+pub use program::Program;
 
 use crate::units::{Bytes, Nanos};
 use schemars::JsonSchema;
