@@ -85,6 +85,9 @@ pub struct Entry {
     /// program: small texts that it is given as files, by name; `{input:NAME}` is the path.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub inputs: Option<BTreeMap<String, String>>,
+    /// program: words of your own that `{parameter:NAME}` stands for; those of a preset stay unless set again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parameters: Option<BTreeMap<String, String>>,
     /// program: the numbers that are picked from its output, 1 to 64.
     #[serde(rename = "metric", skip_serializing_if = "Option::is_none")]
     pub metrics: Option<Vec<MetricEntry>>,
@@ -144,7 +147,12 @@ impl Entry {
                 crate::preset::hint_for_unknown(name),
             )
         })?;
-        let own = self.clone();
+        let mut own = self.clone();
+        if let (Some(own), Some(base)) = (&mut own.parameters, &base.parameters) {
+            for (name, word) in base {
+                own.entry(name.clone()).or_insert_with(|| word.clone());
+            }
+        }
         Ok(overlay!(own, base;
             name,
             about,
@@ -170,6 +178,7 @@ impl Entry {
             version,
             deadline,
             inputs,
+            parameters,
             metrics,
         ))
     }

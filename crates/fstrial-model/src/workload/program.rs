@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! {dir}  {threads}  {files}  {seed}  {duration}  {duration_ms}  {input:NAME}  {{  }}
-//! {file_size}  {file_size_bytes}  {file_size_mib}  {block_size}  {block_size_bytes}
+//! {file_size}  {file_size_bytes}  {file_size_mib}  {block_size}  {block_size_bytes}  {parameter:NAME}
 //! ```
 
 use super::{
@@ -26,6 +26,8 @@ const MAX_WORD_BYTES: usize = 64 << 10;
 const MAX_COMMANDS: usize = 32;
 /// Most inputs.
 const MAX_INPUTS: usize = 16;
+/// Most parameters.
+const MAX_PARAMETERS: usize = 64;
 /// Most bytes of one input.
 const MAX_INPUT_BYTES: usize = 256 << 10;
 /// Words that only a shell understands.
@@ -44,6 +46,8 @@ pub struct Program {
     pub cleanup: Vec<Vec<String>>,
     /// Small texts given to the commands as files that do not lie on the arm, by name; placeholders are replaced.
     pub inputs: BTreeMap<String, String>,
+    /// Words of the user's own that `{parameter:NAME}` stands for, by name.
+    pub parameters: BTreeMap<String, String>,
     /// What is read from the output of `command`: 1 to 64.
     pub metrics: Vec<MetricRule>,
     /// A command whose first line stands in the result; empty for none. How it ends does not matter.
@@ -88,6 +92,7 @@ enum Placeholder<'a> {
     BlockSize,
     BlockSizeBytes,
     Input(&'a str),
+    Parameter(&'a str),
 }
 
 /// Every placeholder without an argument.
@@ -142,10 +147,13 @@ fn placeholder(name: &str) -> Result<Placeholder<'_>, Wrong> {
     if let Some(input) = name.strip_prefix("input:") {
         return Ok(Placeholder::Input(input));
     }
+    if let Some(parameter) = name.strip_prefix("parameter:") {
+        return Ok(Placeholder::Parameter(parameter));
+    }
     if let Some((_, known)) = PLACEHOLDERS.iter().find(|(known, _)| *known == name) {
         return Ok(*known);
     }
-    let names = || PLACEHOLDERS.iter().map(|(name, _)| *name).chain(["input:NAME"]);
+    let names = || PLACEHOLDERS.iter().map(|(name, _)| *name).chain(["input:NAME", "parameter:NAME"]);
     let hint = match crate::arm::closest(name, names()) {
         Some(near) => format!("did you mean {{{near}}}? {{{{ stands for a brace"),
         None => format!("there are {}; {{{{ stands for a brace", names().collect::<Vec<_>>().join(", ")),
@@ -210,6 +218,12 @@ impl Program {
             Placeholder::BlockSizeBytes => {
                 given("block_size", self.block_size.map(|size| size.0.to_string()))
             }
+            Placeholder::Parameter(name) => self.parameters.get(name).cloned().ok_or_else(|| {
+                (
+                    format!("there is no parameter `{name:.60}`"),
+                    format!("write parameters = {{ {name:.60} = \"…\" }}"),
+                )
+            }),
             Placeholder::Input(name) => values.inputs.get(name).map(|path| shown(path)).ok_or_else(|| {
                 (
                     format!("there is no input `{name:.60}`"),
@@ -252,6 +266,7 @@ impl Program {
             self.check_commands("version", std::slice::from_ref(&self.version))?;
         }
         self.check_inputs()?;
+        self.check_parameters()?;
         self.check_placeholders()?;
         if self.metrics.is_empty() || self.metrics.len() > MAX_METRICS {
             return Err(entry_error(
@@ -297,24 +312,45 @@ impl Program {
                 format!("use at most {MAX_INPUTS}"),
             ));
         }
-        for (name, text) in &self.inputs {
-            let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
-            if !(1..=64).contains(&name.len()) || !name.chars().all(plain) {
-                return Err(entry_error(
-                    "inputs",
-                    format!("`{name:.80}` is no good as the name of an input"),
-                    "use letters, digits, dots and dashes, such as job.fio",
-                ));
-            }
-            if text.len() > MAX_INPUT_BYTES {
-                return Err(entry_error(
-                    "inputs",
-                    format!("`{name}` has {} bytes", text.len()),
-                    "use at most 256 KiB",
-                ));
-            }
+        if let Some(name) = self.inputs.keys().find(|name| !is_name(name)) {
+            return Err(entry_error(
+                "inputs",
+                format!("`{name:.80}` is no good as the name of an input"),
+                "use letters, digits, dots, dashes and underscores, such as job.fio",
+            ));
+        }
+        if let Some((name, text)) = self.inputs.iter().find(|(_, text)| text.len() > MAX_INPUT_BYTES) {
+            return Err(entry_error(
+                "inputs",
+                format!("`{name}` has {} bytes", text.len()),
+                "use at most 256 KiB",
+            ));
         }
         Ok(())
+    }
+
+    /// Refuses parameters that no command uses, which are misspelt.
+    fn check_parameters(&self) -> Result<(), EntryError> {
+        if self.parameters.len() > MAX_PARAMETERS || !self.parameters.keys().all(|name| is_name(name)) {
+            return Err(entry_error(
+                "parameters",
+                format!("there are more than {MAX_PARAMETERS}, or one has an odd name"),
+                "use letters, digits, dots, dashes and underscores for names",
+            ));
+        }
+        let texts = || self.commands().flatten().chain(self.inputs.values());
+        let unused = |name: &&String| {
+            let used = format!("{{parameter:{name}}}");
+            !texts().any(|text| text.contains(&used))
+        };
+        match self.parameters.keys().find(unused) {
+            Some(name) => Err(entry_error(
+                "parameters",
+                format!("nothing uses the parameter `{name}`"),
+                format!("write {{parameter:{name}}} where it belongs"),
+            )),
+            None => Ok(()),
+        }
     }
 
     /// Tries every replacement, with values that are certainly there.
@@ -330,8 +366,11 @@ impl Program {
         for command in self.commands().chain([&self.version]) {
             self.words(command, &values)?;
         }
-        let whole = format!("{:?}", self.commands().collect::<Vec<_>>());
-        if let Some(unused) = self.inputs.keys().find(|name| !whole.contains(&format!("{{input:{name}}}"))) {
+        let used = |name: &str| {
+            let placeholder = format!("{{input:{name}}}");
+            self.commands().flatten().any(|word| word.contains(&placeholder))
+        };
+        if let Some(unused) = self.inputs.keys().find(|name| !used(name)) {
             return Err(entry_error(
                 "inputs",
                 format!("no command uses the input `{unused}`"),
@@ -346,6 +385,12 @@ impl Program {
 
 fn shown(path: &Path) -> String {
     path.display().to_string()
+}
+
+/// Whether a text can name an input or a parameter.
+fn is_name(name: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    (1..=64).contains(&name.len()) && name.chars().all(plain)
 }
 
 fn check_command(key: &'static str, command: &[String]) -> Result<(), EntryError> {
@@ -416,6 +461,7 @@ impl Entry {
             command: self.command.clone().unwrap_or_default(),
             cleanup: self.cleanup.clone().unwrap_or_default(),
             inputs: self.inputs.clone().unwrap_or_default(),
+            parameters: self.parameters.clone().unwrap_or_default(),
             metrics: rules.collect::<Result<_, _>>()?,
             version: self.version.clone().unwrap_or_default(),
             deadline: self.deadline.unwrap_or(Nanos::secs(1800)),
@@ -435,6 +481,7 @@ impl Entry {
             ("version", self.version.is_some()),
             ("deadline", self.deadline.is_some()),
             ("inputs", self.inputs.is_some()),
+            ("parameters", self.parameters.is_some()),
             ("metric", self.metrics.is_some()),
         ];
         match wrong.iter().find(|(_, present)| *present) {

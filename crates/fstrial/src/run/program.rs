@@ -290,3 +290,6 @@ fn install(program: &str) -> String {
     let packages = known.map_or([program; 4], |(_, packages)| *packages);
     format!("install it: {}", how_to_install(packages))
 }
+
+#[cfg(test)]
+mod tests;
