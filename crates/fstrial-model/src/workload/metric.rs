@@ -599,3 +599,6 @@ fn kind_of(value: &Json) -> &'static str {
         Json::Object(_) => "an object",
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -494,3 +494,6 @@ impl Entry {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
