@@ -11,7 +11,9 @@
 //! The folder lies on the arm and is bound to one fixed place, so that no path leads from it to the rest of the arm.
 //! What this does not stop: reading what everybody may read, and using up processor, memory and the arm's space.
 //!
-//! Without root there are no namespaces: the program may do what the user may do, and is killed with its process group.
+//! Without root there are no namespaces, but there is Landlock: the kernel lets the program, and whatever it starts,
+//! change files below its folder only, and signal nobody else (from Linux 6.12 on). It is killed with its process group.
+//! A host that has neither runs no programs.
 #![expect(
     unsafe_code,
     reason = "mount_setattr, wait4, a flag of an interface, and work between fork and exec"
@@ -24,6 +26,10 @@ use crate::{
     isolation::COVERABLE,
 };
 use fstrial_model::units::{Bytes, Nanos};
+use landlock::{
+    ABI, Access, AccessFs, PathBeneath, PathFd, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetStatus,
+    Scope,
+};
 use rustix::{
     fs::{CWD, Gid, Mode, OFlags, Uid},
     mount::{MountFlags, MountPropagationFlags, UnmountFlags},
@@ -230,7 +236,10 @@ impl Start {
     /// Shuts this thread in, starts the program from it and stays until it has ended: the kernel kills a child whose
     /// starter is gone.
     fn keep(self, tell: &Sender<Result<Event, StackError>>) {
-        let shut = self.cover.as_ref().map_or(Ok(()), |cover| shut_in(&self.folder, cover, &self.seen));
+        let shut = match &self.cover {
+            Some(cover) => shut_in(&self.folder, cover, &self.seen),
+            None => fence_in(&self.folder),
+        };
         let ended = shut.and_then(|()| self.start()).and_then(|(pid, began, started)| {
             let _ = tell.send(Ok(started));
             wait(pid, began)
@@ -312,10 +321,35 @@ fn shut_in(folder: &Path, cover: &Path, seen: &Path) -> Result<(), StackError> {
     rustix::thread::set_no_new_privs(true).map_err(failed("give up privileges"))
 }
 
+/// Allows this thread and what it starts to change files below `folder` only. Reading is not limited.
+fn fence_in(folder: &Path) -> Result<(), StackError> {
+    let failed =
+        |error: &dyn std::error::Error| cannot_confine("use Landlock", &io::Error::other(error.to_string()));
+    // ABI 3 (Linux 6.2) knows truncation, ABI 6 (6.12) signals; older kernels enforce what they know.
+    let writes = AccessFs::from_write(ABI::V3);
+    let rules = Ruleset::default()
+        .handle_access(writes)
+        .and_then(|rules| rules.scope(Scope::from_all(ABI::V6)))
+        .and_then(Ruleset::create)
+        .map_err(|e| failed(&e))?;
+    let opened = PathFd::new(folder).map_err(|e| failed(&e))?;
+    let mut rules = rules.add_rule(PathBeneath::new(opened, writes)).map_err(|e| failed(&e))?;
+    for sink in ["/dev/null", "/dev/zero", "/dev/full"] {
+        let opened = PathFd::new(sink).map_err(|e| failed(&e))?;
+        let write = AccessFs::WriteFile | AccessFs::Truncate;
+        rules = rules.add_rule(PathBeneath::new(opened, write)).map_err(|e| failed(&e))?;
+    }
+    let status = rules.restrict_self().map_err(|e| failed(&e))?;
+    if status.ruleset == RulesetStatus::NotEnforced {
+        return Err(cannot_confine("use Landlock", &io::Error::from(io::ErrorKind::Unsupported)));
+    }
+    Ok(())
+}
+
 fn cannot_confine(what: &str, error: &io::Error) -> StackError {
     StackError::Unable {
         what: format!("programs cannot be shut in here: could not {what}: {error}"),
-        hint: "run programs as an ordinary user, on directories; as root they need Linux 5.12 and its namespaces".into(),
+        hint: "as root this needs Linux 5.12 with namespaces; otherwise Linux 5.13 with Landlock (lsm=landlock,…)".into(),
     }
 }
 
@@ -463,6 +497,36 @@ mod tests {
         assert_eq!(ended.finished.stderr, "no\n");
         assert_eq!(ended.finished.status.code(), Some(3));
         assert_eq!(std::fs::read_to_string(place.folder().join("file")).unwrap(), "kept\n");
+    }
+
+    #[test]
+    fn a_thread_fenced_in_changes_files_of_its_folder_only() {
+        let home = tempfile::tempdir().unwrap();
+        let folder = home.path().join("inside");
+        std::fs::create_dir(&folder).unwrap();
+        std::fs::write(home.path().join("precious"), "kept").unwrap();
+        let path = |name: &str| home.path().join(name);
+        thread::scope(|scope| {
+            let fenced = scope.spawn(|| {
+                fence_in(&folder).unwrap();
+                std::fs::write(path("inside/new"), "x").unwrap();
+                std::fs::write("/dev/null", "x").unwrap();
+                let denied = |result: io::Result<()>| {
+                    let error = result.unwrap_err();
+                    assert!(matches!(error.raw_os_error(), Some(libc::EACCES | libc::EXDEV)), "{error}");
+                };
+                denied(std::fs::write(path("precious"), "x"));
+                denied(std::fs::write(path("other"), "x"));
+                denied(std::fs::remove_file(path("precious")));
+                denied(std::fs::rename(path("precious"), path("inside/taken")));
+                denied(std::fs::rename(path("inside/new"), path("precious")));
+                denied(std::fs::create_dir(path("folder")));
+                denied(std::fs::hard_link(path("precious"), path("inside/link")));
+                assert_eq!(std::fs::read_to_string(path("precious")).unwrap(), "kept");
+            });
+            fenced.join().unwrap();
+        });
+        std::fs::write(path("other"), "the fence is the thread's alone").unwrap();
     }
 
     #[test]
