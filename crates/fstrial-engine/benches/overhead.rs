@@ -10,7 +10,7 @@ use fstrial_engine::{Target, clock::Clock, measure_overhead, prepare};
 use fstrial_model::{
     job::Load,
     units::{Bytes, Nanos, Percent},
-    workload::{Backend, Data, Io, Pattern},
+    workload::{Backend, Data, Io, Pattern, Until},
 };
 use io_uring::{IoUring, opcode, types};
 use rustix::fs::{CWD, Mode, OFlags, openat};
@@ -100,6 +100,8 @@ impl Stand<'_> {
         };
         let load = Load {
             pattern: Pattern::Io(io),
+            set: "load".into(),
+            until: Until::Time,
             threads: 1,
             warmup: Nanos::millis(5),
             duration: self.slice,

@@ -93,6 +93,8 @@ pub(crate) struct Drive<'a, E> {
     owed: Owed,
     /// A request that cannot go out before all others are complete.
     held: Option<Request>,
+    /// Requests still to be made.
+    left: u64,
 }
 
 /// The lanes that a load of requests records.
@@ -131,7 +133,14 @@ impl<'a, E: Engine> Drive<'a, E> {
             free: (0..depth).rev().collect(),
             owed: Owed::new(io, files.fds.len()),
             held: None,
+            left: u64::MAX,
         }
+    }
+
+    /// Stops after this many requests.
+    pub(crate) fn of_amount(mut self, requests: u64) -> Self {
+        self.left = requests;
+        self
     }
 
     /// Makes requests from tick `start` until the time is over or too many failed; waits for those in flight.
@@ -146,6 +155,9 @@ impl<'a, E: Engine> Drive<'a, E> {
             }
             if self.owed.due.is_some() && self.is_idle() {
                 self.sync();
+            }
+            if self.left == 0 && self.is_idle() {
+                self.recorder.finish(self.now);
             }
         }
         while !self.is_idle() && self.engine.wait().is_ok() {
@@ -162,6 +174,7 @@ impl<'a, E: Engine> Drive<'a, E> {
     #[inline]
     fn fill(&mut self) {
         while self.owed.due.is_none()
+            && self.left > 0
             && let Some(slot) = self.free.pop()
         {
             let request = match self.held.take() {
@@ -171,6 +184,7 @@ impl<'a, E: Engine> Drive<'a, E> {
             if request.restart && !self.restart(slot, request) {
                 return;
             }
+            self.left -= 1;
             self.flights[slot] = Flight { start: self.now, request };
             if request.write {
                 self.owed.write(slot, self.now, request.file);

@@ -16,7 +16,7 @@ use crate::{
 use fstrial_model::{
     job::Load,
     units::Bytes,
-    workload::{Backend, Data, FileSet, Io, Pattern, Sharing},
+    workload::{Access, Backend, Data, FileSet, Io, Pattern, Sharing},
 };
 use rustix::{
     fs::{
@@ -27,6 +27,7 @@ use rustix::{
     process::{Resource, Rlimit, getrlimit, setrlimit},
 };
 use std::{
+    collections::BTreeSet,
     os::fd::OwnedFd,
     path::{Path, PathBuf},
 };
@@ -63,33 +64,72 @@ pub(crate) enum ThreadWork {
     Files { set: FileSet, ring: Ring },
 }
 
-/// A load whose files are laid out: ready to run, once.
+/// A phase whose files are laid out: ready to run, once.
 #[derive(Debug)]
 pub struct Prepared {
-    pub(crate) load: Load,
     pub(crate) clock: Clock,
-    pub(crate) threads: Vec<ThreadWork>,
+    /// Each load with the work of its threads.
+    pub(crate) groups: Vec<(Load, Vec<ThreadWork>)>,
 }
 
-/// Lays out the files of a load: written whole, in order, with the load's data, and synced. Takes as long as the
-/// device takes to write them. The files stay after the run.
+/// The place where the phases of a run work, one after the other. It remembers which sets of files there are.
+#[derive(Debug)]
+pub struct Site<'a> {
+    target: Target<'a>,
+    /// The sets that were laid out.
+    sets: BTreeSet<String>,
+}
+
+/// Lays out the files of a single load: see [`Site::prepare`].
 ///
 /// # Errors
-/// A refusal ([`EngineError::is_refusal`]) if the load is impossible here: by itself, for want of space, of direct
-/// I/O, of `io_uring` or of descriptors. Otherwise [`EngineError::Layout`] with the call, the path and the errno.
+/// See [`Site::prepare`].
 pub fn prepare(load: &Load, target: Target<'_>) -> Result<Prepared, EngineError> {
-    validate(load, matches!(target, Target::BlockDevice(_)))?;
-    let clock = Clock::best();
-    let threads = match (&load.pattern, target) {
-        (Pattern::Io(io), Target::Directory(directory)) => io_on_files(load, io, directory)?,
-        (Pattern::Io(io), Target::BlockDevice(device)) => io_on_device(load, io, device)?,
-        (Pattern::Files(set), Target::Directory(path)) => file_sets(load, set, path)?,
-        (Pattern::Files(_), Target::BlockDevice(_)) => unreachable!("refused by validate"),
-    };
-    Ok(Prepared { load: load.clone(), clock, threads })
+    Site::new(target).prepare(std::slice::from_ref(load))
 }
 
-fn io_on_files(load: &Load, io: &Io, directory: &Path) -> Result<Vec<ThreadWork>, EngineError> {
+impl<'a> Site<'a> {
+    /// A place where nothing was laid out yet.
+    pub fn new(target: Target<'a>) -> Self {
+        Self { target, sets: BTreeSet::new() }
+    }
+
+    /// Lays out the files of the loads of a phase, which will run at once: written whole, in order, with the load's
+    /// data, and synced. Takes as long as the device takes to write them. Files that an earlier load of the same set has
+    /// laid out are used as they are. The files stay after the run.
+    ///
+    /// # Errors
+    /// A refusal ([`EngineError::is_refusal`]) if a load is impossible here: by itself, for want of space, of direct
+    /// I/O, of `io_uring` or of descriptors. Otherwise [`EngineError::Layout`] with the call, the path and the errno.
+    ///
+    /// # Panics
+    /// There is no load, or they do not have one warm-up, duration and end: a bug of the caller's.
+    pub fn prepare(&mut self, loads: &[Load]) -> Result<Prepared, EngineError> {
+        let first = loads.first().expect("a phase has loads");
+        let time = |load: &Load| (load.until, load.warmup, load.duration);
+        assert!(loads.iter().all(|load| time(load) == time(first)), "the loads of a phase run at once");
+        let groups = loads.iter().map(|load| Ok((load.clone(), self.lay_out(load)?)));
+        let groups = groups.collect::<Result<_, EngineError>>()?;
+        Ok(Prepared { clock: Clock::best(), groups })
+    }
+
+    fn lay_out(&mut self, load: &Load) -> Result<Vec<ThreadWork>, EngineError> {
+        validate(load, matches!(self.target, Target::BlockDevice(_)))?;
+        let is_new = self.sets.insert(load.set.clone());
+        match (&load.pattern, self.target) {
+            (Pattern::Io(io), Target::Directory(directory)) => io_on_files(load, io, directory, is_new),
+            (Pattern::Io(io), Target::BlockDevice(device)) => io_on_device(load, io, device, is_new),
+            (Pattern::Files(_), _) if !is_new => Err(EngineError::Impossible {
+                problem: format!("the file set `{}` is in use already", load.set),
+                hint: "give this phase or group a set = \"…\" of its own",
+            }),
+            (Pattern::Files(set), Target::Directory(path)) => file_sets(load, set, path),
+            (Pattern::Files(_), Target::BlockDevice(_)) => unreachable!("refused by validate"),
+        }
+    }
+}
+
+fn io_on_files(load: &Load, io: &Io, directory: &Path, is_new: bool) -> Result<Vec<ThreadWork>, EngineError> {
     check_ring(io)?;
     allow_open_files(u64::from(io.files) * u64::from(load.threads))?;
     let sets = match io.sharing {
@@ -97,34 +137,63 @@ fn io_on_files(load: &Load, io: &Io, directory: &Path) -> Result<Vec<ThreadWork>
         Sharing::PerThread => usize::from(load.threads),
     };
     let paths = |set: usize| -> Vec<PathBuf> {
-        (0..io.files).map(|n| directory.join(format!("load-{set:04}-{n:04}.dat"))).collect()
+        (0..io.files).map(|n| directory.join(format!("{}-{set:04}-{n:04}.dat", load.set))).collect()
     };
-    let full = Geometry::on_files(io, load.threads, 0).file_size();
-    let full = if io.access == fstrial_model::workload::Access::Append { 0 } else { full };
-    let mut writer = Writer::new(load);
-    for path in (0..sets).flat_map(paths) {
-        let fd = create(CWD, &path)?;
-        writer.write(&fd, &path, full)?;
-        fsync(&fd).map_err(|errno| layout("fsync", &path, errno))?;
+    if is_new {
+        let full = Geometry::on_files(io, load.threads, 0).file_size();
+        let full = if io.access == Access::Append { 0 } else { full };
+        let mut writer = Writer::new(load);
+        for path in (0..sets).flat_map(paths) {
+            let fd = create(CWD, &path)?;
+            writer.write(&fd, &path, full)?;
+            fsync(&fd).map_err(|errno| layout("fsync", &path, errno))?;
+        }
     }
     (0..usize::from(load.threads))
         .map(|thread| {
             let files = open_all(io, paths(thread % sets))?;
             let geometry = Geometry::on_files(io, load.threads, thread);
+            if !is_new {
+                check_size(io, &files, geometry.file_size())?;
+            }
             Ok(ThreadWork::Io { io: io.clone(), files, geometry })
         })
         .collect()
 }
 
-fn io_on_device(load: &Load, io: &Io, device: &Path) -> Result<Vec<ThreadWork>, EngineError> {
+/// Files that an earlier phase has left must be large enough for what reads or overwrites them.
+fn check_size(io: &Io, files: &Files, size: u64) -> Result<(), EngineError> {
+    if io.access == Access::Append {
+        return Ok(());
+    }
+    for (fd, path) in files.fds.iter().zip(&files.paths) {
+        let found = fstat(fd).map_err(|errno| layout("stat", path, errno))?.st_size;
+        if u64::try_from(found).unwrap_or(0) < size {
+            let problem = format!(
+                "{} was left with {} by an earlier phase, and {} are wanted",
+                path.display(),
+                Bytes(u64::try_from(found).unwrap_or(0)),
+                Bytes(size)
+            );
+            let hint =
+                "give both phases the same file_size, files and sharing, or each a set = \"…\" of its own";
+            return Err(EngineError::Impossible { problem, hint });
+        }
+    }
+    Ok(())
+}
+
+fn io_on_device(load: &Load, io: &Io, device: &Path, is_new: bool) -> Result<Vec<ThreadWork>, EngineError> {
     check_ring(io)?;
     allow_open_files(u64::from(load.threads))?;
     let fd = openat(CWD, device, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
         .map_err(|errno| layout("open", device, errno))?;
     check_device(&fd, io, device)?;
-    let last = Geometry::on_device(io, load.threads, usize::from(load.threads) - 1);
-    Writer::new(load).write(&fd, device, last.base + last.file_size())?;
-    fsync(&fd).map_err(|errno| layout("fsync", device, errno))?;
+    if is_new {
+        let last = Geometry::on_device(io, load.threads, usize::from(load.threads) - 1);
+        Writer::new(load).write(&fd, device, last.base + last.file_size())?;
+        fsync(&fd).map_err(|errno| layout("fsync", device, errno))?;
+    }
     (0..usize::from(load.threads))
         .map(|thread| {
             let files = open_all(io, vec![device.to_path_buf()])?;
@@ -164,7 +233,7 @@ fn file_sets(load: &Load, set: &FileSet, directory: &Path) -> Result<Vec<ThreadW
     let mut writer = Writer::new(load);
     let mut works = Vec::new();
     for thread in 0..load.threads {
-        let path = directory.join(format!("load-{thread:04}"));
+        let path = directory.join(format!("{}-{thread:04}", load.set));
         mkdirat(CWD, &path, Mode::RWXU).map_err(|errno| writer.error("make the directory", &path, errno))?;
         let fd = openat(CWD, &path, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
             .map_err(|errno| layout("open", &path, errno))?;

@@ -55,6 +55,7 @@ mod pattern;
 mod recorder;
 mod run;
 mod sync;
+mod tails;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]
@@ -63,7 +64,7 @@ mod uring;
 mod validate;
 
 pub use error::EngineError;
-pub use layout::{Prepared, Target, prepare};
+pub use layout::{Prepared, Site, Target, prepare};
 pub use overhead::{Overhead, measure_overhead};
 pub use run::Moment;
 pub use validate::validate;

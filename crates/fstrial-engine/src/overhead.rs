@@ -16,7 +16,7 @@ use crate::{
 use fstrial_model::{
     job::Load,
     units::{Bytes, Nanos, Percent},
-    workload::{Data, Io, Pattern},
+    workload::{Data, Io, Pattern, Until},
 };
 use rustix::{
     fs::{MemfdFlags, ftruncate, memfd_create},
@@ -167,6 +167,8 @@ impl Stand {
         };
         let load = Load {
             pattern: Pattern::Io(io.clone()),
+            set: "load".into(),
+            until: Until::Time,
             threads: 1,
             warmup: Nanos(0),
             duration: SLICE,

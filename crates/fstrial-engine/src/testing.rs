@@ -4,7 +4,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use fstrial_model::{
     job::Load,
     units::{Bytes, Nanos, Percent},
-    workload::{Data, FileSet, Io, Pattern, Step, SyncCall},
+    workload::{Data, FileSet, Io, Pattern, Step, SyncCall, Until},
 };
 use hdrhistogram::{Histogram, serialization::Deserializer};
 
@@ -23,6 +23,8 @@ pub(crate) fn io() -> Io {
 pub(crate) fn load_of(io: Io, threads: u16) -> Load {
     Load {
         pattern: Pattern::Io(io),
+        set: "load".into(),
+        until: Until::Time,
         threads,
         warmup: Nanos::millis(20),
         duration: Nanos::millis(60),

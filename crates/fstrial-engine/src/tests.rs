@@ -1,7 +1,7 @@
 //! Whole runs. What holds for requests is tested with both ways to hand them to the kernel.
 
 use crate::{
-    EngineError, Moment, Prepared, Target,
+    EngineError, Moment, Prepared, Site, Target,
     clock::Clock,
     layout::{Files, ThreadWork},
     pattern::Geometry,
@@ -12,7 +12,7 @@ use fstrial_model::{
     job::Load,
     measurement::{ClockSource, LoadResult, OperationKind},
     units::{Bytes, Nanos, Percent},
-    workload::{Access, Backend, Data, Io, Pattern, Sharing, Step, SyncCall},
+    workload::{Access, Backend, Data, Io, Pattern, Sharing, Step, SyncCall, Until},
 };
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use std::{collections::BTreeSet, path::Path};
@@ -320,7 +320,7 @@ fn on_path(io: &Io, path: &str) -> Prepared {
             geometry: Geometry::on_files(io, 2, thread),
         })
         .collect();
-    Prepared { load, clock: Clock::best(), threads }
+    Prepared { clock: Clock::best(), groups: vec![(load, threads)] }
 }
 
 #[test]
@@ -474,4 +474,62 @@ fn a_handicap_slows_each_operation_by_its_share() {
     let best = |handicap: f64| (0..3).map(|_| rate(handicap)).fold(0.0, f64::max);
     let ratio = best(100.0) / best(0.0);
     assert!((0.35..0.65).contains(&ratio), "every wait twice as long: about half the rate, not {ratio}");
+}
+
+#[test]
+fn a_phase_that_is_done_made_every_request_once() {
+    for (sharing, threads, requests, expected) in [
+        (Sharing::Shared, 3, None, 4096),
+        (Sharing::PerThread, 3, None, 3 * (4096 / 3)),
+        (Sharing::Shared, 2, Some(1001), 1001),
+    ] {
+        let writes = Io { access: Access::Sequential, sharing, requests, reads: Percent(0.0), ..io() };
+        for io in engines(&writes) {
+            let directory = tempfile::tempdir().unwrap();
+            let duration = Nanos::secs(60);
+            let load = Load { until: Until::Done, warmup: Nanos(0), duration, ..load_of(io, threads) };
+            let mut moments = Vec::new();
+            let prepared = prepare(&load, Target::Directory(directory.path())).unwrap();
+            let result = prepared.run(&mut |moment| moments.push(moment)).unwrap();
+            assert_eq!((result.operations, result.errors), (expected, 0));
+            assert_eq!(result.bytes, expected * 4096);
+            assert_eq!(count(&result, OperationKind::Write), expected);
+            let sums =
+                [&result.windows, &result.steady_windows, &result.series].map(|w| w.iter().sum::<u64>());
+            assert_eq!(sums, [expected; 3]);
+            assert!(result.duration > Nanos(0) && result.duration < duration);
+            assert_eq!(moments, [Moment::TimedStart, Moment::TimedEnd]);
+        }
+    }
+}
+
+#[test]
+fn a_phase_that_is_not_done_in_time_has_failed() {
+    let io = Io { requests: Some(u64::MAX), ..io() };
+    let directory = tempfile::tempdir().unwrap();
+    let load = Load { until: Until::Done, warmup: Nanos(0), duration: Nanos::millis(50), ..load_of(io, 2) };
+    let result = prepare(&load, Target::Directory(directory.path())).unwrap().run(&mut |_| {}).unwrap();
+    assert_eq!(result.errors, 2);
+    assert_eq!(result.first_error.as_deref(), Some("the work was not done within 50ms"));
+}
+
+#[test]
+fn groups_run_at_once_and_phases_find_the_files_of_those_before() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut site = Site::new(Target::Directory(directory.path()));
+    let writes = load_of(Io { reads: Percent(0.0), ..io() }, 2);
+    let reads = Load { seed: 2, ..load_of(Io { reads: Percent(100.0), ..io() }, 1) };
+    let results = site.prepare(&[writes, reads.clone()]).unwrap().run_all(&mut |_| {}).unwrap();
+    assert_eq!(kinds(&results[0]), [OperationKind::Operation, OperationKind::Write]);
+    assert_eq!(kinds(&results[1]), [OperationKind::Operation, OperationKind::Read]);
+    assert!(results.iter().all(|result| result.operations > 0 && result.errors == 0));
+    let files = || std::fs::read_dir(directory.path()).unwrap().count();
+    assert_eq!(files(), 1, "both work on one set");
+    site.prepare(std::slice::from_ref(&reads)).unwrap().run(&mut |_| {}).unwrap();
+    let other = Load { set: "other".into(), ..reads };
+    site.prepare(&[other]).unwrap().run(&mut |_| {}).unwrap();
+    assert_eq!(files(), 2);
+    let larger = Io { total_size: Bytes::mib(32), reads: Percent(100.0), ..io() };
+    let error = site.prepare(&[load_of(larger, 1)]).unwrap_err();
+    assert!(error.is_refusal() && error.to_string().contains("with 16MiB by an earlier phase"), "{error}");
 }

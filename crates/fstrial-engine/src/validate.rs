@@ -4,7 +4,7 @@ use crate::{EngineError, pattern::Geometry};
 use fstrial_model::{
     job::Load,
     units::Nanos,
-    workload::{Access, Backend, FileSet, Io, Pattern, Sharing, Step},
+    workload::{Access, Backend, FileSet, Io, Pattern, Sharing, Step, Until},
 };
 
 /// Threads of one load at most.
@@ -42,6 +42,9 @@ pub fn validate(load: &Load, block_device: bool) -> Result<(), EngineError> {
     if load.duration < TIME_MIN || load.duration > TIME_MAX || load.warmup > TIME_MAX {
         let problem = format!("cannot measure {} after a warm-up of {}", load.duration, load.warmup);
         return refuse(problem, "measure 1ms to 30d, after a warm-up of at most 30d");
+    }
+    if load.until == Until::Done && matches!(load.pattern, Pattern::Files(_)) {
+        return refuse("turns over a file set have no end", "leave out until = \"done\"");
     }
     match &load.pattern {
         Pattern::Io(io) => {

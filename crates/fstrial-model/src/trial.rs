@@ -8,7 +8,7 @@ use crate::{
     arm::{Arm, closest},
     device::{Device, DeviceKind},
     units::{Bytes, Nanos, Percent},
-    workload::{Entry, Pattern, Workload},
+    workload::{Entry, Group, Pattern, Workload},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -410,7 +410,7 @@ impl Trial {
         };
         for (index, workload) in workloads.iter().enumerate() {
             let at = index.to_string();
-            let able = self.arms.iter().filter(|arm| can_run(arm, &workload.pattern)).count();
+            let able = self.arms.iter().filter(|arm| can_run(arm, workload)).count();
             if able < 2 {
                 return Some(problem(
                     &["workload", &at, "use"],
@@ -419,10 +419,14 @@ impl Trial {
                 ));
             }
             let most = workload.threads.iter().copied().max().unwrap_or(1);
-            if let Pattern::Io(io) = &workload.pattern
-                && let Some(smallest) = io.smallest_file(most)
-                && smallest < io.block_size.0
-            {
+            let groups = workload.phases.iter().flat_map(|phase| &phase.groups);
+            let too_small = |group: &Group| match &group.pattern {
+                Pattern::Io(io) => {
+                    io.smallest_file(group.workers(most)).is_some_and(|size| size < io.block_size.0)
+                }
+                Pattern::Files(_) => false,
+            };
+            if groups.into_iter().any(too_small) {
                 return Some(problem(
                     &["workload", &at, "threads"],
                     format!(
@@ -432,7 +436,7 @@ impl Trial {
                     "raise file_size, or lower threads, files or block_size",
                 ));
             }
-            let needed = workload.pattern.space_needed(most);
+            let needed = workload.space_needed(most);
             if let Some(size) = self.device.size
                 && needed.0 > size.0 / 10 * 8
             {
@@ -451,32 +455,27 @@ impl Trial {
 
     /// The size of an image or ramdisk: what was asked for, or 2GiB, or twice what the largest workload needs.
     pub fn device_size(&self, workloads: &[Workload]) -> Bytes {
-        let needed = workloads
-            .iter()
-            .map(|workload| {
-                workload.pattern.space_needed(workload.threads.iter().copied().max().unwrap_or(1)).0
-            })
-            .max()
-            .unwrap_or(0);
+        let needed = workloads.iter().map(|workload| workload.most_space_needed().0).max().unwrap_or(0);
         self.device.size.unwrap_or(Bytes((needed * 2).max(Bytes::gib(2).0).next_multiple_of(1 << 20)))
     }
 }
 
-/// Whether an arm can run a pattern at all: the bare device has no files to make and cannot be appended to.
-pub fn can_run(arm: &Arm, pattern: &Pattern) -> bool {
+/// Whether an arm can run a workload at all: the bare device has no files to make, cannot be appended to, and is one
+/// set of files.
+pub fn can_run(arm: &Arm, workload: &Workload) -> bool {
     use crate::workload::Access;
-    match pattern {
-        Pattern::Files(_) => !arm.is_raw(),
-        Pattern::Io(io) => !arm.is_raw() || io.access != Access::Append,
-    }
+    let mut groups = workload.phases.iter().flat_map(|phase| &phase.groups).peekable();
+    let first = groups.peek().map(|group| group.set.clone());
+    !arm.is_raw()
+        || groups.all(|group| match &group.pattern {
+            Pattern::Files(_) => false,
+            Pattern::Io(io) => io.access != Access::Append && Some(&group.set) == first.as_ref(),
+        })
 }
 
 /// Turns an error of the TOML reader into one with the closest valid name.
 fn syntax_error(name: &str, text: &str, error: &toml::de::Error) -> Box<TrialError> {
-    let message: String = error.message().chars().take(600).collect();
-    let help = unknown_word(&message).and_then(|(word, known)| {
-        closest(&word, known.iter().map(String::as_str)).map(|near| format!("did you mean `{near}`?"))
-    });
+    let (message, help) = syntax_words(error.message());
     let shown = error.span().map(|span| readable(text, &widen(text, span)));
     Box::new(TrialError {
         span: shown.as_ref().map(|(_, span)| span.clone().into()),
@@ -485,6 +484,24 @@ fn syntax_error(name: &str, text: &str, error: &toml::de::Error) -> Box<TrialErr
         message,
         help,
     })
+}
+
+/// What an error of the TOML reader says, and what to try. A list of all that is possible is left out where the nearest
+/// is meant, or where nobody would read it.
+pub fn syntax_words(message: &str) -> (String, Option<String>) {
+    const READABLE: usize = 20;
+    let message: String = message.chars().take(2000).collect();
+    let Some((word, known)) = unknown_word(&message) else {
+        return (message.chars().take(600).collect(), None);
+    };
+    let short = || message.split(", expected").next().unwrap_or(&message).chars().take(200).collect();
+    match closest(&word, known.iter().map(String::as_str)) {
+        Some(near) => (short(), Some(format!("did you mean `{near}`?"))),
+        None if known.len() > READABLE => {
+            (short(), Some("all that is possible: `fstrial generate schema`, and docs/trial-files.md".into()))
+        }
+        None => (message.chars().take(600).collect(), None),
+    }
 }
 
 /// An empty span cannot be underlined; take one character, and stay on character borders.

@@ -1,6 +1,9 @@
 //! A workload as a user writes it, and how it is settled.
 
-use super::{Access, Backend, FileSet, Io, MetricEntry, Pattern, Sharing, Step, SyncCall, Workload};
+use super::{
+    Access, Backend, Figure, FileSet, Group, Io, MetricEntry, Pattern, Phase, RateTarget, Sharing, Step,
+    SyncCall, Until, Workload,
+};
 use crate::units::{Bytes, Nanos, Percent};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -31,6 +34,30 @@ pub struct Entry {
     /// Time measured: 1s for direct and synced workloads, 10s for buffered writes if left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duration: Option<Nanos>,
+    /// When a phase is over: after its `time` (if left out), or when every thread is `done` with its amount.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub until: Option<Until>,
+    /// Whether a phase yields results; others prepare what comes after them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub measured: Option<bool>,
+    /// Sync and drop caches before a phase, as always before the first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub settle: Option<bool>,
+    /// Look for the highest rate that keeps this promise, such as "p99<5ms", instead of measuring one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub find_rate: Option<RateTarget>,
+    /// Number of threads of a group; left out: as many as the level says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub workers: Option<u16>,
+    /// Name of the files to work on; phases and groups that name the same share them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub set: Option<String>,
+    /// A group that yields no result: it is there to be in the way of others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub background: Option<bool>,
+    /// What throughput counts: operations (if left out) or bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub figure: Option<Figure>,
     /// io: random, sequential or append.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub access: Option<Access>,
@@ -64,6 +91,9 @@ pub struct Entry {
     /// io: `fsync` or `fdatasync`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fsync: Option<SyncCall>,
+    /// io: with until = "done", requests of all threads together; left out: one lap over the files.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub requests: Option<u64>,
     /// files: what one operation does, in order: create, write, fsync, read, stat, delete.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub steps: Option<Vec<Step>>,
@@ -91,6 +121,13 @@ pub struct Entry {
     /// program: the numbers that are picked from its output, 1 to 64.
     #[serde(rename = "metric", skip_serializing_if = "Option::is_none")]
     pub metrics: Option<Vec<MetricEntry>>,
+    /// Parts of the workload that come one after the other. What a phase does not say is as in the workload.
+    #[serde(rename = "phase", skip_serializing_if = "Option::is_none")]
+    pub phases: Option<Vec<Self>>,
+    /// Groups of threads that work at once in a phase, or in a workload without phases. What a group does not say is as
+    /// in its phase.
+    #[serde(rename = "group", skip_serializing_if = "Option::is_none")]
+    pub groups: Option<Vec<Self>>,
 }
 
 /// The kinds of workload.
@@ -126,9 +163,88 @@ pub(crate) fn entry_error(
 
 /// An entry with the fields of `own`, and those of `base` where `own` has none. Every field but `preset` is listed once.
 macro_rules! overlay {
-    ($own:ident, $base:ident; $($field:ident,)*) => {
-        Self { preset: None, $($field: $own.$field.or($base.$field),)* }
-    };
+    ($own:expr, $base:expr; $($field:ident,)*) => {{
+        let (own, base) = ($own, $base);
+        Entry { preset: None, $($field: own.$field.or(base.$field),)* }
+    }};
+}
+
+/// Lays the fields of one entry over another's.
+fn over(mut own: Entry, base: Entry) -> Entry {
+    if let (Some(own), Some(base)) = (&mut own.parameters, &base.parameters) {
+        for (name, word) in base {
+            own.entry(name.clone()).or_insert_with(|| word.clone());
+        }
+    }
+    overlay!(own, base;
+        name,
+        about,
+        kind,
+        threads,
+        warmup,
+        duration,
+        until,
+        measured,
+        settle,
+        find_rate,
+        workers,
+        set,
+        background,
+        figure,
+        access,
+        reads,
+        block_size,
+        file_size,
+        files,
+        sharing,
+        direct,
+        backend,
+        depth,
+        fsync_every,
+        fsync,
+        requests,
+        steps,
+        command,
+        prepare,
+        cleanup,
+        version,
+        deadline,
+        inputs,
+        parameters,
+        metrics,
+        phases,
+        groups,
+    )
+}
+
+/// Phases of a workload, and groups of a phase, at most.
+const PARTS_MAX: usize = 64;
+
+/// The name that a phase or a group gives itself.
+fn part_name(own: &Entry) -> Result<String, EntryError> {
+    let name = own.name.clone().unwrap_or_default();
+    if name.len() > 40 || name.contains(['\n', '\t', '@', '/']) {
+        return Err(entry_error(
+            "name",
+            format!("`{name}` is no good as the name of a phase or a group"),
+            "use up to 40 characters without / and @",
+        ));
+    }
+    Ok(name)
+}
+
+fn check_times(warmup: Nanos, duration: Nanos) -> Result<(), EntryError> {
+    if !(Nanos::millis(50)..=Nanos::secs(86_400)).contains(&duration) {
+        return Err(entry_error(
+            "duration",
+            "a measured time must lie between 50ms and 1d",
+            "use 50ms to 1d, such as 1s",
+        ));
+    }
+    if warmup > Nanos::secs(86_400) {
+        return Err(entry_error("warmup", "a warm-up of more than a day", "use 0s to 1d, such as 250ms"));
+    }
+    Ok(())
 }
 
 impl Entry {
@@ -147,40 +263,7 @@ impl Entry {
                 crate::preset::hint_for_unknown(name),
             )
         })?;
-        let mut own = self.clone();
-        if let (Some(own), Some(base)) = (&mut own.parameters, &base.parameters) {
-            for (name, word) in base {
-                own.entry(name.clone()).or_insert_with(|| word.clone());
-            }
-        }
-        Ok(overlay!(own, base;
-            name,
-            about,
-            kind,
-            threads,
-            warmup,
-            duration,
-            access,
-            reads,
-            block_size,
-            file_size,
-            files,
-            sharing,
-            direct,
-            backend,
-            depth,
-            fsync_every,
-            fsync,
-            steps,
-            command,
-            prepare,
-            cleanup,
-            version,
-            deadline,
-            inputs,
-            parameters,
-            metrics,
-        ))
+        Ok(over(self.clone(), base))
     }
 
     /// Settles every field. `cpus` decides the default levels: 1 and all of them.
@@ -189,28 +272,6 @@ impl Entry {
     /// The key at fault, what is wrong with it and what to try.
     pub fn resolve(&self, cpus: u16) -> Result<Workload, EntryError> {
         let full = self.over_preset()?;
-        if full.kind != Some(Kind::Program) {
-            full.no_program()?;
-        }
-        let pattern = match full.kind {
-            Some(Kind::Io) => Pattern::Io(full.io()?),
-            Some(Kind::Files) => Pattern::Files(full.file_set()?),
-            Some(Kind::Program) => {
-                full.program()?;
-                return Err(entry_error(
-                    "kind",
-                    "a program cannot be a pattern of the engine",
-                    "use kind = \"io\" or \"files\"",
-                ));
-            }
-            None => {
-                return Err(entry_error(
-                    "kind",
-                    "the workload says neither `use` nor `kind`",
-                    "write use = \"random-write\", or kind = \"io\", \"files\" or \"program\" and its fields",
-                ));
-            }
-        };
         let mut threads = full.threads.clone().unwrap_or_else(|| vec![1, cpus.max(1)]);
         threads.sort_unstable();
         threads.dedup();
@@ -221,19 +282,6 @@ impl Entry {
                 "write threads = [1, 4, 16]",
             ));
         }
-        let slow = pattern.is_buffered_write();
-        let duration = full.duration.unwrap_or(if slow { Nanos::secs(10) } else { Nanos::secs(1) });
-        let warmup = full.warmup.unwrap_or(if slow { Nanos::secs(2) } else { Nanos::millis(250) });
-        if !(Nanos::millis(50)..=Nanos::secs(86_400)).contains(&duration) {
-            return Err(entry_error(
-                "duration",
-                "a measured time must lie between 50ms and 1d",
-                "use 50ms to 1d, such as 1s",
-            ));
-        }
-        if warmup > Nanos::secs(86_400) {
-            return Err(entry_error("warmup", "a warm-up of more than a day", "use 0s to 1d, such as 250ms"));
-        }
         let name = full.name.clone().unwrap_or_else(|| "workload".into());
         if name.is_empty() || name.len() > 60 || name.contains(['\n', '\t', '@']) {
             return Err(entry_error(
@@ -242,7 +290,176 @@ impl Entry {
                 "use 1 to 60 characters without @",
             ));
         }
-        Ok(Workload { name, pattern, threads, warmup, duration })
+        if full.kind == Some(Kind::Program) {
+            full.program()?;
+            return Err(entry_error(
+                "kind",
+                "a program cannot be a pattern of the engine",
+                "use kind = \"io\" or \"files\"",
+            ));
+        }
+        let phases = full.resolve_phases()?;
+        if !phases.iter().any(|phase| phase.results().next().is_some()) {
+            return Err(entry_error("phase", "no phase is measured", "leave out measured = false in one"));
+        }
+        let workload = Workload { name, phases, threads };
+        let mut names: Vec<String> = workload.results().map(|result| result.name).collect();
+        names.sort_unstable();
+        if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+            let problem = match twice[0].as_str() {
+                "" => "phases or groups without a name".to_owned(),
+                name => format!("two phases or groups are called `{name}`"),
+            };
+            return Err(entry_error("phase", problem, "give each a name = \"…\" of its own"));
+        }
+        Ok(workload)
+    }
+
+    /// What a phase or a group takes over from the entry around it: all but what belongs to that place.
+    fn inherited(&self) -> Self {
+        let place = Self { name: None, about: None, phases: None, groups: None, ..self.clone() };
+        Self { threads: None, preset: None, ..place }
+    }
+
+    fn resolve_phases(&self) -> Result<Vec<Phase>, EntryError> {
+        let Some(phases) = &self.phases else {
+            return Ok(vec![self.phase(self, String::new())?]);
+        };
+        if phases.is_empty() || phases.len() > PARTS_MAX || self.groups.is_some() {
+            return Err(entry_error(
+                "phase",
+                "a workload has 1 to 64 phases, or groups of threads, not both",
+                "write groups inside phases: [[workload.phase.group]]",
+            ));
+        }
+        let phase = |own: &Self| {
+            own.belongs("phase", &[("phase", own.phases.is_some())])?;
+            over(own.clone(), self.inherited()).phase(own, part_name(own)?)
+        };
+        phases.iter().map(phase).collect()
+    }
+
+    /// Settles one phase; `own` is what it says itself.
+    fn phase(&self, own: &Self, name: String) -> Result<Phase, EntryError> {
+        let groups = match &self.groups {
+            None => {
+                own.keys_of(self.kind)?;
+                vec![self.group(String::new())?]
+            }
+            Some(groups) if groups.is_empty() || groups.len() > PARTS_MAX => {
+                return Err(entry_error("group", "a phase has 1 to 64 groups", "leave out the empty list"));
+            }
+            Some(groups) => groups
+                .iter()
+                .map(|own| {
+                    own.belongs(
+                        "group",
+                        &[
+                            ("phase", own.phases.is_some()),
+                            ("group", own.groups.is_some()),
+                            ("until", own.until.is_some()),
+                            ("warmup", own.warmup.is_some()),
+                            ("duration", own.duration.is_some()),
+                            ("measured", own.measured.is_some()),
+                            ("settle", own.settle.is_some()),
+                            ("find_rate", own.find_rate.is_some()),
+                        ],
+                    )?;
+                    own.keys_of(own.kind.or(self.kind))?;
+                    over(own.clone(), self.inherited()).group(part_name(own)?)
+                })
+                .collect::<Result<Vec<_>, _>>()?,
+        };
+        let until = self.until.unwrap_or(Until::Time);
+        let slow = groups.iter().any(|group| group.pattern.is_buffered_write());
+        let (warmup, duration) = match until {
+            Until::Time => (
+                self.warmup.unwrap_or(if slow { Nanos::secs(2) } else { Nanos::millis(250) }),
+                self.duration.unwrap_or(if slow { Nanos::secs(10) } else { Nanos::secs(1) }),
+            ),
+            Until::Done => (Nanos(0), self.duration.unwrap_or(Nanos::secs(3600))),
+        };
+        check_times(warmup, duration)?;
+        if self.find_rate.is_some() && (until == Until::Done || groups.len() > 1) {
+            return Err(entry_error(
+                "find_rate",
+                "a rate is looked for with one group of threads, over time",
+                "leave out until = \"done\" and other groups",
+            ));
+        }
+        Ok(Phase {
+            name,
+            groups,
+            until,
+            warmup,
+            duration,
+            measured: self.measured.unwrap_or(true),
+            settle: self.settle.unwrap_or(false),
+            find_rate: self.find_rate,
+        })
+    }
+
+    /// Settles one group.
+    fn group(&self, name: String) -> Result<Group, EntryError> {
+        let pattern = match self.kind {
+            Some(Kind::Io) => Pattern::Io(self.io()?),
+            Some(Kind::Files) => Pattern::Files(self.file_set()?),
+            Some(Kind::Program) => {
+                return Err(entry_error(
+                    "kind",
+                    "a program is neither a phase nor a group of threads",
+                    "give it a [[workload]] of its own",
+                ));
+            }
+            None => {
+                return Err(entry_error(
+                    "kind",
+                    "the workload says neither `use` nor `kind`",
+                    "write use = \"random-write\", or kind = \"io\", \"files\" or \"program\" and its fields",
+                ));
+            }
+        };
+        if self.workers.is_some_and(|workers| !(1..=1024).contains(&workers)) {
+            return Err(entry_error(
+                "workers",
+                "numbers of threads must lie between 1 and 1024",
+                "workers = 1",
+            ));
+        }
+        let set = self.set.clone().unwrap_or_else(|| "load".into());
+        let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+        if set.is_empty() || set.len() > 40 || !set.chars().all(plain) {
+            return Err(entry_error(
+                "set",
+                format!("`{set}` is no good as a name of files"),
+                "use 1 to 40 letters, digits, - and _",
+            ));
+        }
+        Ok(Group {
+            name,
+            workers: self.workers,
+            pattern,
+            set,
+            background: self.background.unwrap_or(false),
+            figure: self.figure.unwrap_or(Figure::Operations),
+        })
+    }
+
+    /// Refuses keys that mean nothing in a phase or group.
+    fn belongs(&self, place: &'static str, wrong: &[(&'static str, bool)]) -> Result<(), EntryError> {
+        let always = [
+            ("use", self.preset.is_some()),
+            ("threads", self.threads.is_some()),
+            ("about", self.about.is_some()),
+        ];
+        match always.iter().chain(wrong).find(|(_, present)| *present) {
+            None => Ok(()),
+            Some((key, _)) => Err(entry_error(
+                key,
+                format!("`{key}` does not belong into a {place}"),
+                "write it in the entry around it (a group's own number of threads is `workers`)",
+            )),
+        }
     }
 
     /// The entry with the preset's fields and the default levels written out: it means the same on another machine and
@@ -255,14 +472,40 @@ impl Entry {
         Ok(Self { threads: Some(threads), ..self.over_preset()? })
     }
 
-    fn io(&self) -> Result<Io, EntryError> {
-        if self.steps.is_some() {
-            return Err(entry_error(
-                "steps",
-                "`steps` belongs to kind = \"files\"",
-                "use access, reads and block_size for kind = \"io\"",
-            ));
+    /// Refuses keys of the other kind, where they are written: what is taken over from around may be for others.
+    fn keys_of(&self, kind: Option<Kind>) -> Result<(), EntryError> {
+        let of_io = [
+            ("access", self.access.is_some()),
+            ("reads", self.reads.is_some()),
+            ("block_size", self.block_size.is_some()),
+            ("sharing", self.sharing.is_some()),
+            ("direct", self.direct.is_some()),
+            ("backend", self.backend.is_some()),
+            ("depth", self.depth.is_some()),
+            ("fsync_every", self.fsync_every.is_some()),
+            ("fsync", self.fsync.is_some()),
+            ("requests", self.requests.is_some()),
+        ];
+        if matches!(kind, Some(Kind::Io | Kind::Files)) {
+            self.no_program()?;
         }
+        let (wrong, other, hint): (&[(&'static str, bool)], _, _) = match kind {
+            // A program checks its keys itself.
+            None | Some(Kind::Program) => return Ok(()),
+            Some(Kind::Io) => (
+                &[("steps", self.steps.is_some())],
+                "files",
+                "use access, reads and block_size for kind = \"io\"",
+            ),
+            Some(Kind::Files) => (&of_io, "io", "kind = \"files\" has files, file_size and steps"),
+        };
+        match wrong.iter().find(|(_, present)| *present) {
+            None => Ok(()),
+            Some((key, _)) => Err(entry_error(key, format!("`{key}` belongs to kind = \"{other}\""), hint)),
+        }
+    }
+
+    fn io(&self) -> Result<Io, EntryError> {
         let fallback = Io::default();
         let io = Io {
             access: self.access.unwrap_or(fallback.access),
@@ -276,29 +519,19 @@ impl Entry {
             depth: self.depth.unwrap_or(fallback.depth),
             fsync_every: self.fsync_every.unwrap_or(fallback.fsync_every),
             fsync: self.fsync.unwrap_or(fallback.fsync),
+            requests: self.requests,
         };
+        if io.requests.is_some() && self.until != Some(Until::Done) {
+            return Err(entry_error(
+                "requests",
+                "a number of requests belongs to a phase that is over when they are done",
+                "write until = \"done\", or leave requests out",
+            ));
+        }
         io.check().map(|()| io)
     }
 
     fn file_set(&self) -> Result<FileSet, EntryError> {
-        let wrong = [
-            ("access", self.access.is_some()),
-            ("reads", self.reads.is_some()),
-            ("block_size", self.block_size.is_some()),
-            ("sharing", self.sharing.is_some()),
-            ("direct", self.direct.is_some()),
-            ("backend", self.backend.is_some()),
-            ("depth", self.depth.is_some()),
-            ("fsync_every", self.fsync_every.is_some()),
-            ("fsync", self.fsync.is_some()),
-        ];
-        if let Some((key, _)) = wrong.iter().find(|(_, present)| *present) {
-            return Err(entry_error(
-                key,
-                format!("`{key}` belongs to kind = \"io\""),
-                "kind = \"files\" has files, file_size and steps",
-            ));
-        }
         let set = FileSet {
             files: self.files.unwrap_or(200),
             file_size: self.file_size.unwrap_or(Bytes::kib(4)),

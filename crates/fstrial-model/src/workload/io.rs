@@ -30,6 +30,9 @@ pub struct Io {
     pub fsync_every: u32,
     /// Which sync call.
     pub fsync: SyncCall,
+    /// Requests of all threads together in a phase that runs until it is done; none: one lap over the files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requests: Option<u64>,
 }
 
 /// Where each request goes.
@@ -108,6 +111,9 @@ impl Io {
                 "raise file_size, or lower files or block_size",
             ));
         }
+        if self.requests == Some(0) {
+            return Err(entry_error("requests", "no request at all", "use at least 1, or leave it out"));
+        }
         if !(1..=1024).contains(&self.depth) {
             return Err(entry_error("depth", format!("a depth of {}", self.depth), "use 1 to 1024"));
         }
@@ -153,6 +159,7 @@ impl Default for Io {
             depth: 1,
             fsync_every: 0,
             fsync: SyncCall::Fdatasync,
+            requests: None,
         }
     }
 }

@@ -7,31 +7,67 @@ mod entry;
 mod files;
 mod io;
 pub mod metric;
+mod phase;
 pub mod program;
 
 pub use entry::{Entry, EntryError, Kind};
 pub use files::{FileSet, Step};
 pub use io::{Access, Backend, Io, Sharing, SyncCall};
 pub use metric::{Better, MetricEntry, MetricRule};
+pub use phase::{Figure, Group, Phase, RateTarget, ResultKind, Until};
 pub use program::Program;
 
 use crate::units::{Bytes, Nanos};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// A workload with every field settled.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Workload {
     /// What it is called in tables.
     pub name: String,
-    /// What every thread does.
-    pub pattern: Pattern,
+    /// What is done, in order; at least one, and at least one that is measured.
+    pub phases: Vec<Phase>,
     /// The levels: numbers of threads, ascending, without repeats.
     pub threads: Vec<u16>,
-    /// Time that runs before the clock starts.
-    pub warmup: Nanos,
-    /// Time measured.
-    pub duration: Nanos,
+}
+
+impl Workload {
+    /// What a run of it yields, in order: one result for each measured phase and group of threads in it.
+    pub fn results(&self) -> impl Iterator<Item = ResultKind> {
+        self.phases.iter().flat_map(Phase::results)
+    }
+
+    /// Whether any measured phase leaves write-back to the page cache, so that short runs say little.
+    pub fn is_buffered_write(&self) -> bool {
+        let patterns = self.phases.iter().filter(|phase| phase.measured).flat_map(Phase::patterns);
+        patterns.into_iter().any(Pattern::is_buffered_write)
+    }
+
+    /// Bytes that all its files take at a level, without the filesystem's own needs.
+    pub fn space_needed(&self, threads: u16) -> Bytes {
+        let mut sets: BTreeMap<&str, u64> = BTreeMap::new();
+        for group in self.phases.iter().flat_map(|phase| &phase.groups) {
+            let needed = group.pattern.space_needed(group.workers(threads)).0;
+            let most = sets.entry(&group.set).or_default();
+            *most = needed.max(*most);
+        }
+        Bytes(sets.values().fold(0, |sum, bytes| sum.saturating_add(*bytes)))
+    }
+
+    /// [`Workload::space_needed`] at its highest level.
+    pub fn most_space_needed(&self) -> Bytes {
+        self.space_needed(self.threads.iter().copied().max().unwrap_or(1))
+    }
+
+    /// Warm-up and measured time of all phases: at least this long does a run take.
+    pub fn time(&self) -> Nanos {
+        let time = |phase: &Phase| phase.warmup.0.saturating_add(phase.duration.0);
+        // How long a phase takes that runs until it is done is not known before it ran.
+        let timed = self.phases.iter().filter(|phase| phase.until == Until::Time);
+        Nanos(timed.fold(0, |sum, phase| sum.saturating_add(time(phase))))
+    }
 }
 
 /// What every thread of a workload does.

@@ -447,6 +447,17 @@ impl Entry {
             ("fsync_every", self.fsync_every.is_some()),
             ("fsync", self.fsync.is_some()),
             ("steps", self.steps.is_some()),
+            ("requests", self.requests.is_some()),
+            ("until", self.until.is_some()),
+            ("measured", self.measured.is_some()),
+            ("settle", self.settle.is_some()),
+            ("find_rate", self.find_rate.is_some()),
+            ("workers", self.workers.is_some()),
+            ("set", self.set.is_some()),
+            ("background", self.background.is_some()),
+            ("figure", self.figure.is_some()),
+            ("phase", self.phases.is_some()),
+            ("group", self.groups.is_some()),
         ];
         if let Some((key, _)) = wrong.iter().find(|(_, present)| *present) {
             return Err(entry_error(

@@ -10,7 +10,7 @@ use fstrial_model::{
     arm::{Arm, ArmError, DIRECTORY},
     device::{Device, DeviceKind},
     preset::DEFAULT_WORKLOADS,
-    trial::{ErrorControl, Metric, Settings, Trial},
+    trial::{ErrorControl, Metric, Settings, Trial, syntax_words},
     units::{Bytes, Nanos, Percent},
     workload::Entry,
 };
@@ -221,7 +221,7 @@ impl CompareArgs {
     }
 
     fn over(&self, entry: Entry) -> Entry {
-        let slow = entry.resolve(1).is_ok_and(|workload| workload.pattern.is_buffered_write());
+        let slow = entry.resolve(1).is_ok_and(|workload| workload.is_buffered_write());
         let (warmup, duration) = match (self.quick, self.overnight, slow) {
             (true, _, false) => (Some(Nanos::millis(150)), Some(Nanos::millis(500))),
             (true, _, true) => (Some(Nanos::millis(500)), Some(Nanos::secs(2))),
@@ -245,10 +245,13 @@ fn entry(name: &str) -> Result<Entry, ExpectedError> {
         return Ok(Entry::of_preset(name));
     }
     let text = super::run::read_bounded(name.as_ref())?;
-    let mut entry: Entry = toml::from_str(&text).map_err(|e| {
+    let mut entry: Entry = toml::from_str(&text).map_err(|error| {
+        let (words, hint) = syntax_words(error.message());
+        let line =
+            error.span().map_or(1, |span| text[..span.start.min(text.len())].matches('\n').count() + 1);
         ExpectedError::usage(
-            format!("{name} does not describe a workload: {e}"),
-            "see `fstrial workloads show random-write`",
+            format!("{name} does not describe a workload: line {line}: {words}"),
+            hint.unwrap_or_else(|| "see `fstrial workloads show random-write`".into()),
         )
     })?;
     if entry.name.is_none() && entry.preset.is_none() {

@@ -62,11 +62,13 @@ fn section(out: &mut String, title: &str, lines: &[String], style: Style) {
 }
 
 fn render_workload(out: &mut String, document: &Document, workload: &WorkloadReport) {
-    let _ = writeln!(
-        out,
-        "\n{HEADING}{}{HEADING:#}  {QUIET}{} s measured after {} s of warm-up, in every run{QUIET:#}",
-        workload.name, workload.duration_seconds, workload.warmup_seconds
-    );
+    let how = match (workload.duration_seconds, workload.warmup_seconds) {
+        (Some(duration), Some(warmup)) => {
+            format!("{duration} s measured after {warmup} s of warm-up, in every run")
+        }
+        _ => "until the work was done, in every run".into(),
+    };
+    let _ = writeln!(out, "\n{HEADING}{}{HEADING:#}  {QUIET}{how}{QUIET:#}", workload.title());
     let _ = writeln!(out, "{}", table(workload));
     // Latency that does not decide the trial is said in full where there is a verdict, and in one line where not.
     let (aside, full): (Vec<_>, Vec<_>) = workload.verdicts.iter().partition(|report| is_aside(report));
@@ -105,7 +107,7 @@ fn table(workload: &WorkloadReport) -> Table {
     table.set_header([
         "threads",
         "arm",
-        "operations/s",
+        heading(workload),
         "interval",
         "MiB/s",
         "p50",
@@ -129,6 +131,15 @@ fn table(workload: &WorkloadReport) -> Table {
     table
 }
 
+/// What the figures of a workload are.
+fn heading(workload: &WorkloadReport) -> &str {
+    match workload.unit.as_str() {
+        "op/s" => "operations/s",
+        "B/s" => "bytes/s",
+        other => other,
+    }
+}
+
 fn row(cell: &CellReport, level: String) -> Vec<String> {
     let dash = || "–".to_owned();
     if cell.failed {
@@ -149,8 +160,8 @@ fn row(cell: &CellReport, level: String) -> Vec<String> {
     vec![
         level,
         cell.arm.clone(),
-        cell.operations_per_second.map_or_else(dash, numbers::rate),
-        cell.operations_per_second_interval
+        cell.rate.map_or_else(dash, numbers::rate),
+        cell.rate_interval
             .map_or_else(dash, |(low, high)| format!("[{}, {}]", numbers::rate(low), numbers::rate(high))),
         cell.bytes_per_second.map_or_else(dash, |bytes| numbers::rate(bytes / f64::from(1 << 20))),
         latency(0),

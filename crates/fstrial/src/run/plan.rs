@@ -1,10 +1,10 @@
 //! The plan of a trial: its cells, its contrasts and the order of every round, as a pure function of trial and seed.
 
 use fstrial_model::{
-    job::Load,
+    job::{GroupTask, Load, PhaseTask, Task},
     trial::{Metric, Problem, Trial, can_run},
     units::Bytes,
-    workload::{Data, Workload},
+    workload::{Data, Group, Phase, ResultKind, Workload},
 };
 use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng, SeedableRng};
@@ -27,6 +27,8 @@ pub struct Contrast {
     pub a: usize,
     /// Index of the cell it is measured against.
     pub b: usize,
+    /// Index of the result in those of the workload.
+    pub result: usize,
     /// On what.
     pub metric: Metric,
     /// Whether the trial goes on until this is decided.
@@ -40,6 +42,8 @@ pub struct Plan {
     pub trial: Trial,
     /// Its workloads with every field settled.
     pub workloads: Vec<Workload>,
+    /// What a run of each workload yields.
+    pub results: Vec<Vec<ResultKind>>,
     /// Every cell that can be run, by workload, level and arm.
     pub cells: Vec<Cell>,
     /// Every comparison, in the order they are reported.
@@ -66,12 +70,14 @@ impl Plan {
         let mut cells = Vec::new();
         for (workload, described) in workloads.iter().enumerate() {
             for &threads in &described.threads {
-                let able = trial.arms.iter().enumerate().filter(|(_, arm)| can_run(arm, &described.pattern));
+                let able = trial.arms.iter().enumerate().filter(|(_, arm)| can_run(arm, described));
                 cells.extend(able.map(|(arm, _)| Cell { workload, threads, arm }));
             }
         }
-        let contrasts = contrasts(&trial, &cells);
-        Ok(Self { trial, workloads, cells, contrasts, seed, device_size })
+        let results: Vec<Vec<ResultKind>> =
+            workloads.iter().map(|workload| workload.results().collect()).collect();
+        let contrasts = contrasts(&trial, &cells, &results);
+        Ok(Self { trial, workloads, results, cells, contrasts, seed, device_size })
     }
 
     /// The order of a round: groups (workload × level) shuffled, then the arms inside each group, so that the slots of
@@ -93,20 +99,31 @@ impl Plan {
         groups.into_iter().flatten().collect()
     }
 
-    /// The load of a cell in a round: the same seed for every arm.
-    pub fn load(&self, cell: usize, round: u32, data: Data) -> Load {
+    /// The task of a cell in a round: the same seeds for every arm.
+    pub fn task(&self, cell: usize, round: u32, data: Data) -> Task {
         let Cell { workload, threads, arm } = self.cells[cell];
-        let described = &self.workloads[workload];
         let mut random = ChaCha8Rng::seed_from_u64(self.seed.rotate_left(17) ^ (u64::from(round) << 20));
-        Load {
-            pattern: described.pattern.clone(),
-            threads,
-            warmup: described.warmup,
-            duration: described.duration,
-            seed: random.next_u64(),
-            data,
-            handicap: self.trial.arms[arm].handicap.unwrap_or_default(),
-        }
+        let mut group_task = |phase: &Phase, group: &Group| GroupTask {
+            result: (phase.measured && !group.background).then(|| phase.result_name(group)),
+            figure: group.figure,
+            load: Load {
+                pattern: group.pattern.clone(),
+                set: group.set.clone(),
+                threads: group.workers(threads),
+                warmup: phase.warmup,
+                duration: phase.duration,
+                until: phase.until,
+                seed: random.next_u64(),
+                data,
+                handicap: self.trial.arms[arm].handicap.unwrap_or_default(),
+            },
+        };
+        let mut phase_task = |phase: &Phase| PhaseTask {
+            settle: phase.settle,
+            find_rate: phase.find_rate,
+            groups: phase.groups.iter().map(|group| group_task(phase, group)).collect(),
+        };
+        Task { threads, phases: self.workloads[workload].phases.iter().map(&mut phase_task).collect() }
     }
 
     /// The name of an arm.
@@ -118,6 +135,22 @@ impl Plan {
     pub fn cell_name(&self, cell: usize) -> String {
         let Cell { workload, threads, .. } = self.cells[cell];
         format!("{} · {} · {}", self.arm_name(cell), self.workloads[workload].name, threads_in_words(threads))
+    }
+
+    /// A result of a cell in words: `ext4 · bonnie, rewrite · 1 thread`.
+    pub fn result_name(&self, cell: usize, result: usize) -> String {
+        let Cell { workload, threads, .. } = self.cells[cell];
+        let title = self.title(workload, result);
+        format!("{} · {title} · {}", self.arm_name(cell), threads_in_words(threads))
+    }
+
+    /// A workload's result in words: `bonnie, rewrite`.
+    pub fn title(&self, workload: usize, result: usize) -> String {
+        let name = &self.workloads[workload].name;
+        match self.results[workload][result].name.as_str() {
+            "" => name.clone(),
+            phase => format!("{name}, {phase}"),
+        }
     }
 
     /// The index of a cell by names, for reading stored runs.
@@ -137,7 +170,7 @@ pub fn threads_in_words(threads: u16) -> String {
 
 /// All pairs, or all against the baseline; the arm named later over the one named earlier. The metrics that decide, and
 /// p99, which gets a verdict from the rounds that the others needed.
-fn contrasts(trial: &Trial, cells: &[Cell]) -> Vec<Contrast> {
+fn contrasts(trial: &Trial, cells: &[Cell], results: &[Vec<ResultKind>]) -> Vec<Contrast> {
     let decide_on = &trial.trial.decide_on;
     let baseline =
         trial.trial.baseline.as_ref().and_then(|name| trial.arms.iter().position(|arm| arm.name == *name));
@@ -160,7 +193,11 @@ fn contrasts(trial: &Trial, cells: &[Cell]) -> Vec<Contrast> {
                     Some(base) if cell_a.arm == base => (b, a),
                     Some(_) => continue,
                 };
-                contrasts.push(Contrast { a, b, metric, holds_open: decide_on.contains(&metric) });
+                let results = results[cell_a.workload].iter().enumerate();
+                let comparable =
+                    results.filter(|(_, kind)| kind.has_latencies || metric.quantile().is_none());
+                let holds_open = decide_on.contains(&metric);
+                contrasts.extend(comparable.map(|(result, _)| Contrast { a, b, result, metric, holds_open }));
             }
         }
     }
@@ -209,7 +246,7 @@ mod tests {
                 out += &format!(
                     "  {} seed {:016x}\n",
                     plan.cell_name(cell),
-                    plan.load(cell, round, Data::Random).seed
+                    plan.task(cell, round, Data::Random).phases[0].groups[0].load.seed
                 );
             }
         }
@@ -270,8 +307,8 @@ mod tests {
     #[test]
     fn every_arm_of_a_round_has_the_same_load() {
         let plan = Plan::new(trial(&["ext4", "xfs"], &["random-write"]), 3, 1).unwrap();
-        assert_eq!(plan.load(0, 5, Data::Random), plan.load(1, 5, Data::Random));
-        assert_ne!(plan.load(0, 5, Data::Random).seed, plan.load(0, 6, Data::Random).seed);
+        assert_eq!(plan.task(0, 5, Data::Random), plan.task(1, 5, Data::Random));
+        assert_ne!(plan.task(0, 5, Data::Random), plan.task(0, 6, Data::Random));
     }
 
     #[test]

@@ -2,11 +2,12 @@
 //! and answers with messages and one measurement. It knows nothing of rounds, statistics or the store.
 
 use crate::{error::ExpectedError, exit_code};
-use fstrial_engine::{EngineError, Moment, Prepared};
+use fstrial_engine::{EngineError, Moment, Prepared, Site};
 use fstrial_model::{
-    job::{DeviceBinding, FailureKind, Job, Load, PROTOCOL, RunFailure, WorkerMessage},
-    measurement::{LoadResult, Measurement, Stage},
+    job::{DeviceBinding, FailureKind, Job, Load, PROTOCOL, PhaseTask, RunFailure, Task, WorkerMessage},
+    measurement::{LoadResult, Measurement, PhaseResult, Reading, Stage},
     units::Nanos,
+    workload::Until,
 };
 use fstrial_stack::{
     StackError, isolation,
@@ -183,7 +184,7 @@ impl<'a> Run<'a> {
             commands: standing.commands().to_vec(),
         });
         let job = self.job;
-        let loaded = job.load.as_ref().map(|load| self.load(load, &mut standing)).transpose();
+        let loaded = job.task.as_ref().map(|task| self.task(task, &mut standing)).transpose();
         let space_left = standing.space_left();
         let facts = standing.facts().clone();
         let mut commands = standing.commands().to_vec();
@@ -193,14 +194,7 @@ impl<'a> Run<'a> {
         taken_down?;
         self.leave();
         let stages = std::mem::take(&mut self.stages);
-        Ok(loaded.map(|(load, cpu_machine)| Measurement {
-            load,
-            cpu_machine,
-            facts,
-            commands,
-            stages,
-            space_left,
-        }))
+        Ok(loaded.map(|results| Measurement { results, facts, commands, stages, space_left, output: None }))
     }
 
     /// Attaches the device, makes the filesystem and mounts it.
@@ -232,50 +226,51 @@ impl<'a> Run<'a> {
         failure
     }
 
-    /// Lays out, settles and runs the load.
-    fn load(&mut self, load: &Load, standing: &mut Standing) -> Result<(LoadResult, Nanos), RunFailure> {
-        let bytes = load.pattern.space_needed(load.threads).0;
-        self.enter(Stage::Layout, Nanos::secs(120 + bytes / SLOWEST_LAYOUT));
-        let prepared = self.lay_out(load, standing.target().clone())?;
-        self.enter(Stage::Settle, Nanos::secs(300 + bytes / SLOWEST_LAYOUT));
-        standing.settle().map_err(|e| self.failed(&e))?;
-        self.enter(Stage::Load, Nanos(load.warmup.0 + load.duration.0 + Nanos::secs(120).0));
+    /// Runs the phases of a task, one after the other.
+    fn task(&mut self, task: &Task, standing: &mut Standing) -> Result<Vec<PhaseResult>, RunFailure> {
+        let target = standing.target().clone();
+        let mut site = Site::new(match &target {
+            Target::Directory(path) => fstrial_engine::Target::Directory(path),
+            Target::BlockDevice(path) => fstrial_engine::Target::BlockDevice(path),
+        });
+        let bytes = task.space_needed().0;
+        let mut results = Vec::new();
+        for (number, phase) in task.phases.iter().enumerate() {
+            self.enter(Stage::Layout, Nanos::secs(120 + bytes / SLOWEST_LAYOUT));
+            let loads: Vec<Load> = phase.groups.iter().map(|group| group.load.clone()).collect();
+            let prepared = site.prepare(&loads).map_err(|e| engine_failure(Stage::Layout, &e))?;
+            if number == 0 || phase.settle {
+                self.enter(Stage::Settle, Nanos::secs(300 + bytes / SLOWEST_LAYOUT));
+                standing.settle().map_err(|e| self.failed(&e))?;
+            }
+            results.extend(self.phase(phase, prepared)?);
+        }
+        Ok(results)
+    }
+
+    /// Runs a phase and gives the results that are wanted of it.
+    fn phase(&mut self, phase: &PhaseTask, prepared: Prepared) -> Result<Vec<PhaseResult>, RunFailure> {
+        let time =
+            phase.groups.first().map_or(Nanos(0), |group| Nanos(group.load.warmup.0 + group.load.duration.0));
+        self.enter(Stage::Load, Nanos(time.0 + Nanos::secs(120).0));
         let mut busy = [None, None];
-        let result = prepared.run(&mut |moment| match moment {
+        let loads = prepared.run_all(&mut |moment| match moment {
             Moment::TimedStart => busy[0] = machine_busy(),
             Moment::TimedEnd => busy[1] = machine_busy(),
         });
-        let result = result.map_err(|e| engine_failure(Stage::Load, &e))?;
+        let loads = loads.map_err(|e| engine_failure(Stage::Load, &e))?;
         let cpu_machine = match busy {
-            [Some(before), Some(after)] => Nanos(after.0.saturating_sub(before.0)),
-            _ => Nanos(0),
+            [Some(before), Some(after)] => Some(Nanos(after.0.saturating_sub(before.0))),
+            _ => None,
         };
-        if result.errors > 0 {
-            let first = result.first_error.as_deref().unwrap_or("unknown");
-            return Err(RunFailure {
-                kind: FailureKind::ArmFailed,
-                stage: Stage::Load,
-                what: format!("{} operations failed under load; the first: {first}", result.errors),
-                hint: Some("see the kernel log (dmesg); `no space left` asks for a larger --size or a smaller workload".into()),
-            });
+        let mut results = Vec::new();
+        for (group, load) in phase.groups.iter().zip(loads) {
+            check_load(&load, group.load.until)?;
+            let Some(name) = group.result.clone() else { continue };
+            let reading = Reading::Load(group.figure, Box::new(load));
+            results.push(PhaseResult { name, reading, cpu_machine });
         }
-        if result.operations == 0 {
-            return Err(RunFailure {
-                kind: FailureKind::ArmFailed,
-                stage: Stage::Load,
-                what: format!("no operation was completed in {}", load.duration),
-                hint: Some("measure longer: --duration 10s".into()),
-            });
-        }
-        Ok((result, cpu_machine))
-    }
-
-    fn lay_out(&self, load: &Load, target: Target) -> Result<Prepared, RunFailure> {
-        let target = match &target {
-            Target::Directory(path) => fstrial_engine::Target::Directory(path),
-            Target::BlockDevice(path) => fstrial_engine::Target::BlockDevice(path),
-        };
-        fstrial_engine::prepare(load, target).map_err(|e| engine_failure(Stage::Layout, &e))
+        Ok(results)
     }
 
     /// Unmounts, checks if asked to, detaches.
@@ -288,7 +283,7 @@ impl<'a> Run<'a> {
         self.enter(Stage::Unmount, Nanos::secs(900));
         let Some(mut attached) = standing.unmount().map_err(|e| self.failed(&e))? else { return Ok(()) };
         let mut checked = Ok(());
-        if self.job.fsck && self.job.load.is_some() && healthy {
+        if self.job.fsck && self.job.task.is_some() && healthy {
             self.enter(Stage::Fsck, Nanos::secs(1900));
             checked = attached.check(&self.job.arm).map_err(|e| self.failed(&e));
             *commands = attached.commands().to_vec();
@@ -297,6 +292,31 @@ impl<'a> Run<'a> {
         attached.detach().map_err(|e| self.failed(&e))?;
         checked
     }
+}
+
+/// Refuses the result of a load that did not do its work.
+fn check_load(result: &LoadResult, until: Until) -> Result<(), RunFailure> {
+    let failed = |what: String, hint: &str| RunFailure {
+        kind: FailureKind::ArmFailed,
+        stage: Stage::Load,
+        what,
+        hint: Some(hint.into()),
+    };
+    if result.errors > 0 {
+        let first = result.first_error.as_deref().unwrap_or("unknown");
+        return Err(failed(
+            format!("{} operations failed under load; the first: {first}", result.errors),
+            "see the kernel log (dmesg); `no space left` asks for a larger --size or a smaller workload",
+        ));
+    }
+    if result.operations == 0 {
+        let what = match until {
+            Until::Time => format!("no operation was completed in {}", result.duration),
+            Until::Done => "there was nothing to do".into(),
+        };
+        return Err(failed(what, "measure longer: --duration 10s"));
+    }
+    Ok(())
 }
 
 fn not_isolated() -> StackError {
