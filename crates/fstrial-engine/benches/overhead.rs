@@ -125,8 +125,8 @@ impl Stand<'_> {
         // A thread of its own, as in the engine: descriptors cost more in a process with several threads.
         std::thread::scope(|scope| {
             let bare = scope.spawn(|| match backend {
-                Backend::Sync => self.bare_sync(file.path(), clocked).map_err(|e| e.to_string()),
                 Backend::IoUring => self.bare_uring(file.path(), clocked).map_err(|e| e.to_string()),
+                _ => self.bare_sync(file.path(), clocked).map_err(|e| e.to_string()),
             });
             bare.join().expect("the bare loop does not panic")
         })

@@ -1,10 +1,10 @@
 //! Lays out the files of a load before any clock runs: full size, in order, synced; never over a file that was there.
 //!
-//! The files are written, not preallocated first: on btrfs, for one, preallocated extents are written in place and
+//! Files are written, not preallocated first, unless the load asks for another layout: on btrfs, for one, preallocated extents are written in place and
 //! uncompressed, so a preallocated file would not be the file the arm's options ask for.
 
 use crate::{
-    EngineError,
+    EngineError, aio,
     buffer::{self, Pages},
     clock::Clock,
     error::layout,
@@ -16,12 +16,12 @@ use crate::{
 use fstrial_model::{
     job::Load,
     units::Bytes,
-    workload::{Access, Backend, Data, FileSet, Io, Pattern, Sharing},
+    workload::{Access, Backend, Data, FileSet, Io, Layout, OpenSync, Pattern, Sharing},
 };
 use rustix::{
     fs::{
-        AtFlags, CWD, FileType, Mode, OFlags, SeekFrom, StatxFlags, fstat, fsync, ioctl_blksszget, mkdirat,
-        openat, seek, statx, syncfs,
+        AtFlags, CWD, FallocateFlags, FileType, Mode, OFlags, SeekFrom, StatxFlags, fallocate, fstat, fsync,
+        ftruncate, ioctl_blksszget, mkdirat, openat, seek, statx, syncfs,
     },
     io::{Errno, pread, pwrite, retry_on_intr},
     process::{Resource, Rlimit, getrlimit, setrlimit},
@@ -130,7 +130,7 @@ impl<'a> Site<'a> {
 }
 
 fn io_on_files(load: &Load, io: &Io, directory: &Path, is_new: bool) -> Result<Vec<ThreadWork>, EngineError> {
-    check_ring(io)?;
+    check_backend(io)?;
     allow_open_files(u64::from(io.files) * u64::from(load.threads))?;
     let sets = match io.sharing {
         Sharing::Shared => 1,
@@ -141,11 +141,11 @@ fn io_on_files(load: &Load, io: &Io, directory: &Path, is_new: bool) -> Result<V
     };
     if is_new {
         let full = Geometry::on_files(io, load.threads, 0).file_size();
-        let full = if io.access == Access::Append { 0 } else { full };
+        let layout_of_files = if io.access == Access::Append { Layout::Empty } else { io.layout };
         let mut writer = Writer::new(load);
         for path in (0..sets).flat_map(paths) {
             let fd = create(CWD, &path)?;
-            writer.write(&fd, &path, full)?;
+            writer.lay_out(layout_of_files, &fd, &path, full)?;
             fsync(&fd).map_err(|errno| layout("fsync", &path, errno))?;
         }
     }
@@ -184,7 +184,7 @@ fn check_size(io: &Io, files: &Files, size: u64) -> Result<(), EngineError> {
 }
 
 fn io_on_device(load: &Load, io: &Io, device: &Path, is_new: bool) -> Result<Vec<ThreadWork>, EngineError> {
-    check_ring(io)?;
+    check_backend(io)?;
     allow_open_files(u64::from(load.threads))?;
     let fd = openat(CWD, device, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
         .map_err(|errno| layout("open", device, errno))?;
@@ -250,10 +250,12 @@ fn file_sets(load: &Load, set: &FileSet, directory: &Path) -> Result<Vec<ThreadW
     Ok(works)
 }
 
-fn check_ring(io: &Io) -> Result<(), EngineError> {
+/// Whether the kernel can do the load's backend at all.
+fn check_backend(io: &Io) -> Result<(), EngineError> {
     match io.backend {
-        Backend::Sync => Ok(()),
-        Backend::IoUring => uring::probe(io.depth),
+        Backend::Sync | Backend::Vsync | Backend::Mmap => Ok(()),
+        Backend::Aio => aio::probe(io.depth),
+        Backend::IoUring => uring::probe(io),
     }
 }
 
@@ -278,9 +280,15 @@ fn create(directory: impl std::os::fd::AsFd, path: &Path) -> Result<OwnedFd, Eng
     openat(directory, path, flags, Mode::RUSR | Mode::WUSR).map_err(|errno| layout("create", path, errno))
 }
 
-/// Opens a thread's own descriptors, and tries direct I/O once.
+/// Opens a thread's own descriptors, and tries direct I/O, and polling, once.
 fn open_all(io: &Io, paths: Vec<PathBuf>) -> Result<Files, EngineError> {
     let direct = if io.direct { OFlags::DIRECT } else { OFlags::empty() };
+    let synced = match io.open_sync {
+        OpenSync::None => OFlags::empty(),
+        OpenSync::Sync => OFlags::SYNC,
+        // rustix 1.1 has the bits of O_SYNC under this name as well.
+        OpenSync::Dsync => OFlags::from_bits_retain(libc::O_DSYNC.cast_unsigned()),
+    };
     let unsupported = |path: &Path, errno: Errno| EngineError::DirectUnsupported {
         path: path.to_path_buf(),
         block_size: io.block_size,
@@ -288,7 +296,7 @@ fn open_all(io: &Io, paths: Vec<PathBuf>) -> Result<Files, EngineError> {
     };
     let mut fds = Vec::with_capacity(paths.len());
     for path in &paths {
-        let opened = openat(CWD, path, OFlags::RDWR | OFlags::CLOEXEC | direct, Mode::empty());
+        let opened = openat(CWD, path, OFlags::RDWR | OFlags::CLOEXEC | direct | synced, Mode::empty());
         fds.push(opened.map_err(|errno| match errno {
             Errno::INVAL if io.direct => unsupported(path, errno),
             _ => layout("open", path, errno),
@@ -300,7 +308,11 @@ fn open_all(io: &Io, paths: Vec<PathBuf>) -> Result<Files, EngineError> {
             _ => layout("read", &paths[0], errno),
         })?;
     }
-    Ok(Files { fds, paths })
+    let files = Files { fds, paths };
+    if io.iopoll {
+        uring::try_poll(&files, io)?;
+    }
+    Ok(files)
 }
 
 /// Whether a file takes the load's direct requests: by what it says (Linux 6.1; a filesystem that would quietly use
@@ -330,6 +342,26 @@ impl Writer {
         let (mut chunk, mut generator) = (Pages::new(CHUNK), Generator::new(load.seed, Stream::Layout));
         buffer::fill(load.data, chunk.as_mut_slice(), &mut generator);
         Self { data: load.data, chunk, generator, needed: load.pattern.space_needed(load.threads) }
+    }
+
+    /// Gives a new file what it is to hold before the clock starts. `size` is its full size.
+    fn lay_out(&mut self, what: Layout, fd: &OwnedFd, path: &Path, size: u64) -> Result<(), EngineError> {
+        match what {
+            Layout::Written => self.write(fd, path, size),
+            Layout::Fallocated => {
+                retry_on_intr(|| fallocate(fd, FallocateFlags::empty(), 0, size)).map_err(|errno| match errno
+                {
+                    Errno::OPNOTSUPP | Errno::NOSYS => {
+                        EngineError::FallocateUnsupported { path: path.to_path_buf(), source: errno.into() }
+                    }
+                    _ => self.error("fallocate", path, errno),
+                })
+            }
+            Layout::Sparse => {
+                retry_on_intr(|| ftruncate(fd, size)).map_err(|errno| self.error("extend", path, errno))
+            }
+            Layout::Empty => Ok(()),
+        }
     }
 
     /// Writes `size` bytes from the start of a file.

@@ -130,10 +130,12 @@ fn histogram_ns(clock: &Clock) -> f64 {
 struct Nothing(usize);
 
 impl Engine for Nothing {
+    const WAITS_BY: &'static str = "nothing";
+
     fn push(&mut self, _: usize, request: &Request) {
         black_box(request);
     }
-    fn wait(&mut self) -> Result<(), Errno> {
+    fn wait(&mut self, _: Option<Nanos>) -> Result<(), Errno> {
         Ok(())
     }
     fn reap(&mut self, mut done: impl FnMut(usize, Result<usize, Errno>)) {

@@ -407,6 +407,22 @@ impl Recorder {
         }
     }
 
+    /// Something failed after the thread's time was over: it is not in the windows, but an error of the run.
+    #[cold]
+    pub(crate) fn late_error(
+        &mut self,
+        now: u64,
+        operation: &str,
+        path: &Path,
+        what: &dyn std::fmt::Display,
+    ) {
+        self.errors += 1;
+        self.first_error.get_or_insert_with(|| FirstError {
+            tick: now,
+            text: format!("{operation} {}: {what}", path.display()),
+        });
+    }
+
     /// The thread stops: adds what is pending and stops the CPU clock.
     pub(crate) fn finish(&mut self, now: u64) {
         if !self.is_over() {

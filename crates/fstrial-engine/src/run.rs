@@ -3,16 +3,19 @@
 
 use crate::{
     EngineError, Prepared,
+    aio::Aio,
     buffer::Payload,
     clock::{Anchor, Clock, Pace, sleep_ns},
     drive::{self, Drive, Engine},
     fileset::{self, Turns},
     generator::{Generator, Stream},
     layout::{Files, ThreadWork},
+    mmap::Mmap,
     pattern::{Geometry, Requests},
     recorder::{Recorder, Shape, Timeline},
     sync::Sync,
     uring::Uring,
+    vsync::Vsync,
 };
 use fstrial_model::{
     job::Load,
@@ -218,12 +221,15 @@ fn run_thread(
     match work {
         ThreadWork::Io { io, files, geometry } => {
             let part = Part { number, load, clock, io: &io, files: &files, geometry, timeline };
-            let len = io.block_size.0 as usize;
+            let (len, depth) = (io.block_size.0 as usize, usize::from(io.depth));
             match io.backend {
                 Backend::Sync => part.run(Sync::new(&files, payload(1, len), len), arrival),
-                Backend::IoUring => {
-                    let payload = payload(usize::from(io.depth), len);
-                    part.run(Uring::new(&files, payload, len, io.depth)?, arrival)
+                Backend::Vsync => part.run(Vsync::new(&files, payload(depth, len), len, io.depth), arrival),
+                Backend::Aio => part.run(Aio::new(&files, payload(depth, len), len, io.depth)?, arrival),
+                Backend::IoUring => part.run(Uring::new(&files, payload(depth, len), len, &io)?, arrival),
+                Backend::Mmap => {
+                    let size = geometry.base + geometry.file_size();
+                    part.run(Mmap::new(&files, payload(1, len), len, size)?, arrival)
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! Whole runs. What holds for requests is tested with both ways to hand them to the kernel.
+//! Whole runs. What holds for requests is tested with every way to hand them to the kernel.
 
 use crate::{
     EngineError, Moment, Prepared, Site, Target,
@@ -14,24 +14,37 @@ use fstrial_model::{
     units::{Bytes, Nanos, Percent},
     workload::{Access, Backend, Data, Io, Pattern, Sharing, Step, SyncCall, Until},
 };
-use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::fs::{CWD, MemfdFlags, Mode, OFlags, memfd_create, openat};
 use std::{collections::BTreeSet, path::Path};
 
-/// Both engines, with the depth to test them at.
-fn engines(io: &Io) -> [Io; 3] {
-    [
-        Io { backend: Backend::Sync, depth: 1, ..io.clone() },
-        Io { backend: Backend::IoUring, depth: 1, ..io.clone() },
-        Io { backend: Backend::IoUring, depth: 16, ..io.clone() },
-    ]
+/// Every backend that can do such a load, with the depths to test it at.
+pub(crate) fn engines(io: &Io) -> Vec<Io> {
+    let all = [
+        (Backend::Sync, 1),
+        (Backend::Vsync, 1),
+        (Backend::Vsync, 16),
+        (Backend::Aio, 1),
+        (Backend::Aio, 16),
+        (Backend::IoUring, 1),
+        (Backend::IoUring, 16),
+        (Backend::Mmap, 1),
+    ];
+    let possible = all
+        .map(|(backend, depth)| Io { backend, depth, ..io.clone() })
+        .into_iter()
+        .filter(|io| io.conflict().is_none());
+    let engines: Vec<Io> = possible.collect();
+    let maps = engines.iter().filter(|io| io.backend == Backend::Mmap).count();
+    assert_eq!(engines.len() - maps, 7, "only maps cannot do everything");
+    engines
 }
 
 /// A directory in memory: tests take the device out of it.
-fn directory() -> tempfile::TempDir {
+pub(crate) fn directory() -> tempfile::TempDir {
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
 }
 
-fn run_in(load: &Load, directory: &Path) -> LoadResult {
+pub(crate) fn run_in(load: &Load, directory: &Path) -> LoadResult {
     let mut moments = Vec::new();
     let prepared = prepare(load, Target::Directory(directory)).unwrap();
     let result = prepared.run(&mut |moment| moments.push(moment)).unwrap();
@@ -40,7 +53,7 @@ fn run_in(load: &Load, directory: &Path) -> LoadResult {
     result
 }
 
-fn run(load: &Load) -> LoadResult {
+pub(crate) fn run(load: &Load) -> LoadResult {
     run_in(load, directory().path())
 }
 
@@ -59,11 +72,11 @@ fn check_sums(load: &Load, result: &LoadResult) {
     assert!(cpu <= u64::from(load.threads) * (load.duration.0 + 50_000_000), "{cpu}");
 }
 
-fn count(result: &LoadResult, kind: OperationKind) -> u64 {
+pub(crate) fn count(result: &LoadResult, kind: OperationKind) -> u64 {
     result.histograms.get(&kind).map_or(0, |text| decode(text).len())
 }
 
-fn kinds(result: &LoadResult) -> Vec<OperationKind> {
+pub(crate) fn kinds(result: &LoadResult) -> Vec<OperationKind> {
     result.histograms.keys().copied().collect()
 }
 
@@ -109,7 +122,7 @@ fn every_access_and_sharing_runs_clean() {
                     total_size: Bytes::mib(1),
                     ..io()
                 }) {
-                    let load = Load { data, duration: Nanos::millis(10), warmup: Nanos(0), ..load_of(io, 2) };
+                    let load = Load { data, duration: Nanos::millis(20), warmup: Nanos(0), ..load_of(io, 2) };
                     let result = run(&load);
                     assert_eq!(result.first_error, None, "{load:?}");
                     assert!(result.operations > 0);
@@ -307,16 +320,18 @@ fn file_set_turns_of_every_sort_run_clean() {
     assert!(file_names(directory.path()).len() as u64 >= grown.operations, "a turn without delete grows");
 }
 
-/// A load on files that are already there, whatever they are.
-fn on_path(io: &Io, path: &str) -> Prepared {
+/// A load on files that are already there, whatever they are. What cannot be mapped is an empty file for a map: none
+/// of its pages can be had.
+pub(crate) fn on_path(io: &Io, path: &str) -> Prepared {
+    let open = || match io.backend {
+        Backend::Mmap => memfd_create("empty", MemfdFlags::CLOEXEC),
+        _ => openat(CWD, path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()),
+    };
     let load = Load { duration: Nanos::millis(30), warmup: Nanos(0), ..load_of(io.clone(), 2) };
     let threads = (0..2)
         .map(|thread| ThreadWork::Io {
             io: io.clone(),
-            files: Files {
-                fds: vec![openat(CWD, path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).unwrap()],
-                paths: vec![path.into()],
-            },
+            files: Files { fds: vec![open().unwrap()], paths: vec![path.into()] },
             geometry: Geometry::on_files(io, 2, thread),
         })
         .collect();
@@ -331,8 +346,11 @@ fn failed_writes_are_an_outcome() {
         assert_eq!(result.errors, 32, "16 for each of two threads");
         let first = result.first_error.as_ref().unwrap();
         assert!(first.starts_with("write /dev/full: "), "{first}");
-        if io.backend == Backend::Sync {
-            assert!(first.contains("No space left"), "{first}");
+        match io.backend {
+            Backend::Sync | Backend::Vsync => assert!(first.contains("No space left"), "{first}"),
+            Backend::Mmap => assert!(first.contains("Input/output error"), "{first}"),
+            // The device has no call that these could use.
+            Backend::Aio | Backend::IoUring => {}
         }
         assert_eq!(count(&result, OperationKind::Operation), 0);
     }
@@ -344,14 +362,17 @@ fn short_reads_are_errors_that_say_how_much() {
         let result = on_path(&io, "/dev/null").run(&mut |_| {}).unwrap();
         assert_eq!((result.operations, result.errors), (0, 32));
         let first = result.first_error.unwrap();
-        assert!(first.contains("only 0 bytes"), "{first}");
+        let words = if io.backend == Backend::Mmap { "Input/output error" } else { "only 0 bytes" };
+        assert!(first.contains(words), "{first}");
     }
 }
 
 #[test]
 fn failed_syncs_fail_their_operation() {
-    // A write to /dev/null succeeds; it has no fsync.
-    for io in engines(&Io { reads: Percent(0.0), fsync_every: 1, ..io() }) {
+    // A write to /dev/null succeeds; it has no fsync. There is nothing that can be mapped and not be synced.
+    let mut engines = engines(&Io { reads: Percent(0.0), fsync_every: 1, ..io() });
+    engines.retain(|io| io.backend != Backend::Mmap);
+    for io in engines {
         let result = on_path(&io, "/dev/null").run(&mut |_| {}).unwrap();
         assert_eq!(result.operations, 0);
         assert!(result.first_error.unwrap().starts_with("fsync /dev/null: "));
@@ -389,17 +410,23 @@ fn refusals_say_what_and_what_to_try() {
 }
 
 /// A memory filesystem of 4 MiB, unmounted when dropped.
-struct TinyMount(tempfile::TempDir);
+pub(crate) struct TinyMount(pub(crate) tempfile::TempDir);
 
 impl TinyMount {
     /// None, and the reason on stderr, where this process may not mount.
-    fn new() -> Option<Self> {
+    pub(crate) fn new() -> Option<Self> {
+        Self::of("tmpfs")
+    }
+
+    /// As [`TinyMount::new`], with another filesystem in memory.
+    pub(crate) fn of(filesystem: &str) -> Option<Self> {
         let directory = directory();
         let flags = rustix::mount::MountFlags::empty();
-        match rustix::mount::mount("none", directory.path(), "tmpfs", flags, c"size=4m") {
+        let options = (filesystem == "tmpfs").then_some(c"size=4m");
+        match rustix::mount::mount("none", directory.path(), filesystem, flags, options) {
             Ok(()) => Some(Self(directory)),
             Err(errno) => {
-                skipped(&format!("cannot mount a tmpfs: {errno}"));
+                skipped(&format!("cannot mount {filesystem}: {errno}"));
                 None
             }
         }
@@ -412,7 +439,7 @@ impl Drop for TinyMount {
     }
 }
 
-fn skipped(reason: &str) {
+pub(crate) fn skipped(reason: &str) {
     std::io::Write::write_all(&mut std::io::stderr(), format!("skipped: {reason}\n").as_bytes()).unwrap();
 }
 

@@ -4,7 +4,7 @@ use crate::{EngineError, pattern::Geometry};
 use fstrial_model::{
     job::Load,
     units::Nanos,
-    workload::{Access, Backend, FileSet, Io, Pattern, Sharing, Step, Until},
+    workload::{Access, Conflict, FileSet, Io, Layout, Pattern, Sharing, Step, Until},
 };
 
 /// Threads of one load at most.
@@ -81,29 +81,19 @@ fn sizes(io: &Io) -> Result<(), EngineError> {
 }
 
 fn combination(io: &Io, block_device: bool) -> Result<(), EngineError> {
-    if io.backend == Backend::Sync && io.depth != 1 {
-        let problem = format!("pread and pwrite keep one request in flight, not {}", io.depth);
-        return refuse(problem, "use depth = 1, or backend = \"io_uring\"");
+    if let Some(Conflict { problem, hint, .. }) = io.conflict() {
+        return refuse(problem, hint);
     }
     if (io.direct || block_device) && !io.block_size.0.is_multiple_of(512) {
         let problem =
             format!("direct I/O needs whole sectors, and {} is not a multiple of 512", io.block_size);
         return refuse(problem, "use a block_size that is a multiple of 512");
     }
-    if io.access != Access::Append {
-        return Ok(());
+    if block_device && io.layout != Layout::Written {
+        return refuse("a bare device has its blocks already", "leave layout out on it");
     }
-    if block_device {
+    if block_device && io.access == Access::Append {
         return refuse("a bare device cannot be appended to", "use access = \"sequential\" on it");
-    }
-    if io.sharing == Sharing::Shared {
-        return refuse(
-            "threads cannot append to files they share",
-            "use sharing = \"per-thread\" with append",
-        );
-    }
-    if io.reads.0 > 0.0 {
-        return refuse("append only writes, but reads are wanted", "use reads = \"0%\" with append");
     }
     Ok(())
 }
@@ -171,7 +161,10 @@ fn name(step: Step) -> &'static str {
 mod tests {
     use super::*;
     use crate::testing::{file_set_of, io, load_of};
-    use fstrial_model::units::{Bytes, Percent};
+    use fstrial_model::{
+        units::{Bytes, Percent},
+        workload::{Backend, OpenSync},
+    };
 
     fn problem(io: Io, device: bool) -> String {
         let error = validate(&load_of(io, 2), device).unwrap_err();
@@ -208,8 +201,14 @@ mod tests {
                 "memory",
             ),
             (Io { sharing: Sharing::Shared, ..append.clone() }, false, "share"),
-            (Io { reads: Percent(1.0), ..append.clone() }, false, "only writes"),
+            (Io { reads: Percent(1.0), ..append.clone() }, false, "only write"),
             (append, true, "appended"),
+            (Io { layout: Layout::Sparse, reads: Percent(0.0), ..io() }, true, "blocks already"),
+            (Io { layout: Layout::Sparse, ..io() }, false, "holes"),
+            (Io { backend: Backend::Mmap, depth: 2, ..io() }, false, "before the next"),
+            (Io { backend: Backend::Mmap, open_sync: OpenSync::Sync, ..io() }, false, "O_SYNC"),
+            (Io { backend: Backend::Aio, depth: 1025, ..io() }, false, "1024"),
+            (Io { iopoll: true, direct: true, ..io() }, false, "polls"),
         ] {
             let got = problem(io, device);
             assert!(got.contains(words), "{got} / {words}");

@@ -45,7 +45,10 @@ pub struct Settings {
     pub budget: Nanos,
     /// The band inside which a difference does not matter.
     pub practical: Percent,
-    /// Compare every arm with this one only; left out: all pairs.
+    /// What is compared: `arms` under each workload (if left out), or `workloads` on each arm.
+    #[serde(skip_serializing_if = "Compare::is_arms")]
+    pub compare: Compare,
+    /// Compare every arm (or workload) with this one only; left out: all pairs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub baseline: Option<String>,
     /// The metrics that keep the trial running until they are decided.
@@ -68,6 +71,7 @@ impl Default for Settings {
             name: String::new(),
             budget: Nanos::secs(300),
             practical: Percent(3.0),
+            compare: Compare::Arms,
             baseline: None,
             decide_on: vec![Metric::Throughput],
             errors: ErrorControl::Fdr,
@@ -75,6 +79,25 @@ impl Default for Settings {
             seed: None,
             fsck: false,
         }
+    }
+}
+
+/// What is compared with what.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Compare {
+    /// Arms, under the same workload at the same level.
+    #[default]
+    Arms,
+    /// Workloads, on the same arm at the same level, by their results of the same name and unit: a workload of our own
+    /// and the tool it stands for, say.
+    Workloads,
+}
+
+impl Compare {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants it so")]
+    fn is_arms(&self) -> bool {
+        *self == Self::Arms
     }
 }
 
@@ -264,6 +287,7 @@ impl Trial {
     /// The first thing impossible about the trial as a whole.
     pub fn problem(&self) -> Option<Problem> {
         self.settings_problem()
+            .or_else(|| self.baseline_problem())
             .or_else(|| self.arms_problem())
             .or_else(|| self.device_problem())
             .or_else(|| self.workloads_problem())
@@ -299,21 +323,34 @@ impl Trial {
                 "leave it out to let the method decide",
             ));
         }
-        if let Some(baseline) = &settings.baseline
-            && !self.arms.iter().any(|arm| arm.name == *baseline)
-        {
-            let names: Vec<&str> = self.arms.iter().map(|arm| arm.name.as_str()).collect();
-            let hint = closest(baseline, names.iter().copied()).map_or_else(
-                || format!("the arms are {}", names.join(", ")),
-                |near| format!("did you mean `{near}`?"),
-            );
-            return Some(problem(&["trial", "baseline"], format!("no arm is called `{baseline}`"), hint));
-        }
         None
     }
 
+    /// A baseline must be one of what is compared.
+    fn baseline_problem(&self) -> Option<Problem> {
+        let baseline = self.trial.baseline.as_ref()?;
+        let (what, names): (_, Vec<String>) = match self.trial.compare {
+            Compare::Arms => ("arm", self.arms.iter().map(|arm| arm.name.clone()).collect()),
+            Compare::Workloads => (
+                "workload",
+                self.resolve_workloads(1).ok()?.into_iter().map(|workload| workload.name).collect(),
+            ),
+        };
+        if names.contains(baseline) {
+            return None;
+        }
+        let hint = closest(baseline, names.iter().map(String::as_str)).map_or_else(
+            || format!("the {what}s are {}", names.join(", ")),
+            |near| format!("did you mean `{near}`?"),
+        );
+        Some(problem(&["trial", "baseline"], format!("no {what} is called `{baseline}`"), hint))
+    }
+
     fn arms_problem(&self) -> Option<Problem> {
-        if self.arms.len() < 2 {
+        if self.arms.is_empty() && self.trial.compare == Compare::Workloads {
+            return Some(problem(&["arm"], "no arm to run the workloads on", "name one, such as ext4"));
+        }
+        if self.arms.len() < 2 && self.trial.compare == Compare::Arms {
             return Some(problem(
                 &["arm"],
                 "a comparison needs at least two arms",
@@ -408,10 +445,18 @@ impl Trial {
             Ok(workloads) => workloads,
             Err(found) => return Some(found),
         };
+        if self.trial.compare == Compare::Workloads && !have_results_in_common(&workloads) {
+            return Some(problem(
+                &["trial", "compare"],
+                "no two workloads have a result of the same name and unit, at the same number of threads",
+                "name their phases (or metrics) alike, and give them the same threads",
+            ));
+        }
         for (index, workload) in workloads.iter().enumerate() {
             let at = index.to_string();
             let able = self.arms.iter().filter(|arm| can_run(arm, workload)).count();
-            if able < 2 {
+            let least = if self.trial.compare == Compare::Arms { 2 } else { 1 };
+            if able < least {
                 return Some(problem(
                     &["workload", &at, "use"],
                     format!("`{}` needs files, and fewer than two arms have a filesystem", workload.name),
@@ -458,6 +503,15 @@ impl Trial {
         let needed = workloads.iter().map(|workload| workload.most_space_needed().0).max().unwrap_or(0);
         self.device.size.unwrap_or(Bytes((needed * 2).max(Bytes::gib(2).0).next_multiple_of(1 << 20)))
     }
+}
+
+/// Whether anything can be compared between workloads.
+fn have_results_in_common(workloads: &[Workload]) -> bool {
+    let comparable = |a: &Workload, b: &Workload| {
+        a.threads.iter().any(|threads| b.threads.contains(threads))
+            && a.results().any(|result| b.results().any(|other| result.is_comparable_with(&other)))
+    };
+    workloads.iter().enumerate().any(|(n, a)| workloads[n + 1..].iter().any(|b| comparable(a, b)))
 }
 
 /// Whether an arm can run a workload at all: the bare device has no files to make, cannot be appended to, and is one

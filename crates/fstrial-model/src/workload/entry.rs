@@ -1,8 +1,8 @@
 //! A workload as a user writes it, and how it is settled.
 
 use super::{
-    Access, Backend, Figure, FileSet, Group, Io, MetricEntry, Pattern, Phase, RateTarget, Sharing, Step,
-    SyncCall, Until, Workload,
+    Access, Backend, Figure, FileSet, FsyncCounts, Group, Io, Layout, MetricEntry, OpenSync, Pattern, Phase,
+    RateTarget, Sharing, Step, SyncCall, Until, Workload,
 };
 use crate::units::{Bytes, Nanos, Percent};
 use schemars::JsonSchema;
@@ -64,7 +64,7 @@ pub struct Entry {
     /// io: share of requests that read, "0%" to "100%".
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reads: Option<Percent>,
-    /// io: size of one request, a multiple of 512 for direct.
+    /// io: size of one request, from 1 byte; a multiple of 512 for direct.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub block_size: Option<Bytes>,
     /// io: size of all files together. files: size of each file.
@@ -79,21 +79,42 @@ pub struct Entry {
     /// io: past the page cache (`O_DIRECT`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub direct: Option<bool>,
-    /// io: `sync` or `io_uring`.
+    /// io: `sync`, `vsync`, `aio`, `io_uring` or `mmap`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backend: Option<Backend>,
-    /// io: requests in flight for each thread; more than 1 needs `io_uring`.
+    /// io: requests in flight for each thread; more than 1 needs `vsync`, `aio` or `io_uring`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub depth: Option<u16>,
     /// io: a sync call after this many writes of a thread; 0 is never.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fsync_every: Option<u32>,
-    /// io: `fsync` or `fdatasync`.
+    /// io: `fsync`, `fdatasync` or `sync-file-range` (which makes nothing durable).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fsync: Option<SyncCall>,
     /// io: with until = "done", requests of all threads together; left out: one lap over the files.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub requests: Option<u64>,
+    /// io: what `fsync_every` counts: `writes` or `requests` (reads too).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fsync_counts: Option<FsyncCounts>,
+    /// io: a sync covers every file of the thread, not only those it has written.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fsync_all_files: Option<bool>,
+    /// io: each thread syncs all its files once after its time; not in any latency or throughput.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fsync_at_end: Option<bool>,
+    /// io: open the files with `O_SYNC` (`sync`) or `O_DSYNC` (`dsync`), or with neither (`none`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub open_sync: Option<OpenSync>,
+    /// io: what the files hold before the clock starts: `written`, `fallocated`, `sparse` or `empty`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub layout: Option<Layout>,
+    /// io: a kernel thread takes the requests of each `io_uring` (`IORING_SETUP_SQPOLL`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sqpoll: Option<bool>,
+    /// io: `io_uring` polls the device for completions (`IORING_SETUP_IOPOLL`); needs direct.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub iopoll: Option<bool>,
     /// files: what one operation does, in order: create, write, fsync, read, stat, delete.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub steps: Option<Vec<Step>>,
@@ -202,6 +223,13 @@ fn over(mut own: Entry, base: Entry) -> Entry {
         depth,
         fsync_every,
         fsync,
+        fsync_counts,
+        fsync_all_files,
+        fsync_at_end,
+        open_sync,
+        layout,
+        sqpoll,
+        iopoll,
         requests,
         steps,
         command,
@@ -484,6 +512,13 @@ impl Entry {
             ("depth", self.depth.is_some()),
             ("fsync_every", self.fsync_every.is_some()),
             ("fsync", self.fsync.is_some()),
+            ("fsync_counts", self.fsync_counts.is_some()),
+            ("fsync_all_files", self.fsync_all_files.is_some()),
+            ("fsync_at_end", self.fsync_at_end.is_some()),
+            ("open_sync", self.open_sync.is_some()),
+            ("layout", self.layout.is_some()),
+            ("sqpoll", self.sqpoll.is_some()),
+            ("iopoll", self.iopoll.is_some()),
             ("requests", self.requests.is_some()),
         ];
         if matches!(kind, Some(Kind::Io | Kind::Files)) {
@@ -520,6 +555,13 @@ impl Entry {
             fsync_every: self.fsync_every.unwrap_or(fallback.fsync_every),
             fsync: self.fsync.unwrap_or(fallback.fsync),
             requests: self.requests,
+            fsync_counts: self.fsync_counts.unwrap_or(fallback.fsync_counts),
+            fsync_all_files: self.fsync_all_files.unwrap_or(fallback.fsync_all_files),
+            fsync_at_end: self.fsync_at_end.unwrap_or(fallback.fsync_at_end),
+            open_sync: self.open_sync.unwrap_or(fallback.open_sync),
+            layout: self.layout.unwrap_or(fallback.layout),
+            sqpoll: self.sqpoll.unwrap_or(fallback.sqpoll),
+            iopoll: self.iopoll.unwrap_or(fallback.iopoll),
         };
         if io.requests.is_some() && self.until != Some(Until::Done) {
             return Err(entry_error(

@@ -1,6 +1,9 @@
 //! Reads and writes inside files: every setting of the pattern, and which combinations are possible.
 
-use super::entry::{EntryError, entry_error};
+use super::{
+    combination::Conflict,
+    entry::{EntryError, entry_error},
+};
 use crate::units::{Bytes, Percent};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -24,15 +27,37 @@ pub struct Io {
     pub direct: bool,
     /// How requests reach the kernel.
     pub backend: Backend,
-    /// Requests each thread keeps in flight (1 for [`Backend::Sync`]).
+    /// Requests each thread keeps in flight (1 for [`Backend::Sync`] and [`Backend::Mmap`]).
     pub depth: u16,
-    /// A sync call after this many writes of a thread; 0 means never.
+    /// A sync after this many writes of a thread (or requests: [`Io::fsync_counts`]); 0 means never.
     pub fsync_every: u32,
-    /// Which sync call.
+    /// Which sync call. [`Backend::Mmap`] calls `msync` instead of `fsync` and `fdatasync`.
     pub fsync: SyncCall,
     /// Requests of all threads together in a phase that runs until it is done; none: one lap over the files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requests: Option<u64>,
+    /// `IORING_SETUP_SQPOLL`: a kernel thread takes the requests of each ring, without a system call.
+    #[serde(default)]
+    pub sqpoll: bool,
+    /// `IORING_SETUP_IOPOLL`: completions are polled from the device instead of interrupting.
+    #[serde(default)]
+    pub iopoll: bool,
+    /// Whether each write is durable when it returns.
+    #[serde(default)]
+    pub open_sync: OpenSync,
+    /// What the files hold before the clock starts.
+    #[serde(default)]
+    pub layout: Layout,
+    /// Each thread syncs all its files once when its time is over, if it writes at all. The measured time is over as
+    /// well: these calls are in no latency and no throughput, but their errors count.
+    #[serde(default)]
+    pub fsync_at_end: bool,
+    /// A sync that is due covers every file of the thread, in order, not only those that the thread has written.
+    #[serde(default)]
+    pub fsync_all_files: bool,
+    /// What [`Io::fsync_every`] counts.
+    #[serde(default)]
+    pub fsync_counts: FsyncCounts,
 }
 
 /// Where each request goes.
@@ -63,8 +88,16 @@ pub enum Sharing {
 pub enum Backend {
     /// `pread` and `pwrite`.
     Sync,
+    /// `preadv` and `pwritev`: neighbouring requests, up to the depth, go out as one call. A request that does not
+    /// follow the one before it sends what is queued.
+    Vsync,
+    /// Linux AIO, one request for each `io_submit`. Only direct I/O is asynchronous: through the page cache
+    /// `io_submit` returns when the request is done.
+    Aio,
     /// An `io_uring` for each thread.
     IoUring,
+    /// Copies from and to a shared map of each file.
+    Mmap,
 }
 
 /// Which sync call.
@@ -75,6 +108,49 @@ pub enum SyncCall {
     Fsync,
     /// `fdatasync`.
     Fdatasync,
+    /// `sync_file_range` over the whole file: writes its dirty pages to the device and waits for them. It makes
+    /// nothing durable: no metadata is written and the device's cache is not flushed.
+    SyncFileRange,
+}
+
+/// Whether each write is durable when it returns, by a flag of the open file.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum OpenSync {
+    /// No flag.
+    #[default]
+    None,
+    /// `O_SYNC`: as if `fsync` followed each write.
+    Sync,
+    /// `O_DSYNC`: as if `fdatasync` followed each write.
+    Dsync,
+}
+
+/// What the files hold before the clock starts. Whatever it is, it is synced.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Layout {
+    /// Data at full size: writes overwrite. Files to append to start empty all the same.
+    #[default]
+    Written,
+    /// Space at full size from `fallocate`, nothing written: the first write of each block converts it.
+    Fallocated,
+    /// Full size from `ftruncate`, no space: the first write of each block allocates it.
+    Sparse,
+    /// Nothing: the load's writes extend the files.
+    Empty,
+}
+
+/// What [`Io::fsync_every`] counts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum FsyncCounts {
+    /// Writes. The write that makes a sync due is complete when the sync is.
+    #[default]
+    Writes,
+    /// Reads and writes, as sysbench counts: a sync comes after every so many, if anything was written since the last
+    /// one. It belongs to no request: each sync call is recorded by itself.
+    Requests,
 }
 
 impl Io {
@@ -87,11 +163,11 @@ impl Io {
     /// Refuses combinations that cannot be run anywhere.
     pub(crate) fn check(&self) -> Result<(), EntryError> {
         let block = self.block_size.0;
-        if !(512..=Bytes::mib(64).0).contains(&block) {
+        if !(1..=Bytes::mib(64).0).contains(&block) {
             return Err(entry_error(
                 "block_size",
                 format!("a request of {}", self.block_size),
-                "use 512 bytes to 64MiB",
+                "use 1 byte to 64MiB; direct I/O takes multiples of 512 bytes",
             ));
         }
         if self.direct && !block.is_multiple_of(512) {
@@ -117,30 +193,10 @@ impl Io {
         if !(1..=1024).contains(&self.depth) {
             return Err(entry_error("depth", format!("a depth of {}", self.depth), "use 1 to 1024"));
         }
-        if self.depth > 1 && self.backend == Backend::Sync {
-            return Err(entry_error(
-                "depth",
-                "system calls have one request in flight for each thread",
-                "use backend = \"io_uring\" for more, or depth = 1",
-            ));
+        match self.conflict() {
+            Some(Conflict { key, problem, hint }) => Err(entry_error(key, problem, hint)),
+            None => Ok(()),
         }
-        if self.access == Access::Append {
-            if self.reads.0 > 0.0 {
-                return Err(entry_error(
-                    "reads",
-                    "appending workloads only write",
-                    "leave reads out, or use access = \"sequential\"",
-                ));
-            }
-            if self.sharing == Sharing::Shared {
-                return Err(entry_error(
-                    "sharing",
-                    "appending to a shared file is not offered",
-                    "use sharing = \"per-thread\"",
-                ));
-            }
-        }
-        Ok(())
     }
 }
 
@@ -160,6 +216,13 @@ impl Default for Io {
             fsync_every: 0,
             fsync: SyncCall::Fdatasync,
             requests: None,
+            sqpoll: false,
+            iopoll: false,
+            open_sync: OpenSync::None,
+            layout: Layout::Written,
+            fsync_at_end: false,
+            fsync_all_files: false,
+            fsync_counts: FsyncCounts::Writes,
         }
     }
 }

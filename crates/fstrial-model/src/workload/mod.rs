@@ -3,6 +3,7 @@
 //! An entry in a trial file names a preset (`use = "random-write"`) and changes some of its fields, or writes all
 //! fields out. [`Entry::resolve`] turns it into a [`Workload`] in which nothing is left to guess.
 
+mod combination;
 mod entry;
 mod files;
 mod io;
@@ -10,9 +11,10 @@ pub mod metric;
 mod phase;
 pub mod program;
 
+pub use combination::Conflict;
 pub use entry::{Entry, EntryError, Kind};
 pub use files::{FileSet, Step};
-pub use io::{Access, Backend, Io, Sharing, SyncCall};
+pub use io::{Access, Backend, FsyncCounts, Io, Layout, OpenSync, Sharing, SyncCall};
 pub use metric::{Better, MetricEntry, MetricRule};
 pub use phase::{Figure, Group, Phase, RateTarget, ResultKind, Until};
 pub use program::Program;
@@ -96,7 +98,10 @@ impl Pattern {
     /// Whether writes go through the page cache without a sync call, so that write-back is part of what is measured.
     pub fn is_buffered_write(&self) -> bool {
         match self {
-            Self::Io(io) => !io.direct && io.reads.0 < 100.0 && io.fsync_every == 0,
+            Self::Io(io) => {
+                let synced = io.fsync_every > 0 || io.open_sync != OpenSync::None;
+                !io.direct && io.reads.0 < 100.0 && !synced
+            }
             Self::Files(set) => set.steps.contains(&Step::Write) && !set.steps.contains(&Step::Fsync),
         }
     }

@@ -88,6 +88,13 @@ pub struct ResultKind {
     pub has_latencies: bool,
 }
 
+impl ResultKind {
+    /// Whether a result of another workload is the same thing, measured in another way.
+    pub fn is_comparable_with(&self, other: &Self) -> bool {
+        (&self.name, &self.unit, self.less_is_better) == (&other.name, &other.unit, other.less_is_better)
+    }
+}
+
 impl Phase {
     /// What it yields, in order.
     pub fn results(&self) -> impl Iterator<Item = ResultKind> {

@@ -116,7 +116,7 @@ fn runs_come_in_the_order_they_were_drawn_and_an_attempt_is_stored_once() {
 fn what_cannot_be_real_is_refused_whole() {
     let mut store = Store::open_in_memory().unwrap();
     let id = common::create_trial(&mut store);
-    let with = |change: fn(&mut fstrial_model::measurement::Measurement)| {
+    let with = |change: fn(&mut Measurement)| {
         let mut run = common::expected(0);
         change(run.outcome.as_mut().unwrap());
         run
@@ -230,7 +230,7 @@ fn first_load(measurement: &mut Measurement) -> &mut LoadResult {
 #[test]
 fn phases_and_numbers_come_back_as_they_were() {
     let folder = tempfile::tempdir().unwrap();
-    let mut store = Store::open(&folder.path().join("s.db")).unwrap();
+    let mut store = Store::open(folder.path().join("s.db")).unwrap();
     let trial = common::create_trial(&mut store);
     let mut run = common::expected(0);
     let measurement = run.outcome.as_mut().unwrap();

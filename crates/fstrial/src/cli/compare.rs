@@ -10,7 +10,7 @@ use fstrial_model::{
     arm::{Arm, ArmError, DIRECTORY},
     device::{Device, DeviceKind},
     preset::DEFAULT_WORKLOADS,
-    trial::{ErrorControl, Metric, Settings, Trial, syntax_words},
+    trial::{Compare, ErrorControl, Metric, Settings, Trial, syntax_words},
     units::{Bytes, Nanos, Percent},
     workload::Entry,
 };
@@ -26,7 +26,7 @@ use std::path::PathBuf;
 #[derive(Debug, Args)]
 pub(crate) struct CompareArgs {
     /// The configurations, such as ext4 or fast=xfs:agcount=16,noatime.
-    #[arg(required = true, num_args = 2.., value_name = "ARM", value_parser = arm)]
+    #[arg(required = true, num_args = 1.., value_name = "ARM", value_parser = arm)]
     arms: Vec<Arm>,
 
     /// Workload: a preset's name or a file with its fields; `fstrial workloads` lists the presets.
@@ -61,9 +61,13 @@ pub(crate) struct CompareArgs {
     #[arg(long, value_name = "PERCENT")]
     practical: Option<Percent>,
 
-    /// Compare every arm with this one only [default: all pairs].
-    #[arg(long, value_name = "ARM")]
+    /// Compare every arm (or workload) with this one only [default: all pairs].
+    #[arg(long, value_name = "NAME")]
     baseline: Option<String>,
+
+    /// Compare arms under each workload, or workloads on each arm: `arms`, `workloads` [default: arms].
+    #[arg(long, value_name = "WHAT", value_parser = between, hide_short_help = true)]
+    between: Option<Compare>,
 
     /// Metrics that keep the trial going: throughput, p50, p99, p999 [default: throughput].
     #[arg(long, value_name = "METRIC,…", value_delimiter = ',', value_parser = metric)]
@@ -153,6 +157,14 @@ pub(crate) fn exec(args: &CompareArgs) -> Result<u8, ExpectedError> {
     conduct::conduct(&trial, &args.conduct, &args.home, None)
 }
 
+fn between(text: &str) -> Result<Compare, String> {
+    match text {
+        "arms" => Ok(Compare::Arms),
+        "workloads" => Ok(Compare::Workloads),
+        _ => Err("use arms or workloads".into()),
+    }
+}
+
 impl CompareArgs {
     /// The trial that the flags describe.
     fn trial(&self) -> Result<Trial, ExpectedError> {
@@ -169,6 +181,7 @@ impl CompareArgs {
                 name: self.name.clone().unwrap_or_else(|| names.join(" / ")),
                 budget: self.budget.unwrap_or(budget),
                 practical: self.practical.unwrap_or(practical),
+                compare: self.between.unwrap_or_default(),
                 baseline: self.baseline.clone(),
                 decide_on: self.decide_on.clone().unwrap_or(defaults.decide_on),
                 errors: if self.fwer { ErrorControl::Fwer } else { ErrorControl::Fdr },

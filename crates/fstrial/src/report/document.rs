@@ -67,7 +67,7 @@ pub struct ArmReport {
 /// A workload, or one of its phases, with its results.
 #[derive(Debug, Clone, Serialize)]
 pub struct WorkloadReport {
-    /// Its name.
+    /// Its name; the arm's, if workloads are compared.
     pub name: String,
     /// The phase, or the group of threads in it; empty if the workload has only one.
     pub phase: String,
@@ -98,7 +98,7 @@ pub struct VerdictReport {
 /// A cell in numbers. Latencies are medians over the rounds of each run's own quantile.
 #[derive(Debug, Clone, Serialize)]
 pub struct CellReport {
-    /// The arm.
+    /// The arm; the workload, if workloads are compared.
     pub arm: String,
     /// The level.
     pub threads: u16,
@@ -130,12 +130,8 @@ pub fn document(
 ) -> Document {
     let settings = &plan.trial.trial;
     let states = finished.judge.as_ref().map(Judge::states).unwrap_or_default();
-    let all = plan
-        .results
-        .iter()
-        .enumerate()
-        .flat_map(|(index, results)| (0..results.len()).map(move |n| (index, n)));
-    let workloads = all.map(|at| workload_report(plan, finished, at, &states)).collect();
+    let sections = plan.sections();
+    let workloads = sections.iter().map(|section| section_report(plan, finished, section, &states)).collect();
     let arms = plan.trial.arms.iter().enumerate().map(|(index, arm)| ArmReport {
         name: arm.name.clone(),
         configuration: arm.configuration(),
@@ -166,30 +162,31 @@ pub fn document(
     }
 }
 
-fn workload_report(
+fn section_report(
     plan: &Plan,
     finished: &Finished<'_>,
-    (index, result): (usize, usize),
+    section: &[(usize, usize)],
     states: &[ContrastState],
 ) -> WorkloadReport {
-    let workload = &plan.workloads[index];
+    let (first, result) = section[0];
+    let index = plan.cells[first].workload;
     let kind = &plan.results[index][result];
-    let cells = plan.cells.iter().enumerate().filter(|(_, cell)| cell.workload == index);
-    let of_this = |state: &&ContrastState| state.workload == workload.name && state.phase == kind.name;
-    let verdicts = states.iter().filter(of_this).map(|state| VerdictReport {
+    let of_this = |n: usize| plan.contrasts.get(n).is_some_and(|c| section.contains(&(c.a, c.result_a)));
+    let states = states.iter().enumerate().filter(|(n, _)| of_this(*n));
+    let verdicts = states.map(|(_, state)| VerdictReport {
         contrast: state.clone(),
         unequal_durability: unequal(plan, finished, &state.a, &state.b),
     });
-    let phases = workload.phases.iter().flat_map(|phase| phase.results().map(move |_| phase));
+    let phases = plan.workloads[index].phases.iter().flat_map(|phase| phase.results().map(move |_| phase));
     let timed = phases.skip(result).take(1).find(|phase| phase.until == Until::Time);
     WorkloadReport {
-        name: workload.name.clone(),
+        name: plan.under(first).to_owned(),
         phase: kind.name.clone(),
         unit: kind.unit.clone(),
         less_is_better: kind.less_is_better,
         warmup_seconds: timed.map(|phase| phase.warmup.as_secs_f64()),
         duration_seconds: timed.map(|phase| phase.duration.as_secs_f64()),
-        cells: cells.map(|(at, _)| cell_report(plan, finished.judge.as_ref(), at, result)).collect(),
+        cells: section.iter().map(|at| cell_report(plan, finished.judge.as_ref(), *at)).collect(),
         verdicts: verdicts.collect(),
     }
 }
@@ -209,7 +206,7 @@ fn unequal(plan: &Plan, finished: &Finished<'_>, a: &str, b: &str) -> Option<Str
     audit::unequal_durability(find(a)?, find(b)?)
 }
 
-fn cell_report(plan: &Plan, judge: Option<&Judge<'_>>, at: usize, result: usize) -> CellReport {
+fn cell_report(plan: &Plan, judge: Option<&Judge<'_>>, (at, result): (usize, usize)) -> CellReport {
     let samples = judge.map(|judge| judge.samples(at, result)).unwrap_or_default();
     let median = |value: &dyn Fn(&LoadSample) -> Option<f64>| {
         let loads = samples.iter().filter_map(|sample| sample.load.as_ref());
@@ -217,7 +214,7 @@ fn cell_report(plan: &Plan, judge: Option<&Judge<'_>>, at: usize, result: usize)
     };
     let (typical, interval) = typical_rate(samples);
     CellReport {
-        arm: plan.arm_name(at).to_owned(),
+        arm: plan.compared(at).to_owned(),
         threads: plan.cells[at].threads,
         runs: samples.len(),
         failed: judge.is_some_and(|judge| judge.has_failed(at)),

@@ -212,11 +212,11 @@ impl Tail {
 /// Where a contrast stands.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ContrastState {
-    /// The arm measured against the other.
+    /// The arm measured against the other; the workload, if workloads are compared.
     pub a: String,
-    /// The arm it is measured against.
+    /// The arm (or workload) it is measured against.
     pub b: String,
-    /// The workload.
+    /// The workload; the arm, if workloads are compared.
     pub workload: String,
     /// The phase, or the group of threads in it; empty if the workload has only one.
     pub phase: String,
@@ -352,11 +352,13 @@ impl<'a> Judge<'a> {
     pub fn end_round(&mut self, round: Vec<(usize, Vec<Sample>)>) {
         for index in 0..self.plan.contrasts.len() {
             let contrast = self.plan.contrasts[index];
-            let find = |cell: usize| {
+            let find = |cell: usize, result: usize| {
                 let (_, samples) = round.iter().find(|(at, _)| *at == cell)?;
-                samples.get(contrast.result)
+                samples.get(result)
             };
-            if let (Some(a), Some(b)) = (find(contrast.a), find(contrast.b)) {
+            if let (Some(a), Some(b)) =
+                (find(contrast.a, contrast.result_a), find(contrast.b, contrast.result_b))
+            {
                 self.push(index, contrast, a, b);
             }
         }
@@ -385,7 +387,7 @@ impl<'a> Judge<'a> {
 
     fn less_is_better(&self, contrast: Contrast) -> bool {
         let workload = self.plan.cells[contrast.a].workload;
-        contrast.metric.quantile().is_some() || self.plan.results[workload][contrast.result].less_is_better
+        contrast.metric.quantile().is_some() || self.plan.results[workload][contrast.result_a].less_is_better
     }
 
     /// A cell has failed: it is not run again and its contrasts get no ratio.
@@ -455,10 +457,10 @@ impl<'a> Judge<'a> {
             decision => decision.into(),
         };
         ContrastState {
-            a: self.plan.arm_name(contrast.a).to_owned(),
-            b: self.plan.arm_name(contrast.b).to_owned(),
-            workload: self.plan.workloads[cell.workload].name.clone(),
-            phase: self.plan.results[cell.workload][contrast.result].name.clone(),
+            a: self.plan.compared(contrast.a).to_owned(),
+            b: self.plan.compared(contrast.b).to_owned(),
+            workload: self.plan.under(contrast.a).to_owned(),
+            phase: self.plan.results[cell.workload][contrast.result_a].name.clone(),
             threads: cell.threads,
             metric: contrast.metric,
             less_is_better: less,

@@ -131,6 +131,10 @@ fn engine_failure(stage: Stage, error: &EngineError) -> RunFailure {
         | EngineError::NoSpace { .. }
         | EngineError::DirectUnsupported { .. }
         | EngineError::UringUnavailable { .. }
+        | EngineError::UringOptionRefused { .. }
+        | EngineError::IopollUnsupported { .. }
+        | EngineError::AioUnavailable { .. }
+        | EngineError::FallocateUnsupported { .. }
         | EngineError::Limit { .. } => FailureKind::LoadRefused,
     };
     RunFailure { kind, stage, what: error.to_string(), hint: error.hint().map(str::to_owned) }

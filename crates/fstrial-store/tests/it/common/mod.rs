@@ -74,7 +74,7 @@ pub(crate) fn job(arm: &Arm, threads: u16, seed: u64) -> Job {
         depth: 1,
         fsync_every: 100,
         fsync: SyncCall::Fdatasync,
-        requests: None,
+        ..Io::default()
     });
     Job {
         protocol: PROTOCOL,
