@@ -8,7 +8,7 @@ use crate::{
     facts::ArmFacts,
     measurement::{Measurement, Stage},
     units::{Bytes, Nanos, Percent},
-    workload::{Data, Figure, Pattern, Rate, RateTarget, Until},
+    workload::{Data, Figure, Pattern, Program, Rate, RateTarget, Until},
 };
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, path::PathBuf};
@@ -82,6 +82,20 @@ pub struct Task {
     pub threads: u16,
     /// One after the other.
     pub phases: Vec<PhaseTask>,
+    /// A program instead of phases.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<ProgramTask>,
+}
+
+/// A program to run, and what it is told.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ProgramTask {
+    /// What is run.
+    pub program: Program,
+    /// What `{duration}` stands for.
+    pub duration: Nanos,
+    /// What `{seed}` stands for: the same for every arm of a round.
+    pub seed: u64,
 }
 
 impl Task {

@@ -518,10 +518,11 @@ pub fn can_run(arm: &Arm, workload: &Workload) -> bool {
     let mut groups = workload.phases.iter().flat_map(|phase| &phase.groups).peekable();
     let first = groups.peek().map(|group| group.set.clone());
     !arm.is_raw()
-        || groups.all(|group| match &group.pattern {
-            Pattern::Files(_) => false,
-            Pattern::Io(io) => !io.access.starts_empty() && Some(&group.set) == first.as_ref(),
-        })
+        || workload.program.is_none()
+            && groups.all(|group| match &group.pattern {
+                Pattern::Files(_) => false,
+                Pattern::Io(io) => !io.access.starts_empty() && Some(&group.set) == first.as_ref(),
+            })
 }
 
 /// Turns an error of the TOML reader into one with the closest valid name.

@@ -1,12 +1,14 @@
 //! A workload as a user writes it, and how it is settled.
 
 use super::{
-    Access, Backend, Data, DataKind, Distribution, Figure, FileSet, FsyncCounts, Group, Io, Layout, Mix,
-    OpenSync, Pattern, Phase, Rate, RateTarget, Sharing, Step, SyncCall, Until, Workload,
+    Access, Backend, Data, DataKind, Distribution, Figure, FileSet, FsyncCounts, Group, Io, Layout,
+    MetricEntry, Mix, OpenSync, Pattern, Phase, Rate, RateTarget, Sharing, Step, SyncCall, TimedProgram,
+    Until, Workload,
 };
 use crate::units::{Bytes, Nanos, Percent};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// A workload as a user writes it: a preset's name with changes, or all fields.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -21,7 +23,7 @@ pub struct Entry {
     /// One line on what it models.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub about: Option<String>,
-    /// `io` or `files`.
+    /// `io`, `files` or `program`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<Kind>,
     /// Numbers of threads to run it at: 1 to 1024.
@@ -146,6 +148,30 @@ pub struct Entry {
     /// files: what one operation does, in order: create, write, fsync, read, stat, delete.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub steps: Option<Vec<Step>>,
+    /// program: the command that is measured, word by word, without a shell; `{dir}` and others are replaced.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub command: Option<Vec<String>>,
+    /// program: commands before the clock starts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prepare: Option<Vec<Vec<String>>>,
+    /// program: commands after it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cleanup: Option<Vec<Vec<String>>>,
+    /// program: a command whose first line tells its version.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<Vec<String>>,
+    /// program: the longest the command may take; 30m if left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<Nanos>,
+    /// program: small texts that it is given as files, by name; `{input:NAME}` is the path.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub inputs: Option<BTreeMap<String, String>>,
+    /// program: words of your own that `{parameter:NAME}` stands for; those of a preset stay unless set again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parameters: Option<BTreeMap<String, String>>,
+    /// program: the numbers that are picked from its output, 1 to 64.
+    #[serde(rename = "metric", skip_serializing_if = "Option::is_none")]
+    pub metrics: Option<Vec<MetricEntry>>,
     /// Parts of the workload that come one after the other. What a phase does not say is as in the workload.
     #[serde(rename = "phase", skip_serializing_if = "Option::is_none")]
     pub phases: Option<Vec<Self>>,
@@ -155,7 +181,7 @@ pub struct Entry {
     pub groups: Option<Vec<Self>>,
 }
 
-/// The two kinds of [`Pattern`].
+/// The kinds of workload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
@@ -163,6 +189,8 @@ pub enum Kind {
     Io,
     /// A set of small files.
     Files,
+    /// A command that is run, and numbers from its output.
+    Program,
 }
 
 /// A workload entry that does not describe a workload.
@@ -193,7 +221,12 @@ macro_rules! overlay {
 }
 
 /// Lays the fields of one entry over another's.
-fn over(own: Entry, base: Entry) -> Entry {
+fn over(mut own: Entry, base: Entry) -> Entry {
+    if let (Some(own), Some(base)) = (&mut own.parameters, &base.parameters) {
+        for (name, word) in base {
+            own.entry(name.clone()).or_insert_with(|| word.clone());
+        }
+    }
     overlay!(own, base;
         name,
         about,
@@ -238,6 +271,14 @@ fn over(own: Entry, base: Entry) -> Entry {
         iopoll,
         requests,
         steps,
+        command,
+        prepare,
+        cleanup,
+        version,
+        deadline,
+        inputs,
+        parameters,
+        metrics,
         phases,
         groups,
     )
@@ -316,11 +357,17 @@ impl Entry {
                 "use 1 to 60 characters without @",
             ));
         }
+        if full.kind == Some(Kind::Program) {
+            let duration = full.duration.unwrap_or(Nanos::secs(10));
+            check_times(Nanos(0), duration)?;
+            let program = Some(TimedProgram { program: full.program()?, duration });
+            return Ok(Workload { name, phases: Vec::new(), program, threads });
+        }
         let phases = full.resolve_phases()?;
         if !phases.iter().any(|phase| phase.results().next().is_some()) {
             return Err(entry_error("phase", "no phase is measured", "leave out measured = false in one"));
         }
-        let workload = Workload { name, phases, threads };
+        let workload = Workload { name, phases, program: None, threads };
         let mut names: Vec<String> = workload.results().map(|result| result.name).collect();
         names.sort_unstable();
         if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
@@ -422,11 +469,18 @@ impl Entry {
         let pattern = match self.kind {
             Some(Kind::Io) => Pattern::Io(self.io()?),
             Some(Kind::Files) => Pattern::Files(self.file_set()?),
+            Some(Kind::Program) => {
+                return Err(entry_error(
+                    "kind",
+                    "a program is neither a phase nor a group of threads",
+                    "give it a [[workload]] of its own",
+                ));
+            }
             None => {
                 return Err(entry_error(
                     "kind",
                     "the workload says neither `use` nor `kind`",
-                    "write use = \"random-write\", or kind = \"io\" or \"files\" and its fields",
+                    "write use = \"random-write\", or kind = \"io\", \"files\" or \"program\" and its fields",
                 ));
             }
         };
@@ -511,8 +565,12 @@ impl Entry {
             ("iopoll", self.iopoll.is_some()),
             ("requests", self.requests.is_some()),
         ];
+        if matches!(kind, Some(Kind::Io | Kind::Files)) {
+            self.no_program()?;
+        }
         let (wrong, other, hint): (&[(&'static str, bool)], _, _) = match kind {
-            None => return Ok(()),
+            // A program checks its keys itself.
+            None | Some(Kind::Program) => return Ok(()),
             Some(Kind::Io) => (
                 &[("steps", self.steps.is_some())],
                 "files",

@@ -9,7 +9,9 @@ mod distribution;
 mod entry;
 mod files;
 mod io;
+pub mod metric;
 mod phase;
+pub mod program;
 mod rate;
 
 pub use combination::Conflict;
@@ -18,7 +20,9 @@ pub use distribution::Distribution;
 pub use entry::{Entry, EntryError, Kind};
 pub use files::{FileSet, Step};
 pub use io::{Access, Backend, FsyncCounts, Io, Layout, Mix, OpenSync, Sharing, SyncCall};
+pub use metric::{Better, MetricEntry, MetricRule};
 pub use phase::{Figure, Group, Phase, RateTarget, ResultKind, Until};
+pub use program::Program;
 pub use rate::{Arrivals, Rate};
 
 use crate::units::{Bytes, Nanos};
@@ -30,16 +34,36 @@ use std::collections::BTreeMap;
 pub struct Workload {
     /// What it is called in tables.
     pub name: String,
-    /// What is done, in order; at least one, and at least one that is measured.
+    /// What is done, in order; at least one, and at least one that is measured. None if a program does it.
     pub phases: Vec<Phase>,
+    /// The program that does it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<TimedProgram>,
     /// The levels: numbers of threads, ascending, without repeats.
     pub threads: Vec<u16>,
 }
 
+/// A program, and the time it is told to measure.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TimedProgram {
+    /// What is run.
+    pub program: Program,
+    /// What `{duration}` stands for.
+    pub duration: Nanos,
+}
+
 impl Workload {
-    /// What a run of it yields, in order: one result for each measured phase and group of threads in it.
+    /// What a run of it yields, in order: one result for each measured phase and group of threads in it, or for each
+    /// metric of a program.
     pub fn results(&self) -> impl Iterator<Item = ResultKind> {
-        self.phases.iter().flat_map(Phase::results)
+        let metrics =
+            self.program.iter().flat_map(|program| &program.program.metrics).map(MetricRule::result);
+        self.phases.iter().flat_map(Phase::results).chain(metrics)
+    }
+
+    /// The phase of each result; none for those of a program.
+    pub fn phase_of(&self, result: usize) -> Option<&Phase> {
+        self.phases.iter().flat_map(|phase| phase.results().map(move |_| phase)).nth(result)
     }
 
     /// Whether any measured phase leaves write-back to the page cache, so that short runs say little.
@@ -56,6 +80,9 @@ impl Workload {
             let most = sets.entry(&group.set).or_default();
             *most = needed.max(*most);
         }
+        if let Some(file_size) = self.program.as_ref().and_then(|program| program.program.file_size) {
+            sets.insert("", file_size.0);
+        }
         Bytes(sets.values().fold(0, |sum, bytes| sum.saturating_add(*bytes)))
     }
 
@@ -69,7 +96,8 @@ impl Workload {
         let time = |phase: &Phase| phase.warmup.0.saturating_add(phase.duration.0);
         // How long a phase takes that runs until it is done is not known before it ran.
         let timed = self.phases.iter().filter(|phase| phase.until == Until::Time);
-        Nanos(timed.fold(0, |sum, phase| sum.saturating_add(time(phase))))
+        let program = self.program.as_ref().map_or(0, |program| program.duration.0);
+        Nanos(timed.fold(program, |sum, phase| sum.saturating_add(time(phase))))
     }
 }
 

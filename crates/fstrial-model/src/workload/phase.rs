@@ -74,7 +74,7 @@ impl Figure {
     pub const fn unit(self) -> &'static str {
         match self {
             Self::Operations => "op/s",
-            Self::Bytes => "B/s",
+            Self::Bytes => "bytes/s",
         }
     }
 }
@@ -93,9 +93,11 @@ pub struct ResultKind {
 }
 
 impl ResultKind {
-    /// Whether a result of another workload is the same thing, measured in another way.
+    /// Whether a result of another workload can be the same thing, measured in another way: one without a name (it is
+    /// the only one of its workload) is whatever has its unit.
     pub fn is_comparable_with(&self, other: &Self) -> bool {
-        (&self.name, &self.unit, self.less_is_better) == (&other.name, &other.unit, other.less_is_better)
+        let named_alike = self.name == other.name || self.name.is_empty() || other.name.is_empty();
+        named_alike && (&self.unit, self.less_is_better) == (&other.unit, other.less_is_better)
     }
 }
 

@@ -177,8 +177,7 @@ fn section_report(
         contrast: state.clone(),
         unequal_durability: unequal(plan, finished, &state.a, &state.b),
     });
-    let phases = plan.workloads[index].phases.iter().flat_map(|phase| phase.results().map(move |_| phase));
-    let timed = phases.skip(result).take(1).find(|phase| phase.until == Until::Time);
+    let timed = plan.workloads[index].phase_of(result).filter(|phase| phase.until == Until::Time);
     WorkloadReport {
         name: plan.under(first).to_owned(),
         phase: kind.name.clone(),

@@ -53,7 +53,10 @@ fn phases(workload: &Workload) -> String {
         };
         if phase.name.is_empty() { time } else { format!("{} {time}", phase.name) }
     };
-    workload.phases.iter().map(one).collect::<Vec<_>>().join(", then ")
+    match &workload.program {
+        Some(timed) => timed.program.command.first().map_or_else(String::new, |name| format!("runs {name}")),
+        None => workload.phases.iter().map(one).collect::<Vec<_>>().join(", then "),
+    }
 }
 
 fn device(plan: &Plan) -> String {

@@ -41,7 +41,7 @@ fn level_line(workload: &WorkloadReport, threads: u16) -> Option<String> {
     }];
     parts.extend(behind.iter().map(|arm| match ratio_to(&verdicts, arm, first) {
         Some(ratio) if workload.less_is_better => {
-            format!("{arm} has {} the {} of {first}", numbers::ratio(ratio), workload.unit)
+            format!("{arm} takes {} what {first} takes", numbers::ratio(ratio))
         }
         Some(ratio) => format!("{arm} has {} the throughput of {first}", numbers::ratio(ratio)),
         None => format!("{arm} is behind"),

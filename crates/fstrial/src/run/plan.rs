@@ -1,7 +1,7 @@
 //! The plan of a trial: its cells, its contrasts and the order of every round, as a pure function of trial and seed.
 
 use fstrial_model::{
-    job::{GroupTask, Load, PhaseTask, Task},
+    job::{GroupTask, Load, PhaseTask, ProgramTask, Task},
     trial::{Compare, Metric, Problem, Trial, can_run},
     units::Bytes,
     workload::{Data, Group, Phase, ResultKind, Workload},
@@ -127,7 +127,14 @@ impl Plan {
             find_rate: phase.find_rate,
             groups: phase.groups.iter().map(|group| group_task(phase, group)).collect(),
         };
-        Task { threads, phases: self.workloads[workload].phases.iter().map(&mut phase_task).collect() }
+        let described = &self.workloads[workload];
+        let phases = described.phases.iter().map(&mut phase_task).collect();
+        let program = described.program.as_ref().map(|timed| ProgramTask {
+            program: timed.program.clone(),
+            duration: timed.duration,
+            seed: random.next_u64(),
+        });
+        Task { threads, phases, program }
     }
 
     /// What two cells have in common that are compared: the workload and the level, or the arm and the level.

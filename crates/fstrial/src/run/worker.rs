@@ -1,13 +1,17 @@
 //! The worker: takes one job on standard input, builds the stack, prepares and runs the load, takes everything down,
 //! and answers with messages and one measurement. It knows nothing of rounds, statistics or the store.
 
+use super::program::{self, Level};
 use crate::{error::ExpectedError, exit_code};
 use fstrial_engine::{EngineError, Moment, Prepared, Site};
 use fstrial_model::{
-    job::{DeviceBinding, FailureKind, Job, Load, PROTOCOL, PhaseTask, RunFailure, Task, WorkerMessage},
-    measurement::{LoadResult, Measurement, PhaseResult, Reading, Stage},
+    job::{
+        DeviceBinding, FailureKind, Job, Load, PROTOCOL, PhaseTask, ProgramTask, RunFailure, Task,
+        WorkerMessage,
+    },
+    measurement::{LoadResult, Measurement, PhaseResult, Reading, Stage, Value},
     units::Nanos,
-    workload::Until,
+    workload::{Better, Until, metric::Picked},
 };
 use fstrial_stack::{
     StackError, isolation,
@@ -98,6 +102,8 @@ struct Run<'a> {
     stage: Stage,
     stage_began: Instant,
     stages: Vec<(Stage, Nanos)>,
+    /// What a program printed.
+    output: Option<String>,
 }
 
 /// Where an error of the stack comes from decides whose fault it is.
@@ -150,6 +156,7 @@ impl<'a> Run<'a> {
             stage: Stage::Attach,
             stage_began: Instant::now(),
             stages: Vec::new(),
+            output: None,
         })
     }
 
@@ -232,6 +239,9 @@ impl<'a> Run<'a> {
 
     /// Runs the phases of a task, one after the other.
     fn task(&mut self, task: &Task, standing: &mut Standing) -> Result<Vec<PhaseResult>, RunFailure> {
+        if let Some(program) = &task.program {
+            return self.program(program, task.threads, standing);
+        }
         let target = standing.target().clone();
         let mut site = Site::new(match &target {
             Target::Directory(path) => fstrial_engine::Target::Directory(path),
@@ -252,6 +262,52 @@ impl<'a> Run<'a> {
         Ok(results)
     }
 
+    /// Runs a program and gives its numbers.
+    fn program(
+        &mut self,
+        task: &ProgramTask,
+        threads: u16,
+        standing: &mut Standing,
+    ) -> Result<Vec<PhaseResult>, RunFailure> {
+        let Target::Directory(folder) = standing.target().clone() else {
+            return Err(RunFailure {
+                kind: FailureKind::LoadRefused,
+                stage: Stage::Layout,
+                what: "a program needs files, and the bare device has none".into(),
+                hint: Some("leave out the arm `raw`".into()),
+            });
+        };
+        let level = Level { threads, duration: task.duration, seed: task.seed };
+        let mut busy = [None, None];
+        let outcome = program::run(&task.program, &folder, level, &mut |step| {
+            match step {
+                program::Step::Prepare(deadline) => self.enter(Stage::Layout, deadline),
+                program::Step::Settle => {
+                    self.enter(Stage::Settle, Nanos::secs(900));
+                    standing.settle().map_err(|e| self.failed(&e))?;
+                }
+                program::Step::Command(deadline) => {
+                    self.enter(Stage::Load, deadline);
+                    busy[0] = machine_busy();
+                }
+                program::Step::Ended => busy[1] = machine_busy(),
+            }
+            Ok(())
+        })?;
+        let cpu_machine = between(busy);
+        self.output = Some(outcome.report());
+        let result = |picked: Picked| PhaseResult {
+            name: picked.name,
+            reading: Reading::Value(Value {
+                value: picked.value,
+                unit: picked.unit,
+                less_is_better: picked.better == Better::Lower,
+            }),
+            cpu_machine,
+        };
+        Ok(outcome.values.into_iter().map(result).collect())
+    }
+
     /// Runs a phase and gives the results that are wanted of it.
     fn phase(&mut self, phase: &PhaseTask, prepared: Prepared) -> Result<Vec<PhaseResult>, RunFailure> {
         let time =
@@ -263,10 +319,7 @@ impl<'a> Run<'a> {
             Moment::TimedEnd => busy[1] = machine_busy(),
         });
         let loads = loads.map_err(|e| engine_failure(Stage::Load, &e))?;
-        let cpu_machine = match busy {
-            [Some(before), Some(after)] => Some(Nanos(after.0.saturating_sub(before.0))),
-            _ => None,
-        };
+        let cpu_machine = between(busy);
         let mut results = Vec::new();
         for (group, load) in phase.groups.iter().zip(loads) {
             check_load(&load, group.load.until)?;
@@ -321,6 +374,14 @@ fn check_load(result: &LoadResult, until: Until) -> Result<(), RunFailure> {
         return Err(failed(what, "measure longer: --duration 10s"));
     }
     Ok(())
+}
+
+/// The machine's CPU time between two readings.
+fn between(busy: [Option<Nanos>; 2]) -> Option<Nanos> {
+    match busy {
+        [Some(before), Some(after)] => Some(Nanos(after.0.saturating_sub(before.0))),
+        _ => None,
+    }
 }
 
 fn not_isolated() -> StackError {
