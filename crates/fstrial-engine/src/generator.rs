@@ -13,6 +13,8 @@ pub(crate) enum Stream {
     Requests(usize),
     /// Bytes that thread n writes.
     Payload(usize),
+    /// Shape, sizes and order of a set of files, by a number made from its name.
+    Tree(u32),
 }
 
 impl Stream {
@@ -21,6 +23,7 @@ impl Stream {
             Self::Layout => 0,
             Self::Requests(thread) => (1 << 32) + thread as u64,
             Self::Payload(thread) => (2 << 32) + thread as u64,
+            Self::Tree(name) => (3 << 32) + u64::from(name),
         }
     }
 }

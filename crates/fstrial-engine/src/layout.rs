@@ -9,14 +9,19 @@ use crate::{
     clock::Clock,
     error::layout,
     fileset::Ring,
+    flow::{self, Program},
+    flush,
     generator::{Generator, Stream},
+    log::{self, SharedLog},
     pattern::Geometry,
+    postmark::{self, Pooled},
+    tree::View,
     uring, validate,
 };
 use fstrial_model::{
     job::Load,
     units::Bytes,
-    workload::{Backend, Data, FileSet, Io, Pattern, Sharing},
+    workload::{Backend, Data, FileSet, Flush, Io, Pattern, Sharing},
 };
 use rustix::{
     fs::{
@@ -29,6 +34,7 @@ use rustix::{
 use std::{
     os::fd::OwnedFd,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 /// Bytes written at once while laying out.
@@ -61,6 +67,14 @@ pub(crate) enum ThreadWork {
     Io { io: Io, files: Files, geometry: Geometry },
     /// Turns over a file set.
     Files { set: FileSet, ring: Ring },
+    /// Turns of a program.
+    Flow { program: Arc<Program>, views: Vec<View> },
+    /// A pool of PostMark's.
+    Postmark(Box<Pooled>),
+    /// Commits to a log.
+    Log(Arc<SharedLog>),
+    /// Batches of pages.
+    Flush { flush: Flush, files: Files },
 }
 
 /// A load whose files are laid out: ready to run, once.
@@ -84,7 +98,8 @@ pub fn prepare(load: &Load, target: Target<'_>) -> Result<Prepared, EngineError>
         (Pattern::Io(io), Target::Directory(directory)) => io_on_files(load, io, directory)?,
         (Pattern::Io(io), Target::BlockDevice(device)) => io_on_device(load, io, device)?,
         (Pattern::Files(set), Target::Directory(path)) => file_sets(load, set, path)?,
-        (Pattern::Files(_), Target::BlockDevice(_)) => unreachable!("refused by validate"),
+        (pattern, Target::Directory(path)) => programs(load, pattern, path)?,
+        (_, Target::BlockDevice(_)) => unreachable!("refused by validate"),
     };
     Ok(Prepared { load: load.clone(), clock, threads })
 }
@@ -181,6 +196,31 @@ fn file_sets(load: &Load, set: &FileSet, directory: &Path) -> Result<Vec<ThreadW
     Ok(works)
 }
 
+/// What stands for a whole program: each pattern lays out its own files.
+fn programs(load: &Load, pattern: &Pattern, directory: &Path) -> Result<Vec<ThreadWork>, EngineError> {
+    let mut writer = Writer::new(load);
+    Ok(match pattern {
+        Pattern::Flow(flow) => {
+            let program = Arc::new(Program::new(flow));
+            let views = flow::prepare(load, flow, &program, directory, &mut writer)?;
+            views.into_iter().map(|views| ThreadWork::Flow { program: Arc::clone(&program), views }).collect()
+        }
+        Pattern::Postmark(settings) => {
+            let pools = postmark::prepare(load, settings, directory, &writer)?;
+            pools.into_iter().map(|pool| ThreadWork::Postmark(Box::new(pool))).collect()
+        }
+        Pattern::Log(settings) => {
+            let log = Arc::new(log::prepare(settings, directory, &mut writer)?);
+            (0..load.threads).map(|_| ThreadWork::Log(Arc::clone(&log))).collect()
+        }
+        Pattern::Flush(flush) => {
+            let files = flush::prepare(load, flush, directory, &mut writer)?;
+            files.into_iter().map(|files| ThreadWork::Flush { flush: *flush, files }).collect()
+        }
+        Pattern::Io(_) | Pattern::Files(_) => unreachable!("laid out by themselves"),
+    })
+}
+
 fn check_ring(io: &Io) -> Result<(), EngineError> {
     match io.backend {
         Backend::Sync => Ok(()),
@@ -189,7 +229,7 @@ fn check_ring(io: &Io) -> Result<(), EngineError> {
 }
 
 /// Raises the soft limit of open files as far as is needed and allowed.
-fn allow_open_files(files: u64) -> Result<(), EngineError> {
+pub(crate) fn allow_open_files(files: u64) -> Result<(), EngineError> {
     let (wanted, limit) = (files + SPARE_FILES, getrlimit(Resource::Nofile));
     if limit.current.is_none_or(|current| current >= wanted) {
         return Ok(());
@@ -204,13 +244,13 @@ fn allow_open_files(files: u64) -> Result<(), EngineError> {
 }
 
 /// Makes a file that was not there.
-fn create(directory: impl std::os::fd::AsFd, path: &Path) -> Result<OwnedFd, EngineError> {
+pub(crate) fn create(directory: impl std::os::fd::AsFd, path: &Path) -> Result<OwnedFd, EngineError> {
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
     openat(directory, path, flags, Mode::RUSR | Mode::WUSR).map_err(|errno| layout("create", path, errno))
 }
 
 /// Opens a thread's own descriptors, and tries direct I/O once.
-fn open_all(io: &Io, paths: Vec<PathBuf>) -> Result<Files, EngineError> {
+pub(crate) fn open_all(io: &Io, paths: Vec<PathBuf>) -> Result<Files, EngineError> {
     let direct = if io.direct { OFlags::DIRECT } else { OFlags::empty() };
     let unsupported = |path: &Path, errno: Errno| EngineError::DirectUnsupported {
         path: path.to_path_buf(),

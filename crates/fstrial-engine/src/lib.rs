@@ -48,10 +48,14 @@ pub mod clock;
 mod drive;
 mod error;
 mod fileset;
+mod flow;
+mod flush;
 mod generator;
 mod layout;
+mod log;
 mod overhead;
 mod pattern;
+mod postmark;
 mod recorder;
 mod run;
 mod sync;
@@ -59,6 +63,7 @@ mod sync;
 mod testing;
 #[cfg(test)]
 mod tests;
+mod tree;
 mod uring;
 mod validate;
 

@@ -7,10 +7,14 @@ use crate::{
     clock::{Anchor, Clock, Pace, sleep_ns},
     drive::{self, Drive, Engine},
     fileset::{self, Turns},
+    flow::Turning,
+    flush::{self, Flusher},
     generator::{Generator, Stream},
     layout::{Files, ThreadWork},
+    log::{self, Committer},
     pattern::{Geometry, Requests},
-    recorder::{Recorder, Shape, Timeline},
+    postmark::{self, Postman},
+    recorder::{Lane, Recorder, Shape, Timeline},
     sync::Sync,
     uring::Uring,
 };
@@ -212,6 +216,45 @@ fn run_thread(
             let turns = Turns::new(&set, ring, payload, choices, recorder, Pace::new(clock, load.handicap));
             Ok(at_start(arrival, |start| turns.run(start)))
         }
+        program => {
+            let run = run_program(number, load, clock, program, timeline);
+            Ok(at_start(arrival, run))
+        }
+    }
+}
+
+/// Makes ready what stands for a whole program; gives what is to be done from the start on.
+fn run_program(
+    number: usize,
+    load: &Load,
+    clock: Clock,
+    work: ThreadWork,
+    timeline: Timeline,
+) -> Box<dyn FnOnce(u64) -> Recorder> {
+    let payload = |len| Payload::new(load.data, 1, len, Generator::new(load.seed, Stream::Payload(number)));
+    let choices = Generator::new(load.seed, Stream::Requests(number));
+    let pace = Pace::new(clock, load.handicap);
+    let recorder = |lanes: &[Lane]| Recorder::new(timeline, Shape::Files, lanes);
+    match work {
+        ThreadWork::Flow { program, views } => {
+            let (payload, recorder) = (payload(program.request()), recorder(&program.lanes()));
+            let turning = Turning::new(program, views, payload, choices, recorder, pace);
+            Box::new(|start| turning.run(start))
+        }
+        ThreadWork::Postmark(pool) => {
+            let postman = Postman::new(*pool, recorder(&postmark::LANES), pace);
+            Box::new(|start| postman.run(start))
+        }
+        ThreadWork::Log(log) => {
+            let (payload, recorder) = (payload(log.write_max()), recorder(&log::LANES));
+            Box::new(move |start| Committer::new(&log, payload, recorder, pace).run(start))
+        }
+        ThreadWork::Flush { flush, files } => {
+            let (payload, recorder) = (payload(flush::write_max(&flush)), recorder(&flush::LANES));
+            let flusher = Flusher::new(flush, files, payload, choices, recorder, pace);
+            Box::new(|start| flusher.run(start))
+        }
+        ThreadWork::Io { .. } | ThreadWork::Files { .. } => unreachable!("run by themselves"),
     }
 }
 

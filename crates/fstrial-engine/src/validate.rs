@@ -4,7 +4,7 @@ use crate::{EngineError, pattern::Geometry};
 use fstrial_model::{
     job::Load,
     units::Nanos,
-    workload::{Access, Backend, FileSet, Io, Pattern, Sharing, Step},
+    workload::{Access, Backend, EntryError, FileSet, Io, Pattern, Sharing, Step},
 };
 
 /// Threads of one load at most.
@@ -49,12 +49,28 @@ pub fn validate(load: &Load, block_device: bool) -> Result<(), EngineError> {
             combination(io, block_device)?;
             shares(io, load.threads)
         }
-        Pattern::Files(_) if block_device => refuse(
-            "a bare device holds no files",
-            "use a workload of kind \"io\" on it, or put a filesystem on it",
-        ),
+        Pattern::Files(_) | Pattern::Flow(_) | Pattern::Postmark(_) | Pattern::Log(_) | Pattern::Flush(_)
+            if block_device =>
+        {
+            refuse(
+                "a bare device holds no files",
+                "use a workload of kind \"io\" on it, or put a filesystem on it",
+            )
+        }
         Pattern::Files(set) => file_set(set),
+        Pattern::Flow(flow) => settings(flow.check()),
+        Pattern::Postmark(postmark) => settings(postmark.check()),
+        Pattern::Log(log) => settings(log.check()),
+        Pattern::Flush(flush) => settings(flush.check()),
     }
+}
+
+/// What the pattern's own check says.
+fn settings(checked: Result<(), EntryError>) -> Result<(), EngineError> {
+    checked.or_else(|error| {
+        let hint = error.hint.map_or(String::new(), |hint| format!(": {hint}"));
+        refuse(format!("{}{hint}", error.problem), "change the workload")
+    })
 }
 
 fn sizes(io: &Io) -> Result<(), EngineError> {

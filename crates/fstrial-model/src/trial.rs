@@ -466,7 +466,9 @@ impl Trial {
 pub fn can_run(arm: &Arm, pattern: &Pattern) -> bool {
     use crate::workload::Access;
     match pattern {
-        Pattern::Files(_) => !arm.is_raw(),
+        Pattern::Files(_) | Pattern::Flow(_) | Pattern::Postmark(_) | Pattern::Log(_) | Pattern::Flush(_) => {
+            !arm.is_raw()
+        }
         Pattern::Io(io) => !arm.is_raw() || io.access != Access::Append,
     }
 }

@@ -287,6 +287,7 @@ macro_rules! serde_as_text {
         }
     };
 }
+pub(crate) use serde_as_text;
 serde_as_text!(Bytes, "^[0-9.]+ *(B|[KMGT](iB)?)?$", "a size: 512, 4KiB, 1.5GiB");
 serde_as_text!(Nanos, "^([0-9.]+ *(ns|us|ms|s|m|min|h|d) *)+$", "a length of time: 250ms, 10s, 1h30m");
 serde_as_text!(Percent, "^[0-9.]+ *%$", "a percentage: 3%");

@@ -5,11 +5,21 @@
 
 mod entry;
 mod files;
+mod flow;
+mod flow_step;
+mod flush;
 mod io;
+mod log;
+mod postmark;
 
 pub use entry::{Entry, EntryError, Kind};
 pub use files::{FileSet, Step};
+pub use flow::{FileTree, Flow, Names, Order, Size};
+pub use flow_step::{FlowStep, FlowStepError, OpenFile, Target};
+pub use flush::Flush;
 pub use io::{Access, Backend, Io, Sharing, SyncCall};
+pub use log::Log;
+pub use postmark::{Postmark, PostmarkPart};
 
 use crate::units::{Bytes, Nanos};
 use schemars::JsonSchema;
@@ -38,6 +48,14 @@ pub enum Pattern {
     Io(Io),
     /// A working set of many small files that are made, written, read and deleted.
     Files(FileSet),
+    /// A program over sets of files.
+    Flow(Flow),
+    /// PostMark.
+    Postmark(Postmark),
+    /// A write-ahead log with many committers.
+    Log(Log),
+    /// A database's page flusher.
+    Flush(Flush),
 }
 
 /// What the files hold. The device has a say: a compressing ramdisk is only fast with [`Data::RepeatedWord`].
@@ -58,6 +76,9 @@ impl Pattern {
         match self {
             Self::Io(io) => !io.direct && io.reads.0 < 100.0 && io.fsync_every == 0,
             Self::Files(set) => set.steps.contains(&Step::Write) && !set.steps.contains(&Step::Fsync),
+            Self::Flow(flow) => flow.is_buffered_write(),
+            Self::Postmark(_) => true,
+            Self::Log(_) | Self::Flush(_) => false,
         }
     }
 
@@ -70,6 +91,10 @@ impl Pattern {
                 let each = set.file_size.0.div_ceil(4096) * 4096 + 1024;
                 Bytes(u64::from(set.files) * u64::from(threads) * each * 2)
             }
+            Self::Flow(flow) => flow.space_needed(threads),
+            Self::Postmark(postmark) => postmark.space_needed(threads),
+            Self::Log(log) => log.space_needed(),
+            Self::Flush(flush) => flush.space_needed(threads),
         }
     }
 }
