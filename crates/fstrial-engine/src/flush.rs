@@ -102,14 +102,16 @@ impl Flusher {
         Self { flush, files, payload, choices, dirty, recorder, pace, now: 0 }
     }
 
-    /// Writes batches from tick `start` on, until the time is over or too many failed.
+    /// Writes batches from tick `start` on, until the time is over, the amount is done or too many failed.
     pub(crate) fn run(mut self, start: u64) -> Recorder {
         self.recorder.start_at(start);
         self.now = self.pace.clock.now();
         self.recorder.tick(self.now);
         let interval = self.pace.clock.ticks(self.flush.interval.0);
         let mut due = self.now;
-        while !self.recorder.is_over() {
+        let mut left = self.flush.batches.unwrap_or(u64::MAX);
+        while left > 0 && !self.recorder.is_over() {
+            left -= 1;
             let begin = self.now;
             match self.batch() {
                 Ok(()) => {
@@ -121,8 +123,11 @@ impl Flusher {
                 }
             }
             due = (due + interval).max(self.now);
-            self.wait_until(due);
+            if left > 0 {
+                self.wait_until(due);
+            }
         }
+        self.recorder.finish(self.now);
         self.recorder
     }
 

@@ -297,7 +297,7 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    fn new(load: &Load) -> Self {
+    pub(crate) fn new(load: &Load) -> Self {
         let (mut chunk, mut generator) = (Pages::new(CHUNK), Generator::new(load.seed, Stream::Layout));
         buffer::fill(load.data, chunk.as_mut_slice(), &mut generator);
         Self { data: load.data, chunk, generator, needed: load.pattern.space_needed(load.threads) }

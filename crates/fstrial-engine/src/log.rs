@@ -163,12 +163,14 @@ impl<'a> Committer<'a> {
         Self { log, payload, recorder, pace, now: 0 }
     }
 
-    /// Commits from tick `start` on, until the time is over or the log is broken.
+    /// Commits from tick `start` on, until the time is over, the amount is done or the log is broken.
     pub(crate) fn run(mut self, start: u64) -> Recorder {
         self.recorder.start_at(start);
         self.now = self.pace.clock.now();
         self.recorder.tick(self.now);
-        while !self.recorder.is_over() {
+        let mut left = self.log.settings.commits.unwrap_or(u64::MAX);
+        while left > 0 && !self.recorder.is_over() {
+            left -= 1;
             let before = self.now;
             let result = if self.log.settings.group { self.commit_in_group() } else { self.commit_alone() };
             self.now = self.pace.after(before);
@@ -181,6 +183,7 @@ impl<'a> Committer<'a> {
                 Err(Broken { call, errno }) => self.recorder.error(self.now, call, &self.log.path, &errno),
             }
         }
+        self.recorder.finish(self.now);
         self.recorder
     }
 

@@ -224,7 +224,7 @@ fn run_thread(
 }
 
 /// Makes ready what stands for a whole program; gives what is to be done from the start on.
-fn run_program(
+pub(crate) fn run_program(
     number: usize,
     load: &Load,
     clock: Clock,

@@ -31,6 +31,9 @@ pub struct Flush {
     pub direct: bool,
     /// Which sync call.
     pub sync: SyncCall,
+    /// Batches of each thread; without it until the time is over.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub batches: Option<u64>,
 }
 
 impl Default for Flush {
@@ -45,6 +48,7 @@ impl Default for Flush {
             interval: Nanos(0),
             direct: true,
             sync: SyncCall::Fsync,
+            batches: None,
         }
     }
 }

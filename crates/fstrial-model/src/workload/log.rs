@@ -25,6 +25,9 @@ pub struct Log {
     /// Files start empty and grow to their size; then the next one is made and the oldest deleted, and the directory
     /// is synced. Otherwise all files are there, written whole, and are overwritten in place.
     pub growing: bool,
+    /// Commits of each thread; without it until the time is over.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub commits: Option<u64>,
 }
 
 impl Default for Log {
@@ -37,6 +40,7 @@ impl Default for Log {
             file_size: Bytes::mib(64),
             files: 2,
             growing: false,
+            commits: None,
         }
     }
 }
