@@ -440,11 +440,22 @@ impl Turning {
 
     /// A place of a set that holds a file or does not, busy until it is released. Waits where all are busy.
     fn pick(&mut self, set: usize, walk: Walk, existing: bool) -> Result<u32, Failure> {
+        self.pick_beside(set, walk, existing, None)
+    }
+
+    /// The same for a thread that holds a place of the set already.
+    fn pick_beside(
+        &mut self,
+        set: usize,
+        walk: Walk,
+        existing: bool,
+        held: Option<u32>,
+    ) -> Result<u32, Failure> {
         let patience = self.now + self.pace.clock.ticks(PATIENCE_NS);
         loop {
             let exhausted =
                 if self.program.ends { Failure::Done } else { Failure::Exhausted { set, existing } };
-            match self.views[set].pick(walk, existing, &mut self.choices) {
+            match self.views[set].pick(walk, existing, held, &mut self.choices) {
                 Pick::Place(file) => return Ok(file),
                 Pick::Done => return Err(Failure::Done),
                 Pick::Nothing => return Err(exhausted),
@@ -646,7 +657,8 @@ impl Turning {
 
     fn rename(&mut self, entry: Entry, to: usize, over: bool) -> Result<usize, Failure> {
         let Some((set, file)) = self.take(entry, Walk::RenameFrom)? else { return Ok(0) };
-        let goal = match self.pick(to, Walk::RenameTo, over) {
+        let held = (to == set).then_some(file);
+        let goal = match self.pick_beside(to, Walk::RenameTo, over, held) {
             Ok(goal) => goal,
             Err(failure) => {
                 self.views[set].tree.release(file, true, 0);

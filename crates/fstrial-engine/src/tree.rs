@@ -381,14 +381,15 @@ impl Tree {
         self.states[file as usize].load(Ordering::Relaxed) & OPENED != 0
     }
 
-    /// Goes through all places once, from `start` on, and takes the first that fits; `start` counts as rotors do.
-    fn search(&self, start: u64, exists: bool, idle: bool) -> Result<(u64, u32), Pick> {
+    /// Goes through all places once, from `start` on, and takes the first that fits; `start` counts as rotors do. The
+    /// thread does not wait for the place `held`, which it has taken itself.
+    fn search(&self, start: u64, exists: bool, idle: bool, held: Option<u32>) -> Result<(u64, u32), Pick> {
         let places = self.states.len() as u64;
         let (mut file, mut busy) = (start % places, false);
         for passed in 0..places {
             match self.claim(file as u32, exists, idle) {
                 Ok(()) => return Ok((start + passed, file as u32)),
-                Err(seen) => busy |= seen & BUSY != 0,
+                Err(seen) => busy |= seen & BUSY != 0 && held != Some(file as u32),
             }
             file += 1;
             if file == places {
@@ -398,9 +399,9 @@ impl Tree {
         Err(if busy { Pick::Wait } else { Pick::Nothing })
     }
 
-    fn pick_next(&self, exists: bool) -> Pick {
+    fn pick_next(&self, exists: bool, held: Option<u32>) -> Pick {
         let rotor = if exists { &self.existing.0 } else { &self.free.0 };
-        match self.search(rotor.load(Ordering::Relaxed), exists, false) {
+        match self.search(rotor.load(Ordering::Relaxed), exists, false, held) {
             Ok((at, file)) => {
                 rotor.fetch_max(at + 1, Ordering::Relaxed);
                 Pick::Place(file)
@@ -411,7 +412,7 @@ impl Tree {
 
     /// A few tries hit if many places fit. Otherwise the first that fits after a random place: nearly uniform, as
     /// places that fit are then spread thinly.
-    fn pick_random(&self, exists: bool, idle: bool, choices: &mut Generator) -> Pick {
+    fn pick_random(&self, exists: bool, idle: bool, held: Option<u32>, choices: &mut Generator) -> Pick {
         let places = self.states.len() as u64;
         for _ in 0..TRIES {
             let file = choices.below(places) as u32;
@@ -419,8 +420,8 @@ impl Tree {
                 return Pick::Place(file);
             }
         }
-        let found = self.search(choices.below(places), exists, idle);
-        let found = if idle { found.or_else(|_| self.search(0, exists, false)) } else { found };
+        let found = self.search(choices.below(places), exists, idle, held);
+        let found = if idle { found.or_else(|_| self.search(0, exists, false, held)) } else { found };
         found.map_or_else(|nothing| nothing, |(_, file)| Pick::Place(file))
     }
 
@@ -520,12 +521,18 @@ impl View {
         Ok(())
     }
 
-    /// A place that holds a file (`exists`), or one that does not, taken for this thread.
-    pub(crate) fn pick(&mut self, walk: Walk, exists: bool, choices: &mut Generator) -> Pick {
+    /// A place that holds a file (`exists`), or one that does not, taken for this thread, which may hold one already.
+    pub(crate) fn pick(
+        &mut self,
+        walk: Walk,
+        exists: bool,
+        held: Option<u32>,
+        choices: &mut Generator,
+    ) -> Pick {
         match self.tree.settings.order {
-            Order::Next => self.tree.pick_next(exists),
+            Order::Next => self.tree.pick_next(exists, held),
             // A file that another thread has open would not go away.
-            Order::Random => self.tree.pick_random(exists, matches!(walk, Walk::Delete), choices),
+            Order::Random => self.tree.pick_random(exists, matches!(walk, Walk::Delete), held, choices),
             Order::Own | Order::Shuffled | Order::Readdir => loop {
                 let Some(file) = self.step(walk) else { return Pick::Done };
                 if self.tree.claim(file, exists, false).is_ok() {
@@ -641,7 +648,7 @@ mod tests {
             for delete in picks {
                 let n = model.len();
                 let expected = (0..n).map(|k| (at[usize::from(delete)] + k) % n).find(|place| model[*place] == delete);
-                let got = tree.pick_next(delete);
+                let got = tree.pick_next(delete, None);
                 match expected {
                     None => prop_assert_eq!(got, Pick::Nothing),
                     Some(place) => {
@@ -696,12 +703,12 @@ mod tests {
     #[test]
     fn busy_places_are_passed_over_and_waited_for() {
         let tree = with_files(&set(3), &[0, 1]);
-        assert_eq!(tree.pick_next(true), Pick::Place(0));
-        assert_eq!(tree.pick_next(true), Pick::Place(1));
-        assert_eq!(tree.pick_next(true), Pick::Wait);
+        assert_eq!(tree.pick_next(true, None), Pick::Place(0));
+        assert_eq!(tree.pick_next(true, None), Pick::Place(1));
+        assert_eq!(tree.pick_next(true, None), Pick::Wait);
         tree.release(0, true, 1);
         assert!(tree.is_open(0));
-        assert_eq!(tree.pick_next(true), Pick::Place(0));
+        assert_eq!(tree.pick_next(true, None), Pick::Place(0));
         tree.release(0, false, 0);
         tree.closed(0);
         tree.release(1, true, 0);
@@ -715,9 +722,9 @@ mod tests {
         assert!(tree.claim_existing(0));
         tree.release(0, true, 1);
         let mut choices = Generator::new(1, Stream::Requests(0));
-        assert_eq!(tree.pick_random(true, true, &mut choices), Pick::Place(1));
+        assert_eq!(tree.pick_random(true, true, None, &mut choices), Pick::Place(1));
         tree.release(1, false, 0);
-        assert_eq!(tree.pick_random(true, true, &mut choices), Pick::Place(0), "rather than none");
+        assert_eq!(tree.pick_random(true, true, None, &mut choices), Pick::Place(0), "rather than none");
     }
 
     #[test]
@@ -725,7 +732,7 @@ mod tests {
         let tree = with_files(&set(500), &(0..500).collect::<Vec<_>>());
         let taken = std::thread::scope(|scope| {
             let pick = || -> Vec<u32> {
-                std::iter::from_fn(|| match tree.pick_next(true) {
+                std::iter::from_fn(|| match tree.pick_next(true, None) {
                     Pick::Place(file) => Some(file),
                     _ => None,
                 })
@@ -751,11 +758,11 @@ mod tests {
             let mut taken = Vec::new();
             for thread in 0..3 {
                 let mut view = View::new(&tree, &listed, 1, (thread, 3)).unwrap();
-                while let Pick::Place(file) = view.pick(Walk::Stat, true, &mut choices) {
+                while let Pick::Place(file) = view.pick(Walk::Stat, true, None, &mut choices) {
                     tree.release(file, true, 0);
                     taken.push(file);
                 }
-                assert_eq!(view.pick(Walk::Stat, true, &mut choices), Pick::Done);
+                assert_eq!(view.pick(Walk::Stat, true, None, &mut choices), Pick::Done);
             }
             assert_eq!(taken.is_sorted(), order == Order::Own, "{taken:?}");
             assert_eq!(taken.is_sorted_by(|a, b| a > b), order == Order::Readdir);
