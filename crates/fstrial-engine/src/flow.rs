@@ -242,7 +242,7 @@ pub(crate) fn prepare(
     let threads = usize::from(load.threads);
     let mut views: Vec<Vec<View>> = (0..threads).map(|_| Vec::new()).collect();
     for (set, kept) in flow.sets.iter().zip(&program.kept) {
-        let make = |thread| {
+        let mut make = |thread| {
             let tree = Tree::new(set, directory, load.seed, thread);
             if !set.existing {
                 tree.lay_out(load.seed, writer)?;
@@ -251,10 +251,10 @@ pub(crate) fn prepare(
             let listed = if look { tree.look()? } else { Vec::new() };
             Ok((Arc::new(tree), listed))
         };
-        let own = |thread: u16| set.per_thread.then_some(thread);
-        let trees: Vec<(Arc<Tree>, Vec<u32>)> = match set.per_thread {
-            true => (0..load.threads).map(own).map(make).collect::<Result<_, EngineError>>()?,
-            false => vec![Some(None).map(make).expect("one")?],
+        let trees: Vec<(Arc<Tree>, Vec<u32>)> = if set.per_thread {
+            (0..load.threads).map(|thread| make(Some(thread))).collect::<Result<_, EngineError>>()?
+        } else {
+            vec![make(None)?]
         };
         for (thread, views) in views.iter_mut().enumerate() {
             let (tree, listed) = &trees[thread % trees.len()];

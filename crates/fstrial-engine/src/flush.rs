@@ -185,7 +185,10 @@ impl Flusher {
         let (bytes, fd) = (&self.payload.bytes()[range], &self.files.fds[file]);
         let result = retry_on_intr(|| pwrite(fd, bytes, offset));
         let what = match result {
-            Ok(written) if written == len => return Ok(self.done(Lane::Write)),
+            Ok(written) if written == len => {
+                self.done(Lane::Write);
+                return Ok(());
+            }
             Ok(written) => format!("only {written} of {len} bytes at {offset}"),
             Err(errno) => errno.to_string(),
         };
@@ -199,7 +202,10 @@ impl Flusher {
             SyncCall::Fdatasync => ("fdatasync", retry_on_intr(|| fdatasync(fd))),
         };
         match result {
-            Ok(()) => Ok(self.done(Lane::Fsync)),
+            Ok(()) => {
+                self.done(Lane::Fsync);
+                Ok(())
+            }
             Err(errno) => Err(self.failed(file, call, errno.to_string())),
         }
     }

@@ -194,18 +194,21 @@ fn files_after_each_part_are_those_of_a_plain_model() {
 
 #[test]
 fn bytes_and_kinds_are_the_tools_counters() {
-    let directory = directory();
-    let result = run_to_end(&load_to_end(Pattern::Postmark(Postmark::default()), 1), directory.path());
-    assert_eq!(result.first_error, None);
-    assert_eq!(result.bytes, 1_430_770 + 4_662_068);
-    assert_eq!(result.operations, 500 + 500 + 528);
-    let kinds = [
-        (OperationKind::Create, 764),
-        (OperationKind::Read, 243),
-        (OperationKind::Append, 257),
-        (OperationKind::Delete, 764),
-    ];
-    kinds.into_iter().for_each(|(kind, expected)| assert_eq!(count(&result, kind), expected, "{kind}"));
+    for buffering in [true, false] {
+        let directory = directory();
+        let settings = Postmark { buffering, ..Postmark::default() };
+        let result = run_to_end(&load_to_end(Pattern::Postmark(settings), 1), directory.path());
+        assert_eq!(result.first_error, None);
+        assert_eq!(result.bytes, 1_430_770 + 4_662_068);
+        assert_eq!(result.operations, 500 + 500 + 528);
+        let kinds = [
+            (OperationKind::Create, 764),
+            (OperationKind::Read, 243),
+            (OperationKind::Append, 257),
+            (OperationKind::Delete, 764),
+        ];
+        kinds.into_iter().for_each(|(kind, expected)| assert_eq!(count(&result, kind), expected, "{kind}"));
+    }
 }
 
 #[test]
