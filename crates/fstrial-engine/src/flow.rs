@@ -16,7 +16,7 @@ use crate::{
     generator::Generator,
     layout::{Writer, allow_open_files},
     recorder::{Lane, Recorder},
-    tree::{PathBuffer, Pick, Tree, View, Walk},
+    tree::{PathBuffer, Pick, Tree, Trees, View, Walk},
 };
 use fstrial_model::{
     job::Load,
@@ -227,12 +227,14 @@ impl Program {
     }
 }
 
-/// Lays out the sets of a program, or finds those that an earlier phase left; gives each thread its views of them.
+/// Lays out the sets of a program, or finds those in `trees` or those that an earlier phase left; gives each thread its
+/// views of them.
 pub(crate) fn prepare(
     load: &Load,
     flow: &Flow,
     program: &Program,
     directory: &Path,
+    trees: &mut Trees,
     writer: &mut Writer,
 ) -> Result<Vec<Vec<View>>, EngineError> {
     let kept: u64 =
@@ -242,24 +244,16 @@ pub(crate) fn prepare(
     let threads = usize::from(load.threads);
     let mut views: Vec<Vec<View>> = (0..threads).map(|_| Vec::new()).collect();
     for (set, kept) in flow.sets.iter().zip(&program.kept) {
-        let mut make = |thread| {
-            let tree = Tree::new(set, directory, load.seed, thread);
-            if !set.existing {
-                tree.lay_out(load.seed, writer)?;
-            }
-            let look = set.existing || set.order == Order::Readdir;
-            let listed = if look { tree.look()? } else { Vec::new() };
-            Ok((Arc::new(tree), listed))
-        };
+        let mut get = |thread| trees.get(set, directory, load.seed, thread, writer);
         let trees: Vec<(Arc<Tree>, Vec<u32>)> = if set.per_thread {
-            (0..load.threads).map(|thread| make(Some(thread))).collect::<Result<_, EngineError>>()?
+            (0..load.threads).map(|thread| get(Some(thread))).collect::<Result<_, _>>()?
         } else {
-            vec![make(None)?]
+            vec![get(None)?]
         };
         for (thread, views) in views.iter_mut().enumerate() {
             let (tree, listed) = &trees[thread % trees.len()];
             let part = if set.per_thread { (0, 1) } else { (thread, threads) };
-            let mut view = View::new(tree, listed, load.seed, part)?;
+            let mut view = View::new(set, tree, listed, load.seed, part)?;
             if *kept {
                 view.keep(flags_of(set))?;
             }
@@ -490,10 +484,10 @@ impl Turning {
         self.close(slot);
         let (walk, name) = if existing { (Walk::Open, "open in") } else { (Walk::Create, "create in") };
         let file = self.pick(set, walk, existing)?;
-        let View { tree, root, .. } = &self.views[set];
+        let View { settings, tree, root, .. } = &self.views[set];
         let make = if existing { OFlags::empty() } else { OFlags::CREATE };
         let path = tree.path_of(file, &mut self.paths[0]);
-        match openat(root, path, flags_of(tree.settings()) | make, Mode::from_raw_mode(0o666)) {
+        match openat(root, path, flags_of(settings) | make, Mode::from_raw_mode(0o666)) {
             Ok(fd) => {
                 tree.release(file, true, 1);
                 self.slots[slot] = Slot { fd: Some(fd), set, file, place: 0 };
@@ -643,8 +637,8 @@ impl Turning {
 
     fn delete(&mut self, entry: Entry) -> Result<usize, Failure> {
         let Some((set, file)) = self.take(entry, Walk::Delete)? else { return Ok(0) };
-        let View { tree, root, .. } = &self.views[set];
-        if matches!(entry, Entry::Any(_)) && tree.settings().order == Order::Next && tree.is_open(file) {
+        let View { settings, tree, root, .. } = &self.views[set];
+        if matches!(entry, Entry::Any(_)) && settings.order == Order::Next && tree.is_open(file) {
             // filebench does not delete a file that any thread has open, and counts the step.
             tree.release(file, true, 0);
             return Ok(0);

@@ -15,7 +15,7 @@ use crate::{
     log::{self, SharedLog},
     pattern::Geometry,
     postmark::{self, Pooled},
-    tree::View,
+    tree::{Trees, View},
     uring, validate,
 };
 use fstrial_model::{
@@ -202,7 +202,7 @@ fn programs(load: &Load, pattern: &Pattern, directory: &Path) -> Result<Vec<Thre
     Ok(match pattern {
         Pattern::Flow(flow) => {
             let program = Arc::new(Program::new(flow));
-            let views = flow::prepare(load, flow, &program, directory, &mut writer)?;
+            let views = flow::prepare(load, flow, &program, directory, &mut Trees::default(), &mut writer)?;
             views.into_iter().map(|views| ThreadWork::Flow { program: Arc::clone(&program), views }).collect()
         }
         Pattern::Postmark(settings) => {

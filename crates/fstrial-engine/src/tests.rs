@@ -389,11 +389,11 @@ fn refusals_say_what_and_what_to_try() {
 }
 
 /// A memory filesystem of 4 MiB, unmounted when dropped.
-struct TinyMount(tempfile::TempDir);
+pub(crate) struct TinyMount(pub(crate) tempfile::TempDir);
 
 impl TinyMount {
     /// None, and the reason on stderr, where this process may not mount.
-    fn new() -> Option<Self> {
+    pub(crate) fn new() -> Option<Self> {
         let directory = directory();
         let flags = rustix::mount::MountFlags::empty();
         match rustix::mount::mount("none", directory.path(), "tmpfs", flags, c"size=4m") {

@@ -17,6 +17,7 @@ use crate::{
 use fstrial_model::workload::{FileTree, Names, Order, Size};
 use rustix::fs::{CWD, Mode, OFlags, mkdirat, openat};
 use std::{
+    collections::BTreeMap,
     ffi::CStr,
     ops::Range,
     os::fd::OwnedFd,
@@ -193,6 +194,56 @@ fn shuffle(list: &mut [u32], generator: &mut Generator) {
     }
 }
 
+/// The name of a set's directory.
+fn name_of(settings: &FileTree, thread: Option<u16>) -> String {
+    match thread {
+        Some(thread) => format!("{}-{thread:04}", settings.name),
+        None => settings.name.clone(),
+    }
+}
+
+/// The sets of a load by the names of their directories. Programs that run at once share those of the same name, and
+/// if the collection is kept, a later phase finds what an earlier one left without listing it.
+#[derive(Debug, Default)]
+pub(crate) struct Trees(BTreeMap<String, Arc<Tree>>);
+
+impl Trees {
+    /// A set: a known one of that name, one that was left and is looked for, or a new one that is laid out. Gives also
+    /// the order in which its directories list it, if that is asked for.
+    pub(crate) fn get(
+        &mut self,
+        settings: &FileTree,
+        directory: &Path,
+        seed: u64,
+        thread: Option<u16>,
+        writer: &mut Writer,
+    ) -> Result<(Arc<Tree>, Vec<u32>), EngineError> {
+        let name = name_of(settings, thread);
+        let tree = match self.0.get(&name) {
+            Some(tree) if tree.is_described_by(settings) => Arc::clone(tree),
+            Some(_) => {
+                return Err(EngineError::Impossible {
+                    problem: format!("two programs describe the set `{name}` differently"),
+                    hint: "give it the same files, size, width and names in both, or another name",
+                });
+            }
+            None => {
+                let tree = Tree::new(settings, directory, seed, thread);
+                if settings.existing {
+                    tree.look()?;
+                } else {
+                    tree.lay_out(seed, writer)?;
+                }
+                let tree = Arc::new(tree);
+                self.0.insert(name, Arc::clone(&tree));
+                tree
+            }
+        };
+        let listed = if settings.order == Order::Readdir { tree.look()? } else { Vec::new() };
+        Ok((tree, listed))
+    }
+}
+
 /// What a search found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pick {
@@ -210,10 +261,7 @@ impl Tree {
     /// A set whose places follow from the settings and the seed. Nothing is made or looked at yet; `directory` is where
     /// the set's own directory will be, `thread` tells whose it is if each thread has its own.
     pub(crate) fn new(settings: &FileTree, directory: &Path, seed: u64, thread: Option<u16>) -> Self {
-        let name = match thread {
-            Some(thread) => format!("{}-{thread:04}", settings.name),
-            None => settings.name.clone(),
-        };
+        let name = name_of(settings, thread);
         let number = number_of(&name);
         let generator = Generator::new(seed, Stream::Tree(number));
         let mut shape = Shape::new(settings, generator);
@@ -230,6 +278,14 @@ impl Tree {
             free: Rotor::default(),
             listing: Rotor::default(),
         }
+    }
+
+    /// Whether `settings` mean the same places.
+    fn is_described_by(&self, settings: &FileTree) -> bool {
+        let shape = |set: &FileTree| {
+            (set.files, set.size, set.width, set.even, set.directories, set.names, set.name_length)
+        };
+        shape(&self.settings) == shape(settings)
     }
 
     /// Makes the directories and those files that are present at the start.
@@ -292,10 +348,6 @@ impl Tree {
     pub(crate) fn open_root(&self) -> Result<OwnedFd, EngineError> {
         openat(CWD, &self.path, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
             .map_err(|errno| layout("open", &self.path, errno))
-    }
-
-    pub(crate) fn settings(&self) -> &FileTree {
-        &self.settings
     }
 
     /// Where the set is.
@@ -457,6 +509,8 @@ const WALKS: usize = 8;
 /// line.
 #[derive(Debug)]
 pub(crate) struct View {
+    /// The set as this thread's program describes it: another may take its files in another order.
+    pub(crate) settings: FileTree,
     pub(crate) tree: Arc<Tree>,
     pub(crate) root: OwnedFd,
     /// Files that are kept open, and where the next sequential request on each goes.
@@ -478,6 +532,7 @@ fn part_of(n: usize, thread: usize, threads: usize) -> Range<usize> {
 impl View {
     /// The view of `thread`, one of `threads` that share the set. `listed` is the order in which directories list it.
     pub(crate) fn new(
+        settings: &FileTree,
         tree: &Arc<Tree>,
         listed: &[u32],
         seed: u64,
@@ -485,7 +540,7 @@ impl View {
     ) -> Result<Self, EngineError> {
         let part = part_of(tree.states.len(), thread, threads);
         let part = part.start as u32..part.end as u32;
-        let list = match tree.settings.order {
+        let list = match settings.order {
             Order::Shuffled => {
                 let name = tree.number.wrapping_add(1 + thread as u32);
                 let mut list: Vec<u32> = part.clone().collect();
@@ -496,6 +551,7 @@ impl View {
             Order::Next | Order::Random | Order::Own => None,
         };
         Ok(Self {
+            settings: settings.clone(),
             root: tree.open_root()?,
             kept: Vec::new(),
             places: Vec::new(),
@@ -529,7 +585,7 @@ impl View {
         held: Option<u32>,
         choices: &mut Generator,
     ) -> Pick {
-        match self.tree.settings.order {
+        match self.settings.order {
             Order::Next => self.tree.pick_next(exists, held),
             // A file that another thread has open would not go away.
             Order::Random => self.tree.pick_random(exists, matches!(walk, Walk::Delete), held, choices),
@@ -555,7 +611,7 @@ impl View {
     /// A file of those kept open; not taken, as nobody makes or deletes them.
     pub(crate) fn pick_kept(&mut self, choices: &mut Generator) -> Option<u32> {
         let files = self.kept.len() as u64;
-        match self.tree.settings.order {
+        match self.settings.order {
             Order::Next => Some((self.tree.existing.0.fetch_add(1, Ordering::Relaxed) % files) as u32),
             Order::Random => Some(choices.below(files) as u32),
             Order::Own | Order::Shuffled | Order::Readdir => self.step(Walk::Kept),
@@ -565,7 +621,7 @@ impl View {
     /// A directory of the set.
     pub(crate) fn pick_directory(&mut self, choices: &mut Generator) -> Option<usize> {
         let directories = self.tree.directories.len() as u64;
-        match self.tree.settings.order {
+        match self.settings.order {
             Order::Next => Some((self.tree.listing.0.fetch_add(1, Ordering::Relaxed) % directories) as usize),
             Order::Random => Some(choices.below(directories) as usize),
             Order::Own | Order::Shuffled | Order::Readdir => {
@@ -582,7 +638,7 @@ mod tests {
     use super::*;
     use fstrial_model::units::{Bytes, Percent};
     use proptest::prelude::*;
-    use std::collections::{BTreeMap, BTreeSet};
+    use std::collections::BTreeSet;
 
     fn tree(settings: &FileTree, seed: u64) -> Tree {
         Tree::new(settings, Path::new("/nowhere"), seed, None)
@@ -746,6 +802,23 @@ mod tests {
     }
 
     #[test]
+    fn programs_share_sets_that_they_describe_alike() {
+        let directory = tempfile::tempdir().unwrap();
+        let load = crate::testing::load_of(crate::testing::io(), 1);
+        let (mut trees, mut writer) = (Trees::default(), Writer::new(&load));
+        let mut get =
+            |settings: &FileTree, thread| trees.get(settings, directory.path(), 1, thread, &mut writer);
+        let first = get(&set(5), None).unwrap().0;
+        let random = FileTree { order: Order::Random, existing: true, ..set(5) };
+        assert!(Arc::ptr_eq(&first, &get(&random, None).unwrap().0));
+        let listed = get(&FileTree { order: Order::Readdir, ..set(5) }, None).unwrap().1;
+        assert_eq!(listed.into_iter().collect::<BTreeSet<_>>(), BTreeSet::from([0, 1, 2, 3, 4]));
+        assert!(!Arc::ptr_eq(&first, &get(&set(5), Some(0)).unwrap().0), "a thread's own");
+        let error = get(&set(6), None).unwrap_err();
+        assert!(error.is_refusal() && error.to_string().contains("`a` differently"), "{error}");
+    }
+
+    #[test]
     fn each_order_that_ends_takes_every_file_once() {
         for order in [Order::Own, Order::Shuffled, Order::Readdir] {
             let settings = FileTree { order, present: Percent(100.0), ..set(100) };
@@ -757,7 +830,7 @@ mod tests {
             let mut choices = Generator::new(1, Stream::Requests(0));
             let mut taken = Vec::new();
             for thread in 0..3 {
-                let mut view = View::new(&tree, &listed, 1, (thread, 3)).unwrap();
+                let mut view = View::new(&settings, &tree, &listed, 1, (thread, 3)).unwrap();
                 while let Pick::Place(file) = view.pick(Walk::Stat, true, None, &mut choices) {
                     tree.release(file, true, 0);
                     taken.push(file);

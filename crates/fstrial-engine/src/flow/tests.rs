@@ -408,3 +408,51 @@ fn phases_without_what_they_build_on_are_refused() {
     let error = crate::validate(&load_to_end(Pattern::Flow(wrong), 1), false).unwrap_err();
     assert!(error.is_refusal() && error.to_string().contains("a turn of 0 steps"), "{error}");
 }
+
+#[test]
+fn a_full_device_is_an_outcome() {
+    let Some(mount) = crate::tests::TinyMount::new() else { return };
+    let text = "sets = [{ name = \"a\", files = 60, size = \"100KiB\", present = \"0%\" }]\n\
+                steps = [\"create a\", \"write 10000B\", \"fsync\", \"close\"]";
+    // The places would take 6 MiB, and there are 4.
+    let result = run_in(text, 2, mount.0.path());
+    assert!((30..42).contains(&result.operations), "{}", result.operations);
+    assert!(result.errors > 1 && result.first_error.unwrap().contains("No space left"));
+    let full = text
+        .replace("present = \"0%\"", "present = \"100%\"")
+        .replace("\"a\"", "\"b\"")
+        .replace(" a\"", " b\"");
+    let load = load_to_end(Pattern::Flow(flow(&full)), 1);
+    let error = crate::prepare(&load, crate::Target::Directory(mount.0.path())).unwrap_err();
+    assert!(matches!(error, EngineError::NoSpace { .. }), "{error}");
+}
+
+#[test]
+fn every_program_runs_for_a_time_too() {
+    use fstrial_model::{
+        units::{Bytes, Nanos},
+        workload::{Flush, Log, Postmark},
+    };
+    let endless = |text: &str| Pattern::Flow(Flow { turns: None, ..flow(text) });
+    let flush = Flush { file_size: Bytes::mib(1), direct: false, ..Flush::default() };
+    for pattern in [
+        endless(VARMAIL),
+        endless(WEBSERVER),
+        endless(SORTED),
+        endless(OLTP),
+        Pattern::Postmark(Postmark { transactions: 1_000_000, ..Postmark::default() }),
+        Pattern::Log(Log { file_size: Bytes::mib(1), ..Log::default() }),
+        Pattern::Flush(flush),
+    ] {
+        let directory = directory();
+        let (warmup, duration) = (Nanos::millis(10), Nanos::millis(150));
+        let load = Load { warmup, duration, ..load_to_end(pattern, 3) };
+        let prepared = crate::prepare(&load, crate::Target::Directory(directory.path())).unwrap();
+        let result = prepared.run(&mut |_| {}).unwrap();
+        assert_eq!(result.first_error, None, "{:?}", load.pattern);
+        assert_eq!(count(&result, OperationKind::Operation), result.operations);
+        assert_eq!(result.windows.iter().sum::<u64>(), result.operations);
+        let error = crate::validate(&load, true).unwrap_err();
+        assert!(error.to_string().contains("a bare device holds no files"), "{error}");
+    }
+}

@@ -89,3 +89,21 @@ fn failed_batches_are_an_outcome() {
         assert!(first.starts_with(words), "{first}");
     }
 }
+
+#[test]
+fn direct_pages_run_where_the_filesystem_does_them() {
+    let directory = tempfile::tempdir().unwrap();
+    let load = load_to_end(Pattern::Flush(Flush { direct: true, ..small() }), 1);
+    match crate::prepare(&load, crate::Target::Directory(directory.path())) {
+        Ok(prepared) => {
+            let result = run_work(&load, prepared.threads);
+            assert_eq!((result.operations, result.first_error), (5, None));
+        }
+        Err(error) => {
+            assert!(matches!(error, crate::EngineError::DirectUnsupported { .. }), "{error}");
+            let line =
+                format!("SKIPPED flush::tests::direct_pages_run_where_the_filesystem_does_them: {error}\n");
+            std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes()).unwrap();
+        }
+    }
+}

@@ -62,8 +62,8 @@ pub struct FileTree {
     /// Each thread has such a set of its own.
     #[serde(default, skip_serializing_if = "is_default")]
     pub per_thread: bool,
-    /// The set was left by an earlier phase with the same name, files, width and names: nothing is laid out, and what
-    /// is there is found by listing its directories before the clock starts.
+    /// The set was left by an earlier phase with the same name, files, sizes, width and names: nothing is laid out. What
+    /// is there is known from that phase, or found by listing the set's directories before the clock starts.
     #[serde(default, skip_serializing_if = "is_default")]
     pub existing: bool,
     /// The entries are empty directories, for `mkdir`, `rmdir` and `stat`.

@@ -236,3 +236,28 @@ fn impossible_programs_are_refused_with_words() {
     let step = toml::from_str::<Flow>("sets = []\nsteps = [\"crate a\"]").unwrap_err().to_string();
     assert!(step.contains("there is no `crate`"), "{step}");
 }
+
+/// The blocks of a page that hold TOML.
+fn blocks(page: &str) -> Vec<&str> {
+    page.split("```toml\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect()
+}
+
+#[test]
+fn every_block_of_the_documentation_is_a_workload() {
+    use crate::workload::Pattern;
+    let blocks = blocks(include_str!("../../../../../docs/programs.md"));
+    assert!(blocks.len() > 25, "{}", blocks.len());
+    for block in blocks {
+        let pattern: Pattern = toml::from_str(block).unwrap_or_else(|error| panic!("{error}\n{block}"));
+        let checked = match &pattern {
+            Pattern::Flow(flow) => flow.check(),
+            Pattern::Postmark(postmark) => postmark.check(),
+            Pattern::Log(log) => log.check(),
+            Pattern::Flush(flush) => flush.check(),
+            Pattern::Io(_) | Pattern::Files(_) => panic!("not of this page\n{block}"),
+        };
+        checked.unwrap_or_else(|error| panic!("{error:?}\n{block}"));
+        assert!(pattern.space_needed(4).0 < 16 << 30, "{block}");
+        assert_eq!(toml::from_str::<Pattern>(&toml::to_string(&pattern).unwrap()).unwrap(), pattern);
+    }
+}
