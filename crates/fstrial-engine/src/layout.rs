@@ -10,7 +10,7 @@ use crate::{
     error::layout,
     fileset::Ring,
     flow::{self, Program},
-    flush,
+    flusher,
     generator::{Generator, Stream},
     log::{self, SharedLog},
     pattern::Geometry,
@@ -214,7 +214,7 @@ fn programs(load: &Load, pattern: &Pattern, directory: &Path) -> Result<Vec<Thre
             (0..load.threads).map(|_| ThreadWork::Log(Arc::clone(&log))).collect()
         }
         Pattern::Flush(flush) => {
-            let files = flush::prepare(load, flush, directory, &mut writer)?;
+            let files = flusher::prepare(load, flush, directory, &mut writer)?;
             files.into_iter().map(|files| ThreadWork::Flush { flush: *flush, files }).collect()
         }
         Pattern::Io(_) | Pattern::Files(_) => unreachable!("laid out by themselves"),

@@ -49,7 +49,7 @@ mod drive;
 mod error;
 mod fileset;
 mod flow;
-mod flush;
+mod flusher;
 mod generator;
 mod layout;
 mod log;

@@ -8,7 +8,7 @@ use crate::{
     drive::{self, Drive, Engine},
     fileset::{self, Turns},
     flow::Turning,
-    flush::{self, Flusher},
+    flusher::{self, Flusher},
     generator::{Generator, Stream},
     layout::{Files, ThreadWork},
     log::{self, Committer},
@@ -250,7 +250,7 @@ pub(crate) fn run_program(
             Box::new(move |start| Committer::new(&log, payload, recorder, pace).run(start))
         }
         ThreadWork::Flush { flush, files } => {
-            let (payload, recorder) = (payload(flush::write_max(&flush)), recorder(&flush::LANES));
+            let (payload, recorder) = (payload(flusher::write_max(&flush)), recorder(&flusher::LANES));
             let flusher = Flusher::new(flush, files, payload, choices, recorder, pace);
             Box::new(|start| flusher.run(start))
         }

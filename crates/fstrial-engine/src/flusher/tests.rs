@@ -100,9 +100,9 @@ fn direct_pages_run_where_the_filesystem_does_them() {
             assert_eq!((result.operations, result.first_error), (5, None));
         }
         Err(error) => {
-            assert!(matches!(error, crate::EngineError::DirectUnsupported { .. }), "{error}");
+            assert!(matches!(error, EngineError::DirectUnsupported { .. }), "{error}");
             let line =
-                format!("SKIPPED flush::tests::direct_pages_run_where_the_filesystem_does_them: {error}\n");
+                format!("SKIPPED flusher::tests::direct_pages_run_where_the_filesystem_does_them: {error}\n");
             std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes()).unwrap();
         }
     }
