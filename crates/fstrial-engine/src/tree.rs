@@ -7,6 +7,8 @@
 //! open) and three rotors. They are the one exception to "no cache line of another thread": which file is free is
 //! shared in the programs that are modelled as well. A pick is one compare-and-swap on the place and, in circular
 //! order, one more atomic operation on a rotor; there is no lock, and nobody waits unless every fitting file is busy.
+//! A search looks at one place after the other, about a nanosecond each: it shows only where a set of many thousand
+//! places is nearly full (for `create`) or nearly empty (for the rest).
 
 use crate::{
     EngineError,
