@@ -97,7 +97,7 @@ impl Filler {
 }
 
 /// Fills `bytes` with data that is the same everywhere, or random everywhere.
-fn fill(data: Data, bytes: &mut [u8], generator: &mut Generator) {
+pub(crate) fn fill(data: Data, bytes: &mut [u8], generator: &mut Generator) {
     match data {
         Data::Random | Data::Mixed { .. } => generator.fill(bytes),
         Data::Zero => bytes.fill(0),
@@ -196,12 +196,19 @@ impl Payload {
     /// The bytes for the next write of a slot that is not in flight: where they are in [`Payload::pages`].
     #[inline]
     pub(crate) fn next(&mut self, slot: usize) -> Range<usize> {
+        self.take(slot, self.len)
+    }
+
+    /// As [`Payload::next`], for a write of `len` bytes, which are at most those of a slot.
+    #[inline]
+    pub(crate) fn take(&mut self, slot: usize, len: usize) -> Range<usize> {
+        assert!(len <= self.len, "the slot has room");
         let start = slot * self.stride + self.turn * PAGE;
         self.turn += 1;
         if self.turn == self.turns {
             self.turn = 0;
         }
-        let range = start..start + self.len;
+        let range = start..start + len;
         if let Some(stamps) = &mut self.stamps {
             let duplicates = &self.duplicates;
             if duplicates.below > 0 && u128::from(stamps.next()) < duplicates.below {

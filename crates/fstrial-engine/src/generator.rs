@@ -17,6 +17,8 @@ pub(crate) enum Stream {
     Places,
     /// When the requests of thread n are due.
     Arrivals(usize),
+    /// Shape, sizes and order of a set of files, by a number made from its name.
+    Tree(u32),
 }
 
 impl Stream {
@@ -27,6 +29,7 @@ impl Stream {
             Self::Payload(thread) => (2 << 32) + thread as u64,
             Self::Places => 3 << 32,
             Self::Arrivals(thread) => (4 << 32) + thread as u64,
+            Self::Tree(name) => (5 << 32) + u64::from(name),
         }
     }
 }

@@ -9,14 +9,19 @@ use crate::{
     clock::Clock,
     error::layout,
     fileset::{self, Ring},
+    flow::{self, Program},
+    flusher,
     generator::{Generator, Stream},
+    log::{self, SharedLog},
     pattern::Geometry,
+    postmark::{self, Pooled},
+    tree::{Trees, View},
     uring, validate,
 };
 use fstrial_model::{
     job::Load,
     units::Bytes,
-    workload::{Backend, FileSet, Io, Layout, OpenSync, Pattern, Sharing},
+    workload::{Backend, FileSet, Flush, Io, Layout, OpenSync, Pattern, Sharing},
 };
 use rustix::{
     fs::{
@@ -30,6 +35,7 @@ use std::{
     collections::BTreeSet,
     os::fd::OwnedFd,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 /// Bytes written at once while laying out.
@@ -62,6 +68,14 @@ pub(crate) enum ThreadWork {
     Io { io: Io, files: Files, geometry: Geometry },
     /// Turns over a file set.
     Files { set: FileSet, ring: Ring },
+    /// Turns of a program.
+    Flow { program: Arc<Program>, views: Vec<View> },
+    /// A pool of PostMark's.
+    Postmark(Box<Pooled>),
+    /// Commits to a log.
+    Log(Arc<SharedLog>),
+    /// Batches of pages.
+    Flush { flush: Flush, files: Files },
 }
 
 /// A phase whose files are laid out: ready to run, once.
@@ -78,6 +92,8 @@ pub struct Site<'a> {
     target: Target<'a>,
     /// The sets that were laid out.
     sets: BTreeSet<String>,
+    /// What is known of the trees of files.
+    trees: Trees,
 }
 
 /// Lays out the files of a single load: see [`Site::prepare`].
@@ -91,7 +107,7 @@ pub fn prepare(load: &Load, target: Target<'_>) -> Result<Prepared, EngineError>
 impl<'a> Site<'a> {
     /// A place where nothing was laid out yet.
     pub fn new(target: Target<'a>) -> Self {
-        Self { target, sets: BTreeSet::new() }
+        Self { target, sets: BTreeSet::new(), trees: Trees::default() }
     }
 
     /// Lays out the files of the loads of a phase, which will run at once: written whole, in order, with the load's
@@ -124,7 +140,8 @@ impl<'a> Site<'a> {
                 hint: "give this phase or group a set = \"…\" of its own",
             }),
             (Pattern::Files(set), Target::Directory(path)) => file_sets(load, set, path),
-            (Pattern::Files(_), Target::BlockDevice(_)) => unreachable!("refused by validate"),
+            (pattern, Target::Directory(path)) => programs(load, pattern, path, &mut self.trees),
+            (_, Target::BlockDevice(_)) => unreachable!("refused by validate"),
         }
     }
 }
@@ -250,6 +267,36 @@ fn file_sets(load: &Load, set: &FileSet, directory: &Path) -> Result<Vec<ThreadW
     Ok(works)
 }
 
+/// What stands for a whole program: each pattern lays out its own files.
+fn programs(
+    load: &Load,
+    pattern: &Pattern,
+    directory: &Path,
+    trees: &mut Trees,
+) -> Result<Vec<ThreadWork>, EngineError> {
+    let mut writer = Writer::new(load);
+    Ok(match pattern {
+        Pattern::Flow(flow) => {
+            let program = Arc::new(Program::new(flow));
+            let views = flow::prepare(load, flow, &program, directory, trees, &mut writer)?;
+            views.into_iter().map(|views| ThreadWork::Flow { program: Arc::clone(&program), views }).collect()
+        }
+        Pattern::Postmark(settings) => {
+            let pools = postmark::prepare(load, settings, directory, &writer)?;
+            pools.into_iter().map(|pool| ThreadWork::Postmark(Box::new(pool))).collect()
+        }
+        Pattern::Log(settings) => {
+            let log = Arc::new(log::prepare(settings, directory, &mut writer)?);
+            (0..load.threads).map(|_| ThreadWork::Log(Arc::clone(&log))).collect()
+        }
+        Pattern::Flush(flush) => {
+            let files = flusher::prepare(load, flush, directory, &mut writer)?;
+            files.into_iter().map(|files| ThreadWork::Flush { flush: *flush, files }).collect()
+        }
+        Pattern::Io(_) | Pattern::Files(_) => unreachable!("laid out by themselves"),
+    })
+}
+
 /// Whether the kernel can do the load's backend at all.
 fn check_backend(io: &Io) -> Result<(), EngineError> {
     match io.backend {
@@ -260,7 +307,7 @@ fn check_backend(io: &Io) -> Result<(), EngineError> {
 }
 
 /// Raises the soft limit of open files as far as is needed and allowed.
-fn allow_open_files(files: u64) -> Result<(), EngineError> {
+pub(crate) fn allow_open_files(files: u64) -> Result<(), EngineError> {
     let (wanted, limit) = (files + SPARE_FILES, getrlimit(Resource::Nofile));
     if limit.current.is_none_or(|current| current >= wanted) {
         return Ok(());
@@ -275,13 +322,13 @@ fn allow_open_files(files: u64) -> Result<(), EngineError> {
 }
 
 /// Makes a file that was not there.
-fn create(directory: impl std::os::fd::AsFd, path: &Path) -> Result<OwnedFd, EngineError> {
+pub(crate) fn create(directory: impl std::os::fd::AsFd, path: &Path) -> Result<OwnedFd, EngineError> {
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
     openat(directory, path, flags, Mode::RUSR | Mode::WUSR).map_err(|errno| layout("create", path, errno))
 }
 
 /// Opens a thread's own descriptors, and tries direct I/O, and polling, once.
-fn open_all(io: &Io, paths: Vec<PathBuf>) -> Result<Files, EngineError> {
+pub(crate) fn open_all(io: &Io, paths: Vec<PathBuf>) -> Result<Files, EngineError> {
     let direct = if io.direct { OFlags::DIRECT } else { OFlags::empty() };
     let synced = match io.open_sync {
         OpenSync::None => OFlags::empty(),
@@ -337,10 +384,11 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    fn new(load: &Load) -> Self {
+    pub(crate) fn new(load: &Load) -> Self {
         let block = match &load.pattern {
             Pattern::Io(io) => io.block_size.0 as usize,
             Pattern::Files(set) => fileset::part_size(set),
+            Pattern::Flow(_) | Pattern::Postmark(_) | Pattern::Log(_) | Pattern::Flush(_) => CHUNK,
         };
         let generator = Generator::new(load.seed, Stream::Layout);
         let mut filler = Filler::new(load.data, block.clamp(1, CHUNK), generator);

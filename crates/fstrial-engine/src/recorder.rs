@@ -217,7 +217,7 @@ pub(crate) enum Lane {
     SyncedWrite,
     /// A sync call.
     Fsync,
-    /// A turn over a file set.
+    /// A turn over a file set, or whatever else is one operation of parts that are recorded by themselves.
     Turn,
     /// Making a file.
     Create,
@@ -229,9 +229,23 @@ pub(crate) enum Lane {
     OwingRead,
     /// A read and the write of the same block that followed.
     Updated,
+    /// Opening a file.
+    Open,
+    /// Closing a file.
+    Close,
+    /// Writing at the end of a file.
+    Append,
+    /// Renaming a file.
+    Rename,
+    /// Making a directory.
+    Mkdir,
+    /// Removing a directory.
+    Rmdir,
+    /// Listing a directory.
+    Readdir,
 }
 
-const LANES: usize = 11;
+const LANES: usize = 18;
 
 /// What the lanes of a load mean.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -257,6 +271,13 @@ impl Shape {
             (_, OperationKind::Create) => &[Lane::Create],
             (_, OperationKind::Stat) => &[Lane::Stat],
             (_, OperationKind::Delete) => &[Lane::Delete],
+            (_, OperationKind::Open) => &[Lane::Open],
+            (_, OperationKind::Close) => &[Lane::Close],
+            (_, OperationKind::Append) => &[Lane::Append],
+            (_, OperationKind::Rename) => &[Lane::Rename],
+            (_, OperationKind::Mkdir) => &[Lane::Mkdir],
+            (_, OperationKind::Rmdir) => &[Lane::Rmdir],
+            (_, OperationKind::Readdir) => &[Lane::Readdir],
         }
     }
 }

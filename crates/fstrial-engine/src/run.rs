@@ -9,11 +9,15 @@ use crate::{
     clock::{Anchor, Clock, Pace, sleep_ns},
     drive::{self, Drive, Engine},
     fileset::{self, Turns},
+    flow::Turning,
+    flusher::{self, Flusher},
     generator::{Generator, Stream},
     layout::{Files, ThreadWork},
+    log::{self, Committer},
     mmap::Mmap,
     pattern::{Geometry, Requests},
-    recorder::{Recorder, Shape, Timeline},
+    postmark::{self, Postman},
+    recorder::{Lane, Recorder, Shape, Timeline},
     sync::Sync,
     uring::Uring,
     vsync::Vsync,
@@ -243,6 +247,46 @@ fn run_thread(
                 .offered(Arrivals::of(load, number, clock));
             Ok(at_start(arrival, |start| turns.run(start)))
         }
+        program => {
+            let run = run_program(number, load, clock, program, timeline);
+            Ok(at_start(arrival, run))
+        }
+    }
+}
+
+/// Makes ready what stands for a whole program; gives what is to be done from the start on.
+pub(crate) fn run_program(
+    number: usize,
+    load: &Load,
+    clock: Clock,
+    work: ThreadWork,
+    timeline: Timeline,
+) -> Box<dyn FnOnce(u64) -> Recorder> {
+    let payload = |len| Payload::new(load.data, 1, len, Generator::new(load.seed, Stream::Payload(number)));
+    let choices = Generator::new(load.seed, Stream::Requests(number));
+    let pace = Pace::new(clock, load.handicap);
+    let recorder = |lanes: &[Lane]| Recorder::new(timeline, Shape::Files, lanes).among(load.threads);
+    match work {
+        ThreadWork::Flow { program, views } => {
+            let (payload, recorder) = (payload(program.request()), recorder(&program.lanes()));
+            let turning = Turning::new(program, views, payload, choices, recorder, pace)
+                .offered(Arrivals::of(load, number, clock));
+            Box::new(|start| turning.run(start))
+        }
+        ThreadWork::Postmark(pool) => {
+            let postman = Postman::new(*pool, recorder(&postmark::LANES), pace);
+            Box::new(|start| postman.run(start))
+        }
+        ThreadWork::Log(log) => {
+            let (payload, recorder) = (payload(log.write_max()), recorder(&log::LANES));
+            Box::new(move |start| Committer::new(&log, payload, recorder, pace).run(start))
+        }
+        ThreadWork::Flush { flush, files } => {
+            let (payload, recorder) = (payload(flusher::write_max(&flush)), recorder(&flusher::LANES));
+            let flusher = Flusher::new(flush, files, payload, choices, recorder, pace);
+            Box::new(|start| flusher.run(start))
+        }
+        ThreadWork::Io { .. } | ThreadWork::Files { .. } => unreachable!("run by themselves"),
     }
 }
 

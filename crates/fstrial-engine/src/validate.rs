@@ -4,7 +4,7 @@ use crate::{EngineError, pattern::Geometry};
 use fstrial_model::{
     job::Load,
     units::Nanos,
-    workload::{Access, Conflict, FileSet, Io, Layout, Pattern, Sharing, Step, Until},
+    workload::{Access, Conflict, EntryError, FileSet, Io, Layout, Pattern, Sharing, Step, Until},
 };
 
 /// Threads of one load at most.
@@ -43,8 +43,8 @@ pub fn validate(load: &Load, block_device: bool) -> Result<(), EngineError> {
         let problem = format!("cannot measure {} after a warm-up of {}", load.duration, load.warmup);
         return refuse(problem, "measure 1ms to 30d, after a warm-up of at most 30d");
     }
-    if load.until == Until::Done && matches!(load.pattern, Pattern::Files(_)) {
-        return refuse("turns over a file set have no end", "leave out until = \"done\"");
+    if load.until == Until::Done && !load.pattern.ends() {
+        return refuse("what the threads do has no end", "leave out until = \"done\"");
     }
     if let Some(problem) = load.rate.and_then(|rate| rate.problem()) {
         return refuse(format!("the offered rate makes no sense: {problem}"), "write rate = \"5000/s\"");
@@ -56,12 +56,28 @@ pub fn validate(load: &Load, block_device: bool) -> Result<(), EngineError> {
             shares(io, load.threads)?;
             order(io, load.threads)
         }
-        Pattern::Files(_) if block_device => refuse(
-            "a bare device holds no files",
-            "use a workload of kind \"io\" on it, or put a filesystem on it",
-        ),
+        Pattern::Files(_) | Pattern::Flow(_) | Pattern::Postmark(_) | Pattern::Log(_) | Pattern::Flush(_)
+            if block_device =>
+        {
+            refuse(
+                "a bare device holds no files",
+                "use a workload of kind \"io\" on it, or put a filesystem on it",
+            )
+        }
         Pattern::Files(set) => file_set(set),
+        Pattern::Flow(flow) => settings(flow.check()),
+        Pattern::Postmark(postmark) => settings(postmark.check()),
+        Pattern::Log(log) => settings(log.check()),
+        Pattern::Flush(flush) => settings(flush.check()),
     }
+}
+
+/// What the pattern's own check says.
+fn settings(checked: Result<(), EntryError>) -> Result<(), EngineError> {
+    checked.or_else(|error| {
+        let hint = error.hint.map_or(String::new(), |hint| format!(": {hint}"));
+        refuse(format!("{}{hint}", error.problem), "change the workload")
+    })
 }
 
 fn sizes(io: &Io) -> Result<(), EngineError> {
@@ -214,7 +230,7 @@ fn file_set(set: &FileSet) -> Result<(), EngineError> {
         match step {
             Step::Create => files += 1,
             _ if files == 0 => {
-                let problem = format!("the set has no file when `{}` comes", name(*step));
+                let problem = format!("the set has no file when `{}` comes", step.name());
                 return refuse(problem, "use more files, or let \"create\" come first");
             }
             Step::Delete => files -= 1,
@@ -222,17 +238,6 @@ fn file_set(set: &FileSet) -> Result<(), EngineError> {
         }
     }
     Ok(())
-}
-
-fn name(step: Step) -> &'static str {
-    match step {
-        Step::Create => "create",
-        Step::Write => "write",
-        Step::Fsync => "fsync",
-        Step::Read => "read",
-        Step::Stat => "stat",
-        Step::Delete => "delete",
-    }
 }
 
 #[cfg(test)]

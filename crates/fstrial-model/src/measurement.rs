@@ -26,12 +26,40 @@ pub enum OperationKind {
     Stat,
     /// Deleting a file.
     Delete,
+    /// Opening a file.
+    Open,
+    /// Closing a file.
+    Close,
+    /// Writing at the end of a file.
+    Append,
+    /// Renaming a file.
+    Rename,
+    /// Making a directory.
+    Mkdir,
+    /// Removing a directory.
+    Rmdir,
+    /// Listing a directory.
+    Readdir,
 }
 
 impl OperationKind {
     /// All kinds, in the order tables show them.
-    pub const ALL: [Self; 7] =
-        [Self::Operation, Self::Read, Self::Write, Self::Fsync, Self::Create, Self::Stat, Self::Delete];
+    pub const ALL: [Self; 14] = [
+        Self::Operation,
+        Self::Read,
+        Self::Write,
+        Self::Fsync,
+        Self::Create,
+        Self::Stat,
+        Self::Delete,
+        Self::Open,
+        Self::Close,
+        Self::Append,
+        Self::Rename,
+        Self::Mkdir,
+        Self::Rmdir,
+        Self::Readdir,
+    ];
 
     /// The name in files and output.
     pub const fn name(self) -> &'static str {
@@ -43,6 +71,13 @@ impl OperationKind {
             Self::Create => "create",
             Self::Stat => "stat",
             Self::Delete => "delete",
+            Self::Open => "open",
+            Self::Close => "close",
+            Self::Append => "append",
+            Self::Rename => "rename",
+            Self::Mkdir => "mkdir",
+            Self::Rmdir => "rmdir",
+            Self::Readdir => "readdir",
         }
     }
 }

@@ -467,7 +467,11 @@ impl Trial {
             let groups = workload.phases.iter().flat_map(|phase| &phase.groups);
             let blocks = |group: &Group| match &group.pattern {
                 Pattern::Io(io) => Some((io.blocks_per_thread(group.workers(most)), io.blocks_wanted())),
-                Pattern::Files(_) => None,
+                Pattern::Files(_)
+                | Pattern::Flow(_)
+                | Pattern::Postmark(_)
+                | Pattern::Log(_)
+                | Pattern::Flush(_) => None,
             };
             if let Some((has, wants)) = groups.filter_map(blocks).find(|(has, wants)| has < wants) {
                 return Some(problem(
@@ -520,7 +524,11 @@ pub fn can_run(arm: &Arm, workload: &Workload) -> bool {
     !arm.is_raw()
         || workload.program.is_none()
             && groups.all(|group| match &group.pattern {
-                Pattern::Files(_) => false,
+                Pattern::Files(_)
+                | Pattern::Flow(_)
+                | Pattern::Postmark(_)
+                | Pattern::Log(_)
+                | Pattern::Flush(_) => false,
                 Pattern::Io(io) => !io.access.starts_empty() && Some(&group.set) == first.as_ref(),
             })
 }

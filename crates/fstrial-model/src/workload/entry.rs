@@ -1,11 +1,14 @@
 //! A workload as a user writes it, and how it is settled.
 
 use super::{
-    Access, Backend, Data, DataKind, Distribution, Figure, FileSet, FsyncCounts, Group, Io, Layout,
-    MetricEntry, Mix, OpenSync, Pattern, Phase, Rate, RateTarget, Sharing, Step, SyncCall, TimedProgram,
-    Until, Workload,
+    Access, Backend, Data, DataKind, Distribution, Figure, FileSet, FileTree, Flow, FlowStep, Flush,
+    FsyncCounts, Group, Io, Layout, Log, MetricEntry, Mix, OpenSync, Pattern, Phase, Postmark, PostmarkPart,
+    Rate, RateTarget, Sharing, Step, SyncCall, TimedProgram, Until, Workload,
 };
-use crate::units::{Bytes, Nanos, Percent};
+use crate::{
+    arm::closest,
+    units::{Bytes, Nanos, Percent},
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -35,7 +38,8 @@ pub struct Entry {
     /// Time measured: 1s for direct and synced workloads, 10s for buffered writes if left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duration: Option<Nanos>,
-    /// When a phase is over: after its `time` (if left out), or when every thread is `done` with its amount.
+    /// When a phase is over: after its `time`, or when every thread is `done` with its amount. Left out: `done` where
+    /// there is an amount that is done some time (requests, turns, a set to work through, PostMark), else `time`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub until: Option<Until>,
     /// Whether a phase yields results; others prepare what comes after them.
@@ -145,9 +149,28 @@ pub struct Entry {
     /// io: `io_uring` polls the device for completions (`IORING_SETUP_IOPOLL`); needs direct.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub iopoll: Option<bool>,
-    /// files: what one operation does, in order: create, write, fsync, read, stat, delete.
+    /// What one operation does, in order. files: create, write, fsync, read, stat, delete. flow: lines such as
+    /// "create mail", "append 16KiB random", "10x (open mail, read, close)".
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub steps: Option<Vec<Step>>,
+    pub steps: Option<Vec<String>>,
+    /// flow: the sets of files that steps name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sets: Option<Vec<FileTree>>,
+    /// flow: turns of each thread; left out, until the time is over or a set is worked through.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub turns: Option<u64>,
+    /// postmark: what it does, with the tool's own words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub postmark: Option<Postmark>,
+    /// postmark: `create`, `transactions`, `delete`, or `all`; wins over the same word in `postmark`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub part: Option<PostmarkPart>,
+    /// log: a log that all threads commit to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub log: Option<Log>,
+    /// flush: batches of pages at random places of data files.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub flush: Option<Flush>,
     /// program: the command that is measured, word by word, without a shell; `{dir}` and others are replaced.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<Vec<String>>,
@@ -189,8 +212,31 @@ pub enum Kind {
     Io,
     /// A set of small files.
     Files,
+    /// Programs over sets of files.
+    Flow,
+    /// PostMark.
+    Postmark,
+    /// A log that all threads commit to.
+    Log,
+    /// A database's page flusher.
+    Flush,
     /// A command that is run, and numbers from its output.
     Program,
+}
+
+impl Kind {
+    /// What a workload of this kind is written with, for errors.
+    const fn has(self) -> &'static str {
+        match self {
+            Self::Io => "kind = \"io\" has access, reads, block_size, file_size and more",
+            Self::Files => "kind = \"files\" has files, file_size and steps",
+            Self::Flow => "kind = \"flow\" has sets, steps and turns",
+            Self::Postmark => "kind = \"postmark\" has a table [postmark], and part",
+            Self::Log => "kind = \"log\" has a table [log]",
+            Self::Flush => "kind = \"flush\" has a table [flush]",
+            Self::Program => "kind = \"program\" has command and [[metric]]",
+        }
+    }
 }
 
 /// A workload entry that does not describe a workload.
@@ -271,6 +317,12 @@ fn over(mut own: Entry, base: Entry) -> Entry {
         iopoll,
         requests,
         steps,
+        sets,
+        turns,
+        postmark,
+        part,
+        log,
+        flush,
         command,
         prepare,
         cleanup,
@@ -435,7 +487,8 @@ impl Entry {
                 })
                 .collect::<Result<Vec<_>, _>>()?,
         };
-        let until = self.until.unwrap_or(Until::Time);
+        let goes_on = groups.iter().all(|group| group.pattern.goes_on());
+        let until = self.until.unwrap_or(if goes_on { Until::Time } else { Until::Done });
         let slow = groups.iter().any(|group| group.pattern.is_buffered_write());
         let (warmup, duration) = match until {
             Until::Time => (
@@ -445,6 +498,28 @@ impl Entry {
             Until::Done => (Nanos(0), self.duration.unwrap_or(Nanos::secs(3600))),
         };
         check_times(warmup, duration)?;
+        let endless = groups.iter().any(|group| !group.pattern.ends());
+        if until == Until::Done && endless {
+            return Err(entry_error(
+                "until",
+                "what a group of threads does here has no end",
+                "leave out until = \"done\", or give it an amount: requests, turns, commits or batches",
+            ));
+        }
+        if until == Until::Time && !goes_on {
+            return Err(entry_error(
+                "until",
+                "what a group of threads does here is done some time, and a phase that measures a time goes on",
+                "write until = \"done\", or leave the amount out",
+            ));
+        }
+        if until == Until::Done && groups.iter().any(|group| group.background) {
+            return Err(entry_error(
+                "background",
+                "a group in the background has no end that a phase could wait for",
+                "leave out until = \"done\"",
+            ));
+        }
         if self.find_rate.is_some() && (until == Until::Done || groups.len() > 1) {
             return Err(entry_error(
                 "find_rate",
@@ -469,6 +544,20 @@ impl Entry {
         let pattern = match self.kind {
             Some(Kind::Io) => Pattern::Io(self.io()?),
             Some(Kind::Files) => Pattern::Files(self.file_set()?),
+            Some(Kind::Flow) => Pattern::Flow(self.flow()?),
+            Some(Kind::Postmark) => {
+                let postmark = self.postmark.unwrap_or_default();
+                let postmark = Postmark { part: self.part.unwrap_or(postmark.part), ..postmark };
+                postmark.check().map(|()| Pattern::Postmark(postmark))?
+            }
+            Some(Kind::Log) => {
+                let log = self.log.unwrap_or_default();
+                log.check().map(|()| Pattern::Log(log))?
+            }
+            Some(Kind::Flush) => {
+                let flush = self.flush.unwrap_or_default();
+                flush.check().map(|()| Pattern::Flush(flush))?
+            }
             Some(Kind::Program) => {
                 return Err(entry_error(
                     "kind",
@@ -480,7 +569,7 @@ impl Entry {
                 return Err(entry_error(
                     "kind",
                     "the workload says neither `use` nor `kind`",
-                    "write use = \"random-write\", or kind = \"io\", \"files\" or \"program\" and its fields",
+                    "write use = \"random-write\", or kind = \"io\" (or another) and its fields",
                 ));
             }
         };
@@ -489,6 +578,15 @@ impl Entry {
                 "workers",
                 "numbers of threads must lie between 1 and 1024",
                 "workers = 1",
+            ));
+        }
+        if self.rate.is_some()
+            && matches!(pattern, Pattern::Postmark(_) | Pattern::Log(_) | Pattern::Flush(_))
+        {
+            return Err(entry_error(
+                "rate",
+                "a rate is offered to kind = \"io\", \"files\" and \"flow\"",
+                "leave rate out",
             ));
         }
         let set = self.set.clone().unwrap_or_else(|| "load".into());
@@ -568,20 +666,29 @@ impl Entry {
         if matches!(kind, Some(Kind::Io | Kind::Files)) {
             self.no_program()?;
         }
-        let (wrong, other, hint): (&[(&'static str, bool)], _, _) = match kind {
-            // A program checks its keys itself.
-            None | Some(Kind::Program) => return Ok(()),
-            Some(Kind::Io) => (
-                &[("steps", self.steps.is_some())],
-                "files",
-                "use access, reads and block_size for kind = \"io\"",
-            ),
-            Some(Kind::Files) => (&of_io, "io", "kind = \"files\" has files, file_size and steps"),
-        };
-        match wrong.iter().find(|(_, present)| *present) {
-            None => Ok(()),
-            Some((key, _)) => Err(entry_error(key, format!("`{key}` belongs to kind = \"{other}\""), hint)),
+        let of_files = [("steps", self.steps.is_some())];
+        let of_flow = [("sets", self.sets.is_some()), ("turns", self.turns.is_some())];
+        let of_postmark = [("postmark", self.postmark.is_some()), ("part", self.part.is_some())];
+        let of_log = [("log", self.log.is_some())];
+        let of_flush = [("flush", self.flush.is_some())];
+        let of_sizes = [("file_size", self.file_size.is_some()), ("files", self.files.is_some())];
+        // A program checks its keys itself.
+        let Some(kind) = kind.filter(|kind| *kind != Kind::Program) else { return Ok(()) };
+        let own: [(&[(&'static str, bool)], &str, bool); 7] = [
+            (&of_io, "io", kind == Kind::Io),
+            (&of_files, "files", matches!(kind, Kind::Files | Kind::Flow)),
+            (&of_flow, "flow", kind == Kind::Flow),
+            (&of_postmark, "postmark", kind == Kind::Postmark),
+            (&of_log, "log", kind == Kind::Log),
+            (&of_flush, "flush", kind == Kind::Flush),
+            (&of_sizes, "io", matches!(kind, Kind::Io | Kind::Files)),
+        ];
+        for (keys, other, is_mine) in own {
+            if let Some((key, _)) = keys.iter().find(|(_, present)| *present && !is_mine) {
+                return Err(entry_error(key, format!("`{key}` belongs to kind = \"{other}\""), kind.has()));
+            }
         }
+        Ok(())
     }
 
     fn io(&self) -> Result<Io, EntryError> {
@@ -612,21 +719,41 @@ impl Entry {
             sqpoll: self.sqpoll.unwrap_or(fallback.sqpoll),
             iopoll: self.iopoll.unwrap_or(fallback.iopoll),
         };
-        if io.requests.is_some() && self.until != Some(Until::Done) {
-            return Err(entry_error(
-                "requests",
-                "a number of requests belongs to a phase that is over when they are done",
-                "write until = \"done\", or leave requests out",
-            ));
-        }
         io.check().map(|()| io)
     }
 
+    /// The steps, each read as what it is in this kind of workload.
+    fn steps<T>(&self, read: impl Fn(&str) -> Result<T, String>) -> Result<Option<Vec<T>>, EntryError> {
+        let one = |step: &String| {
+            read(step.trim()).map_err(|why| EntryError { key: "steps", problem: why, hint: None })
+        };
+        self.steps.as_ref().map(|steps| steps.iter().map(one).collect()).transpose()
+    }
+
+    fn flow(&self) -> Result<Flow, EntryError> {
+        let steps = self.steps(|step| step.parse::<FlowStep>().map_err(|error| error.to_string()))?;
+        let flow = Flow {
+            sets: self.sets.clone().unwrap_or_default(),
+            steps: steps.unwrap_or_default(),
+            turns: self.turns,
+        };
+        flow.check().map(|()| flow)
+    }
+
     fn file_set(&self) -> Result<FileSet, EntryError> {
+        let steps = self.steps(|step| {
+            let known = Step::ALL.into_iter().find(|known| known.name() == step);
+            known.ok_or_else(|| match closest(step, Step::ALL.map(Step::name)) {
+                Some(near) => format!("there is no step `{step}`; did you mean `{near}`?"),
+                None => {
+                    format!("there is no step `{step}`: there are {}", Step::ALL.map(Step::name).join(", "))
+                }
+            })
+        })?;
         let set = FileSet {
             files: self.files.unwrap_or(200),
             file_size: self.file_size.unwrap_or(Bytes::kib(4)),
-            steps: self.steps.clone().unwrap_or_else(|| vec![Step::Create, Step::Write, Step::Delete]),
+            steps: steps.unwrap_or_else(|| vec![Step::Create, Step::Write, Step::Delete]),
         };
         set.check().map(|()| set)
     }

@@ -8,9 +8,14 @@ mod data;
 mod distribution;
 mod entry;
 mod files;
+mod flow;
+mod flow_step;
+mod flush;
 mod io;
+mod log;
 pub mod metric;
 mod phase;
+mod postmark;
 pub mod program;
 mod rate;
 
@@ -19,9 +24,14 @@ pub use data::{Data, DataKind};
 pub use distribution::Distribution;
 pub use entry::{Entry, EntryError, Kind};
 pub use files::{FileSet, Step};
+pub use flow::{FileTree, Flow, Names, Order, Size};
+pub use flow_step::{FlowStep, FlowStepError, OpenFile, Target};
+pub use flush::Flush;
 pub use io::{Access, Backend, FsyncCounts, Io, Layout, Mix, OpenSync, Sharing, SyncCall};
+pub use log::Log;
 pub use metric::{Better, MetricEntry, MetricRule};
 pub use phase::{Figure, Group, Phase, RateTarget, ResultKind, Until};
+pub use postmark::{Postmark, PostmarkPart};
 pub use program::Program;
 pub use rate::{Arrivals, Rate};
 
@@ -109,9 +119,40 @@ pub enum Pattern {
     Io(Io),
     /// A working set of many small files that are made, written, read and deleted.
     Files(FileSet),
+    /// A program over sets of files.
+    Flow(Flow),
+    /// PostMark.
+    Postmark(Postmark),
+    /// A write-ahead log with many committers.
+    Log(Log),
+    /// A database's page flusher.
+    Flush(Flush),
 }
 
 impl Pattern {
+    /// Whether it has an amount to do, so that a phase of it can be over when it is done.
+    pub fn ends(&self) -> bool {
+        match self {
+            Self::Io(_) | Self::Postmark(_) => true,
+            Self::Files(_) => false,
+            Self::Flow(flow) => flow.ends(),
+            Self::Log(log) => log.commits.is_some(),
+            Self::Flush(flush) => flush.batches.is_some(),
+        }
+    }
+
+    /// Whether it can go on for as long as it takes.
+    pub fn goes_on(&self) -> bool {
+        match self {
+            Self::Io(io) => io.requests.is_none(),
+            Self::Files(_) => true,
+            Self::Postmark(_) => false,
+            Self::Flow(flow) => !flow.ends(),
+            Self::Log(log) => log.commits.is_none(),
+            Self::Flush(flush) => flush.batches.is_none(),
+        }
+    }
+
     /// Whether writes go through the page cache without a sync call, so that write-back is part of what is measured.
     pub fn is_buffered_write(&self) -> bool {
         match self {
@@ -120,6 +161,9 @@ impl Pattern {
                 !io.direct && io.writes() && !synced
             }
             Self::Files(set) => set.steps.contains(&Step::Write) && !set.steps.contains(&Step::Fsync),
+            Self::Flow(flow) => flow.is_buffered_write(),
+            Self::Postmark(_) => true,
+            Self::Log(_) | Self::Flush(_) => false,
         }
     }
 
@@ -132,6 +176,10 @@ impl Pattern {
                 let each = set.file_size.0.div_ceil(4096) * 4096 + 1024;
                 Bytes(u64::from(set.files) * u64::from(threads) * each * 2)
             }
+            Self::Flow(flow) => flow.space_needed(threads),
+            Self::Postmark(postmark) => postmark.space_needed(threads),
+            Self::Log(log) => log.space_needed(),
+            Self::Flush(flush) => flush.space_needed(threads),
         }
     }
 }
