@@ -49,6 +49,7 @@ mod drive;
 mod error;
 mod fileset;
 mod generator;
+mod histogram;
 mod layout;
 mod overhead;
 mod pattern;
@@ -64,6 +65,6 @@ mod validate;
 
 pub use error::EngineError;
 pub use layout::{Prepared, Target, prepare};
-pub use overhead::{Overhead, measure_overhead};
+pub use overhead::{Overhead, loop_around_nothing, measure_overhead};
 pub use run::Moment;
 pub use validate::validate;
