@@ -45,6 +45,7 @@
 
 mod buffer;
 pub mod clock;
+mod descriptors;
 mod drive;
 mod error;
 mod fileset;

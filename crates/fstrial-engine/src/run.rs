@@ -5,6 +5,7 @@ use crate::{
     EngineError, Prepared,
     buffer::Payload,
     clock::{Anchor, Clock, Pace, sleep_ns},
+    descriptors::OwnTable,
     drive::{self, Drive, Engine},
     fileset::{self, Turns},
     generator::{Generator, Stream},
@@ -112,12 +113,14 @@ impl Prepared {
     /// Only if the load could not be run (threads, rings) or its clock was wrong. Failed operations are not an error:
     /// they stand in the result.
     pub fn run(self, begin: &mut dyn FnMut(Moment)) -> Result<LoadResult, EngineError> {
-        let Self { load, clock, threads } = self;
+        // The files belong to this thread, so that they are open exactly as long as it says: the load's threads only
+        // borrow them (see `descriptors`).
+        let Self { load, clock, mut threads } = self;
         let gate = Gate::default();
         let recorders = std::thread::scope(|scope| {
             let mut handles = Vec::with_capacity(threads.len());
             let mut spawned = Ok(());
-            for (number, work) in threads.into_iter().enumerate() {
+            for (number, work) in threads.iter_mut().enumerate() {
                 let (load, gate) = (&load, &gate);
                 let thread = Builder::new().name(format!("load-{number}"));
                 match thread.spawn_scoped(scope, move || run_thread(number, load, clock, work, gate)) {
@@ -186,30 +189,32 @@ fn run_thread(
     number: usize,
     load: &Load,
     clock: Clock,
-    work: ThreadWork,
+    work: &mut ThreadWork,
     gate: &Gate,
 ) -> Result<Option<Recorder>, EngineError> {
+    // Dropped last: what has descriptors comes after.
+    let _table = OwnTable::new();
     let arrival = Arrival { gate, ready: false };
     let timeline = Timeline::new(clock, 0, load.warmup, load.duration);
     let payload =
         |slots, len| Payload::new(load.data, slots, len, Generator::new(load.seed, Stream::Payload(number)));
     match work {
         ThreadWork::Io { io, files, geometry } => {
-            let part = Part { number, load, clock, io: &io, files: &files, geometry, timeline };
+            let part = Part { number, load, clock, io, files, geometry: *geometry, timeline };
             let len = io.block_size.0 as usize;
             match io.backend {
-                Backend::Sync => part.run(Sync::new(&files, payload(1, len), len), arrival),
+                Backend::Sync => part.run(Sync::new(files, payload(1, len), len), arrival),
                 Backend::IoUring => {
                     let payload = payload(usize::from(io.depth), len);
-                    part.run(Uring::new(&files, payload, len, io.depth)?, arrival)
+                    part.run(Uring::new(files, payload, len, io.depth)?, arrival)
                 }
             }
         }
         ThreadWork::Files { set, ring } => {
-            let payload = payload(1, fileset::part_size(&set));
+            let payload = payload(1, fileset::part_size(set));
             let choices = Generator::new(load.seed, Stream::Requests(number));
-            let recorder = Recorder::new(timeline, Shape::Files, &fileset::lanes(&set));
-            let turns = Turns::new(&set, ring, payload, choices, recorder, Pace::new(clock, load.handicap));
+            let recorder = Recorder::new(timeline, Shape::Files, &fileset::lanes(set));
+            let turns = Turns::new(set, ring, payload, choices, recorder, Pace::new(clock, load.handicap));
             Ok(at_start(arrival, |start| turns.run(start)))
         }
     }
