@@ -138,7 +138,7 @@ struct Nothing {
 impl Engine for Nothing {
     #[inline]
     fn push(&mut self, _: usize, request: &Request) {
-        black_box(request);
+        black_box((request.file, request.offset, request.write));
     }
     #[inline]
     fn wait(&mut self) -> Result<(), Errno> {
