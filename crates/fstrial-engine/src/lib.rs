@@ -22,8 +22,8 @@
 //! submitted together share their start, and all that were reaped together their end, as an application sees them.
 //! Operations belong to the window in which they *complete*.
 //!
-//! The hot loop allocates nothing, takes no lock and writes no cache line of another thread; memory does not grow with
-//! the length of the run. Errors while measuring are an outcome: they are counted, the first is kept in words, and a
+//! The hot loop allocates nothing, takes no lock and writes no cache line of another thread, not in the kernel's table of
+//! descriptors either: each thread has its own. Memory does not grow with the length of the run. Errors while measuring are an outcome: they are counted, the first is kept in words, and a
 //! thread that saw 16 of them stops.
 //!
 //! A write that owes a sync (`fsync_every`) is complete when the sync is: no new request goes out, those in flight
