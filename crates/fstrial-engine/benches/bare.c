@@ -53,8 +53,8 @@ static uint64_t now(clockid_t clock) {
     return (uint64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-/* A system call in place: returning from the C library's function after the kernel has emptied the processor's stack of
- * return addresses costs more than the rest of the loop. */
+/* A system call in place: by the C library's function it took a fifth longer where this was written (docs/benchmarks.md),
+ * and so would be too low a bar. */
 #ifdef __x86_64__
 static inline long call(long number, long a, long b, long c, long d, long e, long f) {
     long result;
