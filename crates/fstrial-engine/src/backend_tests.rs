@@ -497,24 +497,3 @@ fn requests_of_one_byte_run_on_every_backend() {
         }
     }
 }
-
-#[test]
-fn a_filesystem_can_be_unmounted_right_after_a_run() {
-    let ring = Io { backend: Backend::IoUring, depth: 8, sqpoll: true, total_size: Bytes::mib(1), ..io() };
-    let mut all = engines(&Io { sqpoll: false, ..ring.clone() });
-    if uring::probe(&ring).is_ok() {
-        all.push(ring);
-    }
-    for io in all {
-        for _ in 0..5 {
-            let Some(mount) = TinyMount::new() else { return };
-            let load = Load { warmup: Nanos(0), duration: Nanos::millis(3), ..load_of(io.clone(), 1) };
-            run_in(&load, mount.0.path());
-            let unmounted = rustix::mount::unmount(mount.0.path(), rustix::mount::UnmountFlags::empty());
-            assert_eq!(unmounted, Ok(()), "{io:?}");
-            // What the guard is going to unmount.
-            let flags = rustix::mount::MountFlags::empty();
-            rustix::mount::mount("none", mount.0.path(), "tmpfs", flags, None).unwrap();
-        }
-    }
-}

@@ -286,7 +286,11 @@ impl<'a, E: Engine> Drive<'a, E> {
                 Some(request) => request,
                 None => self.requests.next(),
             };
-            if request.restart && !self.restart(slot, request) {
+            // By its parts: a request that is handed whole to a call that is not inlined has to live in memory, and
+            // would be copied from there before the processor is done writing it.
+            if request.restart && !self.restart(request.file) {
+                self.free.push(slot);
+                self.held = Some(request);
                 return;
             }
             self.left -= 1;
@@ -309,16 +313,14 @@ impl<'a, E: Engine> Drive<'a, E> {
         self.engine.push(slot, &flight.request);
     }
 
-    /// Cuts a file to nothing, or gives the slot back and holds the request until nothing is in flight. The time it
-    /// takes belongs to no operation.
+    /// Cuts a file to nothing, unless something is in flight (the slot of this very request is not free either). The
+    /// time it takes belongs to no operation.
     #[cold]
-    fn restart(&mut self, slot: usize, request: Request) -> bool {
+    fn restart(&mut self, file: u32) -> bool {
         if self.free.len() + 1 + self.halfway.len() < self.flights.len() {
-            self.free.push(slot);
-            self.held = Some(request);
             return false;
         }
-        let file = request.file as usize;
+        let file = file as usize;
         let result = retry_on_intr(|| ftruncate(&self.files.fds[file], 0));
         self.now = self.pace.clock.now();
         self.recorder.tick(self.now);

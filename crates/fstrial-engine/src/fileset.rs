@@ -102,8 +102,8 @@ impl From<(&'static str, Errno)> for Failure {
 }
 
 /// One thread's loop over its file set.
-pub(crate) struct Turns {
-    ring: Ring,
+pub(crate) struct Turns<'a> {
+    ring: &'a mut Ring,
     /// Each step, and whether the newest file is closed with it.
     steps: Vec<(Step, bool)>,
     file_size: u64,
@@ -156,11 +156,11 @@ fn with_closes(steps: &[Step]) -> Vec<(Step, bool)> {
     steps.iter().enumerate().map(|(n, step)| (*step, uses(step) && !goes_on(steps.get(n + 1)))).collect()
 }
 
-impl Turns {
+impl<'a> Turns<'a> {
     /// Everything the loop needs is allocated here. `payload` has one slot of [`part_size`] bytes.
     pub(crate) fn new(
         set: &FileSet,
-        ring: Ring,
+        ring: &'a mut Ring,
         payload: Payload,
         choices: Generator,
         recorder: Recorder,

@@ -76,6 +76,8 @@ pub(crate) enum ThreadWork {
     Log(Arc<SharedLog>),
     /// Batches of pages.
     Flush { flush: Flush, files: Files },
+    /// A thread has taken it.
+    Taken,
 }
 
 /// A phase whose files are laid out: ready to run, once.

@@ -38,8 +38,8 @@
 //! With a rate the loop is open: requests are due at times of their own, and are timed from then on, however late they go
 //! out (see `arrival`).
 //!
-//! The hot loop allocates nothing, takes no lock and writes no cache line of another thread; memory does not grow with
-//! the length of the run. Errors while measuring are an outcome: they are counted, the first is kept in words, and a
+//! The hot loop allocates nothing, takes no lock and writes no cache line of another thread, not in the kernel's table of
+//! descriptors either: each thread has its own. Memory does not grow with the length of the run. Errors while measuring are an outcome: they are counted, the first is kept in words, and a
 //! thread that saw 16 of them stops.
 //!
 //! A write that owes a sync (`fsync_every`) is complete when the sync is: no new request goes out, those in flight
@@ -68,6 +68,7 @@ mod arrival;
 mod backend_tests;
 mod buffer;
 pub mod clock;
+mod descriptors;
 mod distribution;
 mod drive;
 mod error;
@@ -76,6 +77,7 @@ mod flow;
 mod flush;
 mod flusher;
 mod generator;
+mod histogram;
 mod layout;
 mod log;
 mod mmap;
@@ -98,6 +100,6 @@ mod vsync;
 
 pub use error::EngineError;
 pub use layout::{Prepared, Site, Target, prepare};
-pub use overhead::{Overhead, measure_overhead};
+pub use overhead::{Overhead, loop_around_nothing, measure_overhead};
 pub use run::Moment;
 pub use validate::validate;

@@ -5,6 +5,7 @@
 
 use crate::{
     clock::{Clock, CpuTime},
+    histogram::Latencies,
     tails::Tails,
 };
 use base64::{Engine as _, engine::general_purpose::STANDARD};
@@ -32,8 +33,6 @@ const STEADY_WINDOWS: usize = 40;
 const DOUBLING_WINDOWS: usize = 4096;
 /// Width of those windows before the first doubling, in nanoseconds.
 const DOUBLING_STEP_NS: u64 = 1_000_000;
-/// Latencies from 1 ns to 1 hour.
-const LATENCY_MAX_NS: u64 = 3_600_000_000_000;
 
 /// When a run starts, is measured, and ends, in ticks of its clock.
 #[derive(Debug, Clone, Copy)]
@@ -305,7 +304,7 @@ pub(crate) struct Recorder {
     timed: bool,
     clock: Clock,
     bytes: u64,
-    histograms: [Option<Histogram<u64>>; LANES],
+    histograms: [Option<Latencies>; LANES],
     phase: Phase,
     shape: Shape,
     timeline: Timeline,
@@ -323,20 +322,13 @@ pub(crate) struct Recorder {
     cpu: CpuTime,
 }
 
-fn new_histogram() -> Histogram<u64> {
-    Histogram::new_with_bounds(1, LATENCY_MAX_NS, 3).expect("constant, valid bounds")
-}
-
 impl Recorder {
     /// A recorder for the lanes that will be used. Everything it will ever need is allocated here; where the timeline's
     /// start is not known yet it is 0, and [`Recorder::start_at`] moves it.
     pub(crate) fn new(timeline: Timeline, shape: Shape, lanes: &[Lane]) -> Self {
         let mut histograms = [const { None }; LANES];
         for lane in lanes {
-            let mut histogram = new_histogram();
-            // Writes to all of it, so that no page of it is first touched while the clock runs.
-            histogram.reset();
-            histograms[*lane as usize] = Some(histogram);
+            histograms[*lane as usize] = Some(Latencies::new());
         }
         let total = timeline.end - timeline.start;
         let series_span = timeline.clock.ticks(timeline.series_step_ns * timeline.series_len);
@@ -404,17 +396,25 @@ impl Recorder {
         if self.timed {
             self.bytes += bytes;
         }
-        self.tails.record(latency_ticks);
-        self.part(lane, latency_ticks);
+        let nanos = self.clock.nanos(latency_ticks);
+        self.tails.record(nanos);
+        if self.timed {
+            self.record(lane, nanos);
+        }
     }
 
     /// A part of an operation is complete.
     #[inline]
     pub(crate) fn part(&mut self, lane: Lane, latency_ticks: u64) {
-        if self.timed
-            && let Some(histogram) = &mut self.histograms[lane as usize]
-        {
-            histogram.saturating_record(self.clock.nanos(latency_ticks).max(1));
+        if self.timed {
+            self.record(lane, self.clock.nanos(latency_ticks));
+        }
+    }
+
+    #[inline]
+    fn record(&mut self, lane: Lane, nanos: u64) {
+        if let Some(histogram) = &mut self.histograms[lane as usize] {
+            histogram.record(nanos);
         }
     }
 
@@ -583,7 +583,7 @@ impl Recorder {
     fn absorb(&mut self, other: &Self) {
         for (mine, theirs) in self.histograms.iter_mut().zip(&other.histograms) {
             if let (Some(mine), Some(theirs)) = (mine, theirs) {
-                mine.add(theirs).expect("same bounds");
+                mine.add(theirs);
             }
         }
         let pairs = [
@@ -615,8 +615,8 @@ impl Recorder {
         let mut parts =
             self.shape.lanes(kind).iter().filter_map(|lane| self.histograms[*lane as usize].as_ref());
         let mut sum = parts.next()?.clone();
-        parts.for_each(|part| sum.add(part).expect("same bounds"));
-        Some(sum)
+        parts.for_each(|part| sum.add(part));
+        Some(sum.to_hdr())
     }
 }
 
@@ -631,7 +631,7 @@ fn encode(histogram: &Histogram<u64>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::decode;
+    use crate::{histogram::LATENCY_MAX_NS, testing::decode};
     use proptest::prelude::*;
 
     const CLOCK: Clock = Clock::monotonic("test");

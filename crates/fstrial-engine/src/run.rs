@@ -7,6 +7,7 @@ use crate::{
     arrival::Arrivals,
     buffer::Payload,
     clock::{Anchor, Clock, Pace, sleep_ns},
+    descriptors::OwnTable,
     drive::{self, Drive, Engine},
     fileset::{self, Turns},
     flow::Turning,
@@ -128,15 +129,17 @@ impl Prepared {
     /// Only if the loads could not be run (threads, rings) or their clock was wrong. Failed operations are not an error:
     /// they stand in the results.
     pub fn run_all(self, begin: &mut dyn FnMut(Moment)) -> Result<Vec<LoadResult>, EngineError> {
+        // The files belong to this thread, so that they are open exactly as long as it says: the load's threads only
+        // borrow them (see `descriptors`).
         let Self { clock, groups } = self;
-        let (loads, works): (Vec<Load>, Vec<Vec<ThreadWork>>) = groups.into_iter().unzip();
+        let (loads, mut works): (Vec<Load>, Vec<Vec<ThreadWork>>) = groups.into_iter().unzip();
         let total: usize = works.iter().map(Vec::len).sum();
         let gate = Gate::default();
         let mut recorders = std::thread::scope(|scope| {
             let mut handles: Vec<Vec<_>> = loads.iter().map(|_| Vec::new()).collect();
             let mut spawned = Ok(());
-            let all = works.into_iter().enumerate().flat_map(|(group, works)| {
-                works.into_iter().enumerate().map(move |(number, work)| (group, number, work))
+            let all = works.iter_mut().enumerate().flat_map(|(group, works)| {
+                works.iter_mut().enumerate().map(move |(number, work)| (group, number, work))
             });
             for (group, number, work) in all {
                 let (load, gate) = (&loads[group], &gate);
@@ -216,38 +219,45 @@ fn run_thread(
     number: usize,
     load: &Load,
     clock: Clock,
-    work: ThreadWork,
+    work: &mut ThreadWork,
     gate: &Gate,
 ) -> Result<Option<Recorder>, EngineError> {
+    // Dropped last: what has descriptors comes after. Programs take their descriptors with them, and close them where
+    // all can see it.
+    let lends = matches!(work, ThreadWork::Io { .. } | ThreadWork::Files { .. });
+    // In the unit tests many loads of one process run at once: a copy of the table would keep the filesystems of all of
+    // them busy. `tests/unmount.rs` is alone in its process.
+    let _table = (lends && cfg!(not(test))).then(OwnTable::new);
     let arrival = Arrival { gate, ready: false };
     let timeline = Timeline::of(clock, 0, load);
     let payload =
         |slots, len| Payload::new(load.data, slots, len, Generator::new(load.seed, Stream::Payload(number)));
     match work {
         ThreadWork::Io { io, files, geometry } => {
-            let part = Part { number, load, clock, io: &io, files: &files, geometry, timeline };
+            let part = Part { number, load, clock, io, files, geometry: *geometry, timeline };
             let (len, depth) = (io.block_size.0 as usize, usize::from(io.depth));
             match io.backend {
-                Backend::Sync => part.run(Sync::new(&files, payload(1, len), len), arrival),
-                Backend::Vsync => part.run(Vsync::new(&files, payload(depth, len), len, io.depth), arrival),
-                Backend::Aio => part.run(Aio::new(&files, payload(depth, len), len, io.depth)?, arrival),
-                Backend::IoUring => part.run(Uring::new(&files, payload(depth, len), len, &io)?, arrival),
+                Backend::Sync => part.run(Sync::new(files, payload(1, len), len), arrival),
+                Backend::Vsync => part.run(Vsync::new(files, payload(depth, len), len, io.depth), arrival),
+                Backend::Aio => part.run(Aio::new(files, payload(depth, len), len, io.depth)?, arrival),
+                Backend::IoUring => part.run(Uring::new(files, payload(depth, len), len, io)?, arrival),
                 Backend::Mmap => {
                     let size = geometry.base + geometry.file_size();
-                    part.run(Mmap::new(&files, payload(1, len), len, size)?, arrival)
+                    part.run(Mmap::new(files, payload(1, len), len, size)?, arrival)
                 }
             }
         }
         ThreadWork::Files { set, ring } => {
-            let payload = payload(1, fileset::part_size(&set));
+            let payload = payload(1, fileset::part_size(set));
             let choices = Generator::new(load.seed, Stream::Requests(number));
-            let lanes = fileset::lanes(&set);
+            let lanes = fileset::lanes(set);
             let recorder = Recorder::new(timeline, Shape::Files, &lanes).among(load.threads);
-            let turns = Turns::new(&set, ring, payload, choices, recorder, Pace::new(clock, load.handicap))
+            let turns = Turns::new(set, ring, payload, choices, recorder, Pace::new(clock, load.handicap))
                 .offered(Arrivals::of(load, number, clock));
             Ok(at_start(arrival, |start| turns.run(start)))
         }
         program => {
+            let program = std::mem::replace(program, ThreadWork::Taken);
             let run = run_program(number, load, clock, program, timeline);
             Ok(at_start(arrival, run))
         }
@@ -286,7 +296,9 @@ pub(crate) fn run_program(
             let flusher = Flusher::new(flush, files, payload, choices, recorder, pace);
             Box::new(|start| flusher.run(start))
         }
-        ThreadWork::Io { .. } | ThreadWork::Files { .. } => unreachable!("run by themselves"),
+        ThreadWork::Io { .. } | ThreadWork::Files { .. } | ThreadWork::Taken => {
+            unreachable!("run by themselves, and once")
+        }
     }
 }
 

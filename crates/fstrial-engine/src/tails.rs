@@ -19,7 +19,6 @@ const ALL_WINDOWS: usize = 16_384;
 /// The windows of one thread.
 #[derive(Debug, Clone)]
 pub(crate) struct Tails {
-    clock: Clock,
     /// Windows one after the other, [`BUCKETS`] each; untouched ones take no memory.
     counts: Vec<u32>,
     windows: usize,
@@ -54,16 +53,8 @@ impl Tails {
     /// Windows from tick `origin` on.
     pub(crate) fn new(origin: u64, clock: Clock) -> Self {
         let step = clock.ticks(STEP_NS).max(1);
-        let mut tails = Self {
-            clock,
-            counts: Vec::new(),
-            windows: 0,
-            current: 0,
-            origin,
-            step,
-            step_ns: STEP_NS,
-            index: 0,
-        };
+        let mut tails =
+            Self { counts: Vec::new(), windows: 0, current: 0, origin, step, step_ns: STEP_NS, index: 0 };
         tails.among(1);
         tails
     }
@@ -85,8 +76,8 @@ impl Tails {
 
     /// An operation is complete.
     #[inline]
-    pub(crate) fn record(&mut self, latency_ticks: u64) {
-        let bucket = bucket(self.clock.nanos(latency_ticks));
+    pub(crate) fn record(&mut self, nanos: u64) {
+        let bucket = bucket(nanos);
         if let Some(count) = self.counts.get_mut(self.current + bucket) {
             *count = count.saturating_add(1);
         }

@@ -171,6 +171,7 @@ impl<'a> Uring<'a> {
         let _optional = self.ring.submitter().register_ring_fd();
     }
 
+    #[inline]
     fn entry(&mut self, slot: usize, request: &Request) -> Entry {
         let file = request.file;
         if self.fixed_files {
@@ -180,6 +181,7 @@ impl<'a> Uring<'a> {
         }
     }
 
+    #[inline]
     fn entry_on(&mut self, fd: impl Into<Target>, slot: usize, request: &Request) -> Entry {
         let (len, fixed) = (self.len, self.fixed_buffers);
         let fd = fd.into();

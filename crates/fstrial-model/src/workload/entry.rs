@@ -336,6 +336,9 @@ fn over(mut own: Entry, base: Entry) -> Entry {
     )
 }
 
+/// Keys, and whether each is written.
+type Keys = [(&'static str, bool)];
+
 /// Phases of a workload, and groups of a phase, at most.
 const PARTS_MAX: usize = 64;
 
@@ -456,15 +459,15 @@ impl Entry {
         phases.iter().map(phase).collect()
     }
 
-    /// Settles one phase; `own` is what it says itself.
-    fn phase(&self, own: &Self, name: String) -> Result<Phase, EntryError> {
-        let groups = match &self.groups {
+    /// Settles the groups of a phase; `own` is what it says itself.
+    fn resolve_groups(&self, own: &Self) -> Result<Vec<Group>, EntryError> {
+        match &self.groups {
             None => {
                 own.keys_of(self.kind)?;
-                vec![self.group(String::new())?]
+                Ok(vec![self.group(String::new())?])
             }
             Some(groups) if groups.is_empty() || groups.len() > PARTS_MAX => {
-                return Err(entry_error("group", "a phase has 1 to 64 groups", "leave out the empty list"));
+                Err(entry_error("group", "a phase has 1 to 64 groups", "leave out the empty list"))
             }
             Some(groups) => groups
                 .iter()
@@ -485,8 +488,13 @@ impl Entry {
                     own.keys_of(own.kind.or(self.kind))?;
                     over(own.clone(), self.inherited()).group(part_name(own)?)
                 })
-                .collect::<Result<Vec<_>, _>>()?,
-        };
+                .collect(),
+        }
+    }
+
+    /// Settles one phase; `own` is what it says itself.
+    fn phase(&self, own: &Self, name: String) -> Result<Phase, EntryError> {
+        let groups = self.resolve_groups(own)?;
         let goes_on = groups.iter().all(|group| group.pattern.goes_on());
         let until = self.until.unwrap_or(if goes_on { Until::Time } else { Until::Done });
         let slow = groups.iter().any(|group| group.pattern.is_buffered_write());
@@ -674,7 +682,7 @@ impl Entry {
         let of_sizes = [("file_size", self.file_size.is_some()), ("files", self.files.is_some())];
         // A program checks its keys itself.
         let Some(kind) = kind.filter(|kind| *kind != Kind::Program) else { return Ok(()) };
-        let own: [(&[(&'static str, bool)], &str, bool); 7] = [
+        let own: [(&Keys, &str, bool); 7] = [
             (&of_io, "io", kind == Kind::Io),
             (&of_files, "files", matches!(kind, Kind::Files | Kind::Flow)),
             (&of_flow, "flow", kind == Kind::Flow),
