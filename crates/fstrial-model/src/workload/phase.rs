@@ -67,6 +67,8 @@ pub enum Figure {
     Operations,
     /// Bytes per second.
     Bytes,
+    /// Bytes per second of the writes alone: what bonnie++ calls the rate of a rewrite.
+    BytesWritten,
 }
 
 impl Figure {
@@ -74,7 +76,7 @@ impl Figure {
     pub const fn unit(self) -> &'static str {
         match self {
             Self::Operations => "op/s",
-            Self::Bytes => "bytes/s",
+            Self::Bytes | Self::BytesWritten => "bytes/s",
         }
     }
 }
