@@ -5,5 +5,6 @@
 mod errors;
 mod interrupt;
 mod kill;
+mod presets;
 mod support;
 mod trial;
