@@ -612,24 +612,29 @@ impl Entry {
                 "use 1 to 40 letters, digits, - and _",
             ));
         }
+        Ok(Group {
+            name,
+            workers: self.workers,
+            set,
+            data: Data::of_entry(self.data, self.compressible, self.duplicates)?,
+            rate: self.rate,
+            background: self.background.unwrap_or(false),
+            figure: self.figure_of(&pattern)?,
+            pattern,
+        })
+    }
+
+    /// What the throughput of a pattern counts.
+    fn figure_of(&self, pattern: &Pattern) -> Result<Figure, EntryError> {
         let figure = self.figure.unwrap_or(Figure::Operations);
-        if figure == Figure::BytesWritten && !matches!(&pattern, Pattern::Io(io) if io.writes()) {
+        if figure == Figure::BytesWritten && !matches!(pattern, Pattern::Io(io) if io.writes()) {
             return Err(entry_error(
                 "figure",
                 "bytes written are told from bytes read in a kind = \"io\" that writes",
                 "use figure = \"bytes\" or figure = \"operations\"",
             ));
         }
-        Ok(Group {
-            name,
-            workers: self.workers,
-            pattern,
-            set,
-            data: Data::of_entry(self.data, self.compressible, self.duplicates)?,
-            rate: self.rate,
-            background: self.background.unwrap_or(false),
-            figure,
-        })
+        Ok(figure)
     }
 
     /// Refuses keys that mean nothing in a phase or group.
@@ -845,6 +850,10 @@ mod tests {
             ("use = 'create-files'\nstride = '1MiB'", "stride"),
             ("use = 'append-fsync'\neach_block_once = true", "each_block_once"),
             ("use = 'random-write'\nupdate = '10%'", "update"),
+            ("use = 'random-read'\nfigure = 'bytes-written'", "figure"),
+            ("use = 'varmail'\nfigure = 'bytes-written'", "figure"),
+            ("use = 'varmail'\nfsync_at_end = true", "fsync_at_end"),
+            ("use = 'create-files'\nfsync_at_end = true", "fsync_at_end"),
         ] {
             let error = resolve(text).unwrap_err();
             assert_eq!(error.key, key, "{text}: {}", error.problem);
