@@ -52,6 +52,38 @@ fn small(shown: &Value) -> String {
     format!("warmup = \"20ms\"\nduration = \"200ms\"\n{}\n", kept.join("\n"))
 }
 
+/// Runs workload files on all filesystems, notes which of them gave results, and gives those that were too slow for
+/// their time. Any other failure fails the test.
+fn run(lab: &Lab, files: &[String], flags: &str, seen: &mut BTreeSet<String>) -> Vec<String> {
+    let words = format!(
+        "compare ext4 xfs btrfs --device image:images --size 320MiB --threads 2 --rounds 1 --budget 30m --json {flags} \
+         --workload {}",
+        files.join(",")
+    );
+    let ended = lab.start(&words).end(PATIENCE);
+    let events: Vec<Value> = ended.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let runs = events.iter().filter(|event| event["event"] == "run-ended");
+    let mut late = BTreeSet::new();
+    for run in runs {
+        let name = run["workload"].as_str().unwrap().to_owned();
+        match run["failure"]["what"].as_str() {
+            None => {
+                let rates = run["rates"].as_array().unwrap();
+                assert!(!rates.is_empty() && rates.iter().all(|rate| rate.as_f64().unwrap() > 0.0), "{run}");
+                seen.insert(format!("{name} {}", run["arm"].as_str().unwrap()));
+            }
+            Some(what) if what.starts_with("no operation was completed") => {
+                late.insert(format!("{name}.toml"));
+            }
+            Some(_) => panic!("{run}"),
+        }
+    }
+    // 11: some arm failed, which those that were late are.
+    let codes: &[i32] = if late.is_empty() { &[0, 3] } else { &[0, 3, 11] };
+    assert!(codes.contains(&ended.code()), "{}", ended.stderr);
+    late.into_iter().collect()
+}
+
 #[test]
 fn every_preset_runs_on_every_filesystem() {
     let name = "every_preset_runs_on_every_filesystem";
@@ -75,27 +107,16 @@ fn every_preset_runs_on_every_filesystem() {
             format!("{name}.toml")
         })
         .collect();
-    // One command for all of them.
-    let words = format!(
-        "compare ext4 xfs btrfs --device image:images --size 320MiB --threads 2 --rounds 1 --budget 30m --json \
-         --workload {}",
-        files.join(",")
-    );
-    let ended = lab.start(&words).end(PATIENCE);
-    let failed: Vec<&str> = ended.stdout.lines().filter(|line| line.contains("\"failure\":{")).collect();
-    assert!([0, 3].contains(&ended.code()), "{}\n{failed:#?}", ended.stderr);
-    let document = ended.document();
-    assert_eq!(document["failures"], Value::Array(Vec::new()), "{}", document["failures"]);
+    // One command for all of them. Where a busy machine let nothing be completed in that time, once more with longer.
     let mut seen = BTreeSet::new();
-    for workload in document["workloads"].as_array().unwrap() {
-        for cell in workload["cells"].as_array().unwrap() {
-            assert_eq!(cell["runs"], 1, "{workload}");
-            assert!(cell["rate"].as_f64().unwrap() > 0.0, "{cell}");
-        }
-        seen.insert(workload["name"].as_str().unwrap().to_owned());
+    let late = run(&lab, &files, "", &mut seen);
+    if !late.is_empty() {
+        assert_eq!(run(&lab, &late, "--duration 4s", &mut seen), Vec::<String>::new());
     }
     for name in &native {
-        assert!(seen.contains(name), "{name} is among {seen:?}");
+        for arm in ["ext4", "xfs", "btrfs"] {
+            assert!(seen.contains(&format!("{name} {arm}")), "{name} on {arm}: {seen:?}");
+        }
     }
     lab.assert_nothing_left("after all presets");
 }
