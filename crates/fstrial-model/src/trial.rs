@@ -490,8 +490,9 @@ impl Trial {
                 return Some(problem(
                     &["workload", &at, "file_size"],
                     format!(
-                        "`{}` needs {needed} for its files, too much for a device of {size}",
-                        workload.name
+                        "`{}` needs {} for its files, too much for a device of {size}",
+                        workload.name,
+                        needed.human()
                     ),
                     "use at most 80% of the device's size",
                 ));

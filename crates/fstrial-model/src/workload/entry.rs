@@ -528,11 +528,14 @@ impl Entry {
                 "leave out until = \"done\"",
             ));
         }
-        if self.find_rate.is_some() && (until == Until::Done || groups.len() > 1) {
+        let looks = |group: &Group| {
+            matches!(group.pattern, Pattern::Io(_)) && group.rate.is_none() && !group.background
+        };
+        if self.find_rate.is_some() && (until == Until::Done || groups.len() > 1 || !looks(&groups[0])) {
             return Err(entry_error(
                 "find_rate",
-                "a rate is looked for with one group of threads, over time",
-                "leave out until = \"done\" and other groups",
+                "a rate is looked for with one group of threads of kind = \"io\", over time, at no rate of its own",
+                "leave out until = \"done\", rate and other groups",
             ));
         }
         Ok(Phase {

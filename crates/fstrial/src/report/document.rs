@@ -75,6 +75,8 @@ pub struct WorkloadReport {
     pub unit: String,
     /// Whether less of it is better.
     pub less_is_better: bool,
+    /// The promise about latency of which the figure is the highest rate that keeps it, if one was looked for.
+    pub promise: Option<String>,
     /// Warm-up in seconds; none for work that ends when it is done.
     pub warmup_seconds: Option<f64>,
     /// Measured time of a run in seconds; none for work that ends when it is done.
@@ -183,6 +185,7 @@ fn section_report(
         phase: kind.name.clone(),
         unit: kind.unit.clone(),
         less_is_better: kind.less_is_better,
+        promise: timed.and_then(|phase| phase.find_rate).map(|target| target.to_string()),
         warmup_seconds: timed.map(|phase| phase.warmup.as_secs_f64()),
         duration_seconds: timed.map(|phase| phase.duration.as_secs_f64()),
         cells: section.iter().map(|at| cell_report(plan, finished.judge.as_ref(), *at)).collect(),

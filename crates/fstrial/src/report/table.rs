@@ -63,6 +63,9 @@ fn section(out: &mut String, title: &str, lines: &[String], style: Style) {
 
 fn render_workload(out: &mut String, document: &Document, workload: &WorkloadReport) {
     let how = match (workload.duration_seconds, workload.warmup_seconds) {
+        (Some(duration), Some(_)) if let Some(promise) = &workload.promise => {
+            format!("the highest offered rate that keeps {promise}, each offered for {duration} s")
+        }
         (Some(duration), Some(warmup)) => {
             format!("{duration} s measured after {warmup} s of warm-up, in every run")
         }

@@ -7,3 +7,4 @@ mod interrupt;
 mod kill;
 mod support;
 mod trial;
+mod workloads;
