@@ -2,7 +2,8 @@
 //!
 //! The closed loop says what the filesystem can do at most. Below that a rate keeps the promise or does not: halved
 //! until one does, then bisected, on a logarithmic scale, until the two sides are 3 % apart. A rate is kept if the
-//! quantile of latency (counted from the time a request was due) is below the promise and the rate was really served.
+//! quantile of latency (counted from the time a request was due) is below the promise and the rate was really served:
+//! 98 % of it, less three standard deviations of the number of random arrivals.
 
 use fstrial_model::{units::Nanos, workload::RateTarget};
 use std::fmt::Write;
@@ -70,7 +71,7 @@ pub fn search<E>(
         }
         let seen = measure(Some(offered)).map_err(SearchError::Measurement)?;
         check_count(target, seen.operations)?;
-        let kept = seen.latency < target.below && seen.served >= offered * SERVED;
+        let kept = seen.latency < target.below && is_served(offered, seen);
         let verdict = if kept { "kept" } else { "broken" };
         let latency = quantile(target, seen.latency);
         let _ = writeln!(steps, "{offered:.1}/s offered: {:.1}/s served, {latency}: {verdict}", seen.served);
@@ -85,6 +86,14 @@ pub fn search<E>(
         Some(rate) => Ok(Found { rate, steps }),
         None => Err(SearchError::None(steps)),
     }
+}
+
+/// Whether a rate was served. Arrivals are random: as many as were offered do not fall due in every stretch of time.
+#[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
+fn is_served(offered: f64, seen: Seen) -> bool {
+    let operations = seen.operations as f64;
+    let expected = offered * operations / seen.served.max(f64::MIN_POSITIVE);
+    operations >= expected * SERVED - 3.0 * expected.sqrt()
 }
 
 fn quantile(target: RateTarget, latency: Nanos) -> String {
