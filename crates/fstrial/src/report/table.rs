@@ -107,12 +107,13 @@ fn style_of(outcome: Outcome) -> Style {
 /// A column: its heading, and what a cell says in it.
 type Column = (&'static str, fn(&CellReport) -> Option<String>);
 
-const LOAD_COLUMNS: [Column; 5] = [
+const LOAD_COLUMNS: [Column; 6] = [
     ("MiB/s", |cell| cell.bytes_per_second.map(|bytes| numbers::figure(bytes, "bytes/s"))),
     ("p50", |cell| cell.latency_ns.map(|all| numbers::nanos(all[0]))),
     ("p99", |cell| cell.latency_ns.map(|all| numbers::nanos(all[1]))),
     ("p99.9", |cell| cell.latency_ns.map(|all| numbers::nanos(all[2]))),
     ("CPU/op", |cell| cell.cpu_per_operation_ns.map(numbers::nanos)),
+    ("generator", |cell| cell.latency_ns.map(|_| format!("{:.0} %", cell.generator_share * 100.0))),
 ];
 
 fn table(workload: &WorkloadReport) -> Table {
