@@ -30,7 +30,7 @@ pub use flush::Flush;
 pub use io::{Access, Backend, FsyncCounts, Io, Layout, Mix, OpenSync, Sharing, SyncCall};
 pub use log::Log;
 pub use metric::{Better, MetricEntry, MetricRule};
-pub use phase::{Figure, Group, Phase, RateTarget, ResultKind, Until};
+pub use phase::{Figure, Group, Phase, RateTarget, ResultKind, Until, comparable};
 pub use postmark::{Postmark, PostmarkPart};
 pub use program::Program;
 pub use rate::{Arrivals, Rate};

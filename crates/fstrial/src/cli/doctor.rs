@@ -232,7 +232,7 @@ fn render(findings: &Findings) -> String {
             "  its own share of a core: {:.1} % at 10 000 operations a second, {:.1} % at 100 000; the most it could make is {}/s",
             share(1e4),
             share(1e5),
-            crate::report::numbers::rate(1e9 / engine.loop_ns_per_op)
+            numbers::rate(1e9 / engine.loop_ns_per_op)
         );
     }
     render_noise(&mut out, findings);
