@@ -60,7 +60,7 @@ pub struct Entry {
     /// A group that yields no result: it is there to be in the way of others.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub background: Option<bool>,
-    /// What throughput counts: operations (if left out) or bytes.
+    /// What the figure is: operations per second (if left out), bytes per second, or the time until the work is done.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub figure: Option<Figure>,
     /// Operations offered in a second to all threads together, "5000/s" or "5000/s poisson"; left out, a thread makes
@@ -519,6 +519,13 @@ impl Entry {
                 "until",
                 "what a group of threads does here is done some time, and a phase that measures a time goes on",
                 "write until = \"done\", or leave the amount out",
+            ));
+        }
+        if until == Until::Time && groups.iter().any(|group| group.figure == Figure::Time) {
+            return Err(entry_error(
+                "figure",
+                "a phase that measures a time takes that time",
+                "use until = \"done\" for a time that is a result",
             ));
         }
         if until == Until::Done && groups.iter().any(|group| group.background) {

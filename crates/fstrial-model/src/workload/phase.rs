@@ -67,6 +67,8 @@ pub enum Figure {
     Operations,
     /// Bytes per second.
     Bytes,
+    /// Time until the work is done, in nanoseconds: less is better. For phases that end when their work is done.
+    Time,
 }
 
 impl Figure {
@@ -75,6 +77,7 @@ impl Figure {
         match self {
             Self::Operations => "op/s",
             Self::Bytes => "bytes/s",
+            Self::Time => "ns",
         }
     }
 }
@@ -125,7 +128,7 @@ impl Phase {
         groups.map(|group| ResultKind {
             name: self.result_name(group),
             unit: group.figure.unit().into(),
-            less_is_better: false,
+            less_is_better: group.figure == Figure::Time,
             has_latencies: self.find_rate.is_none(),
         })
     }

@@ -7,7 +7,7 @@ use crate::run::{
     judge::{ContrastState, Judge, LoadSample, Sample},
     plan::Plan,
 };
-use fstrial_model::{facts::ArmFacts, workload::Until};
+use fstrial_model::{facts::ArmFacts, trial::Compare, workload::Until};
 use fstrial_stats::{estimate::Walsh, signed_rank};
 use serde::Serialize;
 
@@ -31,6 +31,8 @@ pub struct Document {
     pub planned_rounds: Option<u32>,
     /// The seed everything random was drawn from.
     pub seed: String,
+    /// What is compared: `arms`, or `workloads` on each arm.
+    pub compare: Compare,
     /// The band inside which a difference does not matter, in percent.
     pub practical_percent: f64,
     /// Time of a complete round, in seconds.
@@ -151,6 +153,7 @@ pub fn document(
         rounds: finished.rounds,
         planned_rounds: finished.judge.as_ref().map(Judge::planned),
         seed: format!("{:#x}", plan.seed),
+        compare: settings.compare,
         practical_percent: settings.practical.0,
         round_seconds: finished.round_time.map(fstrial_model::units::Nanos::as_secs_f64),
         environment: environment.clone(),

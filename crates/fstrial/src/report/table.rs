@@ -7,7 +7,7 @@ use super::{
 use crate::run::judge::Outcome;
 use anstyle::{AnsiColor, Style};
 use comfy_table::{CellAlignment, Table, presets};
-use fstrial_model::trial::Metric;
+use fstrial_model::trial::{Compare, Metric};
 use std::fmt::Write;
 
 const HEADING: Style = Style::new().bold();
@@ -72,7 +72,7 @@ fn render_workload(out: &mut String, document: &Document, workload: &WorkloadRep
         _ => "from beginning to end, in every run".into(),
     };
     let _ = writeln!(out, "\n{HEADING}{}{HEADING:#}  {QUIET}{how}{QUIET:#}", workload.title());
-    let _ = writeln!(out, "{}", table(workload));
+    let _ = writeln!(out, "{}", table(workload, document.compare));
     // Latency that does not decide the trial is said in full where there is a verdict, and in one line where not.
     let (aside, full): (Vec<_>, Vec<_>) = workload.verdicts.iter().partition(|report| is_aside(report));
     for report in full {
@@ -116,14 +116,18 @@ const LOAD_COLUMNS: [Column; 6] = [
     ("generator", |cell| cell.latency_ns.map(|_| format!("{:.0} %", cell.generator_share * 100.0))),
 ];
 
-fn table(workload: &WorkloadReport) -> Table {
+fn table(workload: &WorkloadReport, compare: Compare) -> Table {
     // What no cell has, as with one number that a program printed, gets no column.
     let has = |column: &&Column| workload.cells.iter().any(|cell| (column.1)(cell).is_some());
     let repeated = |column: &&Column| column.0 == heading(workload);
     let columns: Vec<&Column> = LOAD_COLUMNS.iter().filter(|c| has(c) && !repeated(c)).collect();
     let mut table = Table::new();
     table.load_preset(presets::NOTHING);
-    let fixed = ["threads", "arm", heading(workload), "interval"];
+    let compared = match compare {
+        Compare::Arms => "arm",
+        Compare::Workloads => "workload",
+    };
+    let fixed = ["threads", compared, heading(workload), "interval"];
     table.set_header(fixed.into_iter().chain(columns.iter().map(|column| column.0)).chain(["runs"]));
     let mut before = None;
     for cell in &workload.cells {

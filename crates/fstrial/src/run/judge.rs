@@ -93,6 +93,7 @@ impl Sample {
             Figure::Operations => load.operations as f64 / seconds,
             Figure::Bytes if load.bytes == 0 => return Err("no byte was moved in the measured time".into()),
             Figure::Bytes => bytes_rate,
+            Figure::Time => load.duration.0 as f64,
         };
         Ok(Self {
             round,
