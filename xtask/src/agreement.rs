@@ -5,7 +5,7 @@ use serde_json::Value;
 use std::{fmt::Write, fs, path::Path};
 
 /// Runs the trials whose names are given, or all, and prints the table.
-pub fn run(root: &Path, names: &[String]) -> Result<(), String> {
+pub(crate) fn run(root: &Path, names: &[String]) -> Result<(), String> {
     let folder = root.join("trials/agreement");
     let mut files: Vec<_> = fs::read_dir(&folder)
         .map_err(|e| format!("{}: {e}", folder.display()))?
