@@ -6,7 +6,7 @@
 use super::{
     keys::{FOREIGN_ENGINES, Treatment, ValueKind},
     parse::{Job, JobFile, Setting},
-    value::{Value, cut},
+    value::{Surroundings, Value, cut},
 };
 use crate::{arm::closest, trial::TrialError};
 use std::ops::RangeInclusive;
@@ -53,7 +53,7 @@ const WORDS: &[(&str, &[&str])] = &[
 /// Smallest and largest number of a key.
 const RANGES: &[(&str, RangeInclusive<u64>)] = &[
     ("numjobs", 1..=MAX_CLONES),
-    ("iodepth", 1..=1 << 20),
+    ("iodepth", 1..=1 << 16),
     ("nrfiles", 1..=1 << 24),
     ("loops", 1..=1 << 20),
     ("rwmixread", 0..=100),
@@ -65,7 +65,7 @@ const RANGES: &[(&str, RangeInclusive<u64>)] = &[
 ];
 
 /// Refuses what cannot be run or must not be.
-pub(crate) fn check(file: &JobFile) -> Result<(), Box<TrialError>> {
+pub(crate) fn check(file: &JobFile, surroundings: &Surroundings) -> Result<(), Box<TrialError>> {
     for job in &file.jobs {
         for setting in &job.settings {
             refuse(file, setting)?;
@@ -73,6 +73,7 @@ pub(crate) fn check(file: &JobFile) -> Result<(), Box<TrialError>> {
             check_range(file, setting)?;
         }
         check_job(file, job)?;
+        check_memory(file, job, surroundings)?;
     }
     Ok(())
 }
@@ -210,4 +211,28 @@ fn check_job(file: &JobFile, job: &Job) -> Result<(), Box<TrialError>> {
         ));
     }
     Ok(())
+}
+
+/// Every request in flight has a buffer: a job file must not take the machine's memory.
+fn check_memory(file: &JobFile, job: &Job, surroundings: &Surroundings) -> Result<(), Box<TrialError>> {
+    let number = |key: &str| match job.get(key).map(|setting| &setting.value) {
+        Some(Value::Number(number)) => *number,
+        _ => 1,
+    };
+    let block = match job.get("bs").map(|setting| &setting.value) {
+        Some(Value::Numbers(sizes)) => sizes.iter().flatten().copied().max().unwrap_or(4096),
+        _ => 4096,
+    };
+    let bytes = block.saturating_mul(number("numjobs")).saturating_mul(number("iodepth"));
+    if bytes <= surroundings.memory_mib.saturating_mul(1 << 19) {
+        return Ok(());
+    }
+    Err(file.fault(
+        &job.span,
+        format!(
+            "the buffers of `{}` take {bytes} bytes, more than half of this host's memory",
+            cut(&job.name)
+        ),
+        "lower bs, iodepth or numjobs",
+    ))
 }

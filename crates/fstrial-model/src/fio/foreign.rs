@@ -11,9 +11,9 @@ use super::{
 use crate::units::{Bytes, Nanos};
 use std::fmt::Write;
 
-/// Keys that are not passed on: the directory and the seed are the trial's, a unit is settled, a remark is not needed,
+/// Keys that are not passed on: the directory and the seed are the trial's, a remark is not needed,
 /// and these would hide numbers that are read back.
-const LEFT_OUT: [&str; 20] = [
+const LEFT_OUT: [&str; 19] = [
     "allrandrepeat",
     "block_error_percentiles",
     "clat_percentiles",
@@ -24,7 +24,6 @@ const LEFT_OUT: [&str; 20] = [
     "disable_lat",
     "disable_slat",
     "gtod_reduce",
-    "kb_base",
     "lat_percentiles",
     "name",
     "percentile_list",

@@ -328,7 +328,7 @@ pub const KEYS: &[Key] = &[
     key("ignore_zone_limits", "", Bool, Foreign, "0", ZONES),
     key("zone_reset_threshold", "", Floats, Foreign, "0", ZONES),
     key("zone_reset_frequency", "", Floats, Foreign, "0", ZONES),
-    key("lockmem", "", Text, Foreign, "0", "the native engine locks no memory"),
+    key("lockmem", "", Text, Refused, "0", "it takes memory from the whole machine"),
     key("rwmixread", "", Number, Exact, "", "share of reads in a mix"),
     key("rwmixwrite", "", Number, Exact, "", "share of writes in a mix"),
     key("nice", "", Text, Foreign, "0", PRIORITY),

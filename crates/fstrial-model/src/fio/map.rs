@@ -693,10 +693,7 @@ impl Mapper<'_> {
         if requests.is_mixed {
             self.reason(key, "fio holds reads and writes to a rate each, native threads have one for both");
         }
-        self.note(
-            key,
-            "fio's latency begins when a late request is sent, the native one also knows when it was due",
-        );
+        self.note(key, "fio's latency begins when a request is sent, also when it was due before");
         Some(Rate { per_second, arrivals })
     }
 

@@ -67,7 +67,7 @@ pub fn understand(
     surroundings: &Surroundings,
 ) -> Result<Understanding, Box<TrialError>> {
     let file = JobFile::parse(name, text, surroundings)?;
-    check::check(&file)?;
+    check::check(&file, surroundings)?;
     let mapped: Vec<Mapped> = file.jobs.iter().map(map::map).collect();
     let mut reasons: BTreeSet<Remark> = mapped.iter().flat_map(|job| job.reasons.iter().cloned()).collect();
     let mut notes: BTreeSet<Remark> = mapped.iter().flat_map(|job| job.notes.iter().cloned()).collect();

@@ -353,7 +353,7 @@ impl Settings {
     ) -> Result<(), Box<TrialError>> {
         // fio applies kb_base before all other keys of a section.
         for raw in section.settings.iter().filter(|raw| raw.key.name == "kb_base") {
-            self.decimal = match raw.text.as_deref() {
+            let decimal = match raw.text.as_deref() {
                 Some("1024") => false,
                 Some("1000") => true,
                 _ => {
@@ -364,6 +364,17 @@ impl Settings {
                     ));
                 }
             };
+            // Their units are left to fio, which would read them with the base of the job.
+            let is_open =
+                |setting: &Arc<Setting>| setting.value == Value::Text && setting.key.name != "kb_base";
+            if decimal != self.decimal && self.by_application.values().any(is_open) {
+                return Err(source.fault(
+                    raw.span.clone(),
+                    "kb_base changes after values have been read with another one",
+                    "put kb_base in the first [global] section, before every job",
+                ));
+            }
+            self.decimal = decimal;
         }
         let reading = Reading { surroundings, decimal: self.decimal };
         for raw in &section.settings {
@@ -423,7 +434,8 @@ mod tests {
 
     #[test]
     fn kb_base_holds_for_its_section_wherever_it_stands() {
-        let file = parse("[global]\nio_size=1k\n[a]\nsize=1k\nkb_base=1000\n[b]\nsize=1k\n");
+        let file =
+            parse("[global]\nio_size=1k\n[a]\nsize=1k\nkb_base=1000\nbssplit=1k/50:2k/50\n[b]\nsize=1k\n");
         let value = |job: usize, key: &str| file.jobs[job].get(key).unwrap().value.clone();
         assert_eq!([value(0, "size"), value(1, "size")], [Value::Number(1000), Value::Number(1024)]);
         assert_eq!(value(0, "io_size"), Value::Number(1024));
@@ -452,6 +464,7 @@ mod tests {
             ("[a]\nsize=1.5m\n", "1536k"),
             ("[a]\nruntime=1m30s\n", "one whole number"),
             ("[a]\nkb_base=7\n", "1024 or 1000"),
+            ("[global]\nbssplit=1k/100\n[a]\nkb_base=1000\n", "first [global]"),
             ("[a]\nrate=1,2,3,4\n", "three values"),
             ("[a]\ndescription=\u{1b}[2J\n", "control character"),
         ] {

@@ -276,6 +276,15 @@ fn no_key_is_silently_ignored() {
 }
 
 #[test]
+fn a_job_cannot_take_the_memory_or_the_processes_of_the_machine() {
+    let refused =
+        |lines: &str| understand("job.fio", &format!("[a]\nsize=1g\n{lines}"), &host()).unwrap_err().message;
+    assert!(refused("bs=64m\niodepth=1024\nioengine=libaio\n").contains("half of this host's memory"));
+    assert!(refused("numjobs=100000\n").contains("out of range"));
+    assert!(refused("lockmem=1t\n").contains("not run"));
+}
+
+#[test]
 fn a_directory_cannot_break_out_of_its_line() {
     let understanding = understood("[a]\nsize=1m\nverify=md5\nrw=write\n");
     let How::Foreign { jobs, .. } = understanding.how else { panic!("{understanding:?}") };

@@ -8,6 +8,7 @@ mod generate;
 mod judge;
 mod noise;
 pub(crate) mod results;
+mod results_fio;
 mod run;
 mod workloads;
 

@@ -1,8 +1,16 @@
 //! `fstrial workloads`: the presets.
 
-use crate::{error::ExpectedError, exit_code};
+use crate::{
+    error::ExpectedError,
+    exit_code,
+    run::environment::{self, Environment},
+};
 use clap::{Args, Subcommand};
-use fstrial_model::preset;
+use fstrial_model::{
+    fio::{self, Surroundings},
+    preset,
+};
+use std::path::{Path, PathBuf};
 
 /// List the workload presets, or show one as the text to copy and change.
 #[derive(Debug, Args)]
@@ -20,6 +28,11 @@ enum Action {
         /// Its name.
         name: String,
     },
+    /// Say what is made of a fio job file: whether it runs natively or through fio, and why.
+    Explain {
+        /// The job file.
+        file: PathBuf,
+    },
 }
 
 pub(crate) fn exec(args: &WorkloadsArgs) -> Result<u8, ExpectedError> {
@@ -36,6 +49,24 @@ pub(crate) fn exec(args: &WorkloadsArgs) -> Result<u8, ExpectedError> {
             })?;
             super::print(text);
         }
+        Some(Action::Explain { file }) => super::print(&explain(file)?),
     }
     Ok(exit_code::VERDICT)
+}
+
+/// What is made of a job file on this machine.
+fn explain(file: &Path) -> Result<String, ExpectedError> {
+    let text = super::run::read_bounded(file)?;
+    Ok(fio::understand(&file.display().to_string(), &text, &surroundings())?.explain())
+}
+
+/// What `$ncpus` and its like mean here. The environment's variables are not handed over.
+fn surroundings() -> Surroundings {
+    let pages = rustix::param::page_size();
+    Surroundings {
+        cpus: environment::cpus().into(),
+        memory_mib: Environment::of_this_machine().memory.0 >> 20,
+        page_bytes: u32::try_from(pages).unwrap_or(4096),
+        variables: [].into(),
+    }
 }
