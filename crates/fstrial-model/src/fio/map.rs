@@ -657,7 +657,7 @@ impl Mapper<'_> {
         if drawn == Distribution::Uniform {
             self.note(
                 "rw",
-                "offsets are drawn by another generator, from the seed of the round, the same for every arm",
+                "what is drawn comes from another generator, from the seed of the round, the same for every arm",
             );
             return (drawn, has_map);
         }
