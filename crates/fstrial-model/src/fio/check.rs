@@ -6,7 +6,7 @@
 use super::{
     keys::{FOREIGN_ENGINES, Treatment, ValueKind},
     parse::{Job, JobFile, Setting},
-    value::{Surroundings, Value, cut},
+    value::{Reading, Surroundings, Value, cut},
 };
 use crate::{arm::closest, trial::TrialError};
 use std::ops::RangeInclusive;
@@ -56,6 +56,7 @@ const RANGES: &[(&str, RangeInclusive<u64>)] = &[
     ("iodepth", 1..=1 << 16),
     ("nrfiles", 1..=1 << 24),
     ("loops", 1..=1 << 20),
+    ("verify_async", 0..=64),
     ("rwmixread", 0..=100),
     ("rwmixwrite", 0..=100),
     ("buffer_compress_percentage", 0..=100),
@@ -73,9 +74,8 @@ pub(crate) fn check(file: &JobFile, surroundings: &Surroundings) -> Result<(), B
             check_range(file, setting)?;
         }
         check_job(file, job)?;
-        check_memory(file, job, surroundings)?;
     }
-    Ok(())
+    check_memory(file, surroundings)
 }
 
 fn refuse(file: &JobFile, setting: &Setting) -> Result<(), Box<TrialError>> {
@@ -214,25 +214,45 @@ fn check_job(file: &JobFile, job: &Job) -> Result<(), Box<TrialError>> {
 }
 
 /// Every request in flight has a buffer: a job file must not take the machine's memory.
-fn check_memory(file: &JobFile, job: &Job, surroundings: &Surroundings) -> Result<(), Box<TrialError>> {
-    let number = |key: &str| match job.get(key).map(|setting| &setting.value) {
-        Some(Value::Number(number)) => *number,
-        _ => 1,
-    };
-    let block = match job.get("bs").map(|setting| &setting.value) {
+fn check_memory(file: &JobFile, surroundings: &Surroundings) -> Result<(), Box<TrialError>> {
+    let limit = surroundings.memory_mib.saturating_mul(1 << 19);
+    let mut bytes = 0_u64;
+    for job in &file.jobs {
+        let number = |key: &str| match job.get(key).map(|setting| &setting.value) {
+            Some(Value::Number(number)) => *number,
+            _ => 1,
+        };
+        let buffers = largest_block(file, job, surroundings)?
+            .saturating_mul(number("numjobs"))
+            .saturating_mul(number("iodepth"));
+        bytes = bytes.saturating_add(buffers);
+        if bytes > limit {
+            let message = format!(
+                "up to here, jobs take {bytes} bytes for buffers, more than half of this host's memory"
+            );
+            return Err(file.fault(&job.span, message, "lower bs, iodepth or numjobs"));
+        }
+    }
+    Ok(())
+}
+
+/// The largest request of a job, in bytes.
+fn largest_block(file: &JobFile, job: &Job, surroundings: &Surroundings) -> Result<u64, Box<TrialError>> {
+    let reading = Reading { surroundings, decimal: false };
+    let mut largest = match job.get("bs").map(|setting| &setting.value) {
         Some(Value::Numbers(sizes)) => sizes.iter().flatten().copied().max().unwrap_or(4096),
         _ => 4096,
     };
-    let bytes = block.saturating_mul(number("numjobs")).saturating_mul(number("iodepth"));
-    if bytes <= surroundings.memory_mib.saturating_mul(1 << 19) {
-        return Ok(());
+    for setting in ["bssplit", "bsrange"].iter().filter_map(|key| job.get(key)) {
+        // Sizes with shares, `4k/60:64k/40`, or from one size to another, `4k-64k`; a gap takes fio's default.
+        let sizes =
+            setting.text.split([',', ':', '-']).map(|part| part.split('/').next().unwrap_or_default());
+        for size in sizes.filter(|size| !size.is_empty()) {
+            let size = reading.number(size).map_err(|e| {
+                file.fault(&setting.span, format!("{}: {}", setting.key.name, e.problem), e.hint)
+            })?;
+            largest = largest.max(size);
+        }
     }
-    Err(file.fault(
-        &job.span,
-        format!(
-            "the buffers of `{}` take {bytes} bytes, more than half of this host's memory",
-            cut(&job.name)
-        ),
-        "lower bs, iodepth or numjobs",
-    ))
+    Ok(largest)
 }

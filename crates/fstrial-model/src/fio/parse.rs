@@ -305,13 +305,12 @@ fn jobs(
     let mut jobs = Vec::new();
     let mut total = 0;
     for section in sections {
-        let is_global = section.name.starts_with("global");
-        let mut settings = globals.clone();
-        settings.add(source, section, surroundings)?;
-        if is_global {
-            globals = settings;
+        if section.name.starts_with("global") {
+            globals.add(source, section, surroundings)?;
             continue;
         }
+        let mut settings = globals.clone();
+        settings.add(source, section, surroundings)?;
         let settings: Vec<Arc<Setting>> = settings.by_application.into_values().collect();
         total += settings.len();
         if jobs.len() == MAX_JOBS || total > MAX_SETTINGS {
@@ -486,5 +485,8 @@ mod tests {
             .collect();
         let file = format!("[global]\n{many}{}", "[a]\n".repeat(256));
         assert!(JobFile::parse("job.fio", &file, &host()).is_ok());
+        // Each global section is laid over the ones before it, not copied.
+        let globals = format!("[global]\n{many}{}[a]\n", "[global]\n".repeat(100_000));
+        assert!(JobFile::parse("job.fio", &globals, &host()).is_ok());
     }
 }
