@@ -192,6 +192,13 @@ fn what_fio_does_otherwise_runs_through_fio() {
     ] {
         assert!(reasons(&format!("{BASE}{lines}")).contains(&key), "{lines:?}");
     }
+    for native in [
+        "runtime=1\ntime_based\ninvalidate=0\n",
+        "rw=randread\nfadvise_hint=0\n",
+        "rw=write\nfallocate=none\n",
+    ] {
+        assert_eq!(reasons(&format!("{BASE}{native}")), [""; 0], "{native:?}");
+    }
     assert_eq!(reasons(&format!("{BASE}loops=1\nzonemode=none\nthinktime=0\nverify=0\n")), [""; 0]);
 }
 
