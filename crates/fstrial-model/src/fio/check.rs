@@ -180,11 +180,11 @@ fn check_range(file: &JobFile, setting: &Setting) -> Result<(), Box<TrialError>>
 }
 
 fn check_job(file: &JobFile, job: &Job) -> Result<(), Box<TrialError>> {
-    if job.name.contains('/') || job.section.contains('/') {
+    if [&job.name, &job.section].iter().any(|name| name.contains(['/', '$'])) {
         return Err(file.fault(
             &job.span,
-            "the job's name would be a path of its files",
-            "leave the / out of the name",
+            "the job's name would be a path of its files, or a variable, which fio hands to a shell",
+            "leave / and $ out of the name",
         ));
     }
     let sizes = ["size", "filesize", "fill_device"];
