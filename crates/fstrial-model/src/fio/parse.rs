@@ -322,7 +322,7 @@ fn jobs(
             ));
         }
         let named = settings.iter().find(|setting| setting.key.name == "name");
-        let name = named.map_or(section.name, |setting| setting.text.as_str()).to_owned();
+        let name = named.map_or(section.name, |setting| setting.text.as_str()).trim().to_owned();
         if name.is_empty() || name.len() > MAX_NAME_BYTES {
             let message = format!("a job's name has 1 to {MAX_NAME_BYTES} bytes");
             return Err(source.fault(section.span.clone(), message, "write name=something, or leave it out"));
@@ -454,6 +454,7 @@ mod tests {
             ("bs=4k\n", "outside of any section"),
             ("[a\nbs=4k\n", "does not end"),
             ("[]\n", "1 to 255"),
+            ("[ ]\nsize=4k\n", "1 to 255"),
             ("[a]\ninclude other.fio\n", "copy the lines"),
             ("[a]\nbs = 4k\n", "without blanks"),
             ("[a]\nblocksiz=4k\n", "did you mean `blocksize`?"),
