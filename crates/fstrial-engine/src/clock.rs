@@ -275,6 +275,10 @@ fn closest_pair(first: impl Fn() -> u64, second: impl Fn() -> u64) -> (u64, u64)
 
 /// Sleeps; a signal may end it early.
 pub(crate) fn sleep_ns(ns: u64) {
+    #[cfg(test)]
+    if crate::testing::virtual_sleep(ns) {
+        return;
+    }
     let request = rustix::thread::Timespec {
         tv_sec: i64::try_from(ns / 1_000_000_000).unwrap_or(i64::MAX),
         tv_nsec: (ns % 1_000_000_000) as _,
@@ -284,6 +288,10 @@ pub(crate) fn sleep_ns(ns: u64) {
 
 #[inline]
 fn monotonic_ns() -> u64 {
+    #[cfg(test)]
+    if let Some(now) = crate::testing::virtual_ns() {
+        return now;
+    }
     let time = clock_gettime(ClockId::Monotonic);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }

@@ -1,25 +1,49 @@
 //! The hot loop over requests, the same for every way to hand them to the kernel.
 
 use crate::{
+    arrival::Arrivals,
     clock::Pace,
+    flush,
     layout::Files,
     pattern::{Request, Requests},
     recorder::{Lane, Recorder},
 };
-use fstrial_model::workload::{Io, SyncCall};
+use fstrial_model::{
+    units::Nanos,
+    workload::{FsyncCounts, Io, SyncCall, Until},
+};
 use rustix::{
-    fs::{fdatasync, fsync, ftruncate},
+    fs::ftruncate,
     io::{Errno, retry_on_intr},
 };
+use std::os::fd::OwnedFd;
 
 /// A way to hand requests to the kernel. Slots are numbered from 0 to the depth; a slot is free, or in flight.
 pub(crate) trait Engine {
+    /// The system call behind [`Engine::wait`], for its errors.
+    const WAITS_BY: &'static str;
     /// Takes a request into a free slot, and may start it.
     fn push(&mut self, slot: usize, request: &Request);
-    /// Starts what was pushed and waits until at least one request is complete. At least one must be in flight.
-    fn wait(&mut self) -> Result<(), Errno>;
+    /// Whether something is to be reaped before more is pushed.
+    #[inline]
+    fn is_ready(&self) -> bool {
+        false
+    }
+    /// Starts what was pushed and waits until at least one request is complete, or until `at_most` has gone by (if it
+    /// is given; a signal may end such a wait early): then it is `Ok` too, and there may be nothing to reap. At least
+    /// one must be in flight.
+    fn wait(&mut self, at_most: Option<Nanos>) -> Result<(), Errno>;
     /// Gives the slot and the bytes transferred (or the error) of each complete request, and frees the slot.
     fn reap(&mut self, done: impl FnMut(usize, Result<usize, Errno>));
+    /// Syncs one file while nothing is in flight: an ordinary system call, whose name comes with its result.
+    fn sync(&mut self, _file: usize, fd: &OwnedFd, call: SyncCall) -> (&'static str, Result<(), Errno>) {
+        (flush::name(call), flush::flush(fd, call))
+    }
+    /// The memory that the last read of a slot went into; the slot must not be in flight.
+    #[cfg(test)]
+    fn last_read(&self, _slot: usize) -> &[u8] {
+        &[]
+    }
 }
 
 /// Which files a thread has to sync, and when.
@@ -27,20 +51,25 @@ pub(crate) trait Engine {
 struct Owed {
     every: u32,
     call: SyncCall,
-    /// Writes since the last sync came due.
-    writes: u32,
+    counts: FsyncCounts,
+    all_files: bool,
+    /// What [`Owed::counts`] says, since the last sync came due.
+    count: u32,
     /// Files written since they were last synced; both have room for all files from the start.
     dirty: Vec<u32>,
     is_dirty: Vec<bool>,
-    /// The write that owes the sync which is due: its slot until it completes, its start, and whether it went well.
     due: Option<Due>,
 }
 
+/// A sync that is due.
 #[derive(Debug, Clone, Copy)]
 struct Due {
-    slot: usize,
+    /// The slot of the write that owes it, until that completes; none where a sync belongs to no request.
+    slot: Option<usize>,
+    /// When that write started, and whether it went well.
     start: u64,
-    written: bool,
+    /// What the operation moved: none before the write is complete.
+    bytes: Option<u64>,
 }
 
 impl Owed {
@@ -49,33 +78,48 @@ impl Owed {
         Self {
             every: io.fsync_every,
             call: io.fsync,
-            writes: 0,
+            counts: io.fsync_counts,
+            all_files: io.fsync_all_files,
+            count: 0,
             dirty: Vec::with_capacity(files),
             is_dirty: vec![false; files],
             due: None,
         }
     }
 
-    /// A write goes out.
+    /// A request goes out.
     #[inline]
-    fn write(&mut self, slot: usize, start: u64, file: u32) {
-        if self.every == 0 {
+    fn request(&mut self, slot: usize, start: u64, request: &Request) {
+        let all = self.counts == FsyncCounts::Requests;
+        if self.every == 0 || !(request.write || all) {
             return;
         }
-        if !std::mem::replace(&mut self.is_dirty[file as usize], true) {
-            self.dirty.push(file);
+        if request.write && !std::mem::replace(&mut self.is_dirty[request.file as usize], true) {
+            self.dirty.push(request.file);
         }
-        self.writes += 1;
-        if self.writes == self.every {
-            self.writes = 0;
-            self.due = Some(Due { slot, start, written: false });
+        self.count += 1;
+        if self.count == self.every {
+            self.count = 0;
+            if !self.dirty.is_empty() {
+                self.due = Some(Due { slot: (!all).then_some(slot), start, bytes: None });
+            }
         }
+    }
+
+    /// A file that was written and not synced since.
+    fn next_dirty(&mut self) -> Option<usize> {
+        let file = self.dirty.pop()? as usize;
+        self.is_dirty[file] = false;
+        Some(file)
     }
 }
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Flight {
+    /// Start of the operation.
     start: u64,
+    /// Start of this request: later than `start` in the second half of an update.
+    part: u64,
     request: Request,
 }
 
@@ -91,19 +135,32 @@ pub(crate) struct Drive<'a, E> {
     flights: Vec<Flight>,
     free: Vec<usize>,
     owed: Owed,
+    sync_at_end: bool,
     /// A request that cannot go out before all others are complete.
     held: Option<Request>,
+    /// Requests still to be made.
+    left: u64,
+    /// Slots whose read is complete and whose write of the same block has to follow.
+    halfway: Vec<usize>,
+    /// When requests are due; none makes the next one when one has completed.
+    arrivals: Option<Arrivals>,
 }
 
 /// The lanes that a load of requests records.
-pub(crate) fn lanes(io: &Io) -> Vec<Lane> {
-    let (reads, writes, syncs) = (io.reads.0 > 0.0, io.reads.0 < 100.0, io.fsync_every > 0);
+pub(crate) fn lanes(io: &Io, until: Until) -> Vec<Lane> {
+    let (reads, writes) = (io.reads.0 > 0.0, io.reads.0 < 100.0);
+    let (updates, syncs) = (reads && io.update.0 > 0.0, io.writes() && io.fsync_every > 0);
+    // Only in work that has an end is the sync at the end a part of it.
+    let at_end = io.writes() && io.fsync_at_end && until == Until::Done;
+    let owing = syncs && io.fsync_counts == FsyncCounts::Writes;
     let all = [
-        (Lane::Read, reads),
+        (Lane::Read, reads && io.update.0 < 100.0),
         (Lane::Write, writes),
-        (Lane::OwingWrite, writes && syncs),
-        (Lane::SyncedWrite, writes && syncs),
-        (Lane::Fsync, writes && syncs),
+        (Lane::OwingRead, updates),
+        (Lane::OwingWrite, updates || owing),
+        (Lane::Updated, updates),
+        (Lane::SyncedWrite, owing),
+        (Lane::Fsync, syncs || at_end),
     ];
     all.into_iter().filter_map(|(lane, used)| used.then_some(lane)).collect()
 }
@@ -130,65 +187,140 @@ impl<'a, E: Engine> Drive<'a, E> {
             flights: vec![Flight::default(); depth],
             free: (0..depth).rev().collect(),
             owed: Owed::new(io, files.fds.len()),
+            sync_at_end: io.fsync_at_end && io.reads.0 < 100.0,
             held: None,
+            left: u64::MAX,
+            halfway: Vec::with_capacity(depth),
+            arrivals: None,
         }
+    }
+
+    /// Stops after this many requests.
+    pub(crate) fn of_amount(self, requests: u64) -> Self {
+        Self { left: requests, ..self }
+    }
+
+    /// An open loop if there are arrivals.
+    pub(crate) fn offered(self, arrivals: Option<Arrivals>) -> Self {
+        Self { arrivals, ..self }
     }
 
     /// Makes requests from tick `start` until the time is over or too many failed; waits for those in flight.
     pub(crate) fn run(mut self, start: u64) -> Recorder {
         self.recorder.start_at(start);
+        if let Some(arrivals) = &mut self.arrivals {
+            arrivals.start_at(start);
+        }
         self.now = self.pace.clock.now();
         self.recorder.tick(self.now);
         while !self.recorder.is_over() {
             self.fill();
-            if self.free.len() < self.flights.len() {
+            if !self.is_idle() {
                 self.complete();
+            } else if self.owed.due.is_none() {
+                self.rest();
             }
             if self.owed.due.is_some() && self.is_idle() {
                 self.sync();
             }
+            if self.left == 0 && self.is_idle() && self.halfway.is_empty() {
+                self.done();
+            }
         }
-        while !self.is_idle() && self.engine.wait().is_ok() {
+        while !self.is_idle() && self.engine.wait(None).is_ok() {
             self.engine.reap(|slot, _| self.free.push(slot));
+        }
+        if self.sync_at_end {
+            self.sync_all();
         }
         self.recorder
     }
 
-    fn is_idle(&self) -> bool {
-        self.free.len() == self.flights.len()
+    /// All requests were made: the sync at the end is a part of the work, and so of its time.
+    #[cold]
+    fn done(&mut self) {
+        if std::mem::take(&mut self.sync_at_end) {
+            for file in 0..self.files.fds.len() {
+                self.sync_file(file);
+            }
+        }
+        self.recorder.finish(self.now);
     }
 
-    /// Pushes requests until no slot is free or something has to wait for those in flight.
+    /// Nothing is in flight.
+    fn is_idle(&self) -> bool {
+        self.free.len() + self.halfway.len() == self.flights.len()
+    }
+
+    /// Whether there is a request to make: always, or when it is due.
+    #[inline]
+    fn is_due(&self) -> bool {
+        self.arrivals.as_ref().is_none_or(|arrivals| arrivals.is_due(self.now))
+    }
+
+    /// Nothing to do before the next request is due.
+    fn rest(&mut self) {
+        if let Some(arrivals) = &self.arrivals {
+            self.now = arrivals.rest();
+            self.recorder.tick(self.now);
+        }
+    }
+
+    /// Pushes requests until no slot is free, none is due, or something has to wait for those in flight, or has to be
+    /// reaped.
     #[inline]
     fn fill(&mut self) {
         while self.owed.due.is_none()
+            && !self.engine.is_ready()
+            && let Some(slot) = self.halfway.pop()
+        {
+            self.finish_update(slot);
+        }
+        while self.owed.due.is_none()
+            && self.left > 0
+            && self.is_due()
+            && !self.engine.is_ready()
             && let Some(slot) = self.free.pop()
         {
             let request = match self.held.take() {
                 Some(request) => request,
                 None => self.requests.next(),
             };
-            if request.restart && !self.restart(slot, request) {
+            // By its parts: a request that is handed whole to a call that is not inlined has to live in memory, and
+            // would be copied from there before the processor is done writing it.
+            if request.restart && !self.restart(request.file) {
+                self.free.push(slot);
+                self.held = Some(request);
                 return;
             }
-            self.flights[slot] = Flight { start: self.now, request };
-            if request.write {
-                self.owed.write(slot, self.now, request.file);
-            }
+            self.left -= 1;
+            let start = match &mut self.arrivals {
+                None => self.now,
+                Some(arrivals) => arrivals.take(),
+            };
+            self.flights[slot] = Flight { start, part: start, request };
+            self.owed.request(slot, start, &request);
             self.engine.push(slot, &request);
         }
     }
 
-    /// Cuts a file to nothing, or gives the slot back and holds the request until nothing is in flight. The time it
-    /// takes belongs to no operation.
+    /// The second half of an update: writes the block that was read.
+    fn finish_update(&mut self, slot: usize) {
+        let flight = &mut self.flights[slot];
+        flight.request.write = true;
+        flight.part = self.now;
+        self.owed.request(slot, flight.start, &flight.request);
+        self.engine.push(slot, &flight.request);
+    }
+
+    /// Cuts a file to nothing, unless something is in flight (the slot of this very request is not free either). The
+    /// time it takes belongs to no operation.
     #[cold]
-    fn restart(&mut self, slot: usize, request: Request) -> bool {
-        if self.free.len() + 1 < self.flights.len() {
-            self.free.push(slot);
-            self.held = Some(request);
+    fn restart(&mut self, file: u32) -> bool {
+        if self.free.len() + 1 + self.halfway.len() < self.flights.len() {
             return false;
         }
-        let file = request.file as usize;
+        let file = file as usize;
         let result = retry_on_intr(|| ftruncate(&self.files.fds[file], 0));
         self.now = self.pace.clock.now();
         self.recorder.tick(self.now);
@@ -198,67 +330,101 @@ impl<'a, E: Engine> Drive<'a, E> {
         true
     }
 
-    /// Waits for completions and records them.
+    /// Waits for completions and records them; not beyond the time at which a request is due that has a slot.
     #[inline]
     fn complete(&mut self) {
-        let waited = self.engine.wait();
+        let waited = match &self.arrivals {
+            Some(arrivals) if !self.free.is_empty() && self.owed.due.is_none() => {
+                self.engine.wait(Some(Nanos(arrivals.patience_ns(self.now))))
+            }
+            _ => self.engine.wait(None),
+        };
         self.now = self.pace.after(self.now);
         self.recorder.tick(self.now);
         if let Err(errno) = waited {
-            self.recorder.error(self.now, "io_uring_enter for", &self.files.paths[0], &errno);
+            self.recorder.error(self.now, E::WAITS_BY, &self.files.paths[0], &errno);
         }
-        let Self { engine, recorder, files, now, block_size, flights, free, owed, .. } = self;
+        let Self { engine, requests, recorder, files, now, block_size, flights, free, owed, halfway, .. } =
+            self;
+        let block = *block_size as u64;
         engine.reap(|slot, result| {
-            free.push(slot);
             let flight = &flights[slot];
+            let Request { write, update, .. } = flight.request;
             if result != Ok(*block_size) {
+                free.push(slot);
                 failed(recorder, *now, files, &flight.request, result);
                 return;
             }
-            let latency = now.saturating_sub(flight.start);
+            let latency = now.saturating_sub(flight.part);
+            if update && !write {
+                halfway.push(slot);
+                recorder.part(Lane::OwingRead, latency);
+                return;
+            }
+            free.push(slot);
+            requests.completed(write && !update);
+            let bytes = if update { 2 * block } else { block };
             match &mut owed.due {
-                Some(due) if due.slot == slot => {
-                    due.written = true;
+                Some(due) if due.slot == Some(slot) => {
+                    due.bytes = Some(bytes);
                     recorder.part(Lane::OwingWrite, latency);
                 }
+                _ if update => {
+                    recorder.part(Lane::OwingWrite, latency);
+                    recorder.operation(Lane::Updated, now.saturating_sub(flight.start), bytes);
+                }
                 _ => {
-                    let lane = if flight.request.write { Lane::Write } else { Lane::Read };
-                    recorder.operation(lane, latency, *block_size as u64);
+                    let lane = if write { Lane::Write } else { Lane::Read };
+                    recorder.operation(lane, latency, bytes);
                 }
             }
         });
     }
 
-    /// Pays the sync that is due: every file that this thread has written since its last one, one call after the
-    /// other. An ordinary system call with either engine, as nothing else is in flight.
+    /// Pays the sync that is due: every file that this thread has written since its last one, or simply every file,
+    /// one call after the other.
     fn sync(&mut self) {
         let mut ok = true;
-        while let Some(file) = self.owed.dirty.pop() {
-            self.owed.is_dirty[file as usize] = false;
-            let (before, fd) = (self.now, &self.files.fds[file as usize]);
-            let (name, result) = match self.owed.call {
-                SyncCall::Fsync => ("fsync", retry_on_intr(|| fsync(fd))),
-                SyncCall::Fdatasync => ("fdatasync", retry_on_intr(|| fdatasync(fd))),
-            };
-            self.now = self.pace.after(before);
-            self.recorder.tick(self.now);
-            match result {
-                Ok(()) => self.recorder.part(Lane::Fsync, self.now.saturating_sub(before)),
-                Err(errno) => {
-                    ok = false;
-                    self.recorder.error(self.now, name, &self.files.paths[file as usize], &errno);
-                }
+        if self.owed.all_files {
+            while self.owed.next_dirty().is_some() {}
+            for file in 0..self.files.fds.len() {
+                ok &= self.sync_file(file);
+            }
+        } else {
+            while let Some(file) = self.owed.next_dirty() {
+                ok &= self.sync_file(file);
             }
         }
         if let Some(due) = self.owed.due.take()
             && ok
-            && due.written
+            && let Some(bytes) = due.bytes
         {
-            self.recorder.operation(
-                Lane::SyncedWrite,
-                self.now.saturating_sub(due.start),
-                self.block_size as u64,
-            );
+            self.recorder.operation(Lane::SyncedWrite, self.now.saturating_sub(due.start), bytes);
+        }
+    }
+
+    /// Syncs one file and records it; says whether that went well.
+    fn sync_file(&mut self, file: usize) -> bool {
+        let before = self.now;
+        let (name, result) = self.engine.sync(file, &self.files.fds[file], self.owed.call);
+        self.now = self.pace.after(before);
+        self.recorder.tick(self.now);
+        match result {
+            Ok(()) => self.recorder.part(Lane::Fsync, self.now.saturating_sub(before)),
+            Err(errno) => self.recorder.error(self.now, name, &self.files.paths[file], &errno),
+        }
+        result.is_ok()
+    }
+
+    /// Syncs every file after the time is over. That is in no latency any more, but what was written in the measured
+    /// time and cannot be made durable is an error of the run.
+    fn sync_all(&mut self) {
+        for (file, fd) in self.files.fds.iter().enumerate() {
+            let (name, result) = self.engine.sync(file, fd, self.owed.call);
+            if let Err(errno) = result {
+                let now = self.pace.clock.now();
+                self.recorder.late_error(now, name, &self.files.paths[file], &errno);
+            }
         }
     }
 }
@@ -272,5 +438,184 @@ fn failed(recorder: &mut Recorder, now: u64, files: &Files, request: &Request, r
             recorder.error(now, name, path, &format_args!("only {bytes} bytes at {}", request.offset))
         }
         Err(errno) => recorder.error(now, name, path, &errno),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        clock::Clock,
+        pattern::Geometry,
+        recorder::{Shape, Timeline},
+        testing::{VirtualTime, decode, io, load_of, pass_ns},
+    };
+    use fstrial_model::{
+        job::Load,
+        measurement::{LoadResult, OperationKind},
+        units::{Bytes, Nanos, Percent},
+        workload::Backend,
+    };
+    use hdrhistogram::Histogram;
+
+    const CLOCK: Clock = Clock::monotonic("test");
+    const MS: u64 = 1_000_000;
+
+    /// Each request takes `service` of virtual time, one after the other; one of them, `stall` longer.
+    struct Fake {
+        service: u64,
+        stall: u64,
+        stalled: u64,
+        pushed: u64,
+        /// What was pushed and is not complete, and how long it still takes: as a queue.
+        queue: std::collections::VecDeque<(usize, u64)>,
+        log: Vec<Request>,
+    }
+
+    impl Engine for &mut Fake {
+        const WAITS_BY: &'static str = "nothing";
+
+        fn push(&mut self, slot: usize, request: &Request) {
+            self.pushed += 1;
+            let stall = if self.pushed == self.stalled { self.stall } else { 0 };
+            self.queue.push_back((slot, self.service + stall));
+            self.log.push(*request);
+        }
+        fn wait(&mut self, at_most: Option<Nanos>) -> Result<(), Errno> {
+            let timeout_ns = at_most.map(|time| time.0);
+            let (_, left) = self.queue.front_mut().expect("at least one in flight");
+            let waited = (*left).min(timeout_ns.unwrap_or(u64::MAX));
+            pass_ns(waited);
+            *left -= waited;
+            Ok(())
+        }
+        fn reap(&mut self, mut done: impl FnMut(usize, Result<usize, Errno>)) {
+            if let Some((slot, _)) = self.queue.pop_front_if(|(_, left)| *left == 0) {
+                done(slot, Ok(4096));
+            }
+        }
+    }
+
+    fn fake(service: u64, stalled: u64, stall: u64) -> Fake {
+        Fake { service, stall, stalled, pushed: 0, queue: Default::default(), log: Vec::new() }
+    }
+
+    /// Runs a load of one thread on the fake, in virtual time.
+    fn run(fake: &mut Fake, io: Io, rate: Option<&str>) -> LoadResult {
+        let _time = VirtualTime::start();
+        let load = Load {
+            warmup: Nanos(0),
+            duration: Nanos::secs(2),
+            rate: rate.map(|rate| rate.parse().unwrap()),
+            ..load_of(io.clone(), 1)
+        };
+        let files = Files { fds: vec![], paths: vec!["fake".into()] };
+        let timeline = Timeline::new(CLOCK, 0, load.warmup, load.duration);
+        let recorder = Recorder::new(timeline, Shape::Io, &lanes(&io, Until::Time));
+        let requests = Requests::new(&load, &io, Geometry::on_files(&io, 1, 0), 0);
+        let drive = Drive::new(fake, &io, requests, &files, recorder, Pace::new(CLOCK, load.handicap))
+            .offered(Arrivals::of(&load, 0, CLOCK));
+        Recorder::merge(vec![drive.run(CLOCK.now())])
+    }
+
+    fn latencies(result: &LoadResult, kind: OperationKind) -> Histogram<u64> {
+        decode(&result.histograms[&kind])
+    }
+
+    fn deep(depth: u16) -> Io {
+        Io { backend: Backend::IoUring, depth, ..io() }
+    }
+
+    #[test]
+    fn a_stall_is_seen_by_all_requests_that_fell_due_in_it() {
+        // 10 us of service, and once 100 ms more. In a closed loop one request of all is slow.
+        let closed = run(&mut fake(10_000, 500, 100 * MS), io(), None);
+        let histogram = latencies(&closed, OperationKind::Operation);
+        assert!(closed.operations > 180_000);
+        assert_eq!(histogram.count_between(MS, u64::MAX), 1);
+
+        // At 1000/s a hundred requests fall due meanwhile, and wait from 100 ms down to nothing.
+        for io in [io(), deep(1), deep(4)] {
+            let open = run(&mut fake(10_000, 500, 100 * MS), io, Some("1000/s"));
+            let histogram = latencies(&open, OperationKind::Operation);
+            assert!((1999..=2001).contains(&open.operations), "{}", open.operations);
+            for tenth in 0..10 {
+                let count = histogram.count_between(tenth * 10 * MS + MS, (tenth + 1) * 10 * MS + MS);
+                assert!((8..=12).contains(&count), "{count} between {tenth}0 and {}0 ms", tenth + 1);
+            }
+            assert!((97..=103).contains(&histogram.count_between(MS, u64::MAX)));
+            // All others have their service time: the generator is not late by itself, though sleepers wake late.
+            let quick = histogram.count_between(10_000, 11_000);
+            assert!(quick >= 1890, "{quick} of {}", histogram.len());
+        }
+    }
+
+    #[test]
+    fn offered_rate_is_met_by_whoever_can() {
+        for (rate, low, high) in
+            [("10/s", 20, 20), ("50000/s", 99_990, 100_010), ("2000/s poisson", 3_800, 4_200)]
+        {
+            let result = run(&mut fake(10_000, 0, 0), io(), Some(rate));
+            assert!((low..=high).contains(&result.operations), "{rate}: {}", result.operations);
+        }
+    }
+
+    #[test]
+    fn overload_shows_as_latency_that_grows() {
+        // 100 us of service are 10 000/s at most; offered twice that, half of the time is waited at the end.
+        let result = run(&mut fake(100_000, 0, 0), io(), Some("20000/s"));
+        assert!((19_000..=20_000).contains(&result.operations), "{}", result.operations);
+        let max = latencies(&result, OperationKind::Operation).max();
+        assert!((950 * MS..=1010 * MS).contains(&max), "{max}");
+    }
+
+    #[test]
+    fn requests_go_out_when_due_though_others_are_in_flight() {
+        // 5 ms of service each, due every 10 ms by turns of a pair: nothing waits for its turn.
+        let result = run(&mut fake(MS / 2, 3, 5 * MS), deep(8), Some("1000/s"));
+        let slow = latencies(&result, OperationKind::Operation).count_between(MS, u64::MAX);
+        assert!((5..=11).contains(&slow), "those due in 5 ms and the queue behind them, not {slow}");
+        assert!((1998..=2000).contains(&result.operations));
+    }
+
+    #[test]
+    fn an_update_is_a_read_and_a_write_of_its_block_as_one_operation() {
+        for io in [io(), deep(4)] {
+            let io = Io { reads: Percent(100.0), update: Percent(100.0), total_size: Bytes::mib(1), ..io };
+            let depth = usize::from(io.depth);
+            let mut fake = fake(10_000, 0, 0);
+            let result = run(&mut fake, io, None);
+            let count = |kind| latencies(&result, kind).len();
+            assert!((95_000..=100_000).contains(&result.operations), "{}", result.operations);
+            assert_eq!(count(OperationKind::Operation), result.operations);
+            assert!(count(OperationKind::Read).abs_diff(result.operations) <= depth as u64);
+            assert!(count(OperationKind::Write).abs_diff(result.operations) <= depth as u64);
+            assert_eq!(result.bytes, result.operations * 8192);
+            let mean = |kind| latencies(&result, kind).mean();
+            let parts = mean(OperationKind::Read) + mean(OperationKind::Write);
+            assert!((mean(OperationKind::Operation) / parts - 1.0).abs() < 0.01);
+            if depth == 1 {
+                let pairs = |two: &[Request]| two[0].offset == two[1].offset && !two[0].write && two[1].write;
+                assert!(fake.log.chunks_exact(2).all(pairs));
+            }
+            let mut open = std::collections::BTreeMap::new();
+            for request in &fake.log {
+                *open.entry(request.offset).or_insert(0_i64) += if request.write { -1 } else { 1 };
+            }
+            assert!(open.values().all(|count| *count >= 0), "a block was written that had not been read");
+            assert!(open.values().sum::<i64>() <= depth as i64);
+        }
+    }
+
+    #[test]
+    fn bonnies_seeks_update_a_tenth_of_their_reads() {
+        let io = Io { reads: Percent(100.0), update: Percent(10.0), ..io() };
+        let result = run(&mut fake(10_000, 0, 0), io, None);
+        let (reads, writes) =
+            (latencies(&result, OperationKind::Read).len(), latencies(&result, OperationKind::Write).len());
+        assert!(reads.abs_diff(result.operations) <= 1);
+        assert!((0.095..0.105).contains(&(writes as f64 / reads as f64)), "{writes} of {reads}");
+        let histogram = latencies(&result, OperationKind::Operation);
+        assert_eq!(histogram.count_between(15_000, 30_000).abs_diff(writes), 0);
     }
 }

@@ -41,6 +41,38 @@ pub enum EngineError {
         /// The kernel's answer.
         source: io::Error,
     },
+    /// The kernel makes an `io_uring`, but not with the option that the load asks for.
+    #[error("io_uring is refused with {option} here")]
+    UringOptionRefused {
+        /// The load's key.
+        option: &'static str,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// The device behind a file cannot be polled for completions.
+    #[error("completions cannot be polled on {}", path.display())]
+    IopollUnsupported {
+        /// The file, or the device.
+        path: PathBuf,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// The kernel refuses to make a queue for Linux AIO.
+    #[error("cannot make an aio queue for {depth} requests")]
+    AioUnavailable {
+        /// Requests in flight that it was to have.
+        depth: u16,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// The filesystem has no `fallocate`.
+    #[error("the filesystem cannot allocate {} without writing it", path.display())]
+    FallocateUnsupported {
+        /// The file.
+        path: PathBuf,
+        /// The kernel's answer.
+        source: io::Error,
+    },
     /// A limit of the process or the machine is in the way: open files, threads.
     #[error("{what}")]
     Limit {
@@ -81,6 +113,10 @@ impl EngineError {
             | Self::NoSpace { .. }
             | Self::DirectUnsupported { .. }
             | Self::UringUnavailable { .. }
+            | Self::UringOptionRefused { .. }
+            | Self::IopollUnsupported { .. }
+            | Self::AioUnavailable { .. }
+            | Self::FallocateUnsupported { .. }
             | Self::Limit { .. } => true,
             Self::Layout { .. } | Self::ClockDrifted { .. } => false,
         }
@@ -97,9 +133,21 @@ impl EngineError {
             Self::UringUnavailable { .. } => Some(
                 "set sysctl kernel.io_uring_disabled=0, allow io_uring in the container's seccomp profile, or use backend = \"sync\"",
             ),
-            Self::Limit { .. } => {
-                Some("use fewer threads or fewer files, or raise the limit (ulimit -n, ulimit -u)")
+            Self::UringOptionRefused { .. } => Some(
+                "leave the option out, or use Linux 5.13 or newer (sqpoll) and a kernel and device that poll (iopoll)",
+            ),
+            Self::IopollUnsupported { .. } => Some(
+                "leave iopoll out, or use a device with polled queues (such as NVMe with nvme.poll_queues=2) and a filesystem that passes them on",
+            ),
+            Self::AioUnavailable { .. } => Some(
+                "raise sysctl fs.aio-max-nr, use fewer threads or a smaller depth, or backend = \"io_uring\"",
+            ),
+            Self::FallocateUnsupported { .. } => {
+                Some("use layout = \"written\" or \"sparse\", or another filesystem")
             }
+            Self::Limit { .. } => Some(
+                "use fewer threads or fewer files, or raise the limit (ulimit -n, ulimit -u; vm.max_map_count for maps)",
+            ),
             Self::Layout { source, .. } if source.kind() == io::ErrorKind::AlreadyExists => {
                 Some("give the load an empty directory: it never overwrites a file that was there")
             }

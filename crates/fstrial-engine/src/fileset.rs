@@ -6,6 +6,7 @@
 
 use crate::{
     EngineError,
+    arrival::Arrivals,
     buffer::{Pages, Payload},
     clock::Pace,
     error::layout,
@@ -101,8 +102,8 @@ impl From<(&'static str, Errno)> for Failure {
 }
 
 /// One thread's loop over its file set.
-pub(crate) struct Turns {
-    ring: Ring,
+pub(crate) struct Turns<'a> {
+    ring: &'a mut Ring,
     /// Each step, and whether the newest file is closed with it.
     steps: Vec<(Step, bool)>,
     file_size: u64,
@@ -117,6 +118,8 @@ pub(crate) struct Turns {
     newest: Option<OwnedFd>,
     /// The newest file was created in this turn and not yet written.
     newest_is_empty: bool,
+    /// When turns are due; none makes the next one when one is done.
+    arrivals: Option<Arrivals>,
 }
 
 /// Bytes in one part of a file.
@@ -153,11 +156,11 @@ fn with_closes(steps: &[Step]) -> Vec<(Step, bool)> {
     steps.iter().enumerate().map(|(n, step)| (*step, uses(step) && !goes_on(steps.get(n + 1)))).collect()
 }
 
-impl Turns {
+impl<'a> Turns<'a> {
     /// Everything the loop needs is allocated here. `payload` has one slot of [`part_size`] bytes.
     pub(crate) fn new(
         set: &FileSet,
-        ring: Ring,
+        ring: &'a mut Ring,
         payload: Payload,
         choices: Generator,
         recorder: Recorder,
@@ -178,22 +181,41 @@ impl Turns {
             now: 0,
             newest: None,
             newest_is_empty: false,
+            arrivals: None,
         }
+    }
+
+    /// An open loop if there are arrivals.
+    pub(crate) fn offered(self, arrivals: Option<Arrivals>) -> Self {
+        Self { arrivals, ..self }
     }
 
     /// Makes turns from tick `start` until the time is over or too many failed.
     pub(crate) fn run(mut self, start: u64) -> Recorder {
         self.recorder.start_at(start);
+        if let Some(arrivals) = &mut self.arrivals {
+            arrivals.start_at(start);
+        }
         self.now = self.pace.clock.now();
         self.recorder.tick(self.now);
         while !self.recorder.is_over() {
-            self.turn();
+            match &mut self.arrivals {
+                Some(arrivals) if !arrivals.is_due(self.now) => {
+                    self.now = arrivals.rest();
+                    self.recorder.tick(self.now);
+                }
+                Some(arrivals) => {
+                    let due = arrivals.take();
+                    self.turn(due);
+                }
+                None => self.turn(self.now),
+            }
         }
         self.recorder
     }
 
-    fn turn(&mut self) {
-        let start = self.now;
+    /// One turn, whose latency counts from tick `start`.
+    fn turn(&mut self, start: u64) {
         let mut bytes = 0;
         self.newest_is_empty = false;
         for n in 0..self.steps.len() {

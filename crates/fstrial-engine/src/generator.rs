@@ -13,6 +13,12 @@ pub(crate) enum Stream {
     Requests(usize),
     /// Bytes that thread n writes.
     Payload(usize),
+    /// Which blocks are hot, the same for all threads.
+    Places,
+    /// When the requests of thread n are due.
+    Arrivals(usize),
+    /// Shape, sizes and order of a set of files, by a number made from its name.
+    Tree(u32),
 }
 
 impl Stream {
@@ -21,8 +27,17 @@ impl Stream {
             Self::Layout => 0,
             Self::Requests(thread) => (1 << 32) + thread as u64,
             Self::Payload(thread) => (2 << 32) + thread as u64,
+            Self::Places => 3 << 32,
+            Self::Arrivals(thread) => (4 << 32) + thread as u64,
+            Self::Tree(name) => (5 << 32) + u64::from(name),
         }
     }
+}
+
+/// The 64-bit draw below which something happens that has this share; 2^64 is always.
+pub(crate) fn draw_below(share: f64) -> u128 {
+    let share = share.clamp(0.0, 1.0);
+    if share >= 1.0 { 1 << 64 } else { (share * 2_f64.powi(64)) as u128 }
 }
 
 /// Makes the same sequence for the same seed and stream.

@@ -1,34 +1,41 @@
 //! Lays out the files of a load before any clock runs: full size, in order, synced; never over a file that was there.
 //!
-//! The files are written, not preallocated first: on btrfs, for one, preallocated extents are written in place and
+//! Files are written, not preallocated first, unless the load asks for another layout: on btrfs, for one, preallocated extents are written in place and
 //! uncompressed, so a preallocated file would not be the file the arm's options ask for.
 
 use crate::{
-    EngineError,
-    buffer::{self, Pages},
+    EngineError, aio,
+    buffer::{Filler, Pages},
     clock::Clock,
     error::layout,
-    fileset::Ring,
+    fileset::{self, Ring},
+    flow::{self, Program},
+    flusher,
     generator::{Generator, Stream},
+    log::{self, SharedLog},
     pattern::Geometry,
+    postmark::{self, Pooled},
+    tree::{Trees, View},
     uring, validate,
 };
 use fstrial_model::{
     job::Load,
     units::Bytes,
-    workload::{Backend, Data, FileSet, Io, Pattern, Sharing},
+    workload::{Backend, FileSet, Flush, Io, Layout, OpenSync, Pattern, Sharing},
 };
 use rustix::{
     fs::{
-        AtFlags, CWD, FileType, Mode, OFlags, SeekFrom, StatxFlags, fstat, fsync, ioctl_blksszget, mkdirat,
-        openat, seek, statx, syncfs,
+        AtFlags, CWD, FallocateFlags, FileType, Mode, OFlags, SeekFrom, StatxFlags, fallocate, fstat, fsync,
+        ftruncate, ioctl_blksszget, mkdirat, openat, seek, statx, syncfs,
     },
     io::{Errno, pread, pwrite, retry_on_intr},
     process::{Resource, Rlimit, getrlimit, setrlimit},
 };
 use std::{
+    collections::BTreeSet,
     os::fd::OwnedFd,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 /// Bytes written at once while laying out.
@@ -61,70 +68,151 @@ pub(crate) enum ThreadWork {
     Io { io: Io, files: Files, geometry: Geometry },
     /// Turns over a file set.
     Files { set: FileSet, ring: Ring },
+    /// Turns of a program.
+    Flow { program: Arc<Program>, views: Vec<View> },
+    /// A pool of PostMark's.
+    Postmark(Box<Pooled>),
+    /// Commits to a log.
+    Log(Arc<SharedLog>),
+    /// Batches of pages.
+    Flush { flush: Flush, files: Files },
+    /// A thread has taken it.
+    Taken,
 }
 
-/// A load whose files are laid out: ready to run, once.
+/// A phase whose files are laid out: ready to run, once.
 #[derive(Debug)]
 pub struct Prepared {
-    pub(crate) load: Load,
     pub(crate) clock: Clock,
-    pub(crate) threads: Vec<ThreadWork>,
+    /// Each load with the work of its threads.
+    pub(crate) groups: Vec<(Load, Vec<ThreadWork>)>,
 }
 
-/// Lays out the files of a load: written whole, in order, with the load's data, and synced. Takes as long as the
-/// device takes to write them. The files stay after the run.
+/// The place where the phases of a run work, one after the other. It remembers which sets of files there are.
+#[derive(Debug)]
+pub struct Site<'a> {
+    target: Target<'a>,
+    /// The sets that were laid out.
+    sets: BTreeSet<String>,
+    /// What is known of the trees of files.
+    trees: Trees,
+}
+
+/// Lays out the files of a single load: see [`Site::prepare`].
 ///
 /// # Errors
-/// A refusal ([`EngineError::is_refusal`]) if the load is impossible here: by itself, for want of space, of direct
-/// I/O, of `io_uring` or of descriptors. Otherwise [`EngineError::Layout`] with the call, the path and the errno.
+/// See [`Site::prepare`].
 pub fn prepare(load: &Load, target: Target<'_>) -> Result<Prepared, EngineError> {
-    validate(load, matches!(target, Target::BlockDevice(_)))?;
-    let clock = Clock::best();
-    let threads = match (&load.pattern, target) {
-        (Pattern::Io(io), Target::Directory(directory)) => io_on_files(load, io, directory)?,
-        (Pattern::Io(io), Target::BlockDevice(device)) => io_on_device(load, io, device)?,
-        (Pattern::Files(set), Target::Directory(path)) => file_sets(load, set, path)?,
-        (Pattern::Files(_), Target::BlockDevice(_)) => unreachable!("refused by validate"),
-    };
-    Ok(Prepared { load: load.clone(), clock, threads })
+    Site::new(target).prepare(std::slice::from_ref(load))
 }
 
-fn io_on_files(load: &Load, io: &Io, directory: &Path) -> Result<Vec<ThreadWork>, EngineError> {
-    check_ring(io)?;
+impl<'a> Site<'a> {
+    /// A place where nothing was laid out yet.
+    pub fn new(target: Target<'a>) -> Self {
+        Self { target, sets: BTreeSet::new(), trees: Trees::default() }
+    }
+
+    /// Lays out the files of the loads of a phase, which will run at once: written whole, in order, with the load's
+    /// data, and synced. Takes as long as the device takes to write them. Files that an earlier load of the same set has
+    /// laid out are used as they are. The files stay after the run.
+    ///
+    /// # Errors
+    /// A refusal ([`EngineError::is_refusal`]) if a load is impossible here: by itself, for want of space, of direct
+    /// I/O, of `io_uring` or of descriptors. Otherwise [`EngineError::Layout`] with the call, the path and the errno.
+    ///
+    /// # Panics
+    /// There is no load, or they do not have one warm-up, duration and end: a bug of the caller's.
+    pub fn prepare(&mut self, loads: &[Load]) -> Result<Prepared, EngineError> {
+        let first = loads.first().expect("a phase has loads");
+        let time = |load: &Load| (load.until, load.warmup, load.duration);
+        assert!(loads.iter().all(|load| time(load) == time(first)), "the loads of a phase run at once");
+        let groups = loads.iter().map(|load| Ok((load.clone(), self.lay_out(load)?)));
+        let groups = groups.collect::<Result<_, EngineError>>()?;
+        Ok(Prepared { clock: Clock::best(), groups })
+    }
+
+    fn lay_out(&mut self, load: &Load) -> Result<Vec<ThreadWork>, EngineError> {
+        validate(load, matches!(self.target, Target::BlockDevice(_)))?;
+        let is_new = self.sets.insert(load.set.clone());
+        match (&load.pattern, self.target) {
+            (Pattern::Io(io), Target::Directory(directory)) => io_on_files(load, io, directory, is_new),
+            (Pattern::Io(io), Target::BlockDevice(device)) => io_on_device(load, io, device, is_new),
+            (Pattern::Files(_), _) if !is_new => Err(EngineError::Impossible {
+                problem: format!("the file set `{}` is in use already", load.set),
+                hint: "give this phase or group a set = \"…\" of its own",
+            }),
+            (Pattern::Files(set), Target::Directory(path)) => file_sets(load, set, path),
+            (pattern, Target::Directory(path)) => programs(load, pattern, path, &mut self.trees),
+            (_, Target::BlockDevice(_)) => unreachable!("refused by validate"),
+        }
+    }
+}
+
+fn io_on_files(load: &Load, io: &Io, directory: &Path, is_new: bool) -> Result<Vec<ThreadWork>, EngineError> {
+    check_backend(io)?;
     allow_open_files(u64::from(io.files) * u64::from(load.threads))?;
     let sets = match io.sharing {
-        Sharing::Shared => 1,
+        Sharing::Shared | Sharing::Region => 1,
         Sharing::PerThread => usize::from(load.threads),
     };
     let paths = |set: usize| -> Vec<PathBuf> {
-        (0..io.files).map(|n| directory.join(format!("load-{set:04}-{n:04}.dat"))).collect()
+        (0..io.files).map(|n| directory.join(format!("{}-{set:04}-{n:04}.dat", load.set))).collect()
     };
-    let full = Geometry::on_files(io, load.threads, 0).file_size();
-    let full = if io.access == fstrial_model::workload::Access::Append { 0 } else { full };
-    let mut writer = Writer::new(load);
-    for path in (0..sets).flat_map(paths) {
-        let fd = create(CWD, &path)?;
-        writer.write(&fd, &path, full)?;
-        fsync(&fd).map_err(|errno| layout("fsync", &path, errno))?;
+    if is_new {
+        let full = Geometry::on_files(io, load.threads, 0).file_size();
+        let layout_of_files = if io.access.starts_empty() { Layout::Empty } else { io.layout };
+        let mut writer = Writer::new(load);
+        for path in (0..sets).flat_map(paths) {
+            let fd = create(CWD, &path)?;
+            writer.lay_out(layout_of_files, &fd, &path, full)?;
+            fsync(&fd).map_err(|errno| layout("fsync", &path, errno))?;
+        }
     }
     (0..usize::from(load.threads))
         .map(|thread| {
             let files = open_all(io, paths(thread % sets))?;
             let geometry = Geometry::on_files(io, load.threads, thread);
+            if !is_new {
+                check_size(io, &files, geometry.file_size())?;
+            }
             Ok(ThreadWork::Io { io: io.clone(), files, geometry })
         })
         .collect()
 }
 
-fn io_on_device(load: &Load, io: &Io, device: &Path) -> Result<Vec<ThreadWork>, EngineError> {
-    check_ring(io)?;
+/// Files that an earlier phase has left must be large enough for what reads or overwrites them.
+fn check_size(io: &Io, files: &Files, size: u64) -> Result<(), EngineError> {
+    if io.access.starts_empty() {
+        return Ok(());
+    }
+    for (fd, path) in files.fds.iter().zip(&files.paths) {
+        let found = fstat(fd).map_err(|errno| layout("stat", path, errno))?.st_size;
+        if u64::try_from(found).unwrap_or(0) < size {
+            let problem = format!(
+                "{} was left with {} by an earlier phase, and {} are wanted",
+                path.display(),
+                Bytes(u64::try_from(found).unwrap_or(0)),
+                Bytes(size)
+            );
+            let hint =
+                "give both phases the same file_size, files and sharing, or each a set = \"…\" of its own";
+            return Err(EngineError::Impossible { problem, hint });
+        }
+    }
+    Ok(())
+}
+
+fn io_on_device(load: &Load, io: &Io, device: &Path, is_new: bool) -> Result<Vec<ThreadWork>, EngineError> {
+    check_backend(io)?;
     allow_open_files(u64::from(load.threads))?;
     let fd = openat(CWD, device, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
         .map_err(|errno| layout("open", device, errno))?;
     check_device(&fd, io, device)?;
-    let last = Geometry::on_device(io, load.threads, usize::from(load.threads) - 1);
-    Writer::new(load).write(&fd, device, last.base + last.file_size())?;
-    fsync(&fd).map_err(|errno| layout("fsync", device, errno))?;
+    if is_new {
+        let last = Geometry::on_device(io, load.threads, usize::from(load.threads) - 1);
+        Writer::new(load).write(&fd, device, last.base + last.file_size())?;
+        fsync(&fd).map_err(|errno| layout("fsync", device, errno))?;
+    }
     (0..usize::from(load.threads))
         .map(|thread| {
             let files = open_all(io, vec![device.to_path_buf()])?;
@@ -164,7 +252,7 @@ fn file_sets(load: &Load, set: &FileSet, directory: &Path) -> Result<Vec<ThreadW
     let mut writer = Writer::new(load);
     let mut works = Vec::new();
     for thread in 0..load.threads {
-        let path = directory.join(format!("load-{thread:04}"));
+        let path = directory.join(format!("{}-{thread:04}", load.set));
         mkdirat(CWD, &path, Mode::RWXU).map_err(|errno| writer.error("make the directory", &path, errno))?;
         let fd = openat(CWD, &path, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
             .map_err(|errno| layout("open", &path, errno))?;
@@ -181,15 +269,47 @@ fn file_sets(load: &Load, set: &FileSet, directory: &Path) -> Result<Vec<ThreadW
     Ok(works)
 }
 
-fn check_ring(io: &Io) -> Result<(), EngineError> {
+/// What stands for a whole program: each pattern lays out its own files.
+fn programs(
+    load: &Load,
+    pattern: &Pattern,
+    directory: &Path,
+    trees: &mut Trees,
+) -> Result<Vec<ThreadWork>, EngineError> {
+    let mut writer = Writer::new(load);
+    Ok(match pattern {
+        Pattern::Flow(flow) => {
+            let program = Arc::new(Program::new(flow));
+            let views = flow::prepare(load, flow, &program, directory, trees, &mut writer)?;
+            views.into_iter().map(|views| ThreadWork::Flow { program: Arc::clone(&program), views }).collect()
+        }
+        Pattern::Postmark(settings) => {
+            let pools = postmark::prepare(load, settings, directory, &writer)?;
+            pools.into_iter().map(|pool| ThreadWork::Postmark(Box::new(pool))).collect()
+        }
+        Pattern::Log(settings) => {
+            let log = Arc::new(log::prepare(settings, directory, &mut writer)?);
+            (0..load.threads).map(|_| ThreadWork::Log(Arc::clone(&log))).collect()
+        }
+        Pattern::Flush(flush) => {
+            let files = flusher::prepare(load, flush, directory, &mut writer)?;
+            files.into_iter().map(|files| ThreadWork::Flush { flush: *flush, files }).collect()
+        }
+        Pattern::Io(_) | Pattern::Files(_) => unreachable!("laid out by themselves"),
+    })
+}
+
+/// Whether the kernel can do the load's backend at all.
+fn check_backend(io: &Io) -> Result<(), EngineError> {
     match io.backend {
-        Backend::Sync => Ok(()),
-        Backend::IoUring => uring::probe(io.depth),
+        Backend::Sync | Backend::Vsync | Backend::Mmap => Ok(()),
+        Backend::Aio => aio::probe(io.depth),
+        Backend::IoUring => uring::probe(io),
     }
 }
 
 /// Raises the soft limit of open files as far as is needed and allowed.
-fn allow_open_files(files: u64) -> Result<(), EngineError> {
+pub(crate) fn allow_open_files(files: u64) -> Result<(), EngineError> {
     let (wanted, limit) = (files + SPARE_FILES, getrlimit(Resource::Nofile));
     if limit.current.is_none_or(|current| current >= wanted) {
         return Ok(());
@@ -204,14 +324,20 @@ fn allow_open_files(files: u64) -> Result<(), EngineError> {
 }
 
 /// Makes a file that was not there.
-fn create(directory: impl std::os::fd::AsFd, path: &Path) -> Result<OwnedFd, EngineError> {
+pub(crate) fn create(directory: impl std::os::fd::AsFd, path: &Path) -> Result<OwnedFd, EngineError> {
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
     openat(directory, path, flags, Mode::RUSR | Mode::WUSR).map_err(|errno| layout("create", path, errno))
 }
 
-/// Opens a thread's own descriptors, and tries direct I/O once.
-fn open_all(io: &Io, paths: Vec<PathBuf>) -> Result<Files, EngineError> {
+/// Opens a thread's own descriptors, and tries direct I/O, and polling, once.
+pub(crate) fn open_all(io: &Io, paths: Vec<PathBuf>) -> Result<Files, EngineError> {
     let direct = if io.direct { OFlags::DIRECT } else { OFlags::empty() };
+    let synced = match io.open_sync {
+        OpenSync::None => OFlags::empty(),
+        OpenSync::Sync => OFlags::SYNC,
+        // rustix 1.1 has the bits of O_SYNC under this name as well.
+        OpenSync::Dsync => OFlags::from_bits_retain(libc::O_DSYNC.cast_unsigned()),
+    };
     let unsupported = |path: &Path, errno: Errno| EngineError::DirectUnsupported {
         path: path.to_path_buf(),
         block_size: io.block_size,
@@ -219,7 +345,7 @@ fn open_all(io: &Io, paths: Vec<PathBuf>) -> Result<Files, EngineError> {
     };
     let mut fds = Vec::with_capacity(paths.len());
     for path in &paths {
-        let opened = openat(CWD, path, OFlags::RDWR | OFlags::CLOEXEC | direct, Mode::empty());
+        let opened = openat(CWD, path, OFlags::RDWR | OFlags::CLOEXEC | direct | synced, Mode::empty());
         fds.push(opened.map_err(|errno| match errno {
             Errno::INVAL if io.direct => unsupported(path, errno),
             _ => layout("open", path, errno),
@@ -231,7 +357,11 @@ fn open_all(io: &Io, paths: Vec<PathBuf>) -> Result<Files, EngineError> {
             _ => layout("read", &paths[0], errno),
         })?;
     }
-    Ok(Files { fds, paths })
+    let files = Files { fds, paths };
+    if io.iopoll {
+        uring::try_poll(&files, io)?;
+    }
+    Ok(files)
 }
 
 /// Whether a file takes the load's direct requests: by what it says (Linux 6.1; a filesystem that would quietly use
@@ -250,17 +380,43 @@ fn try_direct(fd: &OwnedFd, io: &Io) -> Result<(), Errno> {
 
 /// Writes whole files with the load's data.
 pub(crate) struct Writer {
-    data: Data,
+    filler: Filler,
     chunk: Pages,
-    generator: Generator,
     needed: Bytes,
 }
 
 impl Writer {
-    fn new(load: &Load) -> Self {
-        let (mut chunk, mut generator) = (Pages::new(CHUNK), Generator::new(load.seed, Stream::Layout));
-        buffer::fill(load.data, chunk.as_mut_slice(), &mut generator);
-        Self { data: load.data, chunk, generator, needed: load.pattern.space_needed(load.threads) }
+    pub(crate) fn new(load: &Load) -> Self {
+        let block = match &load.pattern {
+            Pattern::Io(io) => io.block_size.0 as usize,
+            Pattern::Files(set) => fileset::part_size(set),
+            Pattern::Flow(_) | Pattern::Postmark(_) | Pattern::Log(_) | Pattern::Flush(_) => CHUNK,
+        };
+        let generator = Generator::new(load.seed, Stream::Layout);
+        let mut filler = Filler::new(load.data, block.clamp(1, CHUNK), generator);
+        let mut chunk = Pages::new(CHUNK);
+        filler.fill(chunk.as_mut_slice());
+        Self { filler, chunk, needed: load.pattern.space_needed(load.threads) }
+    }
+
+    /// Gives a new file what it is to hold before the clock starts. `size` is its full size.
+    fn lay_out(&mut self, what: Layout, fd: &OwnedFd, path: &Path, size: u64) -> Result<(), EngineError> {
+        match what {
+            Layout::Written => self.write(fd, path, size),
+            Layout::Fallocated => {
+                retry_on_intr(|| fallocate(fd, FallocateFlags::empty(), 0, size)).map_err(|errno| match errno
+                {
+                    Errno::OPNOTSUPP | Errno::NOSYS => {
+                        EngineError::FallocateUnsupported { path: path.to_path_buf(), source: errno.into() }
+                    }
+                    _ => self.error("fallocate", path, errno),
+                })
+            }
+            Layout::Sparse => {
+                retry_on_intr(|| ftruncate(fd, size)).map_err(|errno| self.error("extend", path, errno))
+            }
+            Layout::Empty => Ok(()),
+        }
     }
 
     /// Writes `size` bytes from the start of a file.
@@ -268,8 +424,8 @@ impl Writer {
         let mut done = 0;
         while done < size {
             let len = usize::try_from(size - done).unwrap_or(CHUNK).min(CHUNK);
-            if self.data == Data::Random {
-                self.generator.fill(&mut self.chunk.as_mut_slice()[..len]);
+            if self.filler.varies() {
+                self.filler.fill(&mut self.chunk.as_mut_slice()[..len]);
             }
             let bytes = &self.chunk.as_slice()[..len];
             let written = retry_on_intr(|| pwrite(fd, bytes, done))

@@ -16,20 +16,39 @@
 //!                 main thread     sleeps ──────────────── hook(TimedStart) ───── hook(TimedEnd), joins, merges
 //! ```
 //!
-//! The loop is closed: a thread makes its next request when one has completed. A request is timed from the moment the
+//! Without a rate the loop is closed: a thread makes its next request when one has completed. A request is timed from the moment the
 //! one before it completed (clock reads are chained, one for each system call), so the generator's own few
-//! nanoseconds are part of the latency and nothing falls between two requests. With `io_uring` all requests that were
-//! submitted together share their start, and all that were reaped together their end, as an application sees them.
-//! Operations belong to the window in which they *complete*.
+//! nanoseconds are part of the latency and nothing falls between two requests. With `io_uring`, AIO and `vsync` all
+//! requests that were submitted together share their start, and all that were reaped together their end, as an
+//! application sees them. Operations belong to the window in which they *complete*.
 //!
-//! The hot loop allocates nothing, takes no lock and writes no cache line of another thread; memory does not grow with
-//! the length of the run. Errors while measuring are an outcome: they are counted, the first is kept in words, and a
+//! # Backends
+//!
+//! | backend | system calls | in flight for each thread |
+//! |---|---|---|
+//! | `sync` | `pread`, `pwrite` | 1 |
+//! | `vsync` | `preadv`, `pwritev`: neighbours go out as one call | 1 call, of up to `depth` requests |
+//! | `aio` | `io_submit` for each request, `io_getevents` when the queue is full | `depth`, if direct |
+//! | `io_uring` | `io_uring_enter` for all that were made since the last | `depth` |
+//! | `mmap` | none: copies from and to a shared map, `msync` | 1 |
+//!
+//! One loop drives all of them, and one set of tests holds for all. Short transfers and errors are outcomes on each;
+//! on a map too, where the signal of a page that cannot be had (SIGBUS) is caught and the request fails with `EIO`.
+//!
+//! With a rate the loop is open: requests are due at times of their own, and are timed from then on, however late they go
+//! out (see `arrival`).
+//!
+//! The hot loop allocates nothing, takes no lock and writes no cache line of another thread, not in the kernel's table of
+//! descriptors either: each thread has its own. Memory does not grow with the length of the run. Errors while measuring are an outcome: they are counted, the first is kept in words, and a
 //! thread that saw 16 of them stops.
 //!
 //! A write that owes a sync (`fsync_every`) is complete when the sync is: no new request goes out, those in flight
 //! complete, then every file that the thread has written since its last sync is synced, one call after the other.
-//! Each call is recorded by itself too. The sync is the ordinary system call with either backend, so that its CPU time
-//! is the thread's own; work that `io_uring` hands to the kernel's worker threads is not in a thread's CPU time.
+//! Each call is recorded by itself too. The sync is an ordinary system call with every backend, so that its CPU time
+//! is the thread's own; work that `io_uring` hands to the kernel's worker threads, and all that the kernel's thread of
+//! `sqpoll` does, is not in a thread's CPU time. A sync that counts requests instead of writes belongs to none of
+//! them. What each thread syncs after its time (`fsync_at_end`) is not recorded; only its errors count. An update (a
+//! read and a write of the same block) is one operation in the same way.
 //!
 //! ```no_run
 //! use fstrial_engine::{EngineError, Moment, Target, prepare};
@@ -43,27 +62,44 @@
 //! }
 //! ```
 
+mod aio;
+mod arrival;
+#[cfg(test)]
+mod backend_tests;
 mod buffer;
 pub mod clock;
+mod descriptors;
+mod distribution;
 mod drive;
 mod error;
 mod fileset;
+mod flow;
+mod flush;
+mod flusher;
 mod generator;
+mod histogram;
 mod layout;
+mod log;
+mod mmap;
 mod overhead;
 mod pattern;
+mod permutation;
+mod postmark;
 mod recorder;
 mod run;
 mod sync;
+mod tails;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]
 mod tests;
+mod tree;
 mod uring;
 mod validate;
+mod vsync;
 
 pub use error::EngineError;
-pub use layout::{Prepared, Target, prepare};
-pub use overhead::{Overhead, measure_overhead};
+pub use layout::{Prepared, Site, Target, prepare};
+pub use overhead::{Overhead, loop_around_nothing, measure_overhead};
 pub use run::Moment;
 pub use validate::validate;

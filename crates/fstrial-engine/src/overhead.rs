@@ -15,8 +15,9 @@ use crate::{
 };
 use fstrial_model::{
     job::Load,
+    measurement::LoadResult,
     units::{Bytes, Nanos, Percent},
-    workload::{Data, Io, Pattern},
+    workload::{Data, Io, Pattern, Until},
 };
 use rustix::{
     fs::{MemfdFlags, ftruncate, memfd_create},
@@ -29,6 +30,8 @@ use std::hint::black_box;
 const FILE_SIZE: u64 = 16 << 20;
 /// Time of each slice; slices of what is compared alternate.
 const SLICE: Nanos = Nanos::millis(25);
+/// Longer than any loop that ends by itself.
+const LONG: Nanos = Nanos::secs(7 * 24 * 3600);
 /// Rounds of A B B A.
 const ROUNDS: usize = 4;
 /// Calls between two looks at the clock in a bare loop.
@@ -126,19 +129,39 @@ fn histogram_ns(clock: &Clock) -> f64 {
     time_each(clock, || recorder.part(Lane::Read, black_box(*next.next().unwrap_or(&1))))
 }
 
-/// An engine that does nothing, at once.
-struct Nothing(usize);
+/// An engine that does nothing, at once, as often as it is told; then it only fails.
+struct Nothing {
+    bytes: usize,
+    left: u64,
+}
 
 impl Engine for Nothing {
+    const WAITS_BY: &'static str = "nothing";
+
+    #[inline]
     fn push(&mut self, _: usize, request: &Request) {
-        black_box(request);
+        black_box((request.file, request.offset, request.write));
     }
-    fn wait(&mut self) -> Result<(), Errno> {
+    #[inline]
+    fn wait(&mut self, _: Option<Nanos>) -> Result<(), Errno> {
         Ok(())
     }
+    #[inline]
     fn reap(&mut self, mut done: impl FnMut(usize, Result<usize, Errno>)) {
-        done(0, Ok(self.0));
+        let left = self.left.checked_sub(1);
+        self.left = left.unwrap_or(0);
+        done(0, if left.is_some() { Ok(self.bytes) } else { Err(Errno::CANCELED) });
     }
+}
+
+/// Runs the complete loop around an operation that does nothing until `operations` are recorded, each with its
+/// latency. For whoever counts instructions or memory: nothing but the loop itself depends on the number.
+///
+/// The loop ends by errors, as that of a failing device does; they stand in the result.
+pub fn loop_around_nothing(operations: u64) -> LoadResult {
+    let files = Files { fds: Vec::new(), paths: vec!["nothing".into()] };
+    let stand = Stand::on(Clock::best(), files, LONG);
+    stand.complete_loop(Nothing { bytes: stand.io.block_size.0 as usize, left: operations })
 }
 
 /// A file in memory, and the load on it.
@@ -159,6 +182,11 @@ impl Stand {
         for n in 0..FILE_SIZE >> 20 {
             rustix::io::pwrite(&fd, &chunk, n << 20).map_err(|errno| layout("write", path, errno))?;
         }
+        Ok(Self::on(clock, Files { fds: vec![fd], paths: vec![path.into()] }, SLICE))
+    }
+
+    /// Random reads of the first of `files`.
+    fn on(clock: Clock, files: Files, duration: Nanos) -> Self {
         let io = Io {
             reads: Percent(100.0),
             block_size: Bytes::kib(4),
@@ -167,18 +195,20 @@ impl Stand {
         };
         let load = Load {
             pattern: Pattern::Io(io.clone()),
+            set: "load".into(),
+            until: Until::Time,
             threads: 1,
             warmup: Nanos(0),
-            duration: SLICE,
+            duration,
             seed: 1,
             data: Data::Zero,
+            rate: None,
             handicap: Percent(0.0),
         };
-        Ok(Self { clock, files: Files { fds: vec![fd], paths: vec![path.into()] }, io, load })
+        Self { clock, files, io, load }
     }
 
-    /// Nanoseconds of one operation in the complete loop.
-    fn complete_loop(&self, engine: impl Engine) -> f64 {
+    fn complete_loop(&self, engine: impl Engine) -> LoadResult {
         let timeline = Timeline::new(self.clock, 0, self.load.warmup, self.load.duration);
         let recorder = Recorder::new(timeline, Shape::Io, &[Lane::Read]);
         let requests = Requests::new(&self.load, &self.io, Geometry::on_files(&self.io, 1, 0), 0);
@@ -190,18 +220,23 @@ impl Stand {
             recorder,
             Pace::new(self.clock, self.load.handicap),
         );
-        let result = Recorder::merge(vec![drive.run(self.clock.now())]);
+        Recorder::merge(vec![drive.run(self.clock.now())])
+    }
+
+    /// Nanoseconds of one operation in the complete loop.
+    fn time_complete_loop(&self, engine: impl Engine) -> f64 {
+        let result = self.complete_loop(engine);
         result.duration.0 as f64 / result.operations.max(1) as f64
     }
 
     fn null_loop(&self) -> f64 {
-        self.complete_loop(Nothing(self.io.block_size.0 as usize))
+        self.time_complete_loop(Nothing { bytes: self.io.block_size.0 as usize, left: u64::MAX })
     }
 
     fn engine_pread(&self) -> f64 {
         let len = self.io.block_size.0 as usize;
         let payload = Payload::new(Data::Zero, 1, len, Generator::new(1, Stream::Payload(0)));
-        self.complete_loop(Sync::new(&self.files, payload, len))
+        self.time_complete_loop(Sync::new(&self.files, payload, len))
     }
 
     /// Nanoseconds of one call in a loop that does nothing else but choose its block, and read the clock if wanted.

@@ -1,9 +1,13 @@
 //! Where each request goes: an endless sequence for each thread that depends on nothing but the load and its seed.
 
-use crate::generator::{Generator, Stream};
+use crate::{
+    distribution::Sampler,
+    generator::{Generator, Stream, draw_below},
+    permutation::Permutation,
+};
 use fstrial_model::{
     job::Load,
-    workload::{Access, Io, Sharing},
+    workload::{Access, Io, Mix, Sharing},
 };
 
 /// The blocks one thread works on.
@@ -17,7 +21,11 @@ pub(crate) struct Geometry {
     pub(crate) files: u32,
     /// Bytes before the first block (other threads' parts of a bare device).
     pub(crate) base: u64,
-    /// Where a sequential thread starts, in blocks over all its files.
+    /// Blocks over all its files that come before those this thread works on (other threads' regions).
+    pub(crate) origin: u64,
+    /// Blocks that this thread works on.
+    pub(crate) blocks: u64,
+    /// Where a thread that goes in order starts, in blocks from `origin`.
     pub(crate) first_block: u64,
 }
 
@@ -25,16 +33,21 @@ impl Geometry {
     /// The part of `thread` in a load on files.
     pub(crate) fn on_files(io: &Io, threads: u16, thread: usize) -> Self {
         let sets = match io.sharing {
-            Sharing::Shared => 1,
+            Sharing::Shared | Sharing::Region => 1,
             Sharing::PerThread => u64::from(threads),
         };
         let block_size = io.block_size.0;
         let blocks_per_file = io.total_size.0 / sets / u64::from(io.files.max(1)) / block_size.max(1);
-        let first_block = match io.sharing {
-            Sharing::Shared => first_block(blocks_per_file * u64::from(io.files), threads, thread),
-            Sharing::PerThread => 0,
+        let all = blocks_per_file * u64::from(io.files);
+        let (origin, blocks, first_block) = match io.sharing {
+            Sharing::Shared => (0, all, first_block(all, threads, thread)),
+            Sharing::Region => {
+                let each = all / u64::from(threads.max(1));
+                (each * thread as u64, each, 0)
+            }
+            Sharing::PerThread => (0, all, 0),
         };
-        Self { block_size, blocks_per_file, files: io.files, base: 0, first_block }
+        Self { block_size, blocks_per_file, files: io.files, base: 0, origin, blocks, first_block }
     }
 
     /// The part of `thread` in a load on a bare device: its files are stretches of the device, one after the other.
@@ -42,7 +55,7 @@ impl Geometry {
         let files = Self::on_files(io, threads, thread);
         let blocks = files.blocks_per_file * u64::from(files.files);
         let base = match io.sharing {
-            Sharing::Shared => 0,
+            Sharing::Shared | Sharing::Region => 0,
             Sharing::PerThread => blocks * files.block_size * thread as u64,
         };
         Self { blocks_per_file: blocks, files: 1, base, ..files }
@@ -51,6 +64,21 @@ impl Geometry {
     /// Size of each file in bytes, a multiple of the block size.
     pub(crate) fn file_size(&self) -> u64 {
         self.blocks_per_file * self.block_size
+    }
+
+    /// Whether the thread works on all blocks of its files.
+    fn is_whole(&self) -> bool {
+        self.blocks == self.blocks_per_file * u64::from(self.files)
+    }
+
+    /// File, and block in it, of a block counted from `origin`.
+    #[inline]
+    fn place(&self, block: u64) -> (u32, u64) {
+        let block = self.origin + block;
+        if self.files == 1 {
+            return (0, block);
+        }
+        ((block / self.blocks_per_file) as u32, block % self.blocks_per_file)
     }
 }
 
@@ -64,6 +92,8 @@ fn first_block(blocks: u64, threads: u16, thread: usize) -> u64 {
 pub(crate) struct Request {
     /// Write it; otherwise read it.
     pub(crate) write: bool,
+    /// A read that a write of the same block follows, as one operation; or that write.
+    pub(crate) update: bool,
     /// Cut the file to nothing before.
     pub(crate) restart: bool,
     /// Which of the thread's files.
@@ -76,81 +106,168 @@ pub(crate) struct Request {
 #[derive(Debug, Clone)]
 pub(crate) struct Requests {
     geometry: Geometry,
-    access: Access,
+    order: Order,
     generator: Generator,
+    choice: Choice,
+    /// A draw below this updates what it reads.
+    update_below: u128,
+}
+
+/// Which block is next.
+#[derive(Debug, Clone)]
+enum Order {
+    /// Any block of all files.
+    Uniform,
+    /// As the sampler draws them.
+    Drawn(Sampler),
+    /// Each block once in a lap, in an order that is drawn anew for each.
+    Once { lap: Permutation, next: u64 },
+    /// One after the other.
+    Consecutive { next: u64 },
+    /// One after the other; a file that was full before is cut when it comes round.
+    Append { next: u64, lapped: bool },
+    /// From each block `step` blocks on; behind the end, the next lane: the blocks `step` apart that begin one later.
+    Strided { next: u64, step: u64 },
+}
+
+/// Which requests read.
+#[derive(Debug, Clone)]
+enum Choice {
     /// A draw below this reads; 2^64 is always.
-    read_below: u128,
-    /// Next place of a thread that goes in order.
-    file: u32,
-    block: u64,
-    /// Appending threads find their files empty in the first lap.
-    lapped: bool,
+    Drawn(u128),
+    /// Reads by writes, and how many of each are complete.
+    Ratio { wanted: f64, reads: u64, writes: u64 },
+}
+
+impl Order {
+    fn new(load: &Load, io: &Io, geometry: &Geometry, generator: &mut Generator) -> Self {
+        let (blocks, next) = (geometry.blocks, geometry.first_block);
+        match io.access {
+            Access::Random if io.each_block_once => {
+                Self::Once { lap: Permutation::new(blocks, generator), next: 0 }
+            }
+            Access::Random if io.distribution.is_uniform() && geometry.is_whole() => Self::Uniform,
+            Access::Random => Self::Drawn(Sampler::new(io.distribution, blocks, load.seed)),
+            Access::Sequential | Access::Extend => Self::Consecutive { next },
+            Access::Append => Self::Append { next, lapped: false },
+            Access::Strided => {
+                let stride = io.stride.expect("validated: strided access has a stride");
+                Self::Strided { next, step: stride.0 / geometry.block_size }
+            }
+        }
+    }
+}
+
+impl Choice {
+    fn new(io: &Io) -> Self {
+        match io.mix {
+            Mix::Drawn => Self::Drawn(draw_below(io.reads.fraction())),
+            Mix::Ratio => Self::Ratio { wanted: io.reads.0 / (100.0 - io.reads.0), reads: 0, writes: 0 },
+        }
+    }
 }
 
 impl Requests {
     pub(crate) fn new(load: &Load, io: &Io, geometry: Geometry, thread: usize) -> Self {
-        assert!(geometry.blocks_per_file > 0 && geometry.files > 0, "validated");
-        let share = io.reads.fraction().clamp(0.0, 1.0);
-        let read_below = if share >= 1.0 { 1 << 64 } else { (share * 2_f64.powi(64)) as u128 };
+        assert!(geometry.blocks_per_file > 0 && geometry.files > 0 && geometry.blocks > 0, "validated");
+        let mut generator = Generator::new(load.seed, Stream::Requests(thread));
         Self {
             geometry,
-            access: io.access,
-            generator: Generator::new(load.seed, Stream::Requests(thread)),
-            read_below,
-            file: u32::try_from(geometry.first_block / geometry.blocks_per_file).unwrap_or(0)
-                % geometry.files,
-            block: geometry.first_block % geometry.blocks_per_file,
-            lapped: false,
+            order: Order::new(load, io, &geometry, &mut generator),
+            generator,
+            choice: Choice::new(io),
+            update_below: draw_below(io.update.fraction()),
         }
     }
 
     /// The next request.
     #[inline]
     pub(crate) fn next(&mut self) -> Request {
-        let (file, block, restart) = match self.access {
-            Access::Random => self.random(),
-            Access::Sequential | Access::Append => self.in_order(),
+        let (file, block, restart) = self.next_block();
+        let write = match self.choice {
+            Choice::Drawn(0) => true,
+            Choice::Drawn(below) => u128::from(self.generator.next()) >= below,
+            Choice::Ratio { wanted, reads, writes } => (reads + 1) as f64 / (writes + 1) as f64 >= wanted,
         };
-        let write = match self.read_below {
-            0 => true,
-            read_below => u128::from(self.generator.next()) >= read_below,
+        let update = match self.update_below {
+            0 => false,
+            below => !write && u128::from(self.generator.next()) < below,
         };
-        Request { write, restart, file, offset: self.geometry.base + block * self.geometry.block_size }
+        let offset = self.geometry.base + block * self.geometry.block_size;
+        Request { write, update, restart, file, offset }
     }
 
-    /// One draw gives the file (its upper bits) and the block (what is left): uniform, and no division.
+    /// An operation is complete: it counts for the ratio of those to come.
     #[inline]
-    fn random(&mut self) -> (u32, u64, bool) {
-        let draw = u128::from(self.generator.next()) * u128::from(self.geometry.files);
-        let rest = draw as u64;
-        let block = (u128::from(rest) * u128::from(self.geometry.blocks_per_file)) >> 64;
-        ((draw >> 64) as u32, block as u64, false)
-    }
-
-    #[inline]
-    fn in_order(&mut self) -> (u32, u64, bool) {
-        let (file, block) = (self.file, self.block);
-        let restart = self.access == Access::Append && block == 0 && self.lapped;
-        self.block += 1;
-        if self.block == self.geometry.blocks_per_file {
-            self.block = 0;
-            self.file += 1;
-            if self.file == self.geometry.files {
-                self.file = 0;
-                self.lapped = true;
-            }
+    pub(crate) fn completed(&mut self, write: bool) {
+        if let Choice::Ratio { reads, writes, .. } = &mut self.choice {
+            *(if write { writes } else { reads }) += 1;
         }
+    }
+
+    /// File, block in it, and whether to cut the file before.
+    #[inline]
+    fn next_block(&mut self) -> (u32, u64, bool) {
+        let Self { geometry, order, generator, .. } = self;
+        let blocks = geometry.blocks;
+        let mut restart = false;
+        let block = match order {
+            Order::Uniform => return uniform(geometry, generator),
+            Order::Drawn(sampler) => sampler.draw(generator),
+            Order::Once { lap, next } => {
+                if *next == blocks {
+                    *lap = Permutation::new(blocks, generator);
+                    *next = 0;
+                }
+                *next += 1;
+                lap.at(*next - 1)
+            }
+            Order::Consecutive { next } => {
+                let block = *next;
+                *next = if block + 1 == blocks { 0 } else { block + 1 };
+                block
+            }
+            Order::Append { next, lapped } => {
+                let block = *next;
+                restart = *lapped && block % geometry.blocks_per_file == 0;
+                *next = if block + 1 == blocks { 0 } else { block + 1 };
+                *lapped |= *next == 0;
+                block
+            }
+            Order::Strided { next, step } => {
+                let block = *next;
+                *next = block + *step;
+                if *next >= blocks {
+                    let lane = block % *step + 1;
+                    *next = if lane < (*step).min(blocks) { lane } else { 0 };
+                }
+                block
+            }
+        };
+        let (file, block) = geometry.place(block);
         (file, block, restart)
     }
+}
+
+/// One draw gives the file (its upper bits) and the block (what is left): uniform, and no division.
+#[inline]
+fn uniform(geometry: &Geometry, generator: &mut Generator) -> (u32, u64, bool) {
+    let draw = u128::from(generator.next()) * u128::from(geometry.files);
+    let rest = draw as u64;
+    let block = (u128::from(rest) * u128::from(geometry.blocks_per_file)) >> 64;
+    ((draw >> 64) as u32, block as u64, false)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::testing::{io, load_of};
-    use fstrial_model::units::{Bytes, Percent};
-    use proptest::prelude::*;
-    use std::collections::BTreeMap;
+    use fstrial_model::{
+        units::{Bytes, Percent},
+        workload::Distribution,
+    };
+    use proptest::{prelude::*, test_runner::TestCaseError};
+    use std::collections::{BTreeMap, BTreeSet};
 
     fn requests(io: &Io, threads: u16, thread: usize, seed: u64) -> Requests {
         let mut load = load_of(io.clone(), threads);
@@ -214,6 +331,197 @@ mod tests {
                 end = part.base + part.file_size();
             }
             prop_assert!(end <= blocks * 4096);
+        }
+    }
+
+    /// Requests of whole laps: in each, every block that the thread works on comes once.
+    fn assert_laps(io: &Io, threads: u16, thread: usize, seed: u64) -> Result<(), TestCaseError> {
+        let geometry = Geometry::on_files(io, threads, thread);
+        let mut requests = requests(io, threads, thread, seed);
+        for lap in 0..3 {
+            let mut seen = BTreeSet::new();
+            for _ in 0..geometry.blocks {
+                let request = requests.next();
+                prop_assert!(request.file < io.files && request.offset < geometry.file_size());
+                let block =
+                    u64::from(request.file) * geometry.blocks_per_file + request.offset / geometry.block_size;
+                prop_assert!(
+                    (geometry.origin..geometry.origin + geometry.blocks).contains(&block),
+                    "{block} is another thread's"
+                );
+                prop_assert!(seen.insert(block), "lap {lap} has {block} twice");
+            }
+        }
+        Ok(())
+    }
+
+    proptest! {
+        #[test]
+        fn every_order_covers_every_block_once_in_a_lap(
+            files in 1_u32..4,
+            per_file in 8_u64..60,
+            threads in 1_u16..5,
+            stride in 1_u64..8,
+            sharing in prop::sample::select(vec![Sharing::Shared, Sharing::Region, Sharing::PerThread]),
+            seed: u64,
+        ) {
+            let blocks = u64::from(files) * per_file * u64::from(threads);
+            for access in [Access::Sequential, Access::Strided, Access::Random, Access::Extend, Access::Append] {
+                let io = Io {
+                    stride: (access == Access::Strided).then_some(Bytes(stride * 4096)),
+                    each_block_once: access == Access::Random,
+                    ..small(access, sharing, files, blocks)
+                };
+                for thread in 0..usize::from(threads) {
+                    assert_laps(&io, threads, thread, seed)?;
+                }
+            }
+        }
+
+        #[test]
+        fn regions_are_equal_and_do_not_overlap(files in 1_u32..5, per_file in 10_u64..100, threads in 1_u16..9) {
+            let io = small(Access::Random, Sharing::Region, files, u64::from(files) * per_file);
+            let mut end = 0;
+            for thread in 0..usize::from(threads) {
+                let (part, device) =
+                    (Geometry::on_files(&io, threads, thread), Geometry::on_device(&io, threads, thread));
+                prop_assert_eq!(part.origin, end);
+                prop_assert_eq!((device.origin, device.blocks, device.base), (part.origin, part.blocks, 0));
+                end += part.blocks;
+                let mut requests = requests(&io, threads, thread, 3);
+                for _ in 0..100 {
+                    let request = requests.next();
+                    let block = u64::from(request.file) * per_file + request.offset / 4096;
+                    prop_assert!((part.origin..end).contains(&block));
+                }
+            }
+            prop_assert!(end <= u64::from(files) * per_file);
+            prop_assert!(end > u64::from(files) * per_file - u64::from(threads));
+        }
+
+        #[test]
+        fn any_distribution_stays_inside_and_repeats(seed: u64, files in 1_u32..4, theta in 0.1_f64..0.99) {
+            for distribution in [
+                Distribution::Zipf { theta },
+                Distribution::Latest { theta },
+                Distribution::Hotspot { fraction: theta, share: 0.8 },
+                Distribution::Normal { draws: 12 },
+            ] {
+                let io = Io {
+                    distribution,
+                    reads: Percent(50.0),
+                    update: Percent(50.0),
+                    ..small(Access::Random, Sharing::Region, files, 600)
+                };
+                let take = || {
+                    let mut requests = requests(&io, 3, 1, seed);
+                    (0..100).map(|_| requests.next()).collect::<Vec<_>>()
+                };
+                let geometry = Geometry::on_files(&io, 3, 1);
+                prop_assert!(take().iter().all(|r| r.file < files && r.offset < geometry.file_size()));
+                prop_assert_eq!(take(), take());
+            }
+        }
+    }
+
+    fn places(io: &Io, threads: u16, thread: usize, count: usize) -> Vec<(u32, u64)> {
+        let mut requests = requests(io, threads, thread, 1);
+        (0..count).map(|_| requests.next()).map(|r| (r.file, r.offset / 4096)).collect()
+    }
+
+    #[test]
+    fn strides_go_on_in_the_next_lane() {
+        let io = Io { stride: Some(Bytes(3 * 4096)), ..small(Access::Strided, Sharing::Shared, 2, 8) };
+        // Blocks 0 3 6, 1 4 7, 2 5 of two files with four each.
+        let lap = [(0, 0), (0, 3), (1, 2), (0, 1), (1, 0), (1, 3), (0, 2), (1, 1)];
+        assert_eq!(places(&io, 1, 0, 8), lap);
+        assert_eq!(places(&io, 1, 0, 10)[8..], lap[..2], "and again");
+        // The second of two threads starts in the middle of the same cycle.
+        assert_eq!(places(&io, 2, 1, 3), [(1, 0), (1, 3), (0, 2)]);
+    }
+
+    #[test]
+    fn two_writers_each_have_their_half() {
+        // Closson's test: two dd on one file, the second with seek at its half.
+        let io = small(Access::Sequential, Sharing::Region, 1, 10);
+        assert_eq!(places(&io, 2, 0, 6), [0, 1, 2, 3, 4, 0].map(|block| (0, block)));
+        assert_eq!(places(&io, 2, 1, 6), [5, 6, 7, 8, 9, 5].map(|block| (0, block)));
+    }
+
+    #[test]
+    fn extended_files_are_never_cut() {
+        let io = small(Access::Extend, Sharing::PerThread, 2, 6);
+        let mut requests = requests(&io, 1, 0, 1);
+        assert!((0..100).all(|_| !requests.next().restart));
+        assert_eq!(places(&io, 1, 0, 7), [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2), (0, 0)]);
+    }
+
+    #[test]
+    fn laps_without_replacement_have_orders_of_their_own() {
+        let io = Io { each_block_once: true, ..small(Access::Random, Sharing::Shared, 1, 50) };
+        let both = places(&io, 1, 0, 100);
+        assert_ne!(both[..50], both[50..]);
+        assert_ne!(places(&io, 2, 0, 50), places(&io, 2, 1, 50));
+    }
+
+    #[test]
+    fn threads_have_the_same_hot_blocks() {
+        let io = Io {
+            distribution: Distribution::Zipf { theta: 0.99 },
+            ..small(Access::Random, Sharing::Shared, 4, 1000)
+        };
+        let hottest = |thread| {
+            let mut counts = BTreeMap::new();
+            places(&io, 2, thread, 20_000)
+                .into_iter()
+                .for_each(|place| *counts.entry(place).or_insert(0) += 1);
+            counts.into_iter().max_by_key(|(_, count)| *count).unwrap()
+        };
+        let ((place, count), (other, _)) = (hottest(0), hottest(1));
+        assert_eq!(place, other);
+        assert!((2400..2780).contains(&count), "12.94 % of 20 000, not {count}");
+    }
+
+    #[test]
+    fn ratio_gives_sysbenchs_fixed_cycle() {
+        let take = |percent, count| {
+            let io = Io {
+                mix: Mix::Ratio,
+                reads: Percent(percent),
+                ..small(Access::Random, Sharing::Shared, 1, 10)
+            };
+            let mut requests = requests(&io, 1, 0, 1);
+            let one = |_| {
+                let write = requests.next().write;
+                requests.completed(write);
+                if write { 'W' } else { 'R' }
+            };
+            (0..count).map(one).collect::<String>()
+        };
+        assert_eq!(take(60.0, 10), "RWRWRRWRWR");
+        assert_eq!(take(50.0, 6), "WRWRWR");
+        assert_eq!(take(0.0, 3), "WWW");
+        assert_eq!(take(100.0, 3), "RRR");
+    }
+
+    #[test]
+    fn updates_come_in_their_share_of_reads() {
+        for (percent, low, high) in [(0.0, 0, 0), (100.0, 50_000, 50_000), (10.0, 4_700, 5_300)] {
+            let io = Io {
+                mix: Mix::Ratio,
+                reads: Percent(50.0),
+                update: Percent(percent),
+                ..small(Access::Random, Sharing::Shared, 1, 10)
+            };
+            let mut requests = requests(&io, 1, 0, 1);
+            let mut updates = 0;
+            for _ in 0..100_000 {
+                let request = requests.next();
+                assert!(!(request.update && request.write));
+                requests.completed(request.write);
+                updates += u32::from(request.update);
+            }
+            assert!((low..=high).contains(&updates), "{percent}%: {updates}");
         }
     }
 

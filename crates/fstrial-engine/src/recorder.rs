@@ -3,11 +3,17 @@
 //! Operations are counted into one number; only when the clock passes an edge of any window does a cold path add it to
 //! the windows that end there. So a completed operation costs one comparison, one addition and one histogram record.
 
-use crate::clock::{Clock, CpuTime};
+use crate::{
+    clock::{Clock, CpuTime},
+    histogram::Latencies,
+    tails::Tails,
+};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use fstrial_model::{
+    job::Load,
     measurement::{LoadResult, OperationKind},
     units::Nanos,
+    workload::Until,
 };
 use hdrhistogram::{
     Histogram,
@@ -23,8 +29,10 @@ const SERIES_STEP_NS: u64 = 100_000_000;
 const SERIES_MAX: u64 = 4096;
 /// Windows over warm-up and measured time, for the check of the warm-up.
 const STEADY_WINDOWS: usize = 40;
-/// Latencies from 1 ns to 1 hour.
-const LATENCY_MAX_NS: u64 = 3_600_000_000_000;
+/// Windows over a time of unknown length; after the first doubling at least half of them are used.
+const DOUBLING_WINDOWS: usize = 4096;
+/// Width of those windows before the first doubling, in nanoseconds.
+const DOUBLING_STEP_NS: u64 = 1_000_000;
 
 /// When a run starts, is measured, and ends, in ticks of its clock.
 #[derive(Debug, Clone, Copy)]
@@ -34,6 +42,8 @@ pub(crate) struct Timeline {
     pub(crate) timed: u64,
     pub(crate) end: u64,
     duration: Nanos,
+    /// It ends when the work is done; `end` is the latest.
+    until_done: bool,
     series_step_ns: u64,
     series_len: u64,
 }
@@ -49,9 +59,16 @@ impl Timeline {
             timed: start + clock.ticks(warmup.0),
             end: start + clock.ticks(total_ns),
             duration,
+            until_done: false,
             series_step_ns,
             series_len,
         }
+    }
+
+    /// The timeline of a load: see [`Timeline::new`].
+    pub(crate) fn of(clock: Clock, start: u64, load: &Load) -> Self {
+        let timeline = Self::new(clock, start, load.warmup, load.duration);
+        Self { until_done: load.until == Until::Done, ..timeline }
     }
 
     /// Windows of the measured time.
@@ -113,6 +130,79 @@ impl Windows {
     }
 }
 
+/// Windows over a time whose length nobody knows beforehand: whenever they are full, pairs of them are added up.
+#[derive(Debug, Clone)]
+struct Doubling {
+    counts: Vec<u64>,
+    index: usize,
+    origin: u64,
+    step: u64,
+}
+
+impl Doubling {
+    fn new(origin: u64, step: u64) -> Self {
+        Self { counts: vec![0; DOUBLING_WINDOWS], index: 0, origin, step: step.max(1) }
+    }
+
+    fn edge(&self) -> u64 {
+        self.origin.saturating_add((self.index as u64 + 1).saturating_mul(self.step))
+    }
+
+    fn add(&mut self, operations: u64) {
+        self.counts[self.index] += operations;
+    }
+
+    fn advance(&mut self, now: u64) {
+        while now >= self.edge() {
+            let skipped = (now - self.origin) / self.step;
+            if skipped < DOUBLING_WINDOWS as u64 {
+                self.index = skipped as usize;
+            } else {
+                self.double();
+            }
+        }
+    }
+
+    fn double(&mut self) {
+        for n in 0..DOUBLING_WINDOWS / 2 {
+            self.counts[n] = self.counts[2 * n] + self.counts[2 * n + 1];
+        }
+        self.counts[DOUBLING_WINDOWS / 2..].fill(0);
+        self.index /= 2;
+        self.step *= 2;
+    }
+
+    fn absorb(&mut self, other: &Self) {
+        let mut other = other.clone();
+        while self.step < other.step {
+            self.double();
+        }
+        while other.step < self.step {
+            other.double();
+        }
+        self.counts.iter_mut().zip(&other.counts).for_each(|(mine, theirs)| *mine += theirs);
+    }
+
+    /// The counts in `count` equal windows of `span` ticks. A window of ours that lies in two of them counts in each as
+    /// if its operations were spread evenly; nothing is lost.
+    fn in_windows(&self, count: usize, span: u64) -> Vec<u64> {
+        let before = |at: u128| -> u64 {
+            // Operations before tick `at`, times `count`: our windows' borders are where they are known.
+            let scaled = at / count as u128;
+            let whole =
+                usize::try_from(scaled / u128::from(self.step)).unwrap_or(usize::MAX).min(DOUBLING_WINDOWS);
+            let full: u64 = self.counts[..whole].iter().sum();
+            let part = self.counts.get(whole).map_or(0, |inside| {
+                u128::from(*inside) * (scaled - whole as u128 * u128::from(self.step)) / u128::from(self.step)
+            });
+            full + part as u64
+        };
+        let total: u64 = self.counts.iter().sum();
+        let edge = |n: usize| if n == count { total } else { before(u128::from(span) * n as u128) };
+        (0..count).map(|n| edge(n + 1) - edge(n)).collect()
+    }
+}
+
 /// Where a latency goes. Some kinds of the result are sums of these, so that one operation is one record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lane {
@@ -120,13 +210,13 @@ pub(crate) enum Lane {
     Read,
     /// A write that owes no sync: an operation of its own in [`Shape::Io`].
     Write,
-    /// A write that owes a sync, without it.
+    /// A write that owes a sync, or the one of an update: a part of an operation.
     OwingWrite,
     /// A write and the sync it owed.
     SyncedWrite,
     /// A sync call.
     Fsync,
-    /// A turn over a file set.
+    /// A turn over a file set, or whatever else is one operation of parts that are recorded by themselves.
     Turn,
     /// Making a file.
     Create,
@@ -134,9 +224,27 @@ pub(crate) enum Lane {
     Stat,
     /// Deleting a file.
     Delete,
+    /// The read of an update: a part of an operation.
+    OwingRead,
+    /// A read and the write of the same block that followed.
+    Updated,
+    /// Opening a file.
+    Open,
+    /// Closing a file.
+    Close,
+    /// Writing at the end of a file.
+    Append,
+    /// Renaming a file.
+    Rename,
+    /// Making a directory.
+    Mkdir,
+    /// Removing a directory.
+    Rmdir,
+    /// Listing a directory.
+    Readdir,
 }
 
-const LANES: usize = 9;
+const LANES: usize = 18;
 
 /// What the lanes of a load mean.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -151,15 +259,24 @@ impl Shape {
     /// The lanes whose sum is the histogram of a kind.
     fn lanes(self, kind: OperationKind) -> &'static [Lane] {
         match (self, kind) {
-            (Self::Io, OperationKind::Operation) => &[Lane::Read, Lane::Write, Lane::SyncedWrite],
+            (Self::Io, OperationKind::Operation) => {
+                &[Lane::Read, Lane::Write, Lane::SyncedWrite, Lane::Updated]
+            }
             (Self::Io, OperationKind::Write) => &[Lane::Write, Lane::OwingWrite],
             (Self::Files, OperationKind::Operation) => &[Lane::Turn],
             (Self::Files, OperationKind::Write) => &[Lane::Write],
-            (_, OperationKind::Read) => &[Lane::Read],
+            (_, OperationKind::Read) => &[Lane::Read, Lane::OwingRead],
             (_, OperationKind::Fsync) => &[Lane::Fsync],
             (_, OperationKind::Create) => &[Lane::Create],
             (_, OperationKind::Stat) => &[Lane::Stat],
             (_, OperationKind::Delete) => &[Lane::Delete],
+            (_, OperationKind::Open) => &[Lane::Open],
+            (_, OperationKind::Close) => &[Lane::Close],
+            (_, OperationKind::Append) => &[Lane::Append],
+            (_, OperationKind::Rename) => &[Lane::Rename],
+            (_, OperationKind::Mkdir) => &[Lane::Mkdir],
+            (_, OperationKind::Rmdir) => &[Lane::Rmdir],
+            (_, OperationKind::Readdir) => &[Lane::Readdir],
         }
     }
 }
@@ -187,21 +304,22 @@ pub(crate) struct Recorder {
     timed: bool,
     clock: Clock,
     bytes: u64,
-    histograms: [Option<Histogram<u64>>; LANES],
+    histograms: [Option<Latencies>; LANES],
     phase: Phase,
     shape: Shape,
     timeline: Timeline,
     windows: Windows,
     steady: Windows,
     series: Windows,
+    /// Instead of the three above where the end is not known beforehand.
+    doubling: Option<Doubling>,
+    tails: Tails,
+    /// When this thread stopped.
+    stopped: u64,
     errors: u64,
     first_error: Option<FirstError>,
     cpu_start: CpuTime,
     cpu: CpuTime,
-}
-
-fn new_histogram() -> Histogram<u64> {
-    Histogram::new_with_bounds(1, LATENCY_MAX_NS, 3).expect("constant, valid bounds")
 }
 
 impl Recorder {
@@ -210,10 +328,7 @@ impl Recorder {
     pub(crate) fn new(timeline: Timeline, shape: Shape, lanes: &[Lane]) -> Self {
         let mut histograms = [const { None }; LANES];
         for lane in lanes {
-            let mut histogram = new_histogram();
-            // Writes to all of it, so that no page of it is first touched while the clock runs.
-            histogram.reset();
-            histograms[*lane as usize] = Some(histogram);
+            histograms[*lane as usize] = Some(Latencies::new());
         }
         let total = timeline.end - timeline.start;
         let series_span = timeline.clock.ticks(timeline.series_step_ns * timeline.series_len);
@@ -230,6 +345,11 @@ impl Recorder {
             windows: Windows::new(timeline.windows(), timeline.timed, timeline.end - timeline.timed),
             steady: Windows::new(STEADY_WINDOWS, timeline.start, total),
             series: Windows::new(timeline.series_len as usize, timeline.start, series_span),
+            doubling: timeline
+                .until_done
+                .then(|| Doubling::new(timeline.start, timeline.clock.ticks(DOUBLING_STEP_NS))),
+            tails: Tails::new(timeline.start, timeline.clock),
+            stopped: timeline.start,
             errors: 0,
             first_error: None,
             cpu_start: CpuTime::default(),
@@ -242,6 +362,17 @@ impl Recorder {
         let Timeline { start: begin, timed, end, .. } = &mut self.timeline;
         [begin, timed, end].into_iter().for_each(|tick| *tick += start);
         [&mut self.windows, &mut self.steady, &mut self.series].into_iter().for_each(|w| w.start_at(start));
+        if let Some(doubling) = &mut self.doubling {
+            doubling.origin += start;
+        }
+        self.tails.start_at(start);
+    }
+
+    /// Windows of latencies that this recorder may keep, so that many threads do not take much memory. To be called
+    /// before the first tick.
+    pub(crate) fn among(mut self, threads: u16) -> Self {
+        self.tails.among(threads);
+        self
     }
 
     /// To be called with each reading of the clock, before what completed then is recorded.
@@ -265,16 +396,25 @@ impl Recorder {
         if self.timed {
             self.bytes += bytes;
         }
-        self.part(lane, latency_ticks);
+        let nanos = self.clock.nanos(latency_ticks);
+        self.tails.record(nanos);
+        if self.timed {
+            self.record(lane, nanos);
+        }
     }
 
     /// A part of an operation is complete.
     #[inline]
     pub(crate) fn part(&mut self, lane: Lane, latency_ticks: u64) {
-        if self.timed
-            && let Some(histogram) = &mut self.histograms[lane as usize]
-        {
-            histogram.saturating_record(self.clock.nanos(latency_ticks).max(1));
+        if self.timed {
+            self.record(lane, self.clock.nanos(latency_ticks));
+        }
+    }
+
+    #[inline]
+    fn record(&mut self, lane: Lane, nanos: u64) {
+        if let Some(histogram) = &mut self.histograms[lane as usize] {
+            histogram.record(nanos);
         }
     }
 
@@ -294,11 +434,27 @@ impl Recorder {
         }
     }
 
+    /// Something failed after the thread's time was over: it is not in the windows, but an error of the run.
+    #[cold]
+    pub(crate) fn late_error(
+        &mut self,
+        now: u64,
+        operation: &str,
+        path: &Path,
+        what: &dyn std::fmt::Display,
+    ) {
+        self.errors += 1;
+        self.first_error.get_or_insert_with(|| FirstError {
+            tick: now,
+            text: format!("{operation} {}: {what}", path.display()),
+        });
+    }
+
     /// The thread stops: adds what is pending and stops the CPU clock.
     pub(crate) fn finish(&mut self, now: u64) {
         if !self.is_over() {
             self.cross(now);
-            self.end();
+            self.end(now);
         }
     }
 
@@ -306,10 +462,15 @@ impl Recorder {
     fn cross(&mut self, now: u64) {
         let pending = std::mem::take(&mut self.pending);
         if self.phase != Phase::Over {
-            self.steady.add(pending);
-            self.series.add(pending);
+            match &mut self.doubling {
+                Some(doubling) => doubling.add(pending),
+                None => {
+                    self.steady.add(pending);
+                    self.series.add(pending);
+                }
+            }
         }
-        if self.phase == Phase::Timed {
+        if self.phase == Phase::Timed && self.doubling.is_none() {
             self.windows.add(pending);
         }
         if self.phase == Phase::Warmup && now >= self.timeline.timed {
@@ -318,25 +479,54 @@ impl Recorder {
             self.cpu_start = CpuTime::of_this_thread();
         }
         if self.phase == Phase::Timed && now >= self.timeline.end {
-            self.end();
+            if self.timeline.until_done {
+                self.not_done(now);
+            }
+            self.end(now);
         }
-        self.windows.advance(now);
-        self.steady.advance(now);
-        self.series.advance(now);
-        let phase_edge = if self.phase == Phase::Warmup { self.timeline.timed } else { self.timeline.end };
-        self.next_edge = phase_edge.min(self.windows.edge).min(self.steady.edge).min(self.series.edge);
+        self.advance(now);
     }
 
-    fn end(&mut self) {
+    /// The time is over and the work is not.
+    fn not_done(&mut self, now: u64) {
+        self.errors += 1;
+        if self.first_error.is_none() {
+            let text = format!("the work was not done within {}", self.timeline.duration);
+            self.first_error = Some(FirstError { tick: now, text });
+        }
+    }
+
+    /// Goes on to the windows that `now` lies in.
+    fn advance(&mut self, now: u64) {
+        let phase_edge = if self.phase == Phase::Warmup { self.timeline.timed } else { self.timeline.end };
+        let edge = match &mut self.doubling {
+            Some(doubling) => {
+                doubling.advance(now);
+                doubling.edge()
+            }
+            None => {
+                self.windows.advance(now);
+                self.steady.advance(now);
+                self.series.advance(now);
+                self.windows.edge.min(self.steady.edge).min(self.series.edge)
+            }
+        };
+        self.tails.advance(now);
+        self.next_edge = phase_edge.min(edge).min(self.tails.edge());
+    }
+
+    fn end(&mut self, now: u64) {
         if self.phase == Phase::Timed {
             self.cpu = CpuTime::of_this_thread().since(self.cpu_start);
         }
         self.timed = false;
         self.phase = Phase::Over;
+        self.stopped = now;
     }
 
     /// Puts the records of all threads together. There is at least one thread.
     pub(crate) fn merge(recorders: Vec<Self>) -> LoadResult {
+        let threads = u16::try_from(recorders.len()).unwrap_or(u16::MAX);
         let mut all = recorders.into_iter();
         let mut sum = all.next().expect("a load has at least one thread");
         for other in all {
@@ -346,27 +536,54 @@ impl Recorder {
             .into_iter()
             .filter_map(|kind| Some((kind, encode(&sum.histogram(kind)?))))
             .collect();
+        let (duration, windows, steady_windows, series, series_step_ns) = sum.windows_of_all();
+        let (tails, tails_step_ns) = sum.tails.quantiles();
         LoadResult {
-            duration: sum.timeline.duration,
-            operations: sum.windows.counts.iter().sum(),
+            threads,
+            duration,
+            operations: windows.iter().sum(),
             bytes: sum.bytes,
             errors: sum.errors,
             first_error: sum.first_error.map(|first| first.text),
             histograms,
-            windows: sum.windows.counts,
-            steady_windows: sum.steady.counts,
-            series: sum.series.counts,
-            series_step: Nanos(sum.timeline.series_step_ns),
+            windows,
+            steady_windows,
+            series,
+            series_step: Nanos(series_step_ns),
+            tails,
+            tails_step: Nanos(tails_step_ns),
             cpu_user: Nanos(sum.cpu.user_ns),
             cpu_system: Nanos(sum.cpu.system_ns),
             clock: sum.clock.source(),
         }
     }
 
+    /// The time measured, and the operations in its windows, in the steady windows and in the series.
+    fn windows_of_all(&mut self) -> (Nanos, Vec<u64>, Vec<u64>, Vec<u64>, u64) {
+        let take = |windows: &mut Windows| std::mem::take(&mut windows.counts);
+        let Some(doubling) = &self.doubling else {
+            let step = self.timeline.series_step_ns;
+            let counts = (take(&mut self.windows), take(&mut self.steady), take(&mut self.series));
+            return (self.timeline.duration, counts.0, counts.1, counts.2, step);
+        };
+        // At least one tick, so that there is a rate.
+        let span = self.stopped.saturating_sub(self.timeline.start).max(1);
+        let duration = self.clock.nanos(span).max(1);
+        let (step, len) = series_shape(duration);
+        let (count, whole) = (if duration < 500_000_000 { 10 } else { 20 }, self.clock.ticks(step * len));
+        (
+            Nanos(duration),
+            doubling.in_windows(count, span),
+            doubling.in_windows(STEADY_WINDOWS, span),
+            doubling.in_windows(len as usize, whole.max(span)),
+            step,
+        )
+    }
+
     fn absorb(&mut self, other: &Self) {
         for (mine, theirs) in self.histograms.iter_mut().zip(&other.histograms) {
             if let (Some(mine), Some(theirs)) = (mine, theirs) {
-                mine.add(theirs).expect("same bounds");
+                mine.add(theirs);
             }
         }
         let pairs = [
@@ -378,6 +595,11 @@ impl Recorder {
             assert_eq!(mine.counts.len(), theirs.counts.len(), "threads of one run share its timeline");
             mine.counts.iter_mut().zip(&theirs.counts).for_each(|(mine, theirs)| *mine += theirs);
         }
+        if let (Some(mine), Some(theirs)) = (&mut self.doubling, &other.doubling) {
+            mine.absorb(theirs);
+        }
+        self.tails.absorb(&other.tails);
+        self.stopped = self.stopped.max(other.stopped);
         self.bytes += other.bytes;
         self.errors += other.errors;
         self.cpu.user_ns += other.cpu.user_ns;
@@ -393,8 +615,8 @@ impl Recorder {
         let mut parts =
             self.shape.lanes(kind).iter().filter_map(|lane| self.histograms[*lane as usize].as_ref());
         let mut sum = parts.next()?.clone();
-        parts.for_each(|part| sum.add(part).expect("same bounds"));
-        Some(sum)
+        parts.for_each(|part| sum.add(part));
+        Some(sum.to_hdr())
     }
 }
 
@@ -409,7 +631,7 @@ fn encode(histogram: &Histogram<u64>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::decode;
+    use crate::{histogram::LATENCY_MAX_NS, testing::decode};
     use proptest::prelude::*;
 
     const CLOCK: Clock = Clock::monotonic("test");
@@ -491,6 +713,38 @@ mod tests {
                 let rank = ((quantile * sorted.len() as f64).ceil() as usize).clamp(1, sorted.len());
                 let (exact, got) = (sorted[rank - 1] as f64, histogram.value_at_quantile(quantile) as f64);
                 prop_assert!((got - exact).abs() <= exact * 0.001 + 1.0, "q{} exact {} got {}", quantile, exact, got);
+            }
+        }
+
+        #[test]
+        fn doubling_windows_lose_nothing_and_are_where_they_belong(
+            times in proptest::collection::vec(0_u64..40_000_000_000, 1..200),
+            split in 0_usize..200,
+        ) {
+            let mut times = times;
+            times.sort_unstable();
+            let of = |times: &[u64]| {
+                let mut doubling = Doubling::new(0, 1_000_000);
+                for at in times {
+                    doubling.advance(*at);
+                    doubling.add(1);
+                }
+                doubling
+            };
+            let split = split.min(times.len());
+            let mut doubling = of(&times[..split]);
+            doubling.absorb(&of(&times[split..]));
+            let span = times.last().unwrap() + 1;
+            let windows = doubling.in_windows(20, span);
+            prop_assert_eq!(windows.iter().sum::<u64>(), times.len() as u64);
+            // Up to any border, at most the operations of the one window that lies across it are elsewhere.
+            let slack = doubling.step;
+            for n in 1..20 {
+                let border = (u128::from(span) * n as u128 / 20) as u64;
+                let sum: u64 = windows[..n].iter().sum();
+                let surely = times.iter().filter(|at| **at + slack < border).count() as u64;
+                let at_most = times.iter().filter(|at| **at < border + slack).count() as u64;
+                prop_assert!((surely..=at_most).contains(&sum), "{} not in {}..={}", sum, surely, at_most);
             }
         }
 

@@ -3,21 +3,30 @@
 
 use crate::{
     EngineError, Prepared,
+    aio::Aio,
+    arrival::Arrivals,
     buffer::Payload,
     clock::{Anchor, Clock, Pace, sleep_ns},
+    descriptors::OwnTable,
     drive::{self, Drive, Engine},
     fileset::{self, Turns},
+    flow::Turning,
+    flusher::{self, Flusher},
     generator::{Generator, Stream},
     layout::{Files, ThreadWork},
+    log::{self, Committer},
+    mmap::Mmap,
     pattern::{Geometry, Requests},
-    recorder::{Recorder, Shape, Timeline},
+    postmark::{self, Postman},
+    recorder::{Lane, Recorder, Shape, Timeline},
     sync::Sync,
     uring::Uring,
+    vsync::Vsync,
 };
 use fstrial_model::{
     job::Load,
     measurement::LoadResult,
-    workload::{Backend, Io},
+    workload::{Backend, Io, Sharing, Until},
 };
 use std::{
     sync::{Condvar, Mutex, MutexGuard, PoisonError},
@@ -104,61 +113,77 @@ impl Drop for Arrival<'_> {
 }
 
 impl Prepared {
-    /// Runs the load: warm-up, then the measured time, on one thread each. `begin` is called on the calling thread at
-    /// both ends of the measured time (as late as the scheduler wakes it, which on a machine with all processors
-    /// busy can be milliseconds).
+    /// Runs its only load: see [`Prepared::run_all`].
     ///
     /// # Errors
-    /// Only if the load could not be run (threads, rings) or its clock was wrong. Failed operations are not an error:
-    /// they stand in the result.
+    /// See [`Prepared::run_all`].
     pub fn run(self, begin: &mut dyn FnMut(Moment)) -> Result<LoadResult, EngineError> {
-        let Self { load, clock, threads } = self;
+        self.run_all(begin).map(|mut results| results.swap_remove(0))
+    }
+
+    /// Runs the loads at once: warm-up, then the measured time, on a thread for each of theirs. `begin` is called on the
+    /// calling thread at both ends of the measured time (as late as the scheduler wakes it, which on a machine with all
+    /// processors busy can be milliseconds). Gives a result for each load, in their order.
+    ///
+    /// # Errors
+    /// Only if the loads could not be run (threads, rings) or their clock was wrong. Failed operations are not an error:
+    /// they stand in the results.
+    pub fn run_all(self, begin: &mut dyn FnMut(Moment)) -> Result<Vec<LoadResult>, EngineError> {
+        // The files belong to this thread, so that they are open exactly as long as it says: the load's threads only
+        // borrow them (see `descriptors`).
+        let Self { clock, groups } = self;
+        let (loads, mut works): (Vec<Load>, Vec<Vec<ThreadWork>>) = groups.into_iter().unzip();
+        let total: usize = works.iter().map(Vec::len).sum();
         let gate = Gate::default();
-        let recorders = std::thread::scope(|scope| {
-            let mut handles = Vec::with_capacity(threads.len());
+        let mut recorders = std::thread::scope(|scope| {
+            let mut handles: Vec<Vec<_>> = loads.iter().map(|_| Vec::new()).collect();
             let mut spawned = Ok(());
-            for (number, work) in threads.into_iter().enumerate() {
-                let (load, gate) = (&load, &gate);
-                let thread = Builder::new().name(format!("load-{number}"));
+            let all = works.iter_mut().enumerate().flat_map(|(group, works)| {
+                works.iter_mut().enumerate().map(move |(number, work)| (group, number, work))
+            });
+            for (group, number, work) in all {
+                let (load, gate) = (&loads[group], &gate);
+                let thread = Builder::new().name(format!("{}-{number}", load.set));
                 match thread.spawn_scoped(scope, move || run_thread(number, load, clock, work, gate)) {
-                    Ok(handle) => handles.push(handle),
+                    Ok(handle) => handles[group].push(handle),
                     Err(source) => {
-                        let what = format!("cannot start thread {} of {}", number + 1, load.threads);
+                        let started: usize = handles.iter().map(Vec::len).sum();
+                        let what = format!("cannot start thread {} of {total}", started + 1);
                         spawned = Err(EngineError::Limit { what, source });
                         break;
                     }
                 }
             }
-            let ready = gate.wait_for_all(handles.len()) && spawned.is_ok();
-            let drift = if ready {
-                conduct(&load, &clock, &gate, begin)
-            } else {
+            let started = handles.iter().map(Vec::len).sum();
+            let ready = gate.wait_for_all(started) && spawned.is_ok();
+            if !ready {
                 gate.open(Start::Never);
-                Ok(())
-            };
-            let recorders = join(handles);
-            spawned.and(recorders).and_then(|recorders| drift.map(|()| recorders))
+                return spawned.and(join_all(handles));
+            }
+            let anchor = Anchor::now(&clock);
+            conduct(&loads[0], &clock, &gate, begin);
+            let recorders = join_all(handles)?;
+            if loads[0].until == Until::Done {
+                begin(Moment::TimedEnd);
+            }
+            anchor.check(&clock).map(|()| recorders)
         })?;
-        Ok(Recorder::merge(recorders))
+        Ok(recorders.drain(..).map(Recorder::merge).collect())
     }
 }
 
-/// The main thread's part: opens the gate and calls the hook at both moments.
-fn conduct(
-    load: &Load,
-    clock: &Clock,
-    gate: &Gate,
-    begin: &mut dyn FnMut(Moment),
-) -> Result<(), EngineError> {
-    let anchor = Anchor::now(clock);
+/// The main thread's part: opens the gate and calls the hook at both moments, or at the first if nobody knows when the
+/// second will be.
+fn conduct(load: &Load, clock: &Clock, gate: &Gate, begin: &mut dyn FnMut(Moment)) {
     let start = clock.now();
     gate.open(Start::At(start));
-    let timeline = Timeline::new(*clock, start, load.warmup, load.duration);
+    let timeline = Timeline::of(*clock, start, load);
     sleep_until(clock, timeline.timed);
     begin(Moment::TimedStart);
-    sleep_until(clock, timeline.end);
-    begin(Moment::TimedEnd);
-    anchor.check(clock)
+    if load.until == Until::Time {
+        sleep_until(clock, timeline.end);
+        begin(Moment::TimedEnd);
+    }
 }
 
 fn sleep_until(clock: &Clock, tick: u64) {
@@ -167,10 +192,18 @@ fn sleep_until(clock: &Clock, tick: u64) {
     }
 }
 
+/// A load thread; it ends with its recorder, or with none if it was sent home.
+type Running<'a> = ScopedJoinHandle<'a, Result<Option<Recorder>, EngineError>>;
+
+/// Waits for the threads of all groups.
+fn join_all(groups: Vec<Vec<Running<'_>>>) -> Result<Vec<Vec<Recorder>>, EngineError> {
+    // All of them, before the first error is passed on: it may be why others stopped.
+    let joined: Vec<_> = groups.into_iter().map(join).collect();
+    joined.into_iter().collect()
+}
+
 /// Waits for all threads; their first error wins.
-fn join(
-    handles: Vec<ScopedJoinHandle<'_, Result<Option<Recorder>, EngineError>>>,
-) -> Result<Vec<Recorder>, EngineError> {
+fn join(handles: Vec<Running<'_>>) -> Result<Vec<Recorder>, EngineError> {
     let mut results = Vec::with_capacity(handles.len());
     for handle in handles {
         match handle.join() {
@@ -186,31 +219,85 @@ fn run_thread(
     number: usize,
     load: &Load,
     clock: Clock,
-    work: ThreadWork,
+    work: &mut ThreadWork,
     gate: &Gate,
 ) -> Result<Option<Recorder>, EngineError> {
+    // Dropped last: what has descriptors comes after. Programs take their descriptors with them, and close them where
+    // all can see it.
+    let lends = matches!(work, ThreadWork::Io { .. } | ThreadWork::Files { .. });
+    // In the unit tests many loads of one process run at once: a copy of the table would keep the filesystems of all of
+    // them busy. `tests/unmount.rs` is alone in its process.
+    let _table = (lends && cfg!(not(test))).then(OwnTable::new);
     let arrival = Arrival { gate, ready: false };
-    let timeline = Timeline::new(clock, 0, load.warmup, load.duration);
+    let timeline = Timeline::of(clock, 0, load);
     let payload =
         |slots, len| Payload::new(load.data, slots, len, Generator::new(load.seed, Stream::Payload(number)));
     match work {
         ThreadWork::Io { io, files, geometry } => {
-            let part = Part { number, load, clock, io: &io, files: &files, geometry, timeline };
-            let len = io.block_size.0 as usize;
+            let part = Part { number, load, clock, io, files, geometry: *geometry, timeline };
+            let (len, depth) = (io.block_size.0 as usize, usize::from(io.depth));
             match io.backend {
-                Backend::Sync => part.run(Sync::new(&files, payload(1, len), len), arrival),
-                Backend::IoUring => {
-                    let payload = payload(usize::from(io.depth), len);
-                    part.run(Uring::new(&files, payload, len, io.depth)?, arrival)
+                Backend::Sync => part.run(Sync::new(files, payload(1, len), len), arrival),
+                Backend::Vsync => part.run(Vsync::new(files, payload(depth, len), len, io.depth), arrival),
+                Backend::Aio => part.run(Aio::new(files, payload(depth, len), len, io.depth)?, arrival),
+                Backend::IoUring => part.run(Uring::new(files, payload(depth, len), len, io)?, arrival),
+                Backend::Mmap => {
+                    let size = geometry.base + geometry.file_size();
+                    part.run(Mmap::new(files, payload(1, len), len, size)?, arrival)
                 }
             }
         }
         ThreadWork::Files { set, ring } => {
-            let payload = payload(1, fileset::part_size(&set));
+            let payload = payload(1, fileset::part_size(set));
             let choices = Generator::new(load.seed, Stream::Requests(number));
-            let recorder = Recorder::new(timeline, Shape::Files, &fileset::lanes(&set));
-            let turns = Turns::new(&set, ring, payload, choices, recorder, Pace::new(clock, load.handicap));
+            let lanes = fileset::lanes(set);
+            let recorder = Recorder::new(timeline, Shape::Files, &lanes).among(load.threads);
+            let turns = Turns::new(set, ring, payload, choices, recorder, Pace::new(clock, load.handicap))
+                .offered(Arrivals::of(load, number, clock));
             Ok(at_start(arrival, |start| turns.run(start)))
+        }
+        program => {
+            let program = std::mem::replace(program, ThreadWork::Taken);
+            let run = run_program(number, load, clock, program, timeline);
+            Ok(at_start(arrival, run))
+        }
+    }
+}
+
+/// Makes ready what stands for a whole program; gives what is to be done from the start on.
+pub(crate) fn run_program(
+    number: usize,
+    load: &Load,
+    clock: Clock,
+    work: ThreadWork,
+    timeline: Timeline,
+) -> Box<dyn FnOnce(u64) -> Recorder> {
+    let payload = |len| Payload::new(load.data, 1, len, Generator::new(load.seed, Stream::Payload(number)));
+    let choices = Generator::new(load.seed, Stream::Requests(number));
+    let pace = Pace::new(clock, load.handicap);
+    let recorder = |lanes: &[Lane]| Recorder::new(timeline, Shape::Files, lanes).among(load.threads);
+    match work {
+        ThreadWork::Flow { program, views } => {
+            let (payload, recorder) = (payload(program.request()), recorder(&program.lanes()));
+            let turning = Turning::new(program, views, payload, choices, recorder, pace)
+                .offered(Arrivals::of(load, number, clock));
+            Box::new(|start| turning.run(start))
+        }
+        ThreadWork::Postmark(pool) => {
+            let postman = Postman::new(*pool, recorder(&postmark::LANES), pace);
+            Box::new(|start| postman.run(start))
+        }
+        ThreadWork::Log(log) => {
+            let (payload, recorder) = (payload(log.write_max()), recorder(&log::LANES));
+            Box::new(move |start| Committer::new(&log, payload, recorder, pace).run(start))
+        }
+        ThreadWork::Flush { flush, files } => {
+            let (payload, recorder) = (payload(flusher::write_max(&flush)), recorder(&flusher::LANES));
+            let flusher = Flusher::new(flush, files, payload, choices, recorder, pace);
+            Box::new(|start| flusher.run(start))
+        }
+        ThreadWork::Io { .. } | ThreadWork::Files { .. } | ThreadWork::Taken => {
+            unreachable!("run by themselves, and once")
         }
     }
 }
@@ -228,7 +315,8 @@ struct Part<'a> {
 
 impl Part<'_> {
     fn run(self, engine: impl Engine, arrival: Arrival<'_>) -> Result<Option<Recorder>, EngineError> {
-        let recorder = Recorder::new(self.timeline, Shape::Io, &drive::lanes(self.io));
+        let lanes = drive::lanes(self.io, self.load.until);
+        let recorder = Recorder::new(self.timeline, Shape::Io, &lanes).among(self.load.threads);
         let requests = Requests::new(self.load, self.io, self.geometry, self.number);
         let drive = Drive::new(
             engine,
@@ -237,9 +325,25 @@ impl Part<'_> {
             self.files,
             recorder,
             Pace::new(self.clock, self.load.handicap),
-        );
+        )
+        .offered(Arrivals::of(self.load, self.number, self.clock));
+        let drive = match self.load.until {
+            Until::Time => drive,
+            Until::Done => drive.of_amount(amount(self.io, &self.geometry, self.load.threads, self.number)),
+        };
         Ok(at_start(arrival, |start| drive.run(start)))
     }
+}
+
+/// Requests of a thread in a phase that runs until it is done.
+fn amount(io: &Io, geometry: &Geometry, threads: u16, thread: usize) -> u64 {
+    let all = match (io.requests, io.sharing) {
+        (None, Sharing::PerThread | Sharing::Region) => return geometry.blocks,
+        (None, Sharing::Shared) => geometry.blocks,
+        (Some(requests), _) => requests,
+    };
+    let (each, rest) = (all / u64::from(threads), all % u64::from(threads));
+    each + u64::from((thread as u64) < rest)
 }
 
 /// Tells that this thread is ready and waits for the start.

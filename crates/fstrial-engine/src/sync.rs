@@ -6,6 +6,7 @@ use crate::{
     layout::Files,
     pattern::Request,
 };
+use fstrial_model::units::Nanos;
 use rustix::io::{Errno, pread, pwrite, retry_on_intr};
 
 /// Runs each request to its end at once.
@@ -28,6 +29,8 @@ impl<'a> Sync<'a> {
 }
 
 impl Engine for Sync<'_> {
+    const WAITS_BY: &'static str = "nothing";
+
     #[inline]
     fn push(&mut self, slot: usize, request: &Request) {
         let fd = &self.files.fds[request.file as usize];
@@ -42,7 +45,7 @@ impl Engine for Sync<'_> {
     }
 
     #[inline]
-    fn wait(&mut self) -> Result<(), Errno> {
+    fn wait(&mut self, _: Option<Nanos>) -> Result<(), Errno> {
         Ok(())
     }
 
@@ -51,5 +54,10 @@ impl Engine for Sync<'_> {
         if let Some(result) = self.result.take() {
             done(0, result);
         }
+    }
+
+    #[cfg(test)]
+    fn last_read(&self, _: usize) -> &[u8] {
+        self.read.as_slice()
     }
 }

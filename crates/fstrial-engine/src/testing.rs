@@ -1,12 +1,66 @@
 //! What tests build their loads from.
 
+use crate::{
+    Target,
+    clock::Clock,
+    layout::ThreadWork,
+    prepare,
+    recorder::{Recorder, Timeline},
+    run::run_program,
+};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use fstrial_model::{
     job::Load,
+    measurement::{LoadResult, OperationKind},
     units::{Bytes, Nanos, Percent},
-    workload::{Data, FileSet, Io, Pattern, Step, SyncCall},
+    workload::{Data, FileSet, Io, Pattern, Step, SyncCall, Until},
 };
 use hdrhistogram::{Histogram, serialization::Deserializer};
+use std::{cell::Cell, collections::BTreeMap, path::Path};
+
+thread_local! {
+    /// Nanoseconds since an arbitrary origin on this thread, if a test made its time virtual.
+    static VIRTUAL: Cell<Option<u64>> = const { Cell::new(None) };
+}
+
+/// One look at the virtual clock takes this long, so that a loop that only looks goes on.
+const LOOK_NS: u64 = 100;
+/// A virtual sleeper wakes up so much late.
+const LATE_NS: u64 = 30_000;
+
+/// Virtual time on this thread for as long as it lives: [`Clock::monotonic`](crate::clock::Clock::monotonic) reads it,
+/// sleeping takes none of the real one.
+pub(crate) struct VirtualTime;
+
+impl VirtualTime {
+    pub(crate) fn start() -> Self {
+        VIRTUAL.set(Some(1_000_000_000));
+        Self
+    }
+}
+
+impl Drop for VirtualTime {
+    fn drop(&mut self) {
+        VIRTUAL.set(None);
+    }
+}
+
+/// The virtual time, if there is one.
+pub(crate) fn virtual_ns() -> Option<u64> {
+    VIRTUAL.set(VIRTUAL.get().map(|now| now + LOOK_NS));
+    VIRTUAL.get()
+}
+
+/// Lets virtual time pass.
+pub(crate) fn pass_ns(ns: u64) {
+    VIRTUAL.set(VIRTUAL.get().map(|now| now + ns));
+}
+
+/// Sleeps if time is virtual.
+pub(crate) fn virtual_sleep(ns: u64) -> bool {
+    pass_ns(ns + LATE_NS);
+    VIRTUAL.get().is_some()
+}
 
 /// Half reads, half writes at random in one shared file of 16 MiB, cached, one at a time.
 pub(crate) fn io() -> Io {
@@ -23,11 +77,14 @@ pub(crate) fn io() -> Io {
 pub(crate) fn load_of(io: Io, threads: u16) -> Load {
     Load {
         pattern: Pattern::Io(io),
+        set: "load".into(),
+        until: Until::Time,
         threads,
         warmup: Nanos::millis(20),
         duration: Nanos::millis(60),
         seed: 1,
         data: Data::Random,
+        rate: None,
         handicap: Percent(0.0),
     }
 }
@@ -42,4 +99,63 @@ pub(crate) fn file_set_of(files: u32, size: u64, steps: &[Step], threads: u16) -
 pub(crate) fn decode(text: &str) -> Histogram<u64> {
     let bytes = STANDARD.decode(text).unwrap();
     Deserializer::new().deserialize(&mut bytes.as_slice()).unwrap()
+}
+
+/// A load that ends when its amount is done.
+pub(crate) fn load_to_end(pattern: Pattern, threads: u16) -> Load {
+    Load { pattern, warmup: Nanos(0), duration: Nanos::secs(3600), ..load_of(io(), threads) }
+}
+
+/// Runs a program in a directory until each thread has done its amount.
+pub(crate) fn run_to_end(load: &Load, directory: &Path) -> LoadResult {
+    let work = prepare(load, Target::Directory(directory)).unwrap().groups.remove(0).1;
+    run_work(load, work)
+}
+
+/// Runs programs that are laid out.
+pub(crate) fn run_work(load: &Load, work: Vec<ThreadWork>) -> LoadResult {
+    let clock = Clock::best();
+    let start = clock.now();
+    let recorders = std::thread::scope(|scope| {
+        let threads: Vec<_> = work
+            .into_iter()
+            .enumerate()
+            .map(|(number, work)| {
+                let timeline = Timeline::new(clock, 0, load.warmup, load.duration);
+                scope.spawn(move || run_program(number, load, clock, work, timeline)(start))
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    Recorder::merge(recorders)
+}
+
+/// Latencies of a kind.
+pub(crate) fn count(result: &LoadResult, kind: OperationKind) -> u64 {
+    result.histograms.get(&kind).map_or(0, |text| decode(text).len())
+}
+
+/// A directory in memory: tests take the device out of it.
+pub(crate) fn directory() -> tempfile::TempDir {
+    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
+}
+
+/// Every file below a directory, by its path in it, with its size; directories end with a slash.
+pub(crate) fn files_below(directory: &Path) -> BTreeMap<String, u64> {
+    let mut files = BTreeMap::new();
+    let mut left = vec![directory.to_path_buf()];
+    while let Some(next) = left.pop() {
+        for entry in std::fs::read_dir(next).unwrap() {
+            let entry = entry.unwrap();
+            let path = entry.path().strip_prefix(directory).unwrap().display().to_string();
+            let about = entry.metadata().unwrap();
+            if about.is_dir() {
+                left.push(entry.path());
+                files.insert(format!("{path}/"), 0);
+            } else {
+                files.insert(path, about.len());
+            }
+        }
+    }
+    files
 }

@@ -2,7 +2,8 @@
 //!
 //! Needs Linux 5.6. Where the kernel takes them (6.1), the ring belongs to its one thread and completions are
 //! processed when that thread asks; files and buffers are registered where the limits allow it. What is refused is
-//! left out, so the same load runs on an old kernel, only slower.
+//! left out, so the same load runs on an old kernel, only slower. What the load itself asks for (`sqpoll`, `iopoll`)
+//! is not left out: where the kernel refuses it, so is the load.
 //!
 //! An island: the kernel reads and writes memory that Rust thinks is ours. Why that is sound:
 //! - Each slot has its own bytes in `payload` and in `read`, and is pushed again only after its completion was reaped.
@@ -15,20 +16,29 @@ use crate::{
     EngineError,
     buffer::{PAGE, Pages, Payload},
     drive::Engine,
+    error::layout,
+    generator::{Generator, Stream},
     layout::Files,
     pattern::Request,
 };
-use io_uring::{IoUring, opcode, squeue::Entry, types};
+use fstrial_model::{
+    units::Nanos,
+    workload::{Data, Io},
+};
+use io_uring::{Builder, IoUring, opcode, squeue::Entry, types};
 use rustix::io::Errno;
 use std::{
     io,
     mem::ManuallyDrop,
     os::fd::{AsRawFd, RawFd},
+    time::{Duration, Instant},
 };
 
 /// Index of the registered payload and read buffers.
 const PAYLOAD: u16 = 0;
 const READ: u16 = 1;
+/// How long a kernel thread that submits (`sqpoll`) looks for requests before it sleeps.
+const SQPOLL_IDLE_MS: u32 = 1000;
 
 /// A ring with the memory its requests use.
 pub(crate) struct Uring<'a> {
@@ -43,35 +53,90 @@ pub(crate) struct Uring<'a> {
     files: &'a Files,
     fixed_files: bool,
     fixed_buffers: bool,
+    /// A thread of the kernel submits.
+    submits: bool,
+    /// Completions are polled: somebody has to be in the kernel for them.
+    polls: bool,
     /// Pushed and not yet reaped.
     in_flight: usize,
 }
 
-/// Whether a ring of `depth` can be made here.
+/// Whether a ring for such a load can be made here.
 ///
 /// # Errors
-/// [`EngineError::UringUnavailable`].
-pub(crate) fn probe(depth: u16) -> Result<(), EngineError> {
-    new_ring(u32::from(depth)).map(drop).map_err(|source| EngineError::UringUnavailable { source })
+/// [`EngineError::UringUnavailable`], or [`EngineError::UringOptionRefused`] if it is only the load's options that the
+/// kernel refuses.
+pub(crate) fn probe(io: &Io) -> Result<(), EngineError> {
+    new_ring(io).map(drop)
 }
 
-fn new_ring(depth: u32) -> io::Result<IoUring> {
-    let mut newest = IoUring::builder();
-    newest.setup_submit_all().setup_single_issuer().setup_coop_taskrun().setup_defer_taskrun();
-    newest.build(depth).or_else(|_| IoUring::builder().build(depth))
+/// Whether the device behind a file can be polled: reads its first block through a ring with `IORING_SETUP_IOPOLL`.
+///
+/// # Errors
+/// [`EngineError::IopollUnsupported`], or [`EngineError::Layout`] if the read fails for another reason.
+pub(crate) fn try_poll(files: &Files, io: &Io) -> Result<(), EngineError> {
+    let len = io.block_size.0 as usize;
+    let payload = Payload::new(Data::Zero, 1, len, Generator::new(0, Stream::Layout));
+    let one = Io { depth: 1, ..io.clone() };
+    let mut ring = Uring::new(files, payload, len, &one)?;
+    ring.push(0, &Request::default());
+    let mut outcome = None;
+    while outcome.is_none() {
+        // A ring that polls may wake without a completion.
+        let waited = ring.wait(None);
+        ring.reap(|_, result| outcome = Some(result));
+        outcome = outcome.or_else(|| waited.err().map(Err));
+    }
+    let path = &files.paths[0];
+    match outcome.unwrap_or(Ok(0)) {
+        Ok(_) => Ok(()),
+        Err(errno @ (Errno::OPNOTSUPP | Errno::INVAL)) => {
+            Err(EngineError::IopollUnsupported { path: path.clone(), source: errno.into() })
+        }
+        Err(errno) => Err(layout("poll a read of", path, errno)),
+    }
+}
+
+/// A ring as the load wants it, with the newest options that the kernel takes.
+fn new_ring(io: &Io) -> Result<IoUring, EngineError> {
+    let depth = u32::from(io.depth);
+    let with = |setup: &dyn Fn(&mut Builder)| {
+        let mut builder = IoUring::builder();
+        setup(&mut builder);
+        builder.build(depth)
+    };
+    let wanted = |builder: &mut Builder| {
+        if io.sqpoll {
+            builder.setup_sqpoll(SQPOLL_IDLE_MS);
+        }
+        if io.iopoll {
+            builder.setup_iopoll();
+        }
+    };
+    let newest = |builder: &mut Builder| {
+        wanted(builder);
+        builder.setup_submit_all();
+        if !io.sqpoll {
+            // With a kernel thread that submits, there is no task to run when we ask.
+            builder.setup_single_issuer().setup_coop_taskrun().setup_defer_taskrun();
+        }
+    };
+    with(&newest).or_else(|_| with(&wanted)).map_err(|source| {
+        if (io.sqpoll || io.iopoll) && with(&|_| {}).is_ok() {
+            let option = if io.sqpoll { "sqpoll" } else { "iopoll" };
+            return EngineError::UringOptionRefused { option, source };
+        }
+        EngineError::UringUnavailable { source }
+    })
 }
 
 impl<'a> Uring<'a> {
-    /// A ring for the calling thread, and only for it. `payload` has `depth` slots.
-    pub(crate) fn new(
-        files: &'a Files,
-        payload: Payload,
-        len: usize,
-        depth: u16,
-    ) -> Result<Self, EngineError> {
-        let ring = new_ring(u32::from(depth)).map_err(|source| EngineError::UringUnavailable { source })?;
+    /// A ring for the calling thread, and only for it. `payload` has as many
+    /// slots as the load has depth.
+    pub(crate) fn new(files: &'a Files, payload: Payload, len: usize, io: &Io) -> Result<Self, EngineError> {
+        let ring = new_ring(io)?;
         let read_stride = len.next_multiple_of(PAGE);
-        let mut read = Pages::new(read_stride * usize::from(depth));
+        let mut read = Pages::new(read_stride * usize::from(io.depth));
         read.as_mut_slice().fill(1);
         let read_start = read.as_mut_slice().as_mut_ptr();
         let mut this = Self {
@@ -84,6 +149,8 @@ impl<'a> Uring<'a> {
             files,
             fixed_files: false,
             fixed_buffers: false,
+            submits: io.sqpoll,
+            polls: io.iopoll,
             in_flight: 0,
         };
         this.register();
@@ -104,6 +171,7 @@ impl<'a> Uring<'a> {
         let _optional = self.ring.submitter().register_ring_fd();
     }
 
+    #[inline]
     fn entry(&mut self, slot: usize, request: &Request) -> Entry {
         let file = request.file;
         if self.fixed_files {
@@ -113,6 +181,7 @@ impl<'a> Uring<'a> {
         }
     }
 
+    #[inline]
     fn entry_on(&mut self, fd: impl Into<Target>, slot: usize, request: &Request) -> Entry {
         let (len, fixed) = (self.len, self.fixed_buffers);
         let fd = fd.into();
@@ -136,14 +205,65 @@ impl<'a> Uring<'a> {
         entry.user_data(slot as u64)
     }
 
+    /// Needs Linux 5.11.
+    fn wait_at_most(&mut self, time: Nanos) -> Result<(), Errno> {
+        if self.polls {
+            return self.poll_at_most(time);
+        }
+        let time = types::Timespec::new()
+            .sec(time.0 / 1_000_000_000)
+            .nsec(u32::try_from(time.0 % 1_000_000_000).unwrap_or(0));
+        match self.ring.submitter().submit_with_args(1, &types::SubmitArgs::new().timespec(&time)) {
+            Ok(_) => Ok(()),
+            Err(error) => match errno(error) {
+                Errno::TIME | Errno::INTR => Ok(()),
+                errno => Err(errno),
+            },
+        }
+    }
+
+    /// A ring that polls knows no time-out: the kernel looks once at each call, and here is where it spins.
+    fn poll_at_most(&mut self, time: Nanos) -> Result<(), Errno> {
+        let end = Instant::now() + Duration::from_nanos(time.0);
+        loop {
+            self.ring.submitter().submit().map_err(errno)?;
+            if !self.ring.completion().is_empty() || Instant::now() >= end {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Makes the kernel let go of the files. It takes a ring down some time after it is closed, and until then whatever
+    /// the ring holds keeps the filesystem from being unmounted.
+    fn let_go(&mut self) {
+        if self.submits {
+            // The kernel's thread lets go of a request after its completion can be seen, when it comes round again.
+            for _ in 0..2 {
+                // SAFETY: a request that does nothing has no memory.
+                let pushed = unsafe { self.ring.submission().push(&opcode::Nop::new().build()) };
+                let waited = pushed.is_ok() && self.ring.submit_and_wait(1).is_ok();
+                self.ring.completion().for_each(drop);
+                if !waited {
+                    break;
+                }
+            }
+        }
+        // Nothing is lost where there was nothing registered.
+        let _refused = (self.ring.submitter().unregister_files(), self.ring.submitter().unregister_buffers());
+    }
+
     /// Waits until nothing is in flight.
     fn drain(&mut self) -> Result<(), Errno> {
         while self.in_flight > 0 {
-            self.wait()?;
+            self.wait(None)?;
             self.reap(|_, _| {});
         }
         Ok(())
     }
+}
+
+fn errno(error: io::Error) -> Errno {
+    Errno::from_io_error(&error).unwrap_or(Errno::IO)
 }
 
 enum Target {
@@ -164,26 +284,32 @@ impl From<types::Fd> for Target {
 }
 
 impl Engine for Uring<'_> {
+    const WAITS_BY: &'static str = "io_uring_enter for";
+
     #[inline]
     fn push(&mut self, slot: usize, request: &Request) {
         let entry = self.entry(slot, request);
-        let mut queue = self.ring.submission();
         // SAFETY: the entry's memory is the slot's own and stays until its completion was reaped (see the top of the
         // file); its file outlives the ring.
-        let pushed = unsafe { queue.push(&entry) };
-        assert!(pushed.is_ok(), "there are as many entries as slots");
+        while unsafe { self.ring.submission().push(&entry) }.is_err() {
+            // There are as many entries as slots, but a kernel thread that submits gives them back in batches, perhaps
+            // after the first of the batch is complete.
+            let waited = self.ring.submitter().squeue_wait();
+            assert!(waited.is_ok(), "there are as many entries as slots: {waited:?}");
+        }
         self.in_flight += 1;
     }
 
     #[inline]
-    fn wait(&mut self) -> Result<(), Errno> {
+    fn wait(&mut self, at_most: Option<Nanos>) -> Result<(), Errno> {
+        if let Some(at_most) = at_most {
+            return self.wait_at_most(at_most);
+        }
         loop {
-            match self.ring.submit_and_wait(1) {
+            match self.ring.submit_and_wait(1).map_err(errno) {
                 Ok(_) => return Ok(()),
-                Err(error) => match Errno::from_io_error(&error).unwrap_or(Errno::IO) {
-                    Errno::INTR => {}
-                    errno => return Err(errno),
-                },
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(errno),
             }
         }
     }
@@ -197,6 +323,11 @@ impl Engine for Uring<'_> {
             done(completion.user_data() as usize, result);
         }
     }
+
+    #[cfg(test)]
+    fn last_read(&self, slot: usize) -> &[u8] {
+        &self.read.as_slice()[slot * self.read_stride..][..self.len as usize]
+    }
 }
 
 impl Drop for Uring<'_> {
@@ -205,6 +336,7 @@ impl Drop for Uring<'_> {
             // The kernel may still write to the memory: better lost than corrupted.
             return;
         }
+        self.let_go();
         // SAFETY: dropped once, here, and not used after; before the memory its requests pointed to.
         unsafe { ManuallyDrop::drop(&mut self.ring) };
         // SAFETY: dropped once, here; nothing is in flight, so the kernel does not read it any more.
@@ -217,9 +349,11 @@ impl Drop for Uring<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::generator::{Generator, Stream};
-    use fstrial_model::workload::Data;
     use std::os::fd::OwnedFd;
+
+    fn of_depth(depth: u16) -> Io {
+        Io { depth, ..Io::default() }
+    }
 
     fn payload(depth: usize) -> Payload {
         Payload::new(Data::Random, depth, 4096, Generator::new(1, Stream::Payload(0)))
@@ -230,7 +364,7 @@ mod tests {
         // Reads of an empty pipe stay in flight until something is written.
         let (reader, writer) = rustix::pipe::pipe().unwrap();
         let files = Files { fds: vec![reader], paths: vec!["pipe".into()] };
-        let mut ring = Uring::new(&files, payload(2), 4096, 2).unwrap();
+        let mut ring = Uring::new(&files, payload(2), 4096, &of_depth(2)).unwrap();
         // Pipes have no offsets; the request's is 0, which the kernel takes for streams.
         ring.push(0, &Request::default());
         ring.push(1, &Request::default());
@@ -242,10 +376,49 @@ mod tests {
             rustix::io::write(&writer, &[7; 4096]).unwrap();
         });
         assert_eq!(ring.in_flight, 2);
-        let start = std::time::Instant::now();
+        let start = Instant::now();
         drop(ring);
         assert!(start.elapsed().as_millis() >= 30, "dropped while the kernel still owned the memory");
         dropping.join().unwrap();
+    }
+
+    #[test]
+    fn a_wait_with_an_end_ends() {
+        let (reader, writer) = rustix::pipe::pipe().unwrap();
+        let files = Files { fds: vec![reader], paths: vec!["pipe".into()] };
+        let mut ring = Uring::new(&files, payload(1), 4096, &of_depth(1)).unwrap();
+        ring.push(0, &Request::default());
+        let start = Instant::now();
+        ring.wait(Some(Nanos::millis(20))).unwrap();
+        assert!(start.elapsed().as_millis() >= 19);
+        ring.reap(|_, _| panic!("nothing is complete"));
+        rustix::io::write(&writer, &[7; 4096]).unwrap();
+        ring.wait(Some(Nanos::secs(600))).unwrap();
+        let mut results = Vec::new();
+        ring.reap(|slot, result| results.push((slot, result)));
+        assert_eq!(results, [(0, Ok(4096))]);
+    }
+
+    #[test]
+    fn a_wait_of_a_ring_that_polls_ends_as_well() {
+        let (reader, writer) = rustix::pipe::pipe().unwrap();
+        let files = Files { fds: vec![reader], paths: vec!["pipe".into()] };
+        let mut ring = Uring::new(&files, payload(1), 4096, &of_depth(1)).unwrap();
+        ring.polls = true;
+        ring.push(0, &Request::default());
+        let start = Instant::now();
+        ring.wait(Some(Nanos::millis(20))).unwrap();
+        assert!(start.elapsed().as_millis() >= 19);
+        ring.reap(|_, _| panic!("nothing is complete"));
+        rustix::io::write(&writer, &[7; 4096]).unwrap();
+    }
+
+    #[test]
+    fn a_ring_that_cannot_be_is_refused_whatever_its_options() {
+        // Above the kernel's limit, with any options: it is the ring that is refused.
+        let huge = Io { depth: u16::MAX, sqpoll: true, ..Io::default() };
+        let error = probe(&huge).unwrap_err();
+        assert!(matches!(error, EngineError::UringUnavailable { .. }) && error.hint().is_some(), "{error}");
     }
 
     #[test]
@@ -253,7 +426,7 @@ mod tests {
         let file: OwnedFd = rustix::fs::memfd_create("test", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
         rustix::fs::ftruncate(&file, 8192).unwrap();
         let files = Files { fds: vec![file], paths: vec!["memfd".into()] };
-        let mut ring = Uring::new(&files, payload(4), 4096, 4).unwrap();
+        let mut ring = Uring::new(&files, payload(4), 4096, &of_depth(4)).unwrap();
         for slot in 0..4 {
             ring.push(slot, &Request { write: slot % 2 == 0, ..Request::default() });
         }
@@ -264,11 +437,11 @@ mod tests {
     fn works_without_registration() {
         let file: OwnedFd = rustix::fs::memfd_create("test", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
         let files = Files { fds: vec![file], paths: vec!["memfd".into()] };
-        let mut ring = Uring::new(&files, payload(1), 4096, 1).unwrap();
+        let mut ring = Uring::new(&files, payload(1), 4096, &of_depth(1)).unwrap();
         (ring.fixed_files, ring.fixed_buffers) = (false, false);
         for write in [true, false] {
             ring.push(0, &Request { write, ..Request::default() });
-            ring.wait().unwrap();
+            ring.wait(None).unwrap();
             let mut results = Vec::new();
             ring.reap(|slot, result| results.push((slot, result)));
             assert_eq!(results, [(0, Ok(4096))]);

@@ -4,7 +4,7 @@ use crate::{EngineError, pattern::Geometry};
 use fstrial_model::{
     job::Load,
     units::Nanos,
-    workload::{Access, Backend, FileSet, Io, Pattern, Sharing, Step},
+    workload::{Access, Conflict, EntryError, FileSet, Io, Layout, Pattern, Sharing, Step, Until},
 };
 
 /// Threads of one load at most.
@@ -43,23 +43,49 @@ pub fn validate(load: &Load, block_device: bool) -> Result<(), EngineError> {
         let problem = format!("cannot measure {} after a warm-up of {}", load.duration, load.warmup);
         return refuse(problem, "measure 1ms to 30d, after a warm-up of at most 30d");
     }
+    if load.until == Until::Done && !load.pattern.ends() {
+        return refuse("what the threads do has no end", "leave out until = \"done\"");
+    }
+    if let Some(problem) = load.rate.and_then(|rate| rate.problem()) {
+        return refuse(format!("the offered rate makes no sense: {problem}"), "write rate = \"5000/s\"");
+    }
     match &load.pattern {
         Pattern::Io(io) => {
             sizes(io)?;
             combination(io, block_device)?;
-            shares(io, load.threads)
+            shares(io, load.threads)?;
+            order(io, load.threads)
         }
-        Pattern::Files(_) if block_device => refuse(
-            "a bare device holds no files",
-            "use a workload of kind \"io\" on it, or put a filesystem on it",
-        ),
+        Pattern::Files(_) | Pattern::Flow(_) | Pattern::Postmark(_) | Pattern::Log(_) | Pattern::Flush(_)
+            if block_device =>
+        {
+            refuse(
+                "a bare device holds no files",
+                "use a workload of kind \"io\" on it, or put a filesystem on it",
+            )
+        }
         Pattern::Files(set) => file_set(set),
+        Pattern::Flow(flow) => settings(flow.check()),
+        Pattern::Postmark(postmark) => settings(postmark.check()),
+        Pattern::Log(log) => settings(log.check()),
+        Pattern::Flush(flush) => settings(flush.check()),
     }
+}
+
+/// What the pattern's own check says.
+fn settings(checked: Result<(), EntryError>) -> Result<(), EngineError> {
+    checked.or_else(|error| {
+        let hint = error.hint.map_or(String::new(), |hint| format!(": {hint}"));
+        refuse(format!("{}{hint}", error.problem), "change the workload")
+    })
 }
 
 fn sizes(io: &Io) -> Result<(), EngineError> {
     if !(0.0..=100.0).contains(&io.reads.0) {
         return refuse(format!("{}% of requests cannot read", io.reads.0), "use reads = \"0%\" to \"100%\"");
+    }
+    if !(0.0..=100.0).contains(&io.update.0) {
+        return refuse(format!("{}% of reads cannot update", io.update.0), "use update = \"0%\" to \"100%\"");
     }
     if io.block_size.0 == 0 || io.block_size.0 > BLOCK_MAX {
         return refuse(format!("a request cannot have {}", io.block_size), "use a block_size of 1B to 1GiB");
@@ -78,40 +104,101 @@ fn sizes(io: &Io) -> Result<(), EngineError> {
 }
 
 fn combination(io: &Io, block_device: bool) -> Result<(), EngineError> {
-    if io.backend == Backend::Sync && io.depth != 1 {
-        let problem = format!("pread and pwrite keep one request in flight, not {}", io.depth);
-        return refuse(problem, "use depth = 1, or backend = \"io_uring\"");
+    if let Some(Conflict { problem, hint, .. }) = io.conflict() {
+        return refuse(problem, hint);
     }
     if (io.direct || block_device) && !io.block_size.0.is_multiple_of(512) {
         let problem =
             format!("direct I/O needs whole sectors, and {} is not a multiple of 512", io.block_size);
         return refuse(problem, "use a block_size that is a multiple of 512");
     }
-    if io.access != Access::Append {
+    if block_device && io.layout != Layout::Written {
+        return refuse("a bare device has its blocks already", "leave layout out on it");
+    }
+    if io.update.0 > 0.0 && io.reads.0 == 0.0 {
+        return refuse(
+            "updates are a share of reads, and nothing is read",
+            "raise reads, or leave update out",
+        );
+    }
+    if !io.access.starts_empty() {
         return Ok(());
     }
     if block_device {
-        return refuse("a bare device cannot be appended to", "use access = \"sequential\" on it");
-    }
-    if io.sharing == Sharing::Shared {
         return refuse(
-            "threads cannot append to files they share",
-            "use sharing = \"per-thread\" with append",
+            "a bare device cannot be appended to, nor extended",
+            "use access = \"sequential\" on it",
+        );
+    }
+    if io.sharing == Sharing::Shared || (io.sharing == Sharing::Region && io.access == Access::Append) {
+        return refuse(
+            "threads cannot append to files they share, nor extend them from one place",
+            "use sharing = \"per-thread\", or with extend \"region\"",
         );
     }
     if io.reads.0 > 0.0 {
-        return refuse("append only writes, but reads are wanted", "use reads = \"0%\" with append");
+        return refuse("who appends or extends only writes, but reads are wanted", "use reads = \"0%\"");
+    }
+    Ok(())
+}
+
+/// Strides, distributions and orders, once it is known that each thread has a block.
+fn order(io: &Io, threads: u16) -> Result<(), EngineError> {
+    let blocks = Geometry::on_files(io, threads, 0).blocks;
+    match (io.access, io.stride) {
+        (Access::Strided, None) => return refuse("strided access has no stride", "write stride = \"1MiB\""),
+        (Access::Strided, Some(stride)) => {
+            let steps = stride.0 / io.block_size.0;
+            if steps == 0 || !stride.0.is_multiple_of(io.block_size.0) {
+                let problem = format!("a stride of {stride} is no multiple of {}", io.block_size);
+                return refuse(problem, "use a multiple of block_size");
+            }
+            if steps >= blocks {
+                let problem =
+                    format!("one stride of {stride} leaves what each of {threads} threads works on");
+                return refuse(problem, "use a smaller stride, a larger file_size or fewer threads");
+            }
+        }
+        (_, None) => {}
+        (_, Some(_)) => return refuse("a stride is for strided access", "use access = \"strided\""),
+    }
+    if let Some(problem) = io.distribution.problem() {
+        return refuse(problem, "write a distribution such as \"zipf:0.99\"");
+    }
+    let uniform = io.distribution.is_uniform();
+    if (!uniform || io.each_block_once) && io.access != Access::Random {
+        return refuse(
+            "a distribution, and each block once, are for random access",
+            "use access = \"random\", or leave distribution and each_block_once out",
+        );
+    }
+    if !uniform && io.each_block_once {
+        return refuse(
+            format!("each block once in a lap cannot be distributed as {}", io.distribution),
+            "leave out each_block_once or distribution",
+        );
+    }
+    if !uniform && blocks < 2 {
+        return refuse(
+            format!("each thread works on one block, and {} needs two", io.distribution),
+            "use a larger file_size, a smaller block_size or fewer threads",
+        );
     }
     Ok(())
 }
 
 fn shares(io: &Io, threads: u16) -> Result<(), EngineError> {
     let geometry = Geometry::on_files(io, threads, 0);
-    if geometry.blocks_per_file > 0 {
+    if geometry.blocks_per_file > 0 && geometry.blocks > 0 {
         return Ok(());
     }
+    if geometry.blocks_per_file > 0 {
+        let problem =
+            format!("{} leaves no block of {} for each of {threads} threads", io.total_size, io.block_size);
+        return refuse(problem, "use a larger file_size, fewer threads, or a smaller block_size");
+    }
     let files = match io.sharing {
-        Sharing::Shared => u64::from(io.files),
+        Sharing::Shared | Sharing::Region => u64::from(io.files),
         Sharing::PerThread => u64::from(io.files) * u64::from(threads),
     };
     let problem =
@@ -143,7 +230,7 @@ fn file_set(set: &FileSet) -> Result<(), EngineError> {
         match step {
             Step::Create => files += 1,
             _ if files == 0 => {
-                let problem = format!("the set has no file when `{}` comes", name(*step));
+                let problem = format!("the set has no file when `{}` comes", step.name());
                 return refuse(problem, "use more files, or let \"create\" come first");
             }
             Step::Delete => files -= 1,
@@ -153,22 +240,14 @@ fn file_set(set: &FileSet) -> Result<(), EngineError> {
     Ok(())
 }
 
-fn name(step: Step) -> &'static str {
-    match step {
-        Step::Create => "create",
-        Step::Write => "write",
-        Step::Fsync => "fsync",
-        Step::Read => "read",
-        Step::Stat => "stat",
-        Step::Delete => "delete",
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::testing::{file_set_of, io, load_of};
-    use fstrial_model::units::{Bytes, Percent};
+    use fstrial_model::{
+        units::{Bytes, Percent},
+        workload::{Arrivals, Backend, Distribution, OpenSync, Rate},
+    };
 
     fn problem(io: Io, device: bool) -> String {
         let error = validate(&load_of(io, 2), device).unwrap_err();
@@ -183,7 +262,53 @@ mod tests {
         validate(&load_of(Io { backend: Backend::IoUring, depth: 32, direct: true, ..io() }, 1), true)
             .unwrap();
         let append = Io { access: Access::Append, sharing: Sharing::PerThread, reads: Percent(0.0), ..io() };
-        validate(&load_of(append, 4), false).unwrap();
+        validate(&load_of(append.clone(), 4), false).unwrap();
+        for io in [
+            Io { access: Access::Extend, ..append.clone() },
+            Io { access: Access::Extend, sharing: Sharing::Region, ..append },
+            Io { access: Access::Strided, stride: Some(Bytes::mib(1)), ..io() },
+            Io { distribution: Distribution::Zipf { theta: 0.99 }, sharing: Sharing::Region, ..io() },
+            Io { each_block_once: true, update: Percent(50.0), ..io() },
+        ] {
+            let mut load = load_of(io, 4);
+            load.rate = Some("100/s poisson".parse().unwrap());
+            validate(&load, false).unwrap();
+        }
+    }
+
+    #[test]
+    fn orders_that_leave_nothing_to_choose_are_named() {
+        let zipf = Io { distribution: Distribution::Zipf { theta: 0.99 }, ..io() };
+        let strided = Io { access: Access::Strided, stride: Some(Bytes::mib(1)), ..io() };
+        let extend = Io { access: Access::Extend, sharing: Sharing::PerThread, reads: Percent(0.0), ..io() };
+        let region = Io { sharing: Sharing::Region, ..io() };
+        for (io, device, words) in [
+            // Two threads with a block each.
+            (Io { total_size: Bytes(8192), sharing: Sharing::PerThread, ..zipf.clone() }, false, "needs two"),
+            (Io { total_size: Bytes(8192), sharing: Sharing::Region, ..zipf.clone() }, false, "needs two"),
+            (Io { distribution: Distribution::Pareto { h: 2.0 }, ..io() }, false, "between 0.001"),
+            (Io { access: Access::Sequential, ..zipf.clone() }, false, "random access"),
+            (Io { each_block_once: true, ..zipf }, false, "cannot be distributed"),
+            (Io { each_block_once: true, ..extend.clone() }, false, "random access"),
+            (Io { stride: None, ..strided.clone() }, false, "no stride"),
+            (Io { stride: Some(Bytes(6144)), ..strided.clone() }, false, "multiple of 4KiB"),
+            (Io { stride: Some(Bytes::mib(16)), ..strided.clone() }, false, "leaves what"),
+            (Io { stride: Some(Bytes::mib(8)), sharing: Sharing::Region, ..strided }, false, "leaves what"),
+            (Io { stride: Some(Bytes::mib(1)), ..io() }, false, "for strided"),
+            (Io { sharing: Sharing::Shared, ..extend.clone() }, false, "share"),
+            (Io { reads: Percent(1.0), ..extend.clone() }, false, "only write"),
+            (extend.clone(), true, "nor extended"),
+            (Io { access: Access::Append, sharing: Sharing::Region, ..extend.clone() }, false, "share"),
+            (Io { update: Percent(1.0), ..extend }, false, "nothing is read"),
+            (Io { update: Percent(f64::NAN), ..io() }, false, "cannot update"),
+            (Io { total_size: Bytes(4096), ..region }, false, "each of 2 threads"),
+        ] {
+            let got = problem(io, device);
+            assert!(got.contains(words), "{got} / {words}");
+        }
+        let mut load = load_of(io(), 1);
+        load.rate = Some(Rate { per_second: f64::INFINITY, arrivals: Arrivals::Constant });
+        assert!(validate(&load, false).unwrap_err().to_string().contains("offered rate"));
     }
 
     #[test]
@@ -205,8 +330,14 @@ mod tests {
                 "memory",
             ),
             (Io { sharing: Sharing::Shared, ..append.clone() }, false, "share"),
-            (Io { reads: Percent(1.0), ..append.clone() }, false, "only writes"),
+            (Io { reads: Percent(1.0), ..append.clone() }, false, "only write"),
             (append, true, "appended"),
+            (Io { layout: Layout::Sparse, reads: Percent(0.0), ..io() }, true, "blocks already"),
+            (Io { layout: Layout::Sparse, ..io() }, false, "holes"),
+            (Io { backend: Backend::Mmap, depth: 2, ..io() }, false, "before the next"),
+            (Io { backend: Backend::Mmap, open_sync: OpenSync::Sync, ..io() }, false, "O_SYNC"),
+            (Io { backend: Backend::Aio, depth: 1025, ..io() }, false, "1024"),
+            (Io { iopoll: true, direct: true, ..io() }, false, "polls"),
         ] {
             let got = problem(io, device);
             assert!(got.contains(words), "{got} / {words}");

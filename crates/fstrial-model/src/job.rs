@@ -8,13 +8,13 @@ use crate::{
     facts::ArmFacts,
     measurement::{Measurement, Stage},
     units::{Bytes, Nanos, Percent},
-    workload::{Data, Pattern},
+    workload::{Data, Figure, Pattern, Program, Rate, RateTarget, Until},
 };
 use serde::{Deserialize, Serialize};
-use std::path::PathBuf;
+use std::{collections::BTreeMap, path::PathBuf};
 
 /// Raised when a job or a message changes its meaning; a worker refuses another version than its own.
-pub const PROTOCOL: u32 = 1;
+pub const PROTOCOL: u32 = 2;
 
 /// One run, complete: build this arm on this device, put this load on it, measure.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -25,8 +25,8 @@ pub struct Job {
     pub arm: Arm,
     /// The device to build it on.
     pub device: DeviceBinding,
-    /// The load, or none: then the arm is built, looked at and taken down.
-    pub load: Option<Load>,
+    /// What to do on it, or nothing: then the arm is built, looked at and taken down.
+    pub task: Option<Task>,
     /// Check the filesystem fully after unmounting.
     pub fsck: bool,
     /// Process number of the coordinator: the only other process that may have a disk open.
@@ -75,21 +75,86 @@ pub enum DeviceBinding {
     },
 }
 
-/// What the engine does on a finished arm.
+/// What is done on a finished arm: a workload at one level.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Task {
+    /// The level.
+    pub threads: u16,
+    /// One after the other.
+    pub phases: Vec<PhaseTask>,
+    /// A program instead of phases.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<ProgramTask>,
+}
+
+/// A program to run, and what it is told.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ProgramTask {
+    /// What is run.
+    pub program: Program,
+    /// What `{duration}` stands for.
+    pub duration: Nanos,
+    /// What `{seed}` stands for: the same for every arm of a round.
+    pub seed: u64,
+}
+
+impl Task {
+    /// Bytes its files take, without the filesystem's own needs.
+    pub fn space_needed(&self) -> Bytes {
+        let mut sets: BTreeMap<&str, u64> = BTreeMap::new();
+        for load in self.phases.iter().flat_map(|phase| &phase.groups).map(|group| &group.load) {
+            let most = sets.entry(&load.set).or_default();
+            *most = load.pattern.space_needed(load.threads).0.max(*most);
+        }
+        Bytes(sets.values().fold(0, |sum, bytes| sum.saturating_add(*bytes)))
+    }
+}
+
+/// A phase of a task.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PhaseTask {
+    /// Sync and drop the caches before it.
+    pub settle: bool,
+    /// Look for the highest rate that meets this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub find_rate: Option<RateTarget>,
+    /// What is done at once; at least one.
+    pub groups: Vec<GroupTask>,
+}
+
+/// The load of a group of threads, and what becomes of its result.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct GroupTask {
+    /// The name of its result; none: its result is not wanted.
+    pub result: Option<String>,
+    /// What its throughput counts.
+    pub figure: Figure,
+    /// What the engine does.
+    pub load: Load,
+}
+
+/// What the engine does with one group of threads.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Load {
     /// What every thread does.
     pub pattern: Pattern,
+    /// Name of the files it works on.
+    pub set: String,
     /// Number of threads, 1 to 1024.
     pub threads: u16,
-    /// Time that runs before the clock starts.
+    /// Time that runs before the clock starts; 0 with [`Until::Done`].
     pub warmup: Nanos,
-    /// Time measured.
+    /// Time measured; with [`Until::Done`] the longest it may take.
     pub duration: Nanos,
+    /// When it is over.
+    pub until: Until,
     /// Seed of offsets, choices and data: the same for every arm of a round.
     pub seed: u64,
     /// What the files hold.
     pub data: Data,
+    /// The operations that all threads together are offered; none is a closed loop.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<Rate>,
     /// Every wait for the kernel is made this much longer: a known slowdown, to see that it is found.
     #[serde(default, skip_serializing_if = "Percent::is_zero")]
     pub handicap: Percent,

@@ -3,6 +3,7 @@
 use crate::{
     facts::ArmFacts,
     units::{Bytes, Nanos},
+    workload::Figure,
 };
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, fmt};
@@ -25,12 +26,40 @@ pub enum OperationKind {
     Stat,
     /// Deleting a file.
     Delete,
+    /// Opening a file.
+    Open,
+    /// Closing a file.
+    Close,
+    /// Writing at the end of a file.
+    Append,
+    /// Renaming a file.
+    Rename,
+    /// Making a directory.
+    Mkdir,
+    /// Removing a directory.
+    Rmdir,
+    /// Listing a directory.
+    Readdir,
 }
 
 impl OperationKind {
     /// All kinds, in the order tables show them.
-    pub const ALL: [Self; 7] =
-        [Self::Operation, Self::Read, Self::Write, Self::Fsync, Self::Create, Self::Stat, Self::Delete];
+    pub const ALL: [Self; 14] = [
+        Self::Operation,
+        Self::Read,
+        Self::Write,
+        Self::Fsync,
+        Self::Create,
+        Self::Stat,
+        Self::Delete,
+        Self::Open,
+        Self::Close,
+        Self::Append,
+        Self::Rename,
+        Self::Mkdir,
+        Self::Rmdir,
+        Self::Readdir,
+    ];
 
     /// The name in files and output.
     pub const fn name(self) -> &'static str {
@@ -42,6 +71,13 @@ impl OperationKind {
             Self::Create => "create",
             Self::Stat => "stat",
             Self::Delete => "delete",
+            Self::Open => "open",
+            Self::Close => "close",
+            Self::Append => "append",
+            Self::Rename => "rename",
+            Self::Mkdir => "mkdir",
+            Self::Rmdir => "rmdir",
+            Self::Readdir => "readdir",
         }
     }
 }
@@ -55,6 +91,9 @@ impl fmt::Display for OperationKind {
 /// What the engine saw in the measured time, all threads together.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LoadResult {
+    /// Threads that made it.
+    #[serde(default)]
+    pub threads: u16,
     /// Time measured, as it came out.
     pub duration: Nanos,
     /// Operations completed in it.
@@ -75,6 +114,13 @@ pub struct LoadResult {
     pub series: Vec<u64>,
     /// Width of a series window.
     pub series_step: Nanos,
+    /// Median and 99th percentile of the operations' latencies, in nanoseconds, in windows of `tails_step` from the
+    /// start of the warm-up on; 0 where nothing was completed. Within 1/32 of the true value.
+    #[serde(default)]
+    pub tails: Vec<(u64, u64)>,
+    /// Width of a window of `tails`.
+    #[serde(default)]
+    pub tails_step: Nanos,
     /// CPU time of the load's own threads in the measured time: user and system.
     pub cpu_user: Nanos,
     /// See `cpu_user`.
@@ -96,11 +142,8 @@ pub enum ClockSource {
 /// Everything one run yields.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Measurement {
-    /// What the engine saw.
-    pub load: LoadResult,
-    /// CPU time of the whole machine that was not idle, in the measured time (kernel threads of the filesystem and the
-    /// loop device included, neighbours' too).
-    pub cpu_machine: Nanos,
+    /// In the order of the workload's phases; at least one.
+    pub results: Vec<PhaseResult>,
     /// What the arm really was, read back from the mounted filesystem and the device.
     pub facts: ArmFacts,
     /// The commands that made the arm, in order, as they were run.
@@ -109,6 +152,52 @@ pub struct Measurement {
     pub stages: Vec<(Stage, Nanos)>,
     /// Space left on the filesystem after the load.
     pub space_left: Bytes,
+    /// What a program printed, raw: the beginning and the end of it, if it was much. None for a load of our own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<String>,
+}
+
+/// What one phase, or one group of threads in it, yields.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PhaseResult {
+    /// Its name; empty if it is the only one.
+    pub name: String,
+    /// What was read off.
+    pub reading: Reading,
+    /// CPU time of the whole machine that was not idle, in the measured time (kernel threads of the filesystem and the
+    /// loop device included, neighbours' too). None where it is not known.
+    pub cpu_machine: Option<Nanos>,
+}
+
+/// What is read off a phase.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Reading {
+    /// What the engine saw; its throughput counts the [`Figure`].
+    Load(Figure, Box<LoadResult>),
+    /// One number.
+    Value(Value),
+}
+
+/// One number with its meaning.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Value {
+    /// The number: positive and finite.
+    pub value: f64,
+    /// Its unit, such as `op/s`.
+    pub unit: String,
+    /// Whether less of it is better.
+    pub less_is_better: bool,
+}
+
+impl Measurement {
+    /// The loads among its results, with their names.
+    pub fn loads(&self) -> impl Iterator<Item = (&str, &LoadResult)> {
+        self.results.iter().filter_map(|result| match &result.reading {
+            Reading::Load(_, load) => Some((result.name.as_str(), &**load)),
+            Reading::Value(_) => None,
+        })
+    }
 }
 
 /// A stage of a run, in the order they happen.

@@ -12,6 +12,19 @@ pub const PRESETS: &[(&str, &str)] = &[
     ("sequential-read", include_str!("../../../workloads/sequential-read.toml")),
     ("sequential-write", include_str!("../../../workloads/sequential-write.toml")),
     ("small-files", include_str!("../../../workloads/small-files.toml")),
+    ("real-bonnie", include_str!("../../../workloads/real-bonnie.toml")),
+    ("real-bonnie-files", include_str!("../../../workloads/real-bonnie-files.toml")),
+    ("real-dbench", include_str!("../../../workloads/real-dbench.toml")),
+    ("real-dd-one-writer", include_str!("../../../workloads/real-dd-one-writer.toml")),
+    ("real-dd-two-writers", include_str!("../../../workloads/real-dd-two-writers.toml")),
+    ("real-fio", include_str!("../../../workloads/real-fio.toml")),
+    ("real-postmark", include_str!("../../../workloads/real-postmark.toml")),
+    ("real-sysbench-rndrd", include_str!("../../../workloads/real-sysbench-rndrd.toml")),
+    ("real-sysbench-rndrw", include_str!("../../../workloads/real-sysbench-rndrw.toml")),
+    ("real-sysbench-rndwr", include_str!("../../../workloads/real-sysbench-rndwr.toml")),
+    ("real-sysbench-seqrd", include_str!("../../../workloads/real-sysbench-seqrd.toml")),
+    ("real-sysbench-seqrewr", include_str!("../../../workloads/real-sysbench-seqrewr.toml")),
+    ("real-sysbench-seqwr", include_str!("../../../workloads/real-sysbench-seqwr.toml")),
 ];
 
 /// The workloads of a comparison that names none.

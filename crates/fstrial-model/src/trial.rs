@@ -8,7 +8,7 @@ use crate::{
     arm::{Arm, closest},
     device::{Device, DeviceKind},
     units::{Bytes, Nanos, Percent},
-    workload::{Entry, Pattern, Workload},
+    workload::{Entry, Group, Pattern, Workload},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -45,7 +45,10 @@ pub struct Settings {
     pub budget: Nanos,
     /// The band inside which a difference does not matter.
     pub practical: Percent,
-    /// Compare every arm with this one only; left out: all pairs.
+    /// What is compared: `arms` under each workload (if left out), or `workloads` on each arm.
+    #[serde(skip_serializing_if = "Compare::is_arms")]
+    pub compare: Compare,
+    /// Compare every arm (or workload) with this one only; left out: all pairs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub baseline: Option<String>,
     /// The metrics that keep the trial running until they are decided.
@@ -68,6 +71,7 @@ impl Default for Settings {
             name: String::new(),
             budget: Nanos::secs(300),
             practical: Percent(3.0),
+            compare: Compare::Arms,
             baseline: None,
             decide_on: vec![Metric::Throughput],
             errors: ErrorControl::Fdr,
@@ -75,6 +79,25 @@ impl Default for Settings {
             seed: None,
             fsck: false,
         }
+    }
+}
+
+/// What is compared with what.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Compare {
+    /// Arms, under the same workload at the same level.
+    #[default]
+    Arms,
+    /// Workloads, on the same arm at the same level, by their results of the same name and unit: a workload of our own
+    /// and the tool it stands for, say.
+    Workloads,
+}
+
+impl Compare {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants it so")]
+    fn is_arms(&self) -> bool {
+        *self == Self::Arms
     }
 }
 
@@ -284,6 +307,7 @@ impl Trial {
     /// The first thing impossible about the trial as a whole.
     pub fn problem(&self) -> Option<Problem> {
         self.settings_problem()
+            .or_else(|| self.baseline_problem())
             .or_else(|| self.arms_problem())
             .or_else(|| self.device_problem())
             .or_else(|| self.workloads_problem())
@@ -319,21 +343,34 @@ impl Trial {
                 "leave it out to let the method decide",
             ));
         }
-        if let Some(baseline) = &settings.baseline
-            && !self.arms.iter().any(|arm| arm.name == *baseline)
-        {
-            let names: Vec<&str> = self.arms.iter().map(|arm| arm.name.as_str()).collect();
-            let hint = closest(baseline, names.iter().copied()).map_or_else(
-                || format!("the arms are {}", names.join(", ")),
-                |near| format!("did you mean `{near}`?"),
-            );
-            return Some(problem(&["trial", "baseline"], format!("no arm is called `{baseline}`"), hint));
-        }
         None
     }
 
+    /// A baseline must be one of what is compared.
+    fn baseline_problem(&self) -> Option<Problem> {
+        let baseline = self.trial.baseline.as_ref()?;
+        let (what, names): (_, Vec<String>) = match self.trial.compare {
+            Compare::Arms => ("arm", self.arms.iter().map(|arm| arm.name.clone()).collect()),
+            Compare::Workloads => (
+                "workload",
+                self.resolve_workloads(1).ok()?.into_iter().map(|workload| workload.name).collect(),
+            ),
+        };
+        if names.contains(baseline) {
+            return None;
+        }
+        let hint = closest(baseline, names.iter().map(String::as_str)).map_or_else(
+            || format!("the {what}s are {}", names.join(", ")),
+            |near| format!("did you mean `{near}`?"),
+        );
+        Some(problem(&["trial", "baseline"], format!("no {what} is called `{baseline}`"), hint))
+    }
+
     fn arms_problem(&self) -> Option<Problem> {
-        if self.arms.len() < 2 {
+        if self.arms.is_empty() && self.trial.compare == Compare::Workloads {
+            return Some(problem(&["arm"], "no arm to run the workloads on", "name one, such as ext4"));
+        }
+        if self.arms.len() < 2 && self.trial.compare == Compare::Arms {
             return Some(problem(
                 &["arm"],
                 "a comparison needs at least two arms",
@@ -428,10 +465,18 @@ impl Trial {
             Ok(workloads) => workloads,
             Err(found) => return Some(found),
         };
+        if self.trial.compare == Compare::Workloads && !have_results_in_common(&workloads) {
+            return Some(problem(
+                &["trial", "compare"],
+                "no two workloads have a result of the same name and unit, at the same number of threads",
+                "name their phases (or metrics) alike, and give them the same threads",
+            ));
+        }
         for (index, workload) in workloads.iter().enumerate() {
             let at = index.to_string();
-            let able = self.arms.iter().filter(|arm| can_run(arm, &workload.pattern)).count();
-            if able < 2 {
+            let able = self.arms.iter().filter(|arm| can_run(arm, workload)).count();
+            let least = if self.trial.compare == Compare::Arms { 2 } else { 1 };
+            if able < least {
                 return Some(problem(
                     &["workload", &at, "use"],
                     format!("`{}` needs files, and fewer than two arms have a filesystem", workload.name),
@@ -439,20 +484,26 @@ impl Trial {
                 ));
             }
             let most = workload.threads.iter().copied().max().unwrap_or(1);
-            if let Pattern::Io(io) = &workload.pattern
-                && let Some(smallest) = io.smallest_file(most)
-                && smallest < io.block_size.0
-            {
+            let groups = workload.phases.iter().flat_map(|phase| &phase.groups);
+            let blocks = |group: &Group| match &group.pattern {
+                Pattern::Io(io) => Some((io.blocks_per_thread(group.workers(most)), io.blocks_wanted())),
+                Pattern::Files(_)
+                | Pattern::Flow(_)
+                | Pattern::Postmark(_)
+                | Pattern::Log(_)
+                | Pattern::Flush(_) => None,
+            };
+            if let Some((has, wants)) = groups.filter_map(blocks).find(|(has, wants)| has < wants) {
                 return Some(problem(
                     &["workload", &at, "threads"],
                     format!(
-                        "`{}` at {most} threads would have files smaller than one request",
+                        "`{}` at {most} threads has {has} blocks for each thread, and needs {wants}",
                         workload.name
                     ),
-                    "raise file_size, or lower threads, files or block_size",
+                    "raise file_size, or lower threads, files, block_size or stride",
                 ));
             }
-            let needed = workload.pattern.space_needed(most);
+            let needed = workload.space_needed(most);
             if let Some(size) = self.device.size
                 && needed.0 > size.0 / 10 * 8
             {
@@ -471,32 +522,40 @@ impl Trial {
 
     /// The size of an image or ramdisk: what was asked for, or 2GiB, or twice what the largest workload needs.
     pub fn device_size(&self, workloads: &[Workload]) -> Bytes {
-        let needed = workloads
-            .iter()
-            .map(|workload| {
-                workload.pattern.space_needed(workload.threads.iter().copied().max().unwrap_or(1)).0
-            })
-            .max()
-            .unwrap_or(0);
+        let needed = workloads.iter().map(|workload| workload.most_space_needed().0).max().unwrap_or(0);
         self.device.size.unwrap_or(Bytes((needed * 2).max(Bytes::gib(2).0).next_multiple_of(1 << 20)))
     }
 }
 
-/// Whether an arm can run a pattern at all: the bare device has no files to make and cannot be appended to.
-pub fn can_run(arm: &Arm, pattern: &Pattern) -> bool {
-    use crate::workload::Access;
-    match pattern {
-        Pattern::Files(_) => !arm.is_raw(),
-        Pattern::Io(io) => !arm.is_raw() || io.access != Access::Append,
-    }
+/// Whether anything can be compared between workloads.
+fn have_results_in_common(workloads: &[Workload]) -> bool {
+    let comparable = |a: &Workload, b: &Workload| {
+        a.threads.iter().any(|threads| b.threads.contains(threads))
+            && a.results().any(|result| b.results().any(|other| result.is_comparable_with(&other)))
+    };
+    workloads.iter().enumerate().any(|(n, a)| workloads[n + 1..].iter().any(|b| comparable(a, b)))
+}
+
+/// Whether an arm can run a workload at all: the bare device has no files to make, cannot be appended to, and is one
+/// set of files.
+pub fn can_run(arm: &Arm, workload: &Workload) -> bool {
+    let mut groups = workload.phases.iter().flat_map(|phase| &phase.groups).peekable();
+    let first = groups.peek().map(|group| group.set.clone());
+    !arm.is_raw()
+        || workload.program.is_none()
+            && groups.all(|group| match &group.pattern {
+                Pattern::Files(_)
+                | Pattern::Flow(_)
+                | Pattern::Postmark(_)
+                | Pattern::Log(_)
+                | Pattern::Flush(_) => false,
+                Pattern::Io(io) => !io.access.starts_empty() && Some(&group.set) == first.as_ref(),
+            })
 }
 
 /// Turns an error of the TOML reader into one with the closest valid name.
 fn syntax_error(name: &str, text: &str, error: &toml::de::Error) -> Box<TrialError> {
-    let message: String = error.message().chars().take(600).collect();
-    let help = unknown_word(&message).and_then(|(word, known)| {
-        closest(&word, known.iter().map(String::as_str)).map(|near| format!("did you mean `{near}`?"))
-    });
+    let (message, help) = syntax_words(error.message());
     let shown = error.span().map(|span| readable(text, &widen(text, span)));
     Box::new(TrialError {
         span: shown.as_ref().map(|(_, span)| span.clone().into()),
@@ -505,6 +564,24 @@ fn syntax_error(name: &str, text: &str, error: &toml::de::Error) -> Box<TrialErr
         message,
         help,
     })
+}
+
+/// What an error of the TOML reader says, and what to try. A list of all that is possible is left out where the nearest
+/// is meant, or where nobody would read it.
+pub fn syntax_words(message: &str) -> (String, Option<String>) {
+    const READABLE: usize = 20;
+    let message: String = message.chars().take(2000).collect();
+    let Some((word, known)) = unknown_word(&message) else {
+        return (message.chars().take(600).collect(), None);
+    };
+    let short = || message.split(", expected").next().unwrap_or(&message).chars().take(200).collect();
+    match closest(&word, known.iter().map(String::as_str)) {
+        Some(near) => (short(), Some(format!("did you mean `{near}`?"))),
+        None if known.len() > READABLE => {
+            (short(), Some("all that is possible: `fstrial generate schema`, and docs/trial-files.md".into()))
+        }
+        None => (message.chars().take(600).collect(), None),
+    }
 }
 
 /// An empty span cannot be underlined; take one character, and stay on character borders.

@@ -18,12 +18,12 @@ pub struct UnitError {
     pub problem: String,
 }
 
-fn unit_error(text: &str, wanted: &'static str, problem: impl Into<String>) -> UnitError {
+pub(crate) fn unit_error(text: &str, wanted: &'static str, problem: impl Into<String>) -> UnitError {
     UnitError { text: text.chars().take(40).collect(), wanted, problem: problem.into() }
 }
 
 /// Splits `12.5GiB` into its number and its unit.
-fn split_number<'a>(text: &'a str, wanted: &'static str) -> Result<(f64, &'a str), UnitError> {
+pub(crate) fn split_number<'a>(text: &'a str, wanted: &'static str) -> Result<(f64, &'a str), UnitError> {
     let trimmed = text.trim();
     let end = trimmed.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(trimmed.len());
     let (number, unit) = trimmed.split_at(end);
@@ -287,6 +287,8 @@ macro_rules! serde_as_text {
         }
     };
 }
+pub(crate) use serde_as_text;
+
 serde_as_text!(Bytes, "^[0-9.]+ *(B|[KMGT](iB)?)?$", "a size: 512, 4KiB, 1.5GiB");
 serde_as_text!(Nanos, "^([0-9.]+ *(ns|us|ms|s|m|min|h|d) *)+$", "a length of time: 250ms, 10s, 1h30m");
 serde_as_text!(Percent, "^[0-9.]+ *%$", "a percentage: 3%");

@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 
 /// Folders that exist on every system and hold nothing a worker needs: one of them is covered by a filesystem in
 /// memory, in the worker's namespace only, to have a place for mount points.
-const COVERABLE: [&str; 3] = ["/mnt", "/media", "/srv"];
+pub(crate) const COVERABLE: [&str; 3] = ["/mnt", "/media", "/srv"];
 
 /// Asks the kernel to kill this process when its parent dies.
 ///

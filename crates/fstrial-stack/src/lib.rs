@@ -8,6 +8,7 @@
 
 pub mod caches;
 pub mod command;
+pub mod confined;
 pub mod device;
 pub mod error;
 pub mod facts;

@@ -1,18 +1,23 @@
 //! The stored numbers as one long table, a row for each run and metric: for CSV, notebooks and other programs.
 
 use crate::{RunId, Store, StoreError, TrialId, codec, error::Fault};
-use fstrial_model::{measurement::Measurement, units::Nanos};
+use fstrial_model::{
+    measurement::{LoadResult, Measurement, Reading},
+    units::Nanos,
+};
 use serde::Serialize;
 
 /// One number about a run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Metric {
-    /// What it is: `throughput`, `read_latency_ns_p99`.
+    /// The phase, or the group of threads in it; empty if the workload has only one.
+    pub phase: String,
+    /// What it is: `throughput`, `read_latency_ns_p99`, or `value` for the one number that a program printed.
     pub name: String,
     /// How much.
     pub value: f64,
     /// In what: `operations/s`, `B/s`, `ns`; `1` for a count.
-    pub unit: &'static str,
+    pub unit: String,
 }
 
 /// One number about a run, with the run.
@@ -34,12 +39,14 @@ pub struct MetricRow {
     pub workload: String,
     /// Its level.
     pub threads: u16,
+    /// The phase; empty if the workload has only one.
+    pub phase: String,
     /// What the number is.
     pub metric: String,
     /// How much.
     pub value: f64,
     /// In what.
-    pub unit: &'static str,
+    pub unit: String,
 }
 
 /// The latencies that are exported, by the end of their name.
@@ -51,9 +58,25 @@ const QUANTILES: [(&str, f64); 4] = [("p50", 0.5), ("p99", 0.99), ("p999", 0.999
 /// # Errors
 /// A histogram does not decode; the text says which and why. One that a [`Store`] took does.
 pub fn metrics(measurement: &Measurement) -> Result<Vec<Metric>, String> {
-    let load = &measurement.load;
     let mut found = Vec::new();
-    let mut add = |name: &str, value: f64, unit| found.push(Metric { name: name.to_owned(), value, unit });
+    for result in &measurement.results {
+        let mut add = |name: &str, value: f64, unit: &str| {
+            let (phase, name, unit) = (result.name.clone(), name.to_owned(), unit.to_owned());
+            found.push(Metric { phase, name, value, unit });
+        };
+        match &result.reading {
+            Reading::Value(value) => add("value", value.value, &value.unit),
+            Reading::Load(_, load) => load_metrics(load, result.cpu_machine, &mut add)?,
+        }
+    }
+    Ok(found)
+}
+
+fn load_metrics(
+    load: &LoadResult,
+    cpu_machine: Option<Nanos>,
+    add: &mut dyn FnMut(&str, f64, &str),
+) -> Result<(), String> {
     let seconds = load.duration.as_secs_f64();
     if seconds > 0.0 {
         add("throughput", float(load.operations) / seconds, "operations/s");
@@ -64,7 +87,13 @@ pub fn metrics(measurement: &Measurement) -> Result<Vec<Metric>, String> {
     if load.operations > 0 {
         let per_operation = |time: Nanos| float(time.0) / float(load.operations);
         add("cpu_per_operation_ns", per_operation(load.cpu_user) + per_operation(load.cpu_system), "ns");
-        add("cpu_machine_per_operation_ns", per_operation(measurement.cpu_machine), "ns");
+        if let Some(cpu_machine) = cpu_machine {
+            add("cpu_machine_per_operation_ns", per_operation(cpu_machine), "ns");
+        }
+    }
+    if seconds > 0.0 && load.threads > 0 {
+        let share = load.cpu_user.as_secs_f64() / seconds / f64::from(load.threads);
+        add("generator_share_of_core", share, "1");
     }
     for (kind, base64) in &load.histograms {
         let histogram =
@@ -76,7 +105,7 @@ pub fn metrics(measurement: &Measurement) -> Result<Vec<Metric>, String> {
             }
         }
     }
-    Ok(found)
+    Ok(())
 }
 
 #[expect(clippy::cast_precision_loss, reason = "for display and rates; 2^53 ns are 104 days")]
@@ -94,7 +123,7 @@ impl Store {
         let mut rows = Vec::new();
         let mut fault = None;
         self.for_each_run(trial, |run| {
-            let mut add = |metric: String, value, unit| {
+            let mut add = |phase: String, metric: String, value, unit: String| {
                 rows.push(MetricRow {
                     trial,
                     run: run.id,
@@ -104,16 +133,17 @@ impl Store {
                     arm: run.arm.clone(),
                     workload: run.workload.clone(),
                     threads: run.threads,
+                    phase,
                     metric,
                     value,
                     unit,
                 });
             };
-            add("failed".into(), f64::from(u8::from(run.outcome.is_err())), "1");
+            add(String::new(), "failed".into(), f64::from(u8::from(run.outcome.is_err())), "1".into());
             match run.outcome.as_ref().map(metrics) {
-                Ok(Ok(found)) => {
-                    found.into_iter().for_each(|metric| add(metric.name, metric.value, metric.unit))
-                }
+                Ok(Ok(found)) => found
+                    .into_iter()
+                    .for_each(|metric| add(metric.phase, metric.name, metric.value, metric.unit)),
                 Ok(Err(error)) => {
                     fault.get_or_insert(Fault::damaged(format!("run {}: {error}", run.id)));
                 }

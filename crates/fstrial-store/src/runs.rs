@@ -9,8 +9,9 @@ use crate::{
 use fstrial_model::{
     facts::ArmFacts,
     job::{Job, RunFailure},
-    measurement::{LoadResult, Measurement, OperationKind, Stage},
+    measurement::{LoadResult, Measurement, OperationKind, PhaseResult, Reading, Stage, Value},
     units::{Bytes, Nanos},
+    workload::Figure,
 };
 use rusqlite::{Connection, Row, ffi, named_params, params};
 use serde::{Deserialize, Serialize, de::IgnoredAny};
@@ -95,8 +96,8 @@ impl Store {
         assert_utc(record.ended_at);
         assert!(record.threads > 0, "a run has threads");
         assert_eq!(record.arm, record.job.arm.name, "the run and its job name one arm");
-        if let Some(load) = &record.job.load {
-            assert_eq!(record.threads, load.threads, "the run and its job have one level");
+        if let Some(task) = &record.job.task {
+            assert_eq!(record.threads, task.threads, "the run and its job have one level");
         }
         self.write("record a run", |transaction| {
             let run = insert_run(transaction, trial, record)?;
@@ -191,18 +192,91 @@ fn insert_run(connection: &Connection, trial: TrialId, record: &RunRecord<'_>) -
 }
 
 fn insert_measurement(connection: &Connection, run: RunId, measurement: &Measurement) -> Result<(), Fault> {
-    let load = &measurement.load;
     connection
         .prepare_cached(
-            "INSERT INTO measurement (run, duration_ns, operations, bytes, errors, first_error, \
-             cpu_user_ns, cpu_system_ns, cpu_machine_ns, space_left_bytes, clock, series_step_ns, series, \
-             windows, steady_windows, facts, commands) \
-             VALUES (:run, :duration_ns, :operations, :bytes, :errors, :first_error, \
-             :cpu_user_ns, :cpu_system_ns, :cpu_machine_ns, :space_left_bytes, :clock, :series_step_ns, \
-             :series, :windows, :steady_windows, :facts, :commands)",
+            "INSERT INTO measurement (run, space_left_bytes, facts, commands, output) \
+             VALUES (:run, :space_left_bytes, :facts, :commands, :output)",
         )?
         .execute(named_params! {
             ":run": run.0,
+            ":space_left_bytes": integer("the space left", measurement.space_left.0)?,
+            ":facts": shared(connection, "facts", &to_json("the facts", &measurement.facts)?)?,
+            ":commands": shared(connection, "commands", &to_json("the commands", &measurement.commands)?)?,
+            ":output": measurement.output,
+        })?;
+    for (position, result) in measurement.results.iter().enumerate() {
+        let position = integer("the number of results", position as u64)?;
+        let cpu_machine =
+            result.cpu_machine.map(|time| integer("the machine's CPU time", time.0)).transpose()?;
+        match &result.reading {
+            Reading::Load(figure, load) => {
+                insert_load(connection, (run, position), &result.name, cpu_machine, *figure, load)?;
+            }
+            Reading::Value(value) => {
+                insert_value(connection, (run, position), &result.name, cpu_machine, value)?;
+            }
+        }
+    }
+    let mut stage = connection
+        .prepare_cached("INSERT INTO stage (run, position, stage, duration_ns) VALUES (?1, ?2, ?3, ?4)")?;
+    for (position, (name, duration)) in measurement.stages.iter().enumerate() {
+        let position = integer("the number of stages", position as u64)?;
+        stage.execute(params![run.0, position, name.name(), integer("a stage's duration", duration.0)?])?;
+    }
+    Ok(())
+}
+
+fn insert_value(
+    connection: &Connection,
+    (run, position): (RunId, i64),
+    name: &str,
+    cpu_machine: Option<i64>,
+    value: &Value,
+) -> Result<(), Fault> {
+    if !value.value.is_finite() {
+        return Err(Fault::Unstorable(format!("`{name}` is {}, which is no number", value.value)));
+    }
+    connection
+        .prepare_cached(
+            "INSERT INTO result (run, position, name, cpu_machine_ns, value, unit, less_is_better) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+        )?
+        .execute(params![
+            run.0,
+            position,
+            name,
+            cpu_machine,
+            value.value,
+            value.unit,
+            value.less_is_better
+        ])?;
+    Ok(())
+}
+
+fn insert_load(
+    connection: &Connection,
+    (run, position): (RunId, i64),
+    name: &str,
+    cpu_machine: Option<i64>,
+    figure: Figure,
+    load: &LoadResult,
+) -> Result<(), Fault> {
+    connection
+        .prepare_cached(
+            "INSERT INTO result (run, position, name, cpu_machine_ns, figure, threads, duration_ns, operations, \
+             bytes, errors, first_error, cpu_user_ns, cpu_system_ns, clock, series_step_ns, series, \
+             tails_step_ns, tails, windows, steady_windows) \
+             VALUES (:run, :position, :name, :cpu_machine_ns, :figure, :threads, :duration_ns, :operations, \
+             :bytes, :errors, :first_error, :cpu_user_ns, :cpu_system_ns, :clock, :series_step_ns, :series, \
+             :tails_step_ns, :tails, :windows, :steady_windows)",
+        )?
+        .execute(named_params! {
+            ":run": run.0,
+            ":position": position,
+            ":name": name,
+            ":cpu_machine_ns": cpu_machine,
+            ":figure": plain_name("the figure", &figure)?,
+            ":threads": load.threads,
             ":duration_ns": integer("the duration", load.duration.0)?,
             ":operations": integer("the number of operations", load.operations)?,
             ":bytes": integer("the number of bytes", load.bytes)?,
@@ -210,26 +284,19 @@ fn insert_measurement(connection: &Connection, run: RunId, measurement: &Measure
             ":first_error": load.first_error,
             ":cpu_user_ns": integer("the user time", load.cpu_user.0)?,
             ":cpu_system_ns": integer("the system time", load.cpu_system.0)?,
-            ":cpu_machine_ns": integer("the machine's CPU time", measurement.cpu_machine.0)?,
-            ":space_left_bytes": integer("the space left", measurement.space_left.0)?,
             ":clock": plain_name("the clock", &load.clock)?,
             ":series_step_ns": integer("the step of the series", load.series_step.0)?,
             ":series": to_json("the series", &load.series)?,
+            ":tails_step_ns": integer("the step of the tails", load.tails_step.0)?,
+            ":tails": to_json("the tails", &load.tails)?,
             ":windows": to_json("the windows", &load.windows)?,
             ":steady_windows": to_json("the steady windows", &load.steady_windows)?,
-            ":facts": shared(connection, "facts", &to_json("the facts", &measurement.facts)?)?,
-            ":commands": shared(connection, "commands", &to_json("the commands", &measurement.commands)?)?,
         })?;
-    let mut histogram =
-        connection.prepare_cached("INSERT INTO histogram (run, kind, latencies_ns) VALUES (?1, ?2, ?3)")?;
+    let mut histogram = connection.prepare_cached(
+        "INSERT INTO histogram (run, position, kind, latencies_ns) VALUES (?1, ?2, ?3, ?4)",
+    )?;
     for (kind, base64) in &load.histograms {
-        histogram.execute(params![run.0, kind.name(), histogram_bytes(kind.name(), base64)?])?;
-    }
-    let mut stage = connection
-        .prepare_cached("INSERT INTO stage (run, position, stage, duration_ns) VALUES (?1, ?2, ?3, ?4)")?;
-    for (position, (name, duration)) in measurement.stages.iter().enumerate() {
-        let position = integer("the number of stages", position as u64)?;
-        stage.execute(params![run.0, position, name.name(), integer("a stage's duration", duration.0)?])?;
+        histogram.execute(params![run.0, position, kind.name(), histogram_bytes(kind.name(), base64)?])?;
     }
     Ok(())
 }
@@ -316,13 +383,45 @@ fn read_measurement(
     let row =
         rows.next()?.ok_or_else(|| Fault::damaged(format!("the measurement of run {run} is missing")))?;
     Ok(Measurement {
-        load: read_load(connection, run, row)?,
-        cpu_machine: Nanos(unsigned(row, "cpu_machine_ns")?),
+        results: read_results(connection, run)?,
         facts: resolve(connection, &mut cache.facts, "facts", row.get("facts")?)?,
         commands: resolve(connection, &mut cache.commands, "commands", row.get("commands")?)?,
         stages: read_stages(connection, run)?,
         space_left: Bytes(unsigned(row, "space_left_bytes")?),
+        output: row.get("output")?,
     })
+}
+
+fn read_results(connection: &Connection, run: RunId) -> Result<Vec<PhaseResult>, Fault> {
+    let mut statement = connection.prepare_cached("SELECT * FROM result WHERE run = ?1 ORDER BY position")?;
+    let mut rows = statement.query([run.0])?;
+    let mut results = Vec::new();
+    while let Some(row) = rows.next()? {
+        let cpu_machine: Option<i64> = row.get("cpu_machine_ns")?;
+        let reading = match row.get("value")? {
+            Some(value) => Reading::Value(Value {
+                value,
+                unit: row.get("unit")?,
+                less_is_better: row.get("less_is_better")?,
+            }),
+            None => {
+                let figure = from_name("figure", &row.get::<_, String>("figure")?)?;
+                Reading::Load(figure, Box::new(read_load(connection, run, row)?))
+            }
+        };
+        results.push(PhaseResult {
+            name: row.get("name")?,
+            reading,
+            cpu_machine: match cpu_machine {
+                Some(_) => Some(Nanos(unsigned(row, "cpu_machine_ns")?)),
+                None => None,
+            },
+        });
+    }
+    if results.is_empty() {
+        return Err(Fault::damaged(format!("run {run} was measured and has no result")));
+    }
+    Ok(results)
 }
 
 fn read_load(connection: &Connection, run: RunId, row: &Row<'_>) -> Result<LoadResult, Fault> {
@@ -330,26 +429,33 @@ fn read_load(connection: &Connection, run: RunId, row: &Row<'_>) -> Result<LoadR
         from_json(&format!("`{column}` of run {run}"), &row.get::<_, String>(column)?)
     };
     Ok(LoadResult {
+        threads: unsigned(row, "threads")?,
         duration: Nanos(unsigned(row, "duration_ns")?),
         operations: unsigned(row, "operations")?,
         bytes: unsigned(row, "bytes")?,
         errors: unsigned(row, "errors")?,
         first_error: row.get("first_error")?,
-        histograms: read_histograms(connection, run)?,
+        histograms: read_histograms(connection, run, row.get("position")?)?,
         windows: list("windows")?,
         steady_windows: list("steady_windows")?,
         series: list("series")?,
         series_step: Nanos(unsigned(row, "series_step_ns")?),
+        tails: from_json(&format!("`tails` of run {run}"), &row.get::<_, String>("tails")?)?,
+        tails_step: Nanos(unsigned(row, "tails_step_ns")?),
         cpu_user: Nanos(unsigned(row, "cpu_user_ns")?),
         cpu_system: Nanos(unsigned(row, "cpu_system_ns")?),
         clock: from_name("clock", &row.get::<_, String>("clock")?)?,
     })
 }
 
-fn read_histograms(connection: &Connection, run: RunId) -> Result<BTreeMap<OperationKind, String>, Fault> {
-    let mut statement =
-        connection.prepare_cached("SELECT kind, latencies_ns FROM histogram WHERE run = ?1")?;
-    let mut rows = statement.query([run.0])?;
+fn read_histograms(
+    connection: &Connection,
+    run: RunId,
+    position: i64,
+) -> Result<BTreeMap<OperationKind, String>, Fault> {
+    let mut statement = connection
+        .prepare_cached("SELECT kind, latencies_ns FROM histogram WHERE run = ?1 AND position = ?2")?;
+    let mut rows = statement.query([run.0, position])?;
     let mut histograms = BTreeMap::new();
     while let Some(row) = rows.next()? {
         let kind: String = row.get("kind")?;

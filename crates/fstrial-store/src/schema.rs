@@ -1,8 +1,8 @@
 //! The schema: its version, who may read and who may write, and the migrations in order.
 //!
 //! `PRAGMA application_id` says that a file is ours, `PRAGMA user_version` which schema it has. This fstrial writes
-//! [`SCHEMA`] only. An older file is brought up to date when it is opened for writing, one transaction for each step, so a
-//! process that dies in between leaves a file of some complete schema. A newer file is refused: a program that does not
+//! [`SCHEMA`] only. An older file is brought up to date when it is opened for writing, in one transaction, so a process
+//! that dies in between leaves it as it was. A newer file is refused: a program that does not
 //! know a column cannot keep its promises about it.
 
 use crate::error::Fault;
@@ -12,7 +12,7 @@ use rusqlite::{Connection, TransactionBehavior};
 pub const APPLICATION_ID: i32 = 0x6673_7472;
 
 /// Step `n` turns schema `n` into `n + 1`; schema 0 is an empty file.
-const MIGRATIONS: &[&str] = &[include_str!("migrations/1.sql")];
+const MIGRATIONS: &[&str] = &[include_str!("migrations/1.sql"), include_str!("migrations/2.sql")];
 
 /// The schema this fstrial writes.
 #[expect(clippy::cast_possible_truncation, reason = "a handful of files")]
@@ -63,21 +63,23 @@ pub(crate) fn check_known(connection: &Connection) -> Result<(), Fault> {
 }
 
 fn migrate(connection: &mut Connection, migrations: &[&str]) -> Result<(), Fault> {
-    loop {
-        if !is_behind(connection, migrations.len())? {
-            return Ok(());
-        }
-        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        // Another process may have done this step while we waited for the lock.
-        if !is_behind(&transaction, migrations.len())? {
-            return Ok(());
-        }
-        let done = schema_of(label(&transaction)?);
-        transaction.execute_batch(migrations[done as usize])?;
-        transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
-        transaction.pragma_update(None, "user_version", done + 1)?;
-        transaction.commit()?;
+    if !is_behind(connection, migrations.len())? {
+        return Ok(());
     }
+    // All steps at once: nobody who reads may find a file that has a schema of the past for a moment.
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    // Another process may have done it while we waited for the lock.
+    if !is_behind(&transaction, migrations.len())? {
+        return Ok(());
+    }
+    let done = schema_of(label(&transaction)?);
+    for step in &migrations[done as usize..] {
+        transaction.execute_batch(step)?;
+    }
+    transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
+    transaction.pragma_update(None, "user_version", i64::try_from(migrations.len()).expect("a handful"))?;
+    transaction.commit()?;
+    Ok(())
 }
 
 fn is_behind(connection: &Connection, newest: usize) -> Result<bool, Fault> {

@@ -1,9 +1,17 @@
 //! A workload as a user writes it, and how it is settled.
 
-use super::{Access, Backend, FileSet, Io, Pattern, Sharing, Step, SyncCall, Workload};
-use crate::units::{Bytes, Nanos, Percent};
+use super::{
+    Access, Backend, Data, DataKind, Distribution, Figure, FileSet, FileTree, Flow, FlowStep, Flush,
+    FsyncCounts, Group, Io, Layout, Log, MetricEntry, Mix, OpenSync, Pattern, Phase, Postmark, PostmarkPart,
+    Rate, RateTarget, Sharing, Step, SyncCall, TimedProgram, Until, Workload,
+};
+use crate::{
+    arm::closest,
+    units::{Bytes, Nanos, Percent},
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// A workload as a user writes it: a preset's name with changes, or all fields.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -18,7 +26,7 @@ pub struct Entry {
     /// One line on what it models.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub about: Option<String>,
-    /// `io` or `files`.
+    /// `io`, `files` or `program`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<Kind>,
     /// Numbers of threads to run it at: 1 to 1024.
@@ -30,13 +38,67 @@ pub struct Entry {
     /// Time measured: 1s for direct and synced workloads, 10s for buffered writes if left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duration: Option<Nanos>,
-    /// io: random, sequential or append.
+    /// When a phase is over: after its `time`, or when every thread is `done` with its amount. Left out: `done` where
+    /// there is an amount that is done some time (requests, turns, a set to work through, PostMark), else `time`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub until: Option<Until>,
+    /// Whether a phase yields results; others prepare what comes after them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub measured: Option<bool>,
+    /// Sync and drop caches before a phase, as always before the first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub settle: Option<bool>,
+    /// Look for the highest rate that keeps this promise, such as "p99<5ms", instead of measuring one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub find_rate: Option<RateTarget>,
+    /// Number of threads of a group; left out: as many as the level says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub workers: Option<u16>,
+    /// Name of the files to work on; phases and groups that name the same share them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub set: Option<String>,
+    /// A group that yields no result: it is there to be in the way of others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub background: Option<bool>,
+    /// What throughput counts: operations (if left out) or bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub figure: Option<Figure>,
+    /// Operations offered in a second to all threads together, "5000/s" or "5000/s poisson"; left out, a thread makes
+    /// its next request when one has completed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate: Option<Rate>,
+    /// What the files hold: random, zero, repeated-word or mixed; what suits the device if left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub data: Option<DataKind>,
+    /// Mixed data: share that compresses away.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub compressible: Option<Percent>,
+    /// Mixed data: share of blocks that repeat another.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub duplicates: Option<Percent>,
+    /// io: random, sequential, strided, append or extend.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub access: Option<Access>,
+    /// io, strided: distance between the starts of consecutive requests, a multiple of the block size.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stride: Option<Bytes>,
+    /// io, random: how often each block is drawn, "uniform", "zipf:0.99", "pareto:0.2", "normal:12", "special",
+    /// "hotspot:0.2,0.8" or "latest:0.99".
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub distribution: Option<Distribution>,
+    /// io, random: every block once in a lap of a thread, in random order.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub each_block_once: Option<bool>,
     /// io: share of requests that read, "0%" to "100%".
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reads: Option<Percent>,
-    /// io: size of one request, a multiple of 512 for direct.
+    /// io: share of reads followed by a write of the same block, as one operation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub update: Option<Percent>,
+    /// io: which requests read, drawn or by ratio.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mix: Option<Mix>,
+    /// io: size of one request, from 1 byte; a multiple of 512 for direct.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub block_size: Option<Bytes>,
     /// io: size of all files together. files: size of each file.
@@ -45,30 +107,104 @@ pub struct Entry {
     /// io: number of files. files: number in each thread's ring.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub files: Option<u32>,
-    /// io: shared or per-thread.
+    /// io: shared, region or per-thread.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sharing: Option<Sharing>,
     /// io: past the page cache (`O_DIRECT`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub direct: Option<bool>,
-    /// io: `sync` or `io_uring`.
+    /// io: `sync`, `vsync`, `aio`, `io_uring` or `mmap`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backend: Option<Backend>,
-    /// io: requests in flight for each thread; more than 1 needs `io_uring`.
+    /// io: requests in flight for each thread; more than 1 needs `vsync`, `aio` or `io_uring`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub depth: Option<u16>,
     /// io: a sync call after this many writes of a thread; 0 is never.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fsync_every: Option<u32>,
-    /// io: `fsync` or `fdatasync`.
+    /// io: `fsync`, `fdatasync` or `sync-file-range` (which makes nothing durable).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fsync: Option<SyncCall>,
-    /// files: what one operation does, in order: create, write, fsync, read, stat, delete.
+    /// io: with until = "done", requests of all threads together; left out: one lap over the files.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub steps: Option<Vec<Step>>,
+    pub requests: Option<u64>,
+    /// io: what `fsync_every` counts: `writes` or `requests` (reads too).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fsync_counts: Option<FsyncCounts>,
+    /// io: a sync covers every file of the thread, not only those it has written.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fsync_all_files: Option<bool>,
+    /// io: each thread syncs all its files once after its time; not in any latency or throughput.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fsync_at_end: Option<bool>,
+    /// io: open the files with `O_SYNC` (`sync`) or `O_DSYNC` (`dsync`), or with neither (`none`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub open_sync: Option<OpenSync>,
+    /// io: what the files hold before the clock starts: `written`, `fallocated`, `sparse` or `empty`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub layout: Option<Layout>,
+    /// io: a kernel thread takes the requests of each `io_uring` (`IORING_SETUP_SQPOLL`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sqpoll: Option<bool>,
+    /// io: `io_uring` polls the device for completions (`IORING_SETUP_IOPOLL`); needs direct.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub iopoll: Option<bool>,
+    /// What one operation does, in order. files: create, write, fsync, read, stat, delete. flow: lines such as
+    /// "create mail", "append 16KiB random", "10x (open mail, read, close)".
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub steps: Option<Vec<String>>,
+    /// flow: the sets of files that steps name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sets: Option<Vec<FileTree>>,
+    /// flow: turns of each thread; left out, until the time is over or a set is worked through.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub turns: Option<u64>,
+    /// postmark: what it does, with the tool's own words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub postmark: Option<Postmark>,
+    /// postmark: `create`, `transactions`, `delete`, or `all`; wins over the same word in `postmark`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub part: Option<PostmarkPart>,
+    /// log: a log that all threads commit to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub log: Option<Log>,
+    /// flush: batches of pages at random places of data files.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub flush: Option<Flush>,
+    /// program: the command that is measured, word by word, without a shell; `{dir}` and others are replaced.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub command: Option<Vec<String>>,
+    /// program: commands before the clock starts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prepare: Option<Vec<Vec<String>>>,
+    /// program: commands after it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cleanup: Option<Vec<Vec<String>>>,
+    /// program: a command whose first line tells its version.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<Vec<String>>,
+    /// program: the longest the command may take; 30m if left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<Nanos>,
+    /// program: small texts that it is given as files, by name; `{input:NAME}` is the path.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub inputs: Option<BTreeMap<String, String>>,
+    /// program: words of your own that `{parameter:NAME}` stands for; those of a preset stay unless set again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parameters: Option<BTreeMap<String, String>>,
+    /// program: the numbers that are picked from its output, 1 to 64.
+    #[serde(rename = "metric", skip_serializing_if = "Option::is_none")]
+    pub metrics: Option<Vec<MetricEntry>>,
+    /// Parts of the workload that come one after the other. What a phase does not say is as in the workload.
+    #[serde(rename = "phase", skip_serializing_if = "Option::is_none")]
+    pub phases: Option<Vec<Self>>,
+    /// Groups of threads that work at once in a phase, or in a workload without phases. What a group does not say is as
+    /// in its phase.
+    #[serde(rename = "group", skip_serializing_if = "Option::is_none")]
+    pub groups: Option<Vec<Self>>,
 }
 
-/// The two kinds of [`Pattern`].
+/// The kinds of workload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
@@ -76,6 +212,31 @@ pub enum Kind {
     Io,
     /// A set of small files.
     Files,
+    /// Programs over sets of files.
+    Flow,
+    /// PostMark.
+    Postmark,
+    /// A log that all threads commit to.
+    Log,
+    /// A database's page flusher.
+    Flush,
+    /// A command that is run, and numbers from its output.
+    Program,
+}
+
+impl Kind {
+    /// What a workload of this kind is written with, for errors.
+    const fn has(self) -> &'static str {
+        match self {
+            Self::Io => "kind = \"io\" has access, reads, block_size, file_size and more",
+            Self::Files => "kind = \"files\" has files, file_size and steps",
+            Self::Flow => "kind = \"flow\" has sets, steps and turns",
+            Self::Postmark => "kind = \"postmark\" has a table [postmark], and part",
+            Self::Log => "kind = \"log\" has a table [log]",
+            Self::Flush => "kind = \"flush\" has a table [flush]",
+            Self::Program => "kind = \"program\" has command and [[metric]]",
+        }
+    }
 }
 
 /// A workload entry that does not describe a workload.
@@ -99,9 +260,113 @@ pub(crate) fn entry_error(
 
 /// An entry with the fields of `own`, and those of `base` where `own` has none. Every field but `preset` is listed once.
 macro_rules! overlay {
-    ($own:ident, $base:ident; $($field:ident,)*) => {
-        Self { preset: None, $($field: $own.$field.or($base.$field),)* }
-    };
+    ($own:expr, $base:expr; $($field:ident,)*) => {{
+        let (own, base) = ($own, $base);
+        Entry { preset: None, $($field: own.$field.or(base.$field),)* }
+    }};
+}
+
+/// Lays the fields of one entry over another's.
+fn over(mut own: Entry, base: Entry) -> Entry {
+    if let (Some(own), Some(base)) = (&mut own.parameters, &base.parameters) {
+        for (name, word) in base {
+            own.entry(name.clone()).or_insert_with(|| word.clone());
+        }
+    }
+    overlay!(own, base;
+        name,
+        about,
+        kind,
+        threads,
+        warmup,
+        duration,
+        until,
+        measured,
+        settle,
+        find_rate,
+        workers,
+        set,
+        background,
+        figure,
+        rate,
+        data,
+        compressible,
+        duplicates,
+        access,
+        stride,
+        distribution,
+        each_block_once,
+        reads,
+        update,
+        mix,
+        block_size,
+        file_size,
+        files,
+        sharing,
+        direct,
+        backend,
+        depth,
+        fsync_every,
+        fsync,
+        fsync_counts,
+        fsync_all_files,
+        fsync_at_end,
+        open_sync,
+        layout,
+        sqpoll,
+        iopoll,
+        requests,
+        steps,
+        sets,
+        turns,
+        postmark,
+        part,
+        log,
+        flush,
+        command,
+        prepare,
+        cleanup,
+        version,
+        deadline,
+        inputs,
+        parameters,
+        metrics,
+        phases,
+        groups,
+    )
+}
+
+/// Keys, and whether each is written.
+type Keys = [(&'static str, bool)];
+
+/// Phases of a workload, and groups of a phase, at most.
+const PARTS_MAX: usize = 64;
+
+/// The name that a phase or a group gives itself.
+fn part_name(own: &Entry) -> Result<String, EntryError> {
+    let name = own.name.clone().unwrap_or_default();
+    if name.len() > 40 || name.contains(['\n', '\t', '@', '/']) {
+        return Err(entry_error(
+            "name",
+            format!("`{name}` is no good as the name of a phase or a group"),
+            "use up to 40 characters without / and @",
+        ));
+    }
+    Ok(name)
+}
+
+fn check_times(warmup: Nanos, duration: Nanos) -> Result<(), EntryError> {
+    if !(Nanos::millis(50)..=Nanos::secs(86_400)).contains(&duration) {
+        return Err(entry_error(
+            "duration",
+            "a measured time must lie between 50ms and 1d",
+            "use 50ms to 1d, such as 1s",
+        ));
+    }
+    if warmup > Nanos::secs(86_400) {
+        return Err(entry_error("warmup", "a warm-up of more than a day", "use 0s to 1d, such as 250ms"));
+    }
+    Ok(())
 }
 
 impl Entry {
@@ -120,27 +385,7 @@ impl Entry {
                 crate::preset::hint_for_unknown(name),
             )
         })?;
-        let own = self.clone();
-        Ok(overlay!(own, base;
-            name,
-            about,
-            kind,
-            threads,
-            warmup,
-            duration,
-            access,
-            reads,
-            block_size,
-            file_size,
-            files,
-            sharing,
-            direct,
-            backend,
-            depth,
-            fsync_every,
-            fsync,
-            steps,
-        ))
+        Ok(over(self.clone(), base))
     }
 
     /// Settles every field. `cpus` decides the default levels: 1 and all of them.
@@ -149,17 +394,6 @@ impl Entry {
     /// The key at fault, what is wrong with it and what to try.
     pub fn resolve(&self, cpus: u16) -> Result<Workload, EntryError> {
         let full = self.over_preset()?;
-        let pattern = match full.kind {
-            Some(Kind::Io) => Pattern::Io(full.io()?),
-            Some(Kind::Files) => Pattern::Files(full.file_set()?),
-            None => {
-                return Err(entry_error(
-                    "kind",
-                    "the workload says neither `use` nor `kind`",
-                    "write use = \"random-write\", or kind = \"io\" or \"files\" and its fields",
-                ));
-            }
-        };
         let mut threads = full.threads.clone().unwrap_or_else(|| vec![1, cpus.max(1)]);
         threads.sort_unstable();
         threads.dedup();
@@ -170,19 +404,6 @@ impl Entry {
                 "write threads = [1, 4, 16]",
             ));
         }
-        let slow = pattern.is_buffered_write();
-        let duration = full.duration.unwrap_or(if slow { Nanos::secs(10) } else { Nanos::secs(1) });
-        let warmup = full.warmup.unwrap_or(if slow { Nanos::secs(2) } else { Nanos::millis(250) });
-        if !(Nanos::millis(50)..=Nanos::secs(86_400)).contains(&duration) {
-            return Err(entry_error(
-                "duration",
-                "a measured time must lie between 50ms and 1d",
-                "use 50ms to 1d, such as 1s",
-            ));
-        }
-        if warmup > Nanos::secs(86_400) {
-            return Err(entry_error("warmup", "a warm-up of more than a day", "use 0s to 1d, such as 250ms"));
-        }
         let name = full.name.clone().unwrap_or_else(|| "workload".into());
         if name.is_empty() || name.len() > 60 || name.contains(['\n', '\t', '@']) {
             return Err(entry_error(
@@ -191,7 +412,227 @@ impl Entry {
                 "use 1 to 60 characters without @",
             ));
         }
-        Ok(Workload { name, pattern, threads, warmup, duration })
+        if full.kind == Some(Kind::Program) {
+            let duration = full.duration.unwrap_or(Nanos::secs(10));
+            check_times(Nanos(0), duration)?;
+            let program = Some(TimedProgram { program: full.program()?, duration });
+            return Ok(Workload { name, phases: Vec::new(), program, threads });
+        }
+        let phases = full.resolve_phases()?;
+        if !phases.iter().any(|phase| phase.results().next().is_some()) {
+            return Err(entry_error("phase", "no phase is measured", "leave out measured = false in one"));
+        }
+        let workload = Workload { name, phases, program: None, threads };
+        let mut names: Vec<String> = workload.results().map(|result| result.name).collect();
+        names.sort_unstable();
+        if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+            let problem = match twice[0].as_str() {
+                "" => "phases or groups without a name".to_owned(),
+                name => format!("two phases or groups are called `{name}`"),
+            };
+            return Err(entry_error("phase", problem, "give each a name = \"…\" of its own"));
+        }
+        Ok(workload)
+    }
+
+    /// What a phase or a group takes over from the entry around it: all but what belongs to that place.
+    fn inherited(&self) -> Self {
+        let place = Self { name: None, about: None, phases: None, groups: None, ..self.clone() };
+        Self { threads: None, preset: None, ..place }
+    }
+
+    fn resolve_phases(&self) -> Result<Vec<Phase>, EntryError> {
+        let Some(phases) = &self.phases else {
+            return Ok(vec![self.phase(self, String::new())?]);
+        };
+        if phases.is_empty() || phases.len() > PARTS_MAX || self.groups.is_some() {
+            return Err(entry_error(
+                "phase",
+                "a workload has 1 to 64 phases, or groups of threads, not both",
+                "write groups inside phases: [[workload.phase.group]]",
+            ));
+        }
+        let phase = |own: &Self| {
+            own.belongs("phase", &[("phase", own.phases.is_some())])?;
+            over(own.clone(), self.inherited()).phase(own, part_name(own)?)
+        };
+        phases.iter().map(phase).collect()
+    }
+
+    /// Settles the groups of a phase; `own` is what it says itself.
+    fn resolve_groups(&self, own: &Self) -> Result<Vec<Group>, EntryError> {
+        match &self.groups {
+            None => {
+                own.keys_of(self.kind)?;
+                Ok(vec![self.group(String::new())?])
+            }
+            Some(groups) if groups.is_empty() || groups.len() > PARTS_MAX => {
+                Err(entry_error("group", "a phase has 1 to 64 groups", "leave out the empty list"))
+            }
+            Some(groups) => groups
+                .iter()
+                .map(|own| {
+                    own.belongs(
+                        "group",
+                        &[
+                            ("phase", own.phases.is_some()),
+                            ("group", own.groups.is_some()),
+                            ("until", own.until.is_some()),
+                            ("warmup", own.warmup.is_some()),
+                            ("duration", own.duration.is_some()),
+                            ("measured", own.measured.is_some()),
+                            ("settle", own.settle.is_some()),
+                            ("find_rate", own.find_rate.is_some()),
+                        ],
+                    )?;
+                    own.keys_of(own.kind.or(self.kind))?;
+                    over(own.clone(), self.inherited()).group(part_name(own)?)
+                })
+                .collect(),
+        }
+    }
+
+    /// Settles one phase; `own` is what it says itself.
+    fn phase(&self, own: &Self, name: String) -> Result<Phase, EntryError> {
+        let groups = self.resolve_groups(own)?;
+        let goes_on = groups.iter().all(|group| group.pattern.goes_on());
+        let until = self.until.unwrap_or(if goes_on { Until::Time } else { Until::Done });
+        let slow = groups.iter().any(|group| group.pattern.is_buffered_write());
+        let (warmup, duration) = match until {
+            Until::Time => (
+                self.warmup.unwrap_or(if slow { Nanos::secs(2) } else { Nanos::millis(250) }),
+                self.duration.unwrap_or(if slow { Nanos::secs(10) } else { Nanos::secs(1) }),
+            ),
+            Until::Done => (Nanos(0), self.duration.unwrap_or(Nanos::secs(3600))),
+        };
+        check_times(warmup, duration)?;
+        let endless = groups.iter().any(|group| !group.pattern.ends());
+        if until == Until::Done && endless {
+            return Err(entry_error(
+                "until",
+                "what a group of threads does here has no end",
+                "leave out until = \"done\", or give it an amount: requests, turns, commits or batches",
+            ));
+        }
+        if until == Until::Time && !goes_on {
+            return Err(entry_error(
+                "until",
+                "what a group of threads does here is done some time, and a phase that measures a time goes on",
+                "write until = \"done\", or leave the amount out",
+            ));
+        }
+        if until == Until::Done && groups.iter().any(|group| group.background) {
+            return Err(entry_error(
+                "background",
+                "a group in the background has no end that a phase could wait for",
+                "leave out until = \"done\"",
+            ));
+        }
+        if self.find_rate.is_some() && (until == Until::Done || groups.len() > 1) {
+            return Err(entry_error(
+                "find_rate",
+                "a rate is looked for with one group of threads, over time",
+                "leave out until = \"done\" and other groups",
+            ));
+        }
+        Ok(Phase {
+            name,
+            groups,
+            until,
+            warmup,
+            duration,
+            measured: self.measured.unwrap_or(true),
+            settle: self.settle.unwrap_or(false),
+            find_rate: self.find_rate,
+        })
+    }
+
+    /// Settles one group.
+    fn group(&self, name: String) -> Result<Group, EntryError> {
+        let pattern = match self.kind {
+            Some(Kind::Io) => Pattern::Io(self.io()?),
+            Some(Kind::Files) => Pattern::Files(self.file_set()?),
+            Some(Kind::Flow) => Pattern::Flow(self.flow()?),
+            Some(Kind::Postmark) => {
+                let postmark = self.postmark.unwrap_or_default();
+                let postmark = Postmark { part: self.part.unwrap_or(postmark.part), ..postmark };
+                postmark.check().map(|()| Pattern::Postmark(postmark))?
+            }
+            Some(Kind::Log) => {
+                let log = self.log.unwrap_or_default();
+                log.check().map(|()| Pattern::Log(log))?
+            }
+            Some(Kind::Flush) => {
+                let flush = self.flush.unwrap_or_default();
+                flush.check().map(|()| Pattern::Flush(flush))?
+            }
+            Some(Kind::Program) => {
+                return Err(entry_error(
+                    "kind",
+                    "a program is neither a phase nor a group of threads",
+                    "give it a [[workload]] of its own",
+                ));
+            }
+            None => {
+                return Err(entry_error(
+                    "kind",
+                    "the workload says neither `use` nor `kind`",
+                    "write use = \"random-write\", or kind = \"io\" (or another) and its fields",
+                ));
+            }
+        };
+        if self.workers.is_some_and(|workers| !(1..=1024).contains(&workers)) {
+            return Err(entry_error(
+                "workers",
+                "numbers of threads must lie between 1 and 1024",
+                "workers = 1",
+            ));
+        }
+        if self.rate.is_some()
+            && matches!(pattern, Pattern::Postmark(_) | Pattern::Log(_) | Pattern::Flush(_))
+        {
+            return Err(entry_error(
+                "rate",
+                "a rate is offered to kind = \"io\", \"files\" and \"flow\"",
+                "leave rate out",
+            ));
+        }
+        let set = self.set.clone().unwrap_or_else(|| "load".into());
+        let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+        if set.is_empty() || set.len() > 40 || !set.chars().all(plain) {
+            return Err(entry_error(
+                "set",
+                format!("`{set}` is no good as a name of files"),
+                "use 1 to 40 letters, digits, - and _",
+            ));
+        }
+        Ok(Group {
+            name,
+            workers: self.workers,
+            pattern,
+            set,
+            data: Data::of_entry(self.data, self.compressible, self.duplicates)?,
+            rate: self.rate,
+            background: self.background.unwrap_or(false),
+            figure: self.figure.unwrap_or(Figure::Operations),
+        })
+    }
+
+    /// Refuses keys that mean nothing in a phase or group.
+    fn belongs(&self, place: &'static str, wrong: &[(&'static str, bool)]) -> Result<(), EntryError> {
+        let always = [
+            ("use", self.preset.is_some()),
+            ("threads", self.threads.is_some()),
+            ("about", self.about.is_some()),
+        ];
+        match always.iter().chain(wrong).find(|(_, present)| *present) {
+            None => Ok(()),
+            Some((key, _)) => Err(entry_error(
+                key,
+                format!("`{key}` does not belong into a {place}"),
+                "write it in the entry around it (a group's own number of threads is `workers`)",
+            )),
+        }
     }
 
     /// The entry with the preset's fields and the default levels written out: it means the same on another machine and
@@ -204,18 +645,70 @@ impl Entry {
         Ok(Self { threads: Some(threads), ..self.over_preset()? })
     }
 
-    fn io(&self) -> Result<Io, EntryError> {
-        if self.steps.is_some() {
-            return Err(entry_error(
-                "steps",
-                "`steps` belongs to kind = \"files\"",
-                "use access, reads and block_size for kind = \"io\"",
-            ));
+    /// Refuses keys of the other kind, where they are written: what is taken over from around may be for others.
+    fn keys_of(&self, kind: Option<Kind>) -> Result<(), EntryError> {
+        let of_io = [
+            ("access", self.access.is_some()),
+            ("stride", self.stride.is_some()),
+            ("distribution", self.distribution.is_some()),
+            ("each_block_once", self.each_block_once.is_some()),
+            ("reads", self.reads.is_some()),
+            ("update", self.update.is_some()),
+            ("mix", self.mix.is_some()),
+            ("block_size", self.block_size.is_some()),
+            ("sharing", self.sharing.is_some()),
+            ("direct", self.direct.is_some()),
+            ("backend", self.backend.is_some()),
+            ("depth", self.depth.is_some()),
+            ("fsync_every", self.fsync_every.is_some()),
+            ("fsync", self.fsync.is_some()),
+            ("fsync_counts", self.fsync_counts.is_some()),
+            ("fsync_all_files", self.fsync_all_files.is_some()),
+            ("fsync_at_end", self.fsync_at_end.is_some()),
+            ("open_sync", self.open_sync.is_some()),
+            ("layout", self.layout.is_some()),
+            ("sqpoll", self.sqpoll.is_some()),
+            ("iopoll", self.iopoll.is_some()),
+            ("requests", self.requests.is_some()),
+        ];
+        if matches!(kind, Some(Kind::Io | Kind::Files)) {
+            self.no_program()?;
         }
+        let of_files = [("steps", self.steps.is_some())];
+        let of_flow = [("sets", self.sets.is_some()), ("turns", self.turns.is_some())];
+        let of_postmark = [("postmark", self.postmark.is_some()), ("part", self.part.is_some())];
+        let of_log = [("log", self.log.is_some())];
+        let of_flush = [("flush", self.flush.is_some())];
+        let of_sizes = [("file_size", self.file_size.is_some()), ("files", self.files.is_some())];
+        // A program checks its keys itself.
+        let Some(kind) = kind.filter(|kind| *kind != Kind::Program) else { return Ok(()) };
+        let own: [(&Keys, &str, bool); 7] = [
+            (&of_io, "io", kind == Kind::Io),
+            (&of_files, "files", matches!(kind, Kind::Files | Kind::Flow)),
+            (&of_flow, "flow", kind == Kind::Flow),
+            (&of_postmark, "postmark", kind == Kind::Postmark),
+            (&of_log, "log", kind == Kind::Log),
+            (&of_flush, "flush", kind == Kind::Flush),
+            (&of_sizes, "io", matches!(kind, Kind::Io | Kind::Files)),
+        ];
+        for (keys, other, is_mine) in own {
+            if let Some((key, _)) = keys.iter().find(|(_, present)| *present && !is_mine) {
+                return Err(entry_error(key, format!("`{key}` belongs to kind = \"{other}\""), kind.has()));
+            }
+        }
+        Ok(())
+    }
+
+    fn io(&self) -> Result<Io, EntryError> {
         let fallback = Io::default();
         let io = Io {
             access: self.access.unwrap_or(fallback.access),
+            stride: self.stride,
+            distribution: self.distribution.unwrap_or(fallback.distribution),
+            each_block_once: self.each_block_once.unwrap_or(fallback.each_block_once),
             reads: self.reads.unwrap_or(fallback.reads),
+            update: self.update.unwrap_or(fallback.update),
+            mix: self.mix.unwrap_or(fallback.mix),
             block_size: self.block_size.unwrap_or(fallback.block_size),
             total_size: self.file_size.unwrap_or(fallback.total_size),
             sharing: self.sharing.unwrap_or(fallback.sharing),
@@ -225,34 +718,120 @@ impl Entry {
             depth: self.depth.unwrap_or(fallback.depth),
             fsync_every: self.fsync_every.unwrap_or(fallback.fsync_every),
             fsync: self.fsync.unwrap_or(fallback.fsync),
+            requests: self.requests,
+            fsync_counts: self.fsync_counts.unwrap_or(fallback.fsync_counts),
+            fsync_all_files: self.fsync_all_files.unwrap_or(fallback.fsync_all_files),
+            fsync_at_end: self.fsync_at_end.unwrap_or(fallback.fsync_at_end),
+            open_sync: self.open_sync.unwrap_or(fallback.open_sync),
+            layout: self.layout.unwrap_or(fallback.layout),
+            sqpoll: self.sqpoll.unwrap_or(fallback.sqpoll),
+            iopoll: self.iopoll.unwrap_or(fallback.iopoll),
         };
         io.check().map(|()| io)
     }
 
+    /// The steps, each read as what it is in this kind of workload.
+    fn steps<T>(&self, read: impl Fn(&str) -> Result<T, String>) -> Result<Option<Vec<T>>, EntryError> {
+        let one = |step: &String| {
+            read(step.trim()).map_err(|why| EntryError { key: "steps", problem: why, hint: None })
+        };
+        self.steps.as_ref().map(|steps| steps.iter().map(one).collect()).transpose()
+    }
+
+    fn flow(&self) -> Result<Flow, EntryError> {
+        let steps = self.steps(|step| step.parse::<FlowStep>().map_err(|error| error.to_string()))?;
+        let flow = Flow {
+            sets: self.sets.clone().unwrap_or_default(),
+            steps: steps.unwrap_or_default(),
+            turns: self.turns,
+        };
+        flow.check().map(|()| flow)
+    }
+
     fn file_set(&self) -> Result<FileSet, EntryError> {
-        let wrong = [
-            ("access", self.access.is_some()),
-            ("reads", self.reads.is_some()),
-            ("block_size", self.block_size.is_some()),
-            ("sharing", self.sharing.is_some()),
-            ("direct", self.direct.is_some()),
-            ("backend", self.backend.is_some()),
-            ("depth", self.depth.is_some()),
-            ("fsync_every", self.fsync_every.is_some()),
-            ("fsync", self.fsync.is_some()),
-        ];
-        if let Some((key, _)) = wrong.iter().find(|(_, present)| *present) {
-            return Err(entry_error(
-                key,
-                format!("`{key}` belongs to kind = \"io\""),
-                "kind = \"files\" has files, file_size and steps",
-            ));
-        }
+        let steps = self.steps(|step| {
+            let known = Step::ALL.into_iter().find(|known| known.name() == step);
+            known.ok_or_else(|| match closest(step, Step::ALL.map(Step::name)) {
+                Some(near) => format!("there is no step `{step}`; did you mean `{near}`?"),
+                None => {
+                    format!("there is no step `{step}`: there are {}", Step::ALL.map(Step::name).join(", "))
+                }
+            })
+        })?;
         let set = FileSet {
             files: self.files.unwrap_or(200),
             file_size: self.file_size.unwrap_or(Bytes::kib(4)),
-            steps: self.steps.clone().unwrap_or_else(|| vec![Step::Create, Step::Write, Step::Delete]),
+            steps: steps.unwrap_or_else(|| vec![Step::Create, Step::Write, Step::Delete]),
         };
         set.check().map(|()| set)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn resolve(text: &str) -> Result<Workload, EntryError> {
+        toml::from_str::<Entry>(text).unwrap().resolve(2)
+    }
+
+    #[test]
+    fn the_tools_workloads_can_be_written() {
+        for (text, check) in [
+            (
+                "kind = 'io'\naccess = 'strided'\nstride = '1MiB'\ndirect = true",
+                (|io| io.stride == Some(Bytes::mib(1))) as fn(&Io) -> bool,
+            ),
+            ("use = 'random-read'\ndistribution = 'zipf'", |io| {
+                io.distribution == Distribution::Zipf { theta: 0.99 }
+            }),
+            ("use = 'random-write'\neach_block_once = true", |io| io.each_block_once),
+            ("use = 'sequential-write'\nsharing = 'region'", |io| io.sharing == Sharing::Region),
+            ("use = 'sequential-read'\nupdate = '100%'", |io| io.writes() && io.reads == Percent(100.0)),
+            ("use = 'random-mixed'\nmix = 'ratio'\nreads = '60%'", |io| io.mix == Mix::Ratio),
+            ("use = 'append-fsync'\naccess = 'extend'", |io| io.access == Access::Extend),
+        ] {
+            let workload = resolve(text).unwrap_or_else(|e| panic!("{text}: {}", e.problem));
+            let Pattern::Io(io) = &workload.phases[0].groups[0].pattern else { panic!("{text}: io") };
+            assert!(check(io), "{text}: {io:?}");
+            let stored = serde_json::to_string(&workload).unwrap();
+            assert_eq!(serde_json::from_str::<Workload>(&stored).unwrap(), workload);
+        }
+    }
+
+    #[test]
+    fn data_and_rate_belong_to_both_kinds() {
+        for preset in ["random-write", "create-files"] {
+            let plain = resolve(&format!("use = '{preset}'")).unwrap();
+            assert_eq!((plain.phases[0].groups[0].data, plain.phases[0].groups[0].rate), (None, None));
+            let text = format!("use = '{preset}'\ndata = 'mixed'\nduplicates = '20%'\nrate = '50/s poisson'");
+            let workload = resolve(&text).unwrap();
+            let mixed = Data::Mixed { compressible: Percent(0.0), duplicate: Percent(20.0) };
+            let group = &workload.phases[0].groups[0];
+            assert_eq!(group.data, Some(mixed));
+            assert_eq!(group.rate.unwrap().to_string(), "50/s poisson");
+            let stored = serde_json::to_string(&workload).unwrap();
+            assert_eq!(serde_json::from_str::<Workload>(&stored).unwrap(), workload);
+        }
+    }
+
+    #[test]
+    fn keys_of_something_else_are_refused() {
+        for (text, key) in [
+            ("use = 'random-write'\ncompressible = '10%'", "compressible"),
+            ("use = 'random-write'\ndata = 'zero'\nduplicates = '10%'", "duplicates"),
+            ("use = 'random-write'\ndata = 'mixed'", "data"),
+            ("use = 'create-files'\ndistribution = 'zipf'", "distribution"),
+            ("use = 'create-files'\neach_block_once = true", "each_block_once"),
+            ("use = 'create-files'\nupdate = '1%'", "update"),
+            ("use = 'create-files'\nmix = 'ratio'", "mix"),
+            ("use = 'create-files'\nstride = '1MiB'", "stride"),
+            ("use = 'append-fsync'\neach_block_once = true", "each_block_once"),
+            ("use = 'random-write'\nupdate = '10%'", "update"),
+        ] {
+            let error = resolve(text).unwrap_err();
+            assert_eq!(error.key, key, "{text}: {}", error.problem);
+            assert!(error.hint.is_some());
+        }
     }
 }

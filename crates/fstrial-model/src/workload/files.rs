@@ -36,6 +36,23 @@ pub enum Step {
     Delete,
 }
 
+impl Step {
+    /// All steps.
+    pub const ALL: [Self; 6] = [Self::Create, Self::Write, Self::Fsync, Self::Read, Self::Stat, Self::Delete];
+
+    /// The name in files and output.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Create => "create",
+            Self::Write => "write",
+            Self::Fsync => "fsync",
+            Self::Read => "read",
+            Self::Stat => "stat",
+            Self::Delete => "delete",
+        }
+    }
+}
+
 impl FileSet {
     /// Refuses sets that cannot be run anywhere.
     pub(crate) fn check(&self) -> Result<(), EntryError> {

@@ -1,6 +1,10 @@
 //! Reads and writes inside files: every setting of the pattern, and which combinations are possible.
 
-use super::entry::{EntryError, entry_error};
+use super::{
+    combination::Conflict,
+    distribution::Distribution,
+    entry::{EntryError, entry_error},
+};
 use crate::units::{Bytes, Percent};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,8 +14,24 @@ use serde::{Deserialize, Serialize};
 pub struct Io {
     /// Where each request goes.
     pub access: Access,
+    /// With [`Access::Strided`]: distance between the starts of consecutive requests, a multiple of the block size.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stride: Option<Bytes>,
+    /// With [`Access::Random`]: how often each block is drawn.
+    #[serde(default, skip_serializing_if = "Distribution::is_uniform")]
+    pub distribution: Distribution,
+    /// With [`Access::Random`]: without replacement. Each thread visits every block it works on once in a lap, in an
+    /// order drawn anew for every lap.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub each_block_once: bool,
     /// Share of requests that read; the others write.
     pub reads: Percent,
+    /// Share of reads that are followed by a write of the same block; both together are one operation.
+    #[serde(default, skip_serializing_if = "Percent::is_zero")]
+    pub update: Percent,
+    /// How it is decided which requests read.
+    #[serde(default, skip_serializing_if = "Mix::is_drawn")]
+    pub mix: Mix,
     /// Size of one request.
     pub block_size: Bytes,
     /// Size of all files together.
@@ -24,24 +44,82 @@ pub struct Io {
     pub direct: bool,
     /// How requests reach the kernel.
     pub backend: Backend,
-    /// Requests each thread keeps in flight (1 for [`Backend::Sync`]).
+    /// Requests each thread keeps in flight (1 for [`Backend::Sync`] and [`Backend::Mmap`]).
     pub depth: u16,
-    /// A sync call after this many writes of a thread; 0 means never.
+    /// A sync after this many writes of a thread (or requests: [`Io::fsync_counts`]); 0 means never.
     pub fsync_every: u32,
-    /// Which sync call.
+    /// Which sync call. [`Backend::Mmap`] calls `msync` instead of `fsync` and `fdatasync`.
     pub fsync: SyncCall,
+    /// Requests of all threads together in a phase that runs until it is done; none: one lap over the files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requests: Option<u64>,
+    /// `IORING_SETUP_SQPOLL`: a kernel thread takes the requests of each ring, without a system call.
+    #[serde(default)]
+    pub sqpoll: bool,
+    /// `IORING_SETUP_IOPOLL`: completions are polled from the device instead of interrupting.
+    #[serde(default)]
+    pub iopoll: bool,
+    /// Whether each write is durable when it returns.
+    #[serde(default)]
+    pub open_sync: OpenSync,
+    /// What the files hold before the clock starts.
+    #[serde(default)]
+    pub layout: Layout,
+    /// Each thread syncs all its files once when its time is over, if it writes at all. The measured time is over as
+    /// well: these calls are in no latency and no throughput, but their errors count.
+    #[serde(default)]
+    pub fsync_at_end: bool,
+    /// A sync that is due covers every file of the thread, in order, not only those that the thread has written.
+    #[serde(default)]
+    pub fsync_all_files: bool,
+    /// What [`Io::fsync_every`] counts.
+    #[serde(default)]
+    pub fsync_counts: FsyncCounts,
 }
 
 /// Where each request goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Access {
-    /// Uniformly random blocks.
+    /// Random blocks, uniformly unless a [`Distribution`] says otherwise.
     Random,
     /// One block after the other, from the start again at the end.
     Sequential,
+    /// The next block is a [`stride`](Io::stride) further on. Behind the end the next unvisited block at the start
+    /// follows, so that a lap covers every block once.
+    Strided,
     /// Every write extends the file; at its full size the file is cut to nothing and grows again.
     Append,
+    /// Files start empty and are written once from start to end, each to its full size; when all are full, they are
+    /// overwritten in the same order and keep their size (sysbench's `seqwr`).
+    Extend,
+}
+
+impl Access {
+    /// Whether files start empty and are made longer by writing, which the bare device cannot do.
+    pub fn starts_empty(self) -> bool {
+        matches!(self, Self::Append | Self::Extend)
+    }
+}
+
+/// How it is decided which requests read.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mix {
+    /// Each by itself, at random.
+    #[default]
+    Drawn,
+    /// As sysbench does: a request reads if (R + 1) / (W + 1) < reads / writes, where R and W are the reads and writes
+    /// that the thread has completed. One request at a time and 60 % reads give the fixed cycle read, write, read,
+    /// write, read.
+    Ratio,
+}
+
+impl Mix {
+    /// Whether it is drawn.
+    pub fn is_drawn(&self) -> bool {
+        *self == Self::Drawn
+    }
 }
 
 /// Who uses which file.
@@ -50,6 +128,8 @@ pub enum Access {
 pub enum Sharing {
     /// All threads use all files.
     Shared,
+    /// All threads share the files, but each works only in its own contiguous stretch of them, all of one size.
+    Region,
     /// Every thread has files of its own.
     PerThread,
 }
@@ -60,8 +140,16 @@ pub enum Sharing {
 pub enum Backend {
     /// `pread` and `pwrite`.
     Sync,
+    /// `preadv` and `pwritev`: neighbouring requests, up to the depth, go out as one call. A request that does not
+    /// follow the one before it sends what is queued.
+    Vsync,
+    /// Linux AIO, one request for each `io_submit`. Only direct I/O is asynchronous: through the page cache
+    /// `io_submit` returns when the request is done.
+    Aio,
     /// An `io_uring` for each thread.
     IoUring,
+    /// Copies from and to a shared map of each file.
+    Mmap,
 }
 
 /// Which sync call.
@@ -72,23 +160,85 @@ pub enum SyncCall {
     Fsync,
     /// `fdatasync`.
     Fdatasync,
+    /// `sync_file_range` over the whole file: writes its dirty pages to the device and waits for them. It makes
+    /// nothing durable: no metadata is written and the device's cache is not flushed.
+    SyncFileRange,
+}
+
+/// Whether each write is durable when it returns, by a flag of the open file.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum OpenSync {
+    /// No flag.
+    #[default]
+    None,
+    /// `O_SYNC`: as if `fsync` followed each write.
+    Sync,
+    /// `O_DSYNC`: as if `fdatasync` followed each write.
+    Dsync,
+}
+
+/// What the files hold before the clock starts. Whatever it is, it is synced.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Layout {
+    /// Data at full size: writes overwrite. Files to append to start empty all the same.
+    #[default]
+    Written,
+    /// Space at full size from `fallocate`, nothing written: the first write of each block converts it.
+    Fallocated,
+    /// Full size from `ftruncate`, no space: the first write of each block allocates it.
+    Sparse,
+    /// Nothing: the load's writes extend the files.
+    Empty,
+}
+
+/// What [`Io::fsync_every`] counts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum FsyncCounts {
+    /// Writes. The write that makes a sync due is complete when the sync is.
+    #[default]
+    Writes,
+    /// Reads and writes, as sysbench counts: a sync comes after every so many, if anything was written since the last
+    /// one. It belongs to no request: each sync call is recorded by itself.
+    Requests,
 }
 
 impl Io {
-    /// Bytes of each file when every thread has files of its own; none if files are shared.
-    pub fn smallest_file(&self, threads: u16) -> Option<u64> {
-        (self.sharing == Sharing::PerThread)
-            .then(|| self.total_size.0 / (u64::from(self.files) * u64::from(threads)))
+    /// Whether any request writes.
+    pub fn writes(&self) -> bool {
+        self.reads.0 < 100.0 || self.update.0 > 0.0
+    }
+
+    /// Whole blocks that each of `threads` threads works on.
+    pub fn blocks_per_thread(&self, threads: u16) -> u64 {
+        let (files, threads) = (u64::from(self.files.max(1)), u64::from(threads.max(1)));
+        let in_files = |bytes: u64| bytes / files / self.block_size.0.max(1) * files;
+        match self.sharing {
+            Sharing::Shared => in_files(self.total_size.0),
+            Sharing::Region => in_files(self.total_size.0) / threads,
+            Sharing::PerThread => in_files(self.total_size.0 / threads),
+        }
+    }
+
+    /// Blocks that a thread must have at least, for its access to mean anything.
+    pub fn blocks_wanted(&self) -> u64 {
+        match self.stride {
+            Some(stride) if self.access == Access::Strided => stride.0 / self.block_size.0 + 1,
+            _ if self.distribution.is_uniform() => 1,
+            _ => 2,
+        }
     }
 
     /// Refuses combinations that cannot be run anywhere.
     pub(crate) fn check(&self) -> Result<(), EntryError> {
         let block = self.block_size.0;
-        if !(512..=Bytes::mib(64).0).contains(&block) {
+        if !(1..=Bytes::mib(64).0).contains(&block) {
             return Err(entry_error(
                 "block_size",
                 format!("a request of {}", self.block_size),
-                "use 512 bytes to 64MiB",
+                "use 1 byte to 64MiB; direct I/O takes multiples of 512 bytes",
             ));
         }
         if self.direct && !block.is_multiple_of(512) {
@@ -108,33 +258,121 @@ impl Io {
                 "raise file_size, or lower files or block_size",
             ));
         }
+        if self.requests == Some(0) {
+            return Err(entry_error("requests", "no request at all", "use at least 1, or leave it out"));
+        }
         if !(1..=1024).contains(&self.depth) {
             return Err(entry_error("depth", format!("a depth of {}", self.depth), "use 1 to 1024"));
         }
-        if self.depth > 1 && self.backend == Backend::Sync {
+        if let Some(Conflict { key, problem, hint }) = self.conflict() {
+            return Err(entry_error(key, problem, hint));
+        }
+        self.check_access()?;
+        self.check_random()?;
+        self.check_growth()?;
+        if self.update.0 > 0.0 && self.reads.0 == 0.0 {
             return Err(entry_error(
-                "depth",
-                "system calls have one request in flight for each thread",
-                "use backend = \"io_uring\" for more, or depth = 1",
+                "update",
+                "the updates are a share of the reads, and nothing is read",
+                "set reads, such as reads = \"100%\", or leave update out",
             ));
         }
-        if self.access == Access::Append {
-            if self.reads.0 > 0.0 {
-                return Err(entry_error(
-                    "reads",
-                    "appending workloads only write",
-                    "leave reads out, or use access = \"sequential\"",
-                ));
+        Ok(())
+    }
+
+    /// What only strided access has, and needs.
+    fn check_access(&self) -> Result<(), EntryError> {
+        let block = self.block_size.0;
+        match (self.access, self.stride) {
+            (Access::Strided, None) => Err(entry_error(
+                "stride",
+                "strided access does not say how far apart its requests are",
+                "write stride = \"1MiB\", or use access = \"sequential\"",
+            )),
+            (Access::Strided, Some(stride)) if stride.0 < block || !stride.0.is_multiple_of(block) => {
+                Err(entry_error(
+                    "stride",
+                    format!("a stride of {stride} is not a multiple of the block size, {}", self.block_size),
+                    "use a multiple of block_size: then a lap covers every block once",
+                ))
             }
-            if self.sharing == Sharing::Shared {
-                return Err(entry_error(
-                    "sharing",
-                    "appending to a shared file is not offered",
-                    "use sharing = \"per-thread\"",
-                ));
-            }
+            (Access::Strided, Some(stride)) if stride >= self.total_size => Err(entry_error(
+                "stride",
+                format!("one stride of {stride} leaves files of {} in all", self.total_size),
+                "use a smaller stride, or raise file_size",
+            )),
+            (Access::Strided, Some(_)) | (_, None) => Ok(()),
+            (_, Some(_)) => Err(entry_error(
+                "stride",
+                "a stride belongs to strided access",
+                "use access = \"strided\", or leave stride out",
+            )),
+        }
+    }
+
+    /// What only random access has.
+    fn check_random(&self) -> Result<(), EntryError> {
+        if let Some(problem) = self.distribution.problem() {
+            return Err(entry_error("distribution", problem, "write distribution = \"zipf:0.99\""));
+        }
+        let uniform = self.distribution.is_uniform();
+        if self.access != Access::Random && !uniform {
+            return Err(entry_error(
+                "distribution",
+                format!("a distribution of {} belongs to random access", self.distribution),
+                "use access = \"random\", or leave distribution out",
+            ));
+        }
+        if self.access != Access::Random && self.each_block_once {
+            return Err(entry_error(
+                "each_block_once",
+                "without replacement goes with random access only",
+                "use access = \"random\"; sequential and strided visit each block once anyway",
+            ));
+        }
+        if self.each_block_once && !uniform {
+            return Err(entry_error(
+                "each_block_once",
+                format!("every block once in a lap leaves nothing to be drawn as {}", self.distribution),
+                "leave out each_block_once or distribution",
+            ));
+        }
+        if !uniform && self.blocks_per_thread(1) < 2 {
+            return Err(entry_error(
+                "distribution",
+                format!("there is one block only, and {} needs two", self.distribution),
+                "raise file_size, or lower block_size",
+            ));
         }
         Ok(())
+    }
+
+    /// What files that start empty cannot do.
+    fn check_growth(&self) -> Result<(), EntryError> {
+        if !self.access.starts_empty() {
+            return Ok(());
+        }
+        let (word, extend) = if self.access == Access::Append { ("append", false) } else { ("extend", true) };
+        if self.reads.0 > 0.0 {
+            return Err(entry_error(
+                "reads",
+                format!("{word}ing workloads only write"),
+                "leave reads out, or use access = \"sequential\"",
+            ));
+        }
+        match self.sharing {
+            Sharing::PerThread => Ok(()),
+            Sharing::Region if extend => Ok(()),
+            Sharing::Shared | Sharing::Region => Err(entry_error(
+                "sharing",
+                format!("{word}ing to a shared file is not offered"),
+                if extend {
+                    "use sharing = \"per-thread\" or \"region\""
+                } else {
+                    "use sharing = \"per-thread\""
+                },
+            )),
+        }
     }
 }
 
@@ -143,7 +381,12 @@ impl Default for Io {
     fn default() -> Self {
         Self {
             access: Access::Random,
+            stride: None,
+            distribution: Distribution::Uniform,
+            each_block_once: false,
             reads: Percent(0.0),
+            update: Percent(0.0),
+            mix: Mix::Drawn,
             block_size: Bytes::kib(16),
             total_size: Bytes::mib(256),
             sharing: Sharing::Shared,
@@ -153,6 +396,98 @@ impl Default for Io {
             depth: 1,
             fsync_every: 0,
             fsync: SyncCall::Fdatasync,
+            requests: None,
+            sqpoll: false,
+            iopoll: false,
+            open_sync: OpenSync::None,
+            layout: Layout::Written,
+            fsync_at_end: false,
+            fsync_all_files: false,
+            fsync_counts: FsyncCounts::Writes,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_does_not_go_together_is_refused_at_its_key() {
+        let random = Io::default();
+        let zipf = Io { distribution: Distribution::Zipf { theta: 0.99 }, ..random.clone() };
+        let strided = Io { access: Access::Strided, stride: Some(Bytes::mib(1)), ..random.clone() };
+        let append = Io { access: Access::Append, sharing: Sharing::PerThread, ..random.clone() };
+        let extend = Io { access: Access::Extend, ..append.clone() };
+        for good in [
+            &random,
+            &zipf,
+            &strided,
+            &append,
+            &extend,
+            &Io { sharing: Sharing::Region, ..extend.clone() },
+            &Io { sharing: Sharing::Region, ..zipf.clone() },
+            &Io { each_block_once: true, ..random.clone() },
+            &Io { reads: Percent(100.0), update: Percent(10.0), ..zipf.clone() },
+            &Io { mix: Mix::Ratio, reads: Percent(60.0), ..random.clone() },
+        ] {
+            good.check().unwrap_or_else(|e| panic!("{good:?}: {}", e.problem));
+        }
+        for (io, key) in [
+            (Io { total_size: Bytes::kib(16), ..zipf.clone() }, "distribution"),
+            (Io { access: Access::Sequential, ..zipf.clone() }, "distribution"),
+            (Io { distribution: Distribution::Zipf { theta: 1.0 }, ..random.clone() }, "distribution"),
+            (Io { each_block_once: true, ..zipf }, "each_block_once"),
+            (Io { each_block_once: true, ..append.clone() }, "each_block_once"),
+            (Io { each_block_once: true, ..strided.clone() }, "each_block_once"),
+            (Io { stride: None, ..strided.clone() }, "stride"),
+            (Io { stride: Some(Bytes::kib(24)), ..strided.clone() }, "stride"),
+            (Io { stride: Some(Bytes(0)), ..strided.clone() }, "stride"),
+            (Io { stride: Some(Bytes::mib(256)), ..strided.clone() }, "stride"),
+            (Io { access: Access::Random, ..strided }, "stride"),
+            (Io { update: Percent(10.0), ..random }, "update"),
+            (Io { update: Percent(10.0), ..append.clone() }, "update"),
+            (Io { reads: Percent(10.0), ..extend.clone() }, "reads"),
+            (Io { sharing: Sharing::Shared, ..extend }, "sharing"),
+            (Io { sharing: Sharing::Region, ..append.clone() }, "sharing"),
+            (Io { sharing: Sharing::Shared, ..append }, "sharing"),
+        ] {
+            let error = io.check().unwrap_err();
+            assert_eq!(error.key, key, "{io:?}: {}", error.problem);
+            assert!(error.hint.is_some());
+        }
+    }
+
+    #[test]
+    fn blocks_of_a_thread_are_whole_blocks_of_its_files() {
+        let io = Io { files: 3, total_size: Bytes(100 * 16384 + 5), ..Io::default() };
+        assert_eq!(io.blocks_per_thread(7), 99);
+        assert_eq!(Io { sharing: Sharing::Region, ..io.clone() }.blocks_per_thread(7), 14);
+        assert_eq!(Io { sharing: Sharing::PerThread, ..io.clone() }.blocks_per_thread(7), 12);
+        assert_eq!(Io { sharing: Sharing::PerThread, ..io.clone() }.blocks_per_thread(34), 0);
+        assert_eq!(io.blocks_wanted(), 1);
+        assert_eq!(Io { distribution: Distribution::Pareto { h: 0.2 }, ..io.clone() }.blocks_wanted(), 2);
+        assert_eq!(Io { access: Access::Strided, stride: Some(Bytes::kib(64)), ..io }.blocks_wanted(), 5);
+    }
+
+    #[test]
+    fn settings_at_their_defaults_are_not_written() {
+        // Stored trials and jobs from before there were these settings stay the same, and are read.
+        let text = serde_json::to_string(&Io::default()).unwrap();
+        for key in ["stride", "distribution", "each_block_once", "update", "mix"] {
+            assert!(!text.contains(key), "{text}");
+        }
+        assert_eq!(serde_json::from_str::<Io>(&text).unwrap(), Io::default());
+        let other = Io {
+            access: Access::Strided,
+            stride: Some(Bytes::mib(1)),
+            distribution: Distribution::Hotspot { fraction: 0.2, share: 0.8 },
+            each_block_once: true,
+            update: Percent(10.0),
+            mix: Mix::Ratio,
+            ..Io::default()
+        };
+        let text = serde_json::to_string(&other).unwrap();
+        assert_eq!(serde_json::from_str::<Io>(&text).unwrap(), other);
     }
 }

@@ -3,31 +3,112 @@
 //! An entry in a trial file names a preset (`use = "random-write"`) and changes some of its fields, or writes all
 //! fields out. [`Entry::resolve`] turns it into a [`Workload`] in which nothing is left to guess.
 
+mod combination;
+mod data;
+mod distribution;
 mod entry;
 mod files;
+mod flow;
+mod flow_step;
+mod flush;
 mod io;
+mod log;
+pub mod metric;
+mod phase;
+mod postmark;
+pub mod program;
+mod rate;
 
+pub use combination::Conflict;
+pub use data::{Data, DataKind};
+pub use distribution::Distribution;
 pub use entry::{Entry, EntryError, Kind};
 pub use files::{FileSet, Step};
-pub use io::{Access, Backend, Io, Sharing, SyncCall};
+pub use flow::{FileTree, Flow, Names, Order, Size};
+pub use flow_step::{FlowStep, FlowStepError, OpenFile, Target};
+pub use flush::Flush;
+pub use io::{Access, Backend, FsyncCounts, Io, Layout, Mix, OpenSync, Sharing, SyncCall};
+pub use log::Log;
+pub use metric::{Better, MetricEntry, MetricRule};
+pub use phase::{Figure, Group, Phase, RateTarget, ResultKind, Until};
+pub use postmark::{Postmark, PostmarkPart};
+pub use program::Program;
+pub use rate::{Arrivals, Rate};
 
 use crate::units::{Bytes, Nanos};
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// A workload with every field settled.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Workload {
     /// What it is called in tables.
     pub name: String,
-    /// What every thread does.
-    pub pattern: Pattern,
+    /// What is done, in order; at least one, and at least one that is measured. None if a program does it.
+    pub phases: Vec<Phase>,
+    /// The program that does it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<TimedProgram>,
     /// The levels: numbers of threads, ascending, without repeats.
     pub threads: Vec<u16>,
-    /// Time that runs before the clock starts.
-    pub warmup: Nanos,
-    /// Time measured.
+}
+
+/// A program, and the time it is told to measure.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TimedProgram {
+    /// What is run.
+    pub program: Program,
+    /// What `{duration}` stands for.
     pub duration: Nanos,
+}
+
+impl Workload {
+    /// What a run of it yields, in order: one result for each measured phase and group of threads in it, or for each
+    /// metric of a program.
+    pub fn results(&self) -> impl Iterator<Item = ResultKind> {
+        let metrics =
+            self.program.iter().flat_map(|program| &program.program.metrics).map(MetricRule::result);
+        self.phases.iter().flat_map(Phase::results).chain(metrics)
+    }
+
+    /// The phase of each result; none for those of a program.
+    pub fn phase_of(&self, result: usize) -> Option<&Phase> {
+        self.phases.iter().flat_map(|phase| phase.results().map(move |_| phase)).nth(result)
+    }
+
+    /// Whether any measured phase leaves write-back to the page cache, so that short runs say little.
+    pub fn is_buffered_write(&self) -> bool {
+        let patterns = self.phases.iter().filter(|phase| phase.measured).flat_map(Phase::patterns);
+        patterns.into_iter().any(Pattern::is_buffered_write)
+    }
+
+    /// Bytes that all its files take at a level, without the filesystem's own needs.
+    pub fn space_needed(&self, threads: u16) -> Bytes {
+        let mut sets: BTreeMap<&str, u64> = BTreeMap::new();
+        for group in self.phases.iter().flat_map(|phase| &phase.groups) {
+            let needed = group.pattern.space_needed(group.workers(threads)).0;
+            let most = sets.entry(&group.set).or_default();
+            *most = needed.max(*most);
+        }
+        if let Some(file_size) = self.program.as_ref().and_then(|program| program.program.file_size) {
+            sets.insert("", file_size.0);
+        }
+        Bytes(sets.values().fold(0, |sum, bytes| sum.saturating_add(*bytes)))
+    }
+
+    /// [`Workload::space_needed`] at its highest level.
+    pub fn most_space_needed(&self) -> Bytes {
+        self.space_needed(self.threads.iter().copied().max().unwrap_or(1))
+    }
+
+    /// Warm-up and measured time of all phases: at least this long does a run take.
+    pub fn time(&self) -> Nanos {
+        let time = |phase: &Phase| phase.warmup.0.saturating_add(phase.duration.0);
+        // How long a phase takes that runs until it is done is not known before it ran.
+        let timed = self.phases.iter().filter(|phase| phase.until == Until::Time);
+        let program = self.program.as_ref().map_or(0, |program| program.duration.0);
+        Nanos(timed.fold(program, |sum, phase| sum.saturating_add(time(phase))))
+    }
 }
 
 /// What every thread of a workload does.
@@ -38,26 +119,51 @@ pub enum Pattern {
     Io(Io),
     /// A working set of many small files that are made, written, read and deleted.
     Files(FileSet),
-}
-
-/// What the files hold. The device has a say: a compressing ramdisk is only fast with [`Data::RepeatedWord`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Data {
-    /// Bytes from a generator: cannot be compressed or deduplicated.
-    Random,
-    /// All zero.
-    Zero,
-    /// One 8-byte word over and over.
-    RepeatedWord,
+    /// A program over sets of files.
+    Flow(Flow),
+    /// PostMark.
+    Postmark(Postmark),
+    /// A write-ahead log with many committers.
+    Log(Log),
+    /// A database's page flusher.
+    Flush(Flush),
 }
 
 impl Pattern {
+    /// Whether it has an amount to do, so that a phase of it can be over when it is done.
+    pub fn ends(&self) -> bool {
+        match self {
+            Self::Io(_) | Self::Postmark(_) => true,
+            Self::Files(_) => false,
+            Self::Flow(flow) => flow.ends(),
+            Self::Log(log) => log.commits.is_some(),
+            Self::Flush(flush) => flush.batches.is_some(),
+        }
+    }
+
+    /// Whether it can go on for as long as it takes.
+    pub fn goes_on(&self) -> bool {
+        match self {
+            Self::Io(io) => io.requests.is_none(),
+            Self::Files(_) => true,
+            Self::Postmark(_) => false,
+            Self::Flow(flow) => !flow.ends(),
+            Self::Log(log) => log.commits.is_none(),
+            Self::Flush(flush) => flush.batches.is_none(),
+        }
+    }
+
     /// Whether writes go through the page cache without a sync call, so that write-back is part of what is measured.
     pub fn is_buffered_write(&self) -> bool {
         match self {
-            Self::Io(io) => !io.direct && io.reads.0 < 100.0 && io.fsync_every == 0,
+            Self::Io(io) => {
+                let synced = io.fsync_every > 0 || io.open_sync != OpenSync::None;
+                !io.direct && io.writes() && !synced
+            }
             Self::Files(set) => set.steps.contains(&Step::Write) && !set.steps.contains(&Step::Fsync),
+            Self::Flow(flow) => flow.is_buffered_write(),
+            Self::Postmark(_) => true,
+            Self::Log(_) | Self::Flush(_) => false,
         }
     }
 
@@ -70,6 +176,10 @@ impl Pattern {
                 let each = set.file_size.0.div_ceil(4096) * 4096 + 1024;
                 Bytes(u64::from(set.files) * u64::from(threads) * each * 2)
             }
+            Self::Flow(flow) => flow.space_needed(threads),
+            Self::Postmark(postmark) => postmark.space_needed(threads),
+            Self::Log(log) => log.space_needed(),
+            Self::Flush(flush) => flush.space_needed(threads),
         }
     }
 }

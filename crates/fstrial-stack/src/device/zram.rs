@@ -77,7 +77,8 @@ impl Device for Zram {
     }
 
     fn notes(&self) -> Vec<String> {
-        vec!["the ramdisk is zram, which is fast only for pages of one repeated word: all files hold such data, in every arm; \
+        vec!["the ramdisk is zram, which is fast only for pages of one repeated word: all files hold such data, in every arm, unless the workload \
+              names other data, which is then compressed and kept in memory; \
               what filesystems write for themselves is compressed"
             .into()]
     }

@@ -1,7 +1,10 @@
 //! What is stored comes back as it was.
 
 use crate::common::{self, ENDED, SEED, SESSION, TOML};
-use fstrial_model::{measurement::OperationKind, units::Nanos};
+use fstrial_model::{
+    measurement::{LoadResult, Measurement, OperationKind, PhaseResult, Reading, Value},
+    units::Nanos,
+};
 use fstrial_store::{NewTrial, Session, Store, StoreError, StoredRun, TrialId, TrialStatus};
 use std::{
     collections::BTreeMap,
@@ -113,19 +116,22 @@ fn runs_come_in_the_order_they_were_drawn_and_an_attempt_is_stored_once() {
 fn what_cannot_be_real_is_refused_whole() {
     let mut store = Store::open_in_memory().unwrap();
     let id = common::create_trial(&mut store);
-    let with = |change: fn(&mut fstrial_model::measurement::Measurement)| {
+    let with = |change: fn(&mut Measurement)| {
         let mut run = common::expected(0);
         change(run.outcome.as_mut().unwrap());
         run
     };
     for (run, complaint) in [
-        (with(|m| m.load.operations = u64::MAX), "the number of operations"),
+        (with(|m| first_load(m).operations = u64::MAX), "the number of operations"),
         (with(|m| m.stages[8].1 = Nanos(u64::MAX)), "a stage's duration"),
         (
-            with(|m| m.load.histograms = BTreeMap::from([(OperationKind::Read, "AAAA".into())])),
+            with(|m| first_load(m).histograms = BTreeMap::from([(OperationKind::Read, "AAAA".into())])),
             "shorter than the header",
         ),
-        (with(|m| m.load.histograms = BTreeMap::from([(OperationKind::Read, "no!".into())])), "not base64"),
+        (
+            with(|m| first_load(m).histograms = BTreeMap::from([(OperationKind::Read, "no!".into())])),
+            "not base64",
+        ),
     ] {
         let error = common::record_run(&mut store, id, &run).unwrap_err();
         assert!(
@@ -183,7 +189,7 @@ fn the_table_has_every_number_and_every_failure() {
         assert!(text.contains(&line), "no `{line}` in {text:#?}");
     }
     // Rates, counts and costs, then four latencies of two kinds; the third kind has none. Then the failed run.
-    assert_eq!(rows.len(), 7 + 2 * 4 + 1);
+    assert_eq!(rows.len(), 8 + 2 * 4 + 1);
 
     // The quantiles against a sorted list of the very values: right to 3 significant digits.
     let mut values: Vec<u64> =
@@ -212,4 +218,46 @@ fn facts_and_commands_are_stored_once() {
             connection.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).unwrap();
         assert_eq!(rows, 2, "{table}");
     }
+}
+
+fn first_load(measurement: &mut Measurement) -> &mut LoadResult {
+    match &mut measurement.results[0].reading {
+        Reading::Load(_, load) => load,
+        Reading::Value(_) => panic!("the first result of the samples is a load"),
+    }
+}
+
+#[test]
+fn phases_and_numbers_come_back_as_they_were() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = Store::open(folder.path().join("s.db")).unwrap();
+    let trial = common::create_trial(&mut store);
+    let mut run = common::expected(0);
+    let measurement = run.outcome.as_mut().unwrap();
+    first_load(measurement).tails = vec![(1_000, 25_000), (0, 0), (u64::MAX, 3)];
+    first_load(measurement).tails_step = Nanos::millis(100);
+    let mut second = measurement.results[0].clone();
+    second.name = "rewrite/readers".into();
+    second.cpu_machine = None;
+    measurement.results.push(second);
+    for (name, value, less_is_better) in [("seeks", 812.5, false), ("latency", 0.25, true)] {
+        let reading = Reading::Value(Value { value, unit: "x/s".into(), less_is_better });
+        measurement.results.push(PhaseResult { name: name.into(), reading, cpu_machine: None });
+    }
+    measurement.output = Some("raw, with “quotes”\n".into());
+    common::record_run(&mut store, trial, &run).unwrap();
+    let stored = store.runs(trial).unwrap().remove(0);
+    assert_eq!(stored.outcome, run.outcome);
+    let rows = store.metric_rows(trial).unwrap();
+    let of = |phase: &str| rows.iter().filter(|row| row.phase == phase).count();
+    assert_eq!((of("seeks"), of("latency")), (1, 1));
+    assert_eq!(of("rewrite/readers") + 2, of(""), "`failed` and the machine's CPU time are not there");
+
+    // A number that is none is refused, and the run with it.
+    let Ok(measurement) = &mut run.outcome else { unreachable!() };
+    let reading = Reading::Value(Value { value: f64::NAN, unit: "x/s".into(), less_is_better: false });
+    measurement.results[0].reading = reading;
+    run.attempt = 2;
+    assert!(common::record_run(&mut store, trial, &run).is_err());
+    assert_eq!(store.runs(trial).unwrap().len(), 1);
 }

@@ -10,7 +10,7 @@ use fstrial_model::{
     arm::{Arm, ArmError, DIRECTORY},
     device::{Device, DeviceKind},
     preset::DEFAULT_WORKLOADS,
-    trial::{ErrorControl, Metric, Settings, Trial},
+    trial::{Compare, ErrorControl, Metric, Settings, Trial, syntax_words},
     units::{Bytes, Nanos, Percent},
     workload::Entry,
 };
@@ -26,7 +26,7 @@ use std::path::PathBuf;
 #[derive(Debug, Args)]
 pub(crate) struct CompareArgs {
     /// The configurations, such as ext4 or fast=xfs:agcount=16,noatime.
-    #[arg(required = true, num_args = 2.., value_name = "ARM", value_parser = arm)]
+    #[arg(required = true, num_args = 1.., value_name = "ARM", value_parser = arm)]
     arms: Vec<Arm>,
 
     /// Workload: a preset's name or a file with its fields; `fstrial workloads` lists the presets.
@@ -61,9 +61,13 @@ pub(crate) struct CompareArgs {
     #[arg(long, value_name = "PERCENT")]
     practical: Option<Percent>,
 
-    /// Compare every arm with this one only [default: all pairs].
-    #[arg(long, value_name = "ARM")]
+    /// Compare every arm (or workload) with this one only [default: all pairs].
+    #[arg(long, value_name = "NAME")]
     baseline: Option<String>,
+
+    /// Compare arms under each workload, or workloads on each arm: `arms`, `workloads` [default: arms].
+    #[arg(long, value_name = "WHAT", value_parser = between, hide_short_help = true)]
+    between: Option<Compare>,
 
     /// Metrics that keep the trial going: throughput, p50, p99, p999 [default: throughput].
     #[arg(long, value_name = "METRIC,…", value_delimiter = ',', value_parser = metric)]
@@ -153,6 +157,14 @@ pub(crate) fn exec(args: &CompareArgs) -> Result<u8, ExpectedError> {
     conduct::conduct(&trial, &args.conduct, &args.home, None)
 }
 
+fn between(text: &str) -> Result<Compare, String> {
+    match text {
+        "arms" => Ok(Compare::Arms),
+        "workloads" => Ok(Compare::Workloads),
+        _ => Err("use arms or workloads".into()),
+    }
+}
+
 impl CompareArgs {
     /// The trial that the flags describe.
     fn trial(&self) -> Result<Trial, ExpectedError> {
@@ -169,6 +181,7 @@ impl CompareArgs {
                 name: self.name.clone().unwrap_or_else(|| names.join(" / ")),
                 budget: self.budget.unwrap_or(budget),
                 practical: self.practical.unwrap_or(practical),
+                compare: self.between.unwrap_or_default(),
                 baseline: self.baseline.clone(),
                 decide_on: self.decide_on.clone().unwrap_or(defaults.decide_on),
                 errors: if self.fwer { ErrorControl::Fwer } else { ErrorControl::Fdr },
@@ -221,7 +234,7 @@ impl CompareArgs {
     }
 
     fn over(&self, entry: Entry) -> Entry {
-        let slow = entry.resolve(1).is_ok_and(|workload| workload.pattern.is_buffered_write());
+        let slow = entry.resolve(1).is_ok_and(|workload| workload.is_buffered_write());
         let (warmup, duration) = match (self.quick, self.overnight, slow) {
             (true, _, false) => (Some(Nanos::millis(150)), Some(Nanos::millis(500))),
             (true, _, true) => (Some(Nanos::millis(500)), Some(Nanos::secs(2))),
@@ -245,10 +258,13 @@ fn entry(name: &str) -> Result<Entry, ExpectedError> {
         return Ok(Entry::of_preset(name));
     }
     let text = super::run::read_bounded(name.as_ref())?;
-    let mut entry: Entry = toml::from_str(&text).map_err(|e| {
+    let mut entry: Entry = toml::from_str(&text).map_err(|error| {
+        let (words, hint) = syntax_words(error.message());
+        let line =
+            error.span().map_or(1, |span| text[..span.start.min(text.len())].matches('\n').count() + 1);
         ExpectedError::usage(
-            format!("{name} does not describe a workload: {e}"),
-            "see `fstrial workloads show random-write`",
+            format!("{name} does not describe a workload: line {line}: {words}"),
+            hint.unwrap_or_else(|| "see `fstrial workloads show random-write`".into()),
         )
     })?;
     if entry.name.is_none() && entry.preset.is_none() {

@@ -15,7 +15,7 @@ use crate::{
         coordinator::{Context, Coordinator, Earlier, EarlierRound, Finished, Reason},
         environment::{self, Environment},
         event::{Event, Listener, Listeners},
-        judge::{Outcome, Sample},
+        judge::Outcome,
         place::{ChildPlace, Interrupt},
         plan::Plan,
         recorder::Recorder,
@@ -234,9 +234,7 @@ fn draw_seed() -> u64 {
 impl Conducting<'_> {
     /// Makes or accepts the device, telling how far it is.
     fn provide(&mut self) -> Result<Box<dyn Device>, ExpectedError> {
-        let most = self.plan.workloads.iter().map(|workload| {
-            workload.pattern.space_needed(workload.threads.iter().copied().max().unwrap_or(1)).0
-        });
+        let most = self.plan.workloads.iter().map(|workload| workload.most_space_needed().0);
         let rows = self.plan.trial.arms.iter().filter_map(|arm| arm.row());
         let smallest = rows.map(|row| row.min_size_mib << 20).max().unwrap_or(0);
         // A filesystem needs room for itself: files may take 80 % of a device.
@@ -328,8 +326,8 @@ pub(crate) fn earlier_rounds(store: &Store, plan: &Plan, id: TrialId) -> Result<
         let round =
             rounds.entry(run.round).or_insert(EarlierRound { round: run.round, ..EarlierRound::default() });
         match &run.outcome {
-            Ok(measurement) => match Sample::of(run.round, run.slot as usize, measurement) {
-                Ok(sample) => round.samples.push((cell, sample)),
+            Ok(measurement) => match plan.samples(cell, run.round, run.slot as usize, measurement) {
+                Ok(samples) => round.samples.push((cell, samples)),
                 Err(error) => damaged = Some(format!("run {} of the store cannot be read: {error}", run.id)),
             },
             Err(failure) if failure.kind == FailureKind::ArmFailed => round.failed.push(cell),
@@ -400,7 +398,10 @@ fn advise(document: &Document, finished: &Finished<'_>) {
             .map(|workload| {
                 #[expect(clippy::cast_precision_loss, reason = "a handful of cells")]
                 let cells = workload.cells.len() as f64;
-                cells * (workload.duration_seconds + workload.warmup_seconds + 0.5)
+                cells
+                    * (workload.duration_seconds.unwrap_or(1.0)
+                        + workload.warmup_seconds.unwrap_or(0.0)
+                        + 0.5)
             })
             .sum();
         let wait = crate::report::numbers::wait(per_round * 12.0);

@@ -78,7 +78,7 @@ pub(crate) fn exec(args: &JudgeArgs) -> Result<u8, ExpectedError> {
     let states = judge(args, &arms, &rounds)?;
     if args.json {
         json_lines::print(
-            &serde_json::json!({ "schema_version": 1, "rounds": rounds.len(), "verdicts": states }),
+            &serde_json::json!({ "schema_version": crate::report::document::SCHEMA_VERSION, "rounds": rounds.len(), "verdicts": states }),
         );
     } else {
         for state in &states {
@@ -211,7 +211,9 @@ fn state(args: &JudgeArgs, panel: &Panel, index: usize, a: &str, b: &str) -> Con
         b: b.to_owned(),
         workload: String::new(),
         threads: 0,
+        phase: String::new(),
         metric: Metric::Throughput,
+        less_is_better: args.less_is_better,
         verdict: verdict.decision.into(),
         ratio: verdict.estimate.map(|log| ratio(log, args.less_is_better)),
         interval: verdict.interval.map(|logs| ratio_interval(logs, args.less_is_better)),

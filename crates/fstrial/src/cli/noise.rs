@@ -127,7 +127,7 @@ pub(crate) fn measure(folder: &Path, ledger_folder: &Path) -> Result<Noise, Expe
         .judge
         .ok_or_else(|| ExpectedError::Fault("the self-comparison had no complete round".into()))?;
     let round_seconds = finished.round_time.map_or(1.5, Nanos::as_secs_f64);
-    Ok(noise(judge.samples(0), judge.samples(1), round_seconds))
+    Ok(noise(judge.samples(0, 0), judge.samples(1, 0), round_seconds))
 }
 
 fn noise(a: &[Sample], b: &[Sample], round_seconds: f64) -> Noise {

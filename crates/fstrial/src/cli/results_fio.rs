@@ -2,7 +2,11 @@
 
 use crate::{
     error::ExpectedError,
-    report::fio_json::{self, RunMetadata},
+    report::fio_json::{self, LoadMetadata, RunMetadata},
+};
+use fstrial_model::{
+    job::{GroupTask, Task},
+    measurement::Measurement,
 };
 use fstrial_store::{Store, StoredRun, StoredTrial};
 use std::{
@@ -20,6 +24,7 @@ pub(super) fn export(store: &Store, stored: &StoredTrial, out: &Path) -> Result<
     let version = stored.sessions.last().map_or("unknown", |session| session.program_version.as_str());
     let mut names = Names::default();
     let (mut written, mut failed, mut strange) = (0_u32, 0_u32, 0_u32);
+    let mut bare = 0_u32;
     let mut first: Result<(), ExpectedError> = Ok(());
     store.for_each_run(stored.summary.id, |run| {
         if first.is_err() {
@@ -30,14 +35,20 @@ pub(super) fn export(store: &Store, stored: &StoredTrial, out: &Path) -> Result<
             return;
         }
         match write(&run, version, &names.path(out, &run)) {
-            Ok(true) => written += 1,
-            Ok(false) => strange += 1,
+            Ok(Written::Whole) => written += 1,
+            Ok(Written::NoLoad) => bare += 1,
+            Ok(Written::Unknown) => strange += 1,
             Err(error) => first = Err(error),
         }
     })?;
     first?;
     let mut line = format!("{written} runs written below {}", out.display());
-    for (count, why) in [(failed, "failed"), (strange, "were made for another protocol")] {
+    let reasons = [
+        (failed, "failed"),
+        (bare, "have no load of our own (a program's numbers, or a rate that was found)"),
+        (strange, "were made for another protocol"),
+    ];
+    for (count, why) in reasons {
         if count > 0 {
             line.push_str(&format!("; {count} {why} and are left out"));
         }
@@ -45,26 +56,34 @@ pub(super) fn export(store: &Store, stored: &StoredTrial, out: &Path) -> Result<
     Ok(line)
 }
 
-/// Writes one run. False: its job is none of today's, so what it did is not known.
-fn write(run: &StoredRun, version: &str, path: &Path) -> Result<bool, ExpectedError> {
-    let Some((load, measurement)) =
-        run.parse_job().ok().and_then(|job| job.load).zip(run.outcome.as_ref().ok())
+/// What became of one run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Written {
+    /// It has its file.
+    Whole,
+    /// None of its results is a load.
+    NoLoad,
+    /// Its job is none of today's, so what it did is not known.
+    Unknown,
+}
+
+/// Writes one run.
+fn write(run: &StoredRun, version: &str, path: &Path) -> Result<Written, ExpectedError> {
+    let Some((task, measurement)) =
+        run.parse_job().ok().and_then(|job| job.task).zip(run.outcome.as_ref().ok())
     else {
-        return Ok(false);
+        return Ok(Written::Unknown);
     };
+    let loads = loads(&task, measurement, &run.workload);
+    if loads.is_empty() {
+        return Ok(Written::NoLoad);
+    }
     let time = |text: &str| {
         text.parse().map_err(|e| ExpectedError::Fault(format!("a stored time cannot be read: {text}: {e}")))
     };
-    let metadata = RunMetadata {
-        job: format!("{} {} {}", run.arm, run.workload, run.threads),
-        fstrial: version,
-        pattern: &load.pattern,
-        threads: run.threads,
-        warmup: load.warmup,
-        started: time(&run.started_at)?,
-        ended: time(&run.ended_at)?,
-    };
-    let answer = fio_json::answer(&metadata, &measurement.load)
+    let metadata =
+        RunMetadata { fstrial: version, started: time(&run.started_at)?, ended: time(&run.ended_at)? };
+    let answer = fio_json::answer(&metadata, &loads)
         .map_err(|e| ExpectedError::Fault(format!("the latencies of run {} cannot be read: {e}", run.id)))?;
     let text = serde_json::to_string_pretty(&answer).expect("an answer is plain data");
     let failed = |source| ExpectedError::File { what: "write", path: path.to_owned(), source };
@@ -73,7 +92,22 @@ fn write(run: &StoredRun, version: &str, path: &Path) -> Result<bool, ExpectedEr
     }
     let mut file = File::create_new(path).map_err(failed)?;
     file.write_all(text.as_bytes()).and_then(|()| file.write_all(b"\n")).map_err(failed)?;
-    Ok(true)
+    Ok(Written::Whole)
+}
+
+/// The loads of a run, each with what was asked of it. One without a name is called like the workload.
+fn loads<'a>(task: &'a Task, measurement: &'a Measurement, workload: &str) -> Vec<LoadMetadata<'a>> {
+    let groups = || task.phases.iter().flat_map(|phase| &phase.groups);
+    let of = |name: &str| groups().find(|group| group.result.as_deref() == Some(name));
+    let metadata = |name: &str, group: &'a GroupTask, load| LoadMetadata {
+        job: if name.is_empty() { workload.to_owned() } else { name.to_owned() },
+        pattern: &group.load.pattern,
+        threads: group.load.threads,
+        until: group.load.until,
+        warmup: group.load.warmup,
+        load,
+    };
+    measurement.loads().filter_map(|(name, load)| Some(metadata(name, of(name)?, load))).collect()
 }
 
 /// Names of arms and workloads as names of files: plain, and different where they are different.

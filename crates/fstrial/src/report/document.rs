@@ -4,15 +4,15 @@ use super::audit;
 use crate::run::{
     coordinator::{Finished, Reason},
     environment::Environment,
-    judge::{ContrastState, Judge, Sample},
+    judge::{ContrastState, Judge, LoadSample, Sample},
     plan::Plan,
 };
-use fstrial_model::facts::ArmFacts;
+use fstrial_model::{facts::ArmFacts, workload::Until};
 use fstrial_stats::{estimate::Walsh, signed_rank};
 use serde::Serialize;
 
 /// Raised when a field changes its meaning or goes away; new fields do not raise it.
-pub const SCHEMA_VERSION: u32 = 1;
+pub const SCHEMA_VERSION: u32 = 2;
 
 /// A trial with its answer.
 #[derive(Debug, Clone, Serialize)]
@@ -64,15 +64,21 @@ pub struct ArmReport {
     pub facts: Option<ArmFacts>,
 }
 
-/// A workload with its results.
+/// A workload, or one of its phases, with its results.
 #[derive(Debug, Clone, Serialize)]
 pub struct WorkloadReport {
-    /// Its name.
+    /// Its name; the arm's, if workloads are compared.
     pub name: String,
-    /// Warm-up in seconds.
-    pub warmup_seconds: f64,
-    /// Measured time of a run in seconds.
-    pub duration_seconds: f64,
+    /// The phase, or the group of threads in it; empty if the workload has only one.
+    pub phase: String,
+    /// Unit of its throughput: `op/s` or `B/s`, or that of a number another program printed.
+    pub unit: String,
+    /// Whether less of it is better.
+    pub less_is_better: bool,
+    /// Warm-up in seconds; none for work that ends when it is done.
+    pub warmup_seconds: Option<f64>,
+    /// Measured time of a run in seconds; none for work that ends when it is done.
+    pub duration_seconds: Option<f64>,
     /// Its cells.
     pub cells: Vec<CellReport>,
     /// Its verdicts.
@@ -92,7 +98,7 @@ pub struct VerdictReport {
 /// A cell in numbers. Latencies are medians over the rounds of each run's own quantile.
 #[derive(Debug, Clone, Serialize)]
 pub struct CellReport {
-    /// The arm.
+    /// The arm; the workload, if workloads are compared.
     pub arm: String,
     /// The level.
     pub threads: u16,
@@ -100,16 +106,18 @@ pub struct CellReport {
     pub runs: usize,
     /// It failed and was not run again.
     pub failed: bool,
-    /// Operations per second: typical (Hodges–Lehmann), and its interval.
-    pub operations_per_second: Option<f64>,
+    /// The throughput in the unit of its workload: typical (Hodges–Lehmann), and its interval.
+    pub rate: Option<f64>,
     /// 95 % from six runs on; before that the least and the greatest.
-    pub operations_per_second_interval: Option<(f64, f64)>,
+    pub rate_interval: Option<(f64, f64)>,
     /// Bytes per second, median.
     pub bytes_per_second: Option<f64>,
     /// Latency of an operation in ns: p50, p99, p99.9.
     pub latency_ns: Option<[f64; 3]>,
     /// CPU time of the whole machine for one operation, in ns, median.
     pub cpu_per_operation_ns: Option<f64>,
+    /// Share of a core that each thread of the load generator used outside the kernel, median; 0 where not known.
+    pub generator_share: f64,
 }
 
 /// Makes the document of a finished trial.
@@ -122,8 +130,8 @@ pub fn document(
 ) -> Document {
     let settings = &plan.trial.trial;
     let states = finished.judge.as_ref().map(Judge::states).unwrap_or_default();
-    let workloads =
-        (0..plan.workloads.len()).map(|index| workload_report(plan, finished, index, &states)).collect();
+    let sections = plan.sections();
+    let workloads = sections.iter().map(|section| section_report(plan, finished, section, &states)).collect();
     let arms = plan.trial.arms.iter().enumerate().map(|(index, arm)| ArmReport {
         name: arm.name.clone(),
         configuration: arm.configuration(),
@@ -148,30 +156,44 @@ pub fn document(
         audit: finished.audit.clone(),
         workloads,
         failures: finished.failures.clone(),
-        warnings: finished.judge.as_ref().map(Judge::warm_up_warnings).unwrap_or_default(),
+        warnings: finished.judge.as_ref().map(Judge::warnings).unwrap_or_default(),
         trial: plan.trial.to_toml(),
         repeat,
     }
 }
 
-fn workload_report(
+fn section_report(
     plan: &Plan,
     finished: &Finished<'_>,
-    index: usize,
+    section: &[(usize, usize)],
     states: &[ContrastState],
 ) -> WorkloadReport {
-    let workload = &plan.workloads[index];
-    let cells = plan.cells.iter().enumerate().filter(|(_, cell)| cell.workload == index);
-    let verdicts = states.iter().filter(|state| state.workload == workload.name).map(|state| VerdictReport {
+    let (first, result) = section[0];
+    let index = plan.cells[first].workload;
+    let kind = &plan.results[index][result];
+    let of_this = |n: usize| plan.contrasts.get(n).is_some_and(|c| section.contains(&(c.a, c.result_a)));
+    let states = states.iter().enumerate().filter(|(n, _)| of_this(*n));
+    let verdicts = states.map(|(_, state)| VerdictReport {
         contrast: state.clone(),
         unequal_durability: unequal(plan, finished, &state.a, &state.b),
     });
+    let timed = plan.workloads[index].phase_of(result).filter(|phase| phase.until == Until::Time);
     WorkloadReport {
-        name: workload.name.clone(),
-        warmup_seconds: workload.warmup.as_secs_f64(),
-        duration_seconds: workload.duration.as_secs_f64(),
-        cells: cells.map(|(at, _)| cell_report(plan, finished.judge.as_ref(), at)).collect(),
+        name: plan.under(first).to_owned(),
+        phase: kind.name.clone(),
+        unit: kind.unit.clone(),
+        less_is_better: kind.less_is_better,
+        warmup_seconds: timed.map(|phase| phase.warmup.as_secs_f64()),
+        duration_seconds: timed.map(|phase| phase.duration.as_secs_f64()),
+        cells: section.iter().map(|at| cell_report(plan, finished.judge.as_ref(), *at)).collect(),
         verdicts: verdicts.collect(),
+    }
+}
+
+impl WorkloadReport {
+    /// Its name with the phase: `bonnie, rewrite`.
+    pub fn title(&self) -> String {
+        if self.phase.is_empty() { self.name.clone() } else { format!("{}, {}", self.name, self.phase) }
     }
 }
 
@@ -183,26 +205,27 @@ fn unequal(plan: &Plan, finished: &Finished<'_>, a: &str, b: &str) -> Option<Str
     audit::unequal_durability(find(a)?, find(b)?)
 }
 
-fn cell_report(plan: &Plan, judge: Option<&Judge<'_>>, at: usize) -> CellReport {
-    let samples = judge.map(|judge| judge.samples(at)).unwrap_or_default();
-    let median = |value: &dyn Fn(&Sample) -> f64| {
-        let values: Vec<f64> = samples.iter().map(value).collect();
-        fstrial_stats::spread::median(&values)
+fn cell_report(plan: &Plan, judge: Option<&Judge<'_>>, (at, result): (usize, usize)) -> CellReport {
+    let samples = judge.map(|judge| judge.samples(at, result)).unwrap_or_default();
+    let median = |value: &dyn Fn(&LoadSample) -> Option<f64>| {
+        let loads = samples.iter().filter_map(|sample| sample.load.as_ref());
+        fstrial_stats::spread::median(&loads.filter_map(value).collect::<Vec<_>>())
     };
     let (typical, interval) = typical_rate(samples);
     CellReport {
-        arm: plan.arm_name(at).to_owned(),
+        arm: plan.compared(at).to_owned(),
         threads: plan.cells[at].threads,
         runs: samples.len(),
         failed: judge.is_some_and(|judge| judge.has_failed(at)),
-        operations_per_second: typical,
-        operations_per_second_interval: interval,
-        bytes_per_second: median(&|sample| sample.bytes_rate),
-        latency_ns: median(&|s| s.latency_ns[0])
-            .zip(median(&|s| s.latency_ns[1]))
-            .zip(median(&|s| s.latency_ns[2]))
+        rate: typical,
+        rate_interval: interval,
+        bytes_per_second: median(&|load| Some(load.bytes_rate)),
+        latency_ns: median(&|load| Some(load.latency_ns[0]))
+            .zip(median(&|load| Some(load.latency_ns[1])))
+            .zip(median(&|load| Some(load.latency_ns[2])))
             .map(|((p50, p99), p999)| [p50, p99, p999]),
-        cpu_per_operation_ns: median(&|sample| sample.cpu_machine_ns),
+        cpu_per_operation_ns: median(&|load| load.cpu_machine_ns),
+        generator_share: judge.map_or(0.0, |judge| judge.generator_share((at, result))),
     }
 }
 

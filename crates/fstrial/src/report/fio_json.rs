@@ -2,14 +2,15 @@
 //!
 //! Key by key the object of fio 3.33, which a test compares with a real one. Numbers are ours: percentiles and tables
 //! come from the whole distribution, samples from the series. What a run does not know is null, never a made-up zero:
-//! context switches, page faults, and how deep a queue of more than one request was. Steps over small files other than
-//! reads, writes and syncs have no place in fio's form and are left out.
+//! context switches, page faults, how deep a queue of more than one request was, and the bytes of each direction where
+//! requests have many sizes. Steps over files other than reads, writes and syncs have no place in fio's form and are left
+//! out. What is no pattern of fio's says so in its `desc`.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use fstrial_model::{
     measurement::{LoadResult, OperationKind},
     units::Nanos,
-    workload::{Access, Backend, Io, Pattern, Sharing, Step, SyncCall},
+    workload::{Access, Backend, Io, OpenSync, Pattern, Sharing, SyncCall, Until},
 };
 use hdrhistogram::{Histogram, serialization::Deserializer};
 use serde::Serialize;
@@ -21,23 +22,32 @@ const PERCENTILES: [f64; 17] =
 /// Upper bounds of fio's latency tables, in the table's unit; milliseconds have two more.
 const BOUNDS: [u64; 10] = [2, 4, 10, 20, 50, 100, 250, 500, 750, 1000];
 
-/// What is known of a run besides its load.
+/// What is known of a run besides its loads.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunMetadata<'a> {
-    /// What fio would call the job: arm, workload and level.
-    pub job: String,
     /// Version of fstrial that made the run.
     pub fstrial: &'a str,
-    /// What every thread did.
-    pub pattern: &'a Pattern,
-    /// Number of threads.
-    pub threads: u16,
-    /// Time before the clock started.
-    pub warmup: Nanos,
     /// When the run began.
     pub started: jiff::Timestamp,
     /// When the run ended.
     pub ended: jiff::Timestamp,
+}
+
+/// One load of a run, with what was asked of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LoadMetadata<'a> {
+    /// What fio would call the job.
+    pub job: String,
+    /// What every thread did.
+    pub pattern: &'a Pattern,
+    /// Number of threads.
+    pub threads: u16,
+    /// When it was over.
+    pub until: Until,
+    /// Time before the clock started.
+    pub warmup: Nanos,
+    /// What came out.
+    pub load: &'a LoadResult,
 }
 
 /// The top of fio's answer.
@@ -48,14 +58,16 @@ pub struct Answer {
     timestamp: i64,
     timestamp_ms: i64,
     time: String,
-    jobs: [Job; 1],
+    jobs: Vec<Job>,
     disk_util: [(); 0],
 }
 
 #[derive(Debug, Serialize)]
 struct Job {
     jobname: String,
-    groupid: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    desc: Option<&'static str>,
+    groupid: usize,
     error: u32,
     eta: u32,
     elapsed: u64,
@@ -84,12 +96,12 @@ struct Job {
 }
 
 /// Bandwidth in KiB/s where fio has it so.
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Serialize)]
 struct Direction {
-    io_bytes: u64,
-    io_kbytes: u64,
-    bw_bytes: u64,
-    bw: u64,
+    io_bytes: Option<u64>,
+    io_kbytes: Option<u64>,
+    bw_bytes: Option<u64>,
+    bw: Option<u64>,
     iops: f64,
     runtime: u64,
     total_ios: u64,
@@ -98,11 +110,11 @@ struct Direction {
     slat_ns: Latency,
     clat_ns: Latency,
     lat_ns: Latency,
-    bw_min: u64,
-    bw_max: u64,
-    bw_agg: f64,
-    bw_mean: f64,
-    bw_dev: f64,
+    bw_min: Option<u64>,
+    bw_max: Option<u64>,
+    bw_agg: Option<f64>,
+    bw_mean: Option<f64>,
+    bw_dev: Option<f64>,
     bw_samples: usize,
     iops_min: u64,
     iops_max: u64,
@@ -129,41 +141,52 @@ struct Sync {
     lat_ns: Latency,
 }
 
-/// The run as fio would have reported it.
+/// The run as fio would have reported it: a job for each load.
 ///
 /// # Errors
 /// A histogram does not decode: a fault in the store.
-pub fn answer(run: &RunMetadata<'_>, load: &LoadResult) -> Result<Answer, String> {
+pub fn answer(run: &RunMetadata<'_>, loads: &[LoadMetadata<'_>]) -> Result<Answer, String> {
+    let jobs = loads.iter().enumerate().map(|(group, load)| job(run, load, group));
+    Ok(Answer {
+        version: format!("fstrial-{}", run.fstrial),
+        timestamp: run.ended.as_second(),
+        timestamp_ms: run.ended.as_millisecond(),
+        time: run.ended.strftime("%a %b %e %H:%M:%S %Y").to_string(),
+        jobs: jobs.collect::<Result<_, _>>()?,
+        disk_util: [],
+    })
+}
+
+fn job(run: &RunMetadata<'_>, of: &LoadMetadata<'_>, group: usize) -> Result<Job, String> {
+    let load = of.load;
     let histogram = |kind| match load.histograms.get(&kind) {
         Some(text) => decode(text).map(Some),
         None => Ok(None),
     };
     let reads = histogram(OperationKind::Read)?;
-    let writes = histogram(OperationKind::Write)?;
+    let writes = both(histogram(OperationKind::Write)?, histogram(OperationKind::Append)?)?;
     let syncs = histogram(OperationKind::Fsync)?;
-    let request = match run.pattern {
-        Pattern::Io(io) => io.block_size.0,
-        Pattern::Files(set) => set.file_size.0,
-    };
-    let samples = samples(load, run.warmup);
-    let threads_time = (load.duration.0 as f64 * f64::from(run.threads)).max(1.0);
+    let bytes = bytes(of, [count(&reads), count(&writes)]);
+    let samples = samples(load, of.warmup);
+    let threads_time = (load.duration.0 as f64 * f64::from(of.threads)).max(1.0);
     let [latency_ns, latency_us, latency_ms] = tables([&reads, &writes]);
-    let depth = match run.pattern {
+    let depth = match of.pattern {
         Pattern::Io(io) => io.depth,
-        Pattern::Files(_) => 1,
+        _ => 1,
     };
-    let job = Job {
-        jobname: run.job.clone(),
-        groupid: 0,
+    Ok(Job {
+        jobname: of.job.clone(),
+        desc: description(of.pattern),
+        groupid: group,
         error: 0,
         eta: 0,
         elapsed: u64::try_from(run.ended.duration_since(run.started).as_secs()).unwrap_or(0),
-        options: options(run, load.duration),
-        read: direction(load, reads.as_ref(), request, &samples),
-        write: direction(load, writes.as_ref(), request, &samples),
-        trim: Direction::default(),
+        options: options(of, [count(&reads) > 0, count(&writes) > 0]),
+        read: direction(load, reads.as_ref(), bytes[0], &samples),
+        write: direction(load, writes.as_ref(), bytes[1], &samples),
+        trim: Direction::idle(),
         sync: Sync {
-            total_ios: syncs.as_ref().map_or(0, Histogram::len),
+            total_ios: count(&syncs),
             lat_ns: syncs.as_ref().map_or_else(Latency::default, |found| latency(found, true)),
         },
         job_runtime: load.duration.0 / 1_000_000,
@@ -182,15 +205,49 @@ pub fn answer(run: &RunMetadata<'_>, load: &LoadResult) -> Result<Answer, String
         latency_target: 0,
         latency_percentile: 100.0,
         latency_window: 0,
-    };
-    Ok(Answer {
-        version: format!("fstrial-{}", run.fstrial),
-        timestamp: run.ended.as_second(),
-        timestamp_ms: run.ended.as_millisecond(),
-        time: run.ended.strftime("%a %b %e %H:%M:%S %Y").to_string(),
-        jobs: [job],
-        disk_util: [],
     })
+}
+
+fn count(histogram: &Option<Histogram<u64>>) -> u64 {
+    histogram.as_ref().map_or(0, Histogram::len)
+}
+
+/// Two kinds of operation that are one to fio.
+fn both(
+    one: Option<Histogram<u64>>,
+    other: Option<Histogram<u64>>,
+) -> Result<Option<Histogram<u64>>, String> {
+    match (one, other) {
+        (Some(mut one), Some(other)) => {
+            one.add(&other).map_err(|e| format!("{e:?}"))?;
+            Ok(Some(one))
+        }
+        (one, other) => Ok(one.or(other)),
+    }
+}
+
+/// Bytes read and written. None where requests have sizes of their own and went both ways.
+fn bytes(of: &LoadMetadata<'_>, counts: [u64; 2]) -> [Option<u64>; 2] {
+    let of_size = |size: u64| counts.map(|count| Some(count.saturating_mul(size)));
+    match (of.pattern, counts) {
+        (Pattern::Io(io), _) => of_size(io.block_size.0),
+        (Pattern::Files(set), _) => of_size(set.file_size.0),
+        (_, [0, _]) => [Some(0), Some(of.load.bytes)],
+        (_, [_, 0]) => [Some(of.load.bytes), Some(0)],
+        _ => [None, None],
+    }
+}
+
+/// What to say where a job file could not do the same.
+const fn description(pattern: &Pattern) -> Option<&'static str> {
+    match pattern {
+        Pattern::Io(_) => None,
+        Pattern::Files(_) => Some("a set of small files, which is no pattern of fio's"),
+        Pattern::Flow(_) => Some("programs over sets of files, which is no pattern of fio's"),
+        Pattern::Postmark(_) => Some("PostMark, which is no pattern of fio's"),
+        Pattern::Log(_) => Some("a log that all threads commit to, which is no pattern of fio's"),
+        Pattern::Flush(_) => Some("a database's page flusher, which is no pattern of fio's"),
+    }
 }
 
 fn decode(text: &str) -> Result<Histogram<u64>, String> {
@@ -198,33 +255,32 @@ fn decode(text: &str) -> Result<Histogram<u64>, String> {
     Deserializer::new().deserialize(&mut &bytes[..]).map_err(|e| format!("{e:?}"))
 }
 
-/// The keys of a job file that would do the same.
-fn options(run: &RunMetadata<'_>, duration: Nanos) -> BTreeMap<&'static str, String> {
-    let mut options = BTreeMap::from([
-        ("name", run.job.clone()),
-        ("numjobs", run.threads.to_string()),
-        ("runtime", seconds(duration)),
-        ("ramp_time", seconds(run.warmup)),
-    ]);
-    match run.pattern {
-        Pattern::Io(io) => io_options(&mut options, io, run.threads),
-        Pattern::Files(set) => {
-            let does = |step| set.steps.contains(&step);
-            let rw = match (does(Step::Read), does(Step::Write)) {
-                (true, true) => "rw",
-                (true, false) => "read",
-                (false, _) => "write",
-            };
-            options.extend([
-                ("rw", rw.to_owned()),
-                ("bs", set.file_size.0.to_string()),
-                ("filesize", set.file_size.0.to_string()),
-                ("nrfiles", set.files.to_string()),
-                ("iodepth", "1".to_owned()),
-                ("ioengine", "psync".to_owned()),
-                ("direct", "0".to_owned()),
-            ]);
-        }
+/// The keys of a job file that would do the same, or as much of it as fio has keys for.
+fn options(of: &LoadMetadata<'_>, [reads, writes]: [bool; 2]) -> BTreeMap<&'static str, String> {
+    let mut options = BTreeMap::from([("name", of.job.clone()), ("numjobs", of.threads.to_string())]);
+    if of.until == Until::Time {
+        options.insert("runtime", seconds(of.load.duration));
+        options.insert("ramp_time", seconds(of.warmup));
+    }
+    if let Pattern::Io(io) = of.pattern {
+        io_options(&mut options, io, of.threads);
+        return options;
+    }
+    let rw = match (reads, writes) {
+        (true, true) => "rw",
+        (true, false) => "read",
+        (false, _) => "write",
+    };
+    options.insert("rw", rw.to_owned());
+    if let Pattern::Files(set) = of.pattern {
+        options.extend([
+            ("bs", set.file_size.0.to_string()),
+            ("filesize", set.file_size.0.to_string()),
+            ("nrfiles", set.files.to_string()),
+            ("iodepth", "1".to_owned()),
+            ("ioengine", "psync".to_owned()),
+            ("direct", "0".to_owned()),
+        ]);
     }
     options
 }
@@ -242,7 +298,11 @@ fn io_options(options: &mut BTreeMap<&'static str, String>, io: &Io, threads: u1
         if io.sharing == Sharing::PerThread { io.total_size.0 / u64::from(threads) } else { io.total_size.0 };
     let engine = match io.backend {
         Backend::Sync => "psync",
+        Backend::Vsync if io.depth > 1 => "vsync",
+        Backend::Vsync => "pvsync",
+        Backend::Aio => "libaio",
         Backend::IoUring => "io_uring",
+        Backend::Mmap => "mmap",
     };
     options.extend([
         ("rw", rw.to_owned()),
@@ -256,12 +316,19 @@ fn io_options(options: &mut BTreeMap<&'static str, String>, io: &Io, threads: u1
     if io.reads.0 > 0.0 && io.reads.0 < 100.0 {
         options.insert("rwmixread", format!("{:.0}", io.reads.0));
     }
-    if io.fsync_every > 0 {
-        let call = match io.fsync {
-            SyncCall::Fsync => "fsync",
-            SyncCall::Fdatasync => "fdatasync",
-        };
-        options.insert(call, io.fsync_every.to_string());
+    match io.open_sync {
+        OpenSync::None => {}
+        OpenSync::Sync => drop(options.insert("sync", "sync".into())),
+        OpenSync::Dsync => drop(options.insert("sync", "dsync".into())),
+    }
+    match io.fsync {
+        _ if io.fsync_every == 0 => {}
+        SyncCall::Fsync => drop(options.insert("fsync", io.fsync_every.to_string())),
+        SyncCall::Fdatasync => drop(options.insert("fdatasync", io.fsync_every.to_string())),
+        SyncCall::SyncFileRange => {
+            let every = format!("wait_before,write,wait_after:{}", io.fsync_every);
+            options.insert("sync_file_range", every);
+        }
     }
 }
 
@@ -286,46 +353,77 @@ fn samples(load: &LoadResult, warmup: Nanos) -> Vec<f64> {
 fn direction(
     load: &LoadResult,
     histogram: Option<&Histogram<u64>>,
-    request: u64,
+    bytes: Option<u64>,
     samples: &[f64],
 ) -> Direction {
-    let Some(histogram) = histogram.filter(|found| !found.is_empty()) else { return Direction::default() };
+    let Some(histogram) = histogram.filter(|found| !found.is_empty()) else { return Direction::idle() };
     let total_ios = histogram.len();
-    let io_bytes = total_ios.saturating_mul(request);
     let duration = load.duration.as_secs_f64().max(1e-9);
-    let iops = total_ios as f64 / duration;
-    let bw_bytes = io_bytes as f64 / duration;
+    let bandwidth = bytes.map(|bytes| bytes as f64 / duration);
     // The series counts operations of all kinds: each direction has its share of every window.
     let share = total_ios as f64 / load.operations.max(1) as f64;
     let iops_samples: Vec<f64> = samples.iter().map(|sample| sample * share).collect();
-    let bw_samples: Vec<f64> = iops_samples.iter().map(|iops| iops * request as f64 / 1024.0).collect();
     let of_iops = Spread::of(&iops_samples);
-    let of_bw = Spread::of(&bw_samples);
-    let lat = latency(histogram, false);
+    let of_bw = bytes.map(|bytes| {
+        let kib = bytes as f64 / total_ios as f64 / 1024.0;
+        Spread::of(&iops_samples.iter().map(|iops| iops * kib).collect::<Vec<_>>())
+    });
+    let of_bw = of_bw.as_ref();
     Direction {
-        io_bytes,
-        io_kbytes: io_bytes >> 10,
-        bw_bytes: bw_bytes as u64,
-        bw: (bw_bytes / 1024.0) as u64,
-        iops,
+        io_bytes: bytes,
+        io_kbytes: bytes.map(|bytes| bytes >> 10),
+        bw_bytes: bandwidth.map(|bandwidth| bandwidth as u64),
+        bw: bandwidth.map(|bandwidth| (bandwidth / 1024.0) as u64),
+        iops: total_ios as f64 / duration,
         runtime: load.duration.0 / 1_000_000,
         total_ios,
         short_ios: 0,
         drop_ios: 0,
         slat_ns: Latency::default(),
         clat_ns: latency(histogram, true),
-        lat_ns: lat,
-        bw_min: of_bw.min as u64,
-        bw_max: of_bw.max as u64,
-        bw_agg: (of_bw.mean * 1024.0 * 100.0 / bw_bytes).min(100.0),
-        bw_mean: of_bw.mean,
-        bw_dev: of_bw.deviation,
-        bw_samples: bw_samples.len(),
+        lat_ns: latency(histogram, false),
+        bw_min: of_bw.map(|bw| bw.min as u64),
+        bw_max: of_bw.map(|bw| bw.max as u64),
+        bw_agg: of_bw.zip(bandwidth).map(|(bw, all)| (bw.mean * 1024.0 * 100.0 / all.max(1.0)).min(100.0)),
+        bw_mean: of_bw.map(|bw| bw.mean),
+        bw_dev: of_bw.map(|bw| bw.deviation),
+        bw_samples: iops_samples.len(),
         iops_min: of_iops.min as u64,
         iops_max: of_iops.max as u64,
         iops_mean: of_iops.mean,
         iops_stddev: of_iops.deviation,
         iops_samples: iops_samples.len(),
+    }
+}
+
+impl Direction {
+    /// Nothing went this way.
+    fn idle() -> Self {
+        Self {
+            io_bytes: Some(0),
+            io_kbytes: Some(0),
+            bw_bytes: Some(0),
+            bw: Some(0),
+            iops: 0.0,
+            runtime: 0,
+            total_ios: 0,
+            short_ios: 0,
+            drop_ios: 0,
+            slat_ns: Latency::default(),
+            clat_ns: Latency::default(),
+            lat_ns: Latency::default(),
+            bw_min: Some(0),
+            bw_max: Some(0),
+            bw_agg: Some(0.0),
+            bw_mean: Some(0.0),
+            bw_dev: Some(0.0),
+            bw_samples: 0,
+            iops_min: 0,
+            iops_max: 0,
+            iops_mean: 0.0,
+            iops_stddev: 0.0,
+            iops_samples: 0,
+        }
     }
 }
 
@@ -405,7 +503,7 @@ impl Spread {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fstrial_model::{measurement::ClockSource, units::Bytes};
+    use fstrial_model::{measurement::ClockSource, units::Bytes, workload::Flow};
     use hdrhistogram::serialization::{Serializer, V2Serializer};
     use serde_json::Value;
 
@@ -417,18 +515,22 @@ mod tests {
         STANDARD.encode(bytes)
     }
 
-    fn exported(io: Io, load: &LoadResult) -> Value {
-        let pattern = Pattern::Io(io);
-        let run = RunMetadata {
-            job: "xfs random-mixed 2".into(),
+    fn run() -> RunMetadata<'static> {
+        RunMetadata {
             fstrial: "0.1.0",
-            pattern: &pattern,
-            threads: 2,
-            warmup: Nanos::millis(250),
             started: "2026-01-02T03:04:05Z".parse().unwrap(),
             ended: "2026-01-02T03:04:07.5Z".parse().unwrap(),
-        };
-        serde_json::to_value(answer(&run, load).unwrap()).unwrap()
+        }
+    }
+
+    fn of<'a>(pattern: &'a Pattern, load: &'a LoadResult) -> LoadMetadata<'a> {
+        let (job, until) = ("random-mixed".into(), Until::Time);
+        LoadMetadata { job, pattern, threads: 2, until, warmup: Nanos::millis(250), load }
+    }
+
+    fn exported(io: Io, load: &LoadResult) -> Value {
+        let pattern = Pattern::Io(io);
+        serde_json::to_value(answer(&run(), &[of(&pattern, load)]).unwrap()).unwrap()
     }
 
     /// 300 reads and 100 writes of 4 KiB in a second, after a quarter of one, with a sync after each tenth write.
@@ -436,6 +538,9 @@ mod tests {
         let reads = histogram(&[(500, 1), (1500, 99), (90_000, 200)]);
         let writes = histogram(&[(3_000_000, 99), (5_000_000_000, 1)]);
         LoadResult {
+            threads: 2,
+            tails: Vec::new(),
+            tails_step: Nanos(0),
             duration: Nanos::secs(1),
             operations: 400,
             bytes: 400 * 4096,
@@ -525,18 +630,32 @@ mod tests {
     fn a_damaged_histogram_is_an_error() {
         let mut load = load();
         load.histograms.insert(OperationKind::Read, "AAAA".into());
-        let pattern = Pattern::Io(mixed());
-        let now = "2026-01-02T03:04:05Z".parse().unwrap();
-        let run = RunMetadata {
-            job: "a".into(),
-            fstrial: "0",
-            pattern: &pattern,
-            threads: 1,
-            warmup: Nanos(0),
-            started: now,
-            ended: now,
-        };
-        assert!(answer(&run, &load).is_err());
+        assert!(answer(&run(), &[of(&Pattern::Io(mixed()), &load)]).is_err());
+    }
+
+    #[test]
+    fn what_is_no_pattern_of_fios_says_so() {
+        let flow = Pattern::Flow(Flow { sets: Vec::new(), steps: Vec::new(), turns: None });
+        let (mixed, mut appends) = (load(), load());
+        let both = [OperationKind::Write, OperationKind::Append];
+        appends.histograms = both.map(|kind| (kind, histogram(&[(1000, 50)]))).into();
+        let answer = answer(&run(), &[of(&flow, &mixed), of(&flow, &appends)]).unwrap();
+        let answer = serde_json::to_value(answer).unwrap();
+        let (mixed, appends) = (&answer["jobs"][0], &answer["jobs"][1]);
+        assert!(mixed["desc"].as_str().unwrap().contains("no pattern of fio's"));
+        assert_eq!(
+            (&mixed["job options"]["rw"], &appends["job options"]["rw"]),
+            (&"rw".into(), &"write".into())
+        );
+        // How many bytes went each way is not recorded, how many requests is.
+        assert_eq!(
+            (&mixed["read"]["io_bytes"], mixed["read"]["total_ios"].as_u64()),
+            (&Value::Null, Some(300))
+        );
+        // Appends are writes, and then all bytes are written.
+        assert_eq!(appends["write"]["total_ios"].as_u64(), Some(100));
+        assert_eq!((&appends["read"]["bw"], &appends["write"]["bw"]), (&0.into(), &1600.into()));
+        assert_eq!(appends["groupid"], 1);
     }
 
     /// Every path of keys in a value; where an object's keys depend on there being values, they are there.

@@ -11,6 +11,15 @@ pub fn rate(per_second: f64) -> String {
     format!("{}{unit}", three_digits(value))
 }
 
+/// A figure in its unit, for a column that has the unit above it: bytes in MiB, times with their own unit.
+pub fn figure(value: f64, unit: &str) -> String {
+    match unit {
+        "bytes/s" => rate(value / f64::from(1 << 20)),
+        "ns" => nanos(value),
+        _ => rate(value),
+    }
+}
+
 /// A length of time given in nanoseconds: `81 µs`, `1.20 ms`.
 pub fn nanos(ns: f64) -> String {
     let (value, unit) = match ns {

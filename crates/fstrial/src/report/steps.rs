@@ -1,7 +1,11 @@
 //! `--dry-run`: every step of a trial in order, with its undo.
 
 use crate::run::plan::{Plan, threads_in_words};
-use fstrial_model::{arm::Arm, device::DeviceKind};
+use fstrial_model::{
+    arm::Arm,
+    device::DeviceKind,
+    workload::{Phase, Until, Workload},
+};
 use std::fmt::Write;
 
 /// All steps: the device, each arm, the first round, what repeats.
@@ -20,13 +24,12 @@ pub fn render(plan: &Plan) -> String {
         let workload = &plan.workloads[at.workload];
         let _ = writeln!(
             out,
-            "  {:2}. {} · {} · {} · {} after {} of warm-up",
+            "  {:2}. {} · {} · {} · {}",
             position + 1,
             plan.arm_name(cell),
             workload.name,
             threads_in_words(at.threads),
-            workload.duration,
-            workload.warmup
+            phases(workload)
         );
     }
     let settings = &plan.trial.trial;
@@ -39,6 +42,21 @@ pub fn render(plan: &Plan) -> String {
         plan.contrasts.len()
     );
     out
+}
+
+/// How long the phases of a workload run: `1s after 250ms of warm-up`, `write until done, then read until done`.
+fn phases(workload: &Workload) -> String {
+    let one = |phase: &Phase| {
+        let time = match phase.until {
+            Until::Time => format!("{} after {} of warm-up", phase.duration, phase.warmup),
+            Until::Done => "until done".into(),
+        };
+        if phase.name.is_empty() { time } else { format!("{} {time}", phase.name) }
+    };
+    match &workload.program {
+        Some(timed) => timed.program.command.first().map_or_else(String::new, |name| format!("runs {name}")),
+        None => workload.phases.iter().map(one).collect::<Vec<_>>().join(", then "),
+    }
 }
 
 fn device(plan: &Plan) -> String {

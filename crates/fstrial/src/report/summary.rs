@@ -40,12 +40,15 @@ fn level_line(workload: &WorkloadReport, threads: u16) -> Option<String> {
         several => format!("{} could not be told apart", several.join(" and ")),
     }];
     parts.extend(behind.iter().map(|arm| match ratio_to(&verdicts, arm, first) {
+        Some(ratio) if workload.less_is_better => {
+            format!("{arm} takes {} what {first} takes", numbers::ratio(ratio))
+        }
         Some(ratio) => format!("{arm} has {} the throughput of {first}", numbers::ratio(ratio)),
         None => format!("{arm} is behind"),
     }));
     let unequal = reports.iter().any(|report| report.unequal_durability.is_some());
     let unequal = if unequal { " (UNEQUAL DURABILITY, see above)" } else { "" };
-    Some(format!("{}, {}: {}{unequal}", workload.name, threads_in_words(threads), parts.join("; ")))
+    Some(format!("{}, {}: {}{unequal}", workload.title(), threads_in_words(threads), parts.join("; ")))
 }
 
 /// Whether any other arm was found to be faster.

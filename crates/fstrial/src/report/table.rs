@@ -62,11 +62,13 @@ fn section(out: &mut String, title: &str, lines: &[String], style: Style) {
 }
 
 fn render_workload(out: &mut String, document: &Document, workload: &WorkloadReport) {
-    let _ = writeln!(
-        out,
-        "\n{HEADING}{}{HEADING:#}  {QUIET}{} s measured after {} s of warm-up, in every run{QUIET:#}",
-        workload.name, workload.duration_seconds, workload.warmup_seconds
-    );
+    let how = match (workload.duration_seconds, workload.warmup_seconds) {
+        (Some(duration), Some(warmup)) => {
+            format!("{duration} s measured after {warmup} s of warm-up, in every run")
+        }
+        _ => "from beginning to end, in every run".into(),
+    };
+    let _ = writeln!(out, "\n{HEADING}{}{HEADING:#}  {QUIET}{how}{QUIET:#}", workload.title());
     let _ = writeln!(out, "{}", table(workload));
     // Latency that does not decide the trial is said in full where there is a verdict, and in one line where not.
     let (aside, full): (Vec<_>, Vec<_>) = workload.verdicts.iter().partition(|report| is_aside(report));
@@ -99,29 +101,34 @@ fn style_of(outcome: Outcome) -> Style {
     }
 }
 
+/// A column: its heading, and what a cell says in it.
+type Column = (&'static str, fn(&CellReport) -> Option<String>);
+
+const LOAD_COLUMNS: [Column; 5] = [
+    ("MiB/s", |cell| cell.bytes_per_second.map(|bytes| numbers::figure(bytes, "bytes/s"))),
+    ("p50", |cell| cell.latency_ns.map(|all| numbers::nanos(all[0]))),
+    ("p99", |cell| cell.latency_ns.map(|all| numbers::nanos(all[1]))),
+    ("p99.9", |cell| cell.latency_ns.map(|all| numbers::nanos(all[2]))),
+    ("CPU/op", |cell| cell.cpu_per_operation_ns.map(numbers::nanos)),
+];
+
 fn table(workload: &WorkloadReport) -> Table {
+    // What no cell has, as with one number that a program printed, gets no column.
+    let has = |column: &&Column| workload.cells.iter().any(|cell| (column.1)(cell).is_some());
+    let repeated = |column: &&Column| column.0 == heading(workload);
+    let columns: Vec<&Column> = LOAD_COLUMNS.iter().filter(|c| has(c) && !repeated(c)).collect();
     let mut table = Table::new();
     table.load_preset(presets::NOTHING);
-    table.set_header([
-        "threads",
-        "arm",
-        "operations/s",
-        "interval",
-        "MiB/s",
-        "p50",
-        "p99",
-        "p99.9",
-        "CPU/op",
-        "runs",
-    ]);
+    let fixed = ["threads", "arm", heading(workload), "interval"];
+    table.set_header(fixed.into_iter().chain(columns.iter().map(|column| column.0)).chain(["runs"]));
     let mut before = None;
     for cell in &workload.cells {
         // The level is said once for the arms that share it.
         let level = if before == Some(cell.threads) { String::new() } else { cell.threads.to_string() };
         before = Some(cell.threads);
-        table.add_row(row(cell, level));
+        table.add_row(row(workload, cell, level, &columns));
     }
-    for index in (0..10).filter(|index| *index != 1) {
+    for index in (0..fixed.len() + columns.len() + 1).filter(|index| *index != 1) {
         if let Some(column) = table.column_mut(index) {
             column.set_cell_alignment(CellAlignment::Right);
         }
@@ -129,34 +136,31 @@ fn table(workload: &WorkloadReport) -> Table {
     table
 }
 
-fn row(cell: &CellReport, level: String) -> Vec<String> {
-    let dash = || "–".to_owned();
-    if cell.failed {
-        return vec![
-            level,
-            cell.arm.clone(),
-            "FAILED".into(),
-            dash(),
-            dash(),
-            dash(),
-            dash(),
-            dash(),
-            dash(),
-            cell.runs.to_string(),
-        ];
+/// What the figures of a workload are.
+fn heading(workload: &WorkloadReport) -> &str {
+    match workload.unit.as_str() {
+        "op/s" => "operations/s",
+        "bytes/s" => "MiB/s",
+        "ns" => "time",
+        other => other,
     }
-    let latency = |index: usize| cell.latency_ns.map_or_else(dash, |all| numbers::nanos(all[index]));
-    vec![
-        level,
-        cell.arm.clone(),
-        cell.operations_per_second.map_or_else(dash, numbers::rate),
-        cell.operations_per_second_interval
-            .map_or_else(dash, |(low, high)| format!("[{}, {}]", numbers::rate(low), numbers::rate(high))),
-        cell.bytes_per_second.map_or_else(dash, |bytes| numbers::rate(bytes / f64::from(1 << 20))),
-        latency(0),
-        latency(1),
-        latency(2),
-        cell.cpu_per_operation_ns.map_or_else(dash, numbers::nanos),
-        cell.runs.to_string(),
-    ]
+}
+
+fn row(workload: &WorkloadReport, cell: &CellReport, level: String, columns: &[&Column]) -> Vec<String> {
+    let dash = || "–".to_owned();
+    let figure = |value: f64| numbers::figure(value, &workload.unit);
+    let mut row = vec![level, cell.arm.clone()];
+    if cell.failed {
+        row.push("FAILED".into());
+        row.resize(columns.len() + 4, dash());
+    } else {
+        row.push(cell.rate.map_or_else(dash, figure));
+        row.push(
+            cell.rate_interval
+                .map_or_else(dash, |(low, high)| format!("[{}, {}]", figure(low), figure(high))),
+        );
+        row.extend(columns.iter().map(|column| (column.1)(cell).unwrap_or_else(dash)));
+    }
+    row.push(cell.runs.to_string());
+    row
 }

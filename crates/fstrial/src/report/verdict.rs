@@ -49,6 +49,9 @@ fn with_ratio(
     };
     let ratio = numbers::ratio(ratio);
     let comparison = match state.metric {
+        Metric::Throughput if state.less_is_better => {
+            format!("{} takes {ratio} what {} takes{interval} at {level}", state.a, state.b)
+        }
         Metric::Throughput => format!("{} is {ratio} {}{interval} at {level}", state.a, state.b),
         metric => format!(
             "{} of {} is {ratio} that of {}{interval} at {level}",
@@ -77,7 +80,7 @@ fn metric_name(metric: Metric) -> &'static str {
 
 /// The word for a verdict: throughput is faster or slower, latency lower or higher.
 pub fn judgement(state: &ContrastState, practical: f64) -> String {
-    let latency = state.metric != Metric::Throughput;
+    let latency = state.less_is_better;
     match state.verdict {
         Outcome::Faster => if latency { "lower" } else { "faster" }.into(),
         Outcome::Slower => if latency { "higher" } else { "slower" }.into(),
@@ -153,8 +156,10 @@ mod tests {
             a: "xfs".into(),
             b: "ext4".into(),
             workload: "random-write".into(),
+            phase: String::new(),
             threads: 4,
             metric: Metric::Throughput,
+            less_is_better: false,
             verdict: Outcome::Faster,
             ratio: Some(1.42),
             interval: Some((1.36, 1.49)),
@@ -184,6 +189,7 @@ mod tests {
             line(
                 &ContrastState {
                     metric: Metric::P99,
+                    less_is_better: true,
                     ratio: Some(0.71),
                     interval: Some((0.6, 0.8)),
                     ..state()

@@ -70,7 +70,7 @@ pub struct EarlierRound {
     /// Its number.
     pub round: u32,
     /// Samples by cell.
-    pub samples: Vec<(usize, Sample)>,
+    pub samples: Vec<(usize, Vec<Sample>)>,
     /// Cells that failed in it.
     pub failed: Vec<usize>,
 }
@@ -122,7 +122,7 @@ pub struct Coordinator<'a, 'p> {
     context: Context<'a>,
     judge: Option<Judge<'p>>,
     /// Samples of rounds before the judge could be made.
-    waiting: Vec<Vec<(usize, Sample)>>,
+    waiting: Vec<Vec<(usize, Vec<Sample>)>>,
     failed: Vec<usize>,
     failures: Vec<String>,
     lost: Vec<u32>,
@@ -212,7 +212,7 @@ impl<'a, 'p> Coordinator<'a, 'p> {
             protocol: PROTOCOL,
             device: (self.context.binding)(&arm),
             arm,
-            load: None,
+            task: None,
             fsck: self.plan.trial.trial.fsck,
             coordinator: std::process::id(),
             ledger: self.context.ledger.clone(),
@@ -322,7 +322,7 @@ impl<'a, 'p> Coordinator<'a, 'p> {
     fn has_time_for(&self, cell: usize) -> bool {
         let expected = self.run_time[cell].unwrap_or_else(|| {
             let workload = &self.plan.workloads[self.plan.cells[cell].workload];
-            Nanos(workload.warmup.0 + workload.duration.0 + OVERHEAD_GUESS.0)
+            Nanos(workload.time().0 + OVERHEAD_GUESS.0)
         });
         expected <= self.left()
     }
@@ -378,7 +378,7 @@ impl<'a, 'p> Coordinator<'a, 'p> {
         self.tell(&Event::RoundsPlanned { planned })
     }
 
-    fn give_to_judge(&mut self, samples: Vec<(usize, Sample)>) {
+    fn give_to_judge(&mut self, samples: Vec<(usize, Vec<Sample>)>) {
         match &mut self.judge {
             None => self.waiting.push(samples),
             Some(judge) => {
@@ -404,14 +404,14 @@ impl<'a, 'p> Coordinator<'a, 'p> {
         &mut self,
         cell: usize,
         slot: usize,
-        samples: &mut Vec<(usize, Sample)>,
+        samples: &mut Vec<(usize, Vec<Sample>)>,
     ) -> Result<bool, ExpectedError> {
         let plan = self.plan;
         let at = plan.cells[cell];
         let (arm, workload) = (plan.arm_name(cell), plan.workloads[at.workload].name.as_str());
         let (round, threads) = (self.round, at.threads);
         let mut job = self.job(at.arm);
-        job.load = Some(plan.load(cell, round, self.context.data));
+        job.task = Some(plan.task(cell, round, self.context.data));
         self.tell(&Event::RunStarted { round, slot, arm, workload, threads })?;
         let began = self.context.clock.now();
         let started_at = self.context.clock.timestamp();
@@ -427,8 +427,8 @@ impl<'a, 'p> Coordinator<'a, 'p> {
         if outcome.is_ok() {
             self.run_time[cell] = Some(Nanos(self.context.clock.now().0 - began.0));
         }
-        let sample = outcome.as_ref().ok().map(|measurement| Sample::of(round, slot, measurement));
-        let sample = sample
+        let measured = outcome.as_ref().ok().map(|measurement| plan.samples(cell, round, slot, measurement));
+        let measured = measured
             .transpose()
             .map_err(|e| ExpectedError::Fault(format!("a measurement cannot be read: {e}")))?;
         self.tell(&Event::RunEnded(RunEnded {
@@ -440,14 +440,14 @@ impl<'a, 'p> Coordinator<'a, 'p> {
             started_at: &started_at,
             ended_at: &ended_at,
             job: &job,
-            operations_per_second: sample.as_ref().map(|sample| sample.rate),
+            rates: measured.iter().flatten().map(|sample| sample.rate).collect(),
             outcome: outcome.as_ref().map(|measurement| &**measurement),
             failure: outcome.as_ref().err(),
         }))?;
         match outcome {
             Ok(_) => {
                 self.lost[cell] = 0;
-                samples.extend(sample.map(|sample| (cell, sample)));
+                samples.extend(measured.map(|measured| (cell, measured)));
             }
             Err(failure) => self.take_failure(cell, failure)?,
         }

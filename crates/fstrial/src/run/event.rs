@@ -112,8 +112,8 @@ pub struct RunEnded<'a> {
     /// What was asked for.
     #[serde(skip)]
     pub job: &'a Job,
-    /// Operations per second; none for a failed run.
-    pub operations_per_second: Option<f64>,
+    /// The throughput, or the number, of each result; none for a failed run.
+    pub rates: Vec<f64>,
     /// What came of it.
     #[serde(skip)]
     pub outcome: Result<&'a Measurement, &'a RunFailure>,

@@ -4,9 +4,10 @@
 use super::plan::{Contrast, Plan};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use fstrial_model::{
-    measurement::{Measurement, OperationKind},
+    measurement::{LoadResult, Measurement, OperationKind, PhaseResult, Reading},
     trial::{ErrorControl, Metric},
     units::Nanos,
+    workload::{Figure, Until},
 };
 use fstrial_stats::{
     Decision, Multiplicity, Pair, Panel, Question,
@@ -16,39 +17,71 @@ use fstrial_stats::{
 use hdrhistogram::{Histogram, serialization::Deserializer};
 use serde::Serialize;
 
+/// From this share of a core on, the generator's own work is said with the result.
+const GENERATOR_LIMIT: f64 = 0.25;
 /// The level at which every trial decides.
 pub const ALPHA: f64 = 0.05;
 
-/// What one run says, in numbers.
+/// What one result of a run says, in numbers.
 #[derive(Debug, Clone)]
 pub struct Sample {
     /// Its round.
     pub round: u32,
     /// Its position in the round.
     pub slot: usize,
-    /// Operations per second.
+    /// Its throughput (operations or bytes per second), or the one number it is.
     pub rate: f64,
+    /// Coefficient of variation of the windows; 0 for a single number.
+    pub cv: f64,
+    /// What only a load of our own has.
+    pub load: Option<LoadSample>,
+}
+
+/// What a load says besides its throughput.
+#[derive(Debug, Clone)]
+pub struct LoadSample {
     /// Bytes per second.
     pub bytes_rate: f64,
-    /// Coefficient of variation of the windows.
-    pub cv: f64,
     /// Latency of an operation at p50, p99 and p99.9, in ns.
     pub latency_ns: [f64; 3],
     /// CPU time of the whole machine for one operation, in ns.
-    pub cpu_machine_ns: f64,
+    pub cpu_machine_ns: Option<f64>,
+    /// Share of a core that each thread of the generator used outside the kernel.
+    pub generator_share: f64,
     /// Operations in 40 windows of warm-up and measured time.
     steady_windows: Vec<f64>,
     histogram: Histogram<u64>,
 }
 
 impl Sample {
-    /// Reads a measurement.
+    /// Reads the results of a measurement, in their order.
     ///
     /// # Errors
-    /// Nothing was completed, which has no rate (a worker says so by failing), or its histogram is damaged; says how.
+    /// Nothing was completed, which has no rate (a worker says so by failing), a number that is none, or a damaged
+    /// histogram; says how.
+    pub fn all(round: u32, slot: usize, measurement: &Measurement) -> Result<Vec<Self>, String> {
+        let sample = |result| Self::of(round, slot, result);
+        measurement.results.iter().map(sample).collect()
+    }
+
+    fn of(round: u32, slot: usize, result: &PhaseResult) -> Result<Self, String> {
+        match &result.reading {
+            Reading::Load(figure, load) => Self::of_load(round, slot, *figure, load, result.cpu_machine),
+            Reading::Value(value) if value.value.is_finite() && value.value > 0.0 => {
+                Ok(Self { round, slot, rate: value.value, cv: 0.0, load: None })
+            }
+            Reading::Value(value) => Err(format!("{} {} cannot be compared", value.value, value.unit)),
+        }
+    }
+
     #[expect(clippy::cast_precision_loss, reason = "counts and times are far below 2^53")]
-    pub fn of(round: u32, slot: usize, measurement: &Measurement) -> Result<Self, String> {
-        let load = &measurement.load;
+    fn of_load(
+        round: u32,
+        slot: usize,
+        figure: Figure,
+        load: &LoadResult,
+        cpu_machine: Option<Nanos>,
+    ) -> Result<Self, String> {
         if load.operations == 0 || load.duration == Nanos(0) {
             return Err("no operation was completed in the measured time".into());
         }
@@ -59,17 +92,52 @@ impl Sample {
             Deserializer::new().deserialize(&mut &bytes[..]).map_err(|e| format!("{e:?}"))?;
         let seconds = load.duration.as_secs_f64();
         let windows: Vec<f64> = load.windows.iter().map(|count| *count as f64).collect();
+        let bytes_rate = load.bytes as f64 / seconds;
+        let rate = match figure {
+            Figure::Operations => load.operations as f64 / seconds,
+            Figure::Bytes if load.bytes == 0 => return Err("no byte was moved in the measured time".into()),
+            Figure::Bytes => bytes_rate,
+        };
         Ok(Self {
             round,
             slot,
-            rate: load.operations as f64 / seconds,
-            bytes_rate: load.bytes as f64 / seconds,
+            rate,
             cv: fstrial_stats::spread::cv(&windows).unwrap_or(0.0),
-            latency_ns: [0.5, 0.99, 0.999].map(|q| histogram.value_at_quantile(q) as f64),
-            cpu_machine_ns: measurement.cpu_machine.0 as f64 / load.operations.max(1) as f64,
-            steady_windows: load.steady_windows.iter().map(|count| *count as f64).collect(),
-            histogram,
+            load: Some(LoadSample {
+                bytes_rate,
+                latency_ns: [0.5, 0.99, 0.999].map(|q| histogram.value_at_quantile(q) as f64),
+                cpu_machine_ns: cpu_machine.map(|cpu| cpu.0 as f64 / load.operations as f64),
+                generator_share: load.cpu_user.as_secs_f64() / seconds / f64::from(load.threads.max(1)),
+                steady_windows: load.steady_windows.iter().map(|count| *count as f64).collect(),
+                histogram,
+            }),
         })
+    }
+}
+
+impl Plan {
+    /// The samples of a run of a cell.
+    ///
+    /// # Errors
+    /// See [`Sample::all`]; or the results are not those that the workload yields.
+    pub fn samples(
+        &self,
+        cell: usize,
+        round: u32,
+        slot: usize,
+        measurement: &Measurement,
+    ) -> Result<Vec<Sample>, String> {
+        let wanted = self.results[self.cells[cell].workload].iter().map(|kind| kind.name.as_str());
+        let found = measurement.results.iter().map(|result| result.name.as_str());
+        if !wanted.clone().eq(found.clone()) {
+            let list = |names: &mut dyn Iterator<Item = &str>| names.collect::<Vec<_>>().join(", ");
+            return Err(format!(
+                "it has the results {} instead of {}",
+                list(&mut { found }),
+                list(&mut { wanted })
+            ));
+        }
+        Sample::all(round, slot, measurement)
     }
 }
 
@@ -104,7 +172,9 @@ impl Tail {
     /// Adds a round; returns the pairs that may be judged now. Merged groups are held back until they are enough: a
     /// verdict on fewer would end the trial, and then not be shown.
     fn add(&mut self, quantile: f64, a: &Sample, b: &Sample) -> Vec<Pair> {
-        let complete = self.complete(quantile, a, b);
+        let (Some(load_a), Some(load_b)) = (&a.load, &b.load) else { return Vec::new() };
+        let q = Pair::from_rates(1.0, a.cv, 1.0, b.cv, None).q;
+        let complete = self.complete(quantile, &load_a.histogram, &load_b.histogram, q);
         self.held_back.extend(complete);
         if self.merged && self.groups < LEAST_GROUPS {
             Vec::new()
@@ -115,20 +185,19 @@ impl Tail {
 
     /// The pair of a group that is complete with this round. Less is better: the roles are exchanged, and exchanged back
     /// for display.
-    fn complete(&mut self, quantile: f64, a: &Sample, b: &Sample) -> Option<Pair> {
+    fn complete(&mut self, quantile: f64, a: &Histogram<u64>, b: &Histogram<u64>, q: f64) -> Option<Pair> {
         let merged = match self.on_the_way.take() {
-            None => (a.histogram.clone(), b.histogram.clone()),
+            None => (a.clone(), b.clone()),
             Some((mut merged_a, mut merged_b)) => {
                 // All histograms of a trial have the same bounds; if one did not, it would grow.
                 merged_a.auto(true);
                 merged_b.auto(true);
-                let added = merged_a.add(&a.histogram).and_then(|()| merged_b.add(&b.histogram));
+                let added = merged_a.add(a).and_then(|()| merged_b.add(b));
                 added.expect("histograms that grow can hold one another");
                 (merged_a, merged_b)
             }
         };
-        let q = Pair::from_rates(1.0, a.cv, 1.0, b.cv, None).q;
-        let Some(group) = self.gathering.add(a.histogram.len(), b.histogram.len(), q) else {
+        let Some(group) = self.gathering.add(a.len(), b.len(), q) else {
             self.on_the_way = Some(merged);
             return None;
         };
@@ -143,16 +212,20 @@ impl Tail {
 /// Where a contrast stands.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ContrastState {
-    /// The arm measured against the other.
+    /// The arm measured against the other; the workload, if workloads are compared.
     pub a: String,
-    /// The arm it is measured against.
+    /// The arm (or workload) it is measured against.
     pub b: String,
-    /// The workload.
+    /// The workload; the arm, if workloads are compared.
     pub workload: String,
+    /// The phase, or the group of threads in it; empty if the workload has only one.
+    pub phase: String,
     /// The level.
     pub threads: u16,
     /// On what.
     pub metric: Metric,
+    /// Whether less of it is better: of latencies, and of some numbers that other programs print.
+    pub less_is_better: bool,
     /// What is decided.
     pub verdict: Outcome,
     /// `a` over `b` on the metric itself: 1.42 is 42 % more operations, or 42 % more latency. None without rounds.
@@ -217,7 +290,8 @@ pub(crate) fn ratio_interval((low, high): (f64, f64), less_is_better: bool) -> (
 pub struct Judge<'a> {
     plan: &'a Plan,
     panel: Panel,
-    samples: Vec<Vec<Sample>>,
+    /// By cell and result.
+    samples: Vec<Vec<Vec<Sample>>>,
     failed: Vec<bool>,
     /// For contrasts of a quantile.
     tails: Vec<Option<Tail>>,
@@ -258,7 +332,11 @@ impl<'a> Judge<'a> {
         Self {
             plan,
             panel: Panel::new(questions, ALPHA, planned as usize, multiplicity),
-            samples: vec![Vec::new(); plan.cells.len()],
+            samples: plan
+                .cells
+                .iter()
+                .map(|cell| vec![Vec::new(); plan.results[cell.workload].len()])
+                .collect(),
             failed: vec![false; plan.cells.len()],
             tails: plan.contrasts.iter().map(|contrast| contrast.metric.quantile().map(Tail::new)).collect(),
             planned,
@@ -271,28 +349,45 @@ impl<'a> Judge<'a> {
     }
 
     /// Takes the samples of a round, by cell, and settles what they decide.
-    pub fn end_round(&mut self, round: Vec<(usize, Sample)>) {
+    pub fn end_round(&mut self, round: Vec<(usize, Vec<Sample>)>) {
         for index in 0..self.plan.contrasts.len() {
             let contrast = self.plan.contrasts[index];
-            let find = |cell: usize| round.iter().find(|(at, _)| *at == cell).map(|(_, sample)| sample);
-            if let (Some(a), Some(b)) = (find(contrast.a), find(contrast.b)) {
+            let find = |cell: usize, result: usize| {
+                let (_, samples) = round.iter().find(|(at, _)| *at == cell)?;
+                samples.get(result)
+            };
+            if let (Some(a), Some(b)) =
+                (find(contrast.a, contrast.result_a), find(contrast.b, contrast.result_b))
+            {
                 self.push(index, contrast, a, b);
             }
         }
         self.panel.settle();
-        for (cell, sample) in round {
-            self.samples[cell].push(sample);
+        for (cell, samples) in round {
+            for (all, sample) in self.samples[cell].iter_mut().zip(samples) {
+                all.push(sample);
+            }
         }
     }
 
     fn push(&mut self, index: usize, contrast: Contrast, a: &Sample, b: &Sample) {
+        let less = self.less_is_better(contrast);
         let pairs = match (contrast.metric.quantile(), &mut self.tails[index]) {
             (Some(quantile), Some(tail)) => tail.add(quantile, a, b),
+            // Less is better: the roles are exchanged, and exchanged back for display.
+            _ if less => {
+                vec![Pair::from_rates(b.rate, b.cv, a.rate, a.cv, Some(b.slot < a.slot))]
+            }
             _ => vec![Pair::from_rates(a.rate, a.cv, b.rate, b.cv, Some(a.slot < b.slot))],
         };
         for pair in pairs {
             self.panel.push(index, pair);
         }
+    }
+
+    fn less_is_better(&self, contrast: Contrast) -> bool {
+        let workload = self.plan.cells[contrast.a].workload;
+        contrast.metric.quantile().is_some() || self.plan.results[workload][contrast.result_a].less_is_better
     }
 
     /// A cell has failed: it is not run again and its contrasts get no ratio.
@@ -329,9 +424,9 @@ impl<'a> Judge<'a> {
         (0..self.plan.contrasts.len()).any(|index| self.is_open(index))
     }
 
-    /// The samples of a cell, in the order of their rounds.
-    pub fn samples(&self, cell: usize) -> &[Sample] {
-        &self.samples[cell]
+    /// The samples of a result of a cell, in the order of their rounds.
+    pub fn samples(&self, cell: usize, result: usize) -> &[Sample] {
+        &self.samples[cell][result]
     }
 
     /// Whether a cell has failed.
@@ -349,7 +444,7 @@ impl<'a> Judge<'a> {
         let cell = self.plan.cells[contrast.a];
         let verdict = self.panel.verdict(index);
         let failed = self.failed[contrast.a] || self.failed[contrast.b];
-        let latency = contrast.metric.quantile().is_some();
+        let less = self.less_is_better(contrast);
         // A verdict that single rounds have given stays, whatever comes after them.
         let too_few = self.tails[index]
             .as_ref()
@@ -362,14 +457,16 @@ impl<'a> Judge<'a> {
             decision => decision.into(),
         };
         ContrastState {
-            a: self.plan.arm_name(contrast.a).to_owned(),
-            b: self.plan.arm_name(contrast.b).to_owned(),
-            workload: self.plan.workloads[cell.workload].name.clone(),
+            a: self.plan.compared(contrast.a).to_owned(),
+            b: self.plan.compared(contrast.b).to_owned(),
+            workload: self.plan.under(contrast.a).to_owned(),
+            phase: self.plan.results[cell.workload][contrast.result_a].name.clone(),
             threads: cell.threads,
             metric: contrast.metric,
+            less_is_better: less,
             verdict: outcome,
-            ratio: verdict.estimate.filter(|_| shown).map(|log| ratio(log, latency)),
-            interval: verdict.interval.filter(|_| shown).map(|logs| ratio_interval(logs, latency)),
+            ratio: verdict.estimate.filter(|_| shown).map(|log| ratio(log, less)),
+            interval: verdict.interval.filter(|_| shown).map(|logs| ratio_interval(logs, less)),
             interval_level: verdict.interval_level,
             rounds,
             open: self.is_open(index),
@@ -380,33 +477,58 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// Warnings about cells that were still warming up when the clock started, by what to do about it.
-    pub fn warm_up_warnings(&self) -> Vec<String> {
-        let checked = |cell: usize| Some((cell, self.steadiness(cell)?));
-        let all: Vec<(usize, Steady)> = (0..self.plan.cells.len()).filter_map(checked).collect();
-        let warn = |what: &str, remedy: &str, is: fn(&Steady) -> bool| {
-            let found = all.iter().filter(|(_, steady)| is(steady));
-            let names: Vec<String> = found.map(|(cell, _)| self.plan.cell_name(*cell)).collect();
-            let (some, of) = (names.len(), all.len());
+    /// Warnings about what was measured: warm-ups that were too short, generators that were the limit; each with what to
+    /// do about it.
+    pub fn warnings(&self) -> Vec<String> {
+        let all =
+            || (0..self.samples.len()).flat_map(|cell| (0..self.samples[cell].len()).map(move |n| (cell, n)));
+        let checked: Vec<_> = all().filter_map(|at| Some((at, self.steadiness(at)?))).collect();
+        let warn = |what: &str, remedy: &str, found: Vec<(usize, usize)>, of: usize| {
+            let names: Vec<String> = found.iter().map(|(cell, n)| self.plan.result_name(*cell, *n)).collect();
+            let some = names.len();
             (some > 0).then(|| format!("{what} in {some} of {of} cells ({remedy}): {}", names.join(", ")))
         };
-        let warming = warn("still warming up when the clock started", "use a longer --warmup", |steady| {
+        let steady = |what: &str, remedy: &str, is: fn(&Steady) -> bool| {
+            let found = checked.iter().filter(|(_, steady)| is(steady)).map(|(at, _)| *at).collect();
+            warn(what, remedy, found, checked.len())
+        };
+        let warming = steady("still warming up when the clock started", "use a longer --warmup", |steady| {
             matches!(steady, Steady::StillWarming { .. })
         });
-        let unsteady = warn("no steady state within a run", "use a longer --duration", |steady| {
+        let unsteady = steady("no steady state within a run", "use a longer --duration", |steady| {
             matches!(steady, Steady::NoSteadyState)
         });
-        warming.into_iter().chain(unsteady).collect()
+        let busy: Vec<_> = all().filter(|at| self.generator_share(*at) >= GENERATOR_LIMIT).collect();
+        let limit = warn(
+            "the load generator itself used much of its cores, so a part of what was measured is its own work",
+            "use a larger block_size, or see the CPU columns",
+            busy,
+            all().count(),
+        );
+        warming.into_iter().chain(unsteady).chain(limit).collect()
     }
 
-    /// Whether a cell had reached a steady state when the clock started; none with too few rounds.
-    fn steadiness(&self, cell: usize) -> Option<Steady> {
-        let samples = &self.samples[cell];
+    /// The median share of a core that each thread of the generator used outside the kernel; 0 where it is not known.
+    pub fn generator_share(&self, (cell, result): (usize, usize)) -> f64 {
+        let loads = self.samples[cell][result].iter().filter_map(|sample| sample.load.as_ref());
+        fstrial_stats::spread::median(&loads.map(|load| load.generator_share).collect::<Vec<_>>())
+            .unwrap_or(0.0)
+    }
+
+    /// Whether a cell had reached a steady state when the clock started; none with too few rounds, and none for work
+    /// that ends when it is done.
+    fn steadiness(&self, (cell, result): (usize, usize)) -> Option<Steady> {
         let workload = &self.plan.workloads[self.plan.cells[cell].workload];
-        let runs: Vec<Vec<f64>> = samples.iter().map(|sample| sample.steady_windows.clone()).collect();
-        let total = (workload.warmup.0 + workload.duration.0).max(1);
+        let phase =
+            workload.phases.iter().flat_map(|phase| phase.results().map(move |_| phase)).nth(result)?;
+        if phase.until == Until::Done {
+            return None;
+        }
+        let loads = self.samples[cell][result].iter().filter_map(|sample| sample.load.as_ref());
+        let runs: Vec<Vec<f64>> = loads.map(|load| load.steady_windows.clone()).collect();
+        let total = (phase.warmup.0 + phase.duration.0).max(1);
         #[expect(clippy::cast_precision_loss, reason = "a fraction for comparison")]
-        let warmup_windows = workload.warmup.0 as f64 / total as f64 * steady::WINDOWS as f64;
+        let warmup_windows = phase.warmup.0 as f64 / total as f64 * steady::WINDOWS as f64;
         steady::judge(&runs, warmup_windows)
     }
 }

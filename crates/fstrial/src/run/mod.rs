@@ -7,6 +7,7 @@ pub mod event;
 pub mod judge;
 pub mod place;
 pub mod plan;
+pub mod program;
 pub mod recorder;
 #[cfg(test)]
 mod simulation;

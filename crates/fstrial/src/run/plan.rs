@@ -1,10 +1,10 @@
 //! The plan of a trial: its cells, its contrasts and the order of every round, as a pure function of trial and seed.
 
 use fstrial_model::{
-    job::Load,
-    trial::{Metric, Problem, Trial, can_run},
+    job::{GroupTask, Load, PhaseTask, ProgramTask, Task},
+    trial::{Compare, Metric, Problem, Trial, can_run},
     units::Bytes,
-    workload::{Data, Workload},
+    workload::{Data, Group, Phase, ResultKind, Workload},
 };
 use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng, SeedableRng};
@@ -27,6 +27,10 @@ pub struct Contrast {
     pub a: usize,
     /// Index of the cell it is measured against.
     pub b: usize,
+    /// Index of the result in those of the workload of `a`.
+    pub result_a: usize,
+    /// Index of the result in those of the workload of `b`.
+    pub result_b: usize,
     /// On what.
     pub metric: Metric,
     /// Whether the trial goes on until this is decided.
@@ -40,6 +44,8 @@ pub struct Plan {
     pub trial: Trial,
     /// Its workloads with every field settled.
     pub workloads: Vec<Workload>,
+    /// What a run of each workload yields.
+    pub results: Vec<Vec<ResultKind>>,
     /// Every cell that can be run, by workload, level and arm.
     pub cells: Vec<Cell>,
     /// Every comparison, in the order they are reported.
@@ -66,24 +72,26 @@ impl Plan {
         let mut cells = Vec::new();
         for (workload, described) in workloads.iter().enumerate() {
             for &threads in &described.threads {
-                let able = trial.arms.iter().enumerate().filter(|(_, arm)| can_run(arm, &described.pattern));
+                let able = trial.arms.iter().enumerate().filter(|(_, arm)| can_run(arm, described));
                 cells.extend(able.map(|(arm, _)| Cell { workload, threads, arm }));
             }
         }
-        let contrasts = contrasts(&trial, &cells);
-        Ok(Self { trial, workloads, cells, contrasts, seed, device_size })
+        let results: Vec<Vec<ResultKind>> =
+            workloads.iter().map(|workload| workload.results().collect()).collect();
+        let mut plan = Self { trial, workloads, results, cells, contrasts: Vec::new(), seed, device_size };
+        plan.contrasts = contrasts(&plan);
+        Ok(plan)
     }
 
-    /// The order of a round: groups (workload × level) shuffled, then the arms inside each group, so that the slots of
-    /// two compared cells are exchangeable. Cells that are no longer run are left out afterwards, which keeps it so.
+    /// The order of a round: groups (workload × level, or arm × level) shuffled, then what is compared inside each group,
+    /// so that the slots of two compared cells are exchangeable. Cells that are no longer run are left out afterwards, which keeps it so.
     pub fn order(&self, round: u32) -> Vec<usize> {
         let mut random = ChaCha8Rng::seed_from_u64(self.seed ^ (u64::from(round) << 32));
         let mut groups: Vec<Vec<usize>> = Vec::new();
-        for (index, cell) in self.cells.iter().enumerate() {
-            let key = |at: usize| (self.cells[at].workload, self.cells[at].threads);
-            match groups.last_mut().filter(|group| key(group[0]) == (cell.workload, cell.threads)) {
-                Some(group) => group.push(index),
-                None => groups.push(vec![index]),
+        for cell in 0..self.cells.len() {
+            match groups.iter_mut().find(|group| self.setting(group[0]) == self.setting(cell)) {
+                Some(group) => group.push(cell),
+                None => groups.push(vec![cell]),
             }
         }
         shuffle(&mut groups, &mut random);
@@ -93,20 +101,91 @@ impl Plan {
         groups.into_iter().flatten().collect()
     }
 
-    /// The load of a cell in a round: the same seed for every arm.
-    pub fn load(&self, cell: usize, round: u32, data: Data) -> Load {
+    /// The task of a cell in a round: the same seeds for every arm. `data` is what suits the device; the workload may say
+    /// otherwise.
+    pub fn task(&self, cell: usize, round: u32, data: Data) -> Task {
         let Cell { workload, threads, arm } = self.cells[cell];
-        let described = &self.workloads[workload];
         let mut random = ChaCha8Rng::seed_from_u64(self.seed.rotate_left(17) ^ (u64::from(round) << 20));
-        Load {
-            pattern: described.pattern.clone(),
-            threads,
-            warmup: described.warmup,
-            duration: described.duration,
+        let mut group_task = |phase: &Phase, group: &Group| GroupTask {
+            result: (phase.measured && !group.background).then(|| phase.result_name(group)),
+            figure: group.figure,
+            load: Load {
+                pattern: group.pattern.clone(),
+                set: group.set.clone(),
+                threads: group.workers(threads),
+                warmup: phase.warmup,
+                duration: phase.duration,
+                until: phase.until,
+                seed: random.next_u64(),
+                data: group.data.unwrap_or(data),
+                rate: group.rate,
+                handicap: self.trial.arms[arm].handicap.unwrap_or_default(),
+            },
+        };
+        let mut phase_task = |phase: &Phase| PhaseTask {
+            settle: phase.settle,
+            find_rate: phase.find_rate,
+            groups: phase.groups.iter().map(|group| group_task(phase, group)).collect(),
+        };
+        let described = &self.workloads[workload];
+        let phases = described.phases.iter().map(&mut phase_task).collect();
+        let program = described.program.as_ref().map(|timed| ProgramTask {
+            program: timed.program.clone(),
+            duration: timed.duration,
             seed: random.next_u64(),
-            data,
-            handicap: self.trial.arms[arm].handicap.unwrap_or_default(),
+        });
+        Task { threads, phases, program }
+    }
+
+    /// What two cells have in common that are compared: the workload and the level, or the arm and the level.
+    fn setting(&self, cell: usize) -> (usize, u16) {
+        let Cell { workload, threads, arm } = self.cells[cell];
+        match self.trial.trial.compare {
+            Compare::Arms => (workload, threads),
+            Compare::Workloads => (arm, threads),
         }
+    }
+
+    /// The name of what is compared: of the arm, or of the workload.
+    pub fn compared(&self, cell: usize) -> &str {
+        match self.trial.trial.compare {
+            Compare::Arms => self.arm_name(cell),
+            Compare::Workloads => &self.workloads[self.cells[cell].workload].name,
+        }
+    }
+
+    /// The name of what it is compared under, or on: of the workload, or of the arm.
+    pub fn under(&self, cell: usize) -> &str {
+        match self.trial.trial.compare {
+            Compare::Arms => &self.workloads[self.cells[cell].workload].name,
+            Compare::Workloads => self.arm_name(cell),
+        }
+    }
+
+    /// The results of all cells by what can be compared, in the order they are reported: those of one workload and
+    /// phase, or those of one arm and name.
+    pub fn sections(&self) -> Vec<Vec<(usize, usize)>> {
+        let mut sections: Vec<Vec<(usize, usize)>> = Vec::new();
+        let kind = |(cell, result): (usize, usize)| &self.results[self.cells[cell].workload][result];
+        let of_cell =
+            |cell: usize| (0..self.results[self.cells[cell].workload].len()).map(move |n| (cell, n));
+        // By what it is under first, so that the phases of a workload stay together.
+        let mut cells: Vec<usize> = (0..self.cells.len()).collect();
+        cells.sort_by_key(|cell| self.setting(*cell).0);
+        for at in cells.into_iter().flat_map(of_cell) {
+            let alike = |section: &&mut Vec<(usize, usize)>| {
+                let first = section[0];
+                self.setting(first.0).0 == self.setting(at.0).0 && kind(first).is_comparable_with(kind(at))
+            };
+            match sections.iter_mut().find(alike) {
+                Some(section) => section.push(at),
+                None => sections.push(vec![at]),
+            }
+        }
+        for section in &mut sections {
+            section.sort_by_key(|(cell, _)| (self.setting(*cell), *cell));
+        }
+        sections
     }
 
     /// The name of an arm.
@@ -118,6 +197,22 @@ impl Plan {
     pub fn cell_name(&self, cell: usize) -> String {
         let Cell { workload, threads, .. } = self.cells[cell];
         format!("{} · {} · {}", self.arm_name(cell), self.workloads[workload].name, threads_in_words(threads))
+    }
+
+    /// A result of a cell in words: `ext4 · bonnie, rewrite · 1 thread`.
+    pub fn result_name(&self, cell: usize, result: usize) -> String {
+        let Cell { workload, threads, .. } = self.cells[cell];
+        let title = self.title(workload, result);
+        format!("{} · {title} · {}", self.arm_name(cell), threads_in_words(threads))
+    }
+
+    /// A workload's result in words: `bonnie, rewrite`.
+    pub fn title(&self, workload: usize, result: usize) -> String {
+        let name = &self.workloads[workload].name;
+        match self.results[workload][result].name.as_str() {
+            "" => name.clone(),
+            phase => format!("{name}, {phase}"),
+        }
     }
 
     /// The index of a cell by names, for reading stored runs.
@@ -135,36 +230,56 @@ pub fn threads_in_words(threads: u16) -> String {
     if threads == 1 { "1 thread".into() } else { format!("{threads} threads") }
 }
 
-/// All pairs, or all against the baseline; the arm named later over the one named earlier. The metrics that decide, and
+/// All pairs, or all against the baseline; the one named later over the one named earlier. The metrics that decide, and
 /// p99, which gets a verdict from the rounds that the others needed.
-fn contrasts(trial: &Trial, cells: &[Cell]) -> Vec<Contrast> {
-    let decide_on = &trial.trial.decide_on;
-    let baseline =
-        trial.trial.baseline.as_ref().and_then(|name| trial.arms.iter().position(|arm| arm.name == *name));
+fn contrasts(plan: &Plan) -> Vec<Contrast> {
+    let settings = &plan.trial.trial;
     let mut metrics = vec![Metric::Throughput, Metric::P99];
-    for metric in decide_on {
+    for metric in &settings.decide_on {
         if !metrics.contains(metric) {
             metrics.push(*metric);
         }
     }
+    let is_base = |cell: usize| settings.baseline.as_ref().is_some_and(|base| base == plan.compared(cell));
     let mut contrasts = Vec::new();
     for metric in metrics {
-        for (b, cell_b) in cells.iter().enumerate() {
-            for (a, cell_a) in cells.iter().enumerate().skip(b + 1) {
-                if (cell_a.workload, cell_a.threads) != (cell_b.workload, cell_b.threads) {
+        for b in 0..plan.cells.len() {
+            for a in b + 1..plan.cells.len() {
+                if plan.setting(a) != plan.setting(b) {
                     continue;
                 }
-                let (a, b) = match baseline {
+                let (a, b) = match settings.baseline {
                     None => (a, b),
-                    Some(base) if cell_b.arm == base => (a, b),
-                    Some(base) if cell_a.arm == base => (b, a),
+                    Some(_) if is_base(b) => (a, b),
+                    Some(_) if is_base(a) => (b, a),
                     Some(_) => continue,
                 };
-                contrasts.push(Contrast { a, b, metric, holds_open: decide_on.contains(&metric) });
+                let holds_open = settings.decide_on.contains(&metric);
+                let both = plan.comparable(a, b, metric);
+                contrasts.extend(both.into_iter().map(|(result_a, result_b)| Contrast {
+                    a,
+                    b,
+                    result_a,
+                    result_b,
+                    metric,
+                    holds_open,
+                }));
             }
         }
     }
     contrasts
+}
+
+impl Plan {
+    /// The results of two cells that can be compared on a metric.
+    fn comparable(&self, a: usize, b: usize, metric: Metric) -> Vec<(usize, usize)> {
+        let kinds = |cell: usize| self.results[self.cells[cell].workload].iter().enumerate();
+        let has = |kind: &ResultKind| kind.has_latencies || metric.quantile().is_none();
+        let partner = |kind: &ResultKind| {
+            kinds(b).find(|(_, other)| kind.is_comparable_with(other) && has(other)).map(|(index, _)| index)
+        };
+        kinds(a).filter(|(_, kind)| has(kind)).filter_map(|(n, kind)| Some((n, partner(kind)?))).collect()
+    }
 }
 
 /// Fisher and Yates' shuffle, with Lemire's unbiased bounded numbers (ACM TOMACS 29, 2019).
@@ -190,7 +305,12 @@ fn bounded(random: &mut ChaCha8Rng, bound: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fstrial_model::{arm::Arm, workload::Entry};
+    use fstrial_model::{
+        arm::Arm,
+        trial::Settings,
+        units::Percent,
+        workload::{DataKind, Entry},
+    };
     use std::collections::BTreeMap;
 
     fn trial(arms: &[&str], workloads: &[&str]) -> Trial {
@@ -209,7 +329,7 @@ mod tests {
                 out += &format!(
                     "  {} seed {:016x}\n",
                     plan.cell_name(cell),
-                    plan.load(cell, round, Data::Random).seed
+                    plan.task(cell, round, Data::Random).phases[0].groups[0].load.seed
                 );
             }
         }
@@ -270,8 +390,25 @@ mod tests {
     #[test]
     fn every_arm_of_a_round_has_the_same_load() {
         let plan = Plan::new(trial(&["ext4", "xfs"], &["random-write"]), 3, 1).unwrap();
-        assert_eq!(plan.load(0, 5, Data::Random), plan.load(1, 5, Data::Random));
-        assert_ne!(plan.load(0, 5, Data::Random).seed, plan.load(0, 6, Data::Random).seed);
+        assert_eq!(plan.task(0, 5, Data::Random), plan.task(1, 5, Data::Random));
+        assert_ne!(plan.task(0, 5, Data::Random), plan.task(0, 6, Data::Random));
+    }
+
+    #[test]
+    fn a_workloads_own_data_and_rate_reach_its_loads() {
+        let mut own = trial(&["ext4", "xfs"], &["random-write", "append-fsync"]);
+        own.workloads[0].data = Some(DataKind::Mixed);
+        own.workloads[0].compressible = Some(Percent(50.0));
+        own.workloads[0].rate = Some("500/s poisson".parse().unwrap());
+        let plan = Plan::new(own, 3, 1).unwrap();
+        let load = |workload| {
+            let cell = plan.cells.iter().position(|cell| cell.workload == workload).unwrap();
+            plan.task(cell, 1, Data::RepeatedWord).phases.remove(0).groups.remove(0).load
+        };
+        let mixed = Data::Mixed { compressible: Percent(50.0), duplicate: Percent(0.0) };
+        assert_eq!((load(0).data, load(1).data), (mixed, Data::RepeatedWord));
+        assert_eq!(load(0).rate.unwrap().to_string(), "500/s poisson");
+        assert_eq!(load(1).rate, None);
     }
 
     #[test]
@@ -288,5 +425,49 @@ mod tests {
         let plan =
             Plan::new(trial(&["raw", "ext4", "xfs"], &["random-write", "create-files"]), 1, 1).unwrap();
         assert_eq!(plan.cells.len(), 5);
+    }
+
+    #[test]
+    fn workloads_are_compared_on_each_arm_by_results_of_one_name() {
+        let entry = |name: &str, threads: u16| Entry {
+            name: Some(name.into()),
+            threads: Some(vec![threads, 8]),
+            ..Entry::of_preset("random-write")
+        };
+        let phases: Entry = toml::from_str(
+            "name = \"phases\"\nkind = \"io\"\nthreads = [8]\n[[phase]]\nname = \"fill\"\nuntil = \"done\"\n[[phase]]\n",
+        )
+        .unwrap();
+        let trial = Trial {
+            trial: Settings { compare: Compare::Workloads, ..Settings::default() },
+            workloads: vec![entry("mine", 1), phases, entry("theirs", 2)],
+            ..trial(&["ext4", "xfs"], &[])
+        };
+        let plan = Plan::new(trial, 1, 1).unwrap();
+        let named = |contrast: &Contrast| {
+            format!("{} / {}", plan.result_name(contrast.a, contrast.result_a), plan.compared(contrast.b))
+        };
+        let throughput = plan.contrasts.iter().filter(|contrast| contrast.metric == Metric::Throughput);
+        let mut contrasts: Vec<String> = throughput.map(named).collect();
+        contrasts.sort();
+        assert_eq!(
+            contrasts,
+            [
+                "ext4 · phases · 8 threads / mine",
+                "ext4 · theirs · 8 threads / mine",
+                "ext4 · theirs · 8 threads / phases",
+                "xfs · phases · 8 threads / mine",
+                "xfs · theirs · 8 threads / mine",
+                "xfs · theirs · 8 threads / phases",
+            ]
+        );
+        // One section for each arm and name of a result; `fill` is alone in its own.
+        let sections: Vec<usize> = plan.sections().iter().map(Vec::len).collect();
+        assert_eq!(sections, [5, 1, 5, 1]);
+        let order = plan.order(1);
+        let at_8: Vec<usize> = order.into_iter().filter(|cell| plan.cells[*cell].threads == 8).collect();
+        for group in at_8.chunks(3) {
+            assert!(group.iter().all(|cell| plan.cells[*cell].arm == plan.cells[group[0]].arm));
+        }
     }
 }

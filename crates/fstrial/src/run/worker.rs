@@ -1,12 +1,17 @@
 //! The worker: takes one job on standard input, builds the stack, prepares and runs the load, takes everything down,
 //! and answers with messages and one measurement. It knows nothing of rounds, statistics or the store.
 
+use super::program::{self, Level};
 use crate::{error::ExpectedError, exit_code};
-use fstrial_engine::{EngineError, Moment, Prepared};
+use fstrial_engine::{EngineError, Moment, Prepared, Site};
 use fstrial_model::{
-    job::{DeviceBinding, FailureKind, Job, Load, PROTOCOL, RunFailure, WorkerMessage},
-    measurement::{LoadResult, Measurement, Stage},
+    job::{
+        DeviceBinding, FailureKind, Job, Load, PROTOCOL, PhaseTask, ProgramTask, RunFailure, Task,
+        WorkerMessage,
+    },
+    measurement::{LoadResult, Measurement, PhaseResult, Reading, Stage, Value},
     units::Nanos,
+    workload::{Better, Until, metric::Picked},
 };
 use fstrial_stack::{
     StackError, isolation,
@@ -97,6 +102,8 @@ struct Run<'a> {
     stage: Stage,
     stage_began: Instant,
     stages: Vec<(Stage, Nanos)>,
+    /// What a program printed.
+    output: Option<String>,
 }
 
 /// Where an error of the stack comes from decides whose fault it is.
@@ -130,6 +137,10 @@ fn engine_failure(stage: Stage, error: &EngineError) -> RunFailure {
         | EngineError::NoSpace { .. }
         | EngineError::DirectUnsupported { .. }
         | EngineError::UringUnavailable { .. }
+        | EngineError::UringOptionRefused { .. }
+        | EngineError::IopollUnsupported { .. }
+        | EngineError::AioUnavailable { .. }
+        | EngineError::FallocateUnsupported { .. }
         | EngineError::Limit { .. } => FailureKind::LoadRefused,
     };
     RunFailure { kind, stage, what: error.to_string(), hint: error.hint().map(str::to_owned) }
@@ -145,6 +156,7 @@ impl<'a> Run<'a> {
             stage: Stage::Attach,
             stage_began: Instant::now(),
             stages: Vec::new(),
+            output: None,
         })
     }
 
@@ -183,7 +195,7 @@ impl<'a> Run<'a> {
             commands: standing.commands().to_vec(),
         });
         let job = self.job;
-        let loaded = job.load.as_ref().map(|load| self.load(load, &mut standing)).transpose();
+        let loaded = job.task.as_ref().map(|task| self.task(task, &mut standing)).transpose();
         let space_left = standing.space_left();
         let facts = standing.facts().clone();
         let mut commands = standing.commands().to_vec();
@@ -193,14 +205,7 @@ impl<'a> Run<'a> {
         taken_down?;
         self.leave();
         let stages = std::mem::take(&mut self.stages);
-        Ok(loaded.map(|(load, cpu_machine)| Measurement {
-            load,
-            cpu_machine,
-            facts,
-            commands,
-            stages,
-            space_left,
-        }))
+        Ok(loaded.map(|results| Measurement { results, facts, commands, stages, space_left, output: None }))
     }
 
     /// Attaches the device, makes the filesystem and mounts it.
@@ -232,50 +237,97 @@ impl<'a> Run<'a> {
         failure
     }
 
-    /// Lays out, settles and runs the load.
-    fn load(&mut self, load: &Load, standing: &mut Standing) -> Result<(LoadResult, Nanos), RunFailure> {
-        let bytes = load.pattern.space_needed(load.threads).0;
-        self.enter(Stage::Layout, Nanos::secs(120 + bytes / SLOWEST_LAYOUT));
-        let prepared = self.lay_out(load, standing.target().clone())?;
-        self.enter(Stage::Settle, Nanos::secs(300 + bytes / SLOWEST_LAYOUT));
-        standing.settle().map_err(|e| self.failed(&e))?;
-        self.enter(Stage::Load, Nanos(load.warmup.0 + load.duration.0 + Nanos::secs(120).0));
+    /// Runs the phases of a task, one after the other.
+    fn task(&mut self, task: &Task, standing: &mut Standing) -> Result<Vec<PhaseResult>, RunFailure> {
+        if let Some(program) = &task.program {
+            return self.program(program, task.threads, standing);
+        }
+        let target = standing.target().clone();
+        let mut site = Site::new(match &target {
+            Target::Directory(path) => fstrial_engine::Target::Directory(path),
+            Target::BlockDevice(path) => fstrial_engine::Target::BlockDevice(path),
+        });
+        let bytes = task.space_needed().0;
+        let mut results = Vec::new();
+        for (number, phase) in task.phases.iter().enumerate() {
+            self.enter(Stage::Layout, Nanos::secs(120 + bytes / SLOWEST_LAYOUT));
+            let loads: Vec<Load> = phase.groups.iter().map(|group| group.load.clone()).collect();
+            let prepared = site.prepare(&loads).map_err(|e| engine_failure(Stage::Layout, &e))?;
+            if number == 0 || phase.settle {
+                self.enter(Stage::Settle, Nanos::secs(300 + bytes / SLOWEST_LAYOUT));
+                standing.settle().map_err(|e| self.failed(&e))?;
+            }
+            results.extend(self.phase(phase, prepared)?);
+        }
+        Ok(results)
+    }
+
+    /// Runs a program and gives its numbers.
+    fn program(
+        &mut self,
+        task: &ProgramTask,
+        threads: u16,
+        standing: &mut Standing,
+    ) -> Result<Vec<PhaseResult>, RunFailure> {
+        let Target::Directory(folder) = standing.target().clone() else {
+            return Err(RunFailure {
+                kind: FailureKind::LoadRefused,
+                stage: Stage::Layout,
+                what: "a program needs files, and the bare device has none".into(),
+                hint: Some("leave out the arm `raw`".into()),
+            });
+        };
+        let level = Level { threads, duration: task.duration, seed: task.seed };
         let mut busy = [None, None];
-        let result = prepared.run(&mut |moment| match moment {
+        let outcome = program::run(&task.program, &folder, level, &mut |step| {
+            match step {
+                program::Step::Prepare(deadline) => self.enter(Stage::Layout, deadline),
+                program::Step::Settle => {
+                    self.enter(Stage::Settle, Nanos::secs(900));
+                    standing.settle().map_err(|e| self.failed(&e))?;
+                }
+                program::Step::Command(deadline) => {
+                    self.enter(Stage::Load, deadline);
+                    busy[0] = machine_busy();
+                }
+                program::Step::Ended => busy[1] = machine_busy(),
+            }
+            Ok(())
+        })?;
+        let cpu_machine = between(busy);
+        self.output = Some(outcome.report());
+        let result = |picked: Picked| PhaseResult {
+            name: picked.name,
+            reading: Reading::Value(Value {
+                value: picked.value,
+                unit: picked.unit,
+                less_is_better: picked.better == Better::Lower,
+            }),
+            cpu_machine,
+        };
+        Ok(outcome.values.into_iter().map(result).collect())
+    }
+
+    /// Runs a phase and gives the results that are wanted of it.
+    fn phase(&mut self, phase: &PhaseTask, prepared: Prepared) -> Result<Vec<PhaseResult>, RunFailure> {
+        let time =
+            phase.groups.first().map_or(Nanos(0), |group| Nanos(group.load.warmup.0 + group.load.duration.0));
+        self.enter(Stage::Load, Nanos(time.0 + Nanos::secs(120).0));
+        let mut busy = [None, None];
+        let loads = prepared.run_all(&mut |moment| match moment {
             Moment::TimedStart => busy[0] = machine_busy(),
             Moment::TimedEnd => busy[1] = machine_busy(),
         });
-        let result = result.map_err(|e| engine_failure(Stage::Load, &e))?;
-        let cpu_machine = match busy {
-            [Some(before), Some(after)] => Nanos(after.0.saturating_sub(before.0)),
-            _ => Nanos(0),
-        };
-        if result.errors > 0 {
-            let first = result.first_error.as_deref().unwrap_or("unknown");
-            return Err(RunFailure {
-                kind: FailureKind::ArmFailed,
-                stage: Stage::Load,
-                what: format!("{} operations failed under load; the first: {first}", result.errors),
-                hint: Some("see the kernel log (dmesg); `no space left` asks for a larger --size or a smaller workload".into()),
-            });
+        let loads = loads.map_err(|e| engine_failure(Stage::Load, &e))?;
+        let cpu_machine = between(busy);
+        let mut results = Vec::new();
+        for (group, load) in phase.groups.iter().zip(loads) {
+            check_load(&load, group.load.until)?;
+            let Some(name) = group.result.clone() else { continue };
+            let reading = Reading::Load(group.figure, Box::new(load));
+            results.push(PhaseResult { name, reading, cpu_machine });
         }
-        if result.operations == 0 {
-            return Err(RunFailure {
-                kind: FailureKind::ArmFailed,
-                stage: Stage::Load,
-                what: format!("no operation was completed in {}", load.duration),
-                hint: Some("measure longer: --duration 10s".into()),
-            });
-        }
-        Ok((result, cpu_machine))
-    }
-
-    fn lay_out(&self, load: &Load, target: Target) -> Result<Prepared, RunFailure> {
-        let target = match &target {
-            Target::Directory(path) => fstrial_engine::Target::Directory(path),
-            Target::BlockDevice(path) => fstrial_engine::Target::BlockDevice(path),
-        };
-        fstrial_engine::prepare(load, target).map_err(|e| engine_failure(Stage::Layout, &e))
+        Ok(results)
     }
 
     /// Unmounts, checks if asked to, detaches.
@@ -288,7 +340,7 @@ impl<'a> Run<'a> {
         self.enter(Stage::Unmount, Nanos::secs(900));
         let Some(mut attached) = standing.unmount().map_err(|e| self.failed(&e))? else { return Ok(()) };
         let mut checked = Ok(());
-        if self.job.fsck && self.job.load.is_some() && healthy {
+        if self.job.fsck && self.job.task.is_some() && healthy {
             self.enter(Stage::Fsck, Nanos::secs(1900));
             checked = attached.check(&self.job.arm).map_err(|e| self.failed(&e));
             *commands = attached.commands().to_vec();
@@ -296,6 +348,39 @@ impl<'a> Run<'a> {
         self.enter(Stage::Detach, Nanos::secs(60));
         attached.detach().map_err(|e| self.failed(&e))?;
         checked
+    }
+}
+
+/// Refuses the result of a load that did not do its work.
+fn check_load(result: &LoadResult, until: Until) -> Result<(), RunFailure> {
+    let failed = |what: String, hint: &str| RunFailure {
+        kind: FailureKind::ArmFailed,
+        stage: Stage::Load,
+        what,
+        hint: Some(hint.into()),
+    };
+    if result.errors > 0 {
+        let first = result.first_error.as_deref().unwrap_or("unknown");
+        return Err(failed(
+            format!("{} operations failed under load; the first: {first}", result.errors),
+            "see the kernel log (dmesg); `no space left` asks for a larger --size or a smaller workload",
+        ));
+    }
+    if result.operations == 0 {
+        let what = match until {
+            Until::Time => format!("no operation was completed in {}", result.duration),
+            Until::Done => "there was nothing to do".into(),
+        };
+        return Err(failed(what, "measure longer: --duration 10s"));
+    }
+    Ok(())
+}
+
+/// The machine's CPU time between two readings.
+fn between(busy: [Option<Nanos>; 2]) -> Option<Nanos> {
+    match busy {
+        [Some(before), Some(after)] => Some(Nanos(after.0.saturating_sub(before.0))),
+        _ => None,
     }
 }
 

@@ -5,10 +5,10 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use fstrial_model::{
     arm::Arm,
     facts::{ArmFacts, DataUpdate, Durability, Fact},
-    job::{DeviceBinding, FailureKind, Job, Load, PROTOCOL, RunFailure},
-    measurement::{ClockSource, LoadResult, Measurement, OperationKind, Stage},
+    job::{DeviceBinding, FailureKind, GroupTask, Job, Load, PROTOCOL, PhaseTask, RunFailure, Task},
+    measurement::{ClockSource, LoadResult, Measurement, OperationKind, PhaseResult, Reading, Stage},
     units::{Bytes, Nanos, Percent},
-    workload::{Access, Backend, Data, Io, Pattern, Sharing, SyncCall},
+    workload::{Access, Backend, Data, Figure, Io, Pattern, Sharing, SyncCall, Until},
 };
 use fstrial_store::{NewTrial, RunId, RunRecord, Session, Store, StoreError, StoredRun, TrialId};
 use hdrhistogram::{
@@ -74,19 +74,35 @@ pub(crate) fn job(arm: &Arm, threads: u16, seed: u64) -> Job {
         depth: 1,
         fsync_every: 100,
         fsync: SyncCall::Fdatasync,
+        ..Io::default()
     });
     Job {
         protocol: PROTOCOL,
         arm: arm.clone(),
         device: DeviceBinding::Loop { file: "/proc/1/fd/7".into(), size: Bytes::gib(4), direct_io: true },
-        load: Some(Load {
-            pattern,
+        task: Some(Task {
             threads,
-            warmup: Nanos::millis(250),
-            duration: Nanos::secs(1),
-            seed,
-            data: Data::Random,
-            handicap: Percent(0.0),
+            phases: vec![PhaseTask {
+                settle: false,
+                find_rate: None,
+                groups: vec![GroupTask {
+                    result: Some(String::new()),
+                    figure: Figure::Operations,
+                    load: Load {
+                        pattern,
+                        set: "load".into(),
+                        threads,
+                        warmup: Nanos::millis(250),
+                        duration: Nanos::secs(1),
+                        until: Until::Time,
+                        seed,
+                        data: Data::Random,
+                        rate: None,
+                        handicap: Percent(0.0),
+                    },
+                }],
+            }],
+            program: None,
         }),
         fsck: true,
         coordinator: 4711,
@@ -105,31 +121,39 @@ pub(crate) fn histogram(seed: u64, values: u64) -> String {
 }
 
 pub(crate) fn measurement(index: u64, arm: &str) -> Measurement {
+    let load = LoadResult {
+        threads: 4,
+        duration: Nanos(1_000_000_007 + index),
+        operations: 50_000 + index,
+        bytes: (50_000 + index) * 16_384,
+        errors: index % 3,
+        first_error: (!index.is_multiple_of(3)).then(|| "write: no space left on device".into()),
+        histograms: BTreeMap::from([
+            (OperationKind::Operation, histogram(index, 500)),
+            (OperationKind::Read, histogram(index + 1, 300)),
+            (OperationKind::Fsync, histogram(index, 0)),
+        ]),
+        windows: (0..20).map(|window| 2_500 + window + index).collect(),
+        steady_windows: (0..40).map(|window| 1_200 + window).collect(),
+        series: vec![0, 1, u64::MAX, 3],
+        series_step: Nanos::millis(100),
+        tails: Vec::new(),
+        tails_step: Nanos(0),
+        cpu_user: Nanos(100_000_000 + index),
+        cpu_system: Nanos(300_000_000),
+        clock: ClockSource::TimeStampCounter,
+    };
     Measurement {
-        load: LoadResult {
-            duration: Nanos(1_000_000_007 + index),
-            operations: 50_000 + index,
-            bytes: (50_000 + index) * 16_384,
-            errors: index % 3,
-            first_error: (!index.is_multiple_of(3)).then(|| "write: no space left on device".into()),
-            histograms: BTreeMap::from([
-                (OperationKind::Operation, histogram(index, 500)),
-                (OperationKind::Read, histogram(index + 1, 300)),
-                (OperationKind::Fsync, histogram(index, 0)),
-            ]),
-            windows: (0..20).map(|window| 2_500 + window + index).collect(),
-            steady_windows: (0..40).map(|window| 1_200 + window).collect(),
-            series: vec![0, 1, u64::MAX, 3],
-            series_step: Nanos::millis(100),
-            cpu_user: Nanos(100_000_000 + index),
-            cpu_system: Nanos(300_000_000),
-            clock: ClockSource::TimeStampCounter,
-        },
-        cpu_machine: Nanos(900_000_000),
+        results: vec![PhaseResult {
+            name: String::new(),
+            reading: Reading::Load(Figure::Operations, Box::new(load)),
+            cpu_machine: Some(Nanos(900_000_000)),
+        }],
         facts: facts(arm),
         commands: vec![format!("mkfs.{arm} /dev/loop0"), "mount /dev/loop0 /mnt".into()],
         stages: Stage::ALL.iter().map(|&stage| (stage, Nanos((1 << 60) + 1 + index))).collect(),
         space_left: Bytes((1 << 60) + 1),
+        output: None,
     }
 }
 

@@ -18,10 +18,10 @@ use fstrial_model::{
     arm::Arm,
     facts::{ArmFacts, DataUpdate, Durability, Fact},
     job::{DeviceBinding, FailureKind, Job, Load, RunFailure, WorkerMessage},
-    measurement::{ClockSource, LoadResult, Measurement, OperationKind, Stage},
+    measurement::{ClockSource, LoadResult, Measurement, OperationKind, PhaseResult, Reading, Stage},
     trial::{Settings, Trial},
     units::{Bytes, Nanos},
-    workload::{Data, Entry},
+    workload::{Data, Entry, Figure},
 };
 use hdrhistogram::{
     Histogram,
@@ -162,7 +162,10 @@ impl Place for SimulatedPlace<'_> {
     fn run(&mut self, job: &Job, hear: &mut dyn FnMut(&WorkerMessage)) -> Ended {
         let fault = self.draw_fault(job);
         let overhead = self.world.character(&job.arm.name).overhead;
-        let asked_for = job.load.as_ref().map_or(Nanos(0), |load| Nanos(load.warmup.0 + load.duration.0));
+        let asked_for = job.task.as_ref().map_or(Nanos(0), |task| {
+            let load = &task.phases[0].groups[0].load;
+            Nanos(load.warmup.0 + load.duration.0)
+        });
         if fault == Some(Fault::Killed) {
             return failed(FailureKind::Lost, Stage::Attach);
         }
@@ -190,7 +193,8 @@ impl Place for SimulatedPlace<'_> {
             _ => {}
         }
         hear(&WorkerMessage::Facts { facts: facts(), commands: vec![format!("mkfs {}", job.arm.name)] });
-        let Some(load) = &job.load else { return Ended::Measured(None) };
+        let Some(task) = &job.task else { return Ended::Measured(None) };
+        let load = &task.phases[0].groups[0].load;
         hear(&WorkerMessage::Stage { stage: Stage::Load, deadline: asked_for });
         self.clock.pass(asked_for);
         if fault == Some(Fault::Silent) {
@@ -202,7 +206,7 @@ impl Place for SimulatedPlace<'_> {
 
 impl SimulatedPlace<'_> {
     fn draw_fault(&mut self, job: &Job) -> Option<Fault> {
-        let threads = job.load.as_ref().map(|load| load.threads);
+        let threads = job.task.as_ref().map(|task| task.threads);
         self.run += u32::from(threads.is_some());
         let of_cell = self.runs.entry((job.arm.name.clone(), threads.unwrap_or(0))).or_default();
         *of_cell += u32::from(threads.is_some());
@@ -280,6 +284,7 @@ fn measurement(world: &World, arm: &str, load: &Load, fault: Option<Fault>) -> M
         (0..count).map(|_| (mean * (1.0 + cv * normal(&mut random))).max(0.0) as u64).collect()
     };
     let load = LoadResult {
+        threads: load.threads,
         duration: load.duration,
         operations,
         bytes: operations * 16_384,
@@ -290,17 +295,23 @@ fn measurement(world: &World, arm: &str, load: &Load, fault: Option<Fault>) -> M
         steady_windows: windows(40),
         series: Vec::new(),
         series_step: Nanos::millis(100),
+        tails: Vec::new(),
+        tails_step: Nanos::millis(100),
         cpu_user: Nanos::millis(100),
         cpu_system: Nanos::millis(300),
         clock: ClockSource::Monotonic,
     };
     Measurement {
-        load,
-        cpu_machine: Nanos::millis(900),
+        results: vec![PhaseResult {
+            name: String::new(),
+            reading: Reading::Load(Figure::Operations, Box::new(load)),
+            cpu_machine: Some(Nanos::millis(900)),
+        }],
         facts: facts(),
         commands: Vec::new(),
         stages: vec![(Stage::Mkfs, character.overhead)],
         space_left: Bytes::gib(1),
+        output: None,
     }
 }
 
@@ -373,12 +384,12 @@ impl Listener for Log<'_> {
             Event::WorkerReplaced { arm, .. } => Heard::WorkerReplaced((*arm).to_owned()),
             Event::RunEnded(run) => {
                 let &RunEnded { round, slot, arm, workload, threads, .. } = run;
-                assert_eq!(run.outcome.is_ok(), run.operations_per_second.is_some());
+                assert_eq!(run.outcome.is_ok(), run.rates.len() == 1);
                 Heard::RunEnded {
                     round,
                     slot,
                     cell: cell(arm, workload, threads),
-                    rate: run.operations_per_second,
+                    rate: run.rates.first().copied(),
                     failure: run.failure.map(|failure| failure.kind),
                 }
             }

@@ -159,7 +159,8 @@ fn a_stored_run_without_operations_is_an_error_and_no_panic() {
     stored_session(&plan, &World::default(), none, None, (&mut store, id));
     let run = store.runs(id).unwrap().swap_remove(0);
     let mut measurement = run.outcome.clone().unwrap();
-    measurement.load.operations = 0;
+    let Reading::Load(_, load) = &mut measurement.results[0].reading else { panic!("a load") };
+    load.operations = 0;
     store
         .record_run(
             id,

@@ -469,9 +469,10 @@ fn a_verdict_of_single_rounds_stays_when_later_ones_have_few_operations() {
     let mut judge = Judge::new(&plan, 12);
     let mut p99 = |round: u32, world: &World| {
         let sample = |cell: usize| {
-            let load = plan.load(cell, round, Data::Random);
-            let measured = measurement(world, plan.arm_name(cell), &load, None);
-            (cell, Sample::of(round, cell + 1, &measured).unwrap())
+            let task = plan.task(cell, round, Data::Random);
+            let load = &task.phases[0].groups[0].load;
+            let measured = measurement(world, plan.arm_name(cell), load, None);
+            (cell, Sample::all(round, cell + 1, &measured).unwrap())
         };
         judge.end_round(vec![sample(0), sample(1)]);
         judge.states().into_iter().find(|state| state.metric == Metric::P99).unwrap()

@@ -1,0 +1,499 @@
+//! What holds for every backend: the bytes, the syncs, the flags and the layouts.
+
+use crate::{
+    EngineError, Target,
+    aio::Aio,
+    buffer::Payload,
+    clock::{Clock, Pace},
+    drive::{Drive, Engine, lanes},
+    generator::{Generator, Stream},
+    layout::{Files, ThreadWork},
+    mmap::Mmap,
+    pattern::{Geometry, Request, Requests},
+    prepare,
+    recorder::{Recorder, Shape, Timeline},
+    sync::Sync,
+    testing::{io, load_of},
+    tests::{TinyMount, count, directory, engines, kinds, on_path, run, run_in, skipped},
+    uring::{self, Uring},
+    vsync::Vsync,
+};
+use fstrial_model::{
+    job::Load,
+    measurement::OperationKind,
+    units::{Bytes, Nanos, Percent},
+    workload::{Access, Backend, Data, FsyncCounts, Io, Layout, OpenSync, Sharing, SyncCall, Until},
+};
+use proptest::prelude::*;
+use rustix::{
+    fs::{MemfdFlags, OFlags, fcntl_getfl, ftruncate, memfd_create},
+    io::Errno,
+};
+use std::{
+    cell::RefCell,
+    os::{fd::OwnedFd, unix::fs::MetadataExt},
+    path::Path,
+};
+
+/// Blocks of the file in memory that engines are tested on.
+const BLOCKS: u64 = 16;
+
+fn payload(depth: usize, len: usize) -> Payload {
+    Payload::new(Data::Random, depth, len, Generator::new(7, Stream::Payload(0)))
+}
+
+/// What the file holds by the slow way, and what is in flight.
+struct Model {
+    len: usize,
+    image: Vec<u8>,
+    /// Makes the same bytes as the engine's payload.
+    mirror: Payload,
+    free: Vec<usize>,
+    in_flight: Vec<(usize, Request, Vec<u8>)>,
+}
+
+impl Model {
+    fn new(len: usize, depth: usize) -> Self {
+        let (image, mirror) = (vec![0; len * BLOCKS as usize], payload(depth, len));
+        Self { len, image, mirror, free: (0..depth).rev().collect(), in_flight: Vec::new() }
+    }
+
+    /// Makes requests of blocks, never two of one block at once, and compares every byte read.
+    fn drive(&mut self, engine: &mut impl Engine, requests: &[(bool, u64)]) {
+        for (write, block) in requests {
+            let request = Request { write: *write, offset: block * self.len as u64, ..Request::default() };
+            while self.free.is_empty() || self.in_flight.iter().any(|(_, r, _)| r.offset == request.offset) {
+                self.complete(engine);
+            }
+            let slot = self.free.pop().unwrap();
+            let range = if *write { self.mirror.next(slot) } else { 0..0 };
+            let bytes = self.mirror.bytes()[range].to_vec();
+            engine.push(slot, &request);
+            self.in_flight.push((slot, request, bytes));
+            if engine.is_ready() {
+                self.complete(engine);
+            }
+        }
+        while !self.in_flight.is_empty() {
+            self.complete(engine);
+        }
+    }
+
+    fn complete(&mut self, engine: &mut impl Engine) {
+        engine.wait(None).unwrap();
+        let mut results = Vec::new();
+        engine.reap(|slot, result| results.push((slot, result)));
+        for (slot, result) in results {
+            assert_eq!(result, Ok(self.len));
+            let at = self.in_flight.iter().position(|(s, ..)| *s == slot).expect("was in flight");
+            let (_, request, bytes) = self.in_flight.swap_remove(at);
+            let place = request.offset as usize..request.offset as usize + self.len;
+            if request.write {
+                self.image[place].copy_from_slice(&bytes);
+            } else {
+                assert!(engine.last_read(slot) == &self.image[place], "what was written is read");
+            }
+            self.free.push(slot);
+        }
+    }
+}
+
+/// A file in memory, full of zeros.
+fn file(size: u64) -> Files {
+    let fd = memfd_create("test", MemfdFlags::CLOEXEC).unwrap();
+    ftruncate(&fd, size).unwrap();
+    Files { fds: vec![fd], paths: vec!["memfd".into()] }
+}
+
+/// Runs requests through the backend of `io` and compares what it read, and the file, with the model.
+fn compare(io: &Io, requests: &[(bool, u64)]) {
+    let (len, depth) = (io.block_size.0 as usize, usize::from(io.depth));
+    let size = BLOCKS * len as u64;
+    let files = file(size);
+    let (mut model, data) = (Model::new(len, depth), payload(depth, len));
+    match io.backend {
+        Backend::Sync => model.drive(&mut Sync::new(&files, data, len), requests),
+        Backend::Vsync => model.drive(&mut Vsync::new(&files, data, len, io.depth), requests),
+        Backend::Aio => model.drive(&mut Aio::new(&files, data, len, io.depth).unwrap(), requests),
+        Backend::IoUring => model.drive(&mut Uring::new(&files, data, len, io).unwrap(), requests),
+        Backend::Mmap => model.drive(&mut Mmap::new(&files, data, len, size).unwrap(), requests),
+    }
+    let mut bytes = vec![0; size as usize + 1];
+    assert_eq!(rustix::io::pread(&files.fds[0], &mut bytes, 0).unwrap() as u64, size, "the size is kept");
+    assert!(bytes[..size as usize] == model.image, "{io:?}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+    #[test]
+    fn bytes_go_where_they_belong(
+        len in prop::sample::select(vec![1_u64, 7, 512, 4096, 5000, 20_000]),
+        requests in prop::collection::vec((any::<bool>(), 0..BLOCKS), 1..80),
+    ) {
+        for io in engines(&Io { block_size: Bytes(len), ..io() }) {
+            compare(&io, &requests);
+        }
+    }
+
+    #[test]
+    fn neighbours_go_where_they_belong(
+        writes: bool,
+        starts in prop::collection::vec((0..BLOCKS, 1..BLOCKS), 1..10),
+    ) {
+        let in_order = |(start, n): &(u64, u64)| (*start..(start + n).min(BLOCKS)).map(|block| (writes, block)).collect::<Vec<_>>();
+        let requests: Vec<_> = starts.iter().flat_map(in_order).collect();
+        for io in engines(&Io { block_size: Bytes(1000), ..io() }) {
+            compare(&io, &requests);
+        }
+    }
+}
+
+#[test]
+fn a_ring_with_a_kernel_thread_does_the_same() {
+    let io = Io { backend: Backend::IoUring, depth: 16, sqpoll: true, ..io() };
+    if let Err(error) = uring::probe(&io) {
+        assert!(error.is_refusal() && error.hint().is_some());
+        return skipped(&error.to_string());
+    }
+    let requests: Vec<_> = (0..2000).map(|n| (n % 3 != 0, n * 7 % BLOCKS)).collect();
+    compare(&io, &requests);
+    let result = run(&load_of(io, 1));
+    assert_eq!(result.first_error, None);
+    assert!(result.operations > 10);
+}
+
+#[test]
+fn polled_completions_run_or_are_refused_with_a_hint() {
+    let directory = tempfile::tempdir().unwrap();
+    for depth in [1, 8] {
+        let io = Io { backend: Backend::IoUring, depth, direct: true, iopoll: true, ..io() };
+        let load = load_of(io, 1);
+        let place = directory.path().join(depth.to_string());
+        std::fs::create_dir(&place).unwrap();
+        match prepare(&load, Target::Directory(&place)) {
+            Ok(prepared) => {
+                let result = prepared.run(&mut |_| {}).unwrap();
+                assert_eq!(result.first_error, None);
+                assert!(result.operations > 0);
+            }
+            Err(error) => {
+                assert!(error.is_refusal() && error.hint().is_some(), "{error}");
+                skipped(&error.to_string());
+            }
+        }
+    }
+}
+
+/// What an engine was told, in order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Told {
+    Read,
+    Write,
+    Sync(usize),
+}
+
+/// Does nothing, completes the oldest request at each wait, and keeps what it was told.
+struct Listener<'a> {
+    len: usize,
+    in_flight: std::collections::VecDeque<usize>,
+    told: &'a RefCell<Vec<Told>>,
+}
+
+impl Listener<'_> {
+    fn told(&self, what: Told) {
+        self.told.borrow_mut().push(what);
+    }
+}
+
+impl Engine for Listener<'_> {
+    const WAITS_BY: &'static str = "nothing";
+
+    fn push(&mut self, slot: usize, request: &Request) {
+        self.told(if request.write { Told::Write } else { Told::Read });
+        self.in_flight.push_back(slot);
+    }
+
+    fn wait(&mut self, _: Option<Nanos>) -> Result<(), Errno> {
+        Ok(())
+    }
+
+    fn reap(&mut self, mut done: impl FnMut(usize, Result<usize, Errno>)) {
+        self.in_flight.pop_front().into_iter().for_each(|slot| done(slot, Ok(self.len)));
+    }
+
+    fn sync(&mut self, file: usize, _: &OwnedFd, _: SyncCall) -> (&'static str, Result<(), Errno>) {
+        assert!(self.in_flight.is_empty(), "nothing is in flight at a sync");
+        self.told(Told::Sync(file));
+        ("sync", Ok(()))
+    }
+}
+
+/// What a backend is told by a moment of such a load.
+fn told(io: &Io) -> Vec<Told> {
+    let told = RefCell::new(Vec::new());
+    let (clock, load) = (Clock::best(), load_of(io.clone(), 1));
+    let timeline = Timeline::new(clock, 0, Nanos(0), Nanos::millis(20));
+    let fd = || memfd_create("test", MemfdFlags::CLOEXEC).unwrap();
+    let files = Files {
+        fds: (0..io.files).map(|_| fd()).collect(),
+        paths: (0..io.files).map(|n| format!("file {n}").into()).collect(),
+    };
+    let listener =
+        Listener { len: io.block_size.0 as usize, in_flight: std::collections::VecDeque::new(), told: &told };
+    let requests = Requests::new(&load, io, Geometry::on_files(io, 1, 0), 0);
+    let recorder = Recorder::new(timeline, Shape::Io, &lanes(io, Until::Time));
+    Drive::new(listener, io, requests, &files, recorder, Pace::new(clock, Percent(0.0))).run(clock.now());
+    told.into_inner()
+}
+
+/// sysbench's rule, as its generator has it: before each request, if something was written since the last series and
+/// the number of requests is a multiple of the frequency, every file is synced in order.
+fn sysbench_series(requests: &[Told], every: usize, files: usize) -> Vec<Told> {
+    let (mut told, mut dirty) = (Vec::new(), false);
+    for (n, request) in requests.iter().enumerate() {
+        if dirty && n % every == 0 {
+            told.extend((0..files).map(Told::Sync));
+            dirty = false;
+        }
+        dirty |= *request == Told::Write;
+        told.push(*request);
+    }
+    told
+}
+
+fn sysbench(every: u32, files: u32, depth: u16) -> Io {
+    Io {
+        reads: Percent(0.0),
+        files,
+        depth,
+        backend: Backend::IoUring,
+        fsync_every: every,
+        fsync_all_files: true,
+        fsync_counts: FsyncCounts::Requests,
+        fsync_at_end: true,
+        ..io()
+    }
+}
+
+#[test]
+fn sysbench_events_come_in_its_order() {
+    // sysbench 1.0.20, traced: --file-test-mode=rndwr --file-num=2 --file-fsync-freq=5 --events=12.
+    let told = told(&sysbench(5, 2, 1));
+    let write = [Told::Write; 5];
+    let expected: Vec<Told> = [&write[..], &[Told::Sync(0), Told::Sync(1)], &write[..]].concat();
+    assert_eq!(told[..12], expected);
+    assert!(told.ends_with(&[Told::Sync(0), Told::Sync(1)]), "and at the end once more");
+}
+
+#[test]
+fn series_follow_sysbench_at_any_mix_and_depth() {
+    for (reads, every, files, depth) in
+        [(0.0, 1, 1, 1), (60.0, 3, 2, 1), (90.0, 4, 3, 8), (99.0, 2, 5, 1), (50.0, 100, 7, 16)]
+    {
+        let io = Io { reads: Percent(reads), ..sysbench(every, files, depth) };
+        let mut told = told(&io);
+        told.truncate(told.len() - files as usize);
+        let requests: Vec<_> = told.iter().copied().filter(|what| !matches!(what, Told::Sync(_))).collect();
+        assert!(requests.len() > 300, "{}", requests.len());
+        let expected = sysbench_series(&requests, every as usize, files as usize);
+        // The time may be over between the request that makes a series due and the series, or right after it.
+        let both = told.len().min(expected.len());
+        assert!(told.len() - both <= files as usize && expected.len() - both <= files as usize);
+        assert_eq!(told[..both], expected[..both], "{io:?}");
+    }
+}
+
+#[test]
+fn loads_that_only_read_sync_nothing() {
+    let told = told(&Io { reads: Percent(100.0), ..sysbench(1, 2, 1) });
+    assert!(told.len() > 100 && told.iter().all(|what| *what == Told::Read));
+}
+
+#[test]
+fn series_are_recorded_by_themselves() {
+    let base = Io { backend: Backend::Sync, reads: Percent(40.0), ..sysbench(10, 3, 1) };
+    for io in engines(&base) {
+        let result = run(&load_of(io.clone(), 1));
+        assert_eq!(result.first_error, None, "{io:?}");
+        let of = |kind| count(&result, kind);
+        assert_eq!(of(OperationKind::Read) + of(OperationKind::Write), result.operations);
+        let (syncs, expected) = (of(OperationKind::Fsync), result.operations / 10 * 3);
+        // One series may be cut at each end of the time; ten requests may all be reads (0.4^10).
+        assert!(syncs.abs_diff(expected) <= 6 + expected / 100, "{io:?}: {syncs} syncs, not {expected}");
+    }
+}
+
+#[test]
+fn writes_can_owe_a_sync_of_all_files() {
+    for io in engines(&Io { reads: Percent(0.0), files: 5, fsync_every: 4, fsync_all_files: true, ..io() }) {
+        let result = run(&load_of(io, 1));
+        assert_eq!(result.first_error, None);
+        let (syncs, expected) = (count(&result, OperationKind::Fsync), result.operations / 4 * 5);
+        assert!(syncs.abs_diff(expected) <= 10, "{syncs} syncs, not {expected}");
+        assert!(kinds(&result).contains(&OperationKind::Write));
+    }
+}
+
+#[test]
+fn every_sync_call_runs_on_every_backend() {
+    for fsync in [SyncCall::Fsync, SyncCall::Fdatasync, SyncCall::SyncFileRange] {
+        for io in engines(&Io { reads: Percent(0.0), fsync, fsync_every: 3, ..io() }) {
+            let result = run(&load_of(io, 2));
+            assert_eq!(result.first_error, None);
+            assert!(count(&result, OperationKind::Fsync) > 0);
+        }
+    }
+}
+
+#[test]
+fn a_failed_sync_at_the_end_is_an_error_of_the_run() {
+    // A write to /dev/null succeeds; it has no fsync.
+    let mut engines = engines(&Io { reads: Percent(0.0), fsync_at_end: true, ..io() });
+    engines.retain(|io| io.backend != Backend::Mmap);
+    for io in engines {
+        let result = on_path(&io, "/dev/null").run(&mut |_| {}).unwrap();
+        assert!(result.operations > 0);
+        assert_eq!(result.errors, 2, "one for each thread: {io:?}");
+        assert!(result.first_error.unwrap().starts_with("fsync /dev/null: "));
+        assert_eq!(result.histograms.get(&OperationKind::Fsync), None);
+    }
+}
+
+#[test]
+fn files_are_open_as_the_load_wants() {
+    for (open_sync, direct) in
+        [(OpenSync::None, false), (OpenSync::Sync, false), (OpenSync::Dsync, false), (OpenSync::Dsync, true)]
+    {
+        for io in engines(&Io { open_sync, direct, reads: Percent(0.0), ..io() }) {
+            let directory = directory();
+            let load = load_of(io, 2);
+            let prepared = prepare(&load, Target::Directory(directory.path())).unwrap();
+            for thread in &prepared.groups[0].1 {
+                let ThreadWork::Io { files, .. } = thread else { panic!("a load of requests") };
+                let flags = fcntl_getfl(&files.fds[0]).unwrap();
+                // O_SYNC is the bit of O_DSYNC and one more.
+                let synced = match open_sync {
+                    OpenSync::None => 0,
+                    OpenSync::Sync => libc::O_SYNC,
+                    OpenSync::Dsync => libc::O_DSYNC,
+                };
+                let got = flags.bits() & libc::O_SYNC.cast_unsigned();
+                assert_eq!(got, synced.cast_unsigned(), "{open_sync:?}");
+                assert_eq!(flags.contains(OFlags::DIRECT), direct, "{flags:?}");
+            }
+            let result = prepared.run(&mut |_| {}).unwrap();
+            assert_eq!(result.first_error, None);
+            assert!(result.operations > 0);
+        }
+    }
+}
+
+/// The only file of a directory: its size, the bytes it takes, and whether all of it reads as zero.
+fn only_file(directory: &Path) -> (u64, u64, bool) {
+    let path = directory.join("load-0000-0000.dat");
+    let stat = std::fs::metadata(&path).unwrap();
+    (stat.len(), stat.blocks() * 512, std::fs::read(path).unwrap().iter().all(|byte| *byte == 0))
+}
+
+#[test]
+fn files_are_laid_out_as_the_load_wants() {
+    const MIB: u64 = 1 << 20;
+    // One in memory, one on a disk filesystem where TMPDIR is on one.
+    for directory in [directory, || tempfile::tempdir().unwrap()] {
+        for (layout, size, taken, zero) in [
+            (Layout::Written, MIB, MIB..2 * MIB, false),
+            (Layout::Fallocated, MIB, MIB..2 * MIB, true),
+            (Layout::Sparse, MIB, 0..64 << 10, true),
+            (Layout::Empty, 0, 0..64 << 10, true),
+        ] {
+            let base =
+                Io { layout, total_size: Bytes(MIB), reads: Percent(0.0), requests: Some(100), ..io() };
+            for io in engines(&base) {
+                let directory = directory();
+                let (until, duration) = (Until::Done, Nanos::secs(60));
+                let plain = load_of(io.clone(), 1);
+                let load = Load { data: Data::RepeatedWord, until, duration, warmup: Nanos(0), ..plain };
+                let prepared = match prepare(&load, Target::Directory(directory.path())) {
+                    Err(error @ EngineError::FallocateUnsupported { .. }) => {
+                        skipped(&error.to_string());
+                        continue;
+                    }
+                    prepared => prepared.unwrap(),
+                };
+                let (got_size, got_taken, got_zero) = only_file(directory.path());
+                assert_eq!((got_size, got_zero), (size, zero), "{io:?}");
+                assert!(taken.contains(&got_taken), "{layout:?} takes {got_taken}");
+                let result = prepared.run(&mut |_| {}).unwrap();
+                assert_eq!(result.first_error, None, "{io:?}");
+                let (got_size, _, got_zero) = only_file(directory.path());
+                assert!(result.operations == 100 && got_size <= MIB && !got_zero);
+            }
+        }
+    }
+}
+
+#[test]
+fn an_empty_file_grows_in_order_and_is_overwritten_then() {
+    let base = Io {
+        layout: Layout::Empty,
+        access: Access::Sequential,
+        total_size: Bytes::kib(64),
+        reads: Percent(0.0),
+        ..io()
+    };
+    for io in engines(&base) {
+        let directory = directory();
+        let result = run_in(&load_of(io, 1), directory.path());
+        assert!(result.operations > 100, "many laps of 16 blocks");
+        assert_eq!(only_file(directory.path()).0, 64 << 10);
+    }
+}
+
+#[test]
+fn layouts_that_cannot_be_are_refused() {
+    let refused = |io: Io, directory: &Path| {
+        let error = prepare(&load_of(io, 1), Target::Directory(directory)).unwrap_err();
+        assert!(error.is_refusal() && error.hint().is_some(), "{error}");
+        error
+    };
+    let fallocated = Io { layout: Layout::Fallocated, reads: Percent(0.0), ..io() };
+    if let Some(full) = TinyMount::new() {
+        let error = refused(fallocated.clone(), full.0.path());
+        assert!(matches!(error, EngineError::NoSpace { .. }), "{error}");
+    }
+    if let Some(mount) = TinyMount::of("ramfs") {
+        let error = refused(fallocated, mount.0.path());
+        assert!(matches!(error, EngineError::FallocateUnsupported { .. }), "{error}");
+    }
+}
+
+#[test]
+fn a_full_device_is_an_outcome_on_every_backend() {
+    for io in engines(&Io { layout: Layout::Sparse, reads: Percent(0.0), ..io() }) {
+        let Some(mount) = TinyMount::new() else { return };
+        let load = Load { warmup: Nanos(0), ..load_of(io.clone(), 2) };
+        let result = run_in(&load, mount.0.path());
+        assert!(result.operations > 0);
+        assert_eq!(result.errors, 32, "16 for each thread");
+        let words = if io.backend == Backend::Mmap { "Input/output error" } else { "No space left" };
+        assert!(result.first_error.as_ref().unwrap().contains(words), "{io:?} {:?}", result.first_error);
+    }
+}
+
+#[test]
+fn requests_of_one_byte_run_on_every_backend() {
+    for access in [Access::Sequential, Access::Random] {
+        let base = Io {
+            access,
+            block_size: Bytes(1),
+            total_size: Bytes(100_000),
+            sharing: Sharing::PerThread,
+            ..io()
+        };
+        for io in engines(&base) {
+            let result = run(&load_of(io, 2));
+            assert_eq!(result.first_error, None);
+            assert!(result.operations > 100 && result.bytes == result.operations);
+        }
+    }
+}

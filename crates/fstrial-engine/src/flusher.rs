@@ -1,0 +1,231 @@
+//! A database's page flusher: batches of pages at random places of data files, each batch made durable.
+//!
+//! One operation is one batch: the doublewrite buffer and its sync if there is one, every page by a `pwrite` of its own,
+//! then a sync of each data file that got one. Writes and syncs are recorded by themselves too. With an interval a
+//! batch begins that long after the one before began, or at once if it is late; the wait belongs to no operation.
+
+use crate::{
+    EngineError,
+    buffer::Payload,
+    clock::{Pace, sleep_ns},
+    generator::Generator,
+    layout::{Files, Writer, allow_open_files, create, open_all},
+    recorder::{Lane, Recorder},
+};
+use fstrial_model::{
+    job::Load,
+    workload::{Flush, Io, SyncCall},
+};
+use rustix::{
+    fs::{CWD, fdatasync, fsync},
+    io::{Errno, pwrite, retry_on_intr},
+};
+use std::path::{Path, PathBuf};
+
+/// Bytes of the doublewrite buffer that are written at once (InnoDB's doublewrite area is 1 MiB).
+const STRETCH: usize = 1 << 20;
+/// Longest sleep between two looks at the clock.
+const NAP_NS: u64 = 50_000_000;
+
+/// The lanes that it records.
+pub(crate) const LANES: [Lane; 3] = [Lane::Turn, Lane::Write, Lane::Fsync];
+
+/// Lays out the files; gives each thread its descriptors: the data files, then its doublewrite file if there is one.
+pub(crate) fn prepare(
+    load: &Load,
+    flush: &Flush,
+    directory: &Path,
+    writer: &mut Writer,
+) -> Result<Vec<Files>, EngineError> {
+    let each = u64::from(flush.files) + u64::from(flush.doublewrite);
+    allow_open_files(each * u64::from(load.threads))?;
+    let mut lay_out = |path: &PathBuf, size: u64| {
+        let fd = create(CWD, path)?;
+        writer.write(&fd, path, size)?;
+        fsync(&fd).map_err(|errno| crate::error::layout("fsync", path, errno))
+    };
+    let data: Vec<PathBuf> = (0..flush.files).map(|n| directory.join(format!("data-{n:05}"))).collect();
+    data.iter().try_for_each(|path| lay_out(path, flush.file_size.0))?;
+    // Descriptors are opened, and direct I/O is tried, as for requests of one page.
+    let io = Io { block_size: flush.page, direct: flush.direct, ..Io::default() };
+    (0..load.threads)
+        .map(|thread| {
+            let mut paths = data.clone();
+            if flush.doublewrite {
+                let path = directory.join(format!("doublewrite-{thread:04}"));
+                lay_out(&path, flush.batch_bytes())?;
+                paths.push(path);
+            }
+            open_all(&io, paths)
+        })
+        .collect()
+}
+
+/// Bytes of the largest write.
+pub(crate) fn write_max(flush: &Flush) -> usize {
+    let page = flush.page.0 as usize;
+    let pages = STRETCH / page;
+    if flush.doublewrite { page * pages.clamp(1, flush.batch as usize) } else { page }
+}
+
+/// A write that went wrong: on which file, by which call, and how.
+struct Failure {
+    file: usize,
+    call: &'static str,
+    what: String,
+}
+
+/// One thread's loop of batches.
+pub(crate) struct Flusher {
+    flush: Flush,
+    files: Files,
+    payload: Payload,
+    choices: Generator,
+    /// Which data files this batch has written.
+    dirty: Vec<bool>,
+    recorder: Recorder,
+    pace: Pace,
+    now: u64,
+}
+
+impl Flusher {
+    /// `payload` has one slot of [`write_max`] bytes.
+    pub(crate) fn new(
+        flush: Flush,
+        files: Files,
+        payload: Payload,
+        choices: Generator,
+        recorder: Recorder,
+        pace: Pace,
+    ) -> Self {
+        let dirty = vec![false; flush.files as usize];
+        Self { flush, files, payload, choices, dirty, recorder, pace, now: 0 }
+    }
+
+    /// Writes batches from tick `start` on, until the time is over, the amount is done or too many failed.
+    pub(crate) fn run(mut self, start: u64) -> Recorder {
+        self.recorder.start_at(start);
+        self.now = self.pace.clock.now();
+        self.recorder.tick(self.now);
+        let interval = self.pace.clock.ticks(self.flush.interval.0);
+        let mut due = self.now;
+        let mut left = self.flush.batches.unwrap_or(u64::MAX);
+        while left > 0 && !self.recorder.is_over() {
+            left -= 1;
+            let begin = self.now;
+            match self.batch() {
+                Ok(()) => {
+                    let latency = self.now.saturating_sub(begin);
+                    self.recorder.operation(Lane::Turn, latency, self.bytes());
+                }
+                Err(Failure { file, call, what }) => {
+                    self.recorder.error(self.now, call, &self.files.paths[file], &what);
+                }
+            }
+            due = (due + interval).max(self.now);
+            if left > 0 {
+                self.wait_until(due);
+            }
+        }
+        self.recorder.finish(self.now);
+        self.recorder
+    }
+
+    /// Bytes written by one batch.
+    fn bytes(&self) -> u64 {
+        self.flush.batch_bytes() * if self.flush.doublewrite { 2 } else { 1 }
+    }
+
+    fn wait_until(&mut self, due: u64) {
+        while !self.recorder.is_over()
+            && let Some(left) = due.checked_sub(self.now).filter(|left| *left > 0)
+        {
+            sleep_ns(self.pace.clock.nanos(left).clamp(1, NAP_NS));
+            self.now = self.pace.clock.now();
+            self.recorder.tick(self.now);
+        }
+    }
+
+    fn batch(&mut self) -> Result<(), Failure> {
+        let page = self.flush.page.0;
+        if self.flush.doublewrite {
+            self.doublewrite()?;
+        }
+        let pages = self.flush.file_size.0 / page;
+        self.dirty.fill(false);
+        for _ in 0..self.flush.batch {
+            let place = self.choices.below(pages * u64::from(self.flush.files));
+            let file = (place / pages) as usize;
+            self.write(file, place % pages * page, page as usize)?;
+            self.dirty[file] = true;
+        }
+        for file in 0..self.dirty.len() {
+            if self.dirty[file] {
+                self.sync(file)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The whole batch in one sequential stretch, synced.
+    fn doublewrite(&mut self) -> Result<(), Failure> {
+        let (file, size, most) =
+            (self.flush.files as usize, self.flush.batch_bytes(), write_max(&self.flush));
+        let mut done = 0;
+        while done < size {
+            let len = most.min(usize::try_from(size - done).unwrap_or(most));
+            self.write(file, done, len)?;
+            done += len as u64;
+        }
+        self.sync(file)
+    }
+
+    fn write(&mut self, file: usize, offset: u64, len: usize) -> Result<(), Failure> {
+        let range = self.payload.take(0, len);
+        let (bytes, fd) = (&self.payload.bytes()[range], &self.files.fds[file]);
+        let result = retry_on_intr(|| pwrite(fd, bytes, offset));
+        let what = match result {
+            Ok(written) if written == len => {
+                self.done(Lane::Write);
+                return Ok(());
+            }
+            Ok(written) => format!("only {written} of {len} bytes at {offset}"),
+            Err(errno) => errno.to_string(),
+        };
+        Err(self.failed(file, "write", what))
+    }
+
+    fn sync(&mut self, file: usize) -> Result<(), Failure> {
+        let fd = &self.files.fds[file];
+        let (call, result): (_, Result<(), Errno>) = match self.flush.sync {
+            SyncCall::Fsync => ("fsync", retry_on_intr(|| fsync(fd))),
+            SyncCall::Fdatasync => ("fdatasync", retry_on_intr(|| fdatasync(fd))),
+            SyncCall::SyncFileRange => unreachable!("refused: it makes nothing durable"),
+        };
+        match result {
+            Ok(()) => {
+                self.done(Lane::Fsync);
+                Ok(())
+            }
+            Err(errno) => Err(self.failed(file, call, errno.to_string())),
+        }
+    }
+
+    /// A call is complete.
+    fn done(&mut self, lane: Lane) {
+        let before = self.now;
+        self.now = self.pace.after(before);
+        self.recorder.tick(self.now);
+        self.recorder.part(lane, self.now.saturating_sub(before));
+    }
+
+    #[cold]
+    fn failed(&mut self, file: usize, call: &'static str, what: String) -> Failure {
+        self.now = self.pace.after(self.now);
+        self.recorder.tick(self.now);
+        Failure { file, call, what }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,269 @@
+//! A write-ahead log: threads that ask for durable commits, and the file they go to.
+//!
+//! One operation is one commit, from the request to the return. With group commit a thread that finds nobody writing
+//! becomes the leader: it takes all records that wait, writes them in one request, syncs, and wakes their owners; who
+//! asks meanwhile waits for the next group. Without it every thread writes and syncs its own record under one lock.
+//! Writes and syncs are recorded by themselves too, by the thread that makes them.
+//!
+//! The lock and the condition are what is modelled, so they are here although other loops have none. After a write or
+//! a sync has failed, the log fails every later commit: what the kernel dropped cannot be told from what it kept, and
+//! databases stop there too.
+
+use crate::{
+    EngineError,
+    buffer::Payload,
+    clock::Pace,
+    error::layout,
+    layout::{Writer, create},
+    recorder::{Lane, Recorder},
+};
+use fstrial_model::workload::{Log, SyncCall};
+use rustix::{
+    fs::{AtFlags, CWD, Mode, OFlags, fdatasync, fsync, openat, unlinkat},
+    io::{Errno, pwrite, retry_on_intr},
+};
+use std::{
+    collections::VecDeque,
+    os::fd::OwnedFd,
+    path::{Path, PathBuf},
+    sync::{Condvar, Mutex, MutexGuard, PoisonError},
+};
+
+/// Bytes that a leader writes at once at most.
+const GROUP_MAX: u64 = 1 << 20;
+
+/// The lanes that it records.
+pub(crate) const LANES: [Lane; 3] = [Lane::Turn, Lane::Write, Lane::Fsync];
+
+/// Where the log is written: only by who holds the lock, or is the leader.
+#[derive(Debug)]
+struct Place {
+    directory: OwnedFd,
+    path: PathBuf,
+    /// The files in use; of a growing log only the newest is open.
+    files: VecDeque<OwnedFd>,
+    /// Number of the newest file of a growing log.
+    newest: u64,
+    offset: u64,
+}
+
+/// The queue of commits, numbered from 1.
+#[derive(Debug, Default)]
+struct Queue {
+    /// Commits asked for.
+    asked: u64,
+    /// Commits that are durable; all before are.
+    durable: u64,
+    /// A leader is writing.
+    led: bool,
+    /// What broke the log: nothing becomes durable any more.
+    broken: Option<Broken>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Broken {
+    call: &'static str,
+    errno: Errno,
+}
+
+/// A log that all threads of a load share.
+#[derive(Debug)]
+pub(crate) struct SharedLog {
+    settings: Log,
+    path: PathBuf,
+    place: Mutex<Place>,
+    queue: Mutex<Queue>,
+    changed: Condvar,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn name(number: u64) -> String {
+    format!("log-{number:08}")
+}
+
+/// Lays out the files: written whole for a log that is overwritten in place, else one empty file.
+pub(crate) fn prepare(
+    settings: &Log,
+    directory: &Path,
+    writer: &mut Writer,
+) -> Result<SharedLog, EngineError> {
+    let fd = openat(CWD, directory, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+        .map_err(|errno| layout("open", directory, errno))?;
+    let (files, size) = if settings.growing { (1, 0) } else { (settings.files, settings.file_size.0) };
+    let mut open = VecDeque::new();
+    for number in 0..u64::from(files) {
+        let path = directory.join(name(number));
+        let file = create(CWD, &path)?;
+        writer.write(&file, &path, size)?;
+        fsync(&file).map_err(|errno| layout("fsync", &path, errno))?;
+        open.push_back(file);
+    }
+    fsync(&fd).map_err(|errno| layout("fsync", directory, errno))?;
+    let path = directory.join("log");
+    let place = Place { directory: fd, path: directory.to_path_buf(), files: open, newest: 0, offset: 0 };
+    Ok(SharedLog {
+        settings: *settings,
+        path,
+        place: Mutex::new(place),
+        queue: Mutex::default(),
+        changed: Condvar::new(),
+    })
+}
+
+impl SharedLog {
+    /// Records that fit into one write.
+    pub(crate) fn group_max(&self) -> u64 {
+        (GROUP_MAX / self.settings.record.0).max(1)
+    }
+
+    /// Bytes of the largest write.
+    pub(crate) fn write_max(&self) -> usize {
+        (self.group_max().min(1024) * self.settings.record.0) as usize
+    }
+}
+
+impl Place {
+    /// Goes to the next file: in a ring, or to a new one in place of the oldest.
+    fn next_file(&mut self, settings: &Log) -> Result<(), Broken> {
+        self.offset = 0;
+        if !settings.growing {
+            self.files.rotate_left(1);
+            return Ok(());
+        }
+        let broken = |call| move |errno| Broken { call, errno };
+        self.newest += 1;
+        let path = self.path.join(name(self.newest));
+        let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
+        let file = openat(CWD, &path, flags, Mode::RUSR | Mode::WUSR).map_err(broken("create a file of"))?;
+        self.files = VecDeque::from([file]);
+        if let Some(oldest) = self.newest.checked_sub(u64::from(settings.files)) {
+            unlinkat(CWD, self.path.join(name(oldest)), AtFlags::empty())
+                .map_err(broken("delete a file of"))?;
+        }
+        // Else the commits in it would be lost with its name.
+        fsync(&self.directory).map_err(broken("fsync the directory of"))
+    }
+}
+
+/// One thread's loop of commits.
+pub(crate) struct Committer<'a> {
+    log: &'a SharedLog,
+    payload: Payload,
+    recorder: Recorder,
+    pace: Pace,
+    now: u64,
+}
+
+impl<'a> Committer<'a> {
+    /// `payload` has one slot of [`SharedLog::write_max`] bytes.
+    pub(crate) fn new(log: &'a SharedLog, payload: Payload, recorder: Recorder, pace: Pace) -> Self {
+        Self { log, payload, recorder, pace, now: 0 }
+    }
+
+    /// Commits from tick `start` on, until the time is over, the amount is done or the log is broken.
+    pub(crate) fn run(mut self, start: u64) -> Recorder {
+        self.recorder.start_at(start);
+        self.now = self.pace.clock.now();
+        self.recorder.tick(self.now);
+        let mut left = self.log.settings.commits.unwrap_or(u64::MAX);
+        while left > 0 && !self.recorder.is_over() {
+            left -= 1;
+            let before = self.now;
+            let result = if self.log.settings.group { self.commit_in_group() } else { self.commit_alone() };
+            self.now = self.pace.after(before);
+            self.recorder.tick(self.now);
+            match result {
+                Ok(()) => {
+                    let latency = self.now.saturating_sub(before);
+                    self.recorder.operation(Lane::Turn, latency, self.log.settings.record.0);
+                }
+                Err(Broken { call, errno }) => self.recorder.error(self.now, call, &self.log.path, &errno),
+            }
+        }
+        self.recorder.finish(self.now);
+        self.recorder
+    }
+
+    fn commit_in_group(&mut self) -> Result<(), Broken> {
+        let log = self.log;
+        let mut queue = lock(&log.queue);
+        queue.asked += 1;
+        let mine = queue.asked;
+        loop {
+            if queue.durable >= mine {
+                return Ok(());
+            }
+            if let Some(broken) = queue.broken {
+                return Err(broken);
+            }
+            if queue.led {
+                queue = log.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            }
+            queue.led = true;
+            let waiting = queue.asked - queue.durable;
+            drop(queue);
+            let written = self.write_and_sync(waiting);
+            queue = lock(&log.queue);
+            queue.led = false;
+            match written {
+                Ok(records) => queue.durable += records,
+                Err(broken) => queue.broken = Some(broken),
+            }
+            log.changed.notify_all();
+        }
+    }
+
+    fn commit_alone(&mut self) -> Result<(), Broken> {
+        let queue = &self.log.queue;
+        let mut alone = lock(queue);
+        if let Some(broken) = alone.broken {
+            return Err(broken);
+        }
+        let written = self.write_and_sync(1).map(drop);
+        alone.broken = written.err();
+        written
+    }
+
+    /// Makes up to `waiting` records durable, as many as fit into one write and the file; gives their number.
+    fn write_and_sync(&mut self, waiting: u64) -> Result<u64, Broken> {
+        let Log { record, call, file_size, .. } = self.log.settings;
+        let mut place = lock(&self.log.place);
+        if place.offset + record.0 > file_size.0 {
+            place.next_file(&self.log.settings)?;
+        }
+        let records =
+            waiting.min(self.log.group_max()).min(1024).min((file_size.0 - place.offset) / record.0);
+        let len = (records * record.0) as usize;
+        let range = self.payload.take(0, len);
+        let (bytes, fd) = (&self.payload.bytes()[range], &place.files[0]);
+        let (offset, start) = (place.offset, self.pace.clock.now());
+        let mut done = 0;
+        while done < len {
+            let written = retry_on_intr(|| pwrite(fd, &bytes[done..], offset + done as u64));
+            match written.map_err(|errno| Broken { call: "write", errno })? {
+                0 => return Err(Broken { call: "write", errno: Errno::IO }),
+                written => done += written,
+            }
+        }
+        let middle = self.pace.clock.now();
+        let (name, result) = match call {
+            SyncCall::Fsync => ("fsync", retry_on_intr(|| fsync(fd))),
+            SyncCall::Fdatasync => ("fdatasync", retry_on_intr(|| fdatasync(fd))),
+            SyncCall::SyncFileRange => unreachable!("refused: it makes nothing durable"),
+        };
+        let end = self.pace.clock.now();
+        result.map_err(|errno| Broken { call: name, errno })?;
+        place.offset += len as u64;
+        self.recorder.tick(end);
+        self.recorder.part(Lane::Write, middle.saturating_sub(start));
+        self.recorder.part(Lane::Fsync, end.saturating_sub(middle));
+        Ok(records)
+    }
+}
+
+#[cfg(test)]
+mod tests;

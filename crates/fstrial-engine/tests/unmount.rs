@@ -1,0 +1,69 @@
+//! Whatever made the requests, the filesystem can be unmounted when a run is over. Alone in its process: load threads
+//! copy the table of descriptors.
+
+use fstrial_engine::{EngineError, Target, prepare};
+use fstrial_model::{
+    job::Load,
+    units::{Bytes, Nanos, Percent},
+    workload::{Backend, Data, FileSet, Io, Pattern, Step, Until},
+};
+use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
+
+fn load(pattern: Pattern) -> Load {
+    Load {
+        pattern,
+        set: "load".into(),
+        threads: 2,
+        warmup: Nanos(0),
+        duration: Nanos::millis(3),
+        until: Until::Time,
+        seed: 1,
+        data: Data::Random,
+        rate: None,
+        handicap: Percent(0.0),
+    }
+}
+
+fn patterns() -> Vec<Pattern> {
+    let io =
+        Io { reads: Percent(50.0), block_size: Bytes::kib(4), total_size: Bytes::mib(1), ..Io::default() };
+    let mut patterns: Vec<Pattern> = [
+        (Backend::Sync, 1, false),
+        (Backend::Vsync, 4, false),
+        (Backend::Aio, 8, false),
+        (Backend::IoUring, 8, false),
+        (Backend::IoUring, 8, true),
+        (Backend::Mmap, 1, false),
+    ]
+    .into_iter()
+    .map(|(backend, depth, sqpoll)| Pattern::Io(Io { backend, depth, sqpoll, ..io.clone() }))
+    .collect();
+    let steps = vec![Step::Create, Step::Write, Step::Delete];
+    patterns.push(Pattern::Files(FileSet { files: 10, file_size: Bytes::kib(4), steps }));
+    patterns
+}
+
+#[test]
+fn a_filesystem_can_be_unmounted_right_after_a_run() {
+    let folder = tempfile::tempdir().unwrap();
+    for pattern in patterns() {
+        for _ in 0..5 {
+            if let Err(errno) = mount("none", folder.path(), "tmpfs", MountFlags::empty(), Some(c"size=8m")) {
+                let words = format!("skipped: cannot mount tmpfs: {errno}\n");
+                return std::io::Write::write_all(&mut std::io::stderr(), words.as_bytes()).unwrap();
+            }
+            let ran = prepare(&load(pattern.clone()), Target::Directory(folder.path()))
+                .and_then(|prepared| prepared.run(&mut |_| {}));
+            let unmounted = unmount(folder.path(), UnmountFlags::empty());
+            if unmounted.is_err() {
+                unmount(folder.path(), UnmountFlags::DETACH).unwrap();
+            }
+            assert_eq!(unmounted, Ok(()), "{pattern:?}");
+            match ran {
+                Ok(result) => assert_eq!(result.first_error, None, "{pattern:?}"),
+                Err(EngineError::UringUnavailable { .. }) => {}
+                Err(error) => panic!("{pattern:?}: {error}"),
+            }
+        }
+    }
+}

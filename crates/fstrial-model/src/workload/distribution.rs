@@ -1,0 +1,237 @@
+//! How often each block is drawn by random access, written as in the tools that made it known: `zipf:0.99`.
+
+use crate::units::{UnitError, serde_as_text, unit_error};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use std::{borrow::Cow, fmt, str::FromStr};
+
+/// How often each block is drawn. Blocks are numbered from 0 to n − 1 over all files of a thread; u and uᵢ are uniform
+/// in [0, 1).
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub enum Distribution {
+    /// Each block equally often.
+    #[default]
+    Uniform,
+    /// Block of rank r with a probability in proportion to r^−θ (Gray et al., 1994, as in YCSB and fio). The ranks are
+    /// scattered over the files, the same way for all threads, so that hot blocks are not neighbours.
+    Zipf {
+        /// The skew, 0.01 to 5 and not 1: 0.99 in YCSB, 1.1 in fio.
+        theta: f64,
+    },
+    /// n·u^(ln h / ln(1−h)): a share h of the blocks, from the first on, gets 1 − h of the requests.
+    Pareto {
+        /// That share, 0.001 to 0.999: 0.2 in sysbench and fio.
+        h: f64,
+    },
+    /// n times the mean of k uniform numbers: a bell over the middle block.
+    Normal {
+        /// k, 1 to 100: 12 in sysbench (`gaussian`) and fio (`normal`).
+        draws: u32,
+    },
+    /// sysbench 1.0's `special`, quirk included: with probability 1 − `resolution`/100 a bell over all blocks as in
+    /// [`Self::Normal`], otherwise one of the `percent` % of the blocks around the middle, of which the lowest
+    /// 100 − `resolution` % are never drawn this way.
+    Special {
+        /// Size of the hot stretch in percent of the blocks, 1 to 100.
+        percent: u32,
+        /// Share of requests that go there in percent, 1 to 99.
+        resolution: u32,
+        /// Uniform numbers in the mean, 1 to 100.
+        iterations: u32,
+    },
+    /// YCSB's `hotspot`: `share` of the requests go to the first `fraction` of the blocks; uniform inside and outside.
+    Hotspot {
+        /// Fraction of the blocks that is hot, above 0 and below 1.
+        fraction: f64,
+        /// Share of requests that go there, 0 to 1.
+        share: f64,
+    },
+    /// YCSB's `latest`: as [`Self::Zipf`] but not scattered; the last block is the hottest.
+    Latest {
+        /// The skew, as for [`Self::Zipf`].
+        theta: f64,
+    },
+}
+
+const WANTED: &str = "a distribution such as \"zipf:0.99\"";
+const KNOWN: &str = "there are uniform, zipf:THETA, pareto:H, normal:K, special:PERCENT,RESOLUTION,ITERATIONS, hotspot:FRACTION,SHARE \
+                     and latest:THETA";
+
+impl Distribution {
+    /// Whether it is the uniform one.
+    pub fn is_uniform(&self) -> bool {
+        *self == Self::Uniform
+    }
+
+    /// What is wrong with its numbers, if anything: they may come from elsewhere than a text.
+    pub fn problem(&self) -> Option<&'static str> {
+        let skew = |theta: &f64| (0.01..=5.0).contains(theta) && (theta - 1.0).abs() >= 0.001;
+        match self {
+            Self::Zipf { theta } | Self::Latest { theta } if !skew(theta) => {
+                Some("theta must lie between 0.01 and 5, at least 0.001 away from 1, as in 0.99")
+            }
+            Self::Pareto { h } if !(0.001..=0.999).contains(h) => {
+                Some("h must lie between 0.001 and 0.999, as in 0.2")
+            }
+            Self::Normal { draws } if !(1..=100).contains(draws) => {
+                Some("the mean is of 1 to 100 uniform numbers, as in 12")
+            }
+            Self::Special { percent, resolution, iterations }
+                if !(1..=100).contains(percent)
+                    || !(1..=99).contains(resolution)
+                    || !(1..=100).contains(iterations) =>
+            {
+                Some(
+                    "the percentage is 1 to 100, the resolution 1 to 99, the iterations 1 to 100, as in 1,75,12",
+                )
+            }
+            Self::Hotspot { fraction, share }
+                if !(*fraction > 0.0 && *fraction < 1.0 && (0.0..=1.0).contains(share)) =>
+            {
+                Some("the fraction lies between 0 and 1, the share is 0 to 1, as in 0.2,0.8")
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Numbers separated by commas, exactly as many as there are fallbacks; the fallbacks if there are none.
+fn numbers<T: FromStr + Copy, const N: usize>(
+    given: Option<&str>,
+    fallback: [T; N],
+) -> Result<[T; N], String> {
+    let Some(given) = given else { return Ok(fallback) };
+    let parts: Vec<&str> = given.split(',').map(str::trim).collect();
+    if parts.len() != N {
+        let plural = if N == 1 { "number" } else { "numbers" };
+        return Err(format!("it takes {N} {plural}, not {}; {KNOWN}", parts.len()));
+    }
+    let mut all = fallback;
+    for (value, part) in all.iter_mut().zip(&parts) {
+        *value = part.parse().map_err(|_| format!("{part:?} is not a number it takes; {KNOWN}"))?;
+    }
+    Ok(all)
+}
+
+fn read(text: &str) -> Result<Distribution, String> {
+    let (name, given) = match text.split_once(':') {
+        Some((name, given)) => (name.trim(), Some(given)),
+        None => (text.trim(), None),
+    };
+    let distribution = match name {
+        "uniform" if given.is_none() => Distribution::Uniform,
+        "uniform" => return Err("uniform takes no number".into()),
+        "zipf" => numbers(given, [0.99]).map(|[theta]| Distribution::Zipf { theta })?,
+        "latest" => numbers(given, [0.99]).map(|[theta]| Distribution::Latest { theta })?,
+        "pareto" => numbers(given, [0.2]).map(|[h]| Distribution::Pareto { h })?,
+        "normal" => numbers(given, [12]).map(|[draws]| Distribution::Normal { draws })?,
+        "special" => numbers(given, [1, 75, 12]).map(|[percent, resolution, iterations]| {
+            Distribution::Special { percent, resolution, iterations }
+        })?,
+        "hotspot" => {
+            numbers(given, [0.2, 0.8]).map(|[fraction, share]| Distribution::Hotspot { fraction, share })?
+        }
+        _ => return Err(KNOWN.into()),
+    };
+    match distribution.problem() {
+        Some(problem) => Err(problem.into()),
+        None => Ok(distribution),
+    }
+}
+
+impl FromStr for Distribution {
+    type Err = UnitError;
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        read(text).map_err(|problem| unit_error(text, WANTED, problem))
+    }
+}
+
+impl fmt::Display for Distribution {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Uniform => write!(f, "uniform"),
+            Self::Zipf { theta } => write!(f, "zipf:{theta}"),
+            Self::Pareto { h } => write!(f, "pareto:{h}"),
+            Self::Normal { draws } => write!(f, "normal:{draws}"),
+            Self::Special { percent, resolution, iterations } => {
+                write!(f, "special:{percent},{resolution},{iterations}")
+            }
+            Self::Hotspot { fraction, share } => write!(f, "hotspot:{fraction},{share}"),
+            Self::Latest { theta } => write!(f, "latest:{theta}"),
+        }
+    }
+}
+
+serde_as_text!(
+    Distribution,
+    "^ *(uniform|(zipf|latest|pareto|normal|special|hotspot)( *:[0-9., ]+)?) *$",
+    "how often each block is drawn: uniform, zipf:0.99, pareto:0.2, normal:12, special:1,75,12, hotspot:0.2,0.8, latest:0.99"
+);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn names_alone_have_the_numbers_of_their_tools() {
+        for (short, long) in [
+            ("uniform", "uniform"),
+            ("zipf", "zipf:0.99"),
+            ("latest", "latest:0.99"),
+            ("pareto", "pareto:0.2"),
+            ("normal", "normal:12"),
+            ("special", "special:1,75,12"),
+            ("hotspot", "hotspot:0.2,0.8"),
+            (" zipf : 1.1 ", "zipf:1.1"),
+            ("special: 5, 80, 3", "special:5,80,3"),
+        ] {
+            let read: Distribution = short.parse().unwrap_or_else(|e| panic!("{short}: {e}"));
+            assert_eq!(read.to_string(), long);
+            assert_eq!(long.parse::<Distribution>().unwrap(), read);
+        }
+    }
+
+    #[test]
+    fn errors_say_what_is_possible() {
+        for (text, words) in [
+            ("gauss", "there are uniform"),
+            ("", "there are uniform"),
+            ("uniform:1", "takes no number"),
+            ("zipf:1", "away from 1"),
+            ("zipf:0", "between 0.01 and 5"),
+            ("zipf:nan", "between 0.01 and 5"),
+            ("zipf:0.9,0.8", "takes 1 number, not 2"),
+            ("latest:1.0001", "away from 1"),
+            ("pareto:1", "between 0.001"),
+            ("normal:0", "1 to 100"),
+            ("normal:1.5", "not a number it takes"),
+            ("special:1,75", "takes 3 numbers, not 2"),
+            ("special:1,100,12", "1 to 99"),
+            ("hotspot:0,0.8", "between 0 and 1"),
+            ("hotspot:0.2,1.1", "0 to 1"),
+            ("hotspot:20%,80%", "not a number it takes"),
+        ] {
+            let error = text.parse::<Distribution>().unwrap_err().to_string();
+            assert!(error.contains(words), "{text}: {error}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_printed_reads_back(theta in 0.01_f64..0.99, fraction in 0.001_f64..0.999, share in 0.0_f64..=1.0) {
+            for distribution in [
+                Distribution::Zipf { theta },
+                Distribution::Latest { theta },
+                Distribution::Pareto { h: fraction },
+                Distribution::Hotspot { fraction, share },
+            ] {
+                prop_assert_eq!(distribution.to_string().parse::<Distribution>().unwrap(), distribution);
+            }
+        }
+
+        #[test]
+        fn any_text_is_a_distribution_or_an_error(text in ".{0,60}") {
+            let _ = text.parse::<Distribution>();
+        }
+    }
+}

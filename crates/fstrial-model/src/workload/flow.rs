@@ -1,0 +1,523 @@
+//! Programs over sets of files, as filebench, fs_mark, mdtest, bonnie++ and stores of sorted files run them.
+//!
+//! A [`Flow`] has sets of files and a list of steps; one operation is one turn: all steps, in order. A set is a fixed
+//! table of places, each with a name and a size of its own; a place holds a file or does not, so memory does not grow
+//! with a run. The steps are in [`FlowStep`], one line of text each.
+
+use super::{
+    entry::{EntryError, entry_error},
+    flow_step::{FlowStep, OpenFile, Target},
+};
+use crate::units::{Bytes, Percent, serde_as_text};
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use std::{borrow::Cow, collections::BTreeMap, fmt, str::FromStr};
+
+/// Places of one set at most.
+const FILES_MAX: u32 = 10_000_000;
+/// Size of one file at most.
+const FILE_MAX: Bytes = Bytes::gib(1024);
+/// Size of one request at most: every thread has buffers of that size.
+const REQUEST_MAX: Bytes = Bytes::mib(16);
+/// Steps of a turn at most, all repeats written out.
+const STEPS_MAX: usize = 4096;
+/// Files of a set whose descriptors are kept open, at most.
+const KEPT_MAX: u32 = 4096;
+
+/// A program over sets of files. One operation is one turn: every step, in order. All threads of a load run the same
+/// steps on the same sets, except for those sets of which each thread has its own.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Flow {
+    /// The sets of files: 1 to 16.
+    pub sets: Vec<FileTree>,
+    /// What one turn does, one line each: `create mail`, `write`, `fsync`, `close`, `10x (open mail, read, close)`.
+    pub steps: Vec<FlowStep>,
+    /// Turns of each thread; without it until the time is over or a set is worked through.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turns: Option<u64>,
+}
+
+/// A set of files (or of empty directories) in a directory of its own.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FileTree {
+    /// What steps call it, and its directory: 1 to 32 lower-case letters, digits and hyphens, a letter first.
+    pub name: String,
+    /// Places for files, 1 to 10 million; with `per_thread` for each thread.
+    pub files: u32,
+    /// Size of each file, drawn once for each place: `16KiB`, `500B..10000B` (both included), `gamma 16KiB`.
+    #[serde(default)]
+    pub size: Size,
+    /// Entries of a directory; 0: all files in one. As filebench's `dirwidth`: directories have widths around it and
+    /// depths around ln(files) / ln(width), both gamma-distributed with shape 1.5.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub width: u32,
+    /// Exactly `width` files in each directory, in order, one level deep, instead of filebench's tree.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub even: bool,
+    /// Share of the places that hold a file before the clock starts.
+    #[serde(default = "everything", skip_serializing_if = "is_everything")]
+    pub present: Percent,
+    /// Each thread has such a set of its own.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub per_thread: bool,
+    /// The set was left by an earlier phase with the same name, files, sizes, width and names: nothing is laid out. What
+    /// is there is known from that phase, or found by listing the set's directories before the clock starts.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub existing: bool,
+    /// The entries are empty directories, for `mkdir`, `rmdir` and `stat`.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub directories: bool,
+    /// Files are opened for reading only.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub read_only: bool,
+    /// Files are opened with `O_SYNC`.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub sync: bool,
+    /// Which file a step takes.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub order: Order,
+    /// How files are named.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub names: Names,
+    /// Characters of a name, 8 to 255.
+    #[serde(default = "shortest_name", skip_serializing_if = "is_shortest_name")]
+    pub name_length: u8,
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+fn everything() -> Percent {
+    Percent(100.0)
+}
+
+fn is_everything(share: &Percent) -> bool {
+    *share == everything()
+}
+
+fn shortest_name() -> u8 {
+    8
+}
+
+fn is_shortest_name(length: &u8) -> bool {
+    *length == shortest_name()
+}
+
+/// Which file a step takes: an existing one, or a free place for `create`, `mkdir` and the goal of `rename`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Order {
+    /// The next one, in a circle that all threads and all steps share (filebench). Another circle for free places.
+    #[default]
+    Next,
+    /// Any one.
+    Random,
+    /// Each thread has a part of the set, and each kind of step goes through it once, in order; then the thread has
+    /// done its amount.
+    Own,
+    /// As `own`, in an order shuffled once.
+    Shuffled,
+    /// As `own`, in the order in which the directories list their files before the clock starts.
+    Readdir,
+}
+
+impl Order {
+    /// Whether each kind of step goes through the set once and then ends the thread.
+    pub const fn is_once(self) -> bool {
+        matches!(self, Self::Own | Self::Shuffled | Self::Readdir)
+    }
+}
+
+/// How the files of a set are named, always different ones.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Names {
+    /// Names in the order of the places.
+    #[default]
+    Ordered,
+    /// Names whose order has nothing to do with that of the places.
+    Scrambled,
+}
+
+/// The sizes of a set's files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Size {
+    /// All the same.
+    Fixed(Bytes),
+    /// Uniform, both ends included.
+    Uniform {
+        /// The smallest.
+        low: Bytes,
+        /// The largest.
+        high: Bytes,
+    },
+    /// Gamma-distributed with shape 1.5 (filebench).
+    Gamma {
+        /// The mean.
+        mean: Bytes,
+    },
+}
+
+impl Size {
+    /// The mean, rounded down.
+    pub const fn mean(self) -> Bytes {
+        match self {
+            Self::Fixed(size) => size,
+            Self::Uniform { low, high } => Bytes(low.0.midpoint(high.0)),
+            Self::Gamma { mean } => mean,
+        }
+    }
+}
+
+impl Default for Size {
+    fn default() -> Self {
+        Self::Fixed(Bytes(0))
+    }
+}
+
+impl FromStr for Size {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let bytes = |text: &str| text.trim().parse::<Bytes>().map_err(|error| error.to_string());
+        if let Some(mean) = text.trim().strip_prefix("gamma ") {
+            return Ok(Self::Gamma { mean: bytes(mean)? });
+        }
+        match text.split_once("..") {
+            Some((low, high)) => Ok(Self::Uniform { low: bytes(low)?, high: bytes(high)? }),
+            None => {
+                Ok(Self::Fixed(bytes(text).map_err(|error| {
+                    format!("{error}; write one size, \"500B..10000B\" or \"gamma 16KiB\"")
+                })?))
+            }
+        }
+    }
+}
+
+impl fmt::Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Fixed(size) => write!(f, "{size}"),
+            Self::Uniform { low, high } => write!(f, "{low}..{high}"),
+            Self::Gamma { mean } => write!(f, "gamma {mean}"),
+        }
+    }
+}
+
+serde_as_text!(Size, "^(gamma +)?[0-9.]+", "sizes of files: 16KiB, 500B..10000B, gamma 16KiB");
+
+/// Whether `name` can stand in a step.
+fn is_name(name: &str) -> bool {
+    let part = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    (1..=32).contains(&name.len())
+        && name.starts_with(|c: char| c.is_ascii_lowercase())
+        && name.chars().all(part)
+        && !super::flow_step::RESERVED.contains(&name)
+}
+
+/// What a name of an open file stands for.
+struct Handle<'a> {
+    set: &'a FileTree,
+    is_open: bool,
+}
+
+impl Flow {
+    /// The steps with all repeats written out.
+    pub fn written_out(&self) -> Vec<&FlowStep> {
+        let mut all = Vec::new();
+        self.steps.iter().for_each(|step| step.write_out(&mut all));
+        all
+    }
+
+    /// Whether threads come to an end by themselves: after so many turns, when each has gone through its part of a
+    /// set, or because a turn leaves a set fuller or emptier than it was. Otherwise a set that runs full or empty is
+    /// an error of the run.
+    pub fn ends(&self) -> bool {
+        self.turns.is_some()
+            || self.sets.iter().any(|set| set.order.is_once())
+            || self.growth().values().any(|n| *n != 0)
+    }
+
+    /// Files that each turn adds to each set, or takes from it.
+    fn growth(&self) -> BTreeMap<&str, i64> {
+        let mut growth = BTreeMap::new();
+        let mut handles: BTreeMap<&str, &str> = BTreeMap::new();
+        for step in self.written_out() {
+            let mut add = |set: &'_ str, n: i64| {
+                if let Some(set) = self.sets.iter().find(|s| s.name == set) {
+                    *growth.entry(set.name.as_str()).or_insert(0) += n;
+                }
+            };
+            let of = |target: &Target| match target {
+                Target::Set(set) => set.clone(),
+                Target::On(handle) => handles.get(handle.as_str()).copied().unwrap_or_default().to_owned(),
+            };
+            match step {
+                FlowStep::Create { set, .. } | FlowStep::Mkdir { set } => add(set, 1),
+                FlowStep::Rmdir { set } => add(set, -1),
+                FlowStep::Delete { target } => add(&of(target), -1),
+                FlowStep::Rename { target, to, over } => {
+                    add(&of(target), -1);
+                    add(to, i64::from(!over));
+                }
+                _ => {}
+            }
+            if let FlowStep::Create { set, handle } | FlowStep::Open { set, handle } = step {
+                handles.insert(handle, set);
+            }
+        }
+        growth
+    }
+
+    /// Whether writes go through the page cache without a sync call.
+    pub fn is_buffered_write(&self) -> bool {
+        let steps = self.written_out();
+        let writes = steps.iter().any(|step| step.writes());
+        let syncs = steps.iter().any(|step| step.syncs()) || self.sets.iter().any(|set| set.sync);
+        writes && !syncs
+    }
+
+    /// Bytes that all places take when each holds a file of its size, and an inode. Appends come on top.
+    pub fn space_needed(&self, threads: u16) -> Bytes {
+        let of = |set: &FileTree| {
+            let each = set.size.mean().0.div_ceil(4096).saturating_mul(4096).saturating_add(1024);
+            let sets = if set.per_thread { u64::from(threads) } else { 1 };
+            each.saturating_mul(u64::from(set.files)).saturating_mul(sets)
+        };
+        let sum = self.sets.iter().fold(0_u64, |sum, set| sum.saturating_add(of(set)));
+        Bytes(sum.saturating_add(sum / 8))
+    }
+
+    /// The size of the largest request of any step.
+    pub fn largest_request(&self) -> Bytes {
+        self.written_out().into_iter().filter_map(FlowStep::request).max().unwrap_or(Bytes(1))
+    }
+
+    /// Refuses programs that cannot be run anywhere.
+    ///
+    /// # Errors
+    /// The key at fault (`sets`, `steps`, `turns`), what is wrong and what to try.
+    pub fn check(&self) -> Result<(), EntryError> {
+        if self.sets.is_empty() || self.sets.len() > 16 {
+            return Err(entry_error(
+                "sets",
+                format!("{} sets of files", self.sets.len()),
+                "use 1 to 16 sets",
+            ));
+        }
+        for (n, set) in self.sets.iter().enumerate() {
+            set.check()?;
+            if self.sets[..n].iter().any(|other| other.name == set.name) {
+                return Err(entry_error(
+                    "sets",
+                    format!("two sets are called `{}`", set.name),
+                    "name them apart",
+                ));
+            }
+        }
+        if self.turns == Some(0) {
+            return Err(entry_error("turns", "no turns at all", "use 1 or more, or leave turns out"));
+        }
+        let length = self.steps.iter().fold(0_usize, |sum, step| sum.saturating_add(step.length()));
+        if !(1..=STEPS_MAX).contains(&length) {
+            return Err(entry_error(
+                "steps",
+                format!("a turn of {length} steps"),
+                "use 1 to 4096 steps, all repeats counted",
+            ));
+        }
+        let mut handles = BTreeMap::new();
+        self.written_out().into_iter().try_for_each(|step| self.check_step(step, &mut handles))
+    }
+
+    fn set(&self, name: &str, step: &FlowStep) -> Result<&FileTree, EntryError> {
+        self.sets.iter().find(|set| set.name == name).ok_or_else(|| {
+            let names: Vec<_> = self.sets.iter().map(|set| set.name.as_str()).collect();
+            entry_error(
+                "steps",
+                format!("`{step}`: there is no set `{name}`"),
+                format!("the sets are {}", names.join(", ")),
+            )
+        })
+    }
+
+    /// One step, given which handle stands for a file of which set by then.
+    fn check_step<'a>(
+        &'a self,
+        step: &'a FlowStep,
+        handles: &mut BTreeMap<&'a str, Handle<'a>>,
+    ) -> Result<(), EntryError> {
+        let wrong =
+            |problem: &str, hint: &str| Err(entry_error("steps", format!("`{step}`: {problem}"), hint));
+        let on = |handle: &str| {
+            handles.get(handle).map(|handle| handle.set).ok_or_else(|| {
+                entry_error(
+                    "steps",
+                    format!("`{step}`: no step before it opens or creates `{handle}`"),
+                    "put \"open SET\" or \"create SET\" before it, with \"as NAME\" for more than one file",
+                )
+            })
+        };
+        if let Some(request) = step.request()
+            && !(1..=REQUEST_MAX.0).contains(&request.0)
+        {
+            return wrong("a request of that size", "use 1B to 16MiB");
+        }
+        let mut used = Vec::new();
+        match step.file() {
+            Some(OpenFile::On(handle)) => {
+                used.push(on(handle)?);
+                if handles.get(handle.as_str()).is_some_and(|handle| !handle.is_open) {
+                    return wrong(
+                        "the file is closed by then",
+                        "put it before `close`, or open the file again",
+                    );
+                }
+            }
+            Some(OpenFile::In(set)) => {
+                let set = self.set(set, step)?;
+                if self.is_changed(&set.name)
+                    || set.existing
+                    || !is_everything(&set.present)
+                    || set.files > KEPT_MAX
+                {
+                    return wrong(
+                        "files that are kept open cannot come and go",
+                        "with \"in SET\" all files are there from the start, at most 4096, and no step makes or deletes any",
+                    );
+                }
+                used.push(set);
+            }
+            None => {}
+        }
+        for target in step.targets() {
+            match target {
+                Target::Set(set) => used.push(self.set(&set, step)?),
+                Target::On(handle) => used.push(on(&handle)?),
+            }
+        }
+        suits(step, &used)?;
+        if let FlowStep::Create { set, handle } | FlowStep::Open { set, handle } = step {
+            handles.insert(handle, Handle { set: self.set(set, step)?, is_open: true });
+        }
+        if let FlowStep::Close { handle } = step
+            && let Some(handle) = handles.get_mut(handle.as_str())
+        {
+            handle.is_open = false;
+        }
+        Ok(())
+    }
+
+    /// Whether any step makes, deletes or renames files of a set.
+    fn is_changed(&self, set: &str) -> bool {
+        self.growth().contains_key(set)
+    }
+}
+
+/// Whether a step can do its work on those sets.
+fn suits(step: &FlowStep, used: &[&FileTree]) -> Result<(), EntryError> {
+    let wrong = |problem: &str, hint: &str| Err(entry_error("steps", format!("`{step}`: {problem}"), hint));
+    if step.writes() && used.iter().any(|set| set.read_only) {
+        return wrong("the set is read only", "leave out read_only");
+    }
+    let directories = matches!(step, FlowStep::Mkdir { .. } | FlowStep::Rmdir { .. });
+    let either = matches!(
+        step,
+        FlowStep::Stat { .. } | FlowStep::Rename { .. } | FlowStep::Readdir { .. } | FlowStep::Syncfs { .. }
+    );
+    if !either && used.iter().any(|set| set.directories != directories) {
+        return wrong(
+            "the wrong kind of set",
+            "mkdir and rmdir take a set with directories = true, the others one without",
+        );
+    }
+    if let FlowStep::Rename { to, .. } = step
+        && used
+            .iter()
+            .any(|set| set.directories != used[0].directories || set.per_thread != used[0].per_thread)
+    {
+        return wrong(
+            &format!("a file of it cannot become one of `{to}`"),
+            "rename between sets of one kind",
+        );
+    }
+    if let FlowStep::Rename { target: Target::Set(from), to, over: true } = step
+        && from == to
+    {
+        return wrong("a file would replace itself", "rename over another set's files");
+    }
+    let makes = matches!(step, FlowStep::Create { .. } | FlowStep::Mkdir { .. });
+    if makes && used.iter().any(|set| set.order == Order::Readdir) {
+        return wrong("a directory does not list files that are not there", "use another order for the set");
+    }
+    Ok(())
+}
+
+impl FileTree {
+    /// A set of `files` files of one size, all there, in one directory, taken one after the other.
+    pub fn new(name: &str, files: u32, size: Bytes) -> Self {
+        Self {
+            name: name.to_owned(),
+            files,
+            size: Size::Fixed(size),
+            width: 0,
+            even: false,
+            present: everything(),
+            per_thread: false,
+            existing: false,
+            directories: false,
+            read_only: false,
+            sync: false,
+            order: Order::Next,
+            names: Names::Ordered,
+            name_length: shortest_name(),
+        }
+    }
+
+    fn check(&self) -> Result<(), EntryError> {
+        let wrong = |problem: String, hint: &str| Err(entry_error("sets", problem, hint));
+        if !is_name(&self.name) {
+            return wrong(
+                format!("a set cannot be called `{}`", self.name),
+                "use lower-case letters, digits and hyphens, a letter first, and no word of the steps",
+            );
+        }
+        if !(1..=FILES_MAX).contains(&self.files) {
+            return wrong(format!("{} files in `{}`", self.files, self.name), "use 1 to 10000000");
+        }
+        let largest = match self.size {
+            Size::Fixed(size) | Size::Gamma { mean: size } => size,
+            Size::Uniform { low, high } if low > high => {
+                return wrong(
+                    format!("sizes from {low} to {high} in `{}`", self.name),
+                    "put the smaller first",
+                );
+            }
+            Size::Uniform { high, .. } => high,
+        };
+        if largest > FILE_MAX {
+            return wrong(format!("files of {largest} in `{}`", self.name), "use at most 1TiB");
+        }
+        if self.width == 1 || (self.even && self.width == 0) {
+            return wrong(
+                format!("directories of width {} in `{}`", self.width, self.name),
+                "use a width of 2 or more; 0 puts all files into one directory",
+            );
+        }
+        if !(0.0..=100.0).contains(&self.present.0) {
+            return wrong(format!("{} of the files of `{}`", self.present, self.name), "use 0% to 100%");
+        }
+        if self.name_length < shortest_name() {
+            return wrong(
+                format!("names of {} characters in `{}`", self.name_length, self.name),
+                "use 8 to 255",
+            );
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

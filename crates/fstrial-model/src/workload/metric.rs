@@ -1,0 +1,617 @@
+//! Picking numbers out of what a program printed: by regular expression, by JSON pointer, by column, or its own time.
+//!
+//! Programs print whatever they like, so a rule never guesses: it finds exactly one number (or says how several become
+//! one), or it is an error that names the rule. Everything is bounded: patterns are linear in the text and limited in
+//! size, matches are counted, and texts are cut by whoever keeps them (see [`Output`]).
+
+use super::ResultKind;
+use super::entry::{EntryError, entry_error};
+use crate::units::{Bytes, Nanos};
+use regex::{Captures, Regex, RegexBuilder};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value as Json;
+use std::{borrow::Cow, collections::BTreeMap};
+
+/// Most metrics of one program.
+pub const MAX_METRICS: usize = 64;
+/// Most places a rule may match.
+const MAX_MATCHES: usize = 10_000;
+/// Longest pattern or pointer, in bytes.
+const MAX_RULE_BYTES: usize = 4096;
+/// Most pointers of one rule.
+const MAX_POINTERS: usize = 16;
+/// Memory a compiled pattern may take, in bytes.
+const MAX_PATTERN_MEMORY: usize = 1 << 20;
+
+/// A metric as a user writes it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct MetricEntry {
+    /// What it is called in tables: 1 to 40 characters.
+    pub name: String,
+    /// The unit after scaling: bytes/s, op/s, ns, bytes and so on. Left out with `measure`, which has its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unit: Option<String>,
+    /// Which way is better; lower with `measure` if left out, higher otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub better: Option<Better>,
+    /// What the printed number is multiplied with to be in the unit; 1 if left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scale: Option<f64>,
+    /// Where it is printed: stdout (if left out), stderr, or `file:NAME` in the program's directory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
+    /// A regular expression whose one group is the number; or its groups `value` and `per`, then value divided by per.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pattern: Option<String>,
+    /// A JSON pointer, or several that are added up; `*` is every element of a list.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pointer: Option<OneOrMany>,
+    /// The number of a column between commas, from 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub column: Option<u32>,
+    /// Not printed but measured: wall, cpu or memory of the command.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub measure: Option<Measure>,
+    /// What to do with several matches: only (an error, if left out), first, last or sum.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub take: Option<Take>,
+}
+
+/// One text, or a list of them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum OneOrMany {
+    /// One.
+    One(String),
+    /// A list.
+    Many(Vec<String>),
+}
+
+/// Which way a number is better.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Better {
+    /// More is better, as with a rate.
+    Higher,
+    /// Less is better, as with a time.
+    Lower,
+}
+
+/// What is measured about a command from outside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Measure {
+    /// Time from its start to its end, in nanoseconds.
+    Wall,
+    /// CPU time of it and of those children that it waited for, user and system, in nanoseconds.
+    Cpu,
+    /// Memory of the largest of its processes, in bytes.
+    Memory,
+}
+
+/// What to do with several matches.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Take {
+    /// There must be exactly one.
+    #[default]
+    Only,
+    /// The first.
+    First,
+    /// The last.
+    Last,
+    /// All of them, added up.
+    Sum,
+}
+
+/// How one metric is read, settled and checked.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MetricRule {
+    /// What it is called.
+    pub name: String,
+    /// The unit after scaling.
+    pub unit: String,
+    /// Which way is better.
+    pub better: Better,
+    /// What the printed number is multiplied with; finite and above 0.
+    pub scale: f64,
+    /// Where it is looked for.
+    pub from: Source,
+    /// How it is found there.
+    pub pick: Pick,
+    /// What to do with several.
+    pub take: Take,
+}
+
+impl MetricRule {
+    /// The result it yields.
+    pub fn result(&self) -> ResultKind {
+        ResultKind {
+            name: self.name.clone(),
+            unit: self.unit.clone(),
+            less_is_better: self.better == Better::Lower,
+            has_latencies: false,
+        }
+    }
+}
+
+/// A text that a program leaves behind.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Source {
+    /// Standard output.
+    Stdout,
+    /// Standard error.
+    Stderr,
+    /// A file in its directory, by relative path.
+    File(String),
+}
+
+/// How a number is found in a text.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Pick {
+    /// JSON pointers, added up. The document begins at the first line that begins with `{` or `[`.
+    Pointer(Vec<String>),
+    /// A regular expression; `^` and `$` are ends of lines.
+    Pattern(String),
+    /// The column of this number, from 1, of lines with commas.
+    Column(u32),
+    /// Not in a text at all.
+    Measure(Measure),
+}
+
+/// What a command left behind, as far as it was kept.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Output {
+    /// Standard output.
+    pub stdout: String,
+    /// Standard error.
+    pub stderr: String,
+    /// The files that rules ask for, by name; one that does not exist is missing here.
+    pub files: BTreeMap<String, String>,
+    /// Time from start to end.
+    pub wall: Nanos,
+    /// CPU time, user and system.
+    pub cpu: Nanos,
+    /// Memory of its largest process.
+    pub memory: Bytes,
+}
+
+/// One number that was picked.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Picked {
+    /// The rule's name.
+    pub name: String,
+    /// The number in `unit`; finite and above 0.
+    pub value: f64,
+    /// Its unit.
+    pub unit: String,
+    /// Which way is better.
+    pub better: Better,
+}
+
+/// A rule that found no number.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the metric `{metric}`: {problem}")]
+pub struct PickError {
+    /// The rule's name.
+    pub metric: String,
+    /// What is wrong.
+    pub problem: String,
+    /// What to try.
+    pub hint: String,
+}
+
+/// What is wrong and what to try, before it is known for which metric.
+type Wrong = (String, String);
+
+fn wrong<T>(problem: impl Into<String>, hint: impl Into<String>) -> Result<T, Wrong> {
+    Err((problem.into(), hint.into()))
+}
+
+impl MetricEntry {
+    /// Settles and checks the rule.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(crate) fn settle(&self) -> Result<MetricRule, EntryError> {
+        self.rule().map_err(|(problem, hint)| {
+            entry_error("metric", format!("the metric `{:.60}`: {problem}", self.name), hint)
+        })
+    }
+
+    fn rule(&self) -> Result<MetricRule, Wrong> {
+        let length = self.name.chars().count();
+        if !(1..=40).contains(&length) || self.name.contains(|c: char| c.is_control() || c == '@') {
+            return wrong("it is no good as a name", "use 1 to 40 characters without @");
+        }
+        let pick = self.pick()?;
+        let (unit, better) = match &pick {
+            Pick::Measure(measure) => (Some(measure.unit()), Better::Lower),
+            _ => (None, Better::Higher),
+        };
+        if let (Some(own), Some(given)) = (unit, self.unit.as_deref())
+            && own != given
+        {
+            return wrong(format!("it is measured in {own}"), "leave `unit` and `scale` out");
+        }
+        let Some(unit) = self.unit.as_deref().or(unit) else {
+            return wrong("it has no unit", "write unit = \"bytes/s\", \"op/s\" or \"ns\"");
+        };
+        if !(1..=20).contains(&unit.chars().count()) || unit.contains(char::is_control) {
+            return wrong(
+                format!("`{unit:.60}` is no good as a unit"),
+                "use 1 to 20 characters: bytes/s, op/s, ns",
+            );
+        }
+        let scale = self.scale.unwrap_or(1.0);
+        if !scale.is_finite() || scale <= 0.0 {
+            return wrong("`scale` must be above 0", "write scale = 1048576 to turn MiB/s into bytes/s");
+        }
+        if matches!(pick, Pick::Measure(_))
+            && (self.scale.is_some() || self.from.is_some() || self.take.is_some())
+        {
+            return wrong(
+                "`scale`, `from` and `take` are for what is printed",
+                "leave them out with `measure`",
+            );
+        }
+        Ok(MetricRule {
+            name: self.name.clone(),
+            unit: unit.to_owned(),
+            better: self.better.unwrap_or(better),
+            scale,
+            from: self.source()?,
+            pick,
+            take: self.take.unwrap_or_default(),
+        })
+    }
+
+    fn pick(&self) -> Result<Pick, Wrong> {
+        let one = "write one of pattern = '…', pointer = \"/…\", column = 1 or measure = \"wall\"";
+        let picks = [
+            self.pattern.as_ref().map(|pattern| Pick::Pattern(pattern.clone())),
+            self.pointer.as_ref().map(|pointer| {
+                Pick::Pointer(match pointer {
+                    OneOrMany::One(one) => vec![one.clone()],
+                    OneOrMany::Many(many) => many.clone(),
+                })
+            }),
+            self.column.map(Pick::Column),
+            self.measure.map(Pick::Measure),
+        ];
+        let mut picks = picks.into_iter().flatten();
+        let (Some(pick), None) = (picks.next(), picks.next()) else {
+            return wrong("it does not say in one way where the number is", one);
+        };
+        match &pick {
+            Pick::Pattern(pattern) => drop(compile(pattern)?),
+            Pick::Pointer(pointers) => check_pointers(pointers)?,
+            Pick::Column(0) => return wrong("columns count from 1", "write column = 1 for the first"),
+            Pick::Column(_) | Pick::Measure(_) => {}
+        }
+        Ok(pick)
+    }
+
+    fn source(&self) -> Result<Source, Wrong> {
+        match self.from.as_deref() {
+            None | Some("stdout") => Ok(Source::Stdout),
+            Some("stderr") => Ok(Source::Stderr),
+            Some(other) => match other.strip_prefix("file:") {
+                Some(name) if is_inside(name) => Ok(Source::File(name.to_owned())),
+                Some(name) => wrong(
+                    format!("`{name:.100}` does not lie in the program's directory"),
+                    "name a file in it, such as file:result.json",
+                ),
+                None => wrong(
+                    format!("there is no `{other:.60}` to read from"),
+                    "write from = \"stdout\", \"stderr\" or \"file:NAME\"",
+                ),
+            },
+        }
+    }
+}
+
+/// Whether a name is a plain relative path that leads nowhere else.
+fn is_inside(name: &str) -> bool {
+    let part = |part: &str| !part.is_empty() && part != "." && part != "..";
+    name.len() <= 255 && !name.contains('\0') && name.split('/').all(part)
+}
+
+fn check_pointers(pointers: &[String]) -> Result<(), Wrong> {
+    if pointers.is_empty() || pointers.len() > MAX_POINTERS {
+        return wrong(
+            format!("a rule has 1 to {MAX_POINTERS} pointers"),
+            "write pointer = \"/jobs/0/read/iops\"",
+        );
+    }
+    match pointers.iter().find(|pointer| !pointer.starts_with('/') || pointer.len() > MAX_RULE_BYTES) {
+        Some(bad) => wrong(
+            format!("`{bad:.60}` is not a JSON pointer"),
+            "a pointer begins with a slash: /jobs/0/read/iops, or /jobs/*/read/iops for all of a list",
+        ),
+        None => Ok(()),
+    }
+}
+
+/// Compiles a pattern and makes sure that it says which part is the number.
+fn compile(pattern: &str) -> Result<Regex, Wrong> {
+    if pattern.len() > MAX_RULE_BYTES {
+        return wrong(
+            format!("a pattern of {} bytes", pattern.len()),
+            format!("use at most {MAX_RULE_BYTES}"),
+        );
+    }
+    let compiled = RegexBuilder::new(pattern)
+        .multi_line(true)
+        .size_limit(MAX_PATTERN_MEMORY)
+        .dfa_size_limit(MAX_PATTERN_MEMORY)
+        .nest_limit(50)
+        .build();
+    let regex = match compiled {
+        Ok(regex) => regex,
+        Err(regex::Error::CompiledTooBig(_)) => {
+            return wrong("the pattern grows too large", "use smaller counts of repetition");
+        }
+        Err(error) => {
+            // The reason is the last line; the lines before it draw the pattern.
+            let text = error.to_string();
+            let reason = text.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
+            return wrong(
+                format!("the pattern does not compile: {reason}"),
+                "write it in single quotes, where a backslash is a backslash: pattern = 'iops: ([0-9.]+)'",
+            );
+        }
+    };
+    let named: Vec<&str> = regex.capture_names().flatten().collect();
+    let groups = regex.captures_len() - 1;
+    match (named.as_slice(), groups) {
+        ([], 1) | (["value"], _) | (["value", "per"] | ["per", "value"], _) => Ok(regex),
+        (_, 0) => wrong(
+            "the pattern has no group, so it does not say which part is the number",
+            "put the number in parentheses: 'iops: ([0-9.]+)'",
+        ),
+        _ => wrong(
+            "the pattern has several groups",
+            "write (?:…) for those that are not the number, or name them (?<value>…) and (?<per>…)",
+        ),
+    }
+}
+
+impl Measure {
+    /// What it is measured in.
+    pub const fn unit(self) -> &'static str {
+        match self {
+            Self::Wall | Self::Cpu => "ns",
+            Self::Memory => "bytes",
+        }
+    }
+}
+
+impl MetricRule {
+    /// Picks the number.
+    ///
+    /// # Errors
+    /// There is none, there are several, or it cannot be compared.
+    pub fn pick(&self, output: &Output) -> Result<Picked, PickError> {
+        let picked = self.find(output).and_then(|number| self.scaled(number));
+        picked.map_err(|(problem, hint)| PickError { metric: self.name.clone(), problem, hint })
+    }
+
+    fn scaled(&self, number: f64) -> Result<Picked, Wrong> {
+        let value = number * self.scale;
+        if !value.is_finite() || value <= 0.0 {
+            return wrong(
+                format!("{number} cannot be compared: verdicts are ratios, of numbers above 0"),
+                "pick a number that the program really measures in this mode, or give it more to do",
+            );
+        }
+        Ok(Picked { name: self.name.clone(), value, unit: self.unit.clone(), better: self.better })
+    }
+
+    fn find(&self, output: &Output) -> Result<f64, Wrong> {
+        let text = match &self.from {
+            Source::Stdout => &output.stdout,
+            Source::Stderr => &output.stderr,
+            Source::File(name) => match output.files.get(name) {
+                Some(text) => text,
+                None => {
+                    return wrong(
+                        format!("the program left no file `{name}`"),
+                        "names are relative to the directory it runs in",
+                    );
+                }
+            },
+        };
+        match &self.pick {
+            Pick::Measure(measure) => Ok(measured(*measure, output)),
+            Pick::Pointer(pointers) => self.by_pointer(text, pointers),
+            Pick::Pattern(pattern) => {
+                let regex = compile(pattern)?;
+                let numbers = regex.captures_iter(text).map(|captures| of_captures(&captures));
+                self.reduce(numbers, &format!("`{pattern:.100}` matches nothing in {}", self.place()))
+            }
+            Pick::Column(column) => {
+                let index = *column as usize - 1;
+                let cells = text.lines().filter_map(|line| line.split(',').nth(index));
+                let nothing = format!("no line of {} has {column} columns", self.place());
+                self.reduce(cells.map(|cell| number(cell.trim_matches('"'))), &nothing)
+            }
+        }
+    }
+
+    fn place(&self) -> Cow<'static, str> {
+        match &self.from {
+            Source::Stdout => "the standard output".into(),
+            Source::Stderr => "the standard error".into(),
+            Source::File(name) => format!("the file `{name}`").into(),
+        }
+    }
+
+    /// Makes one number of those found. Looks no further than it must.
+    fn reduce(&self, numbers: impl Iterator<Item = Result<f64, Wrong>>, nothing: &str) -> Result<f64, Wrong> {
+        let mut result: Option<Result<f64, Wrong>> = None;
+        for (index, number) in numbers.enumerate() {
+            if index >= MAX_MATCHES {
+                return wrong(
+                    format!("it matches more than {MAX_MATCHES} times"),
+                    "describe more of the line that holds the number",
+                );
+            }
+            result = Some(match (self.take, result) {
+                (Take::First, None) => return number,
+                (Take::Only, Some(_)) => {
+                    return wrong(
+                        "it matches more than once",
+                        "describe more of the line, or write take = \"first\", \"last\" or \"sum\"",
+                    );
+                }
+                // Of those that are passed over, it does not matter whether they are numbers.
+                (Take::Last, _) | (_, None) => number,
+                (_, Some(sum)) => sum.and_then(|sum| Ok(sum + number?)),
+            });
+        }
+        result.unwrap_or_else(|| wrong(nothing, "look at what the program printed: it is kept with the run"))
+    }
+
+    fn by_pointer(&self, text: &str, pointers: &[String]) -> Result<f64, Wrong> {
+        let document = document(text, &self.place())?;
+        let mut sum = None;
+        for pointer in pointers {
+            let mut found = Vec::new();
+            let steps: Vec<Cow<'_, str>> = pointer.split('/').skip(1).map(unescape).collect();
+            follow(&document, &steps, &mut found);
+            let numbers = found.into_iter().map(|value| match value {
+                Json::Number(value) => value.as_f64().map_or_else(|| number(&value.to_string()), Ok),
+                Json::String(value) => number(value),
+                other => wrong(
+                    format!("`{pointer:.100}` leads to {}, not to a number", kind_of(other)),
+                    "go on to a number inside it",
+                ),
+            });
+            let nothing = format!("`{pointer:.100}` leads nowhere in {}", self.place());
+            let number = self.reduce(numbers, &nothing)?;
+            sum = Some(sum.map_or(number, |sum: f64| sum + number));
+        }
+        sum.map_or_else(|| wrong("it has no pointer", "write pointer = \"/…\""), Ok)
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "2^53 ns are 104 days, 2^53 bytes are 8 PiB")]
+fn measured(measure: Measure, output: &Output) -> f64 {
+    match measure {
+        Measure::Wall => output.wall.0 as f64,
+        Measure::Cpu => output.cpu.0 as f64,
+        Measure::Memory => output.memory.0 as f64,
+    }
+}
+
+/// The number a match stands for: its only group, or `value` divided by `per`.
+fn of_captures(captures: &Captures<'_>) -> Result<f64, Wrong> {
+    let text = |group: Option<regex::Match<'_>>| match group {
+        Some(group) => number(group.as_str()),
+        None => wrong("the group with the number took no part in the match", "make the group match always"),
+    };
+    let value = text(captures.name("value").or_else(|| captures.get(1)))?;
+    match captures.name("per") {
+        Some(per) => Ok(value / text(Some(per))?),
+        None => Ok(value),
+    }
+}
+
+/// Reads a printed number: digits, a point, an exponent; nothing else.
+fn number(text: &str) -> Result<f64, Wrong> {
+    let text = text.trim();
+    if text.is_empty() {
+        return wrong("there is no number where it should be", "the program may have left this part out");
+    }
+    if text.bytes().all(|byte| byte == b'+') {
+        return wrong(
+            format!("`{text:.20}`: that took under half a second, too short to be rated by bonnie++"),
+            "give it more to do: a larger file_size, or more files",
+        );
+    }
+    let is_plain = text.bytes().all(|byte| byte.is_ascii_digit() || b"+-.eE".contains(&byte));
+    match text.parse::<f64>() {
+        Ok(number) if is_plain && number.is_finite() => Ok(number),
+        _ => wrong(
+            format!("`{text:.60}` is not a number"),
+            "leave units and signs out of the group; thousands must not be separated",
+        ),
+    }
+}
+
+/// The first JSON document of a text, which may come after notes.
+fn document(text: &str, place: &str) -> Result<Json, Wrong> {
+    let starts = text.starts_with(['{', '[']).then_some(0);
+    let start = starts.or_else(|| {
+        [text.find("\n{"), text.find("\n[")].into_iter().flatten().min().map(|newline| newline + 1)
+    });
+    let Some(start) = start else {
+        return wrong(
+            format!("there is no JSON in {place}"),
+            "ask the program for it: fio --output-format=json",
+        );
+    };
+    match serde_json::Deserializer::from_str(&text[start..]).into_iter().next() {
+        Some(Ok(document)) => Ok(document),
+        Some(Err(error)) => wrong(
+            format!("the JSON in {place} cannot be read: {error}"),
+            "it may have been cut off: at most 16 MiB are kept",
+        ),
+        None => wrong(format!("the JSON in {place} is empty"), "see what the program printed"),
+    }
+}
+
+/// A step of a JSON pointer as RFC 6901 writes it.
+fn unescape(step: &str) -> Cow<'_, str> {
+    if step.contains('~') { step.replace("~1", "/").replace("~0", "~").into() } else { step.into() }
+}
+
+/// Collects what the steps lead to.
+fn follow<'a>(value: &'a Json, steps: &[Cow<'_, str>], found: &mut Vec<&'a Json>) {
+    let Some((step, rest)) = steps.split_first() else {
+        found.push(value);
+        return;
+    };
+    match value {
+        Json::Object(members) => {
+            if let Some(member) = members.get(step.as_ref()) {
+                follow(member, rest, found);
+            }
+        }
+        Json::Array(elements) if step == "*" => {
+            for element in elements {
+                // One more than may be: that there are too many is then seen.
+                if found.len() > MAX_MATCHES {
+                    return;
+                }
+                follow(element, rest, found);
+            }
+        }
+        Json::Array(elements) => {
+            let index = step.parse::<usize>().ok().filter(|_| !step.starts_with('+'));
+            if let Some(element) = index.and_then(|index| elements.get(index)) {
+                follow(element, rest, found);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn kind_of(value: &Json) -> &'static str {
+    match value {
+        Json::Null => "null",
+        Json::Bool(_) => "true or false",
+        Json::Number(_) => "a number",
+        Json::String(_) => "a text",
+        Json::Array(_) => "a list",
+        Json::Object(_) => "an object",
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,216 @@
+//! Phases, which come one after the other, and groups of threads, which run at once inside a phase.
+
+use super::{Data, Pattern, Rate};
+use crate::units::Nanos;
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use std::{fmt, str::FromStr};
+
+/// A part of a workload. The next one begins when it is over.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Phase {
+    /// What it is called; empty in a workload of one phase.
+    pub name: String,
+    /// Who works in it, all at once; at least one.
+    pub groups: Vec<Group>,
+    /// When it is over.
+    pub until: Until,
+    /// Time that runs before the clock starts; 0 with [`Until::Done`].
+    pub warmup: Nanos,
+    /// Time measured. With [`Until::Done`] the longest it may take; a phase that takes longer has failed.
+    pub duration: Nanos,
+    /// Whether it yields results. Others prepare what comes after them.
+    pub measured: bool,
+    /// Sync and drop the caches before it, as before every first phase.
+    pub settle: bool,
+    /// Look for the highest rate that meets this, instead of measuring one.
+    pub find_rate: Option<RateTarget>,
+}
+
+/// Threads that do the same.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Group {
+    /// What it is called; empty in a phase of one group.
+    pub name: String,
+    /// Number of threads; none: as many as the level says.
+    pub workers: Option<u16>,
+    /// What every thread does.
+    pub pattern: Pattern,
+    /// Name of the files it works on. Groups and phases that name the same set share its files; the first of them lays
+    /// it out.
+    pub set: String,
+    /// What the files hold; what suits the device if left out.
+    pub data: Option<Data>,
+    /// The operations that its threads together are offered; none is a closed loop.
+    pub rate: Option<Rate>,
+    /// It yields no result: it is there to be in the way of others.
+    pub background: bool,
+    /// What its throughput counts.
+    pub figure: Figure,
+}
+
+/// When a phase is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Until {
+    /// After its warm-up and its measured time.
+    Time,
+    /// When every thread has done its amount: for requests one lap over the files, or as many as `requests` says.
+    Done,
+}
+
+/// What a throughput counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Figure {
+    /// Operations per second.
+    Operations,
+    /// Bytes per second.
+    Bytes,
+}
+
+impl Figure {
+    /// The unit of its throughput.
+    pub const fn unit(self) -> &'static str {
+        match self {
+            Self::Operations => "op/s",
+            Self::Bytes => "bytes/s",
+        }
+    }
+}
+
+/// One thing that a run of a workload yields.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ResultKind {
+    /// Name of the phase, of the group, or of both (`phase/group`); empty if there is only one result.
+    pub name: String,
+    /// Unit of its throughput.
+    pub unit: String,
+    /// Whether less of it is better.
+    pub less_is_better: bool,
+    /// Whether it has latencies.
+    pub has_latencies: bool,
+}
+
+impl ResultKind {
+    /// Whether a result of another workload can be the same thing, measured in another way: one without a name (it is
+    /// the only one of its workload) is whatever has its unit.
+    pub fn is_comparable_with(&self, other: &Self) -> bool {
+        let named_alike = self.name == other.name || self.name.is_empty() || other.name.is_empty();
+        named_alike && (&self.unit, self.less_is_better) == (&other.unit, other.less_is_better)
+    }
+}
+
+impl Phase {
+    /// What it yields, in order.
+    pub fn results(&self) -> impl Iterator<Item = ResultKind> {
+        let groups = self.groups.iter().filter(|group| self.measured && !group.background);
+        groups.map(|group| ResultKind {
+            name: self.result_name(group),
+            unit: group.figure.unit().into(),
+            less_is_better: false,
+            has_latencies: self.find_rate.is_none(),
+        })
+    }
+
+    /// The name of a group's result.
+    pub fn result_name(&self, group: &Group) -> String {
+        let parts = [&self.name, &group.name].map(String::as_str);
+        parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("/")
+    }
+
+    /// What its groups do.
+    pub fn patterns(&self) -> impl Iterator<Item = &Pattern> {
+        self.groups.iter().map(|group| &group.pattern)
+    }
+}
+
+impl Group {
+    /// Its threads at a level.
+    pub fn workers(&self, level: u16) -> u16 {
+        self.workers.unwrap_or(level)
+    }
+}
+
+/// A promise about latency: `p99<5ms`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct RateTarget {
+    /// The quantile, above 0 and below 1.
+    pub quantile: f64,
+    /// What it must stay below.
+    pub below: Nanos,
+}
+
+impl fmt::Display for RateTarget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Rounded to what a person can have written: 0.999 * 100 is 99.9 and a little.
+        write!(f, "p{}<{}", (self.quantile * 1e8).round() / 1e6, self.below)
+    }
+}
+
+/// A text that is no promise about latency.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not a promise about latency such as \"p99<5ms\"")]
+pub struct RateTargetError(String);
+
+impl FromStr for RateTarget {
+    type Err = RateTargetError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let error = || RateTargetError(text.chars().take(40).collect());
+        let (quantile, below) =
+            text.trim().strip_prefix('p').and_then(|rest| rest.split_once('<')).ok_or_else(error)?;
+        let percent: f64 = quantile.trim().parse().map_err(|_| error())?;
+        let below: Nanos = below.trim().parse().map_err(|_| error())?;
+        // Beyond p99.9999 a run would need millions of operations to say anything.
+        if !(1.0..=99.9999).contains(&percent) || below == Nanos(0) {
+            return Err(error());
+        }
+        Ok(Self { quantile: percent / 100.0, below })
+    }
+}
+
+impl Serialize for RateTarget {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for RateTarget {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map_err(de::Error::custom)
+    }
+}
+
+impl JsonSchema for RateTarget {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "RateTarget".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({ "type": "string", "pattern": "^p[0-9.]+ *< *[0-9.]+ *[a-z]+$" })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn promises_read_back_as_they_print() {
+        for text in ["p99<5ms", "p99.9<20ms", "p50<300us", "p99.9999<1s"] {
+            assert_eq!(text.parse::<RateTarget>().unwrap().to_string(), text);
+        }
+        assert_eq!("p99 < 5 ms".parse::<RateTarget>().unwrap().to_string(), "p99<5ms");
+    }
+
+    #[test]
+    fn other_texts_are_no_promises() {
+        for text in
+            ["", "p<5ms", "p99", "99<5ms", "p99<0s", "p100<1s", "p0<1s", "p99<5", "pNaN<1s", "p99>5ms"]
+        {
+            assert!(text.parse::<RateTarget>().is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,517 @@
+//! A program as a workload: what is run on the arm, with which words, and which numbers are picked from its output.
+//!
+//! Words go to the program as they are, without a shell. Only placeholders in braces are replaced:
+//!
+//! ```text
+//! {dir}  {threads}  {files}  {seed}  {duration}  {duration_ms}  {input:NAME}  {{  }}
+//! {file_size}  {file_size_bytes}  {file_size_mib}  {block_size}  {block_size_bytes}  {parameter:NAME}
+//! ```
+
+use super::{
+    entry::{Entry, EntryError, entry_error},
+    metric::{MAX_METRICS, MetricEntry, MetricRule, Output, PickError, Picked, Source},
+};
+use crate::units::{Bytes, Nanos};
+use serde::{Deserialize, Serialize};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::{Path, PathBuf},
+};
+
+/// Most words of one command.
+const MAX_WORDS: usize = 256;
+/// Most bytes of one word.
+const MAX_WORD_BYTES: usize = 64 << 10;
+/// Most commands before, and as many after, the one that is measured.
+const MAX_COMMANDS: usize = 32;
+/// Most inputs.
+const MAX_INPUTS: usize = 16;
+/// Most parameters.
+const MAX_PARAMETERS: usize = 64;
+/// Most bytes of one input.
+const MAX_INPUT_BYTES: usize = 256 << 10;
+/// Words that only a shell understands.
+const SHELL_WORDS: [&str; 9] = ["|", "||", "&", "&&", "<", ">", ">>", "2>", "2>&1"];
+const SHELL_HINT: &str =
+    "programs are started without a shell; ask for one: command = [\"sh\", \"-c\", \"…\"]";
+
+/// A program that is run on an arm.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Program {
+    /// Commands before the clock starts, each as its words.
+    pub prepare: Vec<Vec<String>>,
+    /// The command that is measured. The first word is a name that is looked for in `PATH`, or an absolute path.
+    pub command: Vec<String>,
+    /// Commands after it, outside the clock.
+    pub cleanup: Vec<Vec<String>>,
+    /// Small texts given to the commands as files that do not lie on the arm, by name; placeholders are replaced.
+    pub inputs: BTreeMap<String, String>,
+    /// Words of the user's own that `{parameter:NAME}` stands for, by name.
+    pub parameters: BTreeMap<String, String>,
+    /// What is read from the output of `command`: 1 to 64.
+    pub metrics: Vec<MetricRule>,
+    /// A command whose first line stands in the result; empty for none. How it ends does not matter.
+    pub version: Vec<String>,
+    /// The longest that `command` may take, and all of `prepare`.
+    pub deadline: Nanos,
+    /// What `{file_size}` stands for.
+    pub file_size: Option<Bytes>,
+    /// What `{block_size}` stands for.
+    pub block_size: Option<Bytes>,
+    /// What `{files}` stands for.
+    pub files: Option<u32>,
+}
+
+/// What the placeholders stand for in one run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Values {
+    /// The directory the program works in, as it sees it.
+    pub dir: PathBuf,
+    /// Number of threads, clients or writers.
+    pub threads: u16,
+    /// Time to measure.
+    pub duration: Nanos,
+    /// Seed of this round.
+    pub seed: u64,
+    /// Where each input can be read.
+    pub inputs: BTreeMap<String, PathBuf>,
+}
+
+/// What a placeholder asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Placeholder<'a> {
+    Dir,
+    Threads,
+    Files,
+    Seed,
+    Duration,
+    DurationMillis,
+    FileSize,
+    FileSizeBytes,
+    FileSizeMebibytes,
+    BlockSize,
+    BlockSizeBytes,
+    Input(&'a str),
+    Parameter(&'a str),
+}
+
+/// Every placeholder without an argument.
+const PLACEHOLDERS: [(&str, Placeholder<'static>); 11] = [
+    ("dir", Placeholder::Dir),
+    ("threads", Placeholder::Threads),
+    ("files", Placeholder::Files),
+    ("seed", Placeholder::Seed),
+    ("duration", Placeholder::Duration),
+    ("duration_ms", Placeholder::DurationMillis),
+    ("file_size", Placeholder::FileSize),
+    ("file_size_bytes", Placeholder::FileSizeBytes),
+    ("file_size_mib", Placeholder::FileSizeMebibytes),
+    ("block_size", Placeholder::BlockSize),
+    ("block_size_bytes", Placeholder::BlockSizeBytes),
+];
+
+/// A problem with a text that may hold placeholders, and what to try.
+type Wrong = (String, String);
+
+/// Replaces what stands in braces.
+fn replace(
+    text: &str,
+    mut value: impl FnMut(Placeholder<'_>) -> Result<String, Wrong>,
+) -> Result<String, Wrong> {
+    let mut replaced = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find(['{', '}']) {
+        let (before, brace) = rest.split_at(at);
+        replaced.push_str(before);
+        rest = &brace[1..];
+        let doubled = &brace[..1];
+        if let Some(after) = rest.strip_prefix(doubled) {
+            replaced.push_str(doubled);
+            rest = after;
+            continue;
+        }
+        let Some(end) = rest.find('}').filter(|_| doubled == "{") else {
+            return Err((
+                format!("a single `{doubled}` in `{text:.80}`"),
+                format!("write {doubled}{doubled} for a brace that stands for itself"),
+            ));
+        };
+        replaced.push_str(&value(placeholder(&rest[..end])?)?);
+        rest = &rest[end + 1..];
+    }
+    replaced.push_str(rest);
+    Ok(replaced)
+}
+
+fn placeholder(name: &str) -> Result<Placeholder<'_>, Wrong> {
+    if let Some(input) = name.strip_prefix("input:") {
+        return Ok(Placeholder::Input(input));
+    }
+    if let Some(parameter) = name.strip_prefix("parameter:") {
+        return Ok(Placeholder::Parameter(parameter));
+    }
+    if let Some((_, known)) = PLACEHOLDERS.iter().find(|(known, _)| *known == name) {
+        return Ok(*known);
+    }
+    let names = || PLACEHOLDERS.iter().map(|(name, _)| *name).chain(["input:NAME", "parameter:NAME"]);
+    let hint = match crate::arm::closest(name, names()) {
+        Some(near) => format!("did you mean {{{near}}}? {{{{ stands for a brace"),
+        None => format!("there are {}; {{{{ stands for a brace", names().collect::<Vec<_>>().join(", ")),
+    };
+    Err((format!("there is no placeholder `{{{name:.60}}}`"), hint))
+}
+
+/// A size with the letter that sysbench, fio and dd all read as a power of 1024.
+fn with_letter(bytes: Bytes) -> String {
+    let letters = [("T", 1_u64 << 40), ("G", 1 << 30), ("M", 1 << 20), ("K", 1 << 10)];
+    match letters.iter().find(|(_, scale)| bytes.0 >= *scale && bytes.0.is_multiple_of(*scale)) {
+        Some((letter, scale)) => format!("{}{letter}", bytes.0 / scale),
+        None => bytes.0.to_string(),
+    }
+}
+
+impl Program {
+    /// The words of a command with the placeholders replaced.
+    ///
+    /// # Errors
+    /// A placeholder that [`Program::check`] would have refused, or an input that `values` has not.
+    pub fn words(&self, command: &[String], values: &Values) -> Result<Vec<String>, EntryError> {
+        command.iter().map(|word| self.filled(word, values, "command")).collect()
+    }
+
+    /// The text of an input with the placeholders replaced.
+    ///
+    /// # Errors
+    /// As [`Program::words`].
+    pub fn input(&self, text: &str, values: &Values) -> Result<String, EntryError> {
+        self.filled(text, values, "inputs")
+    }
+
+    fn filled(&self, text: &str, values: &Values, key: &'static str) -> Result<String, EntryError> {
+        let filled = replace(text, |placeholder| self.value(placeholder, values));
+        filled.map_err(|(problem, hint)| entry_error(key, problem, hint))
+    }
+
+    fn value(&self, placeholder: Placeholder<'_>, values: &Values) -> Result<String, Wrong> {
+        let given = |key: &str, value: Option<String>| {
+            value.ok_or_else(|| {
+                (
+                    format!("the command asks for {{{key}}}, which the workload does not set"),
+                    format!("add {key} = …"),
+                )
+            })
+        };
+        match placeholder {
+            Placeholder::Dir => Ok(shown(&values.dir)),
+            Placeholder::Threads => Ok(values.threads.to_string()),
+            Placeholder::Files => given("files", self.files.map(|files| files.to_string())),
+            // Every tool takes a positive number of 31 bits; 0 often means "from the clock".
+            Placeholder::Seed => Ok((values.seed % 0x7fff_ffff).max(1).to_string()),
+            Placeholder::Duration => Ok(values.duration.0.div_ceil(1_000_000_000).max(1).to_string()),
+            Placeholder::DurationMillis => Ok(values.duration.0.div_ceil(1_000_000).max(1).to_string()),
+            Placeholder::FileSize => given("file_size", self.file_size.map(with_letter)),
+            Placeholder::FileSizeBytes => given("file_size", self.file_size.map(|size| size.0.to_string())),
+            Placeholder::FileSizeMebibytes => {
+                given("file_size", self.file_size.map(|size| size.0.div_ceil(1 << 20).to_string()))
+            }
+            Placeholder::BlockSize => given("block_size", self.block_size.map(with_letter)),
+            Placeholder::BlockSizeBytes => {
+                given("block_size", self.block_size.map(|size| size.0.to_string()))
+            }
+            Placeholder::Parameter(name) => self.parameters.get(name).cloned().ok_or_else(|| {
+                (
+                    format!("there is no parameter `{name:.60}`"),
+                    format!("write parameters = {{ {name:.60} = \"…\" }}"),
+                )
+            }),
+            Placeholder::Input(name) => values.inputs.get(name).map(|path| shown(path)).ok_or_else(|| {
+                (
+                    format!("there is no input `{name:.60}`"),
+                    format!("write inputs = {{ \"{name:.60}\" = \"…\" }}"),
+                )
+            }),
+        }
+    }
+
+    /// Every command, in the order they run.
+    pub fn commands(&self) -> impl Iterator<Item = &Vec<String>> {
+        self.prepare.iter().chain([&self.command]).chain(&self.cleanup)
+    }
+
+    /// Names of the files that the metrics are read from, in the program's directory.
+    pub fn files_read(&self) -> BTreeSet<&str> {
+        self.metrics
+            .iter()
+            .filter_map(|rule| match &rule.from {
+                Source::File(name) => Some(name.as_str()),
+                Source::Stdout | Source::Stderr => None,
+            })
+            .collect()
+    }
+
+    /// Picks every metric.
+    ///
+    /// # Errors
+    /// The first rule that finds no number.
+    pub fn pick(&self, output: &Output) -> Result<Vec<Picked>, PickError> {
+        self.metrics.iter().map(|rule| rule.pick(output)).collect()
+    }
+
+    /// Refuses programs that can be run nowhere.
+    pub(crate) fn check(&self) -> Result<(), EntryError> {
+        self.check_commands("prepare", &self.prepare)?;
+        self.check_commands("command", std::slice::from_ref(&self.command))?;
+        self.check_commands("cleanup", &self.cleanup)?;
+        if !self.version.is_empty() {
+            self.check_commands("version", std::slice::from_ref(&self.version))?;
+        }
+        self.check_inputs()?;
+        self.check_parameters()?;
+        self.check_placeholders()?;
+        if self.metrics.is_empty() || self.metrics.len() > MAX_METRICS {
+            return Err(entry_error(
+                "metric",
+                format!("a program has 1 to {MAX_METRICS} metrics"),
+                "add [[workload.metric]] with name, unit and pattern; or name = \"wall\", measure = \"wall\"",
+            ));
+        }
+        let mut names = BTreeSet::new();
+        if let Some(twice) = self.metrics.iter().find(|rule| !names.insert(&rule.name)) {
+            return Err(entry_error(
+                "metric",
+                format!("two metrics are called `{}`", twice.name),
+                "give each a name of its own",
+            ));
+        }
+        if !(Nanos::secs(1)..=Nanos::secs(86_400)).contains(&self.deadline) {
+            return Err(entry_error(
+                "deadline",
+                "a deadline must lie between 1s and 1d",
+                "use the longest that the program may take, such as 10m",
+            ));
+        }
+        Ok(())
+    }
+
+    fn check_commands(&self, key: &'static str, commands: &[Vec<String>]) -> Result<(), EntryError> {
+        if commands.len() > MAX_COMMANDS {
+            return Err(entry_error(
+                key,
+                format!("{} commands", commands.len()),
+                format!("use at most {MAX_COMMANDS}"),
+            ));
+        }
+        commands.iter().try_for_each(|command| check_command(key, command))
+    }
+
+    fn check_inputs(&self) -> Result<(), EntryError> {
+        if self.inputs.len() > MAX_INPUTS {
+            return Err(entry_error(
+                "inputs",
+                format!("{} inputs", self.inputs.len()),
+                format!("use at most {MAX_INPUTS}"),
+            ));
+        }
+        if let Some(name) = self.inputs.keys().find(|name| !is_name(name)) {
+            return Err(entry_error(
+                "inputs",
+                format!("`{name:.80}` is no good as the name of an input"),
+                "use letters, digits, dots, dashes and underscores, such as job.fio",
+            ));
+        }
+        if let Some((name, text)) = self.inputs.iter().find(|(_, text)| text.len() > MAX_INPUT_BYTES) {
+            return Err(entry_error(
+                "inputs",
+                format!("`{name}` has {} bytes", text.len()),
+                "use at most 256 KiB",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Refuses parameters that no command uses, which are misspelt.
+    fn check_parameters(&self) -> Result<(), EntryError> {
+        if self.parameters.len() > MAX_PARAMETERS || !self.parameters.keys().all(|name| is_name(name)) {
+            return Err(entry_error(
+                "parameters",
+                format!("there are more than {MAX_PARAMETERS}, or one has an odd name"),
+                "use letters, digits, dots, dashes and underscores for names",
+            ));
+        }
+        let texts = || self.commands().flatten().chain(self.inputs.values());
+        let unused = |name: &&String| {
+            let used = format!("{{parameter:{name}}}");
+            !texts().any(|text| text.contains(&used))
+        };
+        match self.parameters.keys().find(unused) {
+            Some(name) => Err(entry_error(
+                "parameters",
+                format!("nothing uses the parameter `{name}`"),
+                format!("write {{parameter:{name}}} where it belongs"),
+            )),
+            None => Ok(()),
+        }
+    }
+
+    /// Tries every replacement, with values that are certainly there.
+    fn check_placeholders(&self) -> Result<(), EntryError> {
+        let here = |name: &String| (name.clone(), PathBuf::from("/"));
+        let mut values = Values {
+            dir: "/".into(),
+            threads: 1,
+            duration: Nanos::secs(1),
+            seed: 1,
+            inputs: self.inputs.keys().map(here).collect(),
+        };
+        for command in self.commands().chain([&self.version]) {
+            self.words(command, &values)?;
+        }
+        let used = |name: &str| {
+            let placeholder = format!("{{input:{name}}}");
+            self.commands().flatten().any(|word| word.contains(&placeholder))
+        };
+        if let Some(unused) = self.inputs.keys().find(|name| !used(name)) {
+            return Err(entry_error(
+                "inputs",
+                format!("no command uses the input `{unused}`"),
+                format!("name it where its path belongs: {{input:{unused}}}"),
+            ));
+        }
+        // Inputs are written before any of them has a path.
+        values.inputs.clear();
+        self.inputs.values().try_for_each(|text| self.input(text, &values).map(drop))
+    }
+}
+
+fn shown(path: &Path) -> String {
+    path.display().to_string()
+}
+
+/// Whether a text can name an input or a parameter.
+fn is_name(name: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    (1..=64).contains(&name.len()) && name.chars().all(plain)
+}
+
+fn check_command(key: &'static str, command: &[String]) -> Result<(), EntryError> {
+    let Some(program) = command.first().filter(|_| command.len() <= MAX_WORDS) else {
+        return Err(entry_error(
+            key,
+            format!("a command has 1 to {MAX_WORDS} words"),
+            "write command = [\"sysbench\", \"fileio\", …]",
+        ));
+    };
+    let relative = program.contains('/') && !program.starts_with('/');
+    if program.is_empty() || relative || program.contains(['{', '}']) || program.starts_with('-') {
+        return Err(entry_error(
+            key,
+            format!("`{program:.80}` is not a program"),
+            "the first word is a name that is looked for in PATH, or an absolute path",
+        ));
+    }
+    if program.contains(char::is_whitespace) {
+        return Err(entry_error(
+            key,
+            format!("`{program:.80}` holds blanks"),
+            "write each word by itself: [\"dd\", \"if=/dev/zero\"]",
+        ));
+    }
+    for word in command {
+        if word.len() > MAX_WORD_BYTES || word.contains('\0') {
+            return Err(entry_error(
+                key,
+                "a word is longer than 64 KiB or holds a zero byte",
+                "give long texts as inputs",
+            ));
+        }
+        if SHELL_WORDS.contains(&word.as_str()) {
+            return Err(entry_error(key, format!("`{word}` means nothing without a shell"), SHELL_HINT));
+        }
+    }
+    Ok(())
+}
+
+impl Entry {
+    /// The program of an entry with `kind = "program"`.
+    ///
+    /// # Errors
+    /// The key at fault, what is wrong with it and what to try.
+    pub fn program(&self) -> Result<Program, EntryError> {
+        let wrong = [
+            ("access", self.access.is_some()),
+            ("reads", self.reads.is_some()),
+            ("sharing", self.sharing.is_some()),
+            ("direct", self.direct.is_some()),
+            ("backend", self.backend.is_some()),
+            ("depth", self.depth.is_some()),
+            ("fsync_every", self.fsync_every.is_some()),
+            ("fsync", self.fsync.is_some()),
+            ("fsync_counts", self.fsync_counts.is_some()),
+            ("fsync_all_files", self.fsync_all_files.is_some()),
+            ("fsync_at_end", self.fsync_at_end.is_some()),
+            ("open_sync", self.open_sync.is_some()),
+            ("layout", self.layout.is_some()),
+            ("sqpoll", self.sqpoll.is_some()),
+            ("iopoll", self.iopoll.is_some()),
+            ("steps", self.steps.is_some()),
+            ("requests", self.requests.is_some()),
+            ("until", self.until.is_some()),
+            ("measured", self.measured.is_some()),
+            ("settle", self.settle.is_some()),
+            ("find_rate", self.find_rate.is_some()),
+            ("workers", self.workers.is_some()),
+            ("set", self.set.is_some()),
+            ("background", self.background.is_some()),
+            ("figure", self.figure.is_some()),
+            ("phase", self.phases.is_some()),
+            ("group", self.groups.is_some()),
+        ];
+        if let Some((key, _)) = wrong.iter().find(|(_, present)| *present) {
+            return Err(entry_error(
+                key,
+                format!("`{key}` belongs to kind = \"io\" or \"files\""),
+                "a program is told by its command: write it there",
+            ));
+        }
+        let rules = self.metrics.iter().flatten().take(MAX_METRICS + 1).map(MetricEntry::settle);
+        let program = Program {
+            prepare: self.prepare.clone().unwrap_or_default(),
+            command: self.command.clone().unwrap_or_default(),
+            cleanup: self.cleanup.clone().unwrap_or_default(),
+            inputs: self.inputs.clone().unwrap_or_default(),
+            parameters: self.parameters.clone().unwrap_or_default(),
+            metrics: rules.collect::<Result<_, _>>()?,
+            version: self.version.clone().unwrap_or_default(),
+            deadline: self.deadline.unwrap_or(Nanos::secs(1800)),
+            file_size: self.file_size,
+            block_size: self.block_size,
+            files: self.files,
+        };
+        program.check().map(|()| program)
+    }
+
+    /// Refuses the keys of a program in an entry of another kind.
+    pub(crate) fn no_program(&self) -> Result<(), EntryError> {
+        let wrong = [
+            ("command", self.command.is_some()),
+            ("prepare", self.prepare.is_some()),
+            ("cleanup", self.cleanup.is_some()),
+            ("version", self.version.is_some()),
+            ("deadline", self.deadline.is_some()),
+            ("inputs", self.inputs.is_some()),
+            ("parameters", self.parameters.is_some()),
+            ("metric", self.metrics.is_some()),
+        ];
+        match wrong.iter().find(|(_, present)| *present) {
+            Some((key, _)) => Err(entry_error(
+                key,
+                format!("`{key}` belongs to kind = \"program\""),
+                "write kind = \"program\" to run a command",
+            )),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

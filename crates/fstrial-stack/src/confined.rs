@@ -1,0 +1,606 @@
+//! Runs a program of the user's on an arm, shut in as tightly as this host allows.
+//!
+//! As root it works in namespaces of its own, made by a thread that lives as long as it:
+//!
+//! ```text
+//! mounts     everything is read-only and without set-user-ID, but for the program's folder and /dev/shm
+//! processes  it is process 1: when it ends or is killed, so is everything that it started
+//! network    a loopback interface and nothing else · System V memory and semaphores: its own
+//! user       nobody (65534), no groups, no capabilities, no way to gain any
+//! ```
+//! The folder lies on the arm and is bound to one fixed place, so that no path leads from it to the rest of the arm.
+//! What this does not stop: reading what everybody may read, and using up processor, memory and the arm's space.
+//!
+//! Without root there are no namespaces, but there is Landlock: the kernel lets the program, and whatever it starts,
+//! change files below its folder only, and signal nobody else (from Linux 6.12 on). It is killed with its process group.
+//! A host that has neither runs no programs.
+#![expect(
+    unsafe_code,
+    reason = "mount_setattr, wait4, a flag of an interface, and work between fork and exec"
+)]
+
+use crate::{
+    command::{self, Finished},
+    error::StackError,
+    host,
+    isolation::COVERABLE,
+};
+use fstrial_model::units::{Bytes, Nanos};
+use landlock::{
+    ABI, Access, AccessFs, PathBeneath, PathFd, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetStatus,
+    Scope,
+};
+use rustix::{
+    fs::{CWD, Gid, Mode, OFlags, Uid},
+    mount::{MountFlags, MountPropagationFlags, UnmountFlags},
+    process::{Pid, Signal, WaitId, WaitIdOptions},
+    thread::UnshareFlags,
+};
+use std::{
+    ffi::{CString, c_char},
+    io::{self, Read},
+    mem,
+    net::UdpSocket,
+    os::{
+        fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd},
+        unix::{
+            ffi::OsStrExt,
+            process::{CommandExt, ExitStatusExt},
+        },
+    },
+    path::{Path, PathBuf},
+    process::{ChildStderr, ChildStdout, Command, ExitStatus, Stdio},
+    sync::mpsc::{self, Receiver, Sender},
+    thread,
+    time::{Duration, Instant},
+};
+
+/// The user and group called nobody everywhere.
+const NOBODY: u32 = 65534;
+/// The program's folder in the arm's directory.
+const FOLDER: &str = "program";
+/// Folders searched by the program itself.
+const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+/// Most bytes kept of each stream: the first and the last half.
+pub const KEPT_BYTES: usize = 16 << 20;
+/// How long a killed program is waited for, and the streams of one that has ended.
+const LAST_WORDS: Duration = Duration::from_secs(5);
+
+/// The place a program works in.
+#[derive(Debug)]
+pub struct Confined {
+    folder: PathBuf,
+    seen: PathBuf,
+    /// The folder of the host that is covered, as root.
+    cover: Option<PathBuf>,
+}
+
+/// A program that has ended.
+#[derive(Debug, Clone)]
+pub struct Ended {
+    /// What it printed and how it ended.
+    pub finished: Finished,
+    /// Time from its start to its end.
+    pub wall: Nanos,
+    /// CPU time of it and the children it waited for, in user mode.
+    pub cpu_user: Nanos,
+    /// See `cpu_user`, in the kernel.
+    pub cpu_system: Nanos,
+    /// Memory of its largest process.
+    pub memory: Bytes,
+}
+
+/// A text that the program reads as a file, in memory and not on the arm.
+#[derive(Debug)]
+pub struct Input(OwnedFd);
+
+impl Input {
+    /// Puts a text into memory; nothing can change it afterwards.
+    ///
+    /// # Errors
+    /// No memory, or no descriptors left.
+    pub fn new(name: &str, text: &str) -> Result<Self, StackError> {
+        use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
+        let failed = |e: rustix::io::Errno| StackError::io("hold in memory the input", name, e);
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+        let file = memfd_create(name, flags).map_err(failed)?;
+        let mut rest = text.as_bytes();
+        while !rest.is_empty() {
+            let written = rustix::io::write(&file, rest).map_err(failed)?;
+            rest = &rest[written..];
+        }
+        fcntl_add_seals(&file, SealFlags::WRITE | SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL)
+            .map_err(failed)?;
+        Ok(Self(file))
+    }
+
+    /// The path under which the program finds it.
+    pub fn path(&self) -> PathBuf {
+        format!("/proc/self/fd/{}", self.0.as_raw_fd()).into()
+    }
+}
+
+impl Confined {
+    /// Makes the program's folder in a directory of the arm.
+    ///
+    /// # Errors
+    /// The folder exists or cannot be made; or nothing can be covered.
+    pub fn make(arm: &Path) -> Result<Self, StackError> {
+        let folder = arm.join(FOLDER);
+        rustix::fs::mkdirat(CWD, &folder, Mode::from_raw_mode(0o755))
+            .map_err(|e| StackError::io("make", &folder, e))?;
+        if !host::is_root() {
+            return Ok(Self { seen: folder.clone(), folder, cover: None });
+        }
+        let (user, group) = (Uid::from_raw(NOBODY), Gid::from_raw(NOBODY));
+        rustix::fs::chown(&folder, Some(user), Some(group))
+            .map_err(|e| StackError::io("hand to nobody", &folder, e))?;
+        let cover = COVERABLE.iter().map(PathBuf::from).find(|cover| cover.is_dir());
+        let cover = cover.ok_or_else(|| StackError::Unable {
+            what: format!("none of {} exists", COVERABLE.join(", ")),
+            hint: "make the folder /mnt".into(),
+        })?;
+        Ok(Self { folder, seen: cover.join("arm"), cover: Some(cover) })
+    }
+
+    /// The folder as everybody else sees it.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The folder as the program sees it.
+    pub fn seen(&self) -> &Path {
+        &self.seen
+    }
+
+    /// Runs a program to its end, in its folder, with nothing on standard input.
+    ///
+    /// # Errors
+    /// It is not installed, cannot be shut in or started, or does not end before the deadline and was killed. How it
+    /// ended otherwise is in the answer.
+    ///
+    /// # Panics
+    /// If there is no word.
+    pub fn run(&self, words: &[String], inputs: &[&Input], deadline: Nanos) -> Result<Ended, StackError> {
+        let name = words.first().expect("a command has a word");
+        let line = words.iter().map(|word| command::quoted(word)).collect::<Vec<_>>().join(" ");
+        let missing = || StackError::MissingProgram { program: name.clone(), filesystem: None };
+        let path = command::find(name).and_then(|path| std::path::absolute(path).ok()).ok_or_else(missing)?;
+        let start = Start {
+            path,
+            arguments: words[1..].to_vec(),
+            folder: self.folder.clone(),
+            seen: self.seen.clone(),
+            cover: self.cover.clone(),
+            inputs: inputs.iter().map(|input| input.0.as_raw_fd()).collect(),
+        };
+        let (sender, receiver) = mpsc::channel();
+        // A thread of its own, because namespaces and privileges are a thread's, and it never gets the old ones back.
+        let keeper = thread::spawn(move || start.keep(&sender));
+        let gone = || StackError::io("start", name, io::Error::other("its keeper is gone"));
+        let started = receiver.recv().map_err(|_| gone())??;
+        let Event::Started { pid, stdout, stderr } = started else { return Err(gone()) };
+        let (stdout, stderr) = (stdout.map(collect), stderr.map(collect));
+        let ended = match receiver.recv_timeout(deadline.duration()) {
+            Ok(ended) => ended?,
+            Err(_) => {
+                // It leads a session and, as root, is process 1 of its namespace: this reaches everything it started.
+                let _ = rustix::process::kill_process_group(pid, Signal::KILL);
+                let _ = rustix::process::kill_process(pid, Signal::KILL);
+                // It may be stuck in the kernel; SIGKILL is all there is, and we do not wait for it for ever.
+                if receiver.recv_timeout(LAST_WORDS).is_ok() {
+                    let _ = keeper.join();
+                }
+                return Err(StackError::Deadline { line, deadline });
+            }
+        };
+        let _ = keeper.join();
+        let Event::Ended { status, wall, cpu_user, cpu_system, memory } = ended else { return Err(gone()) };
+        // A descendant that left its group may hold the stream open; what it prints is not waited for.
+        let text = |stream: Option<Receiver<String>>| {
+            stream.and_then(|stream| stream.recv_timeout(LAST_WORDS).ok()).unwrap_or_default()
+        };
+        let finished = Finished { line, stdout: text(stdout), stderr: text(stderr), status };
+        Ok(Ended { finished, wall, cpu_user, cpu_system, memory })
+    }
+}
+
+/// Everything a keeper needs.
+struct Start {
+    path: PathBuf,
+    arguments: Vec<String>,
+    folder: PathBuf,
+    seen: PathBuf,
+    cover: Option<PathBuf>,
+    inputs: Vec<RawFd>,
+}
+
+/// What a keeper tells.
+enum Event {
+    /// The streams are read elsewhere: a thread shut in can start programs but no threads.
+    Started {
+        pid: Pid,
+        stdout: Option<ChildStdout>,
+        stderr: Option<ChildStderr>,
+    },
+    Ended {
+        status: ExitStatus,
+        wall: Nanos,
+        cpu_user: Nanos,
+        cpu_system: Nanos,
+        memory: Bytes,
+    },
+}
+
+impl Start {
+    /// Shuts this thread in, starts the program from it and stays until it has ended: the kernel kills a child whose
+    /// starter is gone.
+    fn keep(self, tell: &Sender<Result<Event, StackError>>) {
+        let shut = match &self.cover {
+            Some(cover) => shut_in(&self.folder, cover, &self.seen),
+            None => fence_in(&self.folder),
+        };
+        let ended = shut.and_then(|()| self.start()).and_then(|(pid, began, started)| {
+            let _ = tell.send(Ok(started));
+            wait(pid, began)
+        });
+        if self.cover.is_some() {
+            // Now, because at the thread's end the kernel would do it later, and the arm would be in use until then.
+            let _ = rustix::mount::unmount("/", UnmountFlags::DETACH);
+        }
+        // The receiver may have given up; then nobody needs the answer.
+        let _ = tell.send(ended);
+    }
+
+    fn start(&self) -> Result<(Pid, Instant, Event), StackError> {
+        #[expect(clippy::disallowed_methods, reason = "this is the runner of the user's programs")]
+        let mut command = Command::new(&self.path);
+        command
+            .args(&self.arguments)
+            .current_dir(&self.seen)
+            .env_clear()
+            .envs([("PATH", PATH), ("LANG", "C"), ("LC_ALL", "C")])
+            .envs([("HOME", &self.seen), ("TMPDIR", &self.seen)])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        if self.cover.is_some() {
+            command.uid(NOBODY).gid(NOBODY);
+        }
+        let inputs = self.inputs.clone();
+        let prepare = move || {
+            rustix::process::setsid()?;
+            rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+            for input in &inputs {
+                // SAFETY: the descriptor is an `Input`'s, which the caller of `Confined::run` holds until it returns.
+                let input = unsafe { BorrowedFd::borrow_raw(*input) };
+                rustix::io::fcntl_setfd(input, rustix::io::FdFlags::empty())?;
+            }
+            Ok(())
+        };
+        // SAFETY: between fork and exec the closure makes system calls only; it neither allocates nor locks.
+        unsafe { command.pre_exec(prepare) };
+        let began = Instant::now();
+        let mut child = command.spawn().map_err(|e| StackError::io("start", &self.path, e))?;
+        let pid = Pid::from_child(&child);
+        let started = Event::Started { pid, stdout: child.stdout.take(), stderr: child.stderr.take() };
+        Ok((pid, began, started))
+    }
+}
+
+/// Moves this thread into namespaces in which only `folder` can be written, at `seen` below `cover`.
+fn shut_in(folder: &Path, cover: &Path, seen: &Path) -> Result<(), StackError> {
+    let failed = |what: &'static str| move |e: rustix::io::Errno| cannot_confine(what, &e.into());
+    let all = UnshareFlags::NEWNS | UnshareFlags::NEWPID | UnshareFlags::NEWIPC | UnshareFlags::NEWNET;
+    // SAFETY: none of the flags affects memory or descriptors; the thread uses no path of the old namespace after it.
+    unsafe { rustix::thread::unshare_unsafe(all) }.map_err(failed("make namespaces"))?;
+    rustix::mount::mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
+        .map_err(failed("make mounts private"))?;
+    // Opened before it is covered: the arm may be mounted below that very folder.
+    let source = rustix::fs::open(folder, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+        .map_err(|e| StackError::io("open", folder, e))?;
+    let flags = MountFlags::NOSUID | MountFlags::NODEV;
+    rustix::mount::mount("fstrial", cover, "tmpfs", flags, Some(c"size=64k,mode=755"))
+        .map_err(|e| StackError::io("cover", cover, e))?;
+    rustix::fs::mkdirat(CWD, seen, Mode::from_raw_mode(0o755))
+        .map_err(|e| StackError::io("make", seen, e))?;
+    let source = format!("/proc/self/fd/{}", source.as_raw_fd());
+    rustix::mount::mount_bind(source, seen)
+        .map_err(|e| StackError::io("bind the program's folder to", seen, e))?;
+    let shared_memory = Path::new("/dev/shm");
+    if shared_memory.is_dir() {
+        rustix::mount::mount("fstrial", shared_memory, "tmpfs", flags, Some(c"size=256m,mode=1777"))
+            .map_err(|e| StackError::io("cover", shared_memory, e))?;
+    }
+    let (read_only, no_suid) = (libc::MOUNT_ATTR_RDONLY, libc::MOUNT_ATTR_NOSUID);
+    set_mount(Path::new("/"), libc::AT_RECURSIVE, read_only | no_suid, 0)?;
+    for writable in [seen, shared_memory].into_iter().filter(|path| path.is_dir()) {
+        set_mount(writable, 0, libc::MOUNT_ATTR_NODEV, read_only)?;
+    }
+    raise_loopback().map_err(|e| cannot_confine("raise the loopback interface", &e))?;
+    rustix::thread::set_no_new_privs(true).map_err(failed("give up privileges"))
+}
+
+/// Allows this thread and what it starts to change files below `folder` only. Reading is not limited.
+fn fence_in(folder: &Path) -> Result<(), StackError> {
+    let failed =
+        |error: &dyn std::error::Error| cannot_confine("use Landlock", &io::Error::other(error.to_string()));
+    // ABI 3 (Linux 6.2) knows truncation, ABI 6 (6.12) signals; older kernels enforce what they know.
+    let writes = AccessFs::from_write(ABI::V3);
+    let rules = Ruleset::default()
+        .handle_access(writes)
+        .and_then(|rules| rules.scope(Scope::from_all(ABI::V6)))
+        .and_then(Ruleset::create)
+        .map_err(|e| failed(&e))?;
+    let opened = PathFd::new(folder).map_err(|e| failed(&e))?;
+    let mut rules = rules.add_rule(PathBeneath::new(opened, writes)).map_err(|e| failed(&e))?;
+    for sink in ["/dev/null", "/dev/zero", "/dev/full"] {
+        let opened = PathFd::new(sink).map_err(|e| failed(&e))?;
+        let write = AccessFs::WriteFile | AccessFs::Truncate;
+        rules = rules.add_rule(PathBeneath::new(opened, write)).map_err(|e| failed(&e))?;
+    }
+    let status = rules.restrict_self().map_err(|e| failed(&e))?;
+    if status.ruleset == RulesetStatus::NotEnforced {
+        return Err(cannot_confine("use Landlock", &io::Error::from(io::ErrorKind::Unsupported)));
+    }
+    Ok(())
+}
+
+fn cannot_confine(what: &str, error: &io::Error) -> StackError {
+    StackError::Unable {
+        what: format!("programs cannot be shut in here: could not {what}: {error}"),
+        hint: "as root this needs Linux 5.12 with namespaces; otherwise Linux 5.13 with Landlock (lsm=landlock,…)".into(),
+    }
+}
+
+/// Changes the flags of a mount, or of all mounts below.
+fn set_mount(point: &Path, flags: libc::c_int, set: u64, clear: u64) -> Result<(), StackError> {
+    let path = CString::new(point.as_os_str().as_bytes())
+        .map_err(|e| StackError::io("name", point, io::Error::other(e)))?;
+    let attributes = libc::mount_attr { attr_set: set, attr_clr: clear, propagation: 0, userns_fd: 0 };
+    // SAFETY: the path ends with a zero byte, the attributes have the size that is given, and both outlive the call.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_mount_setattr,
+            libc::AT_FDCWD,
+            path.as_ptr(),
+            flags,
+            &raw const attributes,
+            size_of_val(&attributes),
+        )
+    };
+    let failed =
+        || cannot_confine(&format!("change the mount {}", point.display()), &io::Error::last_os_error());
+    if result == 0 { Ok(()) } else { Err(failed()) }
+}
+
+/// Raises the loopback interface of this thread's network namespace: servers and clients of one program meet there.
+fn raise_loopback() -> io::Result<()> {
+    let socket = UdpSocket::bind(("0.0.0.0", 0))?;
+    // SAFETY: all zeroes are a valid `ifreq`: bytes, numbers and a null pointer.
+    let mut request: libc::ifreq = unsafe { mem::zeroed() };
+    for (to, from) in request.ifr_name.iter_mut().zip(b"lo") {
+        *to = c_char::from_ne_bytes([*from]);
+    }
+    request.ifr_ifru.ifru_flags = i16::try_from(libc::IFF_UP | libc::IFF_RUNNING).unwrap_or_default();
+    // SAFETY: the socket is open, and the request is initialised, of the type that this call reads, and outlives it.
+    let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw const request) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Waits for a child, ends what is left of its group, and reads what it used.
+fn wait(pid: Pid, began: Instant) -> Result<Event, StackError> {
+    let failed = |e: io::Error| StackError::io("wait for", format!("/proc/{}", pid.as_raw_nonzero()), e);
+    // Left unburied at first: until then nobody else can get the number of its group.
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+    while let Err(error) = rustix::process::waitid(WaitId::Pid(pid), options) {
+        if error != rustix::io::Errno::INTR {
+            return Err(failed(error.into()));
+        }
+    }
+    let wall = began.elapsed().into();
+    let _ = rustix::process::kill_process_group(pid, Signal::KILL);
+    let mut status = 0;
+    // SAFETY: all zeroes are a valid `rusage`: it is numbers only.
+    let mut usage: libc::rusage = unsafe { mem::zeroed() };
+    // SAFETY: both places are valid for writes and outlive the call; the child is ours and nobody else waits for it.
+    let waited = unsafe { libc::wait4(pid.as_raw_nonzero().get(), &raw mut status, 0, &raw mut usage) };
+    if waited < 0 {
+        return Err(failed(io::Error::last_os_error()));
+    }
+    let number = |value: i64| u64::try_from(value).unwrap_or(0);
+    let time = |time: libc::timeval| Nanos(number(time.tv_sec) * 1_000_000_000 + number(time.tv_usec) * 1000);
+    Ok(Event::Ended {
+        status: ExitStatus::from_raw(status),
+        wall,
+        cpu_user: time(usage.ru_utime),
+        cpu_system: time(usage.ru_stime),
+        memory: Bytes::kib(number(usage.ru_maxrss)),
+    })
+}
+
+/// Reads a stream to its end on a thread, keeping the first and the last part.
+fn collect(mut stream: impl Read + Send + 'static) -> Receiver<String> {
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || {
+        let (mut first, mut last, mut left_out) = (Vec::new(), Vec::new(), 0);
+        let mut chunk = [0_u8; 8192];
+        while let Ok(count) = stream.read(&mut chunk) {
+            if count == 0 {
+                break;
+            }
+            let fits = count.min(KEPT_BYTES / 2 - first.len());
+            first.extend_from_slice(&chunk[..fits]);
+            last.extend_from_slice(&chunk[fits..count]);
+            if last.len() > KEPT_BYTES {
+                left_out += last.drain(..last.len() - KEPT_BYTES / 2).len();
+            }
+        }
+        let over = last.len().saturating_sub(KEPT_BYTES / 2);
+        left_out += last.drain(..over).len();
+        if left_out > 0 {
+            first.extend_from_slice(gap(left_out).as_bytes());
+        }
+        first.append(&mut last);
+        // The receiver may have given up; then nobody needs the text.
+        let _ = sender.send(String::from_utf8_lossy(&first).into_owned());
+    });
+    receiver
+}
+
+fn gap(bytes: usize) -> String {
+    format!("\n[{bytes} bytes left out]\n")
+}
+
+/// The first and the last part of a text that is longer than `most` bytes.
+pub fn shortened(text: &str, most: usize) -> String {
+    if text.len() <= most {
+        return text.to_owned();
+    }
+    let (mut begin, mut end) = (most / 2, text.len() - most / 2);
+    while !text.is_char_boundary(begin) {
+        begin -= 1;
+    }
+    while !text.is_char_boundary(end) {
+        end += 1;
+    }
+    format!("{}{}{}", &text[..begin], gap(end - begin), &text[end..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(script: &str) -> Vec<String> {
+        ["sh", "-c", script].map(str::to_owned).to_vec()
+    }
+
+    fn run(script: &str) -> Ended {
+        let arm = tempfile::tempdir().unwrap();
+        let place = Confined::make(arm.path()).unwrap();
+        place.run(&words(script), &[], Nanos::secs(60)).unwrap_or_else(|e| panic!("{e}"))
+    }
+
+    #[test]
+    fn a_program_works_in_its_folder_with_a_small_environment() {
+        let arm = tempfile::tempdir().unwrap();
+        let place = Confined::make(arm.path()).unwrap();
+        let script =
+            "pwd; echo $HOME $TMPDIR $LC_ALL; env | grep -c .; cat; echo kept > file; echo no >&2; exit 3";
+        let ended = place.run(&words(script), &[], Nanos::secs(60)).unwrap();
+        let seen = place.seen().display();
+        // PWD, SHLVL, _ and such come from the shell itself.
+        let mut lines = ended.finished.stdout.lines();
+        assert_eq!(lines.next(), Some(seen.to_string().as_str()));
+        assert_eq!(lines.next(), Some(format!("{seen} {seen} C").as_str()));
+        assert!(lines.next().unwrap().parse::<u32>().unwrap() <= 9);
+        assert_eq!(ended.finished.stderr, "no\n");
+        assert_eq!(ended.finished.status.code(), Some(3));
+        assert_eq!(std::fs::read_to_string(place.folder().join("file")).unwrap(), "kept\n");
+    }
+
+    #[test]
+    fn a_thread_fenced_in_changes_files_of_its_folder_only() {
+        let home = tempfile::tempdir().unwrap();
+        let folder = home.path().join("inside");
+        std::fs::create_dir(&folder).unwrap();
+        std::fs::write(home.path().join("precious"), "kept").unwrap();
+        let path = |name: &str| home.path().join(name);
+        thread::scope(|scope| {
+            let fenced = scope.spawn(|| {
+                fence_in(&folder).unwrap();
+                std::fs::write(path("inside/new"), "x").unwrap();
+                std::fs::write("/dev/null", "x").unwrap();
+                let denied = |result: io::Result<()>| {
+                    let error = result.unwrap_err();
+                    assert!(matches!(error.raw_os_error(), Some(libc::EACCES | libc::EXDEV)), "{error}");
+                };
+                denied(std::fs::write(path("precious"), "x"));
+                denied(std::fs::write(path("other"), "x"));
+                denied(std::fs::remove_file(path("precious")));
+                denied(std::fs::rename(path("precious"), path("inside/taken")));
+                denied(std::fs::rename(path("inside/new"), path("precious")));
+                denied(std::fs::create_dir(path("folder")));
+                denied(std::fs::hard_link(path("precious"), path("inside/link")));
+                assert_eq!(std::fs::read_to_string(path("precious")).unwrap(), "kept");
+            });
+            fenced.join().unwrap();
+        });
+        std::fs::write(path("other"), "the fence is the thread's alone").unwrap();
+    }
+
+    #[test]
+    fn inputs_are_read_but_not_changed() {
+        let arm = tempfile::tempdir().unwrap();
+        let place = Confined::make(arm.path()).unwrap();
+        let (one, two) = (Input::new("one", "first\n").unwrap(), Input::new("two", "second\n").unwrap());
+        let script = format!(
+            "cat {0} {1}; sh -c 'cat {0}'; (echo x > {0}) 2>&1 | grep -cE 'denied|permitted'",
+            one.path().display(),
+            two.path().display()
+        );
+        let ended = place.run(&words(&script), &[&one, &two], Nanos::secs(60)).unwrap();
+        assert_eq!(ended.finished.stdout, "first\nsecond\nfirst\n1\n");
+        assert_eq!(std::fs::read_dir(place.folder()).unwrap().count(), 0, "nothing lies on the arm");
+    }
+
+    #[test]
+    fn time_and_memory_are_those_of_the_command_and_its_children() {
+        let ended = run("sh -c 'i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done'; sleep 0.2");
+        assert!(ended.cpu_user > Nanos::millis(10), "{ended:?}");
+        assert!(ended.wall > Nanos::millis(200) && ended.wall < Nanos::secs(60), "{ended:?}");
+        assert!(
+            ended.wall.0 > ended.cpu_user.0 + Nanos::millis(150).0,
+            "sleeping is not CPU time: {ended:?}"
+        );
+        assert!((Bytes::kib(500)..Bytes::gib(2)).contains(&ended.memory), "{ended:?}");
+    }
+
+    #[test]
+    fn a_program_that_hangs_is_killed_with_all_it_started() {
+        let arm = tempfile::tempdir().unwrap();
+        let place = Confined::make(arm.path()).unwrap();
+        let began = Instant::now();
+        let script = "(while :; do date +%s%N > beat; sleep 0.05; done) & sleep 100";
+        let error = place.run(&words(script), &[], Nanos::millis(500)).unwrap_err();
+        assert!(matches!(error, StackError::Deadline { .. }), "{error}");
+        assert!(began.elapsed() < Duration::from_secs(20));
+        let beat = || std::fs::read_to_string(place.folder().join("beat")).unwrap();
+        let last = beat();
+        thread::park_timeout(Duration::from_millis(300));
+        assert_eq!(beat(), last, "nothing goes on");
+    }
+
+    #[test]
+    fn what_a_program_leaves_behind_ends_with_it() {
+        let began = Instant::now();
+        let ended = run("sleep 100 & echo done");
+        assert_eq!(ended.finished.stdout, "done\n");
+        assert!(began.elapsed() < Duration::from_secs(20));
+    }
+
+    #[test]
+    fn endless_output_keeps_its_two_ends() {
+        let ended = run("echo first; head -c 60000000 /dev/zero | tr '\\0' x; echo; echo last");
+        let text = &ended.finished.stdout;
+        assert!(text.starts_with("first\nxxx") && text.ends_with("xxx\nlast\n"));
+        assert!(text.len() < KEPT_BYTES + 100, "{}", text.len());
+        assert!(text.contains(&format!("\n[{} bytes left out]\n", 60_000_012 - KEPT_BYTES)));
+    }
+
+    #[test]
+    fn a_missing_program_is_named() {
+        let arm = tempfile::tempdir().unwrap();
+        let place = Confined::make(arm.path()).unwrap();
+        let error = place.run(&["no-such-program".to_owned()], &[], Nanos::secs(1)).unwrap_err();
+        assert_eq!(error.to_string(), "no-such-program is not installed");
+    }
+
+    #[test]
+    fn shortening_keeps_whole_characters() {
+        assert_eq!(shortened("abc", 3), "abc");
+        assert_eq!(shortened("abcdef", 4), "ab\n[2 bytes left out]\nef");
+        assert_eq!(shortened("ääää", 4), "ä\n[4 bytes left out]\nä");
+        assert_eq!(shortened("aäaäa", 4), "a\n[5 bytes left out]\na");
+    }
+}

@@ -1,0 +1,285 @@
+//! Programs run for real: small scripts that misbehave in every way, and the tools of the presets where they are
+//! installed.
+
+use super::*;
+use fstrial_model::workload::{Entry, metric::Picked};
+use std::io::Write;
+
+const LEVEL: Level = Level { threads: 2, duration: Nanos::secs(1), seed: 7 };
+
+fn program(text: &str) -> Program {
+    let entry: Entry = toml::from_str(text).unwrap_or_else(|e| panic!("{e}"));
+    entry.program().unwrap_or_else(|e| panic!("{}: {}", e.key, e.problem))
+}
+
+/// A program of scripts, each a command of `sh`.
+fn scripts(prepare: &str, command: &str, cleanup: &str, metrics: &str) -> Program {
+    program(&format!(
+        "prepare = [['sh', '-c', '''{prepare}''']]\ncommand = ['sh', '-c', '''{command}''']\n
+         cleanup = [['sh', '-c', '''{cleanup}''']]\n{metrics}"
+    ))
+}
+
+const WALL: &str = "[[metric]]\nname = 'wall'\nmeasure = 'wall'\n";
+
+fn run_in(folder: &Path, program: &Program) -> Result<ProgramOutcome, RunFailure> {
+    run(program, folder, LEVEL, &mut |_| Ok(()))
+}
+
+fn run_program(program: &Program) -> Result<ProgramOutcome, RunFailure> {
+    run_in(tempfile::tempdir().unwrap().path(), program)
+}
+
+#[test]
+fn everything_happens_in_order() {
+    let arm = tempfile::tempdir().unwrap();
+    let log = arm.path().join("program/log");
+    let mut program = scripts(
+        "echo prepared >> log",
+        "echo {threads} {duration} {seed} >> log",
+        "echo cleaned >> log",
+        "[[metric]]\nname = 'seed'\nunit = 'op/s'\nfrom = 'file:log'\npattern = '^2 1 ([0-9]+)$'",
+    );
+    program.version = ["sh", "-c", "echo >&2; echo tool 1.2 >&2; false"].map(str::to_owned).to_vec();
+    let mut steps = Vec::new();
+    let outcome = run(&program, arm.path(), LEVEL, &mut |step| {
+        steps.push((step, std::fs::read_to_string(&log).unwrap_or_default()));
+        Ok(())
+    });
+    let outcome = outcome.unwrap();
+    let after = |text: &str| text.to_owned();
+    assert_eq!(
+        steps,
+        [
+            (Step::Prepare(Nanos::secs(1860)), after("")),
+            (Step::Settle, after("prepared\n")),
+            (Step::Command(Nanos::secs(3660)), after("prepared\n")),
+            (Step::Ended, after("prepared\n2 1 7\n")),
+        ]
+    );
+    assert_eq!(std::fs::read_to_string(&log).unwrap(), "prepared\n2 1 7\ncleaned\n");
+    assert_eq!(outcome.values.iter().map(|picked| picked.value).collect::<Vec<_>>(), [7.0]);
+    assert_eq!(outcome.version, "tool 1.2");
+    assert_eq!(outcome.commands.len(), 3);
+}
+
+#[test]
+fn a_step_that_is_refused_ends_the_run() {
+    let arm = tempfile::tempdir().unwrap();
+    let program = scripts("true", "touch ran", "true", WALL);
+    let refusal = failure(Stage::Settle, &StackError::Interrupted);
+    let error = run(&program, arm.path(), LEVEL, &mut |step| match step {
+        Step::Settle => Err(refusal.clone()),
+        _ => Ok(()),
+    });
+    assert_eq!(error.unwrap_err(), refusal);
+    assert!(!arm.path().join("program/ran").exists());
+}
+
+#[test]
+fn failures_say_whose_fault_they_are() {
+    let failing = |prepare: &str, command: &str, cleanup: &str| {
+        run_program(&scripts(prepare, command, cleanup, WALL)).unwrap_err()
+    };
+    let error = failing("echo no file >&2; exit 3", "true", "true");
+    assert_eq!((error.kind, error.stage), (FailureKind::LoadRefused, Stage::Layout));
+    assert!(error.what.contains("(exit status: 3): no file"), "{error}");
+    let error = failing("true", "echo broken; kill -9 $$; sh -c 'exit 4'", "true");
+    assert_eq!((error.kind, error.stage), (FailureKind::ArmFailed, Stage::Load));
+    assert!(error.what.contains("broken"), "{error}");
+    let error = failing("true", "echo dd: No space left on device >&2; exit 1", "true");
+    assert!(error.hint.unwrap().contains("--size"));
+    let error = failing("true", "true", "exit 1");
+    assert_eq!(error.kind, FailureKind::LoadRefused);
+}
+
+#[test]
+fn a_missing_program_says_how_to_get_it() {
+    let error = run_program(&program(&format!("command = ['no-such-tool', '-x']\n{WALL}"))).unwrap_err();
+    assert_eq!((error.kind, error.what.as_str()), (FailureKind::HostLacks, "no-such-tool is not installed"));
+    assert!(error.hint.unwrap().contains("install no-such-tool"));
+}
+
+#[test]
+fn a_program_that_hangs_is_an_outcome_of_its_arm() {
+    let mut hanging = scripts("true", "echo on; sleep 100", "true", WALL);
+    hanging.deadline = Nanos::millis(300);
+    let error = run_program(&hanging).unwrap_err();
+    assert_eq!(error.kind, FailureKind::ArmFailed);
+    assert!(error.what.contains("did not end within 300ms"), "{error}");
+}
+
+#[test]
+fn numbers_come_from_every_place() {
+    let program = scripts(
+        "true",
+        "echo rate: 2.5 MiB/s; echo 'late 40' >&2; echo '{{\"a\": [1, 2, 3]}}' > out.json; mkdir d; echo 1,2 > d/f",
+        "rm out.json",
+        "
+        [[metric]]\nname = 'rate'\nunit = 'bytes/s'\nscale = 1048576\npattern = '^rate: (\\S+) MiB'
+        [[metric]]\nname = 'late'\nunit = 'ns'\nbetter = 'lower'\nfrom = 'stderr'\npattern = 'late (\\d+)'
+        [[metric]]\nname = 'sum'\nunit = 'op/s'\nfrom = 'file:out.json'\npointer = '/a/*'\ntake = 'sum'
+        [[metric]]\nname = 'cell'\nunit = 'op/s'\nfrom = 'file:d/f'\ncolumn = 2
+        [[metric]]\nname = 'wall'\nmeasure = 'wall'
+        [[metric]]\nname = 'memory'\nmeasure = 'memory'",
+    );
+    let outcome = run_program(&program).unwrap();
+    let values: Vec<f64> = outcome.values.iter().map(|picked| picked.value).collect();
+    assert_eq!(values[..4], [2_621_440.0, 40.0, 6.0, 2.0]);
+    assert!(values[4] > 1e5 && values[4] < 1e10 && values[5] > 1e5, "{values:?}");
+    assert_eq!((outcome.values[4].unit.as_str(), outcome.values[5].unit.as_str()), ("ns", "bytes"));
+    assert!(outcome.raw.starts_with("$ sh -c "), "{}", outcome.raw);
+    assert!(outcome.raw.ends_with("rate: 2.5 MiB/s\n\n[standard error]\nlate 40\n"), "{}", outcome.raw);
+}
+
+#[test]
+fn a_file_that_leads_elsewhere_is_not_read() {
+    let metric = "[[metric]]\nname = 'uid'\nunit = 'op/s'\nfrom = 'file:out'\npattern = 'nobody:x:([0-9]+)'";
+    for command in ["ln -s /etc/passwd out", "mkfifo out", "mkdir out", "true"] {
+        let error = run_program(&scripts("true", command, "true", metric)).unwrap_err();
+        assert!(error.what.contains("the program left no file `out`"), "{command}: {error}");
+    }
+    let metric = metric.replace("file:out", "file:d/passwd");
+    let error = run_program(&scripts("true", "ln -s /etc d", "true", &metric)).unwrap_err();
+    assert!(error.what.contains("left no file"), "{error}");
+}
+
+#[test]
+fn a_number_that_is_not_there_shows_what_was_printed() {
+    let metric = "[[metric]]\nname = 'rate'\nunit = 'op/s'\npattern = 'rate: ([0-9]+)'";
+    let error = run_program(&scripts("true", "echo nothing done", "true", metric)).unwrap_err();
+    assert_eq!(error.kind, FailureKind::LoadRefused);
+    assert!(error.what.starts_with("the metric `rate`: `rate: ([0-9]+)` matches nothing"), "{error}");
+    assert!(error.what.ends_with("the last lines printed:\nnothing done"), "{error}");
+}
+
+#[test]
+fn inputs_have_their_placeholders_replaced() {
+    let text = "command = ['sh', '{input:run.sh}', '{parameter:word}']\n\
+                inputs = { 'run.sh' = 'echo {threads}{{}} $1 {parameter:word}' }\nparameters = { word = 'w' }\n\
+                [[metric]]\nname = 'n'\nunit = 'op/s'\npattern = '^([0-9]+)\\{\\} w w$'";
+    assert_eq!(run_program(&program(text)).unwrap().values[0].value, 2.0);
+}
+
+/// Runs a shipped preset with little to do; None, and a line on the terminal, if its tool is not installed.
+fn real(name: &str, changes: &str) -> Option<ProgramOutcome> {
+    Some(try_real(name, changes)?.unwrap_or_else(|error| panic!("{name}: {error}")))
+}
+
+fn try_real(name: &str, changes: &str) -> Option<Result<ProgramOutcome, RunFailure>> {
+    let text = std::fs::read_to_string(format!("{}/../../workloads/{name}.toml", env!("CARGO_MANIFEST_DIR")));
+    let mut entry: Entry = toml::from_str(&text.unwrap()).unwrap_or_else(|e| panic!("{name}: {e}"));
+    let changes: Entry = toml::from_str(changes).unwrap();
+    entry.file_size = changes.file_size.or(entry.file_size);
+    entry.files = changes.files.or(entry.files);
+    for (parameter, word) in changes.parameters.into_iter().flatten() {
+        entry.parameters.as_mut().unwrap().insert(parameter, word);
+    }
+    let program = entry.program().unwrap_or_else(|e| panic!("{name}: {}: {}", e.key, e.problem));
+    if fstrial_stack::command::find(&program.command[0]).is_none() {
+        let line = format!("SKIPPED {name}: {} is not installed\n", program.command[0]);
+        let _ = std::io::stderr().write_all(line.as_bytes());
+        return None;
+    }
+    // Beside the test program, because a memory filesystem at /tmp might refuse O_DIRECT.
+    let arm = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+    let level = Level { threads: 2, duration: Nanos::secs(2), seed: 7 };
+    Some(run(&program, arm.path(), level, &mut |_| Ok(())))
+}
+
+fn value(outcome: &ProgramOutcome, name: &str) -> f64 {
+    let found: Option<&Picked> = outcome.values.iter().find(|picked| picked.name == name);
+    found.unwrap_or_else(|| panic!("no {name}")).value
+}
+
+#[test]
+fn real_sysbench_does_what_its_presets_say() {
+    for mode in ["rndwr", "rndrd", "rndrw", "seqwr", "seqrewr", "seqrd"] {
+        let Some(outcome) = real(&format!("real-sysbench-{mode}"), "file_size = '16MiB'") else { return };
+        assert!(outcome.version.starts_with("sysbench 1."), "{}", outcome.version);
+        let (events, latency) = (value(&outcome, "events"), value(&outcome, "latency-mean"));
+        // Little's law: two threads are always busy.
+        assert!((1.0..3.0).contains(&(events * latency / 1e9)), "{mode}: {events} × {latency} ns");
+        let moved: f64 = outcome.values.iter().filter(|v| v.unit == "bytes/s").map(|v| v.value).sum();
+        assert!((0.98..1.02).contains(&(moved / (events * 16384.0))), "{mode}: {moved} in {events}");
+        assert!(outcome.wall > Nanos::secs(2) && outcome.raw.contains("total number of events"), "{mode}");
+    }
+}
+
+#[test]
+fn real_sysbench_has_other_modes_by_parameters() {
+    for (io_mode, flags) in [("async", "direct"), ("mmap", ""), ("sync", "dsync")] {
+        let changes =
+            format!("file_size = '16MiB'\nparameters = {{ io_mode = '{io_mode}', flags = '{flags}' }}");
+        let Some(outcome) = real("real-sysbench-rndwr", &changes) else { return };
+        assert!(value(&outcome, "written") > 1e5, "{io_mode}");
+    }
+}
+
+#[test]
+fn real_dd_with_one_writer_and_with_two() {
+    let size = "file_size = '64MiB'";
+    let one = real("real-dd-one-writer", size).unwrap();
+    let two = real("real-dd-two-writers", size).unwrap();
+    assert!(one.version.starts_with("dd (coreutils)"));
+    for (outcome, lines) in [(&one, 1), (&two, 2)] {
+        assert_eq!(outcome.raw.matches(" copied, ").count(), lines, "{}", outcome.raw);
+        // Bytes by seconds of each, so at least all bytes by our clock.
+        let by_wall = f64::from(64 << 20) / (value(outcome, "wall") / 1e9);
+        assert!(value(outcome, "written") > 0.9 * by_wall);
+    }
+}
+
+#[test]
+fn real_postmark_does_the_transactions_it_is_told() {
+    let changes = "files = 500\nparameters = { transactions = '20000' }";
+    let Some(outcome) = real("real-postmark", changes) else { return };
+    assert!(outcome.version.starts_with("PostMark v1.5"), "{}", outcome.version);
+    // Whole seconds: 20000, 10000, 6666.67 and so on.
+    let seconds = 20_000.0 / value(&outcome, "transactions");
+    assert!((seconds - seconds.round()).abs() < 0.01 && seconds >= 0.99, "{seconds}");
+    assert!(value(&outcome, "read") > 1e4 && value(&outcome, "written") > 1e4);
+}
+
+#[test]
+fn real_bonnie_rates_are_in_the_columns_of_the_presets() {
+    match try_real("real-bonnie-files", "files = 16") {
+        None => {}
+        Some(Ok(outcome)) => {
+            assert!(outcome.version.contains("Version: 2.00"), "{}", outcome.version);
+            assert!(outcome.values.iter().all(|picked| picked.value > 100.0), "{:?}", outcome.values);
+        }
+        // On a fast machine.
+        Some(Err(error)) => assert!(error.what.contains("too short to be rated"), "{error}"),
+    }
+}
+
+#[test]
+fn real_bonnie_says_when_it_had_too_little_to_do() {
+    let Some(outcome) = try_real("real-bonnie", "file_size = '1MiB'\nparameters = { seeks = '10' }") else {
+        return;
+    };
+    let error = outcome.unwrap_err();
+    assert_eq!(error.kind, FailureKind::LoadRefused);
+    assert!(
+        error.what.starts_with("the metric `block-write`: `+++++`: that took under half a second"),
+        "{error}"
+    );
+    assert!(error.hint.unwrap().contains("file_size"));
+}
+
+#[test]
+fn real_fio_counts_the_blocks_it_is_told() {
+    let Some(outcome) = real("real-fio", "file_size = '16MiB'") else { return };
+    assert!(outcome.version.starts_with("fio-"), "{}", outcome.version);
+    let size = value(&outcome, "bytes") / value(&outcome, "operations");
+    assert!((16_300.0..16_450.0).contains(&size), "{size}");
+    assert!(value(&outcome, "latency-p99") > 1e3);
+}
+
+#[test]
+fn real_dbench_prints_what_its_preset_reads() {
+    let Some(outcome) = real("real-dbench", "") else { return };
+    assert!(outcome.version.starts_with("dbench version 4"), "{}", outcome.version);
+    assert!(value(&outcome, "throughput") > 1e5);
+}
