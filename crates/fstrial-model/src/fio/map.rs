@@ -11,7 +11,10 @@ use super::{
     parse::{Job, Setting},
     value::Value,
 };
-use crate::units::{Bytes, Nanos, Percent};
+use crate::{
+    units::{Bytes, Nanos, Percent},
+    workload,
+};
 use std::collections::BTreeSet;
 
 /// Something to say about a key: why it has no native form, or what is different about it.
@@ -35,7 +38,9 @@ pub(crate) struct Mapped {
 }
 
 /// Smallest and largest request, and measured time, of the load engine.
-const BLOCKS: std::ops::RangeInclusive<u64> = 512..=64 << 20;
+const BLOCKS: std::ops::RangeInclusive<u64> = 1..=64 << 20;
+/// Direct requests are multiples of this.
+const SECTOR: u64 = 512;
 const DURATIONS: std::ops::RangeInclusive<u64> = 50_000_000..=86_400_000_000_000;
 const PAGE: u64 = 4096;
 
@@ -187,12 +192,15 @@ impl Mapper<'_> {
         let timing = self.timing(requests, &files);
         let (backend, depth) = self.engine();
         let direct = self.direct();
+        if direct && !requests.block.is_multiple_of(SECTOR) {
+            self.reason("bs", "native direct requests are multiples of 512 bytes");
+        }
         let layout = self.layout(requests, backend);
         let (fsync_every, fsync) = self.sync(requests, &files, backend, depth);
         self.page_cache(requests, &timing, backend, direct, layout);
         self.threads(threads, backend);
-        let access = self.access(requests, &timing, layout.is_none());
-        let (distribution, each_block_once) = self.distribution(requests);
+        let access = self.access(requests, &files, layout);
+        let (distribution, each_block_once) = self.distribution(requests, &files, threads);
         let amount = timing.amount;
         NativeJob {
             name: self.job.name.clone(),
@@ -205,15 +213,15 @@ impl Mapper<'_> {
             sharing: files.sharing,
             files: u32::try_from(files.count).unwrap_or(u32::MAX),
             direct,
-            open_sync: self.open_sync(),
+            open_sync: self.open_sync(backend),
             backend,
             depth: u16::try_from(depth).unwrap_or(u16::MAX),
             sqpoll: self.ring_switch("sqthread_poll", backend),
-            iopoll: self.ring_switch("hipri", backend),
+            iopoll: self.polls(backend, direct),
             fsync_every: u32::try_from(fsync_every).unwrap_or(u32::MAX),
             fsync,
-            fsync_at_end: self.switch("end_fsync").unwrap_or(false) && requests.writes(),
-            layout: layout.unwrap_or(Layout::Written),
+            fsync_at_end: self.sync_at_end(requests, amount, fsync),
+            layout,
             rate: self.rate(requests),
             threads: u16::try_from(threads).unwrap_or(u16::MAX),
             warmup: timing.warmup,
@@ -257,7 +265,7 @@ impl Mapper<'_> {
             self.reason("bs", "native reads and writes have one size");
         }
         if !BLOCKS.contains(&block) {
-            self.reason("bs", "native requests have 512 bytes to 64 MiB");
+            self.reason("bs", "native requests have at most 64 MiB");
         }
         let aligned = self.by_direction("ba");
         if aligned.iter().flatten().any(|size| *size != block && *size != 0) {
@@ -374,12 +382,14 @@ impl Mapper<'_> {
         if !amount.is_multiple_of(requests.block) {
             self.reason("io_size", "native threads transfer whole numbers of requests");
         }
-        Timing {
-            warmup: Nanos(0),
-            duration: (runtime.0 > 0).then_some(runtime),
-            amount: Some(amount),
-            repeats,
+        if runtime.0 > 0 {
+            self.reason(
+                "runtime",
+                "fio ends when `size` is transferred or the time is over, whichever comes first; native phases have one \
+                 end (time_based would make it the time)",
+            );
         }
+        Timing { warmup: Nanos(0), duration: None, amount: Some(amount), repeats }
     }
 
     fn engine(&mut self) -> (Backend, u64) {
@@ -395,7 +405,7 @@ impl Mapper<'_> {
             }
             "vsync" => {
                 if depth > 1 {
-                    self.reason("ioengine", "fio's `vsync` joins neighbouring requests of its queue");
+                    self.reason("ioengine", "when fio's `vsync` sends the neighbouring requests that it has joined is left to fio");
                 }
                 self.note(
                     "ioengine",
@@ -431,7 +441,7 @@ impl Mapper<'_> {
         }
         match backend {
             Backend::Aio | Backend::IoUring => {
-                if depth > 1 {
+                if depth > 1 && backend == Backend::IoUring {
                     self.note(
                         "iodepth",
                         "fio submits requests one by one, native threads all that are free at once",
@@ -468,19 +478,26 @@ impl Mapper<'_> {
         on
     }
 
-    /// None: the file is empty and grows.
-    fn layout(&mut self, requests: Requests, backend: Backend) -> Option<Layout> {
+    fn polls(&mut self, backend: Backend, direct: bool) -> bool {
+        let polls = self.ring_switch("hipri", backend);
+        if polls && !direct {
+            self.reason("hipri", "native rings poll for direct I/O only");
+        }
+        polls
+    }
+
+    fn layout(&mut self, requests: Requests, backend: Backend) -> Layout {
         let mode = self.word("fallocate").unwrap_or("native");
         let is_overwrite = self.switch("overwrite").unwrap_or(false);
         if requests.has_reads() || is_overwrite || backend == Backend::Mmap {
             if mode != "native" && mode != "none" && mode != "0" {
                 self.note("fallocate", "the files are written in full in any case");
             }
-            return Some(Layout::Written);
+            return Layout::Written;
         }
         match mode {
-            "none" | "0" => return None,
-            "truncate" => return Some(Layout::Sparse),
+            "none" | "0" => return Layout::Empty,
+            "truncate" => return Layout::Sparse,
             "keep" => self.reason("fallocate", "native files with space have their size, too"),
             "native" => self.note(
                 "fallocate",
@@ -489,36 +506,31 @@ impl Mapper<'_> {
             ),
             _ => {}
         }
-        Some(Layout::Fallocated)
+        Layout::Fallocated
     }
 
-    fn access(&mut self, requests: Requests, timing: &Timing, is_empty: bool) -> Access {
-        match (requests.is_random, is_empty) {
-            (true, false) => Access::Random,
-            (false, false) => Access::Sequential,
-            (false, true) if !timing.repeats => Access::Append,
-            (is_random, true) => {
-                self.reason(
-                    "fallocate",
-                    "an empty file that grows is native with one sequential pass only; fio comes back to its beginning",
-                );
-                if is_random { Access::Random } else { Access::Sequential }
+    fn access(&mut self, requests: Requests, files: &Files, layout: Layout) -> Access {
+        match (requests.is_random, layout == Layout::Empty) {
+            (true, true) if files.sharing == Sharing::Shared => {
+                self.reason("fallocate", "native clones do not share a file that is empty");
+                Access::Random
             }
+            (true, _) => Access::Random,
+            (false, false) => Access::Sequential,
+            (false, true) => Access::Extend,
         }
     }
 
     fn sync(&mut self, requests: Requests, files: &Files, backend: Backend, depth: u64) -> (u64, SyncCall) {
-        let range = self.word("sync_file_range").map(|text| match text.strip_prefix("write:") {
-            Some(every) => every.parse().unwrap_or(0),
-            None => 0,
-        });
-        if range == Some(0) {
-            self.reason("sync_file_range", "native calls of it start writing and do not wait");
+        if self.take("sync_file_range").is_some() {
+            self.reason(
+                "sync_file_range",
+                "native calls of it cover the whole file and wait, fio's cover what was written since the last one",
+            );
         }
         let calls = [
             ("fsync", self.number("fsync"), SyncCall::Fsync),
             ("fdatasync", self.number("fdatasync"), SyncCall::Fdatasync),
-            ("sync_file_range", range, SyncCall::SyncFileRange),
         ];
         let mut on =
             calls.into_iter().filter_map(|(key, every, call)| Some((key, every.filter(|n| *n > 0)?, call)));
@@ -529,6 +541,12 @@ impl Mapper<'_> {
         if !requests.writes() {
             self.note(key, "a job that only reads syncs nothing");
             return (0, call);
+        }
+        if requests.is_mixed {
+            self.reason(
+                key,
+                "in a mix fio syncs after reads, too, while the number of writes is a multiple of it",
+            );
         }
         if files.count > 1 {
             self.reason(
@@ -556,12 +574,30 @@ impl Mapper<'_> {
         (every, call)
     }
 
-    fn open_sync(&mut self) -> OpenSync {
-        match self.word("sync") {
+    fn sync_at_end(&mut self, requests: Requests, amount: Option<u64>, call: SyncCall) -> bool {
+        let is_on = self.switch("end_fsync").unwrap_or(false) && requests.writes();
+        if is_on && amount.is_none() {
+            self.reason(
+                "end_fsync",
+                "fio counts the sync towards its time, native threads sync after theirs",
+            );
+        }
+        if is_on && call != SyncCall::Fsync {
+            self.reason("end_fsync", "native threads make one kind of sync call");
+        }
+        is_on
+    }
+
+    fn open_sync(&mut self, backend: Backend) -> OpenSync {
+        let flag = match self.word("sync") {
             Some("sync" | "1") => OpenSync::Sync,
             Some("dsync") => OpenSync::Dsync,
             _ => OpenSync::None,
+        };
+        if flag != OpenSync::None && backend == Backend::Mmap {
+            self.reason("sync", "it does nothing to memory that is a file; native runs refuse it");
         }
+        flag
     }
 
     /// What fio tells the kernel about caches, which the native engine does not.
@@ -571,7 +607,7 @@ impl Mapper<'_> {
         timing: &Timing,
         backend: Backend,
         direct: bool,
-        layout: Option<Layout>,
+        layout: Layout,
     ) {
         let hint = self.word("fadvise_hint").unwrap_or("1");
         let invalidates = self.switch("invalidate").unwrap_or(true);
@@ -579,7 +615,7 @@ impl Mapper<'_> {
             return;
         }
         // A write of part of a page reads the rest of it, and a mapping reads what it writes to.
-        let is_partial = !requests.block.is_multiple_of(PAGE) && layout == Some(Layout::Written);
+        let is_partial = !requests.block.is_multiple_of(PAGE) && layout == Layout::Written;
         let reads = requests.has_reads() || is_partial || backend == Backend::Mmap;
         if reads && hint != "0" {
             self.reason(
@@ -622,50 +658,63 @@ impl Mapper<'_> {
         }
     }
 
-    fn distribution(&mut self, requests: Requests) -> (Distribution, bool) {
+    fn distribution(&mut self, requests: Requests, files: &Files, threads: u64) -> (Distribution, bool) {
         let text = self.word("random_distribution").unwrap_or("random");
         let has_map = !self.switch("norandommap").unwrap_or(false);
         if !requests.is_random {
             return (Distribution::Uniform, false);
         }
         let (word, parameter) = text.split_once(':').unwrap_or((text, ""));
-        let usual = match word {
-            "zipf" => "1.1",
-            "pareto" => "0.2",
-            _ => "",
-        };
-        let number: Option<f64> = if parameter.is_empty() { usual } else { parameter }.parse().ok();
-        // As fio refuses them.
-        let drawn = match (word, number) {
-            ("random", _) if parameter.is_empty() => Some(Distribution::Uniform),
-            ("zipf", Some(theta)) if theta > 0.0 && theta < 100.0 && theta != 1.0 => {
-                Some(Distribution::Zipf(theta))
+        let number: Option<f64> = if parameter.is_empty() { "1.1" } else { parameter }.parse().ok();
+        let theta = match (word, number) {
+            ("random", _) if parameter.is_empty() => {
+                self.note(
+                    "rw",
+                    "what is drawn comes from another generator, from the seed of the round, the same for every arm",
+                );
+                return (Distribution::Uniform, has_map);
             }
-            ("pareto", Some(h)) if h > 0.0 && h < 1.0 => Some(Distribution::Pareto(h)),
-            ("normal", Some(deviation)) if deviation > 0.0 && deviation <= 100.0 => {
-                Some(Distribution::Normal(deviation))
+            ("zipf", Some(theta)) => theta,
+            ("pareto" | "normal", _) => {
+                self.reason(
+                    "random_distribution",
+                    "fio scatters what it draws over the file; native hot blocks of this law are neighbours",
+                );
+                return (Distribution::Uniform, false);
             }
-            _ => None,
+            _ => {
+                self.reason(
+                    "random_distribution",
+                    "the native forms of fio's distributions are random and zipf:THETA",
+                );
+                return (Distribution::Uniform, false);
+            }
         };
-        let Some(drawn) = drawn else {
+        self.zipf(theta, files, threads);
+        (Distribution::Zipf(theta), false)
+    }
+
+    /// When Zipf's law over fio's ranges is that over native blocks.
+    fn zipf(&mut self, theta: f64, files: &Files, threads: u64) {
+        let key = "random_distribution";
+        let native = workload::Distribution::Zipf { theta };
+        if let Some(problem) = native.problem() {
+            self.reason(key, problem);
+        }
+        if files.count > 1 {
+            self.reason(key, "fio's law holds in each of several files, the native one over all of them");
+        }
+        if files.sharing == Sharing::Shared && threads > 1 {
             self.reason(
-                "random_distribution",
-                "native distributions are uniform, zipf:THETA, pareto:H and normal:DEVIATION",
+                key,
+                "each of fio's clones has hot blocks of its own in the shared file; native threads have the same ones",
             );
-            return (Distribution::Uniform, false);
-        };
-        if drawn == Distribution::Uniform {
-            self.note(
-                "rw",
-                "what is drawn comes from another generator, from the seed of the round, the same for every arm",
-            );
-            return (drawn, has_map);
         }
         self.note(
-            "random_distribution",
-            "the same law from another generator; hot blocks are scattered over the files, in another order than fio's",
+            key,
+            "the same law from another generator; hot blocks are scattered over the file, in another order than fio's, \
+             which can put two ranks on one block",
         );
-        (drawn, false)
     }
 
     fn rate(&mut self, requests: Requests) -> Option<Rate> {

@@ -10,6 +10,7 @@
 //! [`output`] reads what fio answers. A job file comes from elsewhere: everything here is bounded, and fuzzed.
 
 mod check;
+mod entry;
 mod foreign;
 mod keys;
 mod map;
@@ -81,7 +82,8 @@ pub fn understand(
         notes.insert(remark(
             first,
             "stonewall",
-            "fio lays out the files of all phases first; the caches are not emptied between phases",
+            "fio lays out the files of all phases first, native phases each their own; then all caches are emptied, not \
+             only what there is of these files",
         ));
     }
     let lines: BTreeSet<usize> =
@@ -89,7 +91,16 @@ pub fn understand(
     let how = if reasons.is_empty() {
         let group = |index: &usize| mapped[*index].native.clone();
         let phases = phases.iter().map(|phase| NativePhase { groups: phase.iter().map(group).collect() });
-        How::Native(NativeWorkload { phases: phases.collect() })
+        let native = How::Native(NativeWorkload { phases: phases.collect() });
+        let understanding = Understanding { how: native, notes: Vec::new(), keys: 0 };
+        match understanding.entry(name).resolve(1) {
+            Ok(_) => understanding.how,
+            // No rule foresaw it, and fio knows better.
+            Err(error) => {
+                let reason = remark(&file.jobs[0], "rw", format!("`{}`: {}", error.key, error.problem));
+                How::Foreign { reasons: vec![reason], jobs: ForeignJobs::of(&file) }
+            }
+        }
     } else {
         // Without a native run there is nothing that could differ from fio, but for what is the same with both.
         notes.retain(|note| Key::find(note.key).is_some_and(|key| key.treatment == Treatment::Note));
@@ -129,7 +140,7 @@ fn shared_files(file: &JobFile) -> Vec<Remark> {
         };
         if let Some(other) = first.insert(files, &job.name) {
             let text = format!(
-                "the jobs `{}` and `{}` use the same files; native thread groups and phases have files of their own",
+                "the jobs `{}` and `{}` use the same files; jobs that run natively have files of their own",
                 value::cut(other),
                 value::cut(&job.name)
             );
@@ -158,7 +169,7 @@ fn unequal_groups(file: &JobFile, mapped: &[Mapped], phase: &[usize]) -> Vec<Rem
     }
     for index in phase {
         if !others.is_empty() && of(*index).amount.is_some() {
-            let text = "jobs that run at once each end when they have transferred their size; native thread groups end together";
+            let text = "jobs that run at once each end when they have transferred their size; native thread groups have one end";
             found.push(remark(&file.jobs[*index], "size", text));
         }
     }

@@ -58,7 +58,7 @@ pub struct NativeJob {
     pub fsync_every: u32,
     /// Which sync call.
     pub fsync: SyncCall,
-    /// An fsync of every file at the end, inside the time.
+    /// With `amount`: a sync of every file at the end, inside the time.
     pub fsync_at_end: bool,
     /// What is in the files when the clock starts.
     pub layout: Layout,
@@ -68,7 +68,7 @@ pub struct NativeJob {
     pub threads: u16,
     /// Time before the clock starts.
     pub warmup: Nanos,
-    /// Time measured. With `amount` as well, whichever ends first.
+    /// Time measured; none with `amount`.
     pub duration: Option<Nanos>,
     /// Bytes that each thread transfers: the phase is done when all have.
     pub amount: Option<Bytes>,
@@ -84,8 +84,8 @@ pub enum Access {
     Random,
     /// One block after the other.
     Sequential,
-    /// Every write extends the file, which starts empty.
-    Append,
+    /// Files start empty and are written once from start to end; then they are overwritten in the same order.
+    Extend,
 }
 
 /// Which blocks are drawn how often.
@@ -95,10 +95,6 @@ pub enum Distribution {
     Uniform,
     /// Zipf's law with this exponent.
     Zipf(f64),
-    /// Pareto's with this h.
-    Pareto(f64),
-    /// Normal with this deviation, in percent of the range.
-    Normal(f64),
 }
 
 impl fmt::Display for Distribution {
@@ -106,8 +102,6 @@ impl fmt::Display for Distribution {
         match self {
             Self::Uniform => f.write_str("uniform"),
             Self::Zipf(theta) => write!(f, "zipf:{theta}"),
-            Self::Pareto(h) => write!(f, "pareto:{h}"),
-            Self::Normal(deviation) => write!(f, "normal:{deviation}"),
         }
     }
 }
@@ -166,8 +160,6 @@ pub enum SyncCall {
     Fsync,
     /// `fdatasync`.
     Fdatasync,
-    /// `sync_file_range` with `SYNC_FILE_RANGE_WRITE`, from the first byte written since the last one to the last.
-    SyncFileRange,
 }
 
 /// What is in the files when the clock starts.
@@ -180,6 +172,8 @@ pub enum Layout {
     Fallocated,
     /// A size without space: `ftruncate`.
     Sparse,
+    /// Nothing: writes extend the files.
+    Empty,
 }
 
 /// Requests offered by each thread.
@@ -259,7 +253,7 @@ impl NativeJob {
         let access = match self.access {
             Access::Random => "random",
             Access::Sequential => "sequential",
-            Access::Append => "appending",
+            Access::Extend => "extending",
         };
         let kind = match self.reads.0 {
             0.0 => "writes".to_owned(),
@@ -286,11 +280,11 @@ impl NativeJob {
             Sharing::PerThread => "for each thread",
             Sharing::Region => "with a region for each thread",
         };
-        let layout = match (self.access, self.layout) {
-            (Access::Append, _) => "empty",
-            (_, Layout::Written) => "written",
-            (_, Layout::Fallocated) => "fallocated",
-            (_, Layout::Sparse) => "sparse",
+        let layout = match self.layout {
+            Layout::Written => "written",
+            Layout::Fallocated => "fallocated",
+            Layout::Sparse => "sparse",
+            Layout::Empty => "empty",
         };
         format!("{files} {whose} ({} in all, {layout})", self.file_size)
     }
@@ -305,13 +299,12 @@ impl NativeJob {
         let call = match self.fsync {
             SyncCall::Fsync => "fsync",
             SyncCall::Fdatasync => "fdatasync",
-            SyncCall::SyncFileRange => "sync_file_range",
         };
         if self.fsync_every > 0 {
             parts.push(format!("{call} every {}", self.fsync_every));
         }
         if self.fsync_at_end {
-            parts.push("fsync at the end".into());
+            parts.push(format!("{call} at the end"));
         }
         parts.push(match self.data {
             Data::Zero => "zeros".into(),
@@ -326,9 +319,8 @@ impl NativeJob {
     fn end(&self) -> String {
         let warmup = if self.warmup.0 > 0 { format!(" after {}", self.warmup) } else { String::new() };
         match (self.duration, self.amount) {
-            (Some(duration), Some(amount)) => format!("until {amount} for each thread, at most {duration}"),
+            (_, Some(amount)) => format!("until {amount} for each thread"),
             (Some(duration), None) => format!("{duration}{warmup}"),
-            (None, Some(amount)) => format!("until {amount} for each thread"),
             (None, None) => "without end".into(),
         }
     }

@@ -191,6 +191,11 @@ fn show(error: &ExpectedError) {
     }
 }
 
+/// Says something beside the answer, on standard error.
+pub(crate) fn say(text: &str) {
+    let _ = write!(anstream::stderr(), "{text}");
+}
+
 /// Prints text for people on standard output, without colours where there is no terminal.
 pub(crate) fn print(text: &str) {
     let _ = write!(anstream::stdout(), "{text}");

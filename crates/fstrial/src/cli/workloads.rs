@@ -7,7 +7,7 @@ use crate::{
 };
 use clap::{Args, Subcommand};
 use fstrial_model::{
-    fio::{self, Surroundings},
+    fio::{self, Surroundings, Understanding},
     preset,
 };
 use std::path::{Path, PathBuf};
@@ -32,6 +32,9 @@ enum Action {
     Explain {
         /// The job file.
         file: PathBuf,
+        /// Print the workload that it becomes instead, in the form that a workload file takes.
+        #[arg(long)]
+        toml: bool,
     },
 }
 
@@ -49,15 +52,25 @@ pub(crate) fn exec(args: &WorkloadsArgs) -> Result<u8, ExpectedError> {
             })?;
             super::print(text);
         }
-        Some(Action::Explain { file }) => super::print(&explain(file)?),
+        Some(Action::Explain { file, toml }) => {
+            let understanding = understand(file)?;
+            let name = file.file_stem().unwrap_or_default().to_string_lossy();
+            super::print(&match toml {
+                true => toml::to_string_pretty(&understanding.entry(&name)).expect("an entry is plain data"),
+                false => understanding.explain(),
+            });
+        }
     }
     Ok(exit_code::VERDICT)
 }
 
+/// How names of fio job files end.
+pub(super) const JOB_FILE: &str = ".fio";
+
 /// What is made of a job file on this machine.
-fn explain(file: &Path) -> Result<String, ExpectedError> {
+pub(super) fn understand(file: &Path) -> Result<Understanding, ExpectedError> {
     let text = super::run::read_bounded(file)?;
-    Ok(fio::understand(&file.display().to_string(), &text, &surroundings())?.explain())
+    Ok(fio::understand(&file.display().to_string(), &text, &surroundings())?)
 }
 
 /// What `$ncpus` and its like mean here. The environment's variables are not handed over.
