@@ -26,7 +26,7 @@ const LONGEST: Nanos = Nanos::secs(86_400);
 const AROUND: Nanos = Nanos::secs(600);
 const SLOWEST_LAYOUT: u64 = 20 << 20;
 /// The time that fio may take if its job file says none.
-const UNKNOWN_TIME: Nanos = Nanos::secs(6 * 3600);
+const UNKNOWN_TIME: Nanos = Nanos::secs(3600);
 /// Longest names of workloads, and of phases, groups and metrics, in bytes.
 const NAME_BYTES: usize = 60;
 const PART_BYTES: usize = 40;

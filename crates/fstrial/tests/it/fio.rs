@@ -151,3 +151,107 @@ fn job_files_are_explained_or_refused() {
     assert!(bad.stderr.contains("filename=/dev/sda") && bad.stderr.contains("plain name"), "{bad:?}");
     assert_eq!(lab.run("workloads explain missing.fio").code(), 2);
 }
+
+/// Two phases that run natively: the second one reads nothing of the first, and ends when it is done.
+const NATIVE: &str = "[global]\ndirect=1\nsize=1m\nbs=16k\n[reader]\nrw=randread\ntime_based\nruntime=200ms\nramp_time=50ms\n\
+                      numjobs=2\n[writer]\nstonewall\nrw=write\nfsync=4\nend_fsync=1\n";
+/// One job that verifies, and two clones of another.
+const FOREIGN: &str = "[writer]\nrw=randwrite\nsize=1m\nverify=md5\ndo_verify=0\n[reader]\nstonewall\nrw=randread\nsize=1m\n\
+                       bssplit=4k/50:8k/50\nnumjobs=2\n";
+
+fn lab_with(job_file: &str) -> Lab {
+    let lab = Lab::new();
+    for folder in ["a", "b"] {
+        fs::create_dir(lab.path(folder)).unwrap();
+    }
+    fs::write(lab.path("job.fio"), job_file).unwrap();
+    lab
+}
+
+/// The phases and metrics of a trial with this job file. Saved as a file it repeats without the job file.
+fn compared(job_file: &str, how: &str) -> (Lab, Vec<String>) {
+    let lab = lab_with(job_file);
+    let run = lab.run("compare dir:a dir:b --workload job.fio --rounds 1 --json --save trial.toml");
+    assert!([0, 3].contains(&run.code()), "{run:?}");
+    assert!(run.stderr.starts_with(&format!("job.fio {how}")), "{run:?}");
+    fs::remove_file(lab.path("job.fio")).unwrap();
+    let again = lab.run("run trial.toml --json");
+    assert!([0, 3].contains(&again.code()), "{again:?}");
+    for folder in ["a", "b"] {
+        assert_eq!(support::names_in(&lab.path(folder)), [""; 0], "an arm is left as it was");
+    }
+    let names = |document: Value| -> Vec<String> {
+        let workloads = document["workloads"].as_array().unwrap();
+        workloads.iter().map(|workload| workload["phase"].as_str().unwrap().to_owned()).collect()
+    };
+    let found = names(run.document());
+    assert_eq!(found, names(again.document()));
+    (lab, found)
+}
+
+#[test]
+fn a_job_file_is_compared_natively() {
+    let (lab, results) = compared(NATIVE, "runs natively: all");
+    assert_eq!(results, ["reader", "writer"]);
+    let exported = lab.run("results fio --out out");
+    assert_eq!(exported.code(), 0, "{exported:?}");
+    let arm = support::names_in(&lab.path("out/round-1")).remove(0);
+    let text = fs::read_to_string(lab.path(&format!("out/round-1/{arm}/job-2.json"))).unwrap();
+    let answer = FioOutput::parse(&text).unwrap();
+    let names: Vec<&str> = answer.jobs.iter().map(|job| job.name.as_str()).collect();
+    assert_eq!(names, ["reader", "writer"]);
+    // 64 requests, as in fio, and every fourth is synced; once more at the end.
+    let writer: Value = serde_json::from_str::<Value>(&text).unwrap()["jobs"][1].clone();
+    assert_eq!(writer["write"]["total_ios"], 64);
+    assert!((16..=17).contains(&writer["sync"]["total_ios"].as_u64().unwrap()), "{writer}");
+    assert_eq!(writer["job options"]["numjobs"], "1");
+}
+
+#[test]
+fn a_job_file_is_compared_through_fio() {
+    if !has_fio("a_job_file_is_compared_through_fio") {
+        return;
+    }
+    let (lab, results) = compared(FOREIGN, "runs through fio: `verify` (line 4)");
+    let metrics = |job: &'static str, way: &'static str| {
+        ["iops", "bytes", "p99"].into_iter().map(move |what| format!("{job} {way} {what}"))
+    };
+    let expected: Vec<String> = metrics("writer", "write").chain(metrics("reader", "read")).collect();
+    assert_eq!(results, expected);
+    let exported = lab.run("results fio --out out");
+    assert!(
+        exported.stdout.starts_with("0 runs written") && exported.stdout.contains("no load"),
+        "{exported:?}"
+    );
+}
+
+#[test]
+fn a_hostile_job_file_is_refused_before_anything_is_made() {
+    let lab = lab_with("[a]\nrw=write\nsize=1m\nexec_prerun=touch /tmp/x\n");
+    for words in ["compare dir:a dir:b --workload job.fio --save trial.toml", "workloads explain job.fio"] {
+        let refused = lab.run(words);
+        assert_eq!(refused.code(), 2, "{refused:?}");
+        assert!(
+            refused.stderr.contains("exec_prerun") && refused.stderr.contains("job.fio:4"),
+            "{refused:?}"
+        );
+    }
+    assert!(!lab.path("trial.toml").exists() && lab.trials().is_empty());
+    assert_eq!(support::names_in(&lab.path("a")), [""; 0]);
+}
+
+#[test]
+fn flags_do_not_change_a_job_file() {
+    let lab = lab_with(NATIVE);
+    for flag in ["--threads 4", "--duration 1s", "--warmup 1s", "--file-size 1MiB", "--block-size 4KiB"] {
+        let refused = lab.run(&format!("compare dir:a dir:b --workload job.fio {flag}"));
+        assert_eq!(refused.code(), 2, "{refused:?}");
+        let name = flag.split(' ').next().unwrap();
+        assert!(refused.stderr.contains(name) && refused.stderr.contains("numjobs"), "{refused:?}");
+    }
+    // As a workload file it takes all flags.
+    let explained = lab.run("workloads explain job.fio --toml");
+    fs::write(lab.path("job.toml"), &explained.stdout).unwrap();
+    let planned = lab.run("compare dir:a dir:b --workload job.toml --dry-run");
+    assert_eq!(planned.code(), 0, "{planned:?}");
+}
