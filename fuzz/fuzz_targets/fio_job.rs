@@ -1,5 +1,5 @@
-//! fio job files: any text is understood, explained and written anew so that it is understood again, or is an error that
-//! can be shown. What fio would be given names no path but the arm's directory.
+//! fio job files: any text is understood, explained, a workload that settles if it is native, and written anew so that it
+//! is understood again; or is an error that can be shown. What fio would be given names no path but the arm's directory.
 #![no_main]
 
 use fstrial_model::fio::{How, Surroundings, understand};
@@ -11,6 +11,8 @@ fuzz_target!(|text: &str| {
     match understand("job.fio", text, &host) {
         Ok(understanding) => {
             assert!(!understanding.explain().is_empty());
+            let settled = understanding.entry("job").resolve(1);
+            assert!(settled.is_ok() || matches!(understanding.how, How::Foreign { .. }), "{settled:?}");
             let How::Foreign { jobs, .. } = understanding.how else { return };
             let given = jobs.render("/arm", 7).expect("a plain directory can be given");
             for line in given.lines().filter(|line| *line != "directory=/arm") {

@@ -109,7 +109,7 @@ const PRIORITY: &str = "the native engine does not change priorities";
 const THINK: &str = "the native engine does not think between requests";
 const RATE: &str = "the native rate has no other rule than its own";
 const TARGET: &str = "the native engine does not search for a depth";
-const STEADY: &str = "the native engine measures for a fixed time";
+const STEADY: &str = "native runs end after a time or an amount";
 const BATCH: &str = "the native engine submits what is free and reaps what is done";
 const FLOW: &str = "the native engine does not balance jobs by tokens";
 const DEDUPE: &str = "the native data has a share of duplicates, not a way to choose them";
@@ -229,7 +229,7 @@ pub const KEYS: &[Key] = &[
         Text,
         Exact,
         "",
-        "random, zipf, pareto, normal; zones and centres run through fio",
+        "random, and zipf over one file; zipf over a file that clones share, pareto, normal, zones and centres run through fio",
     ),
     key("percentage_random", "", Numbers, Foreign, "100", "native access is random or sequential"),
     key("allrandrepeat", "", Bool, Note, "", RANDOM),
@@ -259,10 +259,17 @@ pub const KEYS: &[Key] = &[
         "",
         "without effect on direct I/O; reads through the page cache are native with 0 only",
     ),
-    key("fsync", "", Number, Exact, "", "an fsync after that many writes of a thread"),
-    key("fdatasync", "", Number, Exact, "", "an fdatasync after that many writes of a thread"),
+    key("fsync", "", Number, Exact, "", "an fsync after that many writes of a thread; in a mix through fio"),
+    key(
+        "fdatasync",
+        "",
+        Number,
+        Exact,
+        "",
+        "an fdatasync after that many writes of a thread; in a mix through fio",
+    ),
     key("write_barrier", "", Number, Foreign, "0", "the native engine sends no barriers"),
-    key("sync_file_range", "", Text, Exact, "", "write:N; other flags run through fio"),
+    key("sync_file_range", "", Text, Foreign, "", "native calls of it cover the whole file and wait"),
     key("direct", "", Bool, Exact, "", "past the page cache"),
     key("atomic", "", Bool, Foreign, "0", "the native engine has no atomic writes"),
     key("buffered", "", Bool, Exact, "", "the opposite of direct; the later of the two counts"),
@@ -270,7 +277,14 @@ pub const KEYS: &[Key] = &[
     key("loops", "", Number, Foreign, "1", "a native run is done once; rounds repeat it"),
     key("numjobs", "", Number, Exact, "", "threads: the one level of the workload"),
     key("startdelay", "", Text, Foreign, "0", "native threads start at one instant"),
-    key("runtime", "timeout", Seconds, Exact, "", "time measured; without time_based also an end at size"),
+    key(
+        "runtime",
+        "timeout",
+        Seconds,
+        Exact,
+        "",
+        "time measured, with time_based; without it there is an end at size as well, and the job runs through fio",
+    ),
     key("time_based", "", Flag, Exact, "", "run for the whole runtime"),
     key("verify_only", "", Flag, Foreign, "0", VERIFY),
     key("ramp_time", "", Seconds, Exact, "", "time before the clock starts; without time_based through fio"),
@@ -366,7 +380,7 @@ pub const KEYS: &[Key] = &[
         "",
         "all caches are dropped before every run; passes through the page cache that fio drops again run through fio",
     ),
-    key("sync", "", Text, Exact, "", "files opened with O_SYNC or O_DSYNC"),
+    key("sync", "", Text, Exact, "", "files opened with O_SYNC or O_DSYNC; for mmap through fio"),
     key("write_hint", "", Text, Foreign, "none", "the native engine gives no hints on lifetime"),
     key("create_serialize", "", Bool, Note, "", "files are laid out before the clock starts, in any order"),
     key("create_fsync", "", Bool, Foreign, "1", "files are always on the device before the clock starts"),
@@ -380,7 +394,14 @@ pub const KEYS: &[Key] = &[
     key("cpus_allowed_policy", "", Text, Foreign, "", PLACE),
     key("numa_cpu_nodes", "", Text, Foreign, "", PLACE),
     key("numa_mem_policy", "", Text, Foreign, "", PLACE),
-    key("end_fsync", "", Bool, Exact, "", "an fsync of every file at the end, inside the time"),
+    key(
+        "end_fsync",
+        "",
+        Bool,
+        Exact,
+        "",
+        "an fsync of every file at the end, inside the time; with time_based through fio",
+    ),
     key("fsync_on_close", "", Bool, Foreign, "0", "native files are closed when the clock has stopped"),
     key("unlink", "", Bool, Note, "", "files are removed with the arm, when the clock has stopped"),
     key("unlink_each_loop", "", Bool, Foreign, "0", "a native run is done once"),
@@ -424,7 +445,7 @@ pub const KEYS: &[Key] = &[
         "the default; without it fio writes one random buffer over and over, and runs through fio",
     ),
     key("buffer_pattern", "", Text, Foreign, "", "native data is random, zero or a mix"),
-    key("buffer_compress_percentage", "", Number, Exact, "", "a share of zeros in the data"),
+    key("buffer_compress_percentage", "", Number, Exact, "", "a share of the data that compresses away"),
     key(
         "buffer_compress_chunk",
         "",
@@ -433,7 +454,7 @@ pub const KEYS: &[Key] = &[
         "",
         "native data has a share of zeros, not pieces of a size",
     ),
-    key("dedupe_percentage", "", Number, Exact, "", "a share of pages that are the same"),
+    key("dedupe_percentage", "", Number, Exact, "", "a share of requests that repeat others"),
     key("dedupe_mode", "", Text, Foreign, "repeat", DEDUPE),
     key("dedupe_working_set_percentage", "", Number, Foreign, "", DEDUPE),
     key("dedupe_global", "", Bool, Foreign, "0", DEDUPE),
@@ -473,7 +494,7 @@ pub const KEYS: &[Key] = &[
     key("cmdprio_class", "", Numbers, Foreign, "", NO_PRIORITY),
     key("cmdprio", "", Numbers, Foreign, "", NO_PRIORITY),
     key("cmdprio_bssplit", "", Text, Foreign, "", NO_PRIORITY),
-    key("hipri", "", Flag, Exact, "", "with io_uring: completions are polled; with pvsync2 through fio"),
+    key("hipri", "", Flag, Exact, "", "with io_uring and direct: completions are polled; else through fio"),
     key("hipri_percentage", "", Number, Foreign, "", "native completions are polled or not"),
     key("fixedbufs", "", Flag, Note, "", "the native ring registers its buffers where the kernel can"),
     key("registerfiles", "", Flag, Note, "", "the native ring registers its files where the kernel can"),

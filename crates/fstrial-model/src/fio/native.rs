@@ -203,9 +203,9 @@ pub enum Data {
     Zero,
     /// Neither compressible nor repeated.
     Random,
-    /// A share of zeros in each buffer, and a share of repeated buffers, both in percent.
+    /// A share of each buffer that compresses away, and a share of repeated buffers, both in percent.
     Mixed {
-        /// Share of zeros.
+        /// Share that compresses away.
         compressible: u8,
         /// Share of repeats.
         duplicates: u8,
