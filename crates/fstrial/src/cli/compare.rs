@@ -13,7 +13,7 @@ use fstrial_model::{
     preset::DEFAULT_WORKLOADS,
     trial::{Compare, ErrorControl, Metric, Settings, Trial, syntax_words},
     units::{Bytes, Nanos, Percent},
-    workload::Entry,
+    workload::{Entry, Rate, RateTarget},
 };
 use std::path::{Path, PathBuf};
 
@@ -98,6 +98,15 @@ pub(crate) struct CompareArgs {
     /// Size of one request.
     #[arg(long, value_name = "SIZE", hide_short_help = true)]
     block_size: Option<Bytes>,
+
+    /// Offer this many operations per second instead of a closed loop: 5000/s, or "5000/s poisson". Latency counts from
+    /// the time an operation was due.
+    #[arg(long, value_name = "RATE", hide_short_help = true)]
+    rate: Option<Rate>,
+
+    /// Find the highest rate that keeps a promise about latency, such as 'p99<5ms', and compare those.
+    #[arg(long, value_name = "PROMISE", hide_short_help = true, conflicts_with = "rate")]
+    find_rate: Option<RateTarget>,
 
     /// Check the filesystem fully after every run; a corrupt one is a failed run.
     #[arg(long)]
@@ -272,6 +281,8 @@ impl CompareArgs {
             duration: self.duration.or(entry.duration).or(duration),
             file_size: self.file_size.or(entry.file_size),
             block_size: self.block_size.or(entry.block_size),
+            rate: self.rate.or(entry.rate),
+            find_rate: self.find_rate.or(entry.find_rate),
             ..entry
         }
     }

@@ -85,11 +85,7 @@ impl Sample {
         if load.operations == 0 || load.duration == Nanos(0) {
             return Err("no operation was completed in the measured time".into());
         }
-        let text =
-            load.histograms.get(&OperationKind::Operation).ok_or("there is no histogram of operations")?;
-        let bytes = STANDARD.decode(text).map_err(|e| e.to_string())?;
-        let histogram: Histogram<u64> =
-            Deserializer::new().deserialize(&mut &bytes[..]).map_err(|e| format!("{e:?}"))?;
+        let histogram = operations(load)?;
         let seconds = load.duration.as_secs_f64();
         let windows: Vec<f64> = load.windows.iter().map(|count| *count as f64).collect();
         let bytes_rate = load.bytes as f64 / seconds;
@@ -97,6 +93,7 @@ impl Sample {
             Figure::Operations => load.operations as f64 / seconds,
             Figure::Bytes if load.bytes == 0 => return Err("no byte was moved in the measured time".into()),
             Figure::Bytes => bytes_rate,
+            Figure::Time => load.duration.0 as f64,
         };
         Ok(Self {
             round,
@@ -139,6 +136,21 @@ impl Plan {
         }
         Sample::all(round, slot, measurement)
     }
+}
+
+/// The latencies of a load's operations.
+fn operations(load: &LoadResult) -> Result<Histogram<u64>, String> {
+    let text = load.histograms.get(&OperationKind::Operation).ok_or("there is no histogram of operations")?;
+    let bytes = STANDARD.decode(text).map_err(|e| e.to_string())?;
+    Deserializer::new().deserialize(&mut &bytes[..]).map_err(|e| format!("{e:?}"))
+}
+
+/// A quantile of the latencies of a load's operations, in nanoseconds.
+///
+/// # Errors
+/// The histogram is missing or damaged; says how.
+pub(crate) fn latency(load: &LoadResult, quantile: f64) -> Result<u64, String> {
+    Ok(operations(load)?.value_at_quantile(quantile))
 }
 
 /// The rounds of one quantile contrast: complete groups so far, and the histograms of the one on its way.
@@ -498,7 +510,14 @@ impl<'a> Judge<'a> {
         let unsteady = steady("no steady state within a run", "use a longer --duration", |steady| {
             matches!(steady, Steady::NoSteadyState)
         });
-        let busy: Vec<_> = all().filter(|at| self.generator_share(*at) >= GENERATOR_LIMIT).collect();
+        // Whoever waits for the time at which a request is due watches the clock for it.
+        let waits = |(cell, result): (usize, usize)| {
+            let workload = &self.plan.workloads[self.plan.cells[cell].workload];
+            let phase = workload.phase_of(result);
+            phase.is_some_and(|phase| phase.groups.iter().any(|group| group.rate.is_some()))
+        };
+        let is_limit = |at: &(usize, usize)| self.generator_share(*at) >= GENERATOR_LIMIT && !waits(*at);
+        let busy: Vec<_> = all().filter(is_limit).collect();
         let limit = warn(
             "the load generator itself used much of its cores, so a part of what was measured is its own work",
             "use a larger block_size, or see the CPU columns",

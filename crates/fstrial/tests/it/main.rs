@@ -8,3 +8,4 @@ mod interrupt;
 mod kill;
 mod support;
 mod trial;
+mod workloads;
