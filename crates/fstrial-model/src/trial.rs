@@ -169,6 +169,26 @@ pub struct TrialError {
     pub help: Option<String>,
 }
 
+impl TrialError {
+    /// An error at a place of a text, shown in part if its lines are too long.
+    pub(crate) fn at(
+        name: &str,
+        text: &str,
+        span: Range<usize>,
+        message: String,
+        help: Option<String>,
+    ) -> Self {
+        let (shown, span) = readable(text, &widen(text, span));
+        Self {
+            message,
+            source_code: miette::NamedSource::new(name, shown),
+            span: Some(span.into()),
+            label: "here".into(),
+            help,
+        }
+    }
+}
+
 /// Something impossible in a trial: where, what, and what to try.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]

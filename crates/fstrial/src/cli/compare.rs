@@ -3,6 +3,7 @@
 use super::{
     Home,
     conduct::{self, ConductArgs},
+    workloads,
 };
 use crate::{error::ExpectedError, run::environment};
 use clap::Args;
@@ -14,7 +15,7 @@ use fstrial_model::{
     units::{Bytes, Nanos, Percent},
     workload::{Entry, Rate, RateTarget},
 };
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Compare storage configurations: build each afresh for every run, in random order, until it is decided which is
 /// faster.
@@ -29,7 +30,8 @@ pub(crate) struct CompareArgs {
     #[arg(required = true, num_args = 1.., value_name = "ARM", value_parser = arm)]
     arms: Vec<Arm>,
 
-    /// Workload: a preset's name or a file with its fields; `fstrial workloads` lists the presets.
+    /// Workload: a preset's name, a file with its fields (.toml), or a fio job file (.fio); `fstrial workloads` lists
+    /// the presets.
     #[arg(short, long = "workload", value_name = "NAME", value_delimiter = ',')]
     workloads: Vec<String>,
 
@@ -234,12 +236,35 @@ impl CompareArgs {
 
     /// The workloads with the flags laid over them.
     fn entries(&self) -> Result<Vec<Entry>, ExpectedError> {
-        let named = if self.workloads.is_empty() {
-            DEFAULT_WORKLOADS.iter().map(|name| Entry::of_preset(name)).collect()
-        } else {
-            self.workloads.iter().map(|name| entry(name)).collect::<Result<Vec<_>, _>>()?
+        if self.workloads.is_empty() {
+            return Ok(DEFAULT_WORKLOADS.iter().map(|name| self.over(Entry::of_preset(name))).collect());
+        }
+        let one = |name: &String| match name.ends_with(workloads::JOB_FILE) {
+            true => self.job(name),
+            false => entry(name).map(|entry| self.over(entry)),
         };
-        Ok(named.into_iter().map(|entry| self.over(entry)).collect())
+        self.workloads.iter().map(one).collect()
+    }
+
+    /// The workload of a fio job file, which says everything itself. Says how it runs.
+    fn job(&self, name: &str) -> Result<Entry, ExpectedError> {
+        let flags = [
+            ("--threads", self.threads.is_some()),
+            ("--warmup", self.warmup.is_some()),
+            ("--duration", self.duration.is_some()),
+            ("--file-size", self.file_size.is_some()),
+            ("--block-size", self.block_size.is_some()),
+        ];
+        if let Some((flag, _)) = flags.iter().find(|(_, given)| *given) {
+            return Err(ExpectedError::usage(
+                format!("{flag} and the fio job file {name}, which says for itself what {flag} would"),
+                "change the job file (numjobs, ramp_time, runtime, size, bs), or take its workload as a file: \
+                 fstrial workloads explain FILE --toml",
+            ));
+        }
+        let understanding = workloads::understand(name.as_ref())?;
+        super::say(&format!("{name} {}", understanding.explain()));
+        Ok(understanding.entry(&stem(name)))
     }
 
     fn over(&self, entry: Entry) -> Entry {
@@ -279,7 +304,12 @@ fn entry(name: &str) -> Result<Entry, ExpectedError> {
         )
     })?;
     if entry.name.is_none() && entry.preset.is_none() {
-        entry.name = std::path::Path::new(name).file_stem().map(|stem| stem.to_string_lossy().into_owned());
+        entry.name = Some(stem(name));
     }
     Ok(entry)
+}
+
+/// What a workload is called whose file does not say.
+fn stem(path: &str) -> String {
+    Path::new(path).file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned())
 }

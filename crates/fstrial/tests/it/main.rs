@@ -3,6 +3,7 @@
 //! folders of the tests and devices made from them.
 
 mod errors;
+mod fio;
 mod interrupt;
 mod kill;
 mod support;
