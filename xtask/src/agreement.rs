@@ -4,8 +4,13 @@
 use serde_json::Value;
 use std::{fmt::Write, fs, path::Path};
 
-/// Runs the trials whose names are given, or all, and prints the table.
-pub(crate) fn run(root: &Path, names: &[String]) -> Result<(), String> {
+/// Runs the trials whose names are given, or all, and prints the table. `--budget=TIME` in front of the names wins over
+/// the trials' own.
+pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<(), String> {
+    let (budget, names) = match arguments.split_first() {
+        Some((first, rest)) if first.starts_with("--budget=") => (first.strip_prefix("--budget="), rest),
+        _ => (None, arguments),
+    };
     let folder = root.join("trials/agreement");
     let mut files: Vec<_> = fs::read_dir(&folder)
         .map_err(|e| format!("{}: {e}", folder.display()))?
@@ -23,7 +28,7 @@ pub(crate) fn run(root: &Path, names: &[String]) -> Result<(), String> {
     for file in files {
         let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         println!("── {name}");
-        match document(root, &file) {
+        match document(root, &file, budget) {
             Ok(document) => table += &rows(&name, &document),
             Err(problem) => {
                 println!("{name}: {problem}");
@@ -36,12 +41,21 @@ pub(crate) fn run(root: &Path, names: &[String]) -> Result<(), String> {
 }
 
 /// The answer of a trial.
-fn document(root: &Path, trial: &Path) -> Result<Value, String> {
+fn document(root: &Path, file: &Path, budget: Option<&str>) -> Result<Value, String> {
     let home = root.join("target/agreement");
+    let mut text = fs::read_to_string(file).map_err(|e| format!("{}: {e}", file.display()))?;
+    if let Some(budget) = budget {
+        let own = text.lines().find(|line| line.starts_with("budget = ")).unwrap_or_default().to_owned();
+        text = text.replacen(&own, &format!("budget = \"{budget}\""), 1);
+    }
+    fs::create_dir_all(&home).map_err(|e| e.to_string())?;
+    let trial = home.join("trial.toml");
+    fs::write(&trial, text).map_err(|e| e.to_string())?;
     let output = super::command(&root.join("target/release/fstrial").to_string_lossy())
         .args(["run", "--json", "--home"])
         .arg(&home)
-        .arg(trial)
+        .arg(&trial)
+        .current_dir(&home)
         .output()
         .map_err(|e| format!("the release build cannot be run ({e}): cargo build --release"))?;
     let text = String::from_utf8_lossy(&output.stdout);
