@@ -258,8 +258,8 @@ impl CompareArgs {
         if let Some((flag, _)) = flags.iter().find(|(_, given)| *given) {
             return Err(ExpectedError::usage(
                 format!("{flag} and the fio job file {name}, which says for itself what {flag} would"),
-                "change the job file (numjobs, ramp_time, runtime, size, bs), or take its workload as a file: \
-                 fstrial workloads explain FILE --toml",
+                "change the job file (numjobs, ramp_time, runtime, size, bs), or the workload that it becomes: fstrial \
+                 workloads explain FILE --toml",
             ));
         }
         let understanding = workloads::understand(name.as_ref())?;

@@ -249,7 +249,7 @@ fn flags_do_not_change_a_job_file() {
         let name = flag.split(' ').next().unwrap();
         assert!(refused.stderr.contains(name) && refused.stderr.contains("numjobs"), "{refused:?}");
     }
-    // As a workload file it takes all flags.
+    // What it becomes is a workload file.
     let explained = lab.run("workloads explain job.fio --toml");
     fs::write(lab.path("job.toml"), &explained.stdout).unwrap();
     let planned = lab.run("compare dir:a dir:b --workload job.toml --dry-run");
