@@ -510,9 +510,10 @@ impl Trial {
                 return Some(problem(
                     &["workload", &at, "file_size"],
                     format!(
-                        "`{}` needs {} for its files, too much for a device of {size}",
+                        "`{}` needs {} for its files, too much for a device of {}",
                         workload.name,
-                        needed.human()
+                        needed.human(),
+                        size.human()
                     ),
                     "use at most 80% of the device's size",
                 ));
