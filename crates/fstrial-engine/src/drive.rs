@@ -187,7 +187,7 @@ impl<'a, E: Engine> Drive<'a, E> {
             flights: vec![Flight::default(); depth],
             free: (0..depth).rev().collect(),
             owed: Owed::new(io, files.fds.len()),
-            sync_at_end: io.fsync_at_end && io.reads.0 < 100.0,
+            sync_at_end: io.fsync_at_end && io.writes(),
             held: None,
             left: u64::MAX,
             halfway: Vec::with_capacity(depth),

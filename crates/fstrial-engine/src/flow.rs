@@ -118,6 +118,7 @@ pub(crate) struct Program {
     request: usize,
     turns: Option<u64>,
     ends: bool,
+    sync_at_end: bool,
 }
 
 /// Gives sets and handles their numbers.
@@ -208,13 +209,15 @@ impl Program {
             request: flow.largest_request().0 as usize,
             turns: flow.turns,
             ends: flow.ends(),
+            sync_at_end: flow.fsync_at_end,
         }
     }
 
     /// The lanes that it records.
     pub(crate) fn lanes(&self) -> Vec<Lane> {
         let mut lanes = vec![Lane::Turn];
-        for lane in self.acts.iter().filter_map(|(_, lane)| *lane) {
+        let at_end = self.sync_at_end.then_some(Lane::Fsync);
+        for lane in self.acts.iter().filter_map(|(_, lane)| *lane).chain(at_end) {
             if !lanes.contains(&lane) {
                 lanes.push(lane);
             }
@@ -369,8 +372,26 @@ impl Turning {
             self.turn(due);
             left -= 1;
         }
-        self.recorder.finish(self.now);
+        self.done();
         self.recorder
+    }
+
+    /// The thread has done its amount: the sync at the end is a part of it, and so of its time.
+    #[cold]
+    fn done(&mut self) {
+        if self.program.sync_at_end && !self.recorder.is_over() {
+            let before = self.now;
+            let result = syncfs(&self.views[0].root);
+            self.now = self.pace.after(before);
+            self.recorder.tick(self.now);
+            match result {
+                Ok(()) => self.recorder.part(Lane::Fsync, self.now.saturating_sub(before)),
+                Err(errno) => {
+                    self.recorder.error(self.now, "syncfs of", self.views[0].tree.path(), &errno);
+                }
+            }
+        }
+        self.recorder.finish(self.now);
     }
 
     /// One turn, whose latency counts from tick `start`.
@@ -413,7 +434,7 @@ impl Turning {
                 self.recorder.error(now, "pick in", path(*set), &what);
                 self.recorder.finish(now);
             }
-            Failure::Done => self.recorder.finish(now),
+            Failure::Done => self.done(),
         }
     }
 

@@ -642,6 +642,17 @@ fn a_phase_that_is_done_made_every_request_once() {
     }
 }
 
+/// bonnie++'s rewrite: all its writes are updates of what it reads.
+#[test]
+fn updates_are_synced_at_the_end_too() {
+    let (reads, update) = (Percent(100.0), Percent(100.0));
+    let io = Io { access: Access::Sequential, reads, update, files: 2, fsync_at_end: true, ..io() };
+    let load = Load { until: Until::Done, warmup: Nanos(0), duration: Nanos::secs(60), ..load_of(io, 1) };
+    let directory = tempfile::tempdir().unwrap();
+    let result = prepare(&load, Target::Directory(directory.path())).unwrap().run(&mut |_| {}).unwrap();
+    assert_eq!((result.first_error.clone(), count(&result, OperationKind::Fsync)), (None, 2));
+}
+
 #[test]
 fn a_phase_that_is_not_done_in_time_has_failed() {
     let io = Io { requests: Some(u64::MAX), ..io() };

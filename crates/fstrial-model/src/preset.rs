@@ -12,6 +12,36 @@ pub const PRESETS: &[(&str, &str)] = &[
     ("sequential-read", include_str!("../../../workloads/sequential-read.toml")),
     ("sequential-write", include_str!("../../../workloads/sequential-write.toml")),
     ("small-files", include_str!("../../../workloads/small-files.toml")),
+    ("sysbench-seqwr", include_str!("../../../workloads/sysbench-seqwr.toml")),
+    ("sysbench-seqrewr", include_str!("../../../workloads/sysbench-seqrewr.toml")),
+    ("sysbench-seqrd", include_str!("../../../workloads/sysbench-seqrd.toml")),
+    ("sysbench-rndrd", include_str!("../../../workloads/sysbench-rndrd.toml")),
+    ("sysbench-rndwr", include_str!("../../../workloads/sysbench-rndwr.toml")),
+    ("sysbench-rndrw", include_str!("../../../workloads/sysbench-rndrw.toml")),
+    ("sysbench-percona-sync", include_str!("../../../workloads/sysbench-percona-sync.toml")),
+    ("sysbench-percona-async", include_str!("../../../workloads/sysbench-percona-async.toml")),
+    ("closson-dd", include_str!("../../../workloads/closson-dd.toml")),
+    ("dd-one-writer", include_str!("../../../workloads/dd-one-writer.toml")),
+    ("dd-two-writers", include_str!("../../../workloads/dd-two-writers.toml")),
+    ("postmark", include_str!("../../../workloads/postmark.toml")),
+    ("bonnie", include_str!("../../../workloads/bonnie.toml")),
+    ("bonnie-1.03", include_str!("../../../workloads/bonnie-1.03.toml")),
+    ("bonnie-files", include_str!("../../../workloads/bonnie-files.toml")),
+    ("bonnie-files-1.03", include_str!("../../../workloads/bonnie-files-1.03.toml")),
+    ("varmail", include_str!("../../../workloads/varmail.toml")),
+    ("fileserver", include_str!("../../../workloads/fileserver.toml")),
+    ("webserver", include_str!("../../../workloads/webserver.toml")),
+    ("videoserver", include_str!("../../../workloads/videoserver.toml")),
+    ("oltp", include_str!("../../../workloads/oltp.toml")),
+    ("fs-mark", include_str!("../../../workloads/fs-mark.toml")),
+    ("fs-mark-no-sync", include_str!("../../../workloads/fs-mark-no-sync.toml")),
+    ("mdtest", include_str!("../../../workloads/mdtest.toml")),
+    ("wal-group-commit", include_str!("../../../workloads/wal-group-commit.toml")),
+    ("wal-single-commit", include_str!("../../../workloads/wal-single-commit.toml")),
+    ("innodb-flush", include_str!("../../../workloads/innodb-flush.toml")),
+    ("checkpoint-bursts", include_str!("../../../workloads/checkpoint-bursts.toml")),
+    ("lsm-compaction", include_str!("../../../workloads/lsm-compaction.toml")),
+    ("htap", include_str!("../../../workloads/htap.toml")),
     ("real-bonnie", include_str!("../../../workloads/real-bonnie.toml")),
     ("real-bonnie-files", include_str!("../../../workloads/real-bonnie-files.toml")),
     ("real-dbench", include_str!("../../../workloads/real-dbench.toml")),
@@ -26,6 +56,84 @@ pub const PRESETS: &[(&str, &str)] = &[
     ("real-sysbench-seqrewr", include_str!("../../../workloads/real-sysbench-seqrewr.toml")),
     ("real-sysbench-seqwr", include_str!("../../../workloads/real-sysbench-seqwr.toml")),
 ];
+
+/// A heading, and the presets that belong together under it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Family {
+    /// What they have in common: a tool, mostly.
+    pub title: &'static str,
+    /// Their names, in the order they are listed.
+    pub presets: &'static [&'static str],
+}
+
+/// Every preset, in families.
+pub const FAMILIES: &[Family] = &[
+    Family {
+        title: "Patterns",
+        presets: &[
+            "random-write",
+            "append-fsync",
+            "create-files",
+            "random-read",
+            "random-mixed",
+            "sequential-read",
+            "sequential-write",
+            "small-files",
+        ],
+    },
+    Family {
+        title: "sysbench fileio",
+        presets: &[
+            "sysbench-seqwr",
+            "sysbench-seqrewr",
+            "sysbench-seqrd",
+            "sysbench-rndrd",
+            "sysbench-rndwr",
+            "sysbench-rndrw",
+            "sysbench-percona-sync",
+            "sysbench-percona-async",
+        ],
+    },
+    Family { title: "dd", presets: &["closson-dd", "dd-one-writer", "dd-two-writers"] },
+    Family { title: "PostMark", presets: &["postmark"] },
+    Family { title: "bonnie++", presets: &["bonnie", "bonnie-1.03", "bonnie-files", "bonnie-files-1.03"] },
+    Family { title: "filebench", presets: &["varmail", "fileserver", "webserver", "videoserver", "oltp"] },
+    Family { title: "Metadata", presets: &["fs-mark", "fs-mark-no-sync", "mdtest"] },
+    Family {
+        title: "Databases",
+        presets: &[
+            "wal-group-commit",
+            "wal-single-commit",
+            "innodb-flush",
+            "checkpoint-bursts",
+            "lsm-compaction",
+            "htap",
+        ],
+    },
+    Family {
+        title: "The tools themselves, where they are installed",
+        presets: &[
+            "real-bonnie",
+            "real-bonnie-files",
+            "real-dbench",
+            "real-dd-one-writer",
+            "real-dd-two-writers",
+            "real-fio",
+            "real-postmark",
+            "real-sysbench-rndrd",
+            "real-sysbench-rndrw",
+            "real-sysbench-rndwr",
+            "real-sysbench-seqrd",
+            "real-sysbench-seqrewr",
+            "real-sysbench-seqwr",
+        ],
+    },
+];
+
+/// The family of a preset.
+pub fn family_of(name: &str) -> Option<&'static Family> {
+    FAMILIES.iter().find(|family| family.presets.contains(&name))
+}
 
 /// The workloads of a comparison that names none.
 pub const DEFAULT_WORKLOADS: [&str; 3] = ["random-write", "append-fsync", "create-files"];
@@ -50,13 +158,19 @@ pub fn preset(name: &str) -> Option<Entry> {
 pub fn hint_for_unknown(name: &str) -> String {
     match crate::arm::closest(name, names()) {
         Some(near) => format!("did you mean `{near}`?"),
-        None => format!("there are {}", names().collect::<Vec<_>>().join(", ")),
+        None => "`fstrial workloads` lists what there is".into(),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{units::Bytes, workload::Workload};
+    use std::collections::{BTreeMap, BTreeSet};
+
+    fn resolved(name: &str) -> Workload {
+        Entry::of_preset(name).resolve(4).unwrap_or_else(|e| panic!("{name}: {} {}", e.key, e.problem))
+    }
 
     #[test]
     fn every_preset_reads_resolves_and_says_what_it_models() {
@@ -68,6 +182,43 @@ mod tests {
                 preset(name).unwrap().about.is_some_and(|about| about.len() > 20),
                 "{name} says what it models"
             );
+        }
+    }
+
+    #[test]
+    fn families_have_every_preset_once_and_in_order() {
+        let in_families: Vec<_> = FAMILIES.iter().flat_map(|family| family.presets).copied().collect();
+        assert_eq!(in_families, names().collect::<Vec<_>>());
+        assert_eq!(in_families.iter().collect::<BTreeSet<_>>().len(), in_families.len());
+    }
+
+    #[test]
+    fn every_classic_says_where_it_comes_from() {
+        for name in names().filter(|name| !name.starts_with("real-")).skip(FAMILIES[0].presets.len()) {
+            assert!(preset(name).unwrap().source.is_some_and(|source| source.len() > 8), "{name}");
+            let space = resolved(name).most_space_needed();
+            assert!(space <= Bytes::mib(1536), "{name} needs {space}");
+        }
+    }
+
+    /// `fstrial compare ext4 --between workloads` sets the tool beside its model.
+    #[test]
+    fn results_are_those_of_the_real_tools() {
+        let results = |name: &str| -> BTreeMap<String, String> {
+            resolved(name).results().map(|result| (result.name, result.unit)).collect()
+        };
+        for (real, native) in [("real-bonnie", "bonnie"), ("real-bonnie", "bonnie-1.03")]
+            .into_iter()
+            .chain([("real-bonnie-files", "bonnie-files"), ("real-bonnie-files", "bonnie-files-1.03")])
+        {
+            let native_results = results(native);
+            for (name, unit) in results(real) {
+                assert_eq!(native_results.get(&name), Some(&unit), "{native}: {name}");
+            }
+        }
+        assert_eq!(results("postmark")["transactions"], results("real-postmark")["transactions"]);
+        for name in ["dd-one-writer", "dd-two-writers"] {
+            assert_eq!(results(name)[""], results(&format!("real-{name}"))["written"]);
         }
     }
 }

@@ -70,6 +70,19 @@ fn own_parts_are_worked_through_once_phase_by_phase() {
     }
 }
 
+/// bonnie++ 2.00 times one `sync` at the end of making and of deleting its small files.
+#[test]
+fn what_is_done_can_end_with_one_sync_inside_its_time() {
+    let directory = directory();
+    let set = |state| format!("sets = [{{ name = \"f\", files = 40, order = \"own\", {state} }}]\n");
+    let made = set("present = \"0%\"") + "steps = [\"create f\", \"close\"]\nfsync_at_end = true";
+    let made = run(&made, 2, directory.path());
+    assert_eq!((made.operations, count(&made, OperationKind::Fsync)), (40, 2), "one of each thread");
+    let turns = set("existing = true") + "steps = [\"stat f\"]\nturns = 3\nfsync_at_end = true";
+    let looked = run(&turns, 1, directory.path());
+    assert_eq!((looked.operations, count(&looked, OperationKind::Fsync)), (3, 1));
+}
+
 #[test]
 fn directories_are_made_looked_at_and_removed() {
     let directory = directory();

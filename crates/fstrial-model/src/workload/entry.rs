@@ -26,6 +26,9 @@ pub struct Entry {
     /// One line on what it models.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub about: Option<String>,
+    /// One line on where it comes from: the tool and its version, or an article.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
     /// `io`, `files` or `program`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<Kind>,
@@ -60,7 +63,8 @@ pub struct Entry {
     /// A group that yields no result: it is there to be in the way of others.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub background: Option<bool>,
-    /// What the figure is: operations per second (if left out), bytes per second, or the time until the work is done.
+    /// What the figure is: operations per second (if left out), bytes per second, bytes-written per second, or the time
+    /// until the work is done.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub figure: Option<Figure>,
     /// Operations offered in a second to all threads together, "5000/s" or "5000/s poisson"; left out, a thread makes
@@ -134,7 +138,8 @@ pub struct Entry {
     /// io: a sync covers every file of the thread, not only those it has written.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fsync_all_files: Option<bool>,
-    /// io: each thread syncs all its files once after its time; not in any latency or throughput.
+    /// io: each thread syncs all its files once after its time; not in any latency or throughput. In a phase that runs
+    /// until it is done it is inside the time. flow: the same for such a phase, with `syncfs`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fsync_at_end: Option<bool>,
     /// io: open the files with `O_SYNC` (`sync`) or `O_DSYNC` (`dsync`), or with neither (`none`).
@@ -276,6 +281,7 @@ fn over(mut own: Entry, base: Entry) -> Entry {
     overlay!(own, base;
         name,
         about,
+        source,
         kind,
         threads,
         warmup,
@@ -437,7 +443,8 @@ impl Entry {
 
     /// What a phase or a group takes over from the entry around it: all but what belongs to that place.
     fn inherited(&self) -> Self {
-        let place = Self { name: None, about: None, phases: None, groups: None, ..self.clone() };
+        let place =
+            Self { name: None, about: None, source: None, phases: None, groups: None, ..self.clone() };
         Self { threads: None, preset: None, ..place }
     }
 
@@ -619,13 +626,26 @@ impl Entry {
         Ok(Group {
             name,
             workers: self.workers,
-            pattern,
             set,
             data: Data::of_entry(self.data, self.compressible, self.duplicates)?,
             rate: self.rate,
             background: self.background.unwrap_or(false),
-            figure: self.figure.unwrap_or(Figure::Operations),
+            figure: self.figure_of(&pattern)?,
+            pattern,
         })
+    }
+
+    /// What the throughput of a pattern counts.
+    fn figure_of(&self, pattern: &Pattern) -> Result<Figure, EntryError> {
+        let figure = self.figure.unwrap_or(Figure::Operations);
+        if figure == Figure::BytesWritten && !matches!(pattern, Pattern::Io(io) if io.writes()) {
+            return Err(entry_error(
+                "figure",
+                "bytes written are told from bytes read in a kind = \"io\" that writes",
+                "use figure = \"bytes\" or figure = \"operations\"",
+            ));
+        }
+        Ok(figure)
     }
 
     /// Refuses keys that mean nothing in a phase or group.
@@ -634,6 +654,7 @@ impl Entry {
             ("use", self.preset.is_some()),
             ("threads", self.threads.is_some()),
             ("about", self.about.is_some()),
+            ("source", self.source.is_some()),
         ];
         match always.iter().chain(wrong).find(|(_, present)| *present) {
             None => Ok(()),
@@ -674,7 +695,6 @@ impl Entry {
             ("fsync", self.fsync.is_some()),
             ("fsync_counts", self.fsync_counts.is_some()),
             ("fsync_all_files", self.fsync_all_files.is_some()),
-            ("fsync_at_end", self.fsync_at_end.is_some()),
             ("open_sync", self.open_sync.is_some()),
             ("layout", self.layout.is_some()),
             ("sqpoll", self.sqpoll.is_some()),
@@ -686,19 +706,21 @@ impl Entry {
         }
         let of_files = [("steps", self.steps.is_some())];
         let of_flow = [("sets", self.sets.is_some()), ("turns", self.turns.is_some())];
+        let of_ends = [("fsync_at_end", self.fsync_at_end.is_some())];
         let of_postmark = [("postmark", self.postmark.is_some()), ("part", self.part.is_some())];
         let of_log = [("log", self.log.is_some())];
         let of_flush = [("flush", self.flush.is_some())];
         let of_sizes = [("file_size", self.file_size.is_some()), ("files", self.files.is_some())];
         // A program checks its keys itself.
         let Some(kind) = kind.filter(|kind| *kind != Kind::Program) else { return Ok(()) };
-        let own: [(&Keys, &str, bool); 7] = [
+        let own: [(&Keys, &str, bool); 8] = [
             (&of_io, "io", kind == Kind::Io),
             (&of_files, "files", matches!(kind, Kind::Files | Kind::Flow)),
             (&of_flow, "flow", kind == Kind::Flow),
             (&of_postmark, "postmark", kind == Kind::Postmark),
             (&of_log, "log", kind == Kind::Log),
             (&of_flush, "flush", kind == Kind::Flush),
+            (&of_ends, "io", matches!(kind, Kind::Io | Kind::Flow)),
             (&of_sizes, "io", matches!(kind, Kind::Io | Kind::Files)),
         ];
         for (keys, other, is_mine) in own {
@@ -754,6 +776,7 @@ impl Entry {
             sets: self.sets.clone().unwrap_or_default(),
             steps: steps.unwrap_or_default(),
             turns: self.turns,
+            fsync_at_end: self.fsync_at_end.unwrap_or(false),
         };
         flow.check().map(|()| flow)
     }
@@ -838,6 +861,10 @@ mod tests {
             ("use = 'create-files'\nstride = '1MiB'", "stride"),
             ("use = 'append-fsync'\neach_block_once = true", "each_block_once"),
             ("use = 'random-write'\nupdate = '10%'", "update"),
+            ("use = 'random-read'\nfigure = 'bytes-written'", "figure"),
+            ("use = 'varmail'\nfigure = 'bytes-written'", "figure"),
+            ("use = 'varmail'\nfsync_at_end = true", "fsync_at_end"),
+            ("use = 'create-files'\nfsync_at_end = true", "fsync_at_end"),
         ] {
             let error = resolve(text).unwrap_err();
             assert_eq!(error.key, key, "{text}: {}", error.problem);

@@ -36,6 +36,9 @@ pub struct Flow {
     /// Turns of each thread; without it until the time is over or a set is worked through.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turns: Option<u64>,
+    /// Each thread that has done its amount calls `syncfs`, inside the time of the phase (bonnie++'s `sync`).
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub fsync_at_end: bool,
 }
 
 /// A set of files (or of empty directories) in a directory of its own.
@@ -319,6 +322,13 @@ impl Flow {
         }
         if self.turns == Some(0) {
             return Err(entry_error("turns", "no turns at all", "use 1 or more, or leave turns out"));
+        }
+        if self.fsync_at_end && !self.ends() {
+            return Err(entry_error(
+                "fsync_at_end",
+                "threads that do this come to no end that a sync could belong to",
+                "set turns, or leave fsync_at_end out",
+            ));
         }
         let length = self.steps.iter().fold(0_usize, |sum, step| sum.saturating_add(step.length()));
         if !(1..=STEPS_MAX).contains(&length) {

@@ -18,6 +18,7 @@ mod phase;
 mod postmark;
 pub mod program;
 mod rate;
+mod summary;
 
 pub use combination::Conflict;
 pub use data::{Data, DataKind};
@@ -34,6 +35,7 @@ pub use phase::{Figure, Group, Phase, RateTarget, ResultKind, Until, comparable}
 pub use postmark::{Postmark, PostmarkPart};
 pub use program::Program;
 pub use rate::{Arrivals, Rate};
+pub use summary::Durability;
 
 use crate::units::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};

@@ -69,6 +69,8 @@ pub enum Figure {
     Bytes,
     /// Time until the work is done, in nanoseconds: less is better. For phases that end when their work is done.
     Time,
+    /// Bytes per second of the writes alone: what bonnie++ calls the rate of a rewrite.
+    BytesWritten,
 }
 
 impl Figure {
@@ -76,7 +78,7 @@ impl Figure {
     pub const fn unit(self) -> &'static str {
         match self {
             Self::Operations => "op/s",
-            Self::Bytes => "bytes/s",
+            Self::Bytes | Self::BytesWritten => "bytes/s",
             Self::Time => "ns",
         }
     }

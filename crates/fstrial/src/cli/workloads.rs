@@ -3,13 +3,16 @@
 use crate::{
     error::ExpectedError,
     exit_code,
+    report::json_lines,
     run::environment::{self, Environment},
 };
 use clap::{Args, Subcommand};
 use fstrial_model::{
     fio::{self, Surroundings, Understanding},
-    preset,
+    preset::{self, FAMILIES},
+    workload::{Entry, Workload},
 };
+use serde_json::json;
 use std::path::{Path, PathBuf};
 
 /// List the workload presets, or show one as the text to copy and change.
@@ -21,12 +24,19 @@ pub(crate) struct WorkloadsArgs {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// List the presets with what each models.
-    List,
-    /// Show a preset's fields, in the form a trial file or a workload file takes.
+    /// List the presets, in families, with what each models.
+    List {
+        /// One JSON object for each, on a line.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show what a preset yields and needs, and its fields, in the form a trial file or a workload file takes.
     Show {
         /// Its name.
         name: String,
+        /// As one JSON object.
+        #[arg(long)]
+        json: bool,
     },
     /// Say what is made of a fio job file: whether it runs natively or through fio, and why.
     Explain {
@@ -40,18 +50,9 @@ enum Action {
 
 pub(crate) fn exec(args: &WorkloadsArgs) -> Result<u8, ExpectedError> {
     match &args.action {
-        None | Some(Action::List) => {
-            for name in preset::names() {
-                let about = preset::preset(name).and_then(|entry| entry.about).unwrap_or_default();
-                super::print(&format!("{name:18} {about}\n"));
-            }
-        }
-        Some(Action::Show { name }) => {
-            let (_, text) = preset::PRESETS.iter().find(|(known, _)| known == name).ok_or_else(|| {
-                ExpectedError::usage(format!("there is no workload `{name}`"), preset::hint_for_unknown(name))
-            })?;
-            super::print(text);
-        }
+        None => list(false),
+        Some(Action::List { json }) => list(*json),
+        Some(Action::Show { name, json }) => show(name, *json)?,
         Some(Action::Explain { file, toml }) => {
             let understanding = understand(file)?;
             let name = file.file_stem().unwrap_or_default().to_string_lossy();
@@ -81,5 +82,117 @@ fn surroundings() -> Surroundings {
         memory_mib: Environment::of_this_machine().memory.0 >> 20,
         page_bytes: u32::try_from(pages).unwrap_or(4096),
         variables: [].into(),
+    }
+}
+
+fn list(json: bool) {
+    for family in FAMILIES {
+        if !json {
+            let gap = if family.title == FAMILIES[0].title { "" } else { "\n" };
+            super::print(&format!("{gap}{}\n", family.title));
+        }
+        for name in family.presets {
+            let Some(Entry { about, source, .. }) = preset::preset(name) else { continue };
+            if json {
+                json_lines::print(&json!({
+                    "name": name, "family": family.title, "about": about, "source": source,
+                }));
+            } else {
+                super::print(&format!("  {name:22} {}\n", about.unwrap_or_default()));
+            }
+        }
+    }
+}
+
+fn show(name: &str, json: bool) -> Result<(), ExpectedError> {
+    let (name, text) = preset::PRESETS.iter().find(|(known, _)| *known == name).ok_or_else(|| {
+        ExpectedError::usage(format!("there is no workload `{name}`"), preset::hint_for_unknown(name))
+    })?;
+    let entry = Entry::of_preset(name);
+    let workload = entry.resolve(environment::cpus()).expect("shipped presets are resolved by a test");
+    let Entry { about, source, .. } = preset::preset(name).expect("it was just found");
+    if json {
+        let results = workload.results().map(|result| json!({ "name": result.name, "unit": result.unit }));
+        let durability = workload.durability().into_iter();
+        json_lines::print(&json!({
+            "name": name,
+            "family": preset::family_of(name).map(|family| family.title),
+            "about": about,
+            "source": source,
+            "threads": workload.threads,
+            "results": results.collect::<Vec<_>>(),
+            "space_needed_bytes": workload.most_space_needed().0,
+            "durability": durability
+                .map(|(part, durability)| json!({ "part": part, "durability": durability.to_string() }))
+                .collect::<Vec<_>>(),
+            "content": workload.contents(),
+            "text": text,
+        }));
+    } else {
+        // As comments, so that all of it is a workload file.
+        let lines = summary(&workload, source).into_iter().map(|line| format!("# {line}\n"));
+        super::print(&format!("{}\n{text}", lines.collect::<String>()));
+    }
+    Ok(())
+}
+
+/// What a workload yields and needs, line by line.
+fn summary(workload: &Workload, source: Option<String>) -> Vec<String> {
+    let mut lines: Vec<String> = source.into_iter().map(|source| format!("From:       {source}")).collect();
+    let results: Vec<String> = workload
+        .results()
+        .map(|result| match result.name.as_str() {
+            "" => result.unit,
+            name => format!("{name} ({})", result.unit),
+        })
+        .collect();
+    lines.push(format!("Results:    {}", results.join(", ")));
+    let threads: Vec<String> = workload.threads.iter().map(u16::to_string).collect();
+    lines.push(format!("Threads:    {}", threads.join(", ")));
+    let space = workload.most_space_needed();
+    if workload.program.is_some() {
+        let said = if space.0 == 0 { "not known beforehand".into() } else { space.to_string() };
+        lines.push(format!("Space:      {said}"));
+        lines.push("Durability: the program's".into());
+        lines.push("Content:    the program's".into());
+        return lines;
+    }
+    lines.push(format!("Space:      {space} at most, without the filesystem's own"));
+    lines.push(format!("Durability: {}", durability(workload)));
+    let contents = workload
+        .contents()
+        .into_iter()
+        .map(|content| content.unwrap_or_else(|| "random (one repeated word on a zram ramdisk)".into()));
+    lines.push(format!("Content:    {}", contents.collect::<Vec<_>>().join("; ")));
+    lines
+}
+
+/// What is made durable when: one word if that holds for all parts, else each part's.
+fn durability(workload: &Workload) -> String {
+    let parts = workload.durability();
+    match parts.as_slice() {
+        [(_, first), rest @ ..] if rest.iter().all(|(_, other)| other == first) => first.to_string(),
+        parts => {
+            let said = parts.iter().map(|(part, durability)| format!("{part}: {durability}"));
+            said.collect::<Vec<_>>().join(", ")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_shown_is_a_workload_file() {
+        for (name, text) in preset::PRESETS {
+            let entry = preset::preset(name).unwrap();
+            let workload = entry.resolve(2).unwrap();
+            let shown: String =
+                summary(&workload, entry.source.clone()).iter().map(|line| format!("# {line}\n")).collect();
+            let read: Entry = toml::from_str(&format!("{shown}\n{text}")).unwrap();
+            assert_eq!(Entry { name: Some((*name).to_owned()), ..read }, entry);
+            assert!(shown.contains("Results:") && shown.contains("Durability:"), "{shown}");
+        }
     }
 }

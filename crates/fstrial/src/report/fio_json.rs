@@ -635,7 +635,8 @@ mod tests {
 
     #[test]
     fn what_is_no_pattern_of_fios_says_so() {
-        let flow = Pattern::Flow(Flow { sets: Vec::new(), steps: Vec::new(), turns: None });
+        let flow =
+            Pattern::Flow(Flow { sets: Vec::new(), steps: Vec::new(), turns: None, fsync_at_end: false });
         let (mixed, mut appends) = (load(), load());
         let both = [OperationKind::Write, OperationKind::Append];
         appends.histograms = both.map(|kind| (kind, histogram(&[(1000, 50)]))).into();

@@ -85,7 +85,8 @@ impl Sample {
         if load.operations == 0 || load.duration == Nanos(0) {
             return Err("no operation was completed in the measured time".into());
         }
-        let histogram = operations(load)?;
+        let histogram =
+            histogram_of(load, OperationKind::Operation)?.ok_or("there is no histogram of operations")?;
         let seconds = load.duration.as_secs_f64();
         let windows: Vec<f64> = load.windows.iter().map(|count| *count as f64).collect();
         let bytes_rate = load.bytes as f64 / seconds;
@@ -93,6 +94,7 @@ impl Sample {
             Figure::Operations => load.operations as f64 / seconds,
             Figure::Bytes if load.bytes == 0 => return Err("no byte was moved in the measured time".into()),
             Figure::Bytes => bytes_rate,
+            Figure::BytesWritten => bytes_rate * share_written(load)?,
             Figure::Time => load.duration.0 as f64,
         };
         Ok(Self {
@@ -110,6 +112,24 @@ impl Sample {
             }),
         })
     }
+}
+
+/// The latencies of a kind of operation, if it was recorded.
+fn histogram_of(load: &LoadResult, kind: OperationKind) -> Result<Option<Histogram<u64>>, String> {
+    let Some(text) = load.histograms.get(&kind) else { return Ok(None) };
+    let bytes = STANDARD.decode(text).map_err(|e| e.to_string())?;
+    Deserializer::new().deserialize(&mut &bytes[..]).map(Some).map_err(|e| format!("{e:?}"))
+}
+
+/// The share of a load's bytes that were written. All its requests have one size, so it is that of its requests.
+#[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
+fn share_written(load: &LoadResult) -> Result<f64, String> {
+    let count = |kind| Ok::<_, String>(histogram_of(load, kind)?.map_or(0, |found| found.len()));
+    let (read, written) = (count(OperationKind::Read)?, count(OperationKind::Write)?);
+    if written == 0 {
+        return Err("no byte was written in the measured time".into());
+    }
+    Ok(written as f64 / (read + written) as f64)
 }
 
 impl Plan {
@@ -138,19 +158,13 @@ impl Plan {
     }
 }
 
-/// The latencies of a load's operations.
-fn operations(load: &LoadResult) -> Result<Histogram<u64>, String> {
-    let text = load.histograms.get(&OperationKind::Operation).ok_or("there is no histogram of operations")?;
-    let bytes = STANDARD.decode(text).map_err(|e| e.to_string())?;
-    Deserializer::new().deserialize(&mut &bytes[..]).map_err(|e| format!("{e:?}"))
-}
-
 /// A quantile of the latencies of a load's operations, in nanoseconds.
 ///
 /// # Errors
 /// The histogram is missing or damaged; says how.
 pub(crate) fn latency(load: &LoadResult, quantile: f64) -> Result<u64, String> {
-    Ok(operations(load)?.value_at_quantile(quantile))
+    let histogram = histogram_of(load, OperationKind::Operation)?;
+    Ok(histogram.ok_or("there is no histogram of operations")?.value_at_quantile(quantile))
 }
 
 /// The rounds of one quantile contrast: complete groups so far, and the histograms of the one on its way.
@@ -555,4 +569,57 @@ impl<'a> Judge<'a> {
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped first")]
 pub(crate) fn rounded_up(rounds: f64) -> u64 {
     rounds.ceil().clamp(0.0, 1e9) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fstrial_model::measurement::ClockSource;
+    use hdrhistogram::serialization::{Serializer as _, V2Serializer};
+    use std::collections::BTreeMap;
+
+    fn histogram(count: u64) -> String {
+        let mut histogram = Histogram::<u64>::new(3).unwrap();
+        histogram.record_n(1000, count).unwrap();
+        let mut bytes = Vec::new();
+        V2Serializer::new().serialize(&histogram, &mut bytes).unwrap();
+        STANDARD.encode(bytes)
+    }
+
+    fn load(counts: &[(OperationKind, u64)], bytes: u64) -> LoadResult {
+        LoadResult {
+            threads: 1,
+            duration: Nanos::secs(2),
+            operations: 100,
+            bytes,
+            errors: 0,
+            first_error: None,
+            histograms: counts
+                .iter()
+                .map(|(kind, count)| (*kind, histogram(*count)))
+                .collect::<BTreeMap<_, _>>(),
+            windows: vec![5; 20],
+            steady_windows: vec![5; 40],
+            series: vec![100],
+            series_step: Nanos::secs(2),
+            tails: Vec::new(),
+            tails_step: Nanos(0),
+            cpu_user: Nanos(0),
+            cpu_system: Nanos(0),
+            clock: ClockSource::Monotonic,
+        }
+    }
+
+    #[test]
+    fn a_rewrite_counts_its_bytes_once_as_bonnie_does() {
+        use OperationKind::{Operation, Read, Write};
+        let rate = |counts: &[(OperationKind, u64)], figure| {
+            Sample::of_load(1, 0, figure, &load(counts, 200 * 8192), None).map(|sample| sample.rate)
+        };
+        let rewrite = [(Operation, 100), (Read, 100), (Write, 100)];
+        assert_eq!(rate(&rewrite, Figure::Bytes), Ok(819_200.0), "both directions");
+        assert_eq!(rate(&rewrite, Figure::BytesWritten), Ok(409_600.0));
+        assert_eq!(rate(&[(Operation, 200), (Write, 200)], Figure::BytesWritten), Ok(819_200.0));
+        assert!(rate(&[(Operation, 200), (Read, 200)], Figure::BytesWritten).is_err());
+    }
 }

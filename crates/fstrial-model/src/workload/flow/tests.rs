@@ -189,6 +189,17 @@ fn programs_that_end_are_told_from_those_that_do_not() {
 }
 
 #[test]
+fn a_sync_at_the_end_needs_an_end() {
+    let of = |order: &str| {
+        flow(&format!(
+            "sets = [{{ name = \"a\", files = 9, order = \"{order}\" }}]\nsteps = [\"stat a\"]\nfsync_at_end = true"
+        ))
+    };
+    of("own").check().unwrap();
+    assert_eq!(of("next").check().unwrap_err().key, "fsync_at_end");
+}
+
+#[test]
 fn impossible_programs_are_refused_with_words() {
     let sets = r#"sets = [
         { name = "a", files = 9, size = "4KiB" },

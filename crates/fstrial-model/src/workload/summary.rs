@@ -1,0 +1,186 @@
+//! What a reader wants to know of a workload before running it: what it makes durable, and what its files hold.
+
+use super::{Data, FlowStep, FsyncCounts, Group, Io, OpenSync, Pattern, Phase, Step, SyncCall, Workload};
+use std::fmt;
+
+/// When what is written is made durable, from never to always.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Durability {
+    /// Nothing is written.
+    ReadsOnly,
+    /// Never.
+    None,
+    /// Once, when the work is done or the time is over.
+    AtEnd,
+    /// After so many requests, or for a batch.
+    Periodic,
+    /// For each file.
+    PerFile,
+    /// For each request or commit.
+    PerRequest,
+}
+
+impl fmt::Display for Durability {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::ReadsOnly => "nothing is written",
+            Self::None => "none",
+            Self::AtEnd => "at the end",
+            Self::Periodic => "periodic",
+            Self::PerFile => "per file",
+            Self::PerRequest => "per request",
+        })
+    }
+}
+
+impl Io {
+    fn durability(&self) -> Durability {
+        let every_write = self.fsync_every == 1 && self.fsync_counts == FsyncCounts::Writes;
+        // sync_file_range makes nothing durable.
+        let syncs = self.fsync != SyncCall::SyncFileRange;
+        if !self.writes() {
+            Durability::ReadsOnly
+        } else if self.open_sync != OpenSync::None || (every_write && syncs) {
+            Durability::PerRequest
+        } else if self.fsync_every > 0 && syncs {
+            Durability::Periodic
+        } else if self.fsync_at_end && syncs {
+            Durability::AtEnd
+        } else {
+            Durability::None
+        }
+    }
+}
+
+impl Pattern {
+    /// When what it writes is made durable.
+    pub fn durability(&self) -> Durability {
+        match self {
+            Self::Io(io) => io.durability(),
+            Self::Files(set) if set.steps.contains(&Step::Fsync) => Durability::PerFile,
+            Self::Files(set) if set.steps.iter().any(|step| !matches!(step, Step::Read | Step::Stat)) => {
+                Durability::None
+            }
+            Self::Files(_) => Durability::ReadsOnly,
+            Self::Flow(flow) => {
+                let steps = flow.written_out();
+                let writes_to_synced =
+                    flow.sets.iter().any(|set| set.sync) && steps.iter().any(|s| s.writes());
+                if writes_to_synced {
+                    Durability::PerRequest
+                } else if steps.iter().any(|step| step.syncs()) {
+                    Durability::PerFile
+                } else if flow.fsync_at_end {
+                    Durability::AtEnd
+                } else if steps.iter().any(|step| changes(step)) {
+                    Durability::None
+                } else {
+                    Durability::ReadsOnly
+                }
+            }
+            Self::Postmark(_) => Durability::None,
+            Self::Log(_) => Durability::PerRequest,
+            Self::Flush(_) => Durability::Periodic,
+        }
+    }
+}
+
+/// Whether a step changes anything.
+fn changes(step: &FlowStep) -> bool {
+    let entries = matches!(
+        step,
+        FlowStep::Create { .. }
+            | FlowStep::Delete { .. }
+            | FlowStep::Rename { .. }
+            | FlowStep::Mkdir { .. }
+            | FlowStep::Rmdir { .. }
+    );
+    entries || step.writes()
+}
+
+impl Group {
+    /// What the files hold, in words; none where the device decides.
+    pub fn content(&self) -> Option<String> {
+        match (self.data, &self.pattern) {
+            (None, Pattern::Postmark(_)) => Some("the tool's text".into()),
+            (None, _) => None,
+            (Some(Data::Random), _) => Some("random".into()),
+            (Some(Data::Zero), _) => Some("zeros".into()),
+            (Some(Data::RepeatedWord), _) => Some("one repeated word".into()),
+            (Some(Data::Mixed { compressible, duplicate }), _) => {
+                Some(format!("random, {compressible} compressible, {duplicate} duplicates"))
+            }
+        }
+    }
+}
+
+impl Workload {
+    /// When each phase makes durable what it writes: phases and groups by the names of their results. Empty for a
+    /// program.
+    pub fn durability(&self) -> Vec<(String, Durability)> {
+        let of_phase = |phase: &Phase| -> Vec<(String, Durability)> {
+            let of_group = |group: &Group| (phase.result_name(group), group.pattern.durability());
+            phase.groups.iter().map(of_group).collect()
+        };
+        self.phases.iter().flat_map(of_phase).collect()
+    }
+
+    /// What the files hold, each sort once; none where the device decides. Empty for a program.
+    pub fn contents(&self) -> Vec<Option<String>> {
+        let mut contents = Vec::new();
+        for content in self.phases.iter().flat_map(|phase| &phase.groups).map(Group::content) {
+            if !contents.contains(&content) {
+                contents.push(content);
+            }
+        }
+        contents
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::workload::Entry;
+
+    #[test]
+    fn presets_are_as_durable_as_their_tools() {
+        let of = |preset: &str| -> Vec<String> {
+            let workload = Entry::of_preset(preset).resolve(4).unwrap();
+            let mut words: Vec<String> =
+                workload.durability().iter().map(|(_, durability)| durability.to_string()).collect();
+            words.dedup();
+            words
+        };
+        for (preset, expected) in [
+            ("random-write", vec!["none"]),
+            ("random-read", vec!["nothing is written"]),
+            ("append-fsync", vec!["per request"]),
+            ("create-files", vec!["per file"]),
+            ("small-files", vec!["none"]),
+            ("sysbench-rndrw", vec!["periodic"]),
+            ("sysbench-rndrd", vec!["nothing is written"]),
+            ("sysbench-percona-sync", vec!["none"]),
+            ("closson-dd", vec!["none"]),
+            ("postmark", vec!["none"]),
+            ("bonnie", vec!["at the end", "nothing is written", "at the end"]),
+            ("bonnie-1.03", vec!["none", "nothing is written", "none"]),
+            ("varmail", vec!["per file"]),
+            ("fileserver", vec!["none"]),
+            ("oltp", vec!["per request", "nothing is written"]),
+            ("fs-mark", vec!["per file"]),
+            ("fs-mark-no-sync", vec!["none"]),
+            ("wal-group-commit", vec!["per request"]),
+            ("innodb-flush", vec!["per request", "periodic"]),
+        ] {
+            assert_eq!(of(preset), expected, "{preset}");
+        }
+        assert!(of("real-fio").is_empty());
+    }
+
+    #[test]
+    fn contents_are_those_of_the_tools() {
+        let of = |preset: &str| Entry::of_preset(preset).resolve(4).unwrap().contents();
+        assert_eq!(of("sysbench-rndwr"), [Some("zeros".to_owned())]);
+        assert_eq!(of("postmark"), [Some("the tool's text".to_owned())]);
+        assert_eq!(of("random-write"), [None]);
+    }
+}

@@ -1,0 +1,122 @@
+//! Every native preset on real filesystems, made so small that all of them take a minute or two: what
+//! `fstrial workloads show` prints, with smaller numbers, is what a user would write.
+
+use crate::support::{self, Lab};
+use serde_json::Value;
+use std::{collections::BTreeSet, time::Duration};
+
+/// One trial of everything.
+const PATIENCE: Duration = Duration::from_secs(420);
+
+/// What is written in presets, and what is small.
+const SMALLER: [(&str, &str); 25] = [
+    ("\"1GiB\"", "\"16MiB\""),
+    ("\"512MiB\"", "\"8MiB\""),
+    ("\"256MiB\"", "\"8MiB\""),
+    ("\"128MiB\"", "\"4MiB\""),
+    ("\"64MiB\"", "\"4MiB\""),
+    ("\"48MiB\"", "\"4MiB\""),
+    ("\"32MiB\"", "\"2MiB\""),
+    ("\"10MiB\"", "\"1MiB\""),
+    (", size = \"8MiB\"", ", size = \"256KiB\""),
+    ("block_size = \"16MiB\"", "block_size = \"4MiB\""),
+    ("\"3MiB\"", "\"4KiB\""),
+    ("requests = 3145728", "requests = 4096"),
+    ("requests = 200000", "requests = 2000"),
+    ("requests = 100000", "requests = 2000"),
+    ("files = 65536", "files = 300"),
+    ("files = 16384", "files = 300"),
+    ("files = 20000", "files = 300"),
+    ("files = 2500", "files = 200"),
+    ("files = 1000,", "files = 200,"),
+    ("number = 20000", "number = 300"),
+    ("transactions = 50000", "transactions = 600"),
+    ("batch = 8192", "batch = 64"),
+    ("interval = \"5s\"", "interval = \"50ms\""),
+    ("files = 128\n", "files = 8\n"),
+    ("delay 1s", "delay 20ms"),
+];
+
+/// The text of a preset with smaller numbers, and a short time where it works for a time.
+fn small(shown: &Value) -> String {
+    let mut text = shown["text"].as_str().unwrap().to_owned();
+    for (written, smaller) in SMALLER {
+        text = text.replace(written, smaller);
+    }
+    let is_time = |line: &&str| line.starts_with("warmup = ") || line.starts_with("duration = ");
+    let kept: Vec<&str> = text.lines().filter(|line| !is_time(line)).collect();
+    let ends = ["until = \"done\"", "order = \"own\"", "[postmark]"];
+    if ends.into_iter().any(|word| text.contains(word)) {
+        return kept.join("\n") + "\n";
+    }
+    format!("warmup = \"20ms\"\nduration = \"200ms\"\n{}\n", kept.join("\n"))
+}
+
+#[test]
+fn every_preset_runs_on_every_filesystem() {
+    let name = "every_preset_runs_on_every_filesystem";
+    if !support::is_root_with_loop_devices(name) {
+        return;
+    }
+    let lab = Lab::new();
+    let listed = lab.run("workloads list --json");
+    let native: Vec<String> = listed
+        .json()
+        .iter()
+        .map(|line| line["name"].as_str().unwrap().to_owned())
+        .filter(|name| !name.starts_with("real-"))
+        .collect();
+    assert!(native.len() > 35, "{native:?}");
+    let files: Vec<String> = native
+        .iter()
+        .map(|name| {
+            let shown = lab.run(&format!("workloads show {name} --json")).json().pop().unwrap();
+            lab.write(&format!("{name}.toml"), &small(&shown));
+            format!("{name}.toml")
+        })
+        .collect();
+    // One command for all of them.
+    let words = format!(
+        "compare ext4 xfs btrfs --device image:images --size 320MiB --threads 2 --rounds 1 --budget 30m --json \
+         --workload {}",
+        files.join(",")
+    );
+    let ended = lab.start(&words).end(PATIENCE);
+    let failed: Vec<&str> = ended.stdout.lines().filter(|line| line.contains("\"failure\":{")).collect();
+    assert!([0, 3].contains(&ended.code()), "{}\n{failed:#?}", ended.stderr);
+    let document = ended.document();
+    assert_eq!(document["failures"], Value::Array(Vec::new()), "{}", document["failures"]);
+    let mut seen = BTreeSet::new();
+    for workload in document["workloads"].as_array().unwrap() {
+        for cell in workload["cells"].as_array().unwrap() {
+            assert_eq!(cell["runs"], 1, "{workload}");
+            assert!(cell["rate"].as_f64().unwrap() > 0.0, "{cell}");
+        }
+        seen.insert(workload["name"].as_str().unwrap().to_owned());
+    }
+    for name in &native {
+        assert!(seen.contains(name), "{name} is among {seen:?}");
+    }
+    lab.assert_nothing_left("after all presets");
+}
+
+#[test]
+fn what_is_shown_can_be_copied_and_run() {
+    let lab = Lab::new();
+    let listed = lab.run("workloads");
+    for words in ["sysbench fileio", "varmail", "Databases", "wal-group-commit"] {
+        assert!(listed.stdout.contains(words), "{words}: {listed:?}");
+    }
+    let shown = lab.run("workloads show bonnie");
+    for words in
+        ["# From:", "block-write (bytes/s)", "seeks (op/s)", "# Durability: ", "# Space: ", "[[phase]]"]
+    {
+        assert!(shown.stdout.contains(words), "{words}: {shown:?}");
+    }
+    lab.write("mine.toml", &shown.stdout);
+    let words = "compare ext4 xfs --device image:images --workload mine.toml --dry-run";
+    let planned = lab.run(words);
+    assert_eq!(planned.code(), 0, "{planned:?}");
+    let wrong = lab.run("workloads show sysbench-rndrv");
+    assert!(wrong.stderr.contains("did you mean `sysbench-rndr"), "{wrong:?}");
+}
