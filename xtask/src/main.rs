@@ -1,6 +1,7 @@
 //! The project's own checks, the same locally and in CI: `cargo xtask ci`, or one of them by name.
 #![expect(clippy::print_stdout, reason = "its output is for the person at the terminal")]
 
+mod agreement;
 mod tests;
 mod tidy;
 
@@ -21,9 +22,18 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let wanted = arguments.first().map_or("ci", String::as_str);
     let rest = arguments.get(1..).unwrap_or_default();
+    if wanted == "agreement" {
+        return match agreement::run(&root(), rest) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(problem) => {
+                println!("agreement: {problem}");
+                ExitCode::FAILURE
+            }
+        };
+    }
     let chosen: Vec<&Check> = CHECKS.iter().filter(|(name, _)| wanted == "ci" || wanted == *name).collect();
     if chosen.is_empty() {
-        println!("usage: cargo xtask [ci | {}]", CHECKS.map(|(name, _)| name).join(" | "));
+        println!("usage: cargo xtask [ci | agreement | {}]", CHECKS.map(|(name, _)| name).join(" | "));
         return ExitCode::from(2);
     }
     for (name, check) in chosen {

@@ -7,6 +7,7 @@ pub mod arm;
 pub mod device;
 pub mod facts;
 pub mod filesystem;
+pub mod fio;
 pub mod job;
 pub mod measurement;
 pub mod preset;

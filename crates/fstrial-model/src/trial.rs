@@ -8,7 +8,7 @@ use crate::{
     arm::{Arm, closest},
     device::{Device, DeviceKind},
     units::{Bytes, Nanos, Percent},
-    workload::{Entry, Group, Pattern, Workload},
+    workload::{Entry, Group, Pattern, Workload, comparable},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -167,6 +167,26 @@ pub struct TrialError {
     /// What to try.
     #[help]
     pub help: Option<String>,
+}
+
+impl TrialError {
+    /// An error at a place of a text, shown in part if its lines are too long.
+    pub(crate) fn at(
+        name: &str,
+        text: &str,
+        span: Range<usize>,
+        message: String,
+        help: Option<String>,
+    ) -> Self {
+        let (shown, span) = readable(text, &widen(text, span));
+        Self {
+            message,
+            source_code: miette::NamedSource::new(name, shown),
+            span: Some(span.into()),
+            label: "here".into(),
+            help,
+        }
+    }
 }
 
 /// Something impossible in a trial: where, what, and what to try.
@@ -490,8 +510,10 @@ impl Trial {
                 return Some(problem(
                     &["workload", &at, "file_size"],
                     format!(
-                        "`{}` needs {needed} for its files, too much for a device of {size}",
-                        workload.name
+                        "`{}` needs {} for its files, too much for a device of {}",
+                        workload.name,
+                        needed.human(),
+                        size.human()
                     ),
                     "use at most 80% of the device's size",
                 ));
@@ -509,11 +531,12 @@ impl Trial {
 
 /// Whether anything can be compared between workloads.
 fn have_results_in_common(workloads: &[Workload]) -> bool {
-    let comparable = |a: &Workload, b: &Workload| {
+    let results = |workload: &Workload| workload.results().collect::<Vec<_>>();
+    let alike = |a: &Workload, b: &Workload| {
         a.threads.iter().any(|threads| b.threads.contains(threads))
-            && a.results().any(|result| b.results().any(|other| result.is_comparable_with(&other)))
+            && !comparable(&results(a), &results(b)).is_empty()
     };
-    workloads.iter().enumerate().any(|(n, a)| workloads[n + 1..].iter().any(|b| comparable(a, b)))
+    workloads.iter().enumerate().any(|(n, a)| workloads[n + 1..].iter().any(|b| alike(a, b)))
 }
 
 /// Whether an arm can run a workload at all: the bare device has no files to make, cannot be appended to, and is one

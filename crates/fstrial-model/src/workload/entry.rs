@@ -63,7 +63,8 @@ pub struct Entry {
     /// A group that yields no result: it is there to be in the way of others.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub background: Option<bool>,
-    /// What throughput counts: operations (if left out), bytes, or bytes-written.
+    /// What the figure is: operations per second (if left out), bytes per second, bytes-written per second, or the time
+    /// until the work is done.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub figure: Option<Figure>,
     /// Operations offered in a second to all threads together, "5000/s" or "5000/s poisson"; left out, a thread makes
@@ -527,6 +528,13 @@ impl Entry {
                 "write until = \"done\", or leave the amount out",
             ));
         }
+        if until == Until::Time && groups.iter().any(|group| group.figure == Figure::Time) {
+            return Err(entry_error(
+                "figure",
+                "a phase that measures a time takes that time",
+                "use until = \"done\" for a time that is a result",
+            ));
+        }
         if until == Until::Done && groups.iter().any(|group| group.background) {
             return Err(entry_error(
                 "background",
@@ -534,11 +542,14 @@ impl Entry {
                 "leave out until = \"done\"",
             ));
         }
-        if self.find_rate.is_some() && (until == Until::Done || groups.len() > 1) {
+        let looks = |group: &Group| {
+            matches!(group.pattern, Pattern::Io(_)) && group.rate.is_none() && !group.background
+        };
+        if self.find_rate.is_some() && (until == Until::Done || groups.len() > 1 || !looks(&groups[0])) {
             return Err(entry_error(
                 "find_rate",
-                "a rate is looked for with one group of threads, over time",
-                "leave out until = \"done\" and other groups",
+                "a rate is looked for with one group of threads of kind = \"io\", over time, at no rate of its own",
+                "leave out until = \"done\", rate and other groups",
             ));
         }
         Ok(Phase {

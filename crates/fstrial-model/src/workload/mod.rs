@@ -31,7 +31,7 @@ pub use flush::Flush;
 pub use io::{Access, Backend, FsyncCounts, Io, Layout, Mix, OpenSync, Sharing, SyncCall};
 pub use log::Log;
 pub use metric::{Better, MetricEntry, MetricRule};
-pub use phase::{Figure, Group, Phase, RateTarget, ResultKind, Until};
+pub use phase::{Figure, Group, Phase, RateTarget, ResultKind, Until, comparable};
 pub use postmark::{Postmark, PostmarkPart};
 pub use program::Program;
 pub use rate::{Arrivals, Rate};
@@ -105,7 +105,10 @@ impl Workload {
 
     /// Warm-up and measured time of all phases: at least this long does a run take.
     pub fn time(&self) -> Nanos {
-        let time = |phase: &Phase| phase.warmup.0.saturating_add(phase.duration.0);
+        // A search for a rate measures about a dozen of them.
+        let times = |phase: &Phase| if phase.find_rate.is_some() { 12 } else { 1 };
+        let time =
+            |phase: &Phase| phase.warmup.0.saturating_add(phase.duration.0).saturating_mul(times(phase));
         // How long a phase takes that runs until it is done is not known before it ran.
         let timed = self.phases.iter().filter(|phase| phase.until == Until::Time);
         let program = self.program.as_ref().map_or(0, |program| program.duration.0);

@@ -67,6 +67,8 @@ pub enum Figure {
     Operations,
     /// Bytes per second.
     Bytes,
+    /// Time until the work is done, in nanoseconds: less is better. For phases that end when their work is done.
+    Time,
     /// Bytes per second of the writes alone: what bonnie++ calls the rate of a rewrite.
     BytesWritten,
 }
@@ -77,6 +79,7 @@ impl Figure {
         match self {
             Self::Operations => "op/s",
             Self::Bytes | Self::BytesWritten => "bytes/s",
+            Self::Time => "ns",
         }
     }
 }
@@ -95,12 +98,29 @@ pub struct ResultKind {
 }
 
 impl ResultKind {
-    /// Whether a result of another workload can be the same thing, measured in another way: one without a name (it is
-    /// the only one of its workload) is whatever has its unit.
-    pub fn is_comparable_with(&self, other: &Self) -> bool {
-        let named_alike = self.name == other.name || self.name.is_empty() || other.name.is_empty();
-        named_alike && (&self.unit, self.less_is_better) == (&other.unit, other.less_is_better)
+    /// Whether a result of another workload has its unit, and the same direction is better.
+    pub fn has_unit_of(&self, other: &Self) -> bool {
+        (&self.unit, self.less_is_better) == (&other.unit, other.less_is_better)
     }
+}
+
+/// Which results of two workloads are the same thing, measured in two ways: those of the same name and unit. One that is
+/// the only one of its workload is also what has its unit first in the other.
+pub fn comparable(a: &[ResultKind], b: &[ResultKind]) -> Vec<(usize, usize)> {
+    let named = |(n, kind): (usize, &ResultKind)| {
+        let partner = b.iter().position(|other| other.name == kind.name && other.has_unit_of(kind));
+        partner.map(|m| (n, m))
+    };
+    let pairs: Vec<(usize, usize)> = a.iter().enumerate().filter_map(named).collect();
+    if !pairs.is_empty() {
+        return pairs;
+    }
+    let by_unit = match (a, b) {
+        ([one], _) => b.iter().position(|other| other.has_unit_of(one)).map(|m| (0, m)),
+        (_, [one]) => a.iter().position(|other| other.has_unit_of(one)).map(|n| (n, 0)),
+        _ => None,
+    };
+    by_unit.into_iter().collect()
 }
 
 impl Phase {
@@ -110,7 +130,7 @@ impl Phase {
         groups.map(|group| ResultKind {
             name: self.result_name(group),
             unit: group.figure.unit().into(),
-            less_is_better: false,
+            less_is_better: group.figure == Figure::Time,
             has_latencies: self.find_rate.is_none(),
         })
     }
@@ -198,6 +218,25 @@ impl JsonSchema for RateTarget {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn results_are_compared_by_name_and_a_single_one_by_its_unit() {
+        let kind = |name: &str, unit: &str| ResultKind {
+            name: name.into(),
+            unit: unit.into(),
+            less_is_better: unit == "ns",
+            has_latencies: false,
+        };
+        let tool = [kind("events", "op/s"), kind("written", "bytes/s"), kind("latency", "ns")];
+        assert_eq!(comparable(&[kind("", "bytes/s")], &tool), [(0, 1)]);
+        assert_eq!(comparable(&tool, &[kind("", "op/s")]), [(0, 0)]);
+        assert_eq!(comparable(&[kind("", "s")], &tool), []);
+        let phases = [kind("fill", "op/s"), kind("written", "bytes/s"), kind("", "op/s")];
+        assert_eq!(comparable(&phases, &tool), [(1, 1)]);
+        assert_eq!(comparable(&phases, &[kind("", "op/s")]), [(2, 0)]);
+        assert_eq!(comparable(&phases, &[kind("written", "op/s")]), [(0, 0)]);
+        assert_eq!(comparable(&phases, &[kind("a", "op/s"), kind("b", "op/s")]), []);
+    }
 
     #[test]
     fn promises_read_back_as_they_print() {

@@ -3,6 +3,7 @@
 use super::{
     Home,
     conduct::{self, ConductArgs},
+    workloads,
 };
 use crate::{error::ExpectedError, run::environment};
 use clap::Args;
@@ -12,9 +13,9 @@ use fstrial_model::{
     preset::DEFAULT_WORKLOADS,
     trial::{Compare, ErrorControl, Metric, Settings, Trial, syntax_words},
     units::{Bytes, Nanos, Percent},
-    workload::Entry,
+    workload::{Entry, Rate, RateTarget},
 };
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Compare storage configurations: build each afresh for every run, in random order, until it is decided which is
 /// faster.
@@ -29,7 +30,8 @@ pub(crate) struct CompareArgs {
     #[arg(required = true, num_args = 1.., value_name = "ARM", value_parser = arm)]
     arms: Vec<Arm>,
 
-    /// Workload: a preset's name or a file with its fields; `fstrial workloads` lists the presets.
+    /// Workload: a preset's name, a file with its fields (.toml), or a fio job file (.fio); `fstrial workloads` lists
+    /// the presets.
     #[arg(short, long = "workload", value_name = "NAME", value_delimiter = ',')]
     workloads: Vec<String>,
 
@@ -96,6 +98,15 @@ pub(crate) struct CompareArgs {
     /// Size of one request.
     #[arg(long, value_name = "SIZE", hide_short_help = true)]
     block_size: Option<Bytes>,
+
+    /// Offer this many operations per second instead of a closed loop: 5000/s, or "5000/s poisson". Latency counts from
+    /// the time an operation was due.
+    #[arg(long, value_name = "RATE", hide_short_help = true)]
+    rate: Option<Rate>,
+
+    /// Find the highest rate that keeps a promise about latency, such as 'p99<5ms', and compare those.
+    #[arg(long, value_name = "PROMISE", hide_short_help = true, conflicts_with = "rate")]
+    find_rate: Option<RateTarget>,
 
     /// Check the filesystem fully after every run; a corrupt one is a failed run.
     #[arg(long)]
@@ -225,12 +236,35 @@ impl CompareArgs {
 
     /// The workloads with the flags laid over them.
     fn entries(&self) -> Result<Vec<Entry>, ExpectedError> {
-        let named = if self.workloads.is_empty() {
-            DEFAULT_WORKLOADS.iter().map(|name| Entry::of_preset(name)).collect()
-        } else {
-            self.workloads.iter().map(|name| entry(name)).collect::<Result<Vec<_>, _>>()?
+        if self.workloads.is_empty() {
+            return Ok(DEFAULT_WORKLOADS.iter().map(|name| self.over(Entry::of_preset(name))).collect());
+        }
+        let one = |name: &String| match name.ends_with(workloads::JOB_FILE) {
+            true => self.job(name),
+            false => entry(name).map(|entry| self.over(entry)),
         };
-        Ok(named.into_iter().map(|entry| self.over(entry)).collect())
+        self.workloads.iter().map(one).collect()
+    }
+
+    /// The workload of a fio job file, which says everything itself. Says how it runs.
+    fn job(&self, name: &str) -> Result<Entry, ExpectedError> {
+        let flags = [
+            ("--threads", self.threads.is_some()),
+            ("--warmup", self.warmup.is_some()),
+            ("--duration", self.duration.is_some()),
+            ("--file-size", self.file_size.is_some()),
+            ("--block-size", self.block_size.is_some()),
+        ];
+        if let Some((flag, _)) = flags.iter().find(|(_, given)| *given) {
+            return Err(ExpectedError::usage(
+                format!("{flag} and the fio job file {name}, which says for itself what {flag} would"),
+                "change the job file (numjobs, ramp_time, runtime, size, bs), or the workload that it becomes: fstrial \
+                 workloads explain FILE --toml",
+            ));
+        }
+        let understanding = workloads::understand(name.as_ref())?;
+        super::say(&format!("{name} {}", understanding.explain()));
+        Ok(understanding.entry(&stem(name)))
     }
 
     fn over(&self, entry: Entry) -> Entry {
@@ -247,6 +281,8 @@ impl CompareArgs {
             duration: self.duration.or(entry.duration).or(duration),
             file_size: self.file_size.or(entry.file_size),
             block_size: self.block_size.or(entry.block_size),
+            rate: self.rate.or(entry.rate),
+            find_rate: self.find_rate.or(entry.find_rate),
             ..entry
         }
     }
@@ -268,7 +304,12 @@ fn entry(name: &str) -> Result<Entry, ExpectedError> {
         )
     })?;
     if entry.name.is_none() && entry.preset.is_none() {
-        entry.name = std::path::Path::new(name).file_stem().map(|stem| stem.to_string_lossy().into_owned());
+        entry.name = Some(stem(name));
     }
     Ok(entry)
+}
+
+/// What a workload is called whose file does not say.
+fn stem(path: &str) -> String {
+    Path::new(path).file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned())
 }

@@ -226,6 +226,14 @@ fn render(findings: &Findings) -> String {
             "  4 KiB read from memory: {:.0} ns, {:.3} of a bare C-like loop ({:.0} ns)",
             engine.pread_loop_ns_per_op, engine.ratio, engine.bare_loop_ns_per_op
         );
+        let share = |rate: f64| engine.loop_ns_per_op * rate / 1e9 * 100.0;
+        let _ = writeln!(
+            out,
+            "  its own share of a core: {:.1} % at 10 000 operations a second, {:.1} % at 100 000; the most it could make is {}/s",
+            share(1e4),
+            share(1e5),
+            numbers::rate(1e9 / engine.loop_ns_per_op)
+        );
     }
     render_noise(&mut out, findings);
     out

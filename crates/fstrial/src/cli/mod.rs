@@ -8,6 +8,7 @@ mod generate;
 mod judge;
 mod noise;
 pub(crate) mod results;
+mod results_fio;
 mod run;
 mod workloads;
 
@@ -188,6 +189,11 @@ fn show(error: &ExpectedError) {
     if let Some(hint) = error.hint() {
         let _ = writeln!(err, "{HINT}try{HINT:#}: {hint}");
     }
+}
+
+/// Says something beside the answer, on standard error.
+pub(crate) fn say(text: &str) {
+    let _ = write!(anstream::stderr(), "{text}");
 }
 
 /// Prints text for people on standard output, without colours where there is no terminal.

@@ -56,6 +56,17 @@ enum Action {
         #[arg(long, value_enum, default_value_t = Format::Csv)]
         format: Format,
     },
+    /// Write every measured run as fio's JSON, for fio-plot and other tools that read it.
+    ///
+    /// The files are OUT/round-R/ARM/WORKLOAD-THREADS.json; none is overwritten. docs/fio.md says what each number is,
+    /// and how fio-plot draws them.
+    Fio {
+        /// Its number [default: the last].
+        id: Option<i64>,
+        /// The folder to write to; it is made.
+        #[arg(long, value_name = "FOLDER")]
+        out: std::path::PathBuf,
+    },
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -83,6 +94,10 @@ pub(crate) fn exec(args: &ResultsArgs) -> Result<u8, ExpectedError> {
         Some(Action::List { json }) => list(&store, *json)?,
         Some(Action::Show { id, json }) => show(&store, *id, *json)?,
         Some(Action::Export { id, format }) => export(&store, *id, *format)?,
+        Some(Action::Fio { id, out }) => {
+            let line = super::results_fio::export(&store, &find(&store, *id)?, out)?;
+            super::print(&format!("{line}\n"));
+        }
     }
     Ok(exit_code::VERDICT)
 }

@@ -1,12 +1,19 @@
 //! `fstrial workloads`: the presets.
 
-use crate::{error::ExpectedError, exit_code, report::json_lines, run::environment};
+use crate::{
+    error::ExpectedError,
+    exit_code,
+    report::json_lines,
+    run::environment::{self, Environment},
+};
 use clap::{Args, Subcommand};
 use fstrial_model::{
+    fio::{self, Surroundings, Understanding},
     preset::{self, FAMILIES},
     workload::{Entry, Workload},
 };
 use serde_json::json;
+use std::path::{Path, PathBuf};
 
 /// List the workload presets, or show one as the text to copy and change.
 #[derive(Debug, Args)]
@@ -31,6 +38,14 @@ enum Action {
         #[arg(long)]
         json: bool,
     },
+    /// Say what is made of a fio job file: whether it runs natively or through fio, and why.
+    Explain {
+        /// The job file.
+        file: PathBuf,
+        /// Print the workload that it becomes instead, in the form that a workload file takes.
+        #[arg(long)]
+        toml: bool,
+    },
 }
 
 pub(crate) fn exec(args: &WorkloadsArgs) -> Result<u8, ExpectedError> {
@@ -38,8 +53,36 @@ pub(crate) fn exec(args: &WorkloadsArgs) -> Result<u8, ExpectedError> {
         None => list(false),
         Some(Action::List { json }) => list(*json),
         Some(Action::Show { name, json }) => show(name, *json)?,
+        Some(Action::Explain { file, toml }) => {
+            let understanding = understand(file)?;
+            let name = file.file_stem().unwrap_or_default().to_string_lossy();
+            super::print(&match toml {
+                true => toml::to_string_pretty(&understanding.entry(&name)).expect("an entry is plain data"),
+                false => understanding.explain(),
+            });
+        }
     }
     Ok(exit_code::VERDICT)
+}
+
+/// How names of fio job files end.
+pub(super) const JOB_FILE: &str = ".fio";
+
+/// What is made of a job file on this machine.
+pub(super) fn understand(file: &Path) -> Result<Understanding, ExpectedError> {
+    let text = super::run::read_bounded(file)?;
+    Ok(fio::understand(&file.display().to_string(), &text, &surroundings())?)
+}
+
+/// What `$ncpus` and its like mean here. The environment's variables are not handed over.
+fn surroundings() -> Surroundings {
+    let pages = rustix::param::page_size();
+    Surroundings {
+        cpus: environment::cpus().into(),
+        memory_mib: Environment::of_this_machine().memory.0 >> 20,
+        page_bytes: u32::try_from(pages).unwrap_or(4096),
+        variables: [].into(),
+    }
 }
 
 fn list(json: bool) {

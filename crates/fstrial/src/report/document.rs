@@ -7,7 +7,7 @@ use crate::run::{
     judge::{ContrastState, Judge, LoadSample, Sample},
     plan::Plan,
 };
-use fstrial_model::{facts::ArmFacts, workload::Until};
+use fstrial_model::{facts::ArmFacts, trial::Compare, workload::Until};
 use fstrial_stats::{estimate::Walsh, signed_rank};
 use serde::Serialize;
 
@@ -31,6 +31,8 @@ pub struct Document {
     pub planned_rounds: Option<u32>,
     /// The seed everything random was drawn from.
     pub seed: String,
+    /// What is compared: `arms`, or `workloads` on each arm.
+    pub compare: Compare,
     /// The band inside which a difference does not matter, in percent.
     pub practical_percent: f64,
     /// Time of a complete round, in seconds.
@@ -75,6 +77,8 @@ pub struct WorkloadReport {
     pub unit: String,
     /// Whether less of it is better.
     pub less_is_better: bool,
+    /// The promise about latency of which the figure is the highest rate that keeps it, if one was looked for.
+    pub promise: Option<String>,
     /// Warm-up in seconds; none for work that ends when it is done.
     pub warmup_seconds: Option<f64>,
     /// Measured time of a run in seconds; none for work that ends when it is done.
@@ -149,6 +153,7 @@ pub fn document(
         rounds: finished.rounds,
         planned_rounds: finished.judge.as_ref().map(Judge::planned),
         seed: format!("{:#x}", plan.seed),
+        compare: settings.compare,
         practical_percent: settings.practical.0,
         round_seconds: finished.round_time.map(fstrial_model::units::Nanos::as_secs_f64),
         environment: environment.clone(),
@@ -183,6 +188,7 @@ fn section_report(
         phase: kind.name.clone(),
         unit: kind.unit.clone(),
         less_is_better: kind.less_is_better,
+        promise: timed.and_then(|phase| phase.find_rate).map(|target| target.to_string()),
         warmup_seconds: timed.map(|phase| phase.warmup.as_secs_f64()),
         duration_seconds: timed.map(|phase| phase.duration.as_secs_f64()),
         cells: section.iter().map(|at| cell_report(plan, finished.judge.as_ref(), *at)).collect(),

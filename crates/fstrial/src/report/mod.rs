@@ -2,6 +2,7 @@
 
 pub mod audit;
 pub mod document;
+pub mod fio_json;
 pub mod json_lines;
 pub mod numbers;
 pub mod progress;

@@ -7,7 +7,7 @@ use super::{
 use crate::run::judge::Outcome;
 use anstyle::{AnsiColor, Style};
 use comfy_table::{CellAlignment, Table, presets};
-use fstrial_model::trial::Metric;
+use fstrial_model::trial::{Compare, Metric};
 use std::fmt::Write;
 
 const HEADING: Style = Style::new().bold();
@@ -63,13 +63,16 @@ fn section(out: &mut String, title: &str, lines: &[String], style: Style) {
 
 fn render_workload(out: &mut String, document: &Document, workload: &WorkloadReport) {
     let how = match (workload.duration_seconds, workload.warmup_seconds) {
+        (Some(duration), Some(_)) if let Some(promise) = &workload.promise => {
+            format!("the highest offered rate that keeps {promise}, each offered for {duration} s")
+        }
         (Some(duration), Some(warmup)) => {
             format!("{duration} s measured after {warmup} s of warm-up, in every run")
         }
         _ => "from beginning to end, in every run".into(),
     };
     let _ = writeln!(out, "\n{HEADING}{}{HEADING:#}  {QUIET}{how}{QUIET:#}", workload.title());
-    let _ = writeln!(out, "{}", table(workload));
+    let _ = writeln!(out, "{}", table(workload, document.compare));
     // Latency that does not decide the trial is said in full where there is a verdict, and in one line where not.
     let (aside, full): (Vec<_>, Vec<_>) = workload.verdicts.iter().partition(|report| is_aside(report));
     for report in full {
@@ -104,22 +107,27 @@ fn style_of(outcome: Outcome) -> Style {
 /// A column: its heading, and what a cell says in it.
 type Column = (&'static str, fn(&CellReport) -> Option<String>);
 
-const LOAD_COLUMNS: [Column; 5] = [
+const LOAD_COLUMNS: [Column; 6] = [
     ("MiB/s", |cell| cell.bytes_per_second.map(|bytes| numbers::figure(bytes, "bytes/s"))),
     ("p50", |cell| cell.latency_ns.map(|all| numbers::nanos(all[0]))),
     ("p99", |cell| cell.latency_ns.map(|all| numbers::nanos(all[1]))),
     ("p99.9", |cell| cell.latency_ns.map(|all| numbers::nanos(all[2]))),
     ("CPU/op", |cell| cell.cpu_per_operation_ns.map(numbers::nanos)),
+    ("generator", |cell| cell.latency_ns.map(|_| format!("{:.0} %", cell.generator_share * 100.0))),
 ];
 
-fn table(workload: &WorkloadReport) -> Table {
+fn table(workload: &WorkloadReport, compare: Compare) -> Table {
     // What no cell has, as with one number that a program printed, gets no column.
     let has = |column: &&Column| workload.cells.iter().any(|cell| (column.1)(cell).is_some());
     let repeated = |column: &&Column| column.0 == heading(workload);
     let columns: Vec<&Column> = LOAD_COLUMNS.iter().filter(|c| has(c) && !repeated(c)).collect();
     let mut table = Table::new();
     table.load_preset(presets::NOTHING);
-    let fixed = ["threads", "arm", heading(workload), "interval"];
+    let compared = match compare {
+        Compare::Arms => "arm",
+        Compare::Workloads => "workload",
+    };
+    let fixed = ["threads", compared, heading(workload), "interval"];
     table.set_header(fixed.into_iter().chain(columns.iter().map(|column| column.0)).chain(["runs"]));
     let mut before = None;
     for cell in &workload.cells {

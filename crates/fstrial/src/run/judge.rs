@@ -95,6 +95,7 @@ impl Sample {
             Figure::Bytes if load.bytes == 0 => return Err("no byte was moved in the measured time".into()),
             Figure::Bytes => bytes_rate,
             Figure::BytesWritten => bytes_rate * share_written(load)?,
+            Figure::Time => load.duration.0 as f64,
         };
         Ok(Self {
             round,
@@ -155,6 +156,15 @@ impl Plan {
         }
         Sample::all(round, slot, measurement)
     }
+}
+
+/// A quantile of the latencies of a load's operations, in nanoseconds.
+///
+/// # Errors
+/// The histogram is missing or damaged; says how.
+pub(crate) fn latency(load: &LoadResult, quantile: f64) -> Result<u64, String> {
+    let histogram = histogram_of(load, OperationKind::Operation)?;
+    Ok(histogram.ok_or("there is no histogram of operations")?.value_at_quantile(quantile))
 }
 
 /// The rounds of one quantile contrast: complete groups so far, and the histograms of the one on its way.
@@ -514,7 +524,14 @@ impl<'a> Judge<'a> {
         let unsteady = steady("no steady state within a run", "use a longer --duration", |steady| {
             matches!(steady, Steady::NoSteadyState)
         });
-        let busy: Vec<_> = all().filter(|at| self.generator_share(*at) >= GENERATOR_LIMIT).collect();
+        // Whoever waits for the time at which a request is due watches the clock for it.
+        let waits = |(cell, result): (usize, usize)| {
+            let workload = &self.plan.workloads[self.plan.cells[cell].workload];
+            let phase = workload.phase_of(result);
+            phase.is_some_and(|phase| phase.groups.iter().any(|group| group.rate.is_some()))
+        };
+        let is_limit = |at: &(usize, usize)| self.generator_share(*at) >= GENERATOR_LIMIT && !waits(*at);
+        let busy: Vec<_> = all().filter(is_limit).collect();
         let limit = warn(
             "the load generator itself used much of its cores, so a part of what was measured is its own work",
             "use a larger block_size, or see the CPU columns",

@@ -4,6 +4,7 @@ pub mod clock;
 pub mod coordinator;
 pub mod environment;
 pub mod event;
+pub mod find_rate;
 pub mod judge;
 pub mod place;
 pub mod plan;

@@ -4,7 +4,7 @@ use fstrial_model::{
     job::{GroupTask, Load, PhaseTask, ProgramTask, Task},
     trial::{Compare, Metric, Problem, Trial, can_run},
     units::Bytes,
-    workload::{Data, Group, Phase, ResultKind, Workload},
+    workload::{Data, Group, Phase, ResultKind, Workload, comparable},
 };
 use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng, SeedableRng};
@@ -166,20 +166,22 @@ impl Plan {
     /// phase, or those of one arm and name.
     pub fn sections(&self) -> Vec<Vec<(usize, usize)>> {
         let mut sections: Vec<Vec<(usize, usize)>> = Vec::new();
-        let kind = |(cell, result): (usize, usize)| &self.results[self.cells[cell].workload][result];
-        let of_cell =
-            |cell: usize| (0..self.results[self.cells[cell].workload].len()).map(move |n| (cell, n));
+        let kinds = |cell: usize| &self.results[self.cells[cell].workload];
         // By what it is under first, so that the phases of a workload stay together.
         let mut cells: Vec<usize> = (0..self.cells.len()).collect();
         cells.sort_by_key(|cell| self.setting(*cell).0);
-        for at in cells.into_iter().flat_map(of_cell) {
-            let alike = |section: &&mut Vec<(usize, usize)>| {
-                let first = section[0];
-                self.setting(first.0).0 == self.setting(at.0).0 && kind(first).is_comparable_with(kind(at))
-            };
-            match sections.iter_mut().find(alike) {
-                Some(section) => section.push(at),
-                None => sections.push(vec![at]),
+        for cell in cells {
+            for result in 0..kinds(cell).len() {
+                let alike = |section: &&mut Vec<(usize, usize)>| {
+                    self.setting(section[0].0).0 == self.setting(cell).0
+                        && section
+                            .iter()
+                            .any(|(other, m)| comparable(kinds(cell), kinds(*other)).contains(&(result, *m)))
+                };
+                match sections.iter_mut().find(alike) {
+                    Some(section) => section.push((cell, result)),
+                    None => sections.push(vec![(cell, result)]),
+                }
             }
         }
         for section in &mut sections {
@@ -273,12 +275,10 @@ fn contrasts(plan: &Plan) -> Vec<Contrast> {
 impl Plan {
     /// The results of two cells that can be compared on a metric.
     fn comparable(&self, a: usize, b: usize, metric: Metric) -> Vec<(usize, usize)> {
-        let kinds = |cell: usize| self.results[self.cells[cell].workload].iter().enumerate();
+        let kinds = |cell: usize| &self.results[self.cells[cell].workload];
         let has = |kind: &ResultKind| kind.has_latencies || metric.quantile().is_none();
-        let partner = |kind: &ResultKind| {
-            kinds(b).find(|(_, other)| kind.is_comparable_with(other) && has(other)).map(|(index, _)| index)
-        };
-        kinds(a).filter(|(_, kind)| has(kind)).filter_map(|(n, kind)| Some((n, partner(kind)?))).collect()
+        let both = |(n, m): &(usize, usize)| has(&kinds(a)[*n]) && has(&kinds(b)[*m]);
+        comparable(kinds(a), kinds(b)).into_iter().filter(both).collect()
     }
 }
 

@@ -1,7 +1,11 @@
 //! The worker: takes one job on standard input, builds the stack, prepares and runs the load, takes everything down,
 //! and answers with messages and one measurement. It knows nothing of rounds, statistics or the store.
 
-use super::program::{self, Level};
+use super::{
+    find_rate::{self, SearchError, Seen},
+    judge::latency,
+    program::{self, Level},
+};
 use crate::{error::ExpectedError, exit_code};
 use fstrial_engine::{EngineError, Moment, Prepared, Site};
 use fstrial_model::{
@@ -11,7 +15,7 @@ use fstrial_model::{
     },
     measurement::{LoadResult, Measurement, PhaseResult, Reading, Stage, Value},
     units::Nanos,
-    workload::{Better, Until, metric::Picked},
+    workload::{Arrivals, Better, Rate, RateTarget, Until, metric::Picked},
 };
 use fstrial_stack::{
     StackError, isolation,
@@ -250,6 +254,10 @@ impl<'a> Run<'a> {
         let bytes = task.space_needed().0;
         let mut results = Vec::new();
         for (number, phase) in task.phases.iter().enumerate() {
+            if let Some(target) = phase.find_rate {
+                results.extend(self.find_rate(phase, target, &mut site, standing)?);
+                continue;
+            }
             self.enter(Stage::Layout, Nanos::secs(120 + bytes / SLOWEST_LAYOUT));
             let loads: Vec<Load> = phase.groups.iter().map(|group| group.load.clone()).collect();
             let prepared = site.prepare(&loads).map_err(|e| engine_failure(Stage::Layout, &e))?;
@@ -308,6 +316,54 @@ impl<'a> Run<'a> {
         Ok(outcome.values.into_iter().map(result).collect())
     }
 
+    /// Looks for the highest rate of a phase's only group that keeps a promise.
+    fn find_rate(
+        &mut self,
+        phase: &PhaseTask,
+        target: RateTarget,
+        site: &mut Site<'_>,
+        standing: &mut Standing,
+    ) -> Result<Option<PhaseResult>, RunFailure> {
+        let Some(group) = phase.groups.first() else { return Ok(None) };
+        let bytes = group.load.pattern.space_needed(group.load.threads).0;
+        let mut is_first = true;
+        let found = find_rate::search(target, &mut |offered| {
+            let rate = offered.map(|per_second| Rate { per_second, arrivals: Arrivals::Poisson });
+            let load = Load { rate, ..group.load.clone() };
+            self.enter(Stage::Layout, Nanos::secs(120 + bytes / SLOWEST_LAYOUT));
+            let prepared = site.prepare(std::slice::from_ref(&load));
+            let prepared = prepared.map_err(|e| engine_failure(Stage::Layout, &e))?;
+            if std::mem::take(&mut is_first) {
+                self.enter(Stage::Settle, Nanos::secs(300 + bytes / SLOWEST_LAYOUT));
+                standing.settle().map_err(|e| self.failed(&e))?;
+            }
+            self.enter(Stage::Load, Nanos(load.warmup.0 + load.duration.0 + Nanos::secs(120).0));
+            let result = prepared.run(&mut |_| {}).map_err(|e| engine_failure(Stage::Load, &e))?;
+            check_load(&result, load.until)?;
+            seen(&result, target)
+        });
+        let failed =
+            |kind, what, hint: &str| RunFailure { kind, stage: Stage::Load, what, hint: Some(hint.into()) };
+        let found = found.map_err(|error| match error {
+            SearchError::Measurement(failure) => failure,
+            SearchError::None(steps) => failed(
+                FailureKind::ArmFailed,
+                format!("no rate keeps {target}:\n{steps}"),
+                "promise less, or measure longer: --duration 10s",
+            ),
+            SearchError::TooFew(had, wants) => failed(
+                FailureKind::LoadRefused,
+                format!("{target} takes {wants} operations at each rate, and there were {had}"),
+                "measure longer: --duration 10s; or promise a lower quantile",
+            ),
+        })?;
+        let output = self.output.get_or_insert_default();
+        output.push_str(&found.steps);
+        let value = Value { value: found.rate, unit: "op/s".into(), less_is_better: false };
+        let result = |name| PhaseResult { name, reading: Reading::Value(value), cpu_machine: None };
+        Ok(group.result.clone().map(result))
+    }
+
     /// Runs a phase and gives the results that are wanted of it.
     fn phase(&mut self, phase: &PhaseTask, prepared: Prepared) -> Result<Vec<PhaseResult>, RunFailure> {
         let time =
@@ -349,6 +405,19 @@ impl<'a> Run<'a> {
         attached.detach().map_err(|e| self.failed(&e))?;
         checked
     }
+}
+
+/// What a search for a rate looks at.
+#[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
+fn seen(result: &LoadResult, target: RateTarget) -> Result<Seen, RunFailure> {
+    let latency = latency(result, target.quantile).map_err(|what| RunFailure {
+        kind: FailureKind::Lost,
+        stage: Stage::Load,
+        what,
+        hint: None,
+    })?;
+    let served = result.operations as f64 / result.duration.as_secs_f64();
+    Ok(Seen { served, latency: Nanos(latency), operations: result.operations })
 }
 
 /// Refuses the result of a load that did not do its work.

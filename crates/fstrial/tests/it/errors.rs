@@ -204,19 +204,19 @@ fn trial_files_that_are_wrong() {
 #[test]
 fn garbage_as_a_trial_file_is_refused_fast() {
     let lab = Lab::new();
-    let mut noise = Vec::with_capacity(100 << 20);
+    let mut noise = Vec::with_capacity(200 << 20);
     let mut dice = support::Dice::new(6);
-    while noise.len() < 100 << 20 {
+    while noise.len() < 200 << 20 {
         noise.extend_from_slice(&dice.below(u64::MAX).to_le_bytes());
     }
-    let text = vec![b'a'; 100 << 20];
+    let text = vec![b'a'; 200 << 20];
     let brackets = vec![b'['; 1 << 20];
     for (name, bytes) in [("garbage-binary", noise), ("garbage-text", text), ("garbage-brackets", brackets)] {
         fs::write(lab.path("garbage.toml"), bytes).unwrap();
         let began = Instant::now();
         // Far below the size of the file: address space counts the program itself, too.
         let mut limited = lab.prepare("prlimit");
-        limited.args(["--as=83886080", FSTRIAL, "run", "garbage.toml"]);
+        limited.args(["--as=134217728", FSTRIAL, "run", "garbage.toml"]);
         let ended = Running::start(limited).end(PATIENCE);
         assert_eq!(ended.code(), 2, "{name}: {}", ended.stderr);
         assert!(began.elapsed() < Duration::from_secs(10), "{name}: {:?}", began.elapsed());

@@ -3,8 +3,10 @@
 //! folders of the tests and devices made from them.
 
 mod errors;
+mod fio;
 mod interrupt;
 mod kill;
 mod presets;
 mod support;
 mod trial;
+mod workloads;

@@ -1,0 +1,244 @@
+//! The job file that fio itself is given, where a job has no native form.
+//!
+//! It is written anew from what was read: no line of the user's file is passed on. Every job stands for itself (there
+//! are no global sections), its files lie in the arm's own directory, and the seed is the round's.
+
+use super::{
+    keys::{Treatment, ValueKind},
+    parse::{Job, JobFile, Setting},
+    value::Value,
+};
+use crate::units::{Bytes, Nanos};
+use std::fmt::Write;
+
+/// Keys that are not passed on: the directory and the seed are the trial's, a remark is not needed,
+/// and these would hide numbers that are read back.
+const LEFT_OUT: [&str; 19] = [
+    "allrandrepeat",
+    "block_error_percentiles",
+    "clat_percentiles",
+    "description",
+    "directory",
+    "disable_bw_measurement",
+    "disable_clat",
+    "disable_lat",
+    "disable_slat",
+    "gtod_reduce",
+    "lat_percentiles",
+    "name",
+    "percentile_list",
+    "randrepeat",
+    "randseed",
+    "slat_percentiles",
+    "unified_rw_reporting",
+    "unique_filename",
+    "unit_base",
+];
+
+/// fio reads no larger seeds.
+const SEEDS: u64 = (1 << 62) - 1;
+
+/// A job file for fio, but for the directory and the seed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ForeignJobs {
+    /// Bytes of all files together, if the sizes say; at most this much is needed.
+    pub space: Option<Bytes>,
+    /// The time that all jobs take together, if it is given for each; layout not counted.
+    pub time: Option<Nanos>,
+    /// The most clones that run at once, 1 to 1024.
+    pub threads: u16,
+    /// What fio's answer has of each job.
+    pub(super) reported: Vec<Reported>,
+    /// Whether each job has one place of its own in fio's answer, in the order of the file.
+    pub(super) has_places: bool,
+    sections: Vec<Section>,
+}
+
+/// What a job yields.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Reported {
+    pub(super) name: String,
+    pub(super) reads: bool,
+    pub(super) writes: bool,
+    pub(super) trims: bool,
+}
+
+/// A job as it is written for fio.
+#[derive(Debug, Clone, PartialEq)]
+struct Section {
+    /// Number of the first job whose section has the same name: they use the same files.
+    label: usize,
+    lines: String,
+}
+
+/// A directory whose path cannot stand in a job file.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("fio cannot be given the directory {0:?}: use a path without line breaks and without # ; $ \\")]
+pub struct DirectoryError(String);
+
+impl ForeignJobs {
+    /// Writes the jobs of a file that was checked.
+    pub(crate) fn of(file: &JobFile) -> Self {
+        let spaces: Option<Vec<u64>> = file.jobs.iter().map(space).collect();
+        let times: Option<Vec<u64>> = file.jobs.iter().map(time).collect();
+        // These mean the group of a job, which is then left as it is.
+        let of_group = ["exitall", "exit_what", "steadystate"];
+        let has_places = !file.jobs.iter().any(|job| of_group.iter().any(|key| job.get(key).is_some()));
+        let sum = |parts: Vec<u64>| parts.into_iter().fold(0, u64::saturating_add);
+        Self {
+            space: spaces.map(sum).map(Bytes),
+            time: times.map(sum).map(Nanos),
+            threads: threads(file),
+            reported: file.jobs.iter().map(reported).collect(),
+            has_places,
+            sections: file.jobs.iter().map(|job| section(file, job, has_places)).collect(),
+        }
+    }
+
+    /// The text of the job file as an input of a program, which works in the directory of its arm.
+    pub(super) fn input(&self) -> String {
+        self.written(".", "{seed}", |lines| lines.replace('{', "{{").replace('}', "}}"))
+    }
+
+    /// The text of the job file for an arm's directory and a round's seed.
+    ///
+    /// # Errors
+    /// The directory's path has a character that means something in a job file.
+    pub fn render(&self, directory: &str, seed: u64) -> Result<String, DirectoryError> {
+        if directory.is_empty() || directory.contains(|c: char| c.is_control() || "#;$\\".contains(c)) {
+            return Err(DirectoryError(directory.to_owned()));
+        }
+        Ok(self.written(&directory.replace(':', "\\:"), &(seed & SEEDS).to_string(), str::to_owned))
+    }
+
+    fn written(&self, place: &str, seed: &str, lines_as: impl Fn(&str) -> String) -> String {
+        let mut out = String::new();
+        for Section { label, lines } in &self.sections {
+            let lines = lines_as(lines);
+            writeln!(
+                out,
+                "[job-{label}]\n{lines}directory={place}\nrandrepeat=0\nrandseed={seed}\nverify_state_save=0\n"
+            )
+            .expect("text can be written to");
+        }
+        out
+    }
+
+    /// What fio is started with, in `directory`; the job file comes on standard input.
+    pub fn arguments(directory: &str) -> Vec<String> {
+        Self::options(directory).into_iter().chain(["-".to_owned()]).collect()
+    }
+
+    /// What stands before the job file.
+    pub(super) fn options(directory: &str) -> Vec<String> {
+        let fixed = ["--output-format=json", "--eta=never", "--max-jobs=1024"].map(str::to_owned);
+        fixed.into_iter().chain([format!("--aux-path={directory}")]).collect()
+    }
+}
+
+/// The section's own name is not passed on: one that begins with `global` is no job.
+fn section(file: &JobFile, job: &Job, has_place: bool) -> Section {
+    let first = file.jobs.iter().position(|other| other.section == job.section).unwrap_or(0);
+    let mut out = format!("name={}\n", job.name);
+    if has_place {
+        out.push_str("new_group=1\ngroup_reporting=1\n");
+    }
+    let groups = |name| has_place && ["new_group", "group_reporting"].contains(&name);
+    let is_kept = |name| !LEFT_OUT.contains(&name) && !groups(name);
+    for setting in job.settings.iter().filter(|setting| is_kept(setting.key.name)) {
+        // A value that does nothing of a key that is refused otherwise.
+        if setting.key.treatment != Treatment::Refused {
+            out.push_str(&line(setting));
+        }
+    }
+    Section { label: first + 1, lines: out }
+}
+
+/// The most clones at once, as far as `stonewall` says.
+fn threads(file: &JobFile) -> u16 {
+    let (mut now, mut most) = (0_u64, 1_u64);
+    for job in &file.jobs {
+        if is_on(job, "stonewall") {
+            now = 0;
+        }
+        now += number(job, "numjobs").unwrap_or(1);
+        most = most.max(now);
+    }
+    u16::try_from(most.min(1024)).unwrap_or(1024)
+}
+
+fn is_on(job: &Job, key: &str) -> bool {
+    job.get(key).is_some_and(|setting| setting.value == Value::Switch(true))
+}
+
+/// Where a job's requests go. A mix of which one kind has no share has none of that kind.
+fn reported(job: &Job) -> Reported {
+    let text = job.get("rw").map_or("read", |setting| setting.text.as_str());
+    let word = text.split_once(':').map_or(text, |(word, _)| word);
+    let is_mixed = ["rw", "readwrite", "randrw"].contains(&word);
+    let share = |key: &str, all: u64| is_mixed && number(job, key) == Some(all);
+    let only_reads = share("rwmixread", 100) || share("rwmixwrite", 0) || is_on(job, "verify_only");
+    let only_writes = share("rwmixread", 0) || share("rwmixwrite", 100);
+    Reported {
+        name: job.name.clone(),
+        reads: is_on(job, "verify_only") || ((is_mixed || word.ends_with("read")) && !only_writes),
+        writes: (is_mixed || word.ends_with("write")) && !only_reads,
+        trims: word.contains("trim"),
+    }
+}
+
+fn line(setting: &Setting) -> String {
+    let name = setting.key.name;
+    let number = |number: &Option<u64>| number.map_or_else(String::new, |number| number.to_string());
+    match (&setting.value, setting.key.kind) {
+        (Value::Switch(false), ValueKind::Flag) => String::new(),
+        (Value::Switch(true), ValueKind::Flag) => format!("{name}\n"),
+        (Value::Switch(_), ValueKind::Text) => format!("{name}\n"),
+        (Value::Switch(on), _) => format!("{name}={}\n", u8::from(*on)),
+        (Value::Number(value), _) => format!("{name}={value}\n"),
+        (Value::Percent(value), _) => format!("{name}={value}%\n"),
+        (Value::Range(low, high), _) => format!("{name}={low}-{high}\n"),
+        (Value::Numbers(list), _) => {
+            format!("{name}={}\n", list.iter().map(number).collect::<Vec<_>>().join(","))
+        }
+        (Value::Text | Value::Time(_), _) => format!("{name}={}\n", setting.text),
+    }
+}
+
+fn number(job: &Job, key: &str) -> Option<u64> {
+    match job.get(key)?.value {
+        Value::Number(number) => Some(number),
+        _ => None,
+    }
+}
+
+/// Bytes of a job's files; none if they depend on something else.
+fn space(job: &Job) -> Option<u64> {
+    if job.get("fill_device").is_some_and(|setting| setting.value == Value::Switch(true)) {
+        return None;
+    }
+    let files = number(job, "nrfiles").unwrap_or(1);
+    let each = match job.get("filesize").map(|setting| &setting.value) {
+        Some(Value::Number(size) | Value::Range(_, size)) => Some(size.saturating_mul(files)),
+        _ => None,
+    };
+    let start = match job.get("offset").map(|setting| &setting.value) {
+        Some(Value::Number(start)) => *start,
+        Some(_) => return None,
+        None => 0,
+    };
+    let clones = number(job, "numjobs").unwrap_or(1);
+    let step = number(job, "offset_increment").unwrap_or(0).saturating_mul(clones);
+    let one = each.or_else(|| number(job, "size"))?.saturating_add(start).saturating_add(step);
+    Some(one.saturating_mul(clones))
+}
+
+/// Time a job takes at most; none if it is not said.
+fn time(job: &Job) -> Option<u64> {
+    let of = |key: &str| match job.get(key)?.value {
+        Value::Time(time) if time.0 > 0 => Some(time.0),
+        _ => None,
+    };
+    let loops = number(job, "loops").unwrap_or(1);
+    Some(of("runtime")?.saturating_mul(loops).saturating_add(of("ramp_time").unwrap_or(0)))
+}

@@ -1,0 +1,243 @@
+//! fio job files: read, understood, and run natively where every key has an exact native form, else through fio.
+//!
+//! ```text
+//! text ─► JobFile (parse) ─► safe? (check) ─► each job against the rules (map) ─► Native(NativeWorkload)
+//!                                                                            └──► Foreign { reasons, jobs }
+//! ```
+//!
+//! Nothing is ever silently ignored: what has no native form is a [`Remark`] among the reasons, what is different in a
+//! way that does not matter to the comparison is one among the notes, and what reaches beyond the arm is an error.
+//! [`output`] reads what fio answers. A job file comes from elsewhere: everything here is bounded, and fuzzed.
+
+mod check;
+mod entry;
+mod foreign;
+mod keys;
+mod map;
+pub mod native;
+pub mod output;
+mod parse;
+mod value;
+
+pub use foreign::{DirectoryError, ForeignJobs};
+pub use keys::{KEYS, Key, Treatment, ValueKind};
+pub use map::Remark;
+pub use parse::{Job, JobFile, MAX_FILE_BYTES, MAX_JOBS, MAX_LINE_BYTES, Setting};
+pub use value::{Surroundings, Value};
+
+use crate::trial::TrialError;
+use map::Mapped;
+use native::{NativePhase, NativeWorkload};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write,
+};
+
+/// What is made of a job file.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Understanding {
+    /// How it runs.
+    pub how: How,
+    /// What is different in a way that is said and no more, each once, by line.
+    pub notes: Vec<Remark>,
+    /// Lines with a key.
+    pub keys: usize,
+}
+
+/// How a job file runs.
+#[derive(Debug, Clone, PartialEq)]
+pub enum How {
+    /// By the load engine: every key has a native form.
+    Native(NativeWorkload),
+    /// By fio itself.
+    Foreign {
+        /// Why, each once, by line.
+        reasons: Vec<Remark>,
+        /// What fio is given.
+        jobs: ForeignJobs,
+    },
+}
+
+/// Reads a job file and decides how it runs. `name` is for messages only.
+///
+/// # Errors
+/// It is no job file, or it reaches beyond the files of an arm; with the place underlined and what to try.
+pub fn understand(
+    name: &str,
+    text: &str,
+    surroundings: &Surroundings,
+) -> Result<Understanding, Box<TrialError>> {
+    let file = JobFile::parse(name, text, surroundings)?;
+    check::check(&file, surroundings)?;
+    let mapped: Vec<Mapped> = file.jobs.iter().map(map::map).collect();
+    let mut reasons: BTreeSet<Remark> = mapped.iter().flat_map(|job| job.reasons.iter().cloned()).collect();
+    let mut notes: BTreeSet<Remark> = mapped.iter().flat_map(|job| job.notes.iter().cloned()).collect();
+    reasons.extend(shared_files(&file));
+    let phases = phases(&file, &mapped);
+    for phase in &phases {
+        reasons.extend(unequal_groups(&file, &mapped, phase));
+    }
+    if phases.len() > 1 {
+        let first = &file.jobs[phases[1][0]];
+        notes.insert(remark(
+            first,
+            "stonewall",
+            "fio lays out the files of all phases first, native phases each their own; then all caches are emptied, not \
+             only what there is of these files",
+        ));
+    }
+    let lines: BTreeSet<usize> =
+        file.jobs.iter().flat_map(|job| job.settings.iter().map(|setting| setting.line)).collect();
+    let how = if reasons.is_empty() {
+        let group = |index: &usize| mapped[*index].native.clone();
+        let phases = phases.iter().map(|phase| NativePhase { groups: phase.iter().map(group).collect() });
+        let native = How::Native(NativeWorkload { phases: phases.collect() });
+        let understanding = Understanding { how: native, notes: Vec::new(), keys: 0 };
+        match understanding.entry(name).resolve(1) {
+            Ok(_) => understanding.how,
+            // No rule foresaw it, and fio knows better.
+            Err(error) => {
+                let reason = remark(&file.jobs[0], "rw", format!("`{}`: {}", error.key, error.problem));
+                How::Foreign { reasons: vec![reason], jobs: ForeignJobs::of(&file) }
+            }
+        }
+    } else {
+        // Without a native run there is nothing that could differ from fio, but for what is the same with both.
+        notes.retain(|note| Key::find(note.key).is_some_and(|key| key.treatment == Treatment::Note));
+        How::Foreign { reasons: reasons.into_iter().collect(), jobs: ForeignJobs::of(&file) }
+    };
+    Ok(Understanding { how, notes: notes.into_iter().collect(), keys: lines.len() })
+}
+
+/// A remark on a job's key.
+fn remark(job: &Job, key: &'static str, text: impl Into<String>) -> Remark {
+    let setting = job.get(key);
+    let line = setting.map_or(job.line, |setting| setting.line);
+    Remark { line, key, is_written: setting.is_some(), text: text.into() }
+}
+
+/// Jobs by phase: those that run at once.
+fn phases(file: &JobFile, mapped: &[Mapped]) -> Vec<Vec<usize>> {
+    let mut phases: Vec<Vec<usize>> = Vec::new();
+    for (index, job) in file.jobs.iter().enumerate().take(mapped.len()) {
+        let waits = job.get("stonewall").is_some_and(|setting| setting.value == Value::Switch(true));
+        match phases.last_mut() {
+            Some(phase) if !waits => phase.push(index),
+            _ => phases.push(vec![index]),
+        }
+    }
+    phases
+}
+
+/// Jobs that would use each other's files, which native groups and phases cannot.
+fn shared_files(file: &JobFile) -> Vec<Remark> {
+    let mut first: BTreeMap<&str, &str> = BTreeMap::new();
+    let mut found = Vec::new();
+    for job in &file.jobs {
+        let (key, files) = match job.get("filename") {
+            Some(setting) => ("filename", setting.text.as_str()),
+            None => ("name", job.section.as_str()),
+        };
+        if let Some(other) = first.insert(files, &job.name) {
+            let text = format!(
+                "the jobs `{}` and `{}` use the same files; jobs that run natively have files of their own",
+                value::cut(other),
+                value::cut(&job.name)
+            );
+            found.push(remark(job, key, text));
+        }
+    }
+    found
+}
+
+/// What native thread groups of one phase cannot differ in.
+fn unequal_groups(file: &JobFile, mapped: &[Mapped], phase: &[usize]) -> Vec<Remark> {
+    let mut found = Vec::new();
+    let threads: u64 = phase.iter().map(|index| u64::from(mapped[*index].native.threads)).sum();
+    if threads > check::MAX_CLONES {
+        let text = format!("{threads} threads at once; a native phase has at most {}", check::MAX_CLONES);
+        found.push(remark(&file.jobs[phase[0]], "numjobs", text));
+    }
+    let [first, others @ ..] = phase else { return found };
+    let of = |index: usize| &mapped[index].native;
+    for other in others {
+        if (of(*first).warmup, of(*first).duration) != (of(*other).warmup, of(*other).duration) {
+            let text =
+                "jobs that run at once have times of their own; native thread groups begin and end together";
+            found.push(remark(&file.jobs[*other], "runtime", text));
+        }
+    }
+    for index in phase {
+        if !others.is_empty() && of(*index).amount.is_some() {
+            let text = "jobs that run at once each end when they have transferred their size; native thread groups have one end";
+            found.push(remark(&file.jobs[*index], "size", text));
+        }
+    }
+    found
+}
+
+impl Understanding {
+    /// What is done with the job file and why, for people.
+    pub fn explain(&self) -> String {
+        let mut out = String::new();
+        self.write_explanation(&mut out).expect("text can be written to");
+        out
+    }
+
+    fn write_explanation(&self, out: &mut String) -> std::fmt::Result {
+        match &self.how {
+            How::Native(workload) => {
+                let remarked: BTreeSet<usize> =
+                    self.notes.iter().filter(|note| note.is_written).map(|note| note.line).collect();
+                let keys = match self.keys {
+                    1 => "its one key has".to_owned(),
+                    keys => format!("all {keys} keys have"),
+                };
+                match remarked.len() {
+                    0 => writeln!(out, "runs natively: {keys} an exact native form")?,
+                    n => writeln!(out, "runs natively: {keys} a native form, {n} of them with a note")?,
+                }
+                for (index, phase) in workload.phases.iter().enumerate() {
+                    if workload.phases.len() > 1 {
+                        writeln!(out, "  phase {}", index + 1)?;
+                    }
+                    for group in &phase.groups {
+                        writeln!(out, "  {}: {}", group.name, group.describe())?;
+                    }
+                }
+            }
+            How::Foreign { reasons, .. } => {
+                let first = &reasons[0];
+                let rest = match reasons.len() {
+                    1 => "has no native form".to_owned(),
+                    2 => "and one more have no native form".to_owned(),
+                    n => format!("and {} more have no native form", n - 1),
+                };
+                writeln!(out, "runs through fio: {first} {rest}")?;
+                write_remarks(out, reasons)?;
+            }
+        }
+        if !self.notes.is_empty() {
+            writeln!(out, "notes")?;
+            write_remarks(out, &self.notes)?;
+        }
+        Ok(())
+    }
+}
+
+fn write_remarks(out: &mut String, remarks: &[Remark]) -> std::fmt::Result {
+    remarks.iter().try_for_each(|remark| writeln!(out, "  {remark}: {}", remark.text))
+}
+
+impl std::fmt::Display for Remark {
+    /// The key and its line, without the text.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.is_written {
+            true => write!(f, "`{}` (line {})", self.key, self.line),
+            false => write!(f, "the default of `{}` (job at line {})", self.key, self.line),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,433 @@
+//! Whole job files: what is said of them, what fio is given, and what is refused.
+
+use super::{native::*, value::tests::host, *};
+use crate::{
+    units::{Bytes, Nanos, Percent},
+    workload::{self, Entry, Pattern, Until, program::Values},
+};
+use proptest::prelude::*;
+use std::path::PathBuf;
+
+fn fixtures() -> Vec<(String, String)> {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/fio");
+    let mut found: Vec<(String, String)> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "fio"))
+        .map(|path| {
+            let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+            (name, std::fs::read_to_string(path).unwrap())
+        })
+        .collect();
+    found.sort();
+    found
+}
+
+fn shown(error: &TrialError) -> String {
+    let mut out = String::new();
+    let theme = miette::GraphicalTheme {
+        characters: miette::ThemeCharacters::ascii(),
+        styles: miette::ThemeStyles::none(),
+    };
+    miette::GraphicalReportHandler::new_themed(theme).with_width(110).render_report(&mut out, error).unwrap();
+    out
+}
+
+fn understood(text: &str) -> Understanding {
+    understand("job.fio", text, &host()).unwrap_or_else(|error| panic!("{}", shown(&error)))
+}
+
+fn native(text: &str) -> NativeJob {
+    match understood(text).how {
+        How::Native(mut workload) => workload.phases.remove(0).groups.remove(0),
+        How::Foreign { reasons, .. } => panic!("{text}: {reasons:?}"),
+    }
+}
+
+fn reasons(text: &str) -> Vec<&'static str> {
+    match understood(text).how {
+        How::Native(_) => Vec::new(),
+        How::Foreign { reasons, .. } => reasons.iter().map(|reason| reason.key).collect(),
+    }
+}
+
+#[test]
+fn every_job_file_is_explained() {
+    let files = fixtures();
+    assert!(files.len() > 20, "{} fixtures", files.len());
+    for (name, text) in files {
+        let understood = understand(&format!("{name}.fio"), &text, &host());
+        assert_eq!(understood.is_err(), name.starts_with("hostile"), "{name}");
+        let text = match understood {
+            Ok(understanding) => {
+                let mut text = understanding.explain();
+                if let How::Foreign { jobs, .. } = &understanding.how {
+                    text.push_str("\nwhat fio is given:\n");
+                    text.push_str(&jobs.render("/mnt/arm", 7).unwrap());
+                }
+                text
+            }
+            Err(error) => shown(&error),
+        };
+        insta::with_settings!({omit_expression => true}, { insta::assert_snapshot!(name, text) });
+    }
+}
+
+#[test]
+fn the_smallest_job_is_fios_defaults() {
+    let job = native("[a]\nsize=1m\ndirect=1\n");
+    let expected = NativeJob {
+        name: "a".into(),
+        access: Access::Sequential,
+        distribution: Distribution::Uniform,
+        each_block_once: false,
+        reads: Percent(100.0),
+        block_size: Bytes::kib(4),
+        file_size: Bytes::mib(1),
+        sharing: Sharing::PerThread,
+        files: 1,
+        direct: true,
+        open_sync: OpenSync::None,
+        backend: Backend::Sync,
+        depth: 1,
+        sqpoll: false,
+        iopoll: false,
+        fsync_every: 0,
+        fsync: SyncCall::Fsync,
+        fsync_at_end: false,
+        layout: Layout::Written,
+        rate: None,
+        threads: 1,
+        warmup: Nanos(0),
+        duration: None,
+        amount: Some(Bytes::mib(1)),
+        data: Data::Random,
+    };
+    assert_eq!(job, expected);
+}
+
+#[test]
+fn values_reach_the_native_job() {
+    const BASE: &str = "[a]\nsize=1m\ndirect=1\nrw=randwrite\n";
+    let with = |lines: &str| native(&format!("{BASE}{lines}"));
+    assert!(with("").each_block_once && !with("norandommap\n").each_block_once);
+    assert_eq!(with("random_distribution=zipf\n").distribution, Distribution::Zipf(1.1));
+    assert_eq!(with("random_distribution=zipf:1.3\n").distribution, Distribution::Zipf(1.3));
+    assert_eq!(with("rw=randrw\nrwmixwrite=30\n").reads, Percent(70.0));
+    assert_eq!(with("rw=randrw\nrwmixwrite=30\nrwmixread=60\n").reads, Percent(60.0));
+    assert_eq!(with("bs=8k,16k\n").block_size, Bytes::kib(16));
+    assert_eq!(with("bs=8k,\n").block_size, Bytes::kib(4));
+    assert_eq!(with("numjobs=4\n").file_size, Bytes::mib(4));
+    let shared = with("numjobs=4\nfilename=f\n");
+    assert_eq!((shared.sharing, shared.file_size), (Sharing::Shared, Bytes::mib(1)));
+    let region = with("numjobs=4\nfilename=f\noffset_increment=1m\n");
+    assert_eq!((region.sharing, region.file_size), (Sharing::Region, Bytes::mib(4)));
+    assert_eq!(with("io_size=4m\n").amount, Some(Bytes::mib(4)));
+    assert_eq!(with("number_ios=3\n").amount, Some(Bytes::kib(12)));
+    assert_eq!(with("nrfiles=4\nfile_service_type=random\n").files, 4);
+    assert_eq!(with("filesize=2m\nsize=4m\nnrfiles=2\nfile_service_type=random\n").file_size, Bytes::mib(4));
+    assert_eq!(with("fallocate=truncate\n").layout, Layout::Sparse);
+    assert_eq!(with("overwrite=1\n").layout, Layout::Written);
+    assert_eq!(with("").layout, Layout::Fallocated);
+    assert_eq!(with("sync=1\n").open_sync, OpenSync::Sync);
+    assert_eq!(with("fsync=8\n").fsync_every, 8);
+    assert_eq!(with("fdatasync=32\n").fsync, SyncCall::Fdatasync);
+    assert!(with("end_fsync=1\n").fsync_at_end);
+    assert_eq!(with("fallocate=none\n").layout, Layout::Empty);
+    assert_eq!(with("rw=write\nfallocate=none\n").access, Access::Extend);
+    assert_eq!(with("rate=4m\n").rate.unwrap().per_second, 1024);
+    assert_eq!(with("ioengine=io_uring\nsqthread_poll=1\n").backend, Backend::IoUring);
+    assert!(with("ioengine=io_uring\nsqthread_poll=1\n").sqpoll);
+    assert_eq!(with("ioengine=pvsync\niodepth=8\n").depth, 1);
+    assert_eq!(with("zero_buffers\n").data, Data::Zero);
+    assert_eq!(with("dedupe_percentage=30\n").data, Data::Mixed { compressible: 0, duplicates: 30 });
+    let timed = with("runtime=2\ntime_based\nramp_time=500ms\n");
+    assert_eq!(
+        (timed.duration, timed.warmup, timed.amount),
+        (Some(Nanos::secs(2)), Nanos::millis(500), None)
+    );
+    assert!(!with("buffered=1\nbuffered=0\n").reads.eq(&Percent(100.0)));
+    assert!(!native("[a]\nsize=1m\nrw=write\ndirect=1\nbuffered=1\n").direct);
+    assert!(native("[a]\nsize=1m\nrw=write\nbuffered=1\ndirect=1\n").direct);
+}
+
+#[test]
+fn what_fio_does_otherwise_runs_through_fio() {
+    const BASE: &str = "[a]\nsize=1m\nrw=randwrite\n";
+    for (lines, key) in [
+        // Seen with strace: fadvise(RANDOM) before buffered reads, fadvise(DONTNEED) at every pass over `size`.
+        ("rw=randread\n", "fadvise_hint"),
+        ("runtime=1\ntime_based\n", "invalidate"),
+        ("rw=read\nfadvise_hint=0\ninvalidate=0\n", "invalidate"),
+        ("ioengine=mmap\n", "fadvise_hint"),
+        ("ioengine=mmap\nfadvise_hint=0\nnumjobs=2\n", "thread"),
+        ("rw=rw\ndirect=1\n", "rw"),
+        ("rw=randread:8\ndirect=1\n", "rw"),
+        ("rw=randtrim\ndirect=1\n", "rw"),
+        ("direct=1\nbs=8k,16k\nrw=randrw\n", "bs"),
+        ("bs=100\n", "size"),
+        ("bs=100\ndirect=1\n", "bs"),
+        ("bs=65m\nsize=130m\n", "bs"),
+        ("size=1001k\n", "size"),
+        ("size=50%\n", "size"),
+        ("nrfiles=4\n", "file_service_type"),
+        ("rw=write\nfilename=f\nnumjobs=2\n", "filename"),
+        ("filename=f\nnumjobs=2\noffset_increment=4k\n", "offset_increment"),
+        ("offset=4k\n", "offset"),
+        ("fallocate=none\nfilename=f\nnumjobs=2\n", "fallocate"),
+        ("fallocate=keep\n", "fallocate"),
+        ("direct=1\nioengine=libaio\niodepth=4\nfsync=1\n", "fsync"),
+        ("fsync=1\nfdatasync=1\n", "fsync"),
+        ("sync_file_range=wait_before,write:8\n", "sync_file_range"),
+        ("sync_file_range=write:8\n", "sync_file_range"),
+        // Seen with fio 3.33: 96 syncs in 54 writes and 46 reads with fsync=1.
+        ("rw=randrw\ndirect=1\nfsync=1\n", "fsync"),
+        ("end_fsync=1\ntime_based\nruntime=1\ndirect=1\n", "end_fsync"),
+        ("end_fsync=1\nfdatasync=4\n", "end_fsync"),
+        ("sync=1\nioengine=mmap\nfadvise_hint=0\n", "sync"),
+        ("ioengine=io_uring\nhipri\n", "hipri"),
+        ("runtime=2\n", "runtime"),
+        ("rate=5000\n", "rate"),
+        ("direct=1\nrw=randrw\nrate_iops=100\n", "rate_iops"),
+        ("scramble_buffers=0\n", "scramble_buffers"),
+        ("zero_buffers\nscramble_buffers=1\n", "zero_buffers"),
+        ("runtime=1\nramp_time=1\n", "ramp_time"),
+        ("runtime=10us\n", "runtime"),
+        ("random_distribution=zipf:1.2:0.5\n", "random_distribution"),
+        ("random_distribution=zipf:7\n", "random_distribution"),
+        ("random_distribution=pareto:0.3\n", "random_distribution"),
+        ("random_distribution=normal:10\n", "random_distribution"),
+        ("random_distribution=zipf:1.2\nfilename=f\nnumjobs=2\n", "random_distribution"),
+        ("random_distribution=zipf:1.2\nnrfiles=2\nfile_service_type=random\n", "random_distribution"),
+        ("random_distribution=zoned:60/10:40/90\n", "random_distribution"),
+        ("percentage_random=50\n", "percentage_random"),
+        ("ioengine=vsync\niodepth=4\n", "ioengine"),
+        ("ioengine=posixaio\n", "ioengine"),
+        ("hipri\n", "hipri"),
+        ("loops=2\n", "loops"),
+        ("verify=md5\n", "verify"),
+        ("filesize=4k-64k\nnrfiles=2\n", "filesize"),
+        ("bsrange=4k-4k\n", "bsrange"),
+    ] {
+        assert!(reasons(&format!("{BASE}{lines}")).contains(&key), "{lines:?}");
+    }
+    for native in [
+        "runtime=1\ntime_based\ninvalidate=0\n",
+        "rw=randread\nfadvise_hint=0\n",
+        "rw=write\nfallocate=none\n",
+    ] {
+        assert_eq!(reasons(&format!("{BASE}{native}")), [""; 0], "{native:?}");
+    }
+    assert_eq!(reasons(&format!("{BASE}loops=1\nzonemode=none\nthinktime=0\nverify=0\n")), [""; 0]);
+}
+
+#[test]
+fn jobs_that_native_groups_cannot_be_run_through_fio() {
+    let two = |lines: &str| format!("[global]\nrw=randwrite\ndirect=1\nsize=1m\n[a]\n{lines}");
+    assert_eq!(reasons(&two("[b]\n")), ["size"]);
+    assert_eq!(reasons(&two("[b]\nstonewall\n")), [""; 0]);
+    assert_eq!(reasons(&two("[a]\nstonewall\n")), ["name"]);
+    assert_eq!(reasons(&two("filename=f\n[b]\nstonewall\nfilename=f\n")), ["filename"]);
+    assert_eq!(reasons(&two("time_based\nruntime=1\n[b]\ntime_based\nruntime=2\n")), ["runtime"]);
+    assert_eq!(
+        reasons(&two("time_based\nruntime=1\nnumjobs=1000\n[b]\ntime_based\nruntime=1\nnumjobs=100\n")),
+        ["numjobs"]
+    );
+}
+
+/// Every key of the table, alone in a job that is native otherwise, is seen: with a value that means something it is a
+/// reason, a note, an error, or changes the native job.
+#[test]
+fn no_key_is_silently_ignored() {
+    const BASE: &str = "[a]\nsize=1m\nrw=randwrite\ndirect=1\n";
+    // What these say is what holds already, with this base.
+    const SAME: [&str; 12] = [
+        "ba",
+        "buffered",
+        "direct",
+        "fadvise_hint",
+        "fallocate",
+        "filename",
+        "invalidate",
+        "kb_base",
+        "rate_process",
+        "refill_buffers",
+        "rwmixread",
+        "rwmixwrite",
+    ];
+    const ALREADY: [&str; 10] = [
+        "random_distribution",
+        "rw",
+        "scramble_buffers",
+        "size",
+        "stonewall",
+        "sync",
+        "thread",
+        "name",
+        "bs",
+        "ioengine",
+    ];
+    let before = native(BASE);
+    let notes = understood(BASE).notes.len();
+    for key in KEYS.iter().filter(|key| !SAME.contains(&key.name) && !ALREADY.contains(&key.name)) {
+        let value = match key.name {
+            "sync_file_range" => "write:3",
+            "file_service_type" => "random\nnrfiles=2",
+            "time_based" => "1\nruntime=1",
+            "hipri" | "sqthread_poll" => "1\nioengine=io_uring",
+            "rw_sequencer" => "identical",
+            "zonemode" => "strided",
+            "io_submit_mode" => "offload",
+            "random_generator" => "lfsr",
+            "unified_rw_reporting" => "mixed",
+            "offset_increment" => "4k\nnumjobs=2",
+            "io_size" => "512k",
+            "filesize" => "512k",
+            "invalidate" | "create_fsync" | "allow_file_create" | "stats" => "0",
+            _ if key.kind == ValueKind::Bool || key.kind == ValueKind::Flag => "1",
+            _ => "7",
+        };
+        let text = format!("{BASE}{}={value}\n", key.name);
+        let seen = match understand("job.fio", &text, &host()) {
+            Err(_) => true,
+            Ok(Understanding { how: How::Foreign { reasons, .. }, notes, .. }) => {
+                reasons.iter().chain(&notes).any(|remark| remark.is_written)
+            }
+            Ok(Understanding { how: How::Native(workload), notes: found, .. }) => {
+                found.len() > notes || workload.phases[0].groups[0] != before
+            }
+        };
+        assert!(seen, "{text}");
+    }
+}
+
+#[test]
+fn a_job_cannot_take_the_memory_or_the_processes_of_the_machine() {
+    let refused =
+        |lines: &str| understand("job.fio", &format!("[a]\nsize=1g\n{lines}"), &host()).unwrap_err().message;
+    assert!(refused("bs=64m\niodepth=1024\nioengine=libaio\n").contains("half of this host's memory"));
+    assert!(refused("bssplit=4k/50:1g/50\niodepth=2\n").contains("half of this host's memory"));
+    assert!(refused("bsrange=4k-x\n").contains("no number"));
+    assert!(refused("[b]\nsize=1g\nbs=600m\n[c]\nsize=1g\nbs=600m\n").contains("half of this host's memory"));
+    assert!(refused("numjobs=100000\n").contains("out of range"));
+    assert!(refused("lockmem=1t\n").contains("not run"));
+}
+
+#[test]
+fn a_directory_cannot_break_out_of_its_line() {
+    let understanding = understood("[a]\nsize=1m\nverify=md5\nrw=write\n");
+    let How::Foreign { jobs, .. } = understanding.how else { panic!("{understanding:?}") };
+    for directory in ["", "/a\nexec_prerun=x", "/a;b", "/a#b", "/$ncpus", "/a\\:b"] {
+        assert!(jobs.render(directory, 1).is_err(), "{directory:?}");
+    }
+    assert!(jobs.render("/a:b", u64::MAX).unwrap().contains("directory=/a\\:b\n"));
+    assert_eq!((jobs.space, jobs.time), (Some(Bytes::mib(1)), None));
+}
+
+/// The entry of a job file, as it comes back from a saved trial.
+fn entry(text: &str) -> Entry {
+    let entry = understood(text).entry("job");
+    let saved = toml::to_string_pretty(&entry).unwrap();
+    assert_eq!(toml::from_str::<Entry>(&saved).unwrap(), entry, "{saved}");
+    entry
+}
+
+#[test]
+fn what_is_of_each_clone_in_fio_is_of_all_threads_in_an_entry() {
+    let text = "[a]\nrw=randwrite\ndirect=1\nbs=8k\nsize=1m\nnumjobs=4\nrate_iops=100\nfdatasync=2\n";
+    let workload = entry(text).resolve(2).unwrap();
+    let phase = &workload.phases[0];
+    let Pattern::Io(io) = &phase.groups[0].pattern else { panic!("{phase:?}") };
+    assert_eq!((workload.threads, phase.until), (vec![4], Until::Done));
+    // 128 requests of each clone, over files of its own.
+    assert_eq!((io.requests, io.total_size, io.each_block_once), (Some(512), Bytes::mib(4), true));
+    assert_eq!((io.fsync_every, io.fsync), (2, workload::SyncCall::Fdatasync));
+    assert_eq!(phase.groups[0].rate.unwrap().to_string(), "400/s");
+    assert_eq!(phase.groups[0].data, Some(workload::Data::Random));
+}
+
+#[test]
+fn groups_and_phases_are_those_of_the_file() {
+    let text = "[global]\ndirect=1\nsize=1m\ntime_based\nruntime=2\nramp_time=1\n[a/1]\nrw=randread\nnumjobs=3\n\
+                [b]\nrw=randwrite\n[c]\nstonewall\nrw=write\nname=b\n";
+    let text = text.replace("a/1", "a@1");
+    let workload = entry(&text).resolve(1).unwrap();
+    let names: Vec<String> = workload.results().map(|result| result.name).collect();
+    assert_eq!(names, ["phase-1/a-1", "phase-1/b", "b 2"]);
+    assert_eq!(workload.threads, [4]);
+    let groups: Vec<_> = workload.phases.iter().flat_map(|phase| &phase.groups).collect();
+    assert_eq!(groups.iter().map(|group| group.workers).collect::<Vec<_>>(), [Some(3), Some(1), Some(1)]);
+    let sets: BTreeSet<_> = groups.iter().map(|group| &group.set).collect();
+    assert_eq!(sets.len(), 3);
+    assert!(
+        workload
+            .phases
+            .iter()
+            .all(|phase| phase.duration == Nanos::secs(2) && phase.warmup == Nanos::secs(1))
+    );
+    assert_eq!(workload.phases.iter().map(|phase| phase.settle).collect::<Vec<_>>(), [false, true]);
+}
+
+#[test]
+fn fios_numbers_are_found_by_the_place_of_a_job() {
+    let text =
+        "[a{b}]\nrw=randrw\nverify=md5\nsize=1m\nruntime=3\n[c]\nrw=read\nsize=2m\nruntime=4\nnumjobs=2\n";
+    let entry = entry(text);
+    let workload = entry.resolve(1).unwrap();
+    let program = workload.program.as_ref().unwrap();
+    let names: Vec<String> = workload.results().map(|result| result.name).collect();
+    let expected = [
+        "a{b} read iops",
+        "a{b} read bytes",
+        "a{b} read p99",
+        "a{b} write iops",
+        "a{b} write bytes",
+        "a{b} write p99",
+        "c read iops",
+        "c read bytes",
+        "c read p99",
+    ];
+    assert_eq!(names, expected);
+    assert_eq!(
+        (&workload.threads[..], program.duration, entry.file_size),
+        (&[3][..], Nanos::secs(7), Some(Bytes::mib(5)))
+    );
+    assert_eq!(program.program.deadline, Nanos::secs(14 + 600));
+    // Braces are the job file's own, but for the seed's.
+    let values =
+        Values { dir: "/d".into(), threads: 3, duration: Nanos::secs(1), seed: 5, inputs: [].into() };
+    let given = program.program.input(&program.program.inputs["job.fio"], &values).unwrap();
+    assert!(
+        given.contains("name=a{b}\n") && given.contains("randseed=5\n") && given.contains("directory=.\n")
+    );
+    assert_eq!(given.matches("group_reporting=1\n").count(), 2);
+}
+
+#[test]
+fn jobs_that_mind_their_group_are_reported_together() {
+    let text = "[a]\nrw=randread\nsize=1m\nexitall\n[b]\nrw=write\nsize=1m\n";
+    let workload = entry(text).resolve(1).unwrap();
+    let names: Vec<String> = workload.results().map(|result| result.name).collect();
+    assert_eq!(names, ["read iops", "read bytes", "write iops", "write bytes"]);
+    assert!(!workload.program.unwrap().program.inputs["job.fio"].contains("group"));
+    // Nor if they are too many for a number each.
+    let many: String = (0..30).map(|n| format!("[j{n}]\nrw=read\nsize=1m\nverify=md5\n")).collect();
+    assert_eq!(entry(&many).metrics.unwrap().len(), 2);
+}
+
+proptest! {
+    #[test]
+    fn any_text_is_understood_or_an_error_that_can_be_shown(
+        text in "(\\[[a-z]{1,8}\\]?\n|(bs|size|rw|direct|runtime|filename|numjobs|ioengine|verify|nosuch)=?[0-9a-z$({/.,:-]{0,9}\n|.{0,9}\n){0,12}"
+    ) {
+        match understand("any.fio", &text, &host()) {
+            Ok(understanding) => {
+                understanding.explain();
+                // What is made of it may still be refused, but not what is native.
+                let settled = understanding.entry("any").resolve(1);
+                assert!(settled.is_ok() || matches!(understanding.how, How::Foreign { .. }), "{settled:?}");
+            }
+            Err(error) => { shown(&error); }
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! `fstrial results fio`: the runs of a trial as fio would have reported them, one file for each.
+
+use crate::{
+    error::ExpectedError,
+    report::fio_json::{self, LoadMetadata, RunMetadata},
+};
+use fstrial_model::{
+    job::{GroupTask, Task},
+    measurement::Measurement,
+};
+use fstrial_store::{Store, StoredRun, StoredTrial};
+use std::{
+    collections::BTreeMap,
+    fs::File,
+    io::Write,
+    path::{Path, PathBuf},
+};
+
+/// Writes `OUT/round-R/ARM/WORKLOAD-THREADS.json` for every run that was measured, and returns a line for people.
+///
+/// # Errors
+/// A file cannot be made, or is there already; the store is damaged.
+pub(super) fn export(store: &Store, stored: &StoredTrial, out: &Path) -> Result<String, ExpectedError> {
+    let version = stored.sessions.last().map_or("unknown", |session| session.program_version.as_str());
+    let mut names = Names::default();
+    let (mut written, mut failed, mut strange) = (0_u32, 0_u32, 0_u32);
+    let mut bare = 0_u32;
+    let mut first: Result<(), ExpectedError> = Ok(());
+    store.for_each_run(stored.summary.id, |run| {
+        if first.is_err() {
+            return;
+        }
+        if run.outcome.is_err() {
+            failed += 1;
+            return;
+        }
+        match write(&run, version, &names.path(out, &run)) {
+            Ok(Written::Whole) => written += 1,
+            Ok(Written::NoLoad) => bare += 1,
+            Ok(Written::Unknown) => strange += 1,
+            Err(error) => first = Err(error),
+        }
+    })?;
+    first?;
+    let mut line = format!("{written} runs written below {}", out.display());
+    let reasons = [
+        (failed, "failed"),
+        (bare, "have no load of our own (a program's numbers, or a rate that was found)"),
+        (strange, "were made for another protocol"),
+    ];
+    for (count, why) in reasons {
+        if count > 0 {
+            line.push_str(&format!("; {count} {why} and are left out"));
+        }
+    }
+    Ok(line)
+}
+
+/// What became of one run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Written {
+    /// It has its file.
+    Whole,
+    /// None of its results is a load.
+    NoLoad,
+    /// Its job is none of today's, so what it did is not known.
+    Unknown,
+}
+
+/// Writes one run.
+fn write(run: &StoredRun, version: &str, path: &Path) -> Result<Written, ExpectedError> {
+    let Some((task, measurement)) =
+        run.parse_job().ok().and_then(|job| job.task).zip(run.outcome.as_ref().ok())
+    else {
+        return Ok(Written::Unknown);
+    };
+    let loads = loads(&task, measurement, &run.workload);
+    if loads.is_empty() {
+        return Ok(Written::NoLoad);
+    }
+    let time = |text: &str| {
+        text.parse().map_err(|e| ExpectedError::Fault(format!("a stored time cannot be read: {text}: {e}")))
+    };
+    let metadata =
+        RunMetadata { fstrial: version, started: time(&run.started_at)?, ended: time(&run.ended_at)? };
+    let answer = fio_json::answer(&metadata, &loads)
+        .map_err(|e| ExpectedError::Fault(format!("the latencies of run {} cannot be read: {e}", run.id)))?;
+    let text = serde_json::to_string_pretty(&answer).expect("an answer is plain data");
+    let failed = |source| ExpectedError::File { what: "write", path: path.to_owned(), source };
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder).map_err(failed)?;
+    }
+    let mut file = File::create_new(path).map_err(failed)?;
+    file.write_all(text.as_bytes()).and_then(|()| file.write_all(b"\n")).map_err(failed)?;
+    Ok(Written::Whole)
+}
+
+/// The loads of a run, each with what was asked of it. One without a name is called like the workload.
+fn loads<'a>(task: &'a Task, measurement: &'a Measurement, workload: &str) -> Vec<LoadMetadata<'a>> {
+    let groups = || task.phases.iter().flat_map(|phase| &phase.groups);
+    let of = |name: &str| groups().find(|group| group.result.as_deref() == Some(name));
+    let metadata = |name: &str, group: &'a GroupTask, load| LoadMetadata {
+        job: if name.is_empty() { workload.to_owned() } else { name.to_owned() },
+        pattern: &group.load.pattern,
+        threads: group.load.threads,
+        until: group.load.until,
+        warmup: group.load.warmup,
+        load,
+    };
+    measurement.loads().filter_map(|(name, load)| Some(metadata(name, of(name)?, load))).collect()
+}
+
+/// Names of arms and workloads as names of files: plain, and different where they are different.
+#[derive(Debug, Default)]
+struct Names(BTreeMap<String, Vec<String>>);
+
+impl Names {
+    fn plain(&mut self, name: &str) -> String {
+        let plain: String = name
+            .chars()
+            .map(|c| if c.is_ascii_alphanumeric() || "._-+".contains(c) { c } else { '_' })
+            .take(100)
+            .collect();
+        let plain = if plain.is_empty() || plain.starts_with('.') { format!("_{plain}") } else { plain };
+        let same = self.0.entry(plain.clone()).or_default();
+        let place = same.iter().position(|known| known == name).unwrap_or_else(|| {
+            same.push(name.to_owned());
+            same.len() - 1
+        });
+        if place == 0 { plain } else { format!("{plain}~{}", place + 1) }
+    }
+
+    fn path(&mut self, out: &Path, run: &StoredRun) -> PathBuf {
+        let attempt = if run.attempt > 1 { format!("-attempt-{}", run.attempt) } else { String::new() };
+        let (arm, workload) = (self.plain(&run.arm), self.plain(&run.workload));
+        let file = format!("{workload}-{}{attempt}.json", run.threads);
+        out.join(format!("round-{}", run.round)).join(arm).join(file)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_stay_below_the_folder_and_apart() {
+        let mut names = Names::default();
+        let plain = ["../../etc", "a/b", "a:b", "a/b", "", ".hidden"].map(|name| names.plain(name));
+        assert_eq!(plain, ["_.._.._etc", "a_b", "a_b~2", "a_b", "_", "_.hidden"]);
+    }
+}

@@ -1,0 +1,257 @@
+//! Beside the fio that is installed: our answers have its structure, it takes the job files we write, and it makes of
+//! sizes and sections what we make of them. Without fio the tests say `SKIPPED`.
+
+use crate::support::{self, Lab};
+use fstrial_model::fio::{ForeignJobs, How, Surroundings, output::FioOutput, understand};
+use serde_json::Value;
+use std::{fs, io::Write, path::Path, process::Stdio};
+
+fn has_fio(name: &str) -> bool {
+    let found = support::command("fio").arg("--version").output();
+    let works = found.is_ok_and(|found| found.stdout.starts_with(b"fio-3"));
+    if !works {
+        support::skip(name, "needs fio 3");
+    }
+    works
+}
+
+/// Runs fio in a folder with a job file on standard input.
+fn fio(folder: &Path, job_file: &str) -> String {
+    let mut child = support::command("fio")
+        .args(ForeignJobs::arguments(folder.to_str().unwrap()))
+        .current_dir(folder)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(job_file.as_bytes()).unwrap();
+    let ended = child.wait_with_output().unwrap();
+    let (out, err) = (String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));
+    assert!(ended.status.success(), "{job_file}\n{out}\n{err}");
+    out.into_owned()
+}
+
+fn host() -> Surroundings {
+    Surroundings { cpus: 2, memory_mib: 2048, page_bytes: 4096, variables: [].into() }
+}
+
+/// Every path of keys, but for those that hang on the job and the machine.
+fn paths(value: &Value, at: &str, out: &mut Vec<String>) {
+    match value {
+        Value::Object(map) => map
+            .iter()
+            .filter(|(key, _)| !["job options", "disk_util"].contains(&key.as_str()))
+            .for_each(|(key, inner)| paths(inner, &format!("{at}/{key}"), out)),
+        Value::Array(items) => items.iter().for_each(|inner| paths(inner, &format!("{at}[]"), out)),
+        _ => out.push(at.to_owned()),
+    }
+}
+
+#[test]
+fn exported_runs_have_the_structure_of_fios_own() {
+    if !has_fio("exported_runs_have_the_structure_of_fios_own") {
+        return;
+    }
+    let lab = Lab::new();
+    for folder in ["a", "b", "fio"] {
+        fs::create_dir(lab.path(folder)).unwrap();
+    }
+    let workload = "use = \"random-mixed\"\nname = \"mixed\"\nfsync_every = 4\ndirect = false\n";
+    fs::write(lab.path("mixed.toml"), workload).unwrap();
+    let flags =
+        "--workload mixed.toml --threads 1 --duration 200ms --warmup 50ms --file-size 4MiB --rounds 1 -q";
+    let compared = lab.run(&format!("compare dir:a dir:b {flags}"));
+    assert!([0, 3].contains(&compared.code()), "{compared:?}");
+    let exported = lab.run("results fio --out out");
+    assert_eq!(exported.code(), 0, "{exported:?}");
+    let real = "[a]\nrw=randrw\nbs=16k\nsize=4m\nfsync=4\nruntime=1\n";
+    let real: Value = serde_json::from_str(&fio(&lab.path("fio"), real)).unwrap();
+    for arm in support::names_in(&lab.path("out/round-1")) {
+        let text = fs::read_to_string(lab.path(&format!("out/round-1/{arm}/mixed-1.json"))).unwrap();
+        let ours: Value = serde_json::from_str(&text).unwrap();
+        let [mut left, mut right] = [Vec::new(), Vec::new()];
+        paths(&ours, "", &mut left);
+        paths(&real, "", &mut right);
+        left.sort();
+        right.sort();
+        assert_eq!(left, right);
+        let read = FioOutput::parse(&text).unwrap();
+        assert!(
+            read.jobs[0].values["read.iops"].value > 0.0 && read.jobs[0].values["sync.lat_p99"].value > 0.0
+        );
+    }
+    // None is overwritten, and what fails says so.
+    assert_eq!(lab.run("results fio --out out").code(), 2);
+}
+
+#[test]
+fn fio_takes_what_it_is_given_and_stays_in_its_folder() {
+    if !has_fio("fio_takes_what_it_is_given_and_stays_in_its_folder") {
+        return;
+    }
+    let lab = Lab::new();
+    let folder = lab.path("arm:1");
+    fs::create_dir(&folder).unwrap();
+    let text = "[global]\nkb_base=1000\nsize=(64 * 4ki)\nrw=randwrite\ndescription=x\ndirectory=/nowhere\n\
+                [global-not]\n[same]\nverify=crc32c\nbssplit=4ki/50:8ki/50\n[same]\nstonewall\nname=global\n\
+                rw=read\nbs=4ki,8ki\npercentile_list=1\n";
+    let understanding = understand("job.fio", text, &host()).unwrap();
+    let How::Foreign { jobs, .. } = understanding.how else { panic!("{}", understanding.explain()) };
+    let given = jobs.render(folder.to_str().unwrap(), u64::MAX).unwrap();
+    let output = FioOutput::parse(&fio(&folder, &given)).unwrap();
+    let names: Vec<&str> = output.jobs.iter().map(|job| job.name.as_str()).collect();
+    assert_eq!(names, ["same", "global"]);
+    assert!(output.jobs.iter().all(|job| job.error == 0), "{output:?}");
+    assert!(output.jobs[1].values.contains_key("read.clat_p999"), "{output:?}");
+    // Both sections have one name, so they used one file.
+    let mut left = support::names_in(&folder);
+    left.sort();
+    assert_eq!(left, ["job-1.0.0"]);
+    assert_eq!(fs::metadata(folder.join("job-1.0.0")).unwrap().len(), 64 * 4096);
+}
+
+#[test]
+fn a_seed_decides_the_offsets() {
+    if !has_fio("a_seed_decides_the_offsets") {
+        return;
+    }
+    let lab = Lab::new();
+    let understanding = understand(
+        "job.fio",
+        "[a]\nrw=randwrite\nsize=256k\nnumber_ios=8\nnorandommap\nverify=md5\ndo_verify=0\nfallocate=none\nnumjobs=2\n",
+        &host(),
+    );
+    let How::Foreign { jobs, .. } = understanding.unwrap().how else { panic!() };
+    let written = |name: &str, seed: u64| -> Vec<Vec<bool>> {
+        let folder = lab.path(name);
+        fs::create_dir(&folder).unwrap();
+        fio(&folder, &jobs.render(folder.to_str().unwrap(), seed).unwrap());
+        let files = ["job-1.0.0", "job-1.1.0"].map(|file| fs::read(folder.join(file)).unwrap());
+        files
+            .map(|bytes| bytes.chunks(4096).map(|block| block.iter().any(|byte| *byte != 0)).collect())
+            .into()
+    };
+    let (one, again, other) = (written("one", 7), written("again", 7), written("other", 8));
+    assert_eq!(one, again);
+    assert_ne!(one, other);
+    assert_ne!(one[0], one[1], "clones differ");
+}
+
+#[test]
+fn job_files_are_explained_or_refused() {
+    let lab = Lab::new();
+    fs::write(lab.path("good.fio"), "[a]\nrw=read\nsize=1m\ndirect=1\n").unwrap();
+    fs::write(lab.path("bad.fio"), "[a]\nrw=write\nsize=1m\nfilename=/dev/sda\n").unwrap();
+    let good = lab.run("workloads explain good.fio");
+    assert_eq!(good.code(), 0, "{good:?}");
+    assert!(good.stdout.starts_with("runs natively: all 3 keys have an exact native form"), "{good:?}");
+    let bad = lab.run("workloads explain bad.fio");
+    assert_eq!(bad.code(), 2, "{bad:?}");
+    assert!(bad.stderr.contains("filename=/dev/sda") && bad.stderr.contains("plain name"), "{bad:?}");
+    assert_eq!(lab.run("workloads explain missing.fio").code(), 2);
+}
+
+/// Two phases that run natively: the second one reads nothing of the first, and ends when it is done.
+const NATIVE: &str = "[global]\ndirect=1\nsize=1m\nbs=16k\n[reader]\nrw=randread\ntime_based\nruntime=200ms\nramp_time=50ms\n\
+                      numjobs=2\n[writer]\nstonewall\nrw=write\nfsync=4\nend_fsync=1\n";
+/// One job that verifies, and two clones of another.
+const FOREIGN: &str = "[writer]\nrw=randwrite\nsize=1m\nverify=md5\ndo_verify=0\n[reader]\nstonewall\nrw=randread\nsize=1m\n\
+                       bssplit=4k/50:8k/50\nnumjobs=2\n";
+
+fn lab_with(job_file: &str) -> Lab {
+    let lab = Lab::new();
+    for folder in ["a", "b"] {
+        fs::create_dir(lab.path(folder)).unwrap();
+    }
+    fs::write(lab.path("job.fio"), job_file).unwrap();
+    lab
+}
+
+/// The phases and metrics of a trial with this job file. Saved as a file it repeats without the job file.
+fn compared(job_file: &str, how: &str) -> (Lab, Vec<String>) {
+    let lab = lab_with(job_file);
+    let run = lab.run("compare dir:a dir:b --workload job.fio --rounds 1 --json --save trial.toml");
+    assert!([0, 3].contains(&run.code()), "{run:?}");
+    assert!(run.stderr.starts_with(&format!("job.fio {how}")), "{run:?}");
+    fs::remove_file(lab.path("job.fio")).unwrap();
+    let again = lab.run("run trial.toml --json");
+    assert!([0, 3].contains(&again.code()), "{again:?}");
+    for folder in ["a", "b"] {
+        assert_eq!(support::names_in(&lab.path(folder)), [""; 0], "an arm is left as it was");
+    }
+    let names = |document: Value| -> Vec<String> {
+        let workloads = document["workloads"].as_array().unwrap();
+        workloads.iter().map(|workload| workload["phase"].as_str().unwrap().to_owned()).collect()
+    };
+    let found = names(run.document());
+    assert_eq!(found, names(again.document()));
+    (lab, found)
+}
+
+#[test]
+fn a_job_file_is_compared_natively() {
+    let (lab, results) = compared(NATIVE, "runs natively: all");
+    assert_eq!(results, ["reader", "writer"]);
+    let exported = lab.run("results fio --out out");
+    assert_eq!(exported.code(), 0, "{exported:?}");
+    let arm = support::names_in(&lab.path("out/round-1")).remove(0);
+    let text = fs::read_to_string(lab.path(&format!("out/round-1/{arm}/job-2.json"))).unwrap();
+    let answer = FioOutput::parse(&text).unwrap();
+    let names: Vec<&str> = answer.jobs.iter().map(|job| job.name.as_str()).collect();
+    assert_eq!(names, ["reader", "writer"]);
+    // 64 requests, as in fio, and every fourth is synced; once more at the end.
+    let writer: Value = serde_json::from_str::<Value>(&text).unwrap()["jobs"][1].clone();
+    assert_eq!(writer["write"]["total_ios"], 64);
+    assert!((16..=17).contains(&writer["sync"]["total_ios"].as_u64().unwrap()), "{writer}");
+    assert_eq!(writer["job options"]["numjobs"], "1");
+}
+
+#[test]
+fn a_job_file_is_compared_through_fio() {
+    if !has_fio("a_job_file_is_compared_through_fio") {
+        return;
+    }
+    let (lab, results) = compared(FOREIGN, "runs through fio: `verify` (line 4)");
+    let metrics = |job: &'static str, way: &'static str| {
+        ["iops", "bytes", "p99"].into_iter().map(move |what| format!("{job} {way} {what}"))
+    };
+    let expected: Vec<String> = metrics("writer", "write").chain(metrics("reader", "read")).collect();
+    assert_eq!(results, expected);
+    let exported = lab.run("results fio --out out");
+    assert!(
+        exported.stdout.starts_with("0 runs written") && exported.stdout.contains("no load"),
+        "{exported:?}"
+    );
+}
+
+#[test]
+fn a_hostile_job_file_is_refused_before_anything_is_made() {
+    let lab = lab_with("[a]\nrw=write\nsize=1m\nexec_prerun=touch /tmp/x\n");
+    for words in ["compare dir:a dir:b --workload job.fio --save trial.toml", "workloads explain job.fio"] {
+        let refused = lab.run(words);
+        assert_eq!(refused.code(), 2, "{refused:?}");
+        assert!(
+            refused.stderr.contains("exec_prerun") && refused.stderr.contains("job.fio:4"),
+            "{refused:?}"
+        );
+    }
+    assert!(!lab.path("trial.toml").exists() && lab.trials().is_empty());
+    assert_eq!(support::names_in(&lab.path("a")), [""; 0]);
+}
+
+#[test]
+fn flags_do_not_change_a_job_file() {
+    let lab = lab_with(NATIVE);
+    for flag in ["--threads 4", "--duration 1s", "--warmup 1s", "--file-size 1MiB", "--block-size 4KiB"] {
+        let refused = lab.run(&format!("compare dir:a dir:b --workload job.fio {flag}"));
+        assert_eq!(refused.code(), 2, "{refused:?}");
+        let name = flag.split(' ').next().unwrap();
+        assert!(refused.stderr.contains(name) && refused.stderr.contains("numjobs"), "{refused:?}");
+    }
+    // What it becomes is a workload file.
+    let explained = lab.run("workloads explain job.fio --toml");
+    fs::write(lab.path("job.toml"), &explained.stdout).unwrap();
+    let planned = lab.run("compare dir:a dir:b --workload job.toml --dry-run");
+    assert_eq!(planned.code(), 0, "{planned:?}");
+}

@@ -1,0 +1,159 @@
+//! Workloads of every shape through the whole line: phases and groups, promises about latency, programs, workloads
+//! against each other.
+
+use crate::support::{self, Ended, Lab};
+use serde_json::Value;
+
+const IMAGE: &str = "--device image:images --size 512MiB --rounds 1 --json";
+
+/// The sections of an answer: name, phase and unit.
+fn sections(ended: &Ended) -> Vec<(String, String, String)> {
+    let document = ended.document();
+    let text = |section: &Value, key: &str| section[key].as_str().unwrap().to_owned();
+    let sections = document["workloads"].as_array().unwrap().iter();
+    sections.map(|section| (text(section, "name"), text(section, "phase"), text(section, "unit"))).collect()
+}
+
+fn rates(ended: &Ended) -> Vec<f64> {
+    let document = ended.document();
+    let sections = document["workloads"].as_array().unwrap();
+    let cells = sections.iter().flat_map(|section| section["cells"].as_array().unwrap());
+    cells.map(|cell| cell["rate"].as_f64().unwrap_or_else(|| panic!("{cell}"))).collect()
+}
+
+const PHASES: &str = r#"
+kind = "io"
+file_size = "16MiB"
+block_size = "64KiB"
+[[phase]]
+name = "fill"
+access = "sequential"
+until = "done"
+fsync_at_end = true
+figure = "bytes"
+[[phase]]
+name = "drop"
+measured = false
+requests = 1
+[[phase]]
+name = "serve"
+settle = true
+duration = "200ms"
+warmup = "50ms"
+[[phase.group]]
+name = "oltp"
+block_size = "4KiB"
+reads = "70%"
+[[phase.group]]
+name = "backup"
+workers = 1
+access = "sequential"
+reads = "100%"
+[[phase.group]]
+name = "noise"
+workers = 1
+kind = "files"
+set = "small"
+files = 20
+file_size = "4KiB"
+background = true
+"#;
+
+#[test]
+fn every_phase_and_group_has_results_of_its_own() {
+    if !support::is_root_with_loop_devices("every_phase_and_group_has_results_of_its_own") {
+        return;
+    }
+    let lab = Lab::new();
+    // Keys of requests and of file sets are both taken over from the top; the group of files has only its own.
+    lab.write("phases.toml", PHASES);
+    let ended = lab.run(&format!("compare ext4 xfs --workload phases.toml --threads 2 {IMAGE}"));
+    assert_eq!(ended.code(), 3, "{ended:?}");
+    let expected = [("fill", "bytes/s"), ("serve/oltp", "op/s"), ("serve/backup", "op/s")];
+    let expected = expected.map(|(phase, unit)| ("phases".to_owned(), phase.to_owned(), unit.to_owned()));
+    assert_eq!(sections(&ended), expected);
+    assert_eq!(rates(&ended).len(), 6);
+    let shown = lab.run("results show --json");
+    assert_eq!(shown.document()["workloads"][1]["phase"], "serve/oltp", "what is stored says the same");
+    lab.assert_nothing_left("after phases");
+}
+
+#[test]
+fn a_promise_about_latency_is_a_figure_like_any_other() {
+    if !support::is_root_with_loop_devices("a_promise_about_latency_is_a_figure_like_any_other") {
+        return;
+    }
+    let lab = Lab::new();
+    let words = "compare ext4 xfs --workload random-read --threads 2 --file-size 16MiB --duration 200ms --warmup 20ms";
+    // A second is much more than any read takes, unless requests queue up.
+    let ended = lab.run(&format!("{words} --find-rate p90<1s {IMAGE}"));
+    assert_eq!(ended.code(), 3, "{ended:?}");
+    assert_eq!(ended.document()["workloads"][0]["promise"], "p90<1s");
+    assert!(rates(&ended).iter().all(|rate| *rate > 100.0), "{ended:?}");
+    // The course of the search is kept with the run.
+    let exported = lab.run("results export --format json");
+    assert!(exported.stdout.contains("\"value\""), "{exported:?}");
+    let refused = lab.run(&format!("{words} --find-rate p99.9<1s {IMAGE}"));
+    assert_eq!(refused.code(), 11, "{refused:?}");
+    assert!(refused.stderr.contains("measure longer"), "{refused:?}");
+    lab.assert_nothing_left("after a search");
+}
+
+const PROGRAM: &str = r#"
+kind = "program"
+file_size = "1MiB"
+command = ["sh", "-c", "dd if=/dev/zero of=file bs=64k count=16 conv=fsync 2>&1; echo threads {threads}"]
+[[metric]]
+name = "written"
+unit = "bytes/s"
+better = "higher"
+pattern = '(?<value>\d+) bytes .*copied, (?<per>[\d.e+-]+) s'
+[[metric]]
+name = "wall"
+unit = "ns"
+better = "lower"
+measure = "wall"
+"#;
+
+#[test]
+fn numbers_of_a_program_go_through_the_same_line() {
+    if !support::is_root_with_loop_devices("numbers_of_a_program_go_through_the_same_line") {
+        return;
+    }
+    let lab = Lab::new();
+    lab.write("copy.toml", PROGRAM);
+    let ended = lab.run(&format!("compare ext4 btrfs --workload copy.toml --threads 1 {IMAGE}"));
+    assert_eq!(ended.code(), 3, "{ended:?}");
+    let phases: Vec<String> = sections(&ended).into_iter().map(|section| section.1).collect();
+    assert_eq!(phases, ["written", "wall"]);
+    assert_eq!(ended.document()["workloads"][1]["less_is_better"], true);
+    lab.write("broken.toml", &PROGRAM.replace("copied", "moved"));
+    let refused = lab.run(&format!("compare ext4 btrfs --workload broken.toml --threads 1 {IMAGE}"));
+    assert_eq!(refused.code(), 11, "{refused:?}");
+    assert!(refused.stderr.contains("written") && refused.stderr.contains("bytes"), "{refused:?}");
+    lab.assert_nothing_left("after programs");
+}
+
+#[test]
+fn workloads_are_compared_on_one_arm() {
+    if !support::is_root_with_loop_devices("workloads_are_compared_on_one_arm") {
+        return;
+    }
+    let lab = Lab::new();
+    lab.write("copy.toml", PROGRAM);
+    let mine = "kind = \"io\"\naccess = \"sequential\"\nuntil = \"done\"\nfile_size = \"1MiB\"\nfsync_at_end = true\n\
+                block_size = \"64KiB\"\nfigure = \"bytes\"\nlayout = \"empty\"\n";
+    lab.write("mine.toml", mine);
+    let words = "compare ext4 --between workloads --workload mine.toml --workload copy.toml --threads 1";
+    let ended = lab.run(&format!("{words} {IMAGE}"));
+    assert_eq!(ended.code(), 3, "{ended:?}");
+    let document = ended.document();
+    let verdict = &document["workloads"][0]["verdicts"][0];
+    assert_eq!((&verdict["a"], &verdict["b"]), (&"copy".into(), &"mine".into()), "{verdict}");
+    assert_eq!(verdict["workload"], "ext4", "what they have in common");
+    assert!(verdict["ratio"].as_f64().is_some());
+    let alone = lab.run(&format!("compare ext4 --workload mine.toml {IMAGE}"));
+    assert_eq!(alone.code(), 2, "{alone:?}");
+    assert!(alone.stderr.contains("at least two arms"), "{alone:?}");
+    lab.assert_nothing_left("after workloads against each other");
+}
