@@ -60,7 +60,7 @@ fn exported_runs_have_the_structure_of_fios_own() {
     let workload = "use = \"random-mixed\"\nname = \"mixed\"\nfsync_every = 4\ndirect = false\n";
     fs::write(lab.path("mixed.toml"), workload).unwrap();
     let flags =
-        "--workload mixed.toml --threads 1 --duration 200ms --warmup 50ms --file-size 4MiB --rounds 1 -q";
+        "--workload mixed.toml --threads 1 --duration 1s --warmup 50ms --file-size 4MiB --rounds 1 -q";
     let compared = lab.run(&format!("compare dir:a dir:b {flags}"));
     assert!([0, 3].contains(&compared.code()), "{compared:?}");
     let exported = lab.run("results fio --out out");
@@ -153,7 +153,7 @@ fn job_files_are_explained_or_refused() {
 }
 
 /// Two phases that run natively: the second one reads nothing of the first, and ends when it is done.
-const NATIVE: &str = "[global]\ndirect=1\nsize=1m\nbs=16k\n[reader]\nrw=randread\ntime_based\nruntime=200ms\nramp_time=50ms\n\
+const NATIVE: &str = "[global]\ndirect=1\nsize=1m\nbs=16k\n[reader]\nrw=randread\ntime_based\nruntime=1s\nramp_time=50ms\n\
                       numjobs=2\n[writer]\nstonewall\nrw=write\nfsync=4\nend_fsync=1\n";
 /// One job that verifies, and two clones of another.
 const FOREIGN: &str = "[writer]\nrw=randwrite\nsize=1m\nverify=md5\ndo_verify=0\n[reader]\nstonewall\nrw=randread\nsize=1m\n\

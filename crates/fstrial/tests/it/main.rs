@@ -6,7 +6,6 @@ mod errors;
 mod fio;
 mod interrupt;
 mod kill;
-mod presets;
 mod support;
 mod trial;
 mod workloads;

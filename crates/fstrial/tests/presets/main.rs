@@ -1,0 +1,7 @@
+//! Every preset on real filesystems. In a program of its own, so that it does not run beside tests whose runs are so short
+//! that a busy disk starves them.
+
+mod presets;
+#[path = "../it/support.rs"]
+#[expect(dead_code, reason = "shared with the other tests, which use the rest")]
+mod support;
