@@ -29,7 +29,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 pub(crate) const SETTLE: Duration = Duration::from_secs(20);
 /// Flags that make a trial as small as filesystems allow.
 pub(crate) const SMALL: &str =
-    "--size 320MiB --duration 200ms --warmup 20ms --workload random-write --file-size 16MiB --threads 1";
+    "--size 320MiB --duration 100ms --warmup 20ms --workload random-write --file-size 16MiB --threads 1";
 
 /// Says on the terminal, past the capture of libtest.
 pub(crate) fn say(line: &str) {
