@@ -43,7 +43,26 @@ enum Gaps {
     Poisson(f64, Generator),
 }
 
+/// What comes next in a loop over turns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// A turn, whose latency counts from this tick.
+    Turn(u64),
+    /// Nothing was due; it is this tick now.
+    Rested(u64),
+}
+
 impl Arrivals {
+    /// The next turn: at once in a closed loop, when it is due in an open one.
+    #[inline]
+    pub(crate) fn next(arrivals: &mut Option<Self>, now: u64) -> Next {
+        match arrivals {
+            None => Next::Turn(now),
+            Some(arrivals) if arrivals.is_due(now) => Next::Turn(arrivals.take()),
+            Some(arrivals) => Next::Rested(arrivals.rest()),
+        }
+    }
+
     /// Those of a thread of a load that has a rate; none for a closed loop.
     pub(crate) fn of(load: &Load, thread: usize, clock: Clock) -> Option<Self> {
         let total_ns = load.warmup.0.saturating_add(load.duration.0);

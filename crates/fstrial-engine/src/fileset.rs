@@ -6,7 +6,7 @@
 
 use crate::{
     EngineError,
-    arrival::Arrivals,
+    arrival::{Arrivals, Next},
     buffer::{Pages, Payload},
     clock::Pace,
     error::layout,
@@ -199,16 +199,12 @@ impl<'a> Turns<'a> {
         self.now = self.pace.clock.now();
         self.recorder.tick(self.now);
         while !self.recorder.is_over() {
-            match &mut self.arrivals {
-                Some(arrivals) if !arrivals.is_due(self.now) => {
-                    self.now = arrivals.rest();
-                    self.recorder.tick(self.now);
+            match Arrivals::next(&mut self.arrivals, self.now) {
+                Next::Turn(due) => self.turn(due),
+                Next::Rested(now) => {
+                    self.now = now;
+                    self.recorder.tick(now);
                 }
-                Some(arrivals) => {
-                    let due = arrivals.take();
-                    self.turn(due);
-                }
-                None => self.turn(self.now),
             }
         }
         self.recorder

@@ -11,7 +11,7 @@
 
 use crate::{
     EngineError,
-    arrival::Arrivals,
+    arrival::{Arrivals, Next},
     buffer::{Pages, Payload},
     clock::{Pace, sleep_ns},
     generator::Generator,
@@ -360,17 +360,16 @@ impl Turning {
         self.recorder.tick(self.now);
         let mut left = self.program.turns.unwrap_or(u64::MAX);
         while left > 0 && !self.recorder.is_over() {
-            let due = match &mut self.arrivals {
-                Some(arrivals) if !arrivals.is_due(self.now) => {
-                    self.now = arrivals.rest();
-                    self.recorder.tick(self.now);
-                    continue;
+            match Arrivals::next(&mut self.arrivals, self.now) {
+                Next::Turn(due) => {
+                    self.turn(due);
+                    left -= 1;
                 }
-                Some(arrivals) => arrivals.take(),
-                None => self.now,
-            };
-            self.turn(due);
-            left -= 1;
+                Next::Rested(now) => {
+                    self.now = now;
+                    self.recorder.tick(now);
+                }
+            }
         }
         self.done();
         self.recorder

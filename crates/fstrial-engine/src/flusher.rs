@@ -8,17 +8,18 @@ use crate::{
     EngineError,
     buffer::Payload,
     clock::{Pace, sleep_ns},
+    flush,
     generator::Generator,
     layout::{Files, Writer, allow_open_files, create, open_all},
     recorder::{Lane, Recorder},
 };
 use fstrial_model::{
     job::Load,
-    workload::{Flush, Io, SyncCall},
+    workload::{Flush, Io},
 };
 use rustix::{
-    fs::{CWD, fdatasync, fsync},
-    io::{Errno, pwrite, retry_on_intr},
+    fs::{CWD, fsync},
+    io::{pwrite, retry_on_intr},
 };
 use std::path::{Path, PathBuf};
 
@@ -197,17 +198,13 @@ impl Flusher {
 
     fn sync(&mut self, file: usize) -> Result<(), Failure> {
         let fd = &self.files.fds[file];
-        let (call, result): (_, Result<(), Errno>) = match self.flush.sync {
-            SyncCall::Fsync => ("fsync", retry_on_intr(|| fsync(fd))),
-            SyncCall::Fdatasync => ("fdatasync", retry_on_intr(|| fdatasync(fd))),
-            SyncCall::SyncFileRange => unreachable!("refused: it makes nothing durable"),
-        };
-        match result {
+        let call = self.flush.sync;
+        match flush::flush(fd, call) {
             Ok(()) => {
                 self.done(Lane::Fsync);
                 Ok(())
             }
-            Err(errno) => Err(self.failed(file, call, errno.to_string())),
+            Err(errno) => Err(self.failed(file, flush::name(call), errno.to_string())),
         }
     }
 

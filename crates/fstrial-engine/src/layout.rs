@@ -1,7 +1,7 @@
 //! Lays out the files of a load before any clock runs: full size, in order, synced; never over a file that was there.
 //!
-//! Files are written, not preallocated first, unless the load asks for another layout: on btrfs, for one, preallocated extents are written in place and
-//! uncompressed, so a preallocated file would not be the file the arm's options ask for.
+//! Files are written, not preallocated first, unless the load asks for another layout: on btrfs, for one, preallocated
+//! extents are written in place and uncompressed, so a preallocated file would not be the file the arm's options ask for.
 
 use crate::{
     EngineError, aio,

@@ -14,12 +14,13 @@ use crate::{
     buffer::Payload,
     clock::Pace,
     error::layout,
+    flush,
     layout::{Writer, create},
     recorder::{Lane, Recorder},
 };
-use fstrial_model::workload::{Log, SyncCall};
+use fstrial_model::workload::Log;
 use rustix::{
-    fs::{AtFlags, CWD, Mode, OFlags, fdatasync, fsync, openat, unlinkat},
+    fs::{AtFlags, CWD, Mode, OFlags, fsync, openat, unlinkat},
     io::{Errno, pwrite, retry_on_intr},
 };
 use std::{
@@ -250,13 +251,9 @@ impl<'a> Committer<'a> {
             }
         }
         let middle = self.pace.clock.now();
-        let (name, result) = match call {
-            SyncCall::Fsync => ("fsync", retry_on_intr(|| fsync(fd))),
-            SyncCall::Fdatasync => ("fdatasync", retry_on_intr(|| fdatasync(fd))),
-            SyncCall::SyncFileRange => unreachable!("refused: it makes nothing durable"),
-        };
+        let result = flush::flush(fd, call);
         let end = self.pace.clock.now();
-        result.map_err(|errno| Broken { call: name, errno })?;
+        result.map_err(|errno| Broken { call: flush::name(call), errno })?;
         place.offset += len as u64;
         self.recorder.tick(end);
         self.recorder.part(Lane::Write, middle.saturating_sub(start));

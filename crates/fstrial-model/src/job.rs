@@ -8,10 +8,10 @@ use crate::{
     facts::ArmFacts,
     measurement::{Measurement, Stage},
     units::{Bytes, Nanos, Percent},
-    workload::{Data, Figure, Pattern, Program, Rate, RateTarget, Until},
+    workload::{Data, Figure, Pattern, Program, Rate, RateTarget, Until, space_of_sets},
 };
 use serde::{Deserialize, Serialize};
-use std::{collections::BTreeMap, path::PathBuf};
+use std::path::PathBuf;
 
 /// Raised when a job or a message changes its meaning; a worker refuses another version than its own.
 pub const PROTOCOL: u32 = 2;
@@ -101,12 +101,8 @@ pub struct ProgramTask {
 impl Task {
     /// Bytes its files take, without the filesystem's own needs.
     pub fn space_needed(&self) -> Bytes {
-        let mut sets: BTreeMap<&str, u64> = BTreeMap::new();
-        for load in self.phases.iter().flat_map(|phase| &phase.groups).map(|group| &group.load) {
-            let most = sets.entry(&load.set).or_default();
-            *most = load.pattern.space_needed(load.threads).0.max(*most);
-        }
-        Bytes(sets.values().fold(0, |sum, bytes| sum.saturating_add(*bytes)))
+        let loads = self.phases.iter().flat_map(|phase| &phase.groups).map(|group| &group.load);
+        space_of_sets(loads.map(|load| (load.set.as_str(), load.pattern.space_needed(load.threads))))
     }
 }
 

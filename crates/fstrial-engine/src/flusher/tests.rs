@@ -8,7 +8,7 @@ use crate::{
 use fstrial_model::{
     measurement::OperationKind,
     units::{Bytes, Nanos},
-    workload::Pattern,
+    workload::{Pattern, SyncCall},
 };
 use rustix::fs::{Mode, OFlags, openat};
 

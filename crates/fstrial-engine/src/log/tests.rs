@@ -5,7 +5,11 @@ use crate::{
     layout::ThreadWork,
     testing::{count, directory, files_below, load_to_end, run_to_end, run_work},
 };
-use fstrial_model::{measurement::OperationKind, units::Bytes, workload::Pattern};
+use fstrial_model::{
+    measurement::OperationKind,
+    units::Bytes,
+    workload::{Pattern, SyncCall},
+};
 use std::sync::Arc;
 
 fn small() -> Log {

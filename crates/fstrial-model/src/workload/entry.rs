@@ -229,21 +229,6 @@ pub enum Kind {
     Program,
 }
 
-impl Kind {
-    /// What a workload of this kind is written with, for errors.
-    const fn has(self) -> &'static str {
-        match self {
-            Self::Io => "kind = \"io\" has access, reads, block_size, file_size and more",
-            Self::Files => "kind = \"files\" has files, file_size and steps",
-            Self::Flow => "kind = \"flow\" has sets, steps and turns",
-            Self::Postmark => "kind = \"postmark\" has a table [postmark], and part",
-            Self::Log => "kind = \"log\" has a table [log]",
-            Self::Flush => "kind = \"flush\" has a table [flush]",
-            Self::Program => "kind = \"program\" has command and [[metric]]",
-        }
-    }
-}
-
 /// A workload entry that does not describe a workload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EntryError {
@@ -343,7 +328,7 @@ fn over(mut own: Entry, base: Entry) -> Entry {
 }
 
 /// Keys, and whether each is written.
-type Keys = [(&'static str, bool)];
+pub(super) type Keys = [(&'static str, bool)];
 
 /// Phases of a workload, and groups of a phase, at most.
 const PARTS_MAX: usize = 64;
@@ -649,7 +634,7 @@ impl Entry {
     }
 
     /// Refuses keys that mean nothing in a phase or group.
-    fn belongs(&self, place: &'static str, wrong: &[(&'static str, bool)]) -> Result<(), EntryError> {
+    fn belongs(&self, place: &'static str, wrong: &Keys) -> Result<(), EntryError> {
         let always = [
             ("use", self.preset.is_some()),
             ("threads", self.threads.is_some()),
@@ -674,61 +659,6 @@ impl Entry {
     pub fn settled(&self, cpus: u16) -> Result<Self, EntryError> {
         let threads = self.resolve(cpus)?.threads;
         Ok(Self { threads: Some(threads), ..self.over_preset()? })
-    }
-
-    /// Refuses keys of the other kind, where they are written: what is taken over from around may be for others.
-    fn keys_of(&self, kind: Option<Kind>) -> Result<(), EntryError> {
-        let of_io = [
-            ("access", self.access.is_some()),
-            ("stride", self.stride.is_some()),
-            ("distribution", self.distribution.is_some()),
-            ("each_block_once", self.each_block_once.is_some()),
-            ("reads", self.reads.is_some()),
-            ("update", self.update.is_some()),
-            ("mix", self.mix.is_some()),
-            ("block_size", self.block_size.is_some()),
-            ("sharing", self.sharing.is_some()),
-            ("direct", self.direct.is_some()),
-            ("backend", self.backend.is_some()),
-            ("depth", self.depth.is_some()),
-            ("fsync_every", self.fsync_every.is_some()),
-            ("fsync", self.fsync.is_some()),
-            ("fsync_counts", self.fsync_counts.is_some()),
-            ("fsync_all_files", self.fsync_all_files.is_some()),
-            ("open_sync", self.open_sync.is_some()),
-            ("layout", self.layout.is_some()),
-            ("sqpoll", self.sqpoll.is_some()),
-            ("iopoll", self.iopoll.is_some()),
-            ("requests", self.requests.is_some()),
-        ];
-        if matches!(kind, Some(Kind::Io | Kind::Files)) {
-            self.no_program()?;
-        }
-        let of_files = [("steps", self.steps.is_some())];
-        let of_flow = [("sets", self.sets.is_some()), ("turns", self.turns.is_some())];
-        let of_ends = [("fsync_at_end", self.fsync_at_end.is_some())];
-        let of_postmark = [("postmark", self.postmark.is_some()), ("part", self.part.is_some())];
-        let of_log = [("log", self.log.is_some())];
-        let of_flush = [("flush", self.flush.is_some())];
-        let of_sizes = [("file_size", self.file_size.is_some()), ("files", self.files.is_some())];
-        // A program checks its keys itself.
-        let Some(kind) = kind.filter(|kind| *kind != Kind::Program) else { return Ok(()) };
-        let own: [(&Keys, &str, bool); 8] = [
-            (&of_io, "io", kind == Kind::Io),
-            (&of_files, "files", matches!(kind, Kind::Files | Kind::Flow)),
-            (&of_flow, "flow", kind == Kind::Flow),
-            (&of_postmark, "postmark", kind == Kind::Postmark),
-            (&of_log, "log", kind == Kind::Log),
-            (&of_flush, "flush", kind == Kind::Flush),
-            (&of_ends, "io", matches!(kind, Kind::Io | Kind::Flow)),
-            (&of_sizes, "io", matches!(kind, Kind::Io | Kind::Files)),
-        ];
-        for (keys, other, is_mine) in own {
-            if let Some((key, _)) = keys.iter().find(|(_, present)| *present && !is_mine) {
-                return Err(entry_error(key, format!("`{key}` belongs to kind = \"{other}\""), kind.has()));
-            }
-        }
-        Ok(())
     }
 
     fn io(&self) -> Result<Io, EntryError> {

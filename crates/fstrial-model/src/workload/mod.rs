@@ -12,6 +12,7 @@ mod flow;
 mod flow_step;
 mod flush;
 mod io;
+mod keys;
 mod log;
 pub mod metric;
 mod phase;
@@ -86,16 +87,11 @@ impl Workload {
 
     /// Bytes that all its files take at a level, without the filesystem's own needs.
     pub fn space_needed(&self, threads: u16) -> Bytes {
-        let mut sets: BTreeMap<&str, u64> = BTreeMap::new();
-        for group in self.phases.iter().flat_map(|phase| &phase.groups) {
-            let needed = group.pattern.space_needed(group.workers(threads)).0;
-            let most = sets.entry(&group.set).or_default();
-            *most = needed.max(*most);
-        }
-        if let Some(file_size) = self.program.as_ref().and_then(|program| program.program.file_size) {
-            sets.insert("", file_size.0);
-        }
-        Bytes(sets.values().fold(0, |sum, bytes| sum.saturating_add(*bytes)))
+        let groups = self.phases.iter().flat_map(|phase| &phase.groups);
+        let needs =
+            groups.map(|group| (group.set.as_str(), group.pattern.space_needed(group.workers(threads))));
+        let program = self.program.as_ref().and_then(|timed| timed.program.file_size);
+        space_of_sets(needs.chain(program.map(|file_size| ("", file_size))))
     }
 
     /// [`Workload::space_needed`] at its highest level.
@@ -114,6 +110,16 @@ impl Workload {
         let program = self.program.as_ref().map_or(0, |program| program.duration.0);
         Nanos(timed.fold(program, |sum, phase| sum.saturating_add(time(phase))))
     }
+}
+
+/// Bytes of sets of files, each named as often as it is used: the most that any use of it needs counts.
+pub(crate) fn space_of_sets<'a>(needs: impl Iterator<Item = (&'a str, Bytes)>) -> Bytes {
+    let mut sets: BTreeMap<&str, u64> = BTreeMap::new();
+    for (set, needed) in needs {
+        let most = sets.entry(set).or_default();
+        *most = needed.0.max(*most);
+    }
+    Bytes(sets.values().fold(0, |sum, bytes| sum.saturating_add(*bytes)))
 }
 
 /// What every thread of a workload does.

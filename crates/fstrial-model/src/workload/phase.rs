@@ -163,10 +163,16 @@ pub struct RateTarget {
     pub below: Nanos,
 }
 
+impl RateTarget {
+    /// The quantile in percent, rounded to what a person can have written: 0.999 * 100 is 99.9 and a little.
+    pub fn percent(&self) -> f64 {
+        (self.quantile * 1e8).round() / 1e6
+    }
+}
+
 impl fmt::Display for RateTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Rounded to what a person can have written: 0.999 * 100 is 99.9 and a little.
-        write!(f, "p{}<{}", (self.quantile * 1e8).round() / 1e6, self.below)
+        write!(f, "p{}<{}", self.percent(), self.below)
     }
 }
 

@@ -8,6 +8,7 @@
 //! ```
 
 use super::{
+    Kind,
     entry::{Entry, EntryError, entry_error},
     metric::{MAX_METRICS, MetricEntry, MetricRule, Output, PickError, Picked, Source},
 };
@@ -437,42 +438,7 @@ impl Entry {
     /// # Errors
     /// The key at fault, what is wrong with it and what to try.
     pub fn program(&self) -> Result<Program, EntryError> {
-        let wrong = [
-            ("access", self.access.is_some()),
-            ("reads", self.reads.is_some()),
-            ("sharing", self.sharing.is_some()),
-            ("direct", self.direct.is_some()),
-            ("backend", self.backend.is_some()),
-            ("depth", self.depth.is_some()),
-            ("fsync_every", self.fsync_every.is_some()),
-            ("fsync", self.fsync.is_some()),
-            ("fsync_counts", self.fsync_counts.is_some()),
-            ("fsync_all_files", self.fsync_all_files.is_some()),
-            ("fsync_at_end", self.fsync_at_end.is_some()),
-            ("open_sync", self.open_sync.is_some()),
-            ("layout", self.layout.is_some()),
-            ("sqpoll", self.sqpoll.is_some()),
-            ("iopoll", self.iopoll.is_some()),
-            ("steps", self.steps.is_some()),
-            ("requests", self.requests.is_some()),
-            ("until", self.until.is_some()),
-            ("measured", self.measured.is_some()),
-            ("settle", self.settle.is_some()),
-            ("find_rate", self.find_rate.is_some()),
-            ("workers", self.workers.is_some()),
-            ("set", self.set.is_some()),
-            ("background", self.background.is_some()),
-            ("figure", self.figure.is_some()),
-            ("phase", self.phases.is_some()),
-            ("group", self.groups.is_some()),
-        ];
-        if let Some((key, _)) = wrong.iter().find(|(_, present)| *present) {
-            return Err(entry_error(
-                key,
-                format!("`{key}` belongs to kind = \"io\" or \"files\""),
-                "a program is told by its command: write it there",
-            ));
-        }
+        self.only_keys_of(Kind::Program)?;
         let rules = self.metrics.iter().flatten().take(MAX_METRICS + 1).map(MetricEntry::settle);
         let program = Program {
             prepare: self.prepare.clone().unwrap_or_default(),
@@ -488,28 +454,6 @@ impl Entry {
             files: self.files,
         };
         program.check().map(|()| program)
-    }
-
-    /// Refuses the keys of a program in an entry of another kind.
-    pub(crate) fn no_program(&self) -> Result<(), EntryError> {
-        let wrong = [
-            ("command", self.command.is_some()),
-            ("prepare", self.prepare.is_some()),
-            ("cleanup", self.cleanup.is_some()),
-            ("version", self.version.is_some()),
-            ("deadline", self.deadline.is_some()),
-            ("inputs", self.inputs.is_some()),
-            ("parameters", self.parameters.is_some()),
-            ("metric", self.metrics.is_some()),
-        ];
-        match wrong.iter().find(|(_, present)| *present) {
-            Some((key, _)) => Err(entry_error(
-                key,
-                format!("`{key}` belongs to kind = \"program\""),
-                "write kind = \"program\" to run a command",
-            )),
-            None => Ok(()),
-        }
     }
 }
 

@@ -9,7 +9,7 @@ use fstrial_model::{units::Nanos, workload::RateTarget};
 use std::fmt::Write;
 
 /// Measurements at most, the closed loop among them.
-pub const MOST_STEPS: u64 = 16;
+const MOST_STEPS: u64 = 16;
 /// The search ends when the rate that breaks the promise is less than this above the one that keeps it.
 const CLOSE_ENOUGH: f64 = 1.03;
 /// Share of the offered operations that must be served.
@@ -97,7 +97,7 @@ fn is_served(offered: f64, seen: Seen) -> bool {
 }
 
 fn quantile(target: RateTarget, latency: Nanos) -> String {
-    format!("p{} {latency}", (target.quantile * 1e8).round() / 1e6)
+    format!("p{} {latency}", target.percent())
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at most five million")]
