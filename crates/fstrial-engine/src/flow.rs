@@ -411,7 +411,8 @@ impl Turning {
                 }
                 Err(failure) => return self.failed(&failure),
             }
-            if self.recorder.is_over() {
+            // A turn that is too late is left, unless it is the first: it may be the only one.
+            if self.recorder.is_over() && !self.recorder.is_empty() {
                 return;
             }
         }

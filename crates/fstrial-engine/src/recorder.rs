@@ -295,6 +295,15 @@ struct FirstError {
     text: String,
 }
 
+/// The first operation that a thread completed after its time.
+#[derive(Debug, Clone, Copy)]
+struct Late {
+    tick: u64,
+    lane: Lane,
+    nanos: u64,
+    bytes: u64,
+}
+
 /// The recorder of one thread. Lives on that thread's own stack and heap; aligned so that nothing shares its lines.
 #[derive(Debug)]
 #[repr(align(128))]
@@ -314,8 +323,11 @@ pub(crate) struct Recorder {
     /// Instead of the three above where the end is not known beforehand.
     doubling: Option<Doubling>,
     tails: Tails,
+    /// The last reading of the clock that was past an edge; after the end, every one is.
+    crossed: u64,
     /// When this thread stopped.
     stopped: u64,
+    late: Option<Late>,
     errors: u64,
     first_error: Option<FirstError>,
     cpu_start: CpuTime,
@@ -349,7 +361,9 @@ impl Recorder {
                 .until_done
                 .then(|| Doubling::new(timeline.start, timeline.clock.ticks(DOUBLING_STEP_NS))),
             tails: Tails::new(timeline.start, timeline.clock),
+            crossed: timeline.start,
             stopped: timeline.start,
+            late: None,
             errors: 0,
             first_error: None,
             cpu_start: CpuTime::default(),
@@ -389,6 +403,12 @@ impl Recorder {
         self.phase == Phase::Over
     }
 
+    /// Whether no operation was completed in the measured time, once that is over.
+    #[cold]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.windows.counts.iter().all(|count| *count == 0)
+    }
+
     /// An operation is complete.
     #[inline]
     pub(crate) fn operation(&mut self, lane: Lane, latency_ticks: u64, bytes: u64) {
@@ -400,6 +420,8 @@ impl Recorder {
         self.tails.record(nanos);
         if self.timed {
             self.record(lane, nanos);
+        } else if self.phase == Phase::Over {
+            self.late.get_or_insert(Late { tick: self.crossed, lane, nanos, bytes });
         }
     }
 
@@ -460,6 +482,7 @@ impl Recorder {
 
     #[cold]
     fn cross(&mut self, now: u64) {
+        self.crossed = now;
         let pending = std::mem::take(&mut self.pending);
         if self.phase != Phase::Over {
             match &mut self.doubling {
@@ -532,6 +555,7 @@ impl Recorder {
         for other in all {
             sum.absorb(&other);
         }
+        sum.wait_for_the_first();
         let histograms = OperationKind::ALL
             .into_iter()
             .filter_map(|kind| Some((kind, encode(&sum.histogram(kind)?))))
@@ -555,6 +579,18 @@ impl Recorder {
             cpu_user: Nanos(sum.cpu.user_ns),
             cpu_system: Nanos(sum.cpu.system_ns),
             clock: sum.clock.source(),
+        }
+    }
+
+    /// A stall as long as the whole measured time has a rate too: where no operation was completed in it, it lasts until
+    /// the first one is. (All threads wait for what they have in flight, so the earliest of theirs is the first.)
+    fn wait_for_the_first(&mut self) {
+        let nothing = self.is_empty() && self.errors == 0;
+        if let (Some(late), true, None) = (self.late, nothing, &self.doubling) {
+            self.timeline.duration = Nanos(self.clock.nanos(late.tick - self.timeline.timed));
+            *self.windows.counts.last_mut().expect("there are windows") = 1;
+            self.bytes = late.bytes;
+            self.record(late.lane, late.nanos);
         }
     }
 
@@ -600,6 +636,7 @@ impl Recorder {
         }
         self.tails.absorb(&other.tails);
         self.stopped = self.stopped.max(other.stopped);
+        self.late = [self.late, other.late].into_iter().flatten().min_by_key(|late| late.tick);
         self.bytes += other.bytes;
         self.errors += other.errors;
         self.cpu.user_ns += other.cpu.user_ns;
@@ -785,6 +822,33 @@ mod tests {
         let result = Recorder::merge(vec![recorder]);
         assert_eq!((result.errors, result.operations), (ERRORS_MAX, 0));
         assert_eq!(decode(&result.histograms[&OperationKind::Operation]).len(), 0);
+    }
+
+    #[test]
+    fn where_nothing_was_completed_the_time_lasts_until_something_is() {
+        let late = |at: u64| {
+            let mut recorder = recorder(1_000, 10_000);
+            recorder.tick(1000);
+            recorder.tick(1000 + at);
+            assert!(recorder.is_over());
+            recorder.operation(Lane::Read, at, 4096);
+            recorder.tick(1000 + 2 * at);
+            recorder.operation(Lane::Read, at, 4096);
+            recorder
+        };
+        let result = Recorder::merge(vec![late(90_000), late(41_000), late(70_000)]);
+        assert_eq!((result.operations, result.bytes, result.duration), (1, 4096, Nanos(40_000)));
+        assert_eq!(result.windows.iter().sum::<u64>(), 1);
+        let histogram = decode(&result.histograms[&OperationKind::Operation]);
+        assert_eq!((histogram.len(), histogram.max()), (1, histogram.highest_equivalent(41_000)));
+
+        // One that was in time: the others' late ones are nothing.
+        let mut timely = recorder(1_000, 10_000);
+        timely.tick(3000);
+        timely.operation(Lane::Read, 2000, 512);
+        timely.tick(50_000);
+        let result = Recorder::merge(vec![late(41_000), timely]);
+        assert_eq!((result.operations, result.bytes, result.duration), (1, 512, Nanos(10_000)));
     }
 
     #[test]

@@ -115,14 +115,19 @@ pub(crate) fn run_to_end(load: &Load, directory: &Path) -> LoadResult {
 /// Runs programs that are laid out.
 pub(crate) fn run_work(load: &Load, work: Vec<ThreadWork>) -> LoadResult {
     let clock = Clock::best();
-    let start = clock.now();
+    let ready = std::sync::Barrier::new(work.len());
     let recorders = std::thread::scope(|scope| {
+        let ready = &ready;
         let threads: Vec<_> = work
             .into_iter()
             .enumerate()
             .map(|(number, work)| {
                 let timeline = Timeline::new(clock, 0, load.warmup, load.duration);
-                scope.spawn(move || run_program(number, load, clock, work, timeline)(start))
+                scope.spawn(move || {
+                    let run = run_program(number, load, clock, work, timeline);
+                    ready.wait();
+                    run(clock.now())
+                })
             })
             .collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()

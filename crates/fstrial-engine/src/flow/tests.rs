@@ -1,9 +1,10 @@
 //! Programs on real directories against slow, obvious models, and the programs of the tools they stand for.
 
 use super::*;
-use crate::testing::{count, directory, files_below, load_to_end, run_to_end};
+use crate::testing::{count, directory, files_below, io, load_of, load_to_end, run_to_end};
 use fstrial_model::{
     measurement::{LoadResult, OperationKind},
+    units::Nanos,
     workload::Pattern,
 };
 use proptest::prelude::*;
@@ -469,4 +470,20 @@ fn every_program_runs_for_a_time_too() {
         let error = crate::validate(&load, true).unwrap_err();
         assert!(error.to_string().contains("a bare device holds no files"), "{error}");
     }
+}
+
+#[test]
+fn the_first_turn_is_waited_for_however_long_it_takes() {
+    let directory = directory();
+    // Nothing writes 512 MiB in 20 ms.
+    let program = flow(
+        "sets = [{ name = \"f\", files = 10, size = \"512MiB\", present = \"0%\" }]
+        steps = [\"create f\", \"write 64KiB\", \"close\", \"delete f\"]",
+    );
+    let short = Load { warmup: Nanos(0), duration: Nanos::millis(20), ..load_of(io(), 1) };
+    let load = Load { pattern: Pattern::Flow(program), ..short };
+    let result = run_to_end(&load, directory.path());
+    assert_eq!((result.operations, result.errors), (1, 0), "{:?}", result.first_error);
+    assert!(result.duration > load.duration, "{}", result.duration);
+    assert_eq!(count(&result, OperationKind::Operation), 1);
 }

@@ -11,10 +11,14 @@ use crate::{
 };
 use fstrial_model::{arm::Arm, job::DeviceBinding, units::Bytes, workload::Data};
 use std::{
-    fs,
+    fs, io,
     path::{Path, PathBuf},
+    thread,
+    time::{Duration, Instant},
 };
 
+/// Others look at every device that comes or changes (`udev`, `blkid`), and a dead command's mount goes a little after it.
+const PASSING: Duration = Duration::from_secs(5);
 const CONTROL: &str = "/sys/class/zram-control";
 
 /// Whether zram devices can be added here.
@@ -104,7 +108,7 @@ fn is_in_use(index: u32) -> bool {
 /// # Errors
 /// It is in use, or there is no memory.
 pub fn renew(index: u32, size: Bytes) -> Result<(), StackError> {
-    sysfs::write(folder(index).join("reset"), "1")?;
+    reset(index)?;
     sysfs::write(folder(index).join("disksize"), &size.0.to_string())
 }
 
@@ -118,8 +122,28 @@ pub(crate) fn remove(index: u32, known: Option<u64>) -> Result<(), StackError> {
     if !folder(index).exists() || known.is_some() && known != diskseq(index) {
         return Ok(());
     }
-    sysfs::write(folder(index).join("reset"), "1")?;
-    sysfs::write(Path::new(CONTROL).join("hot_remove"), &index.to_string())
+    reset(index)?;
+    when_free(|| sysfs::write(Path::new(CONTROL).join("hot_remove"), &index.to_string()))
+}
+
+/// Takes its size and all it holds.
+fn reset(index: u32) -> Result<(), StackError> {
+    when_free(|| sysfs::write(folder(index).join("reset"), "1"))
+}
+
+/// Waits for those who have the device open in passing.
+fn when_free(attempt: impl Fn() -> Result<(), StackError>) -> Result<(), StackError> {
+    let until = Instant::now() + PASSING;
+    loop {
+        match attempt() {
+            Err(StackError::Io { source, .. })
+                if source.kind() == io::ErrorKind::ResourceBusy && Instant::now() < until =>
+            {
+                thread::park_timeout(Duration::from_millis(5));
+            }
+            result => return result,
+        }
+    }
 }
 
 /// Removes devices that are not in the list and have never been given a size.

@@ -128,6 +128,34 @@ fn a_device_in_use_is_not_renewed() {
 }
 
 #[test]
+fn those_who_look_in_passing_are_waited_for() {
+    let body = || {
+        let lab = Lab::new();
+        let zram = Box::new(Zram::add(SIZE, &lab.ledger).unwrap());
+        let index = index_of(&zram);
+        // As udev and blkid do when a device changes.
+        let look = || {
+            let looking = fs::File::open(format!("/dev/zram{index}")).unwrap();
+            std::thread::spawn(move || {
+                std::thread::park_timeout(std::time::Duration::from_millis(200));
+                drop(looking);
+            })
+        };
+        renew(index, SIZE).unwrap();
+        let looker = look();
+        renew(index, SIZE).unwrap();
+        looker.join().unwrap();
+        let looker = look();
+        zram.close().unwrap();
+        looker.join().unwrap();
+        assert!(!folder(index).exists() && lab.entries().is_empty());
+    };
+    if has_zram(&body) {
+        isolated(body);
+    }
+}
+
+#[test]
 fn what_the_dead_added_is_removed() {
     let body = || {
         let lab = Lab::new();

@@ -511,6 +511,8 @@ impl Running {
                 return true;
             }
         }
+        let last: Vec<&str> = self.heard.lines().rev().take(3).collect();
+        say(&format!("no {event}; it said last (latest first): {last:#?}"));
         false
     }
 
