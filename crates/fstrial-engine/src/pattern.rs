@@ -133,7 +133,11 @@ enum Order {
 /// Which requests read.
 #[derive(Debug, Clone)]
 enum Choice {
-    /// A draw below this reads; 2^64 is always.
+    /// All of them.
+    Reads,
+    /// None.
+    Writes,
+    /// A draw below this reads.
     Drawn(u128),
     /// Reads by writes, and how many of each are complete.
     Ratio { wanted: f64, reads: u64, writes: u64 },
@@ -161,6 +165,8 @@ impl Order {
 impl Choice {
     fn new(io: &Io) -> Self {
         match io.mix {
+            Mix::Drawn if io.reads.0 >= 100.0 => Self::Reads,
+            Mix::Drawn if io.reads.0 <= 0.0 => Self::Writes,
             Mix::Drawn => Self::Drawn(draw_below(io.reads.fraction())),
             Mix::Ratio => Self::Ratio { wanted: io.reads.0 / (100.0 - io.reads.0), reads: 0, writes: 0 },
         }
@@ -181,11 +187,19 @@ impl Requests {
     }
 
     /// The next request.
-    #[inline]
+    #[inline(always)]
+    #[expect(
+        clippy::inline_always,
+        reason = "called, it would return its parts in memory, which then are waited for"
+    )]
     pub(crate) fn next(&mut self) -> Request {
-        let (file, block, restart) = self.next_block();
+        let (file, block, restart) = match self.order {
+            Order::Uniform => uniform(&self.geometry, &mut self.generator),
+            _ => self.next_ordered(),
+        };
         let write = match self.choice {
-            Choice::Drawn(0) => true,
+            Choice::Reads => false,
+            Choice::Writes => true,
             Choice::Drawn(below) => u128::from(self.generator.next()) >= below,
             Choice::Ratio { wanted, reads, writes } => (reads + 1) as f64 / (writes + 1) as f64 >= wanted,
         };
@@ -205,9 +219,10 @@ impl Requests {
         }
     }
 
-    /// File, block in it, and whether to cut the file before.
-    #[inline]
-    fn next_block(&mut self) -> (u32, u64, bool) {
+    /// File, block in it, and whether to cut the file before. Kept out of [`Requests::next`], which is a part of
+    /// the loop.
+    #[inline(never)]
+    fn next_ordered(&mut self) -> (u32, u64, bool) {
         let Self { geometry, order, generator, .. } = self;
         let blocks = geometry.blocks;
         let mut restart = false;

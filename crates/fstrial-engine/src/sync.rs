@@ -15,7 +15,29 @@ pub(crate) struct Sync<'a> {
     files: &'a Files,
     payload: Payload,
     read: Pages,
-    result: Option<Result<usize, Errno>>,
+    outcome: Option<Outcome>,
+}
+
+/// What a call returned, as the kernel says it: bytes, or an error below zero. One word, because what is stored in
+/// parts and read back whole right after makes the processor wait.
+#[derive(Debug, Clone, Copy)]
+struct Outcome(i64);
+
+impl From<Result<usize, Errno>> for Outcome {
+    #[inline]
+    fn from(result: Result<usize, Errno>) -> Self {
+        Self(match result {
+            Ok(bytes) => bytes as i64,
+            Err(errno) => -i64::from(errno.raw_os_error()),
+        })
+    }
+}
+
+impl From<Outcome> for Result<usize, Errno> {
+    #[inline]
+    fn from(outcome: Outcome) -> Self {
+        usize::try_from(outcome.0).map_err(|_| Errno::from_raw_os_error(-outcome.0 as i32))
+    }
 }
 
 impl<'a> Sync<'a> {
@@ -24,7 +46,7 @@ impl<'a> Sync<'a> {
         let mut read = Pages::new(block_size);
         // Touches every page before the clock runs.
         read.as_mut_slice().fill(1);
-        Self { files, payload, read, result: None }
+        Self { files, payload, read, outcome: None }
     }
 }
 
@@ -34,14 +56,15 @@ impl Engine for Sync<'_> {
     #[inline]
     fn push(&mut self, slot: usize, request: &Request) {
         let fd = &self.files.fds[request.file as usize];
-        self.result = Some(if request.write {
+        let result = if request.write {
             let range = self.payload.next(slot);
             let bytes = &self.payload.bytes()[range];
             retry_on_intr(|| pwrite(fd, bytes, request.offset))
         } else {
             let buffer = self.read.as_mut_slice();
             retry_on_intr(|| pread(fd, &mut *buffer, request.offset))
-        });
+        };
+        self.outcome = Some(result.into());
     }
 
     #[inline]
@@ -51,8 +74,8 @@ impl Engine for Sync<'_> {
 
     #[inline]
     fn reap(&mut self, mut done: impl FnMut(usize, Result<usize, Errno>)) {
-        if let Some(result) = self.result.take() {
-            done(0, result);
+        if let Some(outcome) = self.outcome.take() {
+            done(0, outcome.into());
         }
     }
 
