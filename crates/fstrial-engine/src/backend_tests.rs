@@ -13,7 +13,7 @@ use crate::{
     prepare,
     recorder::{Recorder, Shape, Timeline},
     sync::Sync,
-    testing::{io, load_of},
+    testing::{files_below, io, load_of, load_to_end},
     tests::{TinyMount, count, directory, engines, kinds, on_path, run, run_in, skipped},
     uring::{self, Uring},
     vsync::Vsync,
@@ -22,7 +22,7 @@ use fstrial_model::{
     job::Load,
     measurement::OperationKind,
     units::{Bytes, Nanos, Percent},
-    workload::{Access, Backend, Data, FsyncCounts, Io, Layout, OpenSync, Sharing, SyncCall, Until},
+    workload::{Access, Backend, Data, FsyncCounts, Io, Layout, OpenSync, Pattern, Sharing, SyncCall, Until},
 };
 use proptest::prelude::*;
 use rustix::{
@@ -242,7 +242,8 @@ fn told(io: &Io) -> Vec<Told> {
         Listener { len: io.block_size.0 as usize, in_flight: std::collections::VecDeque::new(), told: &told };
     let requests = Requests::new(&load, io, Geometry::on_files(io, 1, 0), 0);
     let recorder = Recorder::new(timeline, Shape::Io, &lanes(io, Until::Time));
-    Drive::new(listener, io, requests, &files, recorder, Pace::new(clock, Percent(0.0))).run(clock.now());
+    Drive::new(listener, io, requests.into(), &files, recorder, Pace::new(clock, Percent(0.0)))
+        .run(clock.now());
     told.into_inner()
 }
 
@@ -300,6 +301,35 @@ fn series_follow_sysbench_at_any_mix_and_depth() {
         let both = told.len().min(expected.len());
         assert!(told.len() - both <= files as usize && expected.len() - both <= files as usize);
         assert_eq!(told[..both], expected[..both], "{io:?}");
+    }
+}
+
+#[test]
+fn threads_of_one_cursor_count_together_on_every_backend() {
+    let base = Io { backend: Backend::Sync, reads: Percent(40.0), ..sysbench(10, 3, 1) };
+    for io in engines(&Io { sharing: Sharing::Cursor, ..base }) {
+        let result = run(&load_of(io.clone(), 3));
+        assert_eq!(result.first_error, None, "{io:?}");
+        let of = |kind| count(&result, kind);
+        assert_eq!(of(OperationKind::Read) + of(OperationKind::Write), result.operations);
+        let (syncs, expected) = (of(OperationKind::Fsync), result.operations / 10 * 3);
+        // What is in flight at either end of the time belongs to no side; ten requests may all be reads (0.4^10).
+        let slack = 6 + 3 * u64::from(io.depth) + expected / 100;
+        assert!(syncs.abs_diff(expected) <= slack, "{io:?}: {syncs} syncs, not {expected}");
+    }
+}
+
+#[test]
+fn threads_of_one_cursor_fill_the_files_once_on_every_backend() {
+    let base = Io { backend: Backend::Sync, files: 3, total_size: Bytes::kib(960), ..io() };
+    let base = Io { access: Access::Extend, sharing: Sharing::Cursor, reads: Percent(0.0), ..base };
+    for io in engines(&base).into_iter().filter(|io| io.backend != Backend::Mmap) {
+        let directory = directory();
+        let load = Load { until: Until::Done, ..load_to_end(Pattern::Io(io.clone()), 4) };
+        let result = prepare(&load, Target::Directory(directory.path())).unwrap().run(&mut |_| {}).unwrap();
+        assert_eq!((result.operations, result.errors), (240, 0), "{io:?}: {:?}", result.first_error);
+        let sizes: Vec<u64> = files_below(directory.path()).into_values().collect();
+        assert_eq!(sizes, [320 << 10; 3], "{io:?}");
     }
 }
 

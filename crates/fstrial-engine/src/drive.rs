@@ -3,14 +3,15 @@
 use crate::{
     arrival::Arrivals,
     clock::Pace,
+    cursor::{Next, Source},
     flush,
     layout::Files,
-    pattern::{Request, Requests},
+    pattern::Request,
     recorder::{Lane, Recorder},
 };
 use fstrial_model::{
     units::Nanos,
-    workload::{FsyncCounts, Io, SyncCall, Until},
+    workload::{FsyncCounts, Io, Sharing, SyncCall, Until},
 };
 use rustix::{
     fs::ftruncate,
@@ -74,9 +75,12 @@ struct Due {
 
 impl Owed {
     fn new(io: &Io, files: usize) -> Self {
-        let files = if io.fsync_every == 0 { 0 } else { files };
+        // The cursor of all threads has the syncs that it counts.
+        let elsewhere = io.sharing == Sharing::Cursor && io.fsync_counts == FsyncCounts::Requests;
+        let every = if elsewhere { 0 } else { io.fsync_every };
+        let files = if every == 0 { 0 } else { files };
         Self {
-            every: io.fsync_every,
+            every,
             call: io.fsync,
             counts: io.fsync_counts,
             all_files: io.fsync_all_files,
@@ -126,7 +130,7 @@ struct Flight {
 /// One thread's loop over its requests.
 pub(crate) struct Drive<'a, E> {
     engine: E,
-    requests: Requests,
+    source: Source,
     files: &'a Files,
     recorder: Recorder,
     pace: Pace,
@@ -170,7 +174,7 @@ impl<'a, E: Engine> Drive<'a, E> {
     pub(crate) fn new(
         engine: E,
         io: &Io,
-        requests: Requests,
+        source: Source,
         files: &'a Files,
         recorder: Recorder,
         pace: Pace,
@@ -178,7 +182,7 @@ impl<'a, E: Engine> Drive<'a, E> {
         let depth = usize::from(io.depth);
         Self {
             engine,
-            requests,
+            source,
             files,
             recorder,
             pace,
@@ -282,9 +286,17 @@ impl<'a, E: Engine> Drive<'a, E> {
             && !self.engine.is_ready()
             && let Some(slot) = self.free.pop()
         {
-            let request = match self.held.take() {
-                Some(request) => request,
-                None => self.requests.next(),
+            let next = match self.held.take() {
+                Some(request) => Next::Request(request),
+                None => self.source.next(),
+            };
+            let Next::Request(request) = next else {
+                self.free.push(slot);
+                self.instead(next);
+                if self.recorder.is_over() {
+                    return;
+                }
+                continue;
             };
             // By its parts: a request that is handed whole to a call that is not inlined has to live in memory, and
             // would be copied from there before the processor is done writing it.
@@ -301,6 +313,18 @@ impl<'a, E: Engine> Drive<'a, E> {
             self.flights[slot] = Flight { start, part: start, request };
             self.owed.request(slot, start, &request);
             self.engine.push(slot, &request);
+        }
+    }
+
+    /// What the cursor of all threads has instead of a request. A sync does not wait for what is in flight.
+    #[cold]
+    fn instead(&mut self, next: Next) {
+        match next {
+            Next::Sync(file) => {
+                self.sync_file(file as usize);
+            }
+            Next::Nothing => self.left = 0,
+            Next::Request(_) => unreachable!("asked for by `fill`"),
         }
     }
 
@@ -344,7 +368,7 @@ impl<'a, E: Engine> Drive<'a, E> {
         if let Err(errno) = waited {
             self.recorder.error(self.now, E::WAITS_BY, &self.files.paths[0], &errno);
         }
-        let Self { engine, requests, recorder, files, now, block_size, flights, free, owed, halfway, .. } =
+        let Self { engine, source, recorder, files, now, block_size, flights, free, owed, halfway, .. } =
             self;
         let block = *block_size as u64;
         engine.reap(|slot, result| {
@@ -362,7 +386,7 @@ impl<'a, E: Engine> Drive<'a, E> {
                 return;
             }
             free.push(slot);
-            requests.completed(write && !update);
+            source.completed(write && !update);
             let bytes = if update { 2 * block } else { block };
             match &mut owed.due {
                 Some(due) if due.slot == Some(slot) => {
@@ -446,7 +470,7 @@ mod tests {
     use super::*;
     use crate::{
         clock::Clock,
-        pattern::Geometry,
+        pattern::{Geometry, Requests},
         recorder::{Shape, Timeline},
         testing::{VirtualTime, decode, io, load_of, pass_ns},
     };
@@ -512,8 +536,8 @@ mod tests {
         let files = Files { fds: vec![], paths: vec!["fake".into()] };
         let timeline = Timeline::new(CLOCK, 0, load.warmup, load.duration);
         let recorder = Recorder::new(timeline, Shape::Io, &lanes(&io, Until::Time));
-        let requests = Requests::new(&load, &io, Geometry::on_files(&io, 1, 0), 0);
-        let drive = Drive::new(fake, &io, requests, &files, recorder, Pace::new(CLOCK, load.handicap))
+        let source = Requests::new(&load, &io, Geometry::on_files(&io, 1, 0), 0).into();
+        let drive = Drive::new(fake, &io, source, &files, recorder, Pace::new(CLOCK, load.handicap))
             .offered(Arrivals::of(&load, 0, CLOCK));
         Recorder::merge(vec![drive.run(CLOCK.now())])
     }

@@ -7,6 +7,7 @@ use crate::{
     EngineError, aio,
     buffer::{Filler, Pages},
     clock::Clock,
+    cursor::Cursor,
     error::layout,
     fileset::{self, Ring},
     flow::{self, Program},
@@ -65,7 +66,7 @@ pub(crate) struct Files {
 #[derive(Debug)]
 pub(crate) enum ThreadWork {
     /// Requests inside files.
-    Io { io: Io, files: Files, geometry: Geometry },
+    Io { io: Io, files: Files, geometry: Geometry, cursor: Option<Arc<Cursor>> },
     /// Turns over a file set.
     Files { set: FileSet, ring: Ring },
     /// Turns of a program.
@@ -152,7 +153,7 @@ fn io_on_files(load: &Load, io: &Io, directory: &Path, is_new: bool) -> Result<V
     check_backend(io)?;
     allow_open_files(u64::from(io.files) * u64::from(load.threads))?;
     let sets = match io.sharing {
-        Sharing::Shared | Sharing::Region => 1,
+        Sharing::Shared | Sharing::Region | Sharing::Cursor => 1,
         Sharing::PerThread => usize::from(load.threads),
     };
     let paths = |set: usize| -> Vec<PathBuf> {
@@ -168,6 +169,7 @@ fn io_on_files(load: &Load, io: &Io, directory: &Path, is_new: bool) -> Result<V
             fsync(&fd).map_err(|errno| layout("fsync", &path, errno))?;
         }
     }
+    let cursor = Cursor::of(load, io, Geometry::on_files(io, load.threads, 0), io.files);
     (0..usize::from(load.threads))
         .map(|thread| {
             let files = open_all(io, paths(thread % sets))?;
@@ -175,7 +177,7 @@ fn io_on_files(load: &Load, io: &Io, directory: &Path, is_new: bool) -> Result<V
             if !is_new {
                 check_size(io, &files, geometry.file_size())?;
             }
-            Ok(ThreadWork::Io { io: io.clone(), files, geometry })
+            Ok(ThreadWork::Io { io: io.clone(), files, geometry, cursor: cursor.clone() })
         })
         .collect()
 }
@@ -213,11 +215,12 @@ fn io_on_device(load: &Load, io: &Io, device: &Path, is_new: bool) -> Result<Vec
         Writer::new(load).write(&fd, device, last.base + last.file_size())?;
         fsync(&fd).map_err(|errno| layout("fsync", device, errno))?;
     }
+    let cursor = Cursor::of(load, io, Geometry::on_device(io, load.threads, 0), 1);
     (0..usize::from(load.threads))
         .map(|thread| {
             let files = open_all(io, vec![device.to_path_buf()])?;
             let geometry = Geometry::on_device(io, load.threads, thread);
-            Ok(ThreadWork::Io { io: io.clone(), files, geometry })
+            Ok(ThreadWork::Io { io: io.clone(), files, geometry, cursor: cursor.clone() })
         })
         .collect()
 }

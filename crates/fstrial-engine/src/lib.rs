@@ -68,6 +68,7 @@ mod arrival;
 mod backend_tests;
 mod buffer;
 pub mod clock;
+mod cursor;
 mod descriptors;
 mod distribution;
 mod drive;

@@ -215,7 +215,7 @@ impl Stand {
         let drive = Drive::new(
             engine,
             &self.io,
-            requests,
+            requests.into(),
             &self.files,
             recorder,
             Pace::new(self.clock, self.load.handicap),

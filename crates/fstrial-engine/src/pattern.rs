@@ -33,7 +33,7 @@ impl Geometry {
     /// The part of `thread` in a load on files.
     pub(crate) fn on_files(io: &Io, threads: u16, thread: usize) -> Self {
         let sets = match io.sharing {
-            Sharing::Shared | Sharing::Region => 1,
+            Sharing::Shared | Sharing::Region | Sharing::Cursor => 1,
             Sharing::PerThread => u64::from(threads),
         };
         let block_size = io.block_size.0;
@@ -45,7 +45,7 @@ impl Geometry {
                 let each = all / u64::from(threads.max(1));
                 (each * thread as u64, each, 0)
             }
-            Sharing::PerThread => (0, all, 0),
+            Sharing::PerThread | Sharing::Cursor => (0, all, 0),
         };
         Self { block_size, blocks_per_file, files: io.files, base: 0, origin, blocks, first_block }
     }
@@ -55,7 +55,7 @@ impl Geometry {
         let files = Self::on_files(io, threads, thread);
         let blocks = files.blocks_per_file * u64::from(files.files);
         let base = match io.sharing {
-            Sharing::Shared | Sharing::Region => 0,
+            Sharing::Shared | Sharing::Region | Sharing::Cursor => 0,
             Sharing::PerThread => blocks * files.block_size * thread as u64,
         };
         Self { blocks_per_file: blocks, files: 1, base, ..files }

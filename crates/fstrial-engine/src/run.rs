@@ -7,6 +7,7 @@ use crate::{
     arrival::Arrivals,
     buffer::Payload,
     clock::{Anchor, Clock, Pace, sleep_ns},
+    cursor::Source,
     descriptors::OwnTable,
     drive::{self, Drive, Engine},
     fileset::{self, Turns},
@@ -29,7 +30,7 @@ use fstrial_model::{
     workload::{Backend, Io, Sharing, Until},
 };
 use std::{
-    sync::{Condvar, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
     thread::{Builder, ScopedJoinHandle},
 };
 
@@ -233,8 +234,12 @@ fn run_thread(
     let payload =
         |slots, len| Payload::new(load.data, slots, len, Generator::new(load.seed, Stream::Payload(number)));
     match work {
-        ThreadWork::Io { io, files, geometry } => {
-            let part = Part { number, load, clock, io, files, geometry: *geometry, timeline };
+        ThreadWork::Io { io, files, geometry, cursor } => {
+            let source = match cursor {
+                Some(cursor) => Source::Shared(Arc::clone(cursor)),
+                None => Requests::new(load, io, *geometry, number).into(),
+            };
+            let part = Part { number, load, clock, io, files, geometry: *geometry, source, timeline };
             let (len, depth) = (io.block_size.0 as usize, usize::from(io.depth));
             match io.backend {
                 Backend::Sync => part.run(Sync::new(files, payload(1, len), len), arrival),
@@ -310,6 +315,7 @@ struct Part<'a> {
     io: &'a Io,
     files: &'a Files,
     geometry: Geometry,
+    source: Source,
     timeline: Timeline,
 }
 
@@ -317,11 +323,10 @@ impl Part<'_> {
     fn run(self, engine: impl Engine, arrival: Arrival<'_>) -> Result<Option<Recorder>, EngineError> {
         let lanes = drive::lanes(self.io, self.load.until);
         let recorder = Recorder::new(self.timeline, Shape::Io, &lanes).among(self.load.threads);
-        let requests = Requests::new(self.load, self.io, self.geometry, self.number);
         let drive = Drive::new(
             engine,
             self.io,
-            requests,
+            self.source,
             self.files,
             recorder,
             Pace::new(self.clock, self.load.handicap),
@@ -335,9 +340,10 @@ impl Part<'_> {
     }
 }
 
-/// Requests of a thread in a phase that runs until it is done.
+/// Requests of a thread in a phase that runs until it is done, unless it gets them one by one.
 fn amount(io: &Io, geometry: &Geometry, threads: u16, thread: usize) -> u64 {
     let all = match (io.requests, io.sharing) {
+        (_, Sharing::Cursor) => return u64::MAX,
         (None, Sharing::PerThread | Sharing::Region) => return geometry.blocks,
         (None, Sharing::Shared) => geometry.blocks,
         (Some(requests), _) => requests,

@@ -445,6 +445,7 @@ pub(crate) fn on_path(io: &Io, path: &str) -> Prepared {
             io: io.clone(),
             files: Files { fds: vec![open().unwrap()], paths: vec![path.into()] },
             geometry: Geometry::on_files(io, 2, thread),
+            cursor: None,
         })
         .collect();
     Prepared { clock: Clock::best(), groups: vec![(load, threads)] }

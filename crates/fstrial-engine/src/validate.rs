@@ -130,10 +130,11 @@ fn combination(io: &Io, block_device: bool) -> Result<(), EngineError> {
             "use access = \"sequential\" on it",
         );
     }
-    if io.sharing == Sharing::Shared || (io.sharing == Sharing::Region && io.access == Access::Append) {
+    let in_turn = matches!(io.sharing, Sharing::Region | Sharing::Cursor);
+    if io.sharing == Sharing::Shared || (in_turn && io.access == Access::Append) {
         return refuse(
-            "threads cannot append to files they share, nor extend them from one place",
-            "use sharing = \"per-thread\", or with extend \"region\"",
+            "threads cannot append to files they share, nor extend them each by itself",
+            "use sharing = \"per-thread\", or with extend \"region\" or \"cursor\"",
         );
     }
     if io.reads.0 > 0.0 {
@@ -198,7 +199,7 @@ fn shares(io: &Io, threads: u16) -> Result<(), EngineError> {
         return refuse(problem, "use a larger file_size, fewer threads, or a smaller block_size");
     }
     let files = match io.sharing {
-        Sharing::Shared | Sharing::Region => u64::from(io.files),
+        Sharing::Shared | Sharing::Region | Sharing::Cursor => u64::from(io.files),
         Sharing::PerThread => u64::from(io.files) * u64::from(threads),
     };
     let problem =

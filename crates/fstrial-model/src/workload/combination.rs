@@ -107,7 +107,7 @@ impl Io {
         ]
     }
 
-    fn file_rules(&self) -> [Rule; 7] {
+    fn file_rules(&self) -> [Rule; 8] {
         let (append, reads) = (self.access.starts_empty(), self.reads.0 > 0.0);
         [
             (
@@ -151,6 +151,14 @@ impl Io {
                 "fsync_counts",
                 "what counts towards a sync is said, but no sync ever comes due",
                 "set fsync_every as well, such as fsync_every = 100",
+            ),
+            (
+                self.sharing == Sharing::Cursor
+                    && self.fsync_counts == FsyncCounts::Requests
+                    && !self.fsync_all_files,
+                "fsync_all_files",
+                "the threads of one cursor take turns at the syncs of all files: none knows what the others wrote",
+                "use fsync_all_files = true, or another sharing",
             ),
         ]
     }
@@ -202,6 +210,10 @@ mod tests {
             (Io { layout: Layout::Empty, reads: Percent(1.0), ..io() }, "layout"),
             (Io { fsync_all_files: true, ..io() }, "fsync_all_files"),
             (Io { fsync_counts: FsyncCounts::Requests, ..io() }, "fsync_counts"),
+            (
+                Io { sharing: Sharing::Cursor, fsync_every: 1, fsync_counts: FsyncCounts::Requests, ..io() },
+                "fsync_all_files",
+            ),
         ]
     }
 
@@ -214,7 +226,7 @@ mod tests {
             assert!(!conflict.hint.is_empty());
             problems.insert(conflict.problem);
         }
-        assert_eq!(problems.len(), 6 + 6 + 7, "every rule of the table has its example");
+        assert_eq!(problems.len(), 6 + 6 + 8, "every rule of the table has its example");
     }
 
     #[test]

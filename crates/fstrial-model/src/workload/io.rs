@@ -132,6 +132,9 @@ pub enum Sharing {
     Region,
     /// Every thread has files of its own.
     PerThread,
+    /// All threads use all files, from one place, as sysbench's do: whichever asks gets the next request. What
+    /// [`FsyncCounts::Requests`] and [`Mix::Ratio`] count, they count over all threads.
+    Cursor,
 }
 
 /// How requests reach the kernel.
@@ -216,7 +219,7 @@ impl Io {
         let (files, threads) = (u64::from(self.files.max(1)), u64::from(threads.max(1)));
         let in_files = |bytes: u64| bytes / files / self.block_size.0.max(1) * files;
         match self.sharing {
-            Sharing::Shared => in_files(self.total_size.0),
+            Sharing::Shared | Sharing::Cursor => in_files(self.total_size.0),
             Sharing::Region => in_files(self.total_size.0) / threads,
             Sharing::PerThread => in_files(self.total_size.0 / threads),
         }
@@ -362,12 +365,12 @@ impl Io {
         }
         match self.sharing {
             Sharing::PerThread => Ok(()),
-            Sharing::Region if extend => Ok(()),
-            Sharing::Shared | Sharing::Region => Err(entry_error(
+            Sharing::Region | Sharing::Cursor if extend => Ok(()),
+            Sharing::Shared | Sharing::Region | Sharing::Cursor => Err(entry_error(
                 "sharing",
                 format!("{word}ing to a shared file is not offered"),
                 if extend {
-                    "use sharing = \"per-thread\" or \"region\""
+                    "use sharing = \"per-thread\", \"region\" or \"cursor\""
                 } else {
                     "use sharing = \"per-thread\""
                 },

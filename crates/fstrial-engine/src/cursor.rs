@@ -1,0 +1,200 @@
+//! One place in the files for all threads of a load: whoever asks gets the next request, or the next sync of a series.
+//!
+//! As sysbench's generator behind its mutex: the order of requests, the count that makes a series of syncs due and the
+//! ratio of reads to writes belong to all threads together. What each thread does with its request is its own.
+
+use crate::pattern::{Geometry, Request, Requests};
+use fstrial_model::{
+    job::Load,
+    workload::{FsyncCounts, Io, Sharing, Until},
+};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// What a thread is to do next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Next {
+    Request(Request),
+    /// A file of the series of syncs that has come due.
+    Sync(u32),
+    /// The amount is done.
+    Nothing,
+}
+
+/// Where a thread has its requests from.
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "one for each thread, and read in its loop")]
+pub(crate) enum Source {
+    /// From itself.
+    Own(Requests),
+    /// From the place that all threads share.
+    Shared(Arc<Cursor>),
+}
+
+impl Source {
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "see `Requests::next`")]
+    pub(crate) fn next(&mut self) -> Next {
+        match self {
+            Self::Own(requests) => Next::Request(requests.next()),
+            Self::Shared(cursor) => cursor.next(),
+        }
+    }
+
+    /// See [`Requests::completed`].
+    #[inline]
+    pub(crate) fn completed(&mut self, write: bool) {
+        match self {
+            Self::Own(requests) => requests.completed(write),
+            Self::Shared(cursor) => cursor.place().requests.completed(write),
+        }
+    }
+}
+
+impl From<Requests> for Source {
+    fn from(requests: Requests) -> Self {
+        Self::Own(requests)
+    }
+}
+
+/// The place that all threads share.
+#[derive(Debug)]
+pub(crate) struct Cursor(Mutex<Place>);
+
+#[derive(Debug)]
+struct Place {
+    requests: Requests,
+    /// Requests still to be handed out.
+    left: u64,
+    /// Requests handed out.
+    out: u64,
+    /// A series of syncs is due after so many requests; 0 is never.
+    every: u64,
+    files: u32,
+    /// Whether a write was handed out since the last series.
+    written: bool,
+    /// The file that the series in hand goes on with.
+    next_sync: u32,
+}
+
+impl Cursor {
+    /// The cursor of a load over `files`, if its threads share one.
+    pub(crate) fn of(load: &Load, io: &Io, geometry: Geometry, files: u32) -> Option<Arc<Self>> {
+        (io.sharing == Sharing::Cursor).then(|| {
+            let left = match load.until {
+                Until::Time => u64::MAX,
+                Until::Done => io.requests.unwrap_or(geometry.blocks),
+            };
+            let counted = io.fsync_counts == FsyncCounts::Requests;
+            let every = if counted { u64::from(io.fsync_every) } else { 0 };
+            let requests = Requests::new(load, io, geometry, 0);
+            let place = Place { requests, left, out: 0, every, files, written: false, next_sync: 0 };
+            Arc::new(Self(Mutex::new(place)))
+        })
+    }
+
+    fn next(&self) -> Next {
+        self.place().next()
+    }
+
+    /// A panic of another thread leaves nothing half done here.
+    fn place(&self) -> MutexGuard<'_, Place> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Place {
+    fn next(&mut self) -> Next {
+        if self.written && self.every > 0 && self.out.is_multiple_of(self.every) {
+            return Next::Sync(self.sync());
+        }
+        if self.left == 0 {
+            return Next::Nothing;
+        }
+        self.left -= 1;
+        self.out += 1;
+        let request = self.requests.next();
+        self.written |= request.write || request.update;
+        Next::Request(request)
+    }
+
+    /// Threads that ask during a series get the next file of it.
+    fn sync(&mut self) -> u32 {
+        let file = self.next_sync;
+        self.next_sync += 1;
+        if self.next_sync == self.files {
+            self.next_sync = 0;
+            self.written = false;
+        }
+        file
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{io, load_of};
+    use fstrial_model::{
+        units::{Bytes, Percent},
+        workload::{Access, Mix},
+    };
+
+    fn cursor(io: &Io) -> Arc<Cursor> {
+        let io = Io { sharing: Sharing::Cursor, fsync_counts: FsyncCounts::Requests, ..io.clone() };
+        Cursor::of(&load_of(io.clone(), 3), &io, Geometry::on_files(&io, 3, 0), io.files).unwrap()
+    }
+
+    /// As the tool prints under strace: r and w for requests, s0 and on for syncs.
+    fn told(cursor: &Arc<Cursor>, times: usize) -> String {
+        let one = |_| match cursor.next() {
+            Next::Request(request) => {
+                cursor.place().requests.completed(request.write);
+                String::from(if request.write { "w" } else { "r" })
+            }
+            Next::Sync(file) => format!("s{file}"),
+            Next::Nothing => "-".into(),
+        };
+        (0..times).map(one).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn series_are_counted_over_all_and_handed_out_file_by_file() {
+        let writes = Io { reads: Percent(0.0), files: 2, fsync_every: 5, ..io() };
+        // sysbench 1.0.20, traced: --file-test-mode=rndwr --file-num=2 --file-fsync-freq=5 --events=12.
+        assert_eq!(told(&cursor(&writes), 12), "w w w w w s0 s1 w w w w w");
+        let mixed = Io { reads: Percent(60.0), mix: Mix::Ratio, ..writes.clone() };
+        assert_eq!(told(&cursor(&mixed), 14), "r w r w r s0 s1 r w r w r s0 s1");
+        let reads = Io { reads: Percent(100.0), ..writes };
+        assert_eq!(told(&cursor(&reads), 12), "r r r r r r r r r r r r");
+    }
+
+    #[test]
+    fn threads_go_through_the_files_together_once() {
+        let io = Io { access: Access::Sequential, total_size: Bytes::mib(1), files: 4, ..io() };
+        let io = Io { sharing: Sharing::Cursor, fsync_every: 0, ..io };
+        let load = Load { until: Until::Done, ..load_of(io.clone(), 3) };
+        let cursor = Cursor::of(&load, &io, Geometry::on_files(&io, 3, 0), io.files).unwrap();
+        let mut seen: Vec<(u32, u64)> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..3)
+                .map(|_| {
+                    scope.spawn(|| {
+                        let mut seen = Vec::new();
+                        while let Next::Request(request) = cursor.next() {
+                            seen.push((request.file, request.offset));
+                        }
+                        seen
+                    })
+                })
+                .collect();
+            threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+        });
+        seen.sort_unstable();
+        let all = (0..4).flat_map(|file| (0..64).map(move |block| (file, block * 4096)));
+        assert_eq!(seen, all.collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn others_have_none() {
+        let io = io();
+        assert!(Cursor::of(&load_of(io.clone(), 1), &io, Geometry::on_files(&io, 1, 0), 1).is_none());
+    }
+}
