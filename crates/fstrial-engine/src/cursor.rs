@@ -31,15 +31,6 @@ pub(crate) enum Source {
 }
 
 impl Source {
-    #[inline(always)]
-    #[expect(clippy::inline_always, reason = "see `Requests::next`")]
-    pub(crate) fn next(&mut self) -> Next {
-        match self {
-            Self::Own(requests) => Next::Request(requests.next()),
-            Self::Shared(cursor) => cursor.next(),
-        }
-    }
-
     /// See [`Requests::completed`].
     #[inline]
     pub(crate) fn completed(&mut self, write: bool) {
@@ -92,7 +83,7 @@ impl Cursor {
         })
     }
 
-    fn next(&self) -> Next {
+    pub(crate) fn next(&self) -> Next {
         self.place().next()
     }
 

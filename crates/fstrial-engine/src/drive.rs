@@ -140,7 +140,7 @@ pub(crate) struct Drive<'a, E> {
     free: Vec<usize>,
     owed: Owed,
     sync_at_end: bool,
-    /// A request that cannot go out before all others are complete.
+    /// The next request, if it is known: one that cannot go out before all others are complete, or a cursor's.
     held: Option<Request>,
     /// Requests still to be made.
     left: u64,
@@ -286,17 +286,17 @@ impl<'a, E: Engine> Drive<'a, E> {
             && !self.engine.is_ready()
             && let Some(slot) = self.free.pop()
         {
-            let next = match self.held.take() {
-                Some(request) => Next::Request(request),
-                None => self.source.next(),
-            };
-            let Next::Request(request) = next else {
-                self.free.push(slot);
-                self.instead(next);
-                if self.recorder.is_over() {
-                    return;
+            let request = match (self.held.take(), &mut self.source) {
+                (Some(request), _) => request,
+                (None, Source::Own(requests)) => requests.next(),
+                (None, Source::Shared(_)) => {
+                    self.free.push(slot);
+                    self.ask();
+                    if self.recorder.is_over() {
+                        return;
+                    }
+                    continue;
                 }
-                continue;
             };
             // By its parts: a request that is handed whole to a call that is not inlined has to live in memory, and
             // would be copied from there before the processor is done writing it.
@@ -316,15 +316,17 @@ impl<'a, E: Engine> Drive<'a, E> {
         }
     }
 
-    /// What the cursor of all threads has instead of a request. A sync does not wait for what is in flight.
-    #[cold]
-    fn instead(&mut self, next: Next) {
-        match next {
+    /// Asks the cursor of all threads: holds the request that it gives, or syncs the file, which does not wait for what
+    /// is in flight. A call of its own, so that requests of a thread's own stay in registers.
+    #[inline(never)]
+    fn ask(&mut self) {
+        let Source::Shared(cursor) = &self.source else { return };
+        match cursor.next() {
+            Next::Request(request) => self.held = Some(request),
+            Next::Nothing => self.left = 0,
             Next::Sync(file) => {
                 self.sync_file(file as usize);
             }
-            Next::Nothing => self.left = 0,
-            Next::Request(_) => unreachable!("asked for by `fill`"),
         }
     }
 
