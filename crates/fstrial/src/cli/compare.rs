@@ -254,12 +254,14 @@ impl CompareArgs {
             ("--duration", self.duration.is_some()),
             ("--file-size", self.file_size.is_some()),
             ("--block-size", self.block_size.is_some()),
+            ("--rate", self.rate.is_some()),
+            ("--find-rate", self.find_rate.is_some()),
         ];
         if let Some((flag, _)) = flags.iter().find(|(_, given)| *given) {
             return Err(ExpectedError::usage(
                 format!("{flag} and the fio job file {name}, which says for itself what {flag} would"),
-                "change the job file (numjobs, ramp_time, runtime, size, bs), or the workload that it becomes: fstrial \
-                 workloads explain FILE --toml",
+                "change the job file (numjobs, ramp_time, runtime, size, bs, rate_iops), or the workload that it becomes: \
+                 fstrial workloads explain FILE --toml",
             ));
         }
         let understanding = workloads::understand(name.as_ref())?;

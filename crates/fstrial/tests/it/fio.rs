@@ -243,7 +243,8 @@ fn a_hostile_job_file_is_refused_before_anything_is_made() {
 #[test]
 fn flags_do_not_change_a_job_file() {
     let lab = lab_with(NATIVE);
-    for flag in ["--threads 4", "--duration 1s", "--warmup 1s", "--file-size 1MiB", "--block-size 4KiB"] {
+    let io = ["--file-size 1MiB", "--block-size 4KiB", "--rate 100/s", "--find-rate p99<5ms"];
+    for flag in ["--threads 4", "--duration 1s", "--warmup 1s"].into_iter().chain(io) {
         let refused = lab.run(&format!("compare dir:a dir:b --workload job.fio {flag}"));
         assert_eq!(refused.code(), 2, "{refused:?}");
         let name = flag.split(' ').next().unwrap();
