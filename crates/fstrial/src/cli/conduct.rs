@@ -26,7 +26,7 @@ use fstrial_model::{
     device::DeviceKind,
     job::FailureKind,
     trial::{Metric, Trial},
-    units::Bytes,
+    units::{Bytes, Nanos},
 };
 use fstrial_stack::{
     command,
@@ -289,16 +289,12 @@ impl Conducting<'_> {
 
 /// The trial to go on with: the one asked for, or the last of this file that did not come to its end.
 fn find_resumable(store: &Store, settled: &Trial, id: i64) -> Result<(TrialId, u64), ExpectedError> {
-    let same = |toml: &str| {
-        let mut stored = Trial::parse("stored trial", toml).ok()?;
-        // The budget is the session's, the seed the stored trial's.
-        stored.trial.budget = settled.trial.budget;
-        stored.trial.seed = settled.trial.seed;
-        Some(stored == *settled)
-    };
+    let settled = comparable(settled.clone());
+    let same =
+        |toml: &str| Trial::parse("stored trial", toml).is_ok_and(|stored| comparable(stored) == settled);
     if id != 0 {
         let stored = store.trial(TrialId(id))?;
-        if same(&stored.toml) != Some(true) {
+        if !same(&stored.toml) {
             return Err(ExpectedError::usage(
                 format!("trial {id} is not a trial of this file: arms, workloads or settings differ"),
                 "run the file without --resume, or name the trial of this file (`fstrial results list`)",
@@ -307,7 +303,7 @@ fn find_resumable(store: &Store, settled: &Trial, id: i64) -> Result<(TrialId, u
         return Ok((TrialId(id), stored.summary.seed));
     }
     for summary in store.trials()?.into_iter().rev() {
-        if summary.status != TrialStatus::Decided && same(&store.trial(summary.id)?.toml) == Some(true) {
+        if summary.status != TrialStatus::Decided && same(&store.trial(summary.id)?.toml) {
             return Ok((summary.id, summary.seed));
         }
     }
@@ -315,6 +311,15 @@ fn find_resumable(store: &Store, settled: &Trial, id: i64) -> Result<(TrialId, u
         "there is no unfinished trial of this file to go on with",
         "leave --resume out to begin; `fstrial results list` shows the trials there are",
     ))
+}
+
+/// A trial without what may differ when it is gone on with: the budget is the session's, the seed the stored trial's, and
+/// words about a workload (with the lines of its job file) change nothing that is measured.
+fn comparable(mut trial: Trial) -> Trial {
+    trial.trial.budget = Nanos(0);
+    trial.trial.seed = None;
+    trial.workloads.iter_mut().for_each(|workload| workload.about = None);
+    trial
 }
 
 /// The stored rounds of a trial, as samples by cell.
