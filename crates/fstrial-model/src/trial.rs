@@ -14,6 +14,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, ops::Range};
 
+mod job_file;
+
+pub use job_file::JobFileError;
+
 /// The largest trial file that is read, in bytes.
 pub const MAX_FILE_BYTES: usize = 1 << 20;
 
@@ -167,6 +171,9 @@ pub struct TrialError {
     /// What to try.
     #[help]
     pub help: Option<String>,
+    /// What is wrong in the file that is named at the place.
+    #[related]
+    pub within: Vec<Self>,
 }
 
 impl TrialError {
@@ -185,6 +192,7 @@ impl TrialError {
             span: Some(span.into()),
             label: "here".into(),
             help,
+            within: Vec::new(),
         }
     }
 }
@@ -201,6 +209,13 @@ pub struct Problem {
     pub hint: Option<String>,
 }
 
+impl Problem {
+    /// The error that underlines the place in the text of a trial file.
+    fn at(self, name: &str, text: &str) -> TrialError {
+        TrialError::at(name, text, span_of(text, &self.path), self.message, self.hint)
+    }
+}
+
 fn problem(path: &[&str], message: impl Into<String>, hint: impl Into<String>) -> Problem {
     Problem {
         path: path.iter().map(|part| (*part).to_owned()).collect(),
@@ -210,11 +225,33 @@ fn problem(path: &[&str], message: impl Into<String>, hint: impl Into<String>) -
 }
 
 impl Trial {
-    /// Reads and checks a trial file. `name` is for messages only.
+    /// Reads and checks a trial file that names no job files. `name` is for messages only.
     ///
     /// # Errors
     /// The first thing wrong, with the place underlined.
     pub fn parse(name: &str, text: &str) -> Result<Self, Box<TrialError>> {
+        Self::read(name, text)?.checked(name, text)
+    }
+
+    /// Reads and checks a trial file. `workload_of` reads the job file of a path that the trial file names, and says
+    /// which workload it is.
+    ///
+    /// # Errors
+    /// The first thing wrong, with the place underlined.
+    pub fn parse_with_job_files(
+        name: &str,
+        text: &str,
+        workload_of: &mut dyn FnMut(&str) -> Result<Entry, JobFileError>,
+    ) -> Result<Self, Box<TrialError>> {
+        let mut trial = Self::read(name, text)?;
+        trial.take_job_files(workload_of).map_err(|(found, within)| {
+            let within = within.into_iter().map(|place| *place).collect();
+            Box::new(TrialError { within, ..found.at(name, text) })
+        })?;
+        trial.checked(name, text)
+    }
+
+    fn read(name: &str, text: &str) -> Result<Self, Box<TrialError>> {
         if text.len() > MAX_FILE_BYTES {
             return Err(Box::new(TrialError {
                 message: format!(
@@ -225,22 +262,17 @@ impl Trial {
                 span: None,
                 label: String::new(),
                 help: Some("is this the right file? a trial file is a page of TOML".into()),
+                within: Vec::new(),
             }));
         }
-        let mut trial: Self = toml::from_str(text).map_err(|error| syntax_error(name, text, &error))?;
-        trial.normalise();
-        match trial.problem() {
-            None => Ok(trial),
-            Some(found) => {
-                let (shown, span) = readable(text, &span_of(text, &found.path));
-                Err(Box::new(TrialError {
-                    message: found.message.clone(),
-                    source_code: miette::NamedSource::new(name, shown),
-                    span: Some(span.into()),
-                    label: "here".into(),
-                    help: found.hint,
-                }))
-            }
+        toml::from_str(text).map_err(|error| syntax_error(name, text, &error))
+    }
+
+    fn checked(mut self, name: &str, text: &str) -> Result<Self, Box<TrialError>> {
+        self.normalise();
+        match self.problem() {
+            None => Ok(self),
+            Some(found) => Err(Box::new(found.at(name, text))),
         }
     }
 
@@ -566,6 +598,7 @@ fn syntax_error(name: &str, text: &str, error: &toml::de::Error) -> Box<TrialErr
         label: "here".into(),
         message,
         help,
+        within: Vec::new(),
     })
 }
 
@@ -634,7 +667,8 @@ fn span_of(text: &str, path: &[String]) -> Range<usize> {
     for part in path {
         let next = match here {
             None => table.get_ref().get(part.as_str()),
-            Some(toml::de::DeValue::Table(inner)) => inner.get(part.as_str()),
+            // What a job file says stands where it is named.
+            Some(toml::de::DeValue::Table(inner)) => inner.get(part.as_str()).or_else(|| inner.get("fio")),
             Some(toml::de::DeValue::Array(items)) => {
                 part.parse::<usize>().ok().and_then(|index| items.get(index))
             }
@@ -680,7 +714,10 @@ file_size = "1GiB"
 "#;
 
     fn shown(text: &str) -> String {
-        let error = *Trial::parse("trial.toml", text).unwrap_err();
+        rendered(&Trial::parse("trial.toml", text).unwrap_err())
+    }
+
+    pub(super) fn rendered(error: &TrialError) -> String {
         let mut out = String::new();
         let theme = miette::GraphicalTheme {
             characters: miette::ThemeCharacters::ascii(),
@@ -688,7 +725,7 @@ file_size = "1GiB"
         };
         miette::GraphicalReportHandler::new_themed(theme)
             .with_width(100)
-            .render_report(&mut out, &error)
+            .render_report(&mut out, error)
             .unwrap();
         out
     }

@@ -20,7 +20,11 @@ pub struct Entry {
     /// The preset to start from; `fstrial workloads` lists them.
     #[serde(rename = "use", skip_serializing_if = "Option::is_none")]
     pub preset: Option<String>,
-    /// What it is called in tables; the preset's name if left out.
+    /// A fio job file that says everything but the name, in a trial file; the path is relative to the trial file's
+    /// folder.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fio: Option<String>,
+    /// What it is called in tables; the preset's or the job file's name if left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// One line on what it models.
@@ -248,11 +252,12 @@ pub(crate) fn entry_error(
     EntryError { key, problem: problem.into(), hint: Some(hint.into()) }
 }
 
-/// An entry with the fields of `own`, and those of `base` where `own` has none. Every field but `preset` is listed once.
+/// An entry with the fields of `own`, and those of `base` where `own` has none. Every field but `preset` and
+/// `fio` is listed once.
 macro_rules! overlay {
     ($own:expr, $base:expr; $($field:ident,)*) => {{
         let (own, base) = ($own, $base);
-        Entry { preset: None, $($field: own.$field.or(base.$field),)* }
+        Entry { preset: None, fio: None, $($field: own.$field.or(base.$field),)* }
     }};
 }
 
@@ -368,6 +373,13 @@ impl Entry {
 
     /// Lays this entry's fields over the preset it names.
     fn over_preset(&self) -> Result<Self, EntryError> {
+        if self.fio.is_some() {
+            return Err(entry_error(
+                "fio",
+                "job files are not read here: `fio` stands in a trial file, for `fstrial run`",
+                "name the job file itself: fstrial compare … --workload job.fio",
+            ));
+        }
         let Some(name) = &self.preset else { return Ok(self.clone()) };
         let base = crate::preset::preset(name).ok_or_else(|| {
             entry_error(
@@ -637,6 +649,7 @@ impl Entry {
     fn belongs(&self, place: &'static str, wrong: &Keys) -> Result<(), EntryError> {
         let always = [
             ("use", self.preset.is_some()),
+            ("fio", self.fio.is_some()),
             ("threads", self.threads.is_some()),
             ("about", self.about.is_some()),
             ("source", self.source.is_some()),

@@ -15,7 +15,7 @@ use fstrial_model::{
     units::{Bytes, Nanos, Percent},
     workload::{Entry, Rate, RateTarget},
 };
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Compare storage configurations: build each afresh for every run, in random order, until it is decided which is
 /// faster.
@@ -246,7 +246,7 @@ impl CompareArgs {
         self.workloads.iter().map(one).collect()
     }
 
-    /// The workload of a fio job file, which says everything itself. Says how it runs.
+    /// The workload of a fio job file, which says everything itself.
     fn job(&self, name: &str) -> Result<Entry, ExpectedError> {
         let flags = [
             ("--threads", self.threads.is_some()),
@@ -264,9 +264,7 @@ impl CompareArgs {
                  fstrial workloads explain FILE --toml",
             ));
         }
-        let understanding = workloads::understand(name.as_ref())?;
-        super::say(&format!("{name} {}", understanding.explain()));
-        Ok(understanding.entry(&stem(name)))
+        workloads::of_job_file(name.as_ref())
     }
 
     fn over(&self, entry: Entry) -> Entry {
@@ -306,12 +304,7 @@ fn entry(name: &str) -> Result<Entry, ExpectedError> {
         )
     })?;
     if entry.name.is_none() && entry.preset.is_none() {
-        entry.name = Some(stem(name));
+        entry.name = Some(workloads::stem(name.as_ref()));
     }
     Ok(entry)
-}
-
-/// What a workload is called whose file does not say.
-fn stem(path: &str) -> String {
-    Path::new(path).file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned())
 }

@@ -3,16 +3,18 @@
 use super::{
     Home,
     conduct::{self, ConductArgs},
+    workloads,
 };
 use crate::error::ExpectedError;
 use clap::Args;
 use fstrial_model::{
-    trial::{MAX_FILE_BYTES, Trial},
+    trial::{JobFileError, MAX_FILE_BYTES, Trial},
     units::Nanos,
+    workload::Entry,
 };
 use std::{
-    fs::File,
-    io::Read,
+    fs::{self, File},
+    io::{ErrorKind, Read},
     path::{Path, PathBuf},
 };
 
@@ -77,7 +79,9 @@ pub(crate) fn read_bounded(path: &Path) -> Result<String, ExpectedError> {
 
 pub(crate) fn exec(args: &RunArgs) -> Result<u8, ExpectedError> {
     let text = read_bounded(&args.file)?;
-    let mut trial = Trial::parse(&args.file.display().to_string(), &text)?;
+    let name = args.file.display().to_string();
+    let folder = args.file.parent().unwrap_or(Path::new(""));
+    let mut trial = Trial::parse_with_job_files(&name, &text, &mut |path| job_file(&folder.join(path)))?;
     if trial.trial.name.is_empty() {
         trial.trial.name =
             args.file.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
@@ -87,4 +91,33 @@ pub(crate) fn exec(args: &RunArgs) -> Result<u8, ExpectedError> {
     }
     trial.trial.seed = args.seed.or(trial.trial.seed);
     conduct::conduct(&trial, &args.conduct, &args.home, args.resume)
+}
+
+/// The workload of a job file that the trial file names. Trial files come from elsewhere, and to open a pipe or a device
+/// can already do something: only an ordinary file is opened.
+fn job_file(path: &Path) -> Result<Entry, JobFileError> {
+    let shown = path.display();
+    if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
+        let message = format!("{shown} is not a file");
+        return Err(JobFileError { message, hint: Some("name a fio job file".into()), place: None });
+    }
+    workloads::of_job_file(path).map_err(|error| match error {
+        ExpectedError::TrialFile(place) => JobFileError {
+            message: format!("the fio job file {shown} is refused"),
+            hint: None,
+            place: Some(place),
+        },
+        other => JobFileError { message: other.to_string(), hint: hint(&other), place: None },
+    })
+}
+
+/// What to try where a job file cannot be read.
+fn hint(error: &ExpectedError) -> Option<String> {
+    match error {
+        ExpectedError::File { source, .. } if source.kind() == ErrorKind::NotFound => {
+            Some("a path in a trial file starts from the folder of the trial file".into())
+        }
+        ExpectedError::File { .. } => Some("let the user who runs fstrial read it".into()),
+        other => other.hint(),
+    }
 }

@@ -55,9 +55,10 @@ pub(crate) fn exec(args: &WorkloadsArgs) -> Result<u8, ExpectedError> {
         Some(Action::Show { name, json }) => show(name, *json)?,
         Some(Action::Explain { file, toml }) => {
             let understanding = understand(file)?;
-            let name = file.file_stem().unwrap_or_default().to_string_lossy();
             super::print(&match toml {
-                true => toml::to_string_pretty(&understanding.entry(&name)).expect("an entry is plain data"),
+                true => {
+                    toml::to_string_pretty(&understanding.entry(&stem(file))).expect("an entry is plain data")
+                }
                 false => understanding.explain(),
             });
         }
@@ -68,8 +69,20 @@ pub(crate) fn exec(args: &WorkloadsArgs) -> Result<u8, ExpectedError> {
 /// How names of fio job files end.
 pub(super) const JOB_FILE: &str = ".fio";
 
+/// The workload of a job file on this machine. Says on standard error how it runs, and why.
+pub(super) fn of_job_file(file: &Path) -> Result<Entry, ExpectedError> {
+    let understanding = understand(file)?;
+    super::say(&format!("{} {}", file.display(), understanding.explain()));
+    Ok(understanding.entry(&stem(file)))
+}
+
+/// What a workload is called whose file does not say.
+pub(super) fn stem(file: &Path) -> String {
+    file.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned())
+}
+
 /// What is made of a job file on this machine.
-pub(super) fn understand(file: &Path) -> Result<Understanding, ExpectedError> {
+fn understand(file: &Path) -> Result<Understanding, ExpectedError> {
     let text = super::run::read_bounded(file)?;
     Ok(fio::understand(&file.display().to_string(), &text, &surroundings())?)
 }

@@ -232,6 +232,25 @@ fn garbage_as_a_trial_file_is_refused_fast() {
 }
 
 #[test]
+fn job_files_of_trial_files() {
+    let lab = Lab::new();
+    let arm = |name: &str| format!("[[arm]]\nname = \"{name}\"\nfilesystem = \"dir\"\npath = \"images\"\n\n");
+    let arms = arm("a") + &arm("b");
+    lab.write("t.toml", &format!("{arms}[[workload]]\nfio = \"job.fio\"\n"));
+    lab.write("w.toml", "fio = \"job.fio\"\n");
+    snapshot("trial-with-a-missing-job-file", &fails(&lab, 2, "run t.toml"));
+    support::tool("mkfifo", &[lab.path("job.fio").to_str().unwrap()]);
+    snapshot("trial-with-a-pipe-for-a-job-file", &fails(&lab, 2, "run t.toml"));
+    fs::remove_file(lab.path("job.fio")).unwrap();
+    fs::write(lab.path("job.fio"), vec![b';'; 2 << 20]).unwrap();
+    snapshot("trial-with-a-huge-job-file", &fails(&lab, 2, "run t.toml"));
+    lab.write("job.fio", "[a]\nrw=write\nsize=1m\nexec_prerun=touch /tmp/x\n");
+    snapshot("trial-with-a-refused-job-file", &fails(&lab, 2, "run t.toml"));
+    snapshot("workload-file-with-a-job-file", &fails(&lab, 2, "compare ext4 xfs --workload w.toml"));
+    assert!(lab.trials().is_empty());
+}
+
+#[test]
 fn homes_and_results_that_are_not_there() {
     let lab = Lab::new();
     snapshot("results-without-a-store", &fails(&lab, 2, "results"));

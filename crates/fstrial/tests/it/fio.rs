@@ -225,6 +225,58 @@ fn a_job_file_is_compared_through_fio() {
     );
 }
 
+/// A trial on small filesystems whose workloads are these job files.
+fn trial_with(job_files: &[&str]) -> String {
+    let workloads = job_files.iter().map(|file| format!("[[workload]]\nfio = \"{file}\"\n"));
+    format!(
+        "[trial]\nrounds = 1\n[device]\nkind = \"image\"\nsize = \"320MiB\"\npath = \"images\"\n\
+         [[arm]]\nfilesystem = \"ext4\"\n[[arm]]\nfilesystem = \"xfs\"\n{}",
+        workloads.collect::<String>()
+    )
+}
+
+#[test]
+fn a_trial_file_names_job_files_and_what_is_stored_repeats_without_them() {
+    let name = "a_trial_file_names_job_files_and_what_is_stored_repeats_without_them";
+    if !support::is_root_with_loop_devices(name) || !has_fio(name) {
+        return;
+    }
+    let lab = Lab::new();
+    fs::create_dir_all(lab.path("trials/jobs")).unwrap();
+    lab.write("trials/mail.toml", &trial_with(&["native.fio", "jobs/foreign.fio"]));
+    lab.write("trials/native.fio", NATIVE);
+    lab.write("trials/jobs/foreign.fio", FOREIGN);
+    let ended = lab.run("run trials/mail.toml --json");
+    assert_eq!(ended.code(), 3, "{ended:?}");
+    let says = ["trials/native.fio runs natively: all", "trials/jobs/foreign.fio runs through fio: `verify`"];
+    assert!(says.iter().all(|said| ended.stderr.contains(said)), "{}", ended.stderr);
+    let results = |ended: &support::Ended| -> Vec<String> {
+        let document = ended.document();
+        let sections = document["workloads"].as_array().unwrap().iter();
+        let text = |section: &Value, key: &str| section[key].as_str().unwrap().to_owned();
+        sections.map(|section| text(section, "name") + ": " + &text(section, "phase")).collect()
+    };
+    let found = results(&ended);
+    assert_eq!(found[..3], ["native: reader", "native: writer", "foreign: writer write iops"], "{found:?}");
+
+    // Words in the job file do not matter, what it says does.
+    lab.write("trials/native.fio", &format!("; nightly\n{NATIVE}"));
+    let resumed = lab.run("run trials/mail.toml --resume --json");
+    assert_eq!(resumed.code(), 3, "{resumed:?}");
+    lab.write("trials/native.fio", &NATIVE.replace("bs=16k", "bs=32k"));
+    let changed = lab.run("run trials/mail.toml --resume=1 --json");
+    assert_eq!(changed.code(), 2, "{changed:?}");
+    assert!(changed.stderr.contains("trial 1 is not a trial of this file"), "{}", changed.stderr);
+
+    fs::remove_dir_all(lab.path("trials")).unwrap();
+    let exported = lab.run("results export 1 --format toml");
+    assert!(!exported.stdout.contains("native.fio"), "{exported:?}");
+    lab.write("again.toml", &exported.stdout);
+    let again = lab.run("run again.toml --json");
+    assert_eq!((again.code(), results(&again)), (3, found), "{}", again.stderr);
+    lab.assert_nothing_left("after trials with job files");
+}
+
 #[test]
 fn a_hostile_job_file_is_refused_before_anything_is_made() {
     let lab = lab_with("[a]\nrw=write\nsize=1m\nexec_prerun=touch /tmp/x\n");
