@@ -140,6 +140,8 @@ pub(crate) struct Drive<'a, E> {
     free: Vec<usize>,
     owed: Owed,
     sync_at_end: bool,
+    /// Whether some requests are updates.
+    updates: bool,
     /// The next request, if it is known: one that cannot go out before all others are complete, or a cursor's.
     held: Option<Request>,
     /// Requests still to be made.
@@ -192,6 +194,7 @@ impl<'a, E: Engine> Drive<'a, E> {
             free: (0..depth).rev().collect(),
             owed: Owed::new(io, files.fds.len()),
             sync_at_end: io.fsync_at_end && io.writes(),
+            updates: io.update.0 > 0.0,
             held: None,
             left: u64::MAX,
             halfway: Vec::with_capacity(depth),
@@ -217,10 +220,36 @@ impl<'a, E: Engine> Drive<'a, E> {
         }
         self.now = self.pace.clock.now();
         self.recorder.tick(self.now);
+        if self.is_plain() {
+            self.turn::<true>()
+        } else {
+            self.turn::<false>()
+        }
+        while !self.is_idle() && self.engine.wait(None).is_ok() {
+            self.engine.reap(|slot, _| self.free.push(slot));
+        }
+        if self.sync_at_end {
+            self.sync_all();
+        }
+        self.recorder
+    }
+
+    /// Whether there is nothing but requests: none is due at a time, owes a sync, is an update or the last.
+    fn is_plain(&self) -> bool {
+        let own = matches!(self.source, Source::Own(_));
+        own && self.arrivals.is_none() && self.owed.every == 0 && !self.updates && self.left == u64::MAX
+    }
+
+    /// Makes requests until the time is over or too many failed. A load that [is plain](Self::is_plain) has a loop
+    /// without the questions that it need not ask.
+    fn turn<const PLAIN: bool>(&mut self) {
         while !self.recorder.is_over() {
-            self.fill();
-            if !self.is_idle() {
-                self.complete();
+            self.fill::<PLAIN>();
+            if PLAIN || !self.is_idle() {
+                self.complete::<PLAIN>();
+                if PLAIN {
+                    continue;
+                }
             } else if self.owed.due.is_none() {
                 self.rest();
             }
@@ -231,13 +260,6 @@ impl<'a, E: Engine> Drive<'a, E> {
                 self.done();
             }
         }
-        while !self.is_idle() && self.engine.wait(None).is_ok() {
-            self.engine.reap(|slot, _| self.free.push(slot));
-        }
-        if self.sync_at_end {
-            self.sync_all();
-        }
-        self.recorder
     }
 
     /// All requests were made: the sync at the end is a part of the work, and so of its time.
@@ -273,16 +295,15 @@ impl<'a, E: Engine> Drive<'a, E> {
     /// Pushes requests until no slot is free, none is due, or something has to wait for those in flight, or has to be
     /// reaped.
     #[inline]
-    fn fill(&mut self) {
-        while self.owed.due.is_none()
+    fn fill<const PLAIN: bool>(&mut self) {
+        while !PLAIN
+            && self.owed.due.is_none()
             && !self.engine.is_ready()
             && let Some(slot) = self.halfway.pop()
         {
             self.finish_update(slot);
         }
-        while self.owed.due.is_none()
-            && self.left > 0
-            && self.is_due()
+        while (PLAIN || self.owed.due.is_none() && self.left > 0 && self.is_due())
             && !self.engine.is_ready()
             && let Some(slot) = self.free.pop()
         {
@@ -305,13 +326,15 @@ impl<'a, E: Engine> Drive<'a, E> {
                 self.held = Some(request);
                 return;
             }
-            self.left -= 1;
             let start = match &mut self.arrivals {
-                None => self.now,
-                Some(arrivals) => arrivals.take(),
+                Some(arrivals) if !PLAIN => arrivals.take(),
+                _ => self.now,
             };
             self.flights[slot] = Flight { start, part: start, request };
-            self.owed.request(slot, start, &request);
+            if !PLAIN {
+                self.left -= 1;
+                self.owed.request(slot, start, &request);
+            }
             self.engine.push(slot, &request);
         }
     }
@@ -358,9 +381,9 @@ impl<'a, E: Engine> Drive<'a, E> {
 
     /// Waits for completions and records them; not beyond the time at which a request is due that has a slot.
     #[inline]
-    fn complete(&mut self) {
+    fn complete<const PLAIN: bool>(&mut self) {
         let waited = match &self.arrivals {
-            Some(arrivals) if !self.free.is_empty() && self.owed.due.is_none() => {
+            Some(arrivals) if !PLAIN && !self.free.is_empty() && self.owed.due.is_none() => {
                 self.engine.wait(Some(Nanos(arrivals.patience_ns(self.now))))
             }
             _ => self.engine.wait(None),
@@ -382,20 +405,20 @@ impl<'a, E: Engine> Drive<'a, E> {
                 return;
             }
             let latency = now.saturating_sub(flight.part);
-            if update && !write {
+            if !PLAIN && update && !write {
                 halfway.push(slot);
                 recorder.part(Lane::OwingRead, latency);
                 return;
             }
             free.push(slot);
             source.completed(write && !update);
-            let bytes = if update { 2 * block } else { block };
+            let bytes = if !PLAIN && update { 2 * block } else { block };
             match &mut owed.due {
-                Some(due) if due.slot == Some(slot) => {
+                Some(due) if !PLAIN && due.slot == Some(slot) => {
                     due.bytes = Some(bytes);
                     recorder.part(Lane::OwingWrite, latency);
                 }
-                _ if update => {
+                _ if !PLAIN && update => {
                     recorder.part(Lane::OwingWrite, latency);
                     recorder.operation(Lane::Updated, now.saturating_sub(flight.start), bytes);
                 }
