@@ -9,10 +9,18 @@
 #![expect(unsafe_code, reason = "no wrapper closes a range of descriptors")]
 
 use rustix::io::Errno;
-use std::marker::PhantomData;
+use std::{
+    marker::PhantomData,
+    ops::RangeInclusive,
+    os::fd::{AsRawFd, BorrowedFd},
+};
 
-/// While this lives, the calling thread has its own copy of the process's table: what the thread opens, others do not
-/// see, and what they open or close, it does not. To be dropped last of all that has descriptors.
+/// Descriptors 0 to 2.
+const STANDARD_STREAMS: u32 = 3;
+
+/// While this lives, the calling thread has its own table, with copies of the descriptors that it is lent: what the
+/// thread opens, others do not see, and what they open or close, it does not. To be dropped last of all that has
+/// descriptors.
 #[derive(Debug)]
 pub(crate) struct OwnTable {
     /// Not to be sent to another thread.
@@ -21,9 +29,21 @@ pub(crate) struct OwnTable {
 
 impl OwnTable {
     /// Needs Linux 5.9. None where the kernel (or a container's filter) refuses: then the table stays shared.
-    pub(crate) fn new() -> Option<Self> {
+    ///
+    /// Copies of what is not `lent` are closed, but for the standard streams: a file that another thread deletes would
+    /// live on as long as a copy of its descriptor.
+    pub(crate) fn new(lent: &[BorrowedFd<'_>]) -> Option<Self> {
         // An empty range: what counts is the flag. `unshare` would do the same, but filters often forbid it.
-        close_range(u32::MAX, libc::CLOSE_RANGE_UNSHARE).ok()?;
+        close_range(u32::MAX..=u32::MAX, libc::CLOSE_RANGE_UNSHARE).ok()?;
+        let mut keep: Vec<u32> = lent.iter().filter_map(|fd| u32::try_from(fd.as_raw_fd()).ok()).collect();
+        keep.sort_unstable();
+        let mut from = STANDARD_STREAMS;
+        for number in keep.into_iter().chain([u32::MAX]) {
+            if from < number {
+                close(from..=number - 1);
+            }
+            from = from.max(number.saturating_add(1));
+        }
         Some(Self { this_thread: PhantomData })
     }
 }
@@ -32,16 +52,20 @@ impl Drop for OwnTable {
     /// Closes the copies now. The kernel would when the thread is gone, but it tells whoever joins the thread a moment
     /// before; an unmount that follows at once would find the filesystem busy.
     fn drop(&mut self) {
-        let closed = close_range(0, 0);
-        debug_assert!(closed.is_ok(), "it worked in `new`");
+        close(0..=u32::MAX);
     }
 }
 
-/// Closes all descriptors of this thread's table from `first` on.
-fn close_range(first: u32, flags: u32) -> Result<(), Errno> {
-    // SAFETY: no memory is passed. Called with an empty range, or by `OwnTable::drop` on a table that no other thread
-    // has; what this thread owned was dropped before, and what it borrowed lives on in its owner's table.
-    let result = unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, flags) };
+/// Closes what there is of a range, in a table of this thread's own.
+fn close(range: RangeInclusive<u32>) {
+    let closed = close_range(range, 0);
+    debug_assert!(closed.is_ok(), "it worked in `new`");
+}
+
+fn close_range(range: RangeInclusive<u32>, flags: u32) -> Result<(), Errno> {
+    // SAFETY: no memory is passed. Called with a range in which nothing is open, or by `close` on a table that no other
+    // thread has; what this thread owned was dropped before, and what it borrowed lives on in its owner's table.
+    let result = unsafe { libc::syscall(libc::SYS_close_range, *range.start(), *range.end(), flags) };
     if result == 0 {
         Ok(())
     } else {
@@ -53,14 +77,14 @@ fn close_range(first: u32, flags: u32) -> Result<(), Errno> {
 mod tests {
     use super::*;
     use rustix::{io::fcntl_getfd, pipe::pipe};
-    use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+    use std::os::fd::AsFd;
 
     #[test]
     fn what_a_thread_closes_stays_open_elsewhere() {
         let (reader, writer) = pipe().unwrap();
         std::thread::scope(|scope| {
             let thread = scope.spawn(|| {
-                let table = OwnTable::new();
+                let table = OwnTable::new(&[writer.as_fd()]);
                 assert!(table.is_some(), "needs Linux 5.9");
                 rustix::io::write(&writer, b"a").unwrap();
                 drop(table);
@@ -75,12 +99,26 @@ mod tests {
     }
 
     #[test]
+    fn what_is_not_lent_is_no_longer_held() {
+        let pipes: Vec<_> = (0..5).map(|_| pipe().unwrap()).collect();
+        let writers: Vec<_> = pipes.iter().map(|(_, writer)| writer.as_fd()).collect();
+        std::thread::scope(|scope| {
+            let thread = scope.spawn(|| {
+                let _table = OwnTable::new(&[writers[3], writers[1]]).unwrap();
+                writers.iter().map(|writer| rustix::io::write(writer, b"a").is_ok()).collect::<Vec<_>>()
+            });
+            assert_eq!(thread.join().unwrap(), [false, true, false, true, false]);
+        });
+        assert!(pipes.iter().all(|(_, writer)| rustix::io::write(writer, b"b").is_ok()), "ours are open");
+    }
+
+    #[test]
     fn what_a_thread_opens_nobody_else_sees() {
         let (send, receive) = std::sync::mpsc::channel();
         let (done, wait) = std::sync::mpsc::channel::<()>();
         std::thread::scope(|scope| {
             scope.spawn(move || {
-                let _table = OwnTable::new().unwrap();
+                let _table = OwnTable::new(&[]).unwrap();
                 // Far above what other tests have open.
                 let high = rustix::io::fcntl_dupfd_cloexec(std::io::stdin(), 900).unwrap();
                 send.send(high.as_fd().as_raw_fd()).unwrap();

@@ -301,9 +301,9 @@ struct Slot {
 }
 
 /// One thread's loop over a program.
-pub(crate) struct Turning {
+pub(crate) struct Turning<'a> {
     program: Arc<Program>,
-    views: Vec<View>,
+    views: &'a mut [View],
     slots: Vec<Slot>,
     payload: Payload,
     read: Pages,
@@ -317,11 +317,11 @@ pub(crate) struct Turning {
     arrivals: Option<Arrivals>,
 }
 
-impl Turning {
+impl<'a> Turning<'a> {
     /// Everything the loop needs is allocated here. `payload` has one slot of [`Program::request`] bytes.
     pub(crate) fn new(
         program: Arc<Program>,
-        views: Vec<View>,
+        views: &'a mut [View],
         payload: Payload,
         choices: Generator,
         recorder: Recorder,
@@ -583,7 +583,7 @@ impl Turning {
 
     fn read_whole(&mut self, at: At, request: usize) -> Result<usize, Failure> {
         let (set, file, _) = self.which(at)?;
-        let fd = fd_of(&self.slots, &self.views, at, file);
+        let fd = fd_of(&self.slots, self.views, at, file);
         seek(fd, SeekFrom::Start(0)).map_err(|errno| Failure::Call("seek in", set, errno))?;
         let mut done = 0;
         loop {
@@ -600,7 +600,7 @@ impl Turning {
     fn read_once(&mut self, at: At, request: usize, random: bool) -> Result<usize, Failure> {
         let (set, file, size) = self.which(at)?;
         let (offset, len) = self.place(at, file, size, request, random);
-        let fd = fd_of(&self.slots, &self.views, at, file);
+        let fd = fd_of(&self.slots, self.views, at, file);
         let buffer = &mut self.read.as_mut_slice()[..request];
         let got = retry_on_intr(|| pread(fd, &mut *buffer, offset))
             .map_err(|errno| Failure::Call("read in", set, errno))?;
@@ -612,7 +612,7 @@ impl Turning {
 
     fn write_whole(&mut self, at: At, request: usize) -> Result<usize, Failure> {
         let (set, file, size) = self.which(at)?;
-        let fd = fd_of(&self.slots, &self.views, at, file);
+        let fd = fd_of(&self.slots, self.views, at, file);
         let mut done = 0;
         while done < size {
             let len = request.min(usize::try_from(size - done).unwrap_or(request));
@@ -624,7 +624,7 @@ impl Turning {
     fn write_once(&mut self, at: At, request: usize, random: bool) -> Result<usize, Failure> {
         let (set, file, size) = self.which(at)?;
         let (offset, len) = self.place(at, file, size, request, random);
-        let fd = fd_of(&self.slots, &self.views, at, file);
+        let fd = fd_of(&self.slots, self.views, at, file);
         write_at(fd, &mut self.payload, offset, len, set)
     }
 
@@ -634,7 +634,7 @@ impl Turning {
         if len == 0 {
             return Ok(0);
         }
-        let fd = fd_of(&self.slots, &self.views, at, file);
+        let fd = fd_of(&self.slots, self.views, at, file);
         seek(fd, SeekFrom::End(0)).map_err(|errno| Failure::Call("seek in", set, errno))?;
         let range = self.payload.take(0, len);
         let bytes = &self.payload.bytes()[range];
@@ -653,7 +653,7 @@ impl Turning {
         call: impl Fn(BorrowedFd<'_>) -> Result<(), Errno>,
     ) -> Result<usize, Failure> {
         let (set, file, _) = self.which(at)?;
-        let fd = fd_of(&self.slots, &self.views, at, file);
+        let fd = fd_of(&self.slots, self.views, at, file);
         retry_on_intr(|| call(fd)).map_err(|errno| Failure::Call(name, set, errno))?;
         Ok(0)
     }

@@ -77,9 +77,9 @@ struct Failure {
 }
 
 /// One thread's loop of batches.
-pub(crate) struct Flusher {
+pub(crate) struct Flusher<'a> {
     flush: Flush,
-    files: Files,
+    files: &'a Files,
     payload: Payload,
     choices: Generator,
     /// Which data files this batch has written.
@@ -89,11 +89,11 @@ pub(crate) struct Flusher {
     now: u64,
 }
 
-impl Flusher {
+impl<'a> Flusher<'a> {
     /// `payload` has one slot of [`write_max`] bytes.
     pub(crate) fn new(
         flush: Flush,
-        files: Files,
+        files: &'a Files,
         payload: Payload,
         choices: Generator,
         recorder: Recorder,

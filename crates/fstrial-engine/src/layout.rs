@@ -34,7 +34,7 @@ use rustix::{
 };
 use std::{
     collections::BTreeSet,
-    os::fd::OwnedFd,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -77,8 +77,21 @@ pub(crate) enum ThreadWork {
     Log(Arc<SharedLog>),
     /// Batches of pages.
     Flush { flush: Flush, files: Files },
-    /// A thread has taken it.
-    Taken,
+}
+
+impl ThreadWork {
+    /// The descriptors that the thread is lent; none where it shares those that it opens with other threads.
+    pub(crate) fn descriptors(&self) -> Option<Vec<BorrowedFd<'_>>> {
+        match self {
+            Self::Io { files, .. } | Self::Flush { files, .. } => {
+                Some(files.fds.iter().map(AsFd::as_fd).collect())
+            }
+            Self::Files { ring, .. } => Some(vec![ring.directory()]),
+            Self::Flow { views, .. } => Some(views.iter().flat_map(View::descriptors).collect()),
+            Self::Postmark(pool) => Some(vec![pool.directory()]),
+            Self::Log(_) => None,
+        }
+    }
 }
 
 /// A phase whose files are laid out: ready to run, once.
@@ -327,7 +340,7 @@ pub(crate) fn allow_open_files(files: u64) -> Result<(), EngineError> {
 }
 
 /// Makes a file that was not there.
-pub(crate) fn create(directory: impl std::os::fd::AsFd, path: &Path) -> Result<OwnedFd, EngineError> {
+pub(crate) fn create(directory: impl AsFd, path: &Path) -> Result<OwnedFd, EngineError> {
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
     openat(directory, path, flags, Mode::RUSR | Mode::WUSR).map_err(|errno| layout("create", path, errno))
 }

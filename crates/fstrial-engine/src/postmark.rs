@@ -26,7 +26,7 @@ use rustix::{
 use std::{
     ffi::CStr,
     io::Write as _,
-    os::fd::OwnedFd,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
     path::{Path, PathBuf},
 };
 
@@ -281,6 +281,13 @@ pub(crate) struct Pooled {
     read: Pages,
 }
 
+impl Pooled {
+    /// Where the files are.
+    pub(crate) fn directory(&self) -> BorrowedFd<'_> {
+        self.directory.as_fd()
+    }
+}
+
 /// Makes the directories of the first part, or finds them, and draws up to the start of the part.
 pub(crate) fn prepare(
     load: &Load,
@@ -340,15 +347,15 @@ impl Name {
 }
 
 /// One thread's loop over its pool.
-pub(crate) struct Postman {
-    work: Pooled,
+pub(crate) struct Postman<'a> {
+    work: &'a mut Pooled,
     recorder: Recorder,
     pace: Pace,
     now: u64,
 }
 
-impl Postman {
-    pub(crate) fn new(work: Pooled, recorder: Recorder, pace: Pace) -> Self {
+impl<'a> Postman<'a> {
+    pub(crate) fn new(work: &'a mut Pooled, recorder: Recorder, pace: Pace) -> Self {
         Self { work, recorder, pace, now: 0 }
     }
 

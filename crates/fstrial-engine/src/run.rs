@@ -223,12 +223,10 @@ fn run_thread(
     work: &mut ThreadWork,
     gate: &Gate,
 ) -> Result<Option<Recorder>, EngineError> {
-    // Dropped last: what has descriptors comes after. Programs take their descriptors with them, and close them where
-    // all can see it.
-    let lends = matches!(work, ThreadWork::Io { .. } | ThreadWork::Files { .. });
-    // In the unit tests many loads of one process run at once: a copy of the table would keep the filesystems of all of
-    // them busy. `tests/unmount.rs` is alone in its process.
-    let _table = (lends && cfg!(not(test))).then(OwnTable::new);
+    // Dropped last: what has descriptors comes after. In the unit tests many loads of one process run at once, and a copy
+    // of the table would keep the filesystems of all of them busy; `tests/unmount.rs` is alone in its process.
+    let lent = work.descriptors().filter(|_| cfg!(not(test)));
+    let _table = lent.map(|lent| OwnTable::new(&lent));
     let arrival = Arrival { gate, ready: false };
     let timeline = Timeline::of(clock, 0, load);
     let payload =
@@ -262,7 +260,6 @@ fn run_thread(
             Ok(at_start(arrival, |start| turns.run(start)))
         }
         program => {
-            let program = std::mem::replace(program, ThreadWork::Taken);
             let run = run_program(number, load, clock, program, timeline);
             Ok(at_start(arrival, run))
         }
@@ -270,13 +267,13 @@ fn run_thread(
 }
 
 /// Makes ready what stands for a whole program; gives what is to be done from the start on.
-pub(crate) fn run_program(
+pub(crate) fn run_program<'a>(
     number: usize,
     load: &Load,
     clock: Clock,
-    work: ThreadWork,
+    work: &'a mut ThreadWork,
     timeline: Timeline,
-) -> Box<dyn FnOnce(u64) -> Recorder> {
+) -> Box<dyn FnOnce(u64) -> Recorder + 'a> {
     let payload = |len| Payload::new(load.data, 1, len, Generator::new(load.seed, Stream::Payload(number)));
     let choices = Generator::new(load.seed, Stream::Requests(number));
     let pace = Pace::new(clock, load.handicap);
@@ -284,25 +281,25 @@ pub(crate) fn run_program(
     match work {
         ThreadWork::Flow { program, views } => {
             let (payload, recorder) = (payload(program.request()), recorder(&program.lanes()));
-            let turning = Turning::new(program, views, payload, choices, recorder, pace)
+            let turning = Turning::new(Arc::clone(program), views, payload, choices, recorder, pace)
                 .offered(Arrivals::of(load, number, clock));
             Box::new(|start| turning.run(start))
         }
         ThreadWork::Postmark(pool) => {
-            let postman = Postman::new(*pool, recorder(&postmark::LANES), pace);
+            let postman = Postman::new(pool, recorder(&postmark::LANES), pace);
             Box::new(|start| postman.run(start))
         }
         ThreadWork::Log(log) => {
             let (payload, recorder) = (payload(log.write_max()), recorder(&log::LANES));
-            Box::new(move |start| Committer::new(&log, payload, recorder, pace).run(start))
+            Box::new(move |start| Committer::new(log, payload, recorder, pace).run(start))
         }
         ThreadWork::Flush { flush, files } => {
-            let (payload, recorder) = (payload(flusher::write_max(&flush)), recorder(&flusher::LANES));
-            let flusher = Flusher::new(flush, files, payload, choices, recorder, pace);
+            let (payload, recorder) = (payload(flusher::write_max(flush)), recorder(&flusher::LANES));
+            let flusher = Flusher::new(*flush, files, payload, choices, recorder, pace);
             Box::new(|start| flusher.run(start))
         }
-        ThreadWork::Io { .. } | ThreadWork::Files { .. } | ThreadWork::Taken => {
-            unreachable!("run by themselves, and once")
+        ThreadWork::Io { .. } | ThreadWork::Files { .. } => {
+            unreachable!("run by themselves")
         }
     }
 }

@@ -113,13 +113,13 @@ pub(crate) fn run_to_end(load: &Load, directory: &Path) -> LoadResult {
 }
 
 /// Runs programs that are laid out.
-pub(crate) fn run_work(load: &Load, work: Vec<ThreadWork>) -> LoadResult {
+pub(crate) fn run_work(load: &Load, mut work: Vec<ThreadWork>) -> LoadResult {
     let clock = Clock::best();
     let ready = std::sync::Barrier::new(work.len());
     let recorders = std::thread::scope(|scope| {
         let ready = &ready;
         let threads: Vec<_> = work
-            .into_iter()
+            .iter_mut()
             .enumerate()
             .map(|(number, work)| {
                 let timeline = Timeline::new(clock, 0, load.warmup, load.duration);

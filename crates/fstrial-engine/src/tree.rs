@@ -22,7 +22,7 @@ use std::{
     collections::BTreeMap,
     ffi::CStr,
     ops::Range,
-    os::fd::OwnedFd,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
     path::{Path, PathBuf},
     sync::{
         Arc,
@@ -563,6 +563,11 @@ impl View {
             walked: [0; WALKS],
             tree: Arc::clone(tree),
         })
+    }
+
+    /// The directory of the set, and the files that are kept open.
+    pub(crate) fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        std::iter::once(&self.root).chain(&self.kept).map(AsFd::as_fd)
     }
 
     /// Opens every file, to be kept open.

@@ -5,18 +5,21 @@ use fstrial_engine::{EngineError, Target, prepare};
 use fstrial_model::{
     job::Load,
     units::{Bytes, Nanos, Percent},
-    workload::{Backend, Data, FileSet, Io, Pattern, Step, Until},
+    workload::{Backend, Data, FileSet, Flush, Io, Log, Pattern, Postmark, Step, Until},
 };
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 
 fn load(pattern: Pattern) -> Load {
+    // PostMark ends by itself; within the time there is not always an end of an operation.
+    let until = if matches!(pattern, Pattern::Postmark(_)) { Until::Done } else { Until::Time };
+    let duration = if until == Until::Done { Nanos::secs(60) } else { Nanos::millis(3) };
     Load {
         pattern,
         set: "load".into(),
         threads: 2,
         warmup: Nanos(0),
-        duration: Nanos::millis(3),
-        until: Until::Time,
+        duration,
+        until,
         seed: 1,
         data: Data::Random,
         rate: None,
@@ -40,6 +43,18 @@ fn patterns() -> Vec<Pattern> {
     .collect();
     let steps = vec![Step::Create, Step::Write, Step::Delete];
     patterns.push(Pattern::Files(FileSet { files: 10, file_size: Bytes::kib(4), steps }));
+    // One file after the other, and one of a set whose files are kept open.
+    let flow = r#"
+        sets = [{ name = "f", files = 10, size = "4KiB" }, { name = "k", files = 3, size = "8KiB" }]
+        steps = ["delete f", "create f", "write 1KiB", "fsync", "close", "read-at 2KiB in k"]
+    "#;
+    patterns.push(Pattern::Flow(toml::from_str(flow).unwrap()));
+    patterns.push(Pattern::Postmark(Postmark { number: 50, transactions: 100, ..Postmark::default() }));
+    // Growing: its threads open files for one another.
+    let log = Log { file_size: Bytes::kib(64), growing: true, ..Log::default() };
+    patterns.push(Pattern::Log(log));
+    let flush = Flush { file_size: Bytes::mib(1), batch: 4, direct: false, ..Flush::default() };
+    patterns.push(Pattern::Flush(flush));
     patterns
 }
 
