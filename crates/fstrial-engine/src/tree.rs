@@ -112,22 +112,29 @@ fn unscramble(mut key: u32) -> u32 {
     key ^ key >> 16
 }
 
-/// Appends the name of a place: 8 hexadecimal digits, and letters that depend on them up to `length`.
-fn push_name(names: Names, length: u8, file: u32, out: &mut Vec<u8>) {
-    let key = if names == Names::Scrambled { scramble(file) } else { file };
+/// Characters of the name that begins with these digits.
+fn length_of(set: &FileTree, key: u32) -> u32 {
+    u32::from(set.name_length) + scramble(key ^ 0x9e37_79b9) % (u32::from(set.name_spread) + 1)
+}
+
+/// Appends the name of a place: 8 hexadecimal digits, and letters that depend on them.
+fn push_name(set: &FileTree, file: u32, out: &mut Vec<u8>) {
+    let key = if set.names == Names::Scrambled { scramble(file) } else { file };
     out.extend((0..8).rev().map(|digit| b"0123456789abcdef"[(key >> (4 * digit)) as usize & 15]));
     let mut more = u64::from(scramble(key ^ 0x5bd1_e995)) << 32 | u64::from(scramble(key));
-    for _ in 8..length {
+    for _ in 8..length_of(set, key) {
         out.push(b'a' + (more % 26) as u8);
         more = more.rotate_right(7) ^ 0x9e37;
     }
 }
 
 /// The place that a name belongs to.
-fn place_of(names: Names, length: u8, name: &[u8]) -> Option<u32> {
-    let digits = name.get(..8).filter(|_| name.len() == usize::from(length))?;
-    let key = u32::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
-    Some(if names == Names::Scrambled { unscramble(key) } else { key })
+fn place_of(set: &FileTree, name: &[u8]) -> Option<u32> {
+    let key = u32::from_str_radix(std::str::from_utf8(name.get(..8)?).ok()?, 16).ok()?;
+    if name.len() != length_of(set, key) as usize {
+        return None;
+    }
+    Some(if set.names == Names::Scrambled { unscramble(key) } else { key })
 }
 
 /// Directories, and which one each file is in.
@@ -285,7 +292,10 @@ impl Tree {
     /// Whether `settings` mean the same places.
     fn is_described_by(&self, settings: &FileTree) -> bool {
         let shape = |set: &FileTree| {
-            (set.files, set.size, set.width, set.even, set.directories, set.names, set.name_length)
+            (
+                (set.files, set.size, set.width, set.even, set.directories),
+                (set.names, set.name_length, set.name_spread),
+            )
         };
         shape(&self.settings) == shape(settings)
     }
@@ -328,14 +338,13 @@ impl Tree {
 
     /// Finds the files that an earlier phase left; gives them in the order in which the directories list them.
     pub(crate) fn look(&self) -> Result<Vec<u32>, EngineError> {
-        let FileTree { names, name_length, .. } = self.settings;
         let mut listed = Vec::new();
         for (number, directory) in self.directories.iter().enumerate() {
             let path = self.path.join(directory);
             let failed = |source| EngineError::Layout { operation: "list", path: path.clone(), source };
             for entry in std::fs::read_dir(&path).map_err(failed)? {
                 let name = entry.map_err(failed)?.file_name();
-                if let Some(file) = place_of(names, name_length, name.as_encoded_bytes())
+                if let Some(file) = place_of(&self.settings, name.as_encoded_bytes())
                     && let Some(state) = self.states.get(file as usize)
                     && self.directory_of(file) == number
                 {
@@ -371,10 +380,9 @@ impl Tree {
 
     /// The path of a place inside the set.
     pub(crate) fn path_of<'a>(&self, file: u32, buffer: &'a mut PathBuffer) -> &'a CStr {
-        let FileTree { names, name_length, .. } = self.settings;
         buffer.0.clear();
         buffer.0.extend_from_slice(self.directories[self.directory_of(file)].as_bytes());
-        push_name(names, name_length, file, &mut buffer.0);
+        push_name(&self.settings, file, &mut buffer.0);
         finish(buffer)
     }
 
@@ -663,18 +671,36 @@ mod tests {
 
     proptest! {
         #[test]
-        fn names_are_different_valid_and_read_back(file: u32, other: u32, length in 8_u8..=255, scrambled: bool) {
+        fn names_are_different_valid_and_read_back(
+            file: u32, other: u32, name_length in 8_u8..=235, name_spread in 0_u8..=20, scrambled: bool,
+        ) {
             let names = if scrambled { Names::Scrambled } else { Names::Ordered };
+            let set = FileTree { names, name_length, name_spread, ..set(10) };
             let name = |file| {
                 let mut name = Vec::new();
-                push_name(names, length, file, &mut name);
+                push_name(&set, file, &mut name);
                 name
             };
-            prop_assert_eq!(name(file).len(), usize::from(length));
+            let lengths = usize::from(name_length)..=usize::from(name_length) + usize::from(name_spread);
+            prop_assert!(lengths.contains(&name(file).len()));
             prop_assert!(name(file).iter().all(u8::is_ascii_alphanumeric));
-            prop_assert_eq!(place_of(names, length, &name(file)), Some(file));
+            prop_assert_eq!(place_of(&set, &name(file)), Some(file));
             prop_assert_eq!(name(file) == name(other), file == other);
-            prop_assert_eq!(place_of(names, length, &name(file)[1..]), None);
+            let short = &name(file)[..name(file).len() - 1];
+            prop_assert_eq!(place_of(&set, short), None);
+        }
+
+        #[test]
+        fn names_have_every_length(name_spread in 1_u8..30) {
+            let set = FileTree { name_length: 10, name_spread, ..set(10) };
+            let mut name = Vec::new();
+            let mut of = |file| {
+                name.clear();
+                push_name(&set, file, &mut name);
+                name.len()
+            };
+            let seen: BTreeSet<usize> = (0..2000).map(&mut of).collect();
+            prop_assert_eq!(seen.len(), usize::from(name_spread) + 1);
         }
 
         #[test]

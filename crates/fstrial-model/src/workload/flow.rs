@@ -87,6 +87,10 @@ pub struct FileTree {
     /// Characters of a name, 8 to 255.
     #[serde(default = "shortest_name", skip_serializing_if = "is_shortest_name")]
     pub name_length: u8,
+    /// Names have up to so many characters more, each another number of them; 255 in all at most. Where all are of one
+    /// length, a search in a directory compares more of them to the end.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub name_spread: u8,
 }
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
@@ -483,6 +487,7 @@ impl FileTree {
             order: Order::Next,
             names: Names::Ordered,
             name_length: shortest_name(),
+            name_spread: 0,
         }
     }
 
@@ -523,6 +528,15 @@ impl FileTree {
             return wrong(
                 format!("names of {} characters in `{}`", self.name_length, self.name),
                 "use 8 to 255",
+            );
+        }
+        if self.name_length.checked_add(self.name_spread).is_none() {
+            return wrong(
+                format!(
+                    "names of up to {} + {} characters in `{}`",
+                    self.name_length, self.name_spread, self.name
+                ),
+                "name_length and name_spread are 255 together at most",
             );
         }
         Ok(())

@@ -238,6 +238,7 @@ fn impossible_programs_are_refused_with_words() {
         ("name = \"a\", files = 1, even = true", "width 0"),
         ("name = \"a\", files = 1, size = \"2B..1B\"", "sizes from 2B to 1B"),
         ("name = \"a\", files = 1, name_length = 7", "names of 7"),
+        ("name = \"a\", files = 1, name_length = 250, name_spread = 6", "names of up to 250 + 6"),
     ] {
         let error = flow(&format!("sets = [{{ {set} }}]\nsteps = [\"stat a\"]")).check().unwrap_err();
         assert!(error.problem.contains(words), "{} / {words}", error.problem);
