@@ -45,7 +45,7 @@ fn patterns() -> Vec<Pattern> {
     patterns.push(Pattern::Files(FileSet { files: 10, file_size: Bytes::kib(4), steps }));
     // One file after the other, and one of a set whose files are kept open.
     let flow = r#"
-        sets = [{ name = "f", files = 10, size = "4KiB" }, { name = "k", files = 3, size = "8KiB" }]
+        sets = [{ name = "f", files = 40, size = "4KiB", present = "50%" }, { name = "k", files = 3, size = "8KiB" }]
         steps = ["delete f", "create f", "write 1KiB", "fsync", "close", "read-at 2KiB in k"]
     "#;
     patterns.push(Pattern::Flow(toml::from_str(flow).unwrap()));
