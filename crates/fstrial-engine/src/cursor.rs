@@ -47,6 +47,11 @@ impl From<Requests> for Source {
     }
 }
 
+/// Whether the cursor counts towards the syncs and hands them out; otherwise each thread does, for itself.
+pub(crate) fn counts_syncs(io: &Io) -> bool {
+    io.sharing == Sharing::Cursor && io.fsync_counts == FsyncCounts::Requests
+}
+
 /// The place that all threads share.
 #[derive(Debug)]
 pub(crate) struct Cursor(Mutex<Place>);
@@ -68,16 +73,15 @@ struct Place {
 }
 
 impl Cursor {
-    /// The cursor of a load over `files`, if its threads share one.
-    pub(crate) fn of(load: &Load, io: &Io, geometry: Geometry, files: u32) -> Option<Arc<Self>> {
+    /// The cursor of a load, if its threads share one.
+    pub(crate) fn of(load: &Load, io: &Io, geometry: Geometry) -> Option<Arc<Self>> {
         (io.sharing == Sharing::Cursor).then(|| {
             let left = match load.until {
                 Until::Time => u64::MAX,
                 Until::Done => io.requests.unwrap_or(geometry.blocks),
             };
-            let counted = io.fsync_counts == FsyncCounts::Requests;
-            let every = if counted { u64::from(io.fsync_every) } else { 0 };
-            let requests = Requests::new(load, io, geometry, 0);
+            let every = if counts_syncs(io) { u64::from(io.fsync_every) } else { 0 };
+            let (requests, files) = (Requests::new(load, io, geometry, 0), geometry.files);
             let place = Place { requests, left, out: 0, every, files, written: false, next_sync: 0 };
             Arc::new(Self(Mutex::new(place)))
         })
@@ -131,7 +135,7 @@ mod tests {
 
     fn cursor(io: &Io) -> Arc<Cursor> {
         let io = Io { sharing: Sharing::Cursor, fsync_counts: FsyncCounts::Requests, ..io.clone() };
-        Cursor::of(&load_of(io.clone(), 3), &io, Geometry::on_files(&io, 3, 0), io.files).unwrap()
+        Cursor::of(&load_of(io.clone(), 3), &io, Geometry::on_files(&io, 3, 0)).unwrap()
     }
 
     /// As the tool prints under strace: r and w for requests, s0 and on for syncs.
@@ -163,7 +167,7 @@ mod tests {
         let io = Io { access: Access::Sequential, total_size: Bytes::mib(1), files: 4, ..io() };
         let io = Io { sharing: Sharing::Cursor, fsync_every: 0, ..io };
         let load = Load { until: Until::Done, ..load_of(io.clone(), 3) };
-        let cursor = Cursor::of(&load, &io, Geometry::on_files(&io, 3, 0), io.files).unwrap();
+        let cursor = Cursor::of(&load, &io, Geometry::on_files(&io, 3, 0)).unwrap();
         let mut seen: Vec<(u32, u64)> = std::thread::scope(|scope| {
             let threads: Vec<_> = (0..3)
                 .map(|_| {
@@ -186,6 +190,6 @@ mod tests {
     #[test]
     fn others_have_none() {
         let io = io();
-        assert!(Cursor::of(&load_of(io.clone(), 1), &io, Geometry::on_files(&io, 1, 0), 1).is_none());
+        assert!(Cursor::of(&load_of(io.clone(), 1), &io, Geometry::on_files(&io, 1, 0)).is_none());
     }
 }

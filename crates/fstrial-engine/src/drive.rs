@@ -3,7 +3,7 @@
 use crate::{
     arrival::Arrivals,
     clock::Pace,
-    cursor::{Next, Source},
+    cursor::{Next, Source, counts_syncs},
     flush,
     layout::Files,
     pattern::Request,
@@ -11,7 +11,7 @@ use crate::{
 };
 use fstrial_model::{
     units::Nanos,
-    workload::{FsyncCounts, Io, Sharing, SyncCall, Until},
+    workload::{FsyncCounts, Io, SyncCall, Until},
 };
 use rustix::{
     fs::ftruncate,
@@ -75,9 +75,7 @@ struct Due {
 
 impl Owed {
     fn new(io: &Io, files: usize) -> Self {
-        // The cursor of all threads has the syncs that it counts.
-        let elsewhere = io.sharing == Sharing::Cursor && io.fsync_counts == FsyncCounts::Requests;
-        let every = if elsewhere { 0 } else { io.fsync_every };
+        let every = if counts_syncs(io) { 0 } else { io.fsync_every };
         let files = if every == 0 { 0 } else { files };
         Self {
             every,

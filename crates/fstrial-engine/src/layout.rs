@@ -182,7 +182,7 @@ fn io_on_files(load: &Load, io: &Io, directory: &Path, is_new: bool) -> Result<V
             fsync(&fd).map_err(|errno| layout("fsync", &path, errno))?;
         }
     }
-    let cursor = Cursor::of(load, io, Geometry::on_files(io, load.threads, 0), io.files);
+    let cursor = Cursor::of(load, io, Geometry::on_files(io, load.threads, 0));
     (0..usize::from(load.threads))
         .map(|thread| {
             let files = open_all(io, paths(thread % sets))?;
@@ -228,7 +228,7 @@ fn io_on_device(load: &Load, io: &Io, device: &Path, is_new: bool) -> Result<Vec
         Writer::new(load).write(&fd, device, last.base + last.file_size())?;
         fsync(&fd).map_err(|errno| layout("fsync", device, errno))?;
     }
-    let cursor = Cursor::of(load, io, Geometry::on_device(io, load.threads, 0), 1);
+    let cursor = Cursor::of(load, io, Geometry::on_device(io, load.threads, 0));
     (0..usize::from(load.threads))
         .map(|thread| {
             let files = open_all(io, vec![device.to_path_buf()])?;

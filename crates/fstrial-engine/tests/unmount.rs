@@ -43,7 +43,8 @@ fn patterns() -> Vec<Pattern> {
     .collect();
     let steps = vec![Step::Create, Step::Write, Step::Delete];
     patterns.push(Pattern::Files(FileSet { files: 10, file_size: Bytes::kib(4), steps }));
-    // One file after the other, and one of a set whose files are kept open.
+    // One file after the other, and one of a set whose files are kept open. With free places: a file that the other
+    // thread has open is not deleted, and then nothing has become free.
     let flow = r#"
         sets = [{ name = "f", files = 40, size = "4KiB", present = "50%" }, { name = "k", files = 3, size = "8KiB" }]
         steps = ["delete f", "create f", "write 1KiB", "fsync", "close", "read-at 2KiB in k"]

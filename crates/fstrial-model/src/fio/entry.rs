@@ -6,10 +6,7 @@
 use super::{
     How, Understanding,
     foreign::{ForeignJobs, Reported},
-    native::{
-        Access, Arrivals, Backend, Data, Distribution, Layout, NativeJob, NativePhase, OpenSync, Sharing,
-        SyncCall,
-    },
+    native::{Access, Arrivals, Data, Distribution, NativeJob, NativePhase, OpenSync, Sharing, SyncCall},
 };
 use crate::{
     units::{Bytes, Nanos, Percent},
@@ -172,21 +169,12 @@ fn of_job(job: &NativeJob) -> Entry {
             Sharing::Region => workload::Sharing::Region,
         }),
         direct: Some(job.direct),
-        backend: Some(backend(job.backend)),
+        backend: Some(job.backend),
         depth: Some(job.depth),
         sqpoll: is(job.sqpoll),
         iopoll: is(job.iopoll),
-        open_sync: match job.open_sync {
-            OpenSync::None => None,
-            OpenSync::Sync => Some(workload::OpenSync::Sync),
-            OpenSync::Dsync => Some(workload::OpenSync::Dsync),
-        },
-        layout: (!access(job.access).starts_empty()).then_some(match job.layout {
-            Layout::Written => workload::Layout::Written,
-            Layout::Fallocated => workload::Layout::Fallocated,
-            Layout::Sparse => workload::Layout::Sparse,
-            Layout::Empty => workload::Layout::Empty,
-        }),
+        open_sync: (job.open_sync != OpenSync::None).then_some(job.open_sync),
+        layout: (!access(job.access).starts_empty()).then_some(job.layout),
         fsync_every: (job.fsync_every > 0).then_some(job.fsync_every),
         fsync: syncs.then_some(match job.fsync {
             SyncCall::Fsync => workload::SyncCall::Fsync,
@@ -208,16 +196,6 @@ fn access(access: Access) -> workload::Access {
         Access::Random => workload::Access::Random,
         Access::Sequential => workload::Access::Sequential,
         Access::Extend => workload::Access::Extend,
-    }
-}
-
-fn backend(backend: Backend) -> workload::Backend {
-    match backend {
-        Backend::Sync => workload::Backend::Sync,
-        Backend::Vsync => workload::Backend::Vsync,
-        Backend::Aio => workload::Backend::Aio,
-        Backend::IoUring => workload::Backend::IoUring,
-        Backend::Mmap => workload::Backend::Mmap,
     }
 }
 

@@ -3,6 +3,8 @@
 //! One [`NativeJob`] for each job of the file; jobs that run at once are the groups of a phase, `stonewall` begins
 //! another. The fields have the names and meanings of a workload entry.
 
+pub use crate::workload::{Backend, Layout, OpenSync};
+
 use crate::units::{Bytes, Nanos, Percent};
 use serde::Serialize;
 use std::fmt;
@@ -124,34 +126,6 @@ pub enum Sharing {
     Region,
 }
 
-/// How files are opened for writing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum OpenSync {
-    /// Plainly.
-    None,
-    /// `O_SYNC`.
-    Sync,
-    /// `O_DSYNC`.
-    Dsync,
-}
-
-/// How requests reach the kernel.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Backend {
-    /// `pread` and `pwrite`.
-    Sync,
-    /// `preadv` and `pwritev`.
-    Vsync,
-    /// `io_submit` and `io_getevents`.
-    Aio,
-    /// A ring for each thread.
-    IoUring,
-    /// Memory that is the file.
-    Mmap,
-}
-
 /// Which sync call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -160,20 +134,6 @@ pub enum SyncCall {
     Fsync,
     /// `fdatasync`.
     Fdatasync,
-}
-
-/// What is in the files when the clock starts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Layout {
-    /// Data.
-    Written,
-    /// Space without data: `fallocate`.
-    Fallocated,
-    /// A size without space: `ftruncate`.
-    Sparse,
-    /// Nothing: writes extend the files.
-    Empty,
 }
 
 /// Requests offered by each thread.
