@@ -1,23 +1,32 @@
-//! Trial files: any text is a trial that prints itself and reads back, or an error that can be shown. What `fio` names is
-//! taken for the text of the job file, so that both are fuzzed together.
+//! Trial files: any text is a trial that prints itself and reads back, or an error that can be shown. What `fio` and
+//! `model` name is taken for the text of the file, so that all are fuzzed together.
 #![no_main]
 
 use fstrial_model::{
+    device_model::DeviceModel,
     fio::{Surroundings, understand},
-    trial::{JobFileError, Trial},
+    trial::{Files, NamedFileError, Trial, TrialError},
     workload::Entry,
 };
 use libfuzzer_sys::fuzz_target;
 
-fn workload_of(job_file: &str) -> Result<Entry, JobFileError> {
-    let host = Surroundings { cpus: 2, memory_mib: 2048, page_bytes: 4096, variables: [].into() };
-    match understand("job.fio", job_file, &host) {
-        Ok(understanding) => Ok(understanding.entry("job")),
-        Err(place) => Err(JobFileError { message: "it is refused".into(), hint: None, place: Some(place) }),
+struct NamesAreTexts;
+
+fn refused(place: Box<TrialError>) -> NamedFileError {
+    NamedFileError { message: "it is refused".into(), hint: None, place: Some(place) }
+}
+
+impl Files for NamesAreTexts {
+    fn workload_of(&mut self, job_file: &str) -> Result<Entry, NamedFileError> {
+        let host = Surroundings { cpus: 2, memory_mib: 2048, page_bytes: 4096, variables: [].into() };
+        Ok(understand("job.fio", job_file, &host).map_err(refused)?.entry("job"))
+    }
+    fn model_of(&mut self, model: &str) -> Result<DeviceModel, NamedFileError> {
+        DeviceModel::parse("model.toml", model.trim_end_matches(".toml")).map_err(refused)
     }
 }
 
-fuzz_target!(|text: &str| match Trial::parse_with_job_files("trial.toml", text, &mut workload_of) {
+fuzz_target!(|text: &str| match Trial::parse_with_files("trial.toml", text, &mut NamesAreTexts) {
     Ok(trial) => {
         let again = Trial::parse("again.toml", &trial.to_toml()).expect("what was accepted is printed so that it reads back");
         assert_eq!(trial, again);

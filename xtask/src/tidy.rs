@@ -6,13 +6,24 @@ use std::{
 };
 
 /// Which of our crates each crate may use.
-const DIRECTIONS: [(&str, &[&str]); 7] = [
+const DIRECTIONS: [(&str, &[&str]); 8] = [
     ("fstrial-stats", &[]),
     ("fstrial-model", &[]),
+    ("fstrial-device", &["fstrial-stats", "fstrial-model"]),
     ("fstrial-engine", &["fstrial-model"]),
     ("fstrial-stack", &["fstrial-model"]),
     ("fstrial-store", &["fstrial-model"]),
-    ("fstrial", &["fstrial-stats", "fstrial-model", "fstrial-engine", "fstrial-stack", "fstrial-store"]),
+    (
+        "fstrial",
+        &[
+            "fstrial-stats",
+            "fstrial-model",
+            "fstrial-device",
+            "fstrial-engine",
+            "fstrial-stack",
+            "fstrial-store",
+        ],
+    ),
     ("xtask", &[]),
 ];
 /// The only files that may hold unsafe code.

@@ -5,6 +5,7 @@
 
 pub mod arm;
 pub mod device;
+pub mod device_model;
 pub mod facts;
 pub mod filesystem;
 pub mod fio;

@@ -11,12 +11,12 @@ use crate::{
     workload::{Entry, Group, Pattern, Workload, comparable},
 };
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::{collections::BTreeMap, ops::Range};
 
-mod job_file;
+mod files;
 
-pub use job_file::JobFileError;
+pub use files::{Files, NamedFileError};
 
 /// The largest trial file that is read, in bytes.
 pub const MAX_FILE_BYTES: usize = 1 << 20;
@@ -210,13 +210,13 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// The error that underlines the place in the text of a trial file.
-    fn at(self, name: &str, text: &str) -> TrialError {
+    /// The error that underlines the place in the text of a file.
+    pub(crate) fn at(self, name: &str, text: &str) -> TrialError {
         TrialError::at(name, text, span_of(text, &self.path), self.message, self.hint)
     }
 }
 
-fn problem(path: &[&str], message: impl Into<String>, hint: impl Into<String>) -> Problem {
+pub(crate) fn problem(path: &[&str], message: impl Into<String>, hint: impl Into<String>) -> Problem {
     Problem {
         path: path.iter().map(|part| (*part).to_owned()).collect(),
         message: message.into(),
@@ -225,7 +225,7 @@ fn problem(path: &[&str], message: impl Into<String>, hint: impl Into<String>) -
 }
 
 impl Trial {
-    /// Reads and checks a trial file that names no job files. `name` is for messages only.
+    /// Reads and checks a trial file that names no other files. `name` is for messages only.
     ///
     /// # Errors
     /// The first thing wrong, with the place underlined.
@@ -233,18 +233,13 @@ impl Trial {
         Self::read(name, text)?.checked(name, text)
     }
 
-    /// Reads and checks a trial file. `workload_of` reads the job file of a path that the trial file names, and says
-    /// which workload it is.
+    /// Reads and checks a trial file, and the files that it names.
     ///
     /// # Errors
     /// The first thing wrong, with the place underlined.
-    pub fn parse_with_job_files(
-        name: &str,
-        text: &str,
-        workload_of: &mut dyn FnMut(&str) -> Result<Entry, JobFileError>,
-    ) -> Result<Self, Box<TrialError>> {
+    pub fn parse_with_files(name: &str, text: &str, files: &mut dyn Files) -> Result<Self, Box<TrialError>> {
         let mut trial = Self::read(name, text)?;
-        trial.take_job_files(workload_of).map_err(|(found, within)| {
+        trial.take_files(files).map_err(|(found, within)| {
             let within = within.into_iter().map(|place| *place).collect();
             Box::new(TrialError { within, ..found.at(name, text) })
         })?;
@@ -252,20 +247,7 @@ impl Trial {
     }
 
     fn read(name: &str, text: &str) -> Result<Self, Box<TrialError>> {
-        if text.len() > MAX_FILE_BYTES {
-            return Err(Box::new(TrialError {
-                message: format!(
-                    "{name} is larger than a trial file can be ({} bytes, at most {MAX_FILE_BYTES})",
-                    text.len()
-                ),
-                source_code: miette::NamedSource::new(name, String::new()),
-                span: None,
-                label: String::new(),
-                help: Some("is this the right file? a trial file is a page of TOML".into()),
-                within: Vec::new(),
-            }));
-        }
-        toml::from_str(text).map_err(|error| syntax_error(name, text, &error))
+        read_toml(name, text, MAX_FILE_BYTES)
     }
 
     fn checked(mut self, name: &str, text: &str) -> Result<Self, Box<TrialError>> {
@@ -307,7 +289,11 @@ impl Trial {
     pub fn settled(&self, cpus: u16) -> Result<Self, Problem> {
         self.resolve_workloads(cpus)?;
         let settle = |entry: &Entry| entry.settled(cpus).expect("resolved just above");
-        Ok(Self { workloads: self.workloads.iter().map(settle).collect(), ..self.clone() })
+        Ok(Self {
+            device: self.device.settled(),
+            workloads: self.workloads.iter().map(settle).collect(),
+            ..self.clone()
+        })
     }
 
     /// The workloads with every field settled.
@@ -444,14 +430,15 @@ impl Trial {
                 "make every arm dir:PATH (with kind = \"directory\"), or none",
             ));
         }
-        if device.size.is_some() && !matches!(device.kind, DeviceKind::Image | DeviceKind::Ramdisk) {
+        if device.size.is_some() && !device.kind.is_made() {
             return Some(problem(
                 &["device", "size"],
                 format!("a {} has the size it has", device.kind.name()),
                 "leave size out",
             ));
         }
-        if device.path.is_some() && !matches!(device.kind, DeviceKind::Image | DeviceKind::Disk) {
+        let takes_path = matches!(device.kind, DeviceKind::Image | DeviceKind::Model | DeviceKind::Disk);
+        if device.path.is_some() && !takes_path {
             return Some(problem(
                 &["device", "path"],
                 format!("a {} takes no path", device.kind.name()),
@@ -464,6 +451,9 @@ impl Trial {
                 "kind = \"disk\" names no device",
                 "write path = \"/dev/disk/by-id/…\" and say --erase with the same path on the command line",
             ));
+        }
+        if let Some(found) = device.model_problem() {
+            return Some(found);
         }
         let least = self.arms.iter().filter_map(|arm| arm.row()).max_by_key(|row| row.min_size_mib);
         if let (Some(size), Some(row)) = (device.size, least)
@@ -586,6 +576,28 @@ pub fn can_run(arm: &Arm, workload: &Workload) -> bool {
                 | Pattern::Flush(_) => false,
                 Pattern::Io(io) => !io.access.starts_empty() && Some(&group.set) == first.as_ref(),
             })
+}
+
+/// Reads TOML of at most so many bytes; an error underlines the place.
+pub(crate) fn read_toml<T: DeserializeOwned>(
+    name: &str,
+    text: &str,
+    most_bytes: usize,
+) -> Result<T, Box<TrialError>> {
+    if text.len() > most_bytes {
+        return Err(Box::new(TrialError {
+            message: format!(
+                "{name} is larger than such a file can be ({} bytes, at most {most_bytes})",
+                text.len()
+            ),
+            source_code: miette::NamedSource::new(name, String::new()),
+            span: None,
+            label: String::new(),
+            help: Some("is this the right file? it should be a page of TOML".into()),
+            within: Vec::new(),
+        }));
+    }
+    toml::from_str(text).map_err(|error| syntax_error(name, text, &error))
 }
 
 /// Turns an error of the TOML reader into one with the closest valid name.

@@ -263,6 +263,33 @@ impl fmt::Display for Percent {
     }
 }
 
+/// Bytes in a second. Written as a size with `/s`: `125MiB/s`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Bandwidth(pub Bytes);
+
+const BANDWIDTH_WANTED: &str = "a bandwidth such as \"125MiB/s\"";
+
+impl FromStr for Bandwidth {
+    type Err = UnitError;
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        let size = text.trim().strip_suffix("/s");
+        let size = size.ok_or_else(|| unit_error(text, BANDWIDTH_WANTED, "it does not end in /s"))?;
+        let bytes: Bytes =
+            size.parse().map_err(|e: UnitError| unit_error(text, BANDWIDTH_WANTED, e.problem))?;
+        // Less than a page in a second is a slip of the pen, and would divide by nearly nothing.
+        if bytes < Bytes::kib(4) {
+            return Err(unit_error(text, BANDWIDTH_WANTED, "it must be at least 4KiB/s"));
+        }
+        Ok(Self(bytes))
+    }
+}
+
+impl fmt::Display for Bandwidth {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/s", self.0)
+    }
+}
+
 /// Reads and writes a unit as its text, so that a wrong one is underlined where it stands.
 macro_rules! serde_as_text {
     ($type:ident, $pattern:literal, $description:literal) => {
@@ -292,6 +319,7 @@ pub(crate) use serde_as_text;
 serde_as_text!(Bytes, "^[0-9.]+ *(B|[KMGT](iB)?)?$", "a size: 512, 4KiB, 1.5GiB");
 serde_as_text!(Nanos, "^([0-9.]+ *(ns|us|ms|s|m|min|h|d) *)+$", "a length of time: 250ms, 10s, 1h30m");
 serde_as_text!(Percent, "^[0-9.]+ *%$", "a percentage: 3%");
+serde_as_text!(Bandwidth, "^[0-9.]+ *([KMGT](iB)?|B)?/s$", "bytes in a second: 125MiB/s");
 
 #[cfg(test)]
 mod tests {
@@ -337,6 +365,15 @@ mod tests {
         assert_eq!("3%".parse::<Percent>().unwrap(), Percent(3.0));
         assert!("3".parse::<Percent>().is_err());
         assert!("300%".parse::<Percent>().is_err());
+    }
+
+    #[test]
+    fn bandwidths_are_sizes_in_a_second() {
+        assert_eq!("125MiB/s".parse::<Bandwidth>().unwrap(), Bandwidth(Bytes::mib(125)));
+        assert_eq!(Bandwidth(Bytes::mib(125)).to_string(), "125MiB/s");
+        for text in ["125MiB", "1KiB/s", "fast/s", "125MB/s", ""] {
+            assert!(text.parse::<Bandwidth>().is_err(), "{text}");
+        }
     }
 
     proptest! {

@@ -1,0 +1,115 @@
+//! The volatile write cache: takes writes as long as it has room, and says which flushes and writes go on when
+//! something of it is written out.
+
+use super::{Request, Time};
+use fstrial_model::device_model::Cache;
+use std::collections::{BTreeMap, VecDeque};
+
+/// A write cache and what waits for it.
+#[derive(Debug)]
+pub(super) struct WriteCache {
+    size: u64,
+    latency: Time,
+    used: u64,
+    next_serial: u64,
+    /// Writes in it: bytes, and parts that members have not written out.
+    dirty: BTreeMap<u64, (u64, usize)>,
+    /// Writes that found no room, in their order.
+    no_room: VecDeque<(u64, Request)>,
+    /// Flushes that wait until every write below a serial is written out.
+    flushes: VecDeque<(u64, u64)>,
+}
+
+/// A write that is in the cache.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Taken {
+    pub(super) id: u64,
+    pub(super) serial: u64,
+    pub(super) request: Request,
+    pub(super) latency: Time,
+}
+
+/// What can go on.
+#[derive(Debug, Default)]
+pub(super) struct Released {
+    pub(super) flushes: Vec<u64>,
+    pub(super) taken: Vec<Taken>,
+}
+
+impl WriteCache {
+    pub(super) fn new(cache: Cache) -> Self {
+        Self {
+            size: cache.size.0,
+            latency: cache.latency.0,
+            used: 0,
+            next_serial: 0,
+            dirty: BTreeMap::new(),
+            no_room: VecDeque::new(),
+            flushes: VecDeque::new(),
+        }
+    }
+
+    /// Takes a write if there is room and nobody waits before it; else it waits.
+    pub(super) fn take(&mut self, id: u64, request: Request) -> Option<Taken> {
+        // A write larger than the whole cache passes when the cache is empty.
+        let fits = self.used + request.length <= self.size || self.used == 0;
+        if !fits || !self.no_room.is_empty() {
+            self.no_room.push_back((id, request));
+            return None;
+        }
+        Some(self.admit(id, request))
+    }
+
+    fn admit(&mut self, id: u64, request: Request) -> Taken {
+        let serial = self.next_serial;
+        self.next_serial += 1;
+        self.used += request.length;
+        self.dirty.insert(serial, (request.length, 0));
+        Taken { id, serial, request, latency: self.latency }
+    }
+
+    /// Says of how many parts a write in the cache consists.
+    pub(super) fn parts(&mut self, serial: u64, parts: usize) {
+        self.dirty.get_mut(&serial).expect("it is in the cache").1 = parts;
+    }
+
+    /// Whether a flush must wait for something; then it is remembered.
+    pub(super) fn must_wait(&mut self, id: u64) -> bool {
+        if self.dirty.is_empty() {
+            return false;
+        }
+        self.flushes.push_back((id, self.next_serial));
+        true
+    }
+
+    /// Whether somebody waits for writes to be written out.
+    pub(super) fn is_urgent(&self) -> bool {
+        !self.flushes.is_empty() || !self.no_room.is_empty()
+    }
+
+    /// So many parts of a write are written out.
+    pub(super) fn part_done(&mut self, serial: u64, done: usize) -> Released {
+        let mut released = Released::default();
+        let (bytes, parts) = self.dirty.get_mut(&serial).expect("it is in the cache");
+        *parts -= done;
+        if *parts > 0 {
+            return released;
+        }
+        self.used -= *bytes;
+        self.dirty.remove(&serial);
+        let oldest = self.dirty.first_key_value().map_or(u64::MAX, |(serial, _)| *serial);
+        while let Some((id, below)) = self.flushes.front().copied().filter(|(_, below)| *below <= oldest) {
+            debug_assert!(below <= self.next_serial, "a flush waits for what came before it");
+            self.flushes.pop_front();
+            released.flushes.push(id);
+        }
+        while let Some((id, request)) = self.no_room.front().copied() {
+            if self.used + request.length > self.size && self.used > 0 {
+                break;
+            }
+            self.no_room.pop_front();
+            released.taken.push(self.admit(id, request));
+        }
+        released
+    }
+}

@@ -1,0 +1,267 @@
+//! Files that a trial file names: fio job files (`fio = "job.fio"` under `[[workload]]`) and device models
+//! (`model = "disk.toml"` under `[device]`).
+//!
+//! The caller reads such a file and hands over what it becomes. That takes the place of the name, so what is stored,
+//! saved and repeated never names a file.
+
+use super::{Problem, Trial, TrialError, problem};
+use crate::{
+    device::ModelChoice,
+    device_model::{DeviceModel, MODEL_FILE},
+    workload::Entry,
+};
+
+/// Keys that may stand beside `fio`: what the workload is called, and words about it.
+const BESIDE: [&str; 4] = ["fio", "name", "about", "source"];
+
+/// Reads the files that a trial file names, by their paths as they stand there.
+pub trait Files {
+    /// The workload that a fio job file becomes.
+    ///
+    /// # Errors
+    /// It cannot be read, or is refused.
+    fn workload_of(&mut self, path: &str) -> Result<Entry, NamedFileError>;
+    /// The model of a device model file.
+    ///
+    /// # Errors
+    /// It cannot be read, or is refused.
+    fn model_of(&mut self, path: &str) -> Result<DeviceModel, NamedFileError>;
+}
+
+/// A file that cannot be used.
+#[derive(Debug, Clone)]
+pub struct NamedFileError {
+    /// What is wrong.
+    pub message: String,
+    /// What to try.
+    pub hint: Option<String>,
+    /// The place in it, if it was read.
+    pub place: Option<Box<TrialError>>,
+}
+
+/// A problem at the place of a name, and the place in the file that is named.
+type Named = (Problem, Option<Box<TrialError>>);
+
+fn named(path: &[&str], error: NamedFileError) -> Named {
+    let path = path.iter().map(|part| (*part).to_owned()).collect();
+    (Problem { path, message: error.message, hint: error.hint }, error.place)
+}
+
+impl Trial {
+    /// Puts what files become in the places of their names.
+    pub(super) fn take_files(&mut self, files: &mut dyn Files) -> Result<(), Named> {
+        if let Some(ModelChoice::Named(path)) = &self.device.model
+            && path.ends_with(MODEL_FILE)
+        {
+            let model = files.model_of(path).map_err(|error| named(&["device", "model"], error))?;
+            self.device.model = Some(ModelChoice::Written(Box::new(model)));
+        }
+        self.take_job_files(files)
+    }
+
+    /// Puts the workloads of job files in the places of the entries that name them.
+    fn take_job_files(&mut self, files: &mut dyn Files) -> Result<(), Named> {
+        for (index, own) in self.workloads.iter_mut().enumerate() {
+            let Some(path) = &own.fio else { continue };
+            let at = index.to_string();
+            if let Some(key) = contradiction(own) {
+                return Err((
+                    problem(
+                        &["workload", &at, &key],
+                        format!("`{key}` beside `fio`: the job file {path} says for itself what is done"),
+                        "change the job file (numjobs, ramp_time, runtime, size, bs, rate_iops), or write out the \
+                         workload that it becomes: fstrial workloads explain FILE --toml",
+                    ),
+                    None,
+                ));
+            }
+            let job = files.workload_of(path).map_err(|error| named(&["workload", &at, "fio"], error))?;
+            *own = Entry {
+                name: own.name.take().or(job.name),
+                about: own.about.take().or(job.about),
+                source: own.source.take().or(job.source),
+                ..job
+            };
+        }
+        Ok(())
+    }
+}
+
+/// A key beside `fio` that says what the job file says.
+fn contradiction(entry: &Entry) -> Option<String> {
+    let keys = toml::Table::try_from(entry).expect("an entry is plain data");
+    keys.into_iter().map(|(key, _)| key).find(|key| !BESIDE.contains(&key.as_str()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        fio::{Surroundings, understand},
+        trial::tests::rendered,
+    };
+
+    const TRIAL: &str = r#"
+[[arm]]
+filesystem = "ext4"
+[[arm]]
+filesystem = "xfs"
+[[workload]]
+fio = "jobs/mail.fio"
+"#;
+    const NATIVE: &str = "[mail]\nrw=write\nsize=1m\ndirect=1\nnumjobs=2\n";
+
+    /// A file of every name holds this text.
+    struct Always<'a>(&'a str);
+
+    fn refused(path: &str, place: Box<TrialError>) -> NamedFileError {
+        NamedFileError { message: format!("the file {path} is refused"), hint: None, place: Some(place) }
+    }
+
+    impl Files for Always<'_> {
+        fn workload_of(&mut self, path: &str) -> Result<Entry, NamedFileError> {
+            let host = Surroundings { cpus: 2, memory_mib: 2048, page_bytes: 4096, variables: [].into() };
+            let understanding = understand(path, self.0, &host).map_err(|place| refused(path, place))?;
+            Ok(understanding.entry("mail"))
+        }
+        fn model_of(&mut self, path: &str) -> Result<DeviceModel, NamedFileError> {
+            DeviceModel::parse(path, self.0).map_err(|place| refused(path, place))
+        }
+    }
+
+    /// Reads a trial whose file holds this text.
+    fn parse(trial: &str, file: &str) -> Result<Trial, Box<TrialError>> {
+        Trial::parse_with_files("trial.toml", trial, &mut Always(file))
+    }
+
+    #[test]
+    fn the_workload_takes_the_place_of_the_job_file() {
+        let trial = parse(TRIAL, NATIVE).unwrap();
+        let [entry] = &trial.workloads[..] else { panic!("{trial:?}") };
+        assert_eq!(entry.name.as_deref(), Some("mail"));
+        assert_eq!(entry.threads, Some(vec![2]));
+        assert!(entry.about.as_ref().is_some_and(|about| about.starts_with("runs natively")), "{entry:?}");
+        let saved = trial.settled(8).unwrap().to_toml();
+        assert!(!saved.contains("mail.fio"), "{saved}");
+        assert_eq!(Trial::parse("saved.toml", &saved).unwrap(), trial.settled(8).unwrap());
+        let changed = parse(TRIAL, &NATIVE.replace("size=1m", "size=2m")).unwrap();
+        assert_ne!(changed.settled(8), trial.settled(8));
+    }
+
+    #[test]
+    fn a_name_and_words_about_it_are_the_trial_files() {
+        let words = "name = 'second'\nabout = 'our mail server'\nsource = 'a note'\n";
+        let named = format!("{TRIAL}{words}[[workload]]\nfio = 'mail.fio'\n");
+        let trial = parse(&named, NATIVE).unwrap();
+        let names: Vec<_> = trial.workloads.iter().map(|entry| entry.name.as_deref().unwrap()).collect();
+        assert_eq!(names, ["second", "mail"]);
+        assert_eq!(trial.workloads[0].about.as_deref(), Some("our mail server"));
+        assert_eq!(trial.workloads[0].source.as_deref(), Some("a note"));
+    }
+
+    #[test]
+    fn no_key_beside_it_is_passed_over() {
+        for line in ["use = 'random-write'", "threads = [4]", "duration = '1s'", "file_size = '1MiB'"]
+            .into_iter()
+            .chain(["rate = '5/s'", "kind = 'io'", "[[workload.phase]]", "[[workload.metric]]\nname = 'x'"])
+        {
+            let error = parse(&format!("{TRIAL}{line}\n"), NATIVE).unwrap_err();
+            let key = line.trim_start_matches("[[workload.").split([' ', ']']).next().unwrap();
+            assert!(error.message.starts_with(&format!("`{key}` beside `fio`")), "{line}: {error}");
+        }
+    }
+
+    #[test]
+    fn errors_underline_the_place_in_the_trial_file() {
+        let twice = format!("{TRIAL}[[workload]]\nfio = \"mail.fio\"\n");
+        let beside = format!("{TRIAL}threads = [4]\n");
+        let small = format!("{TRIAL}[device]\nsize = \"400MiB\"\n");
+        for (name, trial, job_file) in [
+            ("job_file_refused", TRIAL, "[a]\nrw=write\nsize=1m\nfilename=/dev/sda\n"),
+            ("job_file_empty", TRIAL, ""),
+            ("key_beside_a_job_file", &beside, NATIVE),
+            ("job_file_twice", &twice, NATIVE),
+            ("job_file_too_large_for_the_device", &small, &NATIVE.replace("size=1m", "size=1g")),
+        ] {
+            insta::assert_snapshot!(name, rendered(&parse(trial, job_file).unwrap_err()));
+        }
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_read_is_told_at_its_place() {
+        struct Missing;
+        impl Files for Missing {
+            fn workload_of(&mut self, _: &str) -> Result<Entry, NamedFileError> {
+                Err(NamedFileError {
+                    message: "it is missing".into(),
+                    hint: Some("look".into()),
+                    place: None,
+                })
+            }
+            fn model_of(&mut self, _: &str) -> Result<DeviceModel, NamedFileError> {
+                Err(NamedFileError { message: "it is missing".into(), hint: None, place: None })
+            }
+        }
+        let error = Trial::parse_with_files("trial.toml", TRIAL, &mut Missing).unwrap_err();
+        let span = error.span.unwrap();
+        assert_eq!(&TRIAL[span.offset()..span.offset() + span.len()], "\"jobs/mail.fio\"");
+        assert_eq!((error.message.as_str(), error.help.as_deref()), ("it is missing", Some("look")));
+    }
+
+    #[test]
+    fn only_a_trial_file_that_is_run_names_job_files() {
+        let error = Trial::parse("stored trial", TRIAL).unwrap_err();
+        assert!(error.message.contains("not read here"), "{error}");
+        let phase = "[[workload]]\nkind = 'io'\n[[workload.phase]]\nfio = 'mail.fio'\n";
+        let error =
+            parse(&TRIAL.replace("[[workload]]\nfio = \"jobs/mail.fio\"\n", phase), NATIVE).unwrap_err();
+        assert_eq!(error.message, "`fio` does not belong into a phase");
+    }
+
+    const MODELLED: &str = r#"
+[device]
+kind = "model"
+model = "my-disk.toml"
+[[arm]]
+filesystem = "ext4"
+[[arm]]
+filesystem = "xfs"
+[[workload]]
+use = "random-write"
+"#;
+
+    #[test]
+    fn a_model_takes_the_place_of_its_file() {
+        let trial = parse(MODELLED, "[read]\nlatency = \"1ms\"").unwrap();
+        let model = trial.device.modelled().unwrap();
+        assert_eq!((model.name.as_str(), model.read.latency), ("my-disk", crate::units::Nanos::millis(1)));
+        let saved = trial.settled(8).unwrap().to_toml();
+        assert!(!saved.contains("my-disk.toml"), "{saved}");
+        assert_eq!(Trial::parse("saved.toml", &saved).unwrap(), trial.settled(8).unwrap());
+    }
+
+    #[test]
+    fn a_model_by_name_is_written_out_when_it_is_settled() {
+        let named = MODELLED.replace("my-disk.toml", "gp3-3000");
+        let settled = Trial::parse("trial.toml", &named).unwrap().settled(8).unwrap();
+        assert!(settled.to_toml().contains("iops = 3000"), "{}", settled.to_toml());
+        assert_eq!(settled.device.modelled().unwrap().name, "gp3-3000");
+    }
+
+    #[test]
+    fn models_that_are_none_are_told_at_their_place() {
+        let unknown = MODELLED.replace("my-disk.toml", "gp3-300");
+        let none = MODELLED.replace("model = \"my-disk.toml\"\n", "");
+        let other = MODELLED.replace("kind = \"model\"", "kind = \"image\"");
+        let inside = MODELLED.replace("\"my-disk.toml\"", "{ read = { latency = \"1h\" } }");
+        for (name, trial, file) in [
+            ("model_file_refused", MODELLED, "[read]\nlatency = \"quick\""),
+            ("model_unknown", &unknown, ""),
+            ("model_missing", &none, ""),
+            ("model_of_an_image", &other, ""),
+            ("model_written_out_wrongly", &inside, ""),
+        ] {
+            insta::assert_snapshot!(name, rendered(&parse(trial, file).unwrap_err()));
+        }
+    }
+}
