@@ -171,7 +171,6 @@ fn usual_chunk() -> Bytes {
 }
 
 impl Service {
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants it so")]
     fn is_nothing(&self) -> bool {
         *self == Self::default()
     }

@@ -56,7 +56,7 @@ fn rate(model: &DeviceModel, depth: u64, seconds: u64, mut next: impl FnMut(u64)
 
 fn random_pages(kind: Kind) -> impl FnMut(u64) -> Request {
     let mut random = ChaCha8Rng::seed_from_u64(7);
-    move |_| request(kind, random.next_u64() % (SIZE.0 >> 12) << 12, 4096)
+    move |_| request(kind, (random.next_u64() % (SIZE.0 >> 12)) << 12, 4096)
 }
 
 #[test]

@@ -1,0 +1,126 @@
+//! The process that serves a modelled device: what it is told, line by line, and what it answers.
+//!
+//! ```text
+//! coordinator ── fstrial device-server: own mount namespace, FUSE mounted in it, the file held open
+//!      │             ▲ /proc/PID/fd/N
+//!      └── worker ───┴─ loop device on it ─ mkfs, mount, load
+//! ```
+//! A process of its own, because it is on the way of everything that is written back: it must not wait for memory, for
+//! its own device, or for the coordinator. When it dies, by any signal, the kernel ends the FUSE connection: every
+//! request gets EIO at once, and nothing hangs.
+
+use crate::{
+    backing::Backing,
+    error::DeviceError,
+    fuse,
+    server::{Counts, Server},
+};
+use fstrial_model::{
+    device_model::DeviceModel,
+    units::{Bytes, Nanos},
+};
+use rustix::mm::MlockAllFlags;
+use serde::{Deserialize, Serialize};
+use std::{
+    os::fd::AsRawFd,
+    path::{Path, PathBuf},
+};
+
+/// A line to the serving process.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "command")]
+pub enum Command {
+    /// Put the device back to its first state; sent before every run.
+    Renew {
+        /// Seed of everything drawn: the same for every arm of a round.
+        seed: u64,
+    },
+    /// Follow another model until it is renewed, with no head start.
+    Pretend {
+        /// The model.
+        model: Box<DeviceModel>,
+    },
+    /// Take this off every latency from now on.
+    HeadStart {
+        /// What the way to the device costs.
+        time: Nanos,
+    },
+    /// Say what was done since it was renewed.
+    Count,
+}
+
+/// What is served.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Offer {
+    /// How it behaves.
+    pub model: DeviceModel,
+    /// How large it is.
+    pub size: Bytes,
+    /// Where its data are; none: in memory.
+    pub folder: Option<PathBuf>,
+    /// What its file is called; no two on a host may have the same name.
+    pub name: String,
+}
+
+/// A line from the serving process.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "answer")]
+pub enum Said {
+    /// The device is there: this is the number of the descriptor of its file.
+    Ready {
+        /// N of `/proc/PID/fd/N`.
+        descriptor: i32,
+    },
+    /// Done as told.
+    Done,
+    /// What was done.
+    Counted {
+        /// By kind.
+        counts: Counts,
+    },
+    /// It cannot be served.
+    Failed {
+        /// Why.
+        why: String,
+    },
+}
+
+/// Serves a device at a mount point of this process's own namespace, until there are no more commands.
+///
+/// # Errors
+/// No memory, no space, no FUSE.
+pub fn serve(
+    offer: Offer,
+    mount_point: &Path,
+    commands: &mut dyn Iterator<Item = Command>,
+    say: &mut dyn FnMut(Said),
+) -> Result<(), DeviceError> {
+    // Before any thread is started: they inherit it. Without the right to do so it works too, until memory is short.
+    let _ = rustix::process::configure_io_flusher_behavior(true);
+    let backing = match &offer.folder {
+        None => Backing::in_memory(offer.size)?,
+        Some(folder) => Backing::in_folder(folder, offer.size)?,
+    };
+    let server = Server::start(offer.model, backing);
+    let shown = fuse::show(server.clone(), mount_point, &offer.name)?;
+    let _ = rustix::mm::mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE);
+    say(Said::Ready { descriptor: shown.file().as_raw_fd() });
+    for command in commands {
+        say(match command {
+            Command::Renew { seed } => {
+                server.renew(seed);
+                Said::Done
+            }
+            Command::Pretend { model } => {
+                server.pretend(&model);
+                Said::Done
+            }
+            Command::HeadStart { time } => {
+                server.set_head_start(time);
+                Said::Done
+            }
+            Command::Count => Said::Counted { counts: server.counts() },
+        });
+    }
+    Ok(())
+}

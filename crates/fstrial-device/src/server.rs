@@ -1,0 +1,309 @@
+//! A modelled device in real time: takes requests from a front end, does them on the data, and answers each when the
+//! simulation says that it is complete.
+//!
+//! What is complete at once is answered by the thread that brought it; everything else by one thread that sleeps until
+//! the next answer is due. Data are read and written when a request comes, not when it is complete: two requests under
+//! way for the same bytes have no order on any device.
+
+use crate::{
+    backing::Backing,
+    simulator::{Completion, Kind, Request, Simulator, Time},
+};
+use fstrial_model::{
+    device_model::DeviceModel,
+    units::{Bytes, Nanos},
+};
+use serde::{Deserialize, Serialize};
+use std::{
+    collections::HashMap,
+    num::NonZeroU64,
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    thread,
+    time::{Duration, Instant},
+};
+
+/// An answer later than this after it was due is counted as late.
+const LATE_NS: Time = 200_000;
+
+/// What is done when a request is complete.
+pub type Answer = Box<dyn FnOnce() + Send>;
+
+/// What a device has done since it was last renewed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    /// Reads.
+    pub reads: u64,
+    /// Bytes read.
+    pub bytes_read: u64,
+    /// Writes.
+    pub writes: u64,
+    /// Bytes written.
+    pub bytes_written: u64,
+    /// Flushes.
+    pub flushes: u64,
+    /// Discards.
+    pub discards: u64,
+    /// Answers that came more than 0.2 ms after they were due, because this machine had other things to do.
+    pub late: u64,
+}
+
+impl Counts {
+    /// Requests of all kinds.
+    pub fn requests(&self) -> u64 {
+        self.reads + self.writes + self.flushes + self.discards
+    }
+
+    fn count(&mut self, request: Request) {
+        match request.kind {
+            Kind::Read => (self.reads, self.bytes_read) = (self.reads + 1, self.bytes_read + request.length),
+            Kind::Write => {
+                (self.writes, self.bytes_written) = (self.writes + 1, self.bytes_written + request.length);
+            }
+            Kind::Flush => self.flushes += 1,
+            Kind::Discard => self.discards += 1,
+        }
+    }
+}
+
+/// A device that is served.
+pub struct Server {
+    model: DeviceModel,
+    backing: Backing,
+    beginning: Instant,
+    state: Mutex<State>,
+    /// Rung when something is due earlier than the timer thread knows.
+    earlier: Condvar,
+}
+
+struct State {
+    simulator: Simulator,
+    waiting: HashMap<u64, Answer>,
+    next_id: u64,
+    /// What the way to the device costs: a request counts as having come so much earlier.
+    head_start: Time,
+    /// What the timer thread waits for; none: to be told.
+    timer: Option<Time>,
+    counts: Counts,
+}
+
+impl Server {
+    /// Begins to serve a device.
+    ///
+    /// # Panics
+    /// If the model was not checked, or no thread can be started.
+    pub fn start(model: DeviceModel, backing: Backing) -> Arc<Self> {
+        let simulator = Simulator::new(&model, Bytes(backing.size()), 0);
+        let server = Arc::new(Self {
+            model,
+            backing,
+            beginning: Instant::now(),
+            state: Mutex::new(State {
+                simulator,
+                waiting: HashMap::new(),
+                next_id: 0,
+                head_start: 0,
+                timer: None,
+                counts: Counts::default(),
+            }),
+            earlier: Condvar::new(),
+        });
+        let timer = Arc::clone(&server);
+        let spawned = thread::Builder::new().name("timer".into()).spawn(move || timer.keep_time());
+        spawned.expect("a thread can be started");
+        server
+    }
+
+    /// The data.
+    pub fn backing(&self) -> &Backing {
+        &self.backing
+    }
+
+    /// Whether it takes discards.
+    pub fn takes_discards(&self) -> bool {
+        self.model.discard.is_some()
+    }
+
+    /// Puts it back to the state in which it was bought: idle, empty caches, full credits, all flash erased. The data stay.
+    /// Requests under way are answered at once.
+    pub fn renew(&self, seed: u64) {
+        let mut state = self.lock();
+        state.simulator = self.fresh(&self.model, seed);
+        let answers: Vec<Answer> = state.waiting.drain().map(|(_, answer)| answer).collect();
+        state.counts = Counts::default();
+        drop(state);
+        answers.into_iter().for_each(|answer| answer());
+    }
+
+    /// Follows another model for a moment, to find out what the way to the device costs; [`renew`](Self::renew) ends it.
+    pub fn pretend(&self, model: &DeviceModel) {
+        let fresh = self.fresh(model, 0);
+        let mut state = self.lock();
+        debug_assert!(state.waiting.is_empty(), "nobody uses the device yet");
+        state.simulator = fresh;
+        state.head_start = 0;
+    }
+
+    /// A device at the present moment.
+    fn fresh(&self, model: &DeviceModel, seed: u64) -> Simulator {
+        let mut simulator = Simulator::new(model, Bytes(self.backing.size()), seed);
+        simulator.advance(self.now(), &mut Vec::new());
+        simulator
+    }
+
+    /// Says what the way to the device costs, which is taken off from now on.
+    pub fn set_head_start(&self, head_start: Nanos) {
+        self.lock().head_start = head_start.0;
+    }
+
+    /// What it has done since it was last renewed.
+    pub fn counts(&self) -> Counts {
+        self.lock().counts
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // A panic elsewhere leaves numbers, no broken structures; going on beats a hanging filesystem.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn now(&self) -> Time {
+        Nanos::from(self.beginning.elapsed()).0
+    }
+
+    /// Takes a request, whose data are done already; `answer` is called when it is complete.
+    pub fn submit(&self, request: Request, answer: Answer) {
+        let now = self.now();
+        let mut state = self.lock();
+        let state_of = &mut *state;
+        state_of.counts.count(request);
+        let id = state_of.next_id;
+        state_of.next_id += 1;
+        state_of.waiting.insert(id, answer);
+        // The simulation never goes back; if it has gone on since, the request has no head start.
+        let came = now.saturating_sub(state_of.head_start).max(state_of.simulator.now());
+        state_of.simulator.submit(came, id, request);
+        let answers = state_of.due(now);
+        let next = state_of.simulator.next_event();
+        let must_ring = next.is_some_and(|next| state_of.timer.is_none_or(|timer| next < timer));
+        if must_ring {
+            state_of.timer = next;
+        }
+        drop(state);
+        if must_ring {
+            self.earlier.notify_one();
+        }
+        answers.into_iter().for_each(|answer| answer());
+    }
+
+    /// Answers what becomes due, for as long as the process lives.
+    fn keep_time(&self) {
+        // The kernel would otherwise let a sleeper wait 50 us longer, to save power.
+        let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+        let mut state = self.lock();
+        loop {
+            let now = self.now();
+            let answers = state.due(now);
+            if !answers.is_empty() {
+                drop(state);
+                answers.into_iter().for_each(|answer| answer());
+                state = self.lock();
+                continue;
+            }
+            let next = state.simulator.next_event();
+            state.timer = next;
+            state = match next {
+                None => self.earlier.wait(state).unwrap_or_else(PoisonError::into_inner),
+                Some(next) => {
+                    let sleep = Duration::from_nanos(next.saturating_sub(now));
+                    self.earlier.wait_timeout(state, sleep).unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
+        }
+    }
+}
+
+impl State {
+    /// The answers that are due, in the order in which they are.
+    fn due(&mut self, now: Time) -> Vec<Answer> {
+        let mut complete: Vec<Completion> = Vec::new();
+        // Event by event, so that the simulation does not run ahead to the present: requests on their way count as
+        // having come a little earlier.
+        while let Some(next) = self.simulator.next_event().filter(|next| *next <= now) {
+            self.simulator.advance(next, &mut complete);
+        }
+        let late = complete.iter().filter(|done| now - done.at > LATE_NS).count();
+        self.counts.late += late as u64;
+        complete.iter().filter_map(|done| self.waiting.remove(&done.id)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fstrial_model::device_model::Service;
+    use std::sync::mpsc;
+
+    fn server(model: DeviceModel) -> Arc<Server> {
+        Server::start(model, Backing::in_memory(Bytes::mib(1)).unwrap())
+    }
+
+    fn read() -> Request {
+        Request { kind: Kind::Read, offset: 0, length: 4096 }
+    }
+
+    #[test]
+    fn the_ideal_device_answers_before_submit_returns() {
+        let server = server(DeviceModel::default());
+        let (sender, receiver) = mpsc::channel();
+        server.submit(read(), Box::new(move || sender.send(()).unwrap()));
+        receiver.try_recv().unwrap();
+        assert_eq!(server.counts(), Counts { reads: 1, bytes_read: 4096, ..Counts::default() });
+    }
+
+    #[test]
+    fn answers_come_when_they_are_due_and_not_before() {
+        let latency = Service { latency: Nanos::millis(20), ..Service::default() };
+        let server = server(DeviceModel { read: latency, parallelism: Some(2), ..DeviceModel::default() });
+        let (sender, receiver) = mpsc::channel();
+        let began = Instant::now();
+        for number in 0..4 {
+            let sender = sender.clone();
+            server.submit(read(), Box::new(move || sender.send((number, began.elapsed())).unwrap()));
+        }
+        for least in [20, 20, 40, 40] {
+            let (_, took) = receiver.recv().unwrap();
+            assert!(took >= Duration::from_millis(least), "{took:?}");
+        }
+    }
+
+    #[test]
+    fn an_earlier_answer_is_not_held_up_by_a_later_one() {
+        let write = Service { latency: Nanos::secs(10), ..Service::default() };
+        let read_service = Service { latency: Nanos::millis(1), ..Service::default() };
+        let server = server(DeviceModel { read: read_service, write, ..DeviceModel::default() });
+        let (sender, receiver) = mpsc::channel();
+        let slow = sender.clone();
+        let request = Request { kind: Kind::Write, ..read() };
+        server.submit(request, Box::new(move || slow.send("write").unwrap()));
+        thread::park_timeout(Duration::from_millis(20));
+        server.submit(read(), Box::new(move || sender.send("read").unwrap()));
+        assert_eq!(receiver.recv_timeout(Duration::from_secs(5)), Ok("read"));
+        server.renew(1);
+        assert_eq!(receiver.try_recv(), Ok("write"), "what was under way is answered");
+        assert_eq!(server.counts(), Counts::default());
+    }
+
+    #[test]
+    fn a_head_start_is_taken_off() {
+        let latency = Service { latency: Nanos::secs(5), ..Service::default() };
+        let server = server(DeviceModel { read: latency, ..DeviceModel::default() });
+        thread::park_timeout(Duration::from_millis(30));
+        server.set_head_start(Nanos::secs(5));
+        let (sender, receiver) = mpsc::channel();
+        server.submit(read(), Box::new(move || sender.send(()).unwrap()));
+        // The device is younger than its head start: most of the five seconds are left.
+        assert!(receiver.recv_timeout(Duration::from_millis(20)).is_err());
+        server.set_head_start(Nanos(0));
+        server.renew(1);
+        receiver.try_recv().unwrap();
+    }
+}
