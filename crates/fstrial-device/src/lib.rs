@@ -5,6 +5,7 @@
 pub mod backing;
 pub mod error;
 pub mod fuse;
+pub mod rehearsal;
 pub mod serve;
 pub mod server;
 pub mod simulator;

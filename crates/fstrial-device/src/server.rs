@@ -53,6 +53,17 @@ impl Counts {
         self.reads + self.writes + self.flushes + self.discards
     }
 
+    /// Adds what another run did.
+    pub fn add(&mut self, other: Self) {
+        self.reads += other.reads;
+        self.bytes_read += other.bytes_read;
+        self.writes += other.writes;
+        self.bytes_written += other.bytes_written;
+        self.flushes += other.flushes;
+        self.discards += other.discards;
+        self.late += other.late;
+    }
+
     fn count(&mut self, request: Request) {
         match request.kind {
             Kind::Read => (self.reads, self.bytes_read) = (self.reads + 1, self.bytes_read + request.length),

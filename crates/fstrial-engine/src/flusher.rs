@@ -18,7 +18,7 @@ use fstrial_model::{
     workload::{Flush, Io},
 };
 use rustix::{
-    fs::{CWD, fsync},
+    fs::{CWD, OFlags, fsync},
     io::{pwrite, retry_on_intr},
 };
 use std::path::{Path, PathBuf};
@@ -57,7 +57,7 @@ pub(crate) fn prepare(
                 lay_out(&path, flush.batch_bytes())?;
                 paths.push(path);
             }
-            open_all(&io, paths)
+            open_all(&io, paths, OFlags::RDWR)
         })
         .collect()
 }

@@ -110,6 +110,17 @@ pub struct Site<'a> {
     sets: BTreeSet<String>,
     /// What is known of the trees of files.
     trees: Trees,
+    /// What may be done to a device that is used as it is; none: loads lay out what they need.
+    as_it_is: Option<Usage>,
+}
+
+/// What may be done to a device that is used as it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Usage {
+    /// Only reads; it is not even opened for writing.
+    ReadOnly,
+    /// Reads and writes.
+    ReadWrite,
 }
 
 /// Lays out the files of a single load: see [`Site::prepare`].
@@ -123,7 +134,12 @@ pub fn prepare(load: &Load, target: Target<'_>) -> Result<Prepared, EngineError>
 impl<'a> Site<'a> {
     /// A place where nothing was laid out yet.
     pub fn new(target: Target<'a>) -> Self {
-        Self { target, sets: BTreeSet::new(), trees: Trees::default() }
+        Self { target, sets: BTreeSet::new(), trees: Trees::default(), as_it_is: None }
+    }
+
+    /// A device that is used as it is: nothing is laid out on it. Loads that write are refused unless they may.
+    pub fn as_it_is(device: &'a Path, usage: Usage) -> Self {
+        Self { as_it_is: Some(usage), ..Self::new(Target::BlockDevice(device)) }
     }
 
     /// Lays out the files of the loads of a phase, which will run at once: written whole, in order, with the load's
@@ -150,7 +166,9 @@ impl<'a> Site<'a> {
         let is_new = self.sets.insert(load.set.clone());
         match (&load.pattern, self.target) {
             (Pattern::Io(io), Target::Directory(directory)) => io_on_files(load, io, directory, is_new),
-            (Pattern::Io(io), Target::BlockDevice(device)) => io_on_device(load, io, device, is_new),
+            (Pattern::Io(io), Target::BlockDevice(device)) => {
+                io_on_device(load, io, device, is_new, self.as_it_is)
+            }
             (Pattern::Files(_), _) if !is_new => Err(EngineError::Impossible {
                 problem: format!("the file set `{}` is in use already", load.set),
                 hint: "give this phase or group a set = \"…\" of its own",
@@ -185,7 +203,7 @@ fn io_on_files(load: &Load, io: &Io, directory: &Path, is_new: bool) -> Result<V
     let cursor = Cursor::of(load, io, Geometry::on_files(io, load.threads, 0));
     (0..usize::from(load.threads))
         .map(|thread| {
-            let files = open_all(io, paths(thread % sets))?;
+            let files = open_all(io, paths(thread % sets), OFlags::RDWR)?;
             let geometry = Geometry::on_files(io, load.threads, thread);
             if !is_new {
                 check_size(io, &files, geometry.file_size())?;
@@ -217,13 +235,27 @@ fn check_size(io: &Io, files: &Files, size: u64) -> Result<(), EngineError> {
     Ok(())
 }
 
-fn io_on_device(load: &Load, io: &Io, device: &Path, is_new: bool) -> Result<Vec<ThreadWork>, EngineError> {
+fn io_on_device(
+    load: &Load,
+    io: &Io,
+    device: &Path,
+    is_new: bool,
+    as_it_is: Option<Usage>,
+) -> Result<Vec<ThreadWork>, EngineError> {
     check_backend(io)?;
     allow_open_files(u64::from(load.threads))?;
-    let fd = openat(CWD, device, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
+    let access = match as_it_is {
+        Some(Usage::ReadOnly) if io.reads.0 < 100.0 || !io.update.is_zero() => {
+            let problem = format!("{} may only be read, and the load writes", device.display());
+            return Err(EngineError::Impossible { problem, hint: "use reads = \"100%\"" });
+        }
+        Some(Usage::ReadOnly) => OFlags::RDONLY,
+        Some(Usage::ReadWrite) | None => OFlags::RDWR,
+    };
+    let fd = openat(CWD, device, access | OFlags::CLOEXEC, Mode::empty())
         .map_err(|errno| layout("open", device, errno))?;
     check_device(&fd, io, device)?;
-    if is_new {
+    if is_new && as_it_is.is_none() {
         let last = Geometry::on_device(io, load.threads, usize::from(load.threads) - 1);
         Writer::new(load).write(&fd, device, last.base + last.file_size())?;
         fsync(&fd).map_err(|errno| layout("fsync", device, errno))?;
@@ -231,7 +263,7 @@ fn io_on_device(load: &Load, io: &Io, device: &Path, is_new: bool) -> Result<Vec
     let cursor = Cursor::of(load, io, Geometry::on_device(io, load.threads, 0));
     (0..usize::from(load.threads))
         .map(|thread| {
-            let files = open_all(io, vec![device.to_path_buf()])?;
+            let files = open_all(io, vec![device.to_path_buf()], access)?;
             let geometry = Geometry::on_device(io, load.threads, thread);
             Ok(ThreadWork::Io { io: io.clone(), files, geometry, cursor: cursor.clone() })
         })
@@ -346,7 +378,7 @@ pub(crate) fn create(directory: impl AsFd, path: &Path) -> Result<OwnedFd, Engin
 }
 
 /// Opens a thread's own descriptors, and tries direct I/O, and polling, once.
-pub(crate) fn open_all(io: &Io, paths: Vec<PathBuf>) -> Result<Files, EngineError> {
+pub(crate) fn open_all(io: &Io, paths: Vec<PathBuf>, access: OFlags) -> Result<Files, EngineError> {
     let direct = if io.direct { OFlags::DIRECT } else { OFlags::empty() };
     let synced = match io.open_sync {
         OpenSync::None => OFlags::empty(),
@@ -361,7 +393,7 @@ pub(crate) fn open_all(io: &Io, paths: Vec<PathBuf>) -> Result<Files, EngineErro
     };
     let mut fds = Vec::with_capacity(paths.len());
     for path in &paths {
-        let opened = openat(CWD, path, OFlags::RDWR | OFlags::CLOEXEC | direct | synced, Mode::empty());
+        let opened = openat(CWD, path, access | OFlags::CLOEXEC | direct | synced, Mode::empty());
         fds.push(opened.map_err(|errno| match errno {
             Errno::INVAL if io.direct => unsupported(path, errno),
             _ => layout("open", path, errno),

@@ -100,7 +100,7 @@ mod validate;
 mod vsync;
 
 pub use error::EngineError;
-pub use layout::{Prepared, Site, Target, prepare};
+pub use layout::{Prepared, Site, Target, Usage, prepare};
 pub use overhead::{Overhead, loop_around_nothing, measure_overhead};
 pub use run::Moment;
 pub use validate::validate;

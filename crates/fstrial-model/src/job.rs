@@ -35,6 +35,15 @@ pub struct Job {
     pub ledger: PathBuf,
 }
 
+impl Job {
+    /// A seed that is the same for every arm of a round; 0 without a task.
+    pub fn seed(&self) -> u64 {
+        let Some(task) = &self.task else { return 0 };
+        let loads = task.phases.iter().flat_map(|phase| &phase.groups).map(|group| group.load.seed);
+        loads.chain(task.program.iter().map(|program| program.seed)).next().unwrap_or(0)
+    }
+}
+
 /// A concrete device, found or made by the coordinator before the first run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "kind")]

@@ -35,9 +35,21 @@ pub fn die_with_parent() -> Result<(), StackError> {
 /// # Errors
 /// No permission, or namespaces are switched off.
 pub fn unshare() -> Result<(), StackError> {
-    // SAFETY: neither flag affects memory, descriptors or threads of this process; it must only be single-threaded
-    // for NEWNS to apply to all of it, and the outer worker does nothing before this.
-    let result = unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNS | UnshareFlags::NEWPID) };
+    unshare_as(UnshareFlags::NEWNS | UnshareFlags::NEWPID)
+}
+
+/// Moves this process into a new mount namespace only: for one that has threads of its own later.
+///
+/// # Errors
+/// No permission, or namespaces are switched off.
+pub fn unshare_mounts() -> Result<(), StackError> {
+    unshare_as(UnshareFlags::NEWNS)
+}
+
+fn unshare_as(flags: UnshareFlags) -> Result<(), StackError> {
+    // SAFETY: none of the flags used here affects memory, descriptors or threads of this process; it must only be
+    // single-threaded for NEWNS to apply to all of it, and its callers do nothing before this.
+    let result = unsafe { rustix::thread::unshare_unsafe(flags) };
     result.map_err(|e| StackError::io("make namespaces for", "/proc/self/ns", e))?;
     // Nothing that is mounted from here on may show outside, and nothing from outside may come in under our feet.
     rustix::mount::mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)

@@ -28,6 +28,25 @@ pub trait Device {
     }
     /// What a reader of the results should know about it.
     fn notes(&self) -> Vec<String>;
+    /// Makes it what it was at first, if it has a state of its own; before every run. The seed is the same for every arm
+    /// of a round.
+    ///
+    /// # Errors
+    /// It is gone.
+    fn before_run(&self, _seed: u64) -> Result<(), StackError> {
+        Ok(())
+    }
+    /// Looks after it after every run.
+    ///
+    /// # Errors
+    /// It failed during the run, which must not count. It can be used again.
+    fn after_run(&self) -> Result<(), StackError> {
+        Ok(())
+    }
+    /// What a reader of the results should know about how it did, at the end of the trial.
+    fn warnings(&self) -> Vec<String> {
+        Vec::new()
+    }
     /// Whether the last worker has let go of it entirely; asked again until it has.
     ///
     /// # Errors
@@ -52,10 +71,13 @@ pub struct Permission {
 /// Told how far a lengthy preparation is: done, of total, in bytes. Says whether to go on.
 pub type Progress<'a> = &'a mut dyn FnMut(Bytes, Bytes) -> ControlFlow<()>;
 
-/// Makes or accepts the device of a trial. `size` is for devices that are made; `least` is what any device must have.
+/// Makes or accepts the device of a trial, of all kinds but modelled ones. `size` is for devices that are made; `least` is what any device must have.
 ///
 /// # Errors
 /// It cannot be made here, or must not be used.
+///
+/// # Panics
+/// If asked for a modelled device, which needs a process to serve it.
 pub fn provide(
     spec: &DeviceSpec,
     size: Bytes,
@@ -70,6 +92,7 @@ pub fn provide(
             Ok(Box::new(image::Image::make(&folder, size, progress)?))
         }
         DeviceKind::Ramdisk => ramdisk::provide(size, ledger, progress),
+        DeviceKind::Model => panic!("modelled devices are served by a process of their own"),
         DeviceKind::Disk => {
             let path = spec.path.clone().expect("validated: a disk has a path");
             Ok(Box::new(disk::Disk::accept(&path, least, permission)?))

@@ -12,13 +12,7 @@ use std::{fs::File, os::unix::fs::FileExt, path::PathBuf};
 /// # Errors
 /// Not enough memory, or no permission.
 pub fn provide(size: Bytes, ledger: &Ledger, progress: Progress<'_>) -> Result<Box<dyn Device>, StackError> {
-    let available = host::memory_available()?;
-    if available.0 / 10 * 7 < size.0 {
-        return Err(StackError::Unable {
-            what: format!("a ramdisk of {size} needs more memory than is free"),
-            hint: "use a smaller --size".into(),
-        });
-    }
+    host::require_memory(size, "a ramdisk")?;
     if let Some(brd) = unused_brd(size) {
         return Ok(Box::new(brd));
     }

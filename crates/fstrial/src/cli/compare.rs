@@ -39,11 +39,11 @@ pub(crate) struct CompareArgs {
     #[arg(short, long, value_name = "N,…", value_delimiter = ',')]
     threads: Option<Vec<u16>>,
 
-    /// Device: image[:FOLDER], ramdisk, disk, or directory.
+    /// Device: image[:FOLDER], ramdisk, model:NAME, disk, or directory.
     #[arg(short, long, value_name = "KIND")]
     device: Option<String>,
 
-    /// Size of an image or ramdisk [default: 2GiB, or more if the workloads need it].
+    /// Size of an image, ramdisk or modelled device [default: 2GiB, or more if the workloads need it].
     #[arg(long, value_name = "SIZE")]
     size: Option<Bytes>,
 
@@ -211,8 +211,8 @@ impl CompareArgs {
         let default =
             if self.arms.iter().all(|arm| arm.filesystem == DIRECTORY) { "directory" } else { "image" };
         let text = self.device.as_deref().unwrap_or(default);
-        let (word, path) = match text.split_once(':') {
-            Some((word, path)) => (word, Some(PathBuf::from(path))),
+        let (word, rest) = match text.split_once(':') {
+            Some((word, rest)) => (word, Some(rest)),
             None => (text, None),
         };
         let kind = DeviceKind::ALL.into_iter().find(|kind| kind.name() == word).ok_or_else(|| {
@@ -223,15 +223,19 @@ impl CompareArgs {
             };
             ExpectedError::usage(format!("there is no device `{word}`"), hint)
         })?;
-        let path =
-            path.or_else(|| if kind == DeviceKind::Disk { self.conduct.permission().erase } else { None });
+        if kind == DeviceKind::Model {
+            let model = rest.map(super::device::choice).transpose()?;
+            return Ok(Device { size: self.size, model, ..Device::of(kind) });
+        }
+        let erased = || if kind == DeviceKind::Disk { self.conduct.permission().erase } else { None };
+        let path = rest.map(PathBuf::from).or_else(erased);
         if kind == DeviceKind::Disk && path.is_none() {
             return Err(ExpectedError::usage(
                 "which disk? every run erases all of it",
                 "add --erase /dev/disk/by-id/… with the whole device, named in full",
             ));
         }
-        Ok(Device { kind, size: self.size, path })
+        Ok(Device { size: self.size, path, ..Device::of(kind) })
     }
 
     /// The workloads with the flags laid over them.

@@ -16,6 +16,7 @@ use crate::{
         environment::{self, Environment},
         event::{Event, Listener, Listeners},
         judge::Outcome,
+        modelled,
         place::{ChildPlace, Interrupt},
         plan::Plan,
         recorder::Recorder,
@@ -160,6 +161,7 @@ impl<'a> Conducting<'a> {
         let repeat = repeat_command(&command_line(), self.plan.seed);
         let mut document = document::document(self.plan, &finished, &environment, Some(id.0), repeat);
         document.warnings.extend(instrument_warning(&document));
+        document.warnings.extend(device.warnings());
         if self.args.json {
             json_lines::print(&document);
         } else {
@@ -252,6 +254,9 @@ impl Conducting<'_> {
             if interrupt.is_raised() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         };
         let (spec, size) = (&self.plan.trial.device, self.plan.device_size);
+        if spec.kind == DeviceKind::Model {
+            return Ok(Box::new(modelled::Modelled::make(spec, size, self.ledger)?));
+        }
         Ok(device::provide(spec, size, least, &self.args.permission(), self.ledger, &mut tell)?)
     }
 

@@ -3,6 +3,7 @@
 mod clean;
 mod compare;
 pub(crate) mod conduct;
+mod device;
 mod doctor;
 mod generate;
 mod judge;
@@ -12,7 +13,11 @@ mod results_fio;
 mod run;
 mod workloads;
 
-use crate::{error::ExpectedError, exit_code, run::worker};
+use crate::{
+    error::ExpectedError,
+    exit_code,
+    run::{modelled, worker},
+};
 use anstyle::{AnsiColor, Style};
 use clap::{Args, Parser, Subcommand};
 use rustix::fs::FlockOperation;
@@ -60,11 +65,15 @@ enum Command {
     Judge(judge::JudgeArgs),
     Results(results::ResultsArgs),
     Workloads(workloads::WorkloadsArgs),
+    Device(device::DeviceArgs),
     Doctor(doctor::DoctorArgs),
     Clean(clean::CleanArgs),
     Generate(generate::GenerateArgs),
     #[command(hide = true)]
     Worker(WorkerArgs),
+    /// Serve a modelled device: what it is on standard input, then commands. Started by fstrial itself.
+    #[command(hide = true)]
+    DeviceServer,
 }
 
 /// Do one run: a job on standard input, messages on standard output. Started by fstrial itself.
@@ -167,11 +176,13 @@ fn execute(command: Command) -> Result<u8, ExpectedError> {
         Command::Judge(args) => judge::exec(&args),
         Command::Results(args) => results::exec(&args),
         Command::Workloads(args) => workloads::exec(&args),
+        Command::Device(args) => device::exec(&args),
         Command::Doctor(args) => doctor::exec(&args),
         Command::Clean(args) => clean::exec(&args),
         Command::Generate(args) => generate::exec(&args),
         Command::Worker(WorkerArgs { isolate: true, .. }) => worker::isolate(),
         Command::Worker(WorkerArgs { isolated, .. }) => worker::work(isolated),
+        Command::DeviceServer => modelled::serve(),
     }
 }
 

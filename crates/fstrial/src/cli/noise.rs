@@ -88,9 +88,9 @@ pub(crate) fn measure(folder: &Path, ledger_folder: &Path) -> Result<Noise, Expe
     let trial = Trial {
         trial: Settings { budget: Nanos::secs(60), rounds: Some(ROUNDS), ..Settings::default() },
         device: DeviceSpec {
-            kind: DeviceKind::Image,
             size: Some(Bytes::mib(256)),
             path: Some(folder.to_owned()),
+            ..DeviceSpec::of(DeviceKind::Image)
         },
         arms: vec![arm("a"), arm("b")],
         workloads: vec![entry],

@@ -3,12 +3,13 @@
 use super::{
     Home,
     conduct::{self, ConductArgs},
-    workloads,
+    device, workloads,
 };
 use crate::error::ExpectedError;
 use clap::Args;
 use fstrial_model::{
-    trial::{JobFileError, MAX_FILE_BYTES, Trial},
+    device_model::DeviceModel,
+    trial::{Files, MAX_FILE_BYTES, NamedFileError, Trial},
     units::Nanos,
     workload::Entry,
 };
@@ -81,7 +82,7 @@ pub(crate) fn exec(args: &RunArgs) -> Result<u8, ExpectedError> {
     let text = read_bounded(&args.file)?;
     let name = args.file.display().to_string();
     let folder = args.file.parent().unwrap_or(Path::new(""));
-    let mut trial = Trial::parse_with_job_files(&name, &text, &mut |path| job_file(&folder.join(path)))?;
+    let mut trial = Trial::parse_with_files(&name, &text, &mut Beside(folder))?;
     if trial.trial.name.is_empty() {
         trial.trial.name =
             args.file.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
@@ -93,25 +94,44 @@ pub(crate) fn exec(args: &RunArgs) -> Result<u8, ExpectedError> {
     conduct::conduct(&trial, &args.conduct, &args.home, args.resume)
 }
 
-/// The workload of a job file that the trial file names. Trial files come from elsewhere, and to open a pipe or a device
-/// can already do something: only an ordinary file is opened.
-fn job_file(path: &Path) -> Result<Entry, JobFileError> {
-    let shown = path.display();
-    if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
-        let message = format!("{shown} is not a file");
-        return Err(JobFileError { message, hint: Some("name a fio job file".into()), place: None });
+/// Reads the files that a trial file names, from the trial file's folder. Trial files come from elsewhere, and to open a
+/// pipe or a device can already do something: only an ordinary file is opened.
+struct Beside<'a>(&'a Path);
+
+impl Beside<'_> {
+    fn read<T>(
+        &self,
+        path: &str,
+        what: &str,
+        read: impl FnOnce(&Path) -> Result<T, ExpectedError>,
+    ) -> Result<T, NamedFileError> {
+        let path = self.0.join(path);
+        let shown = path.display();
+        if fs::metadata(&path).is_ok_and(|found| !found.is_file()) {
+            let message = format!("{shown} is not a file");
+            return Err(NamedFileError { message, hint: Some(format!("name a {what}")), place: None });
+        }
+        read(&path).map_err(|error| match error {
+            ExpectedError::TrialFile(place) => NamedFileError {
+                message: format!("the {what} {shown} is refused"),
+                hint: None,
+                place: Some(place),
+            },
+            other => NamedFileError { message: other.to_string(), hint: hint(&other), place: None },
+        })
     }
-    workloads::of_job_file(path).map_err(|error| match error {
-        ExpectedError::TrialFile(place) => JobFileError {
-            message: format!("the fio job file {shown} is refused"),
-            hint: None,
-            place: Some(place),
-        },
-        other => JobFileError { message: other.to_string(), hint: hint(&other), place: None },
-    })
 }
 
-/// What to try where a job file cannot be read.
+impl Files for Beside<'_> {
+    fn workload_of(&mut self, path: &str) -> Result<Entry, NamedFileError> {
+        self.read(path, "fio job file", workloads::of_job_file)
+    }
+    fn model_of(&mut self, path: &str) -> Result<DeviceModel, NamedFileError> {
+        self.read(path, "device model file", device::of_file)
+    }
+}
+
+/// What to try where a file that is named cannot be read.
 fn hint(error: &ExpectedError) -> Option<String> {
     match error {
         ExpectedError::File { source, .. } if source.kind() == ErrorKind::NotFound => {

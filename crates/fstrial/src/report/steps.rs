@@ -72,6 +72,11 @@ fn device(plan: &Plan) -> String {
             "   1. take an unused brd, else add a zram device of {0}, else a file of {0} in memory\n      undo: remove the zram device (in the ledger); close the file",
             plan.device_size
         ),
+        DeviceKind::Model => format!(
+            "   1. start a process that serves a device of {} as the model says ({}), through FUSE in a mount namespace of its own\n      undo: it ends with this command; the kernel unmounts",
+            plan.device_size,
+            device.modelled().map(|model| model.summary()).unwrap_or_default()
+        ),
         DeviceKind::Disk => format!(
             "   1. check that {} may be erased, and hold it open\n      undo: none: every run ERASES it",
             path.as_deref().unwrap_or("?")
@@ -92,11 +97,11 @@ fn arm_steps(plan: &Plan, arm: &Arm) -> Vec<(String, String)> {
             "it ends; the kernel unmounts and detaches what is left",
         );
         let node = match plan.trial.device.kind {
-            DeviceKind::Image => "/dev/loopN",
+            DeviceKind::Image | DeviceKind::Model => "/dev/loopN",
             DeviceKind::Ramdisk => "the ramdisk",
             DeviceKind::Disk | DeviceKind::Directory => "the disk",
         };
-        if plan.trial.device.kind == DeviceKind::Image {
+        if matches!(plan.trial.device.kind, DeviceKind::Image | DeviceKind::Model) {
             step(
                 "add a loop device, attach the file to it with direct I/O, switch discards off on it".into(),
                 "detached by the kernel at the last close; the device is removed (in the ledger)",

@@ -6,8 +6,10 @@ pub mod environment;
 pub mod event;
 pub mod find_rate;
 pub mod judge;
+pub mod modelled;
 pub mod place;
 pub mod plan;
+pub mod probe;
 pub mod program;
 pub mod recorder;
 #[cfg(test)]

@@ -278,6 +278,9 @@ enum Silence {
 
 impl Place for ChildPlace<'_> {
     fn run(&mut self, job: &Job, hear: &mut dyn FnMut(&WorkerMessage)) -> Ended {
+        if let Err(error) = self.device.before_run(job.seed()) {
+            return Ended::Failed(lost(Stage::Attach, error.to_string(), "look at the kernel log (dmesg)"));
+        }
         let worker = match Worker::start(job) {
             Ok(worker) => worker,
             Err(failure) => return Ended::Failed(failure),
@@ -298,9 +301,16 @@ impl Place for ChildPlace<'_> {
                 ),
             })
         });
-        match self.tidy() {
+        if let Err(failure) = self.tidy() {
+            return Ended::Failed(failure);
+        }
+        match self.device.after_run() {
             Ok(()) => ended,
-            Err(failure) => Ended::Failed(failure),
+            // Whatever the worker made of it: it was not the arm's fault.
+            Err(error) => {
+                let hint = error.hint().unwrap_or_default();
+                Ended::Failed(lost(Stage::Load, error.to_string(), &hint))
+            }
         }
     }
 }

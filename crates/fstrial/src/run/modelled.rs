@@ -1,0 +1,374 @@
+//! `model`: a device that behaves as a model says, served by a process of its own (see `fstrial_device::serve`).
+//!
+//! We hold its file open under one number for as long as the trial lasts. If the serving process dies, every request
+//! gets EIO, the run it happened in is lost, and another process takes its place under the same number: nothing of a
+//! device's state has to outlive a run.
+
+use crate::{error::ExpectedError, exit_code};
+use fstrial_device::serve::{self, Command as Order, Offer, Said};
+use fstrial_device::server::Counts;
+use fstrial_engine::Usage;
+use fstrial_model::{
+    arm::Arm,
+    device::Device as DeviceSpec,
+    device_model::{DeviceModel, Service},
+    job::DeviceBinding,
+    units::{Bytes, Nanos},
+};
+use fstrial_stack::{
+    StackError,
+    device::Device,
+    host, isolation,
+    ledger::Ledger,
+    loopdev::{self, LoopDevice},
+};
+use std::{
+    cell::{Cell, RefCell},
+    fs::File,
+    io::{BufRead, BufReader, Write},
+    os::{
+        fd::{AsFd, AsRawFd, OwnedFd},
+        unix::process::CommandExt,
+    },
+    path::PathBuf,
+    process::{Child, ChildStdin, Command, Stdio},
+    sync::mpsc,
+    thread,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use super::probe::{Probe, probe};
+
+/// Time to take the memory of a device and mount it.
+const START_DEADLINE: Duration = Duration::from_secs(120);
+/// Time for the answer to an order.
+const ANSWER_DEADLINE: Duration = Duration::from_secs(10);
+/// The latency of the device on which the cost of the way to it is measured: long enough that it sleeps.
+const PRETENDED: Nanos = Nanos(300_000);
+/// More late answers than this share are told.
+const LATE_SHARE: f64 = 0.02;
+
+/// A modelled device that a trial owns.
+pub struct Modelled {
+    offer: Offer,
+    /// Its file, always under the same number.
+    file: RefCell<OwnedFd>,
+    serving: RefCell<Serving>,
+    /// What the way to it costs here.
+    way: Nanos,
+    /// What it has done in all runs.
+    done: Cell<Counts>,
+}
+
+/// The process that serves it.
+struct Serving {
+    child: Child,
+    orders: ChildStdin,
+    answers: mpsc::Receiver<String>,
+}
+
+fn unable(what: impl Into<String>, hint: impl Into<String>) -> StackError {
+    StackError::Unable { what: what.into(), hint: hint.into() }
+}
+
+impl Modelled {
+    /// Makes one and measures what the way to it costs.
+    ///
+    /// # Errors
+    /// No memory or space, no FUSE, no loop device.
+    ///
+    /// # Panics
+    /// If the device section was not checked.
+    pub fn make(spec: &DeviceSpec, size: Bytes, ledger: &Ledger) -> Result<Self, ExpectedError> {
+        let model = spec.modelled().expect("validated: a modelled device has a model");
+        Self::of_model(model, size, spec.path.clone(), ledger)
+    }
+
+    /// The same from a model; the data are in a sparse file in `folder`, or in memory.
+    ///
+    /// # Errors
+    /// As [`make`](Self::make).
+    pub fn of_model(
+        model: DeviceModel,
+        size: Bytes,
+        folder: Option<PathBuf>,
+        ledger: &Ledger,
+    ) -> Result<Self, ExpectedError> {
+        match &folder {
+            None => host::require_memory(size, "a modelled device with its data in memory")?,
+            Some(folder) if host::space_available(folder)?.0 / 10 * 9 < size.0 => {
+                let what = format!("a modelled device of {size} does not fit in {}", folder.display());
+                return Err(unable(what, "use --size with less").into());
+            }
+            Some(_) => {}
+        }
+        // Loop devices are found by the name of their file, so no two files may have the same.
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos());
+        let name = format!("fstrial-{}-{now}", std::process::id());
+        let offer = Offer { model, size, folder, name };
+        let (serving, file) = Serving::start(&offer)?;
+        let mut device = Self {
+            offer,
+            file: RefCell::new(file.into()),
+            serving: RefCell::new(serving),
+            way: Nanos(0),
+            done: Cell::new(Counts::default()),
+        };
+        device.way = device.measure_way(ledger)?;
+        device.order(&Order::HeadStart { time: device.way })?;
+        device.order(&Order::Renew { seed: 0 })?;
+        Ok(device)
+    }
+
+    /// What it behaves like.
+    pub fn model(&self) -> &DeviceModel {
+        &self.offer.model
+    }
+
+    /// What the way to it costs on this machine: a system call, the loop device, FUSE, and waking up.
+    pub fn way(&self) -> Nanos {
+        self.way
+    }
+
+    /// A block device on it, for this process.
+    ///
+    /// # Errors
+    /// There is no loop device.
+    pub fn attach(&self, ledger: &Ledger) -> Result<LoopDevice, StackError> {
+        LoopDevice::attach(self.file.borrow().as_fd(), true, ledger)
+    }
+
+    /// The lesser of the medians of reads and writes that should take a known time, without that time.
+    fn measure_way(&self, ledger: &Ledger) -> Result<Nanos, ExpectedError> {
+        let service = Service { latency: PRETENDED, ..Service::default() };
+        let known = DeviceModel { read: service, write: service, ..DeviceModel::default() };
+        self.order(&Order::Pretend { model: Box::new(known) })?;
+        let attached = self.attach(ledger)?;
+        let mut way = Nanos(u64::MAX);
+        for reads in [true, false] {
+            let one = Probe {
+                reads,
+                random: true,
+                block: Bytes::kib(4),
+                depth: 1,
+                flushes: false,
+                span: Bytes(self.offer.size.0.min(64 << 20)),
+                duration: Nanos::millis(250),
+            };
+            let shown = probe(&attached.path(), Usage::ReadWrite, &one)?;
+            way = way.min(Nanos(shown.p50.0.saturating_sub(PRETENDED.0)));
+        }
+        attached.close();
+        Ok(way)
+    }
+
+    fn order(&self, order: &Order) -> Result<Said, StackError> {
+        self.serving.borrow_mut().order(order)
+    }
+
+    /// What it has done since it was last renewed.
+    ///
+    /// # Errors
+    /// Its process is gone.
+    pub fn counts(&self) -> Result<Counts, StackError> {
+        match self.order(&Order::Count)? {
+            Said::Counted { counts } => Ok(counts),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Puts another process in the place of a dead one, under the same number.
+    fn start_again(&self) -> Result<(), StackError> {
+        let (serving, file) = Serving::start(&self.offer)?;
+        let mut held = self.file.borrow_mut();
+        rustix::io::dup2(&file, &mut held).map_err(|e| StackError::io("hold", "the device's file", e))?;
+        drop(held);
+        self.serving.replace(serving);
+        self.order(&Order::HeadStart { time: self.way })?;
+        Ok(())
+    }
+}
+
+fn unexpected(said: &Said) -> StackError {
+    match said {
+        Said::Failed { why } if why.contains("FUSE") => unable(
+            format!("a modelled device needs FUSE: {why}"),
+            "try `modprobe fuse`; a container needs /dev/fuse and the right to mount",
+        ),
+        Said::Failed { why } => unable(format!("no modelled device: {why}"), "use a smaller --size"),
+        other => unable(format!("the device's process said {other:?}"), "please report it"),
+    }
+}
+
+impl Serving {
+    fn start(offer: &Offer) -> Result<(Self, File), StackError> {
+        let failed = |e| StackError::io("start", "the process that serves the device", e);
+        #[expect(clippy::disallowed_methods, reason = "starts this very program, not a tool")]
+        let mut child = Command::new("/proc/self/exe")
+            .arg("device-server")
+            // Ctrl-C is for us: we end it when the last worker is gone.
+            .process_group(0)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::inherit())
+            .spawn()
+            .map_err(failed)?;
+        let orders = child.stdin.take().expect("asked for above");
+        let stdout = child.stdout.take().expect("asked for above");
+        let (sender, answers) = mpsc::channel();
+        thread::spawn(move || {
+            for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+                if sender.send(line).is_err() {
+                    break;
+                }
+            }
+        });
+        let mut serving = Self { child, orders, answers };
+        serving.say(&serde_json::to_string(offer).expect("an offer is plain data"))?;
+        match serving.hear(START_DEADLINE)? {
+            Said::Ready { descriptor } => {
+                let path = PathBuf::from(format!("/proc/{}/fd/{descriptor}", serving.child.id()));
+                let file = File::options().read(true).write(true).open(&path);
+                Ok((serving, file.map_err(|e| StackError::io("open", path, e))?))
+            }
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    fn order(&mut self, order: &Order) -> Result<Said, StackError> {
+        self.say(&serde_json::to_string(order).expect("an order is plain data"))?;
+        self.hear(ANSWER_DEADLINE)
+    }
+
+    fn say(&mut self, line: &str) -> Result<(), StackError> {
+        writeln!(self.orders, "{line}").map_err(|_| self.gone())
+    }
+
+    fn hear(&mut self, deadline: Duration) -> Result<Said, StackError> {
+        let line = self.answers.recv_timeout(deadline).map_err(|_| self.gone())?;
+        serde_json::from_str(&line)
+            .map_err(|_| unable(format!("the device's process said `{line:.100}`"), "please report it"))
+    }
+
+    fn gone(&mut self) -> StackError {
+        let how = self.child.try_wait().ok().flatten();
+        let how = how.map_or_else(|| "does not answer".into(), |status| format!("has died ({status})"));
+        unable(
+            format!("the process that serves the modelled device {how}"),
+            "was it killed, for example for lack of memory?",
+        )
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        // Nobody uses the device any more; if somebody did, they get EIO and do not hang.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Device for Modelled {
+    fn describe(&self) -> String {
+        let place = match &self.offer.folder {
+            None => "memory".to_owned(),
+            Some(folder) => format!("a sparse file in {}", folder.display()),
+        };
+        format!(
+            "modelled: {} ({}), {} in {place}",
+            self.offer.model.name,
+            self.offer.model.summary(),
+            self.offer.size.human()
+        )
+    }
+
+    fn binding(&self, _arm: &Arm) -> DeviceBinding {
+        // The worker opens it through us, as an image.
+        let file = format!("/proc/{}/fd/{}", std::process::id(), self.file.borrow().as_raw_fd());
+        DeviceBinding::Loop { file: file.into(), size: self.offer.size, direct_io: true }
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let mut notes = vec![format!(
+            "the device is modelled: its times come from a model ({}), not from hardware; the way to it takes {} here, which is taken off",
+            self.offer.model.name, self.way
+        )];
+        if self.offer.folder.is_some() {
+            notes.push(
+                "its data are in a file in the host's page cache: what the host writes back is not modelled"
+                    .into(),
+            );
+        }
+        notes
+    }
+
+    fn before_run(&self, seed: u64) -> Result<(), StackError> {
+        self.order(&Order::Renew { seed }).map(drop)
+    }
+
+    fn after_run(&self) -> Result<(), StackError> {
+        let counts = self.counts();
+        match counts {
+            Ok(counts) => {
+                let mut done = self.done.get();
+                done.add(counts);
+                self.done.set(done);
+                Ok(())
+            }
+            Err(error) => {
+                self.start_again()?;
+                Err(error)
+            }
+        }
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        let done = self.done.get();
+        #[expect(clippy::cast_precision_loss, reason = "counts")]
+        let share = done.late as f64 / done.requests().max(1) as f64;
+        let text = format!(
+            "the modelled device answered {:.0} % of its requests more than 0.2 ms late: this machine was too busy to keep its times",
+            share * 100.0
+        );
+        if share > LATE_SHARE { vec![text] } else { Vec::new() }
+    }
+
+    fn is_released(&self) -> Result<bool, StackError> {
+        Ok(loopdev::attached_to(self.file.borrow().as_fd())?.is_empty())
+    }
+
+    fn close(self: Box<Self>) -> Result<(), StackError> {
+        Ok(())
+    }
+}
+
+/// The process that serves a device: reads what it is, then orders, until there are no more.
+///
+/// # Errors
+/// What it is told cannot be read, or it may not have a mount namespace.
+pub fn serve() -> Result<u8, ExpectedError> {
+    isolation::die_with_parent()?;
+    isolation::unshare_mounts()?;
+    let mut lines = std::io::stdin().lines().map_while(Result::ok);
+    let offer = lines.next().and_then(|line| serde_json::from_str::<Offer>(&line).ok()).ok_or_else(|| {
+        ExpectedError::usage(
+            "this is no device to serve",
+            "`fstrial device-server` is started by fstrial itself",
+        )
+    })?;
+    let mut say = |said: Said| {
+        let line = serde_json::to_string(&said).expect("an answer is plain data");
+        // If nobody listens, this process ends in a moment.
+        let mut out = std::io::stdout().lock();
+        let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+    };
+    let mut orders = lines.map_while(|line| serde_json::from_str(&line).ok());
+    let served = match isolation::mount_point() {
+        Ok(point) => serve::serve(offer, &point, &mut orders, &mut say).map_err(|e| e.to_string()),
+        Err(error) => Err(error.to_string()),
+    };
+    if let Err(why) = served {
+        say(Said::Failed { why });
+    }
+    Ok(exit_code::VERDICT)
+}
