@@ -17,11 +17,15 @@ const ENOUGH: usize = 200_000;
 /// What passes between two operations that take no time, in ns.
 const INSTANT: Time = 1000;
 
-/// A closed loop over random blocks.
+/// A closed loop over blocks.
 #[derive(Debug, Clone, Copy)]
 pub struct ClosedLoop {
     /// Reads, or writes.
     pub kind: Kind,
+    /// Random blocks; else one after the other.
+    pub random: bool,
+    /// Bytes of the device that are used, from its beginning.
+    pub span: Bytes,
     /// Bytes of a request.
     pub block: Bytes,
     /// Requests under way.
@@ -71,6 +75,7 @@ struct Rehearsal<'a> {
     blocks: u64,
     random: ChaCha8Rng,
     begun: HashMap<u64, Begun>,
+    begun_so_far: u64,
     next: u64,
 }
 
@@ -79,7 +84,7 @@ struct Rehearsal<'a> {
 /// # Panics
 /// If the device has no room for a block.
 pub fn rehearse(model: &DeviceModel, size: Bytes, seed: u64, load: &ClosedLoop) -> Outcome {
-    let blocks = size.0 / load.block.0;
+    let blocks = load.span.0.min(size.0) / load.block.0;
     assert!(blocks > 0, "a device has room for a block");
     let mut rehearsal = Rehearsal {
         device: Simulator::new(model, size, seed),
@@ -87,6 +92,7 @@ pub fn rehearse(model: &DeviceModel, size: Bytes, seed: u64, load: &ClosedLoop) 
         blocks,
         random: ChaCha8Rng::seed_from_u64(seed),
         begun: HashMap::new(),
+        begun_so_far: 0,
         next: 0,
     };
     rehearsal.run()
@@ -116,7 +122,9 @@ impl Rehearsal<'_> {
     }
 
     fn begin(&mut self, at: Time) {
-        let offset = self.random.next_u64() % self.blocks * self.load.block.0;
+        let number = if self.load.random { self.random.next_u64() } else { self.begun_so_far };
+        self.begun_so_far += 1;
+        let offset = number % self.blocks * self.load.block.0;
         let request = Request { kind: self.load.kind, offset, length: self.load.block.0 };
         self.submit(at, request, Begun { at, flushing: false });
     }
@@ -149,6 +157,8 @@ mod tests {
     fn random_reads(depth: u16) -> ClosedLoop {
         ClosedLoop {
             kind: Kind::Read,
+            random: true,
+            span: Bytes::gib(1),
             block: Bytes::kib(4),
             depth,
             flushes: false,

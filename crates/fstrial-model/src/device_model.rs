@@ -285,7 +285,7 @@ impl DeviceModel {
         words.extend(limits.bandwidth.map(|bandwidth| bandwidth.to_string()));
         for (name, service) in [("read", self.read), ("write", self.write), ("flush", self.flush)] {
             if service.latency > Nanos(0) {
-                words.push(format!("{name} {}", service.latency));
+                words.push(format!("{name} {}", plain(service.latency)));
             }
         }
         words.push(
@@ -293,6 +293,13 @@ impl DeviceModel {
         );
         words.join(", ")
     }
+}
+
+/// A latency in one unit: `1.2ms`, `600us`.
+#[expect(clippy::cast_precision_loss, reason = "latencies are far below 2^52 ns")]
+fn plain(latency: Nanos) -> String {
+    let ns = latency.0 as f64;
+    if ns >= 1e6 { format!("{}ms", ns / 1e6) } else { format!("{}us", ns / 1e3) }
 }
 
 impl Limits {

@@ -76,6 +76,21 @@ impl Identity {
         PathBuf::from(format!("/sys/dev/block/{}:{}", self.major, self.minor))
     }
 
+    /// Its size.
+    ///
+    /// # Errors
+    /// It may not be read.
+    pub fn size(&self) -> Result<Bytes, StackError> {
+        let file = File::open(&self.path).map_err(|e| StackError::io("open", &self.path, e))?;
+        let size = ioctl::block_device_size(file.as_fd());
+        size.map(Bytes).map_err(|e| StackError::io("ask for the size of", &self.path, e))
+    }
+
+    /// Whether the kernel takes it for a rotating disk.
+    pub fn is_rotational(&self) -> bool {
+        sysfs::read_number(self.sysfs().join("queue/rotational")).unwrap_or(0) == 1
+    }
+
     /// Refuses a device that is no longer the one that was accepted.
     ///
     /// # Errors
@@ -173,10 +188,7 @@ fn open_checked(named: &Path, identity: &Identity, least: Bytes) -> Result<(File
         return Err(refused(named, "it is read-only", "blockdev --setrw, if it can be written at all"));
     }
     let file = File::open(&identity.path).map_err(|e| StackError::io("open", &identity.path, e))?;
-    let size = Bytes(
-        ioctl::block_device_size(file.as_fd())
-            .map_err(|e| StackError::io("ask for the size of", &identity.path, e))?,
-    );
+    let size = identity.size()?;
     if size < least {
         return Err(refused(
             named,

@@ -6,16 +6,13 @@ use crate::{
     exit_code,
     report::numbers,
     run::{
+        fit::{self, Known},
         modelled::Modelled,
-        probe::{Probe, Shown, probe},
+        probe::{Probe, Shown, probe, rehearsed},
     },
 };
 use clap::{Args, Subcommand};
 use comfy_table::{CellAlignment, Table, presets};
-use fstrial_device::{
-    rehearsal::{ClosedLoop, rehearse},
-    simulator::Kind,
-};
 use fstrial_engine::Usage;
 use fstrial_model::{
     arm::closest,
@@ -23,9 +20,15 @@ use fstrial_model::{
     device_model::{DeviceModel, MODEL_FILE, MODELS, shipped},
     units::{Bytes, Nanos},
 };
-use fstrial_stack::ledger::Ledger;
+use fstrial_stack::{
+    device::{
+        Permission,
+        disk::{self, Identity},
+    },
+    ledger::Ledger,
+};
 use serde::Serialize;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Depths at which a device is checked.
 const DEPTHS: [u16; 3] = [1, 4, 32];
@@ -66,6 +69,20 @@ enum DeviceCommand {
         #[command(flatten)]
         home: Home,
     },
+    /// Measure a real device and write a model of it. It is only read, unless all of it may be erased.
+    Fit {
+        /// The device, such as /dev/nvme0n1.
+        device: PathBuf,
+        /// Write to it too, anywhere: name the whole device once more, in full. All that is on it is lost.
+        #[arg(long, value_name = "DEVICE")]
+        erase: Option<PathBuf>,
+        /// A signature on it that may be erased too, by its type (ext4, gpt …).
+        #[arg(long, value_name = "TYPE")]
+        erase_signature: Vec<String>,
+        /// The file to write; else it goes to standard output.
+        #[arg(short, long, value_name = "FILE")]
+        out: Option<PathBuf>,
+    },
 }
 
 /// What was asked for and what came.
@@ -74,17 +91,8 @@ struct Checked {
     model: String,
     kind: &'static str,
     depth: u16,
-    asked: Asked,
+    asked: Shown,
     got: Shown,
-}
-
-/// What a model asks for.
-#[derive(Debug, Serialize)]
-struct Asked {
-    /// None: it takes no time.
-    iops: Option<f64>,
-    p50: Nanos,
-    p99: Nanos,
 }
 
 /// A model by its name on the command line; a file is read.
@@ -126,8 +134,66 @@ pub(crate) fn exec(args: &DeviceArgs) -> Result<u8, ExpectedError> {
             let ledger = Ledger::new(home.ledger()?, std::process::id());
             check(&models, *size, *json, &ledger)?;
         }
+        DeviceCommand::Fit { device, erase, erase_signature, out } => {
+            let permission = Permission { erase: erase.clone(), erase_signatures: erase_signature.clone() };
+            fit_to(device, &permission, out.as_deref())?;
+        }
     }
     Ok(exit_code::VERDICT)
+}
+
+/// Probes a device and writes its model, with what it does beside what was seen.
+fn fit_to(device: &Path, permission: &Permission, out: Option<&Path>) -> Result<(), ExpectedError> {
+    let identity = Identity::of(device)?;
+    // Refuses everything that a trial refuses, before anything is written, and holds the device.
+    let accepted = permission.erase.as_ref().map(|_| disk::Disk::accept(device, Bytes(0), permission));
+    let may_write = accepted.transpose()?.is_some();
+    let usage = if may_write { Usage::ReadWrite } else { Usage::ReadOnly };
+    let known = Known { size: identity.size()?, is_rotational: identity.is_rotational(), may_write };
+    let (count, mut seen) = (fit::probes(&known), Vec::new());
+    let mut model = fit::fit(&known, &mut |one| {
+        let number = u32::try_from(seen.len()).unwrap_or(0);
+        let left = f64::from(count.saturating_sub(number)) * fit::PROBED_FOR.as_secs_f64() * 1.2;
+        super::say(&format!("{} of {count}: {}, {left:.0} s left\n", number + 1, words_of(one)));
+        if may_write {
+            identity.verify()?;
+        }
+        let shown = probe(&identity.path, usage, one)?;
+        seen.push((*one, shown));
+        Ok(shown)
+    })?;
+    model.name = device.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    model.about = format!("like {} of this machine", device.display());
+    let mut text = String::from("# Measured, and what this model does with the same requests:\n");
+    for (one, shown) in &seen {
+        let again = rehearsed(&model, known.size, one);
+        text += &format!(
+            "#   {}: {} IOPS (model {}), p50 {} (model {})\n",
+            words_of(one),
+            numbers::rate(shown.iops),
+            numbers::rate(again.iops),
+            numbers::nanos(shown.p50.as_secs_f64() * 1e9),
+            numbers::nanos(again.p50.as_secs_f64() * 1e9),
+        );
+    }
+    text += &toml::to_string(&model).expect("a model is plain data");
+    match out {
+        None => super::print(&text),
+        Some(path) => std::fs::write(path, text).map_err(|source| ExpectedError::File {
+            what: "write",
+            path: path.to_owned(),
+            source,
+        })?,
+    }
+    Ok(())
+}
+
+/// `random reads of 4 KiB, depth 4`.
+fn words_of(probe: &Probe) -> String {
+    let order = if probe.random { "random" } else { "sequential" };
+    let kind = if probe.reads { "reads" } else { "writes" };
+    let flush = if probe.flushes { " and a flush each" } else { "" };
+    format!("{order} {kind} of {}{flush}, depth {}", probe.block.human(), probe.depth)
 }
 
 fn list(json: bool) {
@@ -188,24 +254,6 @@ fn compare(device: &Modelled, size: Bytes, ledger: &Ledger) -> Result<Vec<Checke
     Ok(all)
 }
 
-/// What the model by itself does with such a load, in no real time.
-fn rehearsed(model: &DeviceModel, size: Bytes, probe: &Probe) -> Asked {
-    let load = ClosedLoop {
-        kind: if probe.reads { Kind::Read } else { Kind::Write },
-        block: probe.block,
-        depth: probe.depth,
-        flushes: probe.flushes,
-        warmup: Nanos(probe.duration.0 / 5),
-        duration: probe.duration,
-    };
-    let outcome = rehearse(model, size, 1, &load);
-    Asked {
-        iops: outcome.iops.is_finite().then_some(outcome.iops),
-        p50: outcome.quantile(0.5),
-        p99: outcome.quantile(0.99),
-    }
-}
-
 fn table(device: &Modelled, checked: &[Checked]) -> String {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING);
@@ -219,7 +267,7 @@ fn table(device: &Modelled, checked: &[Checked]) -> String {
         table.add_row([
             row.kind.to_owned(),
             row.depth.to_string(),
-            row.asked.iops.map_or_else(|| "no limit".into(), numbers::rate),
+            if row.asked.iops.is_finite() { numbers::rate(row.asked.iops) } else { "no limit".into() },
             numbers::rate(row.got.iops),
             time(row.asked.p50),
             time(row.got.p50),

@@ -5,6 +5,7 @@ pub mod coordinator;
 pub mod environment;
 pub mod event;
 pub mod find_rate;
+pub mod fit;
 pub mod judge;
 pub mod modelled;
 pub mod place;

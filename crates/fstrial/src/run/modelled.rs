@@ -4,7 +4,7 @@
 //! gets EIO, the run it happened in is lost, and another process takes its place under the same number: nothing of a
 //! device's state has to outlive a run.
 
-use crate::{error::ExpectedError, exit_code};
+use crate::{error::ExpectedError, exit_code, report::numbers};
 use fstrial_device::serve::{self, Command as Order, Offer, Said};
 use fstrial_device::server::Counts;
 use fstrial_engine::Usage;
@@ -291,7 +291,8 @@ impl Device for Modelled {
     fn notes(&self) -> Vec<String> {
         let mut notes = vec![format!(
             "the device is modelled: its times come from a model ({}), not from hardware; the way to it takes {} here, which is taken off",
-            self.offer.model.name, self.way
+            self.offer.model.name,
+            numbers::nanos(self.way.as_secs_f64() * 1e9)
         )];
         if self.offer.folder.is_some() {
             notes.push(

@@ -1,17 +1,21 @@
 //! How a block device behaves: a few short loads of the engine on the bare device, and what they show. Used to find out
 //! what the way to a modelled device costs, to compare a modelled device with its model, and to fit a model to a device.
 
+use super::judge::latency;
 use crate::error::ExpectedError;
+use fstrial_device::{
+    rehearsal::{ClosedLoop, rehearse},
+    simulator::Kind,
+};
 use fstrial_engine::{Site, Usage};
 use fstrial_model::{
+    device_model::DeviceModel,
     job::Load,
-    units::{Bytes, Nanos},
+    units::{Bytes, Nanos, Percent},
     workload::{Access, Backend, Data, Entry, Kind as WorkloadKind, Pattern, Until},
 };
 use serde::Serialize;
 use std::path::Path;
-
-use super::judge::latency;
 
 /// What is done to the device.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -35,7 +39,7 @@ pub struct Probe {
 /// What it showed.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Shown {
-    /// Requests in a second.
+    /// Requests in a second; infinite (in JSON null) where they take no time, as a model may ask.
     pub iops: f64,
     /// Median latency.
     pub p50: Nanos,
@@ -67,12 +71,28 @@ pub fn probe(device: &Path, usage: Usage, probe: &Probe) -> Result<Shown, Expect
     Ok(Shown { iops, p50: quantile(0.5)?, p99: quantile(0.99)? })
 }
 
+/// What a model by itself does with this, in no real time.
+pub fn rehearsed(model: &DeviceModel, size: Bytes, probe: &Probe) -> Shown {
+    let load = ClosedLoop {
+        kind: if probe.reads { Kind::Read } else { Kind::Write },
+        random: probe.random,
+        span: probe.span,
+        block: probe.block,
+        depth: probe.depth,
+        flushes: probe.flushes,
+        warmup: Nanos(probe.duration.0 / 5),
+        duration: probe.duration,
+    };
+    let outcome = rehearse(model, size, 1, &load);
+    Shown { iops: outcome.iops, p50: outcome.quantile(0.5), p99: outcome.quantile(0.99) }
+}
+
 fn load(probe: &Probe) -> Load {
     let entry = Entry {
         name: Some("probe".into()),
         kind: Some(WorkloadKind::Io),
         access: Some(if probe.random { Access::Random } else { Access::Sequential }),
-        reads: Some(fstrial_model::units::Percent(if probe.reads { 100.0 } else { 0.0 })),
+        reads: Some(Percent(if probe.reads { 100.0 } else { 0.0 })),
         block_size: Some(probe.block),
         file_size: Some(Bytes(probe.span.0 / probe.block.0 * probe.block.0)),
         direct: Some(true),
@@ -94,7 +114,7 @@ fn load(probe: &Probe) -> Load {
         seed: 1,
         data: Data::Random,
         rate: None,
-        handicap: fstrial_model::units::Percent::default(),
+        handicap: Percent::default(),
     }
 }
 

@@ -1,0 +1,238 @@
+//! Modelled devices, for real: FUSE, loop devices and filesystems; the process that serves one killed at any moment; and
+//! what a user sees when one cannot be had.
+
+use crate::support::{self, Ended, FSTRIAL, Lab, PATIENCE, Running, SETTLE, command_line, eventually};
+use rustix::process::Signal;
+use std::{fs, path::Path, process::Command, time::Duration};
+
+/// A trial on a modelled device, as small as filesystems allow.
+const TRIAL: &str = "compare ext4 xfs --size 320MiB --duration 100ms --warmup 20ms --workload random-write \
+                     --file-size 16MiB --threads 1 --json";
+
+fn can_run(name: &str) -> bool {
+    if !Path::new("/dev/fuse").exists() {
+        support::skip(name, "needs FUSE");
+        return false;
+    }
+    support::is_root_with_loop_devices(name)
+}
+
+/// The process that serves the device of a command.
+fn server_of(command: u32) -> Option<u32> {
+    support::children_of(command).into_iter().find(|pid| command_line(*pid).contains("device-server"))
+}
+
+/// Loop devices on the files of modelled devices of a command.
+fn loops_of(command: u32) -> Vec<String> {
+    let name = format!("/fstrial-{command}-");
+    let backs = |device: &String| {
+        let backing = fs::read_to_string(format!("/sys/block/{device}/loop/backing_file"));
+        backing.is_ok_and(|path| path.contains(&name))
+    };
+    support::names_in(Path::new("/sys/block")).into_iter().filter(backs).collect()
+}
+
+fn assert_nothing_left(lab: &Lab, command: u32, when: &str) {
+    lab.assert_nothing_left(when);
+    assert!(eventually(SETTLE, || loops_of(command).is_empty()), "{when}: {:?}", loops_of(command));
+}
+
+/// Runs a command in a mount namespace in which a file is something else.
+fn run_with(lab: &Lab, hidden: &str, words: &str) -> Ended {
+    let script = format!("mount --bind /dev/null {hidden} && exec \"$0\" \"$@\"");
+    let mut command: Command = lab.prepare("unshare");
+    command.args(["--mount", "sh", "-c", &script, FSTRIAL]).args(words.split_whitespace());
+    Running::start(command).end(PATIENCE)
+}
+
+#[test]
+fn a_trial_on_a_modelled_device_says_so_and_leaves_nothing() {
+    if !can_run("device::a_trial_on_a_modelled_device_says_so_and_leaves_nothing") {
+        return;
+    }
+    let lab = Lab::new();
+    let running = lab.start(&format!("{TRIAL} --device model:ebs-300 --rounds 2"));
+    let command = running.pid();
+    let document = running.end(PATIENCE).document();
+    let conditions = document["environment"].to_string();
+    assert!(conditions.contains("modelled: ebs-300"), "{conditions}");
+    assert!(conditions.contains("times come from a model"), "{conditions}");
+    for cell in document["workloads"][0]["cells"].as_array().unwrap() {
+        let rate = cell["rate"].as_f64().unwrap_or_else(|| panic!("{cell}"));
+        // Direct writes of existing blocks: what is granted, or a little less where a filesystem writes of its own.
+        assert!((100.0..=310.0).contains(&rate), "{rate} in {cell}");
+    }
+    assert_nothing_left(&lab, command, "a whole trial");
+}
+
+#[test]
+fn the_stored_trial_holds_the_model() {
+    if !can_run("device::the_stored_trial_holds_the_model") {
+        return;
+    }
+    let lab = Lab::new();
+    lab.write("mine.toml", "[limits]\niops = 1000\n");
+    let ended = lab.run(&format!("{TRIAL} --device model:mine.toml --rounds 1"));
+    assert!(ended.stdout.contains("modelled: mine"), "{}", &ended.stderr);
+    fs::remove_file(lab.path("mine.toml")).unwrap();
+    let stored = lab.run("results export --format toml");
+    assert!(stored.stdout.contains("iops = 1000"), "{}", stored.stdout);
+}
+
+/// The worker sees EIO, the run is lost and not the arm's failure, another process takes over, and the trial goes on.
+#[test]
+fn a_served_device_that_dies_loses_a_run_and_not_the_trial() {
+    if !can_run("device::a_served_device_that_dies_loses_a_run_and_not_the_trial") {
+        return;
+    }
+    let mut dice = support::Dice::new(40);
+    for stage in ["mkfs", "mount", "layout", "load", "unmount"] {
+        let lab = Lab::new();
+        let mut running = lab.start(&format!("{TRIAL} --device model:gp3-3000 --rounds 2"));
+        let command = running.pid();
+        let mut in_run = false;
+        while let Some(event) = running.event() {
+            in_run |= event["event"] == "run-started";
+            if in_run && event["event"] == "run-stage" && event["stage"] == stage {
+                break;
+            }
+        }
+        support::pause(Duration::from_millis(dice.below(20)));
+        let first = server_of(command).unwrap_or_else(|| panic!("{stage}: nobody serves the device"));
+        support::kill(first);
+        assert!(
+            eventually(PATIENCE, || server_of(command).is_some_and(|now| now != first) || running.is_over()),
+            "{stage}: nobody took over"
+        );
+        let ended = running.end(PATIENCE);
+        let document = ended.document();
+        let failures = document["failures"].as_array().map_or(0, Vec::len);
+        assert_eq!(failures, 0, "{stage}: {}", document["failures"]);
+        assert!(matches!(ended.code(), 0 | 3), "{stage}: {}", ended.code());
+        assert_nothing_left(&lab, command, stage);
+    }
+}
+
+#[test]
+fn a_killed_command_takes_its_device_with_it() {
+    if !can_run("device::a_killed_command_takes_its_device_with_it") {
+        return;
+    }
+    let mut dice = support::Dice::new(41);
+    for _ in 0..6 {
+        let lab = Lab::new();
+        let mut running = lab.start(&format!("{TRIAL} --device model:sata-ssd --rounds 3"));
+        let command = running.pid();
+        if dice.below(3) > 0 {
+            running.wait_for("run-started");
+        }
+        support::pause(Duration::from_millis(dice.below(400)));
+        running.signal(Signal::KILL);
+        assert!(running.end(PATIENCE).is_killed());
+        assert_nothing_left(&lab, command, "SIGKILL");
+        lab.clean();
+        lab.check_store();
+    }
+}
+
+#[test]
+fn an_interrupted_trial_gives_its_partial_answer() {
+    if !can_run("device::an_interrupted_trial_gives_its_partial_answer") {
+        return;
+    }
+    let lab = Lab::new();
+    let mut running = lab.start_group(&format!("{TRIAL} --device model:ebs-300"));
+    let command = running.pid();
+    running.wait_for("run-ended");
+    support::signal_group(command, Signal::INT);
+    let ended = running.end(PATIENCE);
+    assert_eq!(ended.code(), 130);
+    ended.document();
+    assert_nothing_left(&lab, command, "Ctrl-C");
+}
+
+fn error_of(ended: &Ended, code: i32) -> String {
+    assert_eq!(ended.code(), code, "{}", ended.stderr);
+    ended.stderr.clone()
+}
+
+#[test]
+fn without_fuse_it_says_so() {
+    if !can_run("device::without_fuse_it_says_so") {
+        return;
+    }
+    let lab = Lab::new();
+    let ended = run_with(&lab, "/dev/fuse", &format!("{TRIAL} --device model:ideal"));
+    let said = error_of(&ended, 11);
+    assert!(said.contains("needs FUSE") && said.contains("try"), "{said}");
+    lab.assert_nothing_left("no FUSE");
+}
+
+#[test]
+fn without_loop_devices_it_says_so() {
+    if !can_run("device::without_loop_devices_it_says_so") {
+        return;
+    }
+    let lab = Lab::new();
+    let ended = run_with(&lab, "/dev/loop-control", &format!("{TRIAL} --device model:ideal"));
+    let said = error_of(&ended, 11);
+    assert!(said.contains("loop"), "{said}");
+    lab.assert_nothing_left("no loop devices");
+}
+
+#[test]
+fn more_than_the_memory_is_refused_before_it_is_taken() {
+    if !can_run("device::more_than_the_memory_is_refused_before_it_is_taken") {
+        return;
+    }
+    let lab = Lab::new();
+    let words = TRIAL.replace("320MiB", "64TiB");
+    let said = error_of(&lab.run(&format!("{words} --device model:ideal")), 11);
+    assert!(said.contains("more memory than is free") && said.contains("--size"), "{said}");
+    lab.assert_nothing_left("too large");
+}
+
+#[test]
+fn wrong_models_are_told_at_their_place() {
+    let lab = Lab::new();
+    lab.write("bad.toml", "[limits]\niops = \"many\"\n");
+    for (name, expected) in [
+        ("model:gp4", "there is no device model `gp4`"),
+        ("model", "names no model"),
+        ("model:bad.toml", "bad.toml:2:8"),
+        ("model:missing.toml", "missing.toml"),
+    ] {
+        let said = error_of(&lab.run(&format!("{TRIAL} --device {name}")), 2);
+        assert!(said.contains(expected), "{name}: {said}");
+    }
+    lab.assert_nothing_left("wrong models");
+}
+
+#[test]
+fn models_are_listed_and_shown() {
+    let lab = Lab::new();
+    let listed = lab.run("device list");
+    assert!(listed.stdout.contains("gp3-3000") && listed.stdout.contains("hdd-7200"), "{}", listed.stdout);
+    let shown = lab.run("device show gp3-3000");
+    lab.write("copy.toml", &shown.stdout);
+    let said = lab.run("device show copy.toml");
+    assert!(said.stdout.contains("iops = 3000"), "{}", said.stdout);
+}
+
+/// Half the rate asked for, and no more than it: what this machine can be held to while other tests run beside.
+#[test]
+fn a_modelled_device_keeps_to_its_limits() {
+    if !can_run("device::a_modelled_device_keeps_to_its_limits") {
+        return;
+    }
+    let lab = Lab::new();
+    let ended = lab.run("device check ebs-300 --size 64MiB --json");
+    assert_eq!(ended.code(), 0, "{}", ended.stderr);
+    let checked: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
+    for row in checked.as_array().unwrap().iter().filter(|row| row["depth"] == 32) {
+        let (asked, got) = (row["asked"]["iops"].as_f64().unwrap(), row["got"]["iops"].as_f64().unwrap());
+        assert!((295.0..305.0).contains(&asked), "{row}");
+        assert!((0.5..1.02).contains(&(got / asked)), "{row}");
+    }
+    lab.assert_nothing_left("a check");
+}
