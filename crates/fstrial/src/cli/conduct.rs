@@ -31,13 +31,15 @@ use fstrial_model::{
 };
 use fstrial_stack::{
     command,
-    device::{self, Device, Permission},
+    device::{Device, Permission},
     host,
     ledger::Ledger,
 };
 use fstrial_store::{NewTrial, Session, Store, TrialId, TrialStatus};
 use std::{collections::BTreeMap, ops::ControlFlow, path::PathBuf};
 
+/// Spread of an arm's rounds, as a fraction, above which a device is called noisy.
+const NOISY: f64 = 0.05;
 /// Median latency below which the cost of the load generator itself is looked at, in ns.
 const FAST_OPERATION_NS: f64 = 2000.0;
 
@@ -162,6 +164,7 @@ impl<'a> Conducting<'a> {
         let mut document = document::document(self.plan, &finished, &environment, Some(id.0), repeat);
         document.warnings.extend(instrument_warning(&document));
         document.warnings.extend(device.warnings());
+        document.warnings.extend(self.noise_warning(&finished));
         if self.args.json {
             json_lines::print(&document);
         } else {
@@ -169,6 +172,21 @@ impl<'a> Conducting<'a> {
             advise(&document, &finished);
         }
         Ok(ending(&document, &finished, self.args.fail_if))
+    }
+
+    /// What to do about a device that varies so much that the answer is not complete.
+    fn noise_warning(&self, finished: &Finished<'_>) -> Option<String> {
+        let judge = finished.judge.as_ref().filter(|_| !finished.is_decided())?;
+        let spread = judge.spread_between_rounds()?;
+        let is_image = self.plan.trial.device.kind == DeviceKind::Image;
+        (is_image && spread > NOISY).then(|| {
+            format!(
+                "on this device the same arm varies by {:.0} % from round to round, so small differences drown: more rounds \
+                 (--budget) find them here, a quieter device finds them sooner (--device model:gp3-3000, or another of \
+                 `fstrial device list`), but speaks for that device only",
+                spread * 100.0
+            )
+        })
     }
 
     fn run(
@@ -254,10 +272,7 @@ impl Conducting<'_> {
             if interrupt.is_raised() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         };
         let (spec, size) = (&self.plan.trial.device, self.plan.device_size);
-        if spec.kind == DeviceKind::Model {
-            return Ok(Box::new(modelled::Modelled::make(spec, size, self.ledger)?));
-        }
-        Ok(device::provide(spec, size, least, &self.args.permission(), self.ledger, &mut tell)?)
+        modelled::provide(spec, size, least, &self.args.permission(), self.ledger, &mut tell)
     }
 
     /// The trial in the store, and the rounds it already has.

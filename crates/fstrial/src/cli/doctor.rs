@@ -25,11 +25,11 @@ use std::{
 /// small a difference could be detected in what time.
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArgs {
-    /// Leave out the self-comparison, which takes half a minute.
+    /// Leave out the self-comparisons, which take a minute.
     #[arg(long)]
     no_noise: bool,
 
-    /// Folder for the image of the self-comparison.
+    /// Folder for the image of the self-comparison on the real device.
     #[arg(long, value_name = "FOLDER", default_value = ".")]
     folder: PathBuf,
 
@@ -50,7 +50,8 @@ struct Findings {
     checks: Vec<Check>,
     filesystems: Vec<FilesystemCheck>,
     engine: Option<fstrial_engine::Overhead>,
-    noise: Option<noise::Noise>,
+    /// On an image, and on a modelled device if there can be one.
+    noise: Vec<noise::Noise>,
     noise_missing: Option<String>,
 }
 
@@ -75,15 +76,15 @@ struct FilesystemCheck {
 pub(crate) fn exec(args: &DoctorArgs) -> Result<u8, ExpectedError> {
     let root = host::is_root();
     let (noise, noise_missing) = match (args.no_noise, root) {
-        (true, _) => (None, Some("left out as asked".to_owned())),
-        (false, false) => (None, Some("the self-comparison needs root".to_owned())),
+        (true, _) => (Vec::new(), Some("left out as asked".to_owned())),
+        (false, false) => (Vec::new(), Some("the self-comparison needs root".to_owned())),
         (false, true) => match noise::measure(&args.folder, &args.home.ledger()?) {
-            Ok(noise) => (Some(noise), None),
-            Err(error) => (None, Some(format!("the self-comparison failed: {error}"))),
+            Ok(noise) => (noise, None),
+            Err(error) => (Vec::new(), Some(format!("the self-comparison failed: {error}"))),
         },
     };
     let findings = Findings {
-        schema_version: 1,
+        schema_version: 2,
         environment: Environment::of_this_machine(),
         root,
         checks: checks(),
@@ -245,21 +246,24 @@ fn render_noise(out: &mut String, findings: &Findings) {
     if let Some(reason) = &findings.noise_missing {
         let _ = writeln!(out, "  {reason}");
     }
-    let Some(noise) = &findings.noise else { return };
-    let _ = writeln!(
-        out,
-        "  {}: identical arms differ by {:.1} % in the median round ({} rounds)",
-        noise.of, noise.percent, noise.rounds
-    );
-    for row in &noise.detectable {
+    let Some(first) = findings.noise.first() else { return };
+    let _ = writeln!(out, "  {}", first.of);
+    for noise in &findings.noise {
         let _ = writeln!(
             out,
-            "  a difference of {:>2} %: found in {:.0} % of trials, after {} rounds in the middle case, {} for two arms",
-            row.percent,
-            row.power * 100.0,
-            row.rounds,
-            numbers::wait(row.seconds)
+            "  on {}: identical arms differ by {:.1} % in the median round ({} rounds)",
+            noise.on, noise.percent, noise.rounds
         );
+        for row in &noise.detectable {
+            let _ = writeln!(
+                out,
+                "    a difference of {:>2} %: found in {:.0} % of trials, after {} rounds in the middle case, {} for two arms",
+                row.percent,
+                row.power * 100.0,
+                row.rounds,
+                numbers::wait(row.seconds)
+            );
+        }
     }
 }
 

@@ -8,21 +8,19 @@ use crate::{
         environment,
         event::{Event, Listener},
         judge::{ALPHA, Sample},
+        modelled,
         place::{ChildPlace, Interrupt},
         plan::Plan,
     },
 };
 use fstrial_model::{
     arm::Arm,
-    device::{Device as DeviceSpec, DeviceKind},
+    device::{Device as DeviceSpec, DeviceKind, ModelChoice},
     trial::{Settings, Trial},
     units::{Bytes, Nanos},
     workload::Entry,
 };
-use fstrial_stack::{
-    device::{self, Permission},
-    ledger::Ledger,
-};
+use fstrial_stack::{device::Permission, ledger::Ledger};
 use fstrial_stats::{Decision, Multiplicity, Pair, Panel, Question, spread};
 use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng, SeedableRng};
@@ -43,6 +41,8 @@ const PLANNED: usize = 60;
 pub(crate) struct Noise {
     /// What was compared with itself.
     pub(crate) of: String,
+    /// On what.
+    pub(crate) on: String,
     /// Rounds it rests on.
     pub(crate) rounds: usize,
     /// Median of |ln ratio| of the identical arms in a round, in percent.
@@ -72,11 +72,25 @@ impl Listener for Silent {
     }
 }
 
-/// Compares ext4 with itself on a small image in `folder`.
+/// The model of the device that stands beside the real one.
+const MODEL: &str = "gp3-3000";
+
+/// Compares ext4 with itself on a small image in `folder`, and on a modelled device.
 ///
 /// # Errors
-/// No root, no mkfs.ext4, no space.
-pub(crate) fn measure(folder: &Path, ledger_folder: &Path) -> Result<Noise, ExpectedError> {
+/// No root, no mkfs.ext4, no space. That there can be no modelled device is not one: then it is left out.
+pub(crate) fn measure(folder: &Path, ledger_folder: &Path) -> Result<Vec<Noise>, ExpectedError> {
+    let ledger = Ledger::new(ledger_folder, std::process::id());
+    let size = Some(Bytes::mib(256));
+    let image = DeviceSpec { size, path: Some(folder.to_owned()), ..DeviceSpec::of(DeviceKind::Image) };
+    let model = Some(ModelChoice::Named(MODEL.into()));
+    let modelled = DeviceSpec { size, model, ..DeviceSpec::of(DeviceKind::Model) };
+    let on_image = compare_with_itself(image, format!("an image in {}", folder.display()), &ledger)?;
+    let on_model = compare_with_itself(modelled, format!("the modelled device {MODEL}"), &ledger);
+    Ok(std::iter::once(on_image).chain(on_model.ok()).collect())
+}
+
+fn compare_with_itself(device: DeviceSpec, on: String, ledger: &Ledger) -> Result<Noise, ExpectedError> {
     let arm = |name: &str| Arm { name: name.into(), ..Arm::plain("ext4") };
     let entry = Entry {
         threads: Some(vec![1]),
@@ -87,29 +101,24 @@ pub(crate) fn measure(folder: &Path, ledger_folder: &Path) -> Result<Noise, Expe
     };
     let trial = Trial {
         trial: Settings { budget: Nanos::secs(60), rounds: Some(ROUNDS), ..Settings::default() },
-        device: DeviceSpec {
-            size: Some(Bytes::mib(256)),
-            path: Some(folder.to_owned()),
-            ..DeviceSpec::of(DeviceKind::Image)
-        },
+        device,
         arms: vec![arm("a"), arm("b")],
         workloads: vec![entry],
     };
     let plan = Plan::new(trial, 1, environment::cpus())?;
-    let ledger = Ledger::new(ledger_folder, std::process::id());
     let interrupt = Interrupt::at_signals()
         .map_err(|e| ExpectedError::Fault(format!("could not set signal handlers: {e}")))?;
-    let device = device::provide(
+    let device = modelled::provide(
         &plan.trial.device,
         plan.device_size,
         Bytes(0),
         &Permission::default(),
-        &ledger,
+        ledger,
         &mut |_, _| ControlFlow::Continue(()),
     )?;
     let clock = MachineClock::start();
     let finished = {
-        let mut place = ChildPlace { device: device.as_ref(), ledger: &ledger, interrupt: &interrupt };
+        let mut place = ChildPlace { device: device.as_ref(), ledger, interrupt: &interrupt };
         let context = Context {
             place: &mut place,
             clock: &clock,
@@ -117,7 +126,7 @@ pub(crate) fn measure(folder: &Path, ledger_folder: &Path) -> Result<Noise, Expe
             interrupt: &interrupt,
             binding: &|arm| device.binding(arm),
             data: device.data(),
-            ledger: ledger_folder.to_owned(),
+            ledger: ledger.folder().to_owned(),
             deadline: plan.trial.trial.budget,
         };
         Coordinator::new(&plan, context, Earlier::default()).run()?
@@ -127,10 +136,10 @@ pub(crate) fn measure(folder: &Path, ledger_folder: &Path) -> Result<Noise, Expe
         .judge
         .ok_or_else(|| ExpectedError::Fault("the self-comparison had no complete round".into()))?;
     let round_seconds = finished.round_time.map_or(1.5, Nanos::as_secs_f64);
-    Ok(noise(judge.samples(0, 0), judge.samples(1, 0), round_seconds))
+    Ok(noise(on, judge.samples(0, 0), judge.samples(1, 0), round_seconds))
 }
 
-fn noise(a: &[Sample], b: &[Sample], round_seconds: f64) -> Noise {
+fn noise(on: String, a: &[Sample], b: &[Sample], round_seconds: f64) -> Noise {
     let pairs: Vec<Pair> = a
         .iter()
         .zip(b)
@@ -139,6 +148,7 @@ fn noise(a: &[Sample], b: &[Sample], round_seconds: f64) -> Noise {
     let sizes: Vec<f64> = pairs.iter().map(|pair| pair.log_ratio.abs() * 100.0).collect();
     Noise {
         of: "ext4 against ext4, random 16 KiB writes, direct, 1 thread, runs of 0.5 s".into(),
+        on,
         rounds: pairs.len(),
         percent: spread::median(&sizes).unwrap_or(0.0),
         detectable: DIFFERENCES.iter().map(|percent| detectable(&pairs, *percent, round_seconds)).collect(),

@@ -12,6 +12,7 @@ use fstrial_model::{
 use fstrial_stats::{
     Decision, Multiplicity, Pair, Panel, Question,
     quantile::{Gathering, LEAST_GROUPS},
+    spread,
     steady::{self, Steady},
 };
 use hdrhistogram::{Histogram, serialization::Deserializer};
@@ -453,6 +454,18 @@ impl<'a> Judge<'a> {
     /// The samples of a result of a cell, in the order of their rounds.
     pub fn samples(&self, cell: usize, result: usize) -> &[Sample] {
         &self.samples[cell][result]
+    }
+
+    /// By how much the throughput of a cell varies from round to round: the median, over cells and rounds, of
+    /// |ln(rate / median rate of the cell)|. None before there are three rounds.
+    pub fn spread_between_rounds(&self) -> Option<f64> {
+        let mut all = Vec::new();
+        for samples in self.samples.iter().flatten().filter(|samples| samples.len() >= 3) {
+            let rates: Vec<f64> = samples.iter().map(|sample| sample.rate).collect();
+            let median = spread::median(&rates)?;
+            all.extend(rates.iter().map(|rate| (rate / median).ln().abs()));
+        }
+        spread::median(&all)
     }
 
     /// Whether a cell has failed.

@@ -10,14 +10,14 @@ use fstrial_device::server::Counts;
 use fstrial_engine::Usage;
 use fstrial_model::{
     arm::Arm,
-    device::Device as DeviceSpec,
+    device::{Device as DeviceSpec, DeviceKind},
     device_model::{DeviceModel, Service},
     job::DeviceBinding,
     units::{Bytes, Nanos},
 };
 use fstrial_stack::{
     StackError,
-    device::Device,
+    device::{self, Device, Permission, Progress},
     host, isolation,
     ledger::Ledger,
     loopdev::{self, LoopDevice},
@@ -47,6 +47,25 @@ const ANSWER_DEADLINE: Duration = Duration::from_secs(10);
 const PRETENDED: Nanos = Nanos(300_000);
 /// More late answers than this share are told.
 const LATE_SHARE: f64 = 0.02;
+
+/// Makes or accepts the device of a trial, of any kind. `size` is for devices that are made; `least` is what any device
+/// must have.
+///
+/// # Errors
+/// It cannot be made here, or must not be used.
+pub fn provide(
+    spec: &DeviceSpec,
+    size: Bytes,
+    least: Bytes,
+    permission: &Permission,
+    ledger: &Ledger,
+    progress: Progress<'_>,
+) -> Result<Box<dyn Device>, ExpectedError> {
+    if spec.kind == DeviceKind::Model {
+        return Ok(Box::new(Modelled::make(spec, size, ledger)?));
+    }
+    Ok(device::provide(spec, size, least, permission, ledger, progress)?)
+}
 
 /// A modelled device that a trial owns.
 pub struct Modelled {
