@@ -137,6 +137,14 @@ impl Layout {
         }
     }
 
+    /// Bytes on a member, whole chunks: the last stripe may be shorter than the others.
+    fn size_of_a_member(&self, size: u64) -> u64 {
+        if self.columns == 1 {
+            return size;
+        }
+        size.div_ceil(self.chunk * self.columns) * self.chunk
+    }
+
     fn members(&self) -> usize {
         usize::try_from(self.columns).expect("a few") * self.mirrors
     }
@@ -168,7 +176,7 @@ impl Simulator {
     pub fn new(model: &DeviceModel, size: Bytes, seed: u64) -> Self {
         assert!(size.0 > 0, "a device has a size");
         let layout = Layout::of(model);
-        let of_a_member = size.0 / layout.columns;
+        let of_a_member = layout.size_of_a_member(size.0);
         let member = || Member::new(model, of_a_member);
         Self {
             now: 0,

@@ -188,6 +188,23 @@ fn a_large_request_spans_the_members_of_a_stripe() {
     assert!(striped * 4 < alone + alone / 20, "{striped} {alone}");
 }
 
+/// A device need not consist of whole stripes.
+#[test]
+fn the_last_bytes_of_a_stripe_are_on_a_member_too() {
+    let raid = Some(Raid { level: 0, members: 3, chunk: Bytes::kib(64) });
+    let flash = shipped("sata-ssd").unwrap().flash;
+    let model = DeviceModel { raid, flash, ..DeviceModel::default() };
+    let size = Bytes((5 << 20) + 4096);
+    let mut device = Simulator::new(&model, size, 1);
+    for (id, offset) in (0..size.0).step_by(4096).enumerate() {
+        device.submit(0, id as u64, request(Kind::Write, offset, 4096));
+    }
+    while let Some(at) = device.next_event() {
+        device.advance(at, &mut Vec::new());
+    }
+    assert_eq!(device.under_way(), 0);
+}
+
 fn disk() -> DeviceModel {
     let disk = Disk {
         rpm: 7200,

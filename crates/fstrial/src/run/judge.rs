@@ -102,7 +102,7 @@ impl Sample {
             round,
             slot,
             rate,
-            cv: fstrial_stats::spread::cv(&windows).unwrap_or(0.0),
+            cv: spread::cv(&windows).unwrap_or(0.0),
             load: Some(LoadSample {
                 bytes_rate,
                 latency_ns: [0.5, 0.99, 0.999].map(|q| histogram.value_at_quantile(q) as f64),
@@ -557,7 +557,7 @@ impl<'a> Judge<'a> {
     /// The median share of a core that each thread of the generator used outside the kernel; 0 where it is not known.
     pub fn generator_share(&self, (cell, result): (usize, usize)) -> f64 {
         let loads = self.samples[cell][result].iter().filter_map(|sample| sample.load.as_ref());
-        fstrial_stats::spread::median(&loads.map(|load| load.generator_share).collect::<Vec<_>>())
+        spread::median(&loads.map(|load| load.generator_share).collect::<Vec<_>>())
             .unwrap_or(0.0)
     }
 

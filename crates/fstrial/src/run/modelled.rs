@@ -45,6 +45,8 @@ const START_DEADLINE: Duration = Duration::from_secs(120);
 const ANSWER_DEADLINE: Duration = Duration::from_secs(10);
 /// The latency of the device on which the cost of the way to it is measured: long enough that it sleeps.
 const PRETENDED: Nanos = Nanos(300_000);
+/// What is remembered of each page has to fit in memory.
+const LARGEST: Bytes = Bytes::gib(4096);
 /// More late answers than this share are told.
 const LATE_SHARE: f64 = 0.02;
 
@@ -113,6 +115,10 @@ impl Modelled {
         folder: Option<PathBuf>,
         ledger: &Ledger,
     ) -> Result<Self, ExpectedError> {
+        if size > LARGEST {
+            let what = format!("a modelled device of {size} is larger than can be modelled ({LARGEST})");
+            return Err(unable(what, "use --size with less").into());
+        }
         match &folder {
             None => host::require_memory(size, "a modelled device with its data in memory")?,
             Some(folder) if host::space_available(folder)?.0 / 10 * 9 < size.0 => {
