@@ -26,6 +26,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
+/// The priority of the serving process: before all that are not real-time.
+const FIRST: i32 = -20;
+
 /// A line to the serving process.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "command")]
@@ -44,6 +47,11 @@ pub enum Command {
     HeadStart {
         /// What the way to the device costs.
         time: Nanos,
+    },
+    /// Let requests take no time, or the model's again; a device that is renewed keeps to its model.
+    Free {
+        /// No time.
+        is_free: bool,
     },
     /// Say what was done since it was renewed.
     Count,
@@ -97,6 +105,8 @@ pub fn serve(
 ) -> Result<(), DeviceError> {
     // Before any thread is started: they inherit it. Without the right to do so it works too, until memory is short.
     let _ = rustix::process::configure_io_flusher_behavior(true);
+    // A device does not wait for a processor until the load leaves it one.
+    let _ = rustix::process::setpriority_process(None, FIRST);
     let backing = match &offer.folder {
         None => Backing::in_memory(offer.size)?,
         Some(folder) => Backing::in_folder(folder, offer.size)?,
@@ -117,6 +127,10 @@ pub fn serve(
             }
             Command::HeadStart { time } => {
                 server.set_head_start(time);
+                Said::Done
+            }
+            Command::Free { is_free } => {
+                server.set_free(is_free);
                 Said::Done
             }
             Command::Count => Said::Counted { counts: server.counts() },

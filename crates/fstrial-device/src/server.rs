@@ -166,6 +166,11 @@ impl Server {
         self.lock().head_start = head_start.0;
     }
 
+    /// Lets requests take no time (true), or the model's (false), from now on.
+    pub fn set_free(&self, is_free: bool) {
+        self.lock().simulator.set_free(is_free);
+    }
+
     /// What it has done since it was last renewed.
     pub fn counts(&self) -> Counts {
         self.lock().counts

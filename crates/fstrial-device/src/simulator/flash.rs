@@ -76,6 +76,13 @@ impl FlashState {
         self.busy_until.saturating_sub(now)
     }
 
+    /// Writes in no time: the same places, and nothing to wait for.
+    pub(super) fn write_for_free(&mut self, offset: u64, length: u64) {
+        let busy_until = self.busy_until;
+        self.write(0, offset, length);
+        self.busy_until = busy_until;
+    }
+
     /// Discards whole pages.
     pub(super) fn forget(&mut self, offset: u64, length: u64) {
         for page in offset.div_ceil(PAGE)..(offset + length) / PAGE {

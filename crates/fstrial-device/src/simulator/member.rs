@@ -105,6 +105,13 @@ impl Member {
         self.busy -= 1;
     }
 
+    /// Writes in no time.
+    pub(super) fn remember(&mut self, offset: u64, length: u64) {
+        if let Some(flash) = &mut self.flash {
+            flash.write_for_free(offset, length);
+        }
+    }
+
     /// Forgets what is there.
     pub(super) fn forget(&mut self, offset: u64, length: u64) {
         if let Some(flash) = &mut self.flash {

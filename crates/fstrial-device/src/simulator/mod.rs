@@ -113,6 +113,8 @@ pub struct Simulator {
     open: HashMap<u64, Open>,
     complete: Vec<Completion>,
     random: ChaCha8Rng,
+    /// Nothing takes time, but flash remembers what was written.
+    is_free: bool,
 }
 
 /// How the device's bytes lie on its members.
@@ -191,7 +193,14 @@ impl Simulator {
             open: HashMap::new(),
             complete: Vec::new(),
             random: ChaCha8Rng::seed_from_u64(seed),
+            is_free: false,
         }
+    }
+
+    /// Lets requests take no time and no credits from now on, or as the model says again: for what is prepared before
+    /// anything is measured. What is on the flash is as it would be otherwise. Requests under way keep their times.
+    pub fn set_free(&mut self, is_free: bool) {
+        self.is_free = is_free;
     }
 
     /// Takes a request at a time that is not before any time it was told of; `id` is the caller's.
@@ -203,6 +212,9 @@ impl Simulator {
         self.run_until(now);
         let known = self.open.insert(id, Open { request, parts: 0 });
         assert!(known.is_none(), "request {id} is under way already");
+        if self.is_free {
+            return self.do_for_free(id, request);
+        }
         match request.kind {
             Kind::Read | Kind::Write => {
                 let granted = self.grant.at(self.now, request.length);
@@ -214,13 +226,27 @@ impl Simulator {
             }
             Kind::Flush => self.flush(id),
             Kind::Discard => {
-                for (column, offset, length) in self.layout.pieces(request.offset, request.length) {
-                    for member in self.mirrors(column) {
-                        self.members[member].forget(offset, length);
-                    }
-                }
+                self.on_members(request, Member::forget);
                 let took = self.timing.discard.draw(0, &mut self.random);
                 self.finish_in(took, id);
+            }
+        }
+    }
+
+    fn do_for_free(&mut self, id: u64, request: Request) {
+        match request.kind {
+            Kind::Write => self.on_members(request, Member::remember),
+            Kind::Discard => self.on_members(request, Member::forget),
+            Kind::Read | Kind::Flush => {}
+        }
+        self.finish(id);
+    }
+
+    /// Tells every member that has a piece of a request about it: offset and length there.
+    fn on_members(&mut self, request: Request, tell: impl Fn(&mut Member, u64, u64)) {
+        for (column, offset, length) in self.layout.pieces(request.offset, request.length) {
+            for member in self.mirrors(column) {
+                tell(&mut self.members[member], offset, length);
             }
         }
     }

@@ -188,6 +188,39 @@ fn a_large_request_spans_the_members_of_a_stripe() {
     assert!(striped * 4 < alone + alone / 20, "{striped} {alone}");
 }
 
+/// What is prepared for free takes no time, and leaves the flash as it would be.
+#[test]
+fn what_is_free_takes_no_time_and_leaves_its_traces() {
+    let model = DeviceModel { flash: shipped("sata-ssd").unwrap().flash, ..DeviceModel::default() };
+    let slowest = |prepared: u64| {
+        let mut device = Simulator::new(&model, Bytes::mib(64), 1);
+        let mut complete = Vec::new();
+        device.set_free(true);
+        for id in 0..prepared {
+            device.submit(0, id, request(Kind::Write, id * 4096 * 7 % (64 << 20), 4096));
+        }
+        device.submit(0, prepared, request(Kind::Flush, 0, 0));
+        device.advance(0, &mut complete);
+        assert_eq!(complete.len() as u64, prepared + 1, "all at once");
+        device.set_free(false);
+        let mut next = random_pages(Kind::Write);
+        let mut slowest = 0;
+        for id in 1..1000 {
+            let one = next(id);
+            let came = device.now();
+            device.submit(came, prepared + id, Request { offset: one.offset % (64 << 20), ..one });
+            while device.under_way() > 0 {
+                let at = device.next_event().unwrap();
+                device.advance(at, &mut complete);
+            }
+            slowest = slowest.max(device.now() - came);
+        }
+        slowest
+    };
+    assert_eq!(slowest(0), 0, "erased flash waits for nothing");
+    assert!(slowest(40_000) > 1_000_000, "full flash must be collected");
+}
+
 /// A device need not consist of whole stripes.
 #[test]
 fn the_last_bytes_of_a_stripe_are_on_a_member_too() {

@@ -11,6 +11,7 @@ use fstrial_model::{
     arm::Arm,
     device::{Device as DeviceSpec, DeviceKind},
     job::DeviceBinding,
+    measurement::Stage,
     units::Bytes,
     workload::Data,
 };
@@ -34,6 +35,13 @@ pub trait Device {
     /// # Errors
     /// It is gone.
     fn before_run(&self, _seed: u64) -> Result<(), StackError> {
+        Ok(())
+    }
+    /// Told when a run enters a stage.
+    ///
+    /// # Errors
+    /// It is gone.
+    fn enter(&self, _stage: Stage) -> Result<(), StackError> {
         Ok(())
     }
     /// Looks after it after every run.

@@ -244,7 +244,7 @@ fn compare(device: &Modelled, size: Bytes, ledger: &Ledger) -> Result<Vec<Checke
                 span: size,
                 duration: CHECKED_FOR,
             };
-            fstrial_stack::device::Device::before_run(device, 1)?;
+            device.renew(1)?;
             let got = probe(&attached.path(), Usage::ReadWrite, &one)?;
             let asked = rehearsed(device.model(), size, &one);
             all.push(Checked { model: device.model().name.clone(), kind, depth, asked, got });

@@ -557,8 +557,7 @@ impl<'a> Judge<'a> {
     /// The median share of a core that each thread of the generator used outside the kernel; 0 where it is not known.
     pub fn generator_share(&self, (cell, result): (usize, usize)) -> f64 {
         let loads = self.samples[cell][result].iter().filter_map(|sample| sample.load.as_ref());
-        spread::median(&loads.map(|load| load.generator_share).collect::<Vec<_>>())
-            .unwrap_or(0.0)
+        spread::median(&loads.map(|load| load.generator_share).collect::<Vec<_>>()).unwrap_or(0.0)
     }
 
     /// Whether a cell had reached a steady state when the clock started; none with too few rounds, and none for work

@@ -13,6 +13,7 @@ use fstrial_model::{
     device::{Device as DeviceSpec, DeviceKind},
     device_model::{DeviceModel, Service},
     job::DeviceBinding,
+    measurement::Stage,
     units::{Bytes, Nanos},
 };
 use fstrial_stack::{
@@ -141,7 +142,7 @@ impl Modelled {
         };
         device.way = device.measure_way(ledger)?;
         device.order(&Order::HeadStart { time: device.way })?;
-        device.order(&Order::Renew { seed: 0 })?;
+        device.renew(0)?;
         Ok(device)
     }
 
@@ -153,6 +154,14 @@ impl Modelled {
     /// What the way to it costs on this machine: a system call, the loop device, FUSE, and waking up.
     pub fn way(&self) -> Nanos {
         self.way
+    }
+
+    /// Puts it back to its first state, keeping to its model.
+    ///
+    /// # Errors
+    /// Its process is gone.
+    pub fn renew(&self, seed: u64) -> Result<(), StackError> {
+        self.order(&Order::Renew { seed }).map(drop)
     }
 
     /// A block device on it, for this process.
@@ -329,7 +338,13 @@ impl Device for Modelled {
     }
 
     fn before_run(&self, seed: u64) -> Result<(), StackError> {
-        self.order(&Order::Renew { seed }).map(drop)
+        self.renew(seed)?;
+        self.order(&Order::Free { is_free: true }).map(drop)
+    }
+
+    /// What is prepared before the clock starts, and taken down after it, costs no modelled time.
+    fn enter(&self, stage: Stage) -> Result<(), StackError> {
+        self.order(&Order::Free { is_free: stage != Stage::Load }).map(drop)
     }
 
     fn after_run(&self) -> Result<(), StackError> {

@@ -223,6 +223,8 @@ impl ChildPlace<'_> {
             match message {
                 WorkerMessage::Stage { stage: next, deadline } => {
                     stage = next;
+                    // That it is gone is found out after the run.
+                    let _ = self.device.enter(stage);
                     until = Instant::now() + deadline.duration();
                 }
                 WorkerMessage::Facts { .. } => {}
