@@ -2,7 +2,10 @@
 //!
 //! Rows are data only; `fstrial-stack` runs the programs and reads the facts back from the mounted filesystem.
 
-use crate::facts::DataUpdate;
+use crate::{
+    ability::{self, Abilities},
+    facts::DataUpdate,
+};
 
 /// One filesystem.
 #[derive(Debug, Clone, Copy)]
@@ -27,6 +30,8 @@ pub struct Filesystem {
     pub mount_base: &'static [&'static str],
     /// The full check, read-only where there is such a thing: program and arguments before the device.
     pub fsck: Option<(&'static str, &'static [&'static str])>,
+    /// What it does operations with that are not the same everywhere, or why it cannot.
+    pub abilities: &'static Abilities,
     /// The least device it can be made on, in MiB.
     pub min_size_mib: u64,
     /// Distribution packages with its programs: apt, dnf, zypper, pacman.
@@ -75,6 +80,7 @@ const PLAIN: Filesystem = Filesystem {
     mkfs_version: "-V",
     mount_base: &[],
     fsck: None,
+    abilities: &ability::UNKNOWN,
     min_size_mib: 64,
     packages: ["", "", "", ""],
     journal: "none",
@@ -95,6 +101,7 @@ const EXT4: Filesystem = Filesystem {
     mkfs_joined: &["-E", "-O"],
     mkfs_words: EXT_WORDS,
     fsck: EXT_FSCK,
+    abilities: &ability::EXT4,
     packages: EXT_PACKAGES,
     journal: "metadata (data=ordered)",
     checksums: "metadata",
@@ -131,6 +138,7 @@ pub const FILESYSTEMS: &[Filesystem] = &[
             ("-l", &["lazy-count"]),
         ],
         fsck: Some(("xfs_repair", &["-n"])),
+        abilities: &ability::XFS,
         min_size_mib: 300,
         packages: ["xfsprogs", "xfsprogs", "xfsprogs", "xfsprogs"],
         journal: "metadata",
@@ -146,6 +154,7 @@ pub const FILESYSTEMS: &[Filesystem] = &[
         mkfs_base: &["-f", "-q", "-K"],
         mkfs_joined: &["-O", "-R"],
         fsck: Some(("btrfs", &["check", "--readonly"])),
+        abilities: &ability::BTRFS,
         min_size_mib: 128,
         packages: ["btrfs-progs", "btrfs-progs", "btrfsprogs", "btrfs-progs"],
         journal: "copy-on-write trees and a log tree for syncs",
@@ -154,12 +163,21 @@ pub const FILESYSTEMS: &[Filesystem] = &[
         lazy: "space cache tree is made by mkfs or at first mount",
         ..PLAIN
     },
-    Filesystem { name: "ext3", kernel: "ext3", module: "ext4", mkfs: "mkfs.ext3", checksums: "none", ..EXT4 },
+    Filesystem {
+        name: "ext3",
+        kernel: "ext3",
+        module: "ext4",
+        mkfs: "mkfs.ext3",
+        abilities: &ability::EXT3,
+        checksums: "none",
+        ..EXT4
+    },
     Filesystem {
         name: "ext2",
         kernel: "ext2",
         module: "ext4",
         mkfs: "mkfs.ext2",
+        abilities: &ability::EXT2,
         journal: "none",
         checksums: "none",
         crash_consistent: false,

@@ -8,13 +8,13 @@ use crate::{
     facts::ArmFacts,
     measurement::{Measurement, Stage},
     units::{Bytes, Nanos, Percent},
-    workload::{Data, Figure, Pattern, Program, Rate, RateTarget, Until, space_of_sets},
+    workload::{Data, Figure, Pattern, Program, Rate, RateTarget, TimedOperation, Until, space_of_sets},
 };
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
 /// Raised when a job or a message changes its meaning; a worker refuses another version than its own.
-pub const PROTOCOL: u32 = 2;
+pub const PROTOCOL: u32 = 3;
 
 /// One run, complete: build this arm on this device, put this load on it, measure.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -94,6 +94,20 @@ pub struct Task {
     /// A program instead of phases.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<ProgramTask>,
+    /// An operation of the filesystem instead of phases.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operation: Option<OperationTask>,
+}
+
+/// An operation of the filesystem to do and time.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct OperationTask {
+    /// What is done.
+    pub timed: TimedOperation,
+    /// What the files hold.
+    pub data: Data,
+    /// Seed of the tree and its data: the same for every arm of a round.
+    pub seed: u64,
 }
 
 /// A program to run, and what it is told.
@@ -219,6 +233,8 @@ pub enum FailureKind {
     ArmRefused,
     /// The arm itself failed under load or in its check: an outcome of the arm.
     ArmFailed,
+    /// The filesystem cannot do what was asked: an answer, not a failure. No round would change it.
+    Cannot,
     /// The load could not be made: too little space, an option the engine cannot do here.
     LoadRefused,
     /// Lost for our own reasons (worker killed, hung, device busy): the round does not count; it may be tried again.

@@ -3,6 +3,7 @@
 //! Pure: nothing here reads a file, asks the host or keeps time. What two other crates both need lives here.
 #![forbid(unsafe_code)]
 
+pub mod ability;
 pub mod arm;
 pub mod device;
 pub mod device_model;

@@ -568,6 +568,7 @@ pub fn can_run(arm: &Arm, workload: &Workload) -> bool {
     let first = groups.peek().map(|group| group.set.clone());
     !arm.is_raw()
         || workload.program.is_none()
+            && workload.operation.is_none()
             && groups.all(|group| match &group.pattern {
                 Pattern::Files(_)
                 | Pattern::Flow(_)

@@ -9,7 +9,7 @@ use std::{
     process::{Command, ExitStatus, Stdio},
     sync::mpsc,
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 /// Folders searched after those of `PATH`: where distributions keep mkfs.
@@ -43,6 +43,8 @@ pub struct Finished {
     pub stderr: String,
     /// Exit status.
     pub status: ExitStatus,
+    /// Time from its start to its end.
+    pub wall: Nanos,
 }
 
 impl Finished {
@@ -136,6 +138,7 @@ impl Program {
             program: self.name.clone(),
             filesystem: self.filesystem,
         })?;
+        let began = Instant::now();
         #[expect(clippy::disallowed_methods, reason = "this is the command runner")]
         let mut child = Command::new(&path)
             .args(&self.arguments)
@@ -153,11 +156,12 @@ impl Program {
         let stderr = child.stderr.take().map(collect);
         let (sender, receiver) = mpsc::channel();
         let waiter = thread::spawn(move || {
+            let ended = child.wait();
             // The receiver may have given up; then nobody needs the answer.
-            let _ = sender.send(child.wait());
+            let _ = sender.send((ended, Instant::now()));
         });
-        let status = match receiver.recv_timeout(self.deadline.duration()) {
-            Ok(status) => status.map_err(|e| StackError::io("wait for", &path, e))?,
+        let (status, ended) = match receiver.recv_timeout(self.deadline.duration()) {
+            Ok((status, ended)) => (status.map_err(|e| StackError::io("wait for", &path, e))?, ended),
             Err(_) => {
                 // It may be stuck in the kernel; SIGKILL is all there is, and we do not wait for it for ever.
                 let _ = rustix::process::kill_process(pid, Signal::KILL);
@@ -170,7 +174,8 @@ impl Program {
         let text = |reader: Option<mpsc::Receiver<String>>| {
             reader.and_then(|reader| reader.recv_timeout(LAST_WORDS).ok()).unwrap_or_default()
         };
-        Ok(Finished { line: self.line(), stdout: text(stdout), stderr: text(stderr), status })
+        let wall = (ended - began).into();
+        Ok(Finished { line: self.line(), stdout: text(stdout), stderr: text(stderr), status, wall })
     }
 
     /// Runs it; anything but success is an error.
@@ -252,7 +257,7 @@ mod tests {
 
     #[test]
     fn a_program_that_hangs_is_killed() {
-        let started = std::time::Instant::now();
+        let started = Instant::now();
         let error = Program::new("sleep").args(["100"]).deadline(Nanos::millis(100)).run().unwrap_err();
         assert!(matches!(error, StackError::Deadline { .. }));
         assert!(started.elapsed() < Duration::from_secs(10));
@@ -260,7 +265,7 @@ mod tests {
 
     #[test]
     fn a_grandchild_that_lives_on_is_not_waited_for() {
-        let started = std::time::Instant::now();
+        let started = Instant::now();
         let finished = Program::new("sh").args(["-c", "sleep 30 & echo done"]).run().unwrap();
         assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
         assert!(finished.status.success());

@@ -200,7 +200,7 @@ impl Confined {
         let text = |stream: Option<Receiver<String>>| {
             stream.and_then(|stream| stream.recv_timeout(LAST_WORDS).ok()).unwrap_or_default()
         };
-        let finished = Finished { line, stdout: text(stdout), stderr: text(stderr), status };
+        let finished = Finished { line, stdout: text(stdout), stderr: text(stderr), status, wall };
         Ok(Ended { finished, wall, cpu_user, cpu_system, memory })
     }
 }

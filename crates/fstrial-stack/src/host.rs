@@ -9,6 +9,12 @@ pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
+/// Whether this process may override limits of resources, which ext4 asks for to change its size while it is mounted.
+pub fn has_resource_capability() -> bool {
+    use rustix::thread::{CapabilitySet, capabilities};
+    capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::SYS_RESOURCE))
+}
+
 /// Whether the kernel lists a filesystem right now.
 ///
 /// # Errors

@@ -1,4 +1,4 @@
-//! The few ioctls that no library wraps: loop devices and sizes of block devices. Kernel 5.8 or later (LOOP_CONFIGURE).
+//! The few ioctls that no library wraps: loop devices, sizes of block devices, freezing, shutdown and extents. Kernel 5.8 or later (LOOP_CONFIGURE).
 #![expect(unsafe_code, reason = "ioctl takes raw arguments")]
 
 use std::{
@@ -11,6 +11,17 @@ const LOOP_CTL_REMOVE: libc::c_ulong = 0x4C81;
 const LOOP_CTL_GET_FREE: libc::c_ulong = 0x4C82;
 const LOOP_CONFIGURE: libc::c_ulong = 0x4C0A;
 const BLKGETSIZE64: libc::c_ulong = 0x8008_1272;
+const FIFREEZE: libc::c_ulong = 0xC004_5877;
+const FITHAW: libc::c_ulong = 0xC004_5878;
+/// Ext4, XFS and f2fs have the same number and the same flags.
+const SHUTDOWN: libc::c_ulong = 0x8004_587D;
+/// Stop at once: neither data nor the log is flushed.
+const SHUTDOWN_NOLOGFLUSH: u32 = 2;
+const FS_IOC_FIEMAP: libc::c_ulong = 0xC020_660B;
+const FIEMAP_FLAG_SYNC: u32 = 1;
+const FIEMAP_EXTENT_LAST: u32 = 1;
+/// Extents asked for in one call.
+const EXTENTS_AT_ONCE: usize = 256;
 const LO_FLAGS_AUTOCLEAR: u32 = 4;
 const LO_FLAGS_DIRECT_IO: u32 = 16;
 
@@ -39,6 +50,80 @@ struct LoopConfig {
     block_size: u32,
     info: LoopInfo64,
     reserved: [u64; 8],
+}
+
+/// `struct fiemap_extent` of <linux/fiemap.h>.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct FiemapExtent {
+    logical: u64,
+    physical: u64,
+    length: u64,
+    reserved64: [u64; 2],
+    flags: u32,
+    reserved: [u32; 3],
+}
+
+/// `struct fiemap` of <linux/fiemap.h>, with room for extents.
+#[repr(C)]
+struct Fiemap {
+    start: u64,
+    length: u64,
+    flags: u32,
+    mapped_extents: u32,
+    extent_count: u32,
+    reserved: u32,
+    extents: [FiemapExtent; EXTENTS_AT_ONCE],
+}
+
+/// Freezes the filesystem that holds a file: whoever writes to it waits until it is thawed.
+pub(crate) fn freeze(file: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: the descriptor is open; FIFREEZE takes no argument and touches no memory of ours.
+    let result = unsafe { libc::ioctl(file.as_raw_fd(), FIFREEZE, 0) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Thaws the filesystem that holds a file; fails with `EINVAL` if it is not frozen.
+pub(crate) fn thaw(file: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: the descriptor is open; FITHAW takes no argument and touches no memory of ours.
+    let result = unsafe { libc::ioctl(file.as_raw_fd(), FITHAW, 0) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Stops the filesystem that holds a file as if the power had gone: it writes nothing any more.
+pub(crate) fn shutdown(file: BorrowedFd<'_>) -> io::Result<()> {
+    let flags = SHUTDOWN_NOLOGFLUSH;
+    // SAFETY: the descriptor is open; the kernel reads one u32, which `flags` is, and it lives across the call.
+    let result = unsafe { libc::ioctl(file.as_raw_fd(), SHUTDOWN, &raw const flags) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// The extents of a file: where each begins in it, where on the device, and how long it is, in bytes.
+pub(crate) fn extents(file: BorrowedFd<'_>) -> io::Result<Vec<(u64, u64, u64)>> {
+    let mut found: Vec<(u64, u64, u64)> = Vec::new();
+    loop {
+        let start = found.last().map_or(0, |(logical, _, length)| logical + length);
+        let mut map = Box::new(Fiemap {
+            start,
+            length: u64::MAX - start,
+            flags: FIEMAP_FLAG_SYNC,
+            mapped_extents: 0,
+            extent_count: EXTENTS_AT_ONCE as u32,
+            reserved: 0,
+            extents: [FiemapExtent::default(); EXTENTS_AT_ONCE],
+        });
+        // SAFETY: the descriptor is open; `map` has the kernel's layout (a test checks its size) with room for as many
+        // extents as it says, lives across the call, and the kernel writes plain integers into it only.
+        let result = unsafe { libc::ioctl(file.as_raw_fd(), FS_IOC_FIEMAP, &raw mut *map) };
+        if result != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let mapped = &map.extents[..EXTENTS_AT_ONCE.min(map.mapped_extents as usize)];
+        found.extend(mapped.iter().map(|extent| (extent.logical, extent.physical, extent.length)));
+        if mapped.last().is_none_or(|last| last.flags & FIEMAP_EXTENT_LAST != 0) {
+            return Ok(found);
+        }
+    }
 }
 
 /// The number of a free loop device, made if there is none.
@@ -111,5 +196,7 @@ mod tests {
     fn structures_have_the_kernels_sizes() {
         assert_eq!(size_of::<LoopInfo64>(), 232);
         assert_eq!(size_of::<LoopConfig>(), 304);
+        assert_eq!(size_of::<FiemapExtent>(), 56);
+        assert_eq!(size_of::<Fiemap>(), 32 + EXTENTS_AT_ONCE * 56);
     }
 }

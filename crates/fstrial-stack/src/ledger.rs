@@ -45,6 +45,15 @@ pub enum Undo {
         /// The value before.
         value: String,
     },
+    /// Thaw a filesystem that we froze: one that is frozen outlives its mounts, and keeps its device.
+    Thaw {
+        /// The device it is on.
+        device: PathBuf,
+        /// Its disk sequence number: another device may have taken the name since.
+        diskseq: Option<u64>,
+        /// What the kernel calls the filesystem.
+        filesystem: String,
+    },
     /// Delete a folder that we made, with everything in it.
     RemoveFolder {
         /// The folder; its last part begins with [`FOLDER_PREFIX`].
@@ -62,6 +71,7 @@ impl std::fmt::Display for Undo {
             Self::RemoveUnusedZram { .. } => write!(f, "remove a zram device added but never set up"),
             Self::RemoveLoop { index, .. } => write!(f, "remove /dev/loop{index}"),
             Self::RestoreAttribute { path, value } => write!(f, "write `{value}` back to {}", path.display()),
+            Self::Thaw { device, .. } => write!(f, "thaw the filesystem on {}", device.display()),
             Self::RemoveFolder { path } => write!(f, "delete the folder {}", path.display()),
         }
     }
@@ -160,6 +170,8 @@ impl Ledger {
     /// The ledger cannot be read. What cannot be undone is in the list and stays in the ledger.
     pub fn replay(&self) -> Result<Vec<Replayed>, StackError> {
         self.sweep()?;
+        // A failure shows again below, with its entry.
+        let _ = self.thaw();
         let mut done = Vec::new();
         for (path, entry) in self.entries()? {
             if is_alive(&entry.owner) {
@@ -170,6 +182,21 @@ impl Ledger {
             done.push(Replayed { undo: entry.undo.to_string(), result });
         }
         Ok(done)
+    }
+
+    /// Thaws what processes that are gone, or are about to be, have left frozen. To be done before anything waits for
+    /// them: a killed process does not end while a thread of it writes to a frozen filesystem.
+    ///
+    /// # Errors
+    /// The ledger cannot be read, or something stays frozen.
+    pub fn thaw(&self) -> Result<(), StackError> {
+        for (path, entry) in self.entries()? {
+            if matches!(entry.undo, Undo::Thaw { .. }) && !is_running(&entry.owner) {
+                undo(&entry.undo, boot_id()? == entry.owner.boot)?;
+                strike_out(&path)?;
+            }
+        }
+        Ok(())
     }
 
     /// Deletes what processes that are gone were about to write down: the changes themselves were never begun.
@@ -272,6 +299,9 @@ fn undo(step: &Undo, same_boot: bool) -> Result<(), StackError> {
         Undo::RemoveZram { index, diskseq } => crate::device::zram::remove(*index, *diskseq),
         Undo::RemoveUnusedZram { existing } => crate::device::zram::remove_unused(existing),
         Undo::RemoveLoop { index, file } => crate::loopdev::remove_ours(*index, file),
+        Undo::Thaw { device, diskseq, filesystem } => {
+            crate::operation::thaw_left_over(device, *diskseq, filesystem)
+        }
         Undo::RestoreAttribute { path, value } => {
             assert!(path.starts_with("/sys/"), "only kernel attributes are restored");
             if path.exists() { sysfs::write(path, value) } else { Ok(()) }
@@ -311,6 +341,13 @@ fn started_of(stat: &str) -> Option<u64> {
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
     let dead = matches!(*fields.first()?, "Z" | "X") && fields.get(17)?.parse::<u32>().ok()? <= 1;
     if dead { None } else { fields.get(19)?.parse().ok() }
+}
+
+/// Whether a process can still undo a change itself: it is alive, and not only waiting for its last threads to end.
+fn is_running(owner: &Owner) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", owner.pid)).unwrap_or_default();
+    let is_dead = stat.rsplit_once(')').is_none_or(|(_, rest)| rest.trim_start().starts_with(['Z', 'X']));
+    !is_dead && is_alive(owner)
 }
 
 fn is_alive(owner: &Owner) -> bool {

@@ -18,6 +18,7 @@ pub mod isolation;
 pub mod ledger;
 pub mod loopdev;
 pub mod mounts;
+pub mod operation;
 pub mod queue;
 pub mod signatures;
 pub mod stack;

@@ -31,7 +31,7 @@ use std::{
 };
 
 /// Time given to mkfs and mount.
-const MAKE_DEADLINE: Nanos = Nanos::secs(180);
+pub(crate) const MAKE_DEADLINE: Nanos = Nanos::secs(180);
 /// Time given to the full check.
 const CHECK_DEADLINE: Nanos = Nanos::secs(1800);
 
@@ -41,22 +41,22 @@ const CHECK_DEADLINE: Nanos = Nanos::secs(1800);
 pub struct Attached {
     queue: QueueSettings,
     loop_device: Option<LoopDevice>,
-    path: PathBuf,
-    sysfs: PathBuf,
+    pub(crate) path: PathBuf,
+    pub(crate) sysfs: PathBuf,
     discards_forbidden: bool,
-    commands: Vec<String>,
+    pub(crate) commands: Vec<String>,
 }
 
 /// An arm that can be used.
 #[must_use]
 #[derive(Debug)]
 pub struct Standing {
-    attached: Option<Attached>,
-    target: Target,
-    mounted: bool,
+    pub(crate) attached: Option<Attached>,
+    pub(crate) target: Target,
+    pub(crate) mounted: bool,
     folder: Option<Written>,
-    facts: ArmFacts,
-    commands: Vec<String>,
+    pub(crate) facts: ArmFacts,
+    pub(crate) commands: Vec<String>,
 }
 
 /// Where the load goes.
@@ -173,7 +173,12 @@ impl Attached {
         Ok(Standing { attached: Some(self), target, mounted: row.is_some(), folder: None, facts, commands })
     }
 
-    fn mount_row(&mut self, row: &Filesystem, arm: &Arm, mount_point: &Path) -> Result<(), StackError> {
+    pub(crate) fn mount_row(
+        &mut self,
+        row: &Filesystem,
+        arm: &Arm,
+        mount_point: &Path,
+    ) -> Result<Nanos, StackError> {
         let options: Vec<&str> =
             row.mount_base.iter().copied().chain(arm.mount.iter().map(String::as_str)).collect();
         // `-i` and `-n`: no helper programs that might do more than mount, and no line in mtab.
@@ -185,7 +190,7 @@ impl Attached {
         let done =
             program.args([self.path.display().to_string(), mount_point.display().to_string()]).run()?;
         self.commands.push(done.line);
-        Ok(())
+        Ok(done.wall)
     }
 
     /// Runs the filesystem's own full check, read-only.

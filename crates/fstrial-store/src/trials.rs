@@ -100,7 +100,7 @@ pub struct TrialSummary {
     pub rounds: u32,
     /// Runs stored, failed ones included.
     pub runs: u64,
-    /// Failed runs.
+    /// Failed runs, without those that found that a filesystem cannot do what was asked.
     pub failed_runs: u64,
 }
 
@@ -365,7 +365,8 @@ fn summaries(
         "SELECT trial.id, trial.name, trial.seed, trial.planned_rounds, \
                 first.started_at, last.ended_at, last.status, \
                 (SELECT count(*) FROM run WHERE trial = trial.id) AS runs, \
-                (SELECT count(*) FROM run WHERE trial = trial.id AND status = 'failed') AS failed_runs, \
+                (SELECT count(*) FROM run WHERE trial = trial.id AND status = 'failed' \
+                 AND json_extract(failure, '$.kind') IS NOT 'cannot') AS failed_runs, \
                 (SELECT count(DISTINCT round) FROM run WHERE trial = trial.id) AS rounds \
          FROM trial \
          JOIN session AS first ON first.id = (SELECT min(id) FROM session WHERE trial = trial.id) \

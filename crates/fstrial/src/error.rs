@@ -94,6 +94,8 @@ impl ExpectedError {
                 FailureKind::ArmRefused
                 | FailureKind::ArmFailed
                 | FailureKind::LoadRefused
+                // An answer in a trial; of an arm that is only looked at it is never heard.
+                | FailureKind::Cannot
                 | FailureKind::Lost => exit_code::SETUP_FAILED,
                 FailureKind::CleanUp => exit_code::CLEAN_UP_INCOMPLETE,
             },

@@ -2,8 +2,9 @@
 
 use super::{
     Access, Backend, Data, DataKind, Distribution, Figure, FileSet, FileTree, Flow, FlowStep, Flush,
-    FsyncCounts, Group, Io, Layout, Log, MetricEntry, Mix, OpenSync, Pattern, Phase, Postmark, PostmarkPart,
-    Rate, RateTarget, Sharing, Step, SyncCall, TimedProgram, Until, Workload,
+    FsyncCounts, Group, Io, Layout, Log, MetricEntry, Mix, OpenSync, Operation, Pattern, Phase, Postmark,
+    PostmarkPart, Rate, RateTarget, Sharing, Step, SyncCall, TimedOperation, TimedProgram, TreeEntry, Until,
+    Workload, operation::OperationKeys,
 };
 use crate::{
     arm::closest,
@@ -33,7 +34,7 @@ pub struct Entry {
     /// One line on where it comes from: the tool and its version, or an article.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
-    /// `io`, `files` or `program`.
+    /// `io`, `files`, `program` or `operation`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<Kind>,
     /// Numbers of threads to run it at: 1 to 1024.
@@ -180,6 +181,21 @@ pub struct Entry {
     /// flush: batches of pages at random places of data files.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub flush: Option<Flush>,
+    /// operation: what is done to the filesystem, `mkfs`, `mount`, `recovery`, `check` and others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub operation: Option<Operation>,
+    /// operation: the tree of files that is there before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tree: Option<TreeEntry>,
+    /// operation: how often it is done in a run, where it takes milliseconds; the result is the median.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub repeat: Option<u16>,
+    /// operation: size of the filesystem, where it may be smaller than its device.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub filesystem_size: Option<Bytes>,
+    /// operation, freeze: how long the filesystem stays frozen each time; 0s if left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hold: Option<Nanos>,
     /// program: the command that is measured, word by word, without a shell; `{dir}` and others are replaced.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<Vec<String>>,
@@ -231,6 +247,8 @@ pub enum Kind {
     Flush,
     /// A command that is run, and numbers from its output.
     Program,
+    /// Something that is done to the filesystem itself.
+    Operation,
 }
 
 /// A workload entry that does not describe a workload.
@@ -261,13 +279,21 @@ macro_rules! overlay {
     }};
 }
 
-/// Lays the fields of one entry over another's.
-fn over(mut own: Entry, base: Entry) -> Entry {
+/// Completes those tables of an entry whose keys are laid over another's one by one.
+fn merge(own: &mut Entry, base: &Entry) {
     if let (Some(own), Some(base)) = (&mut own.parameters, &base.parameters) {
         for (name, word) in base {
             own.entry(name.clone()).or_insert_with(|| word.clone());
         }
     }
+    if let (Some(own), Some(base)) = (&mut own.tree, base.tree) {
+        *own = own.over(base);
+    }
+}
+
+/// Lays the fields of one entry over another's.
+fn over(mut own: Entry, base: Entry) -> Entry {
+    merge(&mut own, &base);
     overlay!(own, base;
         name,
         about,
@@ -319,6 +345,11 @@ fn over(mut own: Entry, base: Entry) -> Entry {
         part,
         log,
         flush,
+        operation,
+        tree,
+        repeat,
+        filesystem_size,
+        hold,
         command,
         prepare,
         cleanup,
@@ -419,13 +450,19 @@ impl Entry {
             let duration = full.duration.unwrap_or(Nanos::secs(10));
             check_times(Nanos(0), duration)?;
             let program = Some(TimedProgram { program: full.program()?, duration });
-            return Ok(Workload { name, phases: Vec::new(), program, threads });
+            return Ok(Workload { name, program, threads, ..Workload::default() });
+        }
+        if full.kind == Some(Kind::Operation) {
+            // Few operations are done by threads.
+            let threads = if full.threads.is_none() { vec![1] } else { threads };
+            let operation = Some(full.operation(&threads)?);
+            return Ok(Workload { name, operation, threads, ..Workload::default() });
         }
         let phases = full.resolve_phases()?;
         if !phases.iter().any(|phase| phase.results().next().is_some()) {
             return Err(entry_error("phase", "no phase is measured", "leave out measured = false in one"));
         }
-        let workload = Workload { name, phases, program: None, threads };
+        let workload = Workload { name, phases, threads, ..Workload::default() };
         let mut names: Vec<String> = workload.results().map(|result| result.name).collect();
         names.sort_unstable();
         if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
@@ -436,6 +473,26 @@ impl Entry {
             return Err(entry_error("phase", problem, "give each a name = \"…\" of its own"));
         }
         Ok(workload)
+    }
+
+    /// Settles an operation of the filesystem.
+    fn operation(&self, threads: &[u16]) -> Result<TimedOperation, EntryError> {
+        self.only_keys_of(Kind::Operation)?;
+        if self.warmup.is_some() {
+            return Err(entry_error("warmup", "an operation has no warm-up", "leave warmup out"));
+        }
+        let keys = OperationKeys {
+            operation: self.operation,
+            tree: self.tree,
+            repeat: self.repeat,
+            filesystem_size: self.filesystem_size,
+            duration: self.duration,
+            hold: self.hold,
+            data: Data::of_entry(self.data, self.compressible, self.duplicates)?,
+        };
+        let settled = keys.settle()?;
+        settled.check_threads(threads)?;
+        Ok(settled)
     }
 
     /// What a phase or a group takes over from the entry around it: all but what belongs to that place.
@@ -580,10 +637,10 @@ impl Entry {
                 let flush = self.flush.unwrap_or_default();
                 flush.check().map(|()| Pattern::Flush(flush))?
             }
-            Some(Kind::Program) => {
+            Some(Kind::Program | Kind::Operation) => {
                 return Err(entry_error(
                     "kind",
-                    "a program is neither a phase nor a group of threads",
+                    "programs and operations are neither phases nor groups of threads",
                     "give it a [[workload]] of its own",
                 ));
             }

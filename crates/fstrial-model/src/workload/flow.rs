@@ -315,7 +315,7 @@ impl Flow {
             ));
         }
         for (n, set) in self.sets.iter().enumerate() {
-            set.check()?;
+            set.check("sets")?;
             if self.sets[..n].iter().any(|other| other.name == set.name) {
                 return Err(entry_error(
                     "sets",
@@ -491,8 +491,9 @@ impl FileTree {
         }
     }
 
-    fn check(&self) -> Result<(), EntryError> {
-        let wrong = |problem: String, hint: &str| Err(entry_error("sets", problem, hint));
+    /// Refuses sets that cannot be; `key` is where they are written.
+    pub(super) fn check(&self, key: &'static str) -> Result<(), EntryError> {
+        let wrong = |problem: String, hint: &str| Err(entry_error(key, problem, hint));
         if !is_name(&self.name) {
             return wrong(
                 format!("a set cannot be called `{}`", self.name),

@@ -16,16 +16,17 @@ impl Kind {
             Self::Log => "kind = \"log\" has a table [log]",
             Self::Flush => "kind = \"flush\" has a table [flush]",
             Self::Program => "kind = \"program\" has command and [[metric]]",
+            Self::Operation => "kind = \"operation\" has operation, tree and repeat",
         }
     }
 }
 
 impl Entry {
-    /// Refuses keys of other kinds, where they are written: what is taken over from around may be for others. A program
-    /// checks its keys when it is settled, as it can be neither a phase nor a group.
+    /// Refuses keys of other kinds, where they are written: what is taken over from around may be for others. Programs
+    /// and operations check their keys when they are settled, as they can be neither a phase nor a group.
     pub(super) fn keys_of(&self, kind: Option<Kind>) -> Result<(), EntryError> {
         match kind {
-            None | Some(Kind::Program) => Ok(()),
+            None | Some(Kind::Program | Kind::Operation) => Ok(()),
             Some(kind) => self.only_keys_of(kind),
         }
     }
@@ -33,6 +34,7 @@ impl Entry {
     /// Refuses keys of other kinds.
     pub(super) fn only_keys_of(&self, kind: Kind) -> Result<(), EntryError> {
         let (io, flow, program) = (kind == Kind::Io, kind == Kind::Flow, kind == Kind::Program);
+        let operation = kind == Kind::Operation;
         let steps = [("steps", self.steps.is_some())];
         let trees = [("sets", self.sets.is_some()), ("turns", self.turns.is_some())];
         let ends = [("fsync_at_end", self.fsync_at_end.is_some())];
@@ -41,7 +43,7 @@ impl Entry {
         let flush = [("flush", self.flush.is_some())];
         let block = [("block_size", self.block_size.is_some())];
         let sizes = [("file_size", self.file_size.is_some()), ("files", self.files.is_some())];
-        let owned: [(&Keys, &str, bool); 11] = [
+        let owned: [(&Keys, &str, bool); 13] = [
             (&self.of_requests(), "io", io),
             (&block, "io", io || program),
             (&steps, "files", kind == Kind::Files || flow),
@@ -51,7 +53,9 @@ impl Entry {
             (&flush, "flush", kind == Kind::Flush),
             (&ends, "io", io || flow),
             (&sizes, "io", io || kind == Kind::Files || program),
-            (&self.of_engine(), "io", !program),
+            (&self.of_engine(), "io", !program && !operation),
+            (&self.of_data(), "io", !program),
+            (&self.of_operation(), "operation", operation),
             (&self.of_program(), "program", program),
         ];
         for (keys, owner, is_mine) in owned {
@@ -89,7 +93,7 @@ impl Entry {
     }
 
     /// What all have that the engine runs.
-    fn of_engine(&self) -> [(&'static str, bool); 14] {
+    fn of_engine(&self) -> [(&'static str, bool); 11] {
         [
             ("until", self.until.is_some()),
             ("measured", self.measured.is_some()),
@@ -100,11 +104,28 @@ impl Entry {
             ("background", self.background.is_some()),
             ("figure", self.figure.is_some()),
             ("rate", self.rate.is_some()),
+            ("phase", self.phases.is_some()),
+            ("group", self.groups.is_some()),
+        ]
+    }
+
+    /// What all have whose files are written by the engine.
+    fn of_data(&self) -> [(&'static str, bool); 3] {
+        [
             ("data", self.data.is_some()),
             ("compressible", self.compressible.is_some()),
             ("duplicates", self.duplicates.is_some()),
-            ("phase", self.phases.is_some()),
-            ("group", self.groups.is_some()),
+        ]
+    }
+
+    /// What only an operation has.
+    fn of_operation(&self) -> [(&'static str, bool); 5] {
+        [
+            ("operation", self.operation.is_some()),
+            ("tree", self.tree.is_some()),
+            ("repeat", self.repeat.is_some()),
+            ("filesystem_size", self.filesystem_size.is_some()),
+            ("hold", self.hold.is_some()),
         ]
     }
 

@@ -15,6 +15,7 @@ mod io;
 mod keys;
 mod log;
 pub mod metric;
+mod operation;
 mod phase;
 mod postmark;
 pub mod program;
@@ -32,6 +33,7 @@ pub use flush::Flush;
 pub use io::{Access, Backend, FsyncCounts, Io, Layout, Mix, OpenSync, Sharing, SyncCall};
 pub use log::Log;
 pub use metric::{Better, MetricEntry, MetricRule};
+pub use operation::{Operation, TREE, TimedOperation, TreeEntry, Unclean, WRITTEN};
 pub use phase::{Figure, Group, Phase, RateTarget, ResultKind, Until, comparable};
 pub use postmark::{Postmark, PostmarkPart};
 pub use program::Program;
@@ -43,15 +45,19 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// A workload with every field settled.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Workload {
     /// What it is called in tables.
     pub name: String,
-    /// What is done, in order; at least one, and at least one that is measured. None if a program does it.
+    /// What is done, in order; at least one, and at least one that is measured. None if a program does it, or it is an operation
+    /// of the filesystem.
     pub phases: Vec<Phase>,
     /// The program that does it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<TimedProgram>,
+    /// The operation of the filesystem that it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operation: Option<TimedOperation>,
     /// The levels: numbers of threads, ascending, without repeats.
     pub threads: Vec<u16>,
 }
@@ -67,14 +73,15 @@ pub struct TimedProgram {
 
 impl Workload {
     /// What a run of it yields, in order: one result for each measured phase and group of threads in it, or for each
-    /// metric of a program.
+    /// metric of a program or number of an operation.
     pub fn results(&self) -> impl Iterator<Item = ResultKind> {
         let metrics =
             self.program.iter().flat_map(|program| &program.program.metrics).map(MetricRule::result);
-        self.phases.iter().flat_map(Phase::results).chain(metrics)
+        let operation = self.operation.iter().flat_map(|timed| timed.operation.results());
+        self.phases.iter().flat_map(Phase::results).chain(metrics).chain(operation)
     }
 
-    /// The phase of each result; none for those of a program.
+    /// The phase of each result; none for those of a program or an operation.
     pub fn phase_of(&self, result: usize) -> Option<&Phase> {
         self.phases.iter().flat_map(|phase| phase.results().map(move |_| phase)).nth(result)
     }
@@ -91,7 +98,8 @@ impl Workload {
         let needs =
             groups.map(|group| (group.set.as_str(), group.pattern.space_needed(group.workers(threads))));
         let program = self.program.as_ref().and_then(|timed| timed.program.file_size);
-        space_of_sets(needs.chain(program.map(|file_size| ("", file_size))))
+        let operation = self.operation.as_ref().map(|timed| ("", timed.space_needed(threads)));
+        space_of_sets(needs.chain(program.map(|file_size| ("", file_size))).chain(operation))
     }
 
     /// [`Workload::space_needed`] at its highest level.

@@ -13,7 +13,7 @@ use fstrial_model::{
     preset::DEFAULT_WORKLOADS,
     trial::{Compare, ErrorControl, Metric, Settings, Trial, syntax_words},
     units::{Bytes, Nanos, Percent},
-    workload::{Entry, Rate, RateTarget},
+    workload::{Entry, Rate, RateTarget, Workload},
 };
 use std::path::PathBuf;
 
@@ -272,8 +272,12 @@ impl CompareArgs {
     }
 
     fn over(&self, entry: Entry) -> Entry {
-        let slow = entry.resolve(1).is_ok_and(|workload| workload.is_buffered_write());
+        let settled = entry.resolve(1);
+        let slow = settled.as_ref().is_ok_and(Workload::is_buffered_write);
+        // An operation takes as long as it takes.
+        let is_timed = settled.is_ok_and(|workload| workload.operation.is_none());
         let (warmup, duration) = match (self.quick, self.overnight, slow) {
+            _ if !is_timed => (None, None),
             (true, _, false) => (Some(Nanos::millis(150)), Some(Nanos::millis(500))),
             (true, _, true) => (Some(Nanos::millis(500)), Some(Nanos::secs(2))),
             (_, true, false) => (Some(Nanos::millis(500)), Some(Nanos::secs(3))),

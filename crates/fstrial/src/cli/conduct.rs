@@ -350,12 +350,13 @@ pub(crate) fn earlier_rounds(store: &Store, plan: &Plan, id: TrialId) -> Result<
         let Some(cell) = plan.cell_of(&run.arm, &run.workload, run.threads) else { return };
         let round =
             rounds.entry(run.round).or_insert(EarlierRound { round: run.round, ..EarlierRound::default() });
-        match &run.outcome {
-            Ok(measurement) => match plan.samples(cell, run.round, run.slot as usize, measurement) {
+        match run.outcome {
+            Ok(measurement) => match plan.samples(cell, run.round, run.slot as usize, &measurement) {
                 Ok(samples) => round.samples.push((cell, samples)),
                 Err(error) => damaged = Some(format!("run {} of the store cannot be read: {error}", run.id)),
             },
             Err(failure) if failure.kind == FailureKind::ArmFailed => round.failed.push(cell),
+            Err(failure) if failure.kind == FailureKind::Cannot => round.cannot.push((cell, failure.what)),
             Err(_) => {}
         }
     })?;

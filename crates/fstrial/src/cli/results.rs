@@ -167,8 +167,9 @@ pub(crate) fn judge_again(store: &Store, stored: &StoredTrial) -> Result<Documen
     let rounds = earlier.rounds.last().map_or(0, |last| last.round);
     let judge = earlier.planned.map(|planned| {
         let mut judge = Judge::new(&plan, planned);
-        for EarlierRound { samples, failed, .. } in earlier.rounds {
+        for EarlierRound { samples, failed, cannot, .. } in earlier.rounds {
             failed.into_iter().for_each(|cell| judge.fail_cell(cell));
+            cannot.into_iter().for_each(|(cell, reason)| judge.answer_cannot(cell, reason));
             judge.end_round(samples);
         }
         judge.finish();

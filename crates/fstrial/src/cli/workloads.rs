@@ -8,9 +8,12 @@ use crate::{
 };
 use clap::{Args, Subcommand};
 use fstrial_model::{
+    ability::Ability,
+    filesystem::Filesystem,
     fio::{self, Surroundings, Understanding},
     preset::{self, FAMILIES},
-    workload::{Entry, Workload},
+    units::Bytes,
+    workload::{Entry, TimedOperation, Workload},
 };
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -163,6 +166,10 @@ fn summary(workload: &Workload, source: Option<String>) -> Vec<String> {
     let threads: Vec<String> = workload.threads.iter().map(u16::to_string).collect();
     lines.push(format!("Threads:    {}", threads.join(", ")));
     let space = workload.most_space_needed();
+    if let Some(timed) = &workload.operation {
+        lines.extend(of_operation(timed, space));
+        return lines;
+    }
     if workload.program.is_some() {
         let said = if space.0 == 0 { "not known beforehand".into() } else { space.to_string() };
         lines.push(format!("Space:      {said}"));
@@ -177,6 +184,29 @@ fn summary(workload: &Workload, source: Option<String>) -> Vec<String> {
         .into_iter()
         .map(|content| content.unwrap_or_else(|| "random (one repeated word on a zram ramdisk)".into()));
     lines.push(format!("Content:    {}", contents.collect::<Vec<_>>().join("; ")));
+    lines
+}
+
+/// What there is to say of an operation: how often, in what space, and what each filesystem does it with.
+fn of_operation(timed: &TimedOperation, space: Bytes) -> Vec<String> {
+    let mut lines = vec![format!("Space:      {space} at most, without the filesystem's own")];
+    lines.push("Durability: what the operation itself makes durable".into());
+    let tree = timed.tree.as_ref().map(|tree| {
+        let width = if tree.width == 0 { "one directory".into() } else { format!("width {}", tree.width) };
+        format!("Tree:       {} files of {}, {width}", tree.files, tree.size)
+    });
+    lines.extend(tree);
+    if timed.repeat > 1 {
+        lines.push(format!("Repeated:   {} times in a run; the median counts", timed.repeat));
+    }
+    for name in ["ext4", "xfs", "btrfs"] {
+        let how = match Filesystem::named(name).map(|row| row.ability(timed.operation)) {
+            Some(Ability::Cannot(reason)) => format!("cannot: {reason}"),
+            Some(able) => able.name().unwrap_or_default().to_owned(),
+            None => continue,
+        };
+        lines.push(format!("{:11} {how}", format!("{name}:")));
+    }
     lines
 }
 

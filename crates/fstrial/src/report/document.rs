@@ -79,6 +79,8 @@ pub struct WorkloadReport {
     pub less_is_better: bool,
     /// The promise about latency of which the figure is the highest rate that keeps it, if one was looked for.
     pub promise: Option<String>,
+    /// How often it is done in a run, of which the median counts; none where it is done once.
+    pub repeated: Option<u16>,
     /// Warm-up in seconds; none for work that ends when it is done.
     pub warmup_seconds: Option<f64>,
     /// Measured time of a run in seconds; none for work that ends when it is done.
@@ -110,6 +112,10 @@ pub struct CellReport {
     pub runs: usize,
     /// It failed and was not run again.
     pub failed: bool,
+    /// Why the arm cannot do the workload, which is an answer and no failure.
+    pub cannot: Option<String>,
+    /// The tool that did it with its version, for operations.
+    pub tool: Option<String>,
     /// The throughput in the unit of its workload: typical (Hodges–Lehmann), and its interval.
     pub rate: Option<f64>,
     /// 95 % from six runs on; before that the least and the greatest.
@@ -183,12 +189,14 @@ fn section_report(
         unequal_durability: unequal(plan, finished, &state.a, &state.b),
     });
     let timed = plan.workloads[index].phase_of(result).filter(|phase| phase.until == Until::Time);
+    let repeated = plan.workloads[index].operation.as_ref().map(|timed| timed.repeat);
     WorkloadReport {
         name: plan.under(first).to_owned(),
         phase: kind.name.clone(),
         unit: kind.unit.clone(),
         less_is_better: kind.less_is_better,
         promise: timed.and_then(|phase| phase.find_rate).map(|target| target.to_string()),
+        repeated: repeated.filter(|times| *times > 1),
         warmup_seconds: timed.map(|phase| phase.warmup.as_secs_f64()),
         duration_seconds: timed.map(|phase| phase.duration.as_secs_f64()),
         cells: section.iter().map(|at| cell_report(plan, finished.judge.as_ref(), *at)).collect(),
@@ -223,6 +231,8 @@ fn cell_report(plan: &Plan, judge: Option<&Judge<'_>>, (at, result): (usize, usi
         threads: plan.cells[at].threads,
         runs: samples.len(),
         failed: judge.is_some_and(|judge| judge.has_failed(at)),
+        cannot: judge.and_then(|judge| judge.cannot(at)).map(str::to_owned),
+        tool: samples.last().and_then(|sample| sample.tool.clone()),
         rate: typical,
         rate_interval: interval,
         bytes_per_second: median(&|load| Some(load.bytes_rate)),

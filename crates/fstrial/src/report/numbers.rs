@@ -16,8 +16,20 @@ pub fn figure(value: f64, unit: &str) -> String {
     match unit {
         "bytes/s" => rate(value / f64::from(1 << 20)),
         "ns" => nanos(value),
+        "bytes" | "bytes/file" => bytes(value),
         _ => rate(value),
     }
+}
+
+/// An amount of bytes: `512 B`, `17.2 KiB`, `441 MiB`.
+pub fn bytes(count: f64) -> String {
+    let (value, unit) = match count {
+        v if v >= f64::from(1 << 30) => (v / f64::from(1 << 30), "GiB"),
+        v if v >= f64::from(1 << 20) => (v / f64::from(1 << 20), "MiB"),
+        v if v >= 1024.0 => (v / 1024.0, "KiB"),
+        v => (v, "B"),
+    };
+    format!("{} {unit}", three_digits(value))
 }
 
 /// A length of time given in nanoseconds: `81 µs`, `1.20 ms`.
@@ -85,6 +97,10 @@ mod tests {
         assert_eq!(
             [1.424, 1.0081, 0.0312, 12.34, 0.93].map(ratio),
             ["1.42×", "1.008×", "0.031×", "12.3×", "0.930×"]
+        );
+        assert_eq!(
+            [512.0, 17_600.0, 462_422_016.0, 2_147_483_648.0].map(bytes),
+            ["512 B", "17.2 KiB", "441 MiB", "2.00 GiB"]
         );
         assert_eq!([44.6, 200.0, 7500.0, 120.0].map(wait), ["45 s", "3 min 20 s", "2 h 5 min", "2 min"]);
     }

@@ -11,7 +11,7 @@ use crate::{
         plan::threads_in_words,
     },
 };
-use fstrial_model::{trial::Metric, units::Nanos};
+use fstrial_model::{job::FailureKind, trial::Metric, units::Nanos};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::{
     io::{IsTerminal, Write},
@@ -103,8 +103,9 @@ impl Progress {
     fn run_ended(&mut self, run: &RunEnded<'_>) {
         if let Some(failure) = run.failure {
             let level = threads_in_words(run.threads);
+            let what = if failure.kind == FailureKind::Cannot { "cannot" } else { "failed" };
             self.say(&format!(
-                "round {}: {} · {} · {level} failed: {failure}",
+                "round {}: {} · {} · {level} {what}: {failure}",
                 run.round, run.arm, run.workload
             ));
         }
@@ -170,7 +171,10 @@ fn narrowing(state: &ContrastState) -> String {
         (Some(ratio), None) => format!("{} [no interval yet]", numbers::ratio(ratio)),
         (None, _) => "no round yet".into(),
     };
-    debug_assert!(state.verdict != Outcome::Failed, "failed contrasts are not open");
+    debug_assert!(
+        !matches!(state.verdict, Outcome::Failed | Outcome::Cannot),
+        "contrasts without a ratio are not open"
+    );
     let metric = if state.metric == Metric::Throughput { "" } else { state.metric.name() };
     {
         let level = threads_in_words(state.threads);

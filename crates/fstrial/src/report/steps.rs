@@ -53,6 +53,9 @@ fn phases(workload: &Workload) -> String {
         };
         if phase.name.is_empty() { time } else { format!("{} {time}", phase.name) }
     };
+    if let Some(timed) = &workload.operation {
+        return format!("the operation {}", timed.operation);
+    }
     match &workload.program {
         Some(timed) => timed.program.command.first().map_or_else(String::new, |name| format!("runs {name}")),
         None => workload.phases.iter().map(one).collect::<Vec<_>>().join(", then "),

@@ -30,7 +30,8 @@ fn level_line(workload: &WorkloadReport, threads: u16) -> Option<String> {
     if verdicts.iter().all(|state| state.ratio.is_none()) {
         return None;
     }
-    let cells = workload.cells.iter().filter(|cell| cell.threads == threads && !cell.failed);
+    let cells =
+        workload.cells.iter().filter(|cell| cell.threads == threads && !cell.failed && cell.cannot.is_none());
     let (behind, leading): (Vec<&str>, Vec<&str>) =
         cells.map(|cell| cell.arm.as_str()).partition(|arm| is_behind(arm, &verdicts));
     let first = leading.first()?;

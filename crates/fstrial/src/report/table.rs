@@ -19,8 +19,12 @@ const LOUD: Style = AnsiColor::Yellow.on_default().bold();
 /// The whole answer. Colours are escape codes, to be stripped by whoever prints to something else than a terminal.
 pub fn render(document: &Document) -> String {
     let mut out = String::new();
+    let mut told = Vec::new();
     for workload in &document.workloads {
-        render_workload(&mut out, document, workload);
+        // The results of one operation are made by the same tools: said once.
+        let notes = notes(workload);
+        render_workload(&mut out, document, workload, if notes == told { &[] } else { &notes });
+        told = notes;
     }
     section(&mut out, "In short", &summary::lines(document), Style::new());
     section(&mut out, "Failed", &document.failures, LOUD);
@@ -61,7 +65,7 @@ fn section(out: &mut String, title: &str, lines: &[String], style: Style) {
     }
 }
 
-fn render_workload(out: &mut String, document: &Document, workload: &WorkloadReport) {
+fn render_workload(out: &mut String, document: &Document, workload: &WorkloadReport, notes: &[String]) {
     let how = match (workload.duration_seconds, workload.warmup_seconds) {
         (Some(duration), Some(_)) if let Some(promise) = &workload.promise => {
             format!("the highest offered rate that keeps {promise}, each offered for {duration} s")
@@ -69,13 +73,20 @@ fn render_workload(out: &mut String, document: &Document, workload: &WorkloadRep
         (Some(duration), Some(warmup)) => {
             format!("{duration} s measured after {warmup} s of warm-up, in every run")
         }
-        _ => "from beginning to end, in every run".into(),
+        _ => match workload.repeated {
+            Some(times) => format!("the median of {times} times in every run"),
+            None => "from beginning to end, in every run".into(),
+        },
     };
     let _ = writeln!(out, "\n{HEADING}{}{HEADING:#}  {QUIET}{how}{QUIET:#}", workload.title());
     let _ = writeln!(out, "{}", table(workload, document.compare));
     // Latency that does not decide the trial is said in full where there is a verdict, and in one line where not.
     let (aside, full): (Vec<_>, Vec<_>) = workload.verdicts.iter().partition(|report| is_aside(report));
-    for report in full {
+    for line in notes {
+        let _ = writeln!(out, "  {QUIET}{line}{QUIET:#}");
+    }
+    // Which arm cannot, and why, is said already.
+    for report in full.into_iter().filter(|report| report.contrast.verdict != Outcome::Cannot) {
         let style = style_of(report.contrast.verdict);
         let unequal = report.unequal_durability.as_deref();
         let text =
@@ -88,9 +99,32 @@ fn render_workload(out: &mut String, document: &Document, workload: &WorkloadRep
     }
 }
 
+/// Which arms cannot do an operation, and what did it on which others:
+/// `ext4 by e4defrag 1.47.0 (5-Feb-2023) · xfs by xfs_fsr version 6.1.0`.
+fn notes(workload: &WorkloadReport) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for cell in &workload.cells {
+        let line = cell.cannot.as_ref().map(|reason| format!("{} cannot: {reason}", cell.arm));
+        lines.extend(line.filter(|line| !lines.contains(line)));
+    }
+    let mut said: Vec<(Vec<&str>, &str)> = Vec::new();
+    for cell in &workload.cells {
+        let Some(tool) = cell.tool.as_deref() else { continue };
+        match said.iter_mut().find(|(_, known)| *known == tool) {
+            Some((arms, _)) if arms.contains(&cell.arm.as_str()) => {}
+            Some((arms, _)) => arms.push(&cell.arm),
+            None => said.push((vec![&cell.arm], tool)),
+        }
+    }
+    let words: Vec<String> =
+        said.iter().map(|(arms, tool)| format!("{} by {tool}", arms.join(", "))).collect();
+    lines.extend((!words.is_empty()).then(|| words.join(" · ")));
+    lines
+}
+
 fn is_aside(report: &VerdictReport) -> bool {
     let state = &report.contrast;
-    let unsettled = matches!(state.verdict, Outcome::Undecided | Outcome::Failed);
+    let unsettled = matches!(state.verdict, Outcome::Undecided | Outcome::Failed | Outcome::Cannot);
     !state.holds_open && state.metric != Metric::Throughput && unsettled
 }
 
@@ -99,6 +133,7 @@ fn style_of(outcome: Outcome) -> Style {
         Outcome::Faster => BETTER,
         Outcome::Slower => WORSE,
         Outcome::Failed => LOUD,
+        Outcome::Cannot => QUIET,
         Outcome::Equivalent => Style::new(),
         Outcome::Undecided => QUIET,
     }
@@ -150,6 +185,8 @@ fn heading(workload: &WorkloadReport) -> &str {
         "op/s" => "operations/s",
         "bytes/s" => "MiB/s",
         "ns" => "time",
+        "bytes" => "size",
+        "bytes/file" => "for each file",
         other => other,
     }
 }
@@ -160,6 +197,9 @@ fn row(workload: &WorkloadReport, cell: &CellReport, level: String, columns: &[&
     let mut row = vec![level, cell.arm.clone()];
     if cell.failed {
         row.push("FAILED".into());
+        row.resize(columns.len() + 4, dash());
+    } else if cell.cannot.is_some() {
+        row.push("cannot".into());
         row.resize(columns.len() + 4, dash());
     } else {
         row.push(cell.rate.map_or_else(dash, figure));

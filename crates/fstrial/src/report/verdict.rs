@@ -19,6 +19,9 @@ pub fn line(
         (Outcome::Failed, _) => {
             format!("{} against {} at {level}: no ratio, one of them failed", state.a, state.b)
         }
+        (Outcome::Cannot, _) => {
+            format!("{} against {} at {level}: no ratio, one of them cannot", state.a, state.b)
+        }
         (_, None) if state.too_few_operations => {
             format!(
                 "{} of {} against {} at {level}: too few operations to say",
@@ -92,6 +95,7 @@ pub fn judgement(state: &ContrastState, practical: f64) -> String {
         },
         Outcome::Undecided => "undecided".into(),
         Outcome::Failed => "failed".into(),
+        Outcome::Cannot => "cannot".into(),
     }
 }
 

@@ -73,6 +73,8 @@ pub struct EarlierRound {
     pub samples: Vec<(usize, Vec<Sample>)>,
     /// Cells that failed in it.
     pub failed: Vec<usize>,
+    /// Cells whose arm said in it that it cannot do the workload, and why.
+    pub cannot: Vec<(usize, String)>,
 }
 
 /// Why a trial ended.
@@ -124,6 +126,8 @@ pub struct Coordinator<'a, 'p> {
     /// Samples of rounds before the judge could be made.
     waiting: Vec<Vec<(usize, Vec<Sample>)>>,
     failed: Vec<usize>,
+    /// What arms cannot do, and why.
+    cannot: Vec<(usize, String)>,
     failures: Vec<String>,
     lost: Vec<u32>,
     run_time: Vec<Option<Nanos>>,
@@ -151,6 +155,7 @@ impl<'a, 'p> Coordinator<'a, 'p> {
             judge: None,
             waiting: Vec::new(),
             failed: Vec::new(),
+            cannot: Vec::new(),
             failures: Vec::new(),
             lost: vec![0; cells],
             run_time: vec![None; cells],
@@ -160,12 +165,15 @@ impl<'a, 'p> Coordinator<'a, 'p> {
         if let Some(planned) = earlier.planned {
             coordinator.judge = Some(Judge::new(plan, planned));
         }
-        for EarlierRound { round, samples, failed } in earlier.rounds {
+        for EarlierRound { round, samples, failed, cannot } in earlier.rounds {
             coordinator.round = round;
             for cell in failed {
                 let name = plan.cell_name(cell);
                 coordinator.failures.push(format!("{name}: failed in an earlier session"));
                 coordinator.fail(cell);
+            }
+            for (cell, reason) in cannot {
+                coordinator.answer_cannot(cell, reason);
             }
             coordinator.give_to_judge(samples);
         }
@@ -297,15 +305,15 @@ impl<'a, 'p> Coordinator<'a, 'p> {
         }
     }
 
-    /// Whether every cell has failed.
+    /// Whether no cell is left to run.
     fn nothing_left(&self) -> bool {
-        self.failed.len() == self.plan.cells.len()
+        (0..self.plan.cells.len()).all(|cell| self.is_out(cell))
     }
 
     fn needs(&self, cell: usize) -> bool {
         match &self.judge {
             Some(judge) => judge.needs(cell),
-            None => !self.failed.contains(&cell),
+            None => !self.is_out(cell),
         }
     }
 
@@ -375,6 +383,9 @@ impl<'a, 'p> Coordinator<'a, 'p> {
         for cell in self.failed.clone() {
             self.fail(cell);
         }
+        for (cell, reason) in self.cannot.clone() {
+            self.answer_cannot(cell, reason);
+        }
         self.tell(&Event::RoundsPlanned { planned })
     }
 
@@ -388,6 +399,21 @@ impl<'a, 'p> Coordinator<'a, 'p> {
                 judge.end_round(samples);
             }
         }
+    }
+
+    /// An arm cannot do the workload of a cell: an answer, and the cell is not run again.
+    fn answer_cannot(&mut self, cell: usize, reason: String) {
+        if let Some(judge) = &mut self.judge {
+            judge.answer_cannot(cell, reason.clone());
+        }
+        if !self.is_out(cell) {
+            self.cannot.push((cell, reason));
+        }
+    }
+
+    /// Whether a cell is not run again, as it failed or its arm cannot do it.
+    fn is_out(&self, cell: usize) -> bool {
+        self.failed.contains(&cell) || self.cannot.iter().any(|(other, _)| *other == cell)
     }
 
     fn fail(&mut self, cell: usize) {
@@ -462,6 +488,10 @@ impl<'a, 'p> Coordinator<'a, 'p> {
                 let hint = failure.hint.as_ref().map(|hint| format!(" ({hint})")).unwrap_or_default();
                 self.failures.push(format!("{context}: {failure}{hint}"));
                 self.fail(cell);
+                Ok(())
+            }
+            FailureKind::Cannot => {
+                self.answer_cannot(cell, failure.what);
                 Ok(())
             }
             FailureKind::Lost => {

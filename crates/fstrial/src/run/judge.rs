@@ -36,6 +36,8 @@ pub struct Sample {
     pub cv: f64,
     /// What only a load of our own has.
     pub load: Option<LoadSample>,
+    /// The tool that did it with its version, if it was an operation.
+    pub tool: Option<String>,
 }
 
 /// What a load says besides its throughput.
@@ -69,7 +71,7 @@ impl Sample {
         match &result.reading {
             Reading::Load(figure, load) => Self::of_load(round, slot, *figure, load, result.cpu_machine),
             Reading::Value(value) if value.value.is_finite() && value.value > 0.0 => {
-                Ok(Self { round, slot, rate: value.value, cv: 0.0, load: None })
+                Ok(Self { round, slot, rate: value.value, cv: 0.0, load: None, tool: None })
             }
             Reading::Value(value) => Err(format!("{} {} cannot be compared", value.value, value.unit)),
         }
@@ -111,6 +113,7 @@ impl Sample {
                 steady_windows: load.steady_windows.iter().map(|count| *count as f64).collect(),
                 histogram,
             }),
+            tool: None,
         })
     }
 }
@@ -155,8 +158,19 @@ impl Plan {
                 list(&mut { wanted })
             ));
         }
-        Sample::all(round, slot, measurement)
+        let mut samples = Sample::all(round, slot, measurement)?;
+        if let Some(name) = self.tool(cell) {
+            let version = measurement.facts.tools.get(name).filter(|version| !version.is_empty());
+            let tool = version.map_or_else(|| name.to_owned(), |version| named(name, version));
+            samples.iter_mut().for_each(|sample| sample.tool = Some(tool.clone()));
+        }
+        Ok(samples)
     }
+}
+
+/// A tool with what it prints about itself, which may or may not begin with its name.
+fn named(name: &str, version: &str) -> String {
+    if version.contains(name) { version.to_owned() } else { format!("{name}: {version}") }
 }
 
 /// A quantile of the latencies of a load's operations, in nanoseconds.
@@ -289,6 +303,8 @@ pub enum Outcome {
     Undecided,
     /// One of the two failed; there is no ratio.
     Failed,
+    /// One of the two cannot do it, which is an answer; there is no ratio.
+    Cannot,
 }
 
 impl From<Decision> for Outcome {
@@ -320,6 +336,8 @@ pub struct Judge<'a> {
     /// By cell and result.
     samples: Vec<Vec<Vec<Sample>>>,
     failed: Vec<bool>,
+    /// Why an arm cannot do the workload of a cell.
+    cannot: Vec<Option<String>>,
     /// For contrasts of a quantile.
     tails: Vec<Option<Tail>>,
     planned: u32,
@@ -365,6 +383,7 @@ impl<'a> Judge<'a> {
                 .map(|cell| vec![Vec::new(); plan.results[cell.workload].len()])
                 .collect(),
             failed: vec![false; plan.cells.len()],
+            cannot: vec![None; plan.cells.len()],
             tails: plan.contrasts.iter().map(|contrast| contrast.metric.quantile().map(Tail::new)).collect(),
             planned,
         }
@@ -422,6 +441,21 @@ impl<'a> Judge<'a> {
         self.failed[cell] = true;
     }
 
+    /// The arm of a cell cannot do its workload: it is not run again and its contrasts get no ratio.
+    pub fn answer_cannot(&mut self, cell: usize, reason: String) {
+        self.cannot[cell] = Some(reason);
+    }
+
+    /// Why the arm of a cell cannot do its workload, if it has said so.
+    pub fn cannot(&self, cell: usize) -> Option<&str> {
+        self.cannot[cell].as_deref()
+    }
+
+    /// Whether a cell is not run again, as it failed or cannot be done.
+    fn is_out(&self, cell: usize) -> bool {
+        self.failed[cell] || self.cannot[cell].is_some()
+    }
+
     /// No further rounds will come.
     pub fn finish(&mut self) {
         self.panel.finish();
@@ -429,7 +463,7 @@ impl<'a> Judge<'a> {
 
     /// Whether a cell is still needed for a contrast that holds the trial open.
     pub fn needs(&self, cell: usize) -> bool {
-        !self.failed[cell]
+        !self.is_out(cell)
             && self
                 .plan
                 .contrasts
@@ -441,8 +475,8 @@ impl<'a> Judge<'a> {
     fn is_open(&self, index: usize) -> bool {
         let contrast = &self.plan.contrasts[index];
         contrast.holds_open
-            && !self.failed[contrast.a]
-            && !self.failed[contrast.b]
+            && !self.is_out(contrast.a)
+            && !self.is_out(contrast.b)
             && self.panel.is_open(index)
     }
 
@@ -483,15 +517,17 @@ impl<'a> Judge<'a> {
         let cell = self.plan.cells[contrast.a];
         let verdict = self.panel.verdict(index);
         let failed = self.failed[contrast.a] || self.failed[contrast.b];
+        let cannot = self.cannot[contrast.a].is_some() || self.cannot[contrast.b].is_some();
         let less = self.less_is_better(contrast);
         // A verdict that single rounds have given stays, whatever comes after them.
         let too_few = self.tails[index]
             .as_ref()
             .filter(|tail| tail.has_too_few() && verdict.decision == Decision::Undecided);
         let (too_few, rounds) = (too_few.is_some(), too_few.map_or(verdict.rounds, |tail| tail.groups));
-        let shown = !failed && !too_few;
+        let shown = !failed && !cannot && !too_few;
         let outcome = match verdict.decision {
             _ if failed => Outcome::Failed,
+            _ if cannot => Outcome::Cannot,
             _ if too_few => Outcome::Undecided,
             decision => decision.into(),
         };

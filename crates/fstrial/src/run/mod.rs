@@ -8,6 +8,7 @@ pub mod find_rate;
 pub mod fit;
 pub mod judge;
 pub mod modelled;
+pub mod operation;
 pub mod place;
 pub mod plan;
 pub mod probe;

@@ -145,20 +145,22 @@ impl Worker {
         match sent {
             Ok(()) => Ok(worker),
             Err(error) => {
-                let _ = worker.end();
+                let _ = worker.end(None);
                 Err(failed(format!("could not hand the job to a worker: {error}")))
             }
         }
     }
 
-    /// Kills whatever is left of it, waits until all of it is gone and returns its last words.
-    fn end(mut self) -> String {
+    /// Kills whatever is left of it, thaws what it left frozen (a thread that writes to it does not end before), waits until all of it is gone and returns its last words.
+    fn end(mut self, ledger: Option<&Ledger>) -> String {
         let until = Instant::now() + RELEASE_DEADLINE;
         let group = Pid::from_child(&self.child);
         // Gone already is fine.
         let _ = rustix::process::kill_process_group(group, Signal::KILL);
         let mut status = None;
         let is_gone = wait_until(until, || {
+            // What cannot be thawed now is told when everything is taken down.
+            let _ = ledger.map(Ledger::thaw);
             status = status.or_else(|| self.child.try_wait().ok().flatten());
             status.is_some() && no_child_in(group)
         });
@@ -258,6 +260,8 @@ impl ChildPlace<'_> {
     /// One attempt: says what is left, if anything is. The device first, because what was added for it can only be
     /// removed when nobody uses it; and the kernel may take a moment to end a killed worker.
     fn take_down(&self) -> Result<Option<String>, StackError> {
+        // A frozen filesystem keeps its device.
+        self.ledger.thaw()?;
         if !self.device.is_released()? {
             return Ok(Some("the device of the last run is still in use".into()));
         }
@@ -288,7 +292,7 @@ impl Place for ChildPlace<'_> {
             Err(failure) => return Ended::Failed(failure),
         };
         let listened = self.listen(&worker, hear);
-        let last_words = worker.end();
+        let last_words = worker.end(Some(self.ledger));
         let ended = listened.unwrap_or_else(|silence| {
             Ended::Failed(match silence {
                 Silence::Hung(stage) => lost(

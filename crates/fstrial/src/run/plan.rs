@@ -1,7 +1,8 @@
 //! The plan of a trial: its cells, its contrasts and the order of every round, as a pure function of trial and seed.
 
 use fstrial_model::{
-    job::{GroupTask, Load, PhaseTask, ProgramTask, Task},
+    ability,
+    job::{GroupTask, Load, OperationTask, PhaseTask, ProgramTask, Task},
     trial::{Compare, Metric, Problem, Trial, can_run},
     units::Bytes,
     workload::{Data, Group, Phase, ResultKind, Workload, comparable},
@@ -134,7 +135,19 @@ impl Plan {
             duration: timed.duration,
             seed: random.next_u64(),
         });
-        Task { threads, phases, program }
+        let operation = described.operation.as_ref().map(|timed| OperationTask {
+            timed: timed.clone(),
+            data: timed.data.unwrap_or(data),
+            seed: random.next_u64(),
+        });
+        Task { threads, phases, program, operation }
+    }
+
+    /// The program or call that does the operation of a cell; none for other workloads, and where it cannot be done.
+    pub fn tool(&self, cell: usize) -> Option<&'static str> {
+        let Cell { workload, arm, .. } = self.cells[cell];
+        let timed = self.workloads[workload].operation.as_ref()?;
+        ability::ability(&self.trial.arms[arm], timed.operation).name()
     }
 
     /// What two cells have in common that are compared: the workload and the level, or the arm and the level.

@@ -4,6 +4,7 @@
 use super::{
     find_rate::{self, SearchError, Seen},
     judge::latency,
+    operation::{self, Order},
     program::{self, Level},
 };
 use crate::{error::ExpectedError, exit_code};
@@ -133,7 +134,7 @@ fn stack_failure(stage: Stage, error: &StackError) -> RunFailure {
     RunFailure { kind, stage, what: error.to_string(), hint: error.hint() }
 }
 
-fn engine_failure(stage: Stage, error: &EngineError) -> RunFailure {
+pub(super) fn engine_failure(stage: Stage, error: &EngineError) -> RunFailure {
     let kind = match error {
         EngineError::ClockDrifted { .. } => FailureKind::Lost,
         EngineError::Layout { .. } => FailureKind::ArmFailed,
@@ -245,6 +246,11 @@ impl<'a> Run<'a> {
     fn task(&mut self, task: &Task, standing: &mut Standing) -> Result<Vec<PhaseResult>, RunFailure> {
         if let Some(program) = &task.program {
             return self.program(program, task.threads, standing);
+        }
+        if let Some(operation) = &task.operation {
+            let (arm, ledger) = (&self.job.arm, self.ledger.clone());
+            let order = Order { task: operation, threads: task.threads, arm, ledger: &ledger };
+            return operation::run(order, standing, &mut |stage, deadline| self.enter(stage, deadline));
         }
         let target = standing.target().clone();
         let mut site = Site::new(match &target {

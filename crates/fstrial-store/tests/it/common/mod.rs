@@ -103,6 +103,7 @@ pub(crate) fn job(arm: &Arm, threads: u16, seed: u64) -> Job {
                 }],
             }],
             program: None,
+            operation: None,
         }),
         fsck: true,
         coordinator: 4711,

@@ -1,0 +1,527 @@
+//! What is done to a filesystem that stands, besides putting a load on it: made again, unmounted and mounted, frozen,
+//! stopped uncleanly, given to its own tools. Times are those of the monotonic clock.
+//!
+//! A frozen filesystem outlives its mounts and keeps its device busy, so a freeze stands in the ledger before it is done.
+
+use crate::{
+    caches,
+    command::{Finished, Program},
+    error::StackError,
+    ioctl,
+    ledger::{Ledger, Undo, Written},
+    stack::{Attached, MAKE_DEADLINE, Standing, Target},
+    sysfs,
+};
+use fstrial_model::{
+    ability::version_flag,
+    arm::Arm,
+    units::{Bytes, Nanos},
+};
+use rustix::{
+    fs::{CWD, Mode, OFlags},
+    mount::{FsMountFlags, FsOpenFlags, MountAttrFlags},
+};
+use std::{
+    fs::{self, File},
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::fs::FileExt,
+    },
+    path::{Path, PathBuf},
+    time::Instant,
+};
+
+/// Time given to a tool: checks and defragmentations of large trees take long.
+pub const TOOL_DEADLINE: Nanos = Nanos::secs(3600);
+/// Bytes copied at once.
+const CHUNK: usize = 1 << 20;
+/// Alignment that direct I/O asks for at most.
+const PAGE: usize = 4096;
+/// How often the copy of a device is begun again because the filesystem wrote meanwhile.
+const COPIES: u32 = 5;
+
+/// What the words of a tool stand for.
+#[derive(Debug, Clone, Default)]
+pub struct Places {
+    /// `{tree}`.
+    pub tree: PathBuf,
+    /// `{copy}`.
+    pub copy: PathBuf,
+    /// `{snapshot}`.
+    pub snapshot: PathBuf,
+    /// `{bytes}` and `{kib}`.
+    pub size: Bytes,
+    /// `{files}`.
+    pub files: Vec<PathBuf>,
+}
+
+impl Standing {
+    /// The directory where it is mounted; none for the bare device.
+    ///
+    /// # Errors
+    /// It is the bare device.
+    pub fn directory(&self) -> Result<&Path, StackError> {
+        match &self.target {
+            Target::Directory(path) => Ok(path),
+            Target::BlockDevice(_) => Err(StackError::Unable {
+                what: "the bare device has no filesystem".into(),
+                hint: "leave out the arm `raw`".into(),
+            }),
+        }
+    }
+
+    fn device(&mut self) -> Result<&mut Attached, StackError> {
+        self.attached.as_mut().ok_or_else(|| StackError::Unable {
+            what: "a directory has no device of its own".into(),
+            hint: "use an arm with a filesystem".into(),
+        })
+    }
+
+    /// Unmounts it for the time being and says how long that took.
+    ///
+    /// # Errors
+    /// Something still uses it.
+    pub fn set_down(&mut self) -> Result<Nanos, StackError> {
+        let point = self.directory()?.to_owned();
+        let began = Instant::now();
+        rustix::mount::unmount(&point, rustix::mount::UnmountFlags::empty())
+            .map_err(|e| StackError::io("unmount", &point, e))?;
+        let took = began.elapsed().into();
+        self.mounted = false;
+        self.commands.push(format!("umount {}", point.display()));
+        Ok(took)
+    }
+
+    /// Mounts it again, as at first, and says how long that took, the program `mount` included.
+    ///
+    /// # Errors
+    /// The kernel refuses it.
+    pub fn set_up(&mut self, arm: &Arm) -> Result<Nanos, StackError> {
+        let (point, row) = (self.directory()?.to_owned(), arm.row().expect("it was mounted"));
+        self.note_tool("mount");
+        let device = self.device()?;
+        let took = device.mount_row(row, arm, &point)?;
+        let line = device.commands.last().cloned();
+        self.commands.extend(line);
+        self.mounted = true;
+        Ok(took)
+    }
+
+    /// Makes its filesystem again while it is not mounted, over all of its device or the first bytes of it, and says how
+    /// long that took.
+    ///
+    /// # Errors
+    /// mkfs refuses the size.
+    ///
+    /// # Panics
+    /// It is mounted: a bug of the caller's.
+    pub fn make_again(&mut self, arm: &Arm, size: Option<Bytes>) -> Result<Nanos, StackError> {
+        assert!(!self.mounted, "a filesystem is made again only while it is not mounted");
+        let row = arm.row().expect("it was made");
+        let mut words = row.mkfs_arguments(&arm.mkfs);
+        let places = Places { size: size.unwrap_or_default(), ..Places::default() };
+        let tail: &[&str] = if size.is_some() { row.abilities.sized } else { &["{device}"] };
+        words.extend(self.words(tail, &places)?);
+        let made = Program::new(row.mkfs).of(row.name).args(words).deadline(MAKE_DEADLINE).run()?;
+        self.commands.push(made.line);
+        Ok(made.wall)
+    }
+
+    /// Size of its device.
+    ///
+    /// # Errors
+    /// It has none.
+    pub fn device_size(&mut self) -> Result<Bytes, StackError> {
+        let path = &self.device()?.path;
+        let file = File::open(path).map_err(|e| StackError::io("open", path, e))?;
+        ioctl::block_device_size(file.as_fd())
+            .map(Bytes)
+            .map_err(|e| StackError::io("ask for the size of", path, e))
+    }
+
+    /// Runs a tool. However it ends is in the answer.
+    ///
+    /// # Errors
+    /// It is not installed, cannot be started, or does not end in time.
+    pub fn finish_tool(
+        &mut self,
+        arm: &Arm,
+        (name, words): (&'static str, &[&'static str]),
+        places: &Places,
+    ) -> Result<Finished, StackError> {
+        let words = self.words(words, places)?;
+        let mut program = Program::new(name).args(words).deadline(TOOL_DEADLINE);
+        if let Some(row) = arm.row() {
+            program = program.of(row.name);
+        }
+        self.note_tool(name);
+        let done = program.finish()?;
+        self.commands.push(done.line.clone());
+        Ok(done)
+    }
+
+    /// Keeps the version of a program with the facts.
+    pub fn note_tool(&mut self, name: &str) {
+        if self.facts.tools.contains_key(name) {
+            return;
+        }
+        let printed = Program::new(name).args([version_flag(name)]).finish();
+        let printed = printed.map(|done| format!("{}\n{}", done.stdout, done.stderr)).unwrap_or_default();
+        self.facts.tools.insert(name.to_owned(), version_in(&printed).to_owned());
+    }
+
+    /// Keeps with the facts that a call of the kernel did it.
+    pub fn note_call(&mut self, name: &str) {
+        let system = rustix::system::uname();
+        let kernel = format!("{} {}", system.sysname().to_string_lossy(), system.release().to_string_lossy());
+        self.facts.tools.insert(name.to_owned(), format!("{name} of {kernel}"));
+    }
+
+    /// The words of a tool with what they stand for.
+    fn words(&mut self, words: &[&str], places: &Places) -> Result<Vec<String>, StackError> {
+        let device = self.attached.as_ref().map(|attached| attached.path.display().to_string());
+        let directory = self.directory()?.display().to_string();
+        let mut all = Vec::new();
+        for word in words {
+            if *word == "{files}" {
+                all.extend(places.files.iter().map(|file| file.display().to_string()));
+                continue;
+            }
+            all.push(
+                word.replace("{device}", device.as_deref().unwrap_or_default())
+                    .replace("{directory}", &directory)
+                    .replace("{tree}", &places.tree.display().to_string())
+                    .replace("{copy}", &places.copy.display().to_string())
+                    .replace("{snapshot}", &places.snapshot.display().to_string())
+                    .replace("{bytes}", &places.size.0.to_string())
+                    .replace("{kib}", &(places.size.0 >> 10).to_string()),
+            );
+        }
+        Ok(all)
+    }
+
+    /// Writes out everything dirty of it, without dropping caches.
+    ///
+    /// # Errors
+    /// It reports that it could not.
+    pub fn sync(&self) -> Result<(), StackError> {
+        caches::sync_filesystem(self.directory()?)
+    }
+
+    /// Space that it counts as used.
+    ///
+    /// # Errors
+    /// It cannot be asked.
+    pub fn space_used(&self) -> Result<Bytes, StackError> {
+        let path = self.directory()?;
+        let stat = rustix::fs::statvfs(path).map_err(|e| StackError::io("ask for the space of", path, e))?;
+        Ok(Bytes((stat.f_blocks - stat.f_bfree) * stat.f_frsize))
+    }
+
+    /// Size that it has by its own account.
+    ///
+    /// # Errors
+    /// It cannot be asked.
+    pub fn total_space(&self) -> Result<Bytes, StackError> {
+        let path = self.directory()?;
+        let stat = rustix::fs::statvfs(path).map_err(|e| StackError::io("ask for the space of", path, e))?;
+        Ok(Bytes(stat.f_blocks * stat.f_frsize))
+    }
+
+    /// Opens its root, for calls that take the whole filesystem.
+    fn root(&self) -> Result<OwnedFd, StackError> {
+        let path = self.directory()?;
+        rustix::fs::open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+            .map_err(|e| StackError::io("open", path, e))
+    }
+
+    /// Prepares a freeze: it stands in the ledger from here on.
+    ///
+    /// # Errors
+    /// The ledger cannot be written.
+    pub fn freezer(&mut self, arm: &Arm, ledger: &Ledger) -> Result<Freezer, StackError> {
+        let root = self.root()?;
+        let filesystem = arm.row().map(|row| row.kernel).unwrap_or_default().to_owned();
+        let device = self.device()?;
+        let diskseq = sysfs::read_number(device.sysfs.join("diskseq")).ok();
+        let undo = Undo::Thaw { device: device.path.clone(), diskseq, filesystem };
+        let point = self.directory()?.to_owned();
+        Ok(Freezer { root, point, is_frozen: false, written: Some(ledger.write(undo)?) })
+    }
+
+    /// Stops it as if the power had gone; it can only be unmounted after that.
+    ///
+    /// # Errors
+    /// It knows no shutdown.
+    pub fn shut_down(&mut self, call: &str) -> Result<(), StackError> {
+        let root = self.root()?;
+        ioctl::shutdown(root.as_fd()).map_err(|e| {
+            StackError::io(format!("stop ({call})"), self.directory().unwrap_or(Path::new("/")), e)
+        })?;
+        self.commands.push(format!("{call} (neither data nor the log is flushed)"));
+        Ok(())
+    }
+
+    /// Copies the first bytes of the device, as they are on it now, behind themselves. The filesystem lies in them, and
+    /// nobody writes to it. Only for btrfs, whose superblock tells whether it wrote meanwhile.
+    ///
+    /// # Errors
+    /// The device is too small for two, cannot be written beside a mounted filesystem, or the filesystem wrote again and
+    /// again.
+    pub fn keep_image(&mut self, size: Bytes) -> Result<(), StackError> {
+        let path = self.device()?.path.clone();
+        let device = Device::open(&path)?;
+        for _ in 0..COPIES {
+            let before = device.superblock()?;
+            device.copy(0, size.0, size.0)?;
+            if device.superblock()? == before {
+                self.commands.push(format!("copy of the first {size} of {} while mounted", path.display()));
+                return Ok(());
+            }
+        }
+        Err(StackError::Unable {
+            what: format!("the filesystem on {} did not stop writing while it was copied", path.display()),
+            hint: "try again; a smaller filesystem_size is copied in less time".into(),
+        })
+    }
+
+    /// Puts the copy of [`keep_image`](Self::keep_image) back.
+    ///
+    /// # Errors
+    /// The device fails.
+    ///
+    /// # Panics
+    /// It is mounted: a bug of the caller's.
+    pub fn put_image_back(&mut self, size: Bytes) -> Result<(), StackError> {
+        assert!(!self.mounted, "a device is overwritten only while it is not mounted");
+        let path = self.device()?.path.clone();
+        Device::open(&path)?.copy(size.0, 0, size.0)?;
+        self.commands.push(format!("the copy put back on {}", path.display()));
+        Ok(())
+    }
+}
+
+/// The line of what a program printed that has its version: the first with a digit, without a long list in parentheses
+/// of what it was built with.
+fn version_in(printed: &str) -> &str {
+    let mut lines = printed.lines().map(str::trim);
+    let line = lines.find(|line| line.contains(|c: char| c.is_ascii_digit())).unwrap_or_default();
+    match line.split_once(" (") {
+        Some((short, list)) if list.len() > 40 => short,
+        _ => line,
+    }
+}
+
+/// Freezes and thaws one filesystem. Dropped while it is frozen, it thaws.
+#[must_use]
+#[derive(Debug)]
+pub struct Freezer {
+    root: OwnedFd,
+    point: PathBuf,
+    is_frozen: bool,
+    written: Option<Written>,
+}
+
+impl Freezer {
+    /// Freezes: whoever writes from here on waits.
+    ///
+    /// # Errors
+    /// The filesystem cannot be frozen (`EOPNOTSUPP`), or is.
+    pub fn freeze(&mut self) -> Result<(), StackError> {
+        ioctl::freeze(self.root.as_fd()).map_err(|e| StackError::io("freeze", &self.point, e))?;
+        self.is_frozen = true;
+        Ok(())
+    }
+
+    /// Thaws.
+    ///
+    /// # Errors
+    /// The kernel refuses; it stays in the ledger.
+    pub fn thaw(&mut self) -> Result<(), StackError> {
+        ioctl::thaw(self.root.as_fd()).map_err(|e| StackError::io("thaw", &self.point, e))?;
+        self.is_frozen = false;
+        Ok(())
+    }
+
+    /// Gives it up; the step in the ledger is struck out.
+    ///
+    /// # Errors
+    /// It is frozen and cannot be thawed.
+    pub fn close(mut self) -> Result<(), StackError> {
+        if self.is_frozen {
+            self.thaw()?;
+        }
+        self.written.take().map_or(Ok(()), Written::strike_out)
+    }
+}
+
+impl Drop for Freezer {
+    fn drop(&mut self) {
+        // Whoever writes would wait for ever. What fails here is still in the ledger.
+        if self.is_frozen && self.thaw().is_err() {
+            return;
+        }
+        if let Some(written) = self.written.take() {
+            let _ = written.strike_out();
+        }
+    }
+}
+
+/// Thaws what a process that is gone has left frozen. It may have no mount any more, so it is mounted, without a place in
+/// any tree, to be reached: a filesystem that is still held in memory is only mounted once more, not made anew.
+///
+/// # Errors
+/// It stays frozen.
+pub(crate) fn thaw_left_over(
+    device: &Path,
+    diskseq: Option<u64>,
+    filesystem: &str,
+) -> Result<(), StackError> {
+    let name = device.file_name().unwrap_or_default();
+    let found = sysfs::read_number(Path::new("/sys/block").join(name).join("diskseq")).ok();
+    if found != diskseq || !device.exists() {
+        return Ok(());
+    }
+    let exclusive = OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC;
+    if rustix::fs::open(device, exclusive, Mode::empty()).is_ok() {
+        // No filesystem holds it: nothing is frozen.
+        return Ok(());
+    }
+    let failed = |what: &str, error: rustix::io::Errno| StackError::io(what, device, error);
+    let context = rustix::mount::fsopen(filesystem, FsOpenFlags::FSOPEN_CLOEXEC)
+        .map_err(|e| failed("reach the frozen filesystem on", e))?;
+    rustix::mount::fsconfig_set_string(&context, "source", device)
+        .map_err(|e| failed("reach the frozen filesystem on", e))?;
+    if let Err(error) = rustix::mount::fsconfig_create(&context) {
+        // Gone in between, with its device.
+        let is_gone = rustix::fs::open(device, exclusive, Mode::empty()).is_ok();
+        return if is_gone { Ok(()) } else { Err(failed("reach the frozen filesystem on", error)) };
+    }
+    let mount = rustix::mount::fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())
+        .map_err(|e| failed("reach the frozen filesystem on", e))?;
+    let root =
+        rustix::fs::openat(&mount, ".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+            .map_err(|e| failed("reach the frozen filesystem on", e))?;
+    match ioctl::thaw(root.as_fd()) {
+        Ok(()) => Ok(()),
+        // It was not frozen, or is no longer.
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => Ok(()),
+        Err(error) => Err(StackError::io("thaw the filesystem on", device, error)),
+    }
+}
+
+/// A block device, read and written past the page cache.
+struct Device<'a> {
+    path: &'a Path,
+    file: File,
+    /// Room for an aligned chunk.
+    memory: std::cell::RefCell<Vec<u8>>,
+}
+
+impl<'a> Device<'a> {
+    fn open(path: &'a Path) -> Result<Self, StackError> {
+        let flags = OFlags::RDWR | OFlags::DIRECT | OFlags::CLOEXEC;
+        let fd = rustix::fs::openat(CWD, path, flags, Mode::empty())
+            .map_err(|e| StackError::io("open", path, e))?;
+        Ok(Self { path, file: File::from(fd), memory: vec![0; CHUNK + PAGE].into() })
+    }
+
+    /// Copies bytes from one place to another.
+    fn copy(&self, from: u64, to: u64, size: u64) -> Result<(), StackError> {
+        let mut memory = self.memory.borrow_mut();
+        let start = memory.as_ptr().align_offset(PAGE);
+        let chunk = &mut memory[start..start + CHUNK];
+        let mut done = 0;
+        while done < size {
+            let part = usize::try_from(size - done).unwrap_or(CHUNK).min(CHUNK);
+            self.file
+                .read_exact_at(&mut chunk[..part], from + done)
+                .map_err(|e| StackError::io("read", self.path, e))?;
+            self.file
+                .write_all_at(&chunk[..part], to + done)
+                .map_err(|e| StackError::io("write to", self.path, e))?;
+            done += part as u64;
+        }
+        self.file.sync_all().map_err(|e| StackError::io("sync", self.path, e))
+    }
+
+    /// The superblock of a btrfs.
+    fn superblock(&self) -> Result<Vec<u8>, StackError> {
+        let mut memory = self.memory.borrow_mut();
+        let start = memory.as_ptr().align_offset(PAGE);
+        let block = &mut memory[start..start + PAGE];
+        self.file.read_exact_at(block, 64 << 10).map_err(|e| StackError::io("read", self.path, e))?;
+        Ok(block.to_vec())
+    }
+}
+
+/// Extents of a file, those that follow one another on the device counted as one; at least 1.
+///
+/// # Errors
+/// The filesystem does not tell.
+pub fn extents(path: &Path) -> Result<u64, StackError> {
+    let file = File::open(path).map_err(|e| StackError::io("open", path, e))?;
+    let all = ioctl::extents(file.as_fd()).map_err(|e| StackError::io("ask for the extents of", path, e))?;
+    Ok(separate(&all).max(1))
+}
+
+/// How many of these extents do not continue the one before, in the file and on the device.
+fn separate(extents: &[(u64, u64, u64)]) -> u64 {
+    let continues = |pair: &&[(u64, u64, u64)]| {
+        let ((logical, physical, length), (next, next_physical, _)) = (pair[0], pair[1]);
+        logical + length == next && physical + length == next_physical
+    };
+    (extents.len() - extents.windows(2).filter(continues).count()) as u64
+}
+
+/// Whether files on a filesystem can share blocks: tries with two files of its own.
+///
+/// # Errors
+/// They cannot: the kernel's reason; or the files cannot be made.
+pub fn try_to_clone(directory: &Path) -> Result<(), StackError> {
+    let (from, to) = (directory.join("clone-from"), directory.join("clone-to"));
+    fs::write(&from, [1; PAGE]).map_err(|e| StackError::io("write", &from, e))?;
+    let source = File::open(&from).map_err(|e| StackError::io("open", &from, e))?;
+    let target = File::create(&to).map_err(|e| StackError::io("make", &to, e))?;
+    let cloned = rustix::fs::ioctl_ficlone(&target, &source);
+    for path in [&from, &to] {
+        fs::remove_file(path).map_err(|e| StackError::io("delete", path, e))?;
+    }
+    cloned.map_err(|e| StackError::io("share blocks (FICLONE) on", directory, e))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_found_in_what_tools_print() {
+        for (printed, version) in [
+            ("e2fsck 1.47.0 (5-Feb-2023)\n\tUsing EXT2FS Library", "e2fsck 1.47.0 (5-Feb-2023)"),
+            ("e4defrag 1.47.0 (5-Feb-2023)\ninvalid option -- 'V'", "e4defrag 1.47.0 (5-Feb-2023)"),
+            ("\nxfs_repair version 6.1.0\n", "xfs_repair version 6.1.0"),
+            ("btrfs-progs v6.2 \n", "btrfs-progs v6.2"),
+            (
+                "mount from util-linux 2.38.1 (libmount 2.38.1: selinux, smack, btrfs, verity, namespaces)",
+                "mount from util-linux 2.38.1",
+            ),
+            ("usage: nothing", ""),
+        ] {
+            assert_eq!(version_in(printed), version);
+        }
+    }
+
+    #[test]
+    fn extents_that_continue_each_other_are_one() {
+        assert_eq!(separate(&[]), 0);
+        assert_eq!(separate(&[(0, 100, 10), (10, 110, 5), (15, 115, 5)]), 1);
+        assert_eq!(separate(&[(0, 100, 10), (10, 200, 5), (15, 205, 5)]), 2);
+        assert_eq!(separate(&[(0, 100, 10), (20, 110, 5)]), 2, "a hole");
+    }
+
+    #[test]
+    fn a_device_that_is_another_now_is_left_alone() {
+        assert!(thaw_left_over(Path::new("/dev/loop9999"), Some(7), "xfs").is_ok());
+        assert!(thaw_left_over(Path::new("/dev/null"), None, "xfs").is_ok());
+    }
+}
