@@ -8,7 +8,9 @@ use crate::{
     facts::ArmFacts,
     measurement::{Measurement, Stage},
     units::{Bytes, Nanos, Percent},
-    workload::{Data, Figure, Pattern, Program, Rate, RateTarget, TimedOperation, Until, space_of_sets},
+    workload::{
+        Data, Figure, Operation, Pattern, Program, Rate, RateTarget, TimedOperation, Until, space_of_sets,
+    },
 };
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -122,6 +124,11 @@ pub struct ProgramTask {
 }
 
 impl Task {
+    /// Whether it freezes its filesystem.
+    pub fn freezes(&self) -> bool {
+        self.operation.as_ref().is_some_and(|task| task.timed.operation == Operation::Freeze)
+    }
+
     /// Bytes its files take, without the filesystem's own needs.
     pub fn space_needed(&self) -> Bytes {
         let loads = self.phases.iter().flat_map(|phase| &phase.groups).map(|group| &group.load);

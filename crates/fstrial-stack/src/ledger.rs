@@ -12,6 +12,8 @@ use std::{
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     sync::atomic::{AtomicU64, Ordering},
+    thread,
+    time::{Duration, Instant},
 };
 
 /// How to undo one change to the host.
@@ -60,6 +62,9 @@ pub enum Undo {
         path: PathBuf,
     },
 }
+
+/// How long threads that wrote to a frozen filesystem may take to end after it was thawed.
+const LAST_THREADS: Duration = Duration::from_secs(10);
 
 /// Folders that we make in directories of the user begin with this, and no other is ever deleted.
 pub const FOLDER_PREFIX: &str = "fstrial-run-";
@@ -170,11 +175,16 @@ impl Ledger {
     /// The ledger cannot be read. What cannot be undone is in the list and stays in the ledger.
     pub fn replay(&self) -> Result<Vec<Replayed>, StackError> {
         self.sweep()?;
-        // A failure shows again below, with its entry.
-        let _ = self.thaw();
-        let mut done = Vec::new();
+        let thawed = self.thaw_of_the_dead()?;
+        // What else they left is undone when their last threads, which wrote to what was frozen, have ended.
+        let until = Instant::now() + LAST_THREADS;
+        while Instant::now() < until && thawed.iter().any(|(owner, _)| is_alive(owner)) {
+            thread::park_timeout(Duration::from_millis(5));
+        }
+        let mut done: Vec<Replayed> = thawed.into_iter().map(|(_, replayed)| replayed).collect();
         for (path, entry) in self.entries()? {
-            if is_alive(&entry.owner) {
+            // What could not be thawed is in the list already.
+            if is_alive(&entry.owner) || matches!(entry.undo, Undo::Thaw { .. }) {
                 continue;
             }
             let same_boot = boot_id()? == entry.owner.boot;
@@ -190,13 +200,20 @@ impl Ledger {
     /// # Errors
     /// The ledger cannot be read, or something stays frozen.
     pub fn thaw(&self) -> Result<(), StackError> {
+        self.thaw_of_the_dead()?.into_iter().try_for_each(|(_, replayed)| replayed.result)
+    }
+
+    /// [`thaw`](Self::thaw), with what was done for whom.
+    fn thaw_of_the_dead(&self) -> Result<Vec<(Owner, Replayed)>, StackError> {
+        let mut done = Vec::new();
         for (path, entry) in self.entries()? {
-            if matches!(entry.undo, Undo::Thaw { .. }) && !is_running(&entry.owner) {
-                undo(&entry.undo, boot_id()? == entry.owner.boot)?;
-                strike_out(&path)?;
+            if matches!(entry.undo, Undo::Thaw { .. }) && is_due(&entry) {
+                let same_boot = boot_id()? == entry.owner.boot;
+                let result = undo(&entry.undo, same_boot).and_then(|()| strike_out(&path));
+                done.push((entry.owner, Replayed { undo: entry.undo.to_string(), result }));
             }
         }
-        Ok(())
+        Ok(done)
     }
 
     /// Deletes what processes that are gone were about to write down: the changes themselves were never begun.
@@ -223,7 +240,7 @@ impl Ledger {
         Ok(self
             .entries()?
             .into_iter()
-            .filter(|(_, entry)| !is_alive(&entry.owner))
+            .filter(|(_, entry)| is_due(entry))
             .map(|(_, entry)| entry.undo)
             .collect())
     }
@@ -343,6 +360,15 @@ fn started_of(stat: &str) -> Option<u64> {
     if dead { None } else { fields.get(19)?.parse().ok() }
 }
 
+/// Whether a step is to be replayed: who wrote it down is gone. One that froze a filesystem may still have threads that
+/// wait for the thaw.
+fn is_due(entry: &Entry) -> bool {
+    match entry.undo {
+        Undo::Thaw { .. } => !is_running(&entry.owner),
+        _ => !is_alive(&entry.owner),
+    }
+}
+
 /// Whether a process can still undo a change itself: it is alive, and not only waiting for its last threads to end.
 fn is_running(owner: &Owner) -> bool {
     let stat = fs::read_to_string(format!("/proc/{}/stat", owner.pid)).unwrap_or_default();
@@ -386,10 +412,10 @@ mod tests {
         let _written = ledger.write(step).unwrap();
         assert!(ledger.left_over().unwrap().is_empty());
         drop(child.stdin.take());
-        let until = std::time::Instant::now() + std::time::Duration::from_secs(10);
+        let until = Instant::now() + Duration::from_secs(10);
         while ledger.left_over().unwrap().is_empty() {
-            assert!(std::time::Instant::now() < until, "it ended, and nobody waits for it");
-            std::thread::yield_now();
+            assert!(Instant::now() < until, "it ended, and nobody waits for it");
+            thread::yield_now();
         }
         child.wait().unwrap();
     }

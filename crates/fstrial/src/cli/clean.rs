@@ -6,7 +6,7 @@ use clap::Args;
 use fstrial_stack::ledger::Ledger;
 
 /// Undo what killed commands have left on this host: loop and zram devices that were added, queue settings, folders
-/// in directories.
+/// in directories, filesystems that were frozen.
 ///
 /// Mounts, attached files and images need no cleaning: the kernel takes them down with the process that made them.
 #[derive(Debug, Args)]

@@ -4,7 +4,7 @@
 //! long as we live and its parent-death signal is set: when we die, it dies, and the kernel takes its stack down.
 
 use fstrial_model::{
-    job::{DeviceBinding, FailureKind, Job, RunFailure, WorkerMessage},
+    job::{DeviceBinding, FailureKind, Job, RunFailure, Task, WorkerMessage},
     measurement::{Measurement, Stage},
     units::Nanos,
 };
@@ -201,8 +201,14 @@ fn wait_until(until: Instant, mut holds: impl FnMut() -> bool) -> bool {
 
 impl ChildPlace<'_> {
     /// Listens until the worker's last line, its death, its deadline or an interruption.
-    fn listen(&self, worker: &Worker, hear: &mut dyn FnMut(&WorkerMessage)) -> Result<Ended, Silence> {
+    fn listen(
+        &self,
+        worker: &Worker,
+        job: &Job,
+        hear: &mut dyn FnMut(&WorkerMessage),
+    ) -> Result<Ended, Silence> {
         let mut stage = Stage::Attach;
+        let freezes = job.task.as_ref().is_some_and(Task::freezes);
         let mut until = Instant::now() + START_DEADLINE.duration();
         loop {
             if self.interrupt.is_raised() {
@@ -210,7 +216,12 @@ impl ChildPlace<'_> {
             }
             let line = match worker.lines.recv_timeout(POLL) {
                 Ok(line) => line,
-                Err(mpsc::RecvTimeoutError::Timeout) if Instant::now() < until => continue,
+                Err(mpsc::RecvTimeoutError::Timeout) if Instant::now() < until => {
+                    // A worker that was killed while its filesystem was frozen does not end, and keeps its end of the
+                    // pipe, until somebody thaws it. What cannot be thawed is told when all is taken down.
+                    let _ = freezes.then(|| self.ledger.thaw());
+                    continue;
+                }
                 Err(mpsc::RecvTimeoutError::Timeout) => return Err(Silence::Hung(stage)),
                 Err(mpsc::RecvTimeoutError::Disconnected) => return Err(Silence::Died(stage)),
             };
@@ -291,7 +302,7 @@ impl Place for ChildPlace<'_> {
             Ok(worker) => worker,
             Err(failure) => return Ended::Failed(failure),
         };
-        let listened = self.listen(&worker, hear);
+        let listened = self.listen(&worker, job, hear);
         let last_words = worker.end(Some(self.ledger));
         let ended = listened.unwrap_or_else(|silence| {
             Ended::Failed(match silence {

@@ -7,6 +7,7 @@ mod errors;
 mod fio;
 mod interrupt;
 mod kill;
+mod operations;
 mod support;
 mod trial;
 mod workloads;
