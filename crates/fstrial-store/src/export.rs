@@ -2,6 +2,7 @@
 
 use crate::{RunId, Store, StoreError, TrialId, codec, error::Fault};
 use fstrial_model::{
+    job::FailureKind,
     measurement::{LoadResult, Measurement, Reading},
     units::Nanos,
 };
@@ -139,7 +140,13 @@ impl Store {
                     unit,
                 });
             };
-            add(String::new(), "failed".into(), f64::from(u8::from(run.outcome.is_err())), "1".into());
+            // What a filesystem cannot do is an answer, and no failure.
+            let cannot = run.outcome.as_ref().is_err_and(|failure| failure.kind == FailureKind::Cannot);
+            let failed = run.outcome.is_err() && !cannot;
+            add(String::new(), "failed".into(), f64::from(u8::from(failed)), "1".into());
+            if cannot {
+                add(String::new(), "cannot".into(), 1.0, "1".into());
+            }
             match run.outcome.as_ref().map(metrics) {
                 Ok(Ok(found)) => found
                     .into_iter()
