@@ -546,6 +546,7 @@ impl<'p> Told<'p> {
             plan: self.plan,
             states: before.to_vec(),
             failed: failed.to_vec(),
+            cannot: Vec::new(),
             running: None,
             round: None,
             slot: 0,
@@ -575,6 +576,7 @@ struct Check<'p> {
     plan: &'p Plan,
     states: Vec<ContrastState>,
     failed: Vec<usize>,
+    cannot: Vec<usize>,
     running: Option<(u32, usize, usize)>,
     round: Option<u32>,
     slot: usize,
@@ -596,8 +598,10 @@ impl Check<'_> {
             Heard::RunEnded { round, slot, cell, rate, failure } => {
                 assert_eq!(self.running.take(), Some((*round, *slot, *cell)), "it has not started");
                 assert_eq!(rate.is_none(), failure.is_some());
-                if *failure == Some(FailureKind::ArmFailed) {
-                    self.failed.push(*cell);
+                match failure {
+                    Some(FailureKind::ArmFailed) => self.failed.push(*cell),
+                    Some(FailureKind::Cannot) => self.cannot.push(*cell),
+                    _ => {}
                 }
             }
             Heard::VerdictsUpdated { round, contrasts } => {
@@ -619,6 +623,7 @@ impl Check<'_> {
     fn is_needed(&self, cell: usize) -> bool {
         let open = || self.plan.contrasts.iter().zip(&self.states).filter(|(_, state)| state.open);
         !self.failed.contains(&cell)
+            && !self.cannot.contains(&cell)
             && (self.states.is_empty()
                 || open().any(|(contrast, _)| contrast.a == cell || contrast.b == cell))
     }
@@ -627,6 +632,7 @@ impl Check<'_> {
         assert_eq!(self.running, None, "two runs at once");
         assert_eq!(Some(round), self.round);
         assert!(!self.failed.contains(&cell), "a failed cell is run");
+        assert!(!self.cannot.contains(&cell), "a cell that cannot be done is run again");
         assert_eq!(self.order.pop(), Some(cell), "not the order that was planned");
         self.slot += 1;
         assert_eq!(slot, self.slot, "slots ascend by one");
@@ -638,17 +644,19 @@ impl Check<'_> {
         for (index, (contrast, state)) in self.plan.contrasts.iter().zip(contrasts).enumerate() {
             let failed = self.failed.contains(&contrast.a) || self.failed.contains(&contrast.b);
             assert_eq!(state.verdict == Outcome::Failed, failed, "{state:?}");
+            let cannot = self.cannot.contains(&contrast.a) || self.cannot.contains(&contrast.b);
+            assert_eq!(state.verdict == Outcome::Cannot, cannot && !failed, "{state:?}");
             let before = self.states.get(index).map(|state| state.verdict);
             let decided = before.is_some_and(|verdict| verdict != Outcome::Undecided);
             assert!(
-                !decided || state.verdict == Outcome::Failed || Some(state.verdict) == before,
+                !decided || failed || cannot || Some(state.verdict) == before,
                 "{before:?} became {state:?}"
             );
             assert!(!(state.open && state.verdict != Outcome::Undecided), "{state:?}");
             if let (Some(ratio), Some((low, high))) = (state.ratio, state.interval) {
                 assert!(low <= ratio && ratio <= high, "{state:?}");
             }
-            if state.verdict == Outcome::Failed || state.too_few_operations {
+            if failed || cannot || state.too_few_operations {
                 assert_eq!((state.ratio, state.interval), (None, None));
             }
         }

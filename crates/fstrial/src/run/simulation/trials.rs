@@ -288,6 +288,33 @@ fn a_failed_cell_is_not_run_again_and_the_others_go_on() {
 }
 
 #[test]
+fn what_an_arm_cannot_do_is_an_answer_and_the_others_go_on() {
+    let plan = plan(&["a=ext4", "b=ext4", "c=ext4"], &[1], 4, |_| {});
+    let cannot = |asked: &Asked<'_>| {
+        (asked.arm == "c" && asked.of_cell == 1).then_some(Fault::Fails(FailureKind::Cannot))
+    };
+    let told = simulate(&plan, &World::default(), cannot);
+    assert_eq!((told.finished().reason, told.measured(2)), (Reason::Settled, 0));
+    assert!(told.finished().is_decided() && told.finished().failures.is_empty());
+    for other in ["a", "b"] {
+        let state = throughput(&told, "c", other);
+        assert_eq!((state.verdict, state.ratio, state.open), (Outcome::Cannot, None, false));
+    }
+    assert_eq!(throughput(&told, "b", "a").verdict, Outcome::Equivalent);
+    let judge = told.finished().judge.as_ref().unwrap();
+    assert_eq!((judge.cannot(2), judge.cannot(0)), (Some("an injected fault"), None));
+}
+
+#[test]
+fn a_trial_that_no_arm_can_do_is_decided_after_a_round() {
+    let plan = plan(&["a=ext4", "b=ext4"], &[1], 4, |_| {});
+    let told =
+        simulate(&plan, &World::default(), |asked| asked.threads.map(|_| Fault::Fails(FailureKind::Cannot)));
+    assert_eq!((told.finished().reason, told.finished().rounds), (Reason::Settled, 1));
+    assert!(told.finished().is_decided());
+}
+
+#[test]
 fn a_trial_of_which_every_cell_fails_is_over() {
     let plan = plan(&["a=ext4", "b=ext4"], &[1, 4], 4, |_| {});
     let told = simulate(&plan, &World::default(), |asked| {
