@@ -1,7 +1,8 @@
 //! An arm: one complete storage configuration, and its short form on the command line.
 //!
 //! `name=filesystem:item,item,…` where each item is, in this order of trial:
-//! - `scheduler=…`, `read_ahead=…`, `cache=…`: the device's queue; `handicap=…`: a known slowdown;
+//! - `scheduler=…`, `read_ahead=…`, `cache=…`: the device's queue; `handicap=…`: a known slowdown; `state=…`: what the
+//!   filesystem holds;
 //! - something that starts with `-`: options of mkfs in its own words (`-m reflink=0`);
 //! - a word that this filesystem's mkfs knows (`agcount=16` for xfs): mkfs, under the right flag;
 //! - anything else: a mount option in the filesystem's own words (`noatime`).
@@ -11,6 +12,7 @@
 
 use crate::{
     filesystem::Filesystem,
+    state::{State, StateError},
     units::{Bytes, Percent},
 };
 use schemars::JsonSchema;
@@ -44,6 +46,9 @@ pub struct Arm {
     /// A known slowdown of the load on this arm, to see that it is found; left out: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub handicap: Option<Percent>,
+    /// What the filesystem holds when the load begins; left out: what the trial says for all, or nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<State>,
     /// The directory of a `dir` arm.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<PathBuf>,
@@ -100,6 +105,7 @@ impl Arm {
             read_ahead: None,
             cache: None,
             handicap: None,
+            state: None,
             path: None,
         }
     }
@@ -130,6 +136,7 @@ impl Arm {
         items.extend(self.read_ahead.iter().map(|s| format!("read_ahead={s}")));
         items.extend(self.cache.iter().map(|c| format!("cache={}", c.name())));
         items.extend(self.handicap.iter().map(|h| format!("handicap={h}")));
+        items.extend(self.state.iter().map(|state| format!("state={state}")));
         let escaped: Vec<String> =
             items.iter().map(|item| item.replace('\\', "\\\\").replace(',', "\\,")).collect();
         if escaped.is_empty() {
@@ -178,12 +185,24 @@ impl Arm {
         if let Some(bad) = words.into_iter().find(|word| word.contains(char::is_control)) {
             return error(format!("the option {bad:?} holds control characters"), None);
         }
+        if let Some(bad) = self.state.and_then(|state| state.check().err()) {
+            return error(bad, None);
+        }
         if self.is_directory() {
             if self.path.is_none() {
                 return error("it names no directory".into(), Some("write dir:/some/folder".into()));
             }
             let options = !self.mkfs.is_empty() || !self.mount.is_empty();
             let queue = self.scheduler.is_some() || self.read_ahead.is_some() || self.cache.is_some();
+            if self.state.is_some() {
+                return error(
+                    "an existing directory has the state it has".into(),
+                    Some(
+                        "leave state out; states need a filesystem of our own, such as ext4:state=aged"
+                            .into(),
+                    ),
+                );
+            }
             if options || queue || self.handicap.is_some() {
                 return error("an existing directory is used as it is, so it takes no options".into(), None);
             }
@@ -195,6 +214,12 @@ impl Arm {
         if self.is_raw() {
             if !self.mkfs.is_empty() || !self.mount.is_empty() {
                 return error("the bare device has no mkfs and no mount options".into(), None);
+            }
+            if self.state.is_some() {
+                return error(
+                    "the bare device has no files, so it has no state".into(),
+                    Some("leave state out of this arm, or name a filesystem: ext4:state=aged".into()),
+                );
             }
             return None;
         }
@@ -392,6 +417,8 @@ impl Arm {
             });
         } else if let Some(value) = item.strip_prefix("handicap=") {
             self.handicap = Some(value.parse().map_err(|e: crate::units::UnitError| e.to_string())?);
+        } else if let Some(value) = item.strip_prefix("state=") {
+            self.state = Some(value.parse().map_err(|e: StateError| e.to_string())?);
         } else if item.starts_with('-') {
             self.mkfs.extend(split_unescaped(item, ' ').into_iter().filter(|word| !word.is_empty()));
         } else if let Some(flag) = self.row().and_then(|row| row.mkfs_flag_of(item)) {
@@ -464,6 +491,21 @@ mod tests {
         assert!(refused("ext4:").problem.contains("empty"));
         assert!(refused("a=").problem.contains("missing"));
         assert!(refused("dir").problem.contains("no directory"));
+    }
+
+    #[test]
+    fn a_state_is_part_of_a_filesystems_arm() {
+        let aged = arm("ext4:noatime,state=aged:70%:0.9");
+        assert_eq!(aged.state, Some("aged:70%:0.9".parse().unwrap()));
+        assert_eq!(aged.to_string(), "ext4:noatime,state=aged:70%:0.9");
+        assert_eq!(arm(&aged.to_string()), aged);
+        assert_eq!(arm("old=xfs:state=filled:80%").to_string(), "old=xfs:state=filled:80%");
+        let refused = |text: &str| text.parse::<Arm>().unwrap_err();
+        assert!(refused("raw:state=aged").problem.contains("no state"));
+        assert!(refused("raw:state=aged").hint.unwrap().contains("ext4:state=aged"));
+        assert!(refused("ext4:state=old").problem.contains("write fresh"));
+        let directory = Arm { state: Some(State::Fresh), path: Some("/srv".into()), ..Arm::plain("dir") };
+        assert!(directory.problem().unwrap().problem.contains("the state it has"));
     }
 
     fn any_arm() -> impl Strategy<Value = Arm> {

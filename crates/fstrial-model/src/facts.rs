@@ -1,5 +1,6 @@
 //! What an arm really was: facts read back from the device and the mounted filesystem, for the fairness audit.
 
+use crate::state::StateFigures;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -24,7 +25,9 @@ pub enum Fact {
     BlockSize,
     /// Whether freed space is discarded while mounted.
     Discard,
-    /// Space a user can fill on the fresh filesystem.
+    /// What the filesystem was to hold when the load begins.
+    State,
+    /// Space a user can fill when the load begins.
     SpaceAvailable,
     /// When access times are written.
     Atime,
@@ -52,6 +55,7 @@ impl Fact {
             Self::CacheMode => "cache mode",
             Self::BlockSize => "block size",
             Self::Discard => "discard",
+            Self::State => "state",
             Self::SpaceAvailable => "space available",
             Self::Atime => "access times",
             Self::Scheduler => "scheduler",
@@ -101,4 +105,7 @@ pub struct ArmFacts {
     pub tools: BTreeMap<String, String>,
     /// Things a reader should know: what could not be done or made equal.
     pub notes: Vec<String>,
+    /// What the prepared state of its filesystem really is; none if it is made anew for every run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<StateFigures>,
 }

@@ -7,6 +7,7 @@ use crate::{
     arm::Arm,
     facts::ArmFacts,
     measurement::{Measurement, Stage},
+    state::{Restoring, Space, State, StateFigures},
     units::{Bytes, Nanos, Percent},
     workload::{
         Data, Figure, Operation, Pattern, Program, Rate, RateTarget, TimedOperation, Until, space_of_sets,
@@ -29,6 +30,9 @@ pub struct Job {
     pub device: DeviceBinding,
     /// What to do on it, or nothing: then the arm is built, looked at and taken down.
     pub task: Option<Task>,
+    /// How its filesystem comes into its state; none: it is as mkfs makes it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<StateTask>,
     /// Check the filesystem fully after unmounting.
     pub fsck: bool,
     /// Process number of the coordinator: the only other process that may have a disk open.
@@ -44,6 +48,42 @@ impl Job {
         let loads = task.phases.iter().flat_map(|phase| &phase.groups).map(|group| group.load.seed);
         loads.chain(task.program.iter().map(|program| program.seed)).next().unwrap_or(0)
     }
+}
+
+/// How a filesystem comes into its state.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StateTask {
+    /// `/proc/PID/fd/N` of the file that keeps it, which the coordinator holds open.
+    pub base: PathBuf,
+    /// How it is saved and put back.
+    pub restoring: Restoring,
+    /// Which of the two.
+    pub step: StateStep,
+}
+
+/// Making a state, or putting it back.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "step")]
+pub enum StateStep {
+    /// Make it on the new filesystem, and save the device's content.
+    Prepare {
+        /// What to make.
+        state: State,
+        /// Seed of names, sizes and choices: the same for every arm of a trial.
+        seed: u64,
+        /// What the files hold.
+        data: Data,
+        /// Space that every arm has when it is fresh (see [`Space::room`]): shares are of this, so that all arms get the
+        /// same files.
+        room: Bytes,
+    },
+    /// Put the device's content back; nothing is made.
+    Restore {
+        /// What it is.
+        figures: StateFigures,
+        /// What mkfs printed when the filesystem was made.
+        mkfs_output: String,
+    },
 }
 
 /// A concrete device, found or made by the coordinator before the first run.
@@ -203,6 +243,26 @@ pub enum WorkerMessage {
         facts: ArmFacts,
         /// The commands that made it.
         commands: Vec<String>,
+        /// Bytes in use and bytes that can be filled, as `df` counts them.
+        space: Space,
+    },
+    /// Bytes of a lengthy stage that are done; the watchdog starts anew.
+    Progress {
+        /// Which.
+        stage: Stage,
+        /// Done so far.
+        done: Bytes,
+        /// At most this many in all.
+        total: Bytes,
+        /// The longest it may take to the next word.
+        deadline: Nanos,
+    },
+    /// The state is made and saved. Sent before the last line.
+    Prepared {
+        /// What it is.
+        figures: StateFigures,
+        /// What mkfs printed.
+        mkfs_output: String,
     },
     /// The run is over and everything is taken down. The last line.
     Measured {

@@ -206,10 +206,14 @@ impl Measurement {
 pub enum Stage {
     /// Attaching the device and setting its queue.
     Attach,
+    /// Putting back the filesystem that was prepared.
+    Restore,
     /// Making the filesystem.
     Mkfs,
     /// Mounting it.
     Mount,
+    /// Bringing it into its state.
+    Prepare,
     /// Laying out the files.
     Layout,
     /// Sync and drop caches.
@@ -220,21 +224,26 @@ pub enum Stage {
     Unmount,
     /// The full check of the filesystem.
     Fsck,
+    /// Saving the filesystem that was prepared.
+    Save,
     /// Detaching the device.
     Detach,
 }
 
 impl Stage {
     /// All stages in order.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 12] = [
         Self::Attach,
+        Self::Restore,
         Self::Mkfs,
         Self::Mount,
+        Self::Prepare,
         Self::Layout,
         Self::Settle,
         Self::Load,
         Self::Unmount,
         Self::Fsck,
+        Self::Save,
         Self::Detach,
     ];
 
@@ -242,13 +251,16 @@ impl Stage {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Attach => "attach",
+            Self::Restore => "restore",
             Self::Mkfs => "mkfs",
             Self::Mount => "mount",
+            Self::Prepare => "prepare",
             Self::Layout => "layout",
             Self::Settle => "settle",
             Self::Load => "load",
             Self::Unmount => "unmount",
             Self::Fsck => "fsck",
+            Self::Save => "save",
             Self::Detach => "detach",
         }
     }

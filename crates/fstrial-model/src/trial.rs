@@ -7,6 +7,7 @@
 use crate::{
     arm::{Arm, closest},
     device::{Device, DeviceKind},
+    state::{Restoring, State},
     units::{Bytes, Nanos, Percent},
     workload::{Entry, Group, Pattern, Workload, comparable},
 };
@@ -67,6 +68,12 @@ pub struct Settings {
     pub seed: Option<u64>,
     /// Check the filesystem fully after every run; a corrupt one is a failed run.
     pub fsck: bool,
+    /// What the filesystems of arms that name no state hold when a load begins; left out: nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub state: Option<State>,
+    /// How a prepared state comes back before each run: `copy` (if left out) or `clone`.
+    #[serde(skip_serializing_if = "Restoring::is_copy")]
+    pub restore: Restoring,
 }
 
 impl Default for Settings {
@@ -82,6 +89,8 @@ impl Default for Settings {
             rounds: None,
             seed: None,
             fsck: false,
+            state: None,
+            restore: Restoring::Copy,
         }
     }
 }
@@ -328,6 +337,7 @@ impl Trial {
             .or_else(|| self.baseline_problem())
             .or_else(|| self.arms_problem())
             .or_else(|| self.device_problem())
+            .or_else(|| self.states_problem())
             .or_else(|| self.workloads_problem())
     }
 
@@ -468,6 +478,51 @@ impl Trial {
         None
     }
 
+    /// The state of an arm's filesystem: its own, the trial's, or fresh. None for the bare device and directories.
+    pub fn state_of(&self, arm: &Arm) -> Option<State> {
+        arm.row().map(|_| arm.state.or(self.trial.state).unwrap_or_default())
+    }
+
+    /// Whether filesystems are prepared once and put back before each run. Then all are, fresh ones too, so that every
+    /// run finds a device with the same writes behind it.
+    pub fn restores(&self) -> bool {
+        let states = self.arms.iter().filter_map(|arm| self.state_of(arm));
+        !self.trial.restore.is_copy() || states.into_iter().any(|state| !state.is_fresh())
+    }
+
+    fn states_problem(&self) -> Option<Problem> {
+        let settings = &self.trial;
+        if let Some(bad) = settings.state.and_then(|state| state.check().err()) {
+            return Some(problem(&["trial", "state"], bad, "see docs/states.md"));
+        }
+        if settings.state.is_some() && !self.arms.iter().any(|arm| arm.row().is_some()) {
+            return Some(problem(
+                &["trial", "state"],
+                "no arm has a filesystem of its own to bring into a state",
+                "leave state out, or add an arm such as ext4",
+            ));
+        }
+        if settings.restore == Restoring::Clone && self.device.kind != DeviceKind::Image {
+            return Some(problem(
+                &["trial", "restore"],
+                format!("a {} cannot be cloned", self.device.kind.name()),
+                "use --device image in a folder of XFS or btrfs, or leave restore out",
+            ));
+        }
+        None
+    }
+
+    /// The arm that leaves the least room for a workload of this size, with the device it needs.
+    fn tightest(&self, needed: Bytes) -> Option<(&Arm, Bytes)> {
+        let states = self.arms.iter().filter_map(|arm| Some((arm, self.state_of(arm)?)));
+        states.map(|(arm, state)| (arm, state.device_for(needed))).max_by_key(|(_, size)| *size)
+    }
+
+    /// The least device that a workload of this size needs besides the states of all arms.
+    pub fn device_for(&self, needed: Bytes) -> Bytes {
+        self.tightest(needed).map_or(State::Fresh.device_for(needed), |(_, size)| size)
+    }
+
     fn workloads_problem(&self) -> Option<Problem> {
         if self.workloads.is_empty() {
             return Some(problem(
@@ -525,29 +580,56 @@ impl Trial {
                     "raise file_size, or lower threads, files, block_size or stride",
                 ));
             }
-            let needed = workload.space_needed(most);
-            if let Some(size) = self.device.size
-                && needed.0 > size.0 / 10 * 8
-            {
-                return Some(problem(
-                    &["workload", &at, "file_size"],
-                    format!(
-                        "`{}` needs {} for its files, too much for a device of {}",
-                        workload.name,
-                        needed.human(),
-                        size.human()
-                    ),
-                    "use at most 80% of the device's size",
-                ));
+            if let Some(found) = self.room_problem(workload, &at, most) {
+                return Some(found);
             }
         }
         None
     }
 
-    /// The size of an image or ramdisk: what was asked for, or 2GiB, or twice what the largest workload needs.
+    /// A workload must fit on the device, beside the states of all arms.
+    fn room_problem(&self, workload: &Workload, at: &str, threads: u16) -> Option<Problem> {
+        let needed = workload.space_needed(threads);
+        let size = self.device.size?;
+        if let Some((arm, least)) = self.tightest(needed)
+            && least > size
+            && let Some(state) = self.state_of(arm).filter(|state| !state.is_fresh())
+        {
+            return Some(problem(
+                &["workload", at, "file_size"],
+                format!(
+                    "`{}` needs {} for its files, too much beside the state {state} of {} on a device of {}",
+                    workload.name,
+                    needed.human(),
+                    arm.name,
+                    size.human()
+                ),
+                format!(
+                    "use a device of {} at least, smaller files, or a state with more room",
+                    least.human()
+                ),
+            ));
+        }
+        (needed.0 > size.0 / 10 * 8).then(|| {
+            problem(
+                &["workload", at, "file_size"],
+                format!(
+                    "`{}` needs {} for its files, too much for a device of {}",
+                    workload.name,
+                    needed.human(),
+                    size.human()
+                ),
+                "use at most 80% of the device's size",
+            )
+        })
+    }
+
+    /// The size of an image or ramdisk: what was asked for, or 2GiB, or twice what the largest workload needs, or what it
+    /// needs besides the arms' states.
     pub fn device_size(&self, workloads: &[Workload]) -> Bytes {
         let needed = workloads.iter().map(|workload| workload.most_space_needed().0).max().unwrap_or(0);
-        self.device.size.unwrap_or(Bytes((needed * 2).max(Bytes::gib(2).0).next_multiple_of(1 << 20)))
+        let least = (needed * 2).max(Bytes::gib(2).0).max(self.device_for(Bytes(needed)).0);
+        self.device.size.unwrap_or(Bytes(least.next_multiple_of(1 << 20)))
     }
 }
 

@@ -65,7 +65,7 @@ pub fn read(sources: &Sources<'_>) -> ArmFacts {
             facts.insert(Fact::Barriers, "on".into());
         }
     }
-    ArmFacts { facts, durability, tools: tools(sources.arm), notes }
+    ArmFacts { facts, durability, tools: tools(sources.arm), notes, state: None }
 }
 
 /// Facts of the device's queue; says whether its cache is volatile.

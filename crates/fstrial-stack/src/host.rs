@@ -1,7 +1,7 @@
 //! What this host has: filesystems the kernel knows, privileges, memory, space.
 
 use crate::{command::Program, error::StackError, sysfs};
-use fstrial_model::{filesystem::Filesystem, units::Bytes};
+use fstrial_model::{filesystem::Filesystem, state::Space, units::Bytes};
 use std::{fs, path::Path};
 
 /// Whether this process may mount and make devices.
@@ -79,6 +79,16 @@ pub fn require_memory(size: Bytes, what: &str) -> Result<(), StackError> {
 pub fn space_available(path: &Path) -> Result<Bytes, StackError> {
     let stat = rustix::fs::statvfs(path).map_err(|e| StackError::io("ask for the space left at", path, e))?;
     Ok(Bytes(stat.f_bavail * stat.f_frsize))
+}
+
+/// Space in use and left on the filesystem of `path`.
+///
+/// # Errors
+/// The path does not exist.
+pub fn space(path: &Path) -> Result<Space, StackError> {
+    let stat = rustix::fs::statvfs(path).map_err(|e| StackError::io("ask for the space at", path, e))?;
+    let used = Bytes((stat.f_blocks - stat.f_bfree) * stat.f_frsize);
+    Ok(Space { used, available: Bytes(stat.f_bavail * stat.f_frsize) })
 }
 
 /// The filesystem type that holds `path`, as the kernel names it.

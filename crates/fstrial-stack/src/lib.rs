@@ -6,12 +6,14 @@
 //!
 //! What a dying process cannot undo by dying is written to the [`ledger`] before it is done.
 
+pub mod base;
 pub mod caches;
 pub mod command;
 pub mod confined;
 pub mod device;
 pub mod error;
 pub mod facts;
+pub mod free_space;
 pub mod host;
 mod ioctl;
 pub mod isolation;

@@ -22,6 +22,7 @@ use fstrial_model::{
     facts::{ArmFacts, Fact},
     filesystem::Filesystem,
     job::DeviceBinding,
+    state::{Space, StateFigures},
     units::{Bytes, Nanos},
 };
 use std::{
@@ -117,6 +118,11 @@ impl Attached {
     /// Its node.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Notes something that was done beside programs, for the record.
+    pub fn note(&mut self, line: impl Into<String>) {
+        self.commands.push(line.into());
     }
 
     /// Makes the arm's filesystem, if it has one, and returns what mkfs printed.
@@ -267,6 +273,13 @@ impl Standing {
         &self.target
     }
 
+    /// Notes the state that its filesystem is in.
+    pub fn is_in_state(&mut self, figures: &StateFigures) {
+        self.facts.facts.insert(Fact::State, figures.asked.clone());
+        self.facts.notes.push(figures.describe());
+        self.facts.state = Some(figures.clone());
+    }
+
     /// What the arm really is.
     pub fn facts(&self) -> &ArmFacts {
         &self.facts
@@ -291,6 +304,12 @@ impl Standing {
             }
         }
         if host::is_root() { caches::drop_caches() } else { Ok(()) }
+    }
+
+    /// Space in use and space that can still be filled.
+    pub fn space(&self) -> Space {
+        let Target::Directory(folder) = &self.target else { return Space::default() };
+        host::space(folder).unwrap_or_default()
     }
 
     /// Space that can still be filled.

@@ -55,13 +55,8 @@ impl Image {
             "the device is a loop device with direct I/O on a file in {} ({filesystem}): ratios hold for it, absolute figures do not",
             folder.display()
         )];
-        if filesystem == "btrfs" {
-            // Without this every overwrite of the image would be a copy-on-write of the host.
-            let mut flags = rustix::fs::ioctl_getflags(&file).unwrap_or(IFlags::empty());
-            flags.insert(IFlags::NOCOW);
-            if rustix::fs::ioctl_setflags(&file, flags).is_err() {
-                notes.push("the host is btrfs and refused to switch copy-on-write off for the image".into());
-            }
+        if filesystem == "btrfs" && !switch_copy_on_write_off(&file) {
+            notes.push("the host is btrfs and refused to switch copy-on-write off for the image".into());
         }
         let description =
             format!("image: loop device with direct I/O on a {} file in {}", size.human(), folder.display());
@@ -124,7 +119,7 @@ impl Image {
 }
 
 /// A file without a name, or one whose name is taken away at once where the filesystem has no such files.
-fn nameless_file(folder: &Path) -> Result<OwnedFd, StackError> {
+pub(crate) fn nameless_file(folder: &Path) -> Result<OwnedFd, StackError> {
     let mode = Mode::RUSR | Mode::WUSR;
     match rustix::fs::open(folder, OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC, mode) {
         Ok(fd) => return Ok(fd),
@@ -136,6 +131,14 @@ fn nameless_file(folder: &Path) -> Result<OwnedFd, StackError> {
     let fd = rustix::fs::open(&path, flags, mode).map_err(|e| StackError::io("make", &path, e))?;
     fs::remove_file(&path).map_err(|e| StackError::io("take the name away from", &path, e))?;
     Ok(fd)
+}
+
+/// Without this every overwrite of an image on btrfs would be a copy-on-write of the host. Files that share blocks must
+/// be alike in it. False if it is refused.
+pub(crate) fn switch_copy_on_write_off(file: &OwnedFd) -> bool {
+    let mut flags = rustix::fs::ioctl_getflags(file).unwrap_or(IFlags::empty());
+    flags.insert(IFlags::NOCOW);
+    rustix::fs::ioctl_setflags(file, flags).is_ok()
 }
 
 /// Bytes that do not compress (SplitMix64; Steele, Lea and Flood, OOPSLA 2014).

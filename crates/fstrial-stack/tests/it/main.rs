@@ -1,6 +1,7 @@
 //! Real stacks on real kernels: every refusal, every filesystem, every way down. Needs root and loop devices; without
 //! them the tests say `SKIPPED`. Nothing is touched but files in temporary folders and devices made from them.
 
+mod base;
 mod confined;
 mod device_image;
 mod directory;

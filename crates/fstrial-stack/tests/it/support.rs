@@ -151,7 +151,7 @@ impl Drop for MountGuard {
 /// A folder of the test, with a ledger whose owner is dead: what a failed test leaves in it is undone.
 pub(crate) struct Lab {
     pub(crate) ledger: Ledger,
-    home: TempDir,
+    pub(crate) home: TempDir,
 }
 
 impl Lab {

@@ -11,6 +11,7 @@ use fstrial_model::{
     arm::{Arm, ArmError, DIRECTORY},
     device::{Device, DeviceKind},
     preset::DEFAULT_WORKLOADS,
+    state::{Restoring, State},
     trial::{Compare, ErrorControl, Metric, Settings, Trial, syntax_words},
     units::{Bytes, Nanos, Percent},
     workload::{Entry, Rate, RateTarget, Workload},
@@ -22,7 +23,7 @@ use std::path::PathBuf;
 ///
 /// An arm is [NAME=]FILESYSTEM[:OPTION,…]. Options are the filesystem's own words: those that mkfs knows go to mkfs
 /// (xfs:agcount=16), anything starting with - goes to mkfs as it is (xfs:-m reflink=0), scheduler=, read_ahead= and
-/// cache= set the device's queue, and all others are mount options (noatime). `raw` is the device without a
+/// cache= set the device's queue, state= says what the filesystem holds (state=aged:70%), and all others are mount options (noatime). `raw` is the device without a
 /// filesystem, `dir:PATH` an existing directory, which needs no root.
 #[derive(Debug, Args)]
 pub(crate) struct CompareArgs {
@@ -108,6 +109,15 @@ pub(crate) struct CompareArgs {
     #[arg(long, value_name = "PROMISE", hide_short_help = true, conflicts_with = "rate")]
     find_rate: Option<RateTarget>,
 
+    /// What filesystems hold when a load begins: fresh, filled:80%, aged:70%, aged:70%:0.9 (a layout score),
+    /// populated:20000; for arms that name no state= [default: fresh].
+    #[arg(long, value_name = "STATE")]
+    state: Option<State>,
+
+    /// How a prepared state comes back before each run: copy, or clone where image and host can [default: copy].
+    #[arg(long, value_name = "HOW", value_parser = restoring, hide_short_help = true)]
+    restore: Option<Restoring>,
+
     /// Check the filesystem fully after every run; a corrupt one is a failed run.
     #[arg(long)]
     fsck: bool,
@@ -168,6 +178,11 @@ pub(crate) fn exec(args: &CompareArgs) -> Result<u8, ExpectedError> {
     conduct::conduct(&trial, &args.conduct, &args.home, None)
 }
 
+fn restoring(text: &str) -> Result<Restoring, String> {
+    let known = [Restoring::Copy, Restoring::Clone];
+    known.into_iter().find(|how| how.name() == text).ok_or_else(|| "use copy or clone".into())
+}
+
 fn between(text: &str) -> Result<Compare, String> {
     match text {
         "arms" => Ok(Compare::Arms),
@@ -199,6 +214,8 @@ impl CompareArgs {
                 rounds: self.rounds,
                 seed: self.seed,
                 fsck: self.fsck,
+                state: self.state,
+                restore: self.restore.unwrap_or_default(),
             },
             device: self.device()?,
             arms: self.arms.clone(),

@@ -11,6 +11,7 @@ use crate::{
         steps, table,
     },
     run::{
+        bases::Bases,
         clock::{Clock, MachineClock},
         coordinator::{Context, Coordinator, Earlier, EarlierRound, Finished, Reason},
         environment::{self, Environment},
@@ -36,7 +37,11 @@ use fstrial_stack::{
     ledger::Ledger,
 };
 use fstrial_store::{NewTrial, Session, Store, TrialId, TrialStatus};
-use std::{collections::BTreeMap, ops::ControlFlow, path::PathBuf};
+use std::{
+    collections::BTreeMap,
+    ops::ControlFlow,
+    path::{Path, PathBuf},
+};
 
 /// Spread of an arm's rounds, as a fraction, above which a device is called noisy.
 const NOISY: f64 = 0.05;
@@ -53,6 +58,10 @@ pub(crate) struct ConductArgs {
     /// A signature on it that may be erased too, by its type (ext4, gpt …).
     #[arg(long, value_name = "TYPE", hide_short_help = true)]
     erase_signature: Vec<String>,
+
+    /// Folder for prepared filesystems (--state) [default: the image's folder, else the home folder].
+    #[arg(long, value_name = "FOLDER", hide_short_help = true)]
+    state_dir: Option<PathBuf>,
 
     /// Print every step in order with its undo, and do nothing.
     #[arg(long)]
@@ -114,8 +123,10 @@ pub(crate) fn conduct(
         .map_err(|e| ExpectedError::Fault(format!("could not set signal handlers: {e}")))?;
     let ledger = Ledger::new(home.ledger()?, std::process::id());
     replay(&ledger)?;
+    let bases = Bases::in_folder(&state_folder(&plan, args, home)?);
     let mut session = Conducting {
         plan: &plan,
+        bases: &bases,
         args,
         clock: &clock,
         interrupt: &interrupt,
@@ -134,6 +145,8 @@ pub(crate) fn conduct(
 /// A trial being conducted.
 struct Conducting<'a> {
     plan: &'a Plan,
+    /// Where prepared filesystems are kept.
+    bases: &'a Bases,
     args: &'a ConductArgs,
     clock: &'a MachineClock,
     interrupt: &'a Interrupt,
@@ -197,6 +210,7 @@ impl<'a> Conducting<'a> {
         environment: &Environment,
         earlier: Earlier,
     ) -> Result<Finished<'a>, ExpectedError> {
+        self.bases.require_space(self.plan, &device.binding(&self.plan.trial.arms[0]))?;
         let mut recorder = Recorder::new(store, id);
         let mut json = JsonLines;
         let shown: &mut dyn Listener = if self.args.json { &mut json } else { &mut self.progress };
@@ -210,11 +224,23 @@ impl<'a> Conducting<'a> {
             listener: &mut listeners,
             interrupt: self.interrupt,
             binding: &|arm| device.binding(arm),
+            new_base: &|| self.bases.make(),
             data: device.data(),
             ledger: self.ledger.folder().to_owned(),
             deadline: self.plan.trial.trial.budget,
         };
         Coordinator::new(self.plan, context, earlier).run()
+    }
+}
+
+/// Where prepared filesystems are kept: beside the image, with which they may share blocks; else in the home folder.
+fn state_folder(plan: &Plan, args: &ConductArgs, home: &Home) -> Result<PathBuf, ExpectedError> {
+    if let Some(folder) = &args.state_dir {
+        return Ok(folder.clone());
+    }
+    match plan.trial.device.kind {
+        DeviceKind::Image => Ok(plan.trial.device.path.clone().unwrap_or_else(|| PathBuf::from("."))),
+        _ => Ok(home.ledger()?.parent().map_or_else(|| PathBuf::from("."), Path::to_owned)),
     }
 }
 
@@ -257,8 +283,9 @@ impl Conducting<'_> {
         let most = self.plan.workloads.iter().map(|workload| workload.most_space_needed().0);
         let rows = self.plan.trial.arms.iter().filter_map(|arm| arm.row());
         let smallest = rows.map(|row| row.min_size_mib << 20).max().unwrap_or(0);
-        // A filesystem needs room for itself: files may take 80 % of a device.
-        let least = Bytes((most.max().unwrap_or(0) / 8 * 10).max(smallest));
+        // A filesystem needs room for itself: files may take 80 % of what its state leaves of a device.
+        let needed = self.plan.trial.device_for(Bytes(most.max().unwrap_or(0)));
+        let least = needed.max(Bytes(smallest));
         let (progress, interrupt, json) = (&mut self.progress, self.interrupt, self.args.json);
         let mut told = Bytes(0);
         let mut tell = |done: Bytes, total: Bytes| {

@@ -125,6 +125,7 @@ fn compare_with_itself(device: DeviceSpec, on: String, ledger: &Ledger) -> Resul
             listener: &mut Silent,
             interrupt: &interrupt,
             binding: &|arm| device.binding(arm),
+            new_base: &|| Err(ExpectedError::Fault("the self-comparison prepares no state".into())),
             data: device.data(),
             ledger: ledger.folder().to_owned(),
             deadline: plan.trial.trial.budget,

@@ -8,7 +8,8 @@ use fstrial_model::{
 
 /// The facts that are audited, in the order they are shown. Mount options as a whole differ by name only; what they
 /// mean is in the other facts.
-const AUDITED: [Fact; 14] = [
+const AUDITED: [Fact; 15] = [
+    Fact::State,
     Fact::Barriers,
     Fact::CacheMode,
     Fact::Journal,
@@ -62,6 +63,7 @@ fn asks_for(arm: &Arm, fact: Fact) -> bool {
         Fact::Scheduler => arm.scheduler.is_some(),
         Fact::ReadAhead => arm.read_ahead.is_some(),
         Fact::CacheMode => arm.cache.is_some(),
+        Fact::State => arm.state.is_some(),
         _ => false,
     }
 }
@@ -108,6 +110,7 @@ mod tests {
             durability,
             tools: BTreeMap::new(),
             notes: Vec::new(),
+            state: None,
         }
     }
 

@@ -11,7 +11,11 @@ use crate::{
         plan::threads_in_words,
     },
 };
-use fstrial_model::{job::FailureKind, trial::Metric, units::Nanos};
+use fstrial_model::{
+    job::FailureKind,
+    trial::Metric,
+    units::{Bytes, Nanos},
+};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::{
     io::{IsTerminal, Write},
@@ -31,6 +35,8 @@ pub struct Progress {
     round: u32,
     runs: usize,
     current: String,
+    /// When the stage that runs began.
+    stage_began: Instant,
     decided: (usize, usize),
 }
 
@@ -53,6 +59,7 @@ impl Progress {
             round: 0,
             runs: 0,
             current: String::new(),
+            stage_began: Instant::now(),
             decided: (0, 0),
         }
     }
@@ -157,6 +164,18 @@ impl Drawn {
     }
 }
 
+/// How far a stage is, and how long the rest takes if it goes on as so far: `43 %, at most 20 s more`.
+#[expect(clippy::cast_precision_loss, reason = "for display")]
+fn how_far(took: Duration, done: Bytes, total: Bytes) -> String {
+    let share = (done.0 as f64 / total.0.max(1) as f64).clamp(0.0, 1.0);
+    let percent = format!("{:.0} %", share * 100.0);
+    // The first hundredth says nothing of the rest.
+    if share < 0.01 {
+        return percent;
+    }
+    format!("{percent}, at most {} more", numbers::wait(took.as_secs_f64() / share * (1.0 - share)))
+}
+
 /// An open contrast: where its interval stands.
 fn narrowing(state: &ContrastState) -> String {
     let interval = match (state.ratio, state.interval) {
@@ -214,7 +233,19 @@ impl Listener for Progress {
                     format!("run {slot}/{} · {arm} · {workload} · {}", self.runs, threads_in_words(*threads));
                 self.draw(&self.current.clone());
             }
-            Event::RunStage { stage } => self.draw(&format!("{} · {stage}", self.current)),
+            Event::RunStage { stage } => {
+                self.stage_began = Instant::now();
+                self.draw(&format!("{} · {stage}", self.current));
+            }
+            Event::StatePreparing { arm, state } => self.current = format!("preparing {state} for {arm}"),
+            Event::StatePrepared { arms, figures } => {
+                self.current = "looking at the arms".into();
+                self.say(&format!("prepared once for {}: {}", arms.join(", "), figures.describe()));
+            }
+            Event::StageProgress { stage, done, total } => {
+                let far = how_far(self.stage_began.elapsed(), *done, *total);
+                self.draw(&format!("{} · {stage} · {far}", self.current));
+            }
             Event::RunEnded(run) => self.run_ended(run),
             Event::VerdictsUpdated { round, contrasts } => self.verdicts(*round, contrasts),
         }

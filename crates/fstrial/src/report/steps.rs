@@ -1,9 +1,13 @@
 //! `--dry-run`: every step of a trial in order, with its undo.
 
-use crate::run::plan::{Plan, threads_in_words};
+use crate::run::{
+    coordinator::shared,
+    plan::{Plan, threads_in_words},
+};
 use fstrial_model::{
     arm::Arm,
     device::DeviceKind,
+    state::Restoring,
     workload::{Phase, Until, Workload},
 };
 use std::fmt::Write;
@@ -12,6 +16,7 @@ use std::fmt::Write;
 pub fn render(plan: &Plan) -> String {
     let mut out = String::new();
     let _ = writeln!(out, "Device\n{}", device(plan));
+    out += &states(plan);
     for arm in &plan.trial.arms {
         let _ = writeln!(out, "\nEvery run of arm {}", arm.name);
         for (index, (step, undo)) in arm_steps(plan, arm).iter().enumerate() {
@@ -41,6 +46,42 @@ pub fn render(plan: &Plan) -> String {
         settings.budget,
         plan.contrasts.len()
     );
+    out
+}
+
+/// What is prepared once, before the first round.
+fn states(plan: &Plan) -> String {
+    let trial = &plan.trial;
+    let mut out = String::new();
+    for shared in shared(trial) {
+        let arms: Vec<&str> = shared.arms.iter().map(|arm| trial.arms[*arm].name.as_str()).collect();
+        let (blank, save) = match trial.trial.restore {
+            Restoring::Copy => ("write zeros over the whole device", "copy what is not zero into the file"),
+            Restoring::Clone => {
+                ("share the image's blocks with the file, to see that it can", "share them again")
+            }
+        };
+        let state = match shared.state.is_fresh() {
+            true => "leave it as it is, because the others are put back too".into(),
+            false => format!("make the state {} in the folder `state`, sync", shared.state),
+        };
+        let _ = writeln!(out, "\nOnce, for {}", arms.join(", "));
+        let steps = [
+            (
+                "make a nameless file for the prepared filesystem".to_owned(),
+                "it goes with the last process that holds it",
+            ),
+            (
+                format!("build it as below with mkfs, to see its room; then {blank}, and build it again"),
+                "as below",
+            ),
+            (format!("{state}; unmount, ask the filesystem's tool about the free space"), "as below"),
+            (save.to_owned(), "as the file"),
+        ];
+        for (index, (step, undo)) in steps.iter().enumerate() {
+            let _ = writeln!(out, "  {:2}. {step}\n      undo: {undo}", index + 1);
+        }
+    }
     out
 }
 
@@ -88,6 +129,19 @@ fn device(plan: &Plan) -> String {
     }
 }
 
+/// How a run comes to its filesystem: by mkfs, or by what was prepared with it.
+fn making(plan: &Plan, mkfs: &str, node: &str) -> String {
+    match (plan.trial.restores(), plan.trial.trial.restore) {
+        (false, _) => format!("{mkfs} {node}"),
+        (true, Restoring::Copy) => {
+            format!("write the filesystem that was prepared (`{mkfs}`) over all of {node}")
+        }
+        (true, Restoring::Clone) => format!(
+            "before the loop device: let the file share the blocks of the filesystem that was prepared (`{mkfs}`)"
+        ),
+    }
+}
+
 fn arm_steps(plan: &Plan, arm: &Arm) -> Vec<(String, String)> {
     let mut steps = Vec::new();
     let mut step = |what: String, undo: &str| steps.push((what, undo.to_owned()));
@@ -121,7 +175,7 @@ fn arm_steps(plan: &Plan, arm: &Arm) -> Vec<(String, String)> {
         }
         if let Some(row) = arm.row() {
             let arguments = row.mkfs_arguments(&arm.mkfs).join(" ");
-            step(format!("{} {arguments} {node}", row.mkfs), "none: the device is the trial's");
+            step(making(plan, &format!("{} {arguments}", row.mkfs), node), "none: the device is the trial's");
             let options = row
                 .mount_base
                 .iter()

@@ -1,11 +1,13 @@
 //! The coordinator: the one place with a trial's state.
 //!
 //! ```text
-//! inspect every arm ─► audit ─► round ─► runs ─► judge ─► decided, or no time left? ─► finish
-//!                                 ▲                │ no
-//!                                 └────────────────┘
+//! prepare states ─► inspect every arm ─► audit ─► round ─► runs ─► judge ─► decided, or no time left? ─► finish
+//!                                                  ▲                │ no
+//!                                                  └────────────────┘
 //!         every step is an Event to the listeners: terminal, JSON lines, store
 //! ```
+
+mod states;
 
 use super::{
     clock::Clock,
@@ -18,11 +20,13 @@ use crate::{error::ExpectedError, report::audit};
 use fstrial_model::{
     arm::Arm,
     facts::ArmFacts,
-    job::{DeviceBinding, FailureKind, Job, PROTOCOL, RunFailure, WorkerMessage},
+    job::{DeviceBinding, FailureKind, Job, PROTOCOL, RunFailure, StateTask, WorkerMessage},
     measurement::Measurement,
+    state::{Space, StateFigures},
     units::Nanos,
     workload::Data,
 };
+pub(crate) use states::{Shared, shared};
 use std::path::PathBuf;
 
 /// A cell that is lost this often running ends the trial: something is wrong that rounds do not mend.
@@ -47,6 +51,8 @@ pub struct Context<'a> {
     pub interrupt: &'a Interrupt,
     /// The device for each arm.
     pub binding: &'a dyn Fn(&Arm) -> DeviceBinding,
+    /// Makes the file that keeps a prepared state, and says where workers open it.
+    pub new_base: &'a dyn Fn() -> Result<PathBuf, ExpectedError>,
     /// What files hold on this device.
     pub data: Data,
     /// Folder of the ledger.
@@ -133,10 +139,22 @@ pub struct Coordinator<'a, 'p> {
     run_time: Vec<Option<Nanos>>,
     round: u32,
     round_time: Option<Nanos>,
+    /// How each arm's filesystem is put back; none if it is made anew.
+    restored: Vec<Option<StateTask>>,
+    /// What a run of each arm costs besides its load, as far as that is known.
+    overhead: Vec<Nanos>,
 }
 
-/// How a job ended, with the facts and the commands that came before.
-type Answer = (Ended, Option<(ArmFacts, Vec<String>)>);
+/// How a job ended, with what the worker said before.
+type Answer = (Ended, Said);
+
+/// What a worker says of an arm.
+#[derive(Default)]
+struct Said {
+    facts: Option<(ArmFacts, Vec<String>)>,
+    space: Space,
+    prepared: Option<(StateFigures, String)>,
+}
 
 /// How a round ended.
 enum Round {
@@ -161,6 +179,8 @@ impl<'a, 'p> Coordinator<'a, 'p> {
             run_time: vec![None; cells],
             round: 0,
             round_time: None,
+            restored: vec![None; plan.trial.arms.len()],
+            overhead: vec![OVERHEAD_GUESS; plan.trial.arms.len()],
         };
         if let Some(planned) = earlier.planned {
             coordinator.judge = Some(Judge::new(plan, planned));
@@ -185,7 +205,7 @@ impl<'a, 'p> Coordinator<'a, 'p> {
     /// # Errors
     /// An arm cannot be built, the host cannot be cleaned up, or a listener fails.
     pub fn run(mut self) -> Result<Finished<'p>, ExpectedError> {
-        let inspected = self.inspect()?;
+        let inspected = if self.prepare_states()? { self.inspect()? } else { None };
         let Some(facts) = inspected else {
             return Ok(self.finish(Vec::new(), Vec::new(), Reason::Interrupted));
         };
@@ -214,13 +234,14 @@ impl<'a, 'p> Coordinator<'a, 'p> {
         self.context.listener.hear(event)
     }
 
-    fn job(&self, arm: usize) -> Job {
-        let arm = self.plan.trial.arms[arm].clone();
+    fn job(&self, index: usize) -> Job {
+        let arm = self.plan.trial.arms[index].clone();
         Job {
             protocol: PROTOCOL,
             device: (self.context.binding)(&arm),
             arm,
             task: None,
+            state: self.restored[index].clone(),
             fsck: self.plan.trial.trial.fsck,
             coordinator: std::process::id(),
             ledger: self.context.ledger.clone(),
@@ -233,8 +254,11 @@ impl<'a, 'p> Coordinator<'a, 'p> {
         for index in 0..self.plan.trial.arms.len() {
             let job = self.job(index);
             let name = self.plan.trial.arms[index].name.clone();
-            let (ended, facts) = self.send_until_not_lost(&job)?;
-            match (ended, facts) {
+            let began = self.context.clock.now();
+            let (ended, said) = self.send_until_not_lost(&job)?;
+            let took = Nanos(self.context.clock.now().0 - began.0);
+            self.overhead[index] = self.overhead[index].max(took);
+            match (ended, said.facts) {
                 (Ended::Interrupted, _) => return Ok(None),
                 (Ended::Failed(failure), _) => {
                     return Err(ExpectedError::Run { context: format!("arm {name}"), failure });
@@ -267,7 +291,7 @@ impl<'a, 'p> Coordinator<'a, 'p> {
     /// Sends a job and passes its stages on to the listeners.
     fn send(&mut self, job: &Job) -> Result<Answer, ExpectedError> {
         let Context { place, listener, .. } = &mut self.context;
-        let mut seen = None;
+        let mut seen = Said::default();
         let mut heard = Ok(());
         let ended = place.run(job, &mut |message| match message {
             WorkerMessage::Stage { stage, .. } => {
@@ -275,7 +299,19 @@ impl<'a, 'p> Coordinator<'a, 'p> {
                     heard = listener.hear(&Event::RunStage { stage: *stage });
                 }
             }
-            WorkerMessage::Facts { facts, commands } => seen = Some((facts.clone(), commands.clone())),
+            WorkerMessage::Progress { stage, done, total, .. } => {
+                if heard.is_ok() {
+                    heard =
+                        listener.hear(&Event::StageProgress { stage: *stage, done: *done, total: *total });
+                }
+            }
+            WorkerMessage::Facts { facts, commands, space } => {
+                seen.facts = Some((facts.clone(), commands.clone()));
+                seen.space = *space;
+            }
+            WorkerMessage::Prepared { figures, mkfs_output } => {
+                seen.prepared = Some((figures.clone(), mkfs_output.clone()));
+            }
             WorkerMessage::Measured { .. } | WorkerMessage::Failed { .. } => {}
         });
         heard.map(|()| (ended, seen))
@@ -330,7 +366,7 @@ impl<'a, 'p> Coordinator<'a, 'p> {
     fn has_time_for(&self, cell: usize) -> bool {
         let expected = self.run_time[cell].unwrap_or_else(|| {
             let workload = &self.plan.workloads[self.plan.cells[cell].workload];
-            Nanos(workload.time().0 + OVERHEAD_GUESS.0)
+            Nanos(workload.time().0 + self.overhead[self.plan.cells[cell].arm].0)
         });
         expected <= self.left()
     }

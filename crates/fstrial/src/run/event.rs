@@ -6,6 +6,7 @@ use fstrial_model::{
     facts::ArmFacts,
     job::{Job, RunFailure},
     measurement::{Measurement, Stage},
+    state::StateFigures,
     units::{Bytes, Nanos},
 };
 use serde::Serialize;
@@ -27,6 +28,29 @@ pub enum Event<'a> {
         device: &'a str,
         /// What a reader should know about it.
         notes: &'a [String],
+    },
+    /// The state of an arm's filesystem is made, once for all arms that are made alike.
+    StatePreparing {
+        /// The arm on which it is made.
+        arm: &'a str,
+        /// What is made.
+        state: &'a str,
+    },
+    /// The state is made and saved.
+    StatePrepared {
+        /// All arms that begin with it.
+        arms: &'a [&'a str],
+        /// What it is.
+        figures: &'a StateFigures,
+    },
+    /// How far a lengthy stage is: bytes done of at most so many.
+    StageProgress {
+        /// Which.
+        stage: Stage,
+        /// Done so far.
+        done: Bytes,
+        /// In all, at most.
+        total: Bytes,
     },
     /// An arm has been built once, looked at and taken down.
     ArmInspected {

@@ -1,5 +1,6 @@
 //! The straight line: plan → rounds → jobs → place → worker → measurements → verdicts.
 
+pub mod bases;
 pub mod clock;
 pub mod coordinator;
 pub mod environment;

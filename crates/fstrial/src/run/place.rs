@@ -240,7 +240,8 @@ impl ChildPlace<'_> {
                     let _ = self.device.enter(stage);
                     until = Instant::now() + deadline.duration();
                 }
-                WorkerMessage::Facts { .. } => {}
+                WorkerMessage::Progress { deadline, .. } => until = Instant::now() + deadline.duration(),
+                WorkerMessage::Facts { .. } | WorkerMessage::Prepared { .. } => {}
                 WorkerMessage::Measured { measurement } => return Ok(Ended::Measured(measurement)),
                 WorkerMessage::Failed { failure } => return Ok(Ended::Failed(failure)),
             }

@@ -43,6 +43,9 @@ impl Listener for Recorder<'_> {
             Event::DeviceProgress { .. }
             | Event::DeviceReady { .. }
             | Event::WorkerReplaced { .. }
+            | Event::StatePreparing { .. }
+            | Event::StatePrepared { .. }
+            | Event::StageProgress { .. }
             | Event::Audited { .. }
             | Event::RoundStarted { .. }
             | Event::RunStarted { .. }

@@ -1,6 +1,8 @@
 //! The worker: takes one job on standard input, builds the stack, prepares and runs the load, takes everything down,
 //! and answers with messages and one measurement. It knows nothing of rounds, statistics or the store.
 
+mod state;
+
 use super::{
     find_rate::{self, SearchError, Seen},
     judge::latency,
@@ -109,6 +111,8 @@ struct Run<'a> {
     stages: Vec<(Stage, Nanos)>,
     /// What a program printed.
     output: Option<String>,
+    /// What mkfs printed.
+    mkfs_output: String,
 }
 
 /// Where an error of the stack comes from decides whose fault it is.
@@ -162,6 +166,7 @@ impl<'a> Run<'a> {
             stage_began: Instant::now(),
             stages: Vec::new(),
             output: None,
+            mkfs_output: String::new(),
         })
     }
 
@@ -195,17 +200,27 @@ impl<'a> Run<'a> {
             }
             _ => self.build()?,
         };
+        self.note_state(&mut standing);
         say(&WorkerMessage::Facts {
             facts: standing.facts().clone(),
             commands: standing.commands().to_vec(),
+            space: standing.space(),
         });
         let job = self.job;
+        let (mut standing, made) = match self.make_state(standing) {
+            Ok(made) => made,
+            Err((standing, failure)) => {
+                // Of two failures the first one counts.
+                let _ = standing.map(|standing| self.take_down(standing, false, None, &mut Vec::new()));
+                return Err(failure);
+            }
+        };
         let loaded = job.task.as_ref().map(|task| self.task(task, &mut standing)).transpose();
         let space_left = standing.space_left();
         let facts = standing.facts().clone();
         let mut commands = standing.commands().to_vec();
         // Taken down whether or not the load went well; of two failures the first one counts.
-        let taken_down = self.take_down(standing, loaded.is_ok(), &mut commands);
+        let taken_down = self.take_down(standing, loaded.is_ok(), made.as_ref(), &mut commands);
         let loaded = loaded?;
         taken_down?;
         self.leave();
@@ -213,16 +228,16 @@ impl<'a> Run<'a> {
         Ok(loaded.map(|results| Measurement { results, facts, commands, stages, space_left, output: None }))
     }
 
-    /// Attaches the device, makes the filesystem and mounts it.
+    /// Attaches the device, makes the filesystem, or puts a prepared one back, and mounts it.
     fn build(&mut self) -> Result<Standing, RunFailure> {
         let (job, arm) = (self.job, &self.job.arm);
+        self.before_attach()?;
         let attached = Attached::attach(&job.device, arm, job.coordinator, &self.ledger);
         let mut attached = attached.map_err(|e| self.failed(&e))?;
-        self.enter(Stage::Mkfs, Nanos::secs(300));
-        let printed = match attached.make(arm) {
-            Ok(printed) => printed,
+        match self.bring(&mut attached) {
+            Ok(printed) => self.mkfs_output = printed,
             Err(error) => return Err(self.give_up(attached, &error)),
-        };
+        }
         self.enter(Stage::Mount, Nanos::secs(300));
         let mount_point = if self.isolated { isolation::mount_point() } else { Err(not_isolated()) };
         let mount_point = match mount_point {
@@ -230,7 +245,7 @@ impl<'a> Run<'a> {
             Err(error) => return Err(self.give_up(attached, &error)),
         };
         attached
-            .mount(arm, &printed, &mount_point)
+            .mount(arm, &self.mkfs_output, &mount_point)
             .map_err(|(attached, error)| self.give_up(attached, &error))
     }
 
@@ -392,11 +407,12 @@ impl<'a> Run<'a> {
         Ok(results)
     }
 
-    /// Unmounts, checks if asked to, detaches.
+    /// Unmounts, checks if asked to, saves a state that was made, detaches.
     fn take_down(
         &mut self,
         standing: Standing,
         healthy: bool,
+        made: Option<&state::Prepared>,
         commands: &mut Vec<String>,
     ) -> Result<(), RunFailure> {
         self.enter(Stage::Unmount, Nanos::secs(900));
@@ -407,9 +423,10 @@ impl<'a> Run<'a> {
             checked = attached.check(&self.job.arm).map_err(|e| self.failed(&e));
             *commands = attached.commands().to_vec();
         }
+        let saved = made.map_or(Ok(()), |made| self.save_state(&attached, made));
         self.enter(Stage::Detach, Nanos::secs(60));
         attached.detach().map_err(|e| self.failed(&e))?;
-        checked
+        checked.and(saved)
     }
 }
 

@@ -8,6 +8,7 @@ mod fio;
 mod interrupt;
 mod kill;
 mod operations;
+mod states;
 mod support;
 mod trial;
 mod workloads;

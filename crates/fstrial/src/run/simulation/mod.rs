@@ -17,8 +17,9 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use fstrial_model::{
     arm::Arm,
     facts::{ArmFacts, DataUpdate, Durability, Fact},
-    job::{DeviceBinding, FailureKind, Job, Load, RunFailure, WorkerMessage},
+    job::{DeviceBinding, FailureKind, Job, Load, RunFailure, StateStep, StateTask, WorkerMessage},
     measurement::{ClockSource, LoadResult, Measurement, OperationKind, PhaseResult, Reading, Stage},
+    state::{FreeSpace, Space, StateFigures},
     trial::{Settings, Trial},
     units::{Bytes, Nanos},
     workload::{Data, Entry, Figure},
@@ -192,7 +193,10 @@ impl Place for SimulatedPlace<'_> {
             Some(Fault::InterruptedLate) => self.interrupt.raise(),
             _ => {}
         }
-        hear(&WorkerMessage::Facts { facts: facts(), commands: vec![format!("mkfs {}", job.arm.name)] });
+        let space = Space { used: Bytes(0), available: Bytes::gib(1) };
+        let commands = vec![format!("mkfs {}", job.arm.name)];
+        hear(&WorkerMessage::Facts { facts: facts(), commands, space });
+        say_prepared(job, hear);
         let Some(task) = &job.task else { return Ended::Measured(None) };
         let load = &task.phases[0].groups[0].load;
         hear(&WorkerMessage::Stage { stage: Stage::Load, deadline: asked_for });
@@ -212,6 +216,23 @@ impl SimulatedPlace<'_> {
         *of_cell += u32::from(threads.is_some());
         (self.faults)(&Asked { arm: &job.arm.name, threads, run: self.run, of_cell: *of_cell })
     }
+}
+
+/// What a worker says that has made a state.
+fn say_prepared(job: &Job, hear: &mut dyn FnMut(&WorkerMessage)) {
+    let Some(StateTask { step: StateStep::Prepare { state, room, .. }, .. }) = &job.state else { return };
+    let figures = StateFigures {
+        asked: state.to_string(),
+        files: 3,
+        utilisation: 50.0,
+        available: Bytes(room.0 - state.space(*room).0),
+        turnovers: 0.0,
+        layout_score_reached: None,
+        layout: None,
+        free_space: FreeSpace::Unknown("it is simulated".into()),
+        saved: *room,
+    };
+    hear(&WorkerMessage::Prepared { figures, mkfs_output: "made".into() });
 }
 
 fn failed(kind: FailureKind, stage: Stage) -> Ended {
@@ -235,6 +256,7 @@ fn facts() -> ArmFacts {
         },
         tools: BTreeMap::new(),
         notes: Vec::new(),
+        state: None,
     }
 }
 
@@ -349,6 +371,8 @@ fn histogram(operations: u64, typical_ns: f64, tail: f64, with_zero: bool) -> St
 /// One event, as far as a test looks at it.
 #[derive(Debug, Clone, PartialEq)]
 enum Heard {
+    StatePreparing(String),
+    StatePrepared(String),
     ArmInspected(String),
     Audited(usize),
     RoundsPlanned(u32),
@@ -373,6 +397,9 @@ impl Listener for Log<'_> {
             |arm: &str, workload: &str, threads: u16| self.plan.cell_of(arm, workload, threads).unwrap();
         self.heard.push(match event {
             Event::DeviceProgress { .. } | Event::DeviceReady { .. } => unreachable!("not the coordinator's"),
+            Event::StageProgress { .. } => unreachable!("a simulated stage takes no time of its own"),
+            Event::StatePreparing { arm, state } => Heard::StatePreparing(format!("{state} for {arm}")),
+            Event::StatePrepared { arms, .. } => Heard::StatePrepared(arms.join(", ")),
             Event::ArmInspected { arm, .. } => Heard::ArmInspected((*arm).to_owned()),
             Event::Audited { lines } => Heard::Audited(lines.len()),
             Event::RoundsPlanned { planned } => Heard::RoundsPlanned(*planned),
@@ -463,6 +490,7 @@ fn session<'p>(
             listener: &mut listeners,
             interrupt: &interrupt,
             binding: &|_| DeviceBinding::Directory { path: "/simulated".into() },
+            new_base: &|| Ok("/simulated/base".into()),
             data: Data::Random,
             ledger: "/simulated/ledger".into(),
             deadline: plan.trial.trial.budget,
@@ -587,7 +615,10 @@ struct Check<'p> {
 impl Check<'_> {
     fn next(&mut self, heard: &Heard) {
         match heard {
-            Heard::ArmInspected(_) | Heard::Audited(_) => assert_eq!(self.round, None, "{heard:?}"),
+            Heard::StatePreparing(_)
+            | Heard::StatePrepared(_)
+            | Heard::ArmInspected(_)
+            | Heard::Audited(_) => assert_eq!(self.round, None, "{heard:?}"),
             Heard::RoundsPlanned(planned) => assert!(*planned >= 4 && self.states.is_empty()),
             Heard::RoundStarted { round, runs, left } => self.round_starts(*round, *runs, *left),
             Heard::RunStarted { round, slot, cell } => self.run_starts(*round, *slot, *cell),

@@ -28,6 +28,8 @@ fn rendered(told: &Told<'_>) -> String {
     for heard in &told.heard {
         let line = match heard {
             Heard::RunStage(_) => continue,
+            Heard::StatePreparing(what) => format!("preparing {what}"),
+            Heard::StatePrepared(arms) => format!("prepared for {arms}"),
             Heard::ArmInspected(arm) => format!("inspected {arm}"),
             Heard::WorkerReplaced(arm) => format!("another worker for {arm}"),
             Heard::Audited(lines) => format!("audited: {lines} differences"),
@@ -64,6 +66,58 @@ fn the_event_stream_of_a_small_trial() {
     );
     let again = simulate(&plan, &world, |asked| (asked.run == 3).then_some(Fault::Killed));
     assert_eq!(told.heard, again.heard);
+}
+
+#[test]
+fn states_are_prepared_once_and_put_back_in_every_run() {
+    let plan = plan(&["a=ext4", "b=ext4:scheduler=none", "c=xfs:state=aged", "raw"], &[1], 7, |settings| {
+        settings.rounds = Some(4);
+    });
+    let told = simulate(&plan, &World::default(), |asked| (asked.run == 3).then_some(Fault::Killed));
+    let before: Vec<String> = told
+        .heard
+        .iter()
+        .take_while(|heard| !matches!(heard, Heard::Audited(_)))
+        .filter_map(|heard| match heard {
+            Heard::StatePreparing(what) => Some(format!("preparing {what}")),
+            Heard::StatePrepared(arms) => Some(format!("for {arms}")),
+            Heard::ArmInspected(arm) => Some(arm.clone()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(
+        before,
+        ["preparing fresh for a", "for a, b", "preparing aged:70% for c", "for c", "a", "b", "c", "raw"]
+    );
+    let rest = told.heard.iter().skip_while(|heard| !matches!(heard, Heard::Audited(_)));
+    assert!(!rest.into_iter().any(|heard| matches!(heard, Heard::StatePreparing(_))), "only once");
+    assert_eq!(told.finished().rounds, 4);
+    // Two builds to see the room, two to prepare, four to look at the arms: 300 ms each.
+    assert_eq!(told.inspected_at, Nanos::millis(8 * 300));
+}
+
+#[test]
+fn a_workload_that_does_not_fit_beside_a_state_ends_the_trial_before_a_round() {
+    // The device has room by its size, but the filesystem on it has not: of 1 GiB that are free, 90 % go to the state.
+    let plan = plan(&["a=ext4", "b=xfs:state=filled:90%"], &[1], 7, |_| {});
+    let told = simulate(&plan, &World::default(), none);
+    let Err(error) = &told.ended else { panic!("it went on") };
+    let said = error.to_string();
+    assert!(said.contains("b · random-write") && said.contains("102.4 MiB left"), "{said}");
+    assert!(!told.heard.iter().any(|heard| matches!(heard, Heard::RoundStarted { .. })));
+}
+
+#[test]
+fn an_interruption_while_a_state_is_made_ends_the_trial() {
+    let plan = plan(&["a=ext4", "b=xfs:state=aged"], &[1], 7, |_| {});
+    let mut jobs = 0;
+    let told = simulate(&plan, &World::default(), |_| {
+        jobs += 1;
+        (jobs == 4).then_some(Fault::Interrupted)
+    });
+    assert_eq!(told.finished().reason, Reason::Interrupted);
+    assert_eq!(told.heard.last(), Some(&Heard::RunStage(Stage::Mkfs)));
+    assert!(told.heard.contains(&Heard::StatePreparing("aged:70% for b".into())));
 }
 
 #[test]

@@ -1,0 +1,124 @@
+//! States in a folder of the host: the same from the same seed, of the shape and the sizes that were asked for.
+
+use super::*;
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+};
+use tempfile::TempDir;
+
+/// On a disk: a folder in memory has no extents.
+fn folder() -> TempDir {
+    tempfile::tempdir_in("/var/tmp").unwrap()
+}
+
+/// Every file below a folder, with a sum of its bytes.
+fn listing(folder: &Path) -> BTreeMap<PathBuf, (u64, u64)> {
+    let mut found = BTreeMap::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(next) = folders.pop() {
+        for entry in fs::read_dir(&next).unwrap().flatten() {
+            if entry.file_type().unwrap().is_dir() {
+                folders.push(entry.path());
+                continue;
+            }
+            let bytes = fs::read(entry.path()).unwrap();
+            let sum =
+                bytes.iter().fold(7_u64, |sum, byte| sum.wrapping_mul(31).wrapping_add(u64::from(*byte)));
+            found.insert(entry.path().strip_prefix(folder).unwrap().to_owned(), (bytes.len() as u64, sum));
+        }
+    }
+    found
+}
+
+/// Ages a folder without the filling up at the end, which depends on the host's space.
+fn aged(text: &str, seed: u64, target: Bytes) -> (BTreeMap<PathBuf, (u64, u64)>, f64, Option<bool>) {
+    let State::Aged(aged) = text.parse().unwrap() else { panic!("{text}") };
+    let folder = folder();
+    let mut writer = Writer::new(folder.path(), Data::Random, seed).unwrap();
+    let mut ageing = Ageing::new(aged, target, seed, &mut writer).unwrap();
+    let mut told = Vec::new();
+    let (turnovers, reached) = ageing.run(&mut |done, total| told.push((done, total))).unwrap();
+    let files = ageing.files();
+    assert!(told.windows(2).all(|two| two[0].0 <= two[1].0), "progress goes on");
+    let listing = listing(folder.path());
+    assert_eq!(listing.len(), files);
+    (listing, turnovers, reached)
+}
+
+#[test]
+fn ageing_is_a_function_of_its_seed() {
+    let target = Bytes::mib(12);
+    let (first, turnovers, reached) = aged("aged:70%:turnovers=2:file_size=16KiB", 7, target);
+    let (again, ..) = aged("aged:70%:turnovers=2:file_size=16KiB", 7, target);
+    assert_eq!(first, again);
+    let (other, ..) = aged("aged:70%:turnovers=2:file_size=16KiB", 8, target);
+    assert_ne!(first, other);
+    assert_eq!(reached, None);
+    assert!((2.0..2.3).contains(&turnovers), "{turnovers}");
+    let bytes: u64 = first.values().map(|(length, _)| length).sum();
+    assert!(bytes <= target.0 && bytes > target.0 / 4 * 3, "{bytes} of {target}");
+    // Files of the first fill are there beside such of the last turnover.
+    let number = |path: &PathBuf| path.file_name().unwrap().to_str().unwrap().parse::<u32>().unwrap();
+    let (oldest, newest) = (first.keys().map(number).min().unwrap(), first.keys().map(number).max().unwrap());
+    assert!(newest as usize > first.len() * 2 && (oldest as usize) < first.len(), "{oldest} {newest}");
+}
+
+#[test]
+fn a_score_that_cannot_be_reached_is_said() {
+    let (_, turnovers, reached) = aged("aged:70%:0:turnovers=1", 3, Bytes::mib(8));
+    assert_eq!(reached, Some(false));
+    assert!(turnovers >= 1.0, "{turnovers}");
+    let (_, turnovers, reached) = aged("aged:70%:1:turnovers=9", 3, Bytes::mib(8));
+    assert!(turnovers < 1.0, "every layout scores 1 or less: {turnovers} {reached:?}");
+}
+
+#[test]
+fn sizes_are_lognormal_around_their_median() {
+    let mut generator = Generator::new(1, Stream::Layout);
+    let mut sizes: Vec<f64> = (0..20_001).map(|_| lognormal(&mut generator)).collect();
+    sizes.sort_by(f64::total_cmp);
+    assert!((0.95..1.05).contains(&sizes[10_000]), "{}", sizes[10_000]);
+    // One standard deviation above the median: 84.13 %.
+    let above = sizes[16_827].ln();
+    assert!((1.45..1.55).contains(&above), "{above}");
+}
+
+#[test]
+fn a_tree_has_the_shape_asked_for() {
+    let folder = folder();
+    let state: State = "populated:250:per_directory=10:width=3:file_size=4KiB".parse().unwrap();
+    let recipe = Recipe { state, seed: 5, data: Data::Zero, room: Bytes::gib(1) };
+    make_state(folder.path(), &recipe, &mut |_, _| {}).unwrap();
+    let made = finish_state(folder.path(), &recipe).unwrap();
+    assert_eq!(made.files, 250);
+    let files = listing(&folder.path().join(FOLDER));
+    assert_eq!(files.len(), 250);
+    let mut folders: BTreeMap<&Path, usize> = BTreeMap::new();
+    files.keys().for_each(|path| *folders.entry(path.parent().unwrap()).or_default() += 1);
+    assert_eq!((folders.len(), folders.values().max()), (25, Some(&10)));
+    // 1 + 3 + 9 + 12: the deepest are three below the root.
+    assert_eq!(folders.keys().map(|path| path.components().count()).max(), Some(3));
+    assert!(made.utilisation > 0.0 && made.available.0 > 0);
+}
+
+#[test]
+fn what_does_not_fit_is_refused_before_a_file_is_made() {
+    let folder = folder();
+    let state: State = "populated:10000000:file_size=64MiB".parse().unwrap();
+    let recipe = Recipe { state, seed: 5, data: Data::Zero, room: Bytes::gib(1) };
+    let error = make_state(folder.path(), &recipe, &mut |_, _| {}).unwrap_err();
+    assert!(matches!(error, EngineError::NoSpace { .. }), "{error}");
+    assert!(listing(folder.path()).is_empty());
+}
+
+#[test]
+fn nothing_is_made_of_a_fresh_state() {
+    let folder = folder();
+    let recipe = Recipe { state: State::Fresh, seed: 5, data: Data::Zero, room: Bytes::gib(1) };
+    assert_eq!(make_state(folder.path(), &recipe, &mut |_, _| {}).unwrap(), Made::default());
+    let made = finish_state(folder.path(), &recipe).unwrap();
+    assert_eq!((made.files, made.layout), (0, None));
+    assert!(fs::read_dir(folder.path()).unwrap().next().is_none());
+}

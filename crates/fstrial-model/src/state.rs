@@ -1,0 +1,751 @@
+//! The state a filesystem is in when a load begins: fresh, filled, aged or populated; and the figures of it.
+//!
+//! In flags, arms and trial files a state is one word with its parameters, most important first:
+//! `aged`, `filled:80%`, `aged:70%:0.9`, `populated:20000`, `aged:70%:turnovers=8:file_size=64KiB`. A trial file can
+//! say the same as a table: `{ kind = "aged", utilisation = "70%", turnovers = 8 }`. Both read back.
+
+use crate::units::{Bytes, Percent, UnitError};
+use schemars::JsonSchema;
+use serde::{
+    Deserialize, Deserializer, Serialize, Serializer,
+    de::{self, MapAccess, Visitor, value::MapAccessDeserializer},
+};
+use std::{borrow::Cow, fmt, str::FromStr};
+
+/// What a filesystem holds when a load begins.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub enum State {
+    /// Nothing: as mkfs left it.
+    #[default]
+    Fresh,
+    /// Files that were written once, one after the other, until so much of it is in use.
+    Filled(Filled),
+    /// What is left of many files that came, grew, were overwritten and went.
+    Aged(Aged),
+    /// A tree of files and directories.
+    Populated(Populated),
+}
+
+/// A filesystem that is full to a degree.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Filled {
+    /// Share of the space in use, as `df` shows it.
+    pub utilisation: Percent,
+    /// Size of each file.
+    pub file_size: Bytes,
+}
+
+/// A filesystem that has been in use for long.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Aged {
+    /// Share of the space in use, as `df` shows it.
+    pub utilisation: Percent,
+    /// Age it until its layout score is no more than this; none: for all its turnovers.
+    pub layout_score: Option<f64>,
+    /// How often everything is written anew after the first time; with a layout score the most that is tried.
+    pub turnovers: u32,
+    /// Median of the lognormal sizes of files.
+    pub file_size: Bytes,
+    /// Files that grow at once, each by a piece in turn.
+    pub together: u32,
+}
+
+/// A filesystem with a tree of files.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Populated {
+    /// Files in all.
+    pub files: u32,
+    /// Files in each directory.
+    pub per_directory: u32,
+    /// Directories in each directory that has any.
+    pub width: u32,
+    /// Median of the lognormal sizes of files; 0: empty files.
+    pub file_size: Bytes,
+}
+
+impl Default for Filled {
+    fn default() -> Self {
+        Self { utilisation: Percent(80.0), file_size: Bytes::mib(8) }
+    }
+}
+
+impl Default for Aged {
+    fn default() -> Self {
+        Self {
+            utilisation: Percent(70.0),
+            layout_score: None,
+            turnovers: TURNOVERS,
+            file_size: Bytes::kib(32),
+            together: 4,
+        }
+    }
+}
+
+impl Default for Populated {
+    fn default() -> Self {
+        Self { files: 10_000, per_directory: 100, width: 10, file_size: Bytes::kib(8) }
+    }
+}
+
+/// Turnovers of an aged filesystem that names no number: after so many its files have no order left.
+const TURNOVERS: u32 = 4;
+/// The same where a layout score is asked for, which ends it earlier.
+const TURNOVERS_FOR_SCORE: u32 = 16;
+/// Directories inside each other at most, so that a path keeps below the kernel's limit.
+const MOST_DEPTH: u32 = 64;
+/// Lognormal sizes: standard deviation of their natural logarithm.
+pub const SIZE_SIGMA: f64 = 1.5;
+
+/// How the state comes back before each run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Restoring {
+    /// Written over the whole device: every run finds a device with the same writes behind it.
+    #[default]
+    Copy,
+    /// The image's file shares the blocks of the saved one (FICLONE): quick, and every overwrite of a run is then a
+    /// copy-on-write of the host's filesystem.
+    Clone,
+}
+
+impl Restoring {
+    /// The word in files and flags.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Copy => "copy",
+            Self::Clone => "clone",
+        }
+    }
+
+    /// Whether it is what is done if nothing is said.
+    pub fn is_copy(&self) -> bool {
+        *self == Self::Copy
+    }
+}
+
+/// A state that cannot be.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}` is not a state: {problem}")]
+pub struct StateError {
+    /// What was written, at most 60 characters of it.
+    pub text: String,
+    /// What is wrong with it and what to write instead.
+    pub problem: String,
+}
+
+const WANTED: &str = "write fresh, filled:80%, aged:70%, aged:70%:0.9 (a layout score) or populated:20000";
+
+impl State {
+    /// The word of its kind.
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::Fresh => "fresh",
+            Self::Filled(_) => "filled",
+            Self::Aged(_) => "aged",
+            Self::Populated(_) => "populated",
+        }
+    }
+
+    /// Whether it is as mkfs left it.
+    pub fn is_fresh(&self) -> bool {
+        *self == Self::Fresh
+    }
+
+    /// The share of the space in use that it asks for.
+    pub const fn utilisation(&self) -> Option<Percent> {
+        match self {
+            Self::Fresh | Self::Populated(_) => None,
+            Self::Filled(filled) => Some(filled.utilisation),
+            Self::Aged(aged) => Some(aged.utilisation),
+        }
+    }
+
+    /// Space its files take on a device of this size, about.
+    pub fn space(&self, device: Bytes) -> Bytes {
+        #[expect(
+            clippy::cast_precision_loss,
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "an estimate; shares are at most 1"
+        )]
+        let share = |share: Percent| Bytes((device.0 as f64 * share.fraction()) as u64);
+        match self {
+            Self::Fresh => Bytes(0),
+            Self::Filled(filled) => share(filled.utilisation),
+            Self::Aged(aged) => share(aged.utilisation),
+            Self::Populated(tree) => tree.space(),
+        }
+    }
+
+    /// The least device that leaves `needed` bytes besides its files, a fifth of what is left kept for the filesystem.
+    pub fn device_for(&self, needed: Bytes) -> Bytes {
+        let room = needed.0 / 8 * 10;
+        #[expect(
+            clippy::cast_precision_loss,
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "sizes are far below 2^53, shares below 1"
+        )]
+        let beside = |share: Percent| Bytes((room as f64 / (1.0 - share.fraction()).max(0.01)) as u64);
+        match self {
+            Self::Fresh => Bytes(room),
+            Self::Filled(filled) => beside(filled.utilisation),
+            Self::Aged(aged) => beside(aged.utilisation),
+            Self::Populated(tree) => Bytes(room + tree.space().0 / 8 * 10),
+        }
+    }
+
+    /// What is impossible about it, and what to write instead.
+    ///
+    /// # Errors
+    /// A parameter out of its range.
+    pub fn check(&self) -> Result<(), String> {
+        let within = |what: &str, share: Percent, most: f64| {
+            let fits = (1.0..=most).contains(&share.0);
+            if fits { Ok(()) } else { Err(format!("{what} of {share}: use 1% to {most}%")) }
+        };
+        let number = |what: &str, value: u64, least: u64, most: u64| {
+            let fits = (least..=most).contains(&value);
+            if fits { Ok(()) } else { Err(format!("{what} of {value}: use {least} to {most}")) }
+        };
+        let size = |value: Bytes, least: Bytes, most: Bytes| {
+            let fits = least <= value && value <= most;
+            if fits { Ok(()) } else { Err(format!("file_size of {value}: use {least} to {most}")) }
+        };
+        match self {
+            Self::Fresh => Ok(()),
+            Self::Filled(filled) => {
+                within("a utilisation", filled.utilisation, 98.0)?;
+                size(filled.file_size, Bytes::kib(4), Bytes::gib(1))
+            }
+            Self::Aged(aged) => {
+                within("a utilisation", aged.utilisation, 95.0)?;
+                if let Some(score) = aged.layout_score
+                    && !(0.0..=1.0).contains(&score)
+                {
+                    return Err(format!("a layout score of {score}: use 0 (every block apart) to 1 (none)"));
+                }
+                number("turnovers", aged.turnovers.into(), 1, 1000)?;
+                number("together", aged.together.into(), 1, 64)?;
+                size(aged.file_size, Bytes::kib(4), Bytes::mib(64))
+            }
+            Self::Populated(tree) => {
+                number("files", tree.files.into(), 1, 10_000_000)?;
+                number("per_directory", tree.per_directory.into(), 1, 1_000_000)?;
+                number("width", tree.width.into(), 1, 10_000)?;
+                if tree.depth() > MOST_DEPTH {
+                    return Err(format!(
+                        "directories more than {MOST_DEPTH} deep: raise width or per_directory, or use fewer files"
+                    ));
+                }
+                size(tree.file_size, Bytes(0), Bytes::mib(64))
+            }
+        }
+    }
+}
+
+impl Populated {
+    /// Directories in all.
+    pub const fn directories(&self) -> u32 {
+        self.files.div_ceil(self.per_directory)
+    }
+
+    /// Directories inside each other at most, the root not counted.
+    pub fn depth(&self) -> u32 {
+        let mut last = self.directories() - 1;
+        let mut depth = 0;
+        while last > 0 && depth <= MOST_DEPTH {
+            last = (last - 1) / self.width;
+            depth += 1;
+        }
+        depth
+    }
+
+    /// Space of its files, each in whole blocks of 4 KiB with half a KiB of metadata.
+    fn space(&self) -> Bytes {
+        #[expect(
+            clippy::cast_precision_loss,
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "an estimate of a size that was checked"
+        )]
+        let mean = (self.file_size.0 as f64 * (SIZE_SIGMA * SIZE_SIGMA / 2.0).exp()) as u64;
+        Bytes(u64::from(self.files) * (mean + 2560))
+    }
+}
+
+/// A parameter of a state as a trial file has it.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Table {
+    /// `fresh`, `filled`, `aged` or `populated`.
+    kind: String,
+    /// Share of the space in use, as `df` shows it (filled, aged).
+    utilisation: Option<Percent>,
+    /// Age until the layout score is no more than this (aged).
+    layout_score: Option<f64>,
+    /// How often everything is written anew; with a layout score the most that is tried (aged).
+    turnovers: Option<u32>,
+    /// Files that grow at once, each by a piece in turn (aged).
+    together: Option<u32>,
+    /// Number of files (populated).
+    files: Option<u32>,
+    /// Files in each directory (populated).
+    per_directory: Option<u32>,
+    /// Directories in each directory that has any (populated).
+    width: Option<u32>,
+    /// Size of each file (filled), or the median of their sizes (aged, populated).
+    file_size: Option<Bytes>,
+}
+
+impl Table {
+    /// Refuses the first parameter that this kind does not have.
+    fn only(&self, allowed: &[&str]) -> Result<(), String> {
+        let given = [
+            ("utilisation", self.utilisation.is_some()),
+            ("layout_score", self.layout_score.is_some()),
+            ("turnovers", self.turnovers.is_some()),
+            ("together", self.together.is_some()),
+            ("files", self.files.is_some()),
+            ("per_directory", self.per_directory.is_some()),
+            ("width", self.width.is_some()),
+            ("file_size", self.file_size.is_some()),
+        ];
+        match given.iter().find(|(name, given)| *given && !allowed.contains(name)) {
+            None => Ok(()),
+            Some((name, _)) if allowed.is_empty() => {
+                Err(format!("`{}` has no `{name}`; it has no parameters", self.kind))
+            }
+            Some((name, _)) => Err(format!("`{}` has no `{name}`; it has {}", self.kind, allowed.join(", "))),
+        }
+    }
+
+    fn state(&self) -> Result<State, String> {
+        let state = match self.kind.as_str() {
+            "fresh" => {
+                self.only(&[])?;
+                State::Fresh
+            }
+            "filled" => {
+                self.only(&["utilisation", "file_size"])?;
+                let usual = Filled::default();
+                State::Filled(Filled {
+                    utilisation: self.utilisation.unwrap_or(usual.utilisation),
+                    file_size: self.file_size.unwrap_or(usual.file_size),
+                })
+            }
+            "aged" => {
+                self.only(&["utilisation", "layout_score", "turnovers", "file_size", "together"])?;
+                let usual = Aged::default();
+                State::Aged(Aged {
+                    utilisation: self.utilisation.unwrap_or(usual.utilisation),
+                    layout_score: self.layout_score,
+                    turnovers: self.turnovers.unwrap_or(turnovers_for(self.layout_score)),
+                    file_size: self.file_size.unwrap_or(usual.file_size),
+                    together: self.together.unwrap_or(usual.together),
+                })
+            }
+            "populated" => {
+                self.only(&["files", "per_directory", "width", "file_size"])?;
+                let usual = Populated::default();
+                State::Populated(Populated {
+                    files: self.files.unwrap_or(usual.files),
+                    per_directory: self.per_directory.unwrap_or(usual.per_directory),
+                    width: self.width.unwrap_or(usual.width),
+                    file_size: self.file_size.unwrap_or(usual.file_size),
+                })
+            }
+            other => return Err(format!("there is no `{other:.40}`; {WANTED}")),
+        };
+        state.check()?;
+        Ok(state)
+    }
+
+    /// Takes one part of the short form: `name=value`, or a value whose place says what it is.
+    fn take(&mut self, place: usize, part: &str) -> Result<(), String> {
+        let by_place: &[&str] = match self.kind.as_str() {
+            "filled" => &["utilisation"],
+            "aged" => &["utilisation", "layout_score"],
+            "populated" => &["files"],
+            _ => &[],
+        };
+        let (name, value) = match part.split_once('=') {
+            Some(pair) => pair,
+            None => match by_place.get(place) {
+                Some(name) => (*name, part),
+                None => return Err(format!("`{part:.40}` is one too many; {WANTED}")),
+            },
+        };
+        let unit = |error: UnitError| error.to_string();
+        let whole = || value.parse().map_err(|_| format!("`{name}={value:.40}` is not a whole number"));
+        match name {
+            "utilisation" => self.utilisation = Some(value.parse().map_err(unit)?),
+            "layout_score" => {
+                let score: f64 =
+                    value.parse().map_err(|_| format!("`{value:.40}` is not a layout score such as 0.9"))?;
+                self.layout_score = Some(score);
+            }
+            "turnovers" => self.turnovers = Some(whole()?),
+            "together" => self.together = Some(whole()?),
+            "files" => self.files = Some(whole()?),
+            "per_directory" => self.per_directory = Some(whole()?),
+            "width" => self.width = Some(whole()?),
+            "file_size" => self.file_size = Some(value.parse().map_err(unit)?),
+            other => return Err(format!("there is no parameter `{other:.40}`")),
+        }
+        Ok(())
+    }
+}
+
+fn turnovers_for(layout_score: Option<f64>) -> u32 {
+    if layout_score.is_some() { TURNOVERS_FOR_SCORE } else { TURNOVERS }
+}
+
+impl FromStr for State {
+    type Err = StateError;
+    fn from_str(text: &str) -> Result<Self, StateError> {
+        let error = |problem: String| StateError { text: text.chars().take(60).collect(), problem };
+        let mut parts = text.trim().split(':');
+        let kind = parts.next().unwrap_or_default();
+        let mut table = Table { kind: kind.to_owned(), ..Table::default() };
+        for (place, part) in parts.enumerate() {
+            table.take(place, part).map_err(error)?;
+        }
+        table.state().map_err(error)
+    }
+}
+
+impl fmt::Display for State {
+    /// The short form; what has its usual value is left out.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.kind())?;
+        match self {
+            Self::Fresh => Ok(()),
+            Self::Filled(filled) => {
+                write!(f, ":{}", filled.utilisation)?;
+                unless_usual(f, "file_size", &filled.file_size, &Filled::default().file_size)
+            }
+            Self::Aged(aged) => {
+                let usual = Aged::default();
+                write!(f, ":{}", aged.utilisation)?;
+                if let Some(score) = aged.layout_score {
+                    write!(f, ":{score}")?;
+                }
+                unless_usual(f, "turnovers", &aged.turnovers, &turnovers_for(aged.layout_score))?;
+                unless_usual(f, "file_size", &aged.file_size, &usual.file_size)?;
+                unless_usual(f, "together", &aged.together, &usual.together)
+            }
+            Self::Populated(tree) => {
+                let usual = Populated::default();
+                write!(f, ":{}", tree.files)?;
+                unless_usual(f, "per_directory", &tree.per_directory, &usual.per_directory)?;
+                unless_usual(f, "width", &tree.width, &usual.width)?;
+                unless_usual(f, "file_size", &tree.file_size, &usual.file_size)
+            }
+        }
+    }
+}
+
+fn unless_usual<T: PartialEq + fmt::Display>(
+    f: &mut fmt::Formatter<'_>,
+    name: &str,
+    value: &T,
+    usual: &T,
+) -> fmt::Result {
+    if value == usual { Ok(()) } else { write!(f, ":{name}={value}") }
+}
+
+impl Serialize for State {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for State {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Either;
+        impl<'de> Visitor<'de> for Either {
+            type Value = State;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a state such as \"aged:70%\", or a table with its kind")
+            }
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<State, E> {
+                text.parse().map_err(E::custom)
+            }
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<State, A::Error> {
+                Table::deserialize(MapAccessDeserializer::new(map))?.state().map_err(de::Error::custom)
+            }
+        }
+        deserializer.deserialize_any(Either)
+    }
+}
+
+impl JsonSchema for State {
+    fn schema_name() -> Cow<'static, str> {
+        "State".into()
+    }
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        let table = generator.subschema_for::<Table>();
+        let text = schemars::json_schema!({
+            "type": "string",
+            "pattern": "^(fresh|filled|aged|populated)(:.+)*$",
+        });
+        schemars::json_schema!({
+            "description": "what the filesystem holds when a load begins: fresh, filled:80%, aged:70%:0.9, populated:20000",
+            "anyOf": [text, table],
+        })
+    }
+}
+
+/// Space on a filesystem, as `df` counts it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Space {
+    /// In use.
+    pub used: Bytes,
+    /// What a user can still fill.
+    pub available: Bytes,
+}
+
+impl Space {
+    /// Of what a share is to be taken so that, with what is in use already, this much of all is in use.
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "sizes are far below 2^53, and what is negative is nothing"
+    )]
+    pub fn room(&self, utilisation: Option<Percent>) -> Bytes {
+        let Some(share) = utilisation.map(Percent::fraction).filter(|share| *share > 0.0) else {
+            return self.available;
+        };
+        let all = (self.used.0 + self.available.0) as f64;
+        Bytes((all - self.used.0 as f64 / share).max(0.0) as u64)
+    }
+}
+
+/// What a prepared state really is.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct StateFigures {
+    /// What was asked for, in its short form.
+    pub asked: String,
+    /// Files in it.
+    pub files: u64,
+    /// Share of the space in use, as `df` shows it, in per cent.
+    pub utilisation: f64,
+    /// Bytes that a user can still fill.
+    pub available: Bytes,
+    /// Bytes written after the first fill, as multiples of what the files hold.
+    pub turnovers: f64,
+    /// Whether the layout score that was asked for was reached; none if none was asked for.
+    pub layout_score_reached: Option<bool>,
+    /// Where the files' blocks lie; none where the filesystem does not tell (FIEMAP), or no file has two blocks.
+    pub layout: Option<Layout>,
+    /// How the free space is split, or why that is not known.
+    pub free_space: FreeSpace,
+    /// Bytes that are saved of the device: what differs from zero.
+    pub saved: Bytes,
+}
+
+/// Where the blocks of files lie.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Layout {
+    /// Of the pairs of neighbouring blocks of a file, the share that are neighbours on the device too (Smith and
+    /// Seltzer's layout score, over all files looked at). 1: no file is split.
+    pub score: f64,
+    /// Extents of a file on average: stretches in one piece on the device.
+    pub extents_per_file: f64,
+    /// Files looked at.
+    pub files: u64,
+}
+
+/// How free space is split.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum FreeSpace {
+    /// By the filesystem's own tool.
+    Known {
+        /// The command line.
+        tool: String,
+        /// Free stretches.
+        extents: u64,
+        /// Their mean size.
+        mean: Bytes,
+        /// The largest is at least this large.
+        largest: Bytes,
+    },
+    /// It cannot be known, and why.
+    Unknown(String),
+}
+
+impl StateFigures {
+    /// One line for people.
+    pub fn describe(&self) -> String {
+        if self.files == 0 {
+            return format!(
+                "state {}: as mkfs leaves it, put back before each run as the others are",
+                self.asked
+            );
+        }
+        let mut parts =
+            vec![format!("{:.1} % of the space in use by {} files", self.utilisation, self.files)];
+        if self.turnovers > 0.0 {
+            parts.push(format!("written anew {:.1} times", self.turnovers));
+        }
+        if let Some(layout) = &self.layout {
+            parts.push(format!("layout score {:.3}", layout.score));
+            parts.push(format!("{:.2} extents per file", layout.extents_per_file));
+        }
+        if self.layout_score_reached == Some(false) {
+            parts.push("the layout score asked for WAS NOT REACHED".into());
+        }
+        parts.push(match &self.free_space {
+            FreeSpace::Known { extents, mean, largest, .. } => format!(
+                "free space in {extents} extents of {} on average, the largest at least {}",
+                mean.human(),
+                largest.human()
+            ),
+            FreeSpace::Unknown(why) => format!("fragmentation of free space unknown: {why}"),
+        });
+        format!("state {}: {}", self.asked, parts.join(", "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn state(text: &str) -> State {
+        text.parse().unwrap_or_else(|e: StateError| panic!("{e}"))
+    }
+
+    #[test]
+    fn short_forms_say_what_people_mean() {
+        assert_eq!(state("fresh"), State::Fresh);
+        let State::Filled(filled) = state("filled:85%") else { panic!() };
+        assert_eq!(filled.utilisation, Percent(85.0));
+        let State::Aged(aged) = state("aged:75%:0.9") else { panic!() };
+        assert_eq!((aged.utilisation, aged.layout_score, aged.turnovers), (Percent(75.0), Some(0.9), 16));
+        assert_eq!(state("aged"), State::Aged(Aged::default()));
+        let State::Populated(tree) = state("populated:20000:width=3") else { panic!() };
+        assert_eq!((tree.files, tree.width, tree.directories(), tree.depth()), (20_000, 3, 200, 5));
+    }
+
+    #[test]
+    fn a_table_says_the_same() {
+        let file = |text: &str| toml::from_str::<std::collections::BTreeMap<String, State>>(text);
+        let read = |text: &str| file(text).map(|mut map| map.remove("state").unwrap());
+        let table = read("state = { kind = \"aged\", utilisation = \"60%\", turnovers = 9 }").unwrap();
+        assert_eq!(table, state("aged:60%:turnovers=9"));
+        assert_eq!(read("state = \"aged:60%:turnovers=9\"").unwrap(), table);
+        for bad in [
+            "state = { kind = \"filled\", turnovers = 3 }",
+            "state = { kind = \"old\" }",
+            "state = { kind = \"aged\", age = 3 }",
+            "state = { utilisation = \"3%\" }",
+            "state = 3",
+        ] {
+            assert!(read(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn refusals_name_the_remedy() {
+        for (text, said) in [
+            ("old", "write fresh"),
+            ("fresh:80%", "one too many"),
+            ("filled:100%", "use 1% to 98%"),
+            ("filled:80", "percent sign"),
+            ("aged:70%:2", "use 0 (every block apart) to 1"),
+            ("aged:70%:NaN", "use 0 (every block apart) to 1"),
+            ("aged:turnovers=0", "use 1 to 1000"),
+            ("aged:70%:0.9:5", "one too many"),
+            ("populated:x", "not a whole number"),
+            ("populated:20000:width=1", "more than 64 deep"),
+            ("populated:turnovers=3", "has no `turnovers`"),
+            ("filled:speed=3", "no parameter `speed`"),
+        ] {
+            let error = text.parse::<State>().unwrap_err().to_string();
+            assert!(error.contains(said), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn room_for_a_workload_is_what_the_state_leaves() {
+        assert_eq!(State::Fresh.device_for(Bytes(800)), Bytes(1000));
+        assert_eq!(state("filled:75%").device_for(Bytes(800)), Bytes(4000));
+        assert!(state("populated:1000").device_for(Bytes(800)) > Bytes::mib(20));
+        assert_eq!(state("aged:50%").space(Bytes(1000)), Bytes(500));
+    }
+
+    #[test]
+    fn a_share_of_the_room_and_what_is_used_make_the_utilisation() {
+        let space = Space { used: Bytes(100), available: Bytes(900) };
+        // 50 % of 1000 are 500, of which 100 are in use: 400 are half of 800.
+        assert_eq!(space.room(Some(Percent(50.0))), Bytes(800));
+        assert_eq!(space.room(Some(Percent(5.0))), Bytes(0));
+        assert_eq!(space.room(None), Bytes(900));
+    }
+
+    #[test]
+    fn figures_say_what_was_not_reached() {
+        let figures = StateFigures {
+            asked: "aged:70%:0.1".into(),
+            files: 812,
+            utilisation: 70.2,
+            available: Bytes::mib(90),
+            turnovers: 16.0,
+            layout_score_reached: Some(false),
+            layout: Some(Layout { score: 0.912, extents_per_file: 3.25, files: 812 }),
+            free_space: FreeSpace::Unknown("btrfs has no tool for it".into()),
+            saved: Bytes::mib(200),
+        };
+        let line = figures.describe();
+        assert!(line.contains("70.2 %") && line.contains("layout score 0.912"), "{line}");
+        assert!(line.contains("WAS NOT REACHED") && line.contains("no tool"), "{line}");
+    }
+
+    fn any_state() -> impl Strategy<Value = State> {
+        let share = || (1_u32..950).prop_map(|tenths| Percent((f64::from(tenths) / 10.0).max(1.0)));
+        let size = || (1_u64..=1024).prop_map(|kib4| Bytes::kib(4 * kib4));
+        prop_oneof![
+            Just(State::Fresh),
+            (share(), size())
+                .prop_map(|(utilisation, file_size)| State::Filled(Filled { utilisation, file_size })),
+            (share(), prop::option::of(0.0..1.0_f64), 1_u32..20, size(), 1_u32..64).prop_map(
+                |(utilisation, layout_score, turnovers, file_size, together)| State::Aged(Aged {
+                    utilisation,
+                    layout_score,
+                    turnovers,
+                    file_size,
+                    together
+                })
+            ),
+            (1_u32..1_000_000, 1_u32..1000, 2_u32..100, size()).prop_map(
+                |(files, per_directory, width, file_size)| State::Populated(Populated {
+                    files,
+                    per_directory,
+                    width,
+                    file_size
+                })
+            ),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_printed_reads_back(state in any_state()) {
+            prop_assert!(state.check().is_ok());
+            prop_assert_eq!(state.to_string().parse::<State>().unwrap(), state);
+            let json = serde_json::to_string(&state).unwrap();
+            prop_assert_eq!(serde_json::from_str::<State>(&json).unwrap(), state);
+        }
+
+        #[test]
+        fn any_text_is_a_state_or_an_error(text in ".{0,60}") {
+            if let Ok(state) = text.parse::<State>() {
+                prop_assert!(state.check().is_ok());
+            }
+        }
+    }
+}

@@ -1,0 +1,285 @@
+//! The saved content of a device: a filesystem prepared once and put back before each run.
+//!
+//! The coordinator makes the file and holds it open without a name, as it does with an image; workers reach it through
+//! `/proc`. It is sparse: what is zero on the device takes no space. It is never attached to anything, so its
+//! filesystem is never seen beside the one that was restored from it: xfs and btrfs know each other by UUID, and would
+//! refuse, or mix up, two of one.
+//!
+//! Putting back by copy writes the *whole* device, zeros where the base has nothing. A loop device's file stays
+//! allocated and written, nothing of the run before survives (an old log with higher numbers would be replayed), and
+//! every run has the same writes behind it. Zeros are written, not discarded: what a discard leaves differs.
+
+use crate::{
+    command::{self, Program},
+    device::image,
+    error::StackError,
+    host,
+};
+use fstrial_model::{job::DeviceBinding, units::Bytes};
+use rustix::{
+    fs::{Mode, OFlags, SeekFrom},
+    io::Errno,
+};
+use std::{
+    fs::{self, File},
+    io,
+    ops::Range,
+    os::{
+        fd::{AsRawFd, OwnedFd},
+        unix::fs::FileExt,
+    },
+    path::{Path, PathBuf},
+};
+
+/// Bytes read or written at once.
+const CHUNK: usize = 1 << 20;
+/// What is zero is found in pieces of this many bytes.
+const PIECE: u64 = 64 << 10;
+/// Alignment of memory for direct I/O.
+const PAGE: usize = 4096;
+
+/// Told how far it is: bytes done of bytes in all.
+pub type Tell<'a> = &'a mut dyn FnMut(Bytes, Bytes);
+
+/// The coordinator's file for one saved device.
+#[derive(Debug)]
+pub struct Base {
+    file: OwnedFd,
+}
+
+impl Base {
+    /// Makes an empty one in a folder; it is gone with the last process that holds it.
+    ///
+    /// # Errors
+    /// The folder cannot be written to.
+    pub fn make(folder: &Path) -> Result<Self, StackError> {
+        let folder = fs::canonicalize(folder).map_err(|e| StackError::io("find the folder", folder, e))?;
+        let file = image::nameless_file(&folder)?;
+        if host::filesystem_of(&folder)? == "btrfs" {
+            // As for the image, which notes it if it is refused.
+            image::switch_copy_on_write_off(&file);
+        }
+        Ok(Self { file })
+    }
+
+    /// Where a worker opens it.
+    pub fn path(&self) -> PathBuf {
+        format!("/proc/{}/fd/{}", std::process::id(), self.file.as_raw_fd()).into()
+    }
+}
+
+/// Makes sure that bases of so many bytes fit in a folder, a tenth of its free space left.
+///
+/// # Errors
+/// They do not, or the folder is not there.
+pub fn require_space(folder: &Path, needed: Bytes) -> Result<(), StackError> {
+    let free = host::space_available(folder)?;
+    if free.0 / 10 * 9 >= needed.0 {
+        return Ok(());
+    }
+    Err(StackError::Unable {
+        what: format!(
+            "the prepared filesystems need about {} in {} ({} free)",
+            needed.human(),
+            folder.display(),
+            free.human()
+        ),
+        hint: "use a smaller --size, a state with less in it, or another folder: --state-dir /some/folder"
+            .into(),
+    })
+}
+
+/// Page-aligned memory without unsafe code: a vector with room to spare holds an aligned stretch.
+struct Aligned {
+    memory: Vec<u8>,
+    start: usize,
+}
+
+impl Aligned {
+    fn zeroed() -> Self {
+        let memory = vec![0; CHUNK + PAGE];
+        let start = memory.as_ptr().align_offset(PAGE);
+        Self { memory, start }
+    }
+
+    fn first(&mut self, length: usize) -> &mut [u8] {
+        &mut self.memory[self.start..self.start + length]
+    }
+}
+
+/// Opens a device's node around the page cache, exclusively: nothing is mounted on it meanwhile.
+fn open_device(path: &Path) -> Result<(File, u64), StackError> {
+    let flags = OFlags::RDWR | OFlags::DIRECT | OFlags::EXCL | OFlags::CLOEXEC;
+    let fd = rustix::fs::open(path, flags, Mode::empty()).map_err(|e| StackError::io("open", path, e))?;
+    let size = rustix::fs::seek(&fd, SeekFrom::End(0))
+        .map_err(|e| StackError::io("ask for the size of", path, e))?;
+    Ok((File::from(fd), size))
+}
+
+fn open_base(path: &Path) -> Result<File, StackError> {
+    File::options().read(true).write(true).open(path).map_err(|e| StackError::io("open", path, e))
+}
+
+/// Stretches of at most [`CHUNK`] bytes that make up a range.
+fn chunks(range: Range<u64>) -> impl Iterator<Item = (u64, usize)> {
+    let end = range.end;
+    range.step_by(CHUNK).map(move |at| (at, usize::try_from(end - at).unwrap_or(CHUNK).min(CHUNK)))
+}
+
+/// Writes zeros over a whole device.
+///
+/// # Errors
+/// It is in use, or cannot be written.
+pub fn blank(device: &Path, tell: Tell<'_>) -> Result<(), StackError> {
+    let (file, size) = open_device(device)?;
+    write_zeros(&file, device, 0..size, Bytes(size), tell)?;
+    file.sync_all().map_err(|e| StackError::io("sync", device, e))
+}
+
+fn write_zeros(
+    file: &File,
+    path: &Path,
+    range: Range<u64>,
+    total: Bytes,
+    tell: Tell<'_>,
+) -> Result<(), StackError> {
+    let mut zeros = Aligned::zeroed();
+    for (at, length) in chunks(range) {
+        file.write_all_at(zeros.first(length), at).map_err(|e| StackError::io("write to", path, e))?;
+        tell(Bytes(at + length as u64), total);
+    }
+    Ok(())
+}
+
+/// Saves what a device holds; says how many bytes of it are not zero, in pieces of 64 KiB.
+///
+/// # Errors
+/// It is in use or cannot be read, or there is no space for the base.
+pub fn save(device: &Path, base: &Path, tell: Tell<'_>) -> Result<Bytes, StackError> {
+    let (file, size) = open_device(device)?;
+    let kept = open_base(base)?;
+    let failed = |e: io::Error| StackError::io("save the prepared filesystem to", base, e);
+    // What an attempt before this one has saved is no part of it.
+    kept.set_len(0).map_err(failed)?;
+    kept.set_len(size).map_err(failed)?;
+    let mut buffer = Aligned::zeroed();
+    let mut saved = 0;
+    for (at, length) in chunks(0..size) {
+        let chunk = buffer.first(length);
+        file.read_exact_at(chunk, at).map_err(|e| StackError::io("read", device, e))?;
+        for (piece, offset) in chunk.chunks(PIECE as usize).zip((at..).step_by(PIECE as usize)) {
+            if piece.iter().any(|byte| *byte != 0) {
+                kept.write_all_at(piece, offset).map_err(failed)?;
+                saved += piece.len() as u64;
+            }
+        }
+        tell(Bytes(at + length as u64), Bytes(size));
+    }
+    kept.sync_all().map_err(failed)?;
+    Ok(Bytes(saved))
+}
+
+/// Puts a device's content back. `is_blank`: the device is known to be zero all over.
+///
+/// # Errors
+/// It is in use or cannot be written, or is not as large as the one that was saved.
+pub fn restore(base: &Path, device: &Path, is_blank: bool, tell: Tell<'_>) -> Result<(), StackError> {
+    let (file, size) = open_device(device)?;
+    let kept = open_base(base)?;
+    let saved = kept.metadata().map_err(|e| StackError::io("look at", base, e))?.len();
+    if saved != size {
+        return Err(StackError::Unable {
+            what: format!(
+                "{} has {} and the prepared filesystem was saved from {}",
+                device.display(),
+                Bytes(size),
+                Bytes(saved)
+            ),
+            hint: "the device must keep its size while a trial runs".into(),
+        });
+    }
+    let mut buffer = Aligned::zeroed();
+    let mut at = 0;
+    while at < size {
+        let data = next_data(&kept, at, size).map_err(|e| StackError::io("look through", base, e))?;
+        if !is_blank {
+            write_zeros(&file, device, at..data.start, Bytes(size), tell)?;
+        }
+        for (at, length) in chunks(data.clone()) {
+            let chunk = buffer.first(length);
+            kept.read_exact_at(chunk, at).map_err(|e| StackError::io("read", base, e))?;
+            file.write_all_at(chunk, at).map_err(|e| StackError::io("write to", device, e))?;
+            tell(Bytes(at + length as u64), Bytes(size));
+        }
+        at = data.end;
+    }
+    file.sync_all().map_err(|e| StackError::io("sync", device, e))
+}
+
+/// The next stretch that holds data, in whole pieces; empty at the end if there is none.
+fn next_data(kept: &File, at: u64, size: u64) -> Result<Range<u64>, Errno> {
+    let start = match rustix::fs::seek(kept, SeekFrom::Data(at)) {
+        Ok(start) => start / PIECE * PIECE,
+        Err(Errno::NXIO) => return Ok(size..size),
+        Err(error) => return Err(error),
+    };
+    let end = rustix::fs::seek(kept, SeekFrom::Hole(start.max(at)))?;
+    // A piece that begins with a hole ends at its start: all of it is taken then.
+    let end = end.max(start + 1).next_multiple_of(PIECE).min(size);
+    Ok(start.max(at)..end)
+}
+
+/// The file that is cloned, which only an image has.
+fn image_of(binding: &DeviceBinding) -> Result<File, StackError> {
+    match binding {
+        DeviceBinding::Loop { file, .. } => open_base(file),
+        _ => Err(StackError::Unable {
+            what: "this device is no file, so it cannot be cloned".into(),
+            hint: "use --device image in a folder of XFS or btrfs, or --restore copy".into(),
+        }),
+    }
+}
+
+/// Makes one file share all blocks of another.
+fn share(from: &File, to: &File, base: &Path) -> Result<(), StackError> {
+    from.sync_all().map_err(|e| StackError::io("sync before a clone", base, e))?;
+    match rustix::fs::ioctl_ficlone(to, from) {
+        Ok(()) => to.sync_all().map_err(|e| StackError::io("sync a clone", base, e)),
+        Err(Errno::OPNOTSUPP | Errno::XDEV | Errno::INVAL | Errno::NOTTY) => Err(StackError::Unable {
+            what: "the image and the prepared filesystem cannot share blocks: their folders are not on one filesystem that can \
+                   (XFS with reflink, btrfs, bcachefs)"
+                .into(),
+            hint: "put both there: --device image:/that/folder; or use --restore copy".into(),
+        }),
+        Err(error) => Err(StackError::io("clone", base, error)),
+    }
+}
+
+/// Saves an image by sharing its blocks; says how many bytes that are.
+///
+/// # Errors
+/// The host's filesystem cannot.
+pub fn save_clone(binding: &DeviceBinding, base: &Path) -> Result<Bytes, StackError> {
+    let image = image_of(binding)?;
+    share(&image, &open_base(base)?, base)?;
+    let size = image.metadata().map_err(|e| StackError::io("look at the image of", base, e))?.len();
+    Ok(Bytes(size))
+}
+
+/// Puts an image back by sharing the blocks of what was saved. It must not be attached.
+///
+/// # Errors
+/// The host's filesystem cannot.
+pub fn restore_clone(binding: &DeviceBinding, base: &Path) -> Result<(), StackError> {
+    share(&open_base(base)?, &image_of(binding)?, base)
+}
+
+/// Makes the kernel's btrfs forget what it has seen on a device. It remembers filesystems by UUID and generation, and
+/// older kernels take the restored one for a stale copy of what the last run left.
+pub fn forget(filesystem: &str, device: &Path) {
+    if filesystem == "btrfs" && command::find("btrfs").is_some() {
+        let words = ["device", "scan", "--forget", &device.display().to_string()];
+        // Nothing to forget is an error of the tool, and fine.
+        let _ = Program::new("btrfs").of("btrfs").args(words).finish();
+    }
+}

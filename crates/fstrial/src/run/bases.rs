@@ -1,0 +1,93 @@
+//! The files that keep prepared filesystems while a trial runs. They have no names: killed, the command leaves none.
+
+use super::{coordinator::shared, plan::Plan};
+use crate::error::ExpectedError;
+use fstrial_model::{job::DeviceBinding, state::Restoring, units::Bytes};
+use fstrial_stack::base::{self, Base};
+use std::{
+    cell::RefCell,
+    path::{Path, PathBuf},
+};
+
+/// A prepared filesystem takes this part of its device besides its files, at most: inode tables, journals, trees.
+const OVERHEAD_PART: u64 = 8;
+
+/// The folder of bases, and those made so far.
+#[derive(Debug)]
+pub struct Bases {
+    folder: PathBuf,
+    kept: RefCell<Vec<Base>>,
+}
+
+impl Bases {
+    /// Bases in a folder, which is only looked at when one is made.
+    pub fn in_folder(folder: &Path) -> Self {
+        Self { folder: folder.to_owned(), kept: RefCell::default() }
+    }
+
+    /// Makes sure that the folder has space for all bases of a trial.
+    ///
+    /// # Errors
+    /// It has not, or is not there.
+    pub fn require_space(&self, plan: &Plan, binding: &DeviceBinding) -> Result<(), ExpectedError> {
+        let needed = needed(plan, size_of(binding).unwrap_or(plan.device_size));
+        if needed.0 == 0 { Ok(()) } else { Ok(base::require_space(&self.folder, needed)?) }
+    }
+
+    /// Makes one and says where workers open it.
+    ///
+    /// # Errors
+    /// The folder cannot be written to.
+    pub fn make(&self) -> Result<PathBuf, ExpectedError> {
+        let base = Base::make(&self.folder)?;
+        let path = base.path();
+        self.kept.borrow_mut().push(base);
+        Ok(path)
+    }
+}
+
+fn size_of(binding: &DeviceBinding) -> Option<Bytes> {
+    match binding {
+        DeviceBinding::Loop { size, .. }
+        | DeviceBinding::Zram { size, .. }
+        | DeviceBinding::Disk { size, .. } => Some(*size),
+        DeviceBinding::Directory { .. } => None,
+    }
+}
+
+/// Space that all bases of a trial take at most, about. Clones share their blocks at first; when the image is
+/// overwritten, each is left with all of its own.
+pub fn needed(plan: &Plan, device: Bytes) -> Bytes {
+    let all = shared(&plan.trial);
+    let one = |shared: &super::coordinator::Shared| match plan.trial.trial.restore {
+        Restoring::Copy => (shared.state.space(device).0 + device.0 / OVERHEAD_PART).min(device.0),
+        Restoring::Clone => device.0,
+    };
+    Bytes(all.iter().map(one).sum())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fstrial_model::{trial::Trial, workload::Entry};
+
+    fn needed_by(arms: &[&str], restore: Restoring) -> Bytes {
+        let mut trial = Trial {
+            arms: arms.iter().map(|arm| arm.parse().unwrap()).collect(),
+            workloads: vec![Entry::of_preset("random-write")],
+            ..Trial::default()
+        };
+        trial.trial.restore = restore;
+        needed(&Plan::new(trial, 1, 1).unwrap(), Bytes::mib(800))
+    }
+
+    #[test]
+    fn bases_need_what_their_states_take() {
+        assert_eq!(needed_by(&["ext4", "xfs"], Restoring::Copy), Bytes(0));
+        // Half of the device and an eighth, once for both; and an eighth for the fresh one.
+        let arms = ["a=ext4:state=filled:50%", "b=ext4:state=filled:50%", "xfs"];
+        assert_eq!(needed_by(&arms, Restoring::Copy), Bytes::mib(600));
+        assert_eq!(needed_by(&arms, Restoring::Clone), Bytes::mib(1600));
+        assert_eq!(needed_by(&["ext4:state=filled:98%", "raw"], Restoring::Copy), Bytes::mib(800));
+    }
+}

@@ -1,0 +1,198 @@
+//! The worker's part in states: it makes one on a new filesystem and saves the device, or puts a saved device back.
+
+use super::{Run, engine_failure, say};
+use fstrial_engine::{Finished, Made, Recipe, finish_state, make_state};
+use fstrial_model::{
+    job::{DeviceBinding, RunFailure, StateStep, StateTask, WorkerMessage},
+    measurement::Stage,
+    state::{FreeSpace, Restoring, StateFigures},
+    units::{Bytes, Nanos},
+};
+use fstrial_stack::{
+    StackError, base, free_space,
+    stack::{Attached, Standing, Target},
+};
+use std::{
+    path::Path,
+    time::{Duration, Instant},
+};
+
+/// Bytes per second below which a stage counts as hung.
+const SLOWEST: u64 = 2 << 20;
+/// A stage that takes long says how far it is every so often.
+const BETWEEN: Duration = Duration::from_secs(1);
+
+/// A state that was made.
+#[derive(Debug, Clone)]
+pub(super) struct Prepared {
+    made: Made,
+    finished: Finished,
+}
+
+/// Says now and then how far a stage is.
+struct Teller {
+    stage: Stage,
+    deadline: Nanos,
+    last: Instant,
+}
+
+impl Teller {
+    /// `at_once`: bytes that may be written out between two words.
+    fn new(stage: Stage, at_once: Bytes) -> Self {
+        Self { stage, deadline: deadline(at_once), last: Instant::now() }
+    }
+
+    fn tell(&mut self, done: Bytes, total: Bytes) {
+        if self.last.elapsed() >= BETWEEN {
+            self.last = Instant::now();
+            say(&WorkerMessage::Progress { stage: self.stage, done, total, deadline: self.deadline });
+        }
+    }
+}
+
+fn deadline(bytes: Bytes) -> Nanos {
+    Nanos::secs(300 + bytes.0 / SLOWEST)
+}
+
+/// Size of the device, as far as it is known before it is attached.
+fn size_of(binding: &DeviceBinding) -> Bytes {
+    match binding {
+        DeviceBinding::Loop { size, .. }
+        | DeviceBinding::Zram { size, .. }
+        | DeviceBinding::Disk { size, .. } => *size,
+        DeviceBinding::Directory { .. } => Bytes(0),
+    }
+}
+
+/// A zram device is emptied when it is attached.
+fn is_blank(binding: &DeviceBinding) -> bool {
+    matches!(binding, DeviceBinding::Zram { .. })
+}
+
+impl Run<'_> {
+    /// What comes before the device is attached: putting an image back by a clone, or seeing whether that can be done.
+    pub(super) fn before_attach(&mut self) -> Result<(), RunFailure> {
+        let job = self.job;
+        let Some(StateTask { base, restoring: Restoring::Clone, step }) = &job.state else { return Ok(()) };
+        self.enter(Stage::Restore, deadline(size_of(&job.device)));
+        let done = match step {
+            // Not yet what is wanted, but if it cannot be saved, that is better known before it is made.
+            StateStep::Prepare { .. } => base::save_clone(&job.device, base).map(drop),
+            StateStep::Restore { .. } => base::restore_clone(&job.device, base),
+        };
+        done.map_err(|e| self.failed(&e))?;
+        self.enter(Stage::Attach, Nanos::secs(60));
+        Ok(())
+    }
+
+    /// Brings a filesystem onto the attached device: the one that was saved, or a new one. Says what mkfs printed.
+    pub(super) fn bring(&mut self, attached: &mut Attached) -> Result<String, StackError> {
+        let job = self.job;
+        match &job.state {
+            Some(StateTask { base, restoring, step: StateStep::Restore { mkfs_output, .. } }) => {
+                if *restoring == Restoring::Copy {
+                    self.copy_back(attached, base)?;
+                }
+                attached.note(format!("({} of the filesystem that was prepared)", restoring.name()));
+                base::forget(&job.arm.filesystem, attached.path());
+                return Ok(mkfs_output.clone());
+            }
+            Some(StateTask { restoring: Restoring::Copy, step: StateStep::Prepare { .. }, .. })
+                if !is_blank(&job.device) =>
+            {
+                let size = size_of(&job.device);
+                self.enter(Stage::Restore, deadline(size));
+                let mut teller = Teller::new(Stage::Restore, size);
+                base::blank(attached.path(), &mut |done, total| teller.tell(done, total))?;
+            }
+            _ => {}
+        }
+        self.enter(Stage::Mkfs, Nanos::secs(300));
+        attached.make(&job.arm)
+    }
+
+    fn copy_back(&mut self, attached: &Attached, base: &Path) -> Result<(), StackError> {
+        let size = size_of(&self.job.device);
+        self.enter(Stage::Restore, deadline(size));
+        let mut teller = Teller::new(Stage::Restore, size);
+        let is_blank = is_blank(&self.job.device);
+        base::restore(base, attached.path(), is_blank, &mut |done, total| teller.tell(done, total))
+    }
+
+    /// Notes the state of a filesystem that was put back.
+    pub(super) fn note_state(&self, standing: &mut Standing) {
+        if let Some(StateTask { step: StateStep::Restore { figures, .. }, .. }) = &self.job.state {
+            standing.is_in_state(figures);
+        }
+    }
+
+    /// Makes the state that the job asks for, if it asks for one, on the filesystem that stands; hands it back, mounted
+    /// anew.
+    #[expect(clippy::result_large_err, reason = "what stands is handed back, and it happens once in a trial")]
+    pub(super) fn make_state(
+        &mut self,
+        standing: Standing,
+    ) -> Result<(Standing, Option<Prepared>), (Option<Standing>, RunFailure)> {
+        let job = self.job;
+        let Some(StateTask { step: StateStep::Prepare { state, seed, data, room }, .. }) = &job.state else {
+            return Ok((standing, None));
+        };
+        let Target::Directory(mounted) = standing.target().clone() else { return Ok((standing, None)) };
+        self.enter(Stage::Prepare, deadline(*room));
+        let mut teller = Teller::new(Stage::Prepare, *room);
+        let recipe = Recipe { state: *state, seed: *seed, data: *data, room: *room };
+        let made = match make_state(&mounted, &recipe, &mut |done, total| teller.tell(done, total)) {
+            Ok(made) => made,
+            Err(error) => return Err((Some(standing), engine_failure(Stage::Prepare, &error))),
+        };
+        let standing = self.mount_anew(standing, &mounted).map_err(|failure| (None, failure))?;
+        self.enter(Stage::Prepare, deadline(*room));
+        match finish_state(&mounted, &recipe) {
+            Ok(finished) => Ok((standing, Some(Prepared { made, finished }))),
+            Err(error) => Err((Some(standing), engine_failure(Stage::Prepare, &error))),
+        }
+    }
+
+    fn mount_anew(&mut self, standing: Standing, at: &Path) -> Result<Standing, RunFailure> {
+        self.enter(Stage::Unmount, Nanos::secs(900));
+        let attached = standing.unmount().map_err(|e| self.failed(&e))?;
+        let attached = attached.expect("a state is only made on a device");
+        self.enter(Stage::Mount, Nanos::secs(300));
+        let mounted = attached.mount(&self.job.arm, &self.mkfs_output, at);
+        mounted.map_err(|(attached, error)| self.give_up(attached, &error))
+    }
+
+    /// Saves the unmounted filesystem with its figures, and says so.
+    pub(super) fn save_state(&mut self, attached: &Attached, prepared: &Prepared) -> Result<(), RunFailure> {
+        let job = self.job;
+        let Some(StateTask { base, restoring, step: StateStep::Prepare { state, .. } }) = &job.state else {
+            return Ok(());
+        };
+        let size = size_of(&job.device);
+        self.enter(Stage::Save, deadline(size));
+        let free_space = match state.is_fresh() {
+            true => FreeSpace::Unknown("nothing was made that could split it".into()),
+            false => free_space::of(&job.arm.filesystem, attached.path()),
+        };
+        let mut teller = Teller::new(Stage::Save, size);
+        let saved = match restoring {
+            Restoring::Copy => base::save(attached.path(), base, &mut |done, total| teller.tell(done, total)),
+            Restoring::Clone => base::save_clone(&job.device, base),
+        };
+        let Prepared { made, finished } = prepared;
+        let figures = StateFigures {
+            asked: state.to_string(),
+            files: finished.files,
+            utilisation: finished.utilisation,
+            available: finished.available,
+            turnovers: made.turnovers,
+            layout_score_reached: made.layout_score_reached,
+            layout: finished.layout,
+            free_space,
+            saved: saved.map_err(|e| self.failed(&e))?,
+        };
+        let mkfs_output = self.mkfs_output.clone();
+        say(&WorkerMessage::Prepared { figures, mkfs_output });
+        Ok(())
+    }
+}
