@@ -1,8 +1,9 @@
 //! An arm: one complete storage configuration, and its short form on the command line.
 //!
 //! `name=filesystem:item,item,…` where each item is, in this order of trial:
-//! - `scheduler=…`, `read_ahead=…`, `cache=…`: the device's queue; `handicap=…`: a known slowdown; `state=…`: what the
-//!   filesystem holds;
+//! - `scheduler=…`, `nr_requests=…`, `read_ahead=…`, `cache=…`, `discard=on|off`: the device's queue;
+//!   `profile=…`: how btrfs spreads itself over several devices; `log=external`: its journal or log on the trial's log
+//!   device; `handicap=…`: a known slowdown; `state=…`: what the filesystem holds;
 //! - something that starts with `-`: options of mkfs in its own words (`-m reflink=0`);
 //! - a word that this filesystem's mkfs knows (`agcount=16` for xfs): mkfs, under the right flag;
 //! - anything else: a mount option in the filesystem's own words (`noatime`).
@@ -12,6 +13,7 @@
 
 use crate::{
     filesystem::Filesystem,
+    profile::Profile,
     state::{State, StateError},
     units::{Bytes, Percent},
 };
@@ -37,12 +39,24 @@ pub struct Arm {
     /// The I/O scheduler; left out: the kernel's choice.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scheduler: Option<String>,
+    /// Requests that the queue holds at most, in each direction; left out: the kernel's choice.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nr_requests: Option<u32>,
     /// Read-ahead of the device; left out: the kernel's choice.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read_ahead: Option<Bytes>,
     /// Cache mode of the device's queue; left out: what the device says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache: Option<CacheMode>,
+    /// Whether the device is to accept discards, or none is to reach it; left out: what suits the device.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub discard: Option<Switch>,
+    /// `external`: its journal or log lies on the trial's log device; left out: on the device itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log: Option<LogPlace>,
+    /// How btrfs spreads data and metadata over the trial's members: `raid10`, or `raid0/raid1` for them apart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<Profile>,
     /// A known slowdown of the load on this arm, to see that it is found; left out: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub handicap: Option<Percent>,
@@ -74,6 +88,36 @@ impl CacheMode {
     }
 }
 
+/// Something that is on or off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Switch {
+    /// On.
+    On,
+    /// Off.
+    Off,
+}
+
+impl Switch {
+    /// The word in files and flags.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::On => "on",
+            Self::Off => "off",
+        }
+    }
+}
+
+/// Where a journal or log lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum LogPlace {
+    /// On the trial's log device.
+    External,
+}
+
+/// Requests that a queue can be told to hold: the kernel takes fewer for the least, and says nothing.
+const NR_REQUESTS: std::ops::RangeInclusive<u32> = 4..=65_536;
 /// Most characters of a name.
 const MAX_NAME: usize = 60;
 /// The filesystem word for the bare device.
@@ -102,8 +146,12 @@ impl Arm {
             mkfs: Vec::new(),
             mount: Vec::new(),
             scheduler: None,
+            nr_requests: None,
             read_ahead: None,
             cache: None,
+            discard: None,
+            log: None,
+            profile: None,
             handicap: None,
             state: None,
             path: None,
@@ -133,8 +181,12 @@ impl Arm {
         let mut items = mkfs_items(&self.filesystem, &self.mkfs);
         items.extend(self.mount.iter().cloned());
         items.extend(self.scheduler.iter().map(|s| format!("scheduler={s}")));
+        items.extend(self.nr_requests.iter().map(|n| format!("nr_requests={n}")));
         items.extend(self.read_ahead.iter().map(|s| format!("read_ahead={s}")));
         items.extend(self.cache.iter().map(|c| format!("cache={}", c.name())));
+        items.extend(self.discard.iter().map(|d| format!("discard={}", d.name())));
+        items.extend(self.log.iter().map(|LogPlace::External| "log=external".to_owned()));
+        items.extend(self.profile.iter().map(|profile| format!("profile={profile}")));
         items.extend(self.handicap.iter().map(|h| format!("handicap={h}")));
         items.extend(self.state.iter().map(|state| format!("state={state}")));
         let escaped: Vec<String> =
@@ -170,6 +222,24 @@ impl Arm {
         (separators && self.name != self.configuration()).then_some("it holds : or = or ,")
     }
 
+    /// Whether it asks for anything of the device's queue.
+    fn sets_the_queue(&self) -> bool {
+        self.scheduler.is_some()
+            || self.nr_requests.is_some()
+            || self.read_ahead.is_some()
+            || self.cache.is_some()
+            || self.discard.is_some()
+    }
+
+    /// The options it is mounted with: the table's, one that keeps the filesystem from discarding where it would, and
+    /// its own.
+    pub fn mount_options(&self) -> Vec<String> {
+        let Some(row) = self.row() else { return Vec::new() };
+        let quiet = row.nodiscard.filter(|_| self.discard == Some(Switch::Off));
+        let given = row.mount_base.iter().copied().chain(quiet).map(str::to_owned);
+        given.chain(self.mount.iter().cloned()).collect()
+    }
+
     /// Says what is impossible about this arm by itself, with what to try.
     pub fn problem(&self) -> Option<ArmError> {
         let error = |problem: String, hint: Option<String>| {
@@ -189,27 +259,13 @@ impl Arm {
             return error(bad, None);
         }
         if self.is_directory() {
-            if self.path.is_none() {
-                return error("it names no directory".into(), Some("write dir:/some/folder".into()));
-            }
-            let options = !self.mkfs.is_empty() || !self.mount.is_empty();
-            let queue = self.scheduler.is_some() || self.read_ahead.is_some() || self.cache.is_some();
-            if self.state.is_some() {
-                return error(
-                    "an existing directory has the state it has".into(),
-                    Some(
-                        "leave state out; states need a filesystem of our own, such as ext4:state=aged"
-                            .into(),
-                    ),
-                );
-            }
-            if options || queue || self.handicap.is_some() {
-                return error("an existing directory is used as it is, so it takes no options".into(), None);
-            }
-            return None;
+            return self.directory_problem().and_then(|(problem, hint)| error(problem, hint));
         }
         if self.path.is_some() {
             return error("only a `dir` arm has a path".into(), None);
+        }
+        if let Some((problem, hint)) = self.axes_problem() {
+            return error(problem, Some(hint));
         }
         if self.is_raw() {
             if !self.mkfs.is_empty() || !self.mount.is_empty() {
@@ -246,6 +302,91 @@ impl Arm {
         }
         None
     }
+
+    /// What is impossible about an existing directory, with what to try.
+    fn directory_problem(&self) -> Option<(String, Option<String>)> {
+        if self.path.is_none() {
+            return Some(("it names no directory".into(), Some("write dir:/some/folder".into())));
+        }
+        let options = !self.mkfs.is_empty() || !self.mount.is_empty();
+        if self.state.is_some() {
+            let hint = "leave state out; states need a filesystem of our own, such as ext4:state=aged";
+            return Some(("an existing directory has the state it has".into(), Some(hint.into())));
+        }
+        if options
+            || self.sets_the_queue()
+            || self.log.is_some()
+            || self.profile.is_some()
+            || self.handicap.is_some()
+        {
+            return Some(("an existing directory is used as it is, so it takes no options".into(), None));
+        }
+        None
+    }
+
+    /// What is impossible about what it asks of its devices, with what to try.
+    fn axes_problem(&self) -> Option<(String, String)> {
+        if let Some(requests) = self.nr_requests.filter(|requests| !NR_REQUESTS.contains(requests)) {
+            return Some((
+                format!("a queue cannot be told to hold {requests} requests"),
+                format!("use {} to {}", NR_REQUESTS.start(), NR_REQUESTS.end()),
+            ));
+        }
+        if self.discard == Some(Switch::Off)
+            && let Some(asked) = self.mount.iter().find(|option| is_discard(option))
+        {
+            return Some((
+                format!("`discard=off` and the mount option `{asked}` contradict each other"),
+                "leave one of them out".into(),
+            ));
+        }
+        let profile = self.profile.and_then(|profile| self.profile_problem(profile));
+        profile.or_else(|| self.log_problem()).map(|(problem, hint)| (problem, hint.to_owned()))
+    }
+
+    /// Why it cannot have a profile, and what to try.
+    fn profile_problem(&self, profile: Profile) -> Option<(String, &'static str)> {
+        if self.filesystem != "btrfs" {
+            let hint =
+                "leave profile out; for other filesystems make an array of the members: raid in [device]";
+            return Some((format!("{} does not spread itself over several devices", self.filesystem), hint));
+        }
+        let is_own =
+            |word: &&String| ["-d", "-m", "--data", "--metadata"].iter().any(|flag| word.starts_with(flag));
+        let own = self.mkfs.iter().find(is_own)?;
+        Some((
+            format!("`profile={profile}` and the mkfs option `{own}` contradict each other"),
+            "leave one of them out",
+        ))
+    }
+
+    /// Why its log cannot lie on another device, if it is to, and what to try.
+    fn log_problem(&self) -> Option<(String, &'static str)> {
+        self.log?;
+        if self.is_raw() {
+            return Some(("the bare device has no log".into(), "leave log=external out"));
+        }
+        let row = self.row()?;
+        if row.external_log.is_none() {
+            let why = match row.name {
+                "jfs" | "reiserfs" => {
+                    "can have its journal on another device, which fstrial does not know how to make"
+                }
+                "ext2" => "has no journal",
+                _ => "keeps no journal or log that could lie on another device",
+            };
+            return Some((
+                format!("{} {why}", row.name),
+                "leave log=external out; ext3, ext4 and xfs can have one",
+            ));
+        }
+        let ours = |word: &&String| word.starts_with("-J") || word.contains("^has_journal");
+        let bad = self.mkfs.iter().find(ours)?;
+        Some((
+            format!("`log=external` and the mkfs option `{bad}` contradict each other"),
+            "leave one of them out",
+        ))
+    }
 }
 
 /// Words of options that name another device, whatever its name is.
@@ -271,6 +412,11 @@ const DEVICE_WORDS: [&str; 12] = [
 fn reaches_outside(option: &str) -> bool {
     let lower = option.to_lowercase();
     option.contains('/') || DEVICE_WORDS.iter().any(|word| lower.contains(word))
+}
+
+/// Whether a mount option asks for discards while mounted.
+pub fn is_discard(option: &str) -> bool {
+    option == "discard" || option.starts_with("discard=")
 }
 
 /// Mount options that touch other devices or are ours to set.
@@ -407,6 +553,18 @@ impl Arm {
         }
         if let Some(value) = item.strip_prefix("scheduler=") {
             self.scheduler = Some(value.to_owned());
+        } else if let Some(value) = item.strip_prefix("nr_requests=") {
+            let number = value.parse().map_err(|_| format!("`{item}` does not give a number of requests"))?;
+            self.nr_requests = Some(number);
+        } else if let Some(value) = item.strip_prefix("profile=") {
+            self.profile = Some(value.parse()?);
+        } else if item == "log=external" {
+            self.log = Some(LogPlace::External);
+        } else if item == "discard=on" {
+            self.discard = Some(Switch::On);
+        } else if item == "discard=off" {
+            // Other values (`discard=async`) are a filesystem's own.
+            self.discard = Some(Switch::Off);
         } else if let Some(value) = item.strip_prefix("read_ahead=") {
             self.read_ahead = Some(value.parse().map_err(|e: crate::units::UnitError| e.to_string())?);
         } else if let Some(value) = item.strip_prefix("cache=") {
@@ -462,6 +620,11 @@ mod tests {
         assert_eq!(fast.scheduler.as_deref(), Some("mq-deadline"));
         assert_eq!(fast.read_ahead, Some(Bytes::kib(128)));
         assert_eq!(fast.cache, Some(CacheMode::WriteThrough));
+        let queue = arm("btrfs:nr_requests=64,discard=on,discard=async");
+        assert_eq!((queue.nr_requests, queue.discard), (Some(64), Some(Switch::On)));
+        assert_eq!(queue.mount, ["discard=async"]);
+        assert_eq!(arm("btrfs:discard=off,noatime").mount_options(), ["nodiscard", "noatime"]);
+        assert_eq!(arm("xfs:discard=off,noatime").mount_options(), ["noatime"]);
         assert_eq!(arm("ext4:data=journal,stride=16").mkfs, ["-E", "stride=16"]);
         assert_eq!(arm("ext4:data=journal,stride=16").mount, ["data=journal"]);
         assert_eq!(arm("dir:/srv/a=b:c").path.as_deref(), Some(std::path::Path::new("/srv/a=b:c")));
@@ -491,6 +654,19 @@ mod tests {
         assert!(refused("ext4:").problem.contains("empty"));
         assert!(refused("a=").problem.contains("missing"));
         assert!(refused("dir").problem.contains("no directory"));
+        assert!(refused("btrfs:log=external").problem.contains("keeps no journal or log"));
+        assert!(refused("jfs:log=external").problem.contains("does not know"));
+        assert!(refused("ext2:log=external").hint.unwrap().contains("ext4 and xfs"));
+        assert!(refused("raw:log=external").problem.contains("no log"));
+        assert!(refused("ext4:log=external,-J size=8").problem.contains("contradict"));
+        assert!(refused("ext4:log=external,-O ^has_journal").problem.contains("contradict"));
+        assert!(refused("xfs:profile=raid1").problem.contains("does not spread itself"));
+        assert!(refused("btrfs:profile=raid2").problem.contains("there are single"));
+        assert!(refused("btrfs:profile=raid1,-m dup").problem.contains("contradict"));
+        assert_eq!(arm("btrfs:profile=raid0/raid1").to_string(), "btrfs:profile=raid0/raid1");
+        assert!(refused("xfs:nr_requests=3").hint.unwrap().contains("4 to"));
+        assert!(refused("xfs:nr_requests=many").problem.contains("number of requests"));
+        assert!(refused("btrfs:discard=off,discard=async").problem.contains("contradict"));
     }
 
     #[test]
@@ -520,18 +696,24 @@ mod tests {
             mount,
             prop::option::of("[a-z-]{2,8}"),
             prop::option::of(0_u64..1 << 30),
+            prop::option::of(NR_REQUESTS),
+            prop::option::of(prop::sample::select(vec![Switch::On, Switch::Off])),
         )
-            .prop_map(|(name, filesystem, groups, mount, scheduler, read_ahead)| Arm {
-                name,
-                mkfs: groups
-                    .into_iter()
-                    .flat_map(|(flag, value)| [Some(flag), value].into_iter().flatten())
-                    .collect(),
-                mount,
-                scheduler,
-                read_ahead: read_ahead.map(Bytes),
-                ..Arm::plain(filesystem)
-            })
+            .prop_map(
+                |(name, filesystem, groups, mount, scheduler, read_ahead, nr_requests, discard)| Arm {
+                    name,
+                    mkfs: groups
+                        .into_iter()
+                        .flat_map(|(flag, value)| [Some(flag), value].into_iter().flatten())
+                        .collect(),
+                    mount,
+                    scheduler,
+                    read_ahead: read_ahead.map(Bytes),
+                    nr_requests,
+                    discard,
+                    ..Arm::plain(filesystem)
+                },
+            )
     }
 
     proptest! {

@@ -8,7 +8,7 @@ use crate::{
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, de};
-use std::{fmt, path::PathBuf};
+use std::{fmt, path::PathBuf, str::FromStr};
 
 /// The device every arm of a trial is built on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -24,6 +24,18 @@ pub struct Device {
     /// its data (left out: they are in memory). disk: the device, in full.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<PathBuf>,
+    /// Make so many of them, 2 to 16, each of the size; image and ramdisk only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub members: Option<u16>,
+    /// Make an array of md of the members; left out: btrfs spreads itself over them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub raid: Option<Raid>,
+    /// A cap on its rates, by the kernel's control groups.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub throttle: Option<Throttle>,
+    /// A stripe that mkfs is told of; nothing is striped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stripe: Option<Stripe>,
     /// model: the name of a model that ships, a model file (*.toml), or the model written out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<ModelChoice>,
@@ -69,7 +81,16 @@ impl<'de> Deserialize<'de> for ModelChoice {
 impl Device {
     /// A device of this kind with everything at its default.
     pub const fn of(kind: DeviceKind) -> Self {
-        Self { kind, size: None, path: None, model: None }
+        Self {
+            kind,
+            size: None,
+            path: None,
+            members: None,
+            raid: None,
+            throttle: None,
+            stripe: None,
+            model: None,
+        }
     }
 
     /// What is impossible about its model.
@@ -154,5 +175,431 @@ impl DeviceKind {
     /// Whether we make it, of a size to be chosen.
     pub const fn is_made(self) -> bool {
         matches!(self, Self::Image | Self::Ramdisk | Self::Model)
+    }
+}
+
+/// The device that journals and logs of arms with `log = "external"` lie on.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LogDevice {
+    /// What kind.
+    #[serde(default)]
+    pub kind: LogKind,
+    /// Its size, 64MiB to 1GiB; left out: 256MiB.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub size: Option<Bytes>,
+    /// image: the folder the file is made in (left out: the current one).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path: Option<PathBuf>,
+}
+
+/// The kinds of log device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum LogKind {
+    /// A loop device with direct I/O on a file of our own.
+    #[default]
+    Image,
+    /// Memory.
+    Ramdisk,
+}
+
+impl LogKind {
+    /// All kinds.
+    pub const ALL: [Self; 2] = [Self::Image, Self::Ramdisk];
+
+    /// The name in files and flags.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Image => "image",
+            Self::Ramdisk => "ramdisk",
+        }
+    }
+}
+
+impl LogDevice {
+    /// Sizes that every filesystem takes: XFS refuses a log of less than 64 MiB or of 2 GiB.
+    const SIZES: std::ops::RangeInclusive<Bytes> = Bytes::mib(64)..=Bytes::gib(1);
+
+    /// Its size, written out.
+    pub fn size(&self) -> Bytes {
+        self.size.unwrap_or(Bytes::mib(256))
+    }
+
+    /// The key that is wrong, if one is, with what is wrong and what to try.
+    pub fn problem(&self) -> Option<(&'static str, String, &'static str)> {
+        if !Self::SIZES.contains(&self.size()) {
+            return Some((
+                "size",
+                format!("a log device of {}", self.size()),
+                "use 64MiB to 1GiB, which both ext4 and xfs take",
+            ));
+        }
+        (self.path.is_some() && self.kind == LogKind::Ramdisk)
+            .then(|| ("path", "a ramdisk takes no path".into(), "leave path out"))
+    }
+}
+
+/// An array of md.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Raid {
+    /// Its level.
+    pub level: RaidLevel,
+    /// What lies on one member before the next one's turn; not for raid1. Left out: 512KiB.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chunk: Option<Bytes>,
+}
+
+/// Levels of md.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum RaidLevel {
+    /// Striped.
+    Raid0,
+    /// Copies.
+    Raid1,
+    /// Striped copies, two of everything.
+    Raid10,
+}
+
+impl RaidLevel {
+    /// All levels.
+    pub const ALL: [Self; 3] = [Self::Raid0, Self::Raid1, Self::Raid10];
+
+    /// The word in files and flags.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Raid0 => "raid0",
+            Self::Raid1 => "raid1",
+            Self::Raid10 => "raid10",
+        }
+    }
+
+    /// What mdadm calls it.
+    pub const fn number(self) -> u8 {
+        match self {
+            Self::Raid0 => 0,
+            Self::Raid1 => 1,
+            Self::Raid10 => 10,
+        }
+    }
+
+    /// The fewest members.
+    pub const fn least_members(self) -> u16 {
+        match self {
+            Self::Raid0 | Self::Raid1 => 2,
+            Self::Raid10 => 4,
+        }
+    }
+}
+
+impl fmt::Display for Raid {
+    /// `raid10,chunk=64KiB`, as it is read.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.level.name())?;
+        self.chunk.map_or(Ok(()), |chunk| write!(f, ",chunk={chunk}"))
+    }
+}
+
+impl FromStr for Raid {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (word, rest) = text.split_once(',').map_or((text, None), |(word, rest)| (word, Some(rest)));
+        let level = RaidLevel::ALL.into_iter().find(|level| level.name() == word).ok_or_else(|| {
+            format!(
+                "there is no level `{word}`; there are {}",
+                RaidLevel::ALL.map(RaidLevel::name).join(", ")
+            )
+        })?;
+        let chunk = rest.map(|rest| {
+            let value = rest.strip_prefix("chunk=").ok_or_else(|| format!("`{rest}` is not chunk=SIZE"))?;
+            value.parse().map_err(|e: crate::units::UnitError| e.to_string())
+        });
+        Ok(Self { level, chunk: chunk.transpose()? })
+    }
+}
+
+impl Raid {
+    /// The chunk, where the level has one.
+    pub fn chunk(&self) -> Option<Bytes> {
+        (self.level != RaidLevel::Raid1).then(|| self.chunk.unwrap_or(Bytes::kib(512)))
+    }
+
+    /// What is wrong with it over so many members, if anything is, and what to try.
+    fn problem(&self, members: u16) -> Option<(String, String)> {
+        let least = self.level.least_members();
+        if members < least {
+            let hint = format!("write members = {least}, or more");
+            return Some((format!("{} of {members} members", self.level.name()), hint));
+        }
+        match self.chunk {
+            Some(_) if self.level == RaidLevel::Raid1 => {
+                Some(("raid1 has no chunk: it stripes nothing".into(), "leave chunk out".into()))
+            }
+            Some(chunk) => chunk_problem(chunk),
+            None => None,
+        }
+    }
+}
+
+impl Device {
+    /// What is wrong with its members and what is made of them, if anything is: the key, what, and what to try.
+    pub(crate) fn members_problem(&self) -> Option<(&'static str, String, String)> {
+        let Some(members) = self.members else {
+            let hint = "write members = 4, and raid = { level = \"raid10\" }".to_owned();
+            return self.raid.map(|raid| ("raid", format!("{} of no members", raid.level.name()), hint));
+        };
+        if !matches!(self.kind, DeviceKind::Image | DeviceKind::Ramdisk) {
+            let hint = "use image or ramdisk, or leave members out".into();
+            return Some(("members", format!("members of a {}", self.kind.name()), hint));
+        }
+        if !(2..=16).contains(&members) {
+            return Some(("members", format!("{members} members"), "use 2 to 16".into()));
+        }
+        if self.throttle.is_some() && self.raid.is_none() {
+            let hint =
+                "leave one of them out, or make an array of the members: raid = { level = \"raid10\" }";
+            return Some((
+                "throttle",
+                "a throttle caps one device, and there are several".into(),
+                hint.into(),
+            ));
+        }
+        let (problem, hint) = self.raid?.problem(members)?;
+        Some(("raid", problem, hint))
+    }
+}
+
+/// The stripe of an array, as filesystems are told of it so that they align to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Stripe {
+    /// What lies on one member before the next one's turn.
+    pub chunk: Bytes,
+    /// Members that hold data, without parity and copies.
+    pub data_members: u16,
+}
+
+impl fmt::Display for Stripe {
+    /// `64KiB×4`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}×{}", self.chunk, self.data_members)
+    }
+}
+
+impl FromStr for Stripe {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let shape =
+            || format!("`{text}` is no stripe; write the chunk and the members with data, such as 64KiB×4");
+        let (chunk, members) = text.split_once(['×', 'x']).ok_or_else(shape)?;
+        let chunk = chunk.parse().map_err(|e: crate::units::UnitError| e.to_string())?;
+        let stripe = Self { chunk, data_members: members.parse().map_err(|_| shape())? };
+        match stripe.problem() {
+            Some((problem, hint)) => Err(format!("{problem}; {hint}")),
+            None => Ok(stripe),
+        }
+    }
+}
+
+impl Stripe {
+    /// What is wrong with it, if anything is, and what to try.
+    pub fn problem(&self) -> Option<(String, String)> {
+        chunk_problem(self.chunk).or_else(|| {
+            (!(1..=256).contains(&self.data_members))
+                .then(|| (format!("{} members with data", self.data_members), "use 1 to 256".into()))
+        })
+    }
+}
+
+/// What is wrong with a chunk: the kernel and every mkfs take a power of two of at least 4 KiB.
+fn chunk_problem(chunk: Bytes) -> Option<(String, String)> {
+    let is_good = chunk.0.is_power_of_two() && (Bytes::kib(4)..=Bytes::mib(64)).contains(&chunk);
+    (!is_good).then(|| (format!("a chunk of {chunk}"), "use a power of two from 4KiB to 64MiB".into()))
+}
+
+/// A cap on the rates of a device; at least one of them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Throttle {
+    /// Reads in a second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read_iops: Option<u64>,
+    /// Writes in a second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub write_iops: Option<u64>,
+    /// Bytes read in a second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read_bandwidth: Option<Bytes>,
+    /// Bytes written in a second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub write_bandwidth: Option<Bytes>,
+}
+
+/// Which version of control groups holds a device to its cap.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ThrottledBy {
+    /// `blkio.throttle.*`: charges the process that submits.
+    V1,
+    /// `io.max`: charges buffered writes, too.
+    V2,
+}
+
+impl fmt::Display for ThrottledBy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::V1 => "cgroup v1 (blkio.throttle)",
+            Self::V2 => "cgroup v2 (io.max)",
+        })
+    }
+}
+
+impl Throttle {
+    /// The keys, in the order they are printed.
+    pub const KEYS: [&str; 4] = ["read_iops", "write_iops", "read_bandwidth", "write_bandwidth"];
+    /// Requests in a second that a kernel can be told.
+    const IOPS: std::ops::RangeInclusive<u64> = 1..=10_000_000;
+    /// Bytes in a second: below this a single request of usual size takes many seconds.
+    const BANDWIDTH: std::ops::RangeInclusive<u64> = 64 << 10..=1 << 40;
+
+    /// The limits that are set, by key.
+    pub fn limits(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let bytes = |bandwidth: Option<Bytes>| bandwidth.map(|Bytes(bytes)| bytes);
+        let values =
+            [self.read_iops, self.write_iops, bytes(self.read_bandwidth), bytes(self.write_bandwidth)];
+        Self::KEYS.into_iter().zip(values).filter_map(|(key, value)| Some((key, value?)))
+    }
+
+    /// What is wrong with it, if anything is, and what to try.
+    pub fn problem(&self) -> Option<(String, String)> {
+        if self.limits().next().is_none() {
+            return Some((
+                "a throttle without a limit".into(),
+                format!("set one of {}, such as write_iops = 300", Self::KEYS.join(", ")),
+            ));
+        }
+        self.limits().find_map(|(key, value)| {
+            if key.ends_with("iops") {
+                let hint = format!("use {} to {}", Self::IOPS.start(), Self::IOPS.end());
+                (!Self::IOPS.contains(&value)).then(|| (format!("a {key} of {value}"), hint))
+            } else {
+                let [least, most] = [Self::BANDWIDTH.start(), Self::BANDWIDTH.end()].map(|n| Bytes(*n));
+                let hint = format!("use {least} to {most} in a second");
+                (!Self::BANDWIDTH.contains(&value)).then(|| (format!("a {key} of {}", Bytes(value)), hint))
+            }
+        })
+    }
+}
+
+impl fmt::Display for Throttle {
+    /// `write_iops=300,read_bandwidth=10MiB`, as it is read.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, (key, value)) in self.limits().enumerate() {
+            let comma = if number > 0 { "," } else { "" };
+            if key.ends_with("iops") {
+                write!(f, "{comma}{key}={value}")?;
+            } else {
+                write!(f, "{comma}{key}={}", Bytes(value))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for Throttle {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut throttle = Self::default();
+        for item in text.split(',') {
+            let Some((key, value)) = item.split_once('=') else {
+                return Err(format!("`{item}` is no limit; write for example write_iops=300"));
+            };
+            let iops =
+                || value.parse().map_err(|_| format!("`{value}` is not a number of requests in a second"));
+            let bytes = || value.parse().map_err(|e: crate::units::UnitError| e.to_string());
+            match key {
+                "read_iops" => throttle.read_iops = Some(iops()?),
+                "write_iops" => throttle.write_iops = Some(iops()?),
+                "read_bandwidth" => throttle.read_bandwidth = Some(bytes()?),
+                "write_bandwidth" => throttle.write_bandwidth = Some(bytes()?),
+                _ => return Err(format!("there is no limit `{key}`; there are {}", Self::KEYS.join(", "))),
+            }
+        }
+        match throttle.problem() {
+            Some((problem, hint)) => Err(format!("{problem}; {hint}")),
+            None => Ok(throttle),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_throttle_reads_back() {
+        for text in [
+            "write_iops=300",
+            "read_iops=1,write_iops=300,read_bandwidth=10MiB,write_bandwidth=64KiB",
+            "read_bandwidth=1GiB",
+        ] {
+            assert_eq!(text.parse::<Throttle>().unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn a_stripe_reads_back_and_a_wrong_one_names_the_remedy() {
+        for text in ["64KiB×4", "1MiB×1"] {
+            assert_eq!(text.parse::<Stripe>().unwrap().to_string(), text);
+        }
+        assert_eq!("64KiBx4".parse::<Stripe>().unwrap(), Stripe { chunk: Bytes::kib(64), data_members: 4 });
+        for (text, words) in [
+            ("64KiB", "such as 64KiB×4"),
+            ("48KiB×4", "power of two"),
+            ("1KiB×4", "4KiB"),
+            ("64KiB×0", "1 to 256"),
+        ] {
+            let error = text.parse::<Stripe>().unwrap_err();
+            assert!(error.contains(words), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn an_array_reads_back_and_a_wrong_one_names_the_remedy() {
+        for text in ["raid10,chunk=64KiB", "raid1", "raid0"] {
+            assert_eq!(text.parse::<Raid>().unwrap().to_string(), text);
+        }
+        assert!("raid5".parse::<Raid>().unwrap_err().contains("there are raid0"));
+        assert!("raid0,64KiB".parse::<Raid>().unwrap_err().contains("chunk=SIZE"));
+        let problem = |raid: Option<&str>, members, kind| {
+            let raid = raid.map(|text| text.parse().unwrap());
+            Device { kind, members, raid, ..Device::default() }.members_problem().map(|(key, ..)| key)
+        };
+        assert_eq!(problem(Some("raid10"), Some(4), DeviceKind::Image), None);
+        assert_eq!(problem(None, Some(2), DeviceKind::Ramdisk), None);
+        assert_eq!(problem(Some("raid10"), Some(2), DeviceKind::Image), Some("raid"));
+        assert_eq!(problem(Some("raid1,chunk=64KiB"), Some(2), DeviceKind::Image), Some("raid"));
+        assert_eq!(problem(Some("raid0,chunk=48KiB"), Some(2), DeviceKind::Image), Some("raid"));
+        assert_eq!(problem(Some("raid0"), None, DeviceKind::Image), Some("raid"));
+        assert_eq!(problem(None, Some(1), DeviceKind::Image), Some("members"));
+        assert_eq!(problem(None, Some(4), DeviceKind::Disk), Some("members"));
+    }
+
+    #[test]
+    fn a_wrong_throttle_names_the_remedy() {
+        for (text, words) in [
+            ("300", "write_iops=300"),
+            ("iops=300", "there are read_iops"),
+            ("write_iops=0", "use 1 to"),
+            ("write_iops=many", "not a number"),
+            ("write_bandwidth=300", "use 64KiB to"),
+            ("write_bandwidth=10MB", "MiB"),
+        ] {
+            let error = text.parse::<Throttle>().unwrap_err();
+            assert!(error.contains(words), "{text}: {error}");
+        }
+        assert!(Throttle::default().problem().is_some());
     }
 }

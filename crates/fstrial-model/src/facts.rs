@@ -23,6 +23,10 @@ pub enum Fact {
     CacheMode,
     /// The filesystem's allocation unit.
     BlockSize,
+    /// The devices it lies on, and how it is spread over them.
+    Members,
+    /// The stripe that the filesystem aligns to.
+    Stripe,
     /// Whether freed space is discarded while mounted.
     Discard,
     /// What the filesystem was to hold when the load begins.
@@ -33,8 +37,12 @@ pub enum Fact {
     Atime,
     /// The I/O scheduler.
     Scheduler,
+    /// Requests that the queue holds at most, in each direction.
+    QueueRequests,
     /// The read-ahead of the device.
     ReadAhead,
+    /// Whether the device accepts discards.
+    DeviceDiscards,
     /// Work that mkfs leaves for later, and what was done about it.
     LazyInitialisation,
     /// Whether the page cache was dropped before the load.
@@ -54,12 +62,16 @@ impl Fact {
             Self::Compression => "compression",
             Self::CacheMode => "cache mode",
             Self::BlockSize => "block size",
+            Self::Members => "members",
+            Self::Stripe => "stripe",
             Self::Discard => "discard",
             Self::State => "state",
             Self::SpaceAvailable => "space available",
             Self::Atime => "access times",
             Self::Scheduler => "scheduler",
+            Self::QueueRequests => "queue requests",
             Self::ReadAhead => "read-ahead",
+            Self::DeviceDiscards => "device discards",
             Self::LazyInitialisation => "lazy initialisation",
             Self::CachesDropped => "caches dropped",
             Self::MountOptions => "mount options",

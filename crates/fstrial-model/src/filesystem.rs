@@ -4,6 +4,7 @@
 
 use crate::{
     ability::{self, Abilities},
+    device::Stripe,
     facts::DataUpdate,
 };
 
@@ -28,6 +29,12 @@ pub struct Filesystem {
     pub mkfs_version: &'static str,
     /// Mount options always given, before the user's.
     pub mount_base: &'static [&'static str],
+    /// The mount option that keeps it from discarding, where it does so unasked.
+    pub nodiscard: Option<&'static str>,
+    /// How its journal or log is put on another device, where that can be done.
+    pub external_log: Option<ExternalLog>,
+    /// How mkfs is told of a stripe, where it can be.
+    pub stripe: Option<StripeWords>,
     /// The full check, read-only where there is such a thing: program and arguments before the device.
     pub fsck: Option<(&'static str, &'static [&'static str])>,
     /// What it does operations with that are not the same everywhere, or why it cannot.
@@ -50,6 +57,69 @@ pub struct Filesystem {
     pub no_stale_data: bool,
     /// What mkfs would leave for later, and what is done about it.
     pub lazy: &'static str,
+}
+
+/// How a journal or log is put on another device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ExternalLog {
+    /// ext3 and ext4: the device is made a journal first (`mke2fs -O journal_dev`), with the blocks of the filesystem.
+    ExtJournal,
+    /// XFS: mkfs makes the log itself.
+    XfsLog,
+}
+
+impl ExternalLog {
+    /// What mkfs is told, for a log on this device.
+    pub fn mkfs_words(self, log: &str) -> [String; 2] {
+        match self {
+            Self::ExtJournal => ["-J".into(), format!("device={log}")],
+            Self::XfsLog => ["-l".into(), format!("logdev={log}")],
+        }
+    }
+
+    /// The mount option.
+    pub fn mount_option(self, log: &str) -> String {
+        match self {
+            Self::ExtJournal => format!("journal_path={log}"),
+            Self::XfsLog => format!("logdev={log}"),
+        }
+    }
+
+    /// What the full check is told.
+    pub fn check_words(self, log: &str) -> [String; 2] {
+        let flag = match self {
+            Self::ExtJournal => "-j",
+            Self::XfsLog => "-l",
+        };
+        [flag.into(), log.into()]
+    }
+}
+
+/// How mkfs is told of a stripe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StripeWords {
+    /// ext: in blocks of the filesystem.
+    Ext,
+    /// XFS: the chunk in bytes, and the members.
+    Xfs,
+}
+
+impl StripeWords {
+    /// The words, for blocks of this many bytes; none if the arm's own words of mkfs say something of a stripe.
+    pub fn words(self, stripe: Stripe, block: u64, own: &[String]) -> Option<[String; 2]> {
+        let names = ["stride", "stripe", "su=", "sw=", "sunit", "swidth", "noalign"];
+        if own.iter().any(|word| names.iter().any(|name| word.contains(name))) {
+            return None;
+        }
+        let members = u64::from(stripe.data_members);
+        Some(match self {
+            Self::Ext => {
+                let stride = (stripe.chunk.0 / block).max(1);
+                ["-E".into(), format!("stride={stride},stripe_width={}", stride * members)]
+            }
+            Self::Xfs => ["-d".into(), format!("su={},sw={members}", stripe.chunk.0)],
+        })
+    }
 }
 
 const EXT_FSCK: Option<(&str, &[&str])> = Some(("e2fsck", &["-f", "-n"]));
@@ -79,6 +149,9 @@ const PLAIN: Filesystem = Filesystem {
     mkfs_words: &[],
     mkfs_version: "-V",
     mount_base: &[],
+    nodiscard: None,
+    external_log: None,
+    stripe: None,
     fsck: None,
     abilities: &ability::UNKNOWN,
     min_size_mib: 64,
@@ -100,6 +173,8 @@ const EXT4: Filesystem = Filesystem {
     mkfs_base: &["-F", "-q", "-E", "nodiscard,lazy_itable_init=0,lazy_journal_init=0"],
     mkfs_joined: &["-E", "-O"],
     mkfs_words: EXT_WORDS,
+    external_log: Some(ExternalLog::ExtJournal),
+    stripe: Some(StripeWords::Ext),
     fsck: EXT_FSCK,
     abilities: &ability::EXT4,
     packages: EXT_PACKAGES,
@@ -137,6 +212,8 @@ pub const FILESYSTEMS: &[Filesystem] = &[
             ("-i", &["maxpct", "attr", "sparse", "nrext64"]),
             ("-l", &["lazy-count"]),
         ],
+        external_log: Some(ExternalLog::XfsLog),
+        stripe: Some(StripeWords::Xfs),
         fsck: Some(("xfs_repair", &["-n"])),
         abilities: &ability::XFS,
         min_size_mib: 300,
@@ -153,6 +230,8 @@ pub const FILESYSTEMS: &[Filesystem] = &[
         mkfs: "mkfs.btrfs",
         mkfs_base: &["-f", "-q", "-K"],
         mkfs_joined: &["-O", "-R"],
+        // It discards in the background from Linux 6.2 on.
+        nodiscard: Some("nodiscard"),
         fsck: Some(("btrfs", &["check", "--readonly"])),
         abilities: &ability::BTRFS,
         min_size_mib: 128,
@@ -178,6 +257,7 @@ pub const FILESYSTEMS: &[Filesystem] = &[
         module: "ext4",
         mkfs: "mkfs.ext2",
         abilities: &ability::EXT2,
+        external_log: None,
         journal: "none",
         checksums: "none",
         crash_consistent: false,
@@ -191,6 +271,7 @@ pub const FILESYSTEMS: &[Filesystem] = &[
         mkfs: "mkfs.f2fs",
         mkfs_base: &["-f", "-q", "-t", "0"],
         mkfs_joined: &["-O"],
+        nodiscard: Some("nodiscard"),
         fsck: Some(("fsck.f2fs", &["--dry-run"])),
         packages: ["f2fs-tools", "f2fs-tools", "f2fs-tools", "f2fs-tools"],
         journal: "log-structured with checkpoints",
@@ -360,6 +441,18 @@ mod tests {
             );
             assert!(row.name != crate::arm::RAW && row.name != crate::arm::DIRECTORY);
         }
+    }
+
+    #[test]
+    fn a_stripe_in_each_filesystems_own_words() {
+        let stripe = Stripe { chunk: crate::units::Bytes::kib(64), data_members: 4 };
+        let words = |words: StripeWords, own: &[&str]| {
+            words.words(stripe, 4096, &own.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>())
+        };
+        assert_eq!(words(StripeWords::Ext, &["-b", "4096"]).unwrap(), ["-E", "stride=16,stripe_width=64"]);
+        assert_eq!(words(StripeWords::Xfs, &["-d", "agcount=2"]).unwrap(), ["-d", "su=65536,sw=4"]);
+        assert_eq!(words(StripeWords::Xfs, &["-d", "su=32k"]), None);
+        assert_eq!(words(StripeWords::Ext, &["-E", "stride=2"]), None);
     }
 
     #[test]

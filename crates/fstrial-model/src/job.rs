@@ -5,6 +5,7 @@
 
 use crate::{
     arm::Arm,
+    device::{Raid, Stripe, Throttle},
     facts::ArmFacts,
     measurement::{Measurement, Stage},
     state::{Restoring, Space, State, StateFigures},
@@ -28,6 +29,9 @@ pub struct Job {
     pub arm: Arm,
     /// The device to build it on.
     pub device: DeviceBinding,
+    /// What it is built with besides the device.
+    #[serde(default, skip_serializing_if = "Setup::is_empty")]
+    pub setup: Setup,
     /// What to do on it, or nothing: then the arm is built, looked at and taken down.
     pub task: Option<Task>,
     /// How its filesystem comes into its state; none: it is as mkfs makes it.
@@ -39,6 +43,33 @@ pub struct Job {
     pub coordinator: u32,
     /// Where the worker writes down what a dying process cannot undo.
     pub ledger: PathBuf,
+}
+
+/// What an arm is built with besides its device.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Setup {
+    /// The device for its journal or log.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log: Option<DeviceBinding>,
+    /// A cap on the rates of its device under load.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub throttle: Option<Throttle>,
+    /// A stripe that mkfs is told of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stripe: Option<Stripe>,
+}
+
+impl Setup {
+    /// Whether there is nothing of the kind.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// The part of it that an arm uses.
+    #[must_use]
+    pub fn of(&self, arm: &Arm) -> Self {
+        Self { log: self.log.clone().filter(|_| arm.log.is_some()), ..self.clone() }
+    }
 }
 
 impl Job {
@@ -98,6 +129,9 @@ pub enum DeviceBinding {
         size: Bytes,
         /// Ask for direct I/O on the file (not on memory).
         direct_io: bool,
+        /// Discards may reach the file: nothing of it is lost by them.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        discards: bool,
     },
     /// A compressed ramdisk that the coordinator added and nobody else uses.
     Zram {
@@ -118,6 +152,18 @@ pub enum DeviceBinding {
         diskseq: Option<u64>,
         /// Its size.
         size: Bytes,
+    },
+    /// Several devices, which the filesystem spreads itself over.
+    Several {
+        /// The members, the first one first.
+        members: Vec<DeviceBinding>,
+    },
+    /// Several devices, of which the worker makes an array of md.
+    Raid {
+        /// The members.
+        members: Vec<DeviceBinding>,
+        /// The array.
+        raid: Raid,
     },
     /// An existing directory: nothing is made or mounted.
     Directory {

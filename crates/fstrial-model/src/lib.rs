@@ -13,6 +13,7 @@ pub mod fio;
 pub mod job;
 pub mod measurement;
 pub mod preset;
+pub mod profile;
 pub mod state;
 pub mod trial;
 pub mod units;

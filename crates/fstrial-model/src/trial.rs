@@ -5,8 +5,8 @@
 //! the line.
 
 use crate::{
-    arm::{Arm, closest},
-    device::{Device, DeviceKind},
+    arm::{Arm, Switch, closest},
+    device::{Device, DeviceKind, LogDevice},
     state::{Restoring, State},
     units::{Bytes, Nanos, Percent},
     workload::{Entry, Group, Pattern, Workload, comparable},
@@ -32,6 +32,9 @@ pub struct Trial {
     /// The device every arm is built on.
     #[serde(default)]
     pub device: Device,
+    /// The device for journals and logs of arms that put theirs on one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log_device: Option<LogDevice>,
     /// The storage configurations compared.
     #[serde(default, rename = "arm")]
     pub arms: Vec<Arm>,
@@ -338,6 +341,7 @@ impl Trial {
             .or_else(|| self.arms_problem())
             .or_else(|| self.device_problem())
             .or_else(|| self.states_problem())
+            .or_else(|| self.log_device_problem())
             .or_else(|| self.workloads_problem())
     }
 
@@ -418,6 +422,13 @@ impl Trial {
                 let path = vec!["arm".into(), index.to_string(), "filesystem".into()];
                 return Some(Problem { path, message: error.to_string(), hint });
             }
+            if arm.discard == Some(Switch::On) && self.device.kind == DeviceKind::Image {
+                return Some(problem(
+                    &["arm", &index.to_string(), "discard"],
+                    "discards would take away what the image has allocated, and the next run would find another device",
+                    "leave discard=on out, or use --device disk, or a ramdisk",
+                ));
+            }
             if self.arms[..index].iter().any(|other| other.name == arm.name) {
                 return Some(problem(
                     &["arm", &index.to_string(), "name"],
@@ -454,6 +465,32 @@ impl Trial {
                 format!("a {} takes no path", device.kind.name()),
                 "leave path out",
             ));
+        }
+        if let Some((key, message, hint)) = device.members_problem() {
+            return Some(problem(&["device", key], message, hint));
+        }
+        if let Some(found) = self.spread_problem() {
+            return Some(found);
+        }
+        if let Some(throttle) = &device.throttle {
+            if is_directory {
+                return Some(problem(
+                    &["device", "throttle"],
+                    "existing directories cannot be throttled",
+                    "leave throttle out, or compare filesystems that are made for the trial",
+                ));
+            }
+            if let Some((message, hint)) = throttle.problem() {
+                return Some(problem(&["device", "throttle"], message, hint));
+            }
+        }
+        if let Some(stripe) = &device.stripe {
+            if is_directory {
+                return Some(problem(&["device", "stripe"], "directories are not made", "leave stripe out"));
+            }
+            if let Some((message, hint)) = stripe.problem() {
+                return Some(problem(&["device", "stripe"], message, hint));
+            }
         }
         if device.kind == DeviceKind::Disk && device.path.is_none() {
             return Some(problem(
@@ -509,6 +546,49 @@ impl Trial {
                 "use --device image in a folder of XFS or btrfs, or leave restore out",
             ));
         }
+        let also = match (self.device.members, &self.log_device) {
+            (Some(_), _) => "several members",
+            (_, Some(_)) => "a log device",
+            (None, None) => return None,
+        };
+        self.restores().then(|| {
+            problem(
+                &["device"],
+                format!(
+                    "a state with {also}: only what lies on one device can be prepared once and put back"
+                ),
+                "leave one of them out",
+            )
+        })
+    }
+
+    /// Members without an array are for btrfs, which spreads itself over them; a profile needs as many as it takes.
+    fn spread_problem(&self) -> Option<Problem> {
+        let device = &self.device;
+        let members = if device.raid.is_some() { 1 } else { device.members.unwrap_or(1) };
+        for (index, arm) in self.arms.iter().enumerate() {
+            let at = index.to_string();
+            if members > 1 && arm.filesystem != "btrfs" {
+                return Some(problem(
+                    &["arm", &at, "filesystem"],
+                    format!(
+                        "{} does not spread itself over several devices; only btrfs does",
+                        arm.filesystem
+                    ),
+                    "make an array of the members for all arms: raid = { level = \"raid10\" } in [device] (--raid raid10)",
+                ));
+            }
+            if let Some(profile) = arm.profile.filter(|profile| profile.least_members() > members) {
+                return Some(problem(
+                    &["arm", &at, "profile"],
+                    format!(
+                        "`profile={profile}` takes {} devices, and there are {members}",
+                        profile.least_members()
+                    ),
+                    format!("write members = {} in [device] (--members)", profile.least_members()),
+                ));
+            }
+        }
         None
     }
 
@@ -521,6 +601,31 @@ impl Trial {
     /// The least device that a workload of this size needs besides the states of all arms.
     pub fn device_for(&self, needed: Bytes) -> Bytes {
         self.tightest(needed).map_or(State::Fresh.device_for(needed), |(_, size)| size)
+    }
+
+    /// A log device is there if, and only if, an arm has its log on it.
+    fn log_device_problem(&self) -> Option<Problem> {
+        let user = self.arms.iter().position(|arm| arm.log.is_some());
+        match (&self.log_device, user) {
+            (None, None) => None,
+            (None, Some(index)) => Some(problem(
+                &["arm", &index.to_string(), "log"],
+                format!(
+                    "the log of `{}` is to lie on a device that the trial does not have",
+                    self.arms[index].name
+                ),
+                "add [log_device] with kind = \"image\" or \"ramdisk\"; --log-device on the command line",
+            )),
+            (Some(_), None) => Some(problem(
+                &["log_device"],
+                "no arm has its log on the log device",
+                "write log=external in an arm of ext3, ext4 or xfs, or leave the log device out",
+            )),
+            (Some(device), Some(_)) => {
+                let (key, message, hint) = device.problem()?;
+                Some(problem(&["log_device", key], message, hint))
+            }
+        }
     }
 
     fn workloads_problem(&self) -> Option<Problem> {
@@ -542,6 +647,15 @@ impl Trial {
             Ok(workloads) => workloads,
             Err(found) => return Some(found),
         };
+        let spread = self.device.members.is_some() || self.log_device.is_some();
+        let operation = workloads.iter().position(|workload| workload.operation.is_some());
+        if let Some(index) = operation.filter(|_| spread) {
+            return Some(problem(
+                &["workload", &index.to_string()],
+                "an operation on a filesystem that lies on several devices: the tools are told of one",
+                "leave out members and the log device, or the operation",
+            ));
+        }
         if self.trial.compare == Compare::Workloads && !have_results_in_common(&workloads) {
             return Some(problem(
                 &["trial", "compare"],

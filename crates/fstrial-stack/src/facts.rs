@@ -1,8 +1,8 @@
 //! The facts of an arm, read back from the device and the mounted filesystem rather than from what was asked for.
 
-use crate::{command::Program, host, mounts::Mounted, queue::selected, sysfs};
+use crate::{array, command::Program, host, mounts::Mounted, queue::selected, sysfs};
 use fstrial_model::{
-    arm::Arm,
+    arm::{Arm, is_discard},
     facts::{ArmFacts, DataUpdate, Durability, Fact},
     filesystem::Filesystem,
     units::Bytes,
@@ -27,6 +27,9 @@ pub struct Sources<'a> {
     /// Whether discards were switched off by us.
     pub discards_forbidden: bool,
 }
+
+/// What is said of a journal or log that does not lie on the device itself.
+const ON_ANOTHER_DEVICE: &str = ", on the log device";
 
 /// Reads all facts that can be established.
 pub fn read(sources: &Sources<'_>) -> ArmFacts {
@@ -78,6 +81,15 @@ fn queue_facts(sources: &Sources<'_>, facts: &mut BTreeMap<Fact, String>) -> boo
     if let Ok(kib) = sysfs::read_number(queue.join("read_ahead_kb")) {
         facts.insert(Fact::ReadAhead, Bytes::kib(kib).human());
     }
+    if let Ok(requests) = sysfs::read(queue.join("nr_requests")) {
+        facts.insert(Fact::QueueRequests, requests);
+    }
+    if let Ok(most) = sysfs::read_number(queue.join("discard_max_bytes")) {
+        facts.insert(Fact::DeviceDiscards, if most > 0 { "accepted" } else { "not accepted" }.into());
+    }
+    if let Some(array) = array::describe(folder) {
+        facts.insert(Fact::Members, array);
+    }
     let cache = sysfs::read(queue.join("write_cache")).unwrap_or_default();
     if !cache.is_empty() {
         facts.insert(Fact::CacheMode, cache.clone());
@@ -99,7 +111,7 @@ fn mount_facts(sources: &Sources<'_>, mounted: &Mounted, facts: &mut BTreeMap<Fa
             .super_options
             .iter()
             .chain(&sources.arm.mount)
-            .find(|option| *option == "discard" || option.starts_with("discard="));
+            .find(|option| is_discard(option));
     let discard = match (discard, sources.discards_forbidden) {
         (Some(option), true) => {
             format!("asked for ({option}), switched off at the device to keep the image allocated")
@@ -132,10 +144,21 @@ fn filesystem_facts(
     let compression = mounted.super_options.iter().find(|o| o.starts_with("compress"));
     facts.insert(Fact::Compression, compression.cloned().unwrap_or_else(|| "none".into()));
     let (mut journal, mut checksums) = (row.journal.to_owned(), row.checksums.to_owned());
+    if row.kernel == "xfs" && sources.mkfs_output.contains("crc=0") {
+        checksums = "none".into();
+    }
+    facts.insert(Fact::Stripe, xfs_stripe(mounted).unwrap_or_else(|| "none".into()));
     match row.kernel {
-        "ext2" | "ext3" | "ext4" => ext_facts(sources, &effective, &mut journal, &mut checksums, durability),
-        "xfs" if sources.mkfs_output.contains("crc=0") => checksums = "none".into(),
+        "ext2" | "ext3" | "ext4" => {
+            ext_facts(sources, &effective, &mut journal, &mut checksums, durability, facts);
+        }
+        "xfs" if mounted.super_options.iter().any(|option| option.starts_with("logdev=")) => {
+            journal.push_str(ON_ANOTHER_DEVICE);
+        }
         "btrfs" => {
+            if let Some(spread) = btrfs_members(sources) {
+                facts.insert(Fact::Members, spread);
+            }
             if mounted.has("nodatacow") {
                 durability.data = DataUpdate::InPlace;
             }
@@ -153,6 +176,36 @@ fn filesystem_facts(
         DataUpdate::Journalled => "no: data goes through the journal",
     };
     facts.insert(Fact::CopyOnWrite, data.into());
+}
+
+/// How many devices a mounted btrfs lies on, and in which profiles; none for a single one.
+fn btrfs_members(sources: &Sources<'_>) -> Option<String> {
+    let (device, _) = sources.device.as_ref()?;
+    let listing = fs::read_dir("/sys/fs/btrfs").ok()?;
+    let name = device.file_name()?;
+    let own =
+        listing.flatten().map(|entry| entry.path()).find(|path| path.join("devices").join(name).exists())?;
+    let count = fs::read_dir(own.join("devices")).ok()?.count();
+    // A profile is a folder among the files of a kind of space.
+    let profile = |kind: &str| {
+        let entries = fs::read_dir(own.join("allocation").join(kind)).into_iter().flatten().flatten();
+        let folders = entries.filter(|entry| entry.path().is_dir());
+        let mut names: Vec<String> =
+            folders.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+        names.sort();
+        names.join("+")
+    };
+    (count > 1).then(|| format!("{count}, data {}, metadata {}", profile("data"), profile("metadata")))
+}
+
+/// The stripe of a mounted XFS, which it gives in sectors.
+fn xfs_stripe(mounted: &Mounted) -> Option<String> {
+    let sectors = |name: &str| {
+        let value = mounted.super_options.iter().find_map(|option| option.strip_prefix(name))?;
+        value.parse::<u64>().ok()
+    };
+    let (unit, width) = sectors("sunit=").zip(sectors("swidth="))?;
+    Some(format!("{}, {} in all", Bytes(unit * 512).human(), Bytes(width * 512).human()))
 }
 
 /// Options in effect, those that a mount does not show included.
@@ -188,6 +241,7 @@ fn ext_facts(
     journal: &mut String,
     checksums: &mut String,
     durability: &mut Durability,
+    facts: &mut BTreeMap<Fact, String>,
 ) {
     let source = match &sources.device {
         Some((device, _)) => device.display().to_string(),
@@ -197,6 +251,8 @@ fn ext_facts(
     let printed = header.map(|header| header.stdout).unwrap_or_default();
     let features = printed.lines().find_map(|line| line.strip_prefix("Filesystem features:"));
     let has = |feature: &str| features.map(|all| all.split_whitespace().any(|word| word == feature));
+    // An internal journal has an inode instead.
+    let is_external = printed.lines().any(|line| line.starts_with("Journal device:"));
     if has("has_journal") == Some(false) {
         *journal = "none".into();
         durability.crash_consistent = false;
@@ -207,6 +263,13 @@ fn ext_facts(
     } else if effective.has("data=writeback") {
         *journal = "metadata (data=writeback)".into();
         durability.no_stale_data = false;
+    }
+    let field = |name: &str| printed.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+    if let (Some(stride), Some(width)) = (field("RAID stride:"), field("RAID stripe width:")) {
+        facts.insert(Fact::Stripe, format!("{stride} blocks, {width} in all"));
+    }
+    if is_external {
+        journal.push_str(ON_ANOTHER_DEVICE);
     }
     if let Some(has_checksums) = has("metadata_csum") {
         *checksums = if has_checksums { "metadata" } else { "none" }.into();

@@ -56,6 +56,18 @@ pub enum Undo {
         /// What the kernel calls the filesystem.
         filesystem: String,
     },
+    /// Stop an array of md that we made.
+    StopArray {
+        /// N of `/dev/mdN`.
+        index: u32,
+        /// The kernel's names of its members: another array may have taken the number since.
+        members: Vec<String>,
+    },
+    /// Remove a control group that we made, once it is empty.
+    RemoveGroup {
+        /// Its folder; the last part begins with [`FOLDER_PREFIX`].
+        path: PathBuf,
+    },
     /// Delete a folder that we made, with everything in it.
     RemoveFolder {
         /// The folder; its last part begins with [`FOLDER_PREFIX`].
@@ -77,6 +89,8 @@ impl std::fmt::Display for Undo {
             Self::RemoveLoop { index, .. } => write!(f, "remove /dev/loop{index}"),
             Self::RestoreAttribute { path, value } => write!(f, "write `{value}` back to {}", path.display()),
             Self::Thaw { device, .. } => write!(f, "thaw the filesystem on {}", device.display()),
+            Self::StopArray { index, .. } => write!(f, "stop the array /dev/md{index}"),
+            Self::RemoveGroup { path } => write!(f, "remove the control group {}", path.display()),
             Self::RemoveFolder { path } => write!(f, "delete the folder {}", path.display()),
         }
     }
@@ -142,6 +156,11 @@ impl Ledger {
         Ok(Self::new(folder, pid))
     }
 
+    /// The process whose changes it has, as seen in the initial namespace.
+    pub fn owner(&self) -> u32 {
+        self.owner
+    }
+
     /// Its folder.
     pub fn folder(&self) -> &Path {
         &self.folder
@@ -182,9 +201,24 @@ impl Ledger {
             thread::park_timeout(Duration::from_millis(5));
         }
         let mut done: Vec<Replayed> = thawed.into_iter().map(|(_, replayed)| replayed).collect();
+        // What could not be thawed is in the list already.
+        done.extend(self.replay_those(|undo| !matches!(undo, Undo::Thaw { .. }))?);
+        Ok(done)
+    }
+
+    /// Stops what arrays the dead have left, before anybody waits for their members. One that is still in use stays in
+    /// the ledger.
+    ///
+    /// # Errors
+    /// The ledger cannot be read.
+    pub fn stop_arrays(&self) -> Result<(), StackError> {
+        self.replay_those(|undo| matches!(undo, Undo::StopArray { .. })).map(drop)
+    }
+
+    fn replay_those(&self, wanted: impl Fn(&Undo) -> bool) -> Result<Vec<Replayed>, StackError> {
+        let mut done = Vec::new();
         for (path, entry) in self.entries()? {
-            // What could not be thawed is in the list already.
-            if is_alive(&entry.owner) || matches!(entry.undo, Undo::Thaw { .. }) {
+            if !wanted(&entry.undo) || is_alive(&entry.owner) {
                 continue;
             }
             let same_boot = boot_id()? == entry.owner.boot;
@@ -319,6 +353,8 @@ fn undo(step: &Undo, same_boot: bool) -> Result<(), StackError> {
         Undo::Thaw { device, diskseq, filesystem } => {
             crate::operation::thaw_left_over(device, *diskseq, filesystem)
         }
+        Undo::StopArray { index, members } => crate::array::stop_ours(*index, members),
+        Undo::RemoveGroup { path } => crate::throttle::remove(path),
         Undo::RestoreAttribute { path, value } => {
             assert!(path.starts_with("/sys/"), "only kernel attributes are restored");
             if path.exists() { sysfs::write(path, value) } else { Ok(()) }
@@ -470,6 +506,8 @@ mod tests {
             Undo::RemoveFolder { path: home.path().join(format!("{FOLDER_PREFIX}never")) },
             Undo::RestoreAttribute { path: "/sys/block/never/queue/scheduler".into(), value: "none".into() },
             Undo::RemoveZram { index: 4_000_000, diskseq: None },
+            Undo::RemoveGroup { path: format!("/sys/fs/cgroup/blkio/{FOLDER_PREFIX}never").into() },
+            Undo::StopArray { index: 400_000, members: vec!["loop400000".into()] },
             Undo::RemoveLoop { index: 400_000, file: "/nowhere/at/all".into() },
         ] {
             let _written = ledger.write(undo).unwrap();

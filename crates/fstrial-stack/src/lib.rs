@@ -6,6 +6,7 @@
 //!
 //! What a dying process cannot undo by dying is written to the [`ledger`] before it is done.
 
+mod array;
 pub mod base;
 pub mod caches;
 pub mod command;
@@ -25,5 +26,6 @@ pub mod queue;
 pub mod signatures;
 pub mod stack;
 mod sysfs;
+pub mod throttle;
 
 pub use error::StackError;

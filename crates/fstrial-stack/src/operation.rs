@@ -101,7 +101,7 @@ impl Standing {
         self.note_tool("mount");
         let device = self.device()?;
         let took = device.mount_row(row, arm, &point)?;
-        let line = device.commands.last().cloned();
+        let line = device.commands().last().cloned();
         self.commands.extend(line);
         self.mounted = true;
         Ok(took)
@@ -132,7 +132,7 @@ impl Standing {
     /// # Errors
     /// It has none.
     pub fn device_size(&mut self) -> Result<Bytes, StackError> {
-        let path = &self.device()?.path;
+        let path = self.device()?.path();
         let file = File::open(path).map_err(|e| StackError::io("open", path, e))?;
         ioctl::block_device_size(file.as_fd())
             .map(Bytes)
@@ -179,7 +179,7 @@ impl Standing {
 
     /// The words of a tool with what they stand for.
     fn words(&mut self, words: &[&str], places: &Places) -> Result<Vec<String>, StackError> {
-        let device = self.attached.as_ref().map(|attached| attached.path.display().to_string());
+        let device = self.attached.as_ref().map(|attached| attached.path().display().to_string());
         let directory = self.directory()?.display().to_string();
         let mut all = Vec::new();
         for word in words {
@@ -243,8 +243,8 @@ impl Standing {
         let root = self.root()?;
         let filesystem = arm.row().map(|row| row.kernel).unwrap_or_default().to_owned();
         let device = self.device()?;
-        let diskseq = sysfs::read_number(device.sysfs.join("diskseq")).ok();
-        let undo = Undo::Thaw { device: device.path.clone(), diskseq, filesystem };
+        let diskseq = sysfs::read_number(device.sysfs().join("diskseq")).ok();
+        let undo = Undo::Thaw { device: device.path().to_owned(), diskseq, filesystem };
         let point = self.directory()?.to_owned();
         Ok(Freezer { root, point, is_frozen: false, written: Some(ledger.write(undo)?) })
     }
@@ -269,7 +269,7 @@ impl Standing {
     /// The device is too small for two, cannot be written beside a mounted filesystem, or the filesystem wrote again and
     /// again.
     pub fn keep_image(&mut self, size: Bytes) -> Result<(), StackError> {
-        let path = self.device()?.path.clone();
+        let path = self.device()?.path().to_owned();
         let device = Device::open(&path)?;
         for _ in 0..COPIES {
             let before = device.superblock()?;
@@ -294,7 +294,7 @@ impl Standing {
     /// It is mounted: a bug of the caller's.
     pub fn put_image_back(&mut self, size: Bytes) -> Result<(), StackError> {
         assert!(!self.mounted, "a device is overwritten only while it is not mounted");
-        let path = self.device()?.path.clone();
+        let path = self.device()?.path().to_owned();
         Device::open(&path)?.copy(size.0, 0, size.0)?;
         self.commands.push(format!("the copy put back on {}", path.display()));
         Ok(())

@@ -1,4 +1,4 @@
-//! The queue of a block device: scheduler, read-ahead, cache mode. What is changed is put back.
+//! The queue of a block device: scheduler, requests, read-ahead, cache mode, discards. What is changed is put back.
 
 use crate::{
     error::StackError,
@@ -6,7 +6,7 @@ use crate::{
     sysfs,
 };
 use fstrial_model::{
-    arm::{Arm, CacheMode},
+    arm::{Arm, CacheMode, Switch},
     units::Bytes,
 };
 use std::path::{Path, PathBuf};
@@ -38,7 +38,15 @@ impl QueueSettings {
     fn apply_all(&mut self, arm: &Arm, queue: &Path, ledger: &Ledger) -> Result<(), StackError> {
         if let Some(scheduler) = &arm.scheduler {
             check_scheduler(queue, scheduler)?;
+            // The kernel gives a new scheduler a new number of requests; the number before is put back last.
+            self.keep(queue.join("nr_requests"), ledger)?;
             self.set(queue.join("scheduler"), scheduler, ledger)?;
+        }
+        if let Some(requests) = arm.nr_requests {
+            self.set_requests(queue, requests, ledger)?;
+        }
+        if arm.discard == Some(Switch::On) {
+            require_discards(queue)?;
         }
         if let Some(mode) = arm.cache {
             let word = match mode {
@@ -51,6 +59,32 @@ impl QueueSettings {
             self.set(queue.join("read_ahead_kb"), &(bytes >> 10).to_string(), ledger)?;
         }
         Ok(())
+    }
+
+    /// Writes a value down that a change of another one changes as well.
+    fn keep(&mut self, path: PathBuf, ledger: &Ledger) -> Result<(), StackError> {
+        if let Ok(value) = sysfs::read(&path) {
+            self.written.push(ledger.write(Undo::RestoreAttribute { path, value })?);
+        }
+        Ok(())
+    }
+
+    fn set_requests(&mut self, queue: &Path, requests: u32, ledger: &Ledger) -> Result<(), StackError> {
+        let path = queue.join("nr_requests");
+        let unable = |what: String, hint: &str| Err(StackError::Unable { what, hint: hint.into() });
+        if !path.exists() {
+            return unable(
+                "this device has no queue of requests (nr_requests)".into(),
+                "leave nr_requests out; a zram ramdisk, for one, serves every request at once",
+            );
+        }
+        match self.set(path, &requests.to_string(), ledger) {
+            Err(StackError::Io { source, .. }) if source.raw_os_error() == Some(libc::EINVAL) => unable(
+                format!("the kernel refuses a queue of {requests} requests on this device"),
+                "without a scheduler there are no more than the driver's own; add scheduler=mq-deadline, or use fewer",
+            ),
+            other => other,
+        }
     }
 
     /// Sets one of the queue's limits and keeps the read-ahead, which the kernel computes anew with every change of a
@@ -112,6 +146,18 @@ pub(crate) fn forbid_discards(sysfs_folder: &Path) -> Result<(), StackError> {
     let path = sysfs_folder.join("queue/discard_max_bytes");
     // Kernels without discards on this device do not have the file.
     if sysfs::read_number(&path).unwrap_or(0) == 0 { Ok(()) } else { sysfs::write(&path, "0") }
+}
+
+/// Refuses a device that takes no discards.
+fn require_discards(queue: &Path) -> Result<(), StackError> {
+    // Kernels without discards on this device do not have the file.
+    if sysfs::read_number(queue.join("discard_max_bytes")).unwrap_or(0) > 0 {
+        return Ok(());
+    }
+    Err(StackError::Unable {
+        what: "this device takes no discards, and the arm asks for discard=on".into(),
+        hint: "leave discard=on out, or use another device; `lsblk --discard` shows what devices take".into(),
+    })
 }
 
 /// `none [mq-deadline] kyber` says `mq-deadline`; a plain value says itself.

@@ -6,6 +6,7 @@
 //! Runs in an isolated worker ([`crate::isolation`]); a directory arm needs no isolation and skips most of it.
 
 use crate::{
+    array::{self, Array},
     caches,
     command::{Finished, Program},
     device::{disk::Identity, zram},
@@ -16,12 +17,15 @@ use crate::{
     loopdev::LoopDevice,
     mounts,
     queue::{self, QueueSettings},
+    throttle::Throttled,
 };
 use fstrial_model::{
-    arm::Arm,
+    arm::{Arm, RAW, Switch},
+    device::{Raid, Stripe, Throttle},
     facts::{ArmFacts, Fact},
-    filesystem::Filesystem,
-    job::DeviceBinding,
+    filesystem::{ExternalLog, Filesystem, StripeWords},
+    job::{DeviceBinding, Setup},
+    profile::Profile,
     state::{Space, StateFigures},
     units::{Bytes, Nanos},
 };
@@ -36,16 +40,30 @@ pub(crate) const MAKE_DEADLINE: Nanos = Nanos::secs(180);
 /// Time given to the full check.
 const CHECK_DEADLINE: Nanos = Nanos::secs(1800);
 
-/// A device attached and its queue set. Fields in the order in which they are given up.
+/// The devices of an arm, attached, with their queues set.
 #[must_use]
 #[derive(Debug)]
 pub struct Attached {
+    node: Node,
+    /// An array of which `node` is the device.
+    array: Option<Array>,
+    /// Members of the array, or further devices of the filesystem.
+    members: Vec<Node>,
+    /// For its journal or log.
+    log: Option<Node>,
+    /// What mkfs is told of.
+    stripe: Option<Stripe>,
+    commands: Vec<String>,
+}
+
+/// A device attached and its queue set. Fields in the order in which they are given up.
+#[derive(Debug)]
+struct Node {
     queue: QueueSettings,
     loop_device: Option<LoopDevice>,
     pub(crate) path: PathBuf,
     pub(crate) sysfs: PathBuf,
     discards_forbidden: bool,
-    pub(crate) commands: Vec<String>,
 }
 
 /// An arm that can be used.
@@ -69,15 +87,9 @@ pub enum Target {
     BlockDevice(PathBuf),
 }
 
-impl Attached {
-    /// Attaches the device of a job and sets its queue as the arm asks.
-    ///
-    /// # Errors
-    /// The device is gone, busy, or refuses a setting.
-    ///
-    /// # Panics
-    /// If asked for a directory, which has no device.
-    pub fn attach(
+impl Node {
+    /// Attaches a device and sets its queue as an arm asks.
+    fn attach(
         binding: &DeviceBinding,
         arm: &Arm,
         coordinator: u32,
@@ -104,20 +116,184 @@ impl Attached {
                 identity.recheck(coordinator)?;
                 (None, path.clone(), identity.sysfs())
             }
-            DeviceBinding::Directory { .. } => panic!("a directory has no device to attach"),
+            DeviceBinding::Several { .. } | DeviceBinding::Raid { .. } | DeviceBinding::Directory { .. } => {
+                panic!("these are no single device")
+            }
         };
-        let discards_forbidden = loop_device.as_ref().is_some_and(LoopDevice::is_ours);
+        let may_discard = matches!(binding, DeviceBinding::Loop { discards: true, .. });
+        let discards = arm.discard == Some(Switch::On);
+        if discards && loop_device.is_some() && !may_discard {
+            return Err(StackError::Unable {
+                what: "discards would take away what the image has allocated, and the next run would find another device"
+                    .into(),
+                hint: "leave discard=on out, or use a disk, a ramdisk of zram, or a modelled device that takes them"
+                    .into(),
+            });
+        }
+        // Everywhere the same if nothing is said: what a filesystem discards by default differs.
+        let discards_forbidden = loop_device.as_ref().is_some_and(LoopDevice::is_ours) && !discards;
         if discards_forbidden {
             // First, because changing a limit changes the read-ahead.
             queue::forbid_discards(&sysfs)?;
         }
         let queue = QueueSettings::apply(arm, &sysfs, ledger)?;
-        Ok(Self { queue, loop_device, path, sysfs, discards_forbidden, commands: Vec::new() })
+        Ok(Self { queue, loop_device, path, sysfs, discards_forbidden })
+    }
+
+    /// Puts the queue back and gives the device up.
+    fn detach(self) -> Result<(), StackError> {
+        let restored = self.queue.restore();
+        if let Some(device) = self.loop_device {
+            device.close();
+        }
+        restored
+    }
+}
+
+/// Attaches several devices; all or none.
+fn attach_all(
+    bindings: &[DeviceBinding],
+    arm: &Arm,
+    coordinator: u32,
+    ledger: &Ledger,
+) -> Result<Vec<Node>, StackError> {
+    let mut nodes = Vec::new();
+    for binding in bindings {
+        match Node::attach(binding, arm, coordinator, ledger) {
+            Ok(node) => nodes.push(node),
+            Err(error) => {
+                detach_all(nodes)?;
+                return Err(error);
+            }
+        }
+    }
+    Ok(nodes)
+}
+
+/// Gives all of them up; of several errors the first one is told.
+fn detach_all(nodes: Vec<Node>) -> Result<(), StackError> {
+    let detached: Vec<_> = nodes.into_iter().map(Node::detach).collect();
+    detached.into_iter().collect()
+}
+
+impl Attached {
+    /// Attaches the device of a job and sets its queue as the arm asks.
+    ///
+    /// # Errors
+    /// The device is gone, busy, or refuses a setting.
+    ///
+    /// # Panics
+    /// If asked for a directory, which has no device.
+    pub fn attach(
+        binding: &DeviceBinding,
+        arm: &Arm,
+        coordinator: u32,
+        ledger: &Ledger,
+    ) -> Result<Self, StackError> {
+        let alone = |node| Self {
+            node,
+            array: None,
+            members: Vec::new(),
+            log: None,
+            stripe: None,
+            commands: Vec::new(),
+        };
+        match binding {
+            DeviceBinding::Several { members } => {
+                let mut nodes = attach_all(members, arm, coordinator, ledger)?;
+                let node = nodes.remove(0);
+                Ok(Self { members: nodes, ..alone(node) })
+            }
+            DeviceBinding::Raid { members, raid } => Self::assemble(*raid, members, arm, coordinator, ledger),
+            _ => Ok(alone(Node::attach(binding, arm, coordinator, ledger)?)),
+        }
+    }
+
+    /// Makes an array. Read-ahead and discards are asked of it, everything else of its members: it has no queue.
+    fn assemble(
+        raid: Raid,
+        bindings: &[DeviceBinding],
+        arm: &Arm,
+        coordinator: u32,
+        ledger: &Ledger,
+    ) -> Result<Self, StackError> {
+        for binding in bindings {
+            if let DeviceBinding::Loop { file, .. } = binding {
+                array::wipe(file)?;
+            }
+        }
+        let of_members = Arm { read_ahead: None, discard: None, ..arm.clone() };
+        let members = attach_all(bindings, &of_members, coordinator, ledger)?;
+        let paths: Vec<PathBuf> = members.iter().map(|member| member.path.clone()).collect();
+        let (array, line) = match Array::create(raid, &paths, ledger) {
+            Ok(made) => made,
+            Err(error) => {
+                detach_all(members)?;
+                return Err(error);
+            }
+        };
+        let of_array = Arm { scheduler: None, nr_requests: None, cache: None, ..arm.clone() };
+        let (path, sysfs) = (array.path(), array.sysfs());
+        let queue = match QueueSettings::apply(&of_array, &sysfs, ledger) {
+            Ok(queue) => queue,
+            Err(error) => {
+                array.stop()?;
+                detach_all(members)?;
+                return Err(error);
+            }
+        };
+        let discards_forbidden = members.iter().any(|member| member.discards_forbidden);
+        let node = Node { queue, loop_device: None, path, sysfs, discards_forbidden };
+        Ok(Self { node, array: Some(array), members, log: None, stripe: None, commands: vec![line] })
+    }
+
+    /// The further devices of a filesystem that spreads itself over several.
+    fn further(&self) -> impl Iterator<Item = String> {
+        let none_of_array = self.members.iter().filter(|_| self.array.is_none());
+        none_of_array.map(|member| member.path.display().to_string())
+    }
+
+    /// The same with what the arm is built with besides. The queues of other devices are left as they are.
+    ///
+    /// # Errors
+    /// One of them is gone or busy; the device is given up.
+    pub fn with(mut self, setup: &Setup, coordinator: u32, ledger: &Ledger) -> Result<Self, StackError> {
+        self.stripe = setup.stripe;
+        let Some(binding) = &setup.log else { return Ok(self) };
+        match Node::attach(binding, &Arm::plain(RAW), coordinator, ledger) {
+            Ok(log) => {
+                self.log = Some(log);
+                Ok(self)
+            }
+            Err(error) => {
+                self.detach()?;
+                Err(error)
+            }
+        }
     }
 
     /// Its node.
     pub fn path(&self) -> &Path {
-        &self.path
+        &self.node.path
+    }
+
+    /// Its folder in sysfs.
+    pub(crate) fn sysfs(&self) -> &Path {
+        &self.node.sysfs
+    }
+
+    /// Makes a control group in which its device is no faster than this. The log device is not capped.
+    ///
+    /// # Errors
+    /// This machine cannot, or the kernel does not take it.
+    pub fn throttle(&self, cap: &Throttle, ledger: &Ledger) -> Result<Throttled, StackError> {
+        Throttled::set(cap, &self.node.sysfs, ledger)
+    }
+
+    /// How and where an arm has its log, if that is another device.
+    fn external_log(&self, arm: &Arm) -> Option<(ExternalLog, String)> {
+        let log = self.log.as_ref()?;
+        Some((arm.row()?.external_log?, log.path.display().to_string()))
     }
 
     /// Notes something that was done beside programs, for the record.
@@ -132,11 +308,50 @@ impl Attached {
     pub fn make(&mut self, arm: &Arm) -> Result<String, StackError> {
         let Some(row) = arm.row() else { return Ok(String::new()) };
         host::require_filesystem(row)?;
-        let mut arguments = row.mkfs_arguments(&arm.mkfs);
-        arguments.push(self.path.display().to_string());
+        let mut arguments = self.mkfs_arguments(row, arm)?;
+        if let Some((kind, log)) = self.external_log(arm) {
+            if kind == ExternalLog::ExtJournal {
+                self.make_journal(row, &arguments, &log)?;
+            }
+            arguments.extend(kind.mkfs_words(&log));
+        }
+        arguments.extend(arm.profile.map(Profile::mkfs_words).into_iter().flatten());
+        arguments.push(self.node.path.display().to_string());
+        arguments.extend(self.further());
         let made = Program::new(row.mkfs).of(row.name).args(arguments).deadline(MAKE_DEADLINE).run()?;
         self.commands.push(made.line.clone());
         Ok(format!("{}\n{}", made.stdout, made.stderr))
+    }
+
+    /// The arguments of mkfs, with those for a stripe.
+    fn mkfs_arguments(&self, row: &Filesystem, arm: &Arm) -> Result<Vec<String>, StackError> {
+        let plain = row.mkfs_arguments(&arm.mkfs);
+        let (Some(stripe), Some(words)) = (self.stripe, row.stripe) else { return Ok(plain) };
+        let block = if words == StripeWords::Ext { self.ext_block(row, &plain)? } else { 0 };
+        let words = words.words(stripe, block, &arm.mkfs).into_iter().flatten();
+        Ok(row.mkfs_arguments(&words.chain(arm.mkfs.iter().cloned()).collect::<Vec<_>>()))
+    }
+
+    /// The size of a block that mkfs of an ext filesystem would choose.
+    fn ext_block(&self, row: &Filesystem, arguments: &[String]) -> Result<u64, StackError> {
+        // Quiet, it would say nothing.
+        let words = arguments.iter().filter(|word| *word != "-q").cloned();
+        let device = self.node.path.display().to_string();
+        let tried = Program::new(row.mkfs).of(row.name).args(["-n"]).args(words).args([device]).run()?;
+        block_size(&tried.stdout).ok_or_else(|| StackError::Unable {
+            what: format!("`{}` does not say the size of a block", tried.line),
+            hint: "this version of e2fsprogs is unlike the ones fstrial knows; please report it".into(),
+        })
+    }
+
+    /// Makes a device the journal of an ext filesystem, with the blocks that the filesystem would have by itself: left
+    /// to itself, mkfs would take those of the journal.
+    fn make_journal(&mut self, row: &Filesystem, arguments: &[String], log: &str) -> Result<(), StackError> {
+        let size = self.ext_block(row, arguments)?;
+        let made = Program::new("mke2fs").of(row.name).deadline(MAKE_DEADLINE);
+        let made = made.args(["-q", "-F", "-O", "journal_dev", "-b", &size.to_string(), log]).run()?;
+        self.commands.push(made.line);
+        Ok(())
     }
 
     /// Mounts the arm at a mount point of the worker's own namespace; the bare device is used as it is.
@@ -166,14 +381,14 @@ impl Attached {
         };
         let facts = facts::read(&Sources {
             arm,
-            device: Some((&self.path, self.sysfs.clone())),
+            device: Some((&self.node.path, self.node.sysfs.clone())),
             mounted: mounted.as_ref(),
             mkfs_output,
-            discards_forbidden: self.discards_forbidden,
+            discards_forbidden: self.node.discards_forbidden,
         });
         let target = match row {
             Some(_) => Target::Directory(mount_point.to_owned()),
-            None => Target::BlockDevice(self.path.clone()),
+            None => Target::BlockDevice(self.node.path.clone()),
         };
         let commands = self.commands.clone();
         Ok(Standing { attached: Some(self), target, mounted: row.is_some(), folder: None, facts, commands })
@@ -185,8 +400,9 @@ impl Attached {
         arm: &Arm,
         mount_point: &Path,
     ) -> Result<Nanos, StackError> {
-        let options: Vec<&str> =
-            row.mount_base.iter().copied().chain(arm.mount.iter().map(String::as_str)).collect();
+        let mut options = arm.mount_options();
+        options.extend(self.further().map(|member| format!("device={member}")));
+        options.extend(self.external_log(arm).map(|(kind, log)| kind.mount_option(&log)));
         // `-i` and `-n`: no helper programs that might do more than mount, and no line in mtab.
         let mut program =
             Program::new("mount").of(row.name).args(["-i", "-n", "-t", row.kernel]).deadline(MAKE_DEADLINE);
@@ -194,7 +410,7 @@ impl Attached {
             program = program.args(["-o".to_owned(), options.join(",")]);
         }
         let done =
-            program.args([self.path.display().to_string(), mount_point.display().to_string()]).run()?;
+            program.args([self.node.path.display().to_string(), mount_point.display().to_string()]).run()?;
         self.commands.push(done.line);
         Ok(done.wall)
     }
@@ -208,7 +424,9 @@ impl Attached {
         let row = arm.row().expect("a row was just found");
         let program =
             Program::new(program).of(row.name).args(arguments.iter().copied()).deadline(CHECK_DEADLINE);
-        let done: Finished = program.args([self.path.display().to_string()]).finish()?;
+        let log = self.external_log(arm).map(|(kind, log)| kind.check_words(&log));
+        let program = program.args(log.into_iter().flatten());
+        let done: Finished = program.args([self.node.path.display().to_string()]).finish()?;
         self.commands.push(done.line.clone());
         if done.status.success() {
             Ok(())
@@ -222,16 +440,22 @@ impl Attached {
         &self.commands
     }
 
-    /// Puts the queue back and gives the device up.
+    /// Puts the queues back and gives the devices up.
     ///
     /// # Errors
     /// A setting cannot be put back; it stays in the ledger.
     pub fn detach(self) -> Result<(), StackError> {
-        let restored = self.queue.restore();
-        if let Some(device) = self.loop_device {
-            device.close();
+        let mut further: Vec<String> = self.further().collect();
+        if !further.is_empty() {
+            // The kernel remembers the members of every btrfs; only memory is lost if it goes on remembering.
+            further.insert(0, self.node.path.display().to_string());
+            let _ = Program::new("btrfs").args(["device", "scan", "--forget"]).args(further).finish();
         }
-        restored
+        let given_up = self.node.detach();
+        let stopped = self.array.map_or(Ok(()), Array::stop);
+        let members = detach_all(self.members);
+        let log = self.log.map_or(Ok(()), Node::detach);
+        given_up.and(stopped).and(members).and(log)
     }
 }
 
@@ -336,7 +560,27 @@ impl Standing {
     }
 }
 
+/// Bytes of a block, in what mke2fs says it would make: `Creating filesystem with 153600 4k blocks and …`.
+fn block_size(printed: &str) -> Option<u64> {
+    let mut words = printed.split_once("Creating filesystem with ")?.1.split_whitespace();
+    let kib: u64 = words.nth(1)?.strip_suffix('k')?.parse().ok()?;
+    (words.next()? == "blocks").then_some(kib << 10)
+}
+
 /// A number that no two folders of a host share at a time.
 fn unique() -> u128 {
     std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |d| d.as_nanos())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_block_size_is_found_in_what_mke2fs_says() {
+        assert_eq!(block_size("Creating filesystem with 153600 4k blocks and 38400 inodes\n"), Some(4096));
+        assert_eq!(block_size("\nCreating filesystem with 614400 1k blocks and 153600 inodes"), Some(1024));
+        assert_eq!(block_size("mke2fs 1.47.0"), None);
+        assert_eq!(block_size("Creating filesystem with 10 old blocks"), None);
+    }
 }

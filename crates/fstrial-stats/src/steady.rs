@@ -105,9 +105,50 @@ fn squared_standard_error(kept: &[f64]) -> f64 {
     kept.iter().map(|y| (y - mean) * (y - mean)).sum::<f64>() / (count * count)
 }
 
+/// Rounds that steadiness in SNIA's sense is judged by: the last five.
+pub const SNIA_WINDOW: usize = 5;
+
+/// Whether a device has come to its steady state, as SNIA's Solid State Storage Performance Test Specification (2.0.1,
+/// "steady state") has it: over the last five rounds the values differ by at most 20 % of their mean, greatest from
+/// least; and the line fitted to them by least squares rises or falls by at most 10 % of their mean from the first of
+/// the five to the last.
+///
+/// False with fewer than five rounds, and if nothing was done in them.
+pub fn is_snia_steady(rounds: &[f64]) -> bool {
+    let Some(window) = rounds.last_chunk::<SNIA_WINDOW>() else { return false };
+    let count = SNIA_WINDOW as f64;
+    let mean = window.iter().sum::<f64>() / count;
+    if mean.is_nan() || mean <= 0.0 {
+        return false;
+    }
+    let least = window.iter().copied().fold(f64::INFINITY, f64::min);
+    let greatest = window.iter().copied().fold(0.0, f64::max);
+    let centre = (count - 1.0) / 2.0;
+    let covariance: f64 = window.iter().enumerate().map(|(at, y)| (at as f64 - centre) * (y - mean)).sum();
+    let variance: f64 = (0..SNIA_WINDOW).map(|at| (at as f64 - centre) * (at as f64 - centre)).sum();
+    let rise = (covariance / variance * (count - 1.0)).abs();
+    greatest - least <= 0.20 * mean && rise <= 0.10 * mean
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn steady_in_snias_sense() {
+        assert!(is_snia_steady(&[100.0; 5]));
+        assert!(!is_snia_steady(&[100.0; 4]), "five rounds at least");
+        assert!(!is_snia_steady(&[0.0; 5]));
+        // Only the last five count.
+        assert!(is_snia_steady(&[900.0, 500.0, 100.0, 101.0, 99.0, 100.0, 100.0]));
+        // Range: 20 % of the mean is allowed, more is not; up and down, so that the line stays level.
+        assert!(is_snia_steady(&[110.0, 90.0, 100.0, 90.0, 110.0]));
+        assert!(!is_snia_steady(&[111.0, 90.0, 98.0, 90.0, 111.0]));
+        // Slope: steps of 2.5 around 100 rise by exactly 10 %, steps of 2.6 by more; both stay inside the range.
+        assert!(is_snia_steady(&[95.0, 97.5, 100.0, 102.5, 105.0]));
+        assert!(!is_snia_steady(&[94.8, 97.4, 100.0, 102.6, 105.2]));
+        assert!(!is_snia_steady(&[105.2, 102.6, 100.0, 97.4, 94.8]));
+    }
 
     const COURSE: [f64; 40] = [
         310.0, 420.0, 515.0, 600.0, 700.0, 812.0, 930.0, 1001.0, 985.0, 1010.0, 1003.0, 997.0, 1012.0, 990.0,

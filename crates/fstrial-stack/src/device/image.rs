@@ -163,7 +163,12 @@ impl Device for Image {
     fn binding(&self, _arm: &Arm) -> DeviceBinding {
         // The worker opens it through us: no name, no descriptor to inherit, nothing left when we are gone.
         let file = format!("/proc/{}/fd/{}", std::process::id(), self.file.as_raw_fd());
-        DeviceBinding::Loop { file: file.into(), size: self.size, direct_io: !self.in_memory }
+        DeviceBinding::Loop {
+            file: file.into(),
+            size: self.size,
+            direct_io: !self.in_memory,
+            discards: false,
+        }
     }
 
     fn notes(&self) -> Vec<String> {

@@ -4,12 +4,13 @@ pub mod directory;
 pub mod disk;
 pub mod image;
 pub mod ramdisk;
+pub mod several;
 pub mod zram;
 
 use crate::{error::StackError, ledger::Ledger};
 use fstrial_model::{
     arm::Arm,
-    device::{Device as DeviceSpec, DeviceKind},
+    device::{Device as DeviceSpec, DeviceKind, LogDevice, LogKind},
     job::DeviceBinding,
     measurement::Stage,
     units::Bytes,
@@ -76,6 +77,20 @@ pub struct Permission {
     pub erase_signatures: Vec<String>,
 }
 
+/// Makes the log device of a trial.
+///
+/// # Errors
+/// It cannot be made here.
+pub fn provide_log(spec: &LogDevice, progress: Progress<'_>) -> Result<Box<dyn Device>, StackError> {
+    match spec.kind {
+        LogKind::Image => {
+            let folder = spec.path.clone().unwrap_or_else(|| PathBuf::from("."));
+            Ok(Box::new(image::Image::make(&folder, spec.size(), progress)?))
+        }
+        LogKind::Ramdisk => ramdisk::for_log(spec.size(), progress),
+    }
+}
+
 /// Told how far a lengthy preparation is: done, of total, in bytes. Says whether to go on.
 pub type Progress<'a> = &'a mut dyn FnMut(Bytes, Bytes) -> ControlFlow<()>;
 
@@ -94,6 +109,9 @@ pub fn provide(
     ledger: &Ledger,
     progress: Progress<'_>,
 ) -> Result<Box<dyn Device>, StackError> {
+    if let Some(count) = spec.members {
+        return Ok(Box::new(several::Several::make(spec, count, size, ledger, progress)?));
+    }
     match spec.kind {
         DeviceKind::Image => {
             let folder = spec.path.clone().unwrap_or_else(|| PathBuf::from("."));

@@ -22,6 +22,16 @@ pub fn provide(size: Bytes, ledger: &Ledger, progress: Progress<'_>) -> Result<B
     Ok(Box::new(Image::in_memory(size, progress)?))
 }
 
+/// Makes one for a log: a loop device on a file in memory, whose sectors are as small as any. zram has sectors of 4 KiB,
+/// which mkfs of a filesystem on smaller ones refuses for its log.
+///
+/// # Errors
+/// Not enough memory, or no permission.
+pub fn for_log(size: Bytes, progress: Progress<'_>) -> Result<Box<dyn Device>, StackError> {
+    host::require_memory(size, "a ramdisk")?;
+    Ok(Box::new(Image::in_memory(size, progress)?))
+}
+
 /// A brd device that is large enough, that nobody uses, and that holds nothing: it passes every check of `disk`, and
 /// its first and last mebibyte are zero.
 fn unused_brd(size: Bytes) -> Option<disk::Disk> {

@@ -7,6 +7,7 @@ mod device_image;
 mod directory;
 mod disk;
 mod dress;
+mod external_log;
 mod facts;
 mod failures;
 mod settings;

@@ -3,14 +3,14 @@
 use crate::support::{Lab, arm, assert_all_down, attach, attribute, isolated, queue_of, skip};
 use fstrial_model::{job::DeviceBinding, units::Bytes};
 use fstrial_stack::{
-    device::disk::Identity,
+    device::{Device, disk::Identity},
     ledger::{Ledger, Undo},
     loopdev::LoopDevice,
     stack::Attached,
 };
 use std::{collections::BTreeMap, fs, os::fd::AsFd, path::Path};
 
-const NAMES: [&str; 4] = ["scheduler", "read_ahead_kb", "write_cache", "discard_max_bytes"];
+const NAMES: [&str; 5] = ["scheduler", "nr_requests", "read_ahead_kb", "write_cache", "discard_max_bytes"];
 
 fn all(queue: &Path) -> BTreeMap<&'static str, String> {
     NAMES.into_iter().map(|name| (name, attribute(queue, name))).collect()
@@ -58,6 +58,55 @@ fn the_queue_of_a_disk_is_put_back() {
             assert_eq!(all(&queue), before, "after {text}");
             assert_eq!(lab.entries().len(), written, "after {text}");
         }
+    });
+}
+
+#[test]
+fn the_number_of_requests_is_set_and_put_back() {
+    isolated(|| {
+        let lab = Lab::new();
+        let device = lab.device("disk", 8);
+        let queue = queue_of(&device.path());
+        // What a user tuned comes back, though a change of the scheduler sets the number anew.
+        fs::write(queue.join("nr_requests"), "100").unwrap();
+        let before = all(&queue);
+        for (text, requests) in [
+            ("raw:nr_requests=32", "32"),
+            ("raw:scheduler=mq-deadline,nr_requests=200", "200"),
+            ("raw:discard=off", "100"),
+            ("raw:discard=on", "100"),
+        ] {
+            let asked = arm(text);
+            let device = as_disk(&device);
+            let attached = Attached::attach(&device, &asked, std::process::id(), &lab.ledger).unwrap();
+            assert_eq!(attribute(&queue, "nr_requests"), requests, "{text}");
+            attached.detach().unwrap();
+            assert_eq!(all(&queue), before, "after {text}");
+        }
+        let refused = |text: &str| {
+            let error = Attached::attach(&as_disk(&device), &arm(text), std::process::id(), &lab.ledger);
+            error.unwrap_err()
+        };
+        let error = refused("raw:nr_requests=60000");
+        assert!(error.to_string().contains("60000 requests"), "{error}");
+        assert!(error.hint().unwrap().contains("scheduler=mq-deadline"), "{error}");
+        assert_eq!(all(&queue), before);
+        fs::write(queue.join("discard_max_bytes"), "0").unwrap();
+        let error = refused("raw:discard=on");
+        assert!(error.to_string().contains("takes no discards"), "{error}");
+    });
+}
+
+#[test]
+fn discards_are_not_let_into_an_image() {
+    isolated(|| {
+        let lab = Lab::new();
+        let image = lab.image(16);
+        let asked = arm("raw:discard=on");
+        let error = Attached::attach(&image.binding(&asked), &asked, std::process::id(), &lab.ledger);
+        let error = error.unwrap_err();
+        assert!(error.to_string().contains("would take away what the image has allocated"), "{error}");
+        assert!(error.hint().unwrap().contains("zram"), "{error}");
     });
 }
 

@@ -229,7 +229,7 @@ pub(crate) fn assert_all_down(image: &Image, device: &Path, lab: &Lab) {
 
 /// The same device as `binding` says, but by the path of a file.
 pub(crate) fn loop_binding(file: &Path, mib: u64) -> DeviceBinding {
-    DeviceBinding::Loop { file: file.to_owned(), size: Bytes::mib(mib), direct_io: false }
+    DeviceBinding::Loop { file: file.to_owned(), size: Bytes::mib(mib), direct_io: false, discards: false }
 }
 
 /// The first and last mebibyte.

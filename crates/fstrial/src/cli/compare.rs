@@ -9,7 +9,7 @@ use crate::{error::ExpectedError, run::environment};
 use clap::Args;
 use fstrial_model::{
     arm::{Arm, ArmError, DIRECTORY},
-    device::{Device, DeviceKind},
+    device::{Device, DeviceKind, LogDevice, LogKind, Raid, Stripe, Throttle},
     preset::DEFAULT_WORKLOADS,
     state::{Restoring, State},
     trial::{Compare, ErrorControl, Metric, Settings, Trial, syntax_words},
@@ -22,8 +22,9 @@ use std::path::PathBuf;
 /// faster.
 ///
 /// An arm is [NAME=]FILESYSTEM[:OPTION,…]. Options are the filesystem's own words: those that mkfs knows go to mkfs
-/// (xfs:agcount=16), anything starting with - goes to mkfs as it is (xfs:-m reflink=0), scheduler=, read_ahead= and
-/// cache= set the device's queue, state= says what the filesystem holds (state=aged:70%), and all others are mount options (noatime). `raw` is the device without a
+/// (xfs:agcount=16), anything starting with - goes to mkfs as it is (xfs:-m reflink=0), scheduler=, nr_requests=,
+/// read_ahead=, cache= and discard= set the device's queue, log=external puts its log on --log-device, state= says what
+/// the filesystem holds (state=aged:70%), and all others are mount options (noatime). `raw` is the device without a
 /// filesystem, `dir:PATH` an existing directory, which needs no root.
 #[derive(Debug, Args)]
 pub(crate) struct CompareArgs {
@@ -47,6 +48,30 @@ pub(crate) struct CompareArgs {
     /// Size of an image, ramdisk or modelled device [default: 2GiB, or more if the workloads need it].
     #[arg(long, value_name = "SIZE")]
     size: Option<Bytes>,
+
+    /// Make so many devices, each of the size: btrfs spreads itself over them, or --raid makes an array.
+    #[arg(long, value_name = "N", hide_short_help = true)]
+    members: Option<u16>,
+
+    /// Make an array of md of the members: raid0, raid1 or raid10, with ,chunk=SIZE.
+    #[arg(long, value_name = "LEVEL", hide_short_help = true)]
+    raid: Option<Raid>,
+
+    /// Cap the rates of the device by control groups: write_iops=300,read_bandwidth=10MiB (a second), ….
+    #[arg(long, value_name = "LIMIT,…", hide_short_help = true)]
+    throttle: Option<Throttle>,
+
+    /// Tell mkfs of a stripe, chunk×members with data, such as 64KiB×4; nothing is striped.
+    #[arg(long, value_name = "CHUNK×N", hide_short_help = true)]
+    stripe: Option<Stripe>,
+
+    /// Device for journals and logs of arms with log=external: image[:FOLDER] or ramdisk.
+    #[arg(long, value_name = "KIND", value_parser = log_device, hide_short_help = true)]
+    log_device: Option<LogDevice>,
+
+    /// Size of the log device [default: 256MiB].
+    #[arg(long, value_name = "SIZE", requires = "log_device", hide_short_help = true)]
+    log_size: Option<Bytes>,
 
     /// Wall time in all; the trial stops earlier when everything is decided [default: 5m].
     #[arg(short, long, value_name = "TIME")]
@@ -149,6 +174,17 @@ fn arm(text: &str) -> Result<Arm, String> {
     })
 }
 
+/// Parses `image`, `image:FOLDER` or `ramdisk`.
+fn log_device(text: &str) -> Result<LogDevice, String> {
+    let (word, path) = match text.split_once(':') {
+        Some((word, path)) => (word, Some(PathBuf::from(path))),
+        None => (text, None),
+    };
+    let kind = LogKind::ALL.into_iter().find(|kind| kind.name() == word);
+    let kind = kind.ok_or_else(|| format!("there are {}", LogKind::ALL.map(LogKind::name).join(", ")))?;
+    Ok(LogDevice { kind, size: None, path })
+}
+
 /// Parses a metric's name.
 pub(crate) fn metric(text: &str) -> Result<Metric, String> {
     Metric::ALL
@@ -218,6 +254,7 @@ impl CompareArgs {
                 restore: self.restore.unwrap_or_default(),
             },
             device: self.device()?,
+            log_device: self.log_device.clone().map(|device| LogDevice { size: self.log_size, ..device }),
             arms: self.arms.clone(),
             workloads: self.entries()?,
         })
@@ -252,7 +289,15 @@ impl CompareArgs {
                 "add --erase /dev/disk/by-id/… with the whole device, named in full",
             ));
         }
-        Ok(Device { size: self.size, path, ..Device::of(kind) })
+        Ok(Device {
+            size: self.size,
+            path,
+            members: self.members,
+            raid: self.raid,
+            throttle: self.throttle.clone(),
+            stripe: self.stripe,
+            ..Device::of(kind)
+        })
     }
 
     /// The workloads with the flags laid over them.

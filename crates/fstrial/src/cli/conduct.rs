@@ -7,6 +7,7 @@ use crate::{
     report::{
         document::{self, Document},
         json_lines::{self, JsonLines},
+        numbers,
         progress::Progress,
         steps, table,
     },
@@ -20,21 +21,23 @@ use crate::{
         modelled,
         place::{ChildPlace, Interrupt},
         plan::Plan,
+        precondition::{self, Step},
         recorder::Recorder,
     },
 };
 use clap::{Args, ValueEnum};
 use fstrial_model::{
-    device::DeviceKind,
-    job::FailureKind,
+    device::{DeviceKind, ThrottledBy},
+    job::{DeviceBinding, FailureKind, Setup},
     trial::{Metric, Trial},
     units::{Bytes, Nanos},
 };
 use fstrial_stack::{
-    command,
-    device::{Device, Permission},
+    StackError, command,
+    device::{self, Device, Permission},
     host,
     ledger::Ledger,
+    throttle,
 };
 use fstrial_store::{NewTrial, Session, Store, TrialId, TrialStatus};
 use std::{
@@ -62,6 +65,17 @@ pub(crate) struct ConductArgs {
     /// Folder for prepared filesystems (--state) [default: the image's folder, else the home folder].
     #[arg(long, value_name = "FOLDER", hide_short_help = true)]
     state_dir: Option<PathBuf>,
+    /// Write to the disk until it is in SNIA's steady state before the trial begins, in rounds of this time (with --device
+    /// disk) [default: 1m, which the specification asks for].
+    #[arg(
+        long,
+        value_name = "TIME",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "1m",
+        hide_short_help = true
+    )]
+    precondition: Option<Nanos>,
 
     /// Print every step in order with its undo, and do nothing.
     #[arg(long)]
@@ -92,6 +106,25 @@ pub(crate) enum FailIf {
 }
 
 impl ConductArgs {
+    /// Only a disk is preconditioned, in rounds of a sensible time.
+    fn check_precondition(&self, trial: &Trial) -> Result<(), ExpectedError> {
+        let Some(round) = self.precondition else { return Ok(()) };
+        if trial.device.kind != DeviceKind::Disk {
+            return Err(ExpectedError::usage(
+                format!(
+                    "--precondition is for a real disk, and the device is a {}",
+                    trial.device.kind.name()
+                ),
+                "leave it out, or name a disk: --device disk --erase /dev/disk/by-id/…",
+            ));
+        }
+        if !(Nanos::millis(100)..=Nanos::secs(3600)).contains(&round) {
+            let hint = "use 100ms to 1h; the specification asks for 1m";
+            return Err(ExpectedError::usage(format!("rounds of {round} of preconditioning"), hint));
+        }
+        Ok(())
+    }
+
     /// What may be erased.
     pub(crate) fn permission(&self) -> Permission {
         Permission { erase: self.erase.clone(), erase_signatures: self.erase_signature.clone() }
@@ -108,9 +141,10 @@ pub(crate) fn conduct(
 ) -> Result<u8, ExpectedError> {
     let clock = MachineClock::start();
     let settled = trial.settled(environment::cpus())?;
+    args.check_precondition(trial)?;
     if args.dry_run {
         let plan = Plan::new(settled, trial.trial.seed.unwrap_or_else(draw_seed), environment::cpus())?;
-        super::print(&steps::render(&plan));
+        super::print(&steps::render(&plan, args.precondition));
         return Ok(exit_code::VERDICT);
     }
     let _lock = home.lock()?;
@@ -133,13 +167,60 @@ pub(crate) fn conduct(
         ledger: &ledger,
         progress: Progress::new(plan.trial.trial.budget, args.quiet || args.json),
     };
-    let device = session.provide()?;
-    let answered = session.answer(device.as_ref(), &mut store, resumed.map(|(id, _)| id));
-    // Whatever came of the trial, its device is given up; of two errors the first one is told.
-    let closed = device.close();
+    let devices = session.provide_all()?;
+    let answered = session.answer(&devices, &mut store, resumed.map(|(id, _)| id));
+    // Whatever came of the trial, its devices are given up; of two errors the first one is told.
+    let closed = devices.close();
     let code = answered?;
     closed.map_err(ExpectedError::CleanUp)?;
     Ok(code)
+}
+
+/// The devices of a trial.
+struct Devices {
+    main: Box<dyn Device>,
+    log: Option<Box<dyn Device>>,
+    throttled_by: Option<ThrottledBy>,
+    /// What is said about how it was preconditioned, if it was, and the time that took.
+    preconditioned: Option<(String, Nanos)>,
+}
+
+impl Devices {
+    /// What is said about them with the results.
+    fn notes(&self, plan: &Plan) -> Vec<String> {
+        let mut notes = self.main.notes();
+        notes.extend(self.preconditioned.iter().map(|(note, _)| note.clone()));
+        if let (Some(by), Some(cap)) = (self.throttled_by, &plan.trial.device.throttle) {
+            notes.extend(throttle::notes(by, cap));
+        }
+        if let Some(stripe) = &plan.trial.device.stripe {
+            notes.push(format!(
+                "mkfs is told of a stripe of {stripe}, in each filesystem's own words (ext, XFS; others take none); nothing is \
+                 striped"
+            ));
+        }
+        if let Some(log) = &self.log {
+            notes.push(format!(
+                "journals and logs of arms with log=external lie on another device: {}",
+                log.describe()
+            ));
+            notes.extend(log.notes().into_iter().map(|note| format!("log device: {note}")));
+        }
+        notes
+    }
+
+    fn setup(&self, plan: &Plan) -> Setup {
+        Setup {
+            log: self.log.as_ref().map(|log| log.binding(&plan.trial.arms[0])),
+            throttle: plan.trial.device.throttle.clone(),
+            stripe: plan.trial.device.stripe,
+        }
+    }
+
+    fn close(self) -> Result<(), StackError> {
+        let log = self.log.map_or(Ok(()), Device::close);
+        self.main.close().and(log)
+    }
 }
 
 /// A trial being conducted.
@@ -158,17 +239,18 @@ impl<'a> Conducting<'a> {
     /// Runs the trial on its device, stores how it ended and prints the answer.
     fn answer(
         &mut self,
-        device: &dyn Device,
+        devices: &Devices,
         store: &mut Store,
         resumed: Option<TrialId>,
     ) -> Result<u8, ExpectedError> {
         let environment = Environment {
-            device: device.describe(),
-            device_notes: device.notes(),
+            device: devices.main.describe(),
+            device_notes: devices.notes(self.plan),
+            throttled_by: devices.throttled_by,
             ..Environment::of_this_machine()
         };
         let (id, earlier) = self.open_trial(store, resumed, &environment)?;
-        let finished = self.run(device, store, id, &environment, earlier);
+        let finished = self.run(devices, store, id, &environment, earlier);
         self.progress.clear();
         let status = finished.as_ref().map_or(TrialStatus::Failed, status_of);
         store.finish_trial(id, status, &self.clock.timestamp())?;
@@ -176,7 +258,7 @@ impl<'a> Conducting<'a> {
         let repeat = repeat_command(&command_line(), self.plan.seed);
         let mut document = document::document(self.plan, &finished, &environment, Some(id.0), repeat);
         document.warnings.extend(instrument_warning(&document));
-        document.warnings.extend(device.warnings());
+        document.warnings.extend(devices.main.warnings());
         document.warnings.extend(self.noise_warning(&finished));
         if self.args.json {
             json_lines::print(&document);
@@ -204,30 +286,37 @@ impl<'a> Conducting<'a> {
 
     fn run(
         &mut self,
-        device: &dyn Device,
+        devices: &Devices,
         store: &mut Store,
         id: TrialId,
         environment: &Environment,
         earlier: Earlier,
     ) -> Result<Finished<'a>, ExpectedError> {
-        self.bases.require_space(self.plan, &device.binding(&self.plan.trial.arms[0]))?;
+        self.bases.require_space(self.plan, &devices.main.binding(&self.plan.trial.arms[0]))?;
         let mut recorder = Recorder::new(store, id);
         let mut json = JsonLines;
         let shown: &mut dyn Listener = if self.args.json { &mut json } else { &mut self.progress };
         let mut listeners = Listeners(vec![&mut recorder, shown]);
         listeners
             .hear(&Event::DeviceReady { device: &environment.device, notes: &environment.device_notes })?;
-        let mut place = ChildPlace { device, ledger: self.ledger, interrupt: self.interrupt };
+        let all: Vec<&dyn Device> =
+            std::iter::once(&devices.main).chain(&devices.log).map(AsRef::as_ref).collect();
+        let mut place = ChildPlace { devices: &all, ledger: self.ledger, interrupt: self.interrupt };
         let context = Context {
             place: &mut place,
             clock: self.clock,
             listener: &mut listeners,
             interrupt: self.interrupt,
-            binding: &|arm| device.binding(arm),
+            binding: &|arm| devices.main.binding(arm),
             new_base: &|| self.bases.make(),
-            data: device.data(),
+            setup: devices.setup(self.plan),
+            data: devices.main.data(),
             ledger: self.ledger.folder().to_owned(),
-            deadline: self.plan.trial.trial.budget,
+            // Preconditioning takes what it takes: the budget is the trial's.
+            deadline: Nanos(
+                self.plan.trial.trial.budget.0
+                    + devices.preconditioned.as_ref().map_or(0, |(_, took)| took.0),
+            ),
         };
         Coordinator::new(self.plan, context, earlier).run()
     }
@@ -249,7 +338,7 @@ fn require_root(plan: &Plan) -> Result<(), ExpectedError> {
     if plan.trial.device.kind == DeviceKind::Directory || host::is_root() {
         return Ok(());
     }
-    Err(ExpectedError::Stack(fstrial_stack::StackError::Io {
+    Err(ExpectedError::Stack(StackError::Io {
         what: "make and mount filesystems on".into(),
         path: "this host".into(),
         source: std::io::Error::from(std::io::ErrorKind::PermissionDenied),
@@ -278,7 +367,58 @@ fn draw_seed() -> u64 {
 }
 
 impl Conducting<'_> {
-    /// Makes or accepts the device, telling how far it is.
+    /// Makes or accepts the devices, telling how far it is.
+    fn provide_all(&mut self) -> Result<Devices, ExpectedError> {
+        // Before anything is made that takes long.
+        let throttled = self.plan.trial.device.throttle.as_ref().map(|_| throttle::find()).transpose()?;
+        let throttled_by = throttled.map(|found| found.by);
+        let log = self.plan.trial.log_device.as_ref();
+        let make = |spec| self.telling(|_, tell| Ok(device::provide_log(spec, tell)?));
+        let log = log.map(make).transpose()?;
+        let provided = self.provide().and_then(|main| Ok((self.precondition(main.as_ref())?, main)));
+        match provided {
+            Ok((preconditioned, main)) => Ok(Devices { main, log, throttled_by, preconditioned }),
+            Err(error) => {
+                log.map_or(Ok(()), Device::close).map_err(ExpectedError::CleanUp)?;
+                Err(error)
+            }
+        }
+    }
+
+    /// Brings a disk to its steady state, if that is asked for; gives the note about it, and the time it took.
+    fn precondition(&mut self, device: &dyn Device) -> Result<Option<(String, Nanos)>, ExpectedError> {
+        let Some(round) = self.args.precondition else { return Ok(None) };
+        let DeviceBinding::Disk { path, size, .. } = device.binding(&self.plan.trial.arms[0]) else {
+            return Ok(None);
+        };
+        let (progress, interrupt, json) = (&mut self.progress, self.interrupt, self.args.json);
+        let mut told = Bytes(0);
+        let mut tell = |event: &Event<'_>| {
+            // Showing progress cannot fail a preparation.
+            let _ = if json { JsonLines.hear(event) } else { progress.hear(event) };
+        };
+        let outcome = precondition::run(&path, size, round, interrupt, &mut |step| match step {
+            Step::Sequential(done, total) if done.0 - told.0 >= total.0 / 100 => {
+                told = done;
+                tell(&Event::DeviceProgress { done, total });
+            }
+            Step::Sequential(..) => {}
+            Step::Estimate { least, most } => {
+                let [least, most] = [least, most].map(|time| numbers::wait(time.as_secs_f64()));
+                tell(&Event::Preconditioning {
+                    line: &format!("preconditioning will take {least} to {most}"),
+                });
+            }
+            Step::Round(number, rate) => {
+                tell(&Event::Preconditioning {
+                    line: &format!("preconditioning: round {number}, {rate:.0} writes/s"),
+                });
+            }
+        })?;
+        Ok(Some((outcome.note(round), outcome.took)))
+    }
+
+    /// Makes or accepts the device.
     fn provide(&mut self) -> Result<Box<dyn Device>, ExpectedError> {
         let most = self.plan.workloads.iter().map(|workload| workload.most_space_needed().0);
         let rows = self.plan.trial.arms.iter().filter_map(|arm| arm.row());
@@ -286,6 +426,16 @@ impl Conducting<'_> {
         // A filesystem needs room for itself: files may take 80 % of what its state leaves of a device.
         let needed = self.plan.trial.device_for(Bytes(most.max().unwrap_or(0)));
         let least = needed.max(Bytes(smallest));
+        let (spec, size, permission) =
+            (&self.plan.trial.device, self.plan.device_size, self.args.permission());
+        self.telling(|ledger, tell| modelled::provide(spec, size, least, &permission, ledger, tell))
+    }
+
+    /// Makes something that takes a while, telling how far it is.
+    fn telling<T>(
+        &mut self,
+        make: impl FnOnce(&Ledger, device::Progress<'_>) -> Result<T, ExpectedError>,
+    ) -> Result<T, ExpectedError> {
         let (progress, interrupt, json) = (&mut self.progress, self.interrupt, self.args.json);
         let mut told = Bytes(0);
         let mut tell = |done: Bytes, total: Bytes| {
@@ -298,8 +448,7 @@ impl Conducting<'_> {
             }
             if interrupt.is_raised() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         };
-        let (spec, size) = (&self.plan.trial.device, self.plan.device_size);
-        modelled::provide(spec, size, least, &self.args.permission(), self.ledger, &mut tell)
+        make(self.ledger, &mut tell)
     }
 
     /// The trial in the store, and the rounds it already has.
@@ -457,7 +606,7 @@ fn advise(document: &Document, finished: &Finished<'_>) {
                         + 0.5)
             })
             .sum();
-        let wait = crate::report::numbers::wait(per_round * 12.0);
+        let wait = numbers::wait(per_round * 12.0);
         super::print(&format!(
             "\nNot one round was complete. A round takes about {} s here; give it a --budget of {wait}. The runs that were \
              made are stored: fstrial results export\n",

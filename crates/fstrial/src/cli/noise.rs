@@ -16,6 +16,7 @@ use crate::{
 use fstrial_model::{
     arm::Arm,
     device::{Device as DeviceSpec, DeviceKind, ModelChoice},
+    job::Setup,
     trial::{Settings, Trial},
     units::{Bytes, Nanos},
     workload::Entry,
@@ -104,6 +105,7 @@ fn compare_with_itself(device: DeviceSpec, on: String, ledger: &Ledger) -> Resul
         device,
         arms: vec![arm("a"), arm("b")],
         workloads: vec![entry],
+        ..Trial::default()
     };
     let plan = Plan::new(trial, 1, environment::cpus())?;
     let interrupt = Interrupt::at_signals()
@@ -118,7 +120,7 @@ fn compare_with_itself(device: DeviceSpec, on: String, ledger: &Ledger) -> Resul
     )?;
     let clock = MachineClock::start();
     let finished = {
-        let mut place = ChildPlace { device: device.as_ref(), ledger, interrupt: &interrupt };
+        let mut place = ChildPlace { devices: &[device.as_ref()], ledger, interrupt: &interrupt };
         let context = Context {
             place: &mut place,
             clock: &clock,
@@ -126,6 +128,7 @@ fn compare_with_itself(device: DeviceSpec, on: String, ledger: &Ledger) -> Resul
             interrupt: &interrupt,
             binding: &|arm| device.binding(arm),
             new_base: &|| Err(ExpectedError::Fault("the self-comparison prepares no state".into())),
+            setup: Setup::default(),
             data: device.data(),
             ledger: ledger.folder().to_owned(),
             deadline: plan.trial.trial.budget,

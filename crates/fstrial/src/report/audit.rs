@@ -8,7 +8,7 @@ use fstrial_model::{
 
 /// The facts that are audited, in the order they are shown. Mount options as a whole differ by name only; what they
 /// mean is in the other facts.
-const AUDITED: [Fact; 15] = [
+const AUDITED: [Fact; 19] = [
     Fact::State,
     Fact::Barriers,
     Fact::CacheMode,
@@ -16,11 +16,15 @@ const AUDITED: [Fact; 15] = [
     Fact::CopyOnWrite,
     Fact::Checksums,
     Fact::Compression,
+    Fact::Members,
+    Fact::Stripe,
     Fact::Discard,
+    Fact::DeviceDiscards,
     Fact::BlockSize,
     Fact::SpaceAvailable,
     Fact::Atime,
     Fact::Scheduler,
+    Fact::QueueRequests,
     Fact::ReadAhead,
     Fact::LazyInitialisation,
     Fact::CachesDropped,
@@ -64,6 +68,10 @@ fn asks_for(arm: &Arm, fact: Fact) -> bool {
         Fact::ReadAhead => arm.read_ahead.is_some(),
         Fact::CacheMode => arm.cache.is_some(),
         Fact::State => arm.state.is_some(),
+        Fact::Journal => arm.log.is_some(),
+        Fact::Members => arm.profile.is_some(),
+        Fact::QueueRequests => arm.nr_requests.is_some(),
+        Fact::Discard | Fact::DeviceDiscards => arm.discard.is_some(),
         _ => false,
     }
 }

@@ -7,7 +7,7 @@ use crate::run::{
     judge::{ContrastState, Judge, LoadSample, Sample},
     plan::Plan,
 };
-use fstrial_model::{facts::ArmFacts, trial::Compare, workload::Until};
+use fstrial_model::{device::ThrottledBy, facts::ArmFacts, trial::Compare, workload::Until};
 use fstrial_stats::{estimate::Walsh, signed_rank};
 use serde::Serialize;
 
@@ -147,6 +147,7 @@ pub fn document(
         configuration: arm.configuration(),
         facts: finished.facts.get(index).cloned(),
     });
+    let warnings = finished.judge.as_ref().map(Judge::warnings).unwrap_or_default();
     Document {
         schema_version: SCHEMA_VERSION,
         name: settings.name.clone(),
@@ -167,10 +168,25 @@ pub fn document(
         audit: finished.audit.clone(),
         workloads,
         failures: finished.failures.clone(),
-        warnings: finished.judge.as_ref().map(Judge::warnings).unwrap_or_default(),
+        warnings: throttle_warning(plan, environment).into_iter().chain(warnings).collect(),
         trial: plan.trial.to_toml(),
         repeat,
     }
+}
+
+/// Says so where the cap on the device favours one arm's filesystem over another's.
+fn throttle_warning(plan: &Plan, environment: &Environment) -> Option<String> {
+    let mut filesystems: Vec<&str> = plan.trial.arms.iter().map(|arm| arm.filesystem.as_str()).collect();
+    filesystems.sort_unstable();
+    filesystems.dedup();
+    let is_unfair = environment.throttled_by == Some(ThrottledBy::V1) && filesystems.len() > 1;
+    is_unfair.then(|| {
+        format!(
+            "THE DEVICE IS NOT THE SAME for {}: the throttle is cgroup v1, which lets journal writes of ext4 go free and \
+             makes XFS pay for its log; compare arms of one filesystem, or use a modelled device",
+            filesystems.join(", ")
+        )
+    })
 }
 
 fn section_report(

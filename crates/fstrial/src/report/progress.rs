@@ -204,6 +204,7 @@ fn narrowing(state: &ContrastState) -> String {
 impl Listener for Progress {
     fn hear(&mut self, event: &Event<'_>) -> Result<(), ExpectedError> {
         match event {
+            Event::Preconditioning { line } => self.say(line),
             Event::DeviceProgress { done, total } => {
                 self.draw(&format!("preparing the device: {} of {}", done.human(), total.human()));
             }

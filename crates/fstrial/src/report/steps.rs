@@ -5,17 +5,32 @@ use crate::run::{
     plan::{Plan, threads_in_words},
 };
 use fstrial_model::{
-    arm::Arm,
-    device::DeviceKind,
+    arm::{Arm, Switch},
+    device::{DeviceKind, LogDevice, LogKind},
+    filesystem::ExternalLog,
+    profile::Profile,
     state::Restoring,
+    units::Nanos,
     workload::{Phase, Until, Workload},
 };
 use std::fmt::Write;
 
+/// The log device where it has no name yet.
+const LOG_NODE: &str = "LOG";
+
 /// All steps: the device, each arm, the first round, what repeats.
-pub fn render(plan: &Plan) -> String {
+pub fn render(plan: &Plan, precondition: Option<Nanos>) -> String {
     let mut out = String::new();
     let _ = writeln!(out, "Device\n{}", device(plan));
+    if let Some(round) = precondition {
+        let _ = writeln!(
+            out,
+            "   2. write everything on it twice, then random 4 KiB writes in rounds of {round} until five are steady\n      undo: none"
+        );
+    }
+    if let Some(log) = &plan.trial.log_device {
+        let _ = writeln!(out, "\nLog device\n{}", log_device(log));
+    }
     out += &states(plan);
     for arm in &plan.trial.arms {
         let _ = writeln!(out, "\nEvery run of arm {}", arm.name);
@@ -106,6 +121,16 @@ fn phases(workload: &Workload) -> String {
 fn device(plan: &Plan) -> String {
     let device = &plan.trial.device;
     let path = device.path.as_ref().map(|path| path.display().to_string());
+    if let Some(members) = device.members {
+        let kind = match device.kind {
+            DeviceKind::Ramdisk => "ramdisks".to_owned(),
+            _ => format!("nameless files in {}", path.as_deref().unwrap_or("the current folder")),
+        };
+        return format!(
+            "   1. make {members} {kind}, each of {}, and write all of them\n      undo: close them; remove zram devices (in the ledger)",
+            plan.device_size
+        );
+    }
     match device.kind {
         DeviceKind::Image => format!(
             "   1. make a nameless file of {} in {}, allocate it and write all of it\n      undo: close it (it has no name; it goes with the last process that holds it)",
@@ -142,63 +167,140 @@ fn making(plan: &Plan, mkfs: &str, node: &str) -> String {
     }
 }
 
+fn log_device(log: &LogDevice) -> String {
+    let size = log.size();
+    match log.kind {
+        LogKind::Image => {
+            let folder = log.path.as_ref().map(|path| path.display().to_string());
+            let folder = folder.as_deref().unwrap_or("the current folder");
+            format!(
+                "   1. make a nameless file of {size} in {folder} and write all of it\n      undo: close it"
+            )
+        }
+        LogKind::Ramdisk => {
+            format!("   1. make a file of {size} in memory and write all of it\n      undo: close it")
+        }
+    }
+}
+
+/// What is done to an arm in every run, each step with its undo.
+#[derive(Default)]
+struct Steps(Vec<(String, String)>);
+
+impl Steps {
+    fn add(&mut self, what: impl Into<String>, undo: &str) {
+        self.0.push((what.into(), undo.to_owned()));
+    }
+}
+
 fn arm_steps(plan: &Plan, arm: &Arm) -> Vec<(String, String)> {
-    let mut steps = Vec::new();
-    let mut step = |what: String, undo: &str| steps.push((what, undo.to_owned()));
+    let mut steps = Steps::default();
     if arm.is_directory() {
         let path = arm.path.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
-        step(format!("make a folder fstrial-run-… in {path}"), "delete it (in the ledger)");
+        steps.add(format!("make a folder fstrial-run-… in {path}"), "delete it (in the ledger)");
     } else {
-        step(
-            "start a worker in mount and process namespaces of its own".into(),
-            "it ends; the kernel unmounts and detaches what is left",
-        );
         let node = match plan.trial.device.kind {
+            _ if plan.trial.device.raid.is_some() => "/dev/mdN",
             DeviceKind::Image | DeviceKind::Model => "/dev/loopN",
             DeviceKind::Ramdisk => "the ramdisk",
             DeviceKind::Disk | DeviceKind::Directory => "the disk",
         };
-        if matches!(plan.trial.device.kind, DeviceKind::Image | DeviceKind::Model) {
-            step(
-                "add a loop device, attach the file to it with direct I/O, switch discards off on it".into(),
-                "detached by the kernel at the last close; the device is removed (in the ledger)",
-            );
-        }
-        for (name, value) in [
-            ("scheduler", arm.scheduler.clone()),
-            ("read-ahead", arm.read_ahead.map(|size| size.to_string())),
-            ("cache mode", arm.cache.map(|mode| mode.name().to_owned())),
-        ] {
-            if let Some(value) = value {
-                step(format!("set the {name} of {node} to {value}"), "the value before (in the ledger)");
-            }
-        }
-        if let Some(row) = arm.row() {
-            let arguments = row.mkfs_arguments(&arm.mkfs).join(" ");
-            step(making(plan, &format!("{} {arguments}", row.mkfs), node), "none: the device is the trial's");
-            let options = row
-                .mount_base
-                .iter()
-                .copied()
-                .chain(arm.mount.iter().map(String::as_str))
-                .collect::<Vec<_>>()
-                .join(",");
-            let options = if options.is_empty() { String::new() } else { format!(" -o {options}") };
-            step(
-                format!("mount -t {}{options} {node} on a mount point that only the worker sees", row.kernel),
-                "umount",
-            );
-        }
+        device_steps(plan, arm, node, &mut steps);
+        filesystem_steps(plan, arm, node, &mut steps);
     }
-    step(
-        "lay out the workload's files, sync, drop the page cache of the machine (as root)".into(),
+    steps.add(
+        "lay out the workload's files, sync, drop the page cache of the machine (as root)",
         "none needed",
     );
-    step("warm up, measure".into(), "none needed");
+    if plan.trial.device.throttle.is_some() {
+        steps.add("warm up, measure, in the control group", "out of the group");
+    } else {
+        steps.add("warm up, measure", "none needed");
+    }
     if plan.trial.trial.fsck
         && let Some((program, arguments)) = arm.row().and_then(|row| row.fsck)
     {
-        step(format!("after unmounting: {program} {} (full check)", arguments.join(" ")), "none needed");
+        let mut words: Vec<String> = arguments.iter().map(|word| (*word).to_owned()).collect();
+        words.extend(external_log(arm).map(|kind| kind.check_words(LOG_NODE)).into_iter().flatten());
+        steps.add(format!("after unmounting: {program} {} (full check)", words.join(" ")), "none needed");
     }
-    steps
+    steps.0
+}
+
+/// How an arm has its log on the log device, if it has.
+fn external_log(arm: &Arm) -> Option<ExternalLog> {
+    arm.row().and_then(|row| row.external_log).filter(|_| arm.log.is_some())
+}
+
+/// The worker, the device and its queue.
+fn device_steps(plan: &Plan, arm: &Arm, node: &str, steps: &mut Steps) {
+    steps.add(
+        "start a worker in mount and process namespaces of its own",
+        "it ends; the kernel unmounts and detaches what is left",
+    );
+    if matches!(plan.trial.device.kind, DeviceKind::Image | DeviceKind::Model) {
+        steps.add(
+            match plan.trial.device.members {
+                Some(_) => "add a loop device for each member, with direct I/O and discards switched off",
+                None => "add a loop device, attach the file to it with direct I/O, switch discards off on it",
+            },
+            "detached by the kernel at the last close; the device is removed (in the ledger)",
+        );
+    }
+    if let (Some(raid), Some(members)) = (plan.trial.device.raid, plan.trial.device.members) {
+        steps.add(
+            format!("mdadm --create {node} --run: {raid} of the {members} members"),
+            "mdadm --stop (in the ledger)",
+        );
+    }
+    for (name, value) in [
+        ("scheduler", arm.scheduler.clone()),
+        ("number of requests", arm.nr_requests.map(|requests| requests.to_string())),
+        ("read-ahead", arm.read_ahead.map(|size| size.to_string())),
+        ("cache mode", arm.cache.map(|mode| mode.name().to_owned())),
+    ] {
+        if let Some(value) = value {
+            steps.add(format!("set the {name} of {node} to {value}"), "the value before (in the ledger)");
+        }
+    }
+    if let Some(cap) = &plan.trial.device.throttle {
+        let what = format!("make a control group in which {node} has at most {cap}");
+        steps.add(what, "removed (in the ledger)");
+    }
+    if arm.discard == Some(Switch::On) {
+        steps.add(format!("make sure that {node} takes discards"), "none needed");
+    }
+}
+
+/// The log, mkfs and mount.
+fn filesystem_steps(plan: &Plan, arm: &Arm, node: &str, steps: &mut Steps) {
+    let Some(row) = arm.row() else { return };
+    // The block of an ext filesystem is asked of mkfs; shown is what it usually is.
+    let stripe = plan.trial.device.stripe.and_then(|stripe| row.stripe?.words(stripe, 4096, &arm.mkfs));
+    let words: Vec<String> = stripe.into_iter().flatten().chain(arm.mkfs.iter().cloned()).collect();
+    let mut arguments = row.mkfs_arguments(&words);
+    let log = external_log(arm);
+    if let Some(kind) = log {
+        steps.add(format!("attach the log device as {LOG_NODE}"), "detached by the kernel at the last close");
+        if kind == ExternalLog::ExtJournal {
+            let words = "mke2fs -q -F -O journal_dev -b (the filesystem's block size)";
+            steps.add(format!("{words} {LOG_NODE}"), "none: the device is the trial's");
+        }
+        arguments.extend(kind.mkfs_words(LOG_NODE));
+    }
+    arguments.extend(arm.profile.map(Profile::mkfs_words).into_iter().flatten());
+    let device = &plan.trial.device;
+    let further = device.members.filter(|_| device.raid.is_none()).unwrap_or(1);
+    let all = (1..further).fold(node.to_owned(), |all, _| format!("{all} {node}"));
+    let mkfs = format!("{} {}", row.mkfs, arguments.join(" "));
+    steps.add(making(plan, &mkfs, &all), "none: the device is the trial's");
+    let mut options = arm.mount_options();
+    options.extend((1..further).map(|_| format!("device={node}")));
+    options.extend(log.map(|kind| kind.mount_option(LOG_NODE)));
+    let options = options.join(",");
+    let options = if options.is_empty() { String::new() } else { format!(" -o {options}") };
+    steps.add(
+        format!("mount -t {}{options} {node} on a mount point that only the worker sees", row.kernel),
+        "umount",
+    );
 }

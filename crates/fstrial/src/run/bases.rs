@@ -51,7 +51,8 @@ fn size_of(binding: &DeviceBinding) -> Option<Bytes> {
         DeviceBinding::Loop { size, .. }
         | DeviceBinding::Zram { size, .. }
         | DeviceBinding::Disk { size, .. } => Some(*size),
-        DeviceBinding::Directory { .. } => None,
+        // Members and states do not go together.
+        DeviceBinding::Several { .. } | DeviceBinding::Raid { .. } | DeviceBinding::Directory { .. } => None,
     }
 }
 

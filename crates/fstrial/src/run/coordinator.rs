@@ -20,7 +20,7 @@ use crate::{error::ExpectedError, report::audit};
 use fstrial_model::{
     arm::Arm,
     facts::ArmFacts,
-    job::{DeviceBinding, FailureKind, Job, PROTOCOL, RunFailure, StateTask, WorkerMessage},
+    job::{DeviceBinding, FailureKind, Job, PROTOCOL, RunFailure, Setup, StateTask, WorkerMessage},
     measurement::Measurement,
     state::{Space, StateFigures},
     units::Nanos,
@@ -53,6 +53,8 @@ pub struct Context<'a> {
     pub binding: &'a dyn Fn(&Arm) -> DeviceBinding,
     /// Makes the file that keeps a prepared state, and says where workers open it.
     pub new_base: &'a dyn Fn() -> Result<PathBuf, ExpectedError>,
+    /// What arms are built with besides it.
+    pub setup: Setup,
     /// What files hold on this device.
     pub data: Data,
     /// Folder of the ledger.
@@ -239,6 +241,7 @@ impl<'a, 'p> Coordinator<'a, 'p> {
         Job {
             protocol: PROTOCOL,
             device: (self.context.binding)(&arm),
+            setup: self.context.setup.of(&arm),
             arm,
             task: None,
             state: self.restored[index].clone(),

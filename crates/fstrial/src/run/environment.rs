@@ -1,6 +1,6 @@
 //! The environment of a trial: what the machine is, as far as it can matter to a result.
 
-use fstrial_model::units::Bytes;
+use fstrial_model::{device::ThrottledBy, units::Bytes};
 use serde::{Deserialize, Serialize};
 use std::fs;
 
@@ -31,6 +31,9 @@ pub struct Environment {
     pub device: String,
     /// What a reader should know about the device.
     pub device_notes: Vec<String>,
+    /// What holds the device to its cap, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub throttled_by: Option<ThrottledBy>,
 }
 
 fn line(path: &str) -> Option<String> {
@@ -78,6 +81,7 @@ impl Environment {
                 .unwrap_or_else(unknown),
             device: String::new(),
             device_notes: Vec::new(),
+            throttled_by: None,
         }
     }
 

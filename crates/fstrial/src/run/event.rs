@@ -22,6 +22,11 @@ pub enum Event<'a> {
         /// Bytes in all.
         total: Bytes,
     },
+    /// The device is being preconditioned: what is known of it, in words.
+    Preconditioning {
+        /// One line.
+        line: &'a str,
+    },
     /// The device is there.
     DeviceReady {
         /// What it is.

@@ -12,6 +12,7 @@ pub mod modelled;
 pub mod operation;
 pub mod place;
 pub mod plan;
+pub mod precondition;
 pub mod probe;
 pub mod program;
 pub mod recorder;

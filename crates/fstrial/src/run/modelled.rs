@@ -319,7 +319,12 @@ impl Device for Modelled {
     fn binding(&self, _arm: &Arm) -> DeviceBinding {
         // The worker opens it through us, as an image.
         let file = format!("/proc/{}/fd/{}", std::process::id(), self.file.borrow().as_raw_fd());
-        DeviceBinding::Loop { file: file.into(), size: self.offer.size, direct_io: true }
+        DeviceBinding::Loop {
+            file: file.into(),
+            size: self.offer.size,
+            direct_io: true,
+            discards: self.offer.model.discard.is_some(),
+        }
     }
 
     fn notes(&self) -> Vec<String> {

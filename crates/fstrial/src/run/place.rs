@@ -84,8 +84,8 @@ pub trait Place {
 
 /// Workers as child processes of this one.
 pub struct ChildPlace<'a> {
-    /// The trial's device, to see that a dead worker has let go of it.
-    pub device: &'a dyn Device,
+    /// The trial's devices, to see that a dead worker has let go of them.
+    pub devices: &'a [&'a dyn Device],
     /// Where workers write down what dying does not undo.
     pub ledger: &'a Ledger,
     /// Raised by Ctrl-C.
@@ -237,7 +237,7 @@ impl ChildPlace<'_> {
                 WorkerMessage::Stage { stage: next, deadline } => {
                     stage = next;
                     // That it is gone is found out after the run.
-                    let _ = self.device.enter(stage);
+                    let _ = self.devices.iter().try_for_each(|device| device.enter(stage));
                     until = Instant::now() + deadline.duration();
                 }
                 WorkerMessage::Progress { deadline, .. } => until = Instant::now() + deadline.duration(),
@@ -274,8 +274,12 @@ impl ChildPlace<'_> {
     fn take_down(&self) -> Result<Option<String>, StackError> {
         // A frozen filesystem keeps its device.
         self.ledger.thaw()?;
-        if !self.device.is_released()? {
-            return Ok(Some("the device of the last run is still in use".into()));
+        // A dead worker's array would hold the devices for ever.
+        self.ledger.stop_arrays()?;
+        for device in self.devices {
+            if !device.is_released()? {
+                return Ok(Some("the device of the last run is still in use".into()));
+            }
         }
         for replayed in self.ledger.replay()? {
             if let Err(error) = replayed.result {
@@ -296,7 +300,8 @@ enum Silence {
 
 impl Place for ChildPlace<'_> {
     fn run(&mut self, job: &Job, hear: &mut dyn FnMut(&WorkerMessage)) -> Ended {
-        if let Err(error) = self.device.before_run(job.seed()) {
+        let began = self.devices.iter().try_for_each(|device| device.before_run(job.seed()));
+        if let Err(error) = began {
             return Ended::Failed(lost(Stage::Attach, error.to_string(), "look at the kernel log (dmesg)"));
         }
         let worker = match Worker::start(job) {
@@ -322,7 +327,7 @@ impl Place for ChildPlace<'_> {
         if let Err(failure) = self.tidy() {
             return Ended::Failed(failure);
         }
-        match self.device.after_run() {
+        match self.devices.iter().try_for_each(|device| device.after_run()) {
             Ok(()) => ended,
             // Whatever the worker made of it: it was not the arm's fault.
             Err(error) => {

@@ -41,6 +41,7 @@ impl Listener for Recorder<'_> {
             Event::RoundsPlanned { planned } => Ok(self.store.set_planned_rounds(self.trial, *planned)?),
             Event::ArmInspected { arm, facts, .. } => Ok(self.store.set_arm_facts(self.trial, arm, facts)?),
             Event::DeviceProgress { .. }
+            | Event::Preconditioning { .. }
             | Event::DeviceReady { .. }
             | Event::WorkerReplaced { .. }
             | Event::StatePreparing { .. }

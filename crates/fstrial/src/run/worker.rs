@@ -24,6 +24,7 @@ use fstrial_stack::{
     StackError, isolation,
     ledger::Ledger,
     stack::{Attached, Standing, Target},
+    throttle::Throttled,
 };
 use std::{
     io::{BufRead, Read, Write},
@@ -113,6 +114,8 @@ struct Run<'a> {
     output: Option<String>,
     /// What mkfs printed.
     mkfs_output: String,
+    /// The group that the load is in, on a throttled device.
+    throttled: Option<Throttled>,
 }
 
 /// Where an error of the stack comes from decides whose fault it is.
@@ -167,6 +170,7 @@ impl<'a> Run<'a> {
             stages: Vec::new(),
             output: None,
             mkfs_output: String::new(),
+            throttled: None,
         })
     }
 
@@ -176,6 +180,17 @@ impl<'a> Run<'a> {
         self.stage = stage;
         self.stage_began = Instant::now();
         say(&WorkerMessage::Stage { stage, deadline });
+        if let Some(throttled) = self.throttled.as_mut().filter(|_| stage != Stage::Load) {
+            // If that fails, it is tried again and told when the group is removed.
+            let _ = throttled.leave();
+        }
+    }
+
+    /// Begins to load, on a throttled device in its group.
+    fn enter_load(&mut self, deadline: Nanos) -> Result<(), RunFailure> {
+        self.enter(Stage::Load, deadline);
+        let entered = self.throttled.as_mut().map_or(Ok(()), Throttled::enter);
+        entered.map_err(|e| self.failed(&e))
     }
 
     /// Notes how long the current stage took.
@@ -233,7 +248,15 @@ impl<'a> Run<'a> {
         let (job, arm) = (self.job, &self.job.arm);
         self.before_attach()?;
         let attached = Attached::attach(&job.device, arm, job.coordinator, &self.ledger);
+        let attached = attached.map_err(|e| self.failed(&e))?;
+        let attached = attached.with(&job.setup, job.coordinator, &self.ledger);
         let mut attached = attached.map_err(|e| self.failed(&e))?;
+        if let Some(cap) = &job.setup.throttle {
+            match attached.throttle(cap, &self.ledger) {
+                Ok(throttled) => self.throttled = Some(throttled),
+                Err(error) => return Err(self.give_up(attached, &error)),
+            }
+        }
         match self.bring(&mut attached) {
             Ok(printed) => self.mkfs_output = printed,
             Err(error) => return Err(self.give_up(attached, &error)),
@@ -250,9 +273,10 @@ impl<'a> Run<'a> {
     }
 
     /// Detaches after a failure; the failure is what is reported.
-    fn give_up(&self, attached: Attached, error: &StackError) -> RunFailure {
+    fn give_up(&mut self, attached: Attached, error: &StackError) -> RunFailure {
         let failure = self.failed(error);
         // What cannot be put back stays in the ledger, which the coordinator replays.
+        let _ = self.throttled.take().map(Throttled::close);
         let _ = attached.detach();
         failure
     }
@@ -316,7 +340,7 @@ impl<'a> Run<'a> {
                     standing.settle().map_err(|e| self.failed(&e))?;
                 }
                 program::Step::Command(deadline) => {
-                    self.enter(Stage::Load, deadline);
+                    self.enter_load(deadline)?;
                     busy[0] = machine_busy();
                 }
                 program::Step::Ended => busy[1] = machine_busy(),
@@ -358,7 +382,7 @@ impl<'a> Run<'a> {
                 self.enter(Stage::Settle, Nanos::secs(300 + bytes / SLOWEST_LAYOUT));
                 standing.settle().map_err(|e| self.failed(&e))?;
             }
-            self.enter(Stage::Load, Nanos(load.warmup.0 + load.duration.0 + Nanos::secs(120).0));
+            self.enter_load(Nanos(load.warmup.0 + load.duration.0 + Nanos::secs(120).0))?;
             let result = prepared.run(&mut |_| {}).map_err(|e| engine_failure(Stage::Load, &e))?;
             check_load(&result, load.until)?;
             seen(&result, target)
@@ -389,7 +413,7 @@ impl<'a> Run<'a> {
     fn phase(&mut self, phase: &PhaseTask, prepared: Prepared) -> Result<Vec<PhaseResult>, RunFailure> {
         let time =
             phase.groups.first().map_or(Nanos(0), |group| Nanos(group.load.warmup.0 + group.load.duration.0));
-        self.enter(Stage::Load, Nanos(time.0 + Nanos::secs(120).0));
+        self.enter_load(Nanos(time.0 + Nanos::secs(120).0))?;
         let mut busy = [None, None];
         let loads = prepared.run_all(&mut |moment| match moment {
             Moment::TimedStart => busy[0] = machine_busy(),
@@ -425,6 +449,8 @@ impl<'a> Run<'a> {
         }
         let saved = made.map_or(Ok(()), |made| self.save_state(&attached, made));
         self.enter(Stage::Detach, Nanos::secs(60));
+        let ungrouped = self.throttled.take().map_or(Ok(()), Throttled::close);
+        ungrouped.map_err(|e| self.failed(&e))?;
         attached.detach().map_err(|e| self.failed(&e))?;
         checked.and(saved)
     }

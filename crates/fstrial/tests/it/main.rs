@@ -2,6 +2,7 @@
 //! killed. Most of it needs root and loop devices; without them the tests say `SKIPPED`. Nothing is touched but files in
 //! folders of the tests and devices made from them.
 
+mod axes;
 mod device;
 mod errors;
 mod fio;

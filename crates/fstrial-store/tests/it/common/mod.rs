@@ -5,7 +5,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use fstrial_model::{
     arm::Arm,
     facts::{ArmFacts, DataUpdate, Durability, Fact},
-    job::{DeviceBinding, FailureKind, GroupTask, Job, Load, PhaseTask, RunFailure, Task},
+    job::{DeviceBinding, FailureKind, GroupTask, Job, Load, PhaseTask, RunFailure, Setup, Task},
     measurement::{ClockSource, LoadResult, Measurement, OperationKind, PhaseResult, Reading, Stage},
     units::{Bytes, Nanos, Percent},
     workload::{Access, Backend, Data, Figure, Io, Pattern, Sharing, SyncCall, Until},
@@ -95,7 +95,13 @@ pub(crate) fn job(arm: &Arm, threads: u16, seed: u64) -> Job {
         // That of the released stores: a store keeps jobs of any protocol.
         protocol: 2,
         arm: arm.clone(),
-        device: DeviceBinding::Loop { file: "/proc/1/fd/7".into(), size: Bytes::gib(4), direct_io: true },
+        setup: Setup::default(),
+        device: DeviceBinding::Loop {
+            file: "/proc/1/fd/7".into(),
+            size: Bytes::gib(4),
+            direct_io: true,
+            discards: false,
+        },
         task: Some(Task {
             threads,
             phases: vec![PhaseTask {

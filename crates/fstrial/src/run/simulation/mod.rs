@@ -17,7 +17,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use fstrial_model::{
     arm::Arm,
     facts::{ArmFacts, DataUpdate, Durability, Fact},
-    job::{DeviceBinding, FailureKind, Job, Load, RunFailure, StateStep, StateTask, WorkerMessage},
+    job::{DeviceBinding, FailureKind, Job, Load, RunFailure, Setup, StateStep, StateTask, WorkerMessage},
     measurement::{ClockSource, LoadResult, Measurement, OperationKind, PhaseResult, Reading, Stage},
     state::{FreeSpace, Space, StateFigures},
     trial::{Settings, Trial},
@@ -396,7 +396,9 @@ impl Listener for Log<'_> {
         let cell =
             |arm: &str, workload: &str, threads: u16| self.plan.cell_of(arm, workload, threads).unwrap();
         self.heard.push(match event {
-            Event::DeviceProgress { .. } | Event::DeviceReady { .. } => unreachable!("not the coordinator's"),
+            Event::DeviceProgress { .. } | Event::Preconditioning { .. } | Event::DeviceReady { .. } => {
+                unreachable!("not the coordinator's")
+            }
             Event::StageProgress { .. } => unreachable!("a simulated stage takes no time of its own"),
             Event::StatePreparing { arm, state } => Heard::StatePreparing(format!("{state} for {arm}")),
             Event::StatePrepared { arms, .. } => Heard::StatePrepared(arms.join(", ")),
@@ -491,6 +493,7 @@ fn session<'p>(
             interrupt: &interrupt,
             binding: &|_| DeviceBinding::Directory { path: "/simulated".into() },
             new_base: &|| Ok("/simulated/base".into()),
+            setup: Setup::default(),
             data: Data::Random,
             ledger: "/simulated/ledger".into(),
             deadline: plan.trial.trial.budget,

@@ -60,7 +60,9 @@ fn size_of(binding: &DeviceBinding) -> Bytes {
         DeviceBinding::Loop { size, .. }
         | DeviceBinding::Zram { size, .. }
         | DeviceBinding::Disk { size, .. } => *size,
-        DeviceBinding::Directory { .. } => Bytes(0),
+        DeviceBinding::Several { .. } | DeviceBinding::Raid { .. } | DeviceBinding::Directory { .. } => {
+            Bytes(0)
+        }
     }
 }
 

@@ -1,0 +1,145 @@
+//! How btrfs spreads data and metadata over several devices: `raid10`, or `raid0/raid1` for data and metadata apart.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::{fmt, str::FromStr};
+
+/// Profiles of data and of metadata. In files and flags one word for both, or two with a slash between.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(try_from = "String", into = "String")]
+#[schemars(with = "String")]
+pub struct Profile {
+    /// Of data.
+    pub data: Spread,
+    /// Of metadata.
+    pub metadata: Spread,
+}
+
+/// One profile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Spread {
+    /// One copy.
+    Single,
+    /// Two copies, wherever they lie.
+    Dup,
+    /// Striped.
+    Raid0,
+    /// Two copies on two devices.
+    Raid1,
+    /// Three copies on three devices.
+    Raid1c3,
+    /// Four copies on four devices.
+    Raid1c4,
+    /// Striped copies.
+    Raid10,
+    /// Striped with one parity.
+    Raid5,
+    /// Striped with two parities.
+    Raid6,
+}
+
+impl Spread {
+    const ALL: [Self; 9] = [
+        Self::Single,
+        Self::Dup,
+        Self::Raid0,
+        Self::Raid1,
+        Self::Raid1c3,
+        Self::Raid1c4,
+        Self::Raid10,
+        Self::Raid5,
+        Self::Raid6,
+    ];
+
+    /// The word of mkfs.btrfs.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Single => "single",
+            Self::Dup => "dup",
+            Self::Raid0 => "raid0",
+            Self::Raid1 => "raid1",
+            Self::Raid1c3 => "raid1c3",
+            Self::Raid1c4 => "raid1c4",
+            Self::Raid10 => "raid10",
+            Self::Raid5 => "raid5",
+            Self::Raid6 => "raid6",
+        }
+    }
+
+    /// The fewest devices on which it says anything.
+    const fn least_members(self) -> u16 {
+        match self {
+            Self::Single | Self::Dup => 1,
+            Self::Raid0 | Self::Raid1 | Self::Raid5 => 2,
+            Self::Raid1c3 | Self::Raid6 => 3,
+            Self::Raid1c4 | Self::Raid10 => 4,
+        }
+    }
+}
+
+impl Profile {
+    /// The fewest devices that it takes.
+    pub fn least_members(self) -> u16 {
+        self.data.least_members().max(self.metadata.least_members())
+    }
+
+    /// The words of mkfs.btrfs.
+    pub fn mkfs_words(self) -> [String; 4] {
+        ["-d", self.data.name(), "-m", self.metadata.name()].map(str::to_owned)
+    }
+}
+
+impl fmt::Display for Profile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.data.name())?;
+        if self.data == self.metadata { Ok(()) } else { write!(f, "/{}", self.metadata.name()) }
+    }
+}
+
+impl FromStr for Profile {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let spread = |word: &str| {
+            Spread::ALL.into_iter().find(|spread| spread.name() == word).ok_or_else(|| {
+                format!(
+                    "there is no profile `{word}`; there are {}",
+                    Spread::ALL.map(Spread::name).join(", ")
+                )
+            })
+        };
+        let (data, metadata) = text.split_once('/').unwrap_or((text, text));
+        Ok(Self { data: spread(data)?, metadata: spread(metadata)? })
+    }
+}
+
+impl TryFrom<String> for Profile {
+    type Error = String;
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl From<Profile> for String {
+    fn from(profile: Profile) -> Self {
+        profile.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_word_or_two_read_back() {
+        for text in ["raid10", "raid0/raid1", "single/dup"] {
+            assert_eq!(text.parse::<Profile>().unwrap().to_string(), text);
+        }
+        let profile: Profile = "raid0/raid1c3".parse().unwrap();
+        assert_eq!(profile.mkfs_words(), ["-d", "raid0", "-m", "raid1c3"]);
+        assert_eq!(profile.least_members(), 3);
+        assert_eq!("raid1/raid1".parse::<Profile>().unwrap().to_string(), "raid1");
+        for wrong in ["", "raid", "raid0/", "raid0/raid1/dup"] {
+            assert!(wrong.parse::<Profile>().unwrap_err().contains("there are single"), "{wrong}");
+        }
+    }
+}

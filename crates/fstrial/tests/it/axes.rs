@@ -1,0 +1,319 @@
+//! Axes of a device, in whole trials: what was asked for is really there, and nothing of it is left, whoever is killed.
+
+use crate::support::{self, Ended, Lab, SMALL};
+use rustix::process::Signal;
+use serde_json::Value;
+use std::{fs, path::PathBuf, time::Duration};
+
+/// Whether the block controller of cgroup v1 or v2 can be used here; says so if not.
+fn has_throttle(name: &str) -> bool {
+    if !support::is_root_with_loop_devices(name) {
+        return false;
+    }
+    match fstrial_stack::throttle::find() {
+        Ok(_) => true,
+        Err(error) => {
+            support::skip(name, &error.to_string());
+            false
+        }
+    }
+}
+
+/// Control groups that the ledger has to remove.
+fn groups_in_the_ledger(lab: &Lab) -> Vec<PathBuf> {
+    let read =
+        |name| serde_json::from_slice::<Value>(&fs::read(lab.ledger().join::<String>(name)).ok()?).ok();
+    let entries = lab.ledger_entries().into_iter().filter_map(read);
+    let groups = entries.filter(|entry| entry["undo"] == "remove-group");
+    groups.map(|entry| entry["path"].as_str().unwrap().into()).collect()
+}
+
+fn compare(lab: &Lab, words: &str) -> Ended {
+    lab.run(&format!("compare {words} {SMALL} --device image:images --json"))
+}
+
+/// A fact of an arm, by its place.
+fn fact<'a>(document: &'a Value, arm: usize, name: &str) -> &'a str {
+    document["arms"][arm]["facts"]["facts"][name].as_str().unwrap_or_default()
+}
+
+/// Starts a trial with these words, and when a load has begun kills a worker, or the command and all its workers.
+fn kill_under_load(lab: &Lab, words: &str, everything: bool) {
+    let small = SMALL.replace("--duration 100ms", "--duration 2s");
+    let mut running = lab.start(&format!("compare {words} {small} --device image:images --rounds 50 --json"));
+    assert!(running.wait_for("run-started"), "{words}");
+    while running.event().is_some_and(|event| event["stage"] != "load") {}
+    support::pause(Duration::from_millis(100));
+    let groups = groups_in_the_ledger(lab);
+    let is_throttled = words.contains("--throttle");
+    assert_eq!(groups.len(), usize::from(is_throttled));
+    for group in &groups {
+        assert!(
+            !fs::read_to_string(group.join("cgroup.procs")).unwrap().is_empty(),
+            "the load is in its group"
+        );
+    }
+    let outer = support::worker_of(running.pid()).unwrap();
+    if everything {
+        support::kill(running.pid());
+    }
+    support::signal_group(outer, Signal::KILL);
+    if !everything {
+        running.signal(Signal::INT);
+    }
+    let ended = running.end(support::PATIENCE);
+    assert_eq!(ended.is_killed(), everything, "{ended:?}");
+    if everything {
+        support::eventually(support::SETTLE, || lab.leaks().is_empty());
+        lab.clean();
+    }
+    lab.assert_nothing_left(words);
+    assert!(groups.iter().all(|group| !group.exists()), "{groups:?}");
+    assert_eq!(lab.ledger_entries(), Vec::<String>::new(), "{words}");
+}
+
+#[test]
+fn journals_and_logs_on_a_device_of_their_own() {
+    let name = "journals_and_logs_on_a_device_of_their_own";
+    if !support::is_root_with_loop_devices(name) {
+        return;
+    }
+    let lab = Lab::new();
+    for log in ["image:images --log-size 64MiB", "ramdisk --log-size 64MiB"] {
+        let arms = "ext4 a=ext4:log=external b=xfs:log=external c=ext3:log=external";
+        let ended = compare(&lab, &format!("{arms} --log-device {log} --rounds 1 --fsck"));
+        assert!([0, 3].contains(&ended.code()), "{ended:?}");
+        let document = ended.document();
+        assert_eq!(document["failures"], serde_json::json!([]), "the checks found the logs");
+        assert!(!fact(&document, 0, "journal").contains("log device"), "{document}");
+        for arm in 1..4 {
+            assert!(fact(&document, arm, "journal").ends_with(", on the log device"), "{document}");
+        }
+        // Where the journal lies is all that differs: the blocks are those of the filesystem with a journal inside.
+        assert_eq!(fact(&document, 0, "block-size"), fact(&document, 1, "block-size"));
+        let notes = document["environment"]["device_notes"].to_string();
+        assert!(notes.contains("log=external lie on another device"), "{notes}");
+        let audit = document["audit"].to_string();
+        assert!(audit.contains("journal (as asked for): "), "{audit}");
+        lab.assert_nothing_left(log);
+        assert_eq!(lab.ledger_entries(), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn nothing_of_a_log_device_is_left_after_a_kill() {
+    let name = "nothing_of_a_log_device_is_left_after_a_kill";
+    if !support::is_root_with_loop_devices(name) {
+        return;
+    }
+    let lab = Lab::new();
+    for everything in [false, true] {
+        let arms = "ext4:log=external xfs:log=external";
+        kill_under_load(&lab, &format!("{arms} --log-device image:images --log-size 64MiB"), everything);
+    }
+}
+
+#[test]
+fn a_throttled_device_is_no_faster_than_its_cap() {
+    let name = "a_throttled_device_is_no_faster_than_its_cap";
+    if !has_throttle(name) {
+        return;
+    }
+    let lab = Lab::new();
+    let small = SMALL.replace("--duration 100ms --warmup 20ms", "--duration 1s --warmup 500ms");
+    let words =
+        format!("compare ext4 xfs {small} --device image:images --rounds 1 --json --throttle write_iops=200");
+    let ended = lab.run(&words);
+    assert!([0, 3].contains(&ended.code()), "{ended:?}");
+    let document = ended.document();
+    for cell in document["workloads"][0]["cells"].as_array().unwrap() {
+        let rate = cell["rate"].as_f64().unwrap();
+        // What was saved up while nothing was written passes at once: a slice of time, or two.
+        assert!((50.0..300.0).contains(&rate), "{rate} writes in a second");
+    }
+    let notes = document["environment"]["device_notes"].to_string();
+    assert!(notes.contains("throttled by cgroup v") && notes.contains("write_iops=200"), "{notes}");
+    let warned = document["warnings"].to_string().contains("THE DEVICE IS NOT THE SAME");
+    assert_eq!(warned, document["environment"]["throttled_by"] == "v1", "{document}");
+    lab.assert_nothing_left(name);
+    assert_eq!(lab.ledger_entries(), Vec::<String>::new());
+    // One filesystem, and memory as its device: no warning.
+    let ended = lab.run(
+        &format!("{words} --baseline ext4")
+            .replace("ext4 xfs", "ext4 b=ext4")
+            .replace("image:images", "ramdisk"),
+    );
+    assert!([0, 3].contains(&ended.code()), "{ended:?}");
+    assert!(!ended.document()["warnings"].to_string().contains("NOT THE SAME"));
+    assert!(ended.document()["workloads"][0]["cells"][0]["rate"].as_f64().unwrap() < 300.0);
+}
+
+#[test]
+fn no_control_group_is_left_after_a_kill() {
+    let name = "no_control_group_is_left_after_a_kill";
+    if !has_throttle(name) {
+        return;
+    }
+    let lab = Lab::new();
+    for everything in [false, true] {
+        kill_under_load(&lab, "ext4 a=ext4 --throttle write_iops=100", everything);
+    }
+}
+
+#[test]
+fn a_machine_that_cannot_throttle_says_why() {
+    let name = "a_machine_that_cannot_throttle_says_why";
+    if !has_throttle(name) {
+        return;
+    }
+    let lab = Lab::new();
+    let compare = format!("compare ext4 xfs {SMALL} --device image:images -q --throttle write_iops=300");
+    // In a mount namespace of its own, where control groups can be taken away.
+    let hidden = |script: &str| {
+        let mut command = lab.prepare("unshare");
+        let script = format!("{script} && exec {} {compare}", support::FSTRIAL);
+        command.args(["--mount", "--propagation", "private", "sh", "-c", &script]);
+        let ended = support::Running::start(command).end(support::PATIENCE);
+        assert_eq!(ended.code(), 11, "{script}: {ended:?}");
+        lab.assert_nothing_left(&script);
+        assert_eq!(lab.ledger_entries(), Vec::<String>::new());
+        ended.stderr
+    };
+    let all = "awk '$5 ~ /^\\/sys\\/fs\\/cgroup/ { print $5 }' /proc/self/mountinfo | tac | xargs -n1 umount";
+    let nothing = hidden(all);
+    assert!(
+        nothing.contains("neither the blkio controller (cgroup v1) nor cgroup v2 is mounted"),
+        "{nothing}"
+    );
+    assert!(nothing.contains("try: mount one"), "{nothing}");
+    let found = fstrial_stack::throttle::find().unwrap();
+    let read_only = format!("mount -o remount,bind,ro {}", found.root().display());
+    let refused = hidden(&read_only);
+    assert!(
+        refused.contains("could not make the control group") && refused.contains("Read-only"),
+        "{refused}"
+    );
+}
+
+#[test]
+fn every_filesystem_is_told_of_a_stripe_in_its_own_words() {
+    let name = "every_filesystem_is_told_of_a_stripe_in_its_own_words";
+    if !support::is_root_with_loop_devices(name) {
+        return;
+    }
+    let lab = Lab::new();
+    let arms = "ext4 xfs btrfs own=xfs:su=32k,sw=2";
+    // Told of a stripe, mkfs.xfs makes more groups, and needs more room for its log.
+    let small = SMALL.replace("320MiB", "640MiB");
+    let words = format!("{arms} {small} --device image:images --json --stripe 64KiBx4 --rounds 1");
+    let ended = lab.run(&format!("compare {words}"));
+    assert!([0, 3].contains(&ended.code()), "{ended:?}");
+    let document = ended.document();
+    for (arm, stripe) in ["16 blocks, 64 in all", "64 KiB, 256 KiB in all", "none", "32 KiB, 64 KiB in all"]
+        .into_iter()
+        .enumerate()
+    {
+        assert_eq!(fact(&document, arm, "stripe"), stripe);
+    }
+    let notes = document["environment"]["device_notes"].to_string();
+    assert!(notes.contains("nothing is striped"), "{notes}");
+}
+
+#[test]
+fn btrfs_spreads_itself_over_members() {
+    let name = "btrfs_spreads_itself_over_members";
+    if !support::is_root_with_loop_devices(name) {
+        return;
+    }
+    let lab = Lab::new();
+    let small = SMALL.replace("320MiB", "256MiB");
+    for (device, kill) in [("image:images", true), ("ramdisk", false)] {
+        let arms = "btrfs a=btrfs:profile=raid10 b=btrfs:profile=raid0/raid1,scheduler=none";
+        let arms = if device == "ramdisk" { "btrfs a=btrfs:profile=raid10" } else { arms };
+        let words = format!("{arms} {small} --device {device} --members 4");
+        let ended = lab.run(&format!("compare {words} --rounds 1 --fsck --json"));
+        assert!([0, 3].contains(&ended.code()), "{ended:?}");
+        let document = ended.document();
+        assert_eq!(document["failures"], serde_json::json!([]));
+        let spread = ["4, data single, metadata raid1", "4, data raid10, metadata raid10"];
+        for (arm, members) in spread.into_iter().enumerate() {
+            assert_eq!(fact(&document, arm, "members"), members);
+        }
+        lab.assert_nothing_left(&words);
+        assert_eq!(lab.ledger_entries(), Vec::<String>::new());
+        if kill {
+            kill_under_load(&lab, "btrfs a=btrfs:profile=raid10 --members 4", true);
+        }
+    }
+}
+
+#[test]
+fn arrays_of_md_where_the_kernel_has_it() {
+    let name = "arrays_of_md_where_the_kernel_has_it";
+    if !support::is_root_with_loop_devices(name) {
+        return;
+    }
+    let lab = Lab::new();
+    let run = |raid: &str| {
+        let words = format!(
+            "compare ext4 xfs:read_ahead=64KiB {SMALL} --device image:images --members 4 --rounds 1 --fsck"
+        );
+        lab.run(&format!("{words} --raid {raid} --json"))
+    };
+    let ended = run("raid10,chunk=64KiB");
+    if ended.stderr.contains("has no md") || ended.stderr.contains("mdadm is not installed") {
+        assert_eq!(ended.code(), 11, "{ended:?}");
+        assert!(ended.stderr.contains("try: "), "{ended:?}");
+        lab.assert_nothing_left("a refusal");
+        assert_eq!(lab.ledger_entries(), Vec::<String>::new());
+        return support::skip(name, "only the refusal was tested: this machine has no md or no mdadm");
+    }
+    for (raid, members) in [
+        ("raid10,chunk=64KiB", "md raid10 of 4, chunk 64 KiB"),
+        ("raid0", "md raid0 of 4, chunk 512 KiB"),
+        ("raid1", "md raid1 of 4"),
+    ] {
+        let ended = run(raid);
+        assert!([0, 3].contains(&ended.code()), "{ended:?}");
+        let document = ended.document();
+        assert_eq!(document["failures"], serde_json::json!([]));
+        assert_eq!(fact(&document, 0, "members"), members);
+        assert_eq!(fact(&document, 1, "read-ahead"), "64 KiB");
+        lab.assert_nothing_left(raid);
+        assert_eq!(lab.ledger_entries(), Vec::<String>::new());
+    }
+    for everything in [false, true] {
+        kill_under_load(&lab, "ext4 xfs --members 2 --raid raid1", everything);
+    }
+}
+
+/// A loop device that nobody holds open, as a disk is.
+struct Losetup(String);
+
+impl Drop for Losetup {
+    fn drop(&mut self) {
+        support::tool("losetup", &["--detach", &self.0]);
+    }
+}
+
+#[test]
+fn a_disk_is_preconditioned_and_the_result_says_how() {
+    let name = "a_disk_is_preconditioned_and_the_result_says_how";
+    if !support::is_root_with_loop_devices(name) {
+        return;
+    }
+    let lab = Lab::new();
+    let image = lab.path("disk.img");
+    fs::File::create(&image).unwrap().set_len(128 << 20).unwrap();
+    let found = support::tool("losetup", &["--find", "--show", "--direct-io=on", image.to_str().unwrap()]);
+    let device = Losetup(found.trim().to_owned());
+    let small = SMALL.replace("--size 320MiB", "");
+    let words = format!("compare ext4 b=ext4 {small} --device disk --erase {} --rounds 1 --json", device.0);
+    let ended = lab.run(&format!("{words} --precondition=100ms"));
+    assert!([0, 3].contains(&ended.code()), "{ended:?}");
+    let rounds = ended.json().iter().filter(|event| event["event"] == "preconditioning").count();
+    assert!(rounds >= 5, "{rounds}");
+    let notes = ended.document()["environment"]["device_notes"].to_string();
+    assert!(notes.contains("preconditioned in SNIA's sense") && notes.contains("rounds of 100ms"), "{notes}");
+    assert_eq!(lab.ledger_entries(), Vec::<String>::new());
+}
