@@ -236,3 +236,27 @@ fn a_modelled_device_keeps_to_its_limits() {
     }
     lab.assert_nothing_left("a check");
 }
+
+#[test]
+fn a_model_is_fitted_to_a_device_that_is_only_read() {
+    if !can_run("device::a_model_is_fitted_to_a_device_that_is_only_read") {
+        return;
+    }
+    let lab = Lab::new();
+    let content: Vec<u8> = (0..64_u32 << 20).map(|n| (n >> 7).to_le_bytes()[0]).collect();
+    fs::write(lab.path("disk"), &content).unwrap();
+    let device = lab.loop_device(&lab.path("disk"));
+    let path = device.path().display().to_string();
+    let ended = lab.run(&format!("device fit {path} --out fitted.toml"));
+    assert_eq!(ended.code(), 0, "{}", ended.stderr);
+    assert!(ended.stderr.contains("s left"), "it says how long it takes: {}", ended.stderr);
+    assert!(fs::read(lab.path("disk")).unwrap() == content, "nothing was written");
+    let shown = lab.run("device show fitted.toml");
+    assert_eq!(shown.code(), 0, "{}", shown.stderr);
+    assert!(shown.stdout.contains("writes are taken to be like reads"), "{}", shown.stdout);
+    // Writing needs the device's name twice, and is refused like any disk that somebody uses.
+    let refused = lab.run(&format!("device fit {path} --erase /dev/null"));
+    assert_ne!(refused.code(), 0);
+    assert!(fs::read(lab.path("disk")).unwrap() == content, "nothing was written");
+    device.close();
+}
