@@ -352,7 +352,7 @@ impl Run<'_> {
         let before = self.standing.total_space().map_err(|e| self.failed(&e))?;
         let tool = self.tool()?;
         let done = self.finish(&tool, places)?;
-        if !done.status.success() && !has_resource_capability() {
+        if is_forbidden(&done) && !has_resource_capability() {
             return Err(self.cannot(&format!(
                 "{} needs the capability CAP_SYS_RESOURCE here, which this process has not (a container?): {}",
                 tool.0,
@@ -572,10 +572,17 @@ fn kind_of(error: &StackError) -> FailureKind {
     }
 }
 
-/// Whether a filesystem says that it does not know a call.
+/// Whether a tool failed because the kernel does not let it; anything else is a failure of the arm.
+fn is_forbidden(done: &Finished) -> bool {
+    let refusals = ["Permission denied", "Operation not permitted"];
+    let said = |text: &str| refusals.iter().any(|refusal| text.contains(refusal));
+    !done.status.success() && (said(&done.stdout) || said(&done.stderr))
+}
+
+/// Whether a filesystem says that it does not know a call. EINVAL is not among it: that is what a wrong call gets.
 fn is_unsupported(error: &io::Error) -> bool {
     use rustix::io::Errno;
-    let known = [Errno::NOTTY, Errno::OPNOTSUPP, Errno::XDEV, Errno::INVAL, Errno::NOSYS];
+    let known = [Errno::NOTTY, Errno::OPNOTSUPP, Errno::XDEV, Errno::NOSYS];
     error.raw_os_error().is_some_and(|errno| known.contains(&Errno::from_raw_os_error(errno)))
 }
 
