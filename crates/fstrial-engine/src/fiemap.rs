@@ -5,8 +5,10 @@
 
 use rustix::io::Errno;
 use std::{
+    fs::File,
     io,
-    os::fd::{AsRawFd, BorrowedFd},
+    os::fd::{AsFd, AsRawFd, BorrowedFd},
+    path::Path,
 };
 
 /// `FS_IOC_FIEMAP`: `_IOWR('f', 11, struct fiemap)`, of which the extents are not counted.
@@ -93,6 +95,26 @@ pub(crate) fn for_each_extent(file: BorrowedFd<'_>, found: &mut dyn FnMut(Extent
     }
 }
 
+/// Pieces in which a file lies on its device, at least 1: extents that continue each other, in the file and on the device,
+/// are one. The file is synced first, so that it has places.
+///
+/// # Errors
+/// It cannot be opened or synced, or the filesystem does not tell.
+pub fn pieces(path: &Path) -> io::Result<u64> {
+    let file = File::open(path)?;
+    file.sync_all()?;
+    let (mut count, mut last) = (0, None);
+    for_each_extent(file.as_fd(), &mut |extent| {
+        count += u64::from(last.is_none_or(|last| !continues(last, extent)));
+        last = Some(extent);
+    })?;
+    Ok(count.max(1))
+}
+
+fn continues(last: Extent, next: Extent) -> bool {
+    last.logical + last.length == next.logical && last.physical + last.length == next.physical
+}
+
 const _: () = assert!(size_of::<RawExtent>() == 56);
 const _: () = assert!(size_of::<Request>() == 32 + BATCH * 56);
 
@@ -100,7 +122,14 @@ const _: () = assert!(size_of::<Request>() == 32 + BATCH * 56);
 mod tests {
     use super::*;
     use rustix::fs::{fsync, ftruncate};
-    use std::os::fd::AsFd;
+
+    #[test]
+    fn extents_that_continue_each_other_are_one() {
+        let extent = |logical, physical, length| Extent { logical, physical, length };
+        assert!(continues(extent(0, 100, 10), extent(10, 110, 5)));
+        assert!(!continues(extent(0, 100, 10), extent(10, 200, 5)), "elsewhere on the device");
+        assert!(!continues(extent(0, 100, 10), extent(20, 110, 5)), "a hole");
+    }
 
     #[test]
     fn the_extents_of_a_file_cover_what_was_written() {

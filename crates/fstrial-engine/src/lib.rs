@@ -102,6 +102,7 @@ mod validate;
 mod vsync;
 
 pub use error::EngineError;
+pub use fiemap::pieces;
 pub use layout::{Prepared, Site, Target, Usage, prepare};
 pub use overhead::{Overhead, loop_around_nothing, measure_overhead};
 pub use run::Moment;

@@ -17,11 +17,6 @@ const FITHAW: libc::c_ulong = 0xC004_5878;
 const SHUTDOWN: libc::c_ulong = 0x8004_587D;
 /// Stop at once: neither data nor the log is flushed.
 const SHUTDOWN_NOLOGFLUSH: u32 = 2;
-const FS_IOC_FIEMAP: libc::c_ulong = 0xC020_660B;
-const FIEMAP_FLAG_SYNC: u32 = 1;
-const FIEMAP_EXTENT_LAST: u32 = 1;
-/// Extents asked for in one call.
-const EXTENTS_AT_ONCE: usize = 256;
 const LO_FLAGS_AUTOCLEAR: u32 = 4;
 const LO_FLAGS_DIRECT_IO: u32 = 16;
 
@@ -52,30 +47,6 @@ struct LoopConfig {
     reserved: [u64; 8],
 }
 
-/// `struct fiemap_extent` of <linux/fiemap.h>.
-#[repr(C)]
-#[derive(Clone, Copy, Default)]
-struct FiemapExtent {
-    logical: u64,
-    physical: u64,
-    length: u64,
-    reserved64: [u64; 2],
-    flags: u32,
-    reserved: [u32; 3],
-}
-
-/// `struct fiemap` of <linux/fiemap.h>, with room for extents.
-#[repr(C)]
-struct Fiemap {
-    start: u64,
-    length: u64,
-    flags: u32,
-    mapped_extents: u32,
-    extent_count: u32,
-    reserved: u32,
-    extents: [FiemapExtent; EXTENTS_AT_ONCE],
-}
-
 /// Freezes the filesystem that holds a file: whoever writes to it waits until it is thawed.
 pub(crate) fn freeze(file: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: the descriptor is open; FIFREEZE takes no argument and touches no memory of ours.
@@ -96,34 +67,6 @@ pub(crate) fn shutdown(file: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: the descriptor is open; the kernel reads one u32, which `flags` is, and it lives across the call.
     let result = unsafe { libc::ioctl(file.as_raw_fd(), SHUTDOWN, &raw const flags) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
-}
-
-/// The extents of a file: where each begins in it, where on the device, and how long it is, in bytes.
-pub(crate) fn extents(file: BorrowedFd<'_>) -> io::Result<Vec<(u64, u64, u64)>> {
-    let mut found: Vec<(u64, u64, u64)> = Vec::new();
-    loop {
-        let start = found.last().map_or(0, |(logical, _, length)| logical + length);
-        let mut map = Box::new(Fiemap {
-            start,
-            length: u64::MAX - start,
-            flags: FIEMAP_FLAG_SYNC,
-            mapped_extents: 0,
-            extent_count: EXTENTS_AT_ONCE as u32,
-            reserved: 0,
-            extents: [FiemapExtent::default(); EXTENTS_AT_ONCE],
-        });
-        // SAFETY: the descriptor is open; `map` has the kernel's layout (a test checks its size) with room for as many
-        // extents as it says, lives across the call, and the kernel writes plain integers into it only.
-        let result = unsafe { libc::ioctl(file.as_raw_fd(), FS_IOC_FIEMAP, &raw mut *map) };
-        if result != 0 {
-            return Err(io::Error::last_os_error());
-        }
-        let mapped = &map.extents[..EXTENTS_AT_ONCE.min(map.mapped_extents as usize)];
-        found.extend(mapped.iter().map(|extent| (extent.logical, extent.physical, extent.length)));
-        if mapped.last().is_none_or(|last| last.flags & FIEMAP_EXTENT_LAST != 0) {
-            return Ok(found);
-        }
-    }
 }
 
 /// The number of a free loop device, made if there is none.
@@ -196,7 +139,5 @@ mod tests {
     fn structures_have_the_kernels_sizes() {
         assert_eq!(size_of::<LoopInfo64>(), 232);
         assert_eq!(size_of::<LoopConfig>(), 304);
-        assert_eq!(size_of::<FiemapExtent>(), 56);
-        assert_eq!(size_of::<Fiemap>(), 32 + EXTENTS_AT_ONCE * 56);
     }
 }

@@ -455,25 +455,6 @@ impl<'a> Device<'a> {
     }
 }
 
-/// Extents of a file, those that follow one another on the device counted as one; at least 1.
-///
-/// # Errors
-/// The filesystem does not tell.
-pub fn extents(path: &Path) -> Result<u64, StackError> {
-    let file = File::open(path).map_err(|e| StackError::io("open", path, e))?;
-    let all = ioctl::extents(file.as_fd()).map_err(|e| StackError::io("ask for the extents of", path, e))?;
-    Ok(separate(&all).max(1))
-}
-
-/// How many of these extents do not continue the one before, in the file and on the device.
-fn separate(extents: &[(u64, u64, u64)]) -> u64 {
-    let continues = |pair: &&[(u64, u64, u64)]| {
-        let ((logical, physical, length), (next, next_physical, _)) = (pair[0], pair[1]);
-        logical + length == next && physical + length == next_physical
-    };
-    (extents.len() - extents.windows(2).filter(continues).count()) as u64
-}
-
 /// Whether files on a filesystem can share blocks: tries with two files of its own.
 ///
 /// # Errors
@@ -509,14 +490,6 @@ mod tests {
         ] {
             assert_eq!(version_in(printed), version);
         }
-    }
-
-    #[test]
-    fn extents_that_continue_each_other_are_one() {
-        assert_eq!(separate(&[]), 0);
-        assert_eq!(separate(&[(0, 100, 10), (10, 110, 5), (15, 115, 5)]), 1);
-        assert_eq!(separate(&[(0, 100, 10), (10, 200, 5), (15, 205, 5)]), 2);
-        assert_eq!(separate(&[(0, 100, 10), (20, 110, 5)]), 2, "a hole");
     }
 
     #[test]

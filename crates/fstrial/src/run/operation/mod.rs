@@ -28,7 +28,7 @@ use fstrial_stack::{
     command::Finished,
     host::has_resource_capability,
     ledger::Ledger,
-    operation::{Places, TOOL_DEADLINE, extents, try_to_clone},
+    operation::{Places, TOOL_DEADLINE, try_to_clone},
     stack::Standing,
 };
 use std::{fs, io, path::PathBuf, time::Instant};
@@ -248,7 +248,10 @@ impl Run<'_> {
         self.settle()?;
         self.begin();
         let count = |run: &Self| -> Result<u64, RunFailure> {
-            let each = paths.iter().map(|path| extents(path));
+            let each = paths.iter().map(|path| {
+                let failed = |e| StackError::io("ask for the extents of", path, e);
+                fstrial_engine::pieces(path).map_err(failed)
+            });
             each.sum::<Result<u64, _>>().map_err(|e| run.unless_unsupported("FIEMAP", &e))
         };
         let before = (count(self)?, self.read(&paths)?);
