@@ -260,3 +260,20 @@ fn a_model_is_fitted_to_a_device_that_is_only_read() {
     assert!(fs::read(lab.path("disk")).unwrap() == content, "nothing was written");
     device.close();
 }
+
+#[test]
+fn discards_reach_a_modelled_device_that_takes_them() {
+    if !can_run("device::discards_reach_a_modelled_device_that_takes_them") {
+        return;
+    }
+    let lab = Lab::new();
+    let words = TRIAL.replace("ext4 xfs", "a=ext4 b=ext4:discard=on,discard");
+    let ended = lab.run(&format!("{words} --device model:nvme --rounds 1"));
+    let facts = ended.stdout.lines().last().unwrap_or_default().to_owned();
+    assert!(matches!(ended.code(), 0 | 3), "{} {}", ended.code(), ended.stderr);
+    assert!(facts.contains("discard"), "the audit shows it");
+    let refused = lab.run(&format!("{words} --device model:ebs-300 --rounds 1"));
+    assert_eq!(refused.code(), 11, "{}", refused.stderr);
+    assert!(refused.stderr.contains("discard"), "{}", refused.stderr);
+    lab.assert_nothing_left("discards");
+}
