@@ -117,8 +117,13 @@ impl Rehearsal<'_> {
         latencies.sort_unstable();
         #[expect(clippy::cast_precision_loss, reason = "counts and times far below 2^52")]
         let (count, seconds) = (latencies.len() as f64, last.saturating_sub(from) as f64 / 1e9);
-        let takes_time = latencies.last().is_some_and(|longest| *longest > 0);
-        Outcome { iops: if takes_time { count / seconds } else { f64::INFINITY }, latencies }
+        // Nothing was complete in all that time, or everything at once.
+        let iops = match latencies.last() {
+            None => 0.0,
+            Some(0) => f64::INFINITY,
+            Some(_) => count / seconds,
+        };
+        Outcome { iops, latencies }
     }
 
     fn begin(&mut self, at: Time) {

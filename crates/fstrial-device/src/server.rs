@@ -28,7 +28,7 @@ const LATE_NS: Time = 200_000;
 /// What is done when a request is complete.
 pub type Answer = Box<dyn FnOnce() + Send>;
 
-/// What a device has done since it was last renewed.
+/// What a device has done since it was last renewed, but for what it did for free.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     /// Reads.
@@ -88,7 +88,10 @@ pub struct Server {
 
 struct State {
     simulator: Simulator,
-    waiting: HashMap<u64, Answer>,
+    /// With the time at which the request came.
+    waiting: HashMap<u64, (Time, Answer)>,
+    /// Nothing takes time at the moment, and nothing is counted.
+    is_free: bool,
     next_id: u64,
     /// What the way to the device costs: a request counts as having come so much earlier.
     head_start: Time,
@@ -111,6 +114,7 @@ impl Server {
             state: Mutex::new(State {
                 simulator,
                 waiting: HashMap::new(),
+                is_free: false,
                 next_id: 0,
                 head_start: 0,
                 timer: None,
@@ -139,7 +143,8 @@ impl Server {
     pub fn renew(&self, seed: u64) {
         let mut state = self.lock();
         state.simulator = self.fresh(&self.model, seed);
-        let answers: Vec<Answer> = state.waiting.drain().map(|(_, answer)| answer).collect();
+        state.is_free = false;
+        let answers: Vec<Answer> = state.waiting.drain().map(|(_, (_, answer))| answer).collect();
         state.counts = Counts::default();
         drop(state);
         answers.into_iter().for_each(|answer| answer());
@@ -168,7 +173,9 @@ impl Server {
 
     /// Lets requests take no time (true), or the model's (false), from now on.
     pub fn set_free(&self, is_free: bool) {
-        self.lock().simulator.set_free(is_free);
+        let mut state = self.lock();
+        state.is_free = is_free;
+        state.simulator.set_free(is_free);
     }
 
     /// What it has done since it was last renewed.
@@ -190,10 +197,12 @@ impl Server {
         let now = self.now();
         let mut state = self.lock();
         let state_of = &mut *state;
-        state_of.counts.count(request);
+        if !state_of.is_free {
+            state_of.counts.count(request);
+        }
         let id = state_of.next_id;
         state_of.next_id += 1;
-        state_of.waiting.insert(id, answer);
+        state_of.waiting.insert(id, (now, answer));
         // The simulation never goes back; if it has gone on since, the request has no head start.
         let came = now.saturating_sub(state_of.head_start).max(state_of.simulator.now());
         state_of.simulator.submit(came, id, request);
@@ -246,9 +255,15 @@ impl State {
         while let Some(next) = self.simulator.next_event().filter(|next| *next <= now) {
             self.simulator.advance(next, &mut complete);
         }
-        let late = complete.iter().filter(|done| now - done.at > LATE_NS).count();
-        self.counts.late += late as u64;
-        complete.iter().filter_map(|done| self.waiting.remove(&done.id)).collect()
+        let mut answers = Vec::with_capacity(complete.len());
+        for done in complete {
+            // Gone if the device was renewed since.
+            let Some((came, answer)) = self.waiting.remove(&done.id) else { continue };
+            // With its head start a request may be due before it came: that is not late.
+            self.counts.late += u64::from(!self.is_free && now - done.at.max(came).min(now) > LATE_NS);
+            answers.push(answer);
+        }
+        answers
     }
 }
 

@@ -357,6 +357,10 @@ impl Device {
         if !(2..=16).contains(&members) {
             return Some(("members", format!("{members} members"), "use 2 to 16".into()));
         }
+        if self.stripe.is_some() {
+            let hint = "leave the stripe out: an array tells mkfs its own, and btrfs spreads itself";
+            return Some(("stripe", "a stripe beside members".into(), hint.into()));
+        }
         if self.throttle.is_some() && self.raid.is_none() {
             let hint =
                 "leave one of them out, or make an array of the members: raid = { level = \"raid10\" }";

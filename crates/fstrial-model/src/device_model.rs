@@ -229,6 +229,10 @@ impl DeviceModel {
         if self.parallelism.is_some_and(|p| !(1..=1024).contains(&p)) {
             return outside(&["parallelism"], self.parallelism.unwrap_or(0), "1 to 1024");
         }
+        if self.flush.bandwidth.is_some() {
+            let hint = "leave it out; what a flush writes out is in [cache]";
+            return Some(problem(&["flush", "bandwidth"], "a flush has no bytes of its own", hint));
+        }
         services
             .iter()
             .find_map(|(key, service)| service.problem(key))
@@ -434,6 +438,7 @@ mod tests {
             ("[read]\nlatency = \"11s\"", "latency"),
             ("[read]\nlatency = \"1ms\"\np99 = \"0.5ms\"", "p99"),
             ("parallelism = 0", "parallelism"),
+            ("[flush]\nbandwidth = \"1MiB/s\"", "bandwidth"),
             ("[limits]\niops = 0", "iops"),
             ("[limits]\niops = 100\ncredits = 5", "credits"),
             ("[limits]\nburst_iops = 100", "burst_iops"),

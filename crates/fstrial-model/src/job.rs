@@ -77,7 +77,9 @@ impl Job {
     pub fn seed(&self) -> u64 {
         let Some(task) = &self.task else { return 0 };
         let loads = task.phases.iter().flat_map(|phase| &phase.groups).map(|group| group.load.seed);
-        loads.chain(task.program.iter().map(|program| program.seed)).next().unwrap_or(0)
+        let programs = task.program.iter().map(|program| program.seed);
+        let operations = task.operation.iter().map(|operation| operation.seed);
+        loads.chain(programs).chain(operations).next().unwrap_or(0)
     }
 }
 

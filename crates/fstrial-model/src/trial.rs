@@ -568,6 +568,13 @@ impl Trial {
         let members = if device.raid.is_some() { 1 } else { device.members.unwrap_or(1) };
         for (index, arm) in self.arms.iter().enumerate() {
             let at = index.to_string();
+            if device.raid.is_some() && arm.cache.is_some() {
+                return Some(problem(
+                    &["arm", &at, "cache"],
+                    "the cache mode of an array is its own, whatever its members are told",
+                    "leave cache out, or the array",
+                ));
+            }
             if members > 1 && arm.filesystem != "btrfs" {
                 return Some(problem(
                     &["arm", &at, "filesystem"],
@@ -628,6 +635,43 @@ impl Trial {
         }
     }
 
+    /// What does not go together with operations and programs: better refused than left out silently.
+    fn operations_problem(&self, workloads: &[Workload]) -> Option<Problem> {
+        let at = |index: usize, message: String, hint: &str| {
+            Some(problem(&["workload", &index.to_string()], message, hint))
+        };
+        for (index, workload) in workloads.iter().enumerate() {
+            let name = &workload.name;
+            let is_load = workload.program.is_none() && workload.operation.is_none();
+            if !is_load && self.arms.iter().any(|arm| arm.handicap.is_some()) {
+                let message = format!("`{name}` cannot be slowed down: only loads of our own can");
+                return at(index, message, "leave out handicap, or this workload");
+            }
+            let Some(timed) = &workload.operation else { continue };
+            let device = &self.device;
+            let beside = [
+                ("members: the tools are told of one device", device.members.is_some()),
+                ("a log device: the tools are told of one", self.log_device.is_some()),
+                ("a throttle: only loads are capped", device.throttle.is_some()),
+                ("a stripe: filesystems are made anew without it", device.stripe.is_some()),
+                (
+                    "a profile: filesystems are made anew without it",
+                    self.arms.iter().any(|arm| arm.profile.is_some()),
+                ),
+            ];
+            if let Some((what, _)) = beside.iter().find(|(_, is_there)| *is_there) {
+                return at(index, format!("the operation `{name}` beside {what}"), "leave one of them out");
+            }
+            let states = self.arms.iter().filter_map(|arm| self.state_of(arm));
+            if timed.makes_a_filesystem() && states.into_iter().any(|state| !state.is_fresh()) {
+                let message =
+                    format!("the operation `{name}` makes the filesystem anew, and a state would be lost");
+                return at(index, message, "leave out the state, or this operation");
+            }
+        }
+        None
+    }
+
     fn workloads_problem(&self) -> Option<Problem> {
         if self.workloads.is_empty() {
             return Some(problem(
@@ -647,14 +691,8 @@ impl Trial {
             Ok(workloads) => workloads,
             Err(found) => return Some(found),
         };
-        let spread = self.device.members.is_some() || self.log_device.is_some();
-        let operation = workloads.iter().position(|workload| workload.operation.is_some());
-        if let Some(index) = operation.filter(|_| spread) {
-            return Some(problem(
-                &["workload", &index.to_string()],
-                "an operation on a filesystem that lies on several devices: the tools are told of one",
-                "leave out members and the log device, or the operation",
-            ));
+        if let Some(found) = self.operations_problem(&workloads) {
+            return Some(found);
         }
         if self.trial.compare == Compare::Workloads && !have_results_in_common(&workloads) {
             return Some(problem(

@@ -67,6 +67,9 @@ impl Head {
         if let Some(ready) = self.in_buffer(part) {
             return ready.saturating_sub(now);
         }
+        if self.goes_on(part) {
+            return 0;
+        }
         let (from, to) = (self.rotations(self.at), self.rotations(part.offset));
         let seek = if part.offset == self.at || (from.floor() - to.floor()).abs() < 0.5 {
             0.0
@@ -79,6 +82,12 @@ impl Head {
         // What is just under the head must not come out as a whole rotation for a rounding error.
         let behind = if behind > 1.0 - 1e-6 { 0.0 } else { behind };
         to_nanos(seek + behind * self.turn_ns)
+    }
+
+    /// Whether a part goes on where the last one ended and was there by then, so that the head just goes on: what the
+    /// drive's electronics take for a request is in the way of the next one only if that comes late.
+    fn goes_on(&self, part: &Part) -> bool {
+        part.offset == self.at && part.came <= self.since
     }
 
     /// When a part that follows the last read is in the buffer of what was read ahead.
@@ -101,6 +110,10 @@ impl Head {
                 let buffer = to_nanos(self.read_ahead as f64 / self.outer);
                 self.since = end.max(now.saturating_sub(buffer));
                 end.saturating_sub(now)
+            }
+            None if self.goes_on(part) => {
+                self.since += to_nanos(self.transfer(part.offset, part.length));
+                self.since.saturating_sub(now)
             }
             None => {
                 let took = self.reach(now, part) + to_nanos(self.transfer(part.offset, part.length));

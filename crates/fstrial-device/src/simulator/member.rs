@@ -26,6 +26,8 @@ pub(super) struct Part {
     pub(super) is_write: bool,
     pub(super) offset: u64,
     pub(super) length: u64,
+    /// When it came to the member.
+    pub(super) came: Time,
 }
 
 impl Part {
@@ -49,6 +51,8 @@ pub(super) struct Member {
     choice: usize,
     head: Option<Head>,
     flash: Option<FlashState>,
+    /// Whether the cache is next, when somebody waits for it.
+    write_out_next: bool,
 }
 
 impl Member {
@@ -65,6 +69,7 @@ impl Member {
             choice: choice.into(),
             head: model.disk.map(|disk| Head::new(&disk, size)),
             flash: model.flash.map(|flash| FlashState::new(&flash, size)),
+            write_out_next: false,
         }
     }
 
@@ -124,8 +129,8 @@ impl Member {
     fn choose(&mut self, now: Time, is_urgent: bool) -> Option<Part> {
         let Some(head) = &self.head else {
             // Side by side: in turn, as long as both have something.
-            let write_out_first = is_urgent && self.busy % 2 == 1;
-            return if write_out_first {
+            self.write_out_next = is_urgent && !self.write_out_next;
+            return if self.write_out_next {
                 self.write_outs.pop_front().or_else(|| self.awaited.pop_front())
             } else {
                 self.awaited.pop_front().or_else(|| self.write_outs.pop_front())

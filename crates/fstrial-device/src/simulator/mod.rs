@@ -227,7 +227,7 @@ impl Simulator {
             Kind::Flush => self.flush(id),
             Kind::Discard => {
                 self.on_members(request, Member::forget);
-                let took = self.timing.discard.draw(0, &mut self.random);
+                let took = self.timing.discard.draw(request.length, &mut self.random);
                 self.finish_in(took, id);
             }
         }
@@ -335,6 +335,7 @@ impl Simulator {
                     is_write: request.kind == Kind::Write,
                     offset,
                     length,
+                    came: self.now,
                 });
                 busy.push(member);
                 parts += 1;

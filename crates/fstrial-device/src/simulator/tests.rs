@@ -287,6 +287,46 @@ fn sequential_writes_of_a_disk_keep_up_only_if_they_are_queued() {
     assert!(queued > 150.0, "{queued}");
 }
 
+/// Electronics that take their time for each request do not cost a rotation each.
+#[test]
+fn queued_sequential_writes_of_the_disks_that_ship_stream() {
+    for (name, least) in [("hdd-7200", 140.0), ("raid10-hdd", 300.0)] {
+        let model = shipped(name).unwrap();
+        let next = |n: u64| request(Kind::Write, n * 65536 % (SIZE.0 / 2), 65536);
+        let streamed = rate(&model, 32, 4, next) * 65536.0 / f64::from(1 << 20);
+        assert!(streamed > least, "{name}: {streamed} MiB/s");
+    }
+}
+
+/// What somebody waits for and what a flush waits for take turns, whatever the number of places.
+#[test]
+fn neither_reads_nor_a_flush_starve() {
+    for places in [1, 2, 3, 32] {
+        let cache = Some(Cache { size: Bytes::mib(4), latency: Nanos(1000) });
+        let model = DeviceModel {
+            parallelism: Some(places),
+            read: constant(1_000_000),
+            write: constant(1_000_000),
+            cache,
+            ..DeviceModel::default()
+        };
+        let mut device = Simulator::new(&model, SIZE, 1);
+        let mut complete = Vec::new();
+        (0..200).for_each(|id| device.submit(0, id, request(Kind::Read, 0, 4096)));
+        (200..300).for_each(|id| device.submit(0, id, request(Kind::Write, 0, 4096)));
+        device.submit(2000, 300, request(Kind::Flush, 0, 0));
+        while let Some(at) = device.next_event() {
+            device.advance(at, &mut complete);
+        }
+        let at = |id: u64| complete.iter().find(|done| done.id == id).unwrap().at;
+        let (flushed, read) = (at(300), at(150));
+        let all = 300 * 1_000_000 / u64::from(places);
+        assert!(flushed < all * 9 / 10, "{places}: the flush waited for all reads: {flushed} of {all}");
+        assert!(read < all, "{places}: {read}");
+        assert!(at(60) < flushed, "{places}: reads waited for the flush");
+    }
+}
+
 #[test]
 fn the_same_seed_gives_the_same_times() {
     let model = shipped("sata-ssd").unwrap();

@@ -230,6 +230,17 @@ pub struct TimedOperation {
     pub data: Option<Data>,
 }
 
+impl TimedOperation {
+    /// Whether the filesystem that was there is made anew in it.
+    pub fn makes_a_filesystem(&self) -> bool {
+        match self.operation {
+            Operation::Mkfs | Operation::Recovery | Operation::Grow => true,
+            Operation::Fill => self.filesystem_size.is_some(),
+            _ => false,
+        }
+    }
+}
+
 /// The keys of an operation as they are written.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct OperationKeys {

@@ -7,7 +7,7 @@ use crate::{
     report::numbers,
     run::{
         fit::{self, Known},
-        modelled::Modelled,
+        modelled::{Modelled, SMALLEST},
         probe::{Probe, Shown, probe, rehearsed},
     },
 };
@@ -147,22 +147,31 @@ fn fit_to(device: &Path, permission: &Permission, out: Option<&Path>) -> Result<
     let identity = Identity::of(device)?;
     // Refuses everything that a trial refuses, before anything is written, and holds the device.
     let accepted = permission.erase.as_ref().map(|_| disk::Disk::accept(device, Bytes(0), permission));
-    let may_write = accepted.transpose()?.is_some();
+    let held = accepted.transpose()?;
+    let may_write = held.is_some();
     let usage = if may_write { Usage::ReadWrite } else { Usage::ReadOnly };
     let known = Known { size: identity.size()?, is_rotational: identity.is_rotational(), may_write };
+    if known.size < SMALLEST {
+        return Err(ExpectedError::usage(
+            format!("{} has {}: too small to be probed", device.display(), known.size.human()),
+            format!("name a device of {SMALLEST} or more"),
+        ));
+    }
     let (count, mut seen) = (fit::probes(&known), Vec::new());
     let mut model = fit::fit(&known, &mut |one| {
         let number = u32::try_from(seen.len()).unwrap_or(0);
         let left = f64::from(count.saturating_sub(number)) * fit::PROBED_FOR.as_secs_f64() * 1.2;
         super::say(&format!("{} of {count}: {}, {left:.0} s left\n", number + 1, words_of(one)));
         if may_write {
-            identity.verify()?;
+            // As before every run of a trial: nobody may have taken it into use since.
+            identity.recheck(std::process::id())?;
         }
         let shown = probe(&identity.path, usage, one)?;
         seen.push((*one, shown));
         Ok(shown)
     })?;
-    model.name = device.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let name = device.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    model.name = name.chars().filter(char::is_ascii).take(60).collect();
     model.about = format!("like {} of this machine", device.display());
     let mut text = String::from("# Measured, and what this model does with the same requests:\n");
     for (one, shown) in &seen {

@@ -46,6 +46,8 @@ const START_DEADLINE: Duration = Duration::from_secs(120);
 const ANSWER_DEADLINE: Duration = Duration::from_secs(10);
 /// The latency of the device on which the cost of the way to it is measured: long enough that it sleeps.
 const PRETENDED: Nanos = Nanos(300_000);
+/// Room for every probe.
+pub const SMALLEST: Bytes = Bytes::mib(16);
 /// What is remembered of each page has to fit in memory.
 const LARGEST: Bytes = Bytes::gib(4096);
 /// More late answers than this share are told.
@@ -116,6 +118,10 @@ impl Modelled {
         folder: Option<PathBuf>,
         ledger: &Ledger,
     ) -> Result<Self, ExpectedError> {
+        if size < SMALLEST {
+            let what = format!("a modelled device of {size} is smaller than can be modelled ({SMALLEST})");
+            return Err(unable(what, "use --size with more").into());
+        }
         if size > LARGEST {
             let what = format!("a modelled device of {size} is larger than can be modelled ({LARGEST})");
             return Err(unable(what, "use --size with less").into());
@@ -213,6 +219,8 @@ impl Modelled {
 
     /// Puts another process in the place of a dead one, under the same number.
     fn start_again(&self) -> Result<(), StackError> {
+        // First the end of the old one, which may live and not answer: there is memory for one of them.
+        self.serving.borrow_mut().end();
         let (serving, file) = Serving::start(&self.offer)?;
         let mut held = self.file.borrow_mut();
         rustix::io::dup2(&file, &mut held).map_err(|e| StackError::io("hold", "the device's file", e))?;
@@ -279,7 +287,12 @@ impl Serving {
     }
 
     fn hear(&mut self, deadline: Duration) -> Result<Said, StackError> {
-        let line = self.answers.recv_timeout(deadline).map_err(|_| self.gone())?;
+        let Ok(line) = self.answers.recv_timeout(deadline) else {
+            let error = self.gone();
+            // A late answer would be taken for that to the next order.
+            self.end();
+            return Err(error);
+        };
         serde_json::from_str(&line)
             .map_err(|_| unable(format!("the device's process said `{line:.100}`"), "please report it"))
     }
@@ -294,11 +307,17 @@ impl Serving {
     }
 }
 
-impl Drop for Serving {
-    fn drop(&mut self) {
-        // Nobody uses the device any more; if somebody did, they get EIO and do not hang.
+impl Serving {
+    /// Whoever uses the device gets EIO and does not hang.
+    fn end(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        self.end();
     }
 }
 
@@ -343,7 +362,11 @@ impl Device for Modelled {
     }
 
     fn before_run(&self, seed: u64) -> Result<(), StackError> {
-        self.renew(seed)?;
+        // It may have died since the last run, too.
+        if self.renew(seed).is_err() {
+            self.start_again()?;
+            self.renew(seed)?;
+        }
         self.order(&Order::Free { is_free: true }).map(drop)
     }
 

@@ -232,12 +232,14 @@ impl ChildPlace<'_> {
                     "please report it",
                 )));
             };
+            if let WorkerMessage::Stage { stage, .. } = &message {
+                // Before anything else: the worker goes on at once. That it is gone is found out after the run.
+                let _ = self.devices.iter().try_for_each(|device| device.enter(*stage));
+            }
             hear(&message);
             match message {
                 WorkerMessage::Stage { stage: next, deadline } => {
                     stage = next;
-                    // That it is gone is found out after the run.
-                    let _ = self.devices.iter().try_for_each(|device| device.enter(stage));
                     until = Instant::now() + deadline.duration();
                 }
                 WorkerMessage::Progress { deadline, .. } => until = Instant::now() + deadline.duration(),

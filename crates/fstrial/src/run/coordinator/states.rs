@@ -22,7 +22,10 @@ pub(crate) struct Shared {
 
 /// What makes two filesystems alike before a load: arms that differ in their queue only share one.
 fn is_alike(a: &Arm, b: &Arm) -> bool {
-    a.filesystem == b.filesystem && a.mkfs == b.mkfs && a.mount == b.mount
+    a.filesystem == b.filesystem
+        && a.mkfs == b.mkfs
+        && a.profile == b.profile
+        && a.mount_options() == b.mount_options()
 }
 
 /// The filesystems that are prepared, each with its arms. None if every run makes its own.
@@ -109,7 +112,11 @@ impl Coordinator<'_, '_> {
     fn require_room(&self, arm: usize, available: Bytes) -> Result<(), ExpectedError> {
         let plan = self.plan;
         let cells = (0..plan.cells.len()).filter(|cell| plan.cells[*cell].arm == arm);
-        let needed = cells.map(|cell| (plan.task(cell, 1, self.context.data).space_needed(), cell)).max();
+        let needed = cells.map(|cell| {
+            let about = &plan.cells[cell];
+            (plan.workloads[about.workload].space_needed(about.threads), cell)
+        });
+        let needed = needed.max();
         match needed {
             Some((needed, cell)) if needed > available => Err(ExpectedError::usage(
                 format!(
