@@ -79,11 +79,12 @@ fn people_get_the_partial_answer_as_a_table() {
     }
     let lab = Lab::new();
     let running = lab.start(&words(""));
-    assert!(support::eventually(support::PATIENCE, || {
+    let has_runs = support::eventually(support::PATIENCE, || {
         lab.trials().last().is_some_and(|trial| trial["runs"].as_u64().unwrap() >= 4)
-    }));
+    });
     running.signal(Signal::INT);
     let ended = running.end(PROMPT);
+    assert!(has_runs, "{:?} {ended:?}", lab.trials());
     assert_eq!(ended.code(), 130, "{ended:?}");
     assert!(ended.stdout.contains("random-write") && ended.stdout.contains("Repeat"), "{ended:?}");
     lab.assert_nothing_left("after an interruption");
