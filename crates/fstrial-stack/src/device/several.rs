@@ -39,14 +39,30 @@ impl Several {
         let mut members: Vec<Box<dyn Device>> = Vec::new();
         for number in 0..u64::from(count) {
             let tell = &mut |done: Bytes, _: Bytes| progress(Bytes(size.0 * number + done.0), all);
-            members.push(match spec.kind {
-                DeviceKind::Ramdisk if zram::is_available() => Box::new(zram::Zram::add(size, ledger)?),
-                DeviceKind::Ramdisk => Box::new(Image::in_memory(size, tell)?),
-                _ => Box::new(Image::make(spec.path.as_deref().unwrap_or(Path::new(".")), size, tell)?),
-            });
+            match member(spec, size, ledger, tell) {
+                Ok(member) => members.push(member),
+                Err(error) => {
+                    // What cannot be given up stays in the ledger; the first error is told.
+                    members.into_iter().for_each(|member| drop(member.close()));
+                    return Err(error);
+                }
+            }
         }
         Ok(Self { members, raid: spec.raid })
     }
+}
+
+fn member(
+    spec: &DeviceSpec,
+    size: Bytes,
+    ledger: &Ledger,
+    tell: Progress<'_>,
+) -> Result<Box<dyn Device>, StackError> {
+    Ok(match spec.kind {
+        DeviceKind::Ramdisk if zram::is_available() => Box::new(zram::Zram::add(size, ledger)?),
+        DeviceKind::Ramdisk => Box::new(Image::in_memory(size, tell)?),
+        _ => Box::new(Image::make(spec.path.as_deref().unwrap_or(Path::new(".")), size, tell)?),
+    })
 }
 
 impl Device for Several {

@@ -46,6 +46,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
+/// The note about a disk that was preconditioned, and the time it took.
+type Preconditioned = (String, Nanos);
+
 /// Spread of an arm's rounds, as a fraction, above which a device is called noisy.
 const NOISY: f64 = 0.05;
 /// Median latency below which the cost of the load generator itself is looked at, in ns.
@@ -182,7 +185,7 @@ struct Devices {
     log: Option<Box<dyn Device>>,
     throttled_by: Option<ThrottledBy>,
     /// What is said about how it was preconditioned, if it was, and the time that took.
-    preconditioned: Option<(String, Nanos)>,
+    preconditioned: Option<Preconditioned>,
 }
 
 impl Devices {
@@ -292,7 +295,6 @@ impl<'a> Conducting<'a> {
         environment: &Environment,
         earlier: Earlier,
     ) -> Result<Finished<'a>, ExpectedError> {
-        self.bases.require_space(self.plan, &devices.main.binding(&self.plan.trial.arms[0]))?;
         let mut recorder = Recorder::new(store, id);
         let mut json = JsonLines;
         let shown: &mut dyn Listener = if self.args.json { &mut json } else { &mut self.progress };
@@ -375,7 +377,7 @@ impl Conducting<'_> {
         let log = self.plan.trial.log_device.as_ref();
         let make = |spec| self.telling(|_, tell| Ok(device::provide_log(spec, tell)?));
         let log = log.map(make).transpose()?;
-        let provided = self.provide().and_then(|main| Ok((self.precondition(main.as_ref())?, main)));
+        let provided = self.provide().and_then(|main| self.make_ready(main));
         match provided {
             Ok((preconditioned, main)) => Ok(Devices { main, log, throttled_by, preconditioned }),
             Err(error) => {
@@ -385,8 +387,24 @@ impl Conducting<'_> {
         }
     }
 
+    /// What is needed of a device before the first run: room for what is prepared on it, and a steady state. If there is
+    /// none it is given up, as at the end of a trial.
+    fn make_ready(
+        &mut self,
+        main: Box<dyn Device>,
+    ) -> Result<(Option<Preconditioned>, Box<dyn Device>), ExpectedError> {
+        let room = self.bases.require_space(self.plan, &main.binding(&self.plan.trial.arms[0]));
+        match room.and_then(|()| self.precondition(main.as_ref())) {
+            Ok(preconditioned) => Ok((preconditioned, main)),
+            Err(error) => {
+                main.close().map_err(ExpectedError::CleanUp)?;
+                Err(error)
+            }
+        }
+    }
+
     /// Brings a disk to its steady state, if that is asked for; gives the note about it, and the time it took.
-    fn precondition(&mut self, device: &dyn Device) -> Result<Option<(String, Nanos)>, ExpectedError> {
+    fn precondition(&mut self, device: &dyn Device) -> Result<Option<Preconditioned>, ExpectedError> {
         let Some(round) = self.args.precondition else { return Ok(None) };
         let DeviceBinding::Disk { path, size, .. } = device.binding(&self.plan.trial.arms[0]) else {
             return Ok(None);
