@@ -90,8 +90,6 @@ struct State {
     simulator: Simulator,
     /// With the time at which the request came.
     waiting: HashMap<u64, (Time, Answer)>,
-    /// Nothing takes time at the moment, and nothing is counted.
-    is_free: bool,
     next_id: u64,
     /// What the way to the device costs: a request counts as having come so much earlier.
     head_start: Time,
@@ -114,7 +112,6 @@ impl Server {
             state: Mutex::new(State {
                 simulator,
                 waiting: HashMap::new(),
-                is_free: false,
                 next_id: 0,
                 head_start: 0,
                 timer: None,
@@ -143,7 +140,6 @@ impl Server {
     pub fn renew(&self, seed: u64) {
         let mut state = self.lock();
         state.simulator = self.fresh(&self.model, seed);
-        state.is_free = false;
         let answers: Vec<Answer> = state.waiting.drain().map(|(_, (_, answer))| answer).collect();
         state.counts = Counts::default();
         drop(state);
@@ -173,9 +169,7 @@ impl Server {
 
     /// Lets requests take no time (true), or the model's (false), from now on.
     pub fn set_free(&self, is_free: bool) {
-        let mut state = self.lock();
-        state.is_free = is_free;
-        state.simulator.set_free(is_free);
+        self.lock().simulator.set_free(is_free);
     }
 
     /// What it has done since it was last renewed.
@@ -197,7 +191,7 @@ impl Server {
         let now = self.now();
         let mut state = self.lock();
         let state_of = &mut *state;
-        if !state_of.is_free {
+        if !state_of.simulator.is_free() {
             state_of.counts.count(request);
         }
         let id = state_of.next_id;
@@ -260,7 +254,8 @@ impl State {
             // Gone if the device was renewed since.
             let Some((came, answer)) = self.waiting.remove(&done.id) else { continue };
             // With its head start a request may be due before it came: that is not late.
-            self.counts.late += u64::from(!self.is_free && now - done.at.max(came).min(now) > LATE_NS);
+            self.counts.late +=
+                u64::from(!self.simulator.is_free() && now - done.at.max(came).min(now) > LATE_NS);
             answers.push(answer);
         }
         answers

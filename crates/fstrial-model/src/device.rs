@@ -1,8 +1,7 @@
 //! The device section of a trial: what kind of device every arm is built on.
 
 use crate::{
-    arm::closest,
-    device_model::{self, DeviceModel, MODELS},
+    device_model::{self, DeviceModel},
     trial::{Problem, problem},
     units::Bytes,
 };
@@ -102,20 +101,14 @@ impl Device {
                 "kind = \"model\" names no model",
                 "write model = \"gp3-3000\"; `fstrial device list` shows the models there are",
             )),
-            (DeviceKind::Model, Some(ModelChoice::Named(name))) if device_model::shipped(name).is_none() => {
-                let hint = match closest(name, MODELS.iter().map(|(name, _)| *name)) {
-                    Some(near) => format!("did you mean `{near}`?"),
-                    None => {
-                        "`fstrial device list` shows the models there are; a file must end in .toml".into()
-                    }
-                };
-                Some(problem(at, format!("there is no device model `{name}`"), hint))
+            (DeviceKind::Model, Some(ModelChoice::Named(name))) => {
+                device_model::named(name).err().map(|(message, hint)| problem(at, message, hint))
             }
             (DeviceKind::Model, Some(ModelChoice::Written(model))) => model.problem().map(|found| Problem {
                 path: at.iter().map(|part| (*part).to_owned()).chain(found.path).collect(),
                 ..found
             }),
-            (DeviceKind::Model, Some(ModelChoice::Named(_))) | (_, None) => None,
+            (_, None) => None,
             (kind, Some(_)) => Some(problem(
                 at,
                 format!("a model beside kind = \"{}\"", kind.name()),
@@ -417,10 +410,15 @@ impl Stripe {
     }
 }
 
+/// Whether something can be the chunk of an array, real or modelled.
+pub(crate) fn is_chunk(chunk: Bytes) -> bool {
+    chunk.0.is_power_of_two() && (Bytes::kib(4)..=Bytes::mib(64)).contains(&chunk)
+}
+
 /// What is wrong with a chunk: the kernel and every mkfs take a power of two of at least 4 KiB.
 fn chunk_problem(chunk: Bytes) -> Option<(String, String)> {
-    let is_good = chunk.0.is_power_of_two() && (Bytes::kib(4)..=Bytes::mib(64)).contains(&chunk);
-    (!is_good).then(|| (format!("a chunk of {chunk}"), "use a power of two from 4KiB to 64MiB".into()))
+    (!is_chunk(chunk))
+        .then(|| (format!("a chunk of {chunk}"), "use a power of two from 4KiB to 64MiB".into()))
 }
 
 /// A cap on the rates of a device; at least one of them.

@@ -5,6 +5,8 @@
 //! it costs on this machine is measured when it is made and taken off.
 
 use crate::{
+    arm::closest,
+    device::is_chunk,
     trial::{Problem, TrialError, problem, read_toml},
     units::{Bandwidth, Bytes, Nanos, Percent},
 };
@@ -375,7 +377,7 @@ impl Raid {
         if !(2..=16).contains(&self.members) || (self.level == 10 && self.members % 2 == 1) {
             return outside(&["raid", "members"], self.members, "2 to 16, for level 10 an even number");
         }
-        if !self.chunk.0.is_power_of_two() || !(Bytes::kib(4)..=Bytes::mib(64)).contains(&self.chunk) {
+        if !is_chunk(self.chunk) {
             return outside(&["raid", "chunk"], self.chunk, "a power of two from 4KiB to 64MiB");
         }
         None
@@ -410,6 +412,20 @@ pub const MODELS: &[(&str, &str)] = &[
 pub fn shipped(name: &str) -> Option<DeviceModel> {
     let (name, text) = MODELS.iter().find(|(known, _)| *known == name)?;
     Some(DeviceModel::parse(name, text).expect("a test reads all models that ship"))
+}
+
+/// The same, or what is wrong with the name and what to try.
+///
+/// # Errors
+/// No model that ships is called so.
+pub fn named(name: &str) -> Result<DeviceModel, (String, String)> {
+    shipped(name).ok_or_else(|| {
+        let hint = match closest(name, MODELS.iter().map(|(name, _)| *name)) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => "`fstrial device list` shows the models there are; a file must end in .toml".into(),
+        };
+        (format!("there is no device model `{name}`"), hint)
+    })
 }
 
 #[cfg(test)]

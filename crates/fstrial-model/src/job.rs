@@ -174,6 +174,16 @@ pub enum DeviceBinding {
     },
 }
 
+impl DeviceBinding {
+    /// Its size, where it is a single device.
+    pub fn size(&self) -> Option<Bytes> {
+        match self {
+            Self::Loop { size, .. } | Self::Zram { size, .. } | Self::Disk { size, .. } => Some(*size),
+            Self::Several { .. } | Self::Raid { .. } | Self::Directory { .. } => None,
+        }
+    }
+}
+
 /// What is done on a finished arm: a workload at one level.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Task {

@@ -10,6 +10,7 @@
 //! every run has the same writes behind it. Zeros are written, not discarded: what a discard leaves differs.
 
 use crate::{
+    aligned::Aligned,
     command::{self, Program},
     device::image,
     error::StackError,
@@ -25,7 +26,7 @@ use std::{
     io,
     ops::Range,
     os::{
-        fd::{AsRawFd, OwnedFd},
+        fd::{AsFd, OwnedFd},
         unix::fs::FileExt,
     },
     path::{Path, PathBuf},
@@ -35,8 +36,6 @@ use std::{
 const CHUNK: usize = 1 << 20;
 /// What is zero is found in pieces of this many bytes.
 const PIECE: u64 = 64 << 10;
-/// Alignment of memory for direct I/O.
-const PAGE: usize = 4096;
 
 /// Told how far it is: bytes done of bytes in all.
 pub type Tell<'a> = &'a mut dyn FnMut(Bytes, Bytes);
@@ -64,7 +63,7 @@ impl Base {
 
     /// Where a worker opens it.
     pub fn path(&self) -> PathBuf {
-        format!("/proc/{}/fd/{}", std::process::id(), self.file.as_raw_fd()).into()
+        host::path_of_descriptor(self.file.as_fd())
     }
 }
 
@@ -87,24 +86,6 @@ pub fn require_space(folder: &Path, needed: Bytes) -> Result<(), StackError> {
         hint: "use a smaller --size, a state with less in it, or another folder: --state-dir /some/folder"
             .into(),
     })
-}
-
-/// Page-aligned memory without unsafe code: a vector with room to spare holds an aligned stretch.
-struct Aligned {
-    memory: Vec<u8>,
-    start: usize,
-}
-
-impl Aligned {
-    fn zeroed() -> Self {
-        let memory = vec![0; CHUNK + PAGE];
-        let start = memory.as_ptr().align_offset(PAGE);
-        Self { memory, start }
-    }
-
-    fn first(&mut self, length: usize) -> &mut [u8] {
-        &mut self.memory[self.start..self.start + length]
-    }
 }
 
 /// Opens a device's node around the page cache, exclusively: nothing is mounted on it meanwhile.
@@ -143,9 +124,9 @@ fn write_zeros(
     total: Bytes,
     tell: Tell<'_>,
 ) -> Result<(), StackError> {
-    let mut zeros = Aligned::zeroed();
+    let zeros = Aligned::zeroed(CHUNK);
     for (at, length) in chunks(range) {
-        file.write_all_at(zeros.first(length), at).map_err(|e| StackError::io("write to", path, e))?;
+        file.write_all_at(&zeros.all()[..length], at).map_err(|e| StackError::io("write to", path, e))?;
         tell(Bytes(at + length as u64), total);
     }
     Ok(())
@@ -162,10 +143,10 @@ pub fn save(device: &Path, base: &Path, tell: Tell<'_>) -> Result<Bytes, StackEr
     // What an attempt before this one has saved is no part of it.
     kept.set_len(0).map_err(failed)?;
     kept.set_len(size).map_err(failed)?;
-    let mut buffer = Aligned::zeroed();
+    let mut buffer = Aligned::zeroed(CHUNK);
     let mut saved = 0;
     for (at, length) in chunks(0..size) {
-        let chunk = buffer.first(length);
+        let chunk = &mut buffer.all_mut()[..length];
         file.read_exact_at(chunk, at).map_err(|e| StackError::io("read", device, e))?;
         for (piece, offset) in chunk.chunks(PIECE as usize).zip((at..).step_by(PIECE as usize)) {
             if piece.iter().any(|byte| *byte != 0) {
@@ -198,7 +179,7 @@ pub fn restore(base: &Path, device: &Path, is_blank: bool, tell: Tell<'_>) -> Re
             hint: "the device must keep its size while a trial runs".into(),
         });
     }
-    let mut buffer = Aligned::zeroed();
+    let mut buffer = Aligned::zeroed(CHUNK);
     let mut at = 0;
     while at < size {
         let data = next_data(&kept, at, size).map_err(|e| StackError::io("look through", base, e))?;
@@ -206,7 +187,7 @@ pub fn restore(base: &Path, device: &Path, is_blank: bool, tell: Tell<'_>) -> Re
             write_zeros(&file, device, at..data.start, Bytes(size), tell)?;
         }
         for (at, length) in chunks(data.clone()) {
-            let chunk = buffer.first(length);
+            let chunk = &mut buffer.all_mut()[..length];
             kept.read_exact_at(chunk, at).map_err(|e| StackError::io("read", base, e))?;
             file.write_all_at(chunk, at).map_err(|e| StackError::io("write to", device, e))?;
             tell(Bytes(at + length as u64), Bytes(size));

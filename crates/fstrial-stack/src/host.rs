@@ -1,8 +1,13 @@
 //! What this host has: filesystems the kernel knows, privileges, memory, space.
 
-use crate::{command::Program, error::StackError, sysfs};
+use crate::{command::Program, error::StackError, ioctl, sysfs};
 use fstrial_model::{filesystem::Filesystem, state::Space, units::Bytes};
-use std::{fs, path::Path};
+use std::{
+    fs,
+    os::fd::{AsFd, AsRawFd, BorrowedFd},
+    path::{Path, PathBuf},
+    time::{SystemTime, UNIX_EPOCH},
+};
 
 /// Whether this process may mount and make devices.
 pub fn is_root() -> bool {
@@ -41,6 +46,31 @@ pub fn require_filesystem(filesystem: &'static Filesystem) -> Result<(), StackEr
     } else {
         Err(StackError::UnknownToKernel { filesystem: filesystem.name })
     }
+}
+
+/// Where other processes of this host open what we have open, for as long as we do: nothing needs a name.
+pub fn path_of_descriptor(file: BorrowedFd<'_>) -> PathBuf {
+    format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd()).into()
+}
+
+/// A word that no other process of this host makes, and we at no other moment. For what is found by its name.
+pub fn unique_name() -> String {
+    format!("{}-{}", std::process::id(), moment())
+}
+
+/// This moment, as a number that does not come again.
+pub(crate) fn moment() -> u128 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos())
+}
+
+/// Size of a block device.
+///
+/// # Errors
+/// It may not be read, or is none.
+pub fn size_of_device(path: &Path) -> Result<Bytes, StackError> {
+    let file = fs::File::open(path).map_err(|e| StackError::io("open", path, e))?;
+    let size = ioctl::block_device_size(file.as_fd());
+    size.map(Bytes).map_err(|e| StackError::io("ask for the size of", path, e))
 }
 
 /// Memory that can be taken without swapping.

@@ -6,6 +6,7 @@
 //!
 //! What a dying process cannot undo by dying is written to the [`ledger`] before it is done.
 
+pub mod aligned;
 mod array;
 pub mod base;
 pub mod caches;

@@ -4,10 +4,11 @@
 //! A frozen filesystem outlives its mounts and keeps its device busy, so a freeze stands in the ledger before it is done.
 
 use crate::{
+    aligned::{Aligned, PAGE},
     caches,
     command::{Finished, Program},
     error::StackError,
-    ioctl,
+    host, ioctl,
     ledger::{Ledger, Undo, Written},
     stack::{Attached, MAKE_DEADLINE, Standing, Target},
     sysfs,
@@ -22,6 +23,7 @@ use rustix::{
     mount::{FsMountFlags, FsOpenFlags, MountAttrFlags},
 };
 use std::{
+    cell::RefCell,
     fs::{self, File},
     os::{
         fd::{AsFd, OwnedFd},
@@ -35,8 +37,6 @@ use std::{
 pub const TOOL_DEADLINE: Nanos = Nanos::secs(3600);
 /// Bytes copied at once.
 const CHUNK: usize = 1 << 20;
-/// Alignment that direct I/O asks for at most.
-const PAGE: usize = 4096;
 /// How often the copy of a device is begun again because the filesystem wrote meanwhile.
 const COPIES: u32 = 5;
 
@@ -118,7 +118,7 @@ impl Standing {
     pub fn make_again(&mut self, arm: &Arm, size: Option<Bytes>) -> Result<Nanos, StackError> {
         assert!(!self.mounted, "a filesystem is made again only while it is not mounted");
         let row = arm.row().expect("it was made");
-        let mut words = row.mkfs_arguments(&arm.mkfs);
+        let mut words = self.device()?.mkfs_words(row, arm)?;
         let places = Places { size: size.unwrap_or_default(), ..Places::default() };
         let tail: &[&str] = if size.is_some() { row.abilities.sized } else { &["{device}"] };
         words.extend(self.words(tail, &places)?);
@@ -132,11 +132,7 @@ impl Standing {
     /// # Errors
     /// It has none.
     pub fn device_size(&mut self) -> Result<Bytes, StackError> {
-        let path = self.device()?.path();
-        let file = File::open(path).map_err(|e| StackError::io("open", path, e))?;
-        ioctl::block_device_size(file.as_fd())
-            .map(Bytes)
-            .map_err(|e| StackError::io("ask for the size of", path, e))
+        host::size_of_device(self.device()?.path())
     }
 
     /// Runs a tool. However it ends is in the answer.
@@ -213,9 +209,7 @@ impl Standing {
     /// # Errors
     /// It cannot be asked.
     pub fn space_used(&self) -> Result<Bytes, StackError> {
-        let path = self.directory()?;
-        let stat = rustix::fs::statvfs(path).map_err(|e| StackError::io("ask for the space of", path, e))?;
-        Ok(Bytes((stat.f_blocks - stat.f_bfree) * stat.f_frsize))
+        Ok(host::space(self.directory()?)?.used)
     }
 
     /// Size that it has by its own account.
@@ -414,8 +408,7 @@ pub(crate) fn thaw_left_over(
 struct Device<'a> {
     path: &'a Path,
     file: File,
-    /// Room for an aligned chunk.
-    memory: std::cell::RefCell<Vec<u8>>,
+    memory: RefCell<Aligned>,
 }
 
 impl<'a> Device<'a> {
@@ -423,14 +416,13 @@ impl<'a> Device<'a> {
         let flags = OFlags::RDWR | OFlags::DIRECT | OFlags::CLOEXEC;
         let fd = rustix::fs::openat(CWD, path, flags, Mode::empty())
             .map_err(|e| StackError::io("open", path, e))?;
-        Ok(Self { path, file: File::from(fd), memory: vec![0; CHUNK + PAGE].into() })
+        Ok(Self { path, file: File::from(fd), memory: Aligned::zeroed(CHUNK).into() })
     }
 
     /// Copies bytes from one place to another.
     fn copy(&self, from: u64, to: u64, size: u64) -> Result<(), StackError> {
         let mut memory = self.memory.borrow_mut();
-        let start = memory.as_ptr().align_offset(PAGE);
-        let chunk = &mut memory[start..start + CHUNK];
+        let chunk = memory.all_mut();
         let mut done = 0;
         while done < size {
             let part = usize::try_from(size - done).unwrap_or(CHUNK).min(CHUNK);
@@ -448,8 +440,7 @@ impl<'a> Device<'a> {
     /// The superblock of a btrfs.
     fn superblock(&self) -> Result<Vec<u8>, StackError> {
         let mut memory = self.memory.borrow_mut();
-        let start = memory.as_ptr().align_offset(PAGE);
-        let block = &mut memory[start..start + PAGE];
+        let block = &mut memory.all_mut()[..PAGE];
         self.file.read_exact_at(block, 64 << 10).map_err(|e| StackError::io("read", self.path, e))?;
         Ok(block.to_vec())
     }

@@ -308,6 +308,16 @@ impl Attached {
     pub fn make(&mut self, arm: &Arm) -> Result<String, StackError> {
         let Some(row) = arm.row() else { return Ok(String::new()) };
         host::require_filesystem(row)?;
+        let mut arguments = self.mkfs_words(row, arm)?;
+        arguments.push(self.node.path.display().to_string());
+        arguments.extend(self.further());
+        let made = Program::new(row.mkfs).of(row.name).args(arguments).deadline(MAKE_DEADLINE).run()?;
+        self.commands.push(made.line.clone());
+        Ok(format!("{}\n{}", made.stdout, made.stderr))
+    }
+
+    /// All that mkfs is told for an arm but its devices. A journal on another device is made, because mkfs wants one.
+    pub(crate) fn mkfs_words(&mut self, row: &Filesystem, arm: &Arm) -> Result<Vec<String>, StackError> {
         let mut arguments = self.mkfs_arguments(row, arm)?;
         if let Some((kind, log)) = self.external_log(arm) {
             if kind == ExternalLog::ExtJournal {
@@ -316,11 +326,7 @@ impl Attached {
             arguments.extend(kind.mkfs_words(&log));
         }
         arguments.extend(arm.profile.map(Profile::mkfs_words).into_iter().flatten());
-        arguments.push(self.node.path.display().to_string());
-        arguments.extend(self.further());
-        let made = Program::new(row.mkfs).of(row.name).args(arguments).deadline(MAKE_DEADLINE).run()?;
-        self.commands.push(made.line.clone());
-        Ok(format!("{}\n{}", made.stdout, made.stderr))
+        Ok(arguments)
     }
 
     /// The arguments of mkfs, with those for a stripe.
@@ -467,7 +473,7 @@ impl Standing {
     pub fn in_directory(parent: &Path, arm: &Arm, ledger: &Ledger) -> Result<Self, StackError> {
         let parent = fs::canonicalize(parent).map_err(|e| StackError::io("find the directory", parent, e))?;
         // Process numbers differ between namespaces; the ledger knows the one that counts outside.
-        let folder = parent.join(format!("{FOLDER_PREFIX}{}-{}", std::process::id(), unique()));
+        let folder = parent.join(format!("{FOLDER_PREFIX}{}", host::unique_name()));
         let written = ledger.write(Undo::RemoveFolder { path: folder.clone() })?;
         if let Err(error) = fs::create_dir(&folder) {
             written.strike_out()?;
@@ -565,11 +571,6 @@ fn block_size(printed: &str) -> Option<u64> {
     let mut words = printed.split_once("Creating filesystem with ")?.1.split_whitespace();
     let kib: u64 = words.nth(1)?.strip_suffix('k')?.parse().ok()?;
     (words.next()? == "blocks").then_some(kib << 10)
-}
-
-/// A number that no two folders of a host share at a time.
-fn unique() -> u128 {
-    std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |d| d.as_nanos())
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@
 
 use crate::{
     error::StackError,
+    host,
     ledger::{FOLDER_PREFIX, Ledger, Undo, Written},
     mounts::{self, Mounted},
     sysfs,
@@ -239,8 +240,7 @@ fn own_group(by: ThrottledBy, text: &str) -> Option<String> {
 
 /// What no other group of the host is called at a time: the owner's process, and the moment.
 fn name_of(ledger: &Ledger) -> String {
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |d| d.as_nanos());
-    format!("{}-{now}", ledger.owner())
+    format!("{}-{}", ledger.owner(), host::moment())
 }
 
 /// Removes a group that we made. Fine if it is gone.

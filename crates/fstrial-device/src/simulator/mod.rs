@@ -251,6 +251,11 @@ impl Simulator {
         }
     }
 
+    /// Whether requests take no time.
+    pub fn is_free(&self) -> bool {
+        self.is_free
+    }
+
     /// Moves to a time and hands out what is complete by then, in order.
     pub fn advance(&mut self, now: Time, complete: &mut Vec<Completion>) {
         self.run_until(now);

@@ -6,12 +6,11 @@
 //! it exclusively ourselves, because mkfs and mount claim it exclusively each in turn; see docs/safety.md.
 
 use super::{Device, Permission};
-use crate::{command::Program, error::StackError, ioctl, mounts, signatures, sysfs};
+use crate::{command::Program, error::StackError, host, mounts, signatures, sysfs};
 use fstrial_model::{arm::Arm, job::DeviceBinding, units::Bytes};
 use rustix::fs::{FileType, Mode, OFlags};
 use std::{
     fs::{self, File},
-    os::fd::AsFd,
     path::{Path, PathBuf},
 };
 
@@ -81,9 +80,7 @@ impl Identity {
     /// # Errors
     /// It may not be read.
     pub fn size(&self) -> Result<Bytes, StackError> {
-        let file = File::open(&self.path).map_err(|e| StackError::io("open", &self.path, e))?;
-        let size = ioctl::block_device_size(file.as_fd());
-        size.map(Bytes).map_err(|e| StackError::io("ask for the size of", &self.path, e))
+        host::size_of_device(&self.path)
     }
 
     /// Whether the kernel takes it for a rotating disk.

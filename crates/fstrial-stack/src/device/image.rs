@@ -10,10 +10,9 @@ use fstrial_model::{arm::Arm, job::DeviceBinding, units::Bytes};
 use rustix::fs::{FallocateFlags, IFlags, MemfdFlags, Mode, OFlags};
 use std::{
     fs::{self, File},
-    os::fd::{AsFd, AsRawFd, OwnedFd},
+    os::fd::{AsFd, OwnedFd},
     os::unix::fs::FileExt,
     path::{Path, PathBuf},
-    time::{SystemTime, UNIX_EPOCH},
 };
 
 /// Bytes written at a time when the file is filled.
@@ -72,8 +71,7 @@ impl Image {
     pub fn in_memory(size: Bytes, progress: Progress<'_>) -> Result<Self, StackError> {
         let path = Path::new("memfd:fstrial");
         // Loop devices are found by the name of their file, so no two files may have the same.
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos());
-        let name = format!("fstrial-{}-{now}", std::process::id());
+        let name = format!("fstrial-{}", host::unique_name());
         let fd = rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC)
             .map_err(|e| StackError::io("make a file in memory", path, e))?;
         let image = Self {
@@ -162,13 +160,8 @@ impl Device for Image {
 
     fn binding(&self, _arm: &Arm) -> DeviceBinding {
         // The worker opens it through us: no name, no descriptor to inherit, nothing left when we are gone.
-        let file = format!("/proc/{}/fd/{}", std::process::id(), self.file.as_raw_fd());
-        DeviceBinding::Loop {
-            file: file.into(),
-            size: self.size,
-            direct_io: !self.in_memory,
-            discards: false,
-        }
+        let file = host::path_of_descriptor(self.file.as_fd());
+        DeviceBinding::Loop { file, size: self.size, direct_io: !self.in_memory, discards: false }
     }
 
     fn notes(&self) -> Vec<String> {

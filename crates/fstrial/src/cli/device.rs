@@ -15,9 +15,8 @@ use clap::{Args, Subcommand};
 use comfy_table::{CellAlignment, Table, presets};
 use fstrial_engine::Usage;
 use fstrial_model::{
-    arm::closest,
     device::ModelChoice,
-    device_model::{DeviceModel, MODEL_FILE, MODELS, shipped},
+    device_model::{DeviceModel, MODEL_FILE, MODELS, named, shipped},
     units::{Bytes, Nanos},
 };
 use fstrial_stack::{
@@ -111,13 +110,9 @@ pub(super) fn of_file(path: &Path) -> Result<DeviceModel, ExpectedError> {
 fn find(name: &str) -> Result<DeviceModel, ExpectedError> {
     match choice(name)? {
         ModelChoice::Written(model) => Ok(*model),
-        ModelChoice::Named(name) => shipped(&name).ok_or_else(|| {
-            let hint = match closest(&name, MODELS.iter().map(|(name, _)| *name)) {
-                Some(near) => format!("did you mean `{near}`?"),
-                None => "`fstrial device list` shows the models there are; a file must end in .toml".into(),
-            };
-            ExpectedError::usage(format!("there is no device model `{name}`"), hint)
-        }),
+        ModelChoice::Named(name) => {
+            named(&name).map_err(|(message, hint)| ExpectedError::usage(message, hint))
+        }
     }
 }
 

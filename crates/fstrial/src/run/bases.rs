@@ -30,7 +30,7 @@ impl Bases {
     /// # Errors
     /// It has not, or is not there.
     pub fn require_space(&self, plan: &Plan, binding: &DeviceBinding) -> Result<(), ExpectedError> {
-        let needed = needed(plan, size_of(binding).unwrap_or(plan.device_size));
+        let needed = needed(plan, binding.size().unwrap_or(plan.device_size));
         if needed.0 == 0 { Ok(()) } else { Ok(base::require_space(&self.folder, needed)?) }
     }
 
@@ -43,16 +43,6 @@ impl Bases {
         let path = base.path();
         self.kept.borrow_mut().push(base);
         Ok(path)
-    }
-}
-
-fn size_of(binding: &DeviceBinding) -> Option<Bytes> {
-    match binding {
-        DeviceBinding::Loop { size, .. }
-        | DeviceBinding::Zram { size, .. }
-        | DeviceBinding::Disk { size, .. } => Some(*size),
-        // Members and states do not go together.
-        DeviceBinding::Several { .. } | DeviceBinding::Raid { .. } | DeviceBinding::Directory { .. } => None,
     }
 }
 

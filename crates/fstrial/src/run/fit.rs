@@ -35,6 +35,13 @@ pub struct Known {
     pub may_write: bool,
 }
 
+impl Known {
+    /// Whether its writes are probed. What a disk takes for a write is the way of its head, which reads show as well.
+    fn learns_writes(&self) -> bool {
+        self.may_write && !self.is_rotational
+    }
+}
+
 /// Makes a probe, and says what it showed.
 pub type Prober<'a> = &'a mut dyn FnMut(&Probe) -> Result<Shown, ExpectedError>;
 
@@ -42,7 +49,7 @@ pub type Prober<'a> = &'a mut dyn FnMut(&Probe) -> Result<Shown, ExpectedError>;
 pub fn probes(known: &Known) -> u32 {
     let reads = if known.is_rotational { 4 } else { DEPTHS.len() as u32 + 3 };
     let writes = DEPTHS.len() as u32 + 2;
-    reads + if known.may_write && !known.is_rotational { writes } else { 0 }
+    reads + if known.learns_writes() { writes } else { 0 }
 }
 
 fn random(reads: bool, depth: u16, span: Bytes) -> Probe {
@@ -55,9 +62,7 @@ fn random(reads: bool, depth: u16, span: Bytes) -> Probe {
 /// A probe failed.
 pub fn fit(known: &Known, prober: Prober<'_>) -> Result<DeviceModel, ExpectedError> {
     let mut model = if known.is_rotational { disk(known, prober)? } else { flash(known, prober)? };
-    // What a disk takes for a write is the way of its head, which is in the model already.
-    let learns_writes = known.may_write && !known.is_rotational;
-    if learns_writes {
+    if known.learns_writes() {
         let (write, iops) = ladder(false, known.size, prober)?;
         let flushed = prober(&Probe { flushes: true, ..random(false, 1, known.size) })?;
         model.write = service(&write, &prober(&Probe { block: LARGE, ..random(false, 1, known.size) })?);
@@ -66,7 +71,7 @@ pub fn fit(known: &Known, prober: Prober<'_>) -> Result<DeviceModel, ExpectedErr
     } else {
         model.write = model.read;
     }
-    let part = if learns_writes {
+    let part = if known.learns_writes() {
         "reads and writes"
     } else {
         "reads; writes are taken to be like reads, flushes to cost nothing"

@@ -26,19 +26,21 @@ use fstrial_stack::{
 use std::{
     cell::{Cell, RefCell},
     fs::File,
-    io::{BufRead, BufReader, Write},
+    io::Write,
     os::{
-        fd::{AsFd, AsRawFd, OwnedFd},
+        fd::{AsFd, OwnedFd},
         unix::process::CommandExt,
     },
     path::PathBuf,
     process::{Child, ChildStdin, Command, Stdio},
     sync::mpsc,
-    thread,
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::Duration,
 };
 
-use super::probe::{Probe, probe};
+use super::{
+    place::lines_of,
+    probe::{Probe, probe},
+};
 
 /// Time to take the memory of a device and mount it.
 const START_DEADLINE: Duration = Duration::from_secs(120);
@@ -135,8 +137,7 @@ impl Modelled {
             Some(_) => {}
         }
         // Loop devices are found by the name of their file, so no two files may have the same.
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos());
-        let name = format!("fstrial-{}-{now}", std::process::id());
+        let name = format!("fstrial-{}", host::unique_name());
         let offer = Offer { model, size, folder, name };
         let (serving, file) = Serving::start(&offer)?;
         let mut device = Self {
@@ -257,15 +258,7 @@ impl Serving {
             .map_err(failed)?;
         let orders = child.stdin.take().expect("asked for above");
         let stdout = child.stdout.take().expect("asked for above");
-        let (sender, answers) = mpsc::channel();
-        thread::spawn(move || {
-            for line in BufReader::new(stdout).lines().map_while(Result::ok) {
-                if sender.send(line).is_err() {
-                    break;
-                }
-            }
-        });
-        let mut serving = Self { child, orders, answers };
+        let mut serving = Self { child, orders, answers: lines_of(stdout) };
         serving.say(&serde_json::to_string(offer).expect("an offer is plain data"))?;
         match serving.hear(START_DEADLINE)? {
             Said::Ready { descriptor } => {
@@ -305,9 +298,7 @@ impl Serving {
             "was it killed, for example for lack of memory?",
         )
     }
-}
 
-impl Serving {
     /// Whoever uses the device gets EIO and does not hang.
     fn end(&mut self) {
         let _ = self.child.kill();
@@ -337,9 +328,8 @@ impl Device for Modelled {
 
     fn binding(&self, _arm: &Arm) -> DeviceBinding {
         // The worker opens it through us, as an image.
-        let file = format!("/proc/{}/fd/{}", std::process::id(), self.file.borrow().as_raw_fd());
         DeviceBinding::Loop {
-            file: file.into(),
+            file: host::path_of_descriptor(self.file.borrow().as_fd()),
             size: self.offer.size,
             direct_io: true,
             discards: self.offer.model.discard.is_some(),

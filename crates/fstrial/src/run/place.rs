@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, WaitOptions};
 use std::{
     io::{BufRead, BufReader, Read, Write},
     os::unix::process::CommandExt,
-    process::{Child, Command, Stdio},
+    process::{Child, ChildStdout, Command, Stdio},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -96,6 +96,19 @@ fn lost(stage: Stage, what: impl Into<String>, hint: &str) -> RunFailure {
     RunFailure { kind: FailureKind::Lost, stage, what: what.into(), hint: Some(hint.into()) }
 }
 
+/// The lines that a process of ours says, as they come; no more when it is gone.
+pub(super) fn lines_of(stdout: ChildStdout) -> mpsc::Receiver<String> {
+    let (sender, lines) = mpsc::channel();
+    thread::spawn(move || {
+        for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+            if sender.send(line).is_err() {
+                break;
+            }
+        }
+    });
+    lines
+}
+
 /// A started worker and what it says.
 struct Worker {
     child: Child,
@@ -127,14 +140,7 @@ impl Worker {
         let sent = child.stdin.as_mut().expect("piped above").write_all(line.as_bytes());
         let stdout = child.stdout.take().expect("piped above");
         let stderr = child.stderr.take().expect("piped above");
-        let (sender, lines) = mpsc::channel();
-        thread::spawn(move || {
-            for line in BufReader::new(stdout).lines().map_while(Result::ok) {
-                if sender.send(line).is_err() {
-                    break;
-                }
-            }
-        });
+        let lines = lines_of(stdout);
         let complaints = thread::spawn(move || {
             let mut text = String::new();
             // A worker complains in a line or two; more than this is not read.

@@ -7,7 +7,7 @@
 
 use super::place::Interrupt;
 use fstrial_model::units::{Bytes, Nanos};
-use fstrial_stack::StackError;
+use fstrial_stack::{StackError, aligned::Aligned};
 use fstrial_stats::steady::{SNIA_WINDOW, is_snia_steady};
 use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng, SeedableRng};
@@ -32,8 +32,6 @@ const SHORT: usize = 4 << 10;
 const WRITERS: (usize, usize) = (4, 32);
 /// Rounds after which a device that is not steady is taken as it is.
 const MOST_ROUNDS: usize = 25;
-/// What direct I/O wants buffers and offsets to be multiples of.
-const ALIGNMENT: usize = 4096;
 /// How often an interruption is looked for.
 const POLL: Duration = Duration::from_millis(50);
 /// How long is written before the time it takes is estimated.
@@ -175,9 +173,8 @@ impl Writers<'_> {
         let (stop, done) = (AtomicBool::new(false), AtomicU64::new(0));
         let one = |thread: usize| -> io::Result<()> {
             let mut random = ChaCha8Rng::seed_from_u64((seed << 16) + thread as u64);
-            let mut space = vec![0_u8; length + ALIGNMENT];
-            let from = space.as_ptr().align_offset(ALIGNMENT);
-            let buffer = &mut space[from..from + length];
+            let mut memory = Aligned::zeroed(length);
+            let buffer = memory.all_mut();
             random.fill_bytes(buffer);
             while !stop.load(Ordering::Relaxed) {
                 let Some(offset) = next(&mut random) else { break };

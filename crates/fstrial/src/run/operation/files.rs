@@ -1,7 +1,10 @@
 //! Files that operations need besides the tree: appended to in turn, made durable one by one, read in order.
 
 use fstrial_model::{units::Bytes, workload::Data};
-use fstrial_stack::StackError;
+use fstrial_stack::{
+    StackError,
+    aligned::{Aligned, PAGE},
+};
 use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng, SeedableRng};
 use rustix::fs::{CWD, Mode, OFlags};
@@ -14,28 +17,22 @@ use std::{
 
 /// Bytes of one append.
 const APPEND: usize = 16 << 10;
-/// Alignment that direct I/O asks for at most.
-const PAGE: usize = 4096;
 /// Bytes of one read.
 const READ: usize = 1 << 20;
 
-/// What is written, page-aligned.
+/// What is written.
 #[derive(Debug)]
-pub(super) struct Content {
-    memory: Vec<u8>,
-    start: usize,
-    length: usize,
-}
+pub(super) struct Content(Aligned);
 
 impl Content {
     /// All of it.
     pub(super) fn all(&self) -> &[u8] {
-        &self.memory[self.start..self.start + self.length]
+        self.0.all()
     }
 
     /// `size` bytes of it, others for each number: neighbours are not alike.
     pub(super) fn part(&self, number: u64, size: usize) -> &[u8] {
-        let parts = (self.length / size).max(1) as u64;
+        let parts = (self.all().len() / size).max(1) as u64;
         let at = usize::try_from(number % parts).unwrap_or(0) * size;
         &self.all()[at..at + size]
     }
@@ -43,10 +40,9 @@ impl Content {
 
 /// Content of a kind, from a seed. Compressible shares are zeros at the end of each page.
 pub(super) fn content(data: Data, seed: u64, length: usize) -> Content {
-    let mut memory = vec![0; length + PAGE];
-    let start = memory.as_ptr().align_offset(PAGE);
+    let mut memory = Aligned::zeroed(length);
     let mut random = ChaCha8Rng::seed_from_u64(seed);
-    let all = &mut memory[start..start + length];
+    let all = memory.all_mut();
     match data {
         Data::Zero => {}
         Data::Random => random.fill_bytes(all),
@@ -67,7 +63,7 @@ pub(super) fn content(data: Data, seed: u64, length: usize) -> Content {
             }
         }
     }
-    Content { memory, start, length }
+    Content(memory)
 }
 
 fn make_folder(folder: &Path) -> Result<(), StackError> {

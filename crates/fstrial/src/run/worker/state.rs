@@ -54,16 +54,9 @@ fn deadline(bytes: Bytes) -> Nanos {
     Nanos::secs(300 + bytes.0 / SLOWEST)
 }
 
-/// Size of the device, as far as it is known before it is attached.
+/// Size of the device, as far as it is known before it is attached. Members and states do not go together.
 fn size_of(binding: &DeviceBinding) -> Bytes {
-    match binding {
-        DeviceBinding::Loop { size, .. }
-        | DeviceBinding::Zram { size, .. }
-        | DeviceBinding::Disk { size, .. } => *size,
-        DeviceBinding::Several { .. } | DeviceBinding::Raid { .. } | DeviceBinding::Directory { .. } => {
-            Bytes(0)
-        }
-    }
+    binding.size().unwrap_or_default()
 }
 
 /// A zram device is emptied when it is attached.
