@@ -167,6 +167,10 @@ pub struct PhaseResult {
     /// CPU time of the whole machine that was not idle, in the measured time (kernel threads of the filesystem and the
     /// loop device included, neighbours' too). None where it is not known.
     pub cpu_machine: Option<Nanos>,
+    /// Bytes written to the filesystem's devices and its log's in the measured time, by whatever filesystem and kernel
+    /// threads wrote. None where it is not known: of directories, and of runs before this was counted.
+    #[serde(default)]
+    pub device_written: Option<Bytes>,
 }
 
 /// What is read off a phase.

@@ -129,11 +129,13 @@ pub enum Metric {
     P99,
     /// 99.9th percentile of latency.
     P999,
+    /// Bytes written to the device for each operation of a load, in its measured time: less is better.
+    DeviceBytes,
 }
 
 impl Metric {
     /// All metrics.
-    pub const ALL: [Self; 4] = [Self::Throughput, Self::P50, Self::P99, Self::P999];
+    pub const ALL: [Self; 5] = [Self::Throughput, Self::P50, Self::P99, Self::P999, Self::DeviceBytes];
 
     /// The name in files, flags and output.
     pub const fn name(self) -> &'static str {
@@ -142,13 +144,14 @@ impl Metric {
             Self::P50 => "p50",
             Self::P99 => "p99",
             Self::P999 => "p999",
+            Self::DeviceBytes => "device-bytes",
         }
     }
 
     /// The quantile of a latency metric.
     pub const fn quantile(self) -> Option<f64> {
         match self {
-            Self::Throughput => None,
+            Self::Throughput | Self::DeviceBytes => None,
             Self::P50 => Some(0.5),
             Self::P99 => Some(0.99),
             Self::P999 => Some(0.999),
@@ -366,6 +369,13 @@ impl Trial {
                 &["trial", "decide_on"],
                 "no metric to decide on",
                 "write decide_on = [\"throughput\"]",
+            ));
+        }
+        if settings.decide_on.contains(&Metric::DeviceBytes) && self.device.kind == DeviceKind::Directory {
+            return Some(problem(
+                &["trial", "decide_on"],
+                "what is written to the device of a directory is not known: others write to it too",
+                "decide on another metric, or compare filesystems that are made",
             ));
         }
         if settings.rounds.is_some_and(|rounds| !(1..=1000).contains(&rounds)) {

@@ -29,6 +29,22 @@ impl Mounted {
         self.mount_options.iter().chain(&self.super_options).any(|known| known == option)
     }
 
+    /// Names of the block device it lies on, as the kernel calls it, and of the disk that this is a part of. None if it
+    /// lies on no device of this machine, or if `/sys` does not say.
+    pub fn block_devices(&self) -> Vec<String> {
+        // The number is that of the device, unless the filesystem has one of its own (btrfs).
+        let by_number = fs::canonicalize(Path::new("/sys/dev/block").join(&self.device));
+        let by_name = || {
+            // A link, of names by label or of a device mapper.
+            let node = fs::canonicalize(&self.source).ok().filter(|node| node.starts_with("/dev"))?;
+            fs::canonicalize(Path::new("/sys/class/block").join(node.file_name()?)).ok()
+        };
+        let Some(folder) = by_number.ok().or_else(by_name) else { return Vec::new() };
+        let disk = folder.parent().filter(|_| folder.join("partition").exists());
+        let folders = [Some(folder.as_path()), disk].into_iter().flatten();
+        folders.filter_map(|path| Some(path.file_name()?.to_string_lossy().into_owned())).collect()
+    }
+
     /// Options of both kinds, in the kernel's order.
     pub fn options(&self) -> Vec<&str> {
         let mut all: Vec<&str> =
@@ -114,6 +130,34 @@ pub(crate) fn unescape(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_mount_names_its_device_by_number_or_by_name() {
+        let lies_on = |device: &str, source: &str| {
+            let line = format!("1 1 {device} / / rw - x {source} rw");
+            parse_line(&line).unwrap().block_devices()
+        };
+        assert_eq!(lies_on("0:45", "tmpfs"), Vec::<String>::new());
+        assert_eq!(lies_on("0:45", "/dev/null"), Vec::<String>::new());
+        // Whatever this machine has; a partition also names its disk. Those that other tests add and remove are left out.
+        for entry in fs::read_dir("/sys/class/block").into_iter().flatten().flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if ["loop", "zram"].iter().any(|passing| name.starts_with(passing)) {
+                continue;
+            }
+            let Ok(number) = sysfs::read(entry.path().join("dev")) else { continue };
+            let by_number = lies_on(&number, "none");
+            assert_eq!(by_number.first(), Some(&name));
+            assert_eq!(
+                by_number.len(),
+                if entry.path().join("partition").exists() { 2 } else { 1 },
+                "{name}"
+            );
+            if Path::new("/dev").join(&name).exists() {
+                assert_eq!(lies_on("0:45", &format!("/dev/{name}")), by_number);
+            }
+        }
+    }
 
     #[test]
     fn lines_are_read_as_the_manual_page_says() {

@@ -9,13 +9,14 @@ use crate::{
     array::{self, Array},
     caches,
     command::{Finished, Program},
+    counters::DeviceCounters,
     device::{disk::Identity, zram},
     error::StackError,
     facts::{self, Sources},
     host,
     ledger::{FOLDER_PREFIX, Ledger, Undo, Written},
     loopdev::LoopDevice,
-    mounts,
+    mounts::{self, Mounted},
     queue::{self, QueueSettings},
     throttle::Throttled,
 };
@@ -74,6 +75,8 @@ pub struct Standing {
     pub(crate) target: Target,
     pub(crate) mounted: bool,
     folder: Option<Written>,
+    /// The block devices below a directory.
+    below: Vec<String>,
     pub(crate) facts: ArmFacts,
     pub(crate) commands: Vec<String>,
 }
@@ -277,6 +280,22 @@ impl Attached {
         &self.node.path
     }
 
+    /// All its devices, members of an array and the log's included, as the kernel calls them.
+    pub fn device_names(&self) -> Vec<String> {
+        let nodes = std::iter::once(&self.node).chain(&self.members).chain(&self.log);
+        // That of a disk is a link by its number.
+        let folders = nodes.filter_map(|node| fs::canonicalize(&node.sysfs).ok());
+        folders.filter_map(|folder| Some(folder.file_name()?.to_string_lossy().into_owned())).collect()
+    }
+
+    /// The counters of what the filesystem writes to: its devices and its log's. Of an array it is the array, not its
+    /// members.
+    pub fn counters(&self) -> DeviceCounters {
+        let members = self.members.iter().filter(|_| self.array.is_none());
+        let nodes = std::iter::once(&self.node).chain(members).chain(&self.log);
+        DeviceCounters::of(nodes.map(|node| node.sysfs.clone()))
+    }
+
     /// Its folder in sysfs.
     pub(crate) fn sysfs(&self) -> &Path {
         &self.node.sysfs
@@ -397,7 +416,8 @@ impl Attached {
             None => Target::BlockDevice(self.node.path.clone()),
         };
         let commands = self.commands.clone();
-        Ok(Standing { attached: Some(self), target, mounted: row.is_some(), folder: None, facts, commands })
+        let (mounted, below) = (row.is_some(), Vec::new());
+        Ok(Standing { attached: Some(self), target, mounted, folder: None, below, facts, commands })
     }
 
     pub(crate) fn mount_row(
@@ -493,6 +513,7 @@ impl Standing {
             target: Target::Directory(folder),
             mounted: false,
             folder: Some(written),
+            below: holder.as_ref().map(Mounted::block_devices).unwrap_or_default(),
             facts,
             commands: Vec::new(),
         })
@@ -501,6 +522,21 @@ impl Standing {
     /// Where the load goes.
     pub fn target(&self) -> &Target {
         &self.target
+    }
+
+    /// The block devices it lies on, as the kernel calls them; of a directory as far as they are known.
+    pub fn device_names(&self) -> Vec<String> {
+        self.attached.as_ref().map_or_else(|| self.below.clone(), Attached::device_names)
+    }
+
+    /// The counters of its devices; of a directory there are none.
+    pub fn counters(&self) -> DeviceCounters {
+        self.attached.as_ref().map(Attached::counters).unwrap_or_default()
+    }
+
+    /// Notes something that a reader of its facts should know.
+    pub fn remark(&mut self, note: String) {
+        self.facts.notes.push(note);
     }
 
     /// Notes the state that its filesystem is in.

@@ -3,7 +3,7 @@
 use crate::{RunId, Store, StoreError, TrialId, codec, error::Fault};
 use fstrial_model::{
     job::FailureKind,
-    measurement::{LoadResult, Measurement, Reading},
+    measurement::{LoadResult, Measurement, PhaseResult, Reading},
     units::Nanos,
 };
 use serde::Serialize;
@@ -53,7 +53,8 @@ pub struct MetricRow {
 /// The latencies that are exported, by the end of their name.
 const QUANTILES: [(&str, f64); 4] = [("p50", 0.5), ("p99", 0.99), ("p999", 0.999), ("max", 1.0)];
 
-/// Everything a measurement says in numbers: rates, counts, CPU time per operation, latencies by kind of operation.
+/// Everything a measurement says in numbers: rates, counts, CPU time and bytes written to the device per operation,
+/// latencies by kind of operation.
 /// A rate over no time, a cost per operation of no operations and a latency of none are left out.
 ///
 /// # Errors
@@ -67,7 +68,7 @@ pub fn metrics(measurement: &Measurement) -> Result<Vec<Metric>, String> {
         };
         match &result.reading {
             Reading::Value(value) => add("value", value.value, &value.unit),
-            Reading::Load(_, load) => load_metrics(load, result.cpu_machine, &mut add)?,
+            Reading::Load(_, load) => load_metrics(load, result, &mut add)?,
         }
     }
     Ok(found)
@@ -75,7 +76,7 @@ pub fn metrics(measurement: &Measurement) -> Result<Vec<Metric>, String> {
 
 fn load_metrics(
     load: &LoadResult,
-    cpu_machine: Option<Nanos>,
+    result: &PhaseResult,
     add: &mut dyn FnMut(&str, f64, &str),
 ) -> Result<(), String> {
     let seconds = load.duration.as_secs_f64();
@@ -88,8 +89,11 @@ fn load_metrics(
     if load.operations > 0 {
         let per_operation = |time: Nanos| float(time.0) / float(load.operations);
         add("cpu_per_operation_ns", per_operation(load.cpu_user) + per_operation(load.cpu_system), "ns");
-        if let Some(cpu_machine) = cpu_machine {
+        if let Some(cpu_machine) = result.cpu_machine {
             add("cpu_machine_per_operation_ns", per_operation(cpu_machine), "ns");
+        }
+        if let Some(written) = result.device_written {
+            add("device_bytes_per_operation", float(written.0) / float(load.operations), "B");
         }
     }
     if seconds > 0.0 && load.threads > 0 {

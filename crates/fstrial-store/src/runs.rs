@@ -206,15 +206,9 @@ fn insert_measurement(connection: &Connection, run: RunId, measurement: &Measure
         })?;
     for (position, result) in measurement.results.iter().enumerate() {
         let position = integer("the number of results", position as u64)?;
-        let cpu_machine =
-            result.cpu_machine.map(|time| integer("the machine's CPU time", time.0)).transpose()?;
         match &result.reading {
-            Reading::Load(figure, load) => {
-                insert_load(connection, (run, position), &result.name, cpu_machine, *figure, load)?;
-            }
-            Reading::Value(value) => {
-                insert_value(connection, (run, position), &result.name, cpu_machine, value)?;
-            }
+            Reading::Load(figure, load) => insert_load(connection, (run, position), result, *figure, load)?,
+            Reading::Value(value) => insert_value(connection, (run, position), result, value)?,
         }
     }
     let mut stage = connection
@@ -226,26 +220,36 @@ fn insert_measurement(connection: &Connection, run: RunId, measurement: &Measure
     Ok(())
 }
 
+/// The machine's CPU time of a result.
+fn cpu_machine(result: &PhaseResult) -> Result<Option<i64>, Fault> {
+    result.cpu_machine.map(|time| integer("the machine's CPU time", time.0)).transpose()
+}
+
+/// What was written to the device for a result.
+fn device_written(result: &PhaseResult) -> Result<Option<i64>, Fault> {
+    result.device_written.map(|bytes| integer("the bytes written to the device", bytes.0)).transpose()
+}
+
 fn insert_value(
     connection: &Connection,
     (run, position): (RunId, i64),
-    name: &str,
-    cpu_machine: Option<i64>,
+    result: &PhaseResult,
     value: &Value,
 ) -> Result<(), Fault> {
     if !value.value.is_finite() {
-        return Err(Fault::Unstorable(format!("`{name}` is {}, which is no number", value.value)));
+        return Err(Fault::Unstorable(format!("`{}` is {}, which is no number", result.name, value.value)));
     }
     connection
         .prepare_cached(
-            "INSERT INTO result (run, position, name, cpu_machine_ns, value, unit, less_is_better) \
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+            "INSERT INTO result (run, position, name, cpu_machine_ns, device_written_bytes, value, unit, \
+             less_is_better) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
         )?
         .execute(params![
             run.0,
             position,
-            name,
-            cpu_machine,
+            result.name,
+            cpu_machine(result)?,
+            device_written(result)?,
             value.value,
             value.unit,
             value.less_is_better
@@ -256,25 +260,25 @@ fn insert_value(
 fn insert_load(
     connection: &Connection,
     (run, position): (RunId, i64),
-    name: &str,
-    cpu_machine: Option<i64>,
+    result: &PhaseResult,
     figure: Figure,
     load: &LoadResult,
 ) -> Result<(), Fault> {
     connection
         .prepare_cached(
-            "INSERT INTO result (run, position, name, cpu_machine_ns, figure, threads, duration_ns, operations, \
-             bytes, errors, first_error, cpu_user_ns, cpu_system_ns, clock, series_step_ns, series, \
+            "INSERT INTO result (run, position, name, cpu_machine_ns, device_written_bytes, figure, threads, \
+             duration_ns, operations, bytes, errors, first_error, cpu_user_ns, cpu_system_ns, clock, series_step_ns, series, \
              tails_step_ns, tails, windows, steady_windows) \
-             VALUES (:run, :position, :name, :cpu_machine_ns, :figure, :threads, :duration_ns, :operations, \
-             :bytes, :errors, :first_error, :cpu_user_ns, :cpu_system_ns, :clock, :series_step_ns, :series, \
+             VALUES (:run, :position, :name, :cpu_machine_ns, :device_written_bytes, :figure, :threads, \
+             :duration_ns, :operations, :bytes, :errors, :first_error, :cpu_user_ns, :cpu_system_ns, :clock, :series_step_ns, :series, \
              :tails_step_ns, :tails, :windows, :steady_windows)",
         )?
         .execute(named_params! {
             ":run": run.0,
             ":position": position,
-            ":name": name,
-            ":cpu_machine_ns": cpu_machine,
+            ":name": result.name,
+            ":cpu_machine_ns": cpu_machine(result)?,
+            ":device_written_bytes": device_written(result)?,
             ":figure": plain_name("the figure", &figure)?,
             ":threads": load.threads,
             ":duration_ns": integer("the duration", load.duration.0)?,
@@ -397,7 +401,8 @@ fn read_results(connection: &Connection, run: RunId) -> Result<Vec<PhaseResult>,
     let mut rows = statement.query([run.0])?;
     let mut results = Vec::new();
     while let Some(row) = rows.next()? {
-        let cpu_machine: Option<i64> = row.get("cpu_machine_ns")?;
+        let is_known = |column: &str| row.get::<_, Option<i64>>(column).map(|found| found.is_some());
+        let (cpu_known, written_known) = (is_known("cpu_machine_ns")?, is_known("device_written_bytes")?);
         let reading = match row.get("value")? {
             Some(value) => Reading::Value(Value {
                 value,
@@ -412,10 +417,10 @@ fn read_results(connection: &Connection, run: RunId) -> Result<Vec<PhaseResult>,
         results.push(PhaseResult {
             name: row.get("name")?,
             reading,
-            cpu_machine: match cpu_machine {
-                Some(_) => Some(Nanos(unsigned(row, "cpu_machine_ns")?)),
-                None => None,
-            },
+            cpu_machine: cpu_known.then(|| unsigned(row, "cpu_machine_ns").map(Nanos)).transpose()?,
+            device_written: written_known
+                .then(|| unsigned(row, "device_written_bytes").map(Bytes))
+                .transpose()?,
         });
     }
     if results.is_empty() {

@@ -12,7 +12,8 @@ use rusqlite::{Connection, TransactionBehavior};
 pub const APPLICATION_ID: i32 = 0x6673_7472;
 
 /// Step `n` turns schema `n` into `n + 1`; schema 0 is an empty file.
-const MIGRATIONS: &[&str] = &[include_str!("migrations/1.sql"), include_str!("migrations/2.sql")];
+const MIGRATIONS: &[&str] =
+    &[include_str!("migrations/1.sql"), include_str!("migrations/2.sql"), include_str!("migrations/3.sql")];
 
 /// The schema this fstrial writes.
 #[expect(clippy::cast_possible_truncation, reason = "a handful of files")]

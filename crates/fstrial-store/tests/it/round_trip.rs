@@ -3,7 +3,7 @@
 use crate::common::{self, ENDED, SEED, SESSION, TOML};
 use fstrial_model::{
     measurement::{LoadResult, Measurement, OperationKind, PhaseResult, Reading, Value},
-    units::Nanos,
+    units::{Bytes, Nanos},
 };
 use fstrial_store::{NewTrial, Session, Store, StoreError, StoredRun, TrialId, TrialStatus};
 use std::{
@@ -239,10 +239,17 @@ fn phases_and_numbers_come_back_as_they_were() {
     let mut second = measurement.results[0].clone();
     second.name = "rewrite/readers".into();
     second.cpu_machine = None;
+    second.device_written = Some(Bytes(123_456_789));
     measurement.results.push(second);
     for (name, value, less_is_better) in [("seeks", 812.5, false), ("latency", 0.25, true)] {
         let reading = Reading::Value(Value { value, unit: "x/s".into(), less_is_better });
-        measurement.results.push(PhaseResult { name: name.into(), reading, cpu_machine: None });
+        let device_written = Some(Bytes(0));
+        measurement.results.push(PhaseResult {
+            name: name.into(),
+            reading,
+            cpu_machine: None,
+            device_written,
+        });
     }
     measurement.output = Some("raw, with “quotes”\n".into());
     common::record_run(&mut store, trial, &run).unwrap();
@@ -251,7 +258,14 @@ fn phases_and_numbers_come_back_as_they_were() {
     let rows = store.metric_rows(trial).unwrap();
     let of = |phase: &str| rows.iter().filter(|row| row.phase == phase).count();
     assert_eq!((of("seeks"), of("latency")), (1, 1));
-    assert_eq!(of("rewrite/readers") + 2, of(""), "`failed` and the machine's CPU time are not there");
+    assert_eq!(of("rewrite/readers") + 1, of(""), "`failed` and the machine's CPU time are not there");
+    let written: Vec<_> = rows.iter().filter(|row| row.metric == "device_bytes_per_operation").collect();
+    let operations = first_load(run.outcome.as_mut().unwrap()).operations as f64;
+    assert_eq!(written.len(), 1, "of loads, where it is known");
+    assert_eq!(
+        (written[0].phase.as_str(), written[0].value),
+        ("rewrite/readers", 123_456_789.0 / operations)
+    );
 
     // A number that is none is refused, and the run with it.
     let Ok(measurement) = &mut run.outcome else { unreachable!() };

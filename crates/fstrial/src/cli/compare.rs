@@ -97,7 +97,7 @@ pub(crate) struct CompareArgs {
     #[arg(long, value_name = "WHAT", value_parser = between, hide_short_help = true)]
     between: Option<Compare>,
 
-    /// Metrics that keep the trial going: throughput, p50, p99, p999 [default: throughput].
+    /// Metrics that keep the trial going: throughput, p50, p99, p999, device-bytes [default: throughput].
     #[arg(long, value_name = "METRIC,…", value_delimiter = ',', value_parser = metric)]
     decide_on: Option<Vec<Metric>>,
 

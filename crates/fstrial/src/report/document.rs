@@ -126,6 +126,8 @@ pub struct CellReport {
     pub latency_ns: Option<[f64; 3]>,
     /// CPU time of the whole machine for one operation, in ns, median.
     pub cpu_per_operation_ns: Option<f64>,
+    /// Bytes written to the device for one operation, median.
+    pub device_bytes_per_operation: Option<f64>,
     /// Share of a core that each thread of the load generator used outside the kernel, median; 0 where not known.
     pub generator_share: f64,
 }
@@ -257,6 +259,7 @@ fn cell_report(plan: &Plan, judge: Option<&Judge<'_>>, (at, result): (usize, usi
             .zip(median(&|load| Some(load.latency_ns[2])))
             .map(|((p50, p99), p999)| [p50, p99, p999]),
         cpu_per_operation_ns: median(&|load| load.cpu_machine_ns),
+        device_bytes_per_operation: median(&|load| load.device_bytes),
         generator_share: judge.map_or(0.0, |judge| judge.generator_share((at, result))),
     }
 }

@@ -78,17 +78,18 @@ fn metric_name(metric: Metric) -> &'static str {
         Metric::P50 => "p50",
         Metric::P99 => "p99",
         Metric::P999 => "p99.9",
+        Metric::DeviceBytes => "device bytes per operation",
     }
 }
 
-/// The word for a verdict: throughput is faster or slower, latency lower or higher.
+/// The word for a verdict: throughput is faster or slower, latency and bytes are lower or higher.
 pub fn judgement(state: &ContrastState, practical: f64) -> String {
-    let latency = state.less_is_better;
+    let less = state.less_is_better;
     match state.verdict {
-        Outcome::Faster => if latency { "lower" } else { "faster" }.into(),
-        Outcome::Slower => if latency { "higher" } else { "slower" }.into(),
+        Outcome::Faster => if less { "lower" } else { "faster" }.into(),
+        Outcome::Slower => if less { "higher" } else { "slower" }.into(),
         Outcome::Equivalent => match state.metric {
-            Metric::Throughput => format!("equivalent (within ±{practical}%)"),
+            Metric::Throughput | Metric::DeviceBytes => format!("equivalent (within ±{practical}%)"),
             Metric::P50 => "equivalent (within ±5%)".into(),
             Metric::P99 => "equivalent (within ±10%)".into(),
             Metric::P999 => "equivalent (within ±20%)".into(),
@@ -208,6 +209,19 @@ mod tests {
                     ratio: Some(1.004),
                     interval: Some((0.99, 1.01)),
                     threads: 1,
+                    ..state()
+                },
+                3.0,
+                None,
+                None,
+            ),
+            line(
+                &ContrastState {
+                    metric: Metric::DeviceBytes,
+                    less_is_better: true,
+                    verdict: Outcome::Slower,
+                    ratio: Some(2.31),
+                    interval: Some((2.29, 2.33)),
                     ..state()
                 },
                 3.0,

@@ -49,6 +49,8 @@ pub struct LoadSample {
     pub latency_ns: [f64; 3],
     /// CPU time of the whole machine for one operation, in ns.
     pub cpu_machine_ns: Option<f64>,
+    /// Bytes written to the device for one operation. None where that is not known, and where nothing was written.
+    pub device_bytes: Option<f64>,
     /// Share of a core that each thread of the generator used outside the kernel.
     pub generator_share: f64,
     /// Operations in 40 windows of warm-up and measured time.
@@ -69,7 +71,7 @@ impl Sample {
 
     fn of(round: u32, slot: usize, result: &PhaseResult) -> Result<Self, String> {
         match &result.reading {
-            Reading::Load(figure, load) => Self::of_load(round, slot, *figure, load, result.cpu_machine),
+            Reading::Load(figure, load) => Self::of_load(round, slot, *figure, load, result),
             Reading::Value(value) if value.value.is_finite() && value.value > 0.0 => {
                 Ok(Self { round, slot, rate: value.value, cv: 0.0, load: None, tool: None })
             }
@@ -83,7 +85,7 @@ impl Sample {
         slot: usize,
         figure: Figure,
         load: &LoadResult,
-        cpu_machine: Option<Nanos>,
+        result: &PhaseResult,
     ) -> Result<Self, String> {
         if load.operations == 0 || load.duration == Nanos(0) {
             return Err("no operation was completed in the measured time".into());
@@ -108,13 +110,26 @@ impl Sample {
             load: Some(LoadSample {
                 bytes_rate,
                 latency_ns: [0.5, 0.99, 0.999].map(|q| histogram.value_at_quantile(q) as f64),
-                cpu_machine_ns: cpu_machine.map(|cpu| cpu.0 as f64 / load.operations as f64),
+                cpu_machine_ns: result.cpu_machine.map(|cpu| cpu.0 as f64 / load.operations as f64),
+                device_bytes: result
+                    .device_written
+                    .filter(|written| written.0 > 0)
+                    .map(|written| written.0 as f64 / load.operations as f64),
                 generator_share: load.cpu_user.as_secs_f64() / seconds / f64::from(load.threads.max(1)),
                 steady_windows: load.steady_windows.iter().map(|count| *count as f64).collect(),
                 histogram,
             }),
             tool: None,
         })
+    }
+
+    /// What it says on a metric that is a number of its own; none of a quantile, and where it has none.
+    fn on(&self, metric: Metric) -> Option<f64> {
+        match metric {
+            Metric::Throughput => Some(self.rate),
+            Metric::DeviceBytes => self.load.as_ref()?.device_bytes,
+            Metric::P50 | Metric::P99 | Metric::P999 => None,
+        }
     }
 }
 
@@ -343,10 +358,10 @@ pub struct Judge<'a> {
     planned: u32,
 }
 
-/// The band of a metric: the trial's for throughput; wider ones for quantiles, whose noise is wider.
+/// The band of a metric: the trial's for throughput and bytes; wider ones for quantiles, whose noise is wider.
 fn band(metric: Metric, practical: f64) -> f64 {
     let band: f64 = match metric {
-        Metric::Throughput => practical,
+        Metric::Throughput | Metric::DeviceBytes => practical,
         Metric::P50 => 0.05,
         Metric::P99 => 0.10,
         Metric::P999 => 0.20,
@@ -420,11 +435,12 @@ impl<'a> Judge<'a> {
         let less = self.less_is_better(contrast);
         let pairs = match (contrast.metric.quantile(), &mut self.tails[index]) {
             (Some(quantile), Some(tail)) => tail.add(quantile, a, b),
-            // Less is better: the roles are exchanged, and exchanged back for display.
-            _ if less => {
-                vec![Pair::from_rates(b.rate, b.cv, a.rate, a.cv, Some(b.slot < a.slot))]
+            _ => {
+                let (Some(x), Some(y)) = (a.on(contrast.metric), b.on(contrast.metric)) else { return };
+                // Less is better: the roles are exchanged, and exchanged back for display.
+                let ((x, a), (y, b)) = if less { ((y, b), (x, a)) } else { ((x, a), (y, b)) };
+                vec![Pair::from_rates(x, a.cv, y, b.cv, Some(a.slot < b.slot))]
             }
-            _ => vec![Pair::from_rates(a.rate, a.cv, b.rate, b.cv, Some(a.slot < b.slot))],
         };
         for pair in pairs {
             self.panel.push(index, pair);
@@ -433,7 +449,7 @@ impl<'a> Judge<'a> {
 
     fn less_is_better(&self, contrast: Contrast) -> bool {
         let workload = self.plan.cells[contrast.a].workload;
-        contrast.metric.quantile().is_some() || self.plan.results[workload][contrast.result_a].less_is_better
+        contrast.metric != Metric::Throughput || self.plan.results[workload][contrast.result_a].less_is_better
     }
 
     /// A cell has failed: it is not run again and its contrasts get no ratio.
@@ -622,7 +638,10 @@ pub(crate) fn rounded_up(rounds: f64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fstrial_model::measurement::ClockSource;
+    use fstrial_model::{
+        measurement::{ClockSource, Value},
+        units::Bytes,
+    };
     use hdrhistogram::serialization::{Serializer as _, V2Serializer};
     use std::collections::BTreeMap;
 
@@ -658,11 +677,36 @@ mod tests {
         }
     }
 
+    fn result(figure: Figure, load: LoadResult) -> PhaseResult {
+        let reading = Reading::Load(figure, Box::new(load));
+        PhaseResult { name: String::new(), reading, cpu_machine: None, device_written: None }
+    }
+
+    #[test]
+    fn bytes_written_to_the_device_are_for_each_operation_and_none_is_no_number() {
+        let one = || load(&[(OperationKind::Operation, 100)], 4096);
+        let on = |written: Option<u64>| {
+            let result = PhaseResult { device_written: written.map(Bytes), ..result(Figure::Bytes, one()) };
+            Sample::of(1, 0, &result).unwrap().on(Metric::DeviceBytes)
+        };
+        assert_eq!(on(Some(819_200)), Some(8192.0));
+        // It has no logarithm.
+        assert_eq!(on(Some(0)), None);
+        assert_eq!(on(None), None);
+        let value = Value { value: 3.0, unit: "op/s".into(), less_is_better: false };
+        let of_value = PhaseResult {
+            reading: Reading::Value(value),
+            device_written: Some(Bytes(9)),
+            ..result(Figure::Bytes, one())
+        };
+        assert_eq!(Sample::of(1, 0, &of_value).unwrap().on(Metric::DeviceBytes), None, "without operations");
+    }
+
     #[test]
     fn a_rewrite_counts_its_bytes_once_as_bonnie_does() {
         use OperationKind::{Operation, Read, Write};
         let rate = |counts: &[(OperationKind, u64)], figure| {
-            Sample::of_load(1, 0, figure, &load(counts, 200 * 8192), None).map(|sample| sample.rate)
+            Sample::of(1, 0, &result(figure, load(counts, 200 * 8192))).map(|sample| sample.rate)
         };
         let rewrite = [(Operation, 100), (Read, 100), (Write, 100)];
         assert_eq!(rate(&rewrite, Figure::Bytes), Ok(819_200.0), "both directions");

@@ -289,7 +289,7 @@ impl Plan {
     /// The results of two cells that can be compared on a metric.
     fn comparable(&self, a: usize, b: usize, metric: Metric) -> Vec<(usize, usize)> {
         let kinds = |cell: usize| &self.results[self.cells[cell].workload];
-        let has = |kind: &ResultKind| kind.has_latencies || metric.quantile().is_none();
+        let has = |kind: &ResultKind| kind.has_latencies || metric == Metric::Throughput;
         let both = |(n, m): &(usize, usize)| has(&kinds(a)[*n]) && has(&kinds(b)[*m]);
         comparable(kinds(a), kinds(b)).into_iter().filter(both).collect()
     }

@@ -2,11 +2,12 @@
 //! and answers with messages and one measurement. It knows nothing of rounds, statistics or the store.
 
 mod state;
+mod watch;
 
 use super::{
     find_rate::{self, SearchError, Seen},
     judge::latency,
-    operation::{self, Order},
+    operation::{self, Order, Step},
     program::{self, Level},
 };
 use crate::{error::ExpectedError, exit_code};
@@ -17,11 +18,13 @@ use fstrial_model::{
         WorkerMessage,
     },
     measurement::{LoadResult, Measurement, PhaseResult, Reading, Stage, Value},
-    units::Nanos,
+    units::{Bytes, Nanos},
     workload::{Arrivals, Better, Rate, RateTarget, Until, metric::Picked},
 };
 use fstrial_stack::{
-    StackError, isolation,
+    StackError,
+    counters::DeviceCounters,
+    isolation,
     ledger::Ledger,
     stack::{Attached, Standing, Target},
     throttle::Throttled,
@@ -33,6 +36,7 @@ use std::{
     thread,
     time::Instant,
 };
+use watch::Watch;
 
 /// Most bytes of a job.
 const MAX_JOB_BYTES: u64 = 4 << 20;
@@ -116,6 +120,7 @@ struct Run<'a> {
     mkfs_output: String,
     /// The group that the load is in, on a throttled device.
     throttled: Option<Throttled>,
+    watch: Watch,
 }
 
 /// Where an error of the stack comes from decides whose fault it is.
@@ -171,6 +176,7 @@ impl<'a> Run<'a> {
             output: None,
             mkfs_output: String::new(),
             throttled: None,
+            watch: Watch::begin(),
         })
     }
 
@@ -193,8 +199,9 @@ impl<'a> Run<'a> {
         entered.map_err(|e| self.failed(&e))
     }
 
-    /// Notes how long the current stage took.
+    /// Notes how long the current stage took and what the kernel complained of.
     fn leave(&mut self) {
+        self.watch.look(self.stage);
         let took: Nanos = self.stage_began.elapsed().into();
         match self.stages.last_mut() {
             Some((last, total)) if *last == self.stage => total.0 += took.0,
@@ -208,14 +215,26 @@ impl<'a> Run<'a> {
     }
 
     fn execute(&mut self) -> Result<Option<Measurement>, RunFailure> {
+        let ended = self.do_job();
+        self.watch.look(self.stage);
+        self.watch.judge(ended)
+    }
+
+    fn do_job(&mut self) -> Result<Option<Measurement>, RunFailure> {
         say(&WorkerMessage::Stage { stage: Stage::Attach, deadline: Nanos::secs(60) });
         let mut standing = match &self.job.device {
             DeviceBinding::Directory { path } => {
-                Standing::in_directory(path, &self.job.arm, &self.ledger).map_err(|e| self.failed(&e))?
+                let standing = Standing::in_directory(path, &self.job.arm, &self.ledger);
+                let standing = standing.map_err(|e| self.failed(&e))?;
+                self.watch.own(self.stage, standing.device_names());
+                standing
             }
             _ => self.build()?,
         };
         self.note_state(&mut standing);
+        if let Some(note) = self.watch.note() {
+            standing.remark(note.to_owned());
+        }
         say(&WorkerMessage::Facts {
             facts: standing.facts().clone(),
             commands: standing.commands().to_vec(),
@@ -251,6 +270,7 @@ impl<'a> Run<'a> {
         let attached = attached.map_err(|e| self.failed(&e))?;
         let attached = attached.with(&job.setup, job.coordinator, &self.ledger);
         let mut attached = attached.map_err(|e| self.failed(&e))?;
+        self.watch.own(self.stage, attached.device_names());
         if let Some(cap) = &job.setup.throttle {
             match attached.throttle(cap, &self.ledger) {
                 Ok(throttled) => self.throttled = Some(throttled),
@@ -289,7 +309,7 @@ impl<'a> Run<'a> {
         if let Some(operation) = &task.operation {
             let (arm, ledger) = (&self.job.arm, self.ledger.clone());
             let order = Order { task: operation, threads: task.threads, arm, ledger: &ledger };
-            return operation::run(order, standing, &mut |stage, deadline| self.enter(stage, deadline));
+            return operation::run(order, standing, &mut |step| self.hear(step));
         }
         let target = standing.target().clone();
         let mut site = Site::new(match &target {
@@ -310,9 +330,18 @@ impl<'a> Run<'a> {
                 self.enter(Stage::Settle, Nanos::secs(300 + bytes / SLOWEST_LAYOUT));
                 standing.settle().map_err(|e| self.failed(&e))?;
             }
-            results.extend(self.phase(phase, prepared)?);
+            results.extend(self.phase(phase, prepared, &standing.counters())?);
         }
         Ok(results)
+    }
+
+    /// Hears what an operation does.
+    fn hear(&mut self, step: Step) {
+        match step {
+            Step::Enter(stage, deadline) => self.enter(stage, deadline),
+            Step::Provokes => self.watch.provoke(self.stage, true),
+            Step::Provoked => self.watch.provoke(self.stage, false),
+        }
     }
 
     /// Runs a program and gives its numbers.
@@ -331,7 +360,7 @@ impl<'a> Run<'a> {
             });
         };
         let level = Level { threads, duration: task.duration, seed: task.seed };
-        let mut busy = [None, None];
+        let (counters, mut readings) = (standing.counters(), [None, None]);
         let outcome = program::run(&task.program, &folder, level, &mut |step| {
             match step {
                 program::Step::Prepare(deadline) => self.enter(Stage::Layout, deadline),
@@ -341,13 +370,13 @@ impl<'a> Run<'a> {
                 }
                 program::Step::Command(deadline) => {
                     self.enter_load(deadline)?;
-                    busy[0] = machine_busy();
+                    readings[0] = Some(Counted::now(&counters));
                 }
-                program::Step::Ended => busy[1] = machine_busy(),
+                program::Step::Ended => readings[1] = Some(Counted::now(&counters)),
             }
             Ok(())
         })?;
-        let cpu_machine = between(busy);
+        let counted = Counted::between(readings);
         self.output = Some(outcome.report());
         let result = |picked: Picked| PhaseResult {
             name: picked.name,
@@ -356,7 +385,8 @@ impl<'a> Run<'a> {
                 unit: picked.unit,
                 less_is_better: picked.better == Better::Lower,
             }),
-            cpu_machine,
+            cpu_machine: counted.cpu_machine,
+            device_written: counted.device_written,
         };
         Ok(outcome.values.into_iter().map(result).collect())
     }
@@ -405,28 +435,37 @@ impl<'a> Run<'a> {
         let output = self.output.get_or_insert_default();
         output.push_str(&found.steps);
         let value = Value { value: found.rate, unit: "op/s".into(), less_is_better: false };
-        let result = |name| PhaseResult { name, reading: Reading::Value(value), cpu_machine: None };
+        let reading = Reading::Value(value);
+        let result = |name| PhaseResult { name, reading, cpu_machine: None, device_written: None };
         Ok(group.result.clone().map(result))
     }
 
     /// Runs a phase and gives the results that are wanted of it.
-    fn phase(&mut self, phase: &PhaseTask, prepared: Prepared) -> Result<Vec<PhaseResult>, RunFailure> {
+    fn phase(
+        &mut self,
+        phase: &PhaseTask,
+        prepared: Prepared,
+        counters: &DeviceCounters,
+    ) -> Result<Vec<PhaseResult>, RunFailure> {
         let time =
             phase.groups.first().map_or(Nanos(0), |group| Nanos(group.load.warmup.0 + group.load.duration.0));
         self.enter_load(Nanos(time.0 + Nanos::secs(120).0))?;
-        let mut busy = [None, None];
-        let loads = prepared.run_all(&mut |moment| match moment {
-            Moment::TimedStart => busy[0] = machine_busy(),
-            Moment::TimedEnd => busy[1] = machine_busy(),
+        let mut readings = [None, None];
+        let loads = prepared.run_all(&mut |moment| {
+            let at = match moment {
+                Moment::TimedStart => 0,
+                Moment::TimedEnd => 1,
+            };
+            readings[at] = Some(Counted::now(counters));
         });
         let loads = loads.map_err(|e| engine_failure(Stage::Load, &e))?;
-        let cpu_machine = between(busy);
+        let Counted { cpu_machine, device_written } = Counted::between(readings);
         let mut results = Vec::new();
         for (group, load) in phase.groups.iter().zip(loads) {
             check_load(&load, group.load.until)?;
             let Some(name) = group.result.clone() else { continue };
             let reading = Reading::Load(group.figure, Box::new(load));
-            results.push(PhaseResult { name, reading, cpu_machine });
+            results.push(PhaseResult { name, reading, cpu_machine, device_written });
         }
         Ok(results)
     }
@@ -494,11 +533,27 @@ fn check_load(result: &LoadResult, until: Until) -> Result<(), RunFailure> {
     Ok(())
 }
 
-/// The machine's CPU time between two readings.
-fn between(busy: [Option<Nanos>; 2]) -> Option<Nanos> {
-    match busy {
-        [Some(before), Some(after)] => Some(Nanos(after.0.saturating_sub(before.0))),
-        _ => None,
+/// What the kernel counts, at a moment or between two.
+#[derive(Debug, Clone, Copy, Default)]
+struct Counted {
+    cpu_machine: Option<Nanos>,
+    device_written: Option<Bytes>,
+}
+
+impl Counted {
+    fn now(counters: &DeviceCounters) -> Self {
+        Self { cpu_machine: machine_busy(), device_written: counters.written() }
+    }
+
+    /// What was counted between two moments.
+    fn between(readings: [Option<Self>; 2]) -> Self {
+        let [Some(before), Some(after)] = readings else { return Self::default() };
+        let cpu = after.cpu_machine.zip(before.cpu_machine);
+        let written = after.device_written.zip(before.device_written);
+        Self {
+            cpu_machine: cpu.map(|(after, before)| Nanos(after.0.saturating_sub(before.0))),
+            device_written: written.map(|(after, before)| Bytes(after.0.saturating_sub(before.0))),
+        }
     }
 }
 

@@ -72,6 +72,72 @@ fn kill_under_load(lab: &Lab, words: &str, everything: bool) {
     assert_eq!(lab.ledger_entries(), Vec::<String>::new(), "{words}");
 }
 
+/// Appends made durable one by one: with a journal every one of them writes the journal, too.
+const JOURNALS: &str = r#"
+[trial]
+decide_on = ["device-bytes"]
+rounds = 12
+[device]
+path = "images"
+size = "320MiB"
+[[arm]]
+name = "journal"
+filesystem = "ext4"
+[[arm]]
+name = "outside"
+filesystem = "ext4"
+log = "external"
+[[arm]]
+name = "none"
+filesystem = "ext4"
+mkfs = ["-O", "^has_journal"]
+[log_device]
+kind = "ramdisk"
+size = "64MiB"
+[[workload]]
+use = "append-fsync"
+file_size = "64MiB"
+threads = [1]
+warmup = "20ms"
+duration = "150ms"
+"#;
+
+#[test]
+fn a_journal_shows_in_the_bytes_written_to_the_device() {
+    let name = "a_journal_shows_in_the_bytes_written_to_the_device";
+    if !support::is_root_with_loop_devices(name) {
+        return;
+    }
+    let lab = Lab::new();
+    lab.write("journals.toml", JOURNALS);
+    let ended = lab.run("run journals.toml --json");
+    let document = ended.document();
+    assert_eq!(document["failures"], serde_json::json!([]));
+    let workload = &document["workloads"][0];
+    let written = |arm: &str| {
+        let cell = workload["cells"].as_array().unwrap().iter().find(|cell| cell["arm"] == arm).unwrap();
+        cell["device_bytes_per_operation"].as_f64().unwrap_or_else(|| panic!("{cell}"))
+    };
+    // An append is 4 KiB.
+    let none = written("none");
+    assert!(none >= 4096.0, "{none}");
+    assert!(written("journal") > none * 1.2, "{} and {none}", written("journal"));
+    assert!(written("outside") > none * 1.2, "the log device counts: {} and {none}", written("outside"));
+    let verdicts = workload["verdicts"].as_array().unwrap();
+    let found = verdicts
+        .iter()
+        .find(|found| found["metric"] == "device-bytes" && found["a"] == "none" && found["b"] == "journal");
+    let found = found.unwrap_or_else(|| panic!("{workload}"));
+    assert_eq!((&found["verdict"], &found["less_is_better"]), (&"faster".into(), &true.into()), "{found}");
+    let exported = lab.run("results export --format csv");
+    assert!(exported.stdout.contains(",device_bytes_per_operation,"), "{}", exported.stderr);
+
+    fs::create_dir(lab.path("a")).unwrap();
+    let refused = lab.run("compare a=dir:a b=dir:a --workload append-fsync --decide-on device-bytes");
+    assert_eq!(refused.code(), 2, "{}", refused.stderr);
+    assert!(refused.stderr.contains("device of a directory is not known"), "{}", refused.stderr);
+}
+
 #[test]
 fn journals_and_logs_on_a_device_of_their_own() {
     let name = "journals_and_logs_on_a_device_of_their_own";

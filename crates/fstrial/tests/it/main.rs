@@ -7,6 +7,7 @@ mod device;
 mod errors;
 mod fio;
 mod interrupt;
+mod kernel_log;
 mod kill;
 mod operations;
 mod states;

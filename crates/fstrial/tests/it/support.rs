@@ -304,7 +304,7 @@ impl Lab {
     }
 
     /// Loop devices on files in this lab.
-    fn loop_devices(&self) -> Vec<String> {
+    pub(crate) fn loop_devices(&self) -> Vec<String> {
         let root = self.root();
         let is_ours = |name: &String| {
             let backing = fs::read_to_string(format!("/sys/block/{name}/loop/backing_file"));

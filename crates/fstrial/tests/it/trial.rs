@@ -208,9 +208,14 @@ fn directories_need_no_root() {
     };
     assert!([0, 3].contains(&ended.code()), "{ended:?}");
     let document = ended.document();
+    if fs::read_to_string("/proc/sys/kernel/dmesg_restrict").is_ok_and(|text| text.trim() == "1") {
+        let notes = document["arms"][0]["facts"]["notes"].to_string();
+        assert!(notes.contains("nobody watched for complaints of the kernel"), "{notes}");
+    }
     for workload in document["workloads"].as_array().unwrap() {
         for cell in workload["cells"].as_array().unwrap() {
             assert!(cell["runs"].as_u64().unwrap() >= 1, "{cell}");
+            assert!(cell["device_bytes_per_operation"].is_null(), "not known of directories: {cell}");
         }
     }
     for folder in &folders {

@@ -171,6 +171,7 @@ pub(crate) fn measurement(index: u64, arm: &str) -> Measurement {
             name: String::new(),
             reading: Reading::Load(Figure::Operations, Box::new(load)),
             cpu_machine: Some(Nanos(900_000_000)),
+            device_written: None,
         }],
         facts: facts(arm),
         commands: vec![format!("mkfs.{arm} /dev/loop0"), "mount /dev/loop0 /mnt".into()],

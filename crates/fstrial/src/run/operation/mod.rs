@@ -53,18 +53,29 @@ pub struct Order<'a> {
     pub ledger: &'a Ledger,
 }
 
-/// Does an operation on an arm that stands, and gives its numbers. `enter` is called at each stage with the longest it
-/// may take. The arm stands mounted again when this returns without an error.
+/// What an operation tells its worker while it is done.
+#[derive(Debug, Clone, Copy)]
+pub enum Step {
+    /// A stage begins, which may take this long at most.
+    Enter(Stage, Nanos),
+    /// From here on what the kernel complains of about the arm's devices is provoked on purpose…
+    Provokes,
+    /// …up to here.
+    Provoked,
+}
+
+/// Does an operation on an arm that stands, and gives its numbers. `tell` hears each step. The arm stands mounted again
+/// when this returns without an error.
 ///
 /// # Errors
 /// The filesystem cannot do it (an answer), a tool is missing or fails, or there is too little space.
 pub fn run(
     order: Order<'_>,
     standing: &mut Standing,
-    enter: &mut dyn FnMut(Stage, Nanos),
+    tell: &mut dyn FnMut(Step),
 ) -> Result<Vec<PhaseResult>, RunFailure> {
     let operation = order.task.timed.operation;
-    let mut run = Run { order, standing, enter, stage: Stage::Layout };
+    let mut run = Run { order, standing, tell, stage: Stage::Layout };
     match ability(order.arm, operation) {
         Ability::Cannot(reason) => return Err(run.cannot(reason)),
         Ability::Call(name) => run.standing.note_call(name),
@@ -77,6 +88,7 @@ pub fn run(
         name: kind.name,
         reading: Reading::Value(Value { value, unit: kind.unit, less_is_better: kind.less_is_better }),
         cpu_machine: None,
+        device_written: None,
     };
     Ok(results.into_iter().zip(values).map(result).collect())
 }
@@ -85,7 +97,7 @@ pub fn run(
 struct Run<'a> {
     order: Order<'a>,
     standing: &'a mut Standing,
-    enter: &'a mut dyn FnMut(Stage, Nanos),
+    tell: &'a mut dyn FnMut(Step),
     stage: Stage,
 }
 
@@ -162,8 +174,11 @@ impl Run<'_> {
         files::write_durably(&folder, last, &content).map_err(|e| self.failed(&e))?;
         match unclean {
             Unclean::Shutdown(call) => {
+                // The filesystem says that it was shut down, and that its journal cannot be written any more.
+                (self.tell)(Step::Provokes);
                 self.standing.shut_down(call).map_err(|e| self.unless_unsupported(call, &e))?;
                 self.standing.set_down().map_err(|e| self.failed(&e))?;
+                (self.tell)(Step::Provoked);
             }
             Unclean::Image => {
                 self.standing.keep_image(size).map_err(|e| self.failed(&e))?;
@@ -205,14 +220,13 @@ impl Run<'_> {
         let Order { task, threads, arm, ledger } = self.order;
         let content = content(task.data, task.seed, freeze::REQUEST);
         let folder = self.path("writers")?;
-        (self.enter)(Stage::Layout, AROUND);
+        self.enter(Stage::Layout, AROUND);
         let writers = freeze::lay_out(&folder, threads, &content).map_err(|e| self.failed(&e))?;
         self.settle()?;
         let freezer = self.standing.freezer(arm, ledger).map_err(|e| self.failed(&e))?;
         let timed = &task.timed;
         let longest = timed.duration.0 + u64::from(timed.repeat) * timed.hold.0;
-        self.stage = Stage::Load;
-        (self.enter)(Stage::Load, Nanos(longest + AROUND.0));
+        self.enter(Stage::Load, Nanos(longest + AROUND.0));
         let seen = freeze::measure(freezer, &writers, timed, &content);
         let seen = seen.map_err(|e| self.unless_unsupported("FIFREEZE", &e))?;
         Ok(vec![ns(median(seen.freeze)), ns(median(seen.thaw)), ns(median(seen.stall))])
@@ -241,7 +255,7 @@ impl Run<'_> {
         let tree = self.tree()?.clone();
         let folder = self.path(TREE)?;
         let bytes = tree.size.mean().0.saturating_mul(tree.files.into());
-        (self.enter)(Stage::Layout, Nanos(AROUND.0 + Nanos::secs(bytes / SLOWEST).0));
+        self.enter(Stage::Layout, Nanos(AROUND.0 + Nanos::secs(bytes / SLOWEST).0));
         let content = content(self.order.task.data, self.order.task.seed, 1 << 20);
         let paths = files::append_in_turn(&folder, tree.files, tree.size.mean(), &content);
         let paths = paths.map_err(|e| self.failed(&e))?;
@@ -298,8 +312,7 @@ impl Run<'_> {
         }
         let size = self.standing.device_size().map_err(|e| self.failed(&e))?;
         self.settle()?;
-        self.stage = Stage::Load;
-        (self.enter)(Stage::Load, Nanos(AROUND.0 + Nanos::secs(size.0 / SLOWEST).0));
+        self.enter(Stage::Load, Nanos(AROUND.0 + Nanos::secs(size.0 / SLOWEST).0));
         let content = content(self.order.task.data, self.order.task.seed, 1 << 20);
         let folder = self.path("fill")?;
         let filled = fill::fill(&folder, &content).map_err(|e| self.failed(&e))?;
@@ -377,12 +390,16 @@ type Tool = (&'static str, Vec<&'static str>);
 
 /// What operations have in common.
 impl Run<'_> {
+    fn enter(&mut self, stage: Stage, deadline: Nanos) {
+        self.stage = stage;
+        (self.tell)(Step::Enter(stage, deadline));
+    }
+
     /// Enters the stage of the operation itself.
     fn begin(&mut self) {
-        self.stage = Stage::Load;
         let repeat = u64::from(self.order.task.timed.repeat);
         // Each may take as long as its tool is given.
-        (self.enter)(Stage::Load, Nanos(TOOL_DEADLINE.0.saturating_mul(2 * repeat).saturating_add(AROUND.0)));
+        self.enter(Stage::Load, Nanos(TOOL_DEADLINE.0.saturating_mul(2 * repeat).saturating_add(AROUND.0)));
     }
 
     /// Everything written out, caches dropped. Part of the operation's stage when it is repeated.
@@ -416,9 +433,8 @@ impl Run<'_> {
     /// The tree, laid out by the engine and synced.
     fn populate(&mut self) -> Result<(), RunFailure> {
         let task = self.order.task;
-        self.stage = Stage::Layout;
         let needed = task.timed.space_needed(self.order.threads).0;
-        (self.enter)(Stage::Layout, Nanos(AROUND.0 + Nanos::secs(needed / SLOWEST).0));
+        self.enter(Stage::Layout, Nanos(AROUND.0 + Nanos::secs(needed / SLOWEST).0));
         let steps = format!("stat {TREE}").parse().expect("a step of a flow");
         let flow = Flow {
             sets: vec![self.tree()?.clone()],

@@ -81,9 +81,12 @@ struct Character {
     tail: f64,
     /// What a run costs besides its load.
     overhead: Nanos,
+    /// Bytes written to the device for each operation; none if nobody counts them.
+    written: Option<u64>,
 }
 
-const ORDINARY: Character = Character { speed: 1.0, tail: 1.0, overhead: Nanos::millis(300) };
+const ORDINARY: Character =
+    Character { speed: 1.0, tail: 1.0, overhead: Nanos::millis(300), written: Some(4096) };
 
 /// What is true of the simulated machine.
 struct World {
@@ -328,6 +331,7 @@ fn measurement(world: &World, arm: &str, load: &Load, fault: Option<Fault>) -> M
             name: String::new(),
             reading: Reading::Load(Figure::Operations, Box::new(load)),
             cpu_machine: Some(Nanos::millis(900)),
+            device_written: character.written.map(|each| Bytes(each * operations)),
         }],
         facts: facts(),
         commands: Vec::new(),

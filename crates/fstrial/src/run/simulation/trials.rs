@@ -510,6 +510,29 @@ fn with_many_operations_every_round_counts_for_a_quantile() {
 }
 
 #[test]
+fn bytes_written_to_the_device_are_judged_where_they_are_counted() {
+    let verdict = |written: Option<u64>| {
+        let world = World { arms: vec![("b", Character { written, ..ORDINARY })], ..World::default() };
+        let plan = plan(&["a=ext4", "b=xfs"], &[1], 5, |settings| {
+            settings.decide_on = vec![Metric::DeviceBytes];
+            settings.rounds = Some(16);
+        });
+        let told = simulate(&plan, &world, none);
+        let state = of_metric(&told, "b", "a", Metric::DeviceBytes);
+        assert!(state.less_is_better);
+        // An early lane would decide such plain cases in round 4 or 5.
+        assert!(state.rounds == 0 || state.rounds > 5, "{state:?}");
+        (state.verdict, state.ratio.map(|ratio| (ratio * 100.0).round()))
+    };
+    assert_eq!(verdict(Some(12_288)), (Outcome::Slower, Some(300.0)), "more is worse");
+    assert_eq!(verdict(Some(2048)), (Outcome::Faster, Some(50.0)), "less is better");
+    assert_eq!(verdict(Some(4096)), (Outcome::Equivalent, Some(100.0)), "the very same");
+    // A run that wrote nothing, or where nobody counts, makes no pair.
+    assert_eq!(verdict(Some(0)), (Outcome::Undecided, None));
+    assert_eq!(verdict(None), (Outcome::Undecided, None));
+}
+
+#[test]
 fn with_few_operations_rounds_are_merged_for_a_quantile() {
     // 300 to 330 operations in a run: four rounds until ten of them lie beyond p99.
     let world = World { rate: 302.0, noise: 0.001, tail_noise: 0.5, ..World::default() };
@@ -604,7 +627,7 @@ impl Wild {
     }
 
     fn world(&self) -> World {
-        let slow = Character { speed: 0.7, tail: 2.0, overhead: Nanos::secs(3) };
+        let slow = Character { speed: 0.7, tail: 2.0, overhead: Nanos::secs(3), ..ORDINARY };
         World {
             seed: self.seed,
             rate: self.rate,

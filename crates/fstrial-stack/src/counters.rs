@@ -1,0 +1,70 @@
+//! What reaches block devices, as the kernel counts it: `/sys/block/DEV/stat` (Documentation/block/stat.rst).
+//!
+//! The kernel counts a request when it is complete, in sectors of 512 bytes whatever the device's own are. It counts
+//! nothing where somebody has switched that off (`queue/iostats`).
+
+use fstrial_model::units::Bytes;
+use std::{fs, path::PathBuf};
+
+/// Bytes of a sector in statistics.
+const SECTOR: u64 = 512;
+/// Sectors written are the seventh number of a line.
+const SECTORS_WRITTEN: usize = 6;
+
+/// The counters of some devices.
+#[derive(Debug, Clone, Default)]
+pub struct DeviceCounters {
+    stats: Vec<PathBuf>,
+}
+
+impl DeviceCounters {
+    /// Of devices by their folders in sysfs.
+    pub(crate) fn of(folders: impl Iterator<Item = PathBuf>) -> Self {
+        Self { stats: folders.map(|folder| folder.join("stat")).collect() }
+    }
+
+    /// Bytes written to all of them together since they came to be. None if there is none, or one cannot be read.
+    pub fn written(&self) -> Option<Bytes> {
+        let each = self.stats.iter().map(|path| written(&fs::read_to_string(path).ok()?));
+        let all = each.sum::<Option<u64>>().map(Bytes);
+        all.filter(|_| !self.stats.is_empty())
+    }
+}
+
+/// Bytes written, by the text of a `stat`.
+fn written(stat: &str) -> Option<u64> {
+    let sectors: u64 = stat.split_whitespace().nth(SECTORS_WRITTEN)?.parse().ok()?;
+    sectors.checked_mul(SECTOR)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sectors_written_are_the_seventh_number() {
+        let stat = "     101        7     8088       12      310       44    20480       99        0      120      111        3        0       64        1        5        0\n";
+        assert_eq!(written(stat), Some(20_480 * 512));
+        // Before discards and flushes were counted (kernel 4.18), there were eleven numbers.
+        assert_eq!(written("1 2 3 4 5 6 7 8 9 10 11"), Some(7 * 512));
+        for damaged in ["", "1 2 3 4 5 6", "1 2 3 4 5 6 x", "1 2 3 4 5 6 18446744073709551615"] {
+            assert_eq!(written(damaged), None, "{damaged}");
+        }
+    }
+
+    #[test]
+    fn several_devices_are_added_up_and_none_have_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let device = |name: &str, sectors: u64| {
+            let path = folder.path().join(name);
+            fs::create_dir(&path).unwrap();
+            fs::write(path.join("stat"), format!("0 0 0 0 1 0 {sectors} 0 0 0 0")).unwrap();
+            path
+        };
+        let both = [device("a", 8), device("b", 2)];
+        assert_eq!(DeviceCounters::of(both.clone().into_iter()).written(), Some(Bytes(5120)));
+        let with_missing = both.into_iter().chain([folder.path().join("missing")]);
+        assert_eq!(DeviceCounters::of(with_missing).written(), None);
+        assert_eq!(DeviceCounters::default().written(), None);
+    }
+}

@@ -1,0 +1,180 @@
+//! What the kernel complains of while a run lasts fails the run: a figure from a filesystem that reports errors, or from
+//! a kernel that warns of itself, is none.
+//!
+//! The watch looks at the end of every stage, so that a complaint is told with the stage in which it came. It never looks
+//! while something is measured.
+
+use fstrial_model::{
+    job::{FailureKind, RunFailure},
+    measurement::Stage,
+};
+use fstrial_stack::kernel_log::{Complaint, KernelLog};
+
+/// Complaints that are shown; the others are counted.
+const SHOWN: usize = 4;
+/// Characters of a failure beside which complaints still find room.
+const ROOM: usize = 2000;
+
+/// The watch over the kernel's log during one run.
+#[derive(Debug)]
+pub(super) struct Watch {
+    /// None where the kernel's log cannot be read.
+    log: Option<KernelLog>,
+    /// Why not.
+    note: Option<String>,
+    /// This run's own devices, as the kernel calls them.
+    devices: Vec<String>,
+    /// Whether complaints of these devices are provoked by what is being done.
+    is_provoked: bool,
+    found: Found,
+}
+
+/// What was found so far.
+#[derive(Debug, Default)]
+struct Found {
+    first: Vec<(Stage, String)>,
+    further: usize,
+}
+
+impl Watch {
+    /// Begins to listen.
+    pub(super) fn begin() -> Self {
+        let (log, note) = match KernelLog::open() {
+            Ok(log) => (Some(log), None),
+            Err(error) => (None, Some(format!("nobody watched for complaints of the kernel: {error}"))),
+        };
+        Self { log, note, devices: Vec::new(), is_provoked: false, found: Found::default() }
+    }
+
+    /// What a reader should know of the watch itself.
+    pub(super) fn note(&self) -> Option<&str> {
+        self.note.as_deref()
+    }
+
+    /// These are this run's own devices from here on. What was said of them before was somebody else's.
+    pub(super) fn own(&mut self, stage: Stage, devices: Vec<String>) {
+        self.look(stage);
+        self.devices = devices;
+    }
+
+    /// What the kernel says of the own devices is provoked from here on, or not any more.
+    pub(super) fn provoke(&mut self, stage: Stage, is_provoked: bool) {
+        self.look(stage);
+        self.is_provoked = is_provoked;
+    }
+
+    /// Takes note of what was said since the last look.
+    pub(super) fn look(&mut self, stage: Stage) {
+        for complaint in self.log.as_mut().map(KernelLog::complaints).unwrap_or_default() {
+            if self.counts(&complaint) {
+                self.found.add(stage, complaint.message);
+            }
+        }
+    }
+
+    fn counts(&self, complaint: &Complaint) -> bool {
+        complaint.concerns(&self.devices) && !(self.is_provoked && complaint.names_one_of(&self.devices))
+    }
+
+    /// How the run ended, with what was found.
+    pub(super) fn judge<T>(&self, ended: Result<T, RunFailure>) -> Result<T, RunFailure> {
+        self.found.judge(ended)
+    }
+}
+
+impl Found {
+    fn add(&mut self, stage: Stage, message: String) {
+        if self.first.len() < SHOWN {
+            self.first.push((stage, message));
+        } else {
+            self.further += 1;
+        }
+    }
+
+    fn judge<T>(&self, ended: Result<T, RunFailure>) -> Result<T, RunFailure> {
+        let Some((stage, _)) = self.first.first() else { return ended };
+        match ended {
+            Ok(_) => Err(RunFailure {
+                kind: FailureKind::ArmFailed,
+                stage: *stage,
+                what: format!("the kernel complained during the run:{}", self.lines()),
+                hint: Some("see all of it in the kernel log (dmesg)".into()),
+            }),
+            // An answer stays as it is, the same in every round.
+            Err(failure) if failure.kind == FailureKind::Cannot || failure.what.len() > ROOM => Err(failure),
+            Err(mut failure) => {
+                failure.what += &format!("\nthe kernel complained during the run:{}", self.lines());
+                Err(failure)
+            }
+        }
+    }
+
+    fn lines(&self) -> String {
+        let mut text: String =
+            self.first.iter().map(|(stage, message)| format!("\n  ({stage}) {message}")).collect();
+        if self.further > 0 {
+            text += &format!("\n  … and {} more", self.further);
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn watch() -> Watch {
+        let devices = vec!["loop64".to_owned()];
+        Watch { log: None, note: None, devices, is_provoked: false, found: Found::default() }
+    }
+
+    fn complaint(device: Option<&str>) -> Complaint {
+        Complaint { message: "EXT4-fs error".into(), device: device.map(str::to_owned) }
+    }
+
+    fn failure(kind: FailureKind, what: &str) -> RunFailure {
+        RunFailure { kind, stage: Stage::Mount, what: what.into(), hint: None }
+    }
+
+    #[test]
+    fn what_is_provoked_is_excused_on_the_own_device_only() {
+        let mut watch = watch();
+        let counts = |watch: &Watch| {
+            [Some("loop64"), Some("loop64-8"), Some("sda"), None].map(|d| watch.counts(&complaint(d)))
+        };
+        assert_eq!(counts(&watch), [true, true, false, true]);
+        watch.provoke(Stage::Load, true);
+        assert_eq!(counts(&watch), [false, false, false, true]);
+        watch.provoke(Stage::Load, false);
+        assert_eq!(counts(&watch), [true, true, false, true]);
+    }
+
+    #[test]
+    fn a_healthy_run_fails_with_the_first_lines_and_where_they_came() {
+        let mut found = Found::default();
+        assert_eq!(found.judge(Ok(7)).map_err(|failure| failure.what), Ok(7));
+        for number in 0..9 {
+            found.add(if number == 0 { Stage::Load } else { Stage::Unmount }, format!("line {number}"));
+        }
+        let failed = found.judge(Ok(7)).unwrap_err();
+        assert_eq!((failed.kind, failed.stage), (FailureKind::ArmFailed, Stage::Load));
+        assert_eq!(
+            failed.what,
+            "the kernel complained during the run:\n  (load) line 0\n  (unmount) line 1\n  (unmount) line 2\n  \
+             (unmount) line 3\n  … and 5 more"
+        );
+    }
+
+    #[test]
+    fn a_run_that_failed_keeps_its_own_failure() {
+        let mut found = Found::default();
+        found.add(Stage::Load, "line".into());
+        let judged = |kind, what: &str| found.judge::<()>(Err(failure(kind, what))).unwrap_err();
+        let lost = judged(FailureKind::Lost, "hung");
+        assert_eq!((lost.kind, lost.stage), (FailureKind::Lost, Stage::Mount));
+        assert_eq!(lost.what, "hung\nthe kernel complained during the run:\n  (load) line");
+        assert_eq!(judged(FailureKind::Cannot, "no snapshots").what, "no snapshots");
+        let long = "x".repeat(ROOM + 1);
+        assert_eq!(judged(FailureKind::Lost, &long).what, long);
+    }
+}
