@@ -398,6 +398,7 @@ pub const MODELS: &[(&str, &str)] = &[
     ("ideal", include_str!("../../../models/ideal.toml")),
     ("nvme", include_str!("../../../models/nvme.toml")),
     ("sata-ssd", include_str!("../../../models/sata-ssd.toml")),
+    ("sata-ssd-2012", include_str!("../../../models/sata-ssd-2012.toml")),
     ("gp3-3000", include_str!("../../../models/gp3-3000.toml")),
     ("gp2-burst", include_str!("../../../models/gp2-burst.toml")),
     ("ebs-300", include_str!("../../../models/ebs-300.toml")),

@@ -5,6 +5,7 @@
 
 pub mod ability;
 pub mod arm;
+pub mod claim;
 pub mod device;
 pub mod device_model;
 pub mod facts;

@@ -6,6 +6,7 @@
 
 use crate::{
     arm::{Arm, Switch, closest},
+    claim::Claim,
     device::{Device, DeviceKind, LogDevice},
     state::{Restoring, State},
     units::{Bytes, Nanos, Percent},
@@ -26,6 +27,9 @@ pub const MAX_FILE_BYTES: usize = 1 << 20;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Trial {
+    /// The statement that the trial is to decide, if it is there for one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub claim: Option<Box<Claim>>,
     /// How long, how sure, against what.
     #[serde(default)]
     pub trial: Settings,
@@ -261,11 +265,30 @@ impl Trial {
         trial.checked(name, text)
     }
 
+    /// Reads the file of a claim, as it was written: before it is scaled to a machine and what is gone is replaced, it
+    /// need not be a trial that can be run. [`checked`](Self::checked) looks at it afterwards.
+    ///
+    /// # Errors
+    /// The first thing wrong, with the place underlined.
+    pub fn read_claim(name: &str, text: &str) -> Result<Self, Box<TrialError>> {
+        let trial = Self::read(name, text)?;
+        let none =
+            || problem(&[], "it is a trial without a claim", "add [claim]; `fstrial claims new` shows how");
+        match trial.claim.as_ref().map_or_else(|| Some(none()), |claim| claim.problem()) {
+            None => Ok(trial),
+            Some(found) => Err(Box::new(found.at(name, text))),
+        }
+    }
+
     fn read(name: &str, text: &str) -> Result<Self, Box<TrialError>> {
         read_toml(name, text, MAX_FILE_BYTES)
     }
 
-    fn checked(mut self, name: &str, text: &str) -> Result<Self, Box<TrialError>> {
+    /// Settles what is left out and checks the rest. `name` and `text` are of the file, for messages.
+    ///
+    /// # Errors
+    /// The first thing impossible, with the place underlined.
+    pub fn checked(mut self, name: &str, text: &str) -> Result<Self, Box<TrialError>> {
         self.normalise();
         match self.problem() {
             None => Ok(self),
@@ -305,6 +328,7 @@ impl Trial {
         self.resolve_workloads(cpus)?;
         let settle = |entry: &Entry| entry.settled(cpus).expect("resolved just above");
         Ok(Self {
+            claim: self.claim.as_ref().map(|claim| Box::new(claim.settled(cpus))),
             device: self.device.settled(),
             workloads: self.workloads.iter().map(settle).collect(),
             ..self.clone()
@@ -346,6 +370,26 @@ impl Trial {
             .or_else(|| self.states_problem())
             .or_else(|| self.log_device_problem())
             .or_else(|| self.workloads_problem())
+            .or_else(|| self.claim_problem())
+    }
+
+    /// What a claim expects must be something that the trial shows.
+    fn claim_problem(&self) -> Option<Problem> {
+        let claim = self.claim.as_ref()?;
+        let workloads = self.resolve_workloads(1).ok()?;
+        claim.problem().or_else(|| {
+            if self.trial.compare == Compare::Workloads {
+                let hint = "leave out compare; its expectations say what is compared";
+                return Some(problem(&["trial", "compare"], "a claim compares what it says", hint));
+            }
+            claim.parts(&self.arms, &workloads, 1).err()
+        })
+    }
+
+    /// Arms that there must be at least: a claim may be about one.
+    fn least_arms(&self) -> usize {
+        let is_about_one = self.claim.as_ref().is_some_and(|claim| !claim.question);
+        if is_about_one || self.trial.compare == Compare::Workloads { 1 } else { 2 }
     }
 
     fn settings_problem(&self) -> Option<Problem> {
@@ -409,10 +453,10 @@ impl Trial {
     }
 
     fn arms_problem(&self) -> Option<Problem> {
-        if self.arms.is_empty() && self.trial.compare == Compare::Workloads {
+        if self.arms.is_empty() && self.least_arms() == 1 {
             return Some(problem(&["arm"], "no arm to run the workloads on", "name one, such as ext4"));
         }
-        if self.arms.len() < 2 && self.trial.compare == Compare::Arms {
+        if self.arms.len() < self.least_arms() {
             return Some(problem(
                 &["arm"],
                 "a comparison needs at least two arms",
@@ -714,8 +758,7 @@ impl Trial {
         for (index, workload) in workloads.iter().enumerate() {
             let at = index.to_string();
             let able = self.arms.iter().filter(|arm| can_run(arm, workload)).count();
-            let least = if self.trial.compare == Compare::Arms { 2 } else { 1 };
-            if able < least {
+            if able < self.least_arms() {
                 return Some(problem(
                     &["workload", &at, "use"],
                     format!("`{}` needs files, and fewer than two arms have a filesystem", workload.name),

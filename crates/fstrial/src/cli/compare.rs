@@ -14,7 +14,7 @@ use fstrial_model::{
     state::{Restoring, State},
     trial::{Compare, ErrorControl, Metric, Settings, Trial, syntax_words},
     units::{Bytes, Nanos, Percent},
-    workload::{Entry, Rate, RateTarget, Workload},
+    workload::{Entry, Rate, RateTarget, Until, Workload},
 };
 use std::path::PathBuf;
 
@@ -239,6 +239,7 @@ impl CompareArgs {
         let practical = if self.overnight { Percent(1.0) } else { defaults.practical };
         let names: Vec<&str> = self.arms.iter().map(|arm| arm.name.as_str()).collect();
         Ok(Trial {
+            claim: None,
             trial: Settings {
                 name: self.name.clone().unwrap_or_else(|| names.join(" / ")),
                 budget: self.budget.unwrap_or(budget),
@@ -260,43 +261,21 @@ impl CompareArgs {
         })
     }
 
-    /// `image:/some/folder`, `disk` with the path of `--erase`, or `directory` if that is what the arms are.
+    /// The device of the flags, or `directory` if that is what the arms are.
     fn device(&self) -> Result<Device, ExpectedError> {
         let default =
             if self.arms.iter().all(|arm| arm.filesystem == DIRECTORY) { "directory" } else { "image" };
         let text = self.device.as_deref().unwrap_or(default);
-        let (word, rest) = match text.split_once(':') {
-            Some((word, rest)) => (word, Some(rest)),
-            None => (text, None),
-        };
-        let kind = DeviceKind::ALL.into_iter().find(|kind| kind.name() == word).ok_or_else(|| {
-            let names = DeviceKind::ALL.map(DeviceKind::name);
-            let hint = match fstrial_model::arm::closest(word, names) {
-                Some(near) => format!("did you mean `{near}`?"),
-                None => format!("there are {}", names.join(", ")),
-            };
-            ExpectedError::usage(format!("there is no device `{word}`"), hint)
-        })?;
-        if kind == DeviceKind::Model {
-            let model = rest.map(super::device::choice).transpose()?;
-            return Ok(Device { size: self.size, model, ..Device::of(kind) });
-        }
-        let erased = || if kind == DeviceKind::Disk { self.conduct.permission().erase } else { None };
-        let path = rest.map(PathBuf::from).or_else(erased);
-        if kind == DeviceKind::Disk && path.is_none() {
-            return Err(ExpectedError::usage(
-                "which disk? every run erases all of it",
-                "add --erase /dev/disk/by-id/… with the whole device, named in full",
-            ));
+        let device = device_of(text, self.size, self.conduct.permission().erase)?;
+        if device.kind == DeviceKind::Model {
+            return Ok(device);
         }
         Ok(Device {
-            size: self.size,
-            path,
             members: self.members,
             raid: self.raid,
             throttle: self.throttle.clone(),
             stripe: self.stripe,
-            ..Device::of(kind)
+            ..device
         })
     }
 
@@ -338,13 +317,12 @@ impl CompareArgs {
         let slow = settled.as_ref().is_ok_and(Workload::is_buffered_write);
         // An operation takes as long as it takes.
         let is_timed = settled.is_ok_and(|workload| workload.operation.is_none());
-        let (warmup, duration) = match (self.quick, self.overnight, slow) {
-            _ if !is_timed => (None, None),
-            (true, _, false) => (Some(Nanos::millis(150)), Some(Nanos::millis(500))),
-            (true, _, true) => (Some(Nanos::millis(500)), Some(Nanos::secs(2))),
-            (_, true, false) => (Some(Nanos::millis(500)), Some(Nanos::secs(3))),
-            _ => (None, None),
+        let times = match (self.quick, self.overnight, slow) {
+            (true, _, _) => quick_times(&entry),
+            (_, true, false) if is_timed => Some((Nanos::millis(500), Nanos::secs(3))),
+            _ => None,
         };
+        let (warmup, duration) = times.unzip();
         Entry {
             threads: self.threads.clone().or(entry.threads),
             warmup: self.warmup.or(entry.warmup).or(warmup),
@@ -356,6 +334,52 @@ impl CompareArgs {
             ..entry
         }
     }
+}
+
+/// The device that a flag names: `image:/some/folder`, `model:NAME`, or `disk` with the path of `--erase`.
+pub(super) fn device_of(
+    text: &str,
+    size: Option<Bytes>,
+    erase: Option<PathBuf>,
+) -> Result<Device, ExpectedError> {
+    let (word, rest) = match text.split_once(':') {
+        Some((word, rest)) => (word, Some(rest)),
+        None => (text, None),
+    };
+    let kind = DeviceKind::ALL.into_iter().find(|kind| kind.name() == word).ok_or_else(|| {
+        let names = DeviceKind::ALL.map(DeviceKind::name);
+        let hint = match fstrial_model::arm::closest(word, names) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("there are {}", names.join(", ")),
+        };
+        ExpectedError::usage(format!("there is no device `{word}`"), hint)
+    })?;
+    if kind == DeviceKind::Model {
+        let model = rest.map(super::device::choice).transpose()?;
+        return Ok(Device { size, model, ..Device::of(kind) });
+    }
+    let erased = if kind == DeviceKind::Disk { erase } else { None };
+    let path = rest.map(PathBuf::from).or(erased);
+    if kind == DeviceKind::Disk && path.is_none() {
+        return Err(ExpectedError::usage(
+            "which disk? every run erases all of it",
+            "add --erase /dev/disk/by-id/… with the whole device, named in full",
+        ));
+    }
+    Ok(Device { size, path, ..Device::of(kind) })
+}
+
+/// The times of a first answer: runs of half a second, of two where writes go through the page cache. None where a
+/// workload takes as long as it takes: its time is a limit.
+pub(super) fn quick_times(entry: &Entry) -> Option<(Nanos, Nanos)> {
+    let settled = entry.resolve(1).ok().filter(|workload| workload.operation.is_none())?;
+    if settled.phases.iter().any(|phase| phase.until == Until::Done) {
+        return None;
+    }
+    Some(match settled.is_buffered_write() {
+        false => (Nanos::millis(150), Nanos::millis(500)),
+        true => (Nanos::millis(500), Nanos::secs(2)),
+    })
 }
 
 /// A preset by name, or a workload from a file of its own.

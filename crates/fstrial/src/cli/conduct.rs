@@ -109,6 +109,20 @@ pub(crate) enum FailIf {
 }
 
 impl ConductArgs {
+    /// For a trial among others: only what may be erased, and whether there is progress.
+    pub(crate) fn of(permission: Permission, quiet: bool) -> Self {
+        Self {
+            erase: permission.erase,
+            erase_signature: permission.erase_signatures,
+            state_dir: None,
+            precondition: None,
+            dry_run: false,
+            json: false,
+            quiet,
+            fail_if: None,
+        }
+    }
+
     /// Only a disk is preconditioned, in rounds of a sensible time.
     fn check_precondition(&self, trial: &Trial) -> Result<(), ExpectedError> {
         let Some(round) = self.precondition else { return Ok(()) };
@@ -134,30 +148,66 @@ impl ConductArgs {
     }
 }
 
-/// Conducts a trial from the first check to the answer and the exit code. `resume`: go on with this stored trial, 0 for
-/// the last unfinished one.
+/// A trial that was conducted.
+pub(crate) struct Answered {
+    /// Its answer.
+    pub(crate) document: Document,
+    /// How the command ends.
+    pub(crate) code: u8,
+}
+
+/// Conducts a trial from the first check to the answer, prints it, and gives the exit code. `resume`: go on with this
+/// stored trial, 0 for the last unfinished one.
 pub(crate) fn conduct(
     trial: &Trial,
     args: &ConductArgs,
     home: &Home,
     resume: Option<i64>,
 ) -> Result<u8, ExpectedError> {
-    let clock = MachineClock::start();
-    let settled = trial.settled(environment::cpus())?;
     args.check_precondition(trial)?;
     if args.dry_run {
-        let plan = Plan::new(settled, trial.trial.seed.unwrap_or_else(draw_seed), environment::cpus())?;
-        super::print(&steps::render(&plan, args.precondition));
+        super::print(&dry_run(trial, args.precondition)?);
         return Ok(exit_code::VERDICT);
     }
+    let Answered { document, code } = measure(trial, args, home, resume, &interrupt()?)?;
+    if args.json {
+        json_lines::print(&document);
+    } else {
+        super::print(&table::render(&document));
+        advise(&document);
+    }
+    Ok(code)
+}
+
+/// Every step of a trial in order, with its undo.
+pub(crate) fn dry_run(trial: &Trial, precondition: Option<Nanos>) -> Result<String, ExpectedError> {
+    let settled = trial.settled(environment::cpus())?;
+    let plan = Plan::new(settled, trial.trial.seed.unwrap_or_else(draw_seed), environment::cpus())?;
+    Ok(steps::render(&plan, precondition))
+}
+
+/// What Ctrl-C raises.
+pub(crate) fn interrupt() -> Result<Interrupt, ExpectedError> {
+    Interrupt::at_signals().map_err(|e| ExpectedError::Fault(format!("could not set signal handlers: {e}")))
+}
+
+/// Conducts a trial from the first check to the answer. `resume`: go on with this stored trial, 0 for the last
+/// unfinished one.
+pub(crate) fn measure(
+    trial: &Trial,
+    args: &ConductArgs,
+    home: &Home,
+    resume: Option<i64>,
+    interrupt: &Interrupt,
+) -> Result<Answered, ExpectedError> {
+    let clock = MachineClock::start();
+    let settled = trial.settled(environment::cpus())?;
     let _lock = home.lock()?;
     let mut store = Store::open(home.results()?)?;
     let resumed = resume.map(|id| find_resumable(&store, &settled, id)).transpose()?;
     let seed = resumed.map(|(_, seed)| seed).or(trial.trial.seed).unwrap_or_else(draw_seed);
     let plan = Plan::new(settled, seed, environment::cpus())?;
     require_root(&plan)?;
-    let interrupt = Interrupt::at_signals()
-        .map_err(|e| ExpectedError::Fault(format!("could not set signal handlers: {e}")))?;
     let ledger = Ledger::new(home.ledger()?, std::process::id());
     replay(&ledger)?;
     let bases = Bases::in_folder(&state_folder(&plan, args, home)?);
@@ -166,7 +216,7 @@ pub(crate) fn conduct(
         bases: &bases,
         args,
         clock: &clock,
-        interrupt: &interrupt,
+        interrupt,
         ledger: &ledger,
         progress: Progress::new(plan.trial.trial.budget, args.quiet || args.json),
     };
@@ -174,9 +224,9 @@ pub(crate) fn conduct(
     let answered = session.answer(&devices, &mut store, resumed.map(|(id, _)| id));
     // Whatever came of the trial, its devices are given up; of two errors the first one is told.
     let closed = devices.close();
-    let code = answered?;
+    let answered = answered?;
     closed.map_err(ExpectedError::CleanUp)?;
-    Ok(code)
+    Ok(answered)
 }
 
 /// The devices of a trial.
@@ -239,13 +289,13 @@ struct Conducting<'a> {
 }
 
 impl<'a> Conducting<'a> {
-    /// Runs the trial on its device, stores how it ended and prints the answer.
+    /// Runs the trial on its device and stores how it ended.
     fn answer(
         &mut self,
         devices: &Devices,
         store: &mut Store,
         resumed: Option<TrialId>,
-    ) -> Result<u8, ExpectedError> {
+    ) -> Result<Answered, ExpectedError> {
         let environment = Environment {
             device: devices.main.describe(),
             device_notes: devices.notes(self.plan),
@@ -263,13 +313,8 @@ impl<'a> Conducting<'a> {
         document.warnings.extend(instrument_warning(&document));
         document.warnings.extend(devices.main.warnings());
         document.warnings.extend(self.noise_warning(&finished));
-        if self.args.json {
-            json_lines::print(&document);
-        } else {
-            super::print(&table::render(&document));
-            advise(&document, &finished);
-        }
-        Ok(ending(&document, &finished, self.args.fail_if))
+        let code = ending(&document, &finished, self.args.fail_if);
+        Ok(Answered { document, code })
     }
 
     /// What to do about a device that varies so much that the answer is not complete.
@@ -529,7 +574,7 @@ fn find_resumable(store: &Store, settled: &Trial, id: i64) -> Result<(TrialId, u
 
 /// A trial without what may differ when it is gone on with: the budget is the session's, the seed the stored trial's, and
 /// words about a workload (with the lines of its job file) change nothing that is measured.
-fn comparable(mut trial: Trial) -> Trial {
+pub(crate) fn comparable(mut trial: Trial) -> Trial {
     trial.trial.budget = Nanos(0);
     trial.trial.seed = None;
     trial.workloads.iter_mut().for_each(|workload| workload.about = None);
@@ -610,8 +655,8 @@ fn instrument_warning(document: &Document) -> Option<String> {
 }
 
 /// What to do about an answer that is not complete.
-fn advise(document: &Document, finished: &Finished<'_>) {
-    if finished.judge.is_none() {
+fn advise(document: &Document) {
+    if document.planned_rounds.is_none() {
         let per_round: f64 = document
             .workloads
             .iter()

@@ -1,5 +1,6 @@
 //! The command line: one file for each command. This one: the list of commands, and how errors are shown.
 
+mod claims;
 mod clean;
 mod compare;
 pub(crate) mod conduct;
@@ -33,6 +34,7 @@ Examples:
   fstrial compare ext4 xfs --save trial.toml --dry-run
   fstrial run trial.toml --resume
   fstrial judge pairs.csv
+  fstrial claims check closson-2012 --quick
 
 Exit codes:
   0    every contrast that was to be decided is decided
@@ -64,6 +66,7 @@ enum Command {
     Run(run::RunArgs),
     Judge(judge::JudgeArgs),
     Results(results::ResultsArgs),
+    Claims(claims::ClaimsArgs),
     Workloads(workloads::WorkloadsArgs),
     Device(device::DeviceArgs),
     Doctor(doctor::DoctorArgs),
@@ -175,6 +178,7 @@ fn execute(command: Command) -> Result<u8, ExpectedError> {
         Command::Run(args) => run::exec(&args),
         Command::Judge(args) => judge::exec(&args),
         Command::Results(args) => results::exec(&args),
+        Command::Claims(args) => claims::exec(&args),
         Command::Workloads(args) => workloads::exec(&args),
         Command::Device(args) => device::exec(&args),
         Command::Doctor(args) => doctor::exec(&args),

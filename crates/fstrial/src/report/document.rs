@@ -1,6 +1,9 @@
 //! The final document of a trial: everything a script might ask, with a schema version.
 
-use super::audit;
+use super::{
+    audit,
+    claim::{self, ClaimReport},
+};
 use crate::run::{
     coordinator::{Finished, Reason},
     environment::Environment,
@@ -37,6 +40,9 @@ pub struct Document {
     pub practical_percent: f64,
     /// Time of a complete round, in seconds.
     pub round_seconds: Option<f64>,
+    /// The claim that it was there to decide, with what is found.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub claim: Option<ClaimReport>,
     /// The machine.
     pub environment: Environment,
     /// Every arm with its facts.
@@ -165,6 +171,7 @@ pub fn document(
         compare: settings.compare,
         practical_percent: settings.practical.0,
         round_seconds: finished.round_time.map(fstrial_model::units::Nanos::as_secs_f64),
+        claim: claim::report(plan, finished.judge.as_ref(), environment, &finished.failures),
         environment: environment.clone(),
         arms: arms.collect(),
         audit: finished.audit.clone(),
@@ -200,7 +207,10 @@ fn section_report(
     let (first, result) = section[0];
     let index = plan.cells[first].workload;
     let kind = &plan.results[index][result];
-    let of_this = |n: usize| plan.contrasts.get(n).is_some_and(|c| section.contains(&(c.a, c.result_a)));
+    // What a claim asks may be of other levels, workloads or results: it has a report of its own.
+    let of_this = |n: usize| {
+        plan.parts.is_empty() && plan.contrasts.get(n).is_some_and(|c| section.contains(&(c.a, c.result_a)))
+    };
     let states = states.iter().enumerate().filter(|(n, _)| of_this(*n));
     let verdicts = states.map(|(_, state)| VerdictReport {
         contrast: state.clone(),

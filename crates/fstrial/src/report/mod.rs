@@ -1,6 +1,7 @@
 //! What people and programs are shown. Functions of what was measured: no clock, no host.
 
 pub mod audit;
+pub mod claim;
 pub mod document;
 pub mod fio_json;
 pub mod json_lines;

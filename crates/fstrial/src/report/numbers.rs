@@ -70,6 +70,13 @@ pub fn ratio_digits(value: f64) -> String {
     format!("{value:.decimals$}")
 }
 
+/// A number as people write it: without zeros behind it, and four digits at most.
+pub fn plain(value: f64) -> String {
+    let digits = if value.abs() >= 1000.0 { 0 } else { 3 };
+    let text = format!("{value:.digits$}");
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+}
+
 /// A length of time for waiting people: `45 s`, `3 min 20 s`, `2 h 5 min`.
 pub fn wait(seconds: f64) -> String {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped first")]

@@ -1,6 +1,7 @@
 //! The answer for people: one table for each workload, verdict lines, conditions, and the command that repeats it.
 
 use super::{
+    claim,
     document::{CellReport, Document, VerdictReport, WorkloadReport},
     numbers, summary, verdict,
 };
@@ -19,6 +20,9 @@ const LOUD: Style = AnsiColor::Yellow.on_default().bold();
 /// The whole answer. Colours are escape codes, to be stripped by whoever prints to something else than a terminal.
 pub fn render(document: &Document) -> String {
     let mut out = String::new();
+    if let Some(report) = &document.claim {
+        out += &format!("\n{}", claim::render(report));
+    }
     let mut told = Vec::new();
     for workload in &document.workloads {
         // The results of one operation are made by the same tools: said once.

@@ -10,6 +10,7 @@
 mod states;
 
 use super::{
+    claim::ClaimVerdict,
     clock::Clock,
     event::{Event, Listener, RunEnded},
     judge::{Judge, Outcome, Sample},
@@ -115,9 +116,12 @@ pub struct Finished<'a> {
 }
 
 impl Finished<'_> {
-    /// Whether every contrast that was to be decided is.
+    /// Whether every contrast that was to be decided is; or the claim, if it is there for one.
     pub fn is_decided(&self) -> bool {
         let Some(judge) = &self.judge else { return false };
+        if let Some(verdict) = judge.claim() {
+            return verdict != ClaimVerdict::Undecided;
+        }
         judge
             .states()
             .iter()

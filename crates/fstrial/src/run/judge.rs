@@ -1,7 +1,7 @@
 //! From measurements to verdicts: pairs the runs of every round, hands them to the statistics, and says where every
 //! contrast stands. A function of what was measured, so stored trials can be judged again years later.
 
-use super::plan::{Contrast, Plan};
+use super::plan::{Ask, Contrast, Of, Plan};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use fstrial_model::{
     measurement::{LoadResult, Measurement, OperationKind, PhaseResult, Reading},
@@ -59,6 +59,14 @@ pub struct LoadSample {
 }
 
 impl Sample {
+    /// A quantile of the latencies of its operations, in ns; none without latencies, or with too few operations.
+    fn quantile(&self, quantile: f64) -> Option<f64> {
+        let histogram = &self.load.as_ref()?.histogram;
+        #[expect(clippy::cast_precision_loss, reason = "counts and latencies are far below 2^53")]
+        let (count, value) = (histogram.len() as f64, histogram.value_at_quantile(quantile).max(1) as f64);
+        ((1.0 - quantile) * count >= 10.0).then_some(value)
+    }
+
     /// Reads the results of a measurement, in their order.
     ///
     /// # Errors
@@ -344,9 +352,19 @@ pub(crate) fn ratio_interval((low, high): (f64, f64), less_is_better: bool) -> (
     (x.min(y), x.max(y))
 }
 
+/// The weights that give the slope of logarithms over log2 of the threads, by least squares: they sum to nothing, so
+/// that where no level differs the sign of their sum is as random as that of a pair.
+fn slope_weights(threads: &[u16]) -> Vec<f64> {
+    let x: Vec<f64> = threads.iter().map(|threads| f64::from(*threads).log2()).collect();
+    #[expect(clippy::cast_precision_loss, reason = "a handful of levels")]
+    let mean = x.iter().sum::<f64>() / x.len() as f64;
+    let spread: f64 = x.iter().map(|x| (x - mean).powi(2)).sum();
+    x.iter().map(|x| (x - mean) / spread).collect()
+}
+
 /// Judges a trial as its rounds come in.
 pub struct Judge<'a> {
-    plan: &'a Plan,
+    pub(super) plan: &'a Plan,
     panel: Panel,
     /// By cell and result.
     samples: Vec<Vec<Vec<Sample>>>,
@@ -369,6 +387,26 @@ fn band(metric: Metric, practical: f64) -> f64 {
     band.ln_1p()
 }
 
+/// The question of a contrast. Where less is better the statistics have the roles exchanged, and bounds with them.
+fn question(contrast: &Contrast, practical: f64, less_is_better: bool) -> Question {
+    let lane = contrast.metric == Metric::Throughput;
+    let band = band(contrast.metric, practical);
+    match contrast.ask {
+        Ask::Difference => Question { lane, ..Question::comparison(band) },
+        Ask::Above(bound) => {
+            let bound = if less_is_better { bound.recip() } else { bound };
+            Question { lane, ..Question::ratio_above(bound, band) }
+        }
+        Ask::Within(fraction) => Question::within(fraction),
+    }
+}
+
+/// Whether less of what a contrast looks at is better.
+pub(crate) fn less_is_better(plan: &Plan, contrast: &Contrast) -> bool {
+    let workload = plan.cells[contrast.a].workload;
+    contrast.metric != Metric::Throughput || plan.results[workload][contrast.result_a].less_is_better
+}
+
 impl<'a> Judge<'a> {
     /// A judge for a plan with its number of rounds.
     pub fn new(plan: &'a Plan, planned: u32) -> Self {
@@ -376,13 +414,9 @@ impl<'a> Judge<'a> {
         let questions = plan
             .contrasts
             .iter()
-            .map(|contrast| {
-                let lane = contrast.metric == Metric::Throughput;
-                Question {
-                    lane,
-                    holds_open: contrast.holds_open,
-                    ..Question::comparison(band(contrast.metric, practical))
-                }
+            .map(|contrast| Question {
+                holds_open: contrast.holds_open,
+                ..question(contrast, practical, less_is_better(plan, contrast))
             })
             .collect();
         let multiplicity = match plan.trial.trial.errors {
@@ -412,15 +446,34 @@ impl<'a> Judge<'a> {
     /// Takes the samples of a round, by cell, and settles what they decide.
     pub fn end_round(&mut self, round: Vec<(usize, Vec<Sample>)>) {
         for index in 0..self.plan.contrasts.len() {
-            let contrast = self.plan.contrasts[index];
+            let contrast = &self.plan.contrasts[index];
             let find = |cell: usize, result: usize| {
                 let (_, samples) = round.iter().find(|(at, _)| *at == cell)?;
                 samples.get(result)
             };
-            if let (Some(a), Some(b)) =
-                (find(contrast.a, contrast.result_a), find(contrast.b, contrast.result_b))
-            {
-                self.push(index, contrast, a, b);
+            match &contrast.of {
+                Of::Ratio => {
+                    if let (Some(a), Some(b)) =
+                        (find(contrast.a, contrast.result_a), find(contrast.b, contrast.result_b))
+                    {
+                        self.push(index, contrast, a, b);
+                    }
+                }
+                Of::Amount => {
+                    if let Some(sample) = find(contrast.a, contrast.result_a) {
+                        self.push_weighted(index, contrast, &[(1.0, sample)]);
+                    }
+                }
+                Of::Slope(cells) => {
+                    let found: Option<Vec<&Sample>> =
+                        cells.iter().map(|cell| find(*cell, contrast.result_a)).collect();
+                    if let Some(found) = found {
+                        let threads = cells.iter().map(|cell| self.plan.cells[*cell].threads);
+                        let weights = slope_weights(&threads.collect::<Vec<_>>());
+                        let weighted: Vec<_> = weights.into_iter().zip(found).collect();
+                        self.push_weighted(index, contrast, &weighted);
+                    }
+                }
             }
         }
         self.panel.settle();
@@ -431,8 +484,8 @@ impl<'a> Judge<'a> {
         }
     }
 
-    fn push(&mut self, index: usize, contrast: Contrast, a: &Sample, b: &Sample) {
-        let less = self.less_is_better(contrast);
+    fn push(&mut self, index: usize, contrast: &Contrast, a: &Sample, b: &Sample) {
+        let less = less_is_better(self.plan, contrast);
         let pairs = match (contrast.metric.quantile(), &mut self.tails[index]) {
             (Some(quantile), Some(tail)) => tail.add(quantile, a, b),
             _ => {
@@ -447,9 +500,19 @@ impl<'a> Judge<'a> {
         }
     }
 
-    fn less_is_better(&self, contrast: Contrast) -> bool {
-        let workload = self.plan.cells[contrast.a].workload;
-        contrast.metric != Metric::Throughput || self.plan.results[workload][contrast.result_a].less_is_better
+    /// Adds a round of a weighted sum of logarithms: a slope, or a figure itself.
+    fn push_weighted(&mut self, index: usize, contrast: &Contrast, weighted: &[(f64, &Sample)]) {
+        let direction = if less_is_better(self.plan, contrast) { -1.0 } else { 1.0 };
+        let value = |sample: &Sample| match contrast.metric.quantile() {
+            None => sample.on(contrast.metric),
+            Some(quantile) => sample.quantile(quantile),
+        };
+        let logs: Option<Vec<f64>> =
+            weighted.iter().map(|(weight, sample)| Some(weight * value(sample)?.ln())).collect();
+        let Some(logs) = logs else { return };
+        let spread: f64 = weighted.iter().map(|(weight, sample)| (weight * sample.cv).powi(2)).sum();
+        let q = Pair::from_rates(1.0, spread.sqrt(), 1.0, 0.0, None).q;
+        self.panel.push(index, Pair { log_ratio: direction * logs.iter().sum::<f64>(), q, a_first: None });
     }
 
     /// A cell has failed: it is not run again and its contrasts get no ratio.
@@ -468,7 +531,7 @@ impl<'a> Judge<'a> {
     }
 
     /// Whether a cell is not run again, as it failed or cannot be done.
-    fn is_out(&self, cell: usize) -> bool {
+    pub(super) fn is_out(&self, cell: usize) -> bool {
         self.failed[cell] || self.cannot[cell].is_some()
     }
 
@@ -479,26 +542,31 @@ impl<'a> Judge<'a> {
 
     /// Whether a cell is still needed for a contrast that holds the trial open.
     pub fn needs(&self, cell: usize) -> bool {
+        let contrasts = || self.plan.contrasts.iter().enumerate();
         !self.is_out(cell)
-            && self
-                .plan
-                .contrasts
-                .iter()
-                .enumerate()
-                .any(|(index, contrast)| (contrast.a == cell || contrast.b == cell) && self.is_open(index))
+            && (self.is_watched(cell)
+                || contrasts().any(|(index, contrast)| {
+                    contrast.cells().any(|needed| needed == cell) && self.is_open(index)
+                }))
     }
 
     fn is_open(&self, index: usize) -> bool {
         let contrast = &self.plan.contrasts[index];
         contrast.holds_open
-            && !self.is_out(contrast.a)
-            && !self.is_out(contrast.b)
+            && !contrast.cells().any(|cell| self.is_out(cell))
             && self.panel.is_open(index)
+            && !self.is_moot(index)
     }
 
-    /// Whether any contrast holds the trial open.
+    /// What the statistics say of a contrast so far, and whether nothing more will come of it.
+    pub(super) fn decision(&self, index: usize) -> (Decision, bool) {
+        (self.panel.verdict(index).decision, !self.panel.is_open(index))
+    }
+
+    /// Whether any contrast, or a part of a claim that is not one, holds the trial open.
     pub fn is_undecided(&self) -> bool {
         (0..self.plan.contrasts.len()).any(|index| self.is_open(index))
+            || (0..self.plan.cells.len()).any(|cell| !self.is_out(cell) && self.is_watched(cell))
     }
 
     /// The samples of a result of a cell, in the order of their rounds.
@@ -529,12 +597,12 @@ impl<'a> Judge<'a> {
     }
 
     fn state(&self, index: usize) -> ContrastState {
-        let contrast = self.plan.contrasts[index];
+        let contrast = &self.plan.contrasts[index];
         let cell = self.plan.cells[contrast.a];
         let verdict = self.panel.verdict(index);
-        let failed = self.failed[contrast.a] || self.failed[contrast.b];
-        let cannot = self.cannot[contrast.a].is_some() || self.cannot[contrast.b].is_some();
-        let less = self.less_is_better(contrast);
+        let failed = contrast.cells().any(|cell| self.failed[cell]);
+        let cannot = contrast.cells().any(|cell| self.cannot[cell].is_some());
+        let less = less_is_better(self.plan, contrast);
         // A verdict that single rounds have given stays, whatever comes after them.
         let too_few = self.tails[index]
             .as_ref()

@@ -1,6 +1,7 @@
 //! The straight line: plan → rounds → jobs → place → worker → measurements → verdicts.
 
 pub mod bases;
+pub mod claim;
 pub mod clock;
 pub mod coordinator;
 pub mod environment;

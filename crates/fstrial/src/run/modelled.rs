@@ -312,6 +312,16 @@ impl Drop for Serving {
     }
 }
 
+impl Modelled {
+    /// The model's name; one that is written out in a trial has none.
+    fn name(&self) -> &str {
+        match self.offer.model.name.as_str() {
+            "" => "of the trial's own",
+            name => name,
+        }
+    }
+}
+
 impl Device for Modelled {
     fn describe(&self) -> String {
         let place = match &self.offer.folder {
@@ -320,7 +330,7 @@ impl Device for Modelled {
         };
         format!(
             "modelled: {} ({}), {} in {place}",
-            self.offer.model.name,
+            self.name(),
             self.offer.model.summary(),
             self.offer.size.human()
         )
@@ -339,7 +349,7 @@ impl Device for Modelled {
     fn notes(&self) -> Vec<String> {
         let mut notes = vec![format!(
             "the device is modelled: its times come from a model ({}), not from hardware; the way to it takes {} here, which is taken off",
-            self.offer.model.name,
+            self.name(),
             numbers::nanos(self.way.as_secs_f64() * 1e9)
         )];
         if self.offer.folder.is_some() {

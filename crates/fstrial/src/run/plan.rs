@@ -1,5 +1,6 @@
 //! The plan of a trial: its cells, its contrasts and the order of every round, as a pure function of trial and seed.
 
+use super::claim::{ClaimPart, claimed};
 use fstrial_model::{
     ability,
     job::{GroupTask, Load, OperationTask, PhaseTask, ProgramTask, Task},
@@ -21,8 +22,8 @@ pub struct Cell {
     pub arm: usize,
 }
 
-/// A comparison of two cells of one workload and level, `a` over `b`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// A comparison of two cells, `a` over `b`. Where a claim asks for it, of one cell with a number, or of several.
+#[derive(Debug, Clone, PartialEq)]
 pub struct Contrast {
     /// Index of the cell that is measured against the other.
     pub a: usize,
@@ -36,6 +37,40 @@ pub struct Contrast {
     pub metric: Metric,
     /// Whether the trial goes on until this is decided.
     pub holds_open: bool,
+    /// What is asked about it.
+    pub ask: Ask,
+    /// What is looked at.
+    pub of: Of,
+}
+
+/// What is asked about a contrast.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Ask {
+    /// Whether there is a difference.
+    Difference,
+    /// Whether it lies above this.
+    Above(f64),
+    /// Whether the two are the same within this fraction.
+    Within(f64),
+}
+
+/// What a contrast looks at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Of {
+    /// The ratio of its two cells.
+    Ratio,
+    /// The first cell itself; the second one is the same.
+    Amount,
+    /// The factor for each doubling of the threads over these cells, the first of the lowest level.
+    Slope(Vec<usize>),
+}
+
+impl Contrast {
+    /// Every cell it needs.
+    pub fn cells(&self) -> impl Iterator<Item = usize> {
+        let between = if let Of::Slope(cells) = &self.of { cells.as_slice() } else { &[] };
+        [self.a, self.b].into_iter().chain(between.iter().copied())
+    }
 }
 
 /// Everything that is decided before the first run.
@@ -51,6 +86,8 @@ pub struct Plan {
     pub cells: Vec<Cell>,
     /// Every comparison, in the order they are reported.
     pub contrasts: Vec<Contrast>,
+    /// The parts of the claim that the trial is to decide; none if it is there for none.
+    pub parts: Vec<ClaimPart>,
     /// What everything random is drawn from.
     pub seed: u64,
     /// Size of a device that is made.
@@ -79,8 +116,15 @@ impl Plan {
         }
         let results: Vec<Vec<ResultKind>> =
             workloads.iter().map(|workload| workload.results().collect()).collect();
-        let mut plan = Self { trial, workloads, results, cells, contrasts: Vec::new(), seed, device_size };
-        plan.contrasts = contrasts(&plan);
+        let (contrasts, parts) = (Vec::new(), Vec::new());
+        let mut plan = Self { trial, workloads, results, cells, contrasts, parts, seed, device_size };
+        match plan.trial.claim.clone().filter(|claim| !claim.question) {
+            Some(claim) => {
+                let parts = claim.parts(&plan.trial.arms, &plan.workloads, cpus)?;
+                claimed(&mut plan, parts);
+            }
+            None => plan.contrasts = all_pairs(&plan),
+        }
         Ok(plan)
     }
 
@@ -247,7 +291,7 @@ pub fn threads_in_words(threads: u16) -> String {
 
 /// All pairs, or all against the baseline; the one named later over the one named earlier. The metrics that decide, and
 /// p99, which gets a verdict from the rounds that the others needed.
-fn contrasts(plan: &Plan) -> Vec<Contrast> {
+fn all_pairs(plan: &Plan) -> Vec<Contrast> {
     let settings = &plan.trial.trial;
     let mut metrics = vec![Metric::Throughput, Metric::P99];
     for metric in &settings.decide_on {
@@ -278,6 +322,8 @@ fn contrasts(plan: &Plan) -> Vec<Contrast> {
                     result_b,
                     metric,
                     holds_open,
+                    ask: Ask::Difference,
+                    of: Of::Ratio,
                 }));
             }
         }

@@ -1,6 +1,7 @@
 //! Whole trials in memory: a worker that is drawn from a seed, a clock that it moves, faults where a test wants them,
 //! and a check of the event stream that holds for every trial. The trials are in `trials`, the stored ones in `stored`.
 
+mod claims;
 mod stored;
 mod trials;
 
@@ -79,6 +80,8 @@ struct Character {
     speed: f64,
     /// The latency of its slowest two per cent, as a factor.
     tail: f64,
+    /// How its rate grows with its threads: the exponent.
+    growth: f64,
     /// What a run costs besides its load.
     overhead: Nanos,
     /// Bytes written to the device for each operation; none if nobody counts them.
@@ -86,7 +89,7 @@ struct Character {
 }
 
 const ORDINARY: Character =
-    Character { speed: 1.0, tail: 1.0, overhead: Nanos::millis(300), written: Some(4096) };
+    Character { speed: 1.0, tail: 1.0, growth: 0.5, overhead: Nanos::millis(300), written: Some(4096) };
 
 /// What is true of the simulated machine.
 struct World {
@@ -290,7 +293,7 @@ fn measurement(world: &World, arm: &str, load: &Load, fault: Option<Fault>) -> M
     let mut random = ChaCha8Rng::seed_from_u64(world.seed ^ load.seed ^ name.rotate_left(40));
     // What disturbs the whole round disturbs its arms alike.
     let drift = 1.0 + 0.1 * fraction(&mut ChaCha8Rng::seed_from_u64(world.seed ^ load.seed));
-    let scale = f64::from(load.threads).sqrt();
+    let scale = f64::from(load.threads).powf(character.growth);
     let rate = world.rate * character.speed * drift * scale * (world.noise * normal(&mut random)).exp();
     let seconds = load.duration.as_secs_f64();
     let operations = match fault {
@@ -582,6 +585,7 @@ impl<'p> Told<'p> {
             states: before.to_vec(),
             failed: failed.to_vec(),
             cannot: Vec::new(),
+            measured: BTreeMap::new(),
             running: None,
             round: None,
             slot: 0,
@@ -612,6 +616,8 @@ struct Check<'p> {
     states: Vec<ContrastState>,
     failed: Vec<usize>,
     cannot: Vec<usize>,
+    /// Runs that ended well, by cell.
+    measured: BTreeMap<usize, u32>,
     running: Option<(u32, usize, usize)>,
     round: Option<u32>,
     slot: usize,
@@ -636,6 +642,7 @@ impl Check<'_> {
             Heard::RunEnded { round, slot, cell, rate, failure } => {
                 assert_eq!(self.running.take(), Some((*round, *slot, *cell)), "it has not started");
                 assert_eq!(rate.is_none(), failure.is_some());
+                *self.measured.entry(*cell).or_default() += u32::from(rate.is_some());
                 match failure {
                     Some(FailureKind::ArmFailed) => self.failed.push(*cell),
                     Some(FailureKind::Cannot) => self.cannot.push(*cell),
@@ -660,10 +667,14 @@ impl Check<'_> {
 
     fn is_needed(&self, cell: usize) -> bool {
         let open = || self.plan.contrasts.iter().zip(&self.states).filter(|(_, state)| state.open);
+        // What a claim says works is seen five times.
+        let is_watched = || self.plan.parts.iter().any(|part| part.watched.contains(&cell));
+        let is_new = || self.measured.get(&cell).is_none_or(|count| *count < 5);
         !self.failed.contains(&cell)
             && !self.cannot.contains(&cell)
             && (self.states.is_empty()
-                || open().any(|(contrast, _)| contrast.a == cell || contrast.b == cell))
+                || (is_watched() && is_new())
+                || open().any(|(contrast, _)| contrast.cells().any(|needed| needed == cell)))
     }
 
     fn run_starts(&mut self, round: u32, slot: usize, cell: usize) {

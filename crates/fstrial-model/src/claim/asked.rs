@@ -1,0 +1,392 @@
+//! Expectations with their cells found: what exactly is asked of a trial.
+
+use super::{CellName, Claim, Expectation, Level, Number};
+use crate::{
+    arm::{Arm, closest},
+    trial::{Metric, Problem, can_run, problem},
+    workload::{ResultKind, Workload},
+};
+
+/// A result of a cell, by indexes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Spot {
+    /// Of the arm.
+    pub arm: usize,
+    /// Of the workload.
+    pub workload: usize,
+    /// The level.
+    pub threads: u16,
+    /// Of the result, in those of the workload.
+    pub result: usize,
+}
+
+/// Where a ratio, a slope or an amount is expected.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Bound {
+    /// Above this.
+    Above(f64),
+    /// Below this.
+    Below(f64),
+    /// Within this fraction of being the same: a ratio of 1.
+    Within(f64),
+}
+
+/// One question that is part of a claim.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Asked {
+    /// The ratio of two figures.
+    Ratio {
+        /// The one that is divided.
+        a: Spot,
+        /// The one that it is divided by.
+        b: Spot,
+        /// What is expected of it.
+        bound: Bound,
+    },
+    /// One is better than another.
+    Better {
+        /// The one that is to be better.
+        a: Spot,
+        /// The other.
+        b: Spot,
+    },
+    /// The factor of a figure for each doubling of the threads, over these cells of rising levels.
+    Slope {
+        /// The cells.
+        cells: Vec<Spot>,
+        /// What is expected of it.
+        bound: Bound,
+    },
+    /// A figure itself.
+    Amount {
+        /// The cell.
+        cell: Spot,
+        /// What is expected of it.
+        bound: Bound,
+    },
+    /// It is done, every time.
+    Works(Spot),
+    /// It fails, or cannot be done.
+    Fails(Spot),
+    /// No arm is best in all of these groups of cells.
+    NoSingleWinner(Vec<Vec<Spot>>),
+}
+
+/// A part of a claim: one question, and which expectation it is of.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Part {
+    /// Index of the expectation.
+    pub expectation: usize,
+    /// The expectation in its author's words.
+    pub says: Option<String>,
+    /// Of what.
+    pub metric: Metric,
+    /// The original figure.
+    pub then: Option<Number>,
+    /// What is asked.
+    pub asked: Asked,
+}
+
+/// A problem in an expectation: its key, what is wrong, what to try.
+type Wrong = (&'static str, String, String);
+
+impl Claim {
+    /// The questions of all expectations.
+    ///
+    /// # Errors
+    /// The first expectation that asks for something that the trial does not have.
+    pub fn parts(&self, arms: &[Arm], workloads: &[Workload], cpus: u16) -> Result<Vec<Part>, Problem> {
+        let mut parts: Vec<Part> = Vec::new();
+        let finder = Finder { arms, workloads, cpus };
+        for (index, expected) in self.expectations.iter().enumerate() {
+            let asked = finder.asked(expected).map_err(|(key, message, hint)| {
+                problem(&["claim", "expect", &index.to_string(), key], message, hint)
+            })?;
+            let metric = expected.metric.unwrap_or(Metric::Throughput);
+            for asked in asked {
+                // With two processors `2` and `cpus` are one level, and one question.
+                let is_same = |part: &Part| part.asked == asked && part.metric == metric;
+                if !parts.iter().any(is_same) {
+                    let (says, then) = (expected.says.clone(), expected.then.clone());
+                    parts.push(Part { expectation: index, says, metric, then, asked });
+                }
+            }
+        }
+        Ok(parts)
+    }
+
+    /// The same with every level written out, independent of the machine.
+    #[must_use]
+    pub fn settled(&self, cpus: u16) -> Self {
+        let mut settled = self.clone();
+        for expected in &mut settled.expectations {
+            let pairs = expected.ratio.iter_mut().chain(&mut expected.flips).flat_map(|(a, b)| [a, b]);
+            let lists = [&mut expected.flat, &mut expected.order, &mut expected.works, &mut expected.fails];
+            let lists = lists.into_iter().flatten().flatten();
+            let single = expected.slope.iter_mut().chain(&mut expected.amount);
+            let levels = pairs.chain(lists).chain(single).filter_map(|cell| cell.level.as_mut());
+            for level in levels.chain(&mut expected.leads_at).chain(&mut expected.trails_at) {
+                *level = Level::Threads(level.threads(cpus));
+            }
+        }
+        settled
+    }
+}
+
+/// Finds cells by their names.
+struct Finder<'a> {
+    arms: &'a [Arm],
+    workloads: &'a [Workload],
+    cpus: u16,
+}
+
+impl Finder<'_> {
+    fn asked(&self, expected: &Expectation) -> Result<Vec<Asked>, Wrong> {
+        let kinds = [
+            ("ratio", expected.ratio.is_some()),
+            ("flat", expected.flat.is_some()),
+            ("order", expected.order.is_some()),
+            ("flips", expected.flips.is_some()),
+            ("slope", expected.slope.is_some()),
+            ("works", expected.works.is_some()),
+            ("fails", expected.fails.is_some()),
+            ("amount", expected.amount.is_some()),
+            ("no_single_winner", expected.no_single_winner),
+        ];
+        let mut given = kinds.into_iter().filter(|(_, is)| *is).map(|(key, _)| key);
+        let (Some(key), None) = (given.next(), given.next()) else {
+            let names = kinds.map(|(key, _)| key).join(", ");
+            let message = "an expectation of no kind, or of several".to_owned();
+            return Err(("says", message, format!("write exactly one of {names}")));
+        };
+        self.check_bounds(expected, key)?;
+        self.of_kind(expected, key)
+    }
+
+    fn check_bounds(&self, expected: &Expectation, key: &'static str) -> Result<(), Wrong> {
+        let takes: &[&str] = match key {
+            "ratio" | "slope" => &["above", "below", "within"],
+            "amount" => &["above", "below"],
+            "flat" => &["within"],
+            _ => &[],
+        };
+        let bounds = [
+            ("above", expected.above.is_some()),
+            ("below", expected.below.is_some()),
+            ("within", expected.within.is_some()),
+        ];
+        let given: Vec<&'static str> = bounds.iter().filter(|(_, is)| *is).map(|(name, _)| *name).collect();
+        match (takes, given.as_slice()) {
+            ([], []) => {}
+            ([], [one, ..]) => {
+                return Err((*one, format!("`{key}` takes no `{one}`"), "leave it out".into()));
+            }
+            (takes, [one]) if takes.contains(one) => {}
+            (takes, _) => {
+                let hint = format!("write exactly one of {}", takes.join(", "));
+                return Err((key, format!("`{key}` does not say what is expected"), hint));
+            }
+        }
+        let has_levels = !expected.leads_at.is_empty() || !expected.trails_at.is_empty();
+        if has_levels && key != "flips" {
+            return Err(("leads_at", "only `flips` has levels of its own".into(), "leave them out".into()));
+        }
+        Ok(())
+    }
+
+    fn of_kind(&self, expected: &Expectation, key: &'static str) -> Result<Vec<Asked>, Wrong> {
+        let find = |cell: &CellName| self.spot(cell).map_err(|(message, hint)| (key, message, hint));
+        let find_all = |cells: &[CellName], least: usize| {
+            if cells.len() < least {
+                let hint = format!("name at least {least}");
+                return Err((key, format!("`{key}` names too few cells"), hint));
+            }
+            cells.iter().map(find).collect::<Result<Vec<Spot>, Wrong>>()
+        };
+        if let Some((a, b)) = &expected.ratio {
+            let (a, b) = (find(a)?, find(b)?);
+            self.check_units(a, b, key)?;
+            return Ok(vec![Asked::Ratio { a, b, bound: bound(expected, true)? }]);
+        }
+        if let Some(cells) = &expected.flat {
+            let spots = find_all(cells, 2)?;
+            let bound = bound(expected, true)?;
+            let against = |a: &Spot| Asked::Ratio { a: *a, b: spots[0], bound };
+            return Ok(spots[1..].iter().map(against).collect());
+        }
+        if let Some(cells) = &expected.order {
+            let spots = find_all(cells, 2)?;
+            return Ok(spots.windows(2).map(|two| Asked::Better { a: two[0], b: two[1] }).collect());
+        }
+        if let Some((first, second)) = &expected.flips {
+            return self.flips(expected, first, second);
+        }
+        if let Some(cell) = &expected.slope {
+            return Ok(vec![Asked::Slope { cells: self.levels(cell)?, bound: bound(expected, true)? }]);
+        }
+        if let Some(cells) = &expected.works {
+            return Ok(find_all(cells, 1)?.into_iter().map(Asked::Works).collect());
+        }
+        if let Some(cells) = &expected.fails {
+            return Ok(find_all(cells, 1)?.into_iter().map(Asked::Fails).collect());
+        }
+        if let Some(cell) = &expected.amount {
+            return Ok(vec![Asked::Amount { cell: find(cell)?, bound: bound(expected, false)? }]);
+        }
+        Ok(vec![Asked::NoSingleWinner(self.groups())])
+    }
+
+    fn flips(
+        &self,
+        expected: &Expectation,
+        first: &CellName,
+        second: &CellName,
+    ) -> Result<Vec<Asked>, Wrong> {
+        if expected.leads_at.is_empty() || expected.trails_at.is_empty() {
+            let hint = "write leads_at = [\"1\"] and trails_at = [\"32\"]".into();
+            return Err(("flips", "`flips` does not say where".into(), hint));
+        }
+        let at = |cell: &CellName, level: Level| {
+            let cell = CellName { level: Some(level), ..cell.clone() };
+            self.spot(&cell).map_err(|(message, hint)| ("flips", message, hint))
+        };
+        let pair = |level: &Level, a: &CellName, b: &CellName| {
+            Ok(Asked::Better { a: at(a, *level)?, b: at(b, *level)? })
+        };
+        let leads = expected.leads_at.iter().map(|level| pair(level, first, second));
+        let trails = expected.trails_at.iter().map(|level| pair(level, second, first));
+        leads.chain(trails).collect()
+    }
+
+    /// The cells of an arm at all levels of a workload, in their order.
+    fn levels(&self, cell: &CellName) -> Result<Vec<Spot>, Wrong> {
+        let wrong = |(message, hint)| ("slope", message, hint);
+        if cell.level.is_some() {
+            return Err(("slope", "a slope is over all levels".into(), "leave out the level".into()));
+        }
+        let workload = self.workload(cell).map_err(wrong)?;
+        let mut levels = self.workloads[workload].threads.clone();
+        levels.sort_unstable();
+        levels.dedup();
+        if levels.len() < 2 {
+            let hint = "give the workload two levels at least: threads = [1, 4, 16]".into();
+            return Err(("slope", "one level has no slope".into(), hint));
+        }
+        let at = |threads: u16| {
+            self.spot(&CellName { level: Some(Level::Threads(threads)), ..cell.clone() }).map_err(wrong)
+        };
+        levels.into_iter().map(at).collect()
+    }
+
+    /// All cells whose arms can be compared: by workload, level and result.
+    fn groups(&self) -> Vec<Vec<Spot>> {
+        let mut groups = Vec::new();
+        for (workload, described) in self.workloads.iter().enumerate() {
+            let able = |arm: &usize| can_run(&self.arms[*arm], described);
+            for &threads in &described.threads {
+                for result in 0..described.results().count() {
+                    let arms = (0..self.arms.len()).filter(able);
+                    groups.push(arms.map(|arm| Spot { arm, workload, threads, result }).collect());
+                }
+            }
+        }
+        groups
+    }
+
+    fn kind(&self, spot: Spot) -> ResultKind {
+        self.workloads[spot.workload].results().nth(spot.result).expect("it was found there")
+    }
+
+    /// Figures of different units have no ratio that means anything.
+    fn check_units(&self, a: Spot, b: Spot, key: &'static str) -> Result<(), Wrong> {
+        let (a, b) = (self.kind(a), self.kind(b));
+        if a.has_unit_of(&b) {
+            return Ok(());
+        }
+        let message = format!("`{}` is in {}, and `{}` in {}", a.name, a.unit, b.name, b.unit);
+        Err((key, message, "compare results of one unit".into()))
+    }
+
+    fn workload(&self, cell: &CellName) -> Result<usize, (String, String)> {
+        let names = || self.workloads.iter().map(|workload| workload.name.as_str());
+        pick(cell.workload.as_deref(), "workload", " in WORKLOAD", names)
+    }
+
+    fn spot(&self, cell: &CellName) -> Result<Spot, (String, String)> {
+        let names = || self.arms.iter().map(|arm| arm.name.as_str());
+        let arm = pick(Some(&cell.arm), "arm", "", names)?;
+        let workload = self.workload(cell)?;
+        let described = &self.workloads[workload];
+        let threads = match (cell.level, described.threads.as_slice()) {
+            (None, [one]) => *one,
+            (None, _) => {
+                let hint = format!("write `{} @ LEVEL`", cell.arm);
+                return Err((format!("`{}` has several levels; which?", described.name), hint));
+            }
+            (Some(level), all) => {
+                let threads = level.threads(self.cpus);
+                if !all.contains(&threads) {
+                    let list: Vec<String> = all.iter().map(ToString::to_string).collect();
+                    let message = format!("`{}` is not run at {level} threads", described.name);
+                    return Err((message, format!("its levels are {}", list.join(", "))));
+                }
+                threads
+            }
+        };
+        let kinds: Vec<ResultKind> = described.results().collect();
+        let result = pick(cell.result.as_deref(), "result", ": RESULT", || {
+            kinds.iter().map(|kind| kind.name.as_str())
+        })?;
+        if !can_run(&self.arms[arm], described) {
+            let message = format!("`{}` cannot run `{}`, which needs files", cell.arm, described.name);
+            return Err((message, "name an arm with a filesystem".into()));
+        }
+        Ok(Spot { arm, workload, threads, result })
+    }
+}
+
+/// The index of a name, or of the only one there is.
+fn pick<'a, I: Iterator<Item = &'a str>>(
+    name: Option<&str>,
+    what: &str,
+    form: &str,
+    names: impl Fn() -> I,
+) -> Result<usize, (String, String)> {
+    let list = || names().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+    let Some(name) = name else {
+        return match names().count() {
+            1 => Ok(0),
+            _ => Err((format!("there are several {what}s; which?"), format!("add `{form}`: {}", list()))),
+        };
+    };
+    names().position(|known| known == name).ok_or_else(|| {
+        let hint = match closest(name, names()) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("there are {}", list()),
+        };
+        (format!("there is no {what} `{name}`"), hint)
+    })
+}
+
+/// The bound of an expectation; of a ratio, whose bounds are positive numbers, or of an amount.
+fn bound(expected: &Expectation, is_ratio: bool) -> Result<Bound, Wrong> {
+    let number = |number: &Number, key: &'static str| {
+        let is_plain = !matches!(number, Number::Text(_));
+        let value = number.value().filter(|value| *value > 0.0 && (is_plain || !is_ratio));
+        let hint =
+            if is_ratio { "write a number such as 1.3" } else { "write a number, or one such as \"10s\"" };
+        value.ok_or_else(|| (key, format!("`{number}` is no bound"), hint.to_owned()))
+    };
+    if let Some(above) = &expected.above {
+        return number(above, "above").map(Bound::Above);
+    }
+    if let Some(below) = &expected.below {
+        return number(below, "below").map(Bound::Below);
+    }
+    let within = expected.within.map_or(0.0, |percent| percent.fraction());
+    if (0.001..=1.0).contains(&within) {
+        Ok(Bound::Within(within))
+    } else {
+        Err(("within", "a band outside 0.1% to 100%".into(), "write within = \"10%\"".into()))
+    }
+}

@@ -1,0 +1,291 @@
+//! Claims: a statement about speed with its source, and the expectations on a trial that decide it.
+//!
+//! A claim file is a trial file with a `[claim]` table. What the statement's author had and this kernel has no more is
+//! replaced by rule ([`era`]), sizes and levels are scaled to the machine ([`Scale`]), and both are told with the answer.
+
+mod asked;
+mod cell;
+pub mod era;
+mod expectation;
+mod scale;
+mod shipped;
+
+pub use asked::{Asked, Bound, Part, Spot};
+pub use cell::{CellName, Level};
+pub use expectation::{Expectation, Number};
+pub use scale::{Machine, Scale, SizeRule};
+pub use shipped::CLAIMS;
+
+use crate::{
+    trial::{Problem, Trial, problem},
+    units::Nanos,
+};
+use era::Rules;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::{fmt, str::FromStr};
+
+/// The longest of a claim's texts, in characters.
+const LONGEST_TEXT: usize = 2000;
+/// Expectations of a claim, at most.
+const MOST_EXPECTATIONS: usize = 64;
+
+/// A statement with its source, and what it expects of the trial it stands in.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Claim {
+    /// What it is called: small letters, digits and hyphens, such as `chinner-2012-xfs-scales`.
+    pub id: String,
+    /// What is claimed, in one sentence.
+    pub statement: String,
+    /// Who says so.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub author: String,
+    /// When: a year, a month (`2012-03`) or a day.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub date: String,
+    /// Where it was said.
+    #[serde(rename = "where", skip_serializing_if = "String::is_empty")]
+    pub place: String,
+    /// What it was measured on.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub setup: String,
+    /// The original figures in a few words.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub said: String,
+    /// Words to find it by.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tags: Vec<String>,
+    /// What a result cannot speak for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub caveat: Option<String>,
+    /// A question that states nothing: its answer is what is measured.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub question: bool,
+    /// With fewer processors only a verdict that it holds counts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpus: Option<u16>,
+    /// What must be there besides what the trial itself asks for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub needs: Vec<Need>,
+    /// Arms that are left out, with the expectations that name them, where their filesystem is not to be had.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub optional: Vec<String>,
+    /// Budget of a quick check, where the usual one is too short.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub quick: Option<Nanos>,
+    /// Other words for its verdicts.
+    #[serde(skip_serializing_if = "Answers::is_empty")]
+    pub answers: Answers,
+    /// How it is scaled to the machine.
+    #[serde(skip_serializing_if = "Scale::is_empty")]
+    pub scale: Scale,
+    /// What was put in the place of what this kernel has no more; written by the check, not by people.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub substituted: Vec<String>,
+    /// How it was scaled to the machine; written by the check, not by people.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub scaled: Vec<String>,
+    /// Tables and curves of the source.
+    #[serde(rename = "table", skip_serializing_if = "Vec::is_empty")]
+    pub tables: Vec<OriginalTable>,
+    /// What is expected; it holds only if all of it holds.
+    #[serde(rename = "expect", skip_serializing_if = "Vec::is_empty")]
+    pub expectations: Vec<Expectation>,
+}
+
+/// Other words for verdicts, where a claim is a question in disguise: `patched` for holds.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Answers {
+    /// For holds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub holds: Option<String>,
+    /// For reversed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reversed: Option<String>,
+    /// For no difference.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub no_difference: Option<String>,
+    /// For less than claimed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub less: Option<String>,
+}
+
+impl Answers {
+    fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// A table or curve of the source, as data.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct OriginalTable {
+    /// What it shows.
+    pub title: String,
+    /// Unit of its figures.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub unit: String,
+    /// Names of the columns.
+    pub columns: Vec<String>,
+    /// Rows, each with as many entries as there are columns.
+    pub rows: Vec<Vec<Number>>,
+}
+
+/// Something that must be there for a claim to be checked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(try_from = "String", into = "String")]
+#[schemars(with = "String")]
+pub enum Need {
+    /// A preset of this name.
+    Workload(String),
+    /// Evidence from the kernel of this name.
+    Evidence(String),
+    /// Another kernel, in words.
+    Kernel(String),
+    /// A program on the path.
+    Program(String),
+    /// A device, in words.
+    Device(String),
+}
+
+impl FromStr for Need {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (kind, what) = text.split_once(':').unwrap_or((text, ""));
+        let what = what.trim().to_owned();
+        let kinds = "workload:PRESET, evidence:NAME, kernel:WORDS, program:NAME or device:WORDS";
+        match kind {
+            _ if what.is_empty() => Err(format!("`{text}` says of nothing that it is needed; write {kinds}")),
+            "workload" => Ok(Self::Workload(what)),
+            "evidence" => Ok(Self::Evidence(what)),
+            "kernel" => Ok(Self::Kernel(what)),
+            "program" => Ok(Self::Program(what)),
+            "device" => Ok(Self::Device(what)),
+            _ => Err(format!("nobody knows what `{kind}` needs; write {kinds}")),
+        }
+    }
+}
+
+impl fmt::Display for Need {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (kind, what) = match self {
+            Self::Workload(what) => ("workload", what),
+            Self::Evidence(what) => ("evidence", what),
+            Self::Kernel(what) => ("kernel", what),
+            Self::Program(what) => ("program", what),
+            Self::Device(what) => ("device", what),
+        };
+        write!(f, "{kind}:{what}")
+    }
+}
+
+impl TryFrom<String> for Need {
+    type Error = String;
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl From<Need> for String {
+    fn from(need: Need) -> Self {
+        need.to_string()
+    }
+}
+
+impl Trial {
+    /// Fits the trial of a claim to a machine: what its kernel has no more is replaced, sizes and levels are scaled, and
+    /// both are noted in the claim. Nothing happens to a trial without one.
+    ///
+    /// # Errors
+    /// What nothing can stand in for, and what a check would take.
+    pub fn fit(&mut self, machine: &Machine, rules: &Rules) -> Result<(), String> {
+        let Some(claim) = self.claim.take() else { return Ok(()) };
+        let substituted = rules.apply(self, machine.kernel)?;
+        let scaled = claim.scale.apply(self, machine);
+        self.claim = Some(Box::new(Claim { substituted, scaled, ..claim.settled(machine.cpus) }));
+        Ok(())
+    }
+}
+
+impl Trial {
+    /// Takes arms out of the trial of a claim, with the expectations that name them.
+    pub fn leave_out(&mut self, arms: &[String]) {
+        self.arms.retain(|arm| !arms.contains(&arm.name));
+        if let Some(claim) = &mut self.claim {
+            claim.optional.retain(|name| !arms.contains(name));
+            claim.expectations.retain(|expected| !expected.cells().any(|cell| arms.contains(&cell.arm)));
+        }
+    }
+}
+
+impl Claim {
+    /// The first thing wrong about it, but for the cells that it names ([`parts`](Self::parts) finds those).
+    pub(crate) fn problem(&self) -> Option<Problem> {
+        let is_id = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '.';
+        if self.id.is_empty() || self.id.len() > 80 || !self.id.chars().all(is_id) {
+            return Some(problem(
+                &["claim", "id"],
+                format!("`{}` cannot be the name of a claim", self.id),
+                "use small letters, digits and hyphens, such as id = \"me-2026-xfs-deletes-slowly\"",
+            ));
+        }
+        if self.statement.is_empty() {
+            return Some(problem(
+                &["claim", "statement"],
+                "a claim without a statement",
+                "write in one sentence what is claimed: statement = \"…\"",
+            ));
+        }
+        self.texts_problem().or_else(|| self.tables_problem()).or_else(|| self.expectations_problem())
+    }
+
+    fn texts_problem(&self) -> Option<Problem> {
+        let texts = [
+            ("statement", &self.statement),
+            ("author", &self.author),
+            ("date", &self.date),
+            ("where", &self.place),
+            ("setup", &self.setup),
+            ("said", &self.said),
+        ];
+        let caveat = self.caveat.iter().map(|text| ("caveat", text));
+        let (key, _) =
+            texts.into_iter().chain(caveat).find(|(_, text)| text.chars().count() > LONGEST_TEXT)?;
+        let hint = format!("keep it below {LONGEST_TEXT} characters");
+        Some(problem(&["claim", key], "a text that nobody reads to its end", hint))
+    }
+
+    fn tables_problem(&self) -> Option<Problem> {
+        let is_bad = |table: &OriginalTable| table.rows.iter().any(|row| row.len() != table.columns.len());
+        let at = self.tables.iter().position(is_bad)?;
+        Some(problem(
+            &["claim", "table", &at.to_string(), "rows"],
+            "a row with another number of entries than there are columns",
+            "give every row as many entries as `columns` has names",
+        ))
+    }
+
+    fn expectations_problem(&self) -> Option<Problem> {
+        if self.expectations.len() > MOST_EXPECTATIONS {
+            let message = format!("{} expectations", self.expectations.len());
+            let hint = format!("at most {MOST_EXPECTATIONS} in one claim");
+            return Some(problem(&["claim", "expect"], message, hint));
+        }
+        match (self.question, self.expectations.is_empty()) {
+            (false, true) => Some(problem(
+                &["claim", "statement"],
+                "nothing says what the statement expects",
+                "add [[claim.expect]], such as ratio = [\"xfs @ 4\", \"ext4 @ 4\"] with above = 1, or say question = true",
+            )),
+            (true, false) => Some(problem(
+                &["claim", "question"],
+                "a question that states nothing, and an expectation",
+                "leave out question, or the expectations",
+            )),
+            _ => None,
+        }
+    }
+}

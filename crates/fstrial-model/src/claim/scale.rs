@@ -1,0 +1,148 @@
+//! Scaling a claim to the machine at hand: file sizes from device and memory, levels from processors.
+
+use super::Level;
+use crate::{
+    trial::Trial,
+    units::{Bytes, Percent},
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// How a claim is scaled.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Scale {
+    /// The size of files of every workload.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file_size: Option<SizeRule>,
+    /// Levels of workloads that name none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub threads: Option<Vec<Level>>,
+}
+
+/// A size between bounds, by what the machine has.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SizeRule {
+    /// Never more.
+    pub most: Bytes,
+    /// Never less.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub least: Option<Bytes>,
+    /// No more than this share of the memory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<Percent>,
+    /// No more than this share of the device, where its size is known beforehand.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<Percent>,
+    /// No more than this in a quick check.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quick: Option<Bytes>,
+}
+
+/// What a claim is scaled to.
+#[derive(Debug, Clone, Copy)]
+pub struct Machine {
+    /// Processors.
+    pub cpus: u16,
+    /// Memory in all.
+    pub memory: Bytes,
+    /// The kernel's version.
+    pub kernel: super::era::Version,
+    /// Whether the check is a quick one.
+    pub quick: bool,
+}
+
+impl Scale {
+    pub(super) fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Scales the workloads of a trial; says how.
+    pub fn apply(&self, trial: &mut Trial, machine: &Machine) -> Vec<String> {
+        let mut said = Vec::new();
+        if let Some(rule) = &self.file_size {
+            let (size, why) = rule.size(machine, trial.device.size);
+            trial.workloads.iter_mut().for_each(|entry| entry.file_size = Some(size));
+            said.push(format!("files of {} ({why})", size.human()));
+        }
+        if let Some(levels) = &self.threads {
+            let mut threads: Vec<u16> = levels.iter().map(|level| level.threads(machine.cpus)).collect();
+            threads.sort_unstable();
+            threads.dedup();
+            let open = trial.workloads.iter_mut().filter(|entry| entry.threads.is_none());
+            open.for_each(|entry| entry.threads = Some(threads.clone()));
+            let list = |items: Vec<String>| items.join(", ");
+            let levels = list(levels.iter().map(ToString::to_string).collect());
+            said.push(format!(
+                "{} threads ({levels} on {} processors)",
+                list(threads.iter().map(ToString::to_string).collect()),
+                machine.cpus
+            ));
+        }
+        said
+    }
+}
+
+impl SizeRule {
+    /// The size, whole mebibytes, and which of the bounds it comes from.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        clippy::cast_precision_loss,
+        reason = "a share"
+    )]
+    fn size(&self, machine: &Machine, device: Option<Bytes>) -> (Bytes, String) {
+        let share = |of: Bytes, percent: Percent| Bytes((of.0 as f64 * percent.fraction()) as u64);
+        let memory =
+            self.memory.map(|percent| (share(machine.memory, percent), format!("{percent} of the memory")));
+        let device = device
+            .zip(self.device)
+            .map(|(size, percent)| (share(size, percent), format!("{percent} of the device")));
+        let quick = self.quick.filter(|_| machine.quick).map(|size| (size, "a quick check".to_owned()));
+        let bounds = [Some((self.most, "as the claim asks for".to_owned())), memory, device, quick];
+        let (size, why) = bounds
+            .into_iter()
+            .flatten()
+            .min_by_key(|(size, _)| *size)
+            .expect("the first one is always there");
+        match self.least {
+            Some(least) if size < least => (least, "no less makes sense".into()),
+            _ => (Bytes((size.0 >> 20).max(1) << 20), why),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{claim::era::Version, workload::Entry};
+
+    const MACHINE: Machine = Machine { cpus: 2, memory: Bytes::gib(8), kernel: Version(6, 18), quick: false };
+
+    #[test]
+    fn the_tightest_bound_counts_and_is_named() {
+        let rule = SizeRule {
+            most: Bytes::gib(4),
+            least: Some(Bytes::mib(64)),
+            memory: Some(Percent(10.0)),
+            device: Some(Percent(1.0)),
+            quick: Some(Bytes::mib(128)),
+        };
+        assert_eq!(rule.size(&MACHINE, None), (Bytes::mib(819), "10% of the memory".into()));
+        assert_eq!(rule.size(&MACHINE, Some(Bytes::gib(1))).0, Bytes::mib(64), "never less than the least");
+        let quick = Machine { quick: true, ..MACHINE };
+        assert_eq!(rule.size(&quick, None), (Bytes::mib(128), "a quick check".into()));
+    }
+
+    #[test]
+    fn levels_are_for_workloads_that_name_none() {
+        let levels = ["1", "2", "cpus", "4×cpus"].map(|text| text.parse().unwrap()).to_vec();
+        let mut trial = Trial { workloads: vec![Entry::of_preset("random-write"); 2], ..Trial::default() };
+        trial.workloads[1].threads = Some(vec![7]);
+        let said = Scale { threads: Some(levels), file_size: None }.apply(&mut trial, &MACHINE);
+        assert_eq!(trial.workloads[0].threads, Some(vec![1, 2, 8]));
+        assert_eq!(trial.workloads[1].threads, Some(vec![7]));
+        assert_eq!(said, ["1, 2, 8 threads (1, 2, cpus, 4×cpus on 2 processors)"]);
+    }
+}

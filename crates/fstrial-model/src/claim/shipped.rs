@@ -1,0 +1,105 @@
+//! The claims that ship.
+
+/// A claim's file as it ships, with its name.
+macro_rules! claims {
+    ($($id:literal),* $(,)?) => {
+        &[$(($id, include_str!(concat!("../../../../claims/", $id, ".toml")))),*]
+    };
+}
+
+/// All of them by name, in the order of the alphabet.
+pub const CLAIMS: &[(&str, &str)] = claims![
+    "chinner-2012-ext4-flat",
+    "chinner-2012-lock-is-the-cause",
+    "chinner-2012-patched-kernel",
+    "chinner-2012-xfs-3x",
+    "chinner-2012-xfs-scales",
+    "closson-2012-ext4-two-writers",
+    "closson-2012-init-equal",
+    "closson-2012-one-writer-equal",
+    "closson-2012-xfs-two-writers",
+    "percona-2012-async-ext4-wins",
+    "percona-2012-async-files-flat",
+    "percona-2012-async-threads-flat",
+    "percona-2012-dioread-nolock",
+    "percona-2012-ext4-dio-descales",
+    "percona-2012-journal-on-ssd",
+    "percona-2012-raw-baseline",
+    "percona-2012-sync-xfs-wins",
+    "percona-2012-writeback-cache",
+    "rm-2009-deadline-beats-cfq",
+    "rm-2009-defrag-tools",
+    "rm-2009-ext4-lockup",
+    "rm-2009-fsck-time",
+    "rm-2009-it-depends",
+    "rm-2009-jfs-lags",
+    "rm-2009-reiser-small-files",
+    "rm-2009-xfs-large-files",
+    "rm-2009-xfs-tuned",
+    "sandeep-2012-freeze",
+    "scalegrid-300iops-equal",
+    "scalegrid-ssd-latency-equal",
+    "scalegrid-ssd-xfs-50pct",
+    "sigoure-2012-xfs-knobs-flat",
+    "sjerps-2012-cow-fragments",
+    "tkachenko-2012-btrfs-5x",
+    "tsuna-2011-ags-beyond-threads",
+    "tsuna-2011-default-ags-too-few",
+    "tsuna-2011-ext4-no-tuning",
+    "tsuna-2011-ext4-rndrd",
+    "tsuna-2011-ext4-rndrw",
+    "tsuna-2011-stripe-2pct",
+    "tsuna-2011-xfs-rndwr-low",
+    "xl-2012-oltp-crossover",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        claim::{
+            Machine,
+            era::{Rules, Version},
+        },
+        trial::Trial,
+        units::Bytes,
+    };
+    use std::{collections::BTreeSet, fs};
+
+    #[test]
+    fn every_file_of_the_folder_ships() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../claims");
+        let files =
+            fs::read_dir(folder).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap());
+        let files: BTreeSet<String> = files
+            .filter_map(|file| file.strip_suffix(".toml").map(str::to_owned))
+            .filter(|id| id != "eras")
+            .collect();
+        let shipped: BTreeSet<String> = CLAIMS.iter().map(|(id, _)| (*id).to_owned()).collect();
+        assert_eq!(files, shipped);
+    }
+
+    #[test]
+    fn every_claim_reads_and_can_be_planned() {
+        for cpus in [1, 2, 64] {
+            for quick in [false, true] {
+                let machine = Machine { cpus, memory: Bytes::gib(8), kernel: Version(6, 12), quick };
+                for (id, text) in CLAIMS {
+                    let mut trial = Trial::read_claim(id, text).unwrap_or_else(|e| panic!("{id}: {e}"));
+                    let claim = trial.claim.clone().unwrap();
+                    assert_eq!(claim.id, *id, "its name is the file's");
+                    assert!(
+                        claim.tags.len() > 1 && !claim.author.is_empty() && !claim.said.is_empty(),
+                        "{id}"
+                    );
+                    if claim.needs.is_empty() {
+                        trial
+                            .fit(&machine, &Rules::shipped())
+                            .unwrap_or_else(|missing| panic!("{id}: {missing}"));
+                        trial.checked(id, text).unwrap_or_else(|e| panic!("{id}: {e:?}"));
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! `fstrial claims`: the catalogue of claims, and checking them on this machine.
+
+mod check;
+mod history;
+mod source;
+
+use super::Home;
+use crate::{
+    error::ExpectedError,
+    exit_code,
+    report::{claim as report, json_lines, numbers},
+};
+use anstyle::Style;
+use clap::{Args, Subcommand};
+use comfy_table::{Table, presets};
+use fstrial_model::{
+    claim::{Claim, OriginalTable},
+    trial::Trial,
+};
+use history::History;
+use source::{Ready, machine};
+use std::{fmt::Write as _, io::Write, path::PathBuf};
+
+const BOLD: Style = Style::new().bold();
+const QUIET: Style = Style::new().dimmed();
+
+/// A claim file to begin with.
+const TEMPLATE: &str = include_str!("claims/template.toml");
+
+/// Statements about filesystem speed, as files that answer themselves: list them, look at one, check them on this
+/// machine, begin one of your own.
+#[derive(Debug, Args)]
+pub(crate) struct ClaimsArgs {
+    #[command(subcommand)]
+    action: Option<Action>,
+
+    #[command(flatten)]
+    home: Home,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// List the claims: whether each can be checked here, and what was found last.
+    List {
+        /// Only these: names, beginnings of names, tags.
+        claims: Vec<String>,
+        /// As JSON, a line for each.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show a claim: what was said then, what would be run here, what was found last.
+    Show {
+        /// Its name, or a file.
+        #[arg(value_name = "CLAIM")]
+        claim: String,
+        /// The claim file itself.
+        #[arg(long)]
+        toml: bool,
+        /// As JSON.
+        #[arg(long, conflicts_with = "toml")]
+        json: bool,
+    },
+    Check(Box<check::CheckArgs>),
+    /// Write a file to begin a claim of your own with: commented, and ready to be checked.
+    New {
+        /// The file; standard output if left out.
+        file: Option<PathBuf>,
+    },
+}
+
+pub(crate) fn exec(args: &ClaimsArgs) -> Result<u8, ExpectedError> {
+    match &args.action {
+        None => list(&[], false, &args.home),
+        Some(Action::List { claims, json }) => list(claims, *json, &args.home),
+        Some(Action::Show { claim, toml, json }) => show(claim, *toml, *json, &args.home),
+        Some(Action::Check(check)) => check::exec(check, &args.home),
+        Some(Action::New { file }) => new(file.as_ref()),
+    }
+}
+
+fn list(names: &[String], json: bool, home: &Home) -> Result<u8, ExpectedError> {
+    let chosen = if names.is_empty() { source::all() } else { source::choose(names)? };
+    let history = History::of(home)?;
+    let mut told = String::new();
+    let mut out = String::new();
+    for claimed in chosen {
+        let (trial, ready) = claimed.prepare(&machine(false))?;
+        let claim = source::claim(&trial);
+        let missing = match ready {
+            Ready::Yes => Vec::new(),
+            Ready::Missing(missing) => missing,
+        };
+        let last = history.last(&claim.id)?;
+        if json {
+            json_lines::print(&serde_json::json!({
+                "id": claim.id, "statement": claim.statement, "source": report::source(claim), "tags": claim.tags,
+                "missing": missing, "last": last.as_ref().map(|last| serde_json::json!({
+                    "verdict": last.report.verdict, "on": last.on, "trial": last.trial.0,
+                })),
+            }));
+            continue;
+        }
+        let source = report::source(claim);
+        if source != told {
+            let _ = writeln!(out, "\n{BOLD}{source}{BOLD:#}");
+            told = source;
+        }
+        let found = match (missing.first(), &last) {
+            (Some(missing), _) => format!("{QUIET}cannot run here: {missing}{QUIET:#}"),
+            (None, None) => format!("{QUIET}not checked yet{QUIET:#}"),
+            (None, Some(last)) => {
+                let colour = report::style(last.report.verdict);
+                format!("{colour}{}{colour:#} {QUIET}({}){QUIET:#}", last.report.answer, last.day())
+            }
+        };
+        let _ = writeln!(out, "  {}\n      {}\n      {found}", claim.id, claim.statement);
+    }
+    if !json {
+        out += "\nfstrial claims show NAME tells more of one; fstrial claims check NAME … checks one, or several.\n";
+        super::print(out.trim_start_matches('\n'));
+    }
+    Ok(exit_code::VERDICT)
+}
+
+fn show(name: &str, toml: bool, json: bool, home: &Home) -> Result<u8, ExpectedError> {
+    let claimed = source::find(name)?;
+    if toml {
+        super::print(claimed.text());
+        return Ok(exit_code::VERDICT);
+    }
+    let (trial, ready) = claimed.prepare(&machine(false))?;
+    let claim = source::claim(&trial);
+    let last = History::of(home)?.last(&claim.id)?;
+    if json {
+        let missing = if let Ready::Missing(missing) = &ready { missing.as_slice() } else { &[] };
+        json_lines::print(&serde_json::json!({
+            "claim": claim, "trial": trial.to_toml(), "missing": missing, "last": last.map(|last| last.report),
+        }));
+        return Ok(exit_code::VERDICT);
+    }
+    let mut out = described(claim);
+    out += &match ready {
+        Ready::Yes => planned(&trial)?,
+        Ready::Missing(missing) => format!("\ncannot run here: {}\n", missing.join("; ")),
+    };
+    out += &match last {
+        Some(last) => {
+            format!("\nlast, {}, trial {}:\n{}", last.day(), last.trial.0, report::render(&last.report))
+        }
+        None => "\nnot checked yet on this machine\n".into(),
+    };
+    super::print(&out);
+    Ok(exit_code::VERDICT)
+}
+
+/// What was said then.
+fn described(claim: &Claim) -> String {
+    let mut lines =
+        vec![claim.id.clone(), format!("  {}", claim.statement), format!("  {}", report::source(claim))];
+    let named = [("set-up then", &claim.setup), ("figures then", &claim.said)];
+    lines.extend(
+        named.iter().filter(|(_, text)| !text.is_empty()).map(|(what, text)| format!("  {what}: {text}")),
+    );
+    lines.extend(claim.caveat.iter().map(|caveat| format!("  note: {caveat}")));
+    lines.push(format!("  tags: {}", claim.tags.join(", ")));
+    let mut out = lines.join("\n") + "\n";
+    for table in &claim.tables {
+        out += &original(table);
+    }
+    out
+}
+
+/// A table of the source.
+fn original(original: &OriginalTable) -> String {
+    let mut table = Table::new();
+    table.load_preset(presets::NOTHING).set_header(&original.columns);
+    for row in &original.rows {
+        table.add_row(row.iter().map(ToString::to_string));
+    }
+    let unit = if original.unit.is_empty() { String::new() } else { format!(", {}", original.unit) };
+    format!("\n{}{unit}\n{}\n", original.title, source::trimmed(&table))
+}
+
+/// What would be run here.
+fn planned(trial: &Trial) -> Result<String, ExpectedError> {
+    let claim = source::claim(trial);
+    let workloads = trial.resolve_workloads(crate::run::environment::cpus())?;
+    let arms: Vec<String> =
+        trial.arms.iter().map(|arm| format!("  {} = {}", arm.name, arm.configuration())).collect();
+    let works = workloads.iter().map(|workload| {
+        let levels: Vec<String> = workload.threads.iter().map(ToString::to_string).collect();
+        format!("  {} at {} threads", workload.name, levels.join(", "))
+    });
+    let mut lines = vec![format!("\nhere, on a {}:", trial.device.kind.name())];
+    lines.extend(arms);
+    lines.extend(works);
+    lines.extend(claim.scaled.iter().map(|line| format!("  scaled: {line}")));
+    lines.extend(claim.substituted.iter().map(|line| format!("  substituted: {line}")));
+    let budget = numbers::wait(trial.trial.budget.as_secs_f64());
+    lines.push(format!("  at most {budget}: fstrial claims check {}", claim.id));
+    Ok(lines.join("\n") + "\n")
+}
+
+fn new(file: Option<&PathBuf>) -> Result<u8, ExpectedError> {
+    let Some(path) = file else {
+        super::print(TEMPLATE);
+        return Ok(exit_code::VERDICT);
+    };
+    // What is there already is somebody's work.
+    let written = std::fs::File::create_new(path).and_then(|mut file| file.write_all(TEMPLATE.as_bytes()));
+    written.map_err(|source| ExpectedError::File { what: "write", path: path.clone(), source })?;
+    super::say(&format!("wrote {0}; next: edit it, then fstrial claims check {0}\n", path.display()));
+    Ok(exit_code::VERDICT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{source::Claimed, *};
+
+    #[test]
+    fn the_template_can_be_checked_as_it_is() {
+        let claimed = Claimed::of_text("mine.toml", TEMPLATE);
+        let (trial, ready) = claimed.prepare(&machine(true)).unwrap();
+        assert!(matches!(ready, Ready::Yes));
+        assert!(trial.problem().is_none());
+    }
+}

@@ -1,0 +1,307 @@
+//! `fstrial claims check`: the trials of claims one after the other, each answer as it comes, and a table at the end.
+
+use super::{
+    history::{History, Last, Step},
+    source::{self, Claimed, Ready, machine},
+};
+use crate::{
+    cli::{
+        Home,
+        compare::{device_of, quick_times},
+        conduct::{self, Answered, ConductArgs},
+    },
+    error::ExpectedError,
+    exit_code,
+    report::{
+        claim::{self as report, ClaimReport},
+        json_lines, numbers,
+    },
+    run::{claim::ClaimVerdict, environment, place::Interrupt},
+};
+use clap::{Args, ValueEnum};
+use fstrial_model::{
+    device::Device,
+    job::FailureKind,
+    trial::Trial,
+    units::{Bytes, Nanos},
+};
+use fstrial_stack::{StackError, device::Permission};
+use serde::Serialize;
+use std::{fmt::Write, path::PathBuf};
+
+/// Budget of a claim in a quick check that names none.
+const QUICK: Nanos = Nanos::secs(60);
+
+/// Check claims on this machine: one, several by the beginning of their names or a tag, files of your own, or all.
+///
+/// What was decided before is not measured again, and what was cut short goes on: a check that was interrupted is started
+/// once more in the same words. A claim that ended undecided goes on if it is given more time (--budget).
+#[derive(Debug, Args)]
+pub(crate) struct CheckArgs {
+    /// Names of claims, beginnings of names (closson-2012), tags, or files (.toml).
+    #[arg(value_name = "CLAIM", required_unless_present = "all")]
+    claims: Vec<String>,
+
+    /// All claims that ship.
+    #[arg(long, conflicts_with = "claims")]
+    all: bool,
+
+    /// First answers: short runs, less than a minute for most claims.
+    #[arg(long)]
+    quick: bool,
+
+    /// Wall time for each claim instead of its own.
+    #[arg(short, long, value_name = "TIME")]
+    budget: Option<Nanos>,
+
+    /// Device instead of the claim's own: image[:FOLDER], ramdisk, model:NAME, or disk.
+    #[arg(short, long, value_name = "KIND")]
+    device: Option<String>,
+
+    /// Size of the device.
+    #[arg(long, value_name = "SIZE", requires = "device")]
+    size: Option<Bytes>,
+
+    /// The whole device that every run may erase, named in full (with --device disk).
+    #[arg(long, value_name = "DEVICE")]
+    erase: Option<PathBuf>,
+
+    /// A signature on it that may be erased too, by its type (ext4, gpt …).
+    #[arg(long, value_name = "TYPE", hide_short_help = true)]
+    erase_signature: Vec<String>,
+
+    /// Measure again what is known already.
+    #[arg(long)]
+    again: bool,
+
+    /// Print every step of every claim in order, and do nothing.
+    #[arg(long)]
+    dry_run: bool,
+
+    /// How the table at the end is written.
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+
+    /// Each claim with its answer as a line of JSON.
+    #[arg(long, conflicts_with = "format")]
+    json: bool,
+
+    /// No progress.
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// For a terminal.
+    Text,
+    /// For a page or a ticket.
+    Markdown,
+}
+
+/// What came of a claim.
+#[derive(Debug, Serialize)]
+struct Outcome {
+    #[serde(flatten)]
+    report: ClaimReport,
+    /// The trial it rests on, if there was one.
+    trial: Option<i64>,
+    /// When that began, if it was not now.
+    measured_on: Option<String>,
+}
+
+/// A claim that is about to be checked.
+struct Planned {
+    trial: Trial,
+    ready: Ready,
+}
+
+pub(super) fn exec(args: &CheckArgs, home: &Home) -> Result<u8, ExpectedError> {
+    let chosen = if args.all { source::all() } else { source::choose(&args.claims)? };
+    let planned: Vec<Planned> = chosen.iter().map(|claimed| args.plan(claimed)).collect::<Result<_, _>>()?;
+    if args.dry_run {
+        for Planned { trial, ready } in &planned {
+            let text = match ready {
+                Ready::Yes => conduct::dry_run(trial, None)?,
+                Ready::Missing(missing) => format!("cannot run here: {}\n", missing.join("; ")),
+            };
+            crate::cli::print(&format!("# {}\n{text}\n", source::claim(trial).id));
+        }
+        return Ok(exit_code::VERDICT);
+    }
+    let history = History::of(home)?;
+    let interrupt = conduct::interrupt()?;
+    let mut outcomes: Vec<Outcome> = Vec::new();
+    let mut code = exit_code::VERDICT;
+    for (index, plan) in planned.iter().enumerate() {
+        args.announce(&planned, index);
+        let Some(outcome) = args.check(plan, &history, home, &interrupt)? else {
+            code = exit_code::INTERRUPTED;
+            break;
+        };
+        if args.json {
+            json_lines::print(&outcome);
+        } else {
+            crate::cli::print(&format!("{}\n", report::render(&outcome.report)));
+        }
+        outcomes.push(outcome);
+    }
+    if !args.json && outcomes.len() > 1 {
+        crate::cli::print(&args.table(&outcomes));
+    }
+    let is_open = outcomes.iter().any(|outcome| outcome.report.verdict == ClaimVerdict::Undecided);
+    Ok(if code == exit_code::VERDICT && is_open { exit_code::UNDECIDED } else { code })
+}
+
+impl CheckArgs {
+    /// The trial of a claim with the flags laid over it.
+    fn plan(&self, claimed: &Claimed) -> Result<Planned, ExpectedError> {
+        let (mut trial, ready) = claimed.prepare(&machine(self.quick))?;
+        if let Some(text) = &self.device {
+            let own = device_of(text, self.size, self.erase.clone())?;
+            trial.device =
+                Device { stripe: trial.device.stripe, throttle: trial.device.throttle.clone(), ..own };
+        }
+        let quick = self.quick.then(|| source::claim(&trial).quick.unwrap_or(QUICK));
+        trial.trial.budget = self.budget.or(quick).unwrap_or(trial.trial.budget);
+        if self.quick {
+            for entry in &mut trial.workloads {
+                if let Some((warmup, duration)) = quick_times(entry) {
+                    entry.warmup.get_or_insert(warmup);
+                    entry.duration.get_or_insert(duration);
+                }
+            }
+        }
+        if let Some(problem) = trial.problem().filter(|_| ready == Ready::Yes) {
+            return Err(problem.into());
+        }
+        Ok(Planned { trial, ready })
+    }
+
+    /// Says which claim is next, and how long all that are left can take.
+    fn announce(&self, planned: &[Planned], index: usize) {
+        if self.quiet || planned.len() < 2 {
+            return;
+        }
+        let left = planned[index..].iter().filter(|plan| plan.ready == Ready::Yes);
+        let left: f64 = left.map(|plan| plan.trial.trial.budget.as_secs_f64()).sum();
+        let id = &source::claim(&planned[index].trial).id;
+        let (number, all, left) = (index + 1, planned.len(), numbers::wait(left));
+        crate::cli::say(&format!("claim {number} of {all}: {id}; all that is left takes at most {left}\n"));
+    }
+
+    /// Checks a claim, or finds out what is known. None if it was interrupted.
+    fn check(
+        &self,
+        plan: &Planned,
+        history: &History,
+        home: &Home,
+        interrupt: &Interrupt,
+    ) -> Result<Option<Outcome>, ExpectedError> {
+        let claim = source::claim(&plan.trial);
+        if let Ready::Missing(missing) = &plan.ready {
+            return Ok(Some(Outcome::without_trial(report::cannot_run(claim, missing))));
+        }
+        let settled = plan.trial.settled(environment::cpus())?;
+        let step = if self.again { Step::Begin } else { history.step(&settled, plan.trial.trial.budget)? };
+        let resume = match step {
+            Step::Known(last) => return Ok(Some(Outcome::known(*last))),
+            Step::GoOn(trial) => Some(trial.0),
+            Step::Begin => None,
+        };
+        let permission =
+            Permission { erase: self.erase.clone(), erase_signatures: self.erase_signature.clone() };
+        let conducting = ConductArgs::of(permission, self.quiet || self.json);
+        match conduct::measure(&plan.trial, &conducting, home, resume, interrupt) {
+            Ok(Answered { code: exit_code::INTERRUPTED, .. }) => Ok(None),
+            Ok(Answered { document, .. }) => Ok(Some(Outcome {
+                trial: document.trial_id,
+                measured_on: None,
+                report: document
+                    .claim
+                    .ok_or_else(|| ExpectedError::Fault("an answer without its claim".into()))?,
+            })),
+            Err(error) if cannot_be_built(&error) => {
+                Ok(Some(Outcome::without_trial(report::cannot_run(claim, &[error.to_string()]))))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// All claims at the end: what was said then, what is measured here, the verdict, what was substituted.
+    fn table(&self, outcomes: &[Outcome]) -> String {
+        let header = ["claim", "said then", "measured here", "verdict", "instead of what is gone"];
+        let rows = outcomes.iter().map(|Outcome { report, .. }| {
+            let substituted = report.substituted.join("; ");
+            [report.id.clone(), report.said.clone(), report.here(), report.answer.clone(), substituted]
+        });
+        let counted = format!("{}\n", counts(outcomes));
+        if self.format == Format::Markdown {
+            let line = |cells: &[String]| {
+                format!(
+                    "| {} |\n",
+                    cells.iter().map(|cell| cell.replace('|', "\\|")).collect::<Vec<_>>().join(" | ")
+                )
+            };
+            let rule = format!("|{}\n", "---|".repeat(header.len()));
+            let rows: String = rows.map(|row| line(&row)).collect();
+            return format!("{}{rule}{rows}\n{counted}", line(&header.map(str::to_owned)));
+        }
+        let mut table = source::table();
+        table.set_header(header);
+        for row in rows {
+            table.add_row(row);
+        }
+        format!("{}\n\n{counted}", source::trimmed(&table))
+    }
+}
+
+impl Outcome {
+    fn without_trial(report: ClaimReport) -> Self {
+        Self { report, trial: None, measured_on: None }
+    }
+
+    /// What was found before, with a word about when.
+    fn known(last: Last) -> Self {
+        let mut report = last.report;
+        report.notes.push(format!("measured {}; --again measures it once more", last.on));
+        Self { report, trial: Some(last.trial.0), measured_on: Some(last.on) }
+    }
+}
+
+/// `41 claims: 12 hold, 9 are reversed, …`.
+fn counts(outcomes: &[Outcome]) -> String {
+    let mut out = format!("{} claims", outcomes.len());
+    let all = [
+        ClaimVerdict::Holds,
+        ClaimVerdict::Reversed,
+        ClaimVerdict::NoDifference,
+        ClaimVerdict::Less,
+        ClaimVerdict::Measured,
+        ClaimVerdict::Undecided,
+        ClaimVerdict::CannotRun,
+    ];
+    let mut mark = ':';
+    for verdict in all {
+        let count = outcomes.iter().filter(|outcome| outcome.report.verdict == verdict).count();
+        if count > 0 {
+            let _ = write!(out, "{mark} {count} {}", verdict.words());
+            mark = ',';
+        }
+    }
+    out
+}
+
+/// Whether an error means that this machine cannot do what a claim asks for, so that others may still be checked.
+fn cannot_be_built(error: &ExpectedError) -> bool {
+    match error {
+        ExpectedError::Run { failure, .. } => {
+            matches!(
+                failure.kind,
+                FailureKind::HostLacks | FailureKind::ArmRefused | FailureKind::LoadRefused
+            )
+        }
+        ExpectedError::Stack(StackError::UnknownToKernel { .. } | StackError::MissingProgram { .. }) => true,
+        _ => false,
+    }
+}

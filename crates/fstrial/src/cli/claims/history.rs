@@ -1,0 +1,109 @@
+//! What was found about claims on this machine: from the store, judged again.
+
+use super::source;
+use crate::{
+    cli::{Home, conduct, results},
+    error::ExpectedError,
+    report::claim::ClaimReport,
+    run::environment::Environment,
+};
+use fstrial_model::{trial::Trial, units::Nanos};
+use fstrial_store::{Store, StoredTrial, TrialId, TrialStatus};
+
+/// The stored trials that were there for a claim, made on this kernel; the last one last.
+pub(super) struct History {
+    store: Option<Store>,
+    checks: Vec<Check>,
+}
+
+/// One of them.
+struct Check {
+    stored: StoredTrial,
+    trial: Trial,
+}
+
+/// What was found the last time.
+pub(super) struct Last {
+    /// The answer.
+    pub(super) report: ClaimReport,
+    /// When the trial began.
+    pub(super) on: String,
+    /// Its number.
+    pub(super) trial: TrialId,
+}
+
+impl Last {
+    /// The day.
+    pub(super) fn day(&self) -> &str {
+        self.on.get(..10).unwrap_or(&self.on)
+    }
+}
+
+/// What to do about a claim of which something may be stored.
+pub(super) enum Step {
+    /// Begin.
+    Begin,
+    /// Go on with this trial.
+    GoOn(TrialId),
+    /// It is known already.
+    Known(Box<Last>),
+}
+
+impl History {
+    /// Reads what is stored; without a store nothing is.
+    pub(super) fn of(home: &Home) -> Result<Self, ExpectedError> {
+        let path = home.folder()?.join("results.db");
+        if path.metadata().map_or(true, |file| file.len() == 0) {
+            return Ok(Self { store: None, checks: Vec::new() });
+        }
+        let store = Store::open_read_only(path)?;
+        let kernel = Environment::of_this_machine().kernel;
+        let mut checks = Vec::new();
+        for summary in store.trials()? {
+            let stored = store.trial(summary.id)?;
+            let session = stored.sessions.last();
+            let environment = session.map(|last| serde_json::from_str::<Environment>(&last.environment));
+            let is_here = environment.is_some_and(|found| found.is_ok_and(|found| found.kernel == kernel));
+            // A trial of an earlier version may not read as one of today: it tells nothing then.
+            let trial = Trial::parse("stored trial", &stored.toml).ok();
+            if let Some(trial) = trial.filter(|trial| is_here && trial.claim.is_some()) {
+                checks.push(Check { stored, trial });
+            }
+        }
+        Ok(Self { store: Some(store), checks })
+    }
+
+    /// What was found the last time about a claim, in whatever trial.
+    pub(super) fn last(&self, id: &str) -> Result<Option<Last>, ExpectedError> {
+        let found = self.checks.iter().rev().find(|check| source::claim(&check.trial).id == id);
+        found.map(|check| self.judged(check)).transpose()
+    }
+
+    fn judged(&self, check: &Check) -> Result<Last, ExpectedError> {
+        let store = self.store.as_ref().expect("what is stored has a store");
+        let document = results::judge_again(store, &check.stored)?;
+        let none = || ExpectedError::Fault("the trial of a claim has no claim".into());
+        Ok(Last {
+            report: document.claim.ok_or_else(none)?,
+            on: check.stored.summary.started_at.clone(),
+            trial: check.stored.summary.id,
+        })
+    }
+
+    /// What to do about a trial that is to be run with this budget: begin, go on with one that was cut short or ended
+    /// undecided with less time than there is now, or nothing.
+    pub(super) fn step(&self, settled: &Trial, budget: Nanos) -> Result<Step, ExpectedError> {
+        let wanted = conduct::comparable(settled.clone());
+        let same = |check: &&Check| conduct::comparable(check.trial.clone()) == wanted;
+        let Some(check) = self.checks.iter().rev().find(same) else { return Ok(Step::Begin) };
+        let is_enough = check.trial.trial.budget >= budget;
+        Ok(match check.stored.summary.status {
+            TrialStatus::Decided => Step::Known(Box::new(self.judged(check)?)),
+            TrialStatus::BudgetEnded if is_enough => Step::Known(Box::new(self.judged(check)?)),
+            TrialStatus::BudgetEnded
+            | TrialStatus::Interrupted
+            | TrialStatus::Running
+            | TrialStatus::Failed => Step::GoOn(check.stored.summary.id),
+        })
+    }
+}

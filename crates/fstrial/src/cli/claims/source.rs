@@ -1,0 +1,203 @@
+//! Where claims come from: those that ship, by name, beginning of a name or tag, and files. And what a claim needs that
+//! this machine has not.
+
+use crate::{cli::run, error::ExpectedError, run::environment};
+use comfy_table::{ContentArrangement, Table, presets};
+use fstrial_model::{
+    arm::{Arm, closest},
+    claim::{CLAIMS, Claim, Machine, Need, era::Rules},
+    filesystem::Filesystem,
+    preset,
+    trial::Trial,
+};
+use fstrial_stack::{command, host};
+
+/// A claim as it is written.
+#[derive(Debug, Clone)]
+pub(super) struct Claimed {
+    /// The name of its file.
+    name: String,
+    text: String,
+}
+
+/// Whether a claim can be checked here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Ready {
+    /// It can.
+    Yes,
+    /// It cannot: what is missing.
+    Missing(Vec<String>),
+}
+
+/// The machine as claims are scaled to it.
+pub(super) fn machine(quick: bool) -> Machine {
+    let here = environment::Environment::of_this_machine();
+    // A kernel that says nothing of its version is taken for a new one.
+    let newest = fstrial_model::claim::era::Version(u32::MAX, 0);
+    Machine { cpus: here.cpus, memory: here.memory, kernel: here.kernel.parse().unwrap_or(newest), quick }
+}
+
+/// All claims that ship.
+pub(super) fn all() -> Vec<Claimed> {
+    CLAIMS.iter().map(|(id, text)| Claimed::of_text(id, text)).collect()
+}
+
+/// One claim: by its name, or from a file.
+pub(super) fn find(name: &str) -> Result<Claimed, ExpectedError> {
+    if name.ends_with(".toml") {
+        return Ok(Claimed { name: name.into(), text: run::read_bounded(name.as_ref())? });
+    }
+    let known = CLAIMS.iter().find(|(id, _)| *id == name);
+    known.map(|(id, text)| Claimed::of_text(id, text)).ok_or_else(|| unknown(name))
+}
+
+/// Claims by names, beginnings of names (up to a hyphen), tags, and files; each once, in the order they are asked for.
+pub(super) fn choose(words: &[String]) -> Result<Vec<Claimed>, ExpectedError> {
+    let mut chosen: Vec<Claimed> = Vec::new();
+    for word in words {
+        let found = if word.ends_with(".toml") { vec![find(word)?] } else { by_word(word)? };
+        for claimed in found {
+            if chosen.iter().all(|other| other.name != claimed.name) {
+                chosen.push(claimed);
+            }
+        }
+    }
+    Ok(chosen)
+}
+
+fn by_word(word: &str) -> Result<Vec<Claimed>, ExpectedError> {
+    let begins =
+        |id: &str| id.strip_prefix(word).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'));
+    let mut found = Vec::new();
+    for claimed in all() {
+        if begins(&claimed.name) || claim(&claimed.read()?).tags.iter().any(|tag| tag == word) {
+            found.push(claimed);
+        }
+    }
+    if found.is_empty() { Err(unknown(word)) } else { Ok(found) }
+}
+
+fn unknown(name: &str) -> ExpectedError {
+    let hint = match closest(name, CLAIMS.iter().map(|(id, _)| *id)) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => "`fstrial claims` lists them; a file must end in .toml".into(),
+    };
+    ExpectedError::usage(format!("there is no claim `{name}`, and none begins so or has such a tag"), hint)
+}
+
+/// The claim of a trial that was read as one.
+pub(super) fn claim(trial: &Trial) -> &Claim {
+    trial.claim.as_deref().expect("it was read as a claim")
+}
+
+/// Columns of a table that is not read on a terminal, which has a width of its own.
+const WIDTH: u16 = 140;
+
+/// A table whose texts are broken so that it fits the terminal.
+pub(super) fn table() -> Table {
+    let width = rustix::termios::tcgetwinsize(std::io::stdout()).map_or(WIDTH, |size| size.ws_col);
+    let mut table = Table::new();
+    table.load_preset(presets::UTF8_HORIZONTAL_ONLY).set_content_arrangement(ContentArrangement::Dynamic);
+    table.set_width(width.max(60));
+    table
+}
+
+/// A table without the room that its columns are padded with at the end of a line.
+pub(super) fn trimmed(table: &Table) -> String {
+    table.to_string().lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
+}
+
+impl Claimed {
+    /// A claim from its text.
+    pub(super) fn of_text(name: &str, text: &str) -> Self {
+        Self { name: name.into(), text: text.into() }
+    }
+
+    /// As it is written.
+    pub(super) fn text(&self) -> &str {
+        &self.text
+    }
+
+    fn read(&self) -> Result<Trial, ExpectedError> {
+        Ok(Trial::read_claim(&self.name, &self.text)?)
+    }
+
+    /// The trial on a machine, and whether it can be run there. If not, it is the trial as it is written.
+    pub(super) fn prepare(&self, machine: &Machine) -> Result<(Trial, Ready), ExpectedError> {
+        let written = self.read()?;
+        let missing: Vec<String> = claim(&written).needs.iter().filter_map(missing).collect();
+        if !missing.is_empty() {
+            return Ok((written, Ready::Missing(missing)));
+        }
+        let mut fitted = written.clone();
+        let left_out = leave_out(&mut fitted);
+        if let Err(missing) = fitted.fit(machine, &Rules::shipped()) {
+            return Ok((written, Ready::Missing(vec![missing])));
+        }
+        if let Some(claim) = &mut fitted.claim {
+            claim.substituted.extend(left_out);
+        }
+        let mut trial = fitted.checked(&self.name, &self.text)?;
+        if trial.trial.name.is_empty() {
+            trial.trial.name = claim(&trial).id.clone();
+        }
+        let missing = missing_of_host(&trial);
+        let ready = if missing.is_empty() { Ready::Yes } else { Ready::Missing(missing) };
+        Ok((trial, ready))
+    }
+}
+
+/// What is said of a need that is not met.
+fn missing(need: &Need) -> Option<String> {
+    match need {
+        Need::Workload(name) => preset::preset(name)
+            .is_none()
+            .then(|| format!("it takes the workload {name}, which this version of fstrial does not have")),
+        Need::Evidence(what) => Some(format!(
+            "it takes evidence from the kernel about {what}, which this version of fstrial does not gather"
+        )),
+        Need::Kernel(what) => {
+            Some(format!("it takes {what}; this version of fstrial runs on the host's kernel only"))
+        }
+        Need::Program(name) => command::find(name)
+            .is_none()
+            .then(|| format!("it takes the program {name}, which is not installed here")),
+        Need::Device(what) => Some(format!("it takes {what}, which fstrial cannot find out about")),
+    }
+}
+
+/// Leaves out the optional arms whose filesystem is not to be had here, if any expectation remains; says which.
+fn leave_out(trial: &mut Trial) -> Option<String> {
+    let is_missing = |arm: &&Arm| arm.row().is_some_and(|row| lacks(row).is_some());
+    let optional = &claim(trial).optional;
+    let arms = trial.arms.iter().filter(|arm| optional.contains(&arm.name)).filter(is_missing);
+    let (names, mut filesystems): (Vec<String>, Vec<String>) =
+        arms.map(|arm| (arm.name.clone(), arm.filesystem.clone())).unzip();
+    filesystems.dedup();
+    let mut less = trial.clone();
+    less.leave_out(&names);
+    if names.is_empty() || claim(&less).expectations.is_empty() {
+        return None;
+    }
+    *trial = less;
+    let filesystems = filesystems.join(" and ");
+    Some(format!(
+        "left out with what is expected of them: {} ({filesystems} cannot be had here)",
+        names.join(", ")
+    ))
+}
+
+/// What a filesystem needs of the host and it has not.
+fn lacks(row: &'static Filesystem) -> Option<String> {
+    let kernel = host::require_filesystem(row).err().map(|error| error.to_string());
+    kernel.or_else(|| command::find(row.mkfs).is_none().then(|| format!("{} is not installed", row.mkfs)))
+}
+
+/// What the arms of a trial need of the host and it has not.
+fn missing_of_host(trial: &Trial) -> Vec<String> {
+    let mut missing = Vec::new();
+    for row in trial.arms.iter().filter_map(|arm| arm.row()) {
+        missing.extend(lacks(row).filter(|line| !missing.contains(line)).into_iter().collect::<Vec<_>>());
+    }
+    missing
+}

@@ -1,0 +1,426 @@
+//! A claim with its answer: what was said then, what is measured here, and the verdict on each of its parts.
+
+use super::numbers;
+use crate::run::{
+    claim::ClaimVerdict,
+    environment::Environment,
+    judge::{ContrastState, Judge, Outcome},
+    plan::{Plan, threads_in_words},
+};
+use anstyle::{AnsiColor, Style};
+use fstrial_model::{
+    claim::{Asked, Bound, Claim, Number, OriginalTable, Part, Spot},
+    trial::Metric,
+};
+use serde::Serialize;
+use std::fmt::Write;
+
+/// Failures told with a claim that they leave undecided, at most.
+const MOST_FAILURES: usize = 3;
+
+/// A claim with its answer.
+#[derive(Debug, Clone, Serialize)]
+pub struct ClaimReport {
+    /// What it is called.
+    pub id: String,
+    /// What is claimed.
+    pub statement: String,
+    /// Who said so, when and where, in one line.
+    pub source: String,
+    /// What it was measured on then.
+    pub setup: String,
+    /// The original figures in a few words.
+    pub said: String,
+    /// What is found.
+    pub verdict: ClaimVerdict,
+    /// The same in words; the claim's own where it has some.
+    pub answer: String,
+    /// What the verdict speaks for, and what it cannot.
+    pub notes: Vec<String>,
+    /// What stands in for what this kernel has no more.
+    pub substituted: Vec<String>,
+    /// How it was scaled to this machine.
+    pub scaled: Vec<String>,
+    /// Its parts.
+    pub parts: Vec<PartReport>,
+    /// Tables and curves of the source.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tables: Vec<OriginalTable>,
+}
+
+/// A part of a claim with its answer.
+#[derive(Debug, Clone, Serialize)]
+pub struct PartReport {
+    /// What is looked at, in words: `xfs @ 4 / ext4 @ 4`.
+    pub subject: String,
+    /// What is expected of it, in words: `above 1.3`; none where a question expects nothing, or the subject says it.
+    pub expected: Option<String>,
+    /// The part in its author's words.
+    pub says: Option<String>,
+    /// The same figure then.
+    pub then: Option<Number>,
+    /// What the figure is: `ratio`, `factor for each doubling`, or the unit of an amount; none where it is not one figure.
+    pub figure: Option<String>,
+    /// What is measured.
+    pub measured: Option<f64>,
+    /// Its interval.
+    pub interval: Option<(f64, f64)>,
+    /// What is found where it is not one figure: who leads where.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub leaders: Option<String>,
+    /// Rounds it rests on.
+    pub rounds: usize,
+    /// About how many rounds in all a decision would take, where there is none.
+    pub rounds_needed: Option<u64>,
+    /// What is found.
+    pub verdict: ClaimVerdict,
+}
+
+/// The report of the claim that a trial is there for.
+pub fn report(
+    plan: &Plan,
+    judge: Option<&Judge<'_>>,
+    environment: &Environment,
+    failures: &[String],
+) -> Option<ClaimReport> {
+    let claim = plan.trial.claim.as_deref()?;
+    let states = judge.map(Judge::states).unwrap_or_default();
+    let parts: Vec<PartReport> = match claim.question {
+        true => states.iter().filter(|state| state.metric == Metric::Throughput).map(of_question).collect(),
+        false => (0..plan.parts.len()).map(|index| part_report(plan, judge, &states, index)).collect(),
+    };
+    let found = judge.and_then(Judge::claim).unwrap_or(ClaimVerdict::Undecided);
+    let mut notes = Vec::new();
+    let verdict = match claim.cpus.filter(|cpus| environment.cpus < *cpus) {
+        Some(cpus) if is_refuted(found) => {
+            notes.push(format!(
+                "on {} processors it is {}, which does not count: it takes {cpus} processors to decide",
+                environment.cpus,
+                found.words()
+            ));
+            ClaimVerdict::Undecided
+        }
+        _ => found,
+    };
+    if verdict == ClaimVerdict::Undecided {
+        notes.extend(failures.iter().take(MOST_FAILURES).cloned());
+    }
+    notes.push(format!(
+        "this speaks for Linux {}, {}, {}",
+        environment.kernel,
+        environment.device,
+        size_of(claim)
+    ));
+    notes.extend(claim.caveat.clone());
+    Some(ClaimReport {
+        answer: answer(claim, verdict),
+        verdict,
+        notes,
+        substituted: claim.substituted.clone(),
+        scaled: claim.scaled.clone(),
+        parts,
+        ..unanswered(claim)
+    })
+}
+
+/// The report of a claim of which nothing is known yet.
+pub fn unanswered(claim: &Claim) -> ClaimReport {
+    ClaimReport {
+        id: claim.id.clone(),
+        statement: claim.statement.clone(),
+        source: source(claim),
+        setup: claim.setup.clone(),
+        said: claim.said.clone(),
+        verdict: ClaimVerdict::Undecided,
+        answer: String::new(),
+        notes: Vec::new(),
+        substituted: Vec::new(),
+        scaled: Vec::new(),
+        parts: Vec::new(),
+        tables: claim.tables.clone(),
+    }
+}
+
+/// The report of a claim that cannot be checked here.
+pub fn cannot_run(claim: &Claim, missing: &[String]) -> ClaimReport {
+    ClaimReport {
+        verdict: ClaimVerdict::CannotRun,
+        answer: answer(claim, ClaimVerdict::CannotRun),
+        notes: missing.to_vec(),
+        ..unanswered(claim)
+    }
+}
+
+fn is_refuted(verdict: ClaimVerdict) -> bool {
+    matches!(verdict, ClaimVerdict::Less | ClaimVerdict::NoDifference | ClaimVerdict::Reversed)
+}
+
+/// The amounts a verdict speaks for, as far as the claim was scaled.
+fn size_of(claim: &Claim) -> String {
+    let scaled = claim.scaled.join(", ");
+    if scaled.is_empty() { "and the amounts of its workloads".into() } else { scaled }
+}
+
+/// Who, when and where: `Dave Chinner, 2012-03, MySQL Performance Blog`.
+pub fn source(claim: &Claim) -> String {
+    let parts = [&claim.author, &claim.date, &claim.place];
+    parts.into_iter().filter(|part| !part.is_empty()).map(String::as_str).collect::<Vec<_>>().join(", ")
+}
+
+fn answer(claim: &Claim, verdict: ClaimVerdict) -> String {
+    let own = match verdict {
+        ClaimVerdict::Holds => &claim.answers.holds,
+        ClaimVerdict::Reversed => &claim.answers.reversed,
+        ClaimVerdict::NoDifference => &claim.answers.no_difference,
+        ClaimVerdict::Less => &claim.answers.less,
+        ClaimVerdict::Measured | ClaimVerdict::Undecided | ClaimVerdict::CannotRun => &None,
+    };
+    own.clone().unwrap_or_else(|| verdict.words().into())
+}
+
+/// A contrast of a question, which expects nothing.
+fn of_question(state: &ContrastState) -> PartReport {
+    let level = threads_in_words(state.threads);
+    let phase = if state.phase.is_empty() { String::new() } else { format!(", {}", state.phase) };
+    PartReport {
+        subject: format!("{} / {} in {}{phase} at {level}", state.a, state.b, state.workload),
+        expected: None,
+        says: None,
+        then: None,
+        figure: Some("ratio".into()),
+        measured: state.ratio,
+        interval: state.interval,
+        leaders: None,
+        rounds: state.rounds,
+        rounds_needed: None,
+        verdict: ClaimVerdict::Measured,
+    }
+}
+
+fn part_report(plan: &Plan, judge: Option<&Judge<'_>>, states: &[ContrastState], index: usize) -> PartReport {
+    let claimed = &plan.parts[index];
+    // With several contrasts that are not of one figure there is no one ratio to show.
+    let is_one = !matches!(claimed.part.asked, Asked::NoSingleWinner(_));
+    let state = claimed.contrasts.first().filter(|_| is_one).and_then(|index| states.get(*index));
+    let watched = || {
+        let judge = judge?;
+        claimed.watched.first().map(|cell| judge.samples(*cell, 0).len())
+    };
+    let verdict = judge.map_or(ClaimVerdict::Undecided, |judge| judge.part(index));
+    PartReport {
+        subject: subject(plan, &claimed.part),
+        expected: expected(plan, &claimed.part),
+        says: claimed.part.says.clone(),
+        then: claimed.part.then.clone(),
+        figure: is_one.then(|| figure(plan, &claimed.part)).flatten(),
+        measured: state.and_then(|state| state.ratio),
+        interval: state.and_then(|state| state.interval),
+        leaders: judge.and_then(|_| leaders(plan, states, index)),
+        rounds: state.map(|state| state.rounds).or_else(watched).unwrap_or(0),
+        rounds_needed: state
+            .and_then(|state| state.rounds_needed)
+            .filter(|_| verdict == ClaimVerdict::Undecided),
+        verdict,
+    }
+}
+
+/// Who is beaten by nobody, comparison by comparison: `seeks: xfs; postmark: ext4 or xfs`.
+fn leaders(plan: &Plan, states: &[ContrastState], index: usize) -> Option<String> {
+    let claimed = &plan.parts[index];
+    let Asked::NoSingleWinner(groups) = &claimed.part.asked else { return None };
+    let mut pairs = claimed.contrasts.iter();
+    let mut said = Vec::new();
+    for group in groups {
+        let mut leading: Vec<&str> =
+            group.iter().map(|spot| plan.trial.arms[spot.arm].name.as_str()).collect();
+        // The contrasts of a group are its pairs, and stand in the order of the groups.
+        for index in pairs.by_ref().take(group.len() * group.len().saturating_sub(1) / 2) {
+            let state = &states[*index];
+            match state.verdict {
+                Outcome::Faster => leading.retain(|arm| *arm != state.b),
+                Outcome::Slower => leading.retain(|arm| *arm != state.a),
+                Outcome::Equivalent | Outcome::Undecided | Outcome::Failed | Outcome::Cannot => {}
+            }
+        }
+        let name = spot_name(plan, group.first()?);
+        let place = name.split_once(" in ").map_or(name.as_str(), |(_, place)| place);
+        said.push(format!("{place}: {}", leading.join(" or ")));
+    }
+    Some(said.join("; "))
+}
+
+/// What kind of figure a part has.
+fn figure(plan: &Plan, part: &Part) -> Option<String> {
+    match &part.asked {
+        Asked::Ratio { .. } | Asked::Better { .. } => Some("ratio".into()),
+        Asked::Slope { .. } => Some("factor for each doubling".into()),
+        Asked::Amount { cell, .. } if part.metric == Metric::Throughput => {
+            Some(plan.results[cell.workload][cell.result].unit.clone())
+        }
+        Asked::Amount { .. } if part.metric == Metric::DeviceBytes => Some("B".into()),
+        Asked::Amount { .. } => Some("ns".into()),
+        Asked::Works(_) | Asked::Fails(_) | Asked::NoSingleWinner(_) => None,
+    }
+}
+
+/// What a part looks at, in words.
+fn subject(plan: &Plan, part: &Part) -> String {
+    let name = |spot: &Spot| spot_name(plan, spot);
+    let of = match part.metric {
+        Metric::Throughput => String::new(),
+        metric => format!("{} of ", metric.name()),
+    };
+    match &part.asked {
+        Asked::Ratio { a, b, .. } => format!("{of}{} / {}", name(a), name(b)),
+        Asked::Better { a, b } => format!("{of}{} against {}", name(a), name(b)),
+        Asked::Slope { cells, .. } => {
+            let levels: Vec<String> = cells.iter().map(|cell| cell.threads.to_string()).collect();
+            format!("{of}{} @ {}", plan.trial.arms[cells[0].arm].name, levels.join(", "))
+        }
+        Asked::Amount { cell, .. } => format!("{of}{}", name(cell)),
+        Asked::Works(cell) => format!("{} is done every time", name(cell)),
+        Asked::Fails(cell) => format!("{} fails or cannot be done", name(cell)),
+        Asked::NoSingleWinner(groups) => {
+            format!("no arm is best, or as good, in all {} comparisons", groups.len())
+        }
+    }
+}
+
+/// What a part expects of it, in words.
+fn expected(plan: &Plan, part: &Part) -> Option<String> {
+    let number = |value: f64| match (&part.asked, figure(plan, part)) {
+        (Asked::Amount { .. }, Some(unit)) => numbers::figure(value, &unit),
+        _ => numbers::plain(value),
+    };
+    let (bound, of) = match &part.asked {
+        Asked::Ratio { bound, .. } | Asked::Amount { bound, .. } => (bound, ""),
+        Asked::Slope { bound, .. } => (bound, " for each doubling"),
+        Asked::Better { .. } => return Some("better".into()),
+        Asked::Works(_) | Asked::Fails(_) | Asked::NoSingleWinner(_) => return None,
+    };
+    Some(match bound {
+        Bound::Above(value) => format!("above {}{of}", number(*value)),
+        Bound::Below(value) => format!("below {}{of}", number(*value)),
+        Bound::Within(fraction) => format!("within {}% of 1{of}", numbers::plain(fraction * 100.0)),
+    })
+}
+
+/// A cell by what tells it from the others of its trial.
+fn spot_name(plan: &Plan, spot: &Spot) -> String {
+    let workload = &plan.workloads[spot.workload];
+    let mut name = plan.trial.arms[spot.arm].name.clone();
+    if workload.threads.len() > 1 || workload.threads[0] > 1 {
+        let _ = write!(name, " @ {}", spot.threads);
+    }
+    if plan.workloads.len() > 1 {
+        let _ = write!(name, " in {}", workload.name);
+    }
+    if plan.results[spot.workload].len() > 1 {
+        let _ = write!(name, ": {}", plan.results[spot.workload][spot.result].name);
+    }
+    name
+}
+
+impl PartReport {
+    /// What is measured, with its interval: `1.42 [1.38, 1.47]`.
+    pub fn here(&self) -> String {
+        let number = |value: f64| match self.figure.as_deref() {
+            Some("ratio" | "factor for each doubling") => numbers::ratio_digits(value),
+            Some(unit) => numbers::figure(value, unit),
+            None => String::new(),
+        };
+        match (self.measured, self.interval) {
+            (Some(value), Some((low, high))) => {
+                format!("{} [{}, {}]", number(value), number(low), number(high))
+            }
+            (Some(value), None) => number(value),
+            (None, _) if self.figure.is_none() => {
+                self.leaders.clone().unwrap_or_else(|| self.verdict.words().into())
+            }
+            (None, _) => "—".into(),
+        }
+    }
+}
+
+impl ClaimReport {
+    /// What is measured in a few words, for a cell of a table: the figures of its parts.
+    pub fn here(&self) -> String {
+        match self.verdict {
+            ClaimVerdict::CannotRun => self.notes.first().cloned().unwrap_or_default(),
+            _ => self.parts.iter().map(PartReport::here).collect::<Vec<_>>().join("; "),
+        }
+    }
+}
+
+/// The colour of a verdict.
+pub fn style(verdict: ClaimVerdict) -> Style {
+    match verdict {
+        ClaimVerdict::Holds => AnsiColor::Green.on_default(),
+        ClaimVerdict::Reversed | ClaimVerdict::NoDifference | ClaimVerdict::Less => {
+            AnsiColor::Red.on_default()
+        }
+        ClaimVerdict::Measured => Style::new(),
+        ClaimVerdict::Undecided | ClaimVerdict::CannotRun => Style::new().dimmed(),
+    }
+}
+
+/// The claim and its answer, for people.
+pub fn render(report: &ClaimReport) -> String {
+    const BOLD: Style = Style::new().bold();
+    const QUIET: Style = Style::new().dimmed();
+    let mut out = String::new();
+    let colour = style(report.verdict);
+    let _ = writeln!(out, "{BOLD}{}{BOLD:#}  {colour}{}{colour:#}", report.id, report.answer);
+    let _ = writeln!(out, "  {}", report.statement);
+    let _ = writeln!(out, "  {QUIET}{}{QUIET:#}", report.source);
+    if !report.said.is_empty() {
+        let setup = if report.setup.is_empty() { String::new() } else { format!(" — {}", report.setup) };
+        let _ = writeln!(out, "  then: {}{QUIET}{setup}{QUIET:#}", report.said);
+    }
+    for (index, part) in report.parts.iter().enumerate() {
+        out += &render_part(part, index == 0, report.parts.len() > 1);
+    }
+    for line in &report.substituted {
+        let _ = writeln!(out, "  substituted: {line}");
+    }
+    for line in &report.notes {
+        let _ = writeln!(out, "  {QUIET}{line}{QUIET:#}");
+    }
+    out
+}
+
+/// A part in one or two lines; its verdict is said where there are others.
+fn render_part(part: &PartReport, is_first: bool, is_one_of_many: bool) -> String {
+    const QUIET: Style = Style::new().dimmed();
+    let mut out = String::new();
+    let lead = if is_first { "here: " } else { "      " };
+    let lead = match part.says.as_ref().filter(|_| is_one_of_many) {
+        Some(says) => {
+            let _ = writeln!(out, "  {lead}{says}");
+            "        "
+        }
+        None => lead,
+    };
+    let colour = style(part.verdict);
+    let mut words = match part.figure {
+        Some(_) => format!("{} = {colour}{}{colour:#}", part.subject, part.here()),
+        None => match &part.leaders {
+            Some(leaders) => format!("{}; {leaders}", part.subject),
+            None => part.subject.clone(),
+        },
+    };
+    let rounds = super::verdict::rounds_in_words(part.rounds);
+    let more =
+        part.rounds_needed.map_or_else(String::new, |needed| format!(", about {needed} would decide it"));
+    words += &format!("{QUIET}, {rounds}{more}{QUIET:#}");
+    let then = part.then.as_ref().map(|then| format!("{then} then"));
+    let expected = part.expected.as_ref().map(|expected| format!("{expected} expected"));
+    for said in [expected, then].into_iter().flatten() {
+        words += &format!("; {said}");
+    }
+    if is_one_of_many && part.verdict != ClaimVerdict::Measured {
+        words += &format!(": {colour}{}{colour:#}", part.verdict.words());
+    }
+    let _ = writeln!(out, "  {lead}{words}");
+    out
+}

@@ -1,0 +1,293 @@
+//! Claims in the course of a trial: the contrasts that their expectations ask for, and what these say of them.
+//!
+//! Every question of a claim is one of the m questions of its trial, so that many parts do not make a wrong verdict
+//! likelier. A bound other than 1 asks two: whether the ratio is beyond the bound, and whether there is a difference in the
+//! direction that is claimed at all, so that "1.2 where 1.5 was claimed" is not called the reverse.
+
+use super::{
+    judge::{Judge, less_is_better},
+    plan::{Ask, Contrast, Of, Plan},
+};
+use fstrial_model::{
+    claim::{Asked, Bound, Part, Spot},
+    trial::Metric,
+};
+use fstrial_stats::Decision;
+use serde::{Deserialize, Serialize};
+
+/// Rounds in which a workload must be done before it is said that it works.
+const WORKING_ROUNDS: usize = 5;
+
+/// A part of a claim with the contrasts that decide it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ClaimPart {
+    /// What is asked.
+    pub part: Part,
+    /// Indexes of its contrasts. Of a bound: the first one is about the bound, the second about the direction.
+    pub contrasts: Vec<usize>,
+    /// Cells that are to be done, or to fail.
+    pub watched: Vec<usize>,
+}
+
+/// What is found about a claim, or a part of it; the worst of its parts is the claim's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ClaimVerdict {
+    /// As it is claimed.
+    Holds,
+    /// Not a claim: what was asked is measured.
+    Measured,
+    /// Not decided.
+    Undecided,
+    /// In the direction that is claimed, or none that could be told, but decidedly less than claimed.
+    Less,
+    /// Decidedly no difference that matters.
+    NoDifference,
+    /// Decidedly the other way round.
+    Reversed,
+    /// It cannot be checked on this machine.
+    CannotRun,
+}
+
+impl ClaimVerdict {
+    /// In words, as tables say it.
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Holds => "holds",
+            Self::Measured => "measured",
+            Self::Undecided => "undecided",
+            Self::Less => "less than claimed",
+            Self::NoDifference => "no difference",
+            Self::Reversed => "reversed",
+            Self::CannotRun => "cannot run here",
+        }
+    }
+}
+
+/// Puts the contrasts of a claim's parts into a plan, and leaves only the cells that they need.
+pub(super) fn claimed(plan: &mut Plan, parts: Vec<Part>) {
+    let is_used = |cell: &super::plan::Cell| {
+        let of =
+            |spot: &Spot| (spot.workload, spot.threads, spot.arm) == (cell.workload, cell.threads, cell.arm);
+        parts.iter().any(|part| spots(&part.asked).iter().any(of))
+    };
+    plan.cells.retain(is_used);
+    for part in parts {
+        let first = plan.contrasts.len();
+        let (contrasts, watched) = contrasts_of(plan, &part);
+        plan.contrasts.extend(contrasts);
+        plan.parts.push(ClaimPart { part, contrasts: (first..plan.contrasts.len()).collect(), watched });
+    }
+}
+
+/// Every cell that a question is about.
+fn spots(asked: &Asked) -> Vec<Spot> {
+    match asked {
+        Asked::Ratio { a, b, .. } | Asked::Better { a, b } => vec![*a, *b],
+        Asked::Slope { cells, .. } => cells.clone(),
+        Asked::Amount { cell, .. } | Asked::Works(cell) | Asked::Fails(cell) => vec![*cell],
+        Asked::NoSingleWinner(groups) => groups.concat(),
+    }
+}
+
+/// The contrasts of a part, and the cells that are only watched.
+fn contrasts_of(plan: &Plan, part: &Part) -> (Vec<Contrast>, Vec<usize>) {
+    let cell = |spot: &Spot| {
+        let at = |cell: &super::plan::Cell| {
+            (cell.workload, cell.threads, cell.arm) == (spot.workload, spot.threads, spot.arm)
+        };
+        plan.cells.iter().position(at).expect("cells that are used are kept")
+    };
+    let contrast = |a: &Spot, b: &Spot, ask: Ask, of: Of| Contrast {
+        a: cell(a),
+        b: cell(b),
+        result_a: a.result,
+        result_b: b.result,
+        metric: part.metric,
+        holds_open: true,
+        ask,
+        of,
+    };
+    let bounded = |a: &Spot, b: &Spot, bound: Bound, of: &Of| {
+        asks(bound, matches!(of, Of::Amount)).into_iter().map(|ask| contrast(a, b, ask, of.clone())).collect()
+    };
+    match &part.asked {
+        Asked::Ratio { a, b, bound } => (bounded(a, b, *bound, &Of::Ratio), Vec::new()),
+        Asked::Better { a, b } => (vec![contrast(a, b, Ask::Difference, Of::Ratio)], Vec::new()),
+        Asked::Slope { cells, bound } => {
+            let (first, last) = (&cells[0], &cells[cells.len() - 1]);
+            (bounded(last, first, *bound, &Of::Slope(cells.iter().map(cell).collect())), Vec::new())
+        }
+        Asked::Amount { cell, bound } => (bounded(cell, cell, *bound, &Of::Amount), Vec::new()),
+        Asked::Works(spot) | Asked::Fails(spot) => (Vec::new(), vec![cell(spot)]),
+        Asked::NoSingleWinner(groups) => {
+            let pairs = groups.iter().flat_map(|group| {
+                (0..group.len()).flat_map(move |b| (b + 1..group.len()).map(move |a| (&group[a], &group[b])))
+            });
+            (pairs.map(|(a, b)| contrast(a, b, Ask::Difference, Of::Ratio)).collect(), Vec::new())
+        }
+    }
+}
+
+/// What a bound asks. One at 1 asks for the direction; one away from it, on the side that is claimed, for both.
+fn asks(bound: Bound, is_amount: bool) -> Vec<Ask> {
+    match bound {
+        Bound::Within(fraction) => vec![Ask::Within(fraction)],
+        Bound::Above(bound) | Bound::Below(bound) if is_amount => vec![Ask::Above(bound)],
+        Bound::Above(1.0) | Bound::Below(1.0) => vec![Ask::Difference],
+        Bound::Above(value) if value > 1.0 => vec![Ask::Above(value), Ask::Difference],
+        Bound::Below(value) if value < 1.0 => vec![Ask::Above(value), Ask::Difference],
+        Bound::Above(value) | Bound::Below(value) => vec![Ask::Above(value)],
+    }
+}
+
+/// On which side of what is asked the figure itself lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Above,
+    Below,
+    Same,
+    Unknown,
+}
+
+impl Judge<'_> {
+    /// What is found about a part of the claim so far.
+    pub fn part(&self, index: usize) -> ClaimVerdict {
+        let ClaimPart { part, contrasts, watched } = &self.plan.parts[index];
+        let cells = contrasts.iter().flat_map(|index| self.plan.contrasts[*index].cells());
+        if cells.into_iter().any(|cell| self.cannot(cell).is_some()) {
+            return ClaimVerdict::CannotRun;
+        }
+        match &part.asked {
+            Asked::Ratio { bound, .. } | Asked::Slope { bound, .. } | Asked::Amount { bound, .. } => {
+                self.bounded(*bound, contrasts)
+            }
+            Asked::Better { .. } => match self.decision(contrasts[0]).0 {
+                Decision::Faster => ClaimVerdict::Holds,
+                Decision::Slower => ClaimVerdict::Reversed,
+                Decision::Equivalent => ClaimVerdict::NoDifference,
+                Decision::Undecided => ClaimVerdict::Undecided,
+            },
+            Asked::Works(_) => self.works(watched[0]),
+            Asked::Fails(_) => match self.works(watched[0]) {
+                ClaimVerdict::Holds => ClaimVerdict::Reversed,
+                ClaimVerdict::Reversed => ClaimVerdict::Holds,
+                other => other,
+            },
+            Asked::NoSingleWinner(groups) => self.no_single_winner(groups, contrasts),
+        }
+    }
+
+    /// Where a figure lies by one contrast. Where less is better the statistics have the roles exchanged.
+    fn side(&self, contrast: usize) -> Side {
+        let less = less_is_better(self.plan, &self.plan.contrasts[contrast]);
+        match (self.decision(contrast).0, less) {
+            (Decision::Faster, false) | (Decision::Slower, true) => Side::Above,
+            (Decision::Slower, false) | (Decision::Faster, true) => Side::Below,
+            (Decision::Equivalent, _) => Side::Same,
+            (Decision::Undecided, _) => Side::Unknown,
+        }
+    }
+
+    fn bounded(&self, bound: Bound, contrasts: &[usize]) -> ClaimVerdict {
+        let (wanted, unwanted) = match bound {
+            Bound::Above(_) => (Side::Above, Side::Below),
+            Bound::Below(_) => (Side::Below, Side::Above),
+            Bound::Within(_) => {
+                return match self.side(contrasts[0]) {
+                    Side::Same => ClaimVerdict::Holds,
+                    Side::Above | Side::Below => ClaimVerdict::Reversed,
+                    Side::Unknown => ClaimVerdict::Undecided,
+                };
+            }
+        };
+        let of_bound = self.side(contrasts[0]);
+        let Some(direction) = contrasts.get(1) else {
+            return match of_bound {
+                side if side == wanted => ClaimVerdict::Holds,
+                side if side == unwanted => ClaimVerdict::Reversed,
+                Side::Same => ClaimVerdict::NoDifference,
+                _ => ClaimVerdict::Undecided,
+            };
+        };
+        let ((_, is_over), side) = (self.decision(*direction), self.side(*direction));
+        match side {
+            _ if of_bound == wanted => ClaimVerdict::Holds,
+            side if side == unwanted => ClaimVerdict::Reversed,
+            Side::Same => ClaimVerdict::NoDifference,
+            side if of_bound == unwanted && (side == wanted || is_over) => ClaimVerdict::Less,
+            _ => ClaimVerdict::Undecided,
+        }
+    }
+
+    fn works(&self, cell: usize) -> ClaimVerdict {
+        let rounds = self.plan.trial.trial.rounds.map_or(WORKING_ROUNDS, |rounds| rounds as usize);
+        if self.is_out(cell) {
+            ClaimVerdict::Reversed
+        } else if self.samples(cell, 0).len() >= rounds.min(WORKING_ROUNDS) {
+            ClaimVerdict::Holds
+        } else {
+            ClaimVerdict::Undecided
+        }
+    }
+
+    /// Holds if every arm is beaten somewhere. The other way round if one is the best, or as good, everywhere.
+    fn no_single_winner(&self, groups: &[Vec<Spot>], contrasts: &[usize]) -> ClaimVerdict {
+        let mut arms: Vec<usize> = groups.iter().flatten().map(|spot| spot.arm).collect();
+        arms.sort_unstable();
+        arms.dedup();
+        // By arm: whether it is beaten somewhere, and whether nobody can beat it any more.
+        let stands = arms.iter().map(|arm| {
+            let mut is_beaten = false;
+            let mut is_open = false;
+            for index in contrasts {
+                let contrast = &self.plan.contrasts[*index];
+                let (a, b) = (self.plan.cells[contrast.a].arm, self.plan.cells[contrast.b].arm);
+                match self.decision(*index).0 {
+                    Decision::Faster => is_beaten |= b == *arm,
+                    Decision::Slower => is_beaten |= a == *arm,
+                    Decision::Undecided => is_open |= a == *arm || b == *arm,
+                    Decision::Equivalent => {}
+                }
+            }
+            (is_beaten, is_open)
+        });
+        let stands: Vec<(bool, bool)> = stands.collect();
+        if stands.iter().all(|(is_beaten, _)| *is_beaten) {
+            ClaimVerdict::Holds
+        } else if stands.iter().any(|(is_beaten, is_open)| !is_beaten && !is_open) {
+            ClaimVerdict::Reversed
+        } else {
+            ClaimVerdict::Undecided
+        }
+    }
+
+    /// What is found about the whole claim so far: the worst of its parts. None if the trial is there for no claim.
+    pub fn claim(&self) -> Option<ClaimVerdict> {
+        let claim = self.plan.trial.claim.as_ref()?;
+        if claim.question {
+            let states = self.states();
+            let is_open = states.iter().any(|state| state.open);
+            let is_known =
+                states.iter().any(|state| state.metric == Metric::Throughput && state.ratio.is_some());
+            let is_measured = is_known && !is_open;
+            return Some(if is_measured { ClaimVerdict::Measured } else { ClaimVerdict::Undecided });
+        }
+        (0..self.plan.parts.len()).map(|part| self.part(part)).max()
+    }
+
+    /// Whether a contrast no longer matters, as the part it is of is settled without it.
+    pub(super) fn is_moot(&self, contrast: usize) -> bool {
+        let of = |part: &ClaimPart| part.contrasts.contains(&contrast);
+        let part = self.plan.parts.iter().position(of);
+        part.is_some_and(|part| self.part(part) != ClaimVerdict::Undecided)
+    }
+
+    /// Whether a cell is run to see that it works, and has not been seen often enough.
+    pub(super) fn is_watched(&self, cell: usize) -> bool {
+        let parts = self.plan.parts.iter().enumerate();
+        parts
+            .filter(|(_, part)| part.watched.contains(&cell))
+            .any(|(index, _)| self.part(index) == ClaimVerdict::Undecided)
+    }
+}

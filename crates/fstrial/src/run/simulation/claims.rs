@@ -1,0 +1,224 @@
+//! Claims in simulated trials: what is planned for them, when they are settled, and what is found.
+
+use super::*;
+use crate::{
+    report::claim::{self, ClaimReport},
+    run::{claim::ClaimVerdict, environment::Environment},
+};
+use fstrial_model::claim::{
+    Machine,
+    era::{Rules, Version},
+};
+use std::fmt::Write;
+
+/// A plan of arms `a`, `b` and `c` at 1, 2, 4 and 16 threads, with these lines of expectations.
+fn claimed(expectations: &str, seed: u64) -> Plan {
+    claimed_within("1h", expectations, seed)
+}
+
+fn claimed_within(budget: &str, expectations: &str, seed: u64) -> Plan {
+    let mut text = format!(
+        "[claim]\nid = \"x\"\nstatement = \"it is so\"\n{expectations}\n[trial]\nbudget = \"{budget}\"\n"
+    );
+    for name in ["a", "b", "c"] {
+        let _ = write!(text, "[[arm]]\nname = \"{name}\"\nfilesystem = \"ext4\"\n");
+    }
+    text += "[[workload]]\nuse = \"random-write\"\nthreads = [1, 2, 4, 16]\n";
+    let machine = Machine { cpus: CPUS, memory: Bytes::gib(8), kernel: Version(6, 12), quick: false };
+    let mut trial = Trial::read_claim("claim", &text).unwrap();
+    trial.fit(&machine, &Rules::shipped()).unwrap();
+    let trial = trial.checked("claim", &text).unwrap();
+    Plan::new(trial.settled(CPUS).unwrap(), seed, CPUS).unwrap()
+}
+
+/// Arm b is half as fast again; arm c is as fast as a.
+fn world(seed: u64) -> World {
+    let b = Character { speed: 1.5, ..ORDINARY };
+    World { seed, arms: vec![("b", b)], ..World::default() }
+}
+
+/// Arm b is faster with few threads, and does not grow with them.
+fn crossing() -> World {
+    World { arms: vec![("b", Character { speed: 1.5, growth: 0.0, ..ORDINARY })], ..World::default() }
+}
+
+fn expect(line: &str) -> String {
+    format!("[[claim.expect]]\n{line}")
+}
+
+fn found(world: &World, lines: &[&str]) -> ClaimVerdict {
+    let expectations: Vec<String> = lines.iter().map(|line| expect(line)).collect();
+    let plan = claimed(&expectations.join("\n"), 7);
+    let told = simulate(&plan, world, none);
+    told.finished().judge.as_ref().unwrap().claim().unwrap()
+}
+
+fn reported(plan: &Plan, told: &Told<'_>) -> ClaimReport {
+    let environment = Environment { cpus: CPUS, ..Environment::of_this_machine() };
+    claim::report(plan, told.finished().judge.as_ref(), &environment, &[]).unwrap()
+}
+
+#[test]
+fn ratios_hold_fall_short_and_are_reversed() {
+    let of = |line: &str| found(&world(1), &[line]);
+    assert_eq!(of("ratio = [\"b @ 4\", \"a @ 4\"]\nabove = 1"), ClaimVerdict::Holds);
+    assert_eq!(of("ratio = [\"b @ 4\", \"a @ 4\"]\nabove = 1.3"), ClaimVerdict::Holds);
+    assert_eq!(of("ratio = [\"b @ 4\", \"a @ 4\"]\nabove = 2"), ClaimVerdict::Less);
+    assert_eq!(of("ratio = [\"b @ 4\", \"a @ 4\"]\nbelow = 1"), ClaimVerdict::Reversed);
+    assert_eq!(of("ratio = [\"b @ 4\", \"a @ 4\"]\nbelow = 0.5"), ClaimVerdict::Reversed);
+    assert_eq!(of("ratio = [\"a @ 4\", \"b @ 4\"]\nbelow = 0.5"), ClaimVerdict::Less);
+    assert_eq!(of("ratio = [\"a @ 4\", \"b @ 4\"]\nbelow = 0.8"), ClaimVerdict::Holds);
+    assert_eq!(of("ratio = [\"b @ 4\", \"a @ 4\"]\nabove = 0.9"), ClaimVerdict::Holds);
+    assert_eq!(of("ratio = [\"c @ 4\", \"a @ 4\"]\nabove = 1"), ClaimVerdict::NoDifference);
+    assert_eq!(of("ratio = [\"c @ 4\", \"a @ 4\"]\nabove = 1.5"), ClaimVerdict::NoDifference);
+    assert_eq!(of("ratio = [\"c @ 4\", \"a @ 4\"]\nwithin = \"5%\""), ClaimVerdict::Holds);
+    assert_eq!(of("ratio = [\"b @ 4\", \"a @ 4\"]\nwithin = \"5%\""), ClaimVerdict::Reversed);
+}
+
+#[test]
+fn latencies_count_as_what_they_are() {
+    // More throughput is less latency: b's median is two thirds of a's.
+    let of = |line: &str| found(&world(1), &[&format!("{line}\nmetric = \"p50\"")]);
+    assert_eq!(of("ratio = [\"a @ 1\", \"b @ 1\"]\nabove = 1.2"), ClaimVerdict::Holds);
+    assert_eq!(of("ratio = [\"b @ 1\", \"a @ 1\"]\nabove = 1"), ClaimVerdict::Reversed);
+    assert_eq!(of("ratio = [\"b @ 1\", \"a @ 1\"]\nbelow = 0.3"), ClaimVerdict::Less);
+    assert_eq!(of("order = [\"b @ 1\", \"a @ 1\"]"), ClaimVerdict::Holds);
+    assert_eq!(of("amount = \"a @ 1\"\nbelow = \"1ms\""), ClaimVerdict::Holds);
+    assert_eq!(of("slope = \"b\"\nabove = 1.2"), ClaimVerdict::Holds, "1.41 for each doubling");
+}
+
+#[test]
+fn cells_of_one_arm_are_compared_across_levels() {
+    let of = |line: &str| found(&world(1), &[line]);
+    assert_eq!(of("ratio = [\"a @ 4\", \"a @ 1\"]\nabove = 1.5"), ClaimVerdict::Holds);
+    assert_eq!(of("flat = [\"a @ 1\", \"a @ 2\"]\nwithin = \"10%\""), ClaimVerdict::Reversed);
+    assert_eq!(of("flat = [\"a @ 2\", \"c @ 2\"]\nwithin = \"10%\""), ClaimVerdict::Holds);
+    assert_eq!(of("slope = \"a\"\nabove = 1.3"), ClaimVerdict::Holds);
+    assert_eq!(of("slope = \"a\"\nabove = 1.9"), ClaimVerdict::Less);
+    assert_eq!(of("slope = \"a\"\nbelow = 1"), ClaimVerdict::Reversed);
+    assert_eq!(found(&crossing(), &["slope = \"b\"\nwithin = \"5%\""]), ClaimVerdict::Holds);
+}
+
+#[test]
+fn a_slope_is_the_factor_of_a_doubling() {
+    let plan = claimed(&expect("slope = \"a\"\nabove = 1.2"), 7);
+    let told = simulate(&plan, &world(1), none);
+    let report = reported(&plan, &told);
+    let (measured, (low, high)) = (report.parts[0].measured.unwrap(), report.parts[0].interval.unwrap());
+    assert!((measured - 2.0_f64.sqrt()).abs() < 0.01, "{measured}");
+    assert!(low < 2.0_f64.sqrt() && 2.0_f64.sqrt() < high, "{low} {high}");
+}
+
+#[test]
+fn orders_flips_amounts_and_winners() {
+    assert_eq!(found(&world(1), &["order = [\"b @ 2\", \"a @ 2\"]"]), ClaimVerdict::Holds);
+    assert_eq!(found(&world(1), &["order = [\"b @ 2\", \"a @ 2\", \"c @ 2\"]"]), ClaimVerdict::NoDifference);
+    let flips = "flips = [\"b\", \"a\"]\nleads_at = [\"1\"]\ntrails_at = [\"16\"]";
+    assert_eq!(found(&crossing(), &[flips]), ClaimVerdict::Holds);
+    assert_eq!(found(&world(1), &[flips]), ClaimVerdict::Reversed);
+    assert_eq!(found(&world(1), &["amount = \"a @ 1\"\nabove = 100000"]), ClaimVerdict::Holds);
+    assert_eq!(found(&world(1), &["amount = \"a @ 1\"\nbelow = 100000"]), ClaimVerdict::Reversed);
+    assert_eq!(found(&world(1), &["no_single_winner = true"]), ClaimVerdict::Reversed);
+    // a and c are level everywhere, so that each of the three is beaten somewhere.
+    assert_eq!(found(&crossing(), &["no_single_winner = true"]), ClaimVerdict::Holds);
+}
+
+#[test]
+fn a_claim_holds_only_if_all_its_parts_do() {
+    let holds = "ratio = [\"b @ 4\", \"a @ 4\"]\nabove = 1.2";
+    let same = "ratio = [\"c @ 4\", \"a @ 4\"]\nabove = 1";
+    let reversed = "ratio = [\"a @ 4\", \"b @ 4\"]\nabove = 1";
+    assert_eq!(found(&world(1), &[holds, "ratio = [\"b @ 1\", \"a @ 1\"]\nabove = 1"]), ClaimVerdict::Holds);
+    assert_eq!(found(&world(1), &[holds, same]), ClaimVerdict::NoDifference);
+    assert_eq!(found(&world(1), &[holds, same, reversed]), ClaimVerdict::Reversed);
+}
+
+#[test]
+fn only_cells_that_are_asked_about_are_run() {
+    let plan = claimed(&expect("ratio = [\"b @ 4\", \"a @ 4\"]\nabove = 1"), 7);
+    let names: Vec<String> = (0..plan.cells.len()).map(|cell| plan.cell_name(cell)).collect();
+    assert_eq!(names, ["a · random-write · 4 threads", "b · random-write · 4 threads"]);
+}
+
+#[test]
+fn what_works_is_seen_five_times_and_what_fails_once() {
+    let breaks = |asked: &Asked<'_>| {
+        (asked.arm == "b" && asked.of_cell > 0).then_some(Fault::Fails(FailureKind::ArmFailed))
+    };
+    let plan = claimed(&[expect("works = [\"a @ 1\"]"), expect("fails = [\"b @ 1\"]")].join("\n"), 7);
+    let told = simulate(&plan, &world(1), breaks);
+    let judge = told.finished().judge.as_ref().unwrap();
+    assert_eq!((judge.part(0), judge.part(1)), (ClaimVerdict::Holds, ClaimVerdict::Holds));
+    assert_eq!((told.measured(0), told.finished().rounds), (5, 5));
+    let told = simulate(&plan, &world(1), none);
+    let judge = told.finished().judge.as_ref().unwrap();
+    assert_eq!((judge.part(0), judge.claim().unwrap()), (ClaimVerdict::Holds, ClaimVerdict::Reversed));
+}
+
+#[test]
+fn what_an_arm_cannot_do_leaves_a_ratio_unanswered() {
+    let plan = claimed(&expect("ratio = [\"b @ 4\", \"a @ 4\"]\nabove = 1"), 7);
+    let cannot = |asked: &Asked<'_>| {
+        (asked.arm == "b" && asked.of_cell > 0).then_some(Fault::Fails(FailureKind::Cannot))
+    };
+    let told = simulate(&plan, &world(1), cannot);
+    assert_eq!(told.finished().judge.as_ref().unwrap().claim(), Some(ClaimVerdict::CannotRun));
+    assert_eq!(reported(&plan, &told).verdict, ClaimVerdict::CannotRun);
+}
+
+#[test]
+fn with_too_few_processors_only_what_holds_counts() {
+    let of = |line: &str| {
+        let plan = claimed(&format!("cpus = 64\n{}", expect(line)), 7);
+        let told = simulate(&plan, &world(1), none);
+        reported(&plan, &told)
+    };
+    assert_eq!(of("ratio = [\"b @ 4\", \"a @ 4\"]\nabove = 1").verdict, ClaimVerdict::Holds);
+    let refuted = of("ratio = [\"b @ 4\", \"a @ 4\"]\nbelow = 1");
+    assert_eq!(refuted.verdict, ClaimVerdict::Undecided);
+    assert!(refuted.notes[0].contains("it takes 64 processors to decide"), "{:?}", refuted.notes);
+}
+
+#[test]
+fn a_question_is_measured_and_expects_nothing() {
+    let plan = claimed("question = true", 7);
+    let told = simulate(&plan, &world(1), none);
+    let report = reported(&plan, &told);
+    assert_eq!(report.verdict, ClaimVerdict::Measured);
+    assert_eq!(report.parts.len(), 3 * 4, "each pair of arms at each level");
+}
+
+#[test]
+fn equal_arms_rarely_make_a_claim_hold_or_reverse_it() {
+    let expectations = [
+        expect("ratio = [\"c @ 4\", \"a @ 4\"]\nabove = 1"),
+        expect("ratio = [\"c @ 1\", \"a @ 1\"]\nbelow = 1"),
+        expect("ratio = [\"c @ 2\", \"a @ 2\"]\nabove = 1.2"),
+    ];
+    let wrong = (0..150).filter(|seed| {
+        let plan = claimed_within("2m", &expectations.join("\n"), *seed);
+        let told = simulate(&plan, &World { noise: 0.05, ..world(*seed) }, none);
+        let judge = told.finished().judge.as_ref().unwrap();
+        (0..3).any(|part| matches!(judge.part(part), ClaimVerdict::Holds | ClaimVerdict::Reversed))
+    });
+    // At most 5 % on average: 7.5 of 150, and rarely 13 (a binomial count exceeds that once in 40 times).
+    let wrong = wrong.count();
+    assert!(wrong <= 13, "{wrong} of 150");
+}
+
+#[test]
+fn claims_read_as_they_are_shown() {
+    let expectations = [
+        "author = \"A. Author\"\ndate = \"2012\"\nwhere = \"a page\"\nsetup = \"12 disks\"\nsaid = \"twice\""
+            .to_owned(),
+        expect("says = \"b leads\"\nratio = [\"b @ 4\", \"a @ 4\"]\nabove = 1.2\nthen = 2"),
+        expect("ratio = [\"c @ 4\", \"a @ 4\"]\nabove = 1"),
+        expect("works = [\"a @ 1\"]"),
+        expect("slope = \"a\"\nabove = 1"),
+        expect("amount = \"a @ 1\"\nbelow = \"1ms\"\nmetric = \"p99\""),
+    ];
+    let plan = claimed(&expectations.join("\n"), 7);
+    let told = simulate(&plan, &world(1), none);
+    let report = ClaimReport { notes: vec!["a note".into()], ..reported(&plan, &told) };
+    insta::assert_snapshot!(anstream::adapter::strip_str(&claim::render(&report)).to_string());
+}
