@@ -3,9 +3,11 @@
 #![no_main]
 
 use fstrial_model::{
+    claim::{Machine, era::Version},
     device_model::DeviceModel,
     fio::{Surroundings, understand},
     trial::{Files, NamedFileError, Trial, TrialError},
+    units::Bytes,
     workload::Entry,
 };
 use libfuzzer_sys::fuzz_target;
@@ -26,7 +28,9 @@ impl Files for NamesAreTexts {
     }
 }
 
-fuzz_target!(|text: &str| match Trial::parse_with_files("trial.toml", text, &mut NamesAreTexts) {
+const MACHINE: Machine = Machine { cpus: 2, memory: Bytes::gib(8), kernel: Version(6, 12, 0), quick: false };
+
+fuzz_target!(|text: &str| match Trial::parse_with_files("trial.toml", text, &mut NamesAreTexts, &MACHINE) {
     Ok(trial) => {
         let again = Trial::parse("again.toml", &trial.to_toml()).expect("what was accepted is printed so that it reads back");
         assert_eq!(trial, again);

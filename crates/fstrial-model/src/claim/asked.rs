@@ -7,6 +7,9 @@ use crate::{
     workload::{ResultKind, Workload},
 };
 
+/// Comparisons of all expectations of a claim together, at most.
+const MOST_QUESTIONS: usize = 512;
+
 /// A result of a cell, by indexes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Spot {
@@ -87,6 +90,23 @@ pub struct Part {
     pub asked: Asked,
 }
 
+impl Asked {
+    /// Whether it compares a cell with itself: on a machine of one processor `1` and `cpus` are one level.
+    fn is_of_one_cell(&self) -> bool {
+        matches!(self, Self::Ratio { a, b, .. } | Self::Better { a, b } if a == b)
+    }
+
+    /// How many comparisons it takes.
+    fn questions(&self) -> usize {
+        match self {
+            Self::NoSingleWinner(groups) => {
+                groups.iter().map(|group| group.len() * group.len().saturating_sub(1) / 2).sum()
+            }
+            _ => 2,
+        }
+    }
+}
+
 /// A problem in an expectation: its key, what is wrong, what to try.
 type Wrong = (&'static str, String, String);
 
@@ -97,13 +117,13 @@ impl Claim {
     /// The first expectation that asks for something that the trial does not have.
     pub fn parts(&self, arms: &[Arm], workloads: &[Workload], cpus: u16) -> Result<Vec<Part>, Problem> {
         let mut parts: Vec<Part> = Vec::new();
-        let finder = Finder { arms, workloads, cpus };
         for (index, expected) in self.expectations.iter().enumerate() {
+            let metric = expected.metric.unwrap_or(Metric::Throughput);
+            let finder = Finder { arms, workloads, cpus, metric };
             let asked = finder.asked(expected).map_err(|(key, message, hint)| {
                 problem(&["claim", "expect", &index.to_string(), key], message, hint)
             })?;
-            let metric = expected.metric.unwrap_or(Metric::Throughput);
-            for asked in asked {
+            for asked in asked.into_iter().filter(|asked| !asked.is_of_one_cell()) {
                 // With two processors `2` and `cpus` are one level, and one question.
                 let is_same = |part: &Part| part.asked == asked && part.metric == metric;
                 if !parts.iter().any(is_same) {
@@ -111,6 +131,17 @@ impl Claim {
                     parts.push(Part { expectation: index, says, metric, then, asked });
                 }
             }
+            let questions: usize = parts.iter().map(|part| part.asked.questions()).sum();
+            if questions > MOST_QUESTIONS {
+                let message = format!("more than {MOST_QUESTIONS} questions");
+                let hint = "expect less: each pair of cells is a question";
+                return Err(problem(&["claim", "expect", &index.to_string()], message, hint));
+            }
+        }
+        if parts.is_empty() && !self.expectations.is_empty() {
+            let message =
+                "every expectation compares a cell with itself, as levels of this machine are the same";
+            return Err(problem(&["claim", "expect"], message, "name levels that differ on any machine"));
         }
         Ok(parts)
     }
@@ -138,6 +169,8 @@ struct Finder<'a> {
     arms: &'a [Arm],
     workloads: &'a [Workload],
     cpus: u16,
+    /// What is asked about them.
+    metric: Metric,
 }
 
 impl Finder<'_> {
@@ -204,18 +237,20 @@ impl Finder<'_> {
             cells.iter().map(find).collect::<Result<Vec<Spot>, Wrong>>()
         };
         if let Some((a, b)) = &expected.ratio {
-            let (a, b) = (find(a)?, find(b)?);
-            self.check_units(a, b, key)?;
-            return Ok(vec![Asked::Ratio { a, b, bound: bound(expected, true)? }]);
+            let spots = [find(a)?, find(b)?];
+            self.check_units(&spots, key)?;
+            return Ok(vec![Asked::Ratio { a: spots[0], b: spots[1], bound: bound(expected, true)? }]);
         }
         if let Some(cells) = &expected.flat {
             let spots = find_all(cells, 2)?;
+            self.check_units(&spots, key)?;
             let bound = bound(expected, true)?;
             let against = |a: &Spot| Asked::Ratio { a: *a, b: spots[0], bound };
             return Ok(spots[1..].iter().map(against).collect());
         }
         if let Some(cells) = &expected.order {
             let spots = find_all(cells, 2)?;
+            self.check_units(&spots, key)?;
             return Ok(spots.windows(2).map(|two| Asked::Better { a: two[0], b: two[1] }).collect());
         }
         if let Some((first, second)) = &expected.flips {
@@ -233,7 +268,12 @@ impl Finder<'_> {
         if let Some(cell) = &expected.amount {
             return Ok(vec![Asked::Amount { cell: find(cell)?, bound: bound(expected, false)? }]);
         }
-        Ok(vec![Asked::NoSingleWinner(self.groups())])
+        let groups = self.groups();
+        if groups.iter().all(|group| group.len() < 2) {
+            let hint = "name two arms at least, and workloads that they can run".into();
+            return Err((key, "nobody can win against nobody".into(), hint));
+        }
+        Ok(vec![Asked::NoSingleWinner(groups)])
     }
 
     fn flips(
@@ -245,6 +285,13 @@ impl Finder<'_> {
         if expected.leads_at.is_empty() || expected.trails_at.is_empty() {
             let hint = "write leads_at = [\"1\"] and trails_at = [\"32\"]".into();
             return Err(("flips", "`flips` does not say where".into(), hint));
+        }
+        let threads =
+            |levels: &[Level]| -> Vec<u16> { levels.iter().map(|level| level.threads(self.cpus)).collect() };
+        let (leads, trails) = (threads(&expected.leads_at), threads(&expected.trails_at));
+        if let Some(both) = leads.iter().find(|level| trails.contains(level)) {
+            let message = format!("{both} threads are in leads_at and in trails_at");
+            return Err(("leads_at", message, "name levels that differ on any machine".into()));
         }
         let at = |cell: &CellName, level: Level| {
             let cell = CellName { level: Some(level), ..cell.clone() };
@@ -284,7 +331,10 @@ impl Finder<'_> {
         for (workload, described) in self.workloads.iter().enumerate() {
             let able = |arm: &usize| can_run(&self.arms[*arm], described);
             for &threads in &described.threads {
-                for result in 0..described.results().count() {
+                for (result, kind) in described.results().enumerate() {
+                    if self.metric != Metric::Throughput && !kind.has_latencies {
+                        continue;
+                    }
                     let arms = (0..self.arms.len()).filter(able);
                     groups.push(arms.map(|arm| Spot { arm, workload, threads, result }).collect());
                 }
@@ -298,12 +348,12 @@ impl Finder<'_> {
     }
 
     /// Figures of different units have no ratio that means anything.
-    fn check_units(&self, a: Spot, b: Spot, key: &'static str) -> Result<(), Wrong> {
-        let (a, b) = (self.kind(a), self.kind(b));
-        if a.has_unit_of(&b) {
-            return Ok(());
-        }
-        let message = format!("`{}` is in {}, and `{}` in {}", a.name, a.unit, b.name, b.unit);
+    fn check_units(&self, spots: &[Spot], key: &'static str) -> Result<(), Wrong> {
+        let first = self.kind(spots[0]);
+        let other = spots.iter().map(|spot| self.kind(*spot)).find(|kind| !kind.has_unit_of(&first));
+        let Some(other) = other.filter(|_| self.metric == Metric::Throughput) else { return Ok(()) };
+        let message =
+            format!("`{}` is in {}, and `{}` in {}", first.name, first.unit, other.name, other.unit);
         Err((key, message, "compare results of one unit".into()))
     }
 
@@ -341,6 +391,10 @@ impl Finder<'_> {
             let message = format!("`{}` cannot run `{}`, which needs files", cell.arm, described.name);
             return Err((message, "name an arm with a filesystem".into()));
         }
+        if self.metric != Metric::Throughput && !kinds[result].has_latencies {
+            let message = format!("`{}` has no {}", described.name, self.metric.name());
+            return Err((message, "leave out metric, or name the result of a load of our own".into()));
+        }
         Ok(Spot { arm, workload, threads, result })
     }
 }
@@ -372,7 +426,7 @@ fn pick<'a, I: Iterator<Item = &'a str>>(
 fn bound(expected: &Expectation, is_ratio: bool) -> Result<Bound, Wrong> {
     let number = |number: &Number, key: &'static str| {
         let is_plain = !matches!(number, Number::Text(_));
-        let value = number.value().filter(|value| *value > 0.0 && (is_plain || !is_ratio));
+        let value = number.value().filter(|value| (1e-9..=1e18).contains(value) && (is_plain || !is_ratio));
         let hint =
             if is_ratio { "write a number such as 1.3" } else { "write a number, or one such as \"10s\"" };
         value.ok_or_else(|| (key, format!("`{number}` is no bound"), hint.to_owned()))

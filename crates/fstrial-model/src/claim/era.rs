@@ -12,10 +12,10 @@ const SHIPPED: &str = include_str!("../../../../claims/eras.toml");
 /// The longest file of rules, in bytes.
 const MAX_FILE_BYTES: usize = 1 << 16;
 
-/// Version of a kernel: the first two numbers.
+/// Version of a kernel: the first three numbers, the last of which may be left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct Version(pub u32, pub u32);
+pub struct Version(pub u32, pub u32, pub u32);
 
 impl FromStr for Version {
     type Err = String;
@@ -24,7 +24,9 @@ impl FromStr for Version {
     fn from_str(text: &str) -> Result<Self, String> {
         let mut numbers = text.split(|c: char| !c.is_ascii_digit()).map(str::parse);
         match (numbers.next(), numbers.next()) {
-            (Some(Ok(major)), Some(Ok(minor))) => Ok(Self(major, minor)),
+            (Some(Ok(major)), Some(Ok(minor))) => {
+                Ok(Self(major, minor, numbers.next().and_then(Result::ok).unwrap_or(0)))
+            }
             _ => Err(format!("`{text}` is no version of a kernel; write 5.0")),
         }
     }
@@ -32,7 +34,8 @@ impl FromStr for Version {
 
 impl fmt::Display for Version {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}", self.0, self.1)
+        write!(f, "{}.{}", self.0, self.1)?;
+        if self.2 > 0 { write!(f, ".{}", self.2) } else { Ok(()) }
     }
 }
 
@@ -123,9 +126,6 @@ impl Rules {
         // What was put in, with the arms into which it was.
         let mut said: Vec<(Vec<String>, String)> = Vec::new();
         for arm in &mut trial.arms {
-            if arm.name.is_empty() {
-                arm.name = arm.default_name();
-            }
             let name = arm.name.clone();
             for rule in self.rules.iter().filter(|rule| rule.gone.is_none_or(|gone| kernel >= gone)) {
                 if !rule.is_in(arm) {
@@ -140,7 +140,10 @@ impl Rules {
                     ));
                 };
                 rule.replace(arm, instead);
-                let put_in = format!("{what}: {instead}{since} ({})", rule.why);
+                let put_in = match &rule.filesystem {
+                    Some(_) => format!("{what}: by another driver{since} ({})", rule.why),
+                    None => format!("{what}: {instead}{since} ({})", rule.why),
+                };
                 match said.iter_mut().find(|(_, known)| *known == put_in) {
                     Some((arms, _)) => arms.push(name.clone()),
                     None => said.push((vec![name.clone()], put_in)),
@@ -218,7 +221,7 @@ mod tests {
         let tuned =
             arm("xfs", "deadline", &["nobarrier", "noatime"], &["-l", "lazy-count=1", "-d", "agcount=4"]);
         let mut now = trial(&[arm("xfs", "cfq", &[], &[]), tuned.clone()]);
-        let said = rules.apply(&mut now, Version(6, 18)).unwrap();
+        let said = rules.apply(&mut now, Version(6, 18, 0)).unwrap();
         assert_eq!(now.arms[0].scheduler.as_deref(), Some("bfq"));
         assert_eq!(now.arms[1].scheduler.as_deref(), Some("mq-deadline"));
         assert_eq!(now.arms[1].cache, Some(CacheMode::WriteThrough), "{said:?}");
@@ -230,7 +233,7 @@ mod tests {
         assert!(said[0].contains("cfq: bfq since Linux 5.0"), "{said:?}");
         // A kernel of then had them.
         let mut then = trial(std::slice::from_ref(&tuned));
-        rules.apply(&mut then, Version(3, 2)).unwrap();
+        rules.apply(&mut then, Version(3, 2, 0)).unwrap();
         assert_eq!(
             (then.arms[0].scheduler.as_deref(), &then.arms[0].mount),
             (Some("deadline"), &tuned.mount)
@@ -240,16 +243,17 @@ mod tests {
     #[test]
     fn what_nothing_stands_in_for_is_said() {
         let mut now = trial(&[arm("reiserfs", "", &[], &[])]);
-        let missing = Rules::shipped().apply(&mut now, Version(6, 18)).unwrap_err();
+        let missing = Rules::shipped().apply(&mut now, Version(6, 18, 0)).unwrap_err();
         assert!(missing.contains("6.13") && missing.contains("it takes"), "{missing}");
-        assert_eq!(Rules::shipped().apply(&mut now, Version(6, 1)).unwrap(), Vec::<String>::new());
+        assert_eq!(Rules::shipped().apply(&mut now, Version(6, 1, 0)).unwrap(), Vec::<String>::new());
     }
 
     #[test]
     fn versions_are_read_from_releases() {
-        assert_eq!("6.18.44-fc-v595".parse(), Ok(Version(6, 18)));
-        assert_eq!("5.10".parse(), Ok(Version(5, 10)));
-        assert!(Version(5, 9) < Version(5, 10));
+        assert_eq!("6.18.44-fc-v595".parse(), Ok(Version(6, 18, 44)));
+        assert_eq!("2.6.30".parse::<Version>().map(|version| version.to_string()), Ok("2.6.30".into()));
+        assert_eq!("5.10".parse(), Ok(Version(5, 10, 0)));
+        assert!(Version(5, 9, 0) < Version(5, 10, 0));
         assert!("six".parse::<Version>().is_err() && "6".parse::<Version>().is_err());
     }
 }

@@ -17,6 +17,7 @@ pub use scale::{Machine, Scale, SizeRule};
 pub use shipped::CLAIMS;
 
 use crate::{
+    arm::Arm,
     trial::{Problem, Trial, problem},
     units::Nanos,
 };
@@ -203,8 +204,19 @@ impl Trial {
     /// What nothing can stand in for, and what a check would take.
     pub fn fit(&mut self, machine: &Machine, rules: &Rules) -> Result<(), String> {
         let Some(claim) = self.claim.take() else { return Ok(()) };
+        self.normalise();
+        let before = self.arms.clone();
         let substituted = rules.apply(self, machine.kernel)?;
         let scaled = claim.scale.apply(self, machine);
+        if let Some((one, other)) = made_alike(&before, &self.arms) {
+            return Err(format!("{one} and {other} are the same today, as what told them apart is gone"));
+        }
+        // Default levels follow from the processors: written out, as the claim's own are.
+        for entry in &mut self.workloads {
+            if entry.threads.is_none() {
+                entry.threads = entry.resolve(machine.cpus).ok().map(|workload| workload.threads);
+            }
+        }
         self.claim = Some(Box::new(Claim { substituted, scaled, ..claim.settled(machine.cpus) }));
         Ok(())
     }
@@ -217,11 +229,36 @@ impl Trial {
         if let Some(claim) = &mut self.claim {
             claim.optional.retain(|name| !arms.contains(name));
             claim.expectations.retain(|expected| !expected.cells().any(|cell| arms.contains(&cell.arm)));
+            // Where one arm is left there is nobody to win against.
+            if self.arms.len() < 2 {
+                claim.expectations.retain(|expected| !expected.no_single_winner);
+            }
         }
     }
 }
 
+/// Two arms that differed, and do so no more.
+fn made_alike<'a>(before: &[Arm], after: &'a [Arm]) -> Option<(&'a str, &'a str)> {
+    let nameless = |arm: &Arm| Arm { name: String::new(), ..arm.clone() };
+    let alike = |arms: &[Arm], a: usize, b: usize| nameless(&arms[a]) == nameless(&arms[b]);
+    let mut pairs = (0..after.len()).flat_map(|b| (0..b).map(move |a| (a, b)));
+    let (a, b) = pairs.find(|(a, b)| alike(after, *a, *b) && !alike(before, *a, *b))?;
+    Some((&after[a].name, &after[b].name))
+}
+
 impl Claim {
+    /// Only what decides it, without what is told about it.
+    #[must_use]
+    pub fn without_words(self) -> Self {
+        let bare = |expected: Expectation| Expectation { says: None, then: None, ..expected };
+        Self {
+            id: self.id,
+            question: self.question,
+            expectations: self.expectations.into_iter().map(bare).collect(),
+            ..Self::default()
+        }
+    }
+
     /// The first thing wrong about it, but for the cells that it names ([`parts`](Self::parts) finds those).
     pub(crate) fn problem(&self) -> Option<Problem> {
         let is_id = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '.';

@@ -61,6 +61,10 @@ impl Scale {
     /// Scales the workloads of a trial; says how.
     pub fn apply(&self, trial: &mut Trial, machine: &Machine) -> Vec<String> {
         let mut said = Vec::new();
+        for arm in &mut trial.arms {
+            let words = arm.mkfs.iter_mut().chain(&mut arm.mount);
+            words.for_each(|word| *word = filled_in(word, machine.cpus));
+        }
         if let Some(rule) = &self.file_size {
             let (size, why) = rule.size(machine, trial.device.size);
             trial.workloads.iter_mut().for_each(|entry| entry.file_size = Some(size));
@@ -82,6 +86,16 @@ impl Scale {
         }
         said
     }
+}
+
+/// A word with its `{cpus}` and `{4×cpus}` replaced by numbers.
+fn filled_in(word: &str, cpus: u16) -> String {
+    let level = |(before, rest): (&str, &str)| {
+        let (name, after) = rest.split_once('}')?;
+        let level: Level = name.parse().ok()?;
+        Some(format!("{before}{}{after}", level.threads(cpus)))
+    };
+    word.split_once('{').and_then(level).unwrap_or_else(|| word.to_owned())
 }
 
 impl SizeRule {
@@ -118,7 +132,8 @@ mod tests {
     use super::*;
     use crate::{claim::era::Version, workload::Entry};
 
-    const MACHINE: Machine = Machine { cpus: 2, memory: Bytes::gib(8), kernel: Version(6, 18), quick: false };
+    const MACHINE: Machine =
+        Machine { cpus: 2, memory: Bytes::gib(8), kernel: Version(6, 18, 0), quick: false };
 
     #[test]
     fn the_tightest_bound_counts_and_is_named() {
@@ -133,6 +148,15 @@ mod tests {
         assert_eq!(rule.size(&MACHINE, Some(Bytes::gib(1))).0, Bytes::mib(64), "never less than the least");
         let quick = Machine { quick: true, ..MACHINE };
         assert_eq!(rule.size(&quick, None), (Bytes::mib(128), "a quick check".into()));
+    }
+
+    #[test]
+    fn options_follow_the_processors() {
+        assert_eq!(filled_in("agcount={4×cpus}", 2), "agcount=8");
+        assert_eq!(filled_in("agcount={cpus},x=1", 16), "agcount=16,x=1");
+        for word in ["agcount=4", "{", "x={y}", "a}b{"] {
+            assert_eq!(filled_in(word, 2), word);
+        }
     }
 
     #[test]

@@ -58,12 +58,13 @@ mod tests {
     use super::*;
     use crate::{
         claim::{
-            Machine,
+            Expectation, Machine,
             era::{Rules, Version},
         },
         trial::Trial,
         units::Bytes,
     };
+    use proptest::prelude::*;
     use std::{collections::BTreeSet, fs};
 
     #[test]
@@ -83,7 +84,7 @@ mod tests {
     fn every_claim_reads_and_can_be_planned() {
         for cpus in [1, 2, 64] {
             for quick in [false, true] {
-                let machine = Machine { cpus, memory: Bytes::gib(8), kernel: Version(6, 12), quick };
+                let machine = Machine { cpus, memory: Bytes::gib(8), kernel: Version(6, 12, 0), quick };
                 for (id, text) in CLAIMS {
                     let mut trial = Trial::read_claim(id, text).unwrap_or_else(|e| panic!("{id}: {e}"));
                     let claim = trial.claim.clone().unwrap();
@@ -92,13 +93,53 @@ mod tests {
                         claim.tags.len() > 1 && !claim.author.is_empty() && !claim.said.is_empty(),
                         "{id}"
                     );
-                    if claim.needs.is_empty() {
-                        trial
-                            .fit(&machine, &Rules::shipped())
-                            .unwrap_or_else(|missing| panic!("{id}: {missing}"));
-                        trial.checked(id, text).unwrap_or_else(|e| panic!("{id}: {e:?}"));
+                    if !claim.needs.is_empty() {
+                        continue;
                     }
+                    trial
+                        .fit(&machine, &Rules::shipped())
+                        .unwrap_or_else(|missing| panic!("{id}: {missing}"));
+                    let trial = trial.checked(id, text).unwrap_or_else(|e| panic!("{id}: {e:?}"));
+                    // As it is stored.
+                    let settled = trial.settled(cpus).unwrap();
+                    assert_eq!(Trial::parse("stored", &settled.to_toml()).unwrap(), settled, "{id}");
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn arms_that_cannot_be_had_are_left_out_with_what_is_expected_of_them() {
+        let (id, text) = CLAIMS.iter().find(|(id, _)| *id == "rm-2009-deadline-beats-cfq").unwrap();
+        let mut trial = Trial::read_claim(id, text).unwrap();
+        let optional = trial.claim.as_ref().unwrap().optional.clone();
+        trial.leave_out(&optional);
+        assert_eq!(trial.arms.len(), 2);
+        let claim = trial.claim.unwrap();
+        assert_eq!(claim.expectations.len(), 2);
+        assert!(
+            claim.expectations.iter().flat_map(Expectation::cells).all(|cell| cell.arm.starts_with("xfs"))
+        );
+    }
+
+    proptest! {
+        /// Whatever a claim loses, it is refused with words or can still be planned.
+        #[test]
+        fn a_claim_with_lines_missing_never_panics(
+            which in 0..CLAIMS.len(),
+            lost in proptest::collection::vec(0_usize..120, 1..4),
+        ) {
+            let (id, text) = CLAIMS[which];
+            let kept = text.lines().enumerate().filter(|(line, _)| !lost.contains(line)).map(|(_, line)| line);
+            let text = kept.collect::<Vec<_>>().join("\n");
+            let machine = Machine { cpus: 4, memory: Bytes::gib(8), kernel: Version(6, 18, 0), quick: true };
+            if let Ok(mut trial) = Trial::read_claim(id, &text)
+                && trial.fit(&machine, &Rules::shipped()).is_ok()
+                && let Ok(trial) = trial.checked(id, &text)
+            {
+                let workloads = trial.resolve_workloads(4).unwrap();
+                let claim = trial.settled(4).unwrap().claim.unwrap();
+                prop_assert!(claim.parts(&trial.arms, &workloads, 4).is_ok());
             }
         }
     }

@@ -97,6 +97,13 @@ fn contradiction(entry: &Entry) -> Option<String> {
 mod tests {
     use super::*;
     use crate::{
+        claim::{Machine, era::Version},
+        units::Bytes,
+    };
+
+    const MACHINE: Machine =
+        Machine { cpus: 2, memory: Bytes::gib(8), kernel: Version(6, 12, 0), quick: false };
+    use crate::{
         fio::{Surroundings, understand},
         trial::tests::rendered,
     };
@@ -131,7 +138,7 @@ fio = "jobs/mail.fio"
 
     /// Reads a trial whose file holds this text.
     fn parse(trial: &str, file: &str) -> Result<Trial, Box<TrialError>> {
-        Trial::parse_with_files("trial.toml", trial, &mut Always(file))
+        Trial::parse_with_files("trial.toml", trial, &mut Always(file), &MACHINE)
     }
 
     #[test]
@@ -202,7 +209,7 @@ fio = "jobs/mail.fio"
                 Err(NamedFileError { message: "it is missing".into(), hint: None, place: None })
             }
         }
-        let error = Trial::parse_with_files("trial.toml", TRIAL, &mut Missing).unwrap_err();
+        let error = Trial::parse_with_files("trial.toml", TRIAL, &mut Missing, &MACHINE).unwrap_err();
         let span = error.span.unwrap();
         assert_eq!(&TRIAL[span.offset()..span.offset() + span.len()], "\"jobs/mail.fio\"");
         assert_eq!((error.message.as_str(), error.help.as_deref()), ("it is missing", Some("look")));

@@ -9,6 +9,10 @@ use crate::{
     error::ExpectedError,
     exit_code,
     report::{claim as report, json_lines, numbers},
+    run::{
+        environment::{self, machine},
+        plan::{Plan, threads_in_words},
+    },
 };
 use anstyle::Style;
 use clap::{Args, Subcommand};
@@ -18,7 +22,7 @@ use fstrial_model::{
     trial::Trial,
 };
 use history::History;
-use source::{Ready, machine};
+use source::Ready;
 use std::{fmt::Write as _, io::Write, path::PathBuf};
 
 const BOLD: Style = Style::new().bold();
@@ -84,13 +88,13 @@ fn list(names: &[String], json: bool, home: &Home) -> Result<u8, ExpectedError> 
     let mut told = String::new();
     let mut out = String::new();
     for claimed in chosen {
-        let (trial, ready) = claimed.prepare(&machine(false))?;
+        let (trial, ready) = claimed.prepare(&machine(false), None)?;
         let claim = source::claim(&trial);
         let missing = match ready {
             Ready::Yes => Vec::new(),
             Ready::Missing(missing) => missing,
         };
-        let last = history.last(&claim.id)?;
+        let last = history.last(&trial)?;
         if json {
             json_lines::print(&serde_json::json!({
                 "id": claim.id, "statement": claim.statement, "source": report::source(claim), "tags": claim.tags,
@@ -110,7 +114,9 @@ fn list(names: &[String], json: bool, home: &Home) -> Result<u8, ExpectedError> 
             (None, None) => format!("{QUIET}not checked yet{QUIET:#}"),
             (None, Some(last)) => {
                 let colour = report::style(last.report.verdict);
-                format!("{colour}{}{colour:#} {QUIET}({}){QUIET:#}", last.report.answer, last.day())
+                let answer = report::reworded(last.report.clone(), claim).answer;
+                let (day, device) = (last.day(), last.device);
+                format!("{colour}{answer}{colour:#} {QUIET}({day}, on a {device}){QUIET:#}")
             }
         };
         let _ = writeln!(out, "  {}\n      {}\n      {found}", claim.id, claim.statement);
@@ -128,9 +134,9 @@ fn show(name: &str, toml: bool, json: bool, home: &Home) -> Result<u8, ExpectedE
         super::print(claimed.text());
         return Ok(exit_code::VERDICT);
     }
-    let (trial, ready) = claimed.prepare(&machine(false))?;
+    let (trial, ready) = claimed.prepare(&machine(false), None)?;
     let claim = source::claim(&trial);
-    let last = History::of(home)?.last(&claim.id)?;
+    let last = History::of(home)?.last(&trial)?;
     if json {
         let missing = if let Ready::Missing(missing) = &ready { missing.as_slice() } else { &[] };
         json_lines::print(&serde_json::json!({
@@ -145,7 +151,12 @@ fn show(name: &str, toml: bool, json: bool, home: &Home) -> Result<u8, ExpectedE
     };
     out += &match last {
         Some(last) => {
-            format!("\nlast, {}, trial {}:\n{}", last.day(), last.trial.0, report::render(&last.report))
+            format!(
+                "\nlast, {}, trial {}:\n{}",
+                last.day(),
+                last.trial.0,
+                report::render(&report::reworded(last.report.clone(), claim))
+            )
         }
         None => "\nnot checked yet on this machine\n".into(),
     };
@@ -184,16 +195,25 @@ fn original(original: &OriginalTable) -> String {
 /// What would be run here.
 fn planned(trial: &Trial) -> Result<String, ExpectedError> {
     let claim = source::claim(trial);
-    let workloads = trial.resolve_workloads(crate::run::environment::cpus())?;
+    let workloads = trial.resolve_workloads(environment::cpus())?;
     let arms: Vec<String> =
         trial.arms.iter().map(|arm| format!("  {} = {}", arm.name, arm.configuration())).collect();
-    let works = workloads.iter().map(|workload| {
-        let levels: Vec<String> = workload.threads.iter().map(ToString::to_string).collect();
-        format!("  {} at {} threads", workload.name, levels.join(", "))
+    let works = workloads.iter().map(|workload| match workload.threads.as_slice() {
+        [one] => format!("  {} at {}", workload.name, threads_in_words(*one)),
+        several => {
+            let levels: Vec<String> = several.iter().map(ToString::to_string).collect();
+            format!("  {} at {} threads", workload.name, levels.join(", "))
+        }
     });
-    let mut lines = vec![format!("\nhere, on a {}:", trial.device.kind.name())];
+    let device = match trial.device.modelled() {
+        Some(model) => format!("modelled device, {}", model.summary()),
+        None => trial.device.kind.name().to_owned(),
+    };
+    let mut lines = vec![format!("\nhere, on a {device}:")];
     lines.extend(arms);
     lines.extend(works);
+    let plan = Plan::new(trial.settled(environment::cpus())?, 0, environment::cpus())?;
+    lines.extend(report::expectations(&plan).iter().map(|line| format!("  holds if: {line}")));
     lines.extend(claim.scaled.iter().map(|line| format!("  scaled: {line}")));
     lines.extend(claim.substituted.iter().map(|line| format!("  substituted: {line}")));
     let budget = numbers::wait(trial.trial.budget.as_secs_f64());
@@ -220,7 +240,7 @@ mod tests {
     #[test]
     fn the_template_can_be_checked_as_it_is() {
         let claimed = Claimed::of_text("mine.toml", TEMPLATE);
-        let (trial, ready) = claimed.prepare(&machine(true)).unwrap();
+        let (trial, ready) = claimed.prepare(&machine(true), None).unwrap();
         assert!(matches!(ready, Ready::Yes));
         assert!(trial.problem().is_none());
     }

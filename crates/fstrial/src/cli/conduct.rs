@@ -573,11 +573,12 @@ fn find_resumable(store: &Store, settled: &Trial, id: i64) -> Result<(TrialId, u
 }
 
 /// A trial without what may differ when it is gone on with: the budget is the session's, the seed the stored trial's, and
-/// words about a workload (with the lines of its job file) change nothing that is measured.
+/// words about a workload (with the lines of its job file) or a claim change nothing that is measured.
 pub(crate) fn comparable(mut trial: Trial) -> Trial {
     trial.trial.budget = Nanos(0);
     trial.trial.seed = None;
     trial.workloads.iter_mut().for_each(|workload| workload.about = None);
+    trial.claim = trial.claim.map(|claim| Box::new(claim.without_words()));
     trial
 }
 

@@ -5,7 +5,7 @@ use super::{
     conduct::{self, ConductArgs},
     device, workloads,
 };
-use crate::error::ExpectedError;
+use crate::{error::ExpectedError, run::environment};
 use clap::Args;
 use fstrial_model::{
     device_model::DeviceModel,
@@ -82,7 +82,7 @@ pub(crate) fn exec(args: &RunArgs) -> Result<u8, ExpectedError> {
     let text = read_bounded(&args.file)?;
     let name = args.file.display().to_string();
     let folder = args.file.parent().unwrap_or(Path::new(""));
-    let mut trial = Trial::parse_with_files(&name, &text, &mut Beside(folder))?;
+    let mut trial = Trial::parse_with_files(&name, &text, &mut Beside(folder), &environment::machine(false))?;
     if trial.trial.name.is_empty() {
         trial.trial.name =
             args.file.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();

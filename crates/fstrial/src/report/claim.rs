@@ -76,12 +76,13 @@ pub struct PartReport {
     pub verdict: ClaimVerdict,
 }
 
-/// The report of the claim that a trial is there for.
+/// The report of the claim that a trial is there for. `is_whole`: the trial came to its end.
 pub fn report(
     plan: &Plan,
     judge: Option<&Judge<'_>>,
     environment: &Environment,
     failures: &[String],
+    is_whole: bool,
 ) -> Option<ClaimReport> {
     let claim = plan.trial.claim.as_deref()?;
     let states = judge.map(Judge::states).unwrap_or_default();
@@ -90,9 +91,13 @@ pub fn report(
         false => (0..plan.parts.len()).map(|index| part_report(plan, judge, &states, index)).collect(),
     };
     let found = judge.and_then(Judge::claim).unwrap_or(ClaimVerdict::Undecided);
-    let mut notes = Vec::new();
+    let found = if found == ClaimVerdict::Measured && !is_whole { ClaimVerdict::Undecided } else { found };
+    let mut notes = judge
+        .filter(|_| found == ClaimVerdict::CannotRun)
+        .map(|judge| reasons(plan, judge))
+        .unwrap_or_default();
     let verdict = match claim.cpus.filter(|cpus| environment.cpus < *cpus) {
-        Some(cpus) if is_refuted(found) => {
+        Some(cpus) if saw_no_effect(plan, found) => {
             notes.push(format!(
                 "on {} processors it is {}, which does not count: it takes {cpus} processors to decide",
                 environment.cpus,
@@ -123,8 +128,19 @@ pub fn report(
     })
 }
 
+/// An answer of earlier in the words of a claim as it is written today.
+pub fn reworded(report: ClaimReport, claim: &Claim) -> ClaimReport {
+    let ClaimReport { statement, source, setup, said, tables, .. } = unanswered(claim);
+    ClaimReport { answer: answer(claim, report.verdict), statement, source, setup, said, tables, ..report }
+}
+
+/// The report of a claim about which nothing was found out.
+pub fn undecided(claim: &Claim) -> ClaimReport {
+    ClaimReport { answer: answer(claim, ClaimVerdict::Undecided), ..unanswered(claim) }
+}
+
 /// The report of a claim of which nothing is known yet.
-pub fn unanswered(claim: &Claim) -> ClaimReport {
+fn unanswered(claim: &Claim) -> ClaimReport {
     ClaimReport {
         id: claim.id.clone(),
         statement: claim.statement.clone(),
@@ -151,8 +167,43 @@ pub fn cannot_run(claim: &Claim, missing: &[String]) -> ClaimReport {
     }
 }
 
-fn is_refuted(verdict: ClaimVerdict) -> bool {
+/// Whether a verdict rests on an effect that was not seen, which on a machine that is too small says nothing.
+fn saw_no_effect(plan: &Plan, verdict: ClaimVerdict) -> bool {
+    let is_none = |part: &Part| match &part.asked {
+        Asked::Ratio { bound, .. } | Asked::Slope { bound, .. } => match bound {
+            Bound::Within(_) => true,
+            // "No more than 5 % faster."
+            Bound::Below(bound) => *bound > 1.0,
+            Bound::Above(_) => false,
+        },
+        _ => false,
+    };
+    if plan.parts.iter().all(|claimed| is_none(&claimed.part)) {
+        return verdict == ClaimVerdict::Holds;
+    }
     matches!(verdict, ClaimVerdict::Less | ClaimVerdict::NoDifference | ClaimVerdict::Reversed)
+}
+
+/// Why arms cannot do what is asked of them.
+fn reasons(plan: &Plan, judge: &Judge<'_>) -> Vec<String> {
+    let cells = plan.parts.iter().flat_map(|part| &part.contrasts).flat_map(|at| plan.contrasts[*at].cells());
+    let mut reasons: Vec<String> = Vec::new();
+    for cell in cells {
+        let reason = judge.cannot(cell).map(|reason| format!("{}: {reason}", plan.arm_name(cell)));
+        reasons.extend(reason.filter(|reason| !reasons.contains(reason)));
+    }
+    reasons
+}
+
+/// What a trial's claim expects, a line for each part: `xfs @ 4 / xfs @ 1 above 2; 2.01 then`.
+pub fn expectations(plan: &Plan) -> Vec<String> {
+    let line = |part: &Part| {
+        let expected = expected(plan, part).map_or_else(String::new, |expected| format!(" {expected}"));
+        let then = part.then.as_ref().map_or_else(String::new, |then| format!("; {then} then"));
+        let says = part.says.as_ref().map_or_else(String::new, |says| format!(" ({says})"));
+        format!("{}{expected}{then}{says}", subject(plan, part))
+    };
+    plan.parts.iter().map(|claimed| line(&claimed.part)).collect()
 }
 
 /// The amounts a verdict speaks for, as far as the claim was scaled.
@@ -206,6 +257,7 @@ fn part_report(plan: &Plan, judge: Option<&Judge<'_>>, states: &[ContrastState],
         let judge = judge?;
         claimed.watched.first().map(|cell| judge.samples(*cell, 0).len())
     };
+    let least = || claimed.contrasts.iter().filter_map(|index| Some(states.get(*index)?.rounds)).min();
     let verdict = judge.map_or(ClaimVerdict::Undecided, |judge| judge.part(index));
     PartReport {
         subject: subject(plan, &claimed.part),
@@ -216,7 +268,7 @@ fn part_report(plan: &Plan, judge: Option<&Judge<'_>>, states: &[ContrastState],
         measured: state.and_then(|state| state.ratio),
         interval: state.and_then(|state| state.interval),
         leaders: judge.and_then(|_| leaders(plan, states, index)),
-        rounds: state.map(|state| state.rounds).or_else(watched).unwrap_or(0),
+        rounds: state.map(|state| state.rounds).or_else(watched).or_else(least).unwrap_or(0),
         rounds_needed: state
             .and_then(|state| state.rounds_needed)
             .filter(|_| verdict == ClaimVerdict::Undecided),
@@ -347,7 +399,13 @@ impl ClaimReport {
     pub fn here(&self) -> String {
         match self.verdict {
             ClaimVerdict::CannotRun => self.notes.first().cloned().unwrap_or_default(),
-            _ => self.parts.iter().map(PartReport::here).collect::<Vec<_>>().join("; "),
+            _ => match self.parts.as_slice() {
+                [one] => one.here(),
+                parts => {
+                    let named = parts.iter().map(|part| format!("{}: {}", part.subject, part.here()));
+                    named.collect::<Vec<_>>().join("; ")
+                }
+            },
         }
     }
 }

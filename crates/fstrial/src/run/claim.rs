@@ -1,7 +1,6 @@
 //! Claims in the course of a trial: the contrasts that their expectations ask for, and what these say of them.
 //!
-//! Every question of a claim is one of the m questions of its trial, so that many parts do not make a wrong verdict
-//! likelier. A bound other than 1 asks two: whether the ratio is beyond the bound, and whether there is a difference in the
+//! Every question of a claim is one of the m questions of its trial. A bound other than 1 asks two: whether the ratio is beyond the bound, and whether there is a difference in the
 //! direction that is claimed at all, so that "1.2 where 1.5 was claimed" is not called the reverse.
 
 use super::{
@@ -39,14 +38,14 @@ pub enum ClaimVerdict {
     Measured,
     /// Not decided.
     Undecided,
+    /// It cannot be checked on this machine.
+    CannotRun,
     /// In the direction that is claimed, or none that could be told, but decidedly less than claimed.
     Less,
     /// Decidedly no difference that matters.
     NoDifference,
     /// Decidedly the other way round.
     Reversed,
-    /// It cannot be checked on this machine.
-    CannotRun,
 }
 
 impl ClaimVerdict {
@@ -210,12 +209,12 @@ impl Judge<'_> {
                 _ => ClaimVerdict::Undecided,
             };
         };
-        let ((_, is_over), side) = (self.decision(*direction), self.side(*direction));
+        let ((_, is_futile), side) = (self.decision(*direction), self.side(*direction));
         match side {
             _ if of_bound == wanted => ClaimVerdict::Holds,
             side if side == unwanted => ClaimVerdict::Reversed,
             Side::Same => ClaimVerdict::NoDifference,
-            side if of_bound == unwanted && (side == wanted || is_over) => ClaimVerdict::Less,
+            side if of_bound == unwanted && (side == wanted || is_futile) => ClaimVerdict::Less,
             _ => ClaimVerdict::Undecided,
         }
     }

@@ -539,6 +539,13 @@ impl<'a, 'p> Coordinator<'a, 'p> {
             }
             FailureKind::Lost => {
                 self.lost[cell] += 1;
+                let is_expected_to_fail = self.plan.parts.iter().any(|part| part.watched.contains(&cell));
+                if self.lost[cell] >= MOST_LOST && is_expected_to_fail {
+                    // Whether it comes through is the question, and it does not.
+                    self.failures.push(format!("{context} was lost {MOST_LOST} times running: {failure}"));
+                    self.fail(cell);
+                    return Ok(());
+                }
                 if self.lost[cell] >= MOST_LOST {
                     return Err(ExpectedError::Run {
                         context: format!("{context} was lost {MOST_LOST} times running"),

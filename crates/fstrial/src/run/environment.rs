@@ -1,6 +1,10 @@
 //! The environment of a trial: what the machine is, as far as it can matter to a result.
 
-use fstrial_model::{device::ThrottledBy, units::Bytes};
+use fstrial_model::{
+    claim::{Machine, era::Version},
+    device::ThrottledBy,
+    units::Bytes,
+};
 use serde::{Deserialize, Serialize};
 use std::fs;
 
@@ -44,6 +48,14 @@ fn line(path: &str) -> Option<String> {
 pub fn cpus() -> u16 {
     let count = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     u16::try_from(count).unwrap_or(u16::MAX)
+}
+
+/// This machine, as claims are scaled to it.
+pub fn machine(quick: bool) -> Machine {
+    let here = Environment::of_this_machine();
+    // A kernel that says nothing of its version is taken for a new one.
+    let newest = Version(u32::MAX, 0, 0);
+    Machine { cpus: here.cpus, memory: here.memory, kernel: here.kernel.parse().unwrap_or(newest), quick }
 }
 
 impl Environment {

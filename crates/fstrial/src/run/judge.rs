@@ -558,9 +558,10 @@ impl<'a> Judge<'a> {
             && !self.is_moot(index)
     }
 
-    /// What the statistics say of a contrast so far, and whether nothing more will come of it.
+    /// What the statistics say of a contrast so far, and whether it was given up as no round would decide it in time.
     pub(super) fn decision(&self, index: usize) -> (Decision, bool) {
-        (self.panel.verdict(index).decision, !self.panel.is_open(index))
+        let verdict = self.panel.verdict(index);
+        (verdict.decision, verdict.futile)
     }
 
     /// Whether any contrast, or a part of a claim that is not one, holds the trial open.

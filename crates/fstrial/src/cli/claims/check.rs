@@ -2,7 +2,7 @@
 
 use super::{
     history::{History, Last, Step},
-    source::{self, Claimed, Ready, machine},
+    source::{self, Claimed, Ready},
 };
 use crate::{
     cli::{
@@ -16,11 +16,15 @@ use crate::{
         claim::{self as report, ClaimReport},
         json_lines, numbers,
     },
-    run::{claim::ClaimVerdict, environment, place::Interrupt},
+    run::{
+        claim::ClaimVerdict,
+        environment::{self, Environment, machine},
+        place::Interrupt,
+    },
 };
 use clap::{Args, ValueEnum};
 use fstrial_model::{
-    device::Device,
+    claim::Claim,
     job::FailureKind,
     trial::Trial,
     units::{Bytes, Nanos},
@@ -39,14 +43,14 @@ const QUICK: Nanos = Nanos::secs(60);
 #[derive(Debug, Args)]
 pub(crate) struct CheckArgs {
     /// Names of claims, beginnings of names (closson-2012), tags, or files (.toml).
-    #[arg(value_name = "CLAIM", required_unless_present = "all")]
+    #[arg(value_name = "CLAIM")]
     claims: Vec<String>,
 
     /// All claims that ship.
     #[arg(long, conflicts_with = "claims")]
     all: bool,
 
-    /// First answers: short runs, less than a minute for most claims.
+    /// First answers: short runs, and at most one or two minutes for a claim.
     #[arg(long)]
     quick: bool,
 
@@ -117,8 +121,16 @@ struct Planned {
 }
 
 pub(super) fn exec(args: &CheckArgs, home: &Home) -> Result<u8, ExpectedError> {
+    if args.claims.is_empty() && !args.all {
+        return Err(ExpectedError::usage(
+            "which claim?",
+            "name one, the beginning of several, a tag, a file, or --all; `fstrial claims` lists them",
+        ));
+    }
     let chosen = if args.all { source::all() } else { source::choose(&args.claims)? };
-    let planned: Vec<Planned> = chosen.iter().map(|claimed| args.plan(claimed)).collect::<Result<_, _>>()?;
+    let is_alone = chosen.len() == 1;
+    let planned: Vec<Planned> =
+        chosen.iter().map(|claimed| args.plan(claimed, is_alone)).collect::<Result<_, _>>()?;
     if args.dry_run {
         for Planned { trial, ready } in &planned {
             let text = match ready {
@@ -132,12 +144,20 @@ pub(super) fn exec(args: &CheckArgs, home: &Home) -> Result<u8, ExpectedError> {
     let history = History::of(home)?;
     let interrupt = conduct::interrupt()?;
     let mut outcomes: Vec<Outcome> = Vec::new();
-    let mut code = exit_code::VERDICT;
+    let mut code = Ok(exit_code::VERDICT);
     for (index, plan) in planned.iter().enumerate() {
         args.announce(&planned, index);
-        let Some(outcome) = args.check(plan, &history, home, &interrupt)? else {
-            code = exit_code::INTERRUPTED;
-            break;
+        let outcome = match args.check(plan, &history, home, &interrupt) {
+            Ok(Some(outcome)) => outcome,
+            Ok(None) => {
+                code = Ok(exit_code::INTERRUPTED);
+                break;
+            }
+            // What was found before is told before the error is.
+            Err(error) => {
+                code = Err(error);
+                break;
+            }
         };
         if args.json {
             json_lines::print(&outcome);
@@ -150,18 +170,15 @@ pub(super) fn exec(args: &CheckArgs, home: &Home) -> Result<u8, ExpectedError> {
         crate::cli::print(&args.table(&outcomes));
     }
     let is_open = outcomes.iter().any(|outcome| outcome.report.verdict == ClaimVerdict::Undecided);
-    Ok(if code == exit_code::VERDICT && is_open { exit_code::UNDECIDED } else { code })
+    code.map(|code| if code == exit_code::VERDICT && is_open { exit_code::UNDECIDED } else { code })
 }
 
 impl CheckArgs {
-    /// The trial of a claim with the flags laid over it.
-    fn plan(&self, claimed: &Claimed) -> Result<Planned, ExpectedError> {
-        let (mut trial, ready) = claimed.prepare(&machine(self.quick))?;
-        if let Some(text) = &self.device {
-            let own = device_of(text, self.size, self.erase.clone())?;
-            trial.device =
-                Device { stripe: trial.device.stripe, throttle: trial.device.throttle.clone(), ..own };
-        }
+    /// The trial of a claim with the flags laid over it. Among others, one that the flags make impossible is left to say
+    /// so in its turn.
+    fn plan(&self, claimed: &Claimed, is_alone: bool) -> Result<Planned, ExpectedError> {
+        let device = self.device.as_ref().map(|text| device_of(text, self.size, self.erase.clone()));
+        let (mut trial, mut ready) = claimed.prepare(&machine(self.quick), device.transpose()?.as_ref())?;
         let quick = self.quick.then(|| source::claim(&trial).quick.unwrap_or(QUICK));
         trial.trial.budget = self.budget.or(quick).unwrap_or(trial.trial.budget);
         if self.quick {
@@ -172,8 +189,10 @@ impl CheckArgs {
                 }
             }
         }
-        if let Some(problem) = trial.problem().filter(|_| ready == Ready::Yes) {
-            return Err(problem.into());
+        match trial.problem().filter(|_| ready == Ready::Yes) {
+            Some(problem) if is_alone => return Err(problem.into()),
+            Some(problem) => ready = Ready::Missing(vec![problem.to_string()]),
+            None => {}
         }
         Ok(Planned { trial, ready })
     }
@@ -205,7 +224,7 @@ impl CheckArgs {
         let settled = plan.trial.settled(environment::cpus())?;
         let step = if self.again { Step::Begin } else { history.step(&settled, plan.trial.trial.budget)? };
         let resume = match step {
-            Step::Known(last) => return Ok(Some(Outcome::known(*last))),
+            Step::Known(last) => return Ok(Some(Outcome::known(*last, claim))),
             Step::GoOn(trial) => Some(trial.0),
             Step::Begin => None,
         };
@@ -224,6 +243,11 @@ impl CheckArgs {
             Err(error) if cannot_be_built(&error) => {
                 Ok(Some(Outcome::without_trial(report::cannot_run(claim, &[error.to_string()]))))
             }
+            // Lost for reasons of this machine's: others may still be checked.
+            Err(ExpectedError::Run { context, failure }) if failure.kind != FailureKind::CleanUp => {
+                let notes = vec![format!("{context}: {failure}")];
+                Ok(Some(Outcome::without_trial(ClaimReport { notes, ..report::undecided(claim) })))
+            }
             Err(error) => Err(error),
         }
     }
@@ -235,7 +259,14 @@ impl CheckArgs {
             let substituted = report.substituted.join("; ");
             [report.id.clone(), report.said.clone(), report.here(), report.answer.clone(), substituted]
         });
-        let counted = format!("{}\n", counts(outcomes));
+        let here = Environment::of_this_machine();
+        let counted = format!(
+            "{}\non Linux {}, {} × {}; the device is named with each answer\n",
+            counts(outcomes),
+            here.kernel,
+            here.cpus,
+            here.processor
+        );
         if self.format == Format::Markdown {
             let line = |cells: &[String]| {
                 format!(
@@ -262,8 +293,8 @@ impl Outcome {
     }
 
     /// What was found before, with a word about when.
-    fn known(last: Last) -> Self {
-        let mut report = last.report;
+    fn known(last: Last, claim: &Claim) -> Self {
+        let mut report = report::reworded(last.report, claim);
         report.notes.push(format!("measured {}; --again measures it once more", last.on));
         Self { report, trial: Some(last.trial.0), measured_on: Some(last.on) }
     }

@@ -7,13 +7,22 @@ use crate::{
     report::claim::ClaimReport,
     run::environment::Environment,
 };
-use fstrial_model::{trial::Trial, units::Nanos};
+use fstrial_model::{device::DeviceKind, trial::Trial, units::Nanos};
 use fstrial_store::{Store, StoredTrial, TrialId, TrialStatus};
 
-/// The stored trials that were there for a claim, made on this kernel; the last one last.
+/// The stored trials that were there for a claim, made on this machine with this kernel; the last one last.
 pub(super) struct History {
     store: Option<Store>,
     checks: Vec<Check>,
+}
+
+/// From this share of a budget on that went into runs, a trial has had its time: the rest goes into making devices.
+const ENOUGH: f64 = 0.7;
+
+/// Whether two machines are one, as far as a result goes.
+fn is_same(one: &Environment, other: &Environment) -> bool {
+    let essence = |it: &Environment| (it.kernel.clone(), it.processor.clone(), it.cpus, it.memory);
+    essence(one) == essence(other)
 }
 
 /// One of them.
@@ -30,6 +39,8 @@ pub(super) struct Last {
     pub(super) on: String,
     /// Its number.
     pub(super) trial: TrialId,
+    /// The kind of its device.
+    pub(super) device: &'static str,
 }
 
 impl Last {
@@ -57,13 +68,17 @@ impl History {
             return Ok(Self { store: None, checks: Vec::new() });
         }
         let store = Store::open_read_only(path)?;
-        let kernel = Environment::of_this_machine().kernel;
+        let here = Environment::of_this_machine();
         let mut checks = Vec::new();
         for summary in store.trials()? {
             let stored = store.trial(summary.id)?;
+            // Most trials are there for no claim.
+            if !stored.toml.contains("[claim]") {
+                continue;
+            }
             let session = stored.sessions.last();
             let environment = session.map(|last| serde_json::from_str::<Environment>(&last.environment));
-            let is_here = environment.is_some_and(|found| found.is_ok_and(|found| found.kernel == kernel));
+            let is_here = environment.is_some_and(|found| found.is_ok_and(|found| is_same(&found, &here)));
             // A trial of an earlier version may not read as one of today: it tells nothing then.
             let trial = Trial::parse("stored trial", &stored.toml).ok();
             if let Some(trial) = trial.filter(|trial| is_here && trial.claim.is_some()) {
@@ -73,10 +88,27 @@ impl History {
         Ok(Self { store: Some(store), checks })
     }
 
-    /// What was found the last time about a claim, in whatever trial.
-    pub(super) fn last(&self, id: &str) -> Result<Option<Last>, ExpectedError> {
-        let found = self.checks.iter().rev().find(|check| source::claim(&check.trial).id == id);
-        found.map(|check| self.judged(check)).transpose()
+    /// What was found the last time about a claim: about the same expectations of the same arms, on whatever device and
+    /// with whatever amounts.
+    pub(super) fn last(&self, trial: &Trial) -> Result<Option<Last>, ExpectedError> {
+        let wanted = source::claim(trial).clone().without_words();
+        let same = |check: &&Check| {
+            source::claim(&check.trial).clone().without_words() == wanted && check.trial.arms == trial.arms
+        };
+        self.checks.iter().rev().find(same).map(|check| self.judged(check)).transpose()
+    }
+
+    /// Time that its runs took, in all sessions.
+    fn spent(&self, check: &Check) -> Result<Nanos, ExpectedError> {
+        let store = self.store.as_ref().expect("what is stored has a store");
+        let mut spent = 0;
+        store.for_each_run(check.stored.summary.id, |run| {
+            let moment = |text: &str| text.parse::<jiff::Timestamp>().ok();
+            if let (Some(from), Some(to)) = (moment(&run.started_at), moment(&run.ended_at)) {
+                spent += u64::try_from(to.duration_since(from).as_nanos()).unwrap_or(0);
+            }
+        })?;
+        Ok(Nanos(spent))
     }
 
     fn judged(&self, check: &Check) -> Result<Last, ExpectedError> {
@@ -87,6 +119,7 @@ impl History {
             report: document.claim.ok_or_else(none)?,
             on: check.stored.summary.started_at.clone(),
             trial: check.stored.summary.id,
+            device: check.trial.device.kind.name(),
         })
     }
 
@@ -96,7 +129,11 @@ impl History {
         let wanted = conduct::comparable(settled.clone());
         let same = |check: &&Check| conduct::comparable(check.trial.clone()) == wanted;
         let Some(check) = self.checks.iter().rev().find(same) else { return Ok(Step::Begin) };
-        let is_enough = check.trial.trial.budget >= budget;
+        // The name of a disk may be another one's tomorrow.
+        if check.trial.device.kind == DeviceKind::Disk {
+            return Ok(Step::Begin);
+        }
+        let is_enough = self.spent(check)?.as_secs_f64() >= ENOUGH * budget.as_secs_f64();
         Ok(match check.stored.summary.status {
             TrialStatus::Decided => Step::Known(Box::new(self.judged(check)?)),
             TrialStatus::BudgetEnded if is_enough => Step::Known(Box::new(self.judged(check)?)),

@@ -1,11 +1,12 @@
 //! Where claims come from: those that ship, by name, beginning of a name or tag, and files. And what a claim needs that
 //! this machine has not.
 
-use crate::{cli::run, error::ExpectedError, run::environment};
+use crate::{cli::run, error::ExpectedError};
 use comfy_table::{ContentArrangement, Table, presets};
 use fstrial_model::{
     arm::{Arm, closest},
     claim::{CLAIMS, Claim, Machine, Need, era::Rules},
+    device::Device,
     filesystem::Filesystem,
     preset,
     trial::Trial,
@@ -29,14 +30,6 @@ pub(super) enum Ready {
     Missing(Vec<String>),
 }
 
-/// The machine as claims are scaled to it.
-pub(super) fn machine(quick: bool) -> Machine {
-    let here = environment::Environment::of_this_machine();
-    // A kernel that says nothing of its version is taken for a new one.
-    let newest = fstrial_model::claim::era::Version(u32::MAX, 0);
-    Machine { cpus: here.cpus, memory: here.memory, kernel: here.kernel.parse().unwrap_or(newest), quick }
-}
-
 /// All claims that ship.
 pub(super) fn all() -> Vec<Claimed> {
     CLAIMS.iter().map(|(id, text)| Claimed::of_text(id, text)).collect()
@@ -48,7 +41,13 @@ pub(super) fn find(name: &str) -> Result<Claimed, ExpectedError> {
         return Ok(Claimed { name: name.into(), text: run::read_bounded(name.as_ref())? });
     }
     let known = CLAIMS.iter().find(|(id, _)| *id == name);
-    known.map(|(id, text)| Claimed::of_text(id, text)).ok_or_else(|| unknown(name))
+    known.map(|(id, text)| Claimed::of_text(id, text)).ok_or_else(|| match by_word(name) {
+        Ok(several) => ExpectedError::usage(
+            format!("`{name}` is not the name of one claim, but stands for {}", several.len()),
+            format!("fstrial claims list {name}"),
+        ),
+        Err(unknown) => unknown,
+    })
 }
 
 /// Claims by names, beginnings of names (up to a hyphen), tags, and files; each once, in the order they are asked for.
@@ -122,14 +121,26 @@ impl Claimed {
         Ok(Trial::read_claim(&self.name, &self.text)?)
     }
 
-    /// The trial on a machine, and whether it can be run there. If not, it is the trial as it is written.
-    pub(super) fn prepare(&self, machine: &Machine) -> Result<(Trial, Ready), ExpectedError> {
+    /// The trial on a machine, and whether it can be run there. If not, it is the trial as it is written. `device` takes
+    /// the place of the claim's own, whose size it has if it names none.
+    pub(super) fn prepare(
+        &self,
+        machine: &Machine,
+        device: Option<&Device>,
+    ) -> Result<(Trial, Ready), ExpectedError> {
         let written = self.read()?;
         let missing: Vec<String> = claim(&written).needs.iter().filter_map(missing).collect();
         if !missing.is_empty() {
             return Ok((written, Ready::Missing(missing)));
         }
         let mut fitted = written.clone();
+        fitted.normalise();
+        if let Some(device) = device {
+            let own = &written.device;
+            let size = device.size.or(own.size.filter(|_| device.kind.is_made()));
+            fitted.device =
+                Device { size, stripe: own.stripe, throttle: own.throttle.clone(), ..device.clone() };
+        }
         let left_out = leave_out(&mut fitted);
         if let Err(missing) = fitted.fit(machine, &Rules::shipped()) {
             return Ok((written, Ready::Missing(vec![missing])));

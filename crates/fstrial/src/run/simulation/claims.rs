@@ -24,7 +24,7 @@ fn claimed_within(budget: &str, expectations: &str, seed: u64) -> Plan {
         let _ = write!(text, "[[arm]]\nname = \"{name}\"\nfilesystem = \"ext4\"\n");
     }
     text += "[[workload]]\nuse = \"random-write\"\nthreads = [1, 2, 4, 16]\n";
-    let machine = Machine { cpus: CPUS, memory: Bytes::gib(8), kernel: Version(6, 12), quick: false };
+    let machine = Machine { cpus: CPUS, memory: Bytes::gib(8), kernel: Version(6, 12, 0), quick: false };
     let mut trial = Trial::read_claim("claim", &text).unwrap();
     trial.fit(&machine, &Rules::shipped()).unwrap();
     let trial = trial.checked("claim", &text).unwrap();
@@ -55,7 +55,7 @@ fn found(world: &World, lines: &[&str]) -> ClaimVerdict {
 
 fn reported(plan: &Plan, told: &Told<'_>) -> ClaimReport {
     let environment = Environment { cpus: CPUS, ..Environment::of_this_machine() };
-    claim::report(plan, told.finished().judge.as_ref(), &environment, &[]).unwrap()
+    claim::report(plan, told.finished().judge.as_ref(), &environment, &[], true).unwrap()
 }
 
 #[test]
@@ -167,7 +167,7 @@ fn what_an_arm_cannot_do_leaves_a_ratio_unanswered() {
 }
 
 #[test]
-fn with_too_few_processors_only_what_holds_counts() {
+fn with_too_few_processors_only_an_effect_counts() {
     let of = |line: &str| {
         let plan = claimed(&format!("cpus = 64\n{}", expect(line)), 7);
         let told = simulate(&plan, &world(1), none);
@@ -177,6 +177,9 @@ fn with_too_few_processors_only_what_holds_counts() {
     let refuted = of("ratio = [\"b @ 4\", \"a @ 4\"]\nbelow = 1");
     assert_eq!(refuted.verdict, ClaimVerdict::Undecided);
     assert!(refuted.notes[0].contains("it takes 64 processors to decide"), "{:?}", refuted.notes);
+    // Where no effect is claimed, not to see one says nothing, and to see one does.
+    assert_eq!(of("ratio = [\"c @ 4\", \"a @ 4\"]\nwithin = \"5%\"").verdict, ClaimVerdict::Undecided);
+    assert_eq!(of("ratio = [\"b @ 4\", \"a @ 4\"]\nbelow = 1.05").verdict, ClaimVerdict::Reversed);
 }
 
 #[test]

@@ -34,6 +34,8 @@ pub(super) struct Watch {
 struct Found {
     first: Vec<(Stage, String)>,
     further: usize,
+    /// Whether any is about the run's own devices, or from a filesystem's code.
+    is_the_arms: bool,
 }
 
 impl Watch {
@@ -67,7 +69,9 @@ impl Watch {
     pub(super) fn look(&mut self, stage: Stage) {
         for complaint in self.log.as_mut().map(KernelLog::complaints).unwrap_or_default() {
             if self.counts(&complaint) {
-                self.found.add(stage, complaint.message);
+                let is_the_arms =
+                    complaint.names_one_of(&self.devices) || is_of_filesystems(&complaint.message);
+                self.found.add(stage, complaint.message, is_the_arms);
             }
         }
     }
@@ -82,8 +86,14 @@ impl Watch {
     }
 }
 
+/// Whether a complaint that names no device comes from the code of filesystems: `WARNING: CPU: 0 PID: 1 at fs/xfs/…`.
+fn is_of_filesystems(message: &str) -> bool {
+    message.contains(" at fs/")
+}
+
 impl Found {
-    fn add(&mut self, stage: Stage, message: String) {
+    fn add(&mut self, stage: Stage, message: String, is_the_arms: bool) {
+        self.is_the_arms |= is_the_arms;
         if self.first.len() < SHOWN {
             self.first.push((stage, message));
         } else {
@@ -95,7 +105,8 @@ impl Found {
         let Some((stage, _)) = self.first.first() else { return ended };
         match ended {
             Ok(_) => Err(RunFailure {
-                kind: FailureKind::ArmFailed,
+                // A task of somebody else that hangs is not the arm's fault: then the run is made again.
+                kind: if self.is_the_arms { FailureKind::ArmFailed } else { FailureKind::Lost },
                 stage: *stage,
                 what: format!("the kernel complained during the run:{}", self.lines()),
                 hint: Some("see all of it in the kernel log (dmesg)".into()),
@@ -154,7 +165,7 @@ mod tests {
         let mut found = Found::default();
         assert_eq!(found.judge(Ok(7)).map_err(|failure| failure.what), Ok(7));
         for number in 0..9 {
-            found.add(if number == 0 { Stage::Load } else { Stage::Unmount }, format!("line {number}"));
+            found.add(if number == 0 { Stage::Load } else { Stage::Unmount }, format!("line {number}"), true);
         }
         let failed = found.judge(Ok(7)).unwrap_err();
         assert_eq!((failed.kind, failed.stage), (FailureKind::ArmFailed, Stage::Load));
@@ -168,7 +179,7 @@ mod tests {
     #[test]
     fn a_run_that_failed_keeps_its_own_failure() {
         let mut found = Found::default();
-        found.add(Stage::Load, "line".into());
+        found.add(Stage::Load, "line".into(), true);
         let judged = |kind, what: &str| found.judge::<()>(Err(failure(kind, what))).unwrap_err();
         let lost = judged(FailureKind::Lost, "hung");
         assert_eq!((lost.kind, lost.stage), (FailureKind::Lost, Stage::Mount));

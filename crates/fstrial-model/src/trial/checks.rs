@@ -1,0 +1,473 @@
+//! What is impossible about a trial: whatever cannot be run is refused with the place and what to try, before anything is
+//! touched.
+
+use super::{Compare, Metric, Problem, Trial, can_run, problem};
+use crate::{
+    arm::{Switch, closest},
+    device::DeviceKind,
+    state::Restoring,
+    units::{Bytes, Nanos},
+    workload::{Group, Pattern, Workload, comparable},
+};
+
+impl Trial {
+    /// The first thing impossible about the trial as a whole.
+    pub fn problem(&self) -> Option<Problem> {
+        self.settings_problem()
+            .or_else(|| self.baseline_problem())
+            .or_else(|| self.arms_problem())
+            .or_else(|| self.device_problem())
+            .or_else(|| self.states_problem())
+            .or_else(|| self.log_device_problem())
+            .or_else(|| self.workloads_problem())
+            .or_else(|| self.claim_problem())
+    }
+
+    /// What a claim expects must be something that the trial shows.
+    fn claim_problem(&self) -> Option<Problem> {
+        let claim = self.claim.as_ref()?;
+        let workloads = self.resolve_workloads(1).ok()?;
+        if let Some(name) = claim.optional.iter().find(|name| self.arms.iter().all(|arm| arm.name != **name))
+        {
+            let hint = "name arms that may be left out";
+            return Some(problem(&["claim", "optional"], format!("no arm is called `{name}`"), hint));
+        }
+        claim.problem().or_else(|| {
+            if self.trial.compare == Compare::Workloads {
+                let hint = "leave out compare; its expectations say what is compared";
+                return Some(problem(&["trial", "compare"], "a claim compares what it says", hint));
+            }
+            claim.parts(&self.arms, &workloads, 1).err()
+        })
+    }
+
+    /// Arms that there must be at least: a claim may be about one.
+    fn least_arms(&self) -> usize {
+        let is_about_one = self.claim.as_ref().is_some_and(|claim| !claim.question);
+        if is_about_one || self.trial.compare == Compare::Workloads { 1 } else { 2 }
+    }
+
+    fn settings_problem(&self) -> Option<Problem> {
+        let settings = &self.trial;
+        if settings.budget < Nanos::secs(1) || settings.budget > Nanos::secs(30 * 86_400) {
+            return Some(problem(
+                &["trial", "budget"],
+                format!("a budget of {}", settings.budget),
+                "use 1s to 30d, such as budget = \"10m\"",
+            ));
+        }
+        if !(0.1..=50.0).contains(&settings.practical.0) {
+            return Some(problem(
+                &["trial", "practical"],
+                format!("a band of {}", settings.practical),
+                "use 0.1% to 50%; 3% is usual",
+            ));
+        }
+        if settings.decide_on.is_empty() {
+            return Some(problem(
+                &["trial", "decide_on"],
+                "no metric to decide on",
+                "write decide_on = [\"throughput\"]",
+            ));
+        }
+        if settings.decide_on.contains(&Metric::DeviceBytes) && self.device.kind == DeviceKind::Directory {
+            return Some(problem(
+                &["trial", "decide_on"],
+                "what is written to the device of a directory is not known: others write to it too",
+                "decide on another metric, or compare filesystems that are made",
+            ));
+        }
+        if settings.rounds.is_some_and(|rounds| !(1..=1000).contains(&rounds)) {
+            return Some(problem(
+                &["trial", "rounds"],
+                "a number of rounds outside 1 to 1000",
+                "leave it out to let the method decide",
+            ));
+        }
+        None
+    }
+
+    /// A baseline must be one of what is compared.
+    fn baseline_problem(&self) -> Option<Problem> {
+        let baseline = self.trial.baseline.as_ref()?;
+        let (what, names): (_, Vec<String>) = match self.trial.compare {
+            Compare::Arms => ("arm", self.arms.iter().map(|arm| arm.name.clone()).collect()),
+            Compare::Workloads => (
+                "workload",
+                self.resolve_workloads(1).ok()?.into_iter().map(|workload| workload.name).collect(),
+            ),
+        };
+        if names.contains(baseline) {
+            return None;
+        }
+        let hint = closest(baseline, names.iter().map(String::as_str)).map_or_else(
+            || format!("the {what}s are {}", names.join(", ")),
+            |near| format!("did you mean `{near}`?"),
+        );
+        Some(problem(&["trial", "baseline"], format!("no {what} is called `{baseline}`"), hint))
+    }
+
+    fn arms_problem(&self) -> Option<Problem> {
+        if self.arms.is_empty() && self.least_arms() == 1 {
+            return Some(problem(&["arm"], "no arm to run the workloads on", "name one, such as ext4"));
+        }
+        if self.arms.len() < self.least_arms() {
+            return Some(problem(
+                &["arm"],
+                "a comparison needs at least two arms",
+                "name two, such as ext4 and xfs; to see the noise, the same one twice: a=ext4 b=ext4",
+            ));
+        }
+        if self.arms.len() > 64 {
+            return Some(problem(
+                &["arm"],
+                format!("{} arms", self.arms.len()),
+                "at most 64 can be compared in one trial",
+            ));
+        }
+        for (index, arm) in self.arms.iter().enumerate() {
+            if let Some(error) = arm.problem() {
+                let hint = error.hint.clone();
+                let path = vec!["arm".into(), index.to_string(), "filesystem".into()];
+                return Some(Problem { path, message: error.to_string(), hint });
+            }
+            if arm.discard == Some(Switch::On) && self.device.kind == DeviceKind::Image {
+                return Some(problem(
+                    &["arm", &index.to_string(), "discard"],
+                    "discards would take away what the image has allocated, and the next run would find another device",
+                    "leave discard=on out, or use --device disk, or a ramdisk",
+                ));
+            }
+            if self.arms[..index].iter().any(|other| other.name == arm.name) {
+                return Some(problem(
+                    &["arm", &index.to_string(), "name"],
+                    format!("two arms are called `{}`", arm.name),
+                    "name them apart: a=ext4 b=ext4",
+                ));
+            }
+        }
+        None
+    }
+
+    fn device_problem(&self) -> Option<Problem> {
+        let directories = self.arms.iter().filter(|arm| arm.is_directory()).count();
+        let device = &self.device;
+        let is_directory = device.kind == DeviceKind::Directory;
+        if is_directory != (directories > 0) || (is_directory && directories != self.arms.len()) {
+            return Some(problem(
+                &["device", "kind"],
+                "existing directories and made filesystems cannot be compared in one trial",
+                "make every arm dir:PATH (with kind = \"directory\"), or none",
+            ));
+        }
+        if device.size.is_some() && !device.kind.is_made() {
+            return Some(problem(
+                &["device", "size"],
+                format!("a {} has the size it has", device.kind.name()),
+                "leave size out",
+            ));
+        }
+        let takes_path = matches!(device.kind, DeviceKind::Image | DeviceKind::Model | DeviceKind::Disk);
+        if device.path.is_some() && !takes_path {
+            return Some(problem(
+                &["device", "path"],
+                format!("a {} takes no path", device.kind.name()),
+                "leave path out",
+            ));
+        }
+        if let Some((key, message, hint)) = device.members_problem() {
+            return Some(problem(&["device", key], message, hint));
+        }
+        if let Some(found) = self.spread_problem() {
+            return Some(found);
+        }
+        if let Some(throttle) = &device.throttle {
+            if is_directory {
+                return Some(problem(
+                    &["device", "throttle"],
+                    "existing directories cannot be throttled",
+                    "leave throttle out, or compare filesystems that are made for the trial",
+                ));
+            }
+            if let Some((message, hint)) = throttle.problem() {
+                return Some(problem(&["device", "throttle"], message, hint));
+            }
+        }
+        if let Some(stripe) = &device.stripe {
+            if is_directory {
+                return Some(problem(&["device", "stripe"], "directories are not made", "leave stripe out"));
+            }
+            if let Some((message, hint)) = stripe.problem() {
+                return Some(problem(&["device", "stripe"], message, hint));
+            }
+        }
+        if device.kind == DeviceKind::Disk && device.path.is_none() {
+            return Some(problem(
+                &["device", "kind"],
+                "kind = \"disk\" names no device",
+                "write path = \"/dev/disk/by-id/…\" and say --erase with the same path on the command line",
+            ));
+        }
+        if let Some(found) = device.model_problem() {
+            return Some(found);
+        }
+        let least = self.arms.iter().filter_map(|arm| arm.row()).max_by_key(|row| row.min_size_mib);
+        if let (Some(size), Some(row)) = (device.size, least)
+            && size < Bytes::mib(row.min_size_mib)
+        {
+            return Some(problem(
+                &["device", "size"],
+                format!("{} cannot be made on {size}", row.name),
+                format!("use at least {}MiB", row.min_size_mib),
+            ));
+        }
+        None
+    }
+
+    fn states_problem(&self) -> Option<Problem> {
+        let settings = &self.trial;
+        if let Some(bad) = settings.state.and_then(|state| state.check().err()) {
+            return Some(problem(&["trial", "state"], bad, "see docs/states.md"));
+        }
+        if settings.state.is_some() && !self.arms.iter().any(|arm| arm.row().is_some()) {
+            return Some(problem(
+                &["trial", "state"],
+                "no arm has a filesystem of its own to bring into a state",
+                "leave state out, or add an arm such as ext4",
+            ));
+        }
+        if settings.restore == Restoring::Clone && self.device.kind != DeviceKind::Image {
+            return Some(problem(
+                &["trial", "restore"],
+                format!("a {} cannot be cloned", self.device.kind.name()),
+                "use --device image in a folder of XFS or btrfs, or leave restore out",
+            ));
+        }
+        let also = match (self.device.members, &self.log_device) {
+            (Some(_), _) => "several members",
+            (_, Some(_)) => "a log device",
+            (None, None) => return None,
+        };
+        self.restores().then(|| {
+            problem(
+                &["device"],
+                format!(
+                    "a state with {also}: only what lies on one device can be prepared once and put back"
+                ),
+                "leave one of them out",
+            )
+        })
+    }
+
+    /// Members without an array are for btrfs, which spreads itself over them; a profile needs as many as it takes.
+    fn spread_problem(&self) -> Option<Problem> {
+        let device = &self.device;
+        let members = if device.raid.is_some() { 1 } else { device.members.unwrap_or(1) };
+        for (index, arm) in self.arms.iter().enumerate() {
+            let at = index.to_string();
+            if device.raid.is_some() && arm.cache.is_some() {
+                return Some(problem(
+                    &["arm", &at, "cache"],
+                    "the cache mode of an array is its own, whatever its members are told",
+                    "leave cache out, or the array",
+                ));
+            }
+            if members > 1 && arm.filesystem != "btrfs" {
+                return Some(problem(
+                    &["arm", &at, "filesystem"],
+                    format!(
+                        "{} does not spread itself over several devices; only btrfs does",
+                        arm.filesystem
+                    ),
+                    "make an array of the members for all arms: raid = { level = \"raid10\" } in [device] (--raid raid10)",
+                ));
+            }
+            if let Some(profile) = arm.profile.filter(|profile| profile.least_members() > members) {
+                return Some(problem(
+                    &["arm", &at, "profile"],
+                    format!(
+                        "`profile={profile}` takes {} devices, and there are {members}",
+                        profile.least_members()
+                    ),
+                    format!("write members = {} in [device] (--members)", profile.least_members()),
+                ));
+            }
+        }
+        None
+    }
+
+    /// A log device is there if, and only if, an arm has its log on it.
+    fn log_device_problem(&self) -> Option<Problem> {
+        let user = self.arms.iter().position(|arm| arm.log.is_some());
+        match (&self.log_device, user) {
+            (None, None) => None,
+            (None, Some(index)) => Some(problem(
+                &["arm", &index.to_string(), "log"],
+                format!(
+                    "the log of `{}` is to lie on a device that the trial does not have",
+                    self.arms[index].name
+                ),
+                "add [log_device] with kind = \"image\" or \"ramdisk\"; --log-device on the command line",
+            )),
+            (Some(_), None) => Some(problem(
+                &["log_device"],
+                "no arm has its log on the log device",
+                "write log=external in an arm of ext3, ext4 or xfs, or leave the log device out",
+            )),
+            (Some(device), Some(_)) => {
+                let (key, message, hint) = device.problem()?;
+                Some(problem(&["log_device", key], message, hint))
+            }
+        }
+    }
+
+    /// What does not go together with operations and programs: better refused than left out silently.
+    fn operations_problem(&self, workloads: &[Workload]) -> Option<Problem> {
+        let at = |index: usize, message: String, hint: &str| {
+            Some(problem(&["workload", &index.to_string()], message, hint))
+        };
+        for (index, workload) in workloads.iter().enumerate() {
+            let name = &workload.name;
+            let is_load = workload.program.is_none() && workload.operation.is_none();
+            if !is_load && self.arms.iter().any(|arm| arm.handicap.is_some()) {
+                let message = format!("`{name}` cannot be slowed down: only loads of our own can");
+                return at(index, message, "leave out handicap, or this workload");
+            }
+            let Some(timed) = &workload.operation else { continue };
+            let device = &self.device;
+            let beside = [
+                ("members: the tools are told of one device", device.members.is_some()),
+                ("a log device: the tools are told of one", self.log_device.is_some()),
+                ("a throttle: only loads are capped", device.throttle.is_some()),
+                ("a stripe: filesystems are made anew without it", device.stripe.is_some()),
+                (
+                    "a profile: filesystems are made anew without it",
+                    self.arms.iter().any(|arm| arm.profile.is_some()),
+                ),
+            ];
+            if let Some((what, _)) = beside.iter().find(|(_, is_there)| *is_there) {
+                return at(index, format!("the operation `{name}` beside {what}"), "leave one of them out");
+            }
+            let states = self.arms.iter().filter_map(|arm| self.state_of(arm));
+            if timed.makes_a_filesystem() && states.into_iter().any(|state| !state.is_fresh()) {
+                let message =
+                    format!("the operation `{name}` makes the filesystem anew, and a state would be lost");
+                return at(index, message, "leave out the state, or this operation");
+            }
+        }
+        None
+    }
+
+    fn workloads_problem(&self) -> Option<Problem> {
+        if self.workloads.is_empty() {
+            return Some(problem(
+                &["workload"],
+                "no workload",
+                "add [[workload]] with use = \"random-write\"",
+            ));
+        }
+        if self.workloads.len() > 64 {
+            return Some(problem(
+                &["workload"],
+                format!("{} workloads", self.workloads.len()),
+                "at most 64 in one trial",
+            ));
+        }
+        let workloads = match self.resolve_workloads(1) {
+            Ok(workloads) => workloads,
+            Err(found) => return Some(found),
+        };
+        if let Some(found) = self.operations_problem(&workloads) {
+            return Some(found);
+        }
+        if self.trial.compare == Compare::Workloads && !have_results_in_common(&workloads) {
+            return Some(problem(
+                &["trial", "compare"],
+                "no two workloads have a result of the same name and unit, at the same number of threads",
+                "name their phases (or metrics) alike, and give them the same threads",
+            ));
+        }
+        for (index, workload) in workloads.iter().enumerate() {
+            let at = index.to_string();
+            let able = self.arms.iter().filter(|arm| can_run(arm, workload)).count();
+            if able < self.least_arms() {
+                return Some(problem(
+                    &["workload", &at, "use"],
+                    format!("`{}` needs files, and fewer than two arms have a filesystem", workload.name),
+                    "leave the workload out, or add arms with a filesystem",
+                ));
+            }
+            let most = workload.threads.iter().copied().max().unwrap_or(1);
+            let groups = workload.phases.iter().flat_map(|phase| &phase.groups);
+            let blocks = |group: &Group| match &group.pattern {
+                Pattern::Io(io) => Some((io.blocks_per_thread(group.workers(most)), io.blocks_wanted())),
+                Pattern::Files(_)
+                | Pattern::Flow(_)
+                | Pattern::Postmark(_)
+                | Pattern::Log(_)
+                | Pattern::Flush(_) => None,
+            };
+            if let Some((has, wants)) = groups.filter_map(blocks).find(|(has, wants)| has < wants) {
+                return Some(problem(
+                    &["workload", &at, "threads"],
+                    format!(
+                        "`{}` at {most} threads has {has} blocks for each thread, and needs {wants}",
+                        workload.name
+                    ),
+                    "raise file_size, or lower threads, files, block_size or stride",
+                ));
+            }
+            if let Some(found) = self.room_problem(workload, &at, most) {
+                return Some(found);
+            }
+        }
+        None
+    }
+
+    /// A workload must fit on the device, beside the states of all arms.
+    fn room_problem(&self, workload: &Workload, at: &str, threads: u16) -> Option<Problem> {
+        let needed = workload.space_needed(threads);
+        let size = self.device.size?;
+        if let Some((arm, least)) = self.tightest(needed)
+            && least > size
+            && let Some(state) = self.state_of(arm).filter(|state| !state.is_fresh())
+        {
+            return Some(problem(
+                &["workload", at, "file_size"],
+                format!(
+                    "`{}` needs {} for its files, too much beside the state {state} of {} on a device of {}",
+                    workload.name,
+                    needed.human(),
+                    arm.name,
+                    size.human()
+                ),
+                format!(
+                    "use a device of {} at least, smaller files, or a state with more room",
+                    least.human()
+                ),
+            ));
+        }
+        (needed.0 > size.0 / 10 * 8).then(|| {
+            problem(
+                &["workload", at, "file_size"],
+                format!(
+                    "`{}` needs {} for its files, too much for a device of {}",
+                    workload.name,
+                    needed.human(),
+                    size.human()
+                ),
+                "use at most 80% of the device's size",
+            )
+        })
+    }
+}
+
+/// Whether anything can be compared between workloads.
+fn have_results_in_common(workloads: &[Workload]) -> bool {
+    let results = |workload: &Workload| workload.results().collect::<Vec<_>>();
+    let alike = |a: &Workload, b: &Workload| {
+        a.threads.iter().any(|threads| b.threads.contains(threads))
+            && !comparable(&results(a), &results(b)).is_empty()
+    };
+    workloads.iter().enumerate().any(|(n, a)| workloads[n + 1..].iter().any(|b| alike(a, b)))
+}

@@ -1,0 +1,204 @@
+//! Claims as users meet them: the catalogue, a file of one's own, checking, going on, and what cannot run here.
+
+use crate::support::{self, Ended, Lab, PATIENCE};
+use rustix::process::Signal;
+use serde_json::Value;
+
+/// A claim of one's own that is small and soon decided.
+fn claim(id: &str, expectations: &str) -> String {
+    format!(
+        "[claim]\nid = \"{id}\"\nstatement = \"it is so\"\nauthor = \"me\"\nsaid = \"twice\"\n\
+         [[claim.expect]]\n{expectations}\n\
+         [trial]\nbudget = \"60s\"\n\
+         [device]\nkind = \"image\"\npath = \"images\"\nsize = \"320MiB\"\n\
+         [[arm]]\nname = \"ext4\"\nfilesystem = \"ext4\"\n\
+         [[arm]]\nname = \"slow\"\nfilesystem = \"ext4\"\nhandicap = \"100%\"\n\
+         [[workload]]\nuse = \"random-write\"\nfile_size = \"16MiB\"\nthreads = [1]\n\
+         warmup = \"20ms\"\nduration = \"100ms\"\n"
+    )
+}
+
+const SLOWER: &str = "ratio = [\"slow\", \"ext4\"]\nbelow = 1\nthen = 0.5";
+
+fn answers(ended: &Ended) -> Vec<(String, String)> {
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    ended.json().iter().map(|line| (text(&line["id"]), text(&line["verdict"]))).collect()
+}
+
+#[test]
+fn the_catalogue_is_listed_and_shown() {
+    let lab = Lab::new();
+    let listed = lab.run("claims list --json");
+    assert_eq!(listed.code(), 0, "{listed:?}");
+    let claims = listed.json();
+    assert!(claims.len() >= 40, "{}", claims.len());
+    assert!(claims.iter().all(|claim| claim["last"].is_null() && claim["statement"].is_string()));
+    let shown = lab.run("claims show chinner-2012-xfs-scales");
+    for words in ["Dave Chinner, 2012", "4.42", "2 GB ramdisk", "not checked yet on this machine"] {
+        assert!(shown.stdout.contains(words), "{words}: {}", shown.stdout);
+    }
+    let file = lab.run("claims show chinner-2012-xfs-scales --toml").stdout;
+    assert!(file.contains("id = \"chinner-2012-xfs-scales\""), "{file}");
+    let of_tag = lab.run("claims list postmark --json");
+    assert!(of_tag.json().len() > 1 && of_tag.json().len() < claims.len(), "{of_tag:?}");
+}
+
+#[test]
+fn what_stands_in_and_what_is_missing_is_said() {
+    let lab = Lab::new();
+    let shown = lab.run("claims show rm-2009-xfs-tuned").stdout;
+    assert!(
+        shown.contains("substituted: ") && shown.contains("cache=write-through since Linux 4.19"),
+        "{shown}"
+    );
+    let checked = lab.run("claims check scalegrid-300iops-equal --json");
+    assert_eq!(checked.code(), 0, "{checked:?}");
+    assert_eq!(answers(&checked), [("scalegrid-300iops-equal".into(), "cannot-run".into())]);
+    assert!(checked.stdout.contains("it takes the workload ycsb-a-wiredtiger"), "{}", checked.stdout);
+    assert!(lab.trials().is_empty(), "nothing was run");
+}
+
+#[test]
+fn mistakes_are_shown_at_their_place() {
+    let lab = Lab::new();
+    let cases = [
+        ("ratio = [\"slow\", \"exf4\"]\nbelow = 1", "did you mean `ext4`?"),
+        ("ratio = [\"slow @ 7\", \"ext4\"]\nbelow = 1", "its levels are 1"),
+        ("ratio = [\"slow\", \"ext4\"]", "write exactly one of above, below, within"),
+        ("ratio = [\"slow\", \"ext4\"]\nbelow = 1\nworks = [\"ext4\"]", "exactly one of ratio"),
+        ("ratio = [\"slow\", \"ext4\"]\nbelow = -1", "is no bound"),
+        ("slope = \"ext4\"\nabove = 1", "one level has no slope"),
+    ];
+    for (line, words) in cases {
+        lab.write("mine.toml", &claim("mine", line));
+        let refused = lab.run("claims check mine.toml");
+        assert_eq!(refused.code(), 2, "{line}: {refused:?}");
+        assert!(refused.stderr.contains(words), "{line}: {}", refused.stderr);
+        assert!(refused.stderr.contains("mine.toml:"), "{line}: the place: {}", refused.stderr);
+    }
+    lab.write("mine.toml", "[trial]\nname = \"x\"\n");
+    assert!(lab.run("claims check mine.toml").stderr.contains("a trial without a claim"));
+    let unknown = lab.run("claims check chiner-2012-xfs-scales");
+    assert_eq!(unknown.code(), 2);
+    assert!(unknown.stderr.contains("did you mean `chinner-2012-xfs-scales`?"), "{}", unknown.stderr);
+    assert!(lab.trials().is_empty(), "nothing was run");
+}
+
+#[test]
+fn a_new_claim_can_be_checked_and_is_never_overwritten() {
+    let lab = Lab::new();
+    assert_eq!(lab.run("claims new mine.toml").code(), 0);
+    let planned = lab.run("claims check mine.toml --quick --dry-run");
+    assert_eq!(planned.code(), 0, "{planned:?}");
+    assert!(planned.stdout.contains("mkfs.xfs"), "{}", planned.stdout);
+    let again = lab.run("claims new mine.toml");
+    assert_ne!(again.code(), 0);
+    assert!(again.stderr.contains("mine.toml"), "{}", again.stderr);
+}
+
+#[test]
+fn a_claim_of_ones_own_is_checked_once_and_remembered() {
+    let name = "claims::a_claim_of_ones_own_is_checked_once_and_remembered";
+    if !support::is_root_with_loop_devices(name) {
+        return;
+    }
+    let lab = Lab::new();
+    lab.write("mine.toml", &claim("mine", SLOWER));
+    let checked = lab.run("claims check mine.toml --json -q");
+    assert_eq!(checked.code(), 0, "{checked:?}");
+    assert_eq!(answers(&checked), [("mine".into(), "holds".into())]);
+    let part = &checked.json()[0]["parts"][0];
+    assert!(part["measured"].as_f64().unwrap() < 0.8, "{part}");
+    assert_eq!(part["then"], 0.5);
+    lab.assert_nothing_left("after a claim");
+    // Once more: nothing is measured.
+    let again = lab.run("claims check mine.toml --json -q");
+    assert_eq!(answers(&again), answers(&checked));
+    assert!(again.json()[0]["measured_on"].is_string(), "{again:?}");
+    assert_eq!(lab.trials().len(), 1);
+    let shown = lab.run("claims show mine.toml").stdout;
+    assert!(shown.contains("mine  holds"), "{shown}");
+    // The trial is one like others, and shows its claim.
+    assert!(lab.run("results show").stdout.contains("mine  holds"));
+    let anew = lab.run("claims check mine.toml --json -q --again");
+    assert_eq!(answers(&anew), answers(&checked));
+    assert_eq!(lab.trials().len(), 2);
+    lab.check_store();
+}
+
+#[test]
+fn what_a_filesystem_cannot_do_decides_a_claim() {
+    let name = "claims::what_a_filesystem_cannot_do_decides_a_claim";
+    if !support::is_root_with_loop_devices(name) {
+        return;
+    }
+    let lab = Lab::new();
+    let text = claim("mine", "works = [\"btrfs: freeze\"]")
+        .replace("filesystem = \"ext4\"\nhandicap", "filesystem = \"xfs\"\n#");
+    let text =
+        text.replace("name = \"ext4\"\nfilesystem = \"ext4\"", "name = \"btrfs\"\nfilesystem = \"btrfs\"");
+    let text = text.replace("name = \"slow\"", "name = \"xfs\"").replace("budget", "rounds = 1\nbudget");
+    let (before, _) = text.split_once("[[workload]]").unwrap();
+    let text = format!(
+        "{before}[[claim.expect]]\nfails = [\"xfs: freeze\"]\n[[workload]]\nuse = \"op-freeze\"\nduration = \"200ms\"\n"
+    );
+    lab.write("mine.toml", &text);
+    let checked = lab.run("claims check mine.toml -q");
+    assert_eq!(checked.code(), 0, "{checked:?}");
+    assert!(checked.stdout.contains("mine  reversed"), "{}", checked.stdout);
+    assert!(
+        checked.stdout.contains("btrfs @ 4: freeze is done every time, 1 round: holds"),
+        "{}",
+        checked.stdout
+    );
+    lab.assert_nothing_left("after an operation");
+}
+
+#[test]
+fn an_interrupted_check_goes_on() {
+    let name = "claims::an_interrupted_check_goes_on";
+    if !support::is_root_with_loop_devices(name) {
+        return;
+    }
+    let lab = Lab::new();
+    lab.write("first.toml", &claim("first", SLOWER));
+    // Equal arms are not decided while the test looks on.
+    let equal = claim("second", "ratio = [\"slow\", \"ext4\"]\nwithin = \"0.1%\"")
+        .replace("handicap = \"100%\"\n", "");
+    lab.write("second.toml", &equal);
+    let running = lab.start("claims check first.toml second.toml -q");
+    let has_rounds = || lab.trials().get(1).is_some_and(|trial| trial["rounds"].as_u64() > Some(0));
+    assert!(support::eventually(PATIENCE, has_rounds), "{:?}", lab.trials());
+    running.signal(Signal::INT);
+    let ended = running.end(PATIENCE);
+    assert_eq!(ended.code(), 130, "{ended:?}");
+    lab.assert_nothing_left("after an interruption");
+    let before = lab.trials();
+    assert_eq!(
+        before.iter().map(|trial| trial["status"].as_str().unwrap()).collect::<Vec<_>>(),
+        ["decided", "interrupted"]
+    );
+    let after = lab.run("claims check first.toml second.toml --json -q --budget 4s");
+    assert!([0, 3].contains(&after.code()), "{after:?}");
+    assert_eq!(answers(&after).len(), 2);
+    let trials = lab.trials();
+    assert_eq!(trials.len(), 2, "the second one went on: {trials:?}");
+    assert!(trials[1]["rounds"].as_u64() > before[1]["rounds"].as_u64(), "{trials:?}");
+}
+
+#[test]
+fn several_answers_end_in_a_table() {
+    let name = "claims::several_answers_end_in_a_table";
+    if !support::is_root_with_loop_devices(name) {
+        return;
+    }
+    let lab = Lab::new();
+    lab.write("mine.toml", &claim("mine", SLOWER));
+    let checked = lab.run("claims check mine.toml scalegrid-300iops-equal -q --format markdown");
+    assert_eq!(checked.code(), 0, "{checked:?}");
+    let rows: Vec<&str> = checked.stdout.lines().filter(|line| line.starts_with('|')).collect();
+    assert_eq!(rows.len(), 4, "{}", checked.stdout);
+    assert!(rows[2].starts_with("| mine | twice | 0."), "{}", rows[2]);
+    assert!(rows[3].contains("cannot run here"), "{}", rows[3]);
+    assert!(checked.stdout.contains("2 claims: 1 holds, 1 cannot run here"), "{}", checked.stdout);
+}
