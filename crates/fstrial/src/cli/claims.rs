@@ -21,7 +21,7 @@ use fstrial_model::{
     claim::{Claim, OriginalTable},
     trial::Trial,
 };
-use history::History;
+use history::{History, Last};
 use source::Ready;
 use std::{fmt::Write as _, io::Write, path::PathBuf};
 
@@ -136,7 +136,9 @@ fn show(name: &str, toml: bool, json: bool, home: &Home) -> Result<u8, ExpectedE
     }
     let (trial, ready) = claimed.prepare(&machine(false), None)?;
     let claim = source::claim(&trial);
-    let last = History::of(home)?.last(&trial)?;
+    let last = History::of(home)?
+        .last(&trial)?
+        .map(|last| Last { report: report::reworded(last.report, claim), ..last });
     if json {
         let missing = if let Ready::Missing(missing) = &ready { missing.as_slice() } else { &[] };
         json_lines::print(&serde_json::json!({
@@ -151,12 +153,7 @@ fn show(name: &str, toml: bool, json: bool, home: &Home) -> Result<u8, ExpectedE
     };
     out += &match last {
         Some(last) => {
-            format!(
-                "\nlast, {}, trial {}:\n{}",
-                last.day(),
-                last.trial.0,
-                report::render(&report::reworded(last.report.clone(), claim))
-            )
+            format!("\nlast, {}, trial {}:\n{}", last.day(), last.trial.0, report::render(&last.report))
         }
         None => "\nnot checked yet on this machine\n".into(),
     };

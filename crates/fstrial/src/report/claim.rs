@@ -252,13 +252,16 @@ fn part_report(plan: &Plan, judge: Option<&Judge<'_>>, states: &[ContrastState],
     let claimed = &plan.parts[index];
     // With several contrasts that are not of one figure there is no one ratio to show.
     let is_one = !matches!(claimed.part.asked, Asked::NoSingleWinner(_));
-    let state = claimed.contrasts.first().filter(|_| is_one).and_then(|index| states.get(*index));
+    let verdict = judge.map_or(ClaimVerdict::Undecided, |judge| judge.part(index));
+    // What lies on the other side of 1, or at it, was decided by the question about the direction: its figures count.
+    let decided_by = usize::from(matches!(verdict, ClaimVerdict::Reversed | ClaimVerdict::NoDifference));
+    let contrast = claimed.contrasts.get(decided_by).or_else(|| claimed.contrasts.first());
+    let state = contrast.filter(|_| is_one).and_then(|index| states.get(*index));
     let watched = || {
         let judge = judge?;
         claimed.watched.first().map(|cell| judge.samples(*cell, 0).len())
     };
     let least = || claimed.contrasts.iter().filter_map(|index| Some(states.get(*index)?.rounds)).min();
-    let verdict = judge.map_or(ClaimVerdict::Undecided, |judge| judge.part(index));
     PartReport {
         subject: subject(plan, &claimed.part),
         expected: expected(plan, &claimed.part),

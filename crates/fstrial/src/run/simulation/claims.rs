@@ -100,6 +100,15 @@ fn cells_of_one_arm_are_compared_across_levels() {
 }
 
 #[test]
+fn the_figures_shown_are_of_the_question_that_decided() {
+    let plan = claimed(&expect("ratio = [\"a @ 4\", \"b @ 4\"]\nabove = 1.2"), 7);
+    let told = simulate(&plan, &World { noise: 0.15, ..world(1) }, none);
+    let part = reported(&plan, &told).parts.remove(0);
+    assert_eq!(part.verdict, ClaimVerdict::Reversed);
+    assert!(part.interval.unwrap().1 < 1.0, "{part:?}");
+}
+
+#[test]
 fn a_slope_is_the_factor_of_a_doubling() {
     let plan = claimed(&expect("slope = \"a\"\nabove = 1.2"), 7);
     let told = simulate(&plan, &world(1), none);
