@@ -3,6 +3,24 @@
 //! Pure: nothing here reads a file, asks the host or keeps time. What two other crates both need lives here.
 #![forbid(unsafe_code)]
 
+/// Types that are strings in files: read by their `FromStr`, written by their `Display`.
+macro_rules! strings_in_files {
+    ($($name:ident),*) => {$(
+        impl TryFrom<String> for $name {
+            type Error = String;
+            fn try_from(text: String) -> Result<Self, String> {
+                text.parse()
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(value: $name) -> Self {
+                value.to_string()
+            }
+        }
+    )*};
+}
+
 pub mod ability;
 pub mod arm;
 pub mod claim;

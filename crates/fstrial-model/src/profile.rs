@@ -112,18 +112,7 @@ impl FromStr for Profile {
     }
 }
 
-impl TryFrom<String> for Profile {
-    type Error = String;
-    fn try_from(text: String) -> Result<Self, String> {
-        text.parse()
-    }
-}
-
-impl From<Profile> for String {
-    fn from(profile: Profile) -> Self {
-        profile.to_string()
-    }
-}
+strings_in_files!(Profile);
 
 #[cfg(test)]
 mod tests {

@@ -112,23 +112,7 @@ impl fmt::Display for CellName {
     }
 }
 
-/// Both are strings in files.
-macro_rules! is_a_string {
-    ($($name:ident),*) => {$(
-        impl TryFrom<String> for $name {
-            type Error = String;
-            fn try_from(text: String) -> Result<Self, String> {
-                text.parse()
-            }
-        }
-        impl From<$name> for String {
-            fn from(value: $name) -> Self {
-                value.to_string()
-            }
-        }
-    )*};
-}
-is_a_string!(Level, CellName);
+strings_in_files!(Level, CellName);
 
 #[cfg(test)]
 mod tests {

@@ -39,18 +39,7 @@ impl fmt::Display for Version {
     }
 }
 
-impl TryFrom<String> for Version {
-    type Error = String;
-    fn try_from(text: String) -> Result<Self, String> {
-        text.parse()
-    }
-}
-
-impl From<Version> for String {
-    fn from(version: Version) -> Self {
-        version.to_string()
-    }
-}
+strings_in_files!(Version);
 
 /// The rules of a file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]

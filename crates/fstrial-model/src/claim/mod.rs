@@ -183,18 +183,7 @@ impl fmt::Display for Need {
     }
 }
 
-impl TryFrom<String> for Need {
-    type Error = String;
-    fn try_from(text: String) -> Result<Self, String> {
-        text.parse()
-    }
-}
-
-impl From<Need> for String {
-    fn from(need: Need) -> Self {
-        need.to_string()
-    }
-}
+strings_in_files!(Need);
 
 impl Trial {
     /// Fits the trial of a claim to a machine: what its kernel has no more is replaced, sizes and levels are scaled, and
