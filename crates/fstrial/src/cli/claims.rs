@@ -21,7 +21,7 @@ use fstrial_model::{
     claim::{Claim, OriginalTable},
     trial::Trial,
 };
-use history::{History, Last};
+use history::History;
 use source::Ready;
 use std::{fmt::Write as _, io::Write, path::PathBuf};
 
@@ -85,10 +85,11 @@ pub(crate) fn exec(args: &ClaimsArgs) -> Result<u8, ExpectedError> {
 fn list(names: &[String], json: bool, home: &Home) -> Result<u8, ExpectedError> {
     let chosen = if names.is_empty() { source::all() } else { source::choose(names)? };
     let history = History::of(home)?;
+    let machine = machine(false);
     let mut told = String::new();
     let mut out = String::new();
     for claimed in chosen {
-        let (trial, ready) = claimed.prepare(&machine(false), None)?;
+        let (trial, ready) = claimed.prepare(&machine, None)?;
         let claim = source::claim(&trial);
         let missing = match ready {
             Ready::Yes => Vec::new(),
@@ -114,8 +115,7 @@ fn list(names: &[String], json: bool, home: &Home) -> Result<u8, ExpectedError> 
             (None, None) => format!("{QUIET}not checked yet{QUIET:#}"),
             (None, Some(last)) => {
                 let colour = report::style(last.report.verdict);
-                let answer = report::reworded(last.report.clone(), claim).answer;
-                let (day, device) = (last.day(), last.device);
+                let (answer, day, device) = (&last.report.answer, last.day(), last.device);
                 format!("{colour}{answer}{colour:#} {QUIET}({day}, on a {device}){QUIET:#}")
             }
         };
@@ -136,9 +136,7 @@ fn show(name: &str, toml: bool, json: bool, home: &Home) -> Result<u8, ExpectedE
     }
     let (trial, ready) = claimed.prepare(&machine(false), None)?;
     let claim = source::claim(&trial);
-    let last = History::of(home)?
-        .last(&trial)?
-        .map(|last| Last { report: report::reworded(last.report, claim), ..last });
+    let last = History::of(home)?.last(&trial)?;
     if json {
         let missing = if let Ready::Missing(missing) = &ready { missing.as_slice() } else { &[] };
         json_lines::print(&serde_json::json!({
@@ -186,7 +184,12 @@ fn original(original: &OriginalTable) -> String {
         table.add_row(row.iter().map(ToString::to_string));
     }
     let unit = if original.unit.is_empty() { String::new() } else { format!(", {}", original.unit) };
-    format!("\n{}{unit}\n{}\n", original.title, source::trimmed(&table))
+    format!("\n{}{unit}\n{}\n", original.title, trimmed(&table))
+}
+
+/// A table without the room that its columns are padded with at the end of a line.
+fn trimmed(table: &Table) -> String {
+    table.to_string().lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
 }
 
 /// What would be run here.

@@ -118,52 +118,34 @@ pub fn report(
     ));
     notes.extend(claim.caveat.clone());
     Some(ClaimReport {
-        answer: answer(claim, verdict),
-        verdict,
-        notes,
         substituted: claim.substituted.clone(),
         scaled: claim.scaled.clone(),
         parts,
-        ..unanswered(claim)
+        ..without_trial(claim, verdict, notes)
     })
 }
 
 /// An answer of earlier in the words of a claim as it is written today.
 pub fn reworded(report: ClaimReport, claim: &Claim) -> ClaimReport {
-    let ClaimReport { statement, source, setup, said, tables, .. } = unanswered(claim);
-    ClaimReport { answer: answer(claim, report.verdict), statement, source, setup, said, tables, ..report }
+    let ClaimReport { verdict, notes, substituted, scaled, parts, .. } = report;
+    ClaimReport { notes, substituted, scaled, parts, ..without_trial(claim, verdict, Vec::new()) }
 }
 
-/// The report of a claim about which nothing was found out.
-pub fn undecided(claim: &Claim) -> ClaimReport {
-    ClaimReport { answer: answer(claim, ClaimVerdict::Undecided), ..unanswered(claim) }
-}
-
-/// The report of a claim of which nothing is known yet.
-fn unanswered(claim: &Claim) -> ClaimReport {
+/// The report of a claim that was not tried, with what is said about that.
+pub fn without_trial(claim: &Claim, verdict: ClaimVerdict, notes: Vec<String>) -> ClaimReport {
     ClaimReport {
         id: claim.id.clone(),
         statement: claim.statement.clone(),
         source: source(claim),
         setup: claim.setup.clone(),
         said: claim.said.clone(),
-        verdict: ClaimVerdict::Undecided,
-        answer: String::new(),
-        notes: Vec::new(),
+        verdict,
+        answer: answer(claim, verdict),
+        notes,
         substituted: Vec::new(),
         scaled: Vec::new(),
         parts: Vec::new(),
         tables: claim.tables.clone(),
-    }
-}
-
-/// The report of a claim that cannot be checked here.
-pub fn cannot_run(claim: &Claim, missing: &[String]) -> ClaimReport {
-    ClaimReport {
-        verdict: ClaimVerdict::CannotRun,
-        answer: answer(claim, ClaimVerdict::CannotRun),
-        notes: missing.to_vec(),
-        ..unanswered(claim)
     }
 }
 

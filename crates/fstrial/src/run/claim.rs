@@ -5,7 +5,7 @@
 
 use super::{
     judge::{Judge, less_is_better},
-    plan::{Ask, Contrast, Of, Plan},
+    plan::{Ask, Cell, Contrast, Of, Plan},
 };
 use fstrial_model::{
     claim::{Asked, Bound, Part, Spot},
@@ -65,11 +65,8 @@ impl ClaimVerdict {
 
 /// Puts the contrasts of a claim's parts into a plan, and leaves only the cells that they need.
 pub(super) fn claimed(plan: &mut Plan, parts: Vec<Part>) {
-    let is_used = |cell: &super::plan::Cell| {
-        let of =
-            |spot: &Spot| (spot.workload, spot.threads, spot.arm) == (cell.workload, cell.threads, cell.arm);
-        parts.iter().any(|part| spots(&part.asked).iter().any(of))
-    };
+    let is_used =
+        |cell: &Cell| parts.iter().any(|part| spots(&part.asked).iter().any(|spot| is_at(cell, spot)));
     plan.cells.retain(is_used);
     for part in parts {
         let first = plan.contrasts.len();
@@ -77,6 +74,11 @@ pub(super) fn claimed(plan: &mut Plan, parts: Vec<Part>) {
         plan.contrasts.extend(contrasts);
         plan.parts.push(ClaimPart { part, contrasts: (first..plan.contrasts.len()).collect(), watched });
     }
+}
+
+/// Whether a result is one of this cell's.
+fn is_at(cell: &Cell, spot: &Spot) -> bool {
+    (cell.workload, cell.threads, cell.arm) == (spot.workload, spot.threads, spot.arm)
 }
 
 /// Every cell that a question is about.
@@ -92,10 +94,7 @@ fn spots(asked: &Asked) -> Vec<Spot> {
 /// The contrasts of a part, and the cells that are only watched.
 fn contrasts_of(plan: &Plan, part: &Part) -> (Vec<Contrast>, Vec<usize>) {
     let cell = |spot: &Spot| {
-        let at = |cell: &super::plan::Cell| {
-            (cell.workload, cell.threads, cell.arm) == (spot.workload, spot.threads, spot.arm)
-        };
-        plan.cells.iter().position(at).expect("cells that are used are kept")
+        plan.cells.iter().position(|cell| is_at(cell, spot)).expect("cells that are used are kept")
     };
     let contrast = |a: &Spot, b: &Spot, ask: Ask, of: Of| Contrast {
         a: cell(a),

@@ -3,6 +3,7 @@
 use super::{
     history::{History, Last, Step},
     source::{self, Claimed, Ready},
+    trimmed,
 };
 use crate::{
     cli::{
@@ -23,8 +24,10 @@ use crate::{
     },
 };
 use clap::{Args, ValueEnum};
+use comfy_table::{ContentArrangement, Table, presets};
 use fstrial_model::{
-    claim::Claim,
+    claim::{Claim, Machine},
+    device::Device,
     job::FailureKind,
     trial::Trial,
     units::{Bytes, Nanos},
@@ -103,6 +106,18 @@ enum Format {
     Markdown,
 }
 
+/// Columns of a table that is not read on a terminal, which has a width of its own.
+const WIDTH: u16 = 140;
+
+/// A table whose texts are broken so that it fits the terminal.
+fn wide_table() -> Table {
+    let width = rustix::termios::tcgetwinsize(std::io::stdout()).map_or(WIDTH, |size| size.ws_col);
+    let mut table = Table::new();
+    table.load_preset(presets::UTF8_HORIZONTAL_ONLY).set_content_arrangement(ContentArrangement::Dynamic);
+    table.set_width(width.max(60));
+    table
+}
+
 /// What came of a claim.
 #[derive(Debug, Serialize)]
 struct Outcome {
@@ -129,8 +144,11 @@ pub(super) fn exec(args: &CheckArgs, home: &Home) -> Result<u8, ExpectedError> {
     }
     let chosen = if args.all { source::all() } else { source::choose(&args.claims)? };
     let is_alone = chosen.len() == 1;
-    let planned: Vec<Planned> =
-        chosen.iter().map(|claimed| args.plan(claimed, is_alone)).collect::<Result<_, _>>()?;
+    let machine = machine(args.quick);
+    let device =
+        args.device.as_ref().map(|text| device_of(text, args.size, args.erase.clone())).transpose()?;
+    let plan = |claimed| args.plan(claimed, &machine, device.as_ref(), is_alone);
+    let planned: Vec<Planned> = chosen.iter().map(plan).collect::<Result<_, _>>()?;
     if args.dry_run {
         for Planned { trial, ready } in &planned {
             let text = match ready {
@@ -176,9 +194,14 @@ pub(super) fn exec(args: &CheckArgs, home: &Home) -> Result<u8, ExpectedError> {
 impl CheckArgs {
     /// The trial of a claim with the flags laid over it. Among others, one that the flags make impossible is left to say
     /// so in its turn.
-    fn plan(&self, claimed: &Claimed, is_alone: bool) -> Result<Planned, ExpectedError> {
-        let device = self.device.as_ref().map(|text| device_of(text, self.size, self.erase.clone()));
-        let (mut trial, mut ready) = claimed.prepare(&machine(self.quick), device.transpose()?.as_ref())?;
+    fn plan(
+        &self,
+        claimed: &Claimed,
+        machine: &Machine,
+        device: Option<&Device>,
+        is_alone: bool,
+    ) -> Result<Planned, ExpectedError> {
+        let (mut trial, mut ready) = claimed.prepare(machine, device)?;
         let quick = self.quick.then(|| source::claim(&trial).quick.unwrap_or(QUICK));
         trial.trial.budget = self.budget.or(quick).unwrap_or(trial.trial.budget);
         if self.quick {
@@ -219,12 +242,12 @@ impl CheckArgs {
     ) -> Result<Option<Outcome>, ExpectedError> {
         let claim = source::claim(&plan.trial);
         if let Ready::Missing(missing) = &plan.ready {
-            return Ok(Some(Outcome::without_trial(report::cannot_run(claim, missing))));
+            return Ok(Some(Outcome::without_trial(claim, ClaimVerdict::CannotRun, missing.clone())));
         }
         let settled = plan.trial.settled(environment::cpus())?;
         let step = if self.again { Step::Begin } else { history.step(&settled, plan.trial.trial.budget)? };
         let resume = match step {
-            Step::Known(last) => return Ok(Some(Outcome::known(*last, claim))),
+            Step::Known(last) => return Ok(Some(Outcome::known(*last))),
             Step::GoOn(trial) => Some(trial.0),
             Step::Begin => None,
         };
@@ -241,12 +264,12 @@ impl CheckArgs {
                     .ok_or_else(|| ExpectedError::Fault("an answer without its claim".into()))?,
             })),
             Err(error) if cannot_be_built(&error) => {
-                Ok(Some(Outcome::without_trial(report::cannot_run(claim, &[error.to_string()]))))
+                Ok(Some(Outcome::without_trial(claim, ClaimVerdict::CannotRun, vec![error.to_string()])))
             }
             // Lost for reasons of this machine's: others may still be checked.
             Err(ExpectedError::Run { context, failure }) if failure.kind != FailureKind::CleanUp => {
                 let notes = vec![format!("{context}: {failure}")];
-                Ok(Some(Outcome::without_trial(ClaimReport { notes, ..report::undecided(claim) })))
+                Ok(Some(Outcome::without_trial(claim, ClaimVerdict::Undecided, notes)))
             }
             Err(error) => Err(error),
         }
@@ -278,23 +301,23 @@ impl CheckArgs {
             let rows: String = rows.map(|row| line(&row)).collect();
             return format!("{}{rule}{rows}\n{counted}", line(&header.map(str::to_owned)));
         }
-        let mut table = source::table();
+        let mut table = wide_table();
         table.set_header(header);
         for row in rows {
             table.add_row(row);
         }
-        format!("{}\n\n{counted}", source::trimmed(&table))
+        format!("{}\n\n{counted}", trimmed(&table))
     }
 }
 
 impl Outcome {
-    fn without_trial(report: ClaimReport) -> Self {
-        Self { report, trial: None, measured_on: None }
+    fn without_trial(claim: &Claim, verdict: ClaimVerdict, notes: Vec<String>) -> Self {
+        Self { report: report::without_trial(claim, verdict, notes), trial: None, measured_on: None }
     }
 
     /// What was found before, with a word about when.
-    fn known(last: Last, claim: &Claim) -> Self {
-        let mut report = report::reworded(last.report, claim);
+    fn known(last: Last) -> Self {
+        let mut report = last.report;
         report.notes.push(format!("measured {}; --again measures it once more", last.on));
         Self { report, trial: Some(last.trial.0), measured_on: Some(last.on) }
     }

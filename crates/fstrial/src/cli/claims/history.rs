@@ -4,10 +4,10 @@ use super::source;
 use crate::{
     cli::{Home, conduct, results},
     error::ExpectedError,
-    report::claim::ClaimReport,
+    report::claim::{ClaimReport, reworded},
     run::environment::Environment,
 };
-use fstrial_model::{device::DeviceKind, trial::Trial, units::Nanos};
+use fstrial_model::{claim::Claim, device::DeviceKind, trial::Trial, units::Nanos};
 use fstrial_store::{Store, StoredTrial, TrialId, TrialStatus};
 
 /// The stored trials that were there for a claim, made on this machine with this kernel; the last one last.
@@ -95,7 +95,8 @@ impl History {
         let same = |check: &&Check| {
             source::claim(&check.trial).clone().without_words() == wanted && check.trial.arms == trial.arms
         };
-        self.checks.iter().rev().find(same).map(|check| self.judged(check)).transpose()
+        let found = self.checks.iter().rev().find(same);
+        found.map(|check| self.judged(check, source::claim(trial))).transpose()
     }
 
     /// Time that its runs took, in all sessions.
@@ -111,12 +112,13 @@ impl History {
         Ok(Nanos(spent))
     }
 
-    fn judged(&self, check: &Check) -> Result<Last, ExpectedError> {
+    /// The answer of a check, in the words of the claim as it is written today.
+    fn judged(&self, check: &Check, claim: &Claim) -> Result<Last, ExpectedError> {
         let store = self.store.as_ref().expect("what is stored has a store");
         let document = results::judge_again(store, &check.stored)?;
         let none = || ExpectedError::Fault("the trial of a claim has no claim".into());
         Ok(Last {
-            report: document.claim.ok_or_else(none)?,
+            report: reworded(document.claim.ok_or_else(none)?, claim),
             on: check.stored.summary.started_at.clone(),
             trial: check.stored.summary.id,
             device: check.trial.device.kind.name(),
@@ -135,8 +137,10 @@ impl History {
         }
         let is_enough = self.spent(check)?.as_secs_f64() >= ENOUGH * budget.as_secs_f64();
         Ok(match check.stored.summary.status {
-            TrialStatus::Decided => Step::Known(Box::new(self.judged(check)?)),
-            TrialStatus::BudgetEnded if is_enough => Step::Known(Box::new(self.judged(check)?)),
+            TrialStatus::Decided => Step::Known(Box::new(self.judged(check, source::claim(settled))?)),
+            TrialStatus::BudgetEnded if is_enough => {
+                Step::Known(Box::new(self.judged(check, source::claim(settled))?))
+            }
             TrialStatus::BudgetEnded
             | TrialStatus::Interrupted
             | TrialStatus::Running

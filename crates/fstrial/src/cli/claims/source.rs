@@ -2,7 +2,6 @@
 //! this machine has not.
 
 use crate::{cli::run, error::ExpectedError};
-use comfy_table::{ContentArrangement, Table, presets};
 use fstrial_model::{
     arm::{Arm, closest},
     claim::{CLAIMS, Claim, Machine, Need, era::Rules},
@@ -87,23 +86,6 @@ fn unknown(name: &str) -> ExpectedError {
 /// The claim of a trial that was read as one.
 pub(super) fn claim(trial: &Trial) -> &Claim {
     trial.claim.as_deref().expect("it was read as a claim")
-}
-
-/// Columns of a table that is not read on a terminal, which has a width of its own.
-const WIDTH: u16 = 140;
-
-/// A table whose texts are broken so that it fits the terminal.
-pub(super) fn table() -> Table {
-    let width = rustix::termios::tcgetwinsize(std::io::stdout()).map_or(WIDTH, |size| size.ws_col);
-    let mut table = Table::new();
-    table.load_preset(presets::UTF8_HORIZONTAL_ONLY).set_content_arrangement(ContentArrangement::Dynamic);
-    table.set_width(width.max(60));
-    table
-}
-
-/// A table without the room that its columns are padded with at the end of a line.
-pub(super) fn trimmed(table: &Table) -> String {
-    table.to_string().lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
 }
 
 impl Claimed {
