@@ -15,6 +15,12 @@ pub const LEAST_BEYOND: f64 = 10.0;
 /// Groups of more than one round below which the answer is "too few operations".
 pub const LEAST_GROUPS: usize = 8;
 
+/// Whether so many operations are enough for a quantile p with this `tail`, 1 − p.
+pub fn are_enough(tail: f64, operations: u64) -> bool {
+    // A hair's allowance: 1 − 0.99 is a little less than 0.01 in binary.
+    tail * operations as f64 * (1.0 + 1e-12) >= LEAST_BEYOND
+}
+
 /// Gathers consecutive rounds of one contrast until a group is complete.
 #[derive(Clone, Copy, Debug)]
 pub struct Gathering {
@@ -48,9 +54,7 @@ impl Gathering {
         self.operations.0 += operations_a;
         self.operations.1 += operations_b;
         self.q_squared += q * q;
-        // A hair's allowance: 1 − 0.99 is a little less than 0.01 in binary.
-        let beyond = self.tail * self.operations.0.min(self.operations.1) as f64 * (1.0 + 1e-12);
-        if beyond < LEAST_BEYOND {
+        if !are_enough(self.tail, self.operations.0.min(self.operations.1)) {
             return None;
         }
         let group = Group { rounds: self.rounds, q: (self.q_squared / self.rounds as f64).sqrt() };

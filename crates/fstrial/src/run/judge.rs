@@ -11,7 +11,7 @@ use fstrial_model::{
 };
 use fstrial_stats::{
     Decision, Multiplicity, Pair, Panel, Question,
-    quantile::{Gathering, LEAST_GROUPS},
+    quantile::{Gathering, LEAST_GROUPS, are_enough},
     spread,
     steady::{self, Steady},
 };
@@ -62,9 +62,9 @@ impl Sample {
     /// A quantile of the latencies of its operations, in ns; none without latencies, or with too few operations.
     fn quantile(&self, quantile: f64) -> Option<f64> {
         let histogram = &self.load.as_ref()?.histogram;
-        #[expect(clippy::cast_precision_loss, reason = "counts and latencies are far below 2^53")]
-        let (count, value) = (histogram.len() as f64, histogram.value_at_quantile(quantile).max(1) as f64);
-        ((1.0 - quantile) * count >= 10.0).then_some(value)
+        #[expect(clippy::cast_precision_loss, reason = "latencies are far below 2^53 ns")]
+        let value = histogram.value_at_quantile(quantile).max(1) as f64;
+        are_enough(1.0 - quantile, histogram.len()).then_some(value)
     }
 
     /// Reads the results of a measurement, in their order.
