@@ -1,8 +1,11 @@
 //! From measurements to verdicts: pairs the runs of every round, hands them to the statistics, and says where every
 //! contrast stands. A function of what was measured, so stored trials can be judged again years later.
 
-use super::plan::{Ask, Contrast, Of, Plan};
-use base64::{Engine, engine::general_purpose::STANDARD};
+use super::{
+    latencies::Latencies,
+    plan::{Ask, Contrast, Of, Plan},
+    tail::Tail,
+};
 use fstrial_model::{
     measurement::{LoadResult, Measurement, OperationKind, PhaseResult, Reading},
     trial::{ErrorControl, Metric},
@@ -11,11 +14,10 @@ use fstrial_model::{
 };
 use fstrial_stats::{
     Decision, Multiplicity, Pair, Panel, Question,
-    quantile::{Gathering, LEAST_GROUPS, are_enough},
+    quantile::are_enough,
     spread,
     steady::{self, Steady},
 };
-use hdrhistogram::{Histogram, serialization::Deserializer};
 use serde::Serialize;
 
 /// From this share of a core on, the generator's own work is said with the result.
@@ -54,17 +56,53 @@ pub struct LoadSample {
     /// Share of a core that each thread of the generator used outside the kernel.
     pub generator_share: f64,
     /// Operations in 40 windows of warm-up and measured time.
-    steady_windows: Vec<f64>,
-    histogram: Histogram<u64>,
+    pub steady_windows: Vec<f64>,
+    /// Its latencies.
+    pub latencies: Latencies,
+    /// What it did in the course of time.
+    pub series: Series,
+}
+
+/// What a load did in the course of time, from the start of the warm-up on, in few points.
+#[derive(Debug, Clone, Default)]
+pub struct Series {
+    /// Width of a window of `operations`, in seconds.
+    pub step_seconds: f64,
+    /// Operations in each window.
+    pub operations: Vec<u64>,
+    /// Width of a window of `tails`, in seconds.
+    pub tails_step_seconds: f64,
+    /// Median and 99th percentile of the latencies in each window, in ns; 0 where nothing was completed.
+    pub tails: Vec<(u64, u64)>,
+}
+
+impl Series {
+    /// Points kept, at most: more are not told apart in a picture.
+    const MOST: usize = 120;
+
+    fn of(load: &LoadResult) -> Self {
+        let together = |points: usize| points.div_ceil(Self::MOST).max(1);
+        let (joined, tails_joined) = (together(load.series.len()), together(load.tails.len()));
+        // Quantiles cannot be joined: of several windows the one with the greatest tail is the one to see.
+        let worst = |windows: &[(u64, u64)]| windows.iter().copied().max_by_key(|(_, p99)| *p99);
+        #[expect(clippy::cast_precision_loss, reason = "a handful of windows")]
+        let seconds = |step: Nanos, joined: usize| step.as_secs_f64() * joined as f64;
+        Self {
+            step_seconds: seconds(load.series_step, joined),
+            operations: load.series.chunks(joined).map(|windows| windows.iter().sum()).collect(),
+            tails_step_seconds: seconds(load.tails_step, tails_joined),
+            tails: load.tails.chunks(tails_joined).filter_map(worst).collect(),
+        }
+    }
 }
 
 impl Sample {
     /// A quantile of the latencies of its operations, in ns; none without latencies, or with too few operations.
     fn quantile(&self, quantile: f64) -> Option<f64> {
-        let histogram = &self.load.as_ref()?.histogram;
+        let latencies = &self.load.as_ref()?.latencies;
         #[expect(clippy::cast_precision_loss, reason = "latencies are far below 2^53 ns")]
-        let value = histogram.value_at_quantile(quantile).max(1) as f64;
-        are_enough(1.0 - quantile, histogram.len()).then_some(value)
+        let value = latencies.quantile(quantile).max(1) as f64;
+        are_enough(1.0 - quantile, latencies.len()).then_some(value)
     }
 
     /// Reads the results of a measurement, in their order.
@@ -98,8 +136,8 @@ impl Sample {
         if load.operations == 0 || load.duration == Nanos(0) {
             return Err("no operation was completed in the measured time".into());
         }
-        let histogram =
-            histogram_of(load, OperationKind::Operation)?.ok_or("there is no histogram of operations")?;
+        let latencies =
+            latencies_of(load, OperationKind::Operation)?.ok_or("there is no histogram of operations")?;
         let seconds = load.duration.as_secs_f64();
         let windows: Vec<f64> = load.windows.iter().map(|count| *count as f64).collect();
         let bytes_rate = load.bytes as f64 / seconds;
@@ -117,7 +155,7 @@ impl Sample {
             cv: spread::cv(&windows).unwrap_or(0.0),
             load: Some(LoadSample {
                 bytes_rate,
-                latency_ns: [0.5, 0.99, 0.999].map(|q| histogram.value_at_quantile(q) as f64),
+                latency_ns: [0.5, 0.99, 0.999].map(|q| latencies.quantile(q) as f64),
                 cpu_machine_ns: result.cpu_machine.map(|cpu| cpu.0 as f64 / load.operations as f64),
                 device_bytes: result
                     .device_written
@@ -125,7 +163,8 @@ impl Sample {
                     .map(|written| written.0 as f64 / load.operations as f64),
                 generator_share: load.cpu_user.as_secs_f64() / seconds / f64::from(load.threads.max(1)),
                 steady_windows: load.steady_windows.iter().map(|count| *count as f64).collect(),
-                histogram,
+                latencies,
+                series: Series::of(load),
             }),
             tool: None,
         })
@@ -142,16 +181,14 @@ impl Sample {
 }
 
 /// The latencies of a kind of operation, if it was recorded.
-fn histogram_of(load: &LoadResult, kind: OperationKind) -> Result<Option<Histogram<u64>>, String> {
-    let Some(text) = load.histograms.get(&kind) else { return Ok(None) };
-    let bytes = STANDARD.decode(text).map_err(|e| e.to_string())?;
-    Deserializer::new().deserialize(&mut &bytes[..]).map(Some).map_err(|e| format!("{e:?}"))
+fn latencies_of(load: &LoadResult, kind: OperationKind) -> Result<Option<Latencies>, String> {
+    load.histograms.get(&kind).map(|text| Latencies::decode(text)).transpose()
 }
 
 /// The share of a load's bytes that were written. All its requests have one size, so it is that of its requests.
 #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
 fn share_written(load: &LoadResult) -> Result<f64, String> {
-    let count = |kind| Ok::<_, String>(histogram_of(load, kind)?.map_or(0, |found| found.len()));
+    let count = |kind| Ok::<_, String>(latencies_of(load, kind)?.map_or(0, |found| found.len()));
     let (read, written) = (count(OperationKind::Read)?, count(OperationKind::Write)?);
     if written == 0 {
         return Err("no byte was written in the measured time".into());
@@ -201,76 +238,8 @@ fn named(name: &str, version: &str) -> String {
 /// # Errors
 /// The histogram is missing or damaged; says how.
 pub(crate) fn latency(load: &LoadResult, quantile: f64) -> Result<u64, String> {
-    let histogram = histogram_of(load, OperationKind::Operation)?;
-    Ok(histogram.ok_or("there is no histogram of operations")?.value_at_quantile(quantile))
-}
-
-/// The rounds of one quantile contrast: complete groups so far, and the histograms of the one on its way.
-#[derive(Debug)]
-struct Tail {
-    gathering: Gathering,
-    on_the_way: Option<(Histogram<u64>, Histogram<u64>)>,
-    groups: usize,
-    /// Whether any group has more than one round.
-    merged: bool,
-    /// Pairs of groups that are too few to be judged yet.
-    held_back: Vec<Pair>,
-}
-
-impl Tail {
-    fn new(quantile: f64) -> Self {
-        Self {
-            gathering: Gathering::new(quantile),
-            on_the_way: None,
-            groups: 0,
-            merged: false,
-            held_back: Vec::new(),
-        }
-    }
-
-    /// Whether nothing can be said because runs have too few operations.
-    fn has_too_few(&self) -> bool {
-        self.groups < LEAST_GROUPS && (self.merged || self.gathering.is_waiting())
-    }
-
-    /// Adds a round; returns the pairs that may be judged now. Merged groups are held back until they are enough: a
-    /// verdict on fewer would end the trial, and then not be shown.
-    fn add(&mut self, quantile: f64, a: &Sample, b: &Sample) -> Vec<Pair> {
-        let (Some(load_a), Some(load_b)) = (&a.load, &b.load) else { return Vec::new() };
-        let q = Pair::from_rates(1.0, a.cv, 1.0, b.cv, None).q;
-        let complete = self.complete(quantile, &load_a.histogram, &load_b.histogram, q);
-        self.held_back.extend(complete);
-        if self.merged && self.groups < LEAST_GROUPS {
-            Vec::new()
-        } else {
-            std::mem::take(&mut self.held_back)
-        }
-    }
-
-    /// The pair of a group that is complete with this round. Less is better: the roles are exchanged, and exchanged back
-    /// for display.
-    fn complete(&mut self, quantile: f64, a: &Histogram<u64>, b: &Histogram<u64>, q: f64) -> Option<Pair> {
-        let merged = match self.on_the_way.take() {
-            None => (a.clone(), b.clone()),
-            Some((mut merged_a, mut merged_b)) => {
-                // All histograms of a trial have the same bounds; if one did not, it would grow.
-                merged_a.auto(true);
-                merged_b.auto(true);
-                let added = merged_a.add(a).and_then(|()| merged_b.add(b));
-                added.expect("histograms that grow can hold one another");
-                (merged_a, merged_b)
-            }
-        };
-        let Some(group) = self.gathering.add(a.len(), b.len(), q) else {
-            self.on_the_way = Some(merged);
-            return None;
-        };
-        self.groups += 1;
-        self.merged |= group.rounds > 1;
-        #[expect(clippy::cast_precision_loss, reason = "latencies are below 2^53 ns")]
-        let latency = |histogram: &Histogram<u64>| (histogram.value_at_quantile(quantile).max(1) as f64).ln();
-        Some(Pair { log_ratio: latency(&merged.1) - latency(&merged.0), q: group.q, a_first: None })
-    }
+    let latencies = latencies_of(load, OperationKind::Operation)?;
+    Ok(latencies.ok_or("there is no histogram of operations")?.quantile(quantile))
 }
 
 /// Where a contrast stands.
@@ -707,11 +676,15 @@ pub(crate) fn rounded_up(rounds: f64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use base64::{Engine, engine::general_purpose::STANDARD};
     use fstrial_model::{
         measurement::{ClockSource, Value},
         units::Bytes,
     };
-    use hdrhistogram::serialization::{Serializer as _, V2Serializer};
+    use hdrhistogram::{
+        Histogram,
+        serialization::{Serializer as _, V2Serializer},
+    };
     use std::collections::BTreeMap;
 
     fn histogram(count: u64) -> String {

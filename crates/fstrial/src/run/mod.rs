@@ -9,6 +9,7 @@ pub mod event;
 pub mod find_rate;
 pub mod fit;
 pub mod judge;
+pub mod latencies;
 pub mod modelled;
 pub mod operation;
 pub mod place;
@@ -19,4 +20,5 @@ pub mod program;
 pub mod recorder;
 #[cfg(test)]
 mod simulation;
+mod tail;
 pub mod worker;
