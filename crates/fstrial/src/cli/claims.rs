@@ -8,8 +8,12 @@ use super::Home;
 use crate::{
     error::ExpectedError,
     exit_code,
-    report::{claim as report, json_lines, numbers},
+    report::{
+        claim as report, json_lines, numbers,
+        page::claims::{self, ClaimEntry},
+    },
     run::{
+        claim::ClaimVerdict,
         environment::{self, machine},
         plan::{Plan, threads_in_words},
     },
@@ -126,6 +130,34 @@ fn list(names: &[String], json: bool, home: &Home) -> Result<u8, ExpectedError> 
         super::print(out.trim_start_matches('\n'));
     }
     Ok(exit_code::VERDICT)
+}
+
+/// The catalogue as a page: what was said then, and what was found on this machine.
+pub(crate) fn page(home: &Home) -> Result<String, ExpectedError> {
+    let history = History::of(home)?;
+    let machine = machine(false);
+    let mut entries = Vec::new();
+    for claimed in source::all() {
+        let (trial, ready) = claimed.prepare(&machine, None)?;
+        let claim = source::claim(&trial);
+        entries.push(match (ready, history.last(&trial)?) {
+            (Ready::Missing(missing), _) => {
+                let open = format!("cannot run here: {}", missing.join("; "));
+                let report = report::without_trial(claim, ClaimVerdict::CannotRun, missing);
+                ClaimEntry { report, open: Some(open), trial: None }
+            }
+            (Ready::Yes, Some(last)) => {
+                let trial = Some(history.page(last.trial)?);
+                ClaimEntry { report: last.report, open: None, trial }
+            }
+            (Ready::Yes, None) => ClaimEntry {
+                report: report::without_trial(claim, ClaimVerdict::Undecided, Vec::new()),
+                open: Some("not checked yet".into()),
+                trial: None,
+            },
+        });
+    }
+    Ok(claims::page(entries))
 }
 
 fn show(name: &str, toml: bool, json: bool, home: &Home) -> Result<u8, ExpectedError> {

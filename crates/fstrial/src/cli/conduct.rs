@@ -1,6 +1,6 @@
 //! Conducting a trial, for `compare` and `run`: the store, the device, the listeners, the coordinator, the answer.
 
-use super::Home;
+use super::{Home, report};
 use crate::{
     error::ExpectedError,
     exit_code,
@@ -14,7 +14,7 @@ use crate::{
     run::{
         bases::Bases,
         clock::{Clock, MachineClock},
-        coordinator::{Context, Coordinator, Earlier, EarlierRound, Finished, Reason},
+        coordinator::{Context, Coordinator, Earlier, Finished, Reason},
         environment::{self, Environment},
         event::{Event, Listener, Listeners},
         judge::Outcome,
@@ -23,12 +23,13 @@ use crate::{
         plan::Plan,
         precondition::{self, Step},
         recorder::Recorder,
+        stored,
     },
 };
 use clap::{Args, ValueEnum};
 use fstrial_model::{
     device::{DeviceKind, ThrottledBy},
-    job::{DeviceBinding, FailureKind, Setup},
+    job::{DeviceBinding, Setup},
     trial::{Metric, Trial},
     units::{Bytes, Nanos},
 };
@@ -41,7 +42,6 @@ use fstrial_stack::{
 };
 use fstrial_store::{NewTrial, Session, Store, TrialId, TrialStatus};
 use std::{
-    collections::BTreeMap,
     ops::ControlFlow,
     path::{Path, PathBuf},
 };
@@ -92,6 +92,10 @@ pub(crate) struct ConductArgs {
     #[arg(short, long)]
     quiet: bool,
 
+    /// Leave no page in HOME/reports at the end.
+    #[arg(long, hide_short_help = true)]
+    no_page: bool,
+
     /// Exit with 4 if a decided throughput contrast is so.
     #[arg(long, value_enum, value_name = "VERDICT", hide_short_help = true)]
     fail_if: Option<FailIf>,
@@ -119,6 +123,7 @@ impl ConductArgs {
             dry_run: false,
             json: false,
             quiet,
+            no_page: true,
             fail_if: None,
         }
     }
@@ -170,13 +175,26 @@ pub(crate) fn conduct(
         return Ok(exit_code::VERDICT);
     }
     let Answered { document, code } = measure(trial, args, home, resume, &interrupt()?)?;
+    let page = page(&document, args, home);
     if args.json {
         json_lines::print(&document);
     } else {
         super::print(&table::render(&document));
         advise(&document);
     }
+    if let Some(page) = page.filter(|_| !args.quiet) {
+        super::say(&page);
+    }
     Ok(code)
+}
+
+/// Leaves the answer as a page, and says where. Without it the answer is whole all the same: it can be made again.
+fn page(document: &Document, args: &ConductArgs, home: &Home) -> Option<String> {
+    let id = document.trial_id.filter(|_| !args.no_page)?;
+    match report::of_ended(home, id, &document.warnings) {
+        Ok(path) => Some(format!("\nas a page: {}\n", path.display())),
+        Err(error) => Some(format!("\nno page was made: {error}; try again with `fstrial report {id}`\n")),
+    }
 }
 
 /// Every step of a trial in order, with its undo.
@@ -308,7 +326,7 @@ impl<'a> Conducting<'a> {
         let status = finished.as_ref().map_or(TrialStatus::Failed, status_of);
         store.finish_trial(id, status, &self.clock.timestamp())?;
         let finished = finished?;
-        let repeat = repeat_command(&command_line(), self.plan.seed);
+        let repeat = document::repeat_command(&command_line(), self.plan.seed);
         let mut document = document::document(self.plan, &finished, &environment, Some(id.0), repeat);
         document.warnings.extend(instrument_warning(&document));
         document.warnings.extend(devices.main.warnings());
@@ -531,7 +549,7 @@ impl Conducting<'_> {
             environment: &environment,
         };
         if let Some(id) = resumed {
-            let earlier = earlier_rounds(store, self.plan, id)?;
+            let earlier = stored::earlier(store, self.plan, id)?;
             store.reopen_trial(id, &session)?;
             return Ok((id, earlier));
         }
@@ -580,31 +598,6 @@ pub(crate) fn comparable(mut trial: Trial) -> Trial {
     trial.workloads.iter_mut().for_each(|workload| workload.about = None);
     trial.claim = trial.claim.map(|claim| Box::new(claim.without_words()));
     trial
-}
-
-/// The stored rounds of a trial, as samples by cell.
-pub(crate) fn earlier_rounds(store: &Store, plan: &Plan, id: TrialId) -> Result<Earlier, ExpectedError> {
-    let mut rounds: BTreeMap<u32, EarlierRound> = BTreeMap::new();
-    let mut damaged = None;
-    store.for_each_run(id, |run| {
-        let Some(cell) = plan.cell_of(&run.arm, &run.workload, run.threads) else { return };
-        let round =
-            rounds.entry(run.round).or_insert(EarlierRound { round: run.round, ..EarlierRound::default() });
-        match run.outcome {
-            Ok(measurement) => match plan.samples(cell, run.round, run.slot as usize, &measurement) {
-                Ok(samples) => round.samples.push((cell, samples)),
-                Err(error) => damaged = Some(format!("run {} of the store cannot be read: {error}", run.id)),
-            },
-            Err(failure) if failure.kind == FailureKind::ArmFailed => round.failed.push(cell),
-            Err(failure) if failure.kind == FailureKind::Cannot => round.cannot.push((cell, failure.what)),
-            Err(_) => {}
-        }
-    })?;
-    if let Some(damaged) = damaged {
-        return Err(ExpectedError::Fault(damaged));
-    }
-    let planned = store.trial(id)?.summary.planned_rounds;
-    Ok(Earlier { planned, rounds: rounds.into_values().collect() })
 }
 
 fn status_of(finished: &Finished<'_>) -> TrialStatus {
@@ -677,21 +670,6 @@ fn advise(document: &Document) {
             per_round.ceil()
         ));
     }
-}
-
-/// The command that repeats a trial: its own command line, from the start, with the seed.
-pub(crate) fn repeat_command(command_line: &str, seed: u64) -> String {
-    let mut words = command_line.split(' ').peekable();
-    let mut kept = Vec::new();
-    while let Some(word) = words.next() {
-        match word {
-            "--resume" => drop(words.next_if(|next| next.parse::<i64>().is_ok())),
-            "--seed" => drop(words.next()),
-            _ if word.starts_with("--resume=") || word.starts_with("--seed=") => {}
-            _ => kept.push(word),
-        }
-    }
-    format!("{} --seed {seed:#x}", kept.join(" "))
 }
 
 /// The command line of this process, quoted for a shell.

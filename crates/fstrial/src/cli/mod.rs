@@ -9,6 +9,8 @@ mod doctor;
 mod generate;
 mod judge;
 mod noise;
+pub(crate) mod output;
+mod report;
 pub(crate) mod results;
 mod results_fio;
 mod run;
@@ -66,6 +68,7 @@ enum Command {
     Run(run::RunArgs),
     Judge(judge::JudgeArgs),
     Results(results::ResultsArgs),
+    Report(report::ReportArgs),
     Claims(claims::ClaimsArgs),
     Workloads(workloads::WorkloadsArgs),
     Device(device::DeviceArgs),
@@ -178,6 +181,7 @@ fn execute(command: Command) -> Result<u8, ExpectedError> {
         Command::Run(args) => run::exec(&args),
         Command::Judge(args) => judge::exec(&args),
         Command::Results(args) => results::exec(&args),
+        Command::Report(args) => report::exec(&args),
         Command::Claims(args) => claims::exec(&args),
         Command::Workloads(args) => workloads::exec(&args),
         Command::Device(args) => device::exec(&args),

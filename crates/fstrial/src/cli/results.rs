@@ -1,26 +1,15 @@
 //! `fstrial results`: what is stored.
 
-use super::{Home, conduct};
+use super::Home;
 use crate::{
     error::ExpectedError,
     exit_code,
-    report::{
-        audit,
-        document::{self, Document},
-        json_lines, table,
-    },
-    run::{
-        coordinator::{EarlierRound, Finished, Reason},
-        environment::Environment,
-        judge::Judge,
-        plan::{Plan, threads_in_words},
-    },
+    report::{again, document::Document, json_lines, table},
 };
 use clap::{Args, Subcommand, ValueEnum};
 use comfy_table::{Table, presets};
-use fstrial_model::{job::FailureKind, trial::Trial, units::Nanos};
-use fstrial_store::{Store, StoredTrial, TrialId, TrialStatus};
-use std::{collections::BTreeMap, io::Write};
+use fstrial_store::{Store, StoredTrial, TrialId};
+use std::io::Write;
 
 /// Look at stored trials: list them, show one's answer again, export its runs.
 #[derive(Debug, Args)]
@@ -80,15 +69,7 @@ enum Format {
 }
 
 pub(crate) fn exec(args: &ResultsArgs) -> Result<u8, ExpectedError> {
-    let path = args.home.folder()?.join("results.db");
-    // A command that was killed in its first moment leaves an empty file.
-    if path.metadata().map_or(true, |file| file.len() == 0) {
-        return Err(ExpectedError::usage(
-            format!("there are no results in {}", path.display()),
-            "run a trial first, or say where they are: --home FOLDER",
-        ));
-    }
-    let store = Store::open_read_only(path)?;
+    let store = open(&args.home)?;
     match &args.action {
         None => list(&store, false)?,
         Some(Action::List { json }) => list(&store, *json)?,
@@ -102,8 +83,21 @@ pub(crate) fn exec(args: &ResultsArgs) -> Result<u8, ExpectedError> {
     Ok(exit_code::VERDICT)
 }
 
+/// The store, for reading.
+pub(crate) fn open(home: &Home) -> Result<Store, ExpectedError> {
+    let path = home.folder()?.join("results.db");
+    // A command that was killed in its first moment leaves an empty file.
+    if path.metadata().map_or(true, |file| file.len() == 0) {
+        return Err(ExpectedError::usage(
+            format!("there are no results in {}", path.display()),
+            "run a trial first, or say where they are: --home FOLDER",
+        ));
+    }
+    Ok(Store::open_read_only(path)?)
+}
+
 /// The trial of a number, or the last one.
-fn find(store: &Store, id: Option<i64>) -> Result<StoredTrial, ExpectedError> {
+pub(crate) fn find(store: &Store, id: Option<i64>) -> Result<StoredTrial, ExpectedError> {
     let id = match id {
         Some(id) => TrialId(id),
         None => store
@@ -156,70 +150,7 @@ fn show(store: &Store, id: Option<i64>, json: bool) -> Result<(), ExpectedError>
 
 /// The document of a stored trial, judged again from its runs.
 pub(crate) fn judge_again(store: &Store, stored: &StoredTrial) -> Result<Document, ExpectedError> {
-    let session =
-        stored.sessions.last().ok_or_else(|| ExpectedError::Fault("a stored trial has no session".into()))?;
-    let environment: Environment = serde_json::from_str(&session.environment)
-        .map_err(|e| ExpectedError::Fault(format!("a stored environment cannot be read: {e}")))?;
-    let trial = Trial::parse("stored trial", &stored.toml)?;
-    let plan = Plan::new(trial, stored.summary.seed, environment.cpus)?;
-    let earlier = conduct::earlier_rounds(store, &plan, stored.summary.id)?;
-    let (failures, round_time) = told_by_runs(store, stored)?;
-    let rounds = earlier.rounds.last().map_or(0, |last| last.round);
-    let judge = earlier.planned.map(|planned| {
-        let mut judge = Judge::new(&plan, planned);
-        for EarlierRound { samples, failed, cannot, .. } in earlier.rounds {
-            failed.into_iter().for_each(|cell| judge.fail_cell(cell));
-            cannot.into_iter().for_each(|(cell, reason)| judge.answer_cannot(cell, reason));
-            judge.end_round(samples);
-        }
-        judge.finish();
-        judge
-    });
-    let facts: Vec<_> = stored.arms.iter().filter_map(|arm| arm.facts.clone()).collect();
-    let audit = if facts.len() == plan.trial.arms.len() {
-        audit::differences(&plan.trial.arms, &facts)
-    } else {
-        Vec::new()
-    };
-    let finished = Finished {
-        judge,
-        facts,
-        audit,
-        reason: match stored.summary.status {
-            TrialStatus::Decided | TrialStatus::BudgetEnded => Reason::BudgetEnded,
-            TrialStatus::Running | TrialStatus::Interrupted | TrialStatus::Failed => Reason::Interrupted,
-        },
-        rounds,
-        round_time,
-        failures,
-    };
-    let repeat = conduct::repeat_command(&session.command_line, plan.seed);
-    Ok(document::document(&plan, &finished, &environment, Some(stored.summary.id.0), repeat))
-}
-
-/// Failures of arms in words, and how long the last complete round took, from the runs as they are stored.
-fn told_by_runs(store: &Store, stored: &StoredTrial) -> Result<(Vec<String>, Option<Nanos>), ExpectedError> {
-    let mut failures = Vec::new();
-    let mut rounds: BTreeMap<u32, (u32, String, String)> = BTreeMap::new();
-    store.for_each_run(stored.summary.id, |run| {
-        if let Err(failure) = &run.outcome
-            && failure.kind == FailureKind::ArmFailed
-        {
-            let level = threads_in_words(run.threads);
-            failures.push(format!("{} · {} · {level}: {failure}", run.arm, run.workload));
-        }
-        let round = rounds.entry(run.round).or_insert_with(|| (0, run.started_at.clone(), String::new()));
-        round.0 += 1;
-        round.2 = run.ended_at;
-    })?;
-    // The last round may be cut short: the one before it tells more, where there is one.
-    let last = rounds.values().next_back().map_or(0, |(runs, ..)| *runs);
-    let complete = rounds.values().rev().find(|(runs, ..)| *runs >= last.max(2));
-    let took = complete.and_then(|(_, from, to)| {
-        let (from, to) = (from.parse::<jiff::Timestamp>().ok()?, to.parse::<jiff::Timestamp>().ok()?);
-        u64::try_from(to.duration_since(from).as_nanos()).ok().map(Nanos)
-    });
-    Ok((failures, took))
+    again::judged(store, stored, |told| told.document)
 }
 
 fn export(store: &Store, id: Option<i64>, format: Format) -> Result<(), ExpectedError> {

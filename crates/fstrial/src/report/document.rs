@@ -293,3 +293,18 @@ fn typical_rate(samples: &[Sample]) -> (Option<f64>, Option<(f64, f64)>) {
     });
     (walsh.estimate().map(f64::exp), interval)
 }
+
+/// The command that repeats a trial: its own command line, from the start, with the seed.
+pub fn repeat_command(command_line: &str, seed: u64) -> String {
+    let mut words = command_line.split(' ').peekable();
+    let mut kept = Vec::new();
+    while let Some(word) = words.next() {
+        match word {
+            "--resume" => drop(words.next_if(|next| next.parse::<i64>().is_ok())),
+            "--seed" => drop(words.next()),
+            _ if word.starts_with("--resume=") || word.starts_with("--seed=") => {}
+            _ => kept.push(word),
+        }
+    }
+    format!("{} --seed {seed:#x}", kept.join(" "))
+}

@@ -1,11 +1,15 @@
 //! What people and programs are shown. Functions of what was measured: no clock, no host.
 
+pub mod again;
 pub mod audit;
 pub mod claim;
 pub mod document;
 pub mod fio_json;
 pub mod json_lines;
+pub mod lkml;
+pub mod markdown;
 pub mod numbers;
+pub mod page;
 pub mod progress;
 pub mod steps;
 pub mod summary;

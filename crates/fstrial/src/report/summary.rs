@@ -10,18 +10,50 @@ use crate::run::{
 };
 use fstrial_model::trial::Metric;
 
+/// Who won a workload at a level.
+#[derive(Debug, Clone)]
+pub struct Standing<'a> {
+    /// The workload, or one of its phases.
+    pub workload: &'a WorkloadReport,
+    /// The level.
+    pub threads: u16,
+    /// Arms that none was found to be ahead of, in their order; never empty.
+    pub leading: Vec<&'a str>,
+    /// Whether all of those are equivalent to each other; false for a single one.
+    pub equivalent: bool,
+    /// The others, each with its ratio to the first that leads.
+    pub behind: Vec<(&'a str, Option<Ratio>)>,
+    /// Arms that failed, or cannot do it.
+    pub out: Vec<&'a str>,
+    /// Whether any two of its arms are of unequal durability.
+    pub unequal: bool,
+}
+
+/// A ratio with its interval, if there is one yet.
+pub type Ratio = (f64, Option<(f64, f64)>);
+
 /// One line for each workload and level: `random-write, 1 thread: xfs leads; ext4 has 0.74× its throughput`.
 pub fn lines(document: &Document) -> Vec<String> {
-    document.workloads.iter().flat_map(workload_lines).collect()
+    standings(document).iter().map(Standing::line).collect()
 }
 
-fn workload_lines(workload: &WorkloadReport) -> Vec<String> {
+/// Who won each workload at each level, where anything is known.
+pub fn standings(document: &Document) -> Vec<Standing<'_>> {
+    document.workloads.iter().flat_map(of_workload).collect()
+}
+
+/// The levels of a workload, in their order.
+pub fn levels(workload: &WorkloadReport) -> Vec<u16> {
     let mut levels: Vec<u16> = workload.cells.iter().map(|cell| cell.threads).collect();
     levels.dedup();
-    levels.into_iter().filter_map(|threads| level_line(workload, threads)).collect()
+    levels
 }
 
-fn level_line(workload: &WorkloadReport, threads: u16) -> Option<String> {
+fn of_workload(workload: &WorkloadReport) -> Vec<Standing<'_>> {
+    levels(workload).into_iter().filter_map(|threads| of_level(workload, threads)).collect()
+}
+
+fn of_level(workload: &WorkloadReport, threads: u16) -> Option<Standing<'_>> {
     let of_level = |report: &&VerdictReport| {
         report.contrast.threads == threads && report.contrast.metric == Metric::Throughput
     };
@@ -30,26 +62,47 @@ fn level_line(workload: &WorkloadReport, threads: u16) -> Option<String> {
     if verdicts.iter().all(|state| state.ratio.is_none()) {
         return None;
     }
-    let cells =
-        workload.cells.iter().filter(|cell| cell.threads == threads && !cell.failed && cell.cannot.is_none());
+    let cells = workload.cells.iter().filter(|cell| cell.threads == threads);
+    let (able, out): (Vec<_>, Vec<_>) = cells.partition(|cell| !cell.failed && cell.cannot.is_none());
     let (behind, leading): (Vec<&str>, Vec<&str>) =
-        cells.map(|cell| cell.arm.as_str()).partition(|arm| is_behind(arm, &verdicts));
-    let first = leading.first()?;
-    let mut parts = vec![match leading.as_slice() {
-        [one] => format!("{one} leads"),
-        several if are_equivalent(several, &verdicts) => format!("{} are equivalent", several.join(" and ")),
-        several => format!("{} could not be told apart", several.join(" and ")),
-    }];
-    parts.extend(behind.iter().map(|arm| match ratio_to(&verdicts, arm, first) {
-        Some(ratio) if workload.less_is_better => {
-            format!("{arm} takes {} what {first} takes", numbers::ratio(ratio))
+        able.iter().map(|cell| cell.arm.as_str()).partition(|arm| is_behind(arm, &verdicts));
+    let first = *leading.first()?;
+    Some(Standing {
+        workload,
+        threads,
+        equivalent: leading.len() > 1 && are_equivalent(&leading, &verdicts),
+        behind: behind.into_iter().map(|arm| (arm, ratio_to(&verdicts, arm, first))).collect(),
+        out: out.iter().map(|cell| cell.arm.as_str()).collect(),
+        unequal: reports.iter().any(|report| report.unequal_durability.is_some()),
+        leading,
+    })
+}
+
+impl Standing<'_> {
+    /// Who leads, in words.
+    pub fn leaders(&self) -> String {
+        match self.leading.as_slice() {
+            [one] => format!("{one} leads"),
+            several if self.equivalent => format!("{} are equivalent", several.join(" and ")),
+            several => format!("{} could not be told apart", several.join(" and ")),
         }
-        Some(ratio) => format!("{arm} has {} the throughput of {first}", numbers::ratio(ratio)),
-        None => format!("{arm} is behind"),
-    }));
-    let unequal = reports.iter().any(|report| report.unequal_durability.is_some());
-    let unequal = if unequal { " (UNEQUAL DURABILITY, see above)" } else { "" };
-    Some(format!("{}, {}: {}{unequal}", workload.title(), threads_in_words(threads), parts.join("; ")))
+    }
+
+    /// All of it in a line.
+    fn line(&self) -> String {
+        let first = self.leading[0];
+        let mut parts = vec![self.leaders()];
+        parts.extend(self.behind.iter().map(|(arm, ratio)| match ratio {
+            Some((ratio, _)) if self.workload.less_is_better => {
+                format!("{arm} takes {} what {first} takes", numbers::ratio(*ratio))
+            }
+            Some((ratio, _)) => format!("{arm} has {} the throughput of {first}", numbers::ratio(*ratio)),
+            None => format!("{arm} is behind"),
+        }));
+        let unequal = if self.unequal { " (UNEQUAL DURABILITY, see above)" } else { "" };
+        let (title, level) = (self.workload.title(), threads_in_words(self.threads));
+        format!("{title}, {level}: {}{unequal}", parts.join("; "))
+    }
 }
 
 /// Whether any other arm was found to be faster.
@@ -67,10 +120,12 @@ fn are_equivalent(arms: &[&str], verdicts: &[&ContrastState]) -> bool {
 }
 
 /// The ratio of an arm to another, whichever way round the contrast is.
-fn ratio_to(verdicts: &[&ContrastState], arm: &str, other: &str) -> Option<f64> {
+fn ratio_to(verdicts: &[&ContrastState], arm: &str, other: &str) -> Option<Ratio> {
     verdicts.iter().find_map(|state| match (state.a.as_str(), state.b.as_str()) {
-        (a, b) if (a, b) == (arm, other) => state.ratio,
-        (a, b) if (b, a) == (arm, other) => state.ratio.map(|ratio| 1.0 / ratio),
+        (a, b) if (a, b) == (arm, other) => Some((state.ratio?, state.interval)),
+        (a, b) if (b, a) == (arm, other) => {
+            Some((1.0 / state.ratio?, state.interval.map(|(low, high)| (1.0 / high, 1.0 / low))))
+        }
         _ => None,
     })
 }

@@ -46,7 +46,8 @@ pub fn render(document: &Document) -> String {
     out
 }
 
-fn fact_notes(document: &Document) -> Vec<String> {
+/// What a reader should know about the arms, each with its name.
+pub fn fact_notes(document: &Document) -> Vec<String> {
     let notes = |arm: &super::document::ArmReport| {
         let name = arm.name.clone();
         let facts = arm.facts.clone();
@@ -70,18 +71,7 @@ fn section(out: &mut String, title: &str, lines: &[String], style: Style) {
 }
 
 fn render_workload(out: &mut String, document: &Document, workload: &WorkloadReport, notes: &[String]) {
-    let how = match (workload.duration_seconds, workload.warmup_seconds) {
-        (Some(duration), Some(_)) if let Some(promise) = &workload.promise => {
-            format!("the highest offered rate that keeps {promise}, each offered for {duration} s")
-        }
-        (Some(duration), Some(warmup)) => {
-            format!("{duration} s measured after {warmup} s of warm-up, in every run")
-        }
-        _ => match workload.repeated {
-            Some(times) => format!("the median of {times} times in every run"),
-            None => "from beginning to end, in every run".into(),
-        },
-    };
+    let how = how(workload);
     let _ = writeln!(out, "\n{HEADING}{}{HEADING:#}  {QUIET}{how}{QUIET:#}", workload.title());
     let _ = writeln!(out, "{}", table(workload, document.compare));
     // Latency that does not decide the trial is said in full where there is a verdict, and in one line where not.
@@ -103,9 +93,25 @@ fn render_workload(out: &mut String, document: &Document, workload: &WorkloadRep
     }
 }
 
+/// How a run of a workload goes, in words.
+pub fn how(workload: &WorkloadReport) -> String {
+    match (workload.duration_seconds, workload.warmup_seconds) {
+        (Some(duration), Some(_)) if let Some(promise) = &workload.promise => {
+            format!("the highest offered rate that keeps {promise}, each offered for {duration} s")
+        }
+        (Some(duration), Some(warmup)) => {
+            format!("{duration} s measured after {warmup} s of warm-up, in every run")
+        }
+        _ => match workload.repeated {
+            Some(times) => format!("the median of {times} times in every run"),
+            None => "from beginning to end, in every run".into(),
+        },
+    }
+}
+
 /// Which arms cannot do an operation, and what did it on which others:
 /// `ext4 by e4defrag 1.47.0 (5-Feb-2023) · xfs by xfs_fsr version 6.1.0`.
-fn notes(workload: &WorkloadReport) -> Vec<String> {
+pub fn notes(workload: &WorkloadReport) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for cell in &workload.cells {
         let line = cell.cannot.as_ref().map(|reason| format!("{} cannot: {reason}", cell.arm));
@@ -126,7 +132,8 @@ fn notes(workload: &WorkloadReport) -> Vec<String> {
     lines
 }
 
-fn is_aside(report: &VerdictReport) -> bool {
+/// Whether a verdict is said in one line with others: of latency that does not decide the trial, where there is none.
+pub fn is_aside(report: &VerdictReport) -> bool {
     let state = &report.contrast;
     let unsettled = matches!(state.verdict, Outcome::Undecided | Outcome::Failed | Outcome::Cannot);
     !state.holds_open && state.metric != Metric::Throughput && unsettled
@@ -155,27 +162,40 @@ const LOAD_COLUMNS: [Column; 6] = [
     ("generator", |cell| cell.latency_ns.map(|_| format!("{:.0} %", cell.generator_share * 100.0))),
 ];
 
-fn table(workload: &WorkloadReport, compare: Compare) -> Table {
+/// The cells of a workload as a table of text: its headings, and a row for each cell. The second column is the name
+/// of what is compared; all others are figures.
+pub fn grid(workload: &WorkloadReport, compare: Compare) -> (Vec<&str>, Vec<Vec<String>>) {
     // What no cell has, as with one number that a program printed, gets no column.
     let has = |column: &&Column| workload.cells.iter().any(|cell| (column.1)(cell).is_some());
     let repeated = |column: &&Column| column.0 == heading(workload);
     let columns: Vec<&Column> = LOAD_COLUMNS.iter().filter(|c| has(c) && !repeated(c)).collect();
-    let mut table = Table::new();
-    table.load_preset(presets::NOTHING);
     let compared = match compare {
         Compare::Arms => "arm",
         Compare::Workloads => "workload",
     };
     let fixed = ["threads", compared, heading(workload), "interval"];
-    table.set_header(fixed.into_iter().chain(columns.iter().map(|column| column.0)).chain(["runs"]));
-    let mut before = None;
-    for cell in &workload.cells {
+    let headings = fixed.into_iter().chain(columns.iter().map(|column| column.0)).chain(["runs"]);
+    let rows = workload.cells.iter().map(|cell| row(workload, cell, &columns));
+    (headings.collect(), rows.collect())
+}
+
+fn table(workload: &WorkloadReport, compare: Compare) -> Table {
+    let (headings, rows) = grid(workload, compare);
+    let mut table = Table::new();
+    table.load_preset(presets::NOTHING);
+    let columns = headings.len();
+    table.set_header(headings);
+    let mut before = String::new();
+    for mut row in rows {
         // The level is said once for the arms that share it.
-        let level = if before == Some(cell.threads) { String::new() } else { cell.threads.to_string() };
-        before = Some(cell.threads);
-        table.add_row(row(workload, cell, level, &columns));
+        if before == row[0] {
+            row[0].clear();
+        } else {
+            before.clone_from(&row[0]);
+        }
+        table.add_row(row);
     }
-    for index in (0..fixed.len() + columns.len() + 1).filter(|index| *index != 1) {
+    for index in (0..columns).filter(|index| *index != 1) {
         if let Some(column) = table.column_mut(index) {
             column.set_cell_alignment(CellAlignment::Right);
         }
@@ -195,10 +215,10 @@ fn heading(workload: &WorkloadReport) -> &str {
     }
 }
 
-fn row(workload: &WorkloadReport, cell: &CellReport, level: String, columns: &[&Column]) -> Vec<String> {
+fn row(workload: &WorkloadReport, cell: &CellReport, columns: &[&Column]) -> Vec<String> {
     let dash = || "–".to_owned();
     let figure = |value: f64| numbers::figure(value, &workload.unit);
-    let mut row = vec![level, cell.arm.clone()];
+    let mut row = vec![cell.threads.to_string(), cell.arm.clone()];
     if cell.failed {
         row.push("FAILED".into());
         row.resize(columns.len() + 4, dash());

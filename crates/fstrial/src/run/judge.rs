@@ -13,7 +13,7 @@ use fstrial_model::{
     workload::{Figure, Until},
 };
 use fstrial_stats::{
-    Decision, Multiplicity, Pair, Panel, Question,
+    Decision, Multiplicity, Pair, Panel, Question, Verdict,
     quantile::are_enough,
     spread,
     steady::{self, Steady},
@@ -49,6 +49,8 @@ pub struct LoadSample {
     pub bytes_rate: f64,
     /// Latency of an operation at p50, p99 and p99.9, in ns.
     pub latency_ns: [f64; 3],
+    /// Bytes of one operation.
+    pub operation_bytes: f64,
     /// CPU time of the whole machine for one operation, in ns.
     pub cpu_machine_ns: Option<f64>,
     /// Bytes written to the device for one operation. None where that is not known, and where nothing was written.
@@ -155,6 +157,7 @@ impl Sample {
             cv: spread::cv(&windows).unwrap_or(0.0),
             load: Some(LoadSample {
                 bytes_rate,
+                operation_bytes: load.bytes as f64 / load.operations as f64,
                 latency_ns: [0.5, 0.99, 0.999].map(|q| latencies.quantile(q) as f64),
                 cpu_machine_ns: result.cpu_machine.map(|cpu| cpu.0 as f64 / load.operations as f64),
                 device_bytes: result
@@ -342,6 +345,8 @@ pub struct Judge<'a> {
     cannot: Vec<Option<String>>,
     /// For contrasts of a quantile.
     tails: Vec<Option<Tail>>,
+    /// By contrast: the logarithm that the last round gave.
+    latest: Vec<Option<f64>>,
     planned: u32,
 }
 
@@ -403,6 +408,7 @@ impl<'a> Judge<'a> {
             failed: vec![false; plan.cells.len()],
             cannot: vec![None; plan.cells.len()],
             tails: plan.contrasts.iter().map(|contrast| contrast.metric.quantile().map(Tail::new)).collect(),
+            latest: vec![None; plan.contrasts.len()],
             planned,
         }
     }
@@ -414,6 +420,7 @@ impl<'a> Judge<'a> {
 
     /// Takes the samples of a round, by cell, and settles what they decide.
     pub fn end_round(&mut self, round: Vec<(usize, Vec<Sample>)>) {
+        self.latest.fill(None);
         for index in 0..self.plan.contrasts.len() {
             let contrast = &self.plan.contrasts[index];
             let find = |cell: usize, result: usize| {
@@ -456,12 +463,18 @@ impl<'a> Judge<'a> {
     fn push(&mut self, index: usize, contrast: &Contrast, a: &Sample, b: &Sample) {
         let less = less_is_better(self.plan, contrast);
         let pairs = match (contrast.metric.quantile(), &mut self.tails[index]) {
-            (Some(quantile), Some(tail)) => tail.add(quantile, a, b),
+            (Some(quantile), Some(tail)) => {
+                let pairs = tail.add(quantile, a, b);
+                self.latest[index] = tail.latest.map(|pair| pair.log_ratio);
+                pairs
+            }
             _ => {
                 let (Some(x), Some(y)) = (a.on(contrast.metric), b.on(contrast.metric)) else { return };
                 // Less is better: the roles are exchanged, and exchanged back for display.
                 let ((x, a), (y, b)) = if less { ((y, b), (x, a)) } else { ((x, a), (y, b)) };
-                vec![Pair::from_rates(x, a.cv, y, b.cv, Some(a.slot < b.slot))]
+                let pair = Pair::from_rates(x, a.cv, y, b.cv, Some(a.slot < b.slot));
+                self.latest[index] = Some(pair.log_ratio);
+                vec![pair]
             }
         };
         for pair in pairs {
@@ -481,7 +494,9 @@ impl<'a> Judge<'a> {
         let Some(logs) = logs else { return };
         let spread: f64 = weighted.iter().map(|(weight, sample)| (weight * sample.cv).powi(2)).sum();
         let q = Pair::from_rates(1.0, spread.sqrt(), 1.0, 0.0, None).q;
-        self.panel.push(index, Pair { log_ratio: direction * logs.iter().sum::<f64>(), q, a_first: None });
+        let log_ratio = direction * logs.iter().sum::<f64>();
+        self.latest[index] = Some(log_ratio);
+        self.panel.push(index, Pair { log_ratio, q, a_first: None });
     }
 
     /// A cell has failed: it is not run again and its contrasts get no ratio.
@@ -561,6 +576,48 @@ impl<'a> Judge<'a> {
         self.failed[cell]
     }
 
+    /// What the last round alone says of a contrast, `a` over `b`. None where it lacks one of the two, and for a quantile
+    /// whose rounds are still being merged. A round after the verdict has its ratio too, though nothing rests on it.
+    pub fn latest_ratio(&self, index: usize) -> Option<f64> {
+        let less = less_is_better(self.plan, &self.plan.contrasts[index]);
+        self.latest[index].map(|log| ratio(log, less))
+    }
+
+    /// How many contrasts there are.
+    pub fn contrasts(&self) -> usize {
+        self.plan.contrasts.len()
+    }
+
+    /// The ratio of a contrast over all rounds so far and its interval, as in [`ContrastState`].
+    pub fn standing(&self, index: usize) -> (Option<f64>, Option<(f64, f64)>) {
+        self.figures(index, &self.panel.verdict(index))
+    }
+
+    /// Ratio and interval of a verdict, where they may be shown.
+    fn figures(&self, index: usize, verdict: &Verdict) -> (Option<f64>, Option<(f64, f64)>) {
+        if !self.has_ratio(index, verdict.decision) {
+            return (None, None);
+        }
+        let less = less_is_better(self.plan, &self.plan.contrasts[index]);
+        (
+            verdict.estimate.map(|log| ratio(log, less)),
+            verdict.interval.map(|logs| ratio_interval(logs, less)),
+        )
+    }
+
+    /// Whether a ratio is shown of a contrast: none of one whose cells failed or cannot be done, nor while operations are
+    /// too few.
+    fn has_ratio(&self, index: usize, decision: Decision) -> bool {
+        let is_out = self.plan.contrasts[index].cells().any(|cell| self.is_out(cell));
+        !is_out && self.too_few(index, decision).is_none()
+    }
+
+    /// The tail of a contrast of a quantile that cannot be judged for want of operations. A verdict that single rounds have
+    /// given stays, whatever comes after them.
+    fn too_few(&self, index: usize, decision: Decision) -> Option<&Tail> {
+        self.tails[index].as_ref().filter(|tail| tail.has_too_few() && decision == Decision::Undecided)
+    }
+
     /// Where every contrast stands.
     pub fn states(&self) -> Vec<ContrastState> {
         (0..self.plan.contrasts.len()).map(|index| self.state(index)).collect()
@@ -573,12 +630,10 @@ impl<'a> Judge<'a> {
         let failed = contrast.cells().any(|cell| self.failed[cell]);
         let cannot = contrast.cells().any(|cell| self.cannot[cell].is_some());
         let less = less_is_better(self.plan, contrast);
-        // A verdict that single rounds have given stays, whatever comes after them.
-        let too_few = self.tails[index]
-            .as_ref()
-            .filter(|tail| tail.has_too_few() && verdict.decision == Decision::Undecided);
+        let too_few = self.too_few(index, verdict.decision);
         let (too_few, rounds) = (too_few.is_some(), too_few.map_or(verdict.rounds, |tail| tail.groups));
-        let shown = !failed && !cannot && !too_few;
+        let shown = self.has_ratio(index, verdict.decision);
+        let (ratio, interval) = self.figures(index, &verdict);
         let outcome = match verdict.decision {
             _ if failed => Outcome::Failed,
             _ if cannot => Outcome::Cannot,
@@ -594,8 +649,8 @@ impl<'a> Judge<'a> {
             metric: contrast.metric,
             less_is_better: less,
             verdict: outcome,
-            ratio: verdict.estimate.filter(|_| shown).map(|log| ratio(log, less)),
-            interval: verdict.interval.filter(|_| shown).map(|logs| ratio_interval(logs, less)),
+            ratio,
+            interval,
             interval_level: verdict.interval_level,
             rounds,
             open: self.is_open(index),

@@ -4,6 +4,7 @@ pub mod bases;
 pub mod claim;
 pub mod clock;
 pub mod coordinator;
+pub mod course;
 pub mod environment;
 pub mod event;
 pub mod find_rate;
@@ -20,5 +21,6 @@ pub mod program;
 pub mod recorder;
 #[cfg(test)]
 mod simulation;
+pub mod stored;
 mod tail;
 pub mod worker;

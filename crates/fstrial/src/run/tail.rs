@@ -16,6 +16,8 @@ pub(super) struct Tail {
     merged: bool,
     /// Pairs of groups that are too few to be judged yet.
     held_back: Vec<Pair>,
+    /// The group that the last round completed, if it did.
+    pub(super) latest: Option<Pair>,
 }
 
 impl Tail {
@@ -26,6 +28,7 @@ impl Tail {
             groups: 0,
             merged: false,
             held_back: Vec::new(),
+            latest: None,
         }
     }
 
@@ -39,8 +42,8 @@ impl Tail {
     pub(super) fn add(&mut self, quantile: f64, a: &Sample, b: &Sample) -> Vec<Pair> {
         let (Some(load_a), Some(load_b)) = (&a.load, &b.load) else { return Vec::new() };
         let q = Pair::from_rates(1.0, a.cv, 1.0, b.cv, None).q;
-        let complete = self.complete(quantile, &load_a.latencies, &load_b.latencies, q);
-        self.held_back.extend(complete);
+        self.latest = self.complete(quantile, &load_a.latencies, &load_b.latencies, q);
+        self.held_back.extend(self.latest);
         if self.merged && self.groups < LEAST_GROUPS {
             Vec::new()
         } else {

@@ -4,7 +4,11 @@ use super::source;
 use crate::{
     cli::{Home, conduct, results},
     error::ExpectedError,
-    report::claim::{ClaimReport, reworded},
+    report::{
+        again,
+        claim::{ClaimReport, reworded},
+        page::TrialPage,
+    },
     run::environment::Environment,
 };
 use fstrial_model::{claim::Claim, device::DeviceKind, trial::Trial, units::Nanos};
@@ -123,6 +127,12 @@ impl History {
             trial: check.stored.summary.id,
             device: check.trial.device.kind.name(),
         })
+    }
+
+    /// A trial that answered a claim, for a page.
+    pub(super) fn page(&self, trial: TrialId) -> Result<TrialPage, ExpectedError> {
+        let store = self.store.as_ref().expect("what is stored has a store");
+        again::judged(store, &store.trial(trial)?, TrialPage::of)
     }
 
     /// What to do about a trial that is to be run with this budget: begin, go on with one that was cut short or ended

@@ -21,7 +21,7 @@ use fstrial_model::{
     job::{DeviceBinding, FailureKind, Job, Load, RunFailure, Setup, StateStep, StateTask, WorkerMessage},
     measurement::{ClockSource, LoadResult, Measurement, OperationKind, PhaseResult, Reading, Stage},
     state::{FreeSpace, Space, StateFigures},
-    trial::{Settings, Trial},
+    trial::{Metric, Settings, Trial},
     units::{Bytes, Nanos},
     workload::{Data, Entry, Figure},
 };

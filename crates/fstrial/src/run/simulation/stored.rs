@@ -3,9 +3,9 @@
 
 use super::{trials::random_faults, *};
 use crate::{
-    cli::{conduct::earlier_rounds, results::judge_again},
+    cli::results::judge_again,
     exit_code,
-    run::{environment::Environment, judge::Judge, recorder::Recorder},
+    run::{course, environment::Environment, judge::Judge, recorder::Recorder, stored::earlier},
 };
 use fstrial_store::{NewTrial, Session, Store, TrialId, TrialStatus};
 use proptest::prelude::*;
@@ -45,7 +45,7 @@ fn stored_session<'p>(
     if let Some(judge) = replayed(plan, store, id, &mut failed) {
         states = judge.states();
     }
-    let earlier = earlier_rounds(store, plan, id).unwrap();
+    let earlier = earlier(store, plan, id).unwrap();
     let mut recorder = Recorder::new(store, id);
     let told = session(plan, world, faults, earlier, fails_at, Some(&mut recorder));
     told.check(&states, &failed);
@@ -54,7 +54,7 @@ fn stored_session<'p>(
 
 /// The stored rounds, judged, but not closed.
 fn replayed<'p>(plan: &'p Plan, store: &Store, id: TrialId, failed: &mut Vec<usize>) -> Option<Judge<'p>> {
-    let earlier = earlier_rounds(store, plan, id).unwrap();
+    let earlier = earlier(store, plan, id).unwrap();
     let mut judge = earlier.planned.map(|planned| Judge::new(plan, planned));
     for round in earlier.rounds {
         failed.extend(&round.failed);
@@ -97,6 +97,52 @@ fn a_stored_trial_is_judged_again_to_the_last_bit() {
         assert_eq!(store.trial(id).unwrap().summary.planned_rounds, told.planned());
         assert_eq!(store.check().unwrap(), Vec::<String>::new());
     }
+}
+
+/// What the listeners were told after each round is what the store says of its course.
+#[test]
+fn the_course_of_a_stored_trial_is_what_was_told_round_by_round() {
+    let plan = plan(&["a=ext4", "b=xfs"], &[1, 4], 5, |_| {});
+    let world = World { noise: 0.03, rate: 300.0, ..World::default() };
+    let (mut store, id) = begun(&plan);
+    let loses_one = |asked: &Asked<'_>| (asked.run == 6).then_some(Fault::Killed);
+    let told = stored_session(&plan, &world, loses_one, None, (&mut store, id));
+    let earlier = earlier(&store, &plan, id).unwrap();
+    let courses = course::courses(&plan, earlier.planned.unwrap(), earlier.rounds);
+    assert_eq!(courses.len(), plan.contrasts.len());
+    let mut rates = BTreeMap::new();
+    let (mut seen, mut without_pair) = (0, 0);
+    for heard in &told.heard {
+        match heard {
+            &Heard::RunEnded { round, cell, rate: Some(rate), .. } => drop(rates.insert((round, cell), rate)),
+            Heard::VerdictsUpdated { round, contrasts } => {
+                for ((course, state), contrast) in courses.iter().zip(contrasts).zip(&plan.contrasts) {
+                    let point = course.rounds[seen];
+                    assert_eq!(
+                        (point.round, point.estimate, point.interval),
+                        (*round, state.ratio, state.interval)
+                    );
+                    if state.metric == Metric::Throughput {
+                        let pair = [contrast.a, contrast.b].map(|cell| rates.get(&(*round, cell)));
+                        let expected = if let [Some(a), Some(b)] = pair { Some(a / b) } else { None };
+                        without_pair += usize::from(expected.is_none());
+                        let off =
+                            point.ratio.zip(expected).map(|(found, wanted)| (found / wanted - 1.0).abs());
+                        assert_eq!(point.ratio.is_some(), expected.is_some());
+                        assert!(off.is_none_or(|off| off < 1e-12), "{point:?} {expected:?}");
+                    }
+                }
+                seen += 1;
+            }
+            _ => {}
+        }
+    }
+    assert!(seen > 5 && without_pair > 0, "{seen} rounds, {without_pair} without a pair");
+    assert!(courses.iter().all(|course| course.rounds.len() == seen));
+    // 300 operations are three beyond p99: rounds are merged, and most have no ratio of their own.
+    let tail = plan.contrasts.iter().position(|contrast| contrast.metric == Metric::P99).unwrap();
+    let own = courses[tail].rounds.iter().filter(|point| point.ratio.is_some()).count();
+    assert!(own > 0 && own < seen / 2, "{own} of {seen}");
 }
 
 #[test]

@@ -5,7 +5,6 @@ use crate::{
     exit_code,
     run::judge::{Judge, Sample},
 };
-use fstrial_model::trial::Metric;
 use proptest::prelude::*;
 
 /// How the throughput contrast of two arms stands, the later one over the earlier one.

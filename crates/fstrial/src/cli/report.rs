@@ -1,0 +1,155 @@
+//! `fstrial report`: the answer of stored trials as a page, a table for a ticket, or a post for a mailing list.
+
+use super::{Home, output, results};
+use crate::{
+    error::ExpectedError,
+    exit_code,
+    report::{
+        again, lkml, markdown,
+        page::{self, TrialPage},
+        table,
+    },
+};
+use clap::{Args, ValueEnum};
+use fstrial_store::{Store, StoredTrial};
+use std::path::{Path, PathBuf};
+
+const EXAMPLES: &str = "\
+Examples:
+  fstrial report                              the last trial as a page, in the home folder
+  fstrial report 12 --out page.html           trial 12 as a page to hand on
+  fstrial report 12 15 18 --out disks.html    the same arms on three devices, side by side
+  fstrial report --claims --out claims.html   the catalogue of claims, as far as it was checked here
+  fstrial report 12 --format lkml             plain text of 80 columns for a mailing list
+  fstrial report 12 --format markdown         for a ticket";
+
+/// Show stored trials as a page one can hand on: one self-contained HTML file that opens anywhere, offline.
+///
+/// The page says who won, by how much, how sure that is and what to distrust; it has the plots with their data, the
+/// environment, the commands and the trial file that repeats it. Every trial leaves one in HOME/reports when it ends.
+/// Other formats are text, on standard output.
+#[derive(Debug, Args)]
+#[command(after_long_help = EXAMPLES)]
+pub(crate) struct ReportArgs {
+    /// Numbers of trials, several for one page with all of them [default: the last].
+    #[arg(value_name = "TRIAL")]
+    trials: Vec<i64>,
+
+    /// The catalogue of claims with what was found on this machine.
+    #[arg(long, conflicts_with = "trials")]
+    claims: bool,
+
+    /// The file to write; `-` for standard output [default: HOME/reports/trial-N.html for a page, else standard output].
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+
+    /// Replace the file if it is there.
+    #[arg(long)]
+    force: bool,
+
+    /// The form.
+    #[arg(long, value_enum, default_value_t = Format::Html)]
+    format: Format,
+
+    #[command(flatten)]
+    home: Home,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// A self-contained page.
+    Html,
+    /// Tables for a terminal.
+    Text,
+    /// Tables for a ticket.
+    Markdown,
+    /// Plain text of 80 columns for a mailing list, with kernel version and reproducer.
+    Lkml,
+}
+
+pub(crate) fn exec(args: &ReportArgs) -> Result<u8, ExpectedError> {
+    if args.claims {
+        if args.format != Format::Html {
+            return Err(ExpectedError::usage(
+                "the catalogue of claims as a report is a page",
+                "leave --format out, or see `fstrial claims check --help` for text and Markdown",
+            ));
+        }
+        let page = super::claims::page(&args.home)?;
+        return deliver(args, &page, "claims.html");
+    }
+    let store = results::open(&args.home)?;
+    let ids: Vec<Option<i64>> = match args.trials.as_slice() {
+        [] => vec![None],
+        some => some.iter().copied().map(Some).collect(),
+    };
+    let trials = ids.into_iter().map(|id| results::find(&store, id)).collect::<Result<Vec<_>, _>>()?;
+    let text = match args.format {
+        Format::Html => page_of(&store, &trials)?,
+        Format::Text | Format::Markdown | Format::Lkml => texts(&store, &trials, args.format)?,
+    };
+    let numbers: Vec<String> = trials.iter().map(|trial| trial.summary.id.to_string()).collect();
+    deliver(args, &text, &format!("trial-{}.html", numbers.join("-")))
+}
+
+/// The page of a trial that has just ended, with what only it could warn of; says where it is.
+pub(crate) fn of_ended(home: &Home, id: i64, warnings: &[String]) -> Result<PathBuf, ExpectedError> {
+    let store = results::open(home)?;
+    let mut page = again::judged(&store, &results::find(&store, Some(id))?, TrialPage::of)?;
+    page.warn(warnings);
+    keep(home, &format!("trial-{id}.html"), &page::of_trials(vec![page]))
+}
+
+/// Trials as a page.
+pub(crate) fn page_of(store: &Store, trials: &[StoredTrial]) -> Result<String, ExpectedError> {
+    let pages: Result<Vec<TrialPage>, _> =
+        trials.iter().map(|trial| again::judged(store, trial, TrialPage::of)).collect();
+    Ok(page::of_trials(pages?))
+}
+
+fn texts(store: &Store, trials: &[StoredTrial], format: Format) -> Result<String, ExpectedError> {
+    let mut parts = Vec::new();
+    for trial in trials {
+        let document = results::judge_again(store, trial)?;
+        parts.push(match format {
+            Format::Markdown => markdown::render(&document),
+            Format::Lkml => lkml::render(&document),
+            Format::Html | Format::Text => table::render(&document),
+        });
+    }
+    Ok(parts.join("\n"))
+}
+
+/// Writes it where it is wanted, and says where that is.
+fn deliver(args: &ReportArgs, text: &str, name: &str) -> Result<u8, ExpectedError> {
+    match &args.out {
+        Some(path) if path.as_os_str() == "-" => super::print(text),
+        Some(path) => {
+            output::write(path, text.as_bytes(), args.force)?;
+            super::say(&format!("wrote {}\n", path.display()));
+        }
+        None if args.format == Format::Html => {
+            let path = keep(&args.home, name, text)?;
+            super::print(&format!("{}\n", path.display()));
+        }
+        None => super::print(text),
+    }
+    Ok(exit_code::VERDICT)
+}
+
+/// Keeps a page in the home folder, in the place of an earlier one of the same trials; says where.
+fn keep(home: &Home, name: &str, page: &str) -> Result<PathBuf, ExpectedError> {
+    let folder = home.folder()?.join("reports");
+    make(&folder)?;
+    let path = folder.join(name);
+    output::write(&path, page.as_bytes(), true)?;
+    Ok(path)
+}
+
+fn make(folder: &Path) -> Result<(), ExpectedError> {
+    std::fs::create_dir_all(folder).map_err(|source| ExpectedError::File {
+        what: "make the folder",
+        path: folder.to_owned(),
+        source,
+    })
+}

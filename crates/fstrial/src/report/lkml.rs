@@ -1,0 +1,172 @@
+//! A trial as a post for a kernel mailing list: plain text, 80 columns, what was measured on which kernel, the figures,
+//! and how to reproduce it.
+
+use super::{
+    document::{Document, WorkloadReport},
+    markdown, summary, table, verdict,
+};
+use comfy_table::{CellAlignment, Table, presets};
+use std::fmt::Write;
+
+/// Columns of a post.
+const COLUMNS: usize = 80;
+
+/// The whole post.
+pub fn render(document: &Document) -> String {
+    let environment = &document.environment;
+    let mut out = String::new();
+    let words: Vec<String> =
+        document.arms.iter().map(|arm| format!("{} = {}", arm.name, arm.configuration)).collect();
+    let _ = writeln!(out, "{}\n", wrapped(&format!("Subject: {}", markdown::title(document)), 0));
+    let _ = writeln!(out, "Kernel:   Linux {}", environment.kernel);
+    field(&mut out, "Machine:", &environment.describe()[1]);
+    field(&mut out, "Device:", &environment.device);
+    environment.device_notes.iter().for_each(|note| field(&mut out, "", note));
+    for (index, arm) in words.iter().enumerate() {
+        field(&mut out, if index == 0 { "Arms:" } else { "" }, arm);
+    }
+    let rounds = verdict::rounds_in_words(document.rounds as usize);
+    let method = format!(
+        "{rounds}, each with every arm made afresh (mkfs, mount, cold caches) in random order (seed {}). Ratios are medians of \
+         pairs of one round with intervals that hold for stopping at any time.",
+        document.seed
+    );
+    field(&mut out, "Method:", &method);
+    part(&mut out, "Summary", &summary::lines(document));
+    for workload in &document.workloads {
+        section(&mut out, document, workload);
+    }
+    part(&mut out, "Failed", &document.failures);
+    part(&mut out, "Caveats", &document.warnings);
+    part(&mut out, "What else differs between the arms", &document.audit);
+    let _ = writeln!(out, "\nReproducer (fstrial {})\n", environment.fstrial);
+    let _ = writeln!(
+        out,
+        "  {}\n\nor, with this as trial.toml, `fstrial run trial.toml`:\n",
+        clean(&document.repeat)
+    );
+    for line in document.trial.lines() {
+        let _ = writeln!(out, "  {}", clean(line));
+    }
+    out
+}
+
+fn field(out: &mut String, name: &str, text: &str) {
+    let text = wrapped(text, 10);
+    let _ = writeln!(out, "{name:<10}{}", text.trim_start());
+}
+
+/// A heading with lines below it.
+fn part(out: &mut String, heading: &str, lines: &[String]) {
+    if lines.is_empty() {
+        return;
+    }
+    let _ = writeln!(out, "\n{heading}\n");
+    for line in lines {
+        let _ = writeln!(out, "- {}", wrapped(line, 2).trim_start());
+    }
+}
+
+fn section(out: &mut String, document: &Document, workload: &WorkloadReport) {
+    let title = format!("{} ({})", workload.title(), table::how(workload));
+    let _ = writeln!(out, "\n{}\n", wrapped(&title, 0));
+    for line in figures(document, workload).lines() {
+        let _ = writeln!(out, "{}", line.trim_end());
+    }
+    let (aside, full): (Vec<_>, Vec<_>) =
+        workload.verdicts.iter().partition(|report| table::is_aside(report));
+    let mut told: Vec<String> = full
+        .into_iter()
+        .map(|report| {
+            let unequal = report.unequal_durability.as_deref();
+            verdict::line(&report.contrast, document.practical_percent, document.round_seconds, unequal)
+        })
+        .collect();
+    told.extend(verdict::undecided_latency(&aside.iter().map(|report| &report.contrast).collect::<Vec<_>>()));
+    if !told.is_empty() {
+        *out += "\n";
+    }
+    for line in told {
+        let _ = writeln!(out, "- {}", wrapped(&line, 2).trim_start());
+    }
+}
+
+/// The figures that matter on a list, in 80 columns: more does not fit.
+fn figures(document: &Document, workload: &WorkloadReport) -> String {
+    let (headings, rows) = table::grid(workload, document.compare);
+    let wanted = ["threads", headings[1], headings[2], "interval", "p50", "p99", "CPU/op", "runs"];
+    // Names of any length would break the columns.
+    let fits = |columns: &[usize]| {
+        let mut table = Table::new();
+        table.load_preset(presets::NOTHING);
+        table.set_header(columns.iter().map(|column| headings[*column]));
+        for row in &rows {
+            table.add_row(columns.iter().map(|column| shortened(&clean(&row[*column]), 24)));
+        }
+        for (index, column) in columns.iter().enumerate().filter(|(_, column)| **column != 1) {
+            debug_assert!(*column < headings.len());
+            if let Some(column) = table.column_mut(index) {
+                column.set_cell_alignment(CellAlignment::Right);
+            }
+        }
+        table.to_string()
+    };
+    let mut columns: Vec<usize> =
+        (0..headings.len()).filter(|column| wanted.contains(&headings[*column])).collect();
+    loop {
+        let text = fits(&columns);
+        let is_narrow = text.lines().all(|line| line.trim_end().chars().count() <= COLUMNS);
+        // Rate and interval always stay.
+        if is_narrow || columns.len() <= 4 {
+            return text;
+        }
+        columns.remove(columns.len() - 1);
+    }
+}
+
+fn shortened(text: &str, most: usize) -> String {
+    if text.chars().count() <= most {
+        return text.to_owned();
+    }
+    let kept: String = text.chars().take(most - 1).collect();
+    format!("{kept}…")
+}
+
+/// Without what a terminal or a mail client would act on.
+fn clean(text: &str) -> String {
+    text.chars().map(|letter| if letter.is_control() { '\u{fffd}' } else { letter }).collect()
+}
+
+/// Text in lines of 80 columns, the later ones indented.
+fn wrapped(text: &str, indent: usize) -> String {
+    let mut out = String::new();
+    let mut used = indent;
+    for word in clean(text).split(' ') {
+        let length = word.chars().count();
+        if used > indent && used + 1 + length > COLUMNS {
+            out.push('\n');
+            out += &" ".repeat(indent);
+            used = indent;
+        } else if used > indent {
+            out.push(' ');
+            used += 1;
+        }
+        out += word;
+        used += length;
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_end_before_the_eightieth_column() {
+        let text = wrapped(&"word ".repeat(60), 10);
+        assert!(text.lines().skip(1).all(|line| line.starts_with("          w")), "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= COLUMNS), "{text}");
+        assert_eq!(wrapped("a b", 2), "a b");
+        assert_eq!(clean("a\u{1b}[31m"), "a\u{fffd}[31m");
+    }
+}

@@ -1,0 +1,123 @@
+//! A trial for a ticket: the answer, a table for each workload, what differs, how to repeat it. `GitHub`'s Markdown.
+
+use super::{
+    document::{Document, WorkloadReport},
+    numbers, summary, table, verdict,
+};
+use fstrial_model::trial::Compare;
+use std::fmt::Write;
+
+/// The whole answer.
+pub fn render(document: &Document) -> String {
+    let mut out = format!("## {}\n\n", text(&title(document)));
+    lines(&mut out, None, &summary::lines(document));
+    for workload in &document.workloads {
+        section(&mut out, document, workload);
+    }
+    lines(&mut out, Some("Failed"), &document.failures);
+    lines(&mut out, Some("Warnings"), &document.warnings);
+    lines(&mut out, Some("What else differs between the arms"), &document.audit);
+    let mut conditions: Vec<String> =
+        document.arms.iter().map(|arm| format!("{} = {}", arm.name, arm.configuration)).collect();
+    conditions.extend(document.environment.describe());
+    conditions.extend(document.environment.device_notes.iter().cloned());
+    conditions.push(format!(
+        "{}, seed {}; differences of less than {} % are taken not to matter",
+        verdict::rounds_in_words(document.rounds as usize),
+        document.seed,
+        numbers::plain(document.practical_percent)
+    ));
+    lines(&mut out, Some("Conditions"), &conditions);
+    let _ = writeln!(out, "### Repeat\n\n{}", fenced(&document.repeat));
+    let _ =
+        write!(out, "<details><summary>trial file</summary>\n\n{}\n</details>\n", fenced(&document.trial));
+    out
+}
+
+/// What a trial is called, or what it compares.
+pub(super) fn title(document: &Document) -> String {
+    if !document.name.is_empty() {
+        return document.name.clone();
+    }
+    let names: Vec<&str> = document.arms.iter().map(|arm| arm.name.as_str()).collect();
+    match document.compare {
+        Compare::Arms => names.join(" / "),
+        Compare::Workloads => format!("workloads on {}", names.join(", ")),
+    }
+}
+
+fn section(out: &mut String, document: &Document, workload: &WorkloadReport) {
+    let (headings, rows) = table::grid(workload, document.compare);
+    let _ = writeln!(out, "### {}\n\n{}\n", text(&workload.title()), text(&table::how(workload)));
+    let row =
+        |cells: &mut dyn Iterator<Item = String>| format!("| {} |\n", cells.collect::<Vec<_>>().join(" | "));
+    *out += &row(&mut headings.iter().map(|heading| text(heading)));
+    // The name is text, everything else is a figure.
+    *out += &row(&mut (0..headings.len()).map(|column| if column == 1 { "---" } else { "---:" }.into()));
+    for cells in rows {
+        *out += &row(&mut cells.iter().map(|cell| text(cell)));
+    }
+    *out += "\n";
+    let (aside, full): (Vec<_>, Vec<_>) =
+        workload.verdicts.iter().partition(|report| table::is_aside(report));
+    let mut told: Vec<String> = full
+        .into_iter()
+        .map(|report| {
+            let unequal = report.unequal_durability.as_deref();
+            verdict::line(&report.contrast, document.practical_percent, document.round_seconds, unequal)
+        })
+        .collect();
+    told.extend(verdict::undecided_latency(&aside.iter().map(|report| &report.contrast).collect::<Vec<_>>()));
+    lines(out, None, &told);
+}
+
+/// Lines as a list, under a heading.
+fn lines(out: &mut String, heading: Option<&str>, lines: &[String]) {
+    if lines.is_empty() {
+        return;
+    }
+    if let Some(heading) = heading {
+        let _ = writeln!(out, "### {heading}\n");
+    }
+    for line in lines {
+        let _ = writeln!(out, "- {}", text(line));
+    }
+    *out += "\n";
+}
+
+/// Text that Markdown takes for nothing else: names come from trial files, and figures of tools from anywhere.
+fn text(raw: &str) -> String {
+    let mut out = String::new();
+    for letter in raw.chars() {
+        match letter {
+            '\n' | '\r' => out.push(' '),
+            '\\' | '`' | '*' | '_' | '[' | ']' | '<' | '>' | '|' | '#' | '~' | '!' => {
+                out.extend(['\\', letter])
+            }
+            // A name that begins with it would be notified.
+            '@' => out.push_str("@\u{200b}"),
+            other if other.is_control() => out.push('\u{fffd}'),
+            other => out.push(other),
+        }
+    }
+    out
+}
+
+/// A block of code that cannot be left by what is in it.
+fn fenced(code: &str) -> String {
+    let longest = code.split(|letter| letter != '`').map(str::len).max().unwrap_or(0);
+    let fence = "`".repeat(longest.max(2) + 1);
+    format!("{fence}\n{}\n{fence}\n", code.trim_end())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_stay_names() {
+        assert_eq!(text("a|b*<img>`x`\n@all"), "a\\|b\\*\\<img\\>\\`x\\` @\u{200b}all");
+        assert_eq!(fenced("a"), "```\na\n```\n");
+        assert_eq!(fenced("a````b"), "`````\na````b\n`````\n");
+    }
+}

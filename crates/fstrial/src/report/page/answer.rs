@@ -1,0 +1,297 @@
+//! The top of a trial's page: the question, the answer in words, what to distrust, and who won where.
+
+use super::trial::Shown;
+use crate::{
+    report::{
+        document::{Document, WorkloadReport},
+        numbers,
+        summary::{self, Ratio, Standing},
+        verdict,
+    },
+    run::{judge::Outcome, plan::threads_in_words},
+};
+use fstrial_model::trial::{Compare, Metric};
+use maud::{Markup, html};
+
+/// Lines of the answer told one by one, at most; of more workloads and levels it is told how often each arm leads.
+const MOST_LINES: usize = 12;
+
+/// `ext4, xfs and btrfs`.
+pub(super) fn listed(names: &[impl AsRef<str>]) -> String {
+    let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
+    match names.as_slice() {
+        [] => String::new(),
+        [one] => (*one).to_owned(),
+        [several @ .., last] => format!("{} and {last}", several.join(", ")),
+    }
+}
+
+/// What was asked, in words.
+pub(super) fn question(document: &Document) -> String {
+    let mut workloads: Vec<&str> = document.workloads.iter().map(|workload| workload.name.as_str()).collect();
+    workloads.dedup();
+    let mut levels: Vec<u16> = document.workloads.iter().flat_map(summary::levels).collect();
+    levels.sort_unstable();
+    levels.dedup();
+    let levels = match levels.as_slice() {
+        [one] => threads_in_words(*one),
+        several => {
+            let several: Vec<String> = several.iter().map(ToString::to_string).collect();
+            format!("{} threads", listed(&several))
+        }
+    };
+    let arms: Vec<&str> = document.arms.iter().map(|arm| arm.name.as_str()).collect();
+    match document.compare {
+        Compare::Arms => {
+            format!(
+                "Which of {} is faster in {} at {levels}, and by how much?",
+                listed(&arms),
+                listed(&workloads)
+            )
+        }
+        Compare::Workloads => {
+            let compared: Vec<&str> = compared(document);
+            format!(
+                "Which of {} is faster on {} at {levels}, and by how much?",
+                listed(&compared),
+                listed(&workloads)
+            )
+        }
+    }
+}
+
+/// The names of what is compared, where that is workloads.
+fn compared(document: &Document) -> Vec<&str> {
+    let mut names: Vec<&str> = document
+        .workloads
+        .iter()
+        .flat_map(|workload| &workload.cells)
+        .map(|cell| cell.arm.as_str())
+        .collect();
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
+/// The answer in words, with how sure it is.
+pub(super) fn answer(shown: &Shown) -> Markup {
+    let document = &shown.document;
+    let lines = summary::lines(document);
+    html! {
+        div.answer {
+            @if lines.is_empty() {
+                p { strong { (nothing_to_say(document)) } }
+            } @else if lines.len() <= MOST_LINES {
+                ul { @for line in &lines { li { (line) } } }
+            } @else {
+                (counted(document))
+            }
+        }
+        p.sure { (how_sure(document)) }
+    }
+}
+
+/// Why there is no answer.
+fn nothing_to_say(document: &Document) -> &'static str {
+    match (&document.claim, document.failures.is_empty()) {
+        (Some(_), _) => "The claim below is what the trial was there for.",
+        (None, false) => "There is no answer: runs failed, see below.",
+        (None, true) => "There is no answer yet: no round was complete.",
+    }
+}
+
+/// How often each arm leads, where there are too many workloads and levels to name.
+fn counted(document: &Document) -> Markup {
+    let standings = summary::standings(document);
+    let names: Vec<&str> = match document.compare {
+        Compare::Arms => document.arms.iter().map(|arm| arm.name.as_str()).collect(),
+        Compare::Workloads => compared(document),
+    };
+    let count = |is: &dyn Fn(&Standing<'_>) -> bool| standings.iter().filter(|standing| is(standing)).count();
+    let of = standings.len();
+    let undecided =
+        count(&|standing| standing.leading.len() > 1 && !standing.equivalent && standing.behind.is_empty());
+    html! {
+        p { "Of " (of) " combinations of workload and level:" }
+        ul {
+            @for name in names {
+                @let alone = count(&|standing| standing.leading == [name]);
+                @let shared = count(&|standing| standing.leading.len() > 1 && standing.leading.contains(&name));
+                @let behind = count(&|standing| standing.behind.iter().any(|(arm, _)| *arm == name));
+                li { strong { (name) } ": leads alone in " (alone) ", is among several leaders in " (shared) ", is behind in " (behind) }
+            }
+            @if undecided > 0 { li { "in " (undecided) " no difference was found" } }
+        }
+    }
+}
+
+/// What the intervals promise.
+fn how_sure(document: &Document) -> String {
+    let rounds = verdict::rounds_in_words(document.rounds as usize);
+    let ended = match document.ended {
+        "decided" => "It stopped because everything was decided",
+        "interrupted" => "It was stopped before its end, so some of it may be open",
+        _ => "It stopped because its time was up, or because a decision in time was too unlikely",
+    };
+    format!(
+        "{rounds}; in each one every configuration was made afresh and measured in an order drawn at random. {ended}. \
+         The intervals hold for stopping at any moment, and of the differences that are called so, at most 5 % are wrong on \
+         average. Differences of less than {} % are taken not to matter.",
+        numbers::plain(document.practical_percent)
+    )
+}
+
+/// What to distrust, the worst first.
+pub(super) fn distrust(shown: &Shown) -> Markup {
+    let document = &shown.document;
+    let unequal = unequal(document);
+    html! {
+        section.distrust aria-label="What to distrust" {
+            h3 { "What to distrust" }
+            ul {
+                @for reason in &unequal {
+                    li.loud { span.badge.unequal { "unequal durability" } " " (reason) }
+                }
+                @for failure in &document.failures { li.loud { span.badge.unequal { "failed" } " " (failure) } }
+                @for warning in &document.warnings { li { (warning) } }
+                @for line in open_questions(document) { li { (line) } }
+                @if !document.audit.is_empty() {
+                    li {
+                        "The arms differ in more than what was asked for: "
+                        a href={ "#" (shown.anchor("audit")) } { (things(document.audit.len())) }
+                        ". A difference may come from those."
+                    }
+                }
+                @for note in &document.environment.device_notes { li { (note) } }
+                li {
+                    "This speaks for this machine (" (document.environment.cpus) " CPUs"
+                    @if document.environment.virtual_machine { ", a virtual machine that may have noisy neighbours" }
+                    "), Linux " (document.environment.kernel) ", this device (" (document.environment.device)
+                    ") and these amounts of data, and for no other."
+                }
+            }
+        }
+    }
+}
+
+fn things(count: usize) -> String {
+    if count == 1 { "one thing".into() } else { format!("{count} things") }
+}
+
+/// Reasons for unequal durability, each with the arms it is about.
+fn unequal(document: &Document) -> Vec<String> {
+    let mut reasons: Vec<String> = Vec::new();
+    for verdict in document.workloads.iter().flat_map(|workload| &workload.verdicts) {
+        let state = &verdict.contrast;
+        let reason = verdict.unequal_durability.as_ref().map(|reason| {
+            format!("{} and {}: {reason}. Their ratio is not one of speed alone.", state.a, state.b)
+        });
+        reasons.extend(reason.filter(|reason| !reasons.contains(reason)));
+    }
+    reasons
+}
+
+/// What stayed open, and what a decision would take.
+fn open_questions(document: &Document) -> Vec<String> {
+    let states = || document.workloads.iter().flat_map(|workload| &workload.verdicts).map(|v| &v.contrast);
+    let undecided: Vec<_> = states()
+        .filter(|state| state.metric == Metric::Throughput && state.verdict == Outcome::Undecided)
+        .collect();
+    let mut lines = Vec::new();
+    if !undecided.is_empty() {
+        let needed = undecided.iter().filter_map(|state| state.rounds_needed).max();
+        let needed = needed.map_or_else(String::new, |rounds| {
+            format!(" Deciding all of them would take about {rounds} rounds.")
+        });
+        let all = states().filter(|state| state.metric == Metric::Throughput).count();
+        lines.push(format!(
+            "{} of {all} comparisons of throughput are undecided: not the same, but not told apart either.{needed}",
+            undecided.len()
+        ));
+    }
+    let few = states().filter(|state| state.too_few_operations).count();
+    if few > 0 {
+        lines.push(format!("{few} comparisons of tail latency have too few operations to say anything."));
+    }
+    lines
+}
+
+/// Workloads × levels with who won, by how much and how sure.
+pub(super) fn matrix(shown: &Shown) -> Markup {
+    let document = &shown.document;
+    let standings = summary::standings(document);
+    let mut levels: Vec<u16> = document.workloads.iter().flat_map(summary::levels).collect();
+    levels.sort_unstable();
+    levels.dedup();
+    if standings.is_empty() {
+        return html! {};
+    }
+    html! {
+        section.who {
+            h3 { "Who won where" }
+            div.scroll tabindex="0" role="region" aria-label="Who won where" {
+                table.matrix {
+                    thead {
+                        tr {
+                            th scope="col" { "workload" }
+                            @for level in &levels { th scope="col" { (threads_in_words(*level)) } }
+                        }
+                    }
+                    tbody {
+                        @for (index, workload) in document.workloads.iter().enumerate() {
+                            tr {
+                                th scope="row" { a href={ "#" (shown.section_anchor(index)) } { (workload.title()) } }
+                                @for level in &levels { (cell(&standings, workload, *level)) }
+                            }
+                        }
+                    }
+                }
+            }
+            p.key {
+                "Each field names who leads, and by how much over the next: the ratio with its interval. Arms that could not be \
+                 told apart, or are the same within the band, lead together."
+            }
+        }
+    }
+}
+
+fn cell(standings: &[Standing<'_>], workload: &WorkloadReport, level: u16) -> Markup {
+    let is_this =
+        |standing: &&Standing<'_>| std::ptr::eq(standing.workload, workload) && standing.threads == level;
+    let Some(standing) = standings.iter().find(is_this) else {
+        return html! { td.v-none { "–" } };
+    };
+    let class = match (standing.leading.len(), standing.equivalent, standing.behind.is_empty()) {
+        (1, ..) => "v-faster",
+        (_, true, true) => "v-equivalent",
+        (_, false, true) => "v-undecided",
+        (_, _, false) => "v-mixed",
+    };
+    html! {
+        td class=(class) {
+            strong { (standing.leaders()) }
+            @if let Some((arm, ratio)) = nearest(standing) {
+                br;
+                span.ratio { (over(ratio, workload.less_is_better)) " " (arm) }
+            }
+            @if !standing.out.is_empty() { br; span.out { "without " (listed(&standing.out)) } }
+            @if standing.unequal { br; span.badge.unequal { "unequal durability" } }
+        }
+    }
+}
+
+/// Of the arms behind, the one that is the least so.
+fn nearest<'a>(standing: &Standing<'a>) -> Option<(&'a str, Ratio)> {
+    let known = standing.behind.iter().filter_map(|(arm, ratio)| Some((*arm, (*ratio)?)));
+    let less = standing.workload.less_is_better;
+    known.min_by(|(_, x), (_, y)| if less { x.0.total_cmp(&y.0) } else { y.0.total_cmp(&x.0) })
+}
+
+/// The ratio of the leader to another, given that of the other to the leader.
+fn over((ratio, interval): Ratio, less_is_better: bool) -> String {
+    let interval = interval.map_or_else(String::new, |(low, high)| {
+        format!(" [{}, {}]", numbers::ratio_digits(1.0 / high), numbers::ratio_digits(1.0 / low))
+    });
+    let of = if less_is_better { "the time of" } else { "the throughput of" };
+    format!("{}{interval} {of}", numbers::ratio(1.0 / ratio))
+}

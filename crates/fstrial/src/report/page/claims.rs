@@ -1,0 +1,204 @@
+//! Claims on a page: one with its answer, and the whole catalogue with what was said then and what is found here.
+
+use super::{TrialPage, list, plot, trial};
+use crate::{report::claim::ClaimReport, run::claim::ClaimVerdict};
+use fstrial_model::claim::OriginalTable;
+use maud::{Markup, html};
+
+/// A claim of the catalogue.
+pub struct ClaimEntry {
+    /// What was said then, and the answer of the last check here, if there was one.
+    pub report: ClaimReport,
+    /// Why it cannot be checked here, or that it was not checked yet; none if it was.
+    pub open: Option<String>,
+    /// The trial that answered it.
+    pub trial: Option<TrialPage>,
+}
+
+/// The class of a verdict.
+fn class(verdict: ClaimVerdict) -> &'static str {
+    match verdict {
+        ClaimVerdict::Holds => "verdict-holds",
+        ClaimVerdict::Reversed => "verdict-reversed",
+        ClaimVerdict::Less => "verdict-less",
+        ClaimVerdict::NoDifference => "verdict-no-difference",
+        ClaimVerdict::Undecided => "verdict-undecided",
+        ClaimVerdict::Measured => "verdict-measured",
+        ClaimVerdict::CannotRun => "verdict-cannot-run",
+    }
+}
+
+/// The catalogue as a page.
+pub fn page(mut entries: Vec<ClaimEntry>) -> String {
+    let trials = entries.iter_mut().filter_map(|entry| entry.trial.as_mut());
+    trials.enumerate().for_each(|(place, trial)| trial.told.place(place));
+    let mut place = 0;
+    let mut placed = Vec::new();
+    for entry in &entries {
+        placed.push(entry.trial.as_ref().map(|_| {
+            place += 1;
+            place - 1
+        }));
+    }
+    let title = format!("{} statements about filesystem speed, put to the test", entries.len());
+    let body = html! {
+        header.top {
+            h1 { (title) }
+            div.answer { (counts(&entries)) }
+            p.sure {
+                "Each statement was published once, with its source. What it says was measured again on this machine as a \
+                 randomised trial; a verdict speaks for the machine, kernel and device that are named with it."
+            }
+        }
+        (overview(&entries))
+        @for (entry, place) in entries.iter().zip(&placed) {
+            section.trial {
+                (claim(&entry.report, &entry.report.id))
+                @if let Some(open) = &entry.open { p.open { (open) } }
+                @if let (Some(page), Some(place)) = (&entry.trial, place) {
+                    (trial::of_claim(page, *place))
+                }
+            }
+        }
+    };
+    let data = entries.into_iter().filter_map(|entry| Some(entry.trial?.data)).collect();
+    super::document(&title, &body, data)
+}
+
+/// How many hold, and so on.
+fn counts(entries: &[ClaimEntry]) -> Markup {
+    let order = [
+        ClaimVerdict::Holds,
+        ClaimVerdict::Less,
+        ClaimVerdict::NoDifference,
+        ClaimVerdict::Reversed,
+        ClaimVerdict::Measured,
+        ClaimVerdict::Undecided,
+        ClaimVerdict::CannotRun,
+    ];
+    let is_checked =
+        |entry: &&ClaimEntry| entry.open.is_none() || entry.report.verdict == ClaimVerdict::CannotRun;
+    let count = |verdict: ClaimVerdict| {
+        entries.iter().filter(is_checked).filter(|entry| entry.report.verdict == verdict).count()
+    };
+    let unchecked = entries.iter().filter(|entry| !is_checked(entry)).count();
+    html! {
+        ul {
+            @for verdict in order {
+                @let found = count(verdict);
+                @if found > 0 { li { strong { (found) } " " span class=(class(verdict)) { (verdict.words()) } } }
+            }
+            @if unchecked > 0 { li { strong { (unchecked) } " not checked yet" } }
+        }
+    }
+}
+
+/// All claims in a table.
+fn overview(entries: &[ClaimEntry]) -> Markup {
+    html! {
+        div.scroll tabindex="0" role="region" aria-label="All claims" {
+            table.claims {
+                thead {
+                    tr {
+                        th scope="col" { "statement" }
+                        th scope="col" { "source" }
+                        th scope="col" { "then" }
+                        th scope="col" { "here" }
+                        th scope="col" { "verdict" }
+                    }
+                }
+                tbody {
+                    @for entry in entries {
+                        @let report = &entry.report;
+                        tr.claim {
+                            th scope="row" { a href={ "#" (report.id) } { (report.statement) } }
+                            td { (report.source) }
+                            td { (report.said) }
+                            td { (report.here()) }
+                            td class=(class(report.verdict)) { (verdict_in_words(entry)) }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn verdict_in_words(entry: &ClaimEntry) -> String {
+    match &entry.open {
+        Some(open) => open.clone(),
+        None => entry.report.verdict.words().to_owned(),
+    }
+}
+
+/// A claim with its answer.
+pub(super) fn claim(report: &ClaimReport, anchor: &str) -> Markup {
+    html! {
+        section.claim id=(anchor) {
+            h3 { (report.statement) }
+            p.source { (report.source) @if !report.setup.is_empty() { ". Measured on: " (report.setup) } }
+            p.verdict { strong class=(class(report.verdict)) { (report.answer) } }
+            @if !report.said.is_empty() { p { "Said then: " (report.said) } }
+            @if !report.parts.is_empty() { (parts(report)) }
+            (list(&report.notes))
+            @if !report.substituted.is_empty() { p { "Stands in for what this kernel has no more:" } (list(&report.substituted)) }
+            @if !report.scaled.is_empty() { p { "Scaled to this machine:" } (list(&report.scaled)) }
+            @for table in &report.tables { (original(table)) }
+        }
+    }
+}
+
+fn parts(report: &ClaimReport) -> Markup {
+    html! {
+        div.scroll tabindex="0" role="region" aria-label={ "Parts of " (report.id) } {
+            table.parts {
+                thead {
+                    tr {
+                        th scope="col" { "what" }
+                        th scope="col" { "expected" }
+                        th scope="col" { "then" }
+                        th scope="col" { "here" }
+                        th scope="col" { "verdict" }
+                    }
+                }
+                tbody {
+                    @for part in &report.parts {
+                        tr {
+                            th scope="row" {
+                                (part.subject)
+                                @if let Some(says) = &part.says { br; span.note { (says) } }
+                            }
+                            td { (part.expected.as_deref().unwrap_or("–")) }
+                            td { @if let Some(then) = &part.then { (then) } @else { "–" } }
+                            td { (part.here()) }
+                            td class=(class(part.verdict)) { (part.verdict.words()) }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A table of the source.
+fn original(table: &OriginalTable) -> Markup {
+    html! {
+        details {
+            summary { "Then: " (table.title) @if !table.unit.is_empty() { ", " (table.unit) } }
+            div.scroll tabindex="0" role="region" aria-label={ "Original table: " (table.title) } {
+                table.pale {
+                    thead { tr { @for column in &table.columns { th scope="col" { (column) } } } }
+                    tbody { @for row in &table.rows { tr { @for number in row { td { (number) } } } } }
+                }
+            }
+        }
+    }
+}
+
+/// The plot of the source's curve behind the measured one, where it has one.
+pub(super) fn curve(report: &ClaimReport, place: usize) -> Option<Markup> {
+    (!report.tables.is_empty()).then(|| {
+        let about = "What the source printed is drawn pale, on the axis at the right.";
+        plot(&format!("t{place}-original"), "original", (place, 0), "Then and here", about)
+    })
+}

@@ -1,0 +1,145 @@
+//! Several trials on one page: what their common arms did in each of them, side by side.
+
+use super::{TrialPage, answer::listed, plot};
+use crate::{report::numbers, run::plan::threads_in_words};
+use maud::{Markup, html};
+
+/// What the page is, in words.
+pub(super) fn answer(trials: &[TrialPage]) -> Markup {
+    let varying = varying(trials);
+    html! {
+        div.answer {
+            p {
+                "The same arms in " (trials.len()) " trials"
+                @if varying.is_empty() { ", under conditions that are the same as far as is known" }
+                @else { " that differ in " (listed(&varying)) }
+                "."
+            }
+        }
+        p.sure {
+            "Inside a trial arms were measured by turns, so their ratios hold. Between trials nothing was: what differs there may \
+             also come from the day, the neighbours or the state of the device. So there are no verdicts between trials."
+        }
+    }
+}
+
+/// What the trials differ in.
+fn varying(trials: &[TrialPage]) -> Vec<&'static str> {
+    let differs = |of: &dyn Fn(&TrialPage) -> String| trials.iter().any(|trial| of(trial) != of(&trials[0]));
+    let environment: [(&'static str, bool); 5] = [
+        ("device", differs(&|trial| trial.told.document.environment.device.clone())),
+        ("kernel", differs(&|trial| trial.told.document.environment.kernel.clone())),
+        ("machine", differs(&|trial| trial.told.document.environment.processor.clone())),
+        ("version of fstrial", differs(&|trial| trial.told.document.environment.fstrial.clone())),
+        ("date", differs(&|trial| trial.told.day().to_owned())),
+    ];
+    environment.into_iter().filter(|(_, differs)| *differs).map(|(what, _)| what).collect()
+}
+
+/// The trials by name, as links.
+pub(super) fn contents(trials: &[TrialPage]) -> Markup {
+    html! {
+        nav.toc aria-label="Trials" {
+            ul {
+                @for trial in trials {
+                    li { a href={ "#" (trial.told.anchor("trial")) } { (name(trial)) } }
+                }
+            }
+        }
+    }
+}
+
+/// What a trial is called among others.
+fn name(trial: &TrialPage) -> String {
+    let shown = &trial.told;
+    let id = shown.document.trial_id.map_or_else(String::new, |id| format!("{id}: "));
+    format!("{id}{}, {}", shown.title(), shown.day())
+}
+
+/// For each workload that several trials have: the rates of all arms in all trials.
+pub(super) fn side_by_side(trials: &[TrialPage]) -> Markup {
+    html! {
+        section.trial id="side-by-side" {
+            h2 { "Side by side" }
+            @for (place, section, title) in common(trials) {
+                section.workload {
+                    h3 { (title) }
+                    div.grid {
+                        (plot(
+                            &format!("compare-{place}-{section}"),
+                            "compare",
+                            (place, section),
+                            "Throughput in each trial",
+                            "A group for each arm, in it a mark for each trial with its 95 % interval.",
+                        ))
+                    }
+                    (table(trials, title))
+                }
+            }
+        }
+    }
+}
+
+/// The workloads that at least two trials have, each where it is first: trial, place in it, title.
+fn common(trials: &[TrialPage]) -> Vec<(usize, usize, &str)> {
+    let mut found: Vec<(usize, usize, &str)> = Vec::new();
+    for (place, trial) in trials.iter().enumerate() {
+        for (index, section) in trial.data.sections.iter().enumerate() {
+            let title = section.title.as_str();
+            let has = |other: &&TrialPage| other.data.sections.iter().any(|of| of.title == title);
+            let is_new = !found.iter().any(|(.., known)| *known == title);
+            if is_new && trials.iter().filter(has).count() > 1 {
+                found.push((place, index, title));
+            }
+        }
+    }
+    found
+}
+
+/// The rates of a workload: a row for each arm and level, a column for each trial.
+fn table(trials: &[TrialPage], title: &str) -> Markup {
+    let mut rows: Vec<(u16, &str)> = Vec::new();
+    let of_title = |trial: &'_ TrialPage| {
+        trial.told.document.workloads.iter().position(|workload| workload.title() == title)
+    };
+    for trial in trials {
+        let Some(at) = of_title(trial) else { continue };
+        for cell in &trial.told.document.workloads[at].cells {
+            if !rows.contains(&(cell.threads, &cell.arm)) {
+                rows.push((cell.threads, &cell.arm));
+            }
+        }
+    }
+    rows.sort_by_key(|(threads, _)| *threads);
+    let figure = |trial: &TrialPage, threads: u16, arm: &str| {
+        let workload = &trial.told.document.workloads[of_title(trial)?];
+        let cell = workload.cells.iter().find(|cell| cell.threads == threads && cell.arm == arm)?;
+        let figure = |value: f64| numbers::figure(value, &workload.unit);
+        let interval = cell
+            .rate_interval
+            .map_or_else(String::new, |(low, high)| format!(" [{}, {}]", figure(low), figure(high)));
+        Some(format!("{}{interval}", figure(cell.rate?)))
+    };
+    html! {
+        div.scroll tabindex="0" role="region" aria-label={ (title) " in all trials" } {
+            table.cells {
+                thead {
+                    tr {
+                        th scope="col" { "level" }
+                        th scope="col" { "arm" }
+                        @for trial in trials { th scope="col" { (name(trial)) } }
+                    }
+                }
+                tbody {
+                    @for (threads, arm) in rows {
+                        tr {
+                            td { (threads_in_words(threads)) }
+                            th scope="row" { (arm) }
+                            @for trial in trials { td { (figure(trial, threads, arm).unwrap_or_else(|| "–".into())) } }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

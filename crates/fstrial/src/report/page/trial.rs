@@ -1,0 +1,434 @@
+//! A trial on a page: its answer, each of its workloads with pictures and figures, what its arms really were, and how to
+//! repeat it.
+
+use super::{TrialPage, answer, claims, list, plot};
+use crate::report::{
+    again::Told,
+    document::{Document, WorkloadReport},
+    table, verdict,
+};
+use fstrial_model::facts::Fact;
+use fstrial_store::StoredTrial;
+use maud::{Markup, html};
+use std::collections::BTreeMap;
+
+/// What is shown of a trial in words.
+pub(super) struct Shown {
+    /// The answer.
+    pub(super) document: Document,
+    /// As it is stored.
+    stored: StoredTrial,
+    /// The commands that made each arm.
+    commands: Vec<Vec<String>>,
+    /// The first error of runs that count all the same, by cell in words.
+    errors: Vec<String>,
+    /// Its place on the page.
+    place: usize,
+}
+
+impl Shown {
+    pub(super) fn of(told: Told<'_>) -> Self {
+        let errors = told.besides.iter().enumerate().filter_map(|(cell, besides)| {
+            Some(format!("{}: {}", told.plan.cell_name(cell), besides.first_error.as_ref()?))
+        });
+        Self {
+            errors: errors.collect(),
+            stored: told.stored.clone(),
+            commands: told.commands.to_vec(),
+            document: told.document,
+            place: 0,
+        }
+    }
+
+    pub(super) fn place(&mut self, place: usize) {
+        self.place = place;
+    }
+
+    /// What it is called, or what it compares where it has no name.
+    pub(super) fn title(&self) -> String {
+        if !self.document.name.is_empty() {
+            return self.document.name.clone();
+        }
+        let arms: Vec<&str> = self.document.arms.iter().map(|arm| arm.name.as_str()).collect();
+        answer::listed(&arms)
+    }
+
+    /// The day it began.
+    pub(super) fn day(&self) -> &str {
+        let started = &self.stored.summary.started_at;
+        started.get(..10).unwrap_or(started)
+    }
+
+    /// The name of a place in it.
+    pub(super) fn anchor(&self, what: &str) -> String {
+        format!("t{}-{what}", self.place)
+    }
+
+    /// The name of the place of a workload.
+    pub(super) fn section_anchor(&self, section: usize) -> String {
+        self.anchor(&format!("s{section}"))
+    }
+}
+
+/// A trial. `among` others, it has a heading of its own and no page header.
+pub(super) fn render(trial: &TrialPage, place: usize, among: bool) -> Markup {
+    let shown = &trial.told;
+    debug_assert_eq!(shown.place, place, "anchors are those of its place");
+    let head = html! {
+        p.question { (answer::question(&shown.document)) }
+        (answer::answer(shown))
+    };
+    html! {
+        @if among {
+            section.trial id=(shown.anchor("trial")) {
+                h2 { "Trial " (number(shown)) ": " (shown.title()) }
+                p.when { (when(shown)) }
+                (head)
+                (rest(trial, place))
+            }
+        } @else {
+            header.top {
+                h1 { (shown.title()) }
+                p.when { "Trial " (number(shown)) ", " (when(shown)) }
+                (head)
+            }
+            section.trial id=(shown.anchor("trial")) { (rest(trial, place)) }
+        }
+    }
+}
+
+fn number(shown: &Shown) -> String {
+    shown.document.trial_id.map_or_else(|| "–".into(), |id| id.to_string())
+}
+
+/// When and where.
+fn when(shown: &Shown) -> String {
+    let environment = &shown.document.environment;
+    format!("{} · {} · Linux {}", shown.day(), environment.device, environment.kernel)
+}
+
+fn rest(trial: &TrialPage, place: usize) -> Markup {
+    let shown = &trial.told;
+    html! {
+        @if let Some(claim) = &shown.document.claim {
+            (claims::claim(claim, &shown.anchor("claim")))
+            @if let Some(curve) = claims::curve(claim, place) { div.grid { (curve) } }
+        }
+        (answer::distrust(shown))
+        (answer::matrix(shown))
+        @if shown.document.workloads.len() > 1 { (contents(shown)) }
+        @for (index, workload) in shown.document.workloads.iter().enumerate() {
+            (section(trial, place, index, workload))
+        }
+        (arms(shown))
+        (conditions(shown))
+        (repeat(shown))
+    }
+}
+
+/// The trial of a claim in the catalogue: its pictures and figures, folded up.
+pub(super) fn of_claim(trial: &TrialPage, place: usize) -> Markup {
+    let shown = &trial.told;
+    html! {
+        @if let Some(curve) = shown.document.claim.as_ref().and_then(|claim| claims::curve(claim, place)) {
+            div.grid { (curve) }
+        }
+        details.trial {
+            summary { "Trial " (number(shown)) ", " (when(shown)) }
+            (answer::distrust(shown))
+            @for (index, workload) in shown.document.workloads.iter().enumerate() {
+                (section(trial, place, index, workload))
+            }
+            (arms(shown))
+            (conditions(shown))
+            (repeat(shown))
+        }
+    }
+}
+
+fn contents(shown: &Shown) -> Markup {
+    html! {
+        nav.toc aria-label={ "Workloads of trial " (number(shown)) } {
+            ul {
+                @for (index, workload) in shown.document.workloads.iter().enumerate() {
+                    li { a href={ "#" (shown.section_anchor(index)) } { (workload.title()) } }
+                }
+                li { a href={ "#" (shown.anchor("arms")) } { "arms and fairness" } }
+                li { a href={ "#" (shown.anchor("environment")) } { "environment" } }
+                li { a href={ "#" (shown.anchor("repeat")) } { "repeat this" } }
+            }
+        }
+    }
+}
+
+/// A workload: its pictures, then its figures.
+fn section(trial: &TrialPage, place: usize, index: usize, workload: &WorkloadReport) -> Markup {
+    let shown = &trial.told;
+    html! {
+        section.workload id=(shown.section_anchor(index)) {
+            h3 { (workload.title()) }
+            p.how { (table::how(workload)) }
+            div.grid { @for picture in pictures(trial, place, index) { (picture) } }
+            (figures(shown, workload))
+        }
+    }
+}
+
+/// The plots that there is something to draw on.
+fn pictures(trial: &TrialPage, place: usize, index: usize) -> Vec<Markup> {
+    let section = &trial.data.sections[index];
+    let any = |has: &dyn Fn(&super::data::CellData) -> bool| section.cells.iter().any(has);
+    let has_course = section.contrasts.iter().any(|contrast| contrast.course.is_some());
+    let levels = section.levels.len() > 1;
+    let rate = if levels {
+        (
+            "Throughput against threads",
+            "The typical rate of each arm over its rounds; the bands are 95 % intervals.",
+        )
+    } else {
+        ("Throughput", "The typical rate of each arm over its rounds, with its 95 % interval.")
+    };
+    let kinds: [(&str, bool, (&str, &str)); 9] = [
+        ("throughput", any(&|cell| cell.is_rated()), rate),
+        (
+            "rounds",
+            has_course,
+            (
+                "How the decision was made",
+                "Each dot is the ratio of the two arms in one round; the line is the ratio over all rounds so far and the band \
+                 its interval. It is decided once the band lies on one side of 1, or inside the grey band of differences that \
+                 do not matter.",
+            ),
+        ),
+        (
+            "latency",
+            any(&|cell| !cell.latency.is_empty()),
+            (
+                "Latency percentiles",
+                "All runs together; bars from the least to the greatest of single runs. Percentiles with fewer than ten \
+                 operations beyond them are left out.",
+            ),
+        ),
+        (
+            "cdf",
+            any(&|cell| !cell.latency.is_empty()),
+            (
+                "Distribution of latencies",
+                "The share of operations that took at most so long, all runs together.",
+            ),
+        ),
+        (
+            "series",
+            any(&|cell| cell.series.is_some()),
+            (
+                "In the course of a run",
+                "Operations a second from the start of the warm-up (shaded) on: the median round, and the range of all rounds.",
+            ),
+        ),
+        (
+            "cpu",
+            any(&|cell| cell.cpu_ns.is_some()),
+            (
+                "CPU for each operation",
+                "Time of the whole machine that was not idle, kernel threads and neighbours included.",
+            ),
+        ),
+        (
+            "device",
+            any(&|cell| cell.device_bytes.is_some()),
+            (
+                "Bytes to the device for each byte asked",
+                "What was written to the device in the measured time: journal, metadata and copies included.",
+            ),
+        ),
+        (
+            "space",
+            any(&|cell| cell.space_used_bytes.is_some()),
+            (
+                "Space used",
+                "Size of the device less what was left after a run: data and the filesystem's own.",
+            ),
+        ),
+        (
+            "stages",
+            any(&|cell| !cell.stages.is_empty()),
+            ("Making, mounting, checking", "How long the steps around a run took: medians."),
+        ),
+    ];
+    let shown = |(kind, _, (title, about)): &(&str, bool, (&str, &str))| {
+        let id = format!("t{place}-s{index}-{kind}");
+        plot(&id, kind, (place, index), title, about)
+    };
+    kinds.iter().filter(|(_, there, _)| *there).map(shown).collect()
+}
+
+/// The figures of a workload, and every verdict in words.
+fn figures(shown: &Shown, workload: &WorkloadReport) -> Markup {
+    let document = &shown.document;
+    let (headings, rows) = table::grid(workload, document.compare);
+    let (aside, full): (Vec<_>, Vec<_>) =
+        workload.verdicts.iter().partition(|report| table::is_aside(report));
+    let lines: Vec<(bool, String)> = full
+        .into_iter()
+        .map(|report| {
+            let unequal = report.unequal_durability.as_deref();
+            let seconds = document.round_seconds;
+            let line = verdict::line(&report.contrast, document.practical_percent, seconds, unequal);
+            (unequal.is_some(), line)
+        })
+        .collect();
+    let states: Vec<_> = aside.iter().map(|report| &report.contrast).collect();
+    html! {
+        details.figures open[rows.len() <= 24] {
+            summary { "All figures of " (workload.title()) }
+            div.scroll tabindex="0" role="region" aria-label={ "Figures of " (workload.title()) } {
+                table.cells {
+                    thead { tr { @for heading in &headings { th scope="col" { (heading) } } } }
+                    tbody {
+                        @for row in &rows {
+                            tr {
+                                @for (column, text) in row.iter().enumerate() {
+                                    @if column == 1 { th scope="row" { (text) } } @else { td { (text) } }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+            (list(&table::notes(workload)))
+            ul.verdicts {
+                @for (unequal, line) in &lines { li class=[unequal.then_some("loud")] { (line) } }
+                @for line in verdict::undecided_latency(&states) { li.quiet { (line) } }
+            }
+        }
+    }
+}
+
+/// What the arms are, what they really were, and what differs.
+fn arms(shown: &Shown) -> Markup {
+    let document = &shown.document;
+    html! {
+        section id=(shown.anchor("arms")) {
+            h3 { "The arms" }
+            dl.facts {
+                @for arm in &document.arms {
+                    dt { (arm.name) }
+                    dd { code { (arm.configuration) } }
+                }
+            }
+            h4 id=(shown.anchor("audit")) { "Fairness: what else differs between them" }
+            @if document.audit.is_empty() { p { "Nothing that is known." } }
+            (list(&document.audit))
+            (list(&table::fact_notes(document)))
+            details {
+                summary { "Everything that was read back from each filesystem and device" }
+                (facts(document))
+            }
+            details {
+                summary { "The commands that made them" }
+                @for (arm, commands) in document.arms.iter().zip(&shown.commands) {
+                    h5 { (arm.name) }
+                    pre.code tabindex="0" { @for command in commands { (command) "\n" } }
+                }
+            }
+        }
+    }
+}
+
+fn facts(document: &Document) -> Markup {
+    let known: Vec<&BTreeMap<Fact, String>> =
+        document.arms.iter().filter_map(|arm| Some(&arm.facts.as_ref()?.facts)).collect();
+    if known.len() < document.arms.len() {
+        return html! { p { "Not known: the trial ended before every arm was made." } };
+    }
+    let mut names: Vec<Fact> = known.iter().flat_map(|facts| facts.keys().copied()).collect();
+    names.sort_unstable();
+    names.dedup();
+    let value =
+        |facts: &BTreeMap<Fact, String>, fact| facts.get(&fact).cloned().unwrap_or_else(|| "–".into());
+    html! {
+        div.scroll tabindex="0" role="region" aria-label="Facts about the arms" {
+            table.facts {
+                thead { tr { th scope="col" { "fact" } @for arm in &document.arms { th scope="col" { (arm.name) } } } }
+                tbody {
+                    @for fact in names {
+                        @let differs = known.iter().any(|facts| facts.get(&fact) != known[0].get(&fact));
+                        tr class=[differs.then_some("differs")] {
+                            th scope="row" { (fact.name()) @if differs { span.note { " (differs)" } } }
+                            @for facts in &known { td { (value(facts, fact)) } }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The machine, the tools, the instrument.
+fn conditions(shown: &Shown) -> Markup {
+    let document = &shown.document;
+    let environment = &document.environment;
+    let tools: BTreeMap<&String, &String> =
+        document.arms.iter().filter_map(|arm| arm.facts.as_ref()).flat_map(|facts| &facts.tools).collect();
+    let summary = &shown.stored.summary;
+    html! {
+        section id=(shown.anchor("environment")) {
+            h3 { "Environment" }
+            dl.facts {
+                dt { "machine" } dd { @for line in environment.describe() { (line) br; } }
+                dt { "device" } dd { (environment.device) }
+                @if !tools.is_empty() {
+                    dt { "tools" } dd { @for (tool, version) in tools { code { (tool) } ": " (version) br; } }
+                }
+                dt { "time" } dd { (summary.started_at) " to " (summary.ended_at.as_deref().unwrap_or("–")) }
+                dt { "rounds" }
+                dd {
+                    (document.rounds)
+                    @if let Some(planned) = document.planned_rounds { " of at most " (planned) " planned" }
+                    ", " (summary.runs) " runs, " (summary.failed_runs) " of them failed"
+                }
+                dt { "seed" } dd { code { (document.seed) } }
+                dt { "cost of the instrument" } dd { (instrument(document)) }
+            }
+            @if !shown.errors.is_empty() {
+                h4 { "Errors of operations in runs that count" }
+                (list(&shown.errors))
+            }
+        }
+    }
+}
+
+/// What the load generator itself cost, from what was measured.
+fn instrument(document: &Document) -> String {
+    let loads = document.workloads.iter().flat_map(|workload| &workload.cells);
+    let greatest = loads
+        .filter(|cell| cell.latency_ns.is_some())
+        .max_by(|x, y| x.generator_share.total_cmp(&y.generator_share));
+    match greatest {
+        Some(cell) => format!(
+            "each thread of the load generator spent at most {:.0} % of a core outside the kernel (on {}, at {}); every arm \
+             pays the same for it",
+            cell.generator_share * 100.0,
+            cell.arm,
+            crate::run::plan::threads_in_words(cell.threads)
+        ),
+        None => {
+            "the load was made by another program: its own cost is in every figure, the same in every arm"
+                .into()
+        }
+    }
+}
+
+fn repeat(shown: &Shown) -> Markup {
+    html! {
+        section id=(shown.anchor("repeat")) {
+            h3 { "Repeat this" }
+            pre.code tabindex="0" { (shown.document.repeat) }
+            p { "Or put this into a file, and run it with " code { "fstrial run FILE" } ":" }
+            details {
+                summary { "The trial file" }
+                pre.code tabindex="0" { (shown.document.trial) }
+            }
+        }
+    }
+}

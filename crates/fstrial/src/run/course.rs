@@ -1,0 +1,58 @@
+//! How every contrast came to where it stands, round by round: what people look at to see a decision being made.
+//!
+//! A function of the stored rounds. The one place where they are judged again.
+
+use super::{coordinator::EarlierRound, judge::Judge, plan::Plan};
+
+/// How one contrast went.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Course {
+    /// Every round that was judged, in order.
+    pub rounds: Vec<CoursePoint>,
+}
+
+/// A contrast after one round. Ratios are `a` over `b` on the metric itself, as in [`super::judge::ContrastState`].
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct CoursePoint {
+    /// The round, from 1.
+    pub round: u32,
+    /// What this round alone says: see [`Judge::latest_ratio`].
+    pub ratio: Option<f64>,
+    /// The ratio over the rounds so far. It stands still once the contrast is decided.
+    pub estimate: Option<f64>,
+    /// Its interval; none while rounds are too few.
+    pub interval: Option<(f64, f64)>,
+}
+
+impl Course {
+    /// The points that a judge has of every contrast after a round.
+    pub fn points(judge: &Judge<'_>, round: u32) -> Vec<CoursePoint> {
+        (0..judge.contrasts())
+            .map(|index| {
+                let (estimate, interval) = judge.standing(index);
+                CoursePoint { round, ratio: judge.latest_ratio(index), estimate, interval }
+            })
+            .collect()
+    }
+}
+
+/// Judges stored rounds again: the judge after the last one, not yet finished, and the course of every contrast in the
+/// order of the plan.
+pub fn replay(plan: &Plan, planned: u32, rounds: Vec<EarlierRound>) -> (Judge<'_>, Vec<Course>) {
+    let mut judge = Judge::new(plan, planned);
+    let mut courses = vec![Course { rounds: Vec::with_capacity(rounds.len()) }; plan.contrasts.len()];
+    for EarlierRound { round, samples, failed, cannot } in rounds {
+        failed.into_iter().for_each(|cell| judge.fail_cell(cell));
+        cannot.into_iter().for_each(|(cell, reason)| judge.answer_cannot(cell, reason));
+        judge.end_round(samples);
+        for (course, point) in courses.iter_mut().zip(Course::points(&judge, round)) {
+            course.rounds.push(point);
+        }
+    }
+    (judge, courses)
+}
+
+/// The course of every contrast in the order of the plan; see [`replay`].
+pub fn courses(plan: &Plan, planned: u32, rounds: Vec<EarlierRound>) -> Vec<Course> {
+    replay(plan, planned, rounds).1
+}
