@@ -59,12 +59,12 @@ pub(crate) fn assert_utc(time: &str) {
     assert!(decimals, "`{time}` is not a time in UTC as RFC 3339 writes it");
 }
 
-/// The raw bytes of a histogram that the model carries as base64.
-pub(crate) fn histogram_bytes(kind: &str, base64: &str) -> Result<Vec<u8>, Fault> {
+/// The raw bytes of a histogram that the model carries as base64, and what it says in a few numbers.
+pub(crate) fn histogram_bytes(kind: &str, base64: &str) -> Result<(Vec<u8>, Quantiles), Fault> {
     let unstorable = |why: String| Fault::Unstorable(format!("the histogram of `{kind}` {why}"));
     let bytes = STANDARD.decode(base64).map_err(|error| unstorable(format!("is not base64: {error}")))?;
-    decode_histogram(&bytes).map_err(unstorable)?;
-    Ok(bytes)
+    let quantiles = quantiles(&bytes).map_err(unstorable)?;
+    Ok((bytes, quantiles))
 }
 
 /// The base64 that the model carries, from raw bytes.
@@ -76,6 +76,37 @@ pub(crate) fn histogram_text(bytes: &[u8]) -> String {
 pub(crate) fn histogram(base64: &str) -> Result<Histogram<u64>, String> {
     let bytes = STANDARD.decode(base64).map_err(|error| format!("is not base64: {error}"))?;
     decode_histogram(&bytes)
+}
+
+/// What a histogram says in a few numbers, as SQLite keeps them: latencies in ns, none if there is no operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Quantiles {
+    pub(crate) operations: i64,
+    pub(crate) p50: Option<i64>,
+    pub(crate) p90: Option<i64>,
+    pub(crate) p99: Option<i64>,
+    pub(crate) p999: Option<i64>,
+    pub(crate) p9999: Option<i64>,
+    pub(crate) max: Option<i64>,
+}
+
+/// The quantiles of a histogram in its raw bytes. The error is to be read after "the histogram …".
+pub(crate) fn quantiles(bytes: &[u8]) -> Result<Quantiles, String> {
+    let histogram = decode_histogram(bytes)?;
+    let number = |value: u64| i64::try_from(value).map_err(|_| "has numbers that cannot be real".to_owned());
+    let at = |quantile: f64| match histogram.is_empty() {
+        true => Ok(None),
+        false => number(histogram.value_at_quantile(quantile)).map(Some),
+    };
+    Ok(Quantiles {
+        operations: number(histogram.len())?,
+        p50: at(0.5)?,
+        p90: at(0.9)?,
+        p99: at(0.99)?,
+        p999: at(0.999)?,
+        p9999: at(0.9999)?,
+        max: at(1.0)?,
+    })
 }
 
 /// Bytes before the counts: cookie, length of the counts, normalising offset, digits, lowest, highest, ratio.
@@ -197,7 +228,20 @@ mod tests {
         fn counts_survive(values in prop::collection::vec(0_u64..1 << 40, 0..200)) {
             let bytes = encode(&values);
             let base64 = histogram_text(&bytes);
-            prop_assert_eq!(&histogram_bytes("read", &base64).unwrap(), &bytes);
+            let (stored, quantiles) = histogram_bytes("read", &base64).unwrap();
+            prop_assert_eq!(&stored, &bytes);
+            prop_assert_eq!(quantiles.operations, i64::try_from(values.len()).unwrap());
+            // To three digits the largest and the middle one are what sorting says.
+            let mut sorted = values.clone();
+            sorted.sort_unstable();
+            for (told, exact) in [
+                (quantiles.max, sorted.last()),
+                (quantiles.p50, sorted.get(values.len().saturating_sub(1) / 2)),
+            ] {
+                let near = |told: i64, exact: u64| told.abs_diff(exact.cast_signed()) <= exact / 1000 + 1;
+                prop_assert!(told.zip(exact).is_none_or(|(told, &exact)| near(told, exact)), "{told:?} {exact:?}");
+                prop_assert_eq!(told.is_none(), exact.is_none());
+            }
             prop_assert_eq!(histogram(&base64).unwrap().len(), values.len() as u64);
         }
 

@@ -51,14 +51,6 @@ pub enum StoreError {
         /// Its schema.
         found: u32,
     },
-    /// The file has an older schema and was opened for reading only, so it cannot be brought up to date.
-    #[error("the store {} has the old schema {found} and was opened only for reading", path.display())]
-    OlderSchema {
-        /// The store.
-        path: PathBuf,
-        /// Its schema.
-        found: u32,
-    },
     /// What was read does not fit together.
     #[error("the store {} is damaged: {what}", path.display())]
     Damaged {
@@ -116,7 +108,6 @@ impl StoreError {
             | Self::Sqlite { path, .. }
             | Self::NotAStore { path, .. }
             | Self::NewerSchema { path, .. }
-            | Self::OlderSchema { path, .. }
             | Self::Damaged { path, .. }
             | Self::Unstorable { path, .. }
             | Self::NoSuchTrial { path, .. }
@@ -140,9 +131,6 @@ impl StoreError {
                 Some("name another file; a new store is made where there is no file yet".into())
             }
             Self::NewerSchema { .. } => Some("use the fstrial that wrote it, or a newer one".into()),
-            Self::OlderSchema { .. } => {
-                Some("open it once for writing, or copy it to where it can be written".into())
-            }
             Self::Damaged { path, .. } => Some(format!(
                 "keep a copy; `sqlite3 '{}' .recover` saves what is readable, and a backup has the rest",
                 path.display()
@@ -185,7 +173,6 @@ pub(crate) enum Fault {
     Unstorable(String),
     NotAStore(String),
     NewerSchema(u32),
-    OlderSchema(u32),
     NoSuchTrial(TrialId),
     NoSuchArm(TrialId, String),
     AlreadyRecorded(String),
@@ -216,7 +203,6 @@ impl Fault {
             Self::Unstorable(what) => StoreError::Unstorable { path, doing, what },
             Self::NotAStore(found) => StoreError::NotAStore { path, found },
             Self::NewerSchema(found) => StoreError::NewerSchema { path, found },
-            Self::OlderSchema(found) => StoreError::OlderSchema { path, found },
             Self::NoSuchTrial(trial) => StoreError::NoSuchTrial { path, trial },
             Self::NoSuchArm(trial, arm) => StoreError::NoSuchArm { path, trial, arm },
             Self::AlreadyRecorded(run) => StoreError::AlreadyRecorded { path, run },

@@ -13,6 +13,7 @@
 mod codec;
 mod error;
 mod export;
+mod filter;
 mod runs;
 mod schema;
 mod store;
@@ -26,6 +27,7 @@ mod common;
 
 pub use error::StoreError;
 pub use export::{Metric, MetricRow, metrics};
+pub use filter::{Filter, tag_problem};
 pub use runs::{RunRecord, StoredRun};
 pub use schema::{APPLICATION_ID, SCHEMA};
 pub use store::Store;

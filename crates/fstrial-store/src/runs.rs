@@ -8,7 +8,7 @@ use crate::{
 };
 use fstrial_model::{
     facts::ArmFacts,
-    job::{Job, RunFailure},
+    job::{FailureKind, Job, RunFailure},
     measurement::{LoadResult, Measurement, OperationKind, PhaseResult, Reading, Stage, Value},
     units::{Bytes, Nanos},
     workload::Figure,
@@ -153,6 +153,7 @@ fn insert_run(connection: &Connection, trial: TrialId, record: &RunRecord<'_>) -
     if !known {
         return Err(Fault::NoSuchArm(trial, record.arm.to_owned()));
     }
+    let is_new_round = !has_round(connection, trial, record.round)?;
     let failure = record.outcome.err().map(|failure| to_json("the failure", failure)).transpose()?;
     let status = if failure.is_some() { "failed" } else { "measured" };
     let inserted = connection
@@ -178,7 +179,11 @@ fn insert_run(connection: &Connection, trial: TrialId, record: &RunRecord<'_>) -
             ":job": to_json("the job", record.job)?,
         });
     match inserted {
-        Ok(_) => Ok(RunId(connection.last_insert_rowid())),
+        Ok(_) => {
+            let run = RunId(connection.last_insert_rowid());
+            count_run(connection, trial, record, is_new_round)?;
+            Ok(run)
+        }
         Err(rusqlite::Error::SqliteFailure(error, _))
             if error.extended_code == ffi::SQLITE_CONSTRAINT_UNIQUE =>
         {
@@ -189,6 +194,35 @@ fn insert_run(connection: &Connection, trial: TrialId, record: &RunRecord<'_>) -
         }
         Err(error) => Err(error.into()),
     }
+}
+
+/// Whether a round of a trial has a run.
+fn has_round(connection: &Connection, trial: TrialId, round: u32) -> Result<bool, Fault> {
+    let mut find =
+        connection.prepare_cached("SELECT EXISTS (SELECT 1 FROM run WHERE trial = ?1 AND round = ?2)")?;
+    Ok(find.query_row(params![trial.0, round], |row| row.get(0))?)
+}
+
+/// Keeps the counts of a trial in step with its runs.
+fn count_run(
+    connection: &Connection,
+    trial: TrialId,
+    record: &RunRecord<'_>,
+    is_new_round: bool,
+) -> Result<(), Fault> {
+    let failed = record.outcome.is_err_and(|failure| failure.kind != FailureKind::Cannot);
+    connection
+        .prepare_cached(
+            "UPDATE tally SET rounds = rounds + ?2, runs = runs + 1, failed_runs = failed_runs + ?3 WHERE trial = ?1",
+        )?
+        .execute(params![trial.0, is_new_round, failed])?;
+    connection
+        .prepare_cached(
+            "INSERT INTO cell (trial, workload, threads, arm, runs) VALUES (?1, ?2, ?3, ?4, 1) \
+             ON CONFLICT (trial, workload, threads, arm) DO UPDATE SET runs = runs + 1",
+        )?
+        .execute(params![trial.0, record.workload, record.threads, record.arm])?;
+    Ok(())
 }
 
 fn insert_measurement(connection: &Connection, run: RunId, measurement: &Measurement) -> Result<(), Fault> {
@@ -297,10 +331,25 @@ fn insert_load(
             ":steady_windows": to_json("the steady windows", &load.steady_windows)?,
         })?;
     let mut histogram = connection.prepare_cached(
-        "INSERT INTO histogram (run, position, kind, latencies_ns) VALUES (?1, ?2, ?3, ?4)",
+        "INSERT INTO histogram (run, position, kind, latencies_ns, operations, p50_ns, p90_ns, p99_ns, p999_ns, p9999_ns, \
+         max_ns) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
     )?;
     for (kind, base64) in &load.histograms {
-        histogram.execute(params![run.0, position, kind.name(), histogram_bytes(kind.name(), base64)?])?;
+        let kind = kind.name();
+        let (bytes, q) = histogram_bytes(kind, base64)?;
+        histogram.execute(params![
+            run.0,
+            position,
+            kind,
+            bytes,
+            q.operations,
+            q.p50,
+            q.p90,
+            q.p99,
+            q.p999,
+            q.p9999,
+            q.max
+        ])?;
     }
     Ok(())
 }

@@ -5,15 +5,35 @@
 //! that dies in between leaves it as it was. A newer file is refused: a program that does not
 //! know a column cannot keep its promises about it.
 
-use crate::error::Fault;
-use rusqlite::{Connection, TransactionBehavior};
+use crate::{codec, error::Fault};
+use rusqlite::{Connection, TransactionBehavior, params};
 
 /// "fstr": marks an SQLite file as a store of fstrial.
 pub const APPLICATION_ID: i32 = 0x6673_7472;
 
+/// What turns one schema into the next: SQL, and then what SQL cannot do.
+#[derive(Clone, Copy)]
+struct Step {
+    sql: &'static str,
+    then: Option<Then>,
+}
+
+/// What a step does after its SQL, in the same transaction.
+type Then = fn(&Connection) -> Result<(), Fault>;
+
+impl Step {
+    const fn of(sql: &'static str) -> Self {
+        Self { sql, then: None }
+    }
+}
+
 /// Step `n` turns schema `n` into `n + 1`; schema 0 is an empty file.
-const MIGRATIONS: &[&str] =
-    &[include_str!("migrations/1.sql"), include_str!("migrations/2.sql"), include_str!("migrations/3.sql")];
+const MIGRATIONS: &[Step] = &[
+    Step::of(include_str!("migrations/1.sql")),
+    Step::of(include_str!("migrations/2.sql")),
+    Step::of(include_str!("migrations/3.sql")),
+    Step { sql: include_str!("migrations/4.sql"), then: Some(fill_quantiles) },
+];
 
 /// The schema this fstrial writes.
 #[expect(clippy::cast_possible_truncation, reason = "a handful of files")]
@@ -36,15 +56,14 @@ pub(crate) fn prepare(connection: &mut Connection) -> Result<(), Fault> {
     migrate(connection, MIGRATIONS)
 }
 
-/// Checks that a store can be read as it is.
+/// Whether a store can be read as it is; false if it has an older schema.
 ///
 /// # Errors
-/// The file belongs to another program or has another schema.
-pub(crate) fn check(connection: &Connection) -> Result<(), Fault> {
+/// The file belongs to another program or to a newer fstrial.
+pub(crate) fn is_current(connection: &Connection) -> Result<bool, Fault> {
     match label(connection)? {
-        Label::Ours(SCHEMA) => Ok(()),
-        Label::Ours(older) if older < SCHEMA => Err(Fault::OlderSchema(older)),
-        Label::Ours(newer) => Err(Fault::NewerSchema(newer)),
+        Label::Ours(newer) if newer > SCHEMA => Err(Fault::NewerSchema(newer)),
+        Label::Ours(found) => Ok(found == SCHEMA),
         Label::Empty => Err(Fault::NotAStore("it is empty".into())),
     }
 }
@@ -63,7 +82,7 @@ pub(crate) fn check_known(connection: &Connection) -> Result<(), Fault> {
     }
 }
 
-fn migrate(connection: &mut Connection, migrations: &[&str]) -> Result<(), Fault> {
+fn migrate(connection: &mut Connection, migrations: &[Step]) -> Result<(), Fault> {
     if !is_behind(connection, migrations.len())? {
         return Ok(());
     }
@@ -75,11 +94,36 @@ fn migrate(connection: &mut Connection, migrations: &[&str]) -> Result<(), Fault
     }
     let done = schema_of(label(&transaction)?);
     for step in &migrations[done as usize..] {
-        transaction.execute_batch(step)?;
+        transaction.execute_batch(step.sql)?;
+        if let Some(then) = step.then {
+            then(&transaction)?;
+        }
     }
     transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
     transaction.pragma_update(None, "user_version", i64::try_from(migrations.len()).expect("a handful"))?;
     transaction.commit()?;
+    Ok(())
+}
+
+/// Computes the quantiles of histograms that were stored without. One that does not decode keeps none: it must not make
+/// everything else unreadable, and whoever reads its run is told.
+fn fill_quantiles(connection: &Connection) -> Result<(), Fault> {
+    let mut all = connection.prepare("SELECT rowid, latencies_ns FROM histogram WHERE operations IS NULL")?;
+    let mut fill = connection.prepare(
+        "UPDATE histogram SET operations = ?2, p50_ns = ?3, p90_ns = ?4, p99_ns = ?5, p999_ns = ?6, p9999_ns = ?7, \
+         max_ns = ?8 WHERE rowid = ?1",
+    )?;
+    // Numbers first: what is read must not change under the reader.
+    let mut found = Vec::new();
+    let mut rows = all.query([])?;
+    while let Some(row) = rows.next()? {
+        if let Ok(quantiles) = codec::quantiles(&row.get::<_, Vec<u8>>(1)?) {
+            found.push((row.get::<_, i64>(0)?, quantiles));
+        }
+    }
+    for (id, q) in found {
+        fill.execute(params![id, q.operations, q.p50, q.p90, q.p99, q.p999, q.p9999, q.max])?;
+    }
     Ok(())
 }
 
@@ -141,7 +185,7 @@ mod tests {
     #[test]
     fn migrations_run_in_order_and_once() {
         let mut connection = Connection::open_in_memory().unwrap();
-        let steps = ["CREATE TABLE a (x)", "ALTER TABLE a ADD COLUMN y; CREATE TABLE b (z)"];
+        let steps = ["CREATE TABLE a (x)", "ALTER TABLE a ADD COLUMN y; CREATE TABLE b (z)"].map(Step::of);
         migrate(&mut connection, &steps[..1]).unwrap();
         assert_eq!(label(&connection).unwrap(), Label::Ours(1));
         connection.execute("INSERT INTO a VALUES (7)", []).unwrap();
@@ -157,9 +201,9 @@ mod tests {
     #[test]
     fn a_migration_that_fails_half_way_leaves_the_schema_before_it() {
         let mut connection = Connection::open_in_memory().unwrap();
-        migrate(&mut connection, &["CREATE TABLE a (x)"]).unwrap();
+        migrate(&mut connection, &[Step::of("CREATE TABLE a (x)")]).unwrap();
         let before = tables(&connection);
-        let broken = ["CREATE TABLE a (x)", "CREATE TABLE b (y); CREATE TABLE a (again)"];
+        let broken = ["CREATE TABLE a (x)", "CREATE TABLE b (y); CREATE TABLE a (again)"].map(Step::of);
         assert!(migrate(&mut connection, &broken).is_err());
         assert_eq!((label(&connection).unwrap(), tables(&connection)), (Label::Ours(1), before));
     }
@@ -187,6 +231,6 @@ mod tests {
         let connection = Connection::open_in_memory().unwrap();
         connection.pragma_update(None, "application_id", APPLICATION_ID).unwrap();
         connection.pragma_update(None, "user_version", -1).unwrap();
-        assert!(matches!(check(&connection), Err(Fault::Damaged { .. })));
+        assert!(matches!(is_current(&connection), Err(Fault::Damaged { .. })));
     }
 }

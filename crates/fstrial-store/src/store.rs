@@ -7,7 +7,8 @@
 
 use crate::{StoreError, error::Fault, schema};
 use rusqlite::{
-    Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior, config::DbConfig, limits::Limit,
+    Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior, backup::Backup, config::DbConfig,
+    limits::Limit,
 };
 use std::{
     fmt::Write as _,
@@ -49,10 +50,11 @@ impl Store {
     }
 
     /// Opens an existing store for reading only. Another process may be writing it; every query sees whole runs.
-    /// Works for a user who may not write in its folder, too.
+    /// Works for a user who may not write in its folder, too. One of an older schema is read through a copy that is
+    /// brought up to date: a temporary file without a name, of this value alone. Reading never changes a store.
     ///
     /// # Errors
-    /// There is no file, it is not a store, it has another schema, or it cannot be opened.
+    /// There is no file, it is not a store, it has a newer schema, or it cannot be opened.
     pub fn open_read_only(path: impl AsRef<Path>) -> Result<Self, StoreError> {
         let path = absolute(path.as_ref())?;
         if !exists(&path)? {
@@ -197,22 +199,34 @@ fn connect_to_write(path: &Path, flags: OpenFlags) -> Result<Connection, Fault> 
 
 fn connect_to_read(path: &Path) -> Result<Connection, Fault> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connect = || {
-        let connection = Connection::open_with_flags(path, flags)?;
-        configure(&connection)?;
-        schema::check(&connection)?;
-        Ok(connection)
-    };
+    let connect = || current(Connection::open_with_flags(path, flags)?);
     match connect() {
         Err(fault) if is_shared_memory_refused(&fault) && is_complete(path) => {
             // A database in WAL mode needs a `-shm` file even to be read, and we may not make one in this folder.
-            let connection = connect_immutable(path)?;
-            configure(&connection)?;
-            schema::check(&connection)?;
-            Ok(connection)
+            current(connect_immutable(path)?)
         }
         other => other,
     }
+}
+
+/// The connection itself, or if the store is of an older schema one to a copy that is brought up to date.
+fn current(connection: Connection) -> Result<Connection, Fault> {
+    configure(&connection)?;
+    if schema::is_current(&connection)? {
+        return Ok(connection);
+    }
+    // No name: SQLite makes a temporary file, which goes with the connection and whose pages stay in memory if they are few.
+    let mut copy = Connection::open("")?;
+    {
+        // Its read lock is waited for here, which the copy would not do.
+        let source = connection.unchecked_transaction()?;
+        schema::is_current(&source)?;
+        Backup::new(&source, &mut copy)?.step(-1)?;
+    }
+    configure(&copy)?;
+    schema::prepare(&mut copy)?;
+    copy.pragma_update(None, "query_only", true)?;
+    Ok(copy)
 }
 
 fn is_shared_memory_refused(fault: &Fault) -> bool {

@@ -4,6 +4,7 @@ use crate::{
     SessionId, Store, StoreError, TrialId,
     codec::{assert_utc, from_json, from_name, to_json, unsigned},
     error::Fault,
+    filter::{self, Filter, tag_problem},
 };
 use fstrial_model::{arm::Arm, facts::ArmFacts};
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -60,6 +61,8 @@ pub struct NewTrial<'a> {
     pub seed: u64,
     /// Its arms, in order, each with a name of its own.
     pub arms: &'a [Arm],
+    /// Words to find it by, see [`tag_problem`].
+    pub tags: &'a [String],
     /// The process that begins it.
     pub session: Session<'a>,
 }
@@ -102,6 +105,12 @@ pub struct TrialSummary {
     pub runs: u64,
     /// Failed runs, without those that found that a filesystem cannot do what was asked.
     pub failed_runs: u64,
+    /// The host of its last session; none if that was not stored.
+    pub host: Option<String>,
+    /// The kernel of its last session; none if that was not stored.
+    pub kernel: Option<String>,
+    /// Words to find it by, sorted.
+    pub tags: Vec<String>,
 }
 
 /// Everything about a trial but its runs.
@@ -154,7 +163,8 @@ impl Store {
     /// SQLite refused; nothing is stored then.
     ///
     /// # Panics
-    /// Two arms have one name or one has none, a time is not UTC, the environment is not JSON: bugs of the caller's.
+    /// Two arms have one name or one has none, a tag is none, a time is not UTC, the environment is not JSON: bugs of
+    /// the caller's.
     pub fn create_trial(&mut self, trial: &NewTrial<'_>) -> Result<TrialId, StoreError> {
         assert!(!trial.arms.is_empty(), "a trial has arms");
         for (index, arm) in trial.arms.iter().enumerate() {
@@ -172,6 +182,11 @@ impl Store {
                 params![trial.name, trial.toml, trial.seed.to_string()],
             )?;
             let id = TrialId(transaction.last_insert_rowid());
+            transaction.execute(
+                "INSERT INTO tally (trial, rounds, runs, failed_runs) VALUES (?1, 0, 0, 0)",
+                [id.0],
+            )?;
+            add_tags(transaction, id, trial.tags)?;
             for (position, arm) in trial.arms.iter().enumerate() {
                 transaction.execute(
                     "INSERT INTO arm (trial, position, name, configuration) VALUES (?1, ?2, ?3, ?4)",
@@ -277,13 +292,38 @@ impl Store {
         self.read("list the trials", |connection| summaries(connection, "ORDER BY trial.id", []))
     }
 
-    /// The trials of this name, oldest first.
+    /// The trials that a filter asks for, oldest first.
     ///
     /// # Errors
     /// The store cannot be read.
-    pub fn trials_named(&self, name: &str) -> Result<Vec<TrialSummary>, StoreError> {
+    pub fn find_trials(&self, filter: &Filter) -> Result<Vec<TrialSummary>, StoreError> {
+        let values = filter.values();
+        let which = format!("WHERE {} ORDER BY trial.id", filter::CONDITION);
         self.read("list the trials", |connection| {
-            summaries(connection, "WHERE trial.name = ?1 ORDER BY trial.id", [name])
+            summaries(connection, &which, filter::bound(&values).as_slice())
+        })
+    }
+
+    /// Adds tags to a trial and takes others off. What it has already, or does not have, is no error.
+    ///
+    /// # Errors
+    /// There is no such trial; SQLite refused.
+    ///
+    /// # Panics
+    /// One that is added can be no tag: see [`tag_problem`].
+    pub fn change_tags(
+        &mut self,
+        trial: TrialId,
+        add: &[String],
+        remove: &[String],
+    ) -> Result<(), StoreError> {
+        self.write("tag a trial", |transaction| {
+            last_session(transaction, trial)?;
+            for tag in remove {
+                transaction
+                    .execute("DELETE FROM tag WHERE trial = ?1 AND tag = ?2", params![trial.0, tag])?;
+            }
+            add_tags(transaction, trial, add)
         })
     }
 
@@ -320,10 +360,21 @@ fn assert_session(session: &Session<'_>) {
     assert!(serde_json::from_str::<IgnoredAny>(session.environment).is_ok(), "the environment is not JSON");
 }
 
+fn add_tags(connection: &Connection, trial: TrialId, tags: &[String]) -> Result<(), Fault> {
+    let mut add =
+        connection.prepare_cached("INSERT INTO tag (trial, tag) VALUES (?1, ?2) ON CONFLICT DO NOTHING")?;
+    for tag in tags {
+        assert_eq!(tag_problem(tag), None, "`{tag}` is no tag");
+        add.execute(params![trial.0, tag])?;
+    }
+    Ok(())
+}
+
 fn begin_session(connection: &Connection, trial: TrialId, session: &Session<'_>) -> Result<SessionId, Fault> {
     connection.execute(
-        "INSERT INTO session (trial, status, started_at, program_version, command_line, environment) \
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        "INSERT INTO session (trial, status, started_at, program_version, command_line, environment, \
+         host, kernel, device) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6 ->> '$.host', ?6 ->> '$.kernel', ?6 ->> '$.device')",
         params![
             trial.0,
             TrialStatus::Running.name(),
@@ -363,12 +414,10 @@ fn summaries(
 ) -> Result<Vec<TrialSummary>, Fault> {
     let mut statement = connection.prepare(&format!(
         "SELECT trial.id, trial.name, trial.seed, trial.planned_rounds, \
-                first.started_at, last.ended_at, last.status, \
-                (SELECT count(*) FROM run WHERE trial = trial.id) AS runs, \
-                (SELECT count(*) FROM run WHERE trial = trial.id AND status = 'failed' \
-                 AND json_extract(failure, '$.kind') IS NOT 'cannot') AS failed_runs, \
-                (SELECT count(DISTINCT round) FROM run WHERE trial = trial.id) AS rounds \
+                first.started_at, last.ended_at, last.status, last.host, last.kernel, \
+                tally.rounds, tally.runs, tally.failed_runs \
          FROM trial \
+         JOIN tally ON tally.trial = trial.id \
          JOIN session AS first ON first.id = (SELECT min(id) FROM session WHERE trial = trial.id) \
          JOIN session AS last ON last.id = (SELECT max(id) FROM session WHERE trial = trial.id) {which}"
     ))?;
@@ -385,6 +434,8 @@ fn summary(connection: &Connection, row: &Row<'_>) -> Result<TrialSummary, Fault
     let seed: String = row.get("seed")?;
     let mut names = connection.prepare_cached("SELECT name FROM arm WHERE trial = ?1 ORDER BY position")?;
     let names = names.query_map([id.0], |row| row.get(0))?.collect::<Result<_, _>>()?;
+    let mut tags = connection.prepare_cached("SELECT tag FROM tag WHERE trial = ?1 ORDER BY tag")?;
+    let tags = tags.query_map([id.0], |row| row.get(0))?.collect::<Result<_, _>>()?;
     Ok(TrialSummary {
         id,
         name: row.get("name")?,
@@ -397,6 +448,9 @@ fn summary(connection: &Connection, row: &Row<'_>) -> Result<TrialSummary, Fault
         rounds: unsigned(row, "rounds")?,
         runs: unsigned(row, "runs")?,
         failed_runs: unsigned(row, "failed_runs")?,
+        host: row.get("host")?,
+        kernel: row.get("kernel")?,
+        tags,
     })
 }
 

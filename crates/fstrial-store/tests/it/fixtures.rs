@@ -1,9 +1,9 @@
 //! Stores of every released schema, checked in, opened by the code of the day; and the same files with bytes changed.
 
 use crate::common::{self, ENDED};
-use fstrial_store::{SCHEMA, Store, StoredRun, TrialId, TrialStatus};
+use fstrial_store::{Filter, SCHEMA, Store, StoredRun, TrialId, TrialStatus};
 use proptest::prelude::*;
-use rusqlite::Connection;
+use rusqlite::{Connection, types::Value};
 use std::{fs, path::PathBuf};
 
 fn fixture(schema: u32) -> PathBuf {
@@ -15,6 +15,38 @@ fn tables(path: &PathBuf) -> Vec<(String, Option<String>)> {
     let connection = Connection::open(path).unwrap();
     let mut statement = connection.prepare("SELECT name, sql FROM sqlite_schema ORDER BY name").unwrap();
     statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).unwrap().map(Result::unwrap).collect()
+}
+
+/// The quantiles of every histogram, by run and kind.
+fn quantiles(path: &PathBuf) -> Vec<Vec<Value>> {
+    let connection = Connection::open(path).unwrap();
+    let mut statement = connection
+        .prepare(
+            "SELECT run, kind, operations, p50_ns, p90_ns, p99_ns, p999_ns, p9999_ns, max_ns FROM histogram \
+             ORDER BY run, kind",
+        )
+        .unwrap();
+    let row = |row: &rusqlite::Row<'_>| (0..9).map(|column| row.get(column)).collect();
+    statement.query_map([], row).unwrap().map(Result::unwrap).collect()
+}
+
+/// Reading an old store leaves it as it is: an fstrial of its time must still be able to use it.
+#[test]
+fn an_old_store_is_read_without_being_changed() {
+    for schema in 1..SCHEMA {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("old.db");
+        fs::copy(fixture(schema), &path).unwrap();
+        let before = fs::read(&path).unwrap();
+        let mut store = Store::open_read_only(&path).unwrap();
+        assert_eq!(store.runs(TrialId(1)).unwrap().len(), 8);
+        assert_eq!(store.trials().unwrap().len(), 2);
+        assert!(common::record(&mut store, TrialId(1), 8).is_err(), "it would be lost with the copy");
+        drop(store);
+        assert!(fs::read(&path).unwrap() == before, "schema {schema} was changed");
+        let log = folder.path().join("old.db-wal");
+        assert!(!fs::metadata(log).is_ok_and(|log| log.len() > 0), "something was written beside it");
+    }
 }
 
 #[test]
@@ -52,6 +84,21 @@ fn every_released_schema_opens_with_everything_in_it() {
         assert_eq!(trial.sessions[1].environment, common::SESSION.environment);
         assert_eq!(trial.arms[0].facts, Some(common::facts("ext4")));
         assert_eq!(store.latest_trial().unwrap().unwrap().status, TrialStatus::Running);
+
+        // What later schemas keep beside the documents is there for older trials, too.
+        let summary = trial.summary;
+        assert_eq!((summary.rounds, summary.runs, summary.failed_runs), (4, 8, 1));
+        assert_eq!((summary.kernel.as_deref(), summary.host), (Some("6.12.0"), None));
+        assert_eq!(summary.tags.is_empty(), schema < 4);
+        let asked = Filter {
+            kernel: Some("6.12".into()),
+            arms: vec!["xfs*".into()],
+            workloads: vec!["random-write".into()],
+            ..Filter::default()
+        };
+        let found: Vec<_> = store.find_trials(&asked).unwrap().into_iter().map(|trial| trial.id).collect();
+        assert_eq!(found, [TrialId(1)], "the other one has no run");
+        assert_eq!(quantiles(&path), quantiles(&fixture(SCHEMA)));
 
         // It goes on as if it had always been of today's schema.
         common::record(&mut store, TrialId(1), 8).unwrap();

@@ -5,7 +5,7 @@ use fstrial_model::{
     measurement::{LoadResult, Measurement, OperationKind, PhaseResult, Reading, Value},
     units::{Bytes, Nanos},
 };
-use fstrial_store::{NewTrial, Session, Store, StoreError, StoredRun, TrialId, TrialStatus};
+use fstrial_store::{Filter, NewTrial, Session, Store, StoreError, StoredRun, TrialId, TrialStatus};
 use std::{
     collections::BTreeMap,
     panic::{AssertUnwindSafe, catch_unwind},
@@ -71,11 +71,12 @@ fn trials_are_found_by_name_and_number() {
     let ids: Vec<TrialId> = ["a", "b", "a"]
         .iter()
         .map(|name| {
-            let trial = NewTrial { name, toml: TOML, seed: 1, arms: &arms, session: SESSION };
+            let trial = NewTrial { name, toml: TOML, seed: 1, arms: &arms, tags: &[], session: SESSION };
             store.create_trial(&trial).unwrap()
         })
         .collect();
-    let named: Vec<TrialId> = store.trials_named("a").unwrap().iter().map(|trial| trial.id).collect();
+    let a = Filter { name: Some("a".into()), ..Filter::default() };
+    let named: Vec<TrialId> = store.find_trials(&a).unwrap().iter().map(|trial| trial.id).collect();
     assert_eq!(named, [ids[0], ids[2]]);
     assert_eq!(store.trials().unwrap().len(), 3);
     assert_eq!(store.latest_trial().unwrap().unwrap().id, ids[2]);

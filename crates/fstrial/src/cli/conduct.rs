@@ -99,6 +99,10 @@ pub(crate) struct ConductArgs {
     /// Exit with 4 if a decided throughput contrast is so.
     #[arg(long, value_enum, value_name = "VERDICT", hide_short_help = true)]
     fail_if: Option<FailIf>,
+
+    /// A word to find the trial by later, such as nightly (repeatable); `fstrial results tag` changes them.
+    #[arg(long = "tag", value_name = "TAG", hide_short_help = true, value_parser = super::filter::tag)]
+    tags: Vec<String>,
 }
 
 /// What makes `--fail-if` end with its exit code.
@@ -125,6 +129,7 @@ impl ConductArgs {
             quiet,
             no_page: true,
             fail_if: None,
+            tags: Vec::new(),
         }
     }
 
@@ -551,6 +556,7 @@ impl Conducting<'_> {
         if let Some(id) = resumed {
             let earlier = stored::earlier(store, self.plan, id)?;
             store.reopen_trial(id, &session)?;
+            store.change_tags(id, &self.args.tags, &[])?;
             return Ok((id, earlier));
         }
         let id = store.create_trial(&NewTrial {
@@ -558,6 +564,7 @@ impl Conducting<'_> {
             toml: &self.plan.trial.to_toml(),
             seed: self.plan.seed,
             arms: &self.plan.trial.arms,
+            tags: &self.args.tags,
             session,
         })?;
         Ok((id, Earlier::default()))

@@ -6,13 +6,13 @@ mod compare;
 pub(crate) mod conduct;
 mod device;
 mod doctor;
+pub(crate) mod filter;
 mod generate;
 mod judge;
 mod noise;
 pub(crate) mod output;
 mod report;
 pub(crate) mod results;
-mod results_fio;
 mod run;
 mod workloads;
 
@@ -134,8 +134,8 @@ impl Home {
         Ok(folder.join("results.db"))
     }
 
-    /// Makes sure that one trial at a time runs with these results: two would disturb each other, and one of them could
-    /// go on with the other's trial. Held until it is dropped.
+    /// Makes sure that one command at a time works with these results: two trials would disturb each other, and one of
+    /// them could go on with the other's; and what a trial is writing must not be removed. Held until it is dropped.
     fn lock(&self) -> Result<File, ExpectedError> {
         let path = self.results()?.with_file_name("lock");
         let failed = |source| ExpectedError::File { what: "lock", path: path.clone(), source };
@@ -144,7 +144,7 @@ impl Home {
             Ok(()) => Ok(file),
             Err(rustix::io::Errno::WOULDBLOCK) => Err(ExpectedError::usage(
                 format!("another trial is running with the results in {}", path.with_file_name("").display()),
-                "wait for it: two trials on one machine disturb each other",
+                "wait for it (it may be another command that changes results, too): two would disturb each other",
             )),
             Err(error) => Err(failed(error.into())),
         }

@@ -1,5 +1,8 @@
 //! `fstrial results`: what is stored.
 
+mod fio;
+mod list;
+
 use super::Home;
 use crate::{
     error::ExpectedError,
@@ -7,9 +10,8 @@ use crate::{
     report::{again, document::Document, json_lines, table},
 };
 use clap::{Args, Subcommand, ValueEnum};
-use comfy_table::{Table, presets};
 use fstrial_store::{Store, StoredTrial, TrialId};
-use std::io::Write;
+use std::{fs::File, io::Write, path::PathBuf};
 
 /// Look at stored trials: list them, show one's answer again, export its runs.
 #[derive(Debug, Args)]
@@ -23,12 +25,7 @@ pub(crate) struct ResultsArgs {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// List the trials.
-    List {
-        /// As JSON.
-        #[arg(long)]
-        json: bool,
-    },
+    List(list::ListArgs),
     /// Judge a stored trial again and show its answer.
     Show {
         /// Its number [default: the last].
@@ -54,8 +51,9 @@ enum Action {
         id: Option<i64>,
         /// The folder to write to; it is made.
         #[arg(long, value_name = "FOLDER")]
-        out: std::path::PathBuf,
+        out: PathBuf,
     },
+    Tag(list::TagArgs),
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -69,22 +67,24 @@ enum Format {
 }
 
 pub(crate) fn exec(args: &ResultsArgs) -> Result<u8, ExpectedError> {
-    let store = open(&args.home)?;
+    let home = &args.home;
     match &args.action {
-        None => list(&store, false)?,
-        Some(Action::List { json }) => list(&store, *json)?,
-        Some(Action::Show { id, json }) => show(&store, *id, *json)?,
-        Some(Action::Export { id, format }) => export(&store, *id, *format)?,
+        None => list::exec(&open(home)?, &list::ListArgs::default())?,
+        Some(Action::List(list)) => list::exec(&open(home)?, list)?,
+        Some(Action::Show { id, json }) => show(&open(home)?, *id, *json)?,
+        Some(Action::Export { id, format }) => export(&open(home)?, *id, *format)?,
         Some(Action::Fio { id, out }) => {
-            let line = super::results_fio::export(&store, &find(&store, *id)?, out)?;
+            let store = open(home)?;
+            let line = fio::export(&store, &find(&store, *id)?, out)?;
             super::print(&format!("{line}\n"));
         }
+        Some(Action::Tag(tag)) => list::exec_tag(home, tag)?,
     }
     Ok(exit_code::VERDICT)
 }
 
-/// The store, for reading.
-pub(crate) fn open(home: &Home) -> Result<Store, ExpectedError> {
+/// The file of the results, which must be there.
+fn existing(home: &Home) -> Result<PathBuf, ExpectedError> {
     let path = home.folder()?.join("results.db");
     // A command that was killed in its first moment leaves an empty file.
     if path.metadata().map_or(true, |file| file.len() == 0) {
@@ -93,7 +93,19 @@ pub(crate) fn open(home: &Home) -> Result<Store, ExpectedError> {
             "run a trial first, or say where they are: --home FOLDER",
         ));
     }
-    Ok(Store::open_read_only(path)?)
+    Ok(path)
+}
+
+/// The results, to be read.
+pub(crate) fn open(home: &Home) -> Result<Store, ExpectedError> {
+    Ok(Store::open_read_only(existing(home)?)?)
+}
+
+/// The results, to be changed: no trial and no other command that changes them works meanwhile.
+fn open_to_change(home: &Home) -> Result<(File, Store), ExpectedError> {
+    let path = existing(home)?;
+    let lock = home.lock()?;
+    Ok((lock, Store::open(path)?))
 }
 
 /// The trial of a number, or the last one.
@@ -106,36 +118,6 @@ pub(crate) fn find(store: &Store, id: Option<i64>) -> Result<StoredTrial, Expect
             .ok_or_else(|| ExpectedError::usage("no trial is stored", "run one first"))?,
     };
     Ok(store.trial(id)?)
-}
-
-fn list(store: &Store, json: bool) -> Result<(), ExpectedError> {
-    let trials = store.trials()?;
-    if json {
-        for trial in &trials {
-            json_lines::print(&serde_json::json!({
-                "id": trial.id, "name": trial.name, "status": trial.status.name(), "started_at": trial.started_at,
-                "ended_at": trial.ended_at, "rounds": trial.rounds, "runs": trial.runs, "failed_runs": trial.failed_runs,
-                "arms": trial.arms, "seed": format!("{:#x}", trial.seed),
-            }));
-        }
-        return Ok(());
-    }
-    let mut table = Table::new();
-    table.load_preset(presets::NOTHING);
-    table.set_header(["id", "started", "status", "rounds", "runs", "failed", "name"]);
-    for trial in &trials {
-        table.add_row([
-            trial.id.to_string(),
-            trial.started_at.get(..16).unwrap_or(&trial.started_at).replace('T', " "),
-            trial.status.name().to_owned(),
-            trial.rounds.to_string(),
-            trial.runs.to_string(),
-            trial.failed_runs.to_string(),
-            trial.name.clone(),
-        ]);
-    }
-    super::print(&format!("{table}\n"));
-    Ok(())
 }
 
 fn show(store: &Store, id: Option<i64>, json: bool) -> Result<(), ExpectedError> {

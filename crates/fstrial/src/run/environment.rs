@@ -13,6 +13,9 @@ use std::fs;
 pub struct Environment {
     /// Version of fstrial.
     pub fstrial: String,
+    /// Name of the host, as `uname -n` has it; empty in documents from before it was stored.
+    #[serde(default)]
+    pub host: String,
     /// Kernel release and build.
     pub kernel: String,
     /// Distribution.
@@ -78,6 +81,7 @@ impl Environment {
         let uname = rustix::system::uname();
         Self {
             fstrial: env!("CARGO_PKG_VERSION").into(),
+            host: uname.nodename().to_string_lossy().into_owned(),
             kernel: format!("{} {}", uname.release().to_string_lossy(), uname.machine().to_string_lossy()),
             distribution: distribution.unwrap_or_else(unknown),
             processor: field("model name").unwrap_or_else(unknown),

@@ -52,7 +52,14 @@ pub(crate) fn arms() -> [Arm; 2] {
 pub(crate) fn create_trial(store: &mut Store) -> TrialId {
     let arms = arms();
     store
-        .create_trial(&NewTrial { name: "sample", toml: TOML, seed: SEED, arms: &arms, session: SESSION })
+        .create_trial(&NewTrial {
+            name: "sample",
+            toml: TOML,
+            seed: SEED,
+            arms: &arms,
+            tags: &[],
+            session: SESSION,
+        })
         .unwrap()
 }
 

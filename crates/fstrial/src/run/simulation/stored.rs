@@ -28,7 +28,9 @@ fn begun(plan: &Plan) -> (Store, TrialId) {
     let toml = plan.trial.to_toml();
     let environment = environment();
     let (arms, session) = (&plan.trial.arms, process(&environment));
-    let id = store.create_trial(&NewTrial { name: "", toml: &toml, seed: plan.seed, arms, session }).unwrap();
+    let id = store
+        .create_trial(&NewTrial { name: "", toml: &toml, seed: plan.seed, arms, tags: &[], session })
+        .unwrap();
     (store, id)
 }
 

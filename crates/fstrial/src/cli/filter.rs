@@ -1,0 +1,133 @@
+//! The flags that choose among stored trials, the same wherever trials are chosen.
+
+use clap::Args;
+use fstrial_store::{Filter, TrialStatus, tag_problem};
+use jiff::{Timestamp, ToSpan, civil::Date, tz::TimeZone};
+
+/// Which stored trials: everything given must hold.
+///
+/// Texts are patterns: * stands for any text, ? for one character, [a-c] for one of these. In names and kernels a text
+/// without these signs may be anywhere (numbers of a kernel whole: 6.1 is not 6.12); arms, workloads, hosts and tags are
+/// meant whole.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Which trials")]
+pub(crate) struct FilterArgs {
+    /// Trials whose name has this in it.
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) name: Option<String>,
+
+    /// Trials with this arm (repeatable: with all of them).
+    #[arg(long, value_name = "NAME")]
+    pub(crate) arm: Vec<String>,
+
+    /// Trials with runs of this workload (repeatable: of all of them).
+    #[arg(long, value_name = "NAME")]
+    pub(crate) workload: Vec<String>,
+
+    /// Trials on a kernel with this in its release, such as 6.12.
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) kernel: Option<String>,
+
+    /// Trials on this host.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) host: Option<String>,
+
+    /// Trials with this tag (repeatable: with all of them).
+    #[arg(long, value_name = "TAG")]
+    pub(crate) tag: Vec<String>,
+
+    /// Trials that began on this day (UTC) or at this time, or later: 2026-01-31 or 2026-01-31T18:00:00+01:00.
+    #[arg(long, value_name = "TIME", value_parser = since)]
+    pub(crate) since: Option<String>,
+
+    /// Trials that began on this day (UTC) at the latest, or before this time.
+    #[arg(long, value_name = "TIME", value_parser = until)]
+    pub(crate) until: Option<String>,
+
+    /// Trials that stand so: running, decided, budget-ended, interrupted, failed.
+    #[arg(long, value_name = "STATUS", value_parser = status)]
+    pub(crate) status: Option<TrialStatus>,
+}
+
+impl FilterArgs {
+    /// The question for the store.
+    pub(crate) fn filter(&self) -> Filter {
+        Filter {
+            name: self.name.clone(),
+            arms: self.arm.clone(),
+            workloads: self.workload.clone(),
+            kernel: self.kernel.clone(),
+            host: self.host.clone(),
+            tags: self.tag.clone(),
+            since: self.since.clone(),
+            until: self.until.clone(),
+            status: self.status,
+        }
+    }
+}
+
+/// Parses how a trial stands.
+pub(crate) fn status(text: &str) -> Result<TrialStatus, String> {
+    let known = TrialStatus::ALL.into_iter().find(|status| status.name() == text);
+    known.ok_or_else(|| format!("there are {}", TrialStatus::ALL.map(TrialStatus::name).join(", ")))
+}
+
+/// Parses a tag.
+pub(crate) fn tag(text: &str) -> Result<String, String> {
+    match tag_problem(text) {
+        Some(problem) => Err(problem),
+        None => Ok(text.to_owned()),
+    }
+}
+
+/// Parses the first moment: a time, or the beginning of a day in UTC.
+pub(crate) fn since(text: &str) -> Result<String, String> {
+    moment(text, 0)
+}
+
+/// Parses the moment after the last: a time, or the end of a day in UTC.
+pub(crate) fn until(text: &str) -> Result<String, String> {
+    moment(text, 1)
+}
+
+/// A time as RFC 3339 in UTC. A date stands for its midnight, so many days later.
+fn moment(text: &str, days: i64) -> Result<String, String> {
+    let problem = |error: jiff::Error| {
+        format!("{error}; give a date such as 2026-01-31 or a time such as 2026-01-31T18:00:00Z")
+    };
+    // A date must not be read as part of something longer.
+    if text.len() == "2026-01-31".len() {
+        let date: Date = text.parse().map_err(problem)?;
+        let date = date.checked_add(days.days()).map_err(problem)?;
+        return Ok(date.to_zoned(TimeZone::UTC).map_err(problem)?.timestamp().to_string());
+    }
+    text.parse::<Timestamp>().map(|time| time.to_string()).map_err(problem)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn days_are_whole_and_times_have_zones() {
+        assert_eq!(since("2026-01-31").unwrap(), "2026-01-31T00:00:00Z");
+        assert_eq!(until("2026-01-31").unwrap(), "2026-02-01T00:00:00Z");
+        assert_eq!(since("2026-01-31T18:00:00+01:00").unwrap(), "2026-01-31T17:00:00Z");
+        assert_eq!(until("2026-01-31T18:00:00.25Z").unwrap(), "2026-01-31T18:00:00.25Z");
+        for bad in ["", "yesterday", "2026-13-01", "2026-01-31T18:00:00", "2026-1-1", "9999-12-31T23:59:59Z+"]
+        {
+            let problem = since(bad).unwrap_err();
+            assert!(problem.contains("2026-01-31"), "{bad}: {problem}");
+        }
+        // The last day there is has no day after it: an error, and no panic.
+        assert!(until("9999-12-31").is_err());
+    }
+
+    #[test]
+    fn every_status_is_known_by_its_name() {
+        for known in TrialStatus::ALL {
+            assert_eq!(status(known.name()), Ok(known));
+        }
+        assert!(status("done").unwrap_err().contains("decided"));
+    }
+}

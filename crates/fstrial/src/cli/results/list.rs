@@ -1,0 +1,141 @@
+//! `fstrial results list` and `results tag`: which trials there are, and the words they are found by.
+
+use super::{open, open_to_change};
+use crate::{
+    cli::{self, Home, filter::FilterArgs},
+    error::ExpectedError,
+    report::json_lines,
+};
+use clap::Args;
+use comfy_table::{Table, presets};
+use fstrial_store::{Filter, Store, TrialId, TrialSummary};
+use std::collections::BTreeSet;
+
+/// List the trials, oldest first.
+///
+/// Hosts and kernels are shown where they differ or are asked for, tags where there are some.
+#[derive(Debug, Default, Args)]
+#[command(after_help = "\
+Examples:
+  fstrial results list --tag nightly --since 2026-01-01
+  fstrial results list --arm 'xfs*' --arm ext4 --workload random-write --kernel 6.12 --limit 10")]
+pub(crate) struct ListArgs {
+    #[command(flatten)]
+    filter: FilterArgs,
+
+    /// Only the last so many.
+    #[arg(long, value_name = "N")]
+    limit: Option<usize>,
+
+    /// As JSON, one trial on a line.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Show or change the tags of a trial.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  fstrial results tag 7                       print its tags
+  fstrial results tag 7 +nightly +v6.12 -new  add two, take one off")]
+pub(crate) struct TagArgs {
+    /// Its number.
+    id: i64,
+    /// +TAG adds one, -TAG takes one off; a bare word is added.
+    #[arg(value_name = "±TAG", allow_hyphen_values = true)]
+    changes: Vec<String>,
+}
+
+pub(super) fn exec(store: &Store, args: &ListArgs) -> Result<(), ExpectedError> {
+    let filter = args.filter.filter();
+    let mut trials = store.find_trials(&filter)?;
+    let found = trials.len();
+    if let Some(limit) = args.limit {
+        trials.drain(..found.saturating_sub(limit));
+    }
+    if args.json {
+        trials.iter().for_each(|trial| json_lines::print(&json(trial)));
+        return Ok(());
+    }
+    if trials.is_empty() && !filter.is_empty() {
+        cli::say("no trial is like that; `fstrial results list` shows all of them\n");
+        return Ok(());
+    }
+    cli::print(&format!("{}\n", table(&trials, &filter)));
+    if trials.len() < found {
+        cli::say(&format!("the last {} of {found}\n", trials.len()));
+    }
+    Ok(())
+}
+
+fn json(trial: &TrialSummary) -> serde_json::Value {
+    serde_json::json!({
+        "id": trial.id, "name": trial.name, "status": trial.status.name(), "started_at": trial.started_at,
+        "ended_at": trial.ended_at, "rounds": trial.rounds, "runs": trial.runs, "failed_runs": trial.failed_runs,
+        "arms": trial.arms, "seed": format!("{:#x}", trial.seed), "host": trial.host, "kernel": trial.kernel,
+        "tags": trial.tags,
+    })
+}
+
+/// The table for people.
+fn table(trials: &[TrialSummary], filter: &Filter) -> Table {
+    let differ =
+        |of: fn(&TrialSummary) -> &Option<String>| trials.iter().map(of).collect::<BTreeSet<_>>().len() > 1;
+    let host = filter.host.is_some() || differ(|trial| &trial.host);
+    let kernel = filter.kernel.is_some() || differ(|trial| &trial.kernel);
+    let tags = !filter.tags.is_empty() || trials.iter().any(|trial| !trial.tags.is_empty());
+    let mut table = Table::new();
+    table.load_preset(presets::NOTHING);
+    let mut header = vec!["id", "started", "status", "rounds", "runs", "failed"];
+    let optional = [(host, "host"), (kernel, "kernel"), (tags, "tags")];
+    header.extend(optional.iter().filter(|(shown, _)| *shown).map(|(_, name)| *name));
+    header.push("name");
+    table.set_header(header);
+    for trial in trials {
+        let mut row = vec![
+            trial.id.to_string(),
+            trial.started_at.get(..16).unwrap_or(&trial.started_at).replace('T', " "),
+            trial.status.name().to_owned(),
+            trial.rounds.to_string(),
+            trial.runs.to_string(),
+            trial.failed_runs.to_string(),
+        ];
+        let unknown = |text: &Option<String>| plain(text.as_deref().filter(|t| !t.is_empty()).unwrap_or("-"));
+        let optional =
+            [(host, unknown(&trial.host)), (kernel, unknown(&trial.kernel)), (tags, trial.tags.join(" "))];
+        row.extend(optional.into_iter().filter(|(shown, _)| *shown).map(|(_, text)| text));
+        row.push(plain(&trial.name));
+        table.add_row(row);
+    }
+    table
+}
+
+/// Text of a store from elsewhere, without what a terminal would obey.
+pub(super) fn plain(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}
+
+pub(super) fn exec_tag(home: &Home, args: &TagArgs) -> Result<(), ExpectedError> {
+    let (mut add, mut remove) = (Vec::new(), Vec::new());
+    for change in &args.changes {
+        if let Some(tag) = change.strip_prefix('-') {
+            remove.push(tag.to_owned());
+            continue;
+        }
+        let tag = change.strip_prefix('+').unwrap_or(change);
+        add.push(cli::filter::tag(tag).map_err(|problem| {
+            let hint = "add a word with +nightly, take one off with -nightly";
+            ExpectedError::usage(format!("`{}` can be no tag: {problem}", plain(tag)), hint)
+        })?);
+    }
+    let trial = TrialId(args.id);
+    let tags = if args.changes.is_empty() {
+        open(home)?.trial(trial)?.summary.tags
+    } else {
+        let (_lock, mut store) = open_to_change(home)?;
+        store.change_tags(trial, &add, &remove)?;
+        store.trial(trial)?.summary.tags
+    };
+    tags.iter().for_each(|tag| cli::print(&format!("{}\n", plain(tag))));
+    Ok(())
+}
