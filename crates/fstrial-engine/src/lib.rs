@@ -104,7 +104,7 @@ mod vsync;
 pub use error::EngineError;
 pub use fiemap::pieces;
 pub use layout::{Prepared, Site, Target, Usage, prepare};
-pub use overhead::{Overhead, loop_around_nothing, measure_overhead};
+pub use overhead::{Overhead, loop_around_nothing, loop_cost_ns, measure_overhead};
 pub use run::Moment;
 pub use state::{Finished, Made, Recipe, finish_state, make_state};
 pub use validate::validate;

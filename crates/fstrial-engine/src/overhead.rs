@@ -164,6 +164,13 @@ pub fn loop_around_nothing(operations: u64) -> LoadResult {
     stand.complete_loop(Nothing { bytes: stand.io.block_size.0 as usize, left: operations })
 }
 
+/// What the complete loop (choose, read the clock, record, look for the end) costs around an operation that does nothing,
+/// in nanoseconds. Takes 25 ms, and one processor: little enough to be known of every trial.
+pub fn loop_cost_ns() -> f64 {
+    let files = Files { fds: Vec::new(), paths: vec!["nothing".into()] };
+    Stand::on(Clock::best(), files, SLICE).null_loop()
+}
+
 /// A file in memory, and the load on it.
 struct Stand {
     clock: Clock,

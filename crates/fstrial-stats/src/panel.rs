@@ -11,6 +11,10 @@
 //! planned rounds were fixed before any result. EQUIVALENT is per question (at most α each), and so
 //! are the intervals.
 //!
+//! With more than 64 questions not every r has a schedule of its own: each costs milliseconds, and a
+//! crossing is then noted at the next stricter level that has one. That is what p-values rounded up
+//! are to Benjamini–Hochberg and Holm: at most as many false verdicts as promised.
+//!
 //! A panel is a deterministic function of its constructor's arguments and the sequence of calls, so
 //! a stored trial can be recomputed.
 
@@ -114,7 +118,9 @@ pub enum Multiplicity {
 pub struct Panel {
     entries: Vec<Entry>,
     multiplicity: Multiplicity,
-    /// For BH, index r−1: level α·r/m. For Holm, index j−1: level α/j, used when m − D = j.
+    /// Ascending, from 1 to m: the r (or j) that have a level of their own.
+    ranks: Vec<usize>,
+    /// By rank. For BH: level α·r/m. For Holm: level α/j, used when m − D ≤ j.
     levels: Vec<Schedule>,
     /// Level α: intervals of undecided questions, futility.
     directional: Schedule,
@@ -144,6 +150,7 @@ impl Panel {
     pub fn new(questions: Vec<Question>, alpha: f64, planned_rounds: usize, m: Multiplicity) -> Panel {
         assert!(alpha > 0.0 && alpha < 0.5, "the level must lie between 0 and 0.5, not {alpha}");
         let count = questions.len();
+        let ranks = ranks(count);
         let level = |r: usize| match m {
             // r/m first, so that the last level is α to the bit.
             Multiplicity::BenjaminiHochberg => alpha * (r as f64 / count as f64),
@@ -151,14 +158,15 @@ impl Panel {
         };
         let entry = |question: Question| {
             assert!(question.band > 0.0 && question.threshold.is_finite(), "bad question: {question:?}");
-            Entry { contrast: Contrast::new(question), crossings: vec![None; count], closed: None }
+            Entry { contrast: Contrast::new(question), crossings: vec![None; ranks.len()], closed: None }
         };
         Panel {
             multiplicity: m,
-            levels: (1..=count).map(|r| Schedule::new(level(r), planned_rounds)).collect(),
+            levels: ranks.iter().map(|r| Schedule::new(level(*r), planned_rounds)).collect(),
             directional: Schedule::new(alpha, planned_rounds),
             equivalence: Schedule::new(2.0 * alpha, planned_rounds),
             entries: questions.into_iter().map(entry).collect(),
+            ranks,
             futility: true,
             unsettled: false,
             finished: false,
@@ -246,7 +254,8 @@ impl Panel {
     /// ones crossing at that level get their verdict.
     fn settle_benjamini_hochberg(&mut self) {
         let decided = self.directional_so_far();
-        let step_up = (0..self.levels.len()).rev().find(|&level| decided + self.crossing_at(level) > level);
+        let is_enough = |&level: &usize| decided + self.crossing_at(level) >= self.ranks[level];
+        let step_up = (0..self.levels.len()).rev().find(is_enough);
         if let Some(level) = step_up {
             self.decide_all_at(level);
         }
@@ -255,11 +264,12 @@ impl Panel {
     /// Level α/(m − D), again and again while it decides something.
     fn settle_holm(&mut self) {
         loop {
-            let left = self.levels.len() - self.directional_so_far();
-            if left == 0 || self.crossing_at(left - 1) == 0 {
+            let left = self.entries.len() - self.directional_so_far();
+            let level = self.ranks.partition_point(|rank| *rank < left);
+            if left == 0 || self.crossing_at(level) == 0 {
                 return;
             }
-            self.decide_all_at(left - 1);
+            self.decide_all_at(level);
         }
     }
 
@@ -303,6 +313,25 @@ impl Panel {
     }
 }
 
+/// Questions up to which every rank has a level of its own, and ranks that always have one.
+const ALL_RANKS: usize = 64;
+const FIRST_RANKS: usize = 16;
+
+/// The ranks from 1 to `count` that have a level of their own: all of a few, of many the first ones and then
+/// each a fifth greater than the one before.
+fn ranks(count: usize) -> Vec<usize> {
+    if count <= ALL_RANKS {
+        return (1..=count).collect();
+    }
+    let mut ranks: Vec<usize> = (1..=FIRST_RANKS).collect();
+    let mut next = FIRST_RANKS;
+    while next < count {
+        next = (next + next.div_ceil(5)).min(count);
+        ranks.push(next);
+    }
+    ranks
+}
+
 /// Estimate and interval at the level of `schedule`, no decision.
 fn known(contrast: &Contrast, schedule: &Schedule) -> Verdict {
     Verdict {
@@ -338,5 +367,19 @@ fn directional(contrast: &Contrast, crossing: &Crossing, schedule: &Schedule) ->
             by_lane: true,
             ..found
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_questions_have_every_rank_and_many_a_few() {
+        assert_eq!(ranks(0), [0_usize; 0]);
+        assert_eq!(ranks(64), (1..=64).collect::<Vec<_>>());
+        let many = ranks(7200);
+        assert_eq!((many[0], many[15], many[16], many.last()), (1, 16, 20, Some(&7200)));
+        assert!(many.is_sorted_by(|a, b| a < b) && many.len() < 55, "{} ranks", many.len());
     }
 }

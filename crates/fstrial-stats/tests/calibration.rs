@@ -169,6 +169,48 @@ fn twelve_equal_pairs_seldom_give_any_false_alarm() {
     }
 }
 
+/// With so many questions only some ranks have a level of their own; the promise is the same, and planted effects among
+/// equal pairs are still found.
+#[test]
+fn hundreds_of_questions_share_the_error_too() {
+    const TRIALS: usize = 150;
+    const PAIRS: usize = 200;
+    const ROUNDS: usize = 20;
+    show(
+        "200 pairs, 150 trials: P(any false alarm) without effects; with 20 planted ones the share of wrong verdicts",
+    );
+    for multiplicity in [Multiplicity::BenjaminiHochberg, Multiplicity::Holm] {
+        let mut dice = Dice::new(7);
+        let (mut any, mut wrong, mut found) = (0, 0.0, 0);
+        for planted in [0, 20] {
+            for _ in 0..TRIALS {
+                let mut panel = Panel::new(vec![comparison(); PAIRS], 0.05, ROUNDS, multiplicity);
+                for _ in 0..ROUNDS {
+                    for question in 0..PAIRS {
+                        let effect = if question < planted { 0.3 } else { 0.0 };
+                        let mut pair = Noise::Normal.rounds(&mut dice, 1, 0.1)[0];
+                        pair.log_ratio += effect;
+                        panel.push(question, pair);
+                    }
+                    panel.settle();
+                }
+                let alarms = (planted..PAIRS).filter(|at| directional(&panel.verdict(*at))).count();
+                let right = (0..planted).filter(|at| directional(&panel.verdict(*at))).count();
+                any += usize::from(planted == 0 && alarms > 0);
+                found += right;
+                wrong += if planted > 0 { alarms as f64 / (alarms + right).max(1) as f64 } else { 0.0 };
+            }
+        }
+        let (any, wrong) = (percent(any, TRIALS), 100.0 * wrong / TRIALS as f64);
+        let found = percent(found, 20 * TRIALS);
+        show(&format!("  {multiplicity:?}: any {any:.1} %, wrong {wrong:.1} %, found {found:.1} %"));
+        // 5 % and two standard errors of 150 trials.
+        assert!(any <= 8.6, "{multiplicity:?}: {any} % of trials had a false alarm");
+        assert!(wrong <= 5.0, "{multiplicity:?}: {wrong} % of the verdicts were wrong");
+        assert!(found >= 90.0, "{multiplicity:?}: only {found} % were found");
+    }
+}
+
 /// Decided rightly in %, mean rounds, and the share of intervals that cover the truth.
 fn power(seed: u64, noise_median: f64, effect: f64) -> (f64, f64, f64) {
     const TRIALS: usize = 1000;

@@ -49,11 +49,6 @@ use std::{
 /// The note about a disk that was preconditioned, and the time it took.
 type Preconditioned = (String, Nanos);
 
-/// Spread of an arm's rounds, as a fraction, above which a device is called noisy.
-const NOISY: f64 = 0.05;
-/// Median latency below which the cost of the load generator itself is looked at, in ns.
-const FAST_OPERATION_NS: f64 = 2000.0;
-
 /// Flags that `compare` and `run` share.
 #[derive(Debug, Args)]
 pub(crate) struct ConductArgs {
@@ -323,6 +318,7 @@ impl<'a> Conducting<'a> {
             device: devices.main.describe(),
             device_notes: devices.notes(self.plan),
             throttled_by: devices.throttled_by,
+            generator_loop_ns: Some(loop_cost_ns()),
             ..Environment::of_this_machine()
         };
         let (id, earlier) = self.open_trial(store, resumed, &environment)?;
@@ -333,26 +329,9 @@ impl<'a> Conducting<'a> {
         let finished = finished?;
         let repeat = document::repeat_command(&command_line(), self.plan.seed);
         let mut document = document::document(self.plan, &finished, &environment, Some(id.0), repeat);
-        document.warnings.extend(instrument_warning(&document));
         document.warnings.extend(devices.main.warnings());
-        document.warnings.extend(self.noise_warning(&finished));
         let code = ending(&document, &finished, self.args.fail_if);
         Ok(Answered { document, code })
-    }
-
-    /// What to do about a device that varies so much that the answer is not complete.
-    fn noise_warning(&self, finished: &Finished<'_>) -> Option<String> {
-        let judge = finished.judge.as_ref().filter(|_| !finished.is_decided())?;
-        let spread = judge.spread_between_rounds()?;
-        let is_image = self.plan.trial.device.kind == DeviceKind::Image;
-        (is_image && spread > NOISY).then(|| {
-            format!(
-                "on this device the same arm varies by {:.0} % from round to round, so small differences drown: more rounds \
-                 (--budget) find them here, a quieter device finds them sooner (--device model:gp3-3000, or another of \
-                 `fstrial device list`), but speaks for that device only",
-                spread * 100.0
-            )
-        })
     }
 
     fn run(
@@ -390,6 +369,12 @@ impl<'a> Conducting<'a> {
         };
         Coordinator::new(self.plan, context, earlier).run()
     }
+}
+
+/// What the load generator's own loop costs, in whole nanoseconds.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "some tens of nanoseconds")]
+fn loop_cost_ns() -> u64 {
+    fstrial_engine::loop_cost_ns().round() as u64
 }
 
 /// Where prepared filesystems are kept: beside the image, with which they may share blocks; else in the home folder.
@@ -641,18 +626,6 @@ fn ending(document: &Document, finished: &Finished<'_>, fail_if: Option<FailIf>)
         (false, true) => exit_code::VERDICT,
         (false, false) => exit_code::UNDECIDED,
     }
-}
-
-/// Says so where the load generator's own loop is a noticeable part of an operation. Its cost is measured only then.
-fn instrument_warning(document: &Document) -> Option<String> {
-    let cells = document.workloads.iter().flat_map(|workload| &workload.cells);
-    let (fastest, arm) = cells
-        .filter_map(|cell| Some((cell.latency_ns?[0], &cell.arm)))
-        .min_by(|a, b| a.0.total_cmp(&b.0))
-        .filter(|(fastest, _)| *fastest < FAST_OPERATION_NS)?;
-    let share = fstrial_engine::measure_overhead().ok()?.loop_ns_per_op / fastest * 100.0;
-    let part = format!("the load generator's own loop is about {share:.0} % of an operation on {arm}");
-    (share >= 3.0).then(|| format!("{part}: differences are larger than they look"))
 }
 
 /// What to do about an answer that is not complete.

@@ -10,9 +10,19 @@ use crate::run::{
     judge::{ContrastState, Judge, LoadSample, Sample},
     plan::Plan,
 };
-use fstrial_model::{device::ThrottledBy, facts::ArmFacts, trial::Compare, workload::Until};
+use fstrial_model::{
+    device::{DeviceKind, ThrottledBy},
+    facts::ArmFacts,
+    trial::Compare,
+    workload::Until,
+};
 use fstrial_stats::{estimate::Walsh, signed_rank};
 use serde::Serialize;
+
+/// Spread of an arm's rounds, as a fraction, above which a device is called noisy.
+const NOISY: f64 = 0.05;
+/// From this share of an operation on, in percent, the load generator's own loop is said with the result.
+const LOOP_SHARE: f64 = 3.0;
 
 /// Raised when a field changes its meaning or goes away; new fields do not raise it.
 pub const SCHEMA_VERSION: u32 = 2;
@@ -149,13 +159,20 @@ pub fn document(
     let settings = &plan.trial.trial;
     let states = finished.judge.as_ref().map(Judge::states).unwrap_or_default();
     let sections = plan.sections();
-    let workloads = sections.iter().map(|section| section_report(plan, finished, section, &states)).collect();
+    let workloads: Vec<WorkloadReport> =
+        sections.iter().map(|section| section_report(plan, finished, section, &states)).collect();
     let arms = plan.trial.arms.iter().enumerate().map(|(index, arm)| ArmReport {
         name: arm.name.clone(),
         configuration: arm.configuration(),
         facts: finished.facts.get(index).cloned(),
     });
     let warnings = finished.judge.as_ref().map(Judge::warnings).unwrap_or_default();
+    let warnings = throttle_warning(plan, environment)
+        .into_iter()
+        .chain(warnings)
+        .chain(instrument_warning(&workloads, environment))
+        .chain(noise_warning(plan, finished));
+    let warnings = warnings.collect();
     Document {
         schema_version: SCHEMA_VERSION,
         name: settings.name.clone(),
@@ -183,7 +200,7 @@ pub fn document(
         audit: finished.audit.clone(),
         workloads,
         failures: finished.failures.clone(),
-        warnings: throttle_warning(plan, environment).into_iter().chain(warnings).collect(),
+        warnings,
         trial: plan.trial.to_toml(),
         repeat,
     }
@@ -200,6 +217,32 @@ fn throttle_warning(plan: &Plan, environment: &Environment) -> Option<String> {
             "THE DEVICE IS NOT THE SAME for {}: the throttle is cgroup v1, which lets journal writes of ext4 go free and \
              makes XFS pay for its log; compare arms of one filesystem, or use a modelled device",
             filesystems.join(", ")
+        )
+    })
+}
+
+/// Says so where the load generator's own loop is a noticeable part of an operation.
+fn instrument_warning(workloads: &[WorkloadReport], environment: &Environment) -> Option<String> {
+    let cells = workloads.iter().flat_map(|workload| &workload.cells);
+    let (fastest, arm) =
+        cells.filter_map(|cell| Some((cell.latency_ns?[0], &cell.arm))).min_by(|a, b| a.0.total_cmp(&b.0))?;
+    #[expect(clippy::cast_precision_loss, reason = "some tens of nanoseconds")]
+    let share = environment.generator_loop_ns? as f64 / fastest * 100.0;
+    let part = format!("the load generator's own loop is about {share:.0} % of an operation on {arm}");
+    (share >= LOOP_SHARE).then(|| format!("{part}: differences are larger than they look"))
+}
+
+/// What to do about a device that varies so much that the answer is not complete.
+fn noise_warning(plan: &Plan, finished: &Finished<'_>) -> Option<String> {
+    let judge = finished.judge.as_ref().filter(|_| !finished.is_decided())?;
+    let spread = judge.spread_between_rounds()?;
+    let is_image = plan.trial.device.kind == DeviceKind::Image;
+    (is_image && spread > NOISY).then(|| {
+        format!(
+            "on this device the same arm varies by {:.0} % from round to round, so small differences drown: more rounds \
+             (--budget) find them here, a quieter device finds them sooner (--device model:gp3-3000, or another of \
+             `fstrial device list`), but speaks for that device only",
+            spread * 100.0
         )
     })
 }

@@ -27,8 +27,8 @@ pub fn render(document: &Document) -> String {
     }
     let rounds = verdict::rounds_in_words(document.rounds as usize);
     let method = format!(
-        "{rounds}, each with every arm made afresh (mkfs, mount, cold caches) in random order (seed {}). Ratios are medians of \
-         pairs of one round with intervals that hold for stopping at any time.",
+        "{rounds}, each with every arm made afresh (mkfs, mount, cold caches) in random order (seed {}). Ratios are \
+         Hodges-Lehmann estimates over pairs of one round; their intervals hold for stopping at any time.",
         document.seed
     );
     field(&mut out, "Method:", &method);
@@ -46,7 +46,7 @@ pub fn render(document: &Document) -> String {
         clean(&document.repeat)
     );
     for line in document.trial.lines() {
-        let _ = writeln!(out, "  {}", clean(line));
+        let _ = writeln!(out, "{}", format!("  {}", clean(line)).trim_end());
     }
     out
 }

@@ -88,12 +88,13 @@ fn lines(out: &mut String, heading: Option<&str>, lines: &[String]) {
 /// Text that Markdown takes for nothing else: names come from trial files, and figures of tools from anywhere.
 fn text(raw: &str) -> String {
     let mut out = String::new();
-    for letter in raw.chars() {
+    let mut letters = raw.chars().peekable();
+    while let Some(letter) = letters.next() {
         match letter {
             '\n' | '\r' => out.push(' '),
-            '\\' | '`' | '*' | '_' | '[' | ']' | '<' | '>' | '|' | '#' | '~' | '!' => {
-                out.extend(['\\', letter])
-            }
+            // Of brackets only what would make a link: intervals are to be read as they are.
+            ']' if matches!(letters.peek(), Some('(' | '[' | ':')) => out.push_str("\\]"),
+            '\\' | '`' | '*' | '_' | '<' | '>' | '|' | '#' | '~' => out.extend(['\\', letter]),
             // A name that begins with it would be notified.
             '@' => out.push_str("@\u{200b}"),
             other if other.is_control() => out.push('\u{fffd}'),
@@ -117,6 +118,7 @@ mod tests {
     #[test]
     fn names_stay_names() {
         assert_eq!(text("a|b*<img>`x`\n@all"), "a\\|b\\*\\<img\\>\\`x\\` @\u{200b}all");
+        assert_eq!(text("1.2 [1.1, 1.3] ![x](y)"), "1.2 [1.1, 1.3] ![x\\](y)");
         assert_eq!(fenced("a"), "```\na\n```\n");
         assert_eq!(fenced("a````b"), "`````\na````b\n`````\n");
     }

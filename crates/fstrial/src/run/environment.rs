@@ -38,6 +38,10 @@ pub struct Environment {
     pub device: String,
     /// What a reader should know about the device.
     pub device_notes: Vec<String>,
+    /// What the load generator's own loop cost around an operation that does nothing, in ns for each operation, when the
+    /// trial began. None of trials before it was kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub generator_loop_ns: Option<u64>,
     /// What holds the device to its cap, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub throttled_by: Option<ThrottledBy>,
@@ -97,6 +101,7 @@ impl Environment {
                 .unwrap_or_else(unknown),
             device: String::new(),
             device_notes: Vec::new(),
+            generator_loop_ns: None,
             throttled_by: None,
         }
     }

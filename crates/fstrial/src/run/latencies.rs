@@ -90,7 +90,8 @@ impl Latencies {
             merged.push(match (mine.peek(), theirs.peek()) {
                 (Some((a, count)), Some((b, more))) if a == b => {
                     let both = (*a, count + more);
-                    (mine.next(), theirs.next());
+                    mine.next();
+                    theirs.next();
                     both
                 }
                 (Some((a, _)), Some((b, _))) if a < b => *mine.next().expect("it was peeked at"),

@@ -10,7 +10,10 @@ mod fio;
 mod interrupt;
 mod kernel_log;
 mod kill;
+#[path = "../made/mod.rs"]
+mod made;
 mod operations;
+mod report;
 mod states;
 mod support;
 mod trial;

@@ -76,18 +76,43 @@ fn compared(document: &Document) -> Vec<&str> {
 /// The answer in words, with how sure it is.
 pub(super) fn answer(shown: &Shown) -> Markup {
     let document = &shown.document;
-    let lines = summary::lines(document);
+    let standings = summary::standings(document);
     html! {
         div.answer {
-            @if lines.is_empty() {
+            @if standings.is_empty() {
                 p { strong { (nothing_to_say(document)) } }
-            } @else if lines.len() <= MOST_LINES {
-                ul { @for line in &lines { li { (line) } } }
+            } @else if standings.len() <= MOST_LINES {
+                ul { @for standing in &standings { li { (line(standing)) } } }
             } @else {
                 (counted(document))
             }
         }
         p.sure { (how_sure(document)) }
+    }
+}
+
+/// Who won a workload at a level, by how much and how sure.
+fn line(standing: &Standing<'_>) -> Markup {
+    let first = standing.leading[0];
+    let less = standing.workload.less_is_better;
+    html! {
+        (standing.workload.title()) ", " (threads_in_words(standing.threads)) ": "
+        strong { (standing.leaders()) }
+        @for (arm, ratio) in &standing.behind {
+            "; " (arm)
+            @match ratio {
+                Some((ratio, interval)) => {
+                    @if less { " takes " } @else { " has " }
+                    (numbers::ratio(*ratio))
+                    @if let Some((low, high)) = interval {
+                        span.interval { " [" (numbers::ratio_digits(*low)) ", " (numbers::ratio_digits(*high)) "]" }
+                    }
+                    @if less { " what " (first) " takes" } @else { " the throughput of " (first) }
+                }
+                None => " is behind",
+            }
+        }
+        @if standing.unequal { " " span.badge.unequal { "unequal durability" } }
     }
 }
 

@@ -114,8 +114,8 @@ fn rest(trial: &TrialPage, place: usize) -> Markup {
             (claims::claim(claim, &shown.anchor("claim")))
             @if let Some(curve) = claims::curve(claim, place) { div.grid { (curve) } }
         }
-        (answer::distrust(shown))
         (answer::matrix(shown))
+        (answer::distrust(shown))
         @if shown.document.workloads.len() > 1 { (contents(shown)) }
         @for (index, workload) in shown.document.workloads.iter().enumerate() {
             (section(trial, place, index, workload))
@@ -404,9 +404,13 @@ fn instrument(document: &Document) -> String {
     let greatest = loads
         .filter(|cell| cell.latency_ns.is_some())
         .max_by(|x, y| x.generator_share.total_cmp(&y.generator_share));
+    let cost = document.environment.generator_loop_ns;
+    let cost = cost.map_or_else(String::new, |ns| {
+        format!("its loop around an operation that does nothing took {ns} ns when the trial began; ")
+    });
     match greatest {
         Some(cell) => format!(
-            "each thread of the load generator spent at most {:.0} % of a core outside the kernel (on {}, at {}); every arm \
+            "{cost}each thread of the load generator spent at most {:.0} % of a core outside the kernel (on {}, at {}); every arm \
              pays the same for it",
             cell.generator_share * 100.0,
             cell.arm,

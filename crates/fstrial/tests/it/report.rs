@@ -1,0 +1,197 @@
+//! Stored trials as pages, tables for tickets and posts for mailing lists: what they say, that nothing in them runs, that
+//! no file is lost.
+
+use crate::{
+    made::{self, Shape},
+    support::{Ended, Lab},
+};
+use fstrial_store::Store;
+use serde_json::Value;
+use std::fs;
+
+/// What a trial file or a tool can have in it that a browser would act on.
+const HOSTILE: &str = "<img src=x onerror=\"window.__pwned=1\">'\"></script><script>alert(1)</script>";
+
+/// A lab with made-up trials in its store.
+pub(crate) fn with(shapes: &[Shape]) -> Lab {
+    let lab = Lab::new();
+    fs::create_dir_all(lab.home()).unwrap();
+    let mut store = Store::open(lab.home().join("results.db")).unwrap();
+    for (seed, shape) in shapes.iter().enumerate() {
+        made::add(&mut store, shape, 100 + seed as u64);
+    }
+    lab
+}
+
+/// A trial in which everything that has a name has a hostile one.
+pub(crate) fn hostile() -> Shape {
+    Shape {
+        name: HOSTILE.into(),
+        arms: vec![("<script>alert(3)</script>".into(), 1.0), ("'\"><b>".into(), 1.2), ("a".repeat(60), 0.7)],
+        workloads: vec!["\"><img src=x onerror=window.__pwned=2>".into()],
+        kernel: HOSTILE.into(),
+        tool: HOSTILE.into(),
+        rounds: 5,
+        ..Shape::default()
+    }
+}
+
+fn ok(ended: Ended) -> String {
+    assert_eq!(ended.code(), 0, "{}", ended.stderr);
+    ended.stdout
+}
+
+/// The data that is embedded in a page.
+fn data_of(page: &str) -> Value {
+    let (_, rest) = page.split_once("id=\"data\">").expect("a page has data");
+    let (json, _) = rest.split_once("</script>").expect("it ends");
+    serde_json::from_str(json).expect("it is JSON")
+}
+
+/// The words of a page: everything before its data, without the style.
+fn words_of(page: &str) -> String {
+    let (_, body) = page.split_once("<body>").expect("a page has a body");
+    body.split_once("<script type=\"application/json\"").expect("a page has data").0.to_owned()
+}
+
+#[test]
+fn the_page_says_who_won_and_has_its_data() {
+    let lab = with(&[Shape::default()]);
+    let said = ok(lab.run("report"));
+    let path = lab.home().join("reports/trial-1.html");
+    assert_eq!(said.trim(), path.display().to_string());
+    let page = fs::read_to_string(path).unwrap();
+    let words = words_of(&page);
+    for expected in [
+        "xfs leads",
+        "Who won where",
+        "What to distrust",
+        "Repeat this",
+        "fstrial run made-up.toml --seed 0x64",
+    ] {
+        assert!(words.contains(expected), "the page lacks: {expected}");
+    }
+    let data = data_of(&page);
+    assert_eq!(data["schema_version"], 1);
+    let section = &data["trials"][0]["sections"][1];
+    assert_eq!((section["title"].as_str(), section["unit"].as_str()), (Some("append-fsync"), Some("op/s")));
+    assert_eq!(section["cells"].as_array().unwrap().len(), 6);
+    // What the pictures show is what the document says.
+    let shown: Value = serde_json::from_str(ok(lab.run("results show --json")).trim()).unwrap();
+    let (cell, stored) = (&section["cells"][4], &shown["workloads"][1]["cells"][4]);
+    let (drawn, told) = (cell["rate"].as_f64().unwrap(), stored["rate"].as_f64().unwrap());
+    assert!((drawn / told - 1.0).abs() < 1e-3, "{drawn} against {told}");
+    let contrast = &section["contrasts"][0];
+    assert_eq!(contrast["verdict"], shown["workloads"][1]["verdicts"][0]["verdict"]);
+    let course = &contrast["course"];
+    assert_eq!(course["rounds"].as_array().unwrap().len(), 12);
+    assert_eq!(course["ratio"].as_array().unwrap().last(), Some(&contrast["ratio"]));
+}
+
+#[test]
+fn nothing_in_a_page_asks_for_anything() {
+    let lab = with(&[Shape::default()]);
+    let page = ok(lab.run("report --out -"));
+    assert!(page.contains("default-src 'none'"));
+    let words = words_of(&page);
+    for address in ["http:", "https:", "src=", "@import", "url("] {
+        assert!(!words.contains(address), "{address} in the words of the page");
+    }
+}
+
+#[test]
+fn hostile_names_are_text() {
+    let lab = with(&[hostile()]);
+    let page = ok(lab.run("report --out -"));
+    assert!(!page.contains("<img src=x"), "a name became an element");
+    assert!(!page.contains("<script>alert"), "a name became a script");
+    assert!(page.contains("&lt;img src=x onerror="), "and it is shown");
+    assert_eq!(data_of(&page)["trials"][0]["kernel"], HOSTILE);
+    let post = ok(lab.run("report --format lkml"));
+    assert!(post.lines().count() > 20);
+    let ticket = ok(lab.run("report --format markdown"));
+    let outside: Vec<&str> = ticket.split("```").step_by(2).collect();
+    assert!(!outside.concat().replace("\\<", "").contains("<img"), "a name became an element");
+}
+
+#[test]
+fn several_trials_are_side_by_side() {
+    let on = |kernel: &str, hour: &str, xfs: f64| Shape {
+        kernel: kernel.into(),
+        hour: hour.into(),
+        arms: vec![("ext4".into(), 1.0), ("xfs".into(), xfs)],
+        workloads: vec!["random-write".into()],
+        rounds: 5,
+        ..Shape::default()
+    };
+    let lab = with(&[on("6.1.0 x86_64", "2026-01-02T03", 1.1), on("6.12.0 x86_64", "2026-02-02T03", 1.4)]);
+    ok(lab.run("report 1 2 --out both.html"));
+    let page = fs::read_to_string(lab.path("both.html")).unwrap();
+    let words = words_of(&page);
+    assert!(words.contains("2 trials that differ in kernel and date"), "{}", &words[..2000]);
+    assert!(words.contains("data-plot=\"compare\""));
+    assert!(words.contains("id=\"t1-s0-throughput\""));
+    assert_eq!(data_of(&page)["trials"].as_array().unwrap().len(), 2);
+    assert!(lab.home().join("reports").read_dir().is_err(), "nothing else is written");
+    ok(lab.run("report 1 2"));
+    assert!(lab.home().join("reports/trial-1-2.html").is_file());
+}
+
+#[test]
+fn a_file_that_is_there_stays() {
+    let lab = with(&[Shape { rounds: 2, ..Shape::default() }]);
+    lab.write("page.html", "mine");
+    let refused = lab.run("report --out page.html");
+    assert_eq!(refused.code(), 2);
+    assert!(refused.stderr.contains("page.html is there already") && refused.stderr.contains("--force"));
+    assert_eq!(fs::read_to_string(lab.path("page.html")).unwrap(), "mine");
+    ok(lab.run("report --out page.html --force"));
+    assert!(fs::read_to_string(lab.path("page.html")).unwrap().starts_with("<!DOCTYPE html>"));
+    let nowhere = lab.run("report --out nowhere/page.html");
+    assert_ne!(nowhere.code(), 0);
+    assert!(nowhere.stderr.contains("nowhere/page.html"), "{}", nowhere.stderr);
+    let unknown = lab.run("report 99");
+    assert_eq!(unknown.code(), 2, "{}", unknown.stderr);
+    assert!(unknown.stderr.contains("99"), "{}", unknown.stderr);
+    assert_eq!(lab.run("report 1 --claims").code(), 2);
+    assert_eq!(lab.run("report --claims --format lkml").code(), 2);
+}
+
+#[test]
+fn texts_for_tickets_and_mailing_lists() {
+    let lab = with(&[Shape { rounds: 8, ..Shape::default() }]);
+    let post = ok(lab.run("report --format lkml"));
+    let (before, _) = post.split_once("Reproducer").expect("it says how to reproduce it");
+    let wide: Vec<&str> = before.lines().filter(|line| line.chars().count() > 80).collect();
+    assert!(wide.is_empty(), "{wide:?}");
+    insta::assert_snapshot!("lkml", post);
+    insta::assert_snapshot!("markdown", ok(lab.run("report --format markdown")));
+    assert!(ok(lab.run("report --format text")).contains("In short"));
+}
+
+#[test]
+fn the_catalogue_of_claims_is_a_page_before_anything_is_checked() {
+    let lab = with(&[Shape { rounds: 2, ..Shape::default() }]);
+    let page = ok(lab.run("report --claims --out -"));
+    let words = words_of(&page);
+    assert!(words.contains("42 statements about filesystem speed"));
+    assert!(words.contains("not checked yet") && words.contains("chinner-2012-xfs-scales"));
+}
+
+#[test]
+fn every_trial_leaves_a_page() {
+    let lab = Lab::new();
+    fs::create_dir(lab.path("images/one")).unwrap();
+    fs::create_dir(lab.path("images/two")).unwrap();
+    let words = "compare a=dir:images/one b=dir:images/two --workload create-files --threads 1 --rounds 2 --budget 20s \
+                 --duration 100ms --warmup 20ms";
+    let ended = lab.run(words);
+    assert!([0, 3].contains(&ended.code()), "{}", ended.stderr);
+    let path = lab.home().join("reports/trial-1.html");
+    assert!(ended.stderr.contains(&format!("as a page: {}", path.display())), "{}", ended.stderr);
+    let page = fs::read_to_string(&path).unwrap();
+    assert_eq!(data_of(&page)["trials"][0]["arms"], serde_json::json!(["a", "b"]));
+    let quiet = lab.run(&format!("{words} --no-page"));
+    assert!(!quiet.stderr.contains("as a page"), "{}", quiet.stderr);
+    assert!(!lab.home().join("reports/trial-2.html").exists());
+}

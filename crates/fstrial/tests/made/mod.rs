@@ -1,0 +1,274 @@
+//! Stores with trials that nobody ran: as many arms, workloads, levels and rounds as asked for, with planted differences.
+//! For tests and benchmarks of what is made from a store. Every number comes from a seed.
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use fstrial::run::{environment::Environment, plan::Plan};
+use fstrial_model::{
+    facts::{ArmFacts, DataUpdate, Durability, Fact},
+    job::{DeviceBinding, Job, Setup},
+    measurement::{ClockSource, LoadResult, Measurement, OperationKind, PhaseResult, Reading, Stage},
+    trial::Trial,
+    units::{Bytes, Nanos},
+    workload::Figure,
+};
+use fstrial_store::{NewTrial, RunRecord, Session, Store, TrialId, TrialStatus};
+use hdrhistogram::{
+    Histogram,
+    serialization::{Serializer, V2Serializer},
+};
+use rand_chacha::ChaCha8Rng;
+use rand_core::{Rng, SeedableRng};
+use std::{collections::BTreeMap, fmt::Write as _};
+
+/// How large a trial is, and what is in it.
+#[derive(Debug, Clone)]
+pub(crate) struct Shape {
+    /// What the trial is called.
+    pub(crate) name: String,
+    /// Names of the arms, each with its speed against the first.
+    pub(crate) arms: Vec<(String, f64)>,
+    /// Names of the workloads.
+    pub(crate) workloads: Vec<String>,
+    /// Threads.
+    pub(crate) levels: Vec<u16>,
+    /// Rounds.
+    pub(crate) rounds: u32,
+    /// Variation of a run, as a fraction.
+    pub(crate) noise: f64,
+    /// The kernel it says it ran on.
+    pub(crate) kernel: String,
+    /// What tools and commands printed.
+    pub(crate) tool: String,
+    /// When it says it began: the hour, RFC 3339 without the minutes.
+    pub(crate) hour: String,
+}
+
+impl Default for Shape {
+    fn default() -> Self {
+        Self {
+            name: "made up".into(),
+            arms: vec![("ext4".into(), 1.0), ("xfs".into(), 1.3), ("btrfs".into(), 0.6)],
+            workloads: vec!["random-write".into(), "append-fsync".into()],
+            levels: vec![1, 4],
+            rounds: 12,
+            noise: 0.02,
+            kernel: "6.12.0 x86_64".into(),
+            tool: "mke2fs 1.47.0 (5-Feb-2023)".into(),
+            hour: "2026-01-02T03".into(),
+        }
+    }
+}
+
+impl Shape {
+    /// The trial as a file.
+    fn toml(&self) -> String {
+        let mut toml = format!(
+            "[trial]\nname = {}\nbudget = \"1h\"\n\n[device]\nkind = \"ramdisk\"\n",
+            quoted(&self.name)
+        );
+        for (name, _) in &self.arms {
+            let _ = write!(toml, "\n[[arm]]\nname = {}\nfilesystem = \"ext4\"\n", quoted(name));
+        }
+        for name in &self.workloads {
+            let _ = write!(
+                toml,
+                "\n[[workload]]\nname = {}\nuse = \"random-write\"\nthreads = {:?}\n",
+                quoted(name),
+                self.levels
+            );
+        }
+        toml
+    }
+}
+
+/// A string as TOML has it.
+fn quoted(text: &str) -> String {
+    serde_json::to_string(text).expect("strings are plain")
+}
+
+/// Stores a trial of this shape.
+pub(crate) fn add(store: &mut Store, shape: &Shape, seed: u64) -> TrialId {
+    let trial = Trial::parse("made-up.toml", &shape.toml()).expect("the file is sound");
+    let plan = Plan::new(trial, seed, 64).expect("the trial is possible");
+    let environment = environment(shape);
+    let environment = serde_json::to_string(&environment).expect("it is plain");
+    let begun = format!("{}:00:00Z", shape.hour);
+    let toml = plan.trial.to_toml();
+    let id = store
+        .create_trial(&NewTrial {
+            name: &shape.name,
+            toml: &toml,
+            seed,
+            arms: &plan.trial.arms,
+            tags: &[],
+            session: Session {
+                started_at: &begun,
+                program_version: env!("CARGO_PKG_VERSION"),
+                command_line: "fstrial run made-up.toml",
+                environment: &environment,
+            },
+        })
+        .expect("the store takes it");
+    store.set_planned_rounds(id, shape.rounds.max(2)).expect("the store takes it");
+    for arm in &plan.trial.arms {
+        store.set_arm_facts(id, &arm.name, &facts(&arm.name, shape)).expect("the store takes it");
+    }
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    let histograms: Vec<String> = (0..64).map(|_| histogram(&mut random)).collect();
+    for round in 1..=shape.rounds {
+        record_round(store, id, &plan, shape, round, &histograms, &mut random);
+    }
+    store
+        .finish_trial(id, TrialStatus::Decided, &format!("{}:59:59Z", shape.hour))
+        .expect("the store takes it");
+    id
+}
+
+/// A machine that nobody has.
+fn environment(shape: &Shape) -> Environment {
+    Environment {
+        fstrial: env!("CARGO_PKG_VERSION").into(),
+        host: "made-up".into(),
+        kernel: shape.kernel.clone(),
+        distribution: "Debian GNU/Linux 12 (bookworm)".into(),
+        processor: "Processor of No Make".into(),
+        cpus: 64,
+        memory: Bytes::gib(256),
+        clocksource: "tsc".into(),
+        governor: Some("performance".into()),
+        virtual_machine: false,
+        load_average: "0.12".into(),
+        device: "ramdisk (zram) of 4 GiB".into(),
+        device_notes: Vec::new(),
+        generator_loop_ns: Some(23),
+        throttled_by: None,
+    }
+}
+
+fn record_round(
+    store: &mut Store,
+    id: TrialId,
+    plan: &Plan,
+    shape: &Shape,
+    round: u32,
+    histograms: &[String],
+    random: &mut ChaCha8Rng,
+) {
+    // What a round has in common: the machine was faster or slower for a while.
+    let drift = 1.0 + 0.1 * noise(random);
+    for (slot, cell) in plan.order(round).into_iter().enumerate() {
+        let at = plan.cells[cell];
+        let arm = &plan.trial.arms[at.arm];
+        let speed = shape.arms[at.arm].1;
+        let rate =
+            10_000.0 * speed * f64::from(at.threads).sqrt() * drift * (1.0 + shape.noise * noise(random));
+        let histogram = &histograms[(random.next_u32() as usize) % histograms.len()];
+        let measurement = measurement(rate.max(100.0), at.threads, histogram, facts(&arm.name, shape));
+        let time = |second: usize| format!("{}:{:02}:{:02}Z", shape.hour, round % 60, (slot + second) % 60);
+        let job = Job {
+            protocol: 0,
+            arm: arm.clone(),
+            setup: Setup::default(),
+            state: None,
+            device: DeviceBinding::Loop {
+                file: "/proc/1/fd/7".into(),
+                size: Bytes::gib(4),
+                direct_io: true,
+                discards: false,
+            },
+            task: None,
+            fsck: false,
+            coordinator: 1,
+            ledger: "/nowhere".into(),
+        };
+        let record = RunRecord {
+            round,
+            slot: u32::try_from(slot).expect("few") + 1,
+            attempt: 1,
+            arm: &arm.name,
+            workload: &plan.workloads[at.workload].name,
+            threads: at.threads,
+            started_at: &time(0),
+            ended_at: &time(1),
+            job: &job,
+            outcome: Ok(&measurement),
+        };
+        store.record_run(id, &record).expect("the store takes it");
+    }
+}
+
+/// A number about 0, from −1 to 1, more often near the middle.
+fn noise(random: &mut ChaCha8Rng) -> f64 {
+    let mut one = || f64::from(random.next_u32()) / f64::from(u32::MAX) * 2.0 - 1.0;
+    (one() + one() + one()) / 3.0
+}
+
+fn histogram(random: &mut ChaCha8Rng) -> String {
+    let mut histogram = Histogram::<u64>::new_with_bounds(1, 3_600_000_000_000, 3).expect("sound bounds");
+    for _ in 0..3_000 {
+        // A long tail, as latencies have it.
+        let share = (f64::from(random.next_u32()) + 1.0) / (f64::from(u32::MAX) + 2.0);
+        let ns = 80_000.0 * share.powf(-0.6);
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a latency")]
+        histogram.record(ns as u64).expect("inside the bounds");
+    }
+    let mut bytes = Vec::new();
+    V2Serializer::new().serialize(&histogram, &mut bytes).expect("a vector takes it");
+    STANDARD.encode(bytes)
+}
+
+fn facts(arm: &str, shape: &Shape) -> ArmFacts {
+    ArmFacts {
+        facts: BTreeMap::from([
+            (Fact::Barriers, "yes".into()),
+            (Fact::Journal, "metadata (data=ordered)".into()),
+            (Fact::MountOptions, format!("rw,relatime,{arm}")),
+        ]),
+        durability: Durability {
+            flushes: true,
+            crash_consistent: true,
+            no_stale_data: true,
+            data: DataUpdate::InPlace,
+            volatile_cache: false,
+        },
+        tools: BTreeMap::from([("mkfs.ext4".into(), shape.tool.clone())]),
+        notes: Vec::new(),
+        state: None,
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "rates are positive and small")]
+fn measurement(rate: f64, threads: u16, histogram: &str, facts: ArmFacts) -> Measurement {
+    let operations = rate as u64;
+    let load = LoadResult {
+        threads,
+        duration: Nanos::secs(1),
+        operations,
+        bytes: operations * 4096,
+        errors: 0,
+        first_error: None,
+        histograms: BTreeMap::from([(OperationKind::Operation, histogram.to_owned())]),
+        windows: vec![operations / 20; 20],
+        steady_windows: (0..40).map(|window| operations / 32 + window % 7).collect(),
+        series: vec![operations / 10; 13],
+        series_step: Nanos::millis(100),
+        tails: vec![(90_000, 400_000); 13],
+        tails_step: Nanos::millis(100),
+        cpu_user: Nanos::millis(20),
+        cpu_system: Nanos::millis(400),
+        clock: ClockSource::TimeStampCounter,
+    };
+    Measurement {
+        results: vec![PhaseResult {
+            name: String::new(),
+            reading: Reading::Load(Figure::Operations, Box::new(load)),
+            cpu_machine: Some(Nanos::millis(900)),
+            device_written: Some(Bytes(operations * 4200)),
+        }],
+        commands: vec![format!("mkfs.ext4 -F /dev/loop0 # {}", facts.tools["mkfs.ext4"])],
+        facts,
+        stages: vec![(Stage::Mkfs, Nanos::millis(80)), (Stage::Mount, Nanos::millis(9))],
+        space_left: Bytes::gib(3),
+        output: None,
+    }
+}
