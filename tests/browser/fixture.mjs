@@ -44,22 +44,55 @@ const counted = (count, value) => Array.from({ length: count }, (_, index) => va
 function makeCell(random, arm, threads, { rounds, unit, points = 60, steps = 40 }) {
   const rate = 9000 * (1 + arm * 0.11) * threads ** (0.75 - arm * 0.03) * (unit === 'B/s' ? 4096 : 1);
   const operations = unit === 'B/s' ? rate / 4096 : rate;
-  const median = 1e9 * threads / operations * 0.8;
-  const latency = [[0.5, 1], [0.9, 1.7], [0.95, 2.3], [0.99, 5 + arm], [0.999, 18 + 9 * arm], [0.9999, 60 + 20 * arm], [1, 240]]
-    .map(([quantile, factor]) => [quantile, ...[1, 0.9, 1.25].map((spread) => Math.round(median * factor * spread * around(random, 0.03)))]);
+  const median = ((1e9 * threads) / operations) * 0.8;
+  const latency = [
+    [0.5, 1],
+    [0.9, 1.7],
+    [0.95, 2.3],
+    [0.99, 5 + arm],
+    [0.999, 18 + 9 * arm],
+    [0.9999, 60 + 20 * arm],
+    [1, 240],
+  ].map(([quantile, factor]) => [
+    quantile,
+    ...[1, 0.9, 1.25].map((spread) => Math.round(median * factor * spread * around(random, 0.03))),
+  ]);
   const typical = counted(steps, (step) => operations * (step < 8 ? 0.4 + step * 0.07 : 1) * around(random, 0.04));
   return {
-    arm, threads, runs: rounds, rate, rate_interval: [rate * 0.97, rate * 1.028],
+    arm,
+    threads,
+    runs: rounds,
+    rate,
+    rate_interval: [rate * 0.97, rate * 1.028],
     rounds: counted(rounds, (round) => [round + 1, rate * around(random, 0.05)]),
     latency,
-    cdf: counted(points, (index) => [Math.round(median * 0.2 * 1.12 ** index), Number(Math.min(1, 1 / (1 + 14 * 0.72 ** (index - 5))).toFixed(6))])
-      .concat([[Math.round(median * 400), 1]]),
-    series: { step_seconds: 0.25, typical, low: typical.map((each) => each * 0.9), high: typical.map((each) => each * 1.08) },
-    tails: { step_seconds: 0.25, p50: counted(steps, (step) => (step === 11 && arm === 1 ? 0 : median * around(random, 0.05))),
-      p99: counted(steps, (step) => (step === 11 && arm === 1 ? 0 : median * 6 * around(random, 0.2))) },
-    cpu_ns: 2100 * (1 + arm * 0.3) * threads ** 0.2, device_bytes: 4096 * (1.1 + arm * 0.45) + 4000 / threads, asked_bytes: 4096,
-    space_used_bytes: 1.1e9 * (1 + arm * 0.04), generator_share: 0.11,
-    stages: { mkfs: 0.08 * (arm + 1), mount: 0.011 * (1 + arm * 0.2), layout: 2.4, unmount: 0.05, fsck: 0.3 * (2 * arm + 1) },
+    cdf: counted(points, (index) => [
+      Math.round(median * 0.2 * 1.12 ** index),
+      Number(Math.min(1, 1 / (1 + 14 * 0.72 ** (index - 5))).toFixed(6)),
+    ]).concat([[Math.round(median * 400), 1]]),
+    series: {
+      step_seconds: 0.25,
+      typical,
+      low: typical.map((each) => each * 0.9),
+      high: typical.map((each) => each * 1.08),
+    },
+    tails: {
+      step_seconds: 0.25,
+      p50: counted(steps, (step) => (step === 11 && arm === 1 ? 0 : median * around(random, 0.05))),
+      p99: counted(steps, (step) => (step === 11 && arm === 1 ? 0 : median * 6 * around(random, 0.2))),
+    },
+    cpu_ns: 2100 * (1 + arm * 0.3) * threads ** 0.2,
+    device_bytes: 4096 * (1.1 + arm * 0.45) + 4000 / threads,
+    asked_bytes: 4096,
+    space_used_bytes: 1.1e9 * (1 + arm * 0.04),
+    generator_share: 0.11,
+    stages: {
+      mkfs: 0.08 * (arm + 1),
+      mount: 0.011 * (1 + arm * 0.2),
+      layout: 1.8 * threads ** 0.3,
+      unmount: 0.05,
+      fsck: 0.3 * (2 * arm + 1),
+    },
   };
 }
 
@@ -76,27 +109,63 @@ function makeContrast(random, a, b, threads, rounds, metric = 'throughput') {
   const interval = [ratio * (1 - width(rounds)), ratio * (1 + width(rounds))];
   const verdict = interval[0] > 1 ? 'faster' : interval[1] < 1 ? 'slower' : 'undecided';
   return {
-    a, b, threads, metric, verdict, ratio, interval, interval_level: 0.95, less_is_better: metric !== 'throughput',
-    course: { rounds: counted(rounds, (round) => round + 1), pairs, ratio: estimate,
-      low: estimate.map((each, round) => each && each * (1 - width(round))), high: estimate.map((each, round) => each && each * (1 + width(round))) },
+    a,
+    b,
+    threads,
+    metric,
+    verdict,
+    ratio,
+    interval,
+    interval_level: 0.95,
+    less_is_better: metric !== 'throughput',
+    course: {
+      rounds: counted(rounds, (round) => round + 1),
+      pairs,
+      ratio: estimate,
+      low: estimate.map((each, round) => each && each * (1 - width(round))),
+      high: estimate.map((each, round) => each && each * (1 + width(round))),
+    },
   };
 }
 
 function makeSection(random, title, arms, levels, rounds, unit = 'op/s') {
-  const contrasts = levels.flatMap((threads) => arms.flatMap((_, a) => arms.slice(0, a).flatMap((__, b) => (
-    (threads === levels[0] ? ['throughput', 'p99'] : ['throughput']).map((metric) => makeContrast(random, a, b, threads, rounds, metric))))));
+  const contrasts = levels.flatMap((threads) =>
+    arms.flatMap((_, a) =>
+      arms
+        .slice(0, a)
+        .flatMap((__, b) =>
+          (threads === levels[0] ? ['throughput', 'p99'] : ['throughput']).map((metric) =>
+            makeContrast(random, a, b, threads, rounds, metric),
+          ),
+        ),
+    ),
+  );
   return {
-    title, unit, less_is_better: false, warmup_seconds: 2, duration_seconds: 8, levels,
-    cells: levels.flatMap((threads) => arms.map((_, arm) => makeCell(random, arm, threads, { rounds, unit }))), contrasts,
+    title,
+    unit,
+    less_is_better: false,
+    warmup_seconds: 2,
+    duration_seconds: 8,
+    levels,
+    cells: levels.flatMap((threads) => arms.map((_, arm) => makeCell(random, arm, threads, { rounds, unit }))),
+    contrasts,
   };
 }
 
 function makeTrial(seed, { name, arms, workloads, levels, rounds }) {
   const random = generator(seed);
   return {
-    id: seed, name, started_at: '2026-03-01T09:30:00Z', kernel: 'Linux 6.1.0-31-amd64', device: 'image on /dev/nvme0n1 (Samsung 990 PRO)',
-    compare: 'arms', practical: 0.03, arms,
-    sections: workloads.map((title, index) => makeSection(random, title, arms, levels, rounds, index % 2 ? 'B/s' : 'op/s')),
+    id: seed,
+    name,
+    started_at: '2026-03-01T09:30:00Z',
+    kernel: 'Linux 6.1.0-31-amd64',
+    device: 'image on /dev/nvme0n1 (Samsung 990 PRO)',
+    compare: 'arms',
+    practical: 0.03,
+    arms,
+    sections: workloads.map((title, index) =>
+      makeSection(random, title, arms, levels, rounds, index % 2 ? 'B/s' : 'op/s'),
+    ),
   };
 }
 
@@ -104,45 +173,118 @@ const page = (trials) => ({ schema_version: 1, fstrial: '0.1.0', trials });
 
 /** Three arms, two workloads, three levels, twelve rounds, and the table of a source. */
 export function small() {
-  const trial = makeTrial(12, { name: 'fsync-heavy writes', arms: ['ext4', 'xfs', 'btrfs'], workloads: ['log-append', 'random write 4 KiB'],
-    levels: [1, 4, 16], rounds: 12 });
+  const trial = makeTrial(12, {
+    name: 'fsync-heavy writes',
+    arms: ['ext4', 'xfs', 'btrfs'],
+    workloads: ['log-append', 'random write 4 KiB'],
+    levels: [1, 4, 16],
+    rounds: 12,
+  });
   trial.original = [
-    { title: 'Table 2 of the source', unit: 'tps', columns: ['threads', 'ext4', 'XFS'], rows: [[1, 3700, 3650], ['4 threads', 9100, 9900], [16, 17000, 21500]] },
-    { title: 'Time to check', unit: 's', columns: ['filesystem', 'seconds'], rows: [['ext4', 41], ['xfs', 12], ['btrfs', null]] },
+    {
+      title: 'Table 2 of the source',
+      unit: 'tps',
+      columns: ['threads', 'ext4', 'XFS'],
+      rows: [
+        [1, 3700, 3650],
+        ['4 threads', 9100, 9900],
+        [16, 17000, 21500],
+      ],
+    },
+    {
+      title: 'Time to check',
+      unit: 's',
+      columns: ['filesystem', 'seconds'],
+      rows: [
+        ['ext4', 41],
+        ['xfs', 12],
+        ['btrfs', null],
+      ],
+    },
   ];
   return page([trial]);
 }
 
 /** What does not fit: one level, a failed cell, one that cannot, unequal durability, things not recorded, arms in the plural. */
 export function awkward() {
-  const trial = makeTrial(7, { name: 'odd ones', arms: ['ext4', 'xfs', 'raw'], workloads: ['one level', 'some missing', 'nothing at all'], levels: [4], rounds: 6 });
+  const trial = makeTrial(7, {
+    name: 'odd ones',
+    arms: ['ext4', 'xfs', 'raw'],
+    workloads: ['one level', 'some missing', 'nothing at all'],
+    levels: [4],
+    rounds: 6,
+  });
   const random = generator(99);
   trial.sections[1] = makeSection(random, 'some missing', trial.arms, [1, 2, 8], 6);
   for (const cell of trial.sections[1].cells) {
     if (cell.arm === 2) Object.keys(cell).forEach((key) => !['arm', 'threads'].includes(key) && delete cell[key]);
     if (cell.arm === 2) cell.cannot = 'the bare device has no files';
-    if (cell.arm === 1 && cell.threads === 8) Object.assign(cell, { failed: true, rate: undefined, rate_interval: undefined, latency: [], cdf: [], series: undefined, tails: undefined });
+    if (cell.arm === 1 && cell.threads === 8)
+      Object.assign(cell, {
+        failed: true,
+        rate: undefined,
+        rate_interval: undefined,
+        latency: [],
+        cdf: [],
+        series: undefined,
+        tails: undefined,
+      });
     if (cell.arm === 0) cell.latency = (cell.latency || []).slice(0, 4);
     if (cell.arm === 0) cell.asked_bytes = 0;
   }
-  Object.assign(trial.sections[1].contrasts[0], { verdict: 'undecided', unequal: 'ext4 was mounted with nobarrier: a power cut may cost what it reported as written' });
+  Object.assign(trial.sections[1].contrasts[0], {
+    verdict: 'undecided',
+    unequal: 'ext4 was mounted with nobarrier: a power cut may cost what it reported as written',
+  });
   trial.sections[1].contrasts = trial.sections[1].contrasts.filter((contrast) => contrast.a !== 2 && contrast.b !== 2);
   Object.assign(trial.sections[0], { unit: 's', less_is_better: true, warmup_seconds: null, duration_seconds: null });
-  for (const cell of trial.sections[0].cells) Object.assign(cell, { rate: cell.rate / 1e4, rate_interval: [cell.rate / 1.02e4, cell.rate / 0.98e4] });
-  Object.assign(trial.sections[2], { contrasts: [], cells: trial.arms.map((_, arm) => ({ arm, threads: 4, runs: 0 })) });
+  for (const cell of trial.sections[0].cells)
+    Object.assign(cell, { rate: cell.rate / 1e4, rate_interval: [cell.rate / 1.02e4, cell.rate / 0.98e4] });
+  Object.assign(trial.sections[2], {
+    contrasts: [],
+    cells: trial.arms.map((_, arm) => ({ arm, threads: 4, runs: 0 })),
+  });
   return page([trial]);
 }
 
 /** Text that would do harm if it were taken for HTML, script, a template or a layout. */
-export const HOSTILE = ['<img src=x onerror="window.__pwned=1;alert(1)">', '</script><script>window.__pwned=2;alert(2)</script>',
-  '"\'`&lt;{b}${window.__pwned=3}{a|x}', '\u202eמימין לשמאל\u2066', `${'long-name-'.repeat(20)}`, '__proto__', '=1+1\n<svg onload=alert(3)>'];
+export const HOSTILE = [
+  '<img src=x onerror="window.__pwned=1;alert(1)">',
+  '</script><script>window.__pwned=2;alert(2)</script>',
+  '"\'`&lt;{b}${window.__pwned=3}{a|x}',
+  '\u202eמימין לשמאל\u2066',
+  `${'long-name-'.repeat(20)}`,
+  '__proto__',
+  '=1+1\n<svg onload=alert(3)>',
+];
 
 export function hostile() {
   const text = HOSTILE[0];
-  const trial = makeTrial(3, { name: HOSTILE[1], arms: HOSTILE, workloads: [text, HOSTILE[2]], levels: [1, 4], rounds: 5 });
+  const trial = makeTrial(3, {
+    name: HOSTILE[1],
+    arms: HOSTILE,
+    workloads: [text, HOSTILE[2]],
+    levels: [1, 4],
+    rounds: 5,
+  });
   Object.assign(trial, { kernel: text, device: HOSTILE[4], started_at: text });
-  trial.original = [{ title: text, unit: HOSTILE[1], columns: [text, ...HOSTILE], rows: [[1, ...HOSTILE.map((_, index) => index + 1)], [4, ...HOSTILE.map(() => 9)]] },
-    { title: HOSTILE[1], unit: text, columns: HOSTILE, rows: [HOSTILE, HOSTILE.map((each, index) => (index ? index : each))] }];
+  trial.original = [
+    {
+      title: text,
+      unit: HOSTILE[1],
+      columns: [text, ...HOSTILE],
+      rows: [
+        [1, ...HOSTILE.map((_, index) => index + 1)],
+        [4, ...HOSTILE.map(() => 9)],
+      ],
+    },
+    {
+      title: HOSTILE[1],
+      unit: text,
+      columns: HOSTILE,
+      rows: [HOSTILE, HOSTILE.map((each, index) => (index ? index : each))],
+    },
+  ];
   trial.sections[1].unit = text;
   for (const section of trial.sections) {
     section.contrasts[0].unequal = text;
@@ -156,21 +298,36 @@ export function hostile() {
 
 /** Two trials of the same question on two kernels. */
 export function several() {
-  const [first, second] = [21, 34].map((seed) => makeTrial(seed, { name: 'fsync-heavy writes', arms: ['ext4', 'xfs', 'btrfs'], workloads: ['log-append'], levels: [1, 4, 16], rounds: 12 }));
+  const [first, second] = [21, 34].map((seed) =>
+    makeTrial(seed, {
+      name: 'fsync-heavy writes',
+      arms: ['ext4', 'xfs', 'btrfs'],
+      workloads: ['log-append'],
+      levels: [1, 4, 16],
+      rounds: 12,
+    }),
+  );
   second.kernel = 'Linux 6.12.9';
   second.arms = ['xfs', 'ext4', 'f2fs'];
   return page([first, second]);
 }
 
 export function big() {
-  return page([makeTrial(1, { name: 'everything', arms: counted(10, (index) => `arm-${'abcdefghij'[index]}`), workloads: counted(10, (index) => `workload ${index + 1}`),
-    levels: [1, 2, 4, 8, 16, 32, 64, 128], rounds: 20 })]);
+  return page([
+    makeTrial(1, {
+      name: 'everything',
+      arms: counted(10, (index) => `arm-${'abcdefghij'[index]}`),
+      workloads: counted(10, (index) => `workload ${index + 1}`),
+      levels: [1, 2, 4, 8, 16, 32, 64, 128],
+      rounds: 20,
+    }),
+  ]);
 }
 
 const escape = (text) => String(text).replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
-const figure = (trial, section, plot, [heading, caption]) => (
-  `<figure class="plot" id="t${trial}-s${section}-${plot}" data-plot="${plot}" data-trial="${trial}" data-section="${section}">`
-  + `<figcaption><h4>${heading}</h4><p>${caption}</p></figcaption></figure>`);
+const figure = (trial, section, plot, [heading, caption]) =>
+  `<figure class="plot" id="t${trial}-s${section}-${plot}" data-plot="${plot}" data-trial="${trial}" data-section="${section}">` +
+  `<figcaption><h4>${heading}</h4><p>${caption}</p></figcaption></figure>`;
 
 function matrix(trial) {
   const levels = [...new Set(trial.sections.flatMap((section) => section.levels))].sort((a, b) => a - b);
@@ -178,21 +335,39 @@ function matrix(trial) {
     const contrast = section.contrasts.find((each) => each.threads === level);
     if (!contrast) return '<td class="v-cannot">–</td>';
     const loud = contrast.unequal ? ' <span class="badge unequal">unequal durability</span>' : '';
-    return `<td class="v-${escape(contrast.verdict)}"><b>${escape(String(trial.arms[contrast.a]).slice(0, 30))}</b> ${escape(contrast.verdict)}`
-      + `<small>${contrast.ratio.toFixed(3)} [${contrast.interval.map((each) => each.toFixed(3)).join(', ')}]</small>${loud}</td>`;
+    return (
+      `<td class="v-${escape(contrast.verdict)}"><b>${escape(String(trial.arms[contrast.a]).slice(0, 30))}</b> ${escape(contrast.verdict)}` +
+      `<small>${contrast.ratio.toFixed(3)} [${contrast.interval.map((each) => each.toFixed(3)).join(', ')}]</small>${loud}</td>`
+    );
   };
-  return `<div class="scroll" tabindex="0" role="group" aria-label="matrix"><table class="matrix"><thead><tr><th scope="col">workload</th>`
-    + `${levels.map((level) => `<th scope="col">${level} threads</th>`).join('')}</tr></thead><tbody>`
-    + trial.sections.map((section) => `<tr><th scope="row">${escape(section.title)}</th>${levels.map((level) => cell(section, level)).join('')}</tr>`).join('')
-    + '</tbody></table></div>';
+  return (
+    `<div class="scroll" tabindex="0" role="group" aria-label="matrix"><table class="matrix"><thead><tr><th scope="col">workload</th>` +
+    `${levels.map((level) => `<th scope="col">${level} threads</th>`).join('')}</tr></thead><tbody>` +
+    trial.sections
+      .map(
+        (section) =>
+          `<tr><th scope="row">${escape(section.title)}</th>${levels.map((level) => cell(section, level)).join('')}</tr>`,
+      )
+      .join('') +
+    '</tbody></table></div>'
+  );
 }
 
 function trialHtml(trial, index, together) {
-  const sections = trial.sections.map((section, place) => `<section class="workload" id="t${index}-s${place}"><h3>${escape(section.title)}</h3>`
-    + `<p>Measured for ${section.duration_seconds ?? 'as long as it takes'} s after a warm-up of ${section.warmup_seconds ?? 'no'} s.</p><div class="grid">`
-    + Object.entries(PLOTS).map(([plot, words]) => figure(index, place, plot, words)).join('')
-    + (index === 0 && place === 0 && trial.original ? figure(index, place, 'original', ['Then and now', 'What the source published, and what is measured here.']) : '')
-    + '</div></section>').join('');
+  const sections = trial.sections
+    .map(
+      (section, place) =>
+        `<section class="workload" id="t${index}-s${place}"><h3>${escape(section.title)}</h3>` +
+        `<p>Measured for ${section.duration_seconds ?? 'as long as it takes'} s after a warm-up of ${section.warmup_seconds ?? 'no'} s.</p><div class="grid">` +
+        Object.entries(PLOTS)
+          .map(([plot, words]) => figure(index, place, plot, words))
+          .join('') +
+        (index === 0 && place === 0 && trial.original
+          ? figure(index, place, 'original', ['Then and now', 'What the source published, and what is measured here.'])
+          : '') +
+        '</div></section>',
+    )
+    .join('');
   return `<section class="trial"><h2>${escape(trial.name)}</h2>${matrix(trial)}${together}
     <p><span class="key v-faster">faster</span> <span class="key v-slower">slower</span> <span class="key v-equivalent">equivalent</span>
     <span class="key v-mixed">mixed</span> <span class="key v-undecided">undecided</span></p>${sections}
@@ -204,8 +379,10 @@ function trialHtml(trial, index, together) {
 export function html(data) {
   const scripts = [source('vendor/echarts.min.js'), source('page.js')];
   const hashes = scripts.map((script) => `'sha256-${createHash('sha256').update(script).digest('base64')}'`).join(' ');
-  const together = data.trials.length > 1
-    ? `<div class="grid">${figure(0, 0, 'compare', ['Side by side', 'The same arms in different trials.'])}</div>` : '';
+  const together =
+    data.trials.length > 1
+      ? `<h3>Trials side by side</h3><div class="grid">${figure(0, 0, 'compare', ['Side by side', 'The same arms in different trials.'])}</div>`
+      : '';
   // `<` cannot end the element or open a comment when it is written as an escape of JSON.
   const json = JSON.stringify(data).replaceAll('<', '\\u003c');
   return `<!doctype html>
@@ -227,11 +404,13 @@ ${data.trials.map((trial, index) => trialHtml(trial, index, index === 0 ? togeth
 /** Writes all pages into a folder and gives their paths by name. */
 export function writePages(folder) {
   mkdirSync(folder, { recursive: true });
-  return Object.fromEntries(Object.entries({ small, awkward, hostile, several, big }).map(([name, make]) => {
-    const path = join(folder, `${name}.html`);
-    writeFileSync(path, html(make()));
-    return [name, path];
-  }));
+  return Object.fromEntries(
+    Object.entries({ small, awkward, hostile, several, big }).map(([name, make]) => {
+      const path = join(folder, `${name}.html`);
+      writeFileSync(path, html(make()));
+      return [name, path];
+    }),
+  );
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {

@@ -3,6 +3,7 @@
 //! folders of the tests and devices made from them.
 
 mod axes;
+mod browser;
 mod claims;
 mod device;
 mod errors;

@@ -1,0 +1,90 @@
+//! Pages that the program made, in a real browser: the tests of `tests/browser` (Playwright and axe in Debian's Chromium)
+//! on the page of a usual trial, one with hostile names, several trials side by side, the catalogue of claims, and a trial
+//! that really ran.
+
+use crate::{
+    made::Shape,
+    report::{hostile, with},
+    support::{self, Lab},
+};
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    process::Output,
+};
+
+const NAME: &str = "pages in a browser";
+
+/// The tests, from the root of the repository.
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/browser").canonicalize().unwrap()
+}
+
+/// What is missing for them, if anything is.
+fn missing() -> Option<String> {
+    let chromium = env::var_os("CHROMIUM").map_or_else(|| PathBuf::from("/usr/bin/chromium"), PathBuf::from);
+    if !chromium.exists() {
+        return Some(format!("there is no {} (package chromium)", chromium.display()));
+    }
+    for program in ["node", "npm"] {
+        if support::command(program).arg("--version").output().is_err() {
+            return Some(format!("there is no {program} (packages nodejs and npm)"));
+        }
+    }
+    let installed = support::command("npm").args(["ci", "--silent"]).current_dir(folder()).output().unwrap();
+    (!installed.status.success())
+        .then(|| format!("npm ci failed: {}", String::from_utf8_lossy(&installed.stderr).trim()))
+}
+
+/// Makes a page and says where it is.
+fn page(lab: &Lab, words: &str) -> String {
+    let path = lab.path("page.html");
+    let made = lab.run(&format!("report {words} --out {} --force", path.display()));
+    assert_eq!(made.code(), 0, "{}", made.stderr);
+    path.display().to_string()
+}
+
+fn trial_that_ran(lab: &Lab) -> String {
+    let words = "compare ext4 xfs btrfs --device image:images --size 512MiB --workload append-fsync,create-files \
+                 --threads 1,2 --rounds 3 --duration 200ms --warmup 50ms --no-page --quiet";
+    let ended = lab.run(words);
+    assert!([0, 3].contains(&ended.code()), "{}", ended.stderr);
+    page(lab, "1")
+}
+
+#[test]
+fn pages_hold_in_a_browser() {
+    if let Some(reason) = missing() {
+        support::skip(NAME, &reason);
+        return;
+    }
+    let kernel = |kernel: &str, hour: &str| Shape {
+        kernel: kernel.into(),
+        hour: hour.into(),
+        rounds: 6,
+        ..Shape::default()
+    };
+    let usual = with(&[Shape::default()]);
+    let attacked = with(&[hostile()]);
+    let several = with(&[kernel("6.1.0", "2026-01-02T03"), kernel("6.12.0", "2026-02-02T03")]);
+    let ran = Lab::new();
+    let mut pages = vec![page(&usual, "1"), page(&attacked, "1"), page(&several, "1 2")];
+    if support::is_root_with_loop_devices(NAME) {
+        pages.push(trial_that_ran(&ran));
+    }
+    let tested = run(&pages);
+    let said = String::from_utf8_lossy(&tested.stdout);
+    let failures: Vec<&str> = said.lines().filter(|line| line.trim_start().starts_with("not ok")).collect();
+    let log = Path::new(env!("CARGO_TARGET_TMPDIR")).join("browser-tests.log");
+    fs::write(&log, &tested.stdout).unwrap();
+    assert!(tested.status.success(), "{failures:#?}, all of it is in {}", log.display());
+    // A runner that found no test would pass as well.
+    assert!(said.lines().any(|line| line.starts_with("# fail 0")), "{said}");
+    assert!(said.lines().filter(|line| line.starts_with("ok ")).count() >= 20, "{said}");
+}
+
+fn run(pages: &[String]) -> Output {
+    let mut command = support::command("node");
+    command.args(["--test", "--test-reporter=tap"]).current_dir(folder());
+    command.env("FSTRIAL_PAGES", pages.join(":")).output().unwrap()
+}
