@@ -25,20 +25,47 @@ pub(crate) enum Side {
     Below,
 }
 
-/// A directional finding at some level.
+/// A directional finding at some level. Small, as a panel of m contrasts keeps up to m of them for each.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Crossing {
     Schedule(Side),
-    Lane(Found),
+    /// In the lane, after so many rounds.
+    Lane(Side, u32),
 }
 
 impl Crossing {
-    pub(crate) fn side(&self) -> Side {
+    pub(crate) fn side(self) -> Side {
         match self {
-            Crossing::Schedule(side) => *side,
-            Crossing::Lane(found) if found.mean > 0.0 => Side::Above,
-            Crossing::Lane(_) => Side::Below,
+            Crossing::Schedule(side) | Crossing::Lane(side, _) => side,
         }
+    }
+}
+
+/// What the rounds so far say, whatever the level: computed once for the many levels of a panel.
+pub(crate) struct Evidence {
+    rounds: usize,
+    /// Two-sided p of the signed ranks against the bar, as if this look had all error to itself.
+    alone: f64,
+    /// Mean and p of the lane's t-test, where the lane could decide.
+    lane: Option<(f64, f64)>,
+}
+
+impl Evidence {
+    /// Whether there could be a finding at the level of `schedule`. If there could be none at a level, there could be none
+    /// at any smaller one.
+    pub(crate) fn could_reach(&self, schedule: &Schedule) -> bool {
+        self.is_within_reach(schedule) || self.is_enough_for_lane(schedule)
+    }
+
+    /// Whether the interval of this level could exclude the bar at all. A look never has a smaller
+    /// boundary than one that had all error allowed so far to itself, so most levels of a large
+    /// trial need not compute their schedule.
+    fn is_within_reach(&self, schedule: &Schedule) -> bool {
+        self.alone <= schedule.allowance(self.rounds) * REACH_SLACK
+    }
+
+    fn is_enough_for_lane(&self, schedule: &Schedule) -> bool {
+        self.lane.is_some_and(|(_, p)| lane::is_enough(p, schedule.alpha()))
     }
 }
 
@@ -104,27 +131,33 @@ impl Contrast {
         }
     }
 
+    /// What its rounds say at any level.
+    pub(crate) fn evidence(&self) -> Evidence {
+        let bar = self.bar();
+        let wrong_side = self.walsh.not_above(bar).min(self.walsh.not_below(-bar));
+        let lane = self.question.lane.then(|| lane::evidence(&self.shifted, &self.a_first)).flatten();
+        let alone = 2.0 * signed_rank::at_most(self.rounds(), wrong_side);
+        Evidence { rounds: self.rounds(), alone, lane }
+    }
+
     /// A directional finding at the level of `schedule`: by its interval, else by the early lane.
-    pub(crate) fn crossing(&self, schedule: &Schedule) -> Option<Crossing> {
-        if self.within_reach(schedule)
+    pub(crate) fn crossing(&self, evidence: &Evidence, schedule: &Schedule) -> Option<Crossing> {
+        if evidence.is_within_reach(schedule)
             && let Some(side) = self.side(schedule)
         {
             return Some(Crossing::Schedule(side));
         }
-        if !self.question.lane {
-            return None;
-        }
-        lane::look(&self.shifted, &self.a_first, schedule.alpha()).map(Crossing::Lane)
+        let (mean, _) = evidence.lane.filter(|_| evidence.is_enough_for_lane(schedule))?;
+        let side = if mean > 0.0 { Side::Above } else { Side::Below };
+        let rounds = u32::try_from(self.rounds()).expect("a trial has fewer rounds");
+        lane::is_open(self.rounds(), schedule.alpha()).then_some(Crossing::Lane(side, rounds))
     }
 
-    /// Whether the interval of this level could exclude the bar at all. A look never has a smaller
-    /// boundary than one that had all error allowed so far to itself, so most levels of a large
-    /// trial need not compute their schedule.
-    fn within_reach(&self, schedule: &Schedule) -> bool {
-        let bar = self.bar();
-        let wrong_side = self.walsh.not_above(bar).min(self.walsh.not_below(-bar));
-        let alone = 2.0 * signed_rank::at_most(self.rounds(), wrong_side);
-        alone <= schedule.allowance(self.rounds()) * REACH_SLACK
+    /// What the lane of level `alpha` found after so many rounds, the threshold not added back.
+    pub(crate) fn found_in_lane(&self, rounds: u32, alpha: f64) -> Found {
+        let rounds = rounds as usize;
+        let found = lane::look(&self.shifted[..rounds], &self.a_first[..rounds], alpha);
+        found.expect("the same rounds give the same finding")
     }
 
     /// Whether the chance of a decision by the planned end is too small to go on.

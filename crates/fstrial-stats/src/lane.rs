@@ -53,15 +53,32 @@ pub fn t_test(d: &[f64]) -> Option<(f64, f64, f64)> {
     Some((mean, t, student::two_sided_p(t, d.len() - 1)))
 }
 
+/// What the lane needs to know of the rounds so far, whatever the level: the mean and p of the t-test. `None` where it
+/// decides at no level: one order only, or too small a mean.
+pub(crate) fn evidence(d: &[f64], a_first: &[Option<bool>]) -> Option<(f64, f64)> {
+    let (mean, _, p) = t_test(d).filter(|_| both_orders(a_first))?;
+    (mean.abs() > libm::log(LEAST_RATIO)).then_some((mean, p))
+}
+
+/// Whether p is small enough for a verdict in the lane of level `alpha`.
+pub(crate) fn is_enough(p: f64, alpha: f64) -> bool {
+    p <= SHARE * alpha
+}
+
+/// Whether the lane of level `alpha` looks after so many rounds.
+pub(crate) fn is_open(rounds: usize, alpha: f64) -> bool {
+    let first = first_round(alpha);
+    (first..first + LOOKS).contains(&rounds)
+}
+
 /// The lane after `d.len()` rounds. `a_first` tells each round's order; any unknown closes the lane.
 pub fn look(d: &[f64], a_first: &[Option<bool>], alpha: f64) -> Option<Found> {
     let n = d.len();
-    let first = first_round(alpha);
-    if !(first..first + LOOKS).contains(&n) || !both_orders(a_first) {
+    if !is_open(n, alpha) {
         return None;
     }
-    let (mean, _, p) = t_test(d)?;
-    if p > SHARE * alpha || mean.abs() <= libm::log(LEAST_RATIO) {
+    let (mean, p) = evidence(d, a_first)?;
+    if !is_enough(p, alpha) {
         return None;
     }
     let (_, sd) = spread::mean_and_sd(d)?;

@@ -122,6 +122,10 @@ pub struct Panel {
     ranks: Vec<usize>,
     /// By rank. For BH: level α·r/m. For Holm: level α/j, used when m − D ≤ j.
     levels: Vec<Schedule>,
+    /// By level: open questions that cross there, now or earlier.
+    crossing_at: Vec<usize>,
+    /// D: questions that have a directional verdict.
+    directional_so_far: usize,
     /// Level α: intervals of undecided questions, futility.
     directional: Schedule,
     /// Level 2α: EQUIVALENT.
@@ -134,7 +138,8 @@ pub struct Panel {
 
 struct Entry {
     contrast: Contrast,
-    /// For each of `Panel::levels`: the first crossing at that level, now or earlier.
+    /// For each of `Panel::levels`: the first crossing at that level, now or earlier. Empty as long as there is none, and
+    /// again when the question is closed: most questions of a large trial cross at no level, and m² of these would not fit.
     crossings: Vec<Option<Crossing>>,
     /// Set when the question is decided or futile.
     closed: Option<Verdict>,
@@ -158,10 +163,12 @@ impl Panel {
         };
         let entry = |question: Question| {
             assert!(question.band > 0.0 && question.threshold.is_finite(), "bad question: {question:?}");
-            Entry { contrast: Contrast::new(question), crossings: vec![None; ranks.len()], closed: None }
+            Entry { contrast: Contrast::new(question), crossings: Vec::new(), closed: None }
         };
         Panel {
             multiplicity: m,
+            crossing_at: vec![0; ranks.len()],
+            directional_so_far: 0,
             levels: ranks.iter().map(|r| Schedule::new(level(*r), planned_rounds)).collect(),
             directional: Schedule::new(alpha, planned_rounds),
             equivalence: Schedule::new(2.0 * alpha, planned_rounds),
@@ -231,20 +238,51 @@ impl Panel {
         entry.closed.unwrap_or_else(|| self.undecided(&entry.contrast))
     }
 
+    /// Closes a question with its verdict.
+    fn close(&mut self, index: usize, verdict: Verdict) {
+        let entry = &mut self.entries[index];
+        assert!(entry.closed.is_none(), "a question is closed once");
+        for (level, crossing) in std::mem::take(&mut entry.crossings).into_iter().enumerate() {
+            self.crossing_at[level] -= usize::from(crossing.is_some());
+        }
+        let is_directional = matches!(verdict.decision, Decision::Faster | Decision::Slower);
+        self.directional_so_far += usize::from(is_directional);
+        entry.closed = Some(verdict);
+    }
+
+    /// Indices of the open questions, as they are now.
+    fn open(&self) -> Vec<usize> {
+        (0..self.entries.len()).filter(|index| self.entries[*index].closed.is_none()).collect()
+    }
+
     fn settle_equivalent(&mut self) {
-        for entry in self.entries.iter_mut().filter(|entry| entry.closed.is_none()) {
-            if entry.contrast.is_equivalent(&self.equivalence) {
-                let found = known(&entry.contrast, &self.equivalence);
-                entry.closed = Some(Verdict { decision: Decision::Equivalent, ..found });
+        for index in self.open() {
+            let contrast = &self.entries[index].contrast;
+            if contrast.is_equivalent(&self.equivalence) {
+                let found = known(contrast, &self.equivalence);
+                self.close(index, Verdict { decision: Decision::Equivalent, ..found });
             }
         }
     }
 
     fn note_crossings(&mut self) {
+        let count = self.levels.len();
         for entry in self.entries.iter_mut().filter(|entry| entry.closed.is_none()) {
-            for (noted, level) in entry.crossings.iter_mut().zip(&self.levels) {
-                if noted.is_none() {
-                    *noted = entry.contrast.crossing(level);
+            let evidence = entry.contrast.evidence();
+            let could = |level: &Schedule| evidence.could_reach(level);
+            // The levels ascend with BH and descend with Holm.
+            let within_reach = match self.multiplicity {
+                Multiplicity::BenjaminiHochberg => self.levels.partition_point(|level| !could(level))..count,
+                Multiplicity::Holm => 0..self.levels.partition_point(could),
+            };
+            for level in within_reach {
+                if entry.crossings.get(level).is_some_and(Option::is_some) {
+                    continue;
+                }
+                if let Some(crossing) = entry.contrast.crossing(&evidence, &self.levels[level]) {
+                    entry.crossings.resize(count, None);
+                    entry.crossings[level] = Some(crossing);
+                    self.crossing_at[level] += 1;
                 }
             }
         }
@@ -253,8 +291,8 @@ impl Panel {
     /// R = the largest r with D + #{open questions crossing at α·r/m now or earlier} ≥ r; all open
     /// ones crossing at that level get their verdict.
     fn settle_benjamini_hochberg(&mut self) {
-        let decided = self.directional_so_far();
-        let is_enough = |&level: &usize| decided + self.crossing_at(level) >= self.ranks[level];
+        let is_enough =
+            |&level: &usize| self.directional_so_far + self.crossing_at[level] >= self.ranks[level];
         let step_up = (0..self.levels.len()).rev().find(is_enough);
         if let Some(level) = step_up {
             self.decide_all_at(level);
@@ -264,42 +302,31 @@ impl Panel {
     /// Level α/(m − D), again and again while it decides something.
     fn settle_holm(&mut self) {
         loop {
-            let left = self.entries.len() - self.directional_so_far();
+            let left = self.entries.len() - self.directional_so_far;
             let level = self.ranks.partition_point(|rank| *rank < left);
-            if left == 0 || self.crossing_at(level) == 0 {
+            if left == 0 || self.crossing_at[level] == 0 {
                 return;
             }
             self.decide_all_at(level);
         }
     }
 
-    /// D: questions that have a directional verdict.
-    fn directional_so_far(&self) -> usize {
-        let directional = |verdict: &Verdict| matches!(verdict.decision, Decision::Faster | Decision::Slower);
-        self.entries.iter().filter(|entry| entry.closed.as_ref().is_some_and(directional)).count()
-    }
-
-    fn crossing_at(&self, level: usize) -> usize {
-        self.entries.iter().filter(|entry| entry.closed.is_none() && entry.crossings[level].is_some()).count()
-    }
-
     fn decide_all_at(&mut self, level: usize) {
-        for entry in self.entries.iter_mut().filter(|entry| entry.closed.is_none()) {
-            if let Some(crossing) = entry.crossings[level] {
-                entry.closed = Some(directional(&entry.contrast, &crossing, &self.directional));
+        for index in self.open() {
+            let Entry { contrast, crossings, .. } = &self.entries[index];
+            if let Some(Some(crossing)) = crossings.get(level) {
+                let alpha = self.levels[level].alpha();
+                self.close(index, directional(contrast, *crossing, alpha, &self.directional));
             }
         }
     }
 
     fn settle_futile(&mut self) {
-        for index in 0..self.entries.len() {
-            let Entry { contrast, closed, .. } = &self.entries[index];
-            if closed.is_none()
-                && contrast.question.holds_open
-                && contrast.is_futile(&self.directional, &self.equivalence)
-            {
+        for index in self.open() {
+            let contrast = &self.entries[index].contrast;
+            if contrast.question.holds_open && contrast.is_futile(&self.directional, &self.equivalence) {
                 let verdict = Verdict { futile: true, ..self.undecided(contrast) };
-                self.entries[index].closed = Some(verdict);
+                self.close(index, verdict);
             }
         }
     }
@@ -347,10 +374,10 @@ fn known(contrast: &Contrast, schedule: &Schedule) -> Verdict {
     }
 }
 
-/// The verdict of a crossing. Where another question's verdict made the level reachable only now,
+/// The verdict of a crossing at level `alpha`. Where another question's verdict made the level reachable only now,
 /// the interval is today's, as the page shows per-question intervals of all rounds; the lane's is
 /// that of its own round, which cannot be extended.
-fn directional(contrast: &Contrast, crossing: &Crossing, schedule: &Schedule) -> Verdict {
+fn directional(contrast: &Contrast, crossing: Crossing, alpha: f64, schedule: &Schedule) -> Verdict {
     let decision = match crossing.side() {
         Side::Above => Decision::Faster,
         Side::Below => Decision::Slower,
@@ -359,20 +386,41 @@ fn directional(contrast: &Contrast, crossing: &Crossing, schedule: &Schedule) ->
     let threshold = contrast.question.threshold;
     match crossing {
         Crossing::Schedule(_) => Verdict { decision, ..found },
-        Crossing::Lane(lane) => Verdict {
-            decision,
-            estimate: Some(lane.mean + threshold),
-            interval: Some((lane.interval.0 + threshold, lane.interval.1 + threshold)),
-            interval_level: lane.level,
-            by_lane: true,
-            ..found
-        },
+        Crossing::Lane(_, rounds) => {
+            let lane = contrast.found_in_lane(rounds, alpha);
+            Verdict {
+                decision,
+                estimate: Some(lane.mean + threshold),
+                interval: Some((lane.interval.0 + threshold, lane.interval.1 + threshold)),
+                interval_level: lane.level,
+                by_lane: true,
+                ..found
+            }
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    /// What is kept of crossings is what looking at every level of every open question would find.
+    fn assert_nothing_was_skipped(panel: &Panel) {
+        for (at, level) in panel.levels.iter().enumerate() {
+            let open = || panel.entries.iter().filter(|entry| entry.closed.is_none());
+            let noted = |entry: &&Entry| entry.crossings.get(at).is_some_and(Option::is_some);
+            assert_eq!(panel.crossing_at[at], open().filter(noted).count());
+            for entry in open().filter(|entry| !noted(entry)) {
+                let evidence = entry.contrast.evidence();
+                assert!(entry.contrast.crossing(&evidence, level).is_none(), "level {at} was skipped");
+            }
+        }
+        let directional = |entry: &&Entry| {
+            entry.closed.is_some_and(|closed| matches!(closed.decision, Decision::Faster | Decision::Slower))
+        };
+        assert_eq!(panel.directional_so_far, panel.entries.iter().filter(directional).count());
+    }
 
     #[test]
     fn few_questions_have_every_rank_and_many_a_few() {
@@ -381,5 +429,27 @@ mod tests {
         let many = ranks(7200);
         assert_eq!((many[0], many[15], many[16], many.last()), (1, 16, 20, Some(&7200)));
         assert!(many.is_sorted_by(|a, b| a < b) && many.len() < 55, "{} ranks", many.len());
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 40, failure_persistence: None, ..ProptestConfig::default() })]
+        #[test]
+        fn no_level_that_matters_is_skipped(
+            effects in prop::collection::vec((-0.2..0.2_f64, 0.005..0.1_f64, any::<bool>()), 1..12),
+            noise in prop::collection::vec((-1.0..1.0_f64, any::<bool>()), 12 * 14), holm: bool,
+        ) {
+            let m = if holm { Multiplicity::Holm } else { Multiplicity::BenjaminiHochberg };
+            let question = |(_, _, lane): &(f64, f64, bool)| Question { lane: *lane, ..Question::comparison(0.03) };
+            let mut panel = Panel::new(effects.iter().map(question).collect(), 0.05, 12, m);
+            for round in 0..14 {
+                for (index, (effect, spread, _)) in effects.iter().enumerate() {
+                    let (noise, a_first) = noise[round * 12 + index];
+                    panel.push(index, Pair { log_ratio: effect + spread * noise, q: 0.02, a_first: Some(a_first) });
+                }
+                panel.note_crossings();
+                assert_nothing_was_skipped(&panel);
+                panel.settle();
+            }
+        }
     }
 }

@@ -292,6 +292,29 @@ fn an_earlier_crossing_counts_when_a_level_comes_within_reach() {
     assert!(panel.verdict(0).rounds > 8);
 }
 
+/// As many as a trial of ten arms, ten workloads and eight levels asks on throughput and p99. Levels that cannot matter are
+/// skipped, or this would take minutes and gigabytes.
+#[test]
+fn thousands_of_questions_are_settled_round_by_round() {
+    const QUESTIONS: usize = 7200;
+    for m in [Multiplicity::BenjaminiHochberg, Multiplicity::Holm] {
+        let mut panel = Panel::new(vec![Question::comparison(band()); QUESTIONS], 0.05, 20, m);
+        for round in 0..20 {
+            for question in 0..QUESTIONS {
+                // Every tenth differs by 40 %.
+                let effect = if question % 10 == 0 { 0.34 } else { 0.0 };
+                let scatter = ((question * 7919 + round * 104_729) % 1000) as f64 / 1000.0 - 0.5;
+                panel.push(question, pair(effect + 0.08 * scatter, 0.02, round));
+            }
+            panel.settle();
+        }
+        let is =
+            |decision: Decision| (0..QUESTIONS).filter(|q| panel.verdict(*q).decision == decision).count();
+        assert_eq!(is(Decision::Faster), QUESTIONS / 10, "{m:?}");
+        assert_eq!(is(Decision::Slower), 0, "{m:?}");
+    }
+}
+
 fn noisy_rounds() -> impl Strategy<Value = (f64, Vec<(f64, f64, bool)>)> {
     let round = (-1.0..1.0_f64, 0.002..0.3_f64, any::<bool>());
     (-0.3..0.3_f64, prop::collection::vec(round, 1..50))
