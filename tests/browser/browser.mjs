@@ -68,12 +68,23 @@ export async function open(browser, path, { width = 1280, height = 900, scheme =
 
 /** Scrolls to every figure until all are drawn as everything is chosen now. */
 export async function drawAll(page) {
-  const figures = page.locator('figure.plot');
-  for (let index = 0; index < (await figures.count()); index += 1) {
-    const figure = figures.nth(index);
-    await figure.evaluate((element) => element.scrollIntoView({ block: 'center' }));
-    await figure.and(page.locator('.drawn:not(.stale)')).waitFor({ state: 'attached', timeout: 20_000 });
-  }
+  await page.evaluate(async () => {
+    const pause = () =>
+      new Promise((done) => {
+        setTimeout(done, 10);
+      });
+    document.querySelectorAll('details:has(figure.plot)').forEach((details) => {
+      details.open = true;
+    });
+    for (const figure of document.querySelectorAll('figure.plot')) {
+      figure.scrollIntoView({ block: 'center' });
+      const from = performance.now();
+      while (!figure.matches('.drawn:not(.stale)')) {
+        if (performance.now() - from > 20_000) throw new Error(`${figure.id} is not drawn`);
+        await pause();
+      }
+    }
+  });
 }
 
 /** What is wrong on the page by now, and what it may not have done; closes it. */

@@ -74,9 +74,10 @@ test('a level that is chosen is chosen for the whole workload, and not for other
   const { page } = opened;
   await drawAll(page);
   await page.locator('[id="t0-s0-latency"] select').selectOption('4');
+  await drawAll(page);
   assert.equal(await page.locator('[id="t0-s0-cdf"] select').inputValue(), '4');
   assert.equal(await page.locator('[id="t0-s1-cdf"] select').inputValue(), '16');
-  assert.match(await page.locator('[id="t0-s0-stages"] .chart').getAttribute('aria-label'), /mkfs/);
+  assert.match(await page.locator('[id="t0-s0-cdf"] .chart').getAttribute('aria-label'), /with 4 threads/);
   assert.deepEqual(await faultsOf(opened), []);
 });
 

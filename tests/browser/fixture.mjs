@@ -230,6 +230,7 @@ export function awkward() {
         tails: undefined,
       });
     if (cell.arm === 0) cell.latency = (cell.latency || []).slice(0, 4);
+    if (cell.arm === 1) cell.latency = (cell.latency || []).filter(([quantile]) => quantile < 0.99 || quantile === 1);
     if (cell.arm === 0) cell.asked_bytes = 0;
   }
   Object.assign(trial.sections[1].contrasts[0], {

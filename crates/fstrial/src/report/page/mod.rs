@@ -7,7 +7,8 @@
 
 mod answer;
 pub mod claims;
-pub mod data;
+mod collect;
+mod data;
 mod several;
 mod trial;
 
@@ -31,7 +32,7 @@ pub struct TrialPage {
 impl TrialPage {
     /// Takes what a page shows of a trial.
     pub fn of(told: Told<'_>) -> Self {
-        let data = data::of_trial(&told);
+        let data = collect::of_trial(&told);
         Self { data, told: trial::Shown::of(told) }
     }
 
@@ -78,7 +79,7 @@ pub fn of_trials(mut trials: Vec<TrialPage>) -> String {
 fn document(title: &str, body: &Markup, trials: Vec<TrialData>) -> String {
     let data = PageData { schema_version: data::SCHEMA_VERSION, fstrial: env!("CARGO_PKG_VERSION"), trials };
     // Inside a script element only "<" can end it.
-    let json = serde_json::to_string(&data).expect("data of a page is plain").replace('<', "\\u003c");
+    let json = data.to_json().replace('<', "\\u003c");
     let page = html! {
         (DOCTYPE)
         html lang="en" {

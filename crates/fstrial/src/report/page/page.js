@@ -13,7 +13,6 @@
 (() => {
   // ---------------------------------------------------------------- the data
 
-  /** A look-up that knows only what is in it: keys come from the data. */
   const isNumber = (value) => typeof value === 'number' && Number.isFinite(value);
   const isPositive = (value) => isNumber(value) && value > 0;
   const NBSP = '\u00a0';
@@ -25,6 +24,15 @@
   /** Bands of more arms than this hide each other, so only error bars or lines are drawn. */
   const MOST_BANDS = 5;
 
+  /**
+   * Text for a drawing or a sentence: marks that turn the direction of writing or break lines would reach beyond the
+   * name they are in. Tables and files have names as they are.
+   */
+  const plainText = (text) =>
+    String(text)
+      .replace(/[\u202a-\u202e\u2066-\u2069]/g, '')
+      .replace(/\p{Cc}+/gu, ' ');
+
   const root = JSON.parse(document.getElementById('data').textContent);
   const trials = root.trials || [];
 
@@ -32,9 +40,10 @@
   const styleOfName = new Map();
   for (const trial of trials) {
     for (const name of trial.arms) {
-      if (!styleOfName.has(name)) styleOfName.set(name, styleOfName.size);
+      if (!styleOfName.has(plainText(name))) styleOfName.set(plainText(name), styleOfName.size);
     }
   }
+  const numberOfName = (name) => styleOfName.get(plainText(name)) || 0;
   /** Arms that are hidden, one set of indices for each trial. */
   const hiddenArms = trials.map(() => new Set());
   /** The level chosen for all figures of a section, by section. */
@@ -90,6 +99,8 @@
    */
   function quantity(unit) {
     if (NANOSECONDS.has(unit)) return { factor: NANOSECONDS.get(unit), steps: TIME, binary: false };
+    // Other programs' units have prefixes of their own, or are points of some scale.
+    if (!/^([a-z]*\/s|tps|B|)$/.test(unit) && unit !== 'B/s') return { factor: 1, steps: [[1, unit]], binary: false };
     const binary = unit === 'B' || unit === 'B/s';
     const steps = (binary ? BINARY : DECIMAL).map(([size, prefix]) => [
       size,
@@ -150,7 +161,7 @@
 
   /** Cuts a name that is too long for a drawing; the tables have it whole. */
   function shorten(text, most) {
-    const characters = [...String(text)];
+    const characters = [...plainText(text)];
     return characters.length <= most ? characters.join('') : `${characters.slice(0, most - 1).join('')}…`;
   }
 
@@ -247,7 +258,7 @@
 
   /** Colour, shape and dashes of an arm, by its name. */
   function looks(name, theme) {
-    const number = styleOfName.get(name) || 0;
+    const number = numberOfName(name);
     const turn = Math.floor(number / 10);
     return {
       colour: theme.colours[number % 10],
@@ -411,7 +422,7 @@
   const SILENT = { type: 'custom', silent: true, animation: false, tooltip: { show: false } };
 
   /** The area between two lines, in pieces where a value is missing. Points are [x, low, high] in positions. */
-  function band(points, colour, opacity = 0.14) {
+  function band(points, colour, opacity = 0.1) {
     const pieces = [[]];
     for (const point of points) {
       if (point.every(isNumber)) pieces[pieces.length - 1].push(point);
@@ -522,7 +533,7 @@
     const { colour, shape, dash } = looks(name, theme);
     const few = points.length <= 16;
     const stride = Math.ceil(points.length / 6);
-    const offset = few ? 0 : Math.floor((((styleOfName.get(name) || 0) % 5) / 5) * stride);
+    const offset = few ? 0 : Math.floor(((numberOfName(name) % 5) / 5) * stride);
     return {
       type: 'line',
       name: String(name),
@@ -698,7 +709,7 @@
 
   // ---------------------------------------------------------------- plots
 
-  const nameOf = (context, arm) => String(context.trial.arms[arm]);
+  const nameOf = (context, arm) => plainText(context.trial.arms[arm]);
   const cellOf = (section, arm, threads) => section.cells.find((cell) => cell.arm === arm && cell.threads === threads);
   /** The arms to draw at a level for which `has` finds something in their cell, as [arm, cell, found]. */
   function cellsWith(context, level, has) {
@@ -715,7 +726,7 @@
     levels.flatMap((threads) =>
       context.allArms.flatMap((arm) => {
         const cell = cellOf(context.section, arm, threads);
-        return cell ? perCell(cell, [nameOf(context, arm), threads]) : [];
+        return cell ? perCell(cell, [context.trial.arms[arm], threads]) : [];
       }),
     );
   const ARM_AND_THREADS = [
@@ -748,7 +759,7 @@
       const x = levelAxis(section.levels);
       const y = makeAxis(
         cells.flatMap(([, cell, rate]) => [rate, ...(cell.rate_interval || [])]),
-        { unit: section.unit, log, zero: true },
+        { unit: section.unit, log, zero: true, name: section.less_is_better ? 'less is better' : '' },
       );
       const series = context.arms.flatMap((arm) => {
         const own = cells.filter(([other]) => other === arm).map(([, cell]) => cell);
@@ -824,7 +835,15 @@
     const { theme, log } = context;
     const all = rows.flatMap((row) => [row.value, ...(row.interval || [])]).filter(isNumber);
     const [least, most] = [Math.min(...all), Math.max(...all)];
-    const x = makeAxis(all, { unit, log, zero: least < most * 0.5, count: context.width < 480 ? 3 : 5, pad: 0.08 });
+    const areRates = rows.some((row) => row.interval);
+    const x = makeAxis(all, {
+      unit,
+      log,
+      name: areRates && context.section.less_is_better ? 'less is better' : '',
+      zero: least < most * 0.5 || !areRates,
+      count: context.width < 480 ? 3 : 5,
+      pad: 0.08,
+    });
     const y = {
       type: 'category',
       inverse: true,
@@ -876,16 +895,21 @@
         cells.flatMap(([, , points]) => points.flatMap((point) => point.slice(1))),
         { unit: 'ns', log, zero: true, name: 'latency' },
       );
+      // Bars stand a little apart: the ranges of single runs overlap.
+      const apart = (arm) =>
+        (context.arms.indexOf(arm) - (context.arms.length - 1) / 2) * Math.min(0.035, 0.16 / context.arms.length);
       const series = cells.flatMap(([arm, , points]) => {
         const name = nameOf(context, arm);
-        const bars = points
-          .filter((point) => isNumber(point[2]))
-          .map(([quantile, , low, high]) => [ninesOf(quantile), y.map(low), y.map(high)]);
+        const place = (quantile) => ninesOf(quantile) + apart(arm);
         return [
-          ...(context.arms.length > MOST_BANDS ? [] : band(bars, looks(name, theme).colour)),
+          errorBars(
+            points.map(([quantile, , low, high]) => [place(quantile), y.map(low), y.map(high)]),
+            looks(name, theme).colour,
+          ),
           line(
             name,
-            points.map(([quantile, ns]) => [ninesOf(quantile), y.map(ns)]),
+            // A percentile that is not known interrupts the line.
+            QUANTILES.map((quantile) => [place(quantile), y.map((points.find(([of]) => of === quantile) || [])[1])]),
             theme,
           ),
         ];
@@ -959,7 +983,7 @@
           cells.map(([arm, , points]) => [
             nameOf(context, arm),
             nameOf(context, arm),
-            percentText(shareWithin(points, ns), 6),
+            percentText(shareWithin(points, ns, x), 4),
           ]),
           theme,
         );
@@ -987,14 +1011,14 @@
     },
   };
 
-  /** Share of operations known to be done within a time. */
-  function shareWithin(points, ns) {
-    let share = 0;
-    for (const [upTo, part] of points) {
-      if (upTo > ns) break;
-      share = part;
-    }
-    return share;
+  /** Share of operations done within a time, between two known points as the line is drawn. */
+  function shareWithin(points, ns, x) {
+    const after = points.findIndex(([upTo]) => upTo > ns);
+    if (after < 0) return 1;
+    if (after === 0) return 0;
+    const [[from, low], [to, high]] = [points[after - 1], points[after]];
+    const [left, at, right] = [from, ns, to].map(x.map);
+    return low + ((high - low) * (at - left)) / (right - left);
   }
 
   const SERIES = new Map([
@@ -1214,7 +1238,7 @@
       return {
         option: chartOption({ ...context, subheading }, { x, y: y.option, series: drawn, tip }),
         gist: contrastText(context, contrast),
-        notes: [contrastText(context, contrast), roundsKey(contrast, edges)],
+        notes: [contrastText(context, contrast), ...roundsKey(edges)],
         alert: contrast.unequal,
       };
     },
@@ -1235,8 +1259,8 @@
         ],
         rows: chosen.flatMap(([, contrast]) =>
           contrast.course.rounds.map((round, index) => [
-            nameOf(context, contrast.a),
-            nameOf(context, contrast.b),
+            context.trial.arms[contrast.a],
+            context.trial.arms[contrast.b],
             contrast.threads,
             contrast.metric,
             round,
@@ -1307,9 +1331,8 @@
     );
   }
 
-  const roundsKey = (contrast, [low, high]) =>
-    `Circles: the ratio of each round's pair. Line and band: the estimate so far and its ` +
-    `interval${high > low ? `. Grey: differences that do not matter, ${ratioText(low)} to ${ratioText(high)}` : ''}.`;
+  const roundsKey = ([low, high]) =>
+    high > low ? [`Grey: differences that do not matter, ${ratioText(low)} to ${ratioText(high)}.`] : [];
 
   function roundTip(course, round, theme) {
     const index = course.rounds.indexOf(round);
@@ -1446,7 +1469,7 @@
   const asksBytes = (section) =>
     section.cells.filter((cell) => isNumber(cell.device_bytes)).every((cell) => isPositive(cell.asked_bytes));
   const device = barsPlot({
-    axis: (section) => (asksBytes(section) ? 'bytes per byte asked' : ''),
+    axis: (section) => (asksBytes(section) ? 'bytes per byte asked' : 'for each operation'),
     unit: (section) => (asksBytes(section) ? '' : 'B'),
     label: (section) =>
       asksBytes(section) ? 'Bytes to the device for each byte asked' : 'Bytes to the device for each operation',
@@ -1636,30 +1659,46 @@
       {
         key: 'table',
         label: 'table',
-        options: (context.trial.original || []).map((table, index) => ({
+        options: originalPictures(context).map(({ table, column }, index) => ({
           value: String(index),
-          label: shorten(table.title, 60),
+          label: [shorten(table.title, 60), column === null ? '' : shorten(table.columns[column], 30)]
+            .filter(Boolean)
+            .join(': '),
         })),
       },
     ],
     view(context) {
-      const table = (context.trial.original || [])[Number(context.choice.table || 0)];
-      if (!table) return null;
-      const curves = originalCurves(context, table);
-      return curves.length ? originalOverlay(context, table, curves) : originalBars(context, table);
+      const picture = chosenOriginal(context);
+      if (!picture) return null;
+      const { table, column } = picture;
+      return column === null
+        ? originalOverlay(context, table, originalCurves(context, table))
+        : originalBars(context, table, column);
     },
     table(context) {
-      const table = (context.trial.original || [])[Number(context.choice.table || 0)] || { columns: [], rows: [] };
+      const { columns, rows } = (chosenOriginal(context) || { table: { columns: [], rows: [] } }).table;
       return {
-        columns: table.columns.map((label, index) => ({
+        columns: columns.map((label, index) => ({
           key: String(label),
           label: String(label),
           unit: index ? 'plain' : 'text',
         })),
-        rows: table.rows.map((row) => table.columns.map((_, index) => row[index])),
+        rows: rows.map((row) => columns.map((_, index) => row[index])),
       };
     },
   };
+
+  /** What can be drawn of a source's tables: one with curves of arms as a whole (`column` null), else each column. */
+  function originalPictures(context) {
+    return (context.trial.original || []).flatMap((table) => {
+      if (originalCurves(context, table).length) return [{ table, column: null }];
+      return table.columns
+        .map((_, column) => ({ table, column }))
+        .filter(({ column }) => column > 0 && table.rows.some((row) => isNumber(numberIn(row[column]))));
+    });
+  }
+
+  const chosenOriginal = (context) => originalPictures(context)[Number(context.choice.table || 0)];
 
   /** The columns of a table that name arms, as [arm, column, points]; none if its rows are not levels. */
   function originalCurves(context, table) {
@@ -1686,15 +1725,40 @@
     return found ? Number(found[1]) : null;
   }
 
-  /** The arm with the longest name that a text contains, or null. */
+  /** The arm with the longest name that a text contains, whatever stands between its words, or null. */
   function armNamedIn(context, text) {
-    const low = String(text).toLowerCase();
+    const plain = (name) =>
+      ` ${String(name)
+        .toLowerCase()
+        .split(/[^\p{L}\p{N}]+/u)
+        .filter(Boolean)
+        .join(' ')} `;
     const named = context.allArms
-      .filter((arm) => low.includes(nameOf(context, arm).toLowerCase()))
+      .filter((arm) => plain(nameOf(context, arm)).trim() && plain(text).includes(plain(nameOf(context, arm))))
       .sort((a, b) => nameOf(context, b).length - nameOf(context, a).length);
     return named.length ? named[0] : null;
   }
 
+  /** What was measured here and what was published, at a level. */
+  function overlayTip(context, level, { now, then, table }) {
+    const here = now.flatMap(([arm, cells]) =>
+      cells
+        .filter((cell) => cell.threads === level)
+        .map((cell) => [
+          nameOf(context, arm),
+          `${nameOf(context, arm)}, here`,
+          withInterval(cell.rate, cell.rate_interval, context.section.unit),
+        ]),
+    );
+    const old = then.flatMap(([arm, column, points]) =>
+      points
+        .filter((point) => point[0] === level)
+        .map((point) => [nameOf(context, arm), `then, ${column}`, human(point[1], String(table.unit || ''), 4)]),
+    );
+    return tipBox(threadsText(level), [...here, ...old], context.theme);
+  }
+
+  /** A source's curves, pale and wide on an axis of their own, behind those measured here. */
   function originalOverlay(context, table, curves) {
     const { section, theme, log } = context;
     const now = context.arms
@@ -1742,24 +1806,7 @@
       }),
     ];
     const subheading = `thin: here; pale: then, ${table.title} · ${context.subheading}`;
-    const tip = (position) => {
-      const level = x.unmap(position);
-      const here = now.flatMap(([arm, cells]) =>
-        cells
-          .filter((cell) => cell.threads === level)
-          .map((cell) => [
-            nameOf(context, arm),
-            `${nameOf(context, arm)}, here`,
-            withInterval(cell.rate, cell.rate_interval, section.unit),
-          ]),
-      );
-      const old = then.flatMap(([arm, column, points]) =>
-        points
-          .filter((point) => point[0] === level)
-          .map((point) => [nameOf(context, arm), `then, ${column}`, human(point[1], String(table.unit || ''), 4)]),
-      );
-      return tipBox(threadsText(level), [...here, ...old], theme);
-    };
+    const tip = (position) => overlayTip(context, x.unmap(position), { now, then, table });
     return {
       option: chartOption(
         { ...context, subheading },
@@ -1776,23 +1823,18 @@
     };
   }
 
-  /** A table of a source as pale bars, a group for each row. */
-  function originalBars(context, table) {
+  /** A column of a source's table as pale bars, one for each row. */
+  function originalBars(context, table, column) {
     const { theme, log } = context;
-    const columns = table.columns
-      .map((column, index) => index)
-      .filter((index) => index > 0 && table.rows.some((row) => isNumber(numberIn(row[index]))));
-    if (!columns.length) return null;
-    const unit = String(table.unit || '');
+    const unit = table.columns.length === 2 ? String(table.unit || '') : '';
     const entries = table.rows
-      .flatMap((row, place) => columns.map((index) => ({ row: place, column: index, value: numberIn(row[index]) })))
-      .filter((entry) => isNumber(entry.value));
+      .map((row) => ({ label: String(row[0]), value: numberIn(row[column]), arm: armNamedIn(context, row[0]) }))
+      .filter((entry) => isNumber(entry.value) && (entry.arm === null || context.arms.includes(entry.arm)));
+    if (!entries.length) return null;
     const x = makeAxis(
       entries.map((entry) => entry.value),
-      { unit, log, zero: true, count: context.width < 480 ? 3 : 6 },
+      { unit, log, zero: true, count: context.width < 480 ? 3 : 6, name: shorten(table.columns[column], 40) },
     );
-    const label = (entry) =>
-      `${table.rows[entry.row][0]}${columns.length > 1 ? ` · ${table.columns[entry.column]}` : ''}`;
     const y = {
       type: 'category',
       inverse: true,
@@ -1800,13 +1842,10 @@
       axisLabel: {
         interval: 0,
         color: theme.ink,
-        formatter: (index) => (entries[index] ? shorten(label(entries[index]), context.width < 480 ? 16 : 34) : ''),
+        formatter: (index) => (entries[index] ? rowLabel(entries[index], context) : ''),
       },
     };
-    const colour = (entry) => {
-      const arm = armNamedIn(context, label(entry));
-      return arm === null ? theme.soft : looks(nameOf(context, arm), theme).colour;
-    };
+    const colour = ({ arm }) => (arm === null ? theme.soft : looks(nameOf(context, arm), theme).colour);
     const drawn = [
       {
         type: 'bar',
@@ -1822,18 +1861,17 @@
     ];
     const tip = (_, params) => {
       const entry = entries[Number(params[0].axisValue)];
-      return tipBox(`then, ${table.title}`, [[null, label(entry), human(entry.value, unit, 4)]], theme);
+      const figure = human(entry.value, unit, 4);
+      return tipBox(`then, ${table.title}: ${table.columns[column]}`, [[null, entry.label, figure]], theme);
     };
+    const figures = entries.map((entry) => [entry.label, entry.value]);
     return {
       option: chartOption(
         { ...context, legend: false },
         { x: x.option, y, series: drawn, tip, pointer: 'y', shadow: true },
       ),
       height: 64 + entries.length * 22,
-      gist: `Then, ${table.title}: ${inOrder(
-        entries.map((entry) => [label(entry), entry.value]),
-        unit,
-      )}.`,
+      gist: `Then, ${table.title}, ${table.columns[column]}: ${inOrder(figures, unit)}.`,
     };
   }
 
@@ -1932,6 +1970,8 @@
       this.drawn = false;
       /** Whether it is in or near the window. */
       this.near = false;
+      /** Whether drawing it has failed. */
+      this.broken = false;
       /** Whether something was chosen since it was drawn. */
       this.stale = false;
     }
@@ -1980,6 +2020,7 @@
         this.build();
         this.render();
       } catch (error) {
+        this.broken = true;
         this.element.append(
           make('p', { class: 'notes' }, 'This figure could not be drawn; the tables of the page have its numbers.'),
         );
@@ -2092,7 +2133,7 @@
 
     /** Draws anew, at once if it can be seen, else when it comes into view. */
     refresh() {
-      if (!this.drawn) return;
+      if (!this.drawn || this.broken) return;
       if (this.near || printing) {
         this.render();
         return;
@@ -2109,7 +2150,7 @@
     /** Brings it up to date. */
     update() {
       if (!this.drawn) this.draw();
-      else if (this.stale) this.render();
+      else if (this.stale && !this.broken) this.render();
     }
 
     /** Draws as everything is chosen now. */
@@ -2194,7 +2235,7 @@
         this.table.replaceChildren(...tableElement(this.plot.table(this.context(), false), this.title).filter(Boolean));
     }
 
-    // Files are always light, complete in themselves, and of one size.
+    /** What a file shows: always light, complete in itself, and of one width. */
     exportView() {
       const plain = this.context();
       const legend = this.plot.legend(plain) === true;
@@ -2333,6 +2374,9 @@
     }
     const target = name && document.getElementById(name);
     if (!target) return;
+    for (let around = target.closest('details'); around; around = around.parentElement.closest('details')) {
+      around.open = true;
+    }
     const figure = figureOf.get(target.closest('figure.plot'));
     if (figure) figure.update();
     target.scrollIntoView();
@@ -2341,7 +2385,9 @@
   function preparePrint() {
     if (printing) return;
     printing = true;
-    figures.forEach((figure) => (figure.drawn ? figure.render() : figure.draw()));
+    // What is folded up is not printed either.
+    const seen = figures.filter(({ element }) => element.getClientRects().length > 0);
+    seen.forEach((figure) => (figure.drawn ? figure.refresh() : figure.draw()));
   }
 
   function endPrint() {

@@ -1,0 +1,338 @@
+//! Collects the data of a trial's plots from its judged rounds.
+
+use super::data::{
+    CellData, ContrastData, CourseData, Quantile, SectionData, SeriesData, TailsData, TrialData,
+};
+use crate::{
+    report::{
+        again::Told,
+        document::{CellReport, WorkloadReport},
+        summary,
+    },
+    run::{
+        course::Course,
+        judge::{LoadSample, Outcome},
+        latencies::Latencies,
+        plan::Plan,
+        stored::Besides,
+    },
+};
+use fstrial_model::{
+    device::DeviceKind,
+    measurement::Stage,
+    trial::{Compare, Metric},
+    workload::Until,
+};
+use fstrial_stats::{quantile::are_enough, spread, steady};
+use std::{collections::BTreeMap, ops::Range};
+
+/// Quantiles of the latency plot.
+const QUANTILES: [f64; 7] = [0.5, 0.9, 0.95, 0.99, 0.999, 0.9999, 1.0];
+
+/// Shares at which the distribution of latencies is drawn.
+const SHARES: [f64; 27] = [
+    0.001, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.93, 0.95,
+    0.97, 0.98, 0.99, 0.995, 0.999, 0.9995, 0.9999, 1.0,
+];
+
+/// Stages that say something of a filesystem: the rest is the instrument's.
+const STAGES: [Stage; 5] = [Stage::Mkfs, Stage::Mount, Stage::Layout, Stage::Unmount, Stage::Fsck];
+
+/// How much of a trial is drawn. A page with everything of a very large one would be slow to open and to send.
+#[derive(Debug, Clone, Copy)]
+struct Detail {
+    /// Windows of a course in time, at most.
+    windows: usize,
+    /// Of the shares of a distribution every so manieth.
+    shares: usize,
+    /// Only contrasts of latency that are decided, and the course only of those with the arm that leads.
+    few_contrasts: bool,
+}
+
+impl Detail {
+    /// Cells from which on a trial is large.
+    const LARGE: usize = 300;
+
+    fn of(plan: &Plan) -> Self {
+        match plan.cells.len() < Self::LARGE {
+            true => Self { windows: 120, shares: 1, few_contrasts: false },
+            false => Self { windows: 14, shares: 2, few_contrasts: true },
+        }
+    }
+}
+
+/// The data of a trial.
+pub(super) fn of_trial(told: &Told<'_>) -> TrialData {
+    let document = &told.document;
+    let names: Vec<String> = match document.compare {
+        Compare::Arms => document.arms.iter().map(|arm| arm.name.clone()).collect(),
+        // Compared are workloads: they are the lines of a plot.
+        Compare::Workloads => told.plan.workloads.iter().map(|workload| workload.name.clone()).collect(),
+    };
+    let detail = Detail::of(told.plan);
+    let reported = told.plan.sections();
+    let sections = reported.iter().zip(&document.workloads);
+    let mut sections: Vec<SectionData> =
+        sections.map(|(section, report)| section_data(told, section, report, &names, detail)).collect();
+    let contrasts_left_out = if detail.few_contrasts { sections.iter_mut().map(thin).sum() } else { 0 };
+    TrialData {
+        id: document.trial_id,
+        name: document.name.clone(),
+        started_at: told.stored.summary.started_at.clone(),
+        kernel: document.environment.kernel.clone(),
+        device: document.environment.device.clone(),
+        compare: document.compare,
+        practical: document.practical_percent / 100.0,
+        arms: names,
+        sections,
+        original: document.claim.as_ref().map(|claim| claim.tables.clone()).unwrap_or_default(),
+        contrasts_left_out,
+    }
+}
+
+/// Leaves out contrasts of other metrics than throughput that are not decided, and the course of those without the arm
+/// that leads at their level; says how many of either.
+fn thin(section: &mut SectionData) -> usize {
+    let before = section.contrasts.len();
+    section.contrasts.retain(|contrast| {
+        contrast.metric == Metric::Throughput
+            || matches!(contrast.verdict, Outcome::Faster | Outcome::Slower | Outcome::Equivalent)
+    });
+    let mut left_out = before - section.contrasts.len();
+    let less = section.less_is_better;
+    let best = |threads: u16| {
+        let rated = section.cells.iter().filter(|cell| cell.threads == threads);
+        let rated = rated.filter_map(|cell| Some((cell.arm, cell.rate?)));
+        let order =
+            |x: &(usize, f64), y: &(usize, f64)| if less { y.1.total_cmp(&x.1) } else { x.1.total_cmp(&y.1) };
+        rated.max_by(order).map(|(arm, _)| arm)
+    };
+    let leaders: BTreeMap<u16, Option<usize>> =
+        section.levels.iter().map(|threads| (*threads, best(*threads))).collect();
+    for contrast in section.contrasts.iter_mut().filter(|contrast| contrast.course.is_some()) {
+        let leader = leaders.get(&contrast.threads).copied().flatten();
+        if ![Some(contrast.a), Some(contrast.b)].contains(&leader) {
+            contrast.course = None;
+            left_out += 1;
+        }
+    }
+    left_out
+}
+
+fn section_data(
+    told: &Told<'_>,
+    section: &[(usize, usize)],
+    report: &WorkloadReport,
+    names: &[String],
+    detail: Detail,
+) -> SectionData {
+    SectionData {
+        title: report.title(),
+        unit: if report.unit == "bytes/s" { "B/s".into() } else { report.unit.clone() },
+        less_is_better: report.less_is_better,
+        warmup_seconds: report.warmup_seconds,
+        duration_seconds: report.duration_seconds,
+        levels: summary::levels(report),
+        cells: section
+            .iter()
+            .zip(&report.cells)
+            .map(|(at, cell)| cell_data(told, *at, cell, index_of(names, &cell.arm), detail))
+            .collect(),
+        contrasts: contrasts_of(told, section, report, names),
+    }
+}
+
+/// The place of a name: every cell and contrast has one of the names.
+fn index_of(names: &[String], name: &str) -> usize {
+    names.iter().position(|known| known == name).expect("names of cells are those of the trial")
+}
+
+fn contrasts_of(
+    told: &Told<'_>,
+    section: &[(usize, usize)],
+    report: &WorkloadReport,
+    names: &[String],
+) -> Vec<ContrastData> {
+    // In the order of the plan, as the report has them.
+    let of_this = |index: &usize| {
+        let contrast = &told.plan.contrasts[*index];
+        section.contains(&(contrast.a, contrast.result_a))
+    };
+    let indices = (0..told.plan.contrasts.len()).filter(of_this);
+    let data = report.verdicts.iter().zip(indices).map(|(verdict, index)| {
+        let state = &verdict.contrast;
+        ContrastData {
+            a: index_of(names, &state.a),
+            b: index_of(names, &state.b),
+            threads: state.threads,
+            metric: state.metric,
+            verdict: state.verdict,
+            ratio: state.ratio,
+            interval: state.interval,
+            interval_level: state.interval_level,
+            less_is_better: state.less_is_better,
+            unequal: verdict.unequal_durability.clone(),
+            course: told.courses.get(index).and_then(course_data),
+        }
+    });
+    data.collect()
+}
+
+fn course_data(course: &Course) -> Option<CourseData> {
+    // A contrast without any ratio has no course to see.
+    let known = course.rounds.iter().filter(|point| point.ratio.is_some() || point.estimate.is_some());
+    let points: Vec<_> = known.collect();
+    (!points.is_empty()).then(|| CourseData {
+        rounds: points.iter().map(|point| point.round).collect(),
+        pairs: points.iter().map(|point| point.ratio).collect(),
+        ratio: points.iter().map(|point| point.estimate).collect(),
+        low: points.iter().map(|point| point.interval.map(|(low, _)| low)).collect(),
+        high: points.iter().map(|point| point.interval.map(|(_, high)| high)).collect(),
+    })
+}
+
+fn cell_data(
+    told: &Told<'_>,
+    (cell, result): (usize, usize),
+    report: &CellReport,
+    arm: usize,
+    detail: Detail,
+) -> CellData {
+    let samples = told.finished.judge.as_ref().map(|judge| judge.samples(cell, result)).unwrap_or_default();
+    let loads: Vec<&LoadSample> = samples.iter().filter_map(|sample| sample.load.as_ref()).collect();
+    let mut all = Latencies::default();
+    loads.iter().for_each(|load| all.add(&load.latencies));
+    let besides = &told.besides[cell];
+    CellData {
+        arm,
+        threads: report.threads,
+        failed: report.failed,
+        cannot: report.cannot.clone(),
+        runs: report.runs,
+        rate: report.rate,
+        rate_interval: report.rate_interval,
+        rounds: samples.iter().map(|sample| (sample.round, sample.rate)).collect(),
+        latency: latency(&all, &loads),
+        cdf: distribution(&all, detail),
+        series: series(told, (cell, result), &loads, detail),
+        tails: tails(&loads).filter(|_| !detail.few_contrasts),
+        cpu_ns: report.cpu_per_operation_ns,
+        device_bytes: report.device_bytes_per_operation,
+        asked_bytes: median(loads.iter().map(|load| load.operation_bytes)).filter(|bytes| *bytes > 0.0),
+        space_used_bytes: space_used(told, besides),
+        generator_share: (!loads.is_empty()).then(|| report.generator_share),
+        stages: stages(besides),
+    }
+}
+
+fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
+    spread::median(&values.collect::<Vec<_>>())
+}
+
+/// Quantiles that have enough operations beyond them: of all runs together, with the range of single runs.
+fn latency(all: &Latencies, loads: &[&LoadSample]) -> Vec<Quantile> {
+    let is_known = |of: &Latencies, q: f64| !of.is_empty() && (q >= 1.0 || are_enough(1.0 - q, of.len()));
+    let of_quantile = |q: f64| {
+        let of_runs = loads.iter().filter(|load| is_known(&load.latencies, q));
+        let of_runs: Vec<u64> = of_runs.map(|load| load.latencies.quantile(q)).collect();
+        let (low, high) = (of_runs.iter().min(), of_runs.iter().max());
+        (q, count(all.quantile(q)), low.map(|ns| count(*ns)), high.map(|ns| count(*ns)))
+    };
+    QUANTILES.into_iter().filter(|q| is_known(all, *q)).map(of_quantile).collect()
+}
+
+/// The distribution of latencies in a few points.
+fn distribution(all: &Latencies, detail: Detail) -> Vec<(f64, f64)> {
+    let mut points: Vec<(f64, f64)> = Vec::new();
+    // From the end, so that the last share, which is 1, is always one of them.
+    let shares = SHARES.into_iter().rev().step_by(detail.shares).collect::<Vec<_>>();
+    for share in shares.into_iter().rev().filter(|_| !all.is_empty()) {
+        let ns = count(all.quantile(share));
+        match points.last_mut() {
+            Some(last) if last.0 >= ns => last.1 = share,
+            _ => points.push((ns, share)),
+        }
+    }
+    points
+}
+
+/// Operations a second from the start of the warm-up on. Short runs are shown by their 40 windows, longer ones by their
+/// seconds or tenths of them.
+fn series(
+    told: &Told<'_>,
+    (cell, result): (usize, usize),
+    loads: &[&LoadSample],
+    detail: Detail,
+) -> Option<SeriesData> {
+    let workload = &told.plan.workloads[told.plan.cells[cell].workload];
+    let timed = workload.phase_of(result).filter(|phase| phase.until == Until::Time);
+    let points = loads.iter().map(|load| load.series.operations.len()).min()?;
+    let (step, rates): (f64, Vec<Vec<f64>>) = match timed.filter(|_| points < steady::WINDOWS) {
+        Some(phase) => {
+            let step = (phase.warmup.as_secs_f64() + phase.duration.as_secs_f64()) / float(steady::WINDOWS);
+            let of_run = |load: &&LoadSample| load.steady_windows.iter().map(|count| count / step).collect();
+            (step, loads.iter().map(of_run).collect())
+        }
+        None => {
+            let step = loads.iter().map(|load| load.series.step_seconds).fold(0.0, f64::max);
+            let alike = loads.iter().filter(|load| load.series.step_seconds >= step);
+            let of_run =
+                |load: &&LoadSample| load.series.operations.iter().map(|n| count(*n) / step).collect();
+            (step, alike.map(of_run).collect())
+        }
+    };
+    // The last window of work that ends when it is done is cut short.
+    let windows = rates.iter().map(Vec::len).min()?.saturating_sub(usize::from(timed.is_none()));
+    let joined = windows.div_ceil(detail.windows).max(1);
+    // The mean of windows that are taken together.
+    let windows: Vec<Range<usize>> =
+        (0..windows).step_by(joined).map(|from| from..(from + joined).min(windows)).collect();
+    let at = |window: &Range<usize>| {
+        let window = window.clone();
+        rates.iter().map(move |run| run[window.clone()].iter().sum::<f64>() / float(window.len()))
+    };
+    (step > 0.0 && windows.len() > 1).then(|| SeriesData {
+        step_seconds: step * float(joined),
+        typical: windows.iter().filter_map(|window| median(at(window))).collect(),
+        low: windows.iter().map(|window| at(window).fold(f64::INFINITY, f64::min)).collect(),
+        high: windows.iter().map(|window| at(window).fold(0.0, f64::max)).collect(),
+    })
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts in a window are far below 2^53")]
+fn count(operations: u64) -> f64 {
+    operations as f64
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a handful of windows")]
+fn float(windows: usize) -> f64 {
+    windows as f64
+}
+
+fn tails(loads: &[&LoadSample]) -> Option<TailsData> {
+    let step = loads.iter().map(|load| load.series.tails_step_seconds).fold(0.0, f64::max);
+    let alike = || loads.iter().filter(move |load| load.series.tails_step_seconds >= step);
+    let windows = alike().map(|load| load.series.tails.len()).min()?;
+    let of = |pick: fn(&(u64, u64)) -> u64| {
+        let at = |index: usize| median(alike().map(|load| count(pick(&load.series.tails[index]))));
+        (0..windows).filter_map(at).collect()
+    };
+    let data = TailsData { step_seconds: step, p50: of(|tail| tail.0), p99: of(|tail| tail.1) };
+    (step > 0.0 && windows > 1).then_some(data)
+}
+
+/// What lies on a device that was made for the trial, with the filesystem's own: its size less what is left.
+#[expect(clippy::cast_precision_loss, reason = "sizes of devices are far below 2^53")]
+fn space_used(told: &Told<'_>, besides: &Besides) -> Option<f64> {
+    let is_made = !matches!(told.plan.trial.device.kind, DeviceKind::Directory | DeviceKind::Disk);
+    let left = median(besides.space_left.iter().copied()).filter(|_| is_made)?;
+    Some(told.plan.device_size.0 as f64 - left).filter(|used| *used > 0.0)
+}
+
+fn stages(besides: &Besides) -> BTreeMap<&'static str, f64> {
+    let took = |stage: Stage| {
+        let seconds = median(besides.stages.get(&stage)?.iter().copied())?;
+        (seconds > 0.0).then_some((stage.name(), seconds))
+    };
+    STAGES.into_iter().filter_map(took).collect()
+}
