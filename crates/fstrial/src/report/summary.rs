@@ -39,7 +39,7 @@ pub fn lines(document: &Document) -> Vec<String> {
 
 /// Who won each workload at each level, where anything is known.
 pub fn standings(document: &Document) -> Vec<Standing<'_>> {
-    document.workloads.iter().flat_map(of_workload).collect()
+    document.workloads.iter().flat_map(standings_of).collect()
 }
 
 /// The levels of a workload, in their order.
@@ -49,7 +49,8 @@ pub fn levels(workload: &WorkloadReport) -> Vec<u16> {
     levels
 }
 
-fn of_workload(workload: &WorkloadReport) -> Vec<Standing<'_>> {
+/// Who won a workload at each of its levels, where anything is known.
+pub fn standings_of(workload: &WorkloadReport) -> Vec<Standing<'_>> {
     levels(workload).into_iter().filter_map(|threads| of_level(workload, threads)).collect()
 }
 

@@ -9,6 +9,7 @@ mod answer;
 pub mod claims;
 mod collect;
 mod data;
+mod pictures;
 mod several;
 mod trial;
 

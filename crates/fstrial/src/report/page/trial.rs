@@ -1,16 +1,20 @@
 //! A trial on a page: its answer, each of its workloads with pictures and figures, what its arms really were, and how to
 //! repeat it.
 
-use super::{TrialPage, answer, claims, list, plot};
+use super::{TrialPage, answer, claims, list, pictures};
 use crate::report::{
     again::Told,
-    document::{Document, WorkloadReport},
-    table, verdict,
+    document::{Document, VerdictReport, WorkloadReport},
+    summary, table, verdict,
 };
+use crate::run::judge::ContrastState;
 use fstrial_model::facts::Fact;
 use fstrial_store::StoredTrial;
 use maud::{Markup, html};
 use std::collections::BTreeMap;
+
+/// Verdicts told of a workload, at most; of more only those against the arm that leads.
+const MOST_VERDICTS: usize = 150;
 
 /// What is shown of a trial in words.
 pub(super) struct Shown {
@@ -120,6 +124,13 @@ fn rest(trial: &TrialPage, place: usize) -> Markup {
         @for (index, workload) in shown.document.workloads.iter().enumerate() {
             (section(trial, place, index, workload))
         }
+        @if trial.data.contrasts_left_out > 0 {
+            p.note {
+                "A trial of this size has more comparisons than a page can hold: those of latency that are not decided are left \
+                 out of the pictures, and how a decision was made is shown of comparisons with the fastest arm ("
+                (trial.data.contrasts_left_out) " are left out)."
+            }
+        }
         (arms(shown))
         (conditions(shown))
         (repeat(shown))
@@ -168,116 +179,16 @@ fn section(trial: &TrialPage, place: usize, index: usize, workload: &WorkloadRep
         section.workload id=(shown.section_anchor(index)) {
             h3 { (workload.title()) }
             p.how { (table::how(workload)) }
-            div.grid { @for picture in pictures(trial, place, index) { (picture) } }
+            (pictures::of(&trial.data.sections[index], (place, index)))
             (figures(shown, workload))
         }
     }
-}
-
-/// The plots that there is something to draw on.
-fn pictures(trial: &TrialPage, place: usize, index: usize) -> Vec<Markup> {
-    let section = &trial.data.sections[index];
-    let any = |has: &dyn Fn(&super::data::CellData) -> bool| section.cells.iter().any(has);
-    let has_course = section.contrasts.iter().any(|contrast| contrast.course.is_some());
-    let levels = section.levels.len() > 1;
-    let rate = if levels {
-        (
-            "Throughput against threads",
-            "The typical rate of each arm over its rounds; the bands are 95 % intervals.",
-        )
-    } else {
-        ("Throughput", "The typical rate of each arm over its rounds, with its 95 % interval.")
-    };
-    let kinds: [(&str, bool, (&str, &str)); 9] = [
-        ("throughput", any(&|cell| cell.is_rated()), rate),
-        (
-            "rounds",
-            has_course,
-            (
-                "How the decision was made",
-                "Each dot is the ratio of the two arms in one round; the line is the ratio over all rounds so far and the band \
-                 its interval. It is decided once the band lies on one side of 1, or inside the grey band of differences that \
-                 do not matter.",
-            ),
-        ),
-        (
-            "latency",
-            any(&|cell| !cell.latency.is_empty()),
-            (
-                "Latency percentiles",
-                "All runs together; bars from the least to the greatest of single runs. Percentiles with fewer than ten \
-                 operations beyond them are left out.",
-            ),
-        ),
-        (
-            "cdf",
-            any(&|cell| !cell.latency.is_empty()),
-            (
-                "Distribution of latencies",
-                "The share of operations that took at most so long, all runs together.",
-            ),
-        ),
-        (
-            "series",
-            any(&|cell| cell.series.is_some()),
-            (
-                "In the course of a run",
-                "Operations a second from the start of the warm-up (shaded) on: the median round, and the range of all rounds.",
-            ),
-        ),
-        (
-            "cpu",
-            any(&|cell| cell.cpu_ns.is_some()),
-            (
-                "CPU for each operation",
-                "Time of the whole machine that was not idle, kernel threads and neighbours included.",
-            ),
-        ),
-        (
-            "device",
-            any(&|cell| cell.device_bytes.is_some()),
-            (
-                "Bytes to the device for each byte asked",
-                "What was written to the device in the measured time: journal, metadata and copies included.",
-            ),
-        ),
-        (
-            "space",
-            any(&|cell| cell.space_used_bytes.is_some()),
-            (
-                "Space used",
-                "Size of the device less what was left after a run: data and the filesystem's own.",
-            ),
-        ),
-        (
-            "stages",
-            any(&|cell| !cell.stages.is_empty()),
-            ("Making, mounting, checking", "How long the steps around a run took: medians."),
-        ),
-    ];
-    let shown = |(kind, _, (title, about)): &(&str, bool, (&str, &str))| {
-        let id = format!("t{place}-s{index}-{kind}");
-        plot(&id, kind, (place, index), title, about)
-    };
-    kinds.iter().filter(|(_, there, _)| *there).map(shown).collect()
 }
 
 /// The figures of a workload, and every verdict in words.
 fn figures(shown: &Shown, workload: &WorkloadReport) -> Markup {
     let document = &shown.document;
     let (headings, rows) = table::grid(workload, document.compare);
-    let (aside, full): (Vec<_>, Vec<_>) =
-        workload.verdicts.iter().partition(|report| table::is_aside(report));
-    let lines: Vec<(bool, String)> = full
-        .into_iter()
-        .map(|report| {
-            let unequal = report.unequal_durability.as_deref();
-            let seconds = document.round_seconds;
-            let line = verdict::line(&report.contrast, document.practical_percent, seconds, unequal);
-            (unequal.is_some(), line)
-        })
-        .collect();
-    let states: Vec<_> = aside.iter().map(|report| &report.contrast).collect();
     html! {
         details.figures open[rows.len() <= 24] {
             summary { "All figures of " (workload.title()) }
@@ -296,9 +207,40 @@ fn figures(shown: &Shown, workload: &WorkloadReport) -> Markup {
                 }
             }
             (list(&table::notes(workload)))
-            ul.verdicts {
-                @for (unequal, line) in &lines { li class=[unequal.then_some("loud")] { (line) } }
-                @for line in verdict::undecided_latency(&states) { li.quiet { (line) } }
+            (verdicts(shown, workload))
+        }
+    }
+}
+
+/// Every verdict in words. Of very many only those against the arm that leads.
+fn verdicts(shown: &Shown, workload: &WorkloadReport) -> Markup {
+    let document = &shown.document;
+    let (aside, full): (Vec<_>, Vec<_>) =
+        workload.verdicts.iter().partition(|report| table::is_aside(report));
+    let states: Vec<_> = aside.iter().map(|report| &report.contrast).collect();
+    let standings = summary::standings_of(workload);
+    let is_of_leader = |state: &ContrastState| {
+        let standing = standings.iter().find(|standing| standing.threads == state.threads);
+        standing.is_none_or(|standing| [state.a.as_str(), state.b.as_str()].contains(&standing.leading[0]))
+    };
+    let all = full.len() <= MOST_VERDICTS;
+    let told: Vec<_> = full.iter().filter(|report| all || is_of_leader(&report.contrast)).collect();
+    let line = |report: &VerdictReport| {
+        let unequal = report.unequal_durability.as_deref();
+        verdict::line(&report.contrast, document.practical_percent, document.round_seconds, unequal)
+    };
+    html! {
+        ul.verdicts {
+            @for report in &told {
+                li class=[report.unequal_durability.is_some().then_some("loud")] { (line(report)) }
+            }
+            @if all { @for line in verdict::undecided_latency(&states) { li.quiet { (line) } } }
+            @else {
+                li.quiet {
+                    (workload.verdicts.len() - told.len())
+                    " more comparisons, of arms that do not lead or of latency, are in what "
+                    code { "fstrial results show " (number(shown)) " --json" } " prints"
+                }
             }
         }
     }
