@@ -143,6 +143,32 @@ impl Store {
             Ok(())
         })
     }
+
+    /// The runs of a trial that were stored after another one, in the order in which they were stored: for whoever
+    /// follows a trial and would otherwise read all of it again and again. None: from the first on.
+    ///
+    /// # Errors
+    /// There is no such trial; the store cannot be read. Runs before the fault have been seen.
+    pub fn for_each_run_after(
+        &self,
+        trial: TrialId,
+        after: Option<RunId>,
+        mut see: impl FnMut(StoredRun),
+    ) -> Result<(), StoreError> {
+        self.read("read the new runs of a trial", |connection| {
+            last_session(connection, trial)?;
+            let mut order =
+                connection.prepare_cached("SELECT id FROM run WHERE trial = ?1 AND id > ?2 ORDER BY id")?;
+            let after = after.map_or(0, |run| run.0);
+            let ids: Vec<i64> =
+                order.query_map([trial.0, after], |row| row.get(0))?.collect::<Result<_, _>>()?;
+            let mut cache = SharedTexts::default();
+            for id in ids {
+                see(read_run(connection, RunId(id), &mut cache)?);
+            }
+            Ok(())
+        })
+    }
 }
 
 fn insert_run(connection: &Connection, trial: TrialId, record: &RunRecord<'_>) -> Result<RunId, Fault> {

@@ -93,6 +93,15 @@ impl Store {
         &self.path
     }
 
+    /// A number that is another one once somebody else has written to the file: cheap to ask for, again and again.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn version(&self) -> Result<i64, StoreError> {
+        let ask = || self.connection.pragma_query_value(None, "data_version", |row| row.get(0));
+        ask().map_err(|error| Fault::from(error).at(&self.path, "look for changes"))
+    }
+
     /// Reads the whole file and reports everything in it that does not fit together; nothing if it is sound.
     ///
     /// # Errors

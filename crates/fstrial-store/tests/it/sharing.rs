@@ -1,7 +1,7 @@
 //! Several users of one file at once, and a disk that fills up.
 
 use crate::common;
-use fstrial_store::{Store, TrialId};
+use fstrial_store::{Store, StoreError, TrialId};
 use std::{
     sync::Barrier,
     sync::atomic::{AtomicBool, Ordering},
@@ -85,4 +85,34 @@ fn a_reader_cannot_write() {
     assert!(error.hint().unwrap().contains("owns"));
     common::record(&mut writer, trial, 0).unwrap();
     common::assert_runs(&reader, trial, 1);
+}
+
+/// What a follower asks: whether there is anything new, and what.
+#[test]
+fn a_follower_reads_each_run_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("s.db");
+    let mut writer = Store::open(&path).unwrap();
+    let other = common::create_trial(&mut writer);
+    let trial = common::create_trial(&mut writer);
+    let reader = Store::open_read_only(&path).unwrap();
+    let (mut seen, mut last) = (Vec::new(), None);
+    let mut version = reader.version().unwrap();
+    for index in 0..5 {
+        assert_eq!(reader.version().unwrap(), version, "nothing was written");
+        common::record(&mut writer, trial, index).unwrap();
+        common::record(&mut writer, other, index).unwrap();
+        let found = reader.version().unwrap();
+        assert_ne!(std::mem::replace(&mut version, found), found);
+        reader
+            .for_each_run_after(trial, last, |run| {
+                last = Some(run.id);
+                seen.push(run);
+            })
+            .unwrap();
+        assert_eq!(seen.len(), usize::try_from(index).unwrap() + 1);
+    }
+    assert_eq!(seen, reader.runs(trial).unwrap());
+    let nothing = reader.for_each_run_after(TrialId(99), None, |_| {});
+    assert!(matches!(nothing, Err(StoreError::NoSuchTrial { .. })));
 }
