@@ -7,9 +7,8 @@ use crate::{
     report::{
         document::{self, Document},
         json_lines::{self, JsonLines},
-        numbers,
-        progress::Progress,
-        steps, table,
+        numbers, steps, table,
+        watch::listener::Display,
     },
     run::{
         bases::Bases,
@@ -91,6 +90,10 @@ pub(crate) struct ConductArgs {
     #[arg(long, hide_short_help = true)]
     no_page: bool,
 
+    /// Watch it on the whole terminal: curves and intervals as they come; q leaves the view, not the trial.
+    #[arg(long, conflicts_with_all = ["json", "quiet", "dry_run"])]
+    watch: bool,
+
     /// Exit with 4 if a decided throughput contrast is so.
     #[arg(long, value_enum, value_name = "VERDICT", hide_short_help = true)]
     fail_if: Option<FailIf>,
@@ -123,6 +126,7 @@ impl ConductArgs {
             json: false,
             quiet,
             no_page: true,
+            watch: false,
             fail_if: None,
             tags: Vec::new(),
         }
@@ -236,7 +240,10 @@ pub(crate) fn measure(
         clock: &clock,
         interrupt,
         ledger: &ledger,
-        progress: Progress::new(plan.trial.trial.budget, args.quiet || args.json),
+        progress: match args.watch {
+            true => Display::watched(&plan, interrupt),
+            false => Display::plain(plan.trial.trial.budget, args.quiet || args.json),
+        },
     };
     let devices = session.provide_all()?;
     let answered = session.answer(&devices, &mut store, resumed.map(|(id, _)| id));
@@ -303,7 +310,7 @@ struct Conducting<'a> {
     clock: &'a MachineClock,
     interrupt: &'a Interrupt,
     ledger: &'a Ledger,
-    progress: Progress,
+    progress: Display<'a>,
 }
 
 impl<'a> Conducting<'a> {
@@ -322,6 +329,7 @@ impl<'a> Conducting<'a> {
             ..Environment::of_this_machine()
         };
         let (id, earlier) = self.open_trial(store, resumed, &environment)?;
+        self.progress.begin(id.0, &earlier);
         let finished = self.run(devices, store, id, &environment, earlier);
         self.progress.clear();
         let status = finished.as_ref().map_or(TrialStatus::Failed, status_of);

@@ -14,6 +14,7 @@ pub(crate) mod output;
 mod report;
 pub(crate) mod results;
 mod run;
+mod watch;
 mod workloads;
 
 use crate::{
@@ -24,7 +25,7 @@ use crate::{
 use anstyle::{AnsiColor, Style};
 use clap::{Args, Parser, Subcommand};
 use rustix::fs::FlockOperation;
-use std::{fs::File, io::Write, path::PathBuf};
+use std::{fs::File, io::Write, os::unix::fs::MetadataExt, path::PathBuf};
 
 const AFTER_LONG_HELP: &str = "\
 Examples:
@@ -35,6 +36,7 @@ Examples:
   fstrial compare dir:/srv/a dir:/srv/b
   fstrial compare ext4 xfs --save trial.toml --dry-run
   fstrial run trial.toml --resume
+  fstrial watch
   fstrial judge pairs.csv
   fstrial claims check closson-2012 --quick
 
@@ -66,6 +68,7 @@ pub struct Cli {
 enum Command {
     Compare(Box<compare::CompareArgs>),
     Run(run::RunArgs),
+    Watch(watch::WatchArgs),
     Judge(judge::JudgeArgs),
     Results(results::ResultsArgs),
     Report(report::ReportArgs),
@@ -150,6 +153,18 @@ impl Home {
         }
     }
 
+    /// Whether a process holds the lock of [`Self::lock`], seen without taking it: a trial that begins at that moment would
+    /// find it taken. The kernel names files by device and number, and btrfs gives its files another device there, so
+    /// only the number is compared.
+    fn is_locked(&self) -> Result<bool, ExpectedError> {
+        let Ok(file) = self.folder()?.join("lock").metadata() else { return Ok(false) };
+        let end = format!(":{}", file.ino());
+        let locks = std::fs::read_to_string("/proc/locks").unwrap_or_default();
+        let is_held =
+            |line: &str| line.contains(" FLOCK ") && line.split(' ').any(|word| word.ends_with(&end));
+        Ok(locks.lines().any(is_held))
+    }
+
     /// The folder of the ledger.
     fn ledger(&self) -> Result<PathBuf, ExpectedError> {
         Ok(self.folder()?.join("ledger"))
@@ -179,6 +194,7 @@ fn execute(command: Command) -> Result<u8, ExpectedError> {
     match command {
         Command::Compare(args) => compare::exec(&args),
         Command::Run(args) => run::exec(&args),
+        Command::Watch(args) => watch::exec(&args),
         Command::Judge(args) => judge::exec(&args),
         Command::Results(args) => results::exec(&args),
         Command::Report(args) => report::exec(&args),

@@ -325,16 +325,42 @@ fn cell_report(plan: &Plan, judge: Option<&Judge<'_>>, (at, result): (usize, usi
 
 /// The typical rate of a cell and its interval: the one-sample signed-rank estimate of the log rates.
 fn typical_rate(samples: &[Sample]) -> (Option<f64>, Option<(f64, f64)>) {
-    let mut walsh = Walsh::default();
-    for sample in samples {
-        walsh.push(sample.rate.ln(), 1.0);
+    let mut typical = Typical::default();
+    samples.iter().for_each(|sample| typical.push(sample.rate));
+    (typical.rate(), typical.interval())
+}
+
+/// Rates of a cell as they come in.
+#[derive(Debug, Clone, Default)]
+pub struct Typical {
+    walsh: Walsh,
+    /// The least and the greatest.
+    range: Option<(f64, f64)>,
+}
+
+impl Typical {
+    /// Adds the rate of a run.
+    pub fn push(&mut self, rate: f64) {
+        self.walsh.push(rate.ln(), 1.0);
+        self.range = Some(self.range.map_or((rate, rate), |(low, high)| (low.min(rate), high.max(rate))));
     }
-    let critical = signed_rank::largest_critical(samples.len(), 0.05);
-    let interval = walsh.interval(critical).map(|(low, high)| (low.exp(), high.exp())).or_else(|| {
-        let rates = || samples.iter().map(|sample| sample.rate);
-        (samples.len() > 1).then(|| (rates().fold(f64::INFINITY, f64::min), rates().fold(0.0, f64::max)))
-    });
-    (walsh.estimate().map(f64::exp), interval)
+
+    /// Runs so far.
+    pub fn runs(&self) -> usize {
+        self.walsh.rounds()
+    }
+
+    /// The typical rate; none before the first run.
+    pub fn rate(&self) -> Option<f64> {
+        self.walsh.estimate().map(f64::exp)
+    }
+
+    /// Its interval, of 95 % from six runs on and the range of the runs before that; none of a single one.
+    pub fn interval(&self) -> Option<(f64, f64)> {
+        let critical = signed_rank::largest_critical(self.runs(), 0.05);
+        let interval = self.walsh.interval(critical).map(|(low, high)| (low.exp(), high.exp()));
+        interval.or(self.range.filter(|_| self.runs() > 1))
+    }
 }
 
 /// The command that repeats a trial: its own command line, from the start, with the seed.

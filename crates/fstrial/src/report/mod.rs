@@ -15,3 +15,4 @@ pub mod steps;
 pub mod summary;
 pub mod table;
 pub mod verdict;
+pub mod watch;

@@ -64,6 +64,18 @@ impl Progress {
         }
     }
 
+    /// Progress that hears everything and says nothing until it is to show itself.
+    pub fn hidden(budget: Nanos) -> Self {
+        Self::new(budget, true)
+    }
+
+    /// Shows what was hidden so far.
+    pub fn show(&mut self) {
+        self.quiet = false;
+        self.terminal = std::io::stderr().is_terminal().then(Drawn::new);
+        self.draw(&self.current.clone());
+    }
+
     /// Takes everything off the terminal.
     pub fn clear(&self) {
         if let Some(drawn) = &self.terminal {
@@ -248,7 +260,7 @@ impl Listener for Progress {
                 self.draw(&format!("{} · {stage} · {far}", self.current));
             }
             Event::RunEnded(run) => self.run_ended(run),
-            Event::VerdictsUpdated { round, contrasts } => self.verdicts(*round, contrasts),
+            Event::VerdictsUpdated { round, contrasts, .. } => self.verdicts(*round, contrasts),
         }
         Ok(())
     }

@@ -12,6 +12,7 @@ mod states;
 use super::{
     claim::ClaimVerdict,
     clock::Clock,
+    course::Course,
     event::{Event, Listener, RunEnded},
     judge::{Judge, Outcome, Sample},
     place::{Ended, Interrupt, Place},
@@ -65,7 +66,7 @@ pub struct Context<'a> {
 }
 
 /// Rounds that an earlier session of the same trial has stored.
-#[derive(Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Earlier {
     /// The number of rounds planned for, once fixed.
     pub planned: Option<u32>,
@@ -74,7 +75,7 @@ pub struct Earlier {
 }
 
 /// A stored round.
-#[derive(Default)]
+#[derive(Debug, Clone, Default)]
 pub struct EarlierRound {
     /// Its number.
     pub round: u32,
@@ -405,7 +406,8 @@ impl<'a, 'p> Coordinator<'a, 'p> {
         self.give_to_judge(samples);
         if let Some(judge) = &self.judge {
             let contrasts = judge.states();
-            self.tell(&Event::VerdictsUpdated { round, contrasts: &contrasts })?;
+            let course = Course::points(judge, round);
+            self.tell(&Event::VerdictsUpdated { round, contrasts: &contrasts, course: &course })?;
         }
         Ok(ended)
     }

@@ -1,6 +1,6 @@
 //! What happens in a trial, as one stream. The terminal, JSON lines and the store are listeners on it.
 
-use super::judge::ContrastState;
+use super::{course::CoursePoint, judge::ContrastState};
 use crate::error::ExpectedError;
 use fstrial_model::{
     facts::ArmFacts,
@@ -118,6 +118,9 @@ pub enum Event<'a> {
         round: u32,
         /// Every contrast.
         contrasts: &'a [ContrastState],
+        /// What this round alone says of each, and where it left them.
+        #[serde(skip)]
+        course: &'a [CoursePoint],
     },
 }
 

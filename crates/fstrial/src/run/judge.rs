@@ -350,21 +350,21 @@ pub struct Judge<'a> {
     planned: u32,
 }
 
-/// The band of a metric: the trial's for throughput and bytes; wider ones for quantiles, whose noise is wider.
-fn band(metric: Metric, practical: f64) -> f64 {
-    let band: f64 = match metric {
+/// The band of a metric as a fraction: the trial's for throughput and bytes; wider ones for quantiles, whose noise is
+/// wider.
+pub(crate) fn band_fraction(metric: Metric, practical: f64) -> f64 {
+    match metric {
         Metric::Throughput | Metric::DeviceBytes => practical,
         Metric::P50 => 0.05,
         Metric::P99 => 0.10,
         Metric::P999 => 0.20,
-    };
-    band.ln_1p()
+    }
 }
 
 /// The question of a contrast. Where less is better the statistics have the roles exchanged, and bounds with them.
 fn question(contrast: &Contrast, practical: f64, less_is_better: bool) -> Question {
     let lane = contrast.metric == Metric::Throughput;
-    let band = band(contrast.metric, practical);
+    let band = band_fraction(contrast.metric, practical).ln_1p();
     match contrast.ask {
         Ask::Difference => Question { lane, ..Question::comparison(band) },
         Ask::Above(bound) => {

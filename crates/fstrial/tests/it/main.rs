@@ -14,8 +14,10 @@ mod kill;
 #[path = "../made/mod.rs"]
 mod made;
 mod operations;
+mod pty;
 mod report;
 mod states;
 mod support;
 mod trial;
+mod watch;
 mod workloads;

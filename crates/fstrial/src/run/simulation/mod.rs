@@ -429,7 +429,7 @@ impl Listener for Log<'_> {
                     failure: run.failure.map(|failure| failure.kind),
                 }
             }
-            &Event::VerdictsUpdated { round, contrasts } => {
+            &Event::VerdictsUpdated { round, contrasts, .. } => {
                 Heard::VerdictsUpdated { round, contrasts: contrasts.to_vec() }
             }
         });
