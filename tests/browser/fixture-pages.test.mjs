@@ -89,6 +89,9 @@ test('what failed, what cannot be, and what is not equal is said', async () => {
   assert.match(notes, /xfs failed with 8 threads\./);
   assert.match(notes, /raw cannot do this: the bare device has no files/);
   assert.match(await page.locator('[id="t0-s1-rounds"] .notes').first().innerText(), /unequal.*nobarrier/);
+  const decision = await page.locator('[id="t0-s1-rounds"] .notes').first().innerText();
+  assert.match(decision.replaceAll('\u00a0', ' '), /undecided, ratio [\d.]+ \[[\d.]+, [\d.]+\] \(95 %\)/);
+  assert.match(decision, /37 more comparisons/);
   assert.match(await page.locator('[id="t0-s2-throughput"] .notes').first().innerText(), /Nothing was recorded/);
   assert.deepEqual(await faultsOf(opened), []);
 });

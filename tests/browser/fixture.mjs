@@ -215,6 +215,7 @@ export function awkward() {
     rounds: 6,
   });
   const random = generator(99);
+  trial.contrasts_left_out = 37;
   trial.sections[1] = makeSection(random, 'some missing', trial.arms, [1, 2, 8], 6);
   for (const cell of trial.sections[1].cells) {
     if (cell.arm === 2) Object.keys(cell).forEach((key) => !['arm', 'threads'].includes(key) && delete cell[key]);
@@ -235,6 +236,7 @@ export function awkward() {
   }
   Object.assign(trial.sections[1].contrasts[0], {
     verdict: 'undecided',
+    interval_level: undefined,
     unequal: 'ext4 was mounted with nobarrier: a power cut may cost what it reported as written',
   });
   trial.sections[1].contrasts = trial.sections[1].contrasts.filter((contrast) => contrast.a !== 2 && contrast.b !== 2);

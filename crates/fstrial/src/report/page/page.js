@@ -1188,7 +1188,9 @@
     return `${kind.label} after the warm-up, ${threadsText(context.level)}: ${parts.join('; ')}.`;
   }
 
-  // The bands inside which a difference does not matter, where the contrast does not say.
+  // What holds where a contrast does not say: the level of its interval, and the band inside which a difference does
+  // not matter.
+  const USUAL_LEVEL = 0.95;
   const PRACTICAL = new Map([
     ['p50', 0.05],
     ['p99', 0.1],
@@ -1238,7 +1240,7 @@
       return {
         option: chartOption({ ...context, subheading }, { x, y: y.option, series: drawn, tip }),
         gist: contrastText(context, contrast),
-        notes: [contrastText(context, contrast), ...roundsKey(edges)],
+        notes: [contrastText(context, contrast), ...roundsKey(edges), ...leftOutText(context)],
         alert: contrast.unequal,
       };
     },
@@ -1318,7 +1320,7 @@
   const pairText = (context, contrast) => `${nameOf(context, contrast.a)} / ${nameOf(context, contrast.b)}`;
 
   function contrastText(context, contrast) {
-    const level = isNumber(contrast.interval_level) ? ` (${percentText(contrast.interval_level)})` : '';
+    const level = ` (${percentText(isNumber(contrast.interval_level) ? contrast.interval_level : USUAL_LEVEL)})`;
     const interval =
       (contrast.interval || []).every(isNumber) && contrast.interval
         ? ` [${contrast.interval.map(ratioText).join(', ')}]${level}`
@@ -1333,6 +1335,11 @@
 
   const roundsKey = ([low, high]) =>
     high > low ? [`Grey: differences that do not matter, ${ratioText(low)} to ${ratioText(high)}.`] : [];
+
+  const leftOutText = ({ trial }) =>
+    isPositive(trial.contrasts_left_out)
+      ? [`${trial.contrasts_left_out} more comparisons of this trial are left out here: the page would be too large.`]
+      : [];
 
   function roundTip(course, round, theme) {
     const index = course.rounds.indexOf(round);
