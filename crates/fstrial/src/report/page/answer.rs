@@ -171,7 +171,7 @@ pub(super) fn distrust(shown: &Shown) -> Markup {
     let document = &shown.document;
     let unequal = unequal(document);
     html! {
-        section.distrust aria-label="What to distrust" {
+        section.distrust {
             h3 { "What to distrust" }
             ul {
                 @for reason in &unequal {

@@ -198,7 +198,8 @@ fn original(table: &OriginalTable) -> Markup {
 /// The plot of the source's curve behind the measured one, where it has one.
 pub(super) fn curve(report: &ClaimReport, place: usize) -> Option<Markup> {
     (!report.tables.is_empty()).then(|| {
-        let about = "What the source printed is drawn pale, on the axis at the right.";
+        let about = "What the source printed is drawn pale: behind what was measured here, with an axis of its own, where both \
+                     are curves over threads; else by itself.";
         plot(&format!("t{place}-original"), "original", (place, 0), "Then and here", about)
     })
 }

@@ -45,7 +45,7 @@ struct Detail {
     windows: usize,
     /// Of the shares of a distribution every so manieth.
     shares: usize,
-    /// Only contrasts of latency that are decided, and the course only of those with the arm that leads.
+    /// Only contrasts with the arm that leads, and of those of latency only what is decided.
     few_contrasts: bool,
 }
 
@@ -90,33 +90,28 @@ pub(super) fn of_trial(told: &Told<'_>) -> TrialData {
     }
 }
 
-/// Leaves out contrasts of other metrics than throughput that are not decided, and the course of those without the arm
-/// that leads at their level; says how many of either.
+/// Leaves out contrasts without the arm that leads at their level, and those of latency that are not decided; says how
+/// many.
 fn thin(section: &mut SectionData) -> usize {
     let before = section.contrasts.len();
-    section.contrasts.retain(|contrast| {
-        contrast.metric == Metric::Throughput
-            || matches!(contrast.verdict, Outcome::Faster | Outcome::Slower | Outcome::Equivalent)
-    });
-    let mut left_out = before - section.contrasts.len();
     let less = section.less_is_better;
     let best = |threads: u16| {
         let rated = section.cells.iter().filter(|cell| cell.threads == threads);
         let rated = rated.filter_map(|cell| Some((cell.arm, cell.rate?)));
-        let order =
-            |x: &(usize, f64), y: &(usize, f64)| if less { y.1.total_cmp(&x.1) } else { x.1.total_cmp(&y.1) };
+        let order = |x: &(usize, f64), y: &(usize, f64)| {
+            if less { y.1.total_cmp(&x.1) } else { x.1.total_cmp(&y.1) }
+        };
         rated.max_by(order).map(|(arm, _)| arm)
     };
     let leaders: BTreeMap<u16, Option<usize>> =
         section.levels.iter().map(|threads| (*threads, best(*threads))).collect();
-    for contrast in section.contrasts.iter_mut().filter(|contrast| contrast.course.is_some()) {
+    section.contrasts.retain(|contrast| {
         let leader = leaders.get(&contrast.threads).copied().flatten();
-        if ![Some(contrast.a), Some(contrast.b)].contains(&leader) {
-            contrast.course = None;
-            left_out += 1;
-        }
-    }
-    left_out
+        let is_decided = matches!(contrast.verdict, Outcome::Faster | Outcome::Slower | Outcome::Equivalent);
+        let is_told = contrast.metric == Metric::Throughput || is_decided;
+        is_told && [Some(contrast.a), Some(contrast.b)].contains(&leader)
+    });
+    before - section.contrasts.len()
 }
 
 fn section_data(
@@ -220,7 +215,7 @@ fn cell_data(
         device_bytes: report.device_bytes_per_operation,
         asked_bytes: median(loads.iter().map(|load| load.operation_bytes)).filter(|bytes| *bytes > 0.0),
         space_used_bytes: space_used(told, besides),
-        generator_share: (!loads.is_empty()).then(|| report.generator_share),
+        generator_share: (!loads.is_empty()).then_some(report.generator_share),
         stages: stages(besides),
     }
 }

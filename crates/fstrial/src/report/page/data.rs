@@ -40,7 +40,7 @@ pub(super) struct TrialData {
     pub(super) sections: Vec<SectionData>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) original: Vec<OriginalTable>,
-    /// Contrasts whose course, or all of them, was left out, as there are too many.
+    /// Contrasts that were left out, as there are too many.
     #[serde(skip_serializing_if = "is_nothing")]
     pub(super) contrasts_left_out: usize,
 }

@@ -96,7 +96,10 @@ pub(super) fn render(trial: &TrialPage, place: usize, among: bool) -> Markup {
                 p.when { "Trial " (number(shown)) ", " (when(shown)) }
                 (head)
             }
-            section.trial id=(shown.anchor("trial")) { (rest(trial, place)) }
+            section.trial id=(shown.anchor("trial")) {
+                h2.unseen { "Results" }
+                (rest(trial, place))
+            }
         }
     }
 }
@@ -126,9 +129,8 @@ fn rest(trial: &TrialPage, place: usize) -> Markup {
         }
         @if trial.data.contrasts_left_out > 0 {
             p.note {
-                "A trial of this size has more comparisons than a page can hold: those of latency that are not decided are left \
-                 out of the pictures, and how a decision was made is shown of comparisons with the fastest arm ("
-                (trial.data.contrasts_left_out) " are left out)."
+                "A trial of this size has more comparisons than a page can hold: in the pictures are those with the fastest arm; \
+                 " (trial.data.contrasts_left_out) " others, and those of latency that are not decided, are left out."
             }
         }
         (arms(shown))
