@@ -160,7 +160,7 @@ test('the largest page opens and scrolls', async (t) => {
       `${Math.round(longest)} ms; an arm hidden in ${Math.round(toggleMs)} ms`,
   );
   assert.equal(await page.locator('figure.plot.drawn').count(), 90);
-  assert.ok(openedMs + scrolledMs < 10_000, `${openedMs} + ${scrolledMs} ms`);
+  assert.ok(openedMs + scrolledMs < 60_000, `${openedMs} + ${scrolledMs} ms`);
   assert.ok(longest < 1000, `${longest} ms`);
   assert.deepEqual(await faultsOf(opened), []);
 });
