@@ -41,22 +41,26 @@ pub(crate) fn from_name<T: DeserializeOwned>(what: &str, name: &str) -> Result<T
     })
 }
 
-/// Panics unless `time` looks like `2026-01-31T23:59:59Z`, with any number of decimals: a bug of the caller's.
-pub(crate) fn assert_utc(time: &str) {
+/// Whether `time` looks like `2026-01-31T23:59:59Z`, with any number of decimals.
+pub(crate) fn is_utc(time: &str) -> bool {
     const SHAPE: &[u8; 19] = b"dddd-dd-ddTdd:dd:dd";
     let shaped = time.len() > SHAPE.len()
         && SHAPE.iter().zip(time.bytes()).all(|(&shape, byte)| match shape {
             b'd' => byte.is_ascii_digit(),
             other => other == byte,
         });
-    let decimals = shaped
+    shaped
         && time[SHAPE.len()..].strip_suffix('Z').is_some_and(|rest| {
             rest.is_empty()
                 || rest
                     .strip_prefix('.')
                     .is_some_and(|d| !d.is_empty() && d.bytes().all(|b| b.is_ascii_digit()))
-        });
-    assert!(decimals, "`{time}` is not a time in UTC as RFC 3339 writes it");
+        })
+}
+
+/// Panics unless it [`is_utc`]: a bug of the caller's.
+pub(crate) fn assert_utc(time: &str) {
+    assert!(is_utc(time), "`{time}` is not a time in UTC as RFC 3339 writes it");
 }
 
 /// The raw bytes of a histogram that the model carries as base64, and what it says in a few numbers.

@@ -169,13 +169,18 @@ fn sqlite_hint(error: &rusqlite::Error) -> Option<&'static str> {
 #[derive(Debug)]
 pub(crate) enum Fault {
     Sqlite(rusqlite::Error),
-    Damaged { what: String, source: Option<Cause> },
+    Damaged {
+        what: String,
+        source: Option<Cause>,
+    },
     Unstorable(String),
     NotAStore(String),
     NewerSchema(u32),
     NoSuchTrial(TrialId),
     NoSuchArm(TrialId, String),
     AlreadyRecorded(String),
+    /// It happened on another store, and is told as it is.
+    Elsewhere(Box<StoreError>),
 }
 
 impl From<rusqlite::Error> for Fault {
@@ -206,6 +211,7 @@ impl Fault {
             Self::NoSuchTrial(trial) => StoreError::NoSuchTrial { path, trial },
             Self::NoSuchArm(trial, arm) => StoreError::NoSuchArm { path, trial, arm },
             Self::AlreadyRecorded(run) => StoreError::AlreadyRecorded { path, run },
+            Self::Elsewhere(error) => *error,
         }
     }
 }

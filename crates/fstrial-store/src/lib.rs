@@ -17,6 +17,7 @@ mod filter;
 mod runs;
 mod schema;
 mod store;
+mod transfer;
 mod trials;
 
 #[cfg(test)]
@@ -31,6 +32,7 @@ pub use filter::{Filter, tag_problem};
 pub use runs::{RunRecord, StoredRun};
 pub use schema::{APPLICATION_ID, SCHEMA};
 pub use store::Store;
+pub use transfer::Imported;
 pub use trials::{NewTrial, Session, StoredArm, StoredSession, StoredTrial, TrialStatus, TrialSummary};
 
 use serde::{Deserialize, Serialize};

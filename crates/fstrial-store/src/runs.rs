@@ -82,6 +82,21 @@ impl StoredRun {
     }
 }
 
+/// A run as its row has it: of a session, with the job as text.
+pub(crate) struct RunRow<'a> {
+    pub(crate) session: SessionId,
+    pub(crate) round: u32,
+    pub(crate) slot: u32,
+    pub(crate) attempt: u32,
+    pub(crate) arm: &'a str,
+    pub(crate) workload: &'a str,
+    pub(crate) threads: u16,
+    pub(crate) started_at: &'a str,
+    pub(crate) ended_at: &'a str,
+    pub(crate) job: &'a str,
+    pub(crate) outcome: Result<&'a Measurement, &'a RunFailure>,
+}
+
 impl Store {
     /// Stores a run of a trial. When this returns, the run is on the disk: it survives SIGKILL and power loss.
     ///
@@ -100,7 +115,20 @@ impl Store {
             assert_eq!(record.threads, task.threads, "the run and its job have one level");
         }
         self.write("record a run", |transaction| {
-            let run = insert_run(transaction, trial, record)?;
+            let row = RunRow {
+                session: last_session(transaction, trial)?,
+                round: record.round,
+                slot: record.slot,
+                attempt: record.attempt,
+                arm: record.arm,
+                workload: record.workload,
+                threads: record.threads,
+                started_at: record.started_at,
+                ended_at: record.ended_at,
+                job: &to_json("the job", record.job)?,
+                outcome: record.outcome,
+            };
+            let run = insert_run(transaction, trial, &row)?;
             if let Ok(measurement) = record.outcome {
                 insert_measurement(transaction, run, measurement)?;
             }
@@ -122,26 +150,8 @@ impl Store {
     ///
     /// # Errors
     /// There is no such trial; the store cannot be read. Runs before the fault have been seen.
-    pub fn for_each_run(&self, trial: TrialId, mut see: impl FnMut(StoredRun)) -> Result<(), StoreError> {
-        self.read("read the runs of a trial", |connection| {
-            last_session(connection, trial)?;
-            // Ids first: sorting rows that carry jobs and series would copy all of them.
-            let mut order = connection
-                .prepare("SELECT id FROM run WHERE trial = ?1 ORDER BY round, slot, attempt, id")?;
-            let ids: Vec<i64> = order.query_map([trial.0], |row| row.get(0))?.collect::<Result<_, _>>()?;
-            let mut cache = SharedTexts::default();
-            let mut before = None;
-            for id in ids {
-                let run = read_run(connection, RunId(id), &mut cache)?;
-                let place = Some((run.round, run.slot, run.attempt, run.id));
-                if place <= before {
-                    return Err(Fault::damaged(format!("run {id} is not where the index has it")));
-                }
-                before = place;
-                see(run);
-            }
-            Ok(())
-        })
+    pub fn for_each_run(&self, trial: TrialId, see: impl FnMut(StoredRun)) -> Result<(), StoreError> {
+        self.read("read the runs of a trial", |connection| visit_runs(connection, trial, see))
     }
 
     /// The runs of a trial that were stored after another one, in the order in which they were stored: for whoever
@@ -171,8 +181,37 @@ impl Store {
     }
 }
 
-fn insert_run(connection: &Connection, trial: TrialId, record: &RunRecord<'_>) -> Result<RunId, Fault> {
-    let session = last_session(connection, trial)?;
+/// Shows every run of a trial, in order.
+pub(crate) fn visit_runs(
+    connection: &Connection,
+    trial: TrialId,
+    mut see: impl FnMut(StoredRun),
+) -> Result<(), Fault> {
+    last_session(connection, trial)?;
+    // Ids first: sorting rows that carry jobs and series would copy all of them.
+    let mut order =
+        connection.prepare("SELECT id FROM run WHERE trial = ?1 ORDER BY round, slot, attempt, id")?;
+    let ids: Vec<i64> = order.query_map([trial.0], |row| row.get(0))?.collect::<Result<_, _>>()?;
+    let mut cache = SharedTexts::default();
+    let mut before = None;
+    for id in ids {
+        let run = read_run(connection, RunId(id), &mut cache)?;
+        let place = Some((run.round, run.slot, run.attempt, run.id));
+        if place <= before {
+            return Err(Fault::damaged(format!("run {id} is not where the index has it")));
+        }
+        before = place;
+        see(run);
+    }
+    Ok(())
+}
+
+/// Stores the row of a run and counts it.
+pub(crate) fn insert_run(
+    connection: &Connection,
+    trial: TrialId,
+    record: &RunRow<'_>,
+) -> Result<RunId, Fault> {
     let known: bool = connection
         .prepare_cached("SELECT EXISTS (SELECT 1 FROM arm WHERE trial = ?1 AND name = ?2)")?
         .query_row(params![trial.0, record.arm], |row| row.get(0))?;
@@ -191,7 +230,7 @@ fn insert_run(connection: &Connection, trial: TrialId, record: &RunRecord<'_>) -
         )?
         .execute(named_params! {
             ":trial": trial.0,
-            ":session": session.0,
+            ":session": record.session.0,
             ":round": record.round,
             ":slot": record.slot,
             ":attempt": record.attempt,
@@ -202,7 +241,7 @@ fn insert_run(connection: &Connection, trial: TrialId, record: &RunRecord<'_>) -
             ":ended_at": record.ended_at,
             ":status": status,
             ":failure": failure,
-            ":job": to_json("the job", record.job)?,
+            ":job": record.job,
         });
     match inserted {
         Ok(_) => {
@@ -233,7 +272,7 @@ fn has_round(connection: &Connection, trial: TrialId, round: u32) -> Result<bool
 fn count_run(
     connection: &Connection,
     trial: TrialId,
-    record: &RunRecord<'_>,
+    record: &RunRow<'_>,
     is_new_round: bool,
 ) -> Result<(), Fault> {
     let failed = record.outcome.is_err_and(|failure| failure.kind != FailureKind::Cannot);
@@ -251,7 +290,12 @@ fn count_run(
     Ok(())
 }
 
-fn insert_measurement(connection: &Connection, run: RunId, measurement: &Measurement) -> Result<(), Fault> {
+/// Stores what a run yielded.
+pub(crate) fn insert_measurement(
+    connection: &Connection,
+    run: RunId,
+    measurement: &Measurement,
+) -> Result<(), Fault> {
     connection
         .prepare_cached(
             "INSERT INTO measurement (run, space_left_bytes, facts, commands, output) \

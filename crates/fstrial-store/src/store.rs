@@ -121,6 +121,7 @@ impl Store {
             })? {
                 found.push(line?);
             }
+            found.extend(miscounted(connection)?);
             Ok(found)
         })
     }
@@ -156,6 +157,20 @@ impl Store {
         };
         attempt().map_err(|fault: Fault| fault.at(path, doing))
     }
+}
+
+/// Trials whose counts are not those of their runs. The list of trials shows the counts.
+fn miscounted(connection: &Connection) -> Result<Vec<String>, Fault> {
+    let mut statement = connection.prepare(
+        "SELECT trial.id FROM trial LEFT JOIN tally ON tally.trial = trial.id \
+         WHERE (tally.rounds, tally.runs) IS NOT \
+            (SELECT count(DISTINCT round), count(*) FROM run WHERE trial = trial.id) \
+         OR tally.runs IS NOT (SELECT coalesce(sum(runs), 0) FROM cell WHERE trial = trial.id)",
+    )?;
+    let rows = statement.query_map([], |row| {
+        Ok(format!("the counts of trial {} are not those of its runs", row.get::<_, i64>(0)?))
+    })?;
+    Ok(rows.collect::<Result<_, _>>()?)
 }
 
 /// What an error that has no better name happened at.

@@ -342,17 +342,17 @@ impl Store {
     /// # Errors
     /// There is no such trial; the store cannot be read.
     pub fn trial(&self, trial: TrialId) -> Result<StoredTrial, StoreError> {
-        self.read("read a trial", |connection| {
-            let summary = summaries(connection, "WHERE trial.id = ?1", [trial.0])?
-                .pop()
-                .ok_or(Fault::NoSuchTrial(trial))?;
-            let toml =
-                connection.query_row("SELECT toml FROM trial WHERE id = ?1", [trial.0], |row| row.get(0))?;
-            let arms = arms(connection, trial)?;
-            let sessions = sessions(connection, trial)?;
-            Ok(StoredTrial { summary, toml, arms, sessions })
-        })
+        self.read("read a trial", |connection| stored_trial(connection, trial))
     }
+}
+
+pub(crate) fn stored_trial(connection: &Connection, trial: TrialId) -> Result<StoredTrial, Fault> {
+    let summary =
+        summaries(connection, "WHERE trial.id = ?1", [trial.0])?.pop().ok_or(Fault::NoSuchTrial(trial))?;
+    let toml = connection.query_row("SELECT toml FROM trial WHERE id = ?1", [trial.0], |row| row.get(0))?;
+    let arms = arms(connection, trial)?;
+    let sessions = sessions(connection, trial)?;
+    Ok(StoredTrial { summary, toml, arms, sessions })
 }
 
 fn assert_session(session: &Session<'_>) {
@@ -360,7 +360,7 @@ fn assert_session(session: &Session<'_>) {
     assert!(serde_json::from_str::<IgnoredAny>(session.environment).is_ok(), "the environment is not JSON");
 }
 
-fn add_tags(connection: &Connection, trial: TrialId, tags: &[String]) -> Result<(), Fault> {
+pub(crate) fn add_tags(connection: &Connection, trial: TrialId, tags: &[String]) -> Result<(), Fault> {
     let mut add =
         connection.prepare_cached("INSERT INTO tag (trial, tag) VALUES (?1, ?2) ON CONFLICT DO NOTHING")?;
     for tag in tags {
@@ -371,14 +371,33 @@ fn add_tags(connection: &Connection, trial: TrialId, tags: &[String]) -> Result<
 }
 
 fn begin_session(connection: &Connection, trial: TrialId, session: &Session<'_>) -> Result<SessionId, Fault> {
+    let begun = StoredSession {
+        id: SessionId(0),
+        status: TrialStatus::Running,
+        started_at: session.started_at.to_owned(),
+        ended_at: None,
+        program_version: session.program_version.to_owned(),
+        command_line: session.command_line.to_owned(),
+        environment: session.environment.to_owned(),
+    };
+    insert_session(connection, trial, &begun)
+}
+
+/// Stores a session as it is, under a new number.
+pub(crate) fn insert_session(
+    connection: &Connection,
+    trial: TrialId,
+    session: &StoredSession,
+) -> Result<SessionId, Fault> {
     connection.execute(
-        "INSERT INTO session (trial, status, started_at, program_version, command_line, environment, \
+        "INSERT INTO session (trial, status, started_at, ended_at, program_version, command_line, environment, \
          host, kernel, device) \
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6 ->> '$.host', ?6 ->> '$.kernel', ?6 ->> '$.device')",
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7 ->> '$.host', ?7 ->> '$.kernel', ?7 ->> '$.device')",
         params![
             trial.0,
-            TrialStatus::Running.name(),
+            session.status.name(),
             session.started_at,
+            session.ended_at,
             session.program_version,
             session.command_line,
             session.environment

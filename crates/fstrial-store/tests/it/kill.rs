@@ -5,7 +5,7 @@
 //! the settings in `store.rs`.)
 
 use crate::common;
-use fstrial_store::{Store, TrialId};
+use fstrial_store::{Imported, Store, TrialId};
 use std::{
     env,
     io::{BufRead, BufReader, Read, Write},
@@ -161,6 +161,58 @@ fn a_store_whose_making_was_killed_is_made_again() {
     let trial = common::create_trial(&mut store);
     common::record(&mut store, trial, 0).unwrap();
     common::assert_runs(&store, trial, 1);
+}
+
+/// Copies that are killed leave whole trials, and the same done again goes on.
+#[test]
+fn an_import_that_is_killed_leaves_whole_trials_and_can_be_repeated() {
+    const TEST: &str = "kill::an_import_that_is_killed_leaves_whole_trials_and_can_be_repeated";
+    const TRIALS: usize = 8;
+    const RUNS: u64 = 12;
+    if let Some(path) = env::var_os(CHILD) {
+        let path = Path::new(&path);
+        let other = Store::open_read_only(path.with_file_name("other.db")).unwrap();
+        let mut store = Store::open(path).unwrap();
+        for trial in other.trials().unwrap() {
+            if let Imported::Copied(_) = store.import_trial(&other, trial.id).unwrap() {
+                std::io::stdout().lock().write_all(b"one more\n").unwrap();
+            }
+        }
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (path, other) = (folder.path().join("here.db"), folder.path().join("other.db"));
+    let mut there = Store::open(&other).unwrap();
+    for trial in 0..TRIALS {
+        // Different trials, or they would be one.
+        let id = common::create_trial_at(&mut there, &format!("2026-01-02T03:04:{trial:02}Z"));
+        for index in 0..RUNS {
+            common::record(&mut there, id, index).unwrap();
+        }
+    }
+    drop(there);
+    let (mut kills, mut before) = (0, 0);
+    for kill in 0..TRIALS as u64 {
+        let mut child = start_child(TEST, &path);
+        let mut output = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        while !line.contains("one more") && output.read_line(&mut line).unwrap() > 0 {}
+        wait(Duration::from_millis(kill));
+        child.kill().unwrap();
+        let status = child.wait().unwrap();
+        let store = Store::open(&path).unwrap();
+        let trials = store.trials().unwrap();
+        trials.iter().for_each(|trial| common::assert_runs(&store, trial.id, RUNS));
+        assert_eq!(store.check().unwrap(), Vec::<String>::new());
+        assert!(trials.len() > before, "kill {kill}: a trial that was reported is not there");
+        before = trials.len();
+        kills += u32::from(!status.success());
+        if before == TRIALS {
+            break;
+        }
+    }
+    assert_eq!(before, TRIALS, "each of them brought one trial at least");
+    assert!(kills > 0, "no import was killed");
 }
 
 #[test]

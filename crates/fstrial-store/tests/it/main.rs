@@ -7,3 +7,4 @@ mod foreign;
 mod kill;
 mod round_trip;
 mod sharing;
+mod transfer;

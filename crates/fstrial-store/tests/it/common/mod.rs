@@ -50,6 +50,10 @@ pub(crate) fn arms() -> [Arm; 2] {
 }
 
 pub(crate) fn create_trial(store: &mut Store) -> TrialId {
+    create_trial_at(store, STARTED)
+}
+
+pub(crate) fn create_trial_at(store: &mut Store, started_at: &str) -> TrialId {
     let arms = arms();
     store
         .create_trial(&NewTrial {
@@ -58,7 +62,7 @@ pub(crate) fn create_trial(store: &mut Store) -> TrialId {
             seed: SEED,
             arms: &arms,
             tags: &[],
-            session: SESSION,
+            session: Session { started_at, ..SESSION },
         })
         .unwrap()
 }
