@@ -1,7 +1,10 @@
 //! `fstrial results`: what is stored.
 
+mod export;
 mod fio;
 mod list;
+mod out_file;
+mod transfer;
 
 use super::Home;
 use crate::{
@@ -9,11 +12,11 @@ use crate::{
     exit_code,
     report::{again, document::Document, json_lines, table},
 };
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use fstrial_store::{Store, StoredTrial, TrialId};
-use std::{fs::File, io::Write, path::PathBuf};
+use std::{fs::File, path::PathBuf};
 
-/// Look at stored trials: list them, show one's answer again, export its runs.
+/// Look at stored trials: list them, show one's answer again, compare two; export, import and remove them.
 #[derive(Debug, Args)]
 pub(crate) struct ResultsArgs {
     #[command(subcommand)]
@@ -34,14 +37,7 @@ enum Action {
         #[arg(long)]
         json: bool,
     },
-    /// Export a trial: one row for each run and metric as CSV or JSON, or its trial file.
-    Export {
-        /// Its number [default: the last].
-        id: Option<i64>,
-        /// The format.
-        #[arg(long, value_enum, default_value_t = Format::Csv)]
-        format: Format,
-    },
+    Export(export::ExportArgs),
     /// Write every measured run as fio's JSON, for fio-plot and other tools that read it.
     ///
     /// The files are OUT/round-R/ARM/WORKLOAD-THREADS.json; none is overwritten. docs/fio.md says what each number is,
@@ -53,17 +49,10 @@ enum Action {
         #[arg(long, value_name = "FOLDER")]
         out: PathBuf,
     },
+    Import(transfer::ImportArgs),
+    Merge(transfer::MergeArgs),
+    Rm(transfer::RmArgs),
     Tag(list::TagArgs),
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum Format {
-    /// One row for each run and metric.
-    Csv,
-    /// The same as one JSON array.
-    Json,
-    /// The trial file that repeats it.
-    Toml,
 }
 
 pub(crate) fn exec(args: &ResultsArgs) -> Result<u8, ExpectedError> {
@@ -72,12 +61,15 @@ pub(crate) fn exec(args: &ResultsArgs) -> Result<u8, ExpectedError> {
         None => list::exec(&open(home)?, &list::ListArgs::default())?,
         Some(Action::List(list)) => list::exec(&open(home)?, list)?,
         Some(Action::Show { id, json }) => show(&open(home)?, *id, *json)?,
-        Some(Action::Export { id, format }) => export(&open(home)?, *id, *format)?,
+        Some(Action::Export(export)) => export::exec(&open(home)?, export)?,
         Some(Action::Fio { id, out }) => {
             let store = open(home)?;
             let line = fio::export(&store, &find(&store, *id)?, out)?;
             super::print(&format!("{line}\n"));
         }
+        Some(Action::Import(import)) => transfer::import(home, import)?,
+        Some(Action::Merge(merge)) => transfer::merge(home, merge)?,
+        Some(Action::Rm(rm)) => transfer::remove(home, rm)?,
         Some(Action::Tag(tag)) => list::exec_tag(home, tag)?,
     }
     Ok(exit_code::VERDICT)
@@ -133,28 +125,4 @@ fn show(store: &Store, id: Option<i64>, json: bool) -> Result<(), ExpectedError>
 /// The document of a stored trial, judged again from its runs.
 pub(crate) fn judge_again(store: &Store, stored: &StoredTrial) -> Result<Document, ExpectedError> {
     again::judged(store, stored, |told| told.document)
-}
-
-fn export(store: &Store, id: Option<i64>, format: Format) -> Result<(), ExpectedError> {
-    let stored = find(store, id)?;
-    if matches!(format, Format::Toml) {
-        super::print(&stored.toml);
-        return Ok(());
-    }
-    let rows = store.metric_rows(stored.summary.id)?;
-    let text = match format {
-        Format::Csv => {
-            let mut writer = csv::Writer::from_writer(Vec::new());
-            for row in &rows {
-                writer
-                    .serialize(row)
-                    .map_err(|e| ExpectedError::Fault(format!("a row cannot be written: {e}")))?;
-            }
-            writer.into_inner().map_err(|e| ExpectedError::Fault(format!("rows cannot be written: {e}")))?
-        }
-        Format::Json | Format::Toml => serde_json::to_vec(&rows).expect("rows are plain data"),
-    };
-    // A reader that went away is not an error.
-    let _ = std::io::stdout().write_all(&text);
-    Ok(())
 }

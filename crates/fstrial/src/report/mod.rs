@@ -4,6 +4,7 @@ pub mod again;
 pub mod audit;
 pub mod claim;
 pub mod document;
+pub mod export;
 pub mod fio_json;
 pub mod json_lines;
 pub mod lkml;

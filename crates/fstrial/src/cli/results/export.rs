@@ -1,0 +1,228 @@
+//! `fstrial results export`: stored trials in the formats of other programs, or as a store of their own.
+
+use super::{fio, judge_again, out_file::OutFile};
+use crate::{
+    cli::{self, filter::FilterArgs},
+    error::ExpectedError,
+    report::export::{
+        go_bench::GoBench,
+        open_metrics::OpenMetrics,
+        rows::{self, Rows},
+    },
+};
+use clap::{Args, ValueEnum};
+use fstrial_store::{Store, StoredTrial, TrialId};
+use std::{
+    io::{self, BufWriter, Write},
+    path::{Path, PathBuf},
+};
+
+/// Export trials: the numbers of every run, the answers, the trial file, or a store with just these trials.
+///
+/// Without IDs and flags that choose: the last trial. docs/results.md says what each number is.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  fstrial results export 7 > runs.csv
+  fstrial results export --tag nightly --format parquet --out nightly.parquet
+  fstrial results export 7 8 --format store --out for-a-colleague.db
+  fstrial results export 7 --format go | benchstat -col /arm -row /workload,/threads -")]
+pub(crate) struct ExportArgs {
+    /// Their numbers.
+    #[arg(value_name = "ID")]
+    ids: Vec<i64>,
+
+    /// The format.
+    #[arg(long, value_enum, default_value_t = Format::Csv)]
+    format: Format,
+
+    /// Write to this file (with fio: below this folder) instead of standard output; it is there whole or not at all.
+    #[arg(short, long, value_name = "FILE")]
+    out: Option<PathBuf>,
+
+    /// Overwrite the file.
+    #[arg(long, requires = "out")]
+    force: bool,
+
+    #[command(flatten)]
+    filter: FilterArgs,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// One row for each run and number.
+    Csv,
+    /// The same as one JSON array.
+    Json,
+    /// The same as a Parquet file (needs --out).
+    Parquet,
+    /// The trial file that repeats it (one trial).
+    Toml,
+    /// Go's benchmark format, one line for each run and result, for benchstat.
+    Go,
+    /// OpenMetrics text: rates, latencies, ratios and verdicts as found, for Prometheus.
+    Openmetrics,
+    /// Each run as fio's JSON, as `results fio` (one trial; needs --out FOLDER).
+    Fio,
+    /// A store with these trials, for `results import` elsewhere (needs --out).
+    Store,
+}
+
+pub(super) fn exec(store: &Store, args: &ExportArgs) -> Result<(), ExpectedError> {
+    let trials = choose(store, args)?;
+    let (format, out) = (args.format, args.out.as_deref());
+    match (format, out) {
+        (Format::Parquet | Format::Store | Format::Fio, None) => {
+            let what = if format == Format::Fio { "many files" } else { "a file that is no text" };
+            Err(ExpectedError::usage(format!("this format is {what}"), "say where it goes: --out"))
+        }
+        (Format::Fio, Some(folder)) => {
+            let line = fio::export(store, &only(trials, "fio")?, folder)?;
+            cli::print(&format!("{line}\n"));
+            Ok(())
+        }
+        (Format::Store, Some(path)) => export_store(store, &trials, path, args.force),
+        (_, Some(path)) => {
+            let file = OutFile::new(path, args.force)?;
+            write(store, trials, format, file.create()?, &file.failed())?;
+            file.finish()
+        }
+        (_, None) => write(store, trials, format, io::stdout(), &|source| ExpectedError::File {
+            what: "write",
+            path: "standard output".into(),
+            source,
+        }),
+    }
+}
+
+/// The trials that are meant, oldest first.
+fn choose(store: &Store, args: &ExportArgs) -> Result<Vec<StoredTrial>, ExpectedError> {
+    let filter = args.filter.filter();
+    if !args.ids.is_empty() && !filter.is_empty() {
+        return Err(ExpectedError::usage(
+            "trials are chosen by their numbers or by flags, not both",
+            "leave one of the two out",
+        ));
+    }
+    let ids: Vec<TrialId> = if !args.ids.is_empty() {
+        args.ids.iter().copied().map(TrialId).collect()
+    } else if filter.is_empty() {
+        return Ok(vec![super::find(store, None)?]);
+    } else {
+        store.find_trials(&filter)?.into_iter().map(|trial| trial.id).collect()
+    };
+    if ids.is_empty() {
+        let hint = "`fstrial results list` shows all of them";
+        return Err(ExpectedError::usage("no trial is like that", hint));
+    }
+    ids.into_iter().map(|id| Ok(store.trial(id)?)).collect()
+}
+
+/// The trial of a format that holds one.
+fn only(mut trials: Vec<StoredTrial>, format: &str) -> Result<StoredTrial, ExpectedError> {
+    match (trials.pop(), trials.len()) {
+        (Some(trial), 0) => Ok(trial),
+        (_, others) => Err(ExpectedError::usage(
+            format!("--format {format} holds one trial, and these are {}", others + 1),
+            "name one by its number",
+        )),
+    }
+}
+
+/// Writes a text or Parquet file. A reader of standard output that went away is not an error.
+fn write(
+    store: &Store,
+    trials: Vec<StoredTrial>,
+    format: Format,
+    out: impl Write + Send,
+    failed: &dyn Fn(io::Error) -> ExpectedError,
+) -> Result<(), ExpectedError> {
+    let out = BufWriter::new(out);
+    let written = match format {
+        Format::Csv => write_rows(store, &trials, rows::csv(out))?,
+        Format::Json => write_rows(store, &trials, rows::json(out))?,
+        Format::Parquet => match rows::parquet(out) {
+            Ok(rows) => write_rows(store, &trials, rows)?,
+            Err(error) => Err(error),
+        },
+        Format::Go => write_go(store, &trials, out)?,
+        Format::Openmetrics => open_metrics(store, &trials)?.write(&mut { out }),
+        Format::Toml => {
+            let trial = only(trials, "toml")?;
+            let mut out = out;
+            out.write_all(trial.toml.as_bytes()).and_then(|()| out.flush())
+        }
+        Format::Fio | Format::Store => unreachable!("they are no single text"),
+    };
+    match written {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        other => other.map_err(failed),
+    }
+}
+
+/// The outer error is of the store, the inner one of the output.
+fn write_rows(
+    store: &Store,
+    trials: &[StoredTrial],
+    mut out: Box<dyn Rows + '_>,
+) -> Result<io::Result<()>, ExpectedError> {
+    for trial in trials {
+        if let Err(error) = out.write(&store.metric_rows(trial.summary.id)?) {
+            return Ok(Err(error));
+        }
+    }
+    Ok(out.finish())
+}
+
+fn write_go(store: &Store, trials: &[StoredTrial], out: impl Write) -> Result<io::Result<()>, ExpectedError> {
+    let mut out = GoBench::new(out);
+    for trial in trials {
+        let mut written = out.trial(trial);
+        store.for_each_run(trial.summary.id, |run| {
+            if written.is_ok() {
+                written = out.run(&run);
+            }
+        })?;
+        if written.is_err() {
+            return Ok(written);
+        }
+    }
+    Ok(out.finish())
+}
+
+fn open_metrics(store: &Store, trials: &[StoredTrial]) -> Result<OpenMetrics, ExpectedError> {
+    let mut metrics = OpenMetrics::default();
+    for trial in trials {
+        let summary = &trial.summary;
+        let document = judge_again(store, trial)?;
+        // One that was killed has no end: its last session's beginning is the last that is known.
+        let last = trial.sessions.last().map_or(&summary.started_at, |session| &session.started_at);
+        let ended = summary.ended_at.as_ref().unwrap_or(last);
+        let ended = ended
+            .parse::<jiff::Timestamp>()
+            .map_err(|e| ExpectedError::Fault(format!("a stored time cannot be read: {ended}: {e}")))?;
+        metrics.add(summary, &document, ended.as_duration().as_secs_f64());
+    }
+    Ok(metrics)
+}
+
+/// Writes a store with just these trials.
+fn export_store(
+    store: &Store,
+    trials: &[StoredTrial],
+    path: &Path,
+    force: bool,
+) -> Result<(), ExpectedError> {
+    let file = OutFile::new(path, force)?;
+    // Made here, so that nobody else's file of this name is taken for a store.
+    file.create()?;
+    let mut copy = Store::open(file.part())?;
+    for trial in trials {
+        copy.import_trial(store, trial.summary.id)?;
+    }
+    copy.close_in_one_file()?;
+    file.finish()?;
+    let count = if trials.len() == 1 { "one trial".into() } else { format!("{} trials", trials.len()) };
+    cli::print(&format!("{count} in {}\n", path.display()));
+    Ok(())
+}

@@ -1,0 +1,230 @@
+//! `fstrial results import`, `merge` and `rm`: trials that come from other stores, and trials that go.
+
+use super::{list::plain, open, open_to_change};
+use crate::{
+    cli::{self, Home, filter::FilterArgs},
+    error::ExpectedError,
+    report::json_lines,
+};
+use clap::Args;
+use fstrial_store::{Filter, Imported, Store, StoreError, StoredTrial, TrialId};
+use std::{
+    io::{IsTerminal, Write},
+    path::{Path, PathBuf},
+};
+
+/// Import trials from another store, such as a colleague's results.db or what `results export --format store` wrote.
+///
+/// Only stores are imported; a CSV file has numbers, but not the runs they come from. Each trial is copied whole, with
+/// its runs, histograms and tags, and gets a new number. One that is here already is left as it is and said; it is the
+/// same one if its name, seed and first session are. An import that was stopped can be repeated.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  fstrial results import colleague.db
+  fstrial results import /mnt/lab/results.db --tag nightly --since 2026-01-01")]
+pub(crate) struct ImportArgs {
+    /// The other store; it is only read.
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+
+    #[command(flatten)]
+    filter: FilterArgs,
+
+    /// What became of each trial as JSON lines.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Merge other stores into this one: import all trials of each.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  fstrial results merge host-a.db host-b.db host-c.db")]
+pub(crate) struct MergeArgs {
+    /// The other stores; they are only read.
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+
+    /// What became of each trial as JSON lines.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Remove trials with all of their runs. There is no way back but a copy made before.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  fstrial results rm 3 4 --dry-run
+  fstrial results export 3 4 --format store --out removed.db && fstrial results rm 3 4 --yes")]
+pub(crate) struct RmArgs {
+    /// Their numbers.
+    #[arg(value_name = "ID", required = true)]
+    ids: Vec<i64>,
+
+    /// Do not ask.
+    #[arg(short, long)]
+    yes: bool,
+
+    /// Only say what would be removed.
+    #[arg(long)]
+    dry_run: bool,
+}
+
+pub(super) fn import(home: &Home, args: &ImportArgs) -> Result<(), ExpectedError> {
+    take(home, std::slice::from_ref(&args.file), &args.filter.filter(), args.json)
+}
+
+pub(super) fn merge(home: &Home, args: &MergeArgs) -> Result<(), ExpectedError> {
+    take(home, &args.files, &Filter::default(), args.json)
+}
+
+/// Copies the trials that a filter chooses from each store. All of them are opened first: a name that was mistyped is
+/// told before anything is copied.
+fn take(home: &Home, files: &[PathBuf], filter: &Filter, json: bool) -> Result<(), ExpectedError> {
+    let mut others = Vec::new();
+    for file in files {
+        let trials = other_store(file)?;
+        let chosen = trials.find_trials(filter)?;
+        others.push((trials, chosen));
+    }
+    let path = home.results()?;
+    let _lock = home.lock()?;
+    for file in files {
+        refuse_itself(&path, file)?;
+    }
+    let mut store = Store::open(path)?;
+    let (mut copied, mut known) = (0_usize, 0_usize);
+    for (other, chosen) in &others {
+        for trial in chosen {
+            let became = store.import_trial(other, trial.id)?;
+            match became {
+                Imported::Copied(_) => copied += 1,
+                Imported::Here { .. } => known += 1,
+            }
+            tell(other, trial.id, &trial.name, became, json);
+        }
+    }
+    if !json {
+        cli::say(&format!("{copied} imported, {known} here already\n"));
+    }
+    Ok(())
+}
+
+/// A store that is read from.
+fn other_store(file: &Path) -> Result<Store, ExpectedError> {
+    Store::open_read_only(file).map_err(|error| match error {
+        StoreError::NotAStore { .. } => ExpectedError::usage(
+            error.to_string(),
+            "only stores are imported: a results.db, or what `fstrial results export --format store` wrote",
+        ),
+        StoreError::Io { .. } => ExpectedError::usage(
+            format!(
+                "{error}: {}",
+                std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default()
+            ),
+            "check the path",
+        ),
+        other => other.into(),
+    })
+}
+
+fn refuse_itself(path: &Path, file: &Path) -> Result<(), ExpectedError> {
+    match (path.canonicalize(), file.canonicalize()) {
+        (Ok(here), Ok(there)) if here == there => Err(ExpectedError::usage(
+            format!("{} is the store that would be imported into", file.display()),
+            "name another one, or say which results are yours: --home FOLDER",
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Says what became of a trial.
+fn tell(other: &Store, trial: TrialId, name: &str, became: Imported, json: bool) {
+    let from = other.path().display();
+    if json {
+        let (id, is_new) = match became {
+            Imported::Copied(id) => (id, true),
+            Imported::Here { trial, .. } => (trial, false),
+        };
+        let mut line = serde_json::json!({
+            "from": from.to_string(), "trial_there": trial, "name": name, "imported": is_new, "trial": id,
+        });
+        if let Imported::Here { runs, runs_there, .. } = became {
+            line["runs"] = runs.into();
+            line["runs_there"] = runs_there.into();
+        }
+        json_lines::print(&line);
+        return;
+    }
+    let line = match became {
+        Imported::Copied(id) => format!("trial {trial} of {from} is trial {id}: {}", plain(name)),
+        Imported::Here { trial: id, runs, runs_there } => {
+            let more = if runs_there > runs {
+                format!(
+                    ", with {} runs fewer; to take theirs: fstrial results rm {id}, and import again",
+                    runs_there - runs
+                )
+            } else {
+                String::new()
+            };
+            format!("trial {trial} of {from} is here already as trial {id}{more}")
+        }
+    };
+    cli::print(&format!("{line}\n"));
+}
+
+pub(super) fn remove(home: &Home, args: &RmArgs) -> Result<(), ExpectedError> {
+    if args.dry_run {
+        let store = open(home)?;
+        for trial in named(&store, &args.ids)? {
+            cli::print(&format!("would remove {}\n", describe(&trial)));
+        }
+        return Ok(());
+    }
+    let (_lock, mut store) = open_to_change(home)?;
+    let trials = named(&store, &args.ids)?;
+    if !args.yes {
+        ask(&trials)?;
+    }
+    for trial in &trials {
+        store.remove_trial(trial.summary.id)?;
+        cli::print(&format!("removed {}\n", describe(trial)));
+    }
+    if let Err(error) = store.shrink() {
+        let hint = error.hint().map(|hint| format!("; {hint}")).unwrap_or_default();
+        cli::say(&format!("the trials are removed, but the file keeps its size: {error}{hint}\n"));
+    }
+    Ok(())
+}
+
+/// The trials of these numbers, each once; an unknown one ends it before anything is done.
+fn named(store: &Store, ids: &[i64]) -> Result<Vec<StoredTrial>, ExpectedError> {
+    let ids: std::collections::BTreeSet<i64> = ids.iter().copied().collect();
+    ids.into_iter().map(|id| Ok(store.trial(TrialId(id))?)).collect()
+}
+
+fn describe(trial: &StoredTrial) -> String {
+    let summary = &trial.summary;
+    let started = summary.started_at.get(..16).unwrap_or(&summary.started_at).replace('T', " ");
+    format!("trial {}, {} runs from {started}: {}", summary.id, summary.runs, plain(&summary.name))
+}
+
+/// Asks whether to remove them.
+fn ask(trials: &[StoredTrial]) -> Result<(), ExpectedError> {
+    if !std::io::stdin().is_terminal() {
+        return Err(ExpectedError::usage(
+            "nobody can be asked whether to remove them, and nothing was removed",
+            "look with --dry-run, then say --yes",
+        ));
+    }
+    trials.iter().for_each(|trial| cli::say(&format!("{}\n", describe(trial))));
+    cli::say("remove for good? [y/N] ");
+    let _ = std::io::stderr().flush();
+    let mut answer = String::new();
+    let read = std::io::stdin().read_line(&mut answer);
+    match read.is_ok() && ["y", "yes"].contains(&answer.trim()) {
+        true => Ok(()),
+        false => Err(ExpectedError::usage("nothing was removed", "answer y, or say --yes")),
+    }
+}
