@@ -115,11 +115,24 @@ impl ExpectedError {
             Self::Run { failure, .. } => failure.hint.clone(),
             Self::Store(error) => error.hint(),
             // The reader of trial files prints its own help below the underlined place.
-            Self::TrialFile(_) | Self::File { .. } => None,
+            Self::TrialFile(_) => None,
+            Self::File { source, .. } => file_hint(source).map(str::to_owned),
             Self::Fault(_) => Some(
                 "this is a fault of fstrial; please report it with the command and `fstrial doctor`".into(),
             ),
         }
+    }
+}
+
+/// What to try where a file cannot be read or written.
+fn file_hint(error: &io::Error) -> Option<&'static str> {
+    match error.kind() {
+        io::ErrorKind::ReadOnlyFilesystem => Some(
+            "the filesystem is mounted read-only: name a folder on another one (results: --home FOLDER), or a copy there",
+        ),
+        io::ErrorKind::PermissionDenied => Some("run as the user who owns it, or name another place"),
+        io::ErrorKind::StorageFull => Some("free space on that filesystem"),
+        _ => None,
     }
 }
 

@@ -8,3 +8,4 @@ mod kill;
 mod round_trip;
 mod sharing;
 mod transfer;
+mod views;

@@ -10,7 +10,12 @@ use super::Home;
 use crate::{
     error::ExpectedError,
     exit_code,
-    report::{again, document::Document, json_lines, table},
+    report::{
+        again,
+        diff::{self, Side},
+        document::Document,
+        json_lines, table,
+    },
 };
 use clap::{Args, Subcommand};
 use fstrial_store::{Store, StoredTrial, TrialId};
@@ -33,6 +38,18 @@ enum Action {
     Show {
         /// Its number [default: the last].
         id: Option<i64>,
+        /// As JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Set two trials side by side: what was different about them, and what each of them found.
+    ///
+    /// There is no verdict: two trials were not interleaved, so whatever changed between them is in the figures.
+    Diff {
+        /// The number of the first.
+        a: i64,
+        /// The number of the second.
+        b: i64,
         /// As JSON.
         #[arg(long)]
         json: bool,
@@ -61,6 +78,7 @@ pub(crate) fn exec(args: &ResultsArgs) -> Result<u8, ExpectedError> {
         None => list::exec(&open(home)?, &list::ListArgs::default())?,
         Some(Action::List(list)) => list::exec(&open(home)?, list)?,
         Some(Action::Show { id, json }) => show(&open(home)?, *id, *json)?,
+        Some(Action::Diff { a, b, json }) => diff_of(&open(home)?, [*a, *b], *json)?,
         Some(Action::Export(export)) => export::exec(&open(home)?, export)?,
         Some(Action::Fio { id, out }) => {
             let store = open(home)?;
@@ -118,6 +136,23 @@ fn show(store: &Store, id: Option<i64>, json: bool) -> Result<(), ExpectedError>
         json_lines::print(&document);
     } else {
         super::print(&table::render(&document));
+    }
+    Ok(())
+}
+
+fn diff_of(store: &Store, ids: [i64; 2], json: bool) -> Result<(), ExpectedError> {
+    let [a, b] = ids.map(|id| find(store, Some(id)));
+    let (a, b) = (a?, b?);
+    let side = |stored: &StoredTrial| Side {
+        id: stored.summary.id.0,
+        name: stored.summary.name.clone(),
+        started_at: stored.summary.started_at.clone(),
+    };
+    let diff = diff::diff([side(&a), side(&b)], &judge_again(store, &a)?, &judge_again(store, &b)?);
+    if json {
+        json_lines::print(&diff);
+    } else {
+        super::print(&diff.render());
     }
     Ok(())
 }

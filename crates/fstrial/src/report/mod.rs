@@ -3,6 +3,7 @@
 pub mod again;
 pub mod audit;
 pub mod claim;
+pub mod diff;
 pub mod document;
 pub mod export;
 pub mod fio_json;
@@ -17,3 +18,8 @@ pub mod summary;
 pub mod table;
 pub mod verdict;
 pub mod watch;
+
+/// Text of a trial file or a store from elsewhere, without what a terminal would obey.
+pub(crate) fn plain(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}

@@ -16,6 +16,7 @@ mod made;
 mod operations;
 mod pty;
 mod report;
+mod results;
 mod states;
 mod support;
 mod trial;

@@ -4,7 +4,7 @@ use super::{open, open_to_change};
 use crate::{
     cli::{self, Home, filter::FilterArgs},
     error::ExpectedError,
-    report::json_lines,
+    report::{json_lines, plain},
 };
 use clap::Args;
 use comfy_table::{Table, presets};
@@ -108,11 +108,6 @@ fn table(trials: &[TrialSummary], filter: &Filter) -> Table {
         table.add_row(row);
     }
     table
-}
-
-/// Text of a store from elsewhere, without what a terminal would obey.
-pub(super) fn plain(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
 
 pub(super) fn exec_tag(home: &Home, args: &TagArgs) -> Result<(), ExpectedError> {

@@ -1,10 +1,10 @@
 //! `fstrial results import`, `merge` and `rm`: trials that come from other stores, and trials that go.
 
-use super::{list::plain, open, open_to_change};
+use super::{open, open_to_change};
 use crate::{
     cli::{self, Home, filter::FilterArgs},
     error::ExpectedError,
-    report::json_lines,
+    report::{json_lines, plain},
 };
 use clap::Args;
 use fstrial_store::{Filter, Imported, Store, StoreError, StoredTrial, TrialId};

@@ -1,0 +1,304 @@
+//! The store as people ask it: found, shown side by side, exported, imported, removed; and what is said where that cannot
+//! be done. Trials here are of directories, so most of this runs without root.
+
+use crate::support::{self, Ended, FSTRIAL, Lab, PATIENCE};
+use serde_json::Value;
+use std::{fs, path::PathBuf};
+
+/// A trial of two directories, as small as can be.
+const DIRECTORIES: &str = "compare a=dir:one b=dir:two --workload random-write --threads 1 --file-size 4MiB \
+                           --duration 40ms --warmup 10ms --rounds 3 --quiet";
+
+/// A lab with two trials in its store: the first with the tags `nightly` and `one`, the second with `two`.
+fn lab() -> Lab {
+    let lab = Lab::new();
+    fs::create_dir(lab.path("one")).unwrap();
+    fs::create_dir(lab.path("two")).unwrap();
+    for flags in ["--seed 1 --tag nightly --tag one", "--seed 2 --tag two --name second"] {
+        let ended = lab.run(&format!("{DIRECTORIES} {flags}"));
+        assert!([0, 3].contains(&ended.code()), "{ended:?}");
+    }
+    lab
+}
+
+fn good(lab: &Lab, words: &str) -> Ended {
+    let ended = lab.run(words);
+    assert_eq!(ended.code(), 0, "{words}: {ended:?}");
+    ended
+}
+
+/// Asserts that a command is refused, with words in its message, and returns what it said.
+fn refused(lab: &Lab, words: &str, code: i32, said: &[&str]) -> String {
+    let ended = lab.run(words);
+    assert_eq!(ended.code(), code, "{words}: {ended:?}");
+    for part in said {
+        assert!(ended.stderr.contains(part), "{words}: lacks `{part}`: {}", ended.stderr);
+    }
+    ended.stderr
+}
+
+/// The numbers of the trials that a list has.
+fn listed(lab: &Lab, flags: &str) -> Vec<i64> {
+    let ended = good(lab, &format!("results list --json {flags}"));
+    ended.json().iter().map(|trial| trial["id"].as_i64().unwrap()).collect()
+}
+
+#[test]
+fn trials_are_found_by_what_they_are() {
+    let lab = lab();
+    assert_eq!(listed(&lab, ""), [1, 2]);
+    assert_eq!(listed(&lab, "--tag nightly"), [1]);
+    assert_eq!(listed(&lab, "--tag nightly --tag two"), [] as [i64; 0]);
+    assert_eq!(listed(&lab, "--name second --arm a --workload random-*"), [2]);
+    assert_eq!(listed(&lab, "--since 2020-01-01 --limit 1"), [2]);
+    assert_eq!(listed(&lab, "--until 2020-01-01"), [] as [i64; 0]);
+    let host = good(&lab, "results list --json").json()[0]["host"].as_str().unwrap().to_owned();
+    assert_eq!(listed(&lab, &format!("--host {host}")), [1, 2]);
+    assert_eq!(listed(&lab, "--host nobody-has-this-name"), [] as [i64; 0]);
+    // What is the same everywhere is only shown when it is asked for.
+    let header =
+        |flags: &str| good(&lab, &format!("results list {flags}")).stdout.lines().next().unwrap().to_owned();
+    assert!(!header("").contains("host") && header("").contains("tags"));
+    assert!(header("--host *").contains("host"));
+
+    assert_eq!(good(&lab, "results tag 2 +nightly +v1 -two").stdout, "nightly\nv1\n");
+    assert_eq!(good(&lab, "results tag 2").stdout, "nightly\nv1\n");
+    assert_eq!(listed(&lab, "--tag nightly"), [1, 2]);
+
+    refused(&lab, "results list --since yesterday", 2, &["2026-01-31"]);
+    refused(&lab, "results list --status done", 2, &["decided"]);
+    refused(&lab, "results tag 1 +a,b", 2, &["can be no tag", "try"]);
+    refused(&lab, "results tag 9 +a", 2, &["no trial 9"]);
+    refused(&lab, &format!("{DIRECTORIES} --tag a,b"), 2, &["a tag has letters"]);
+}
+
+#[test]
+fn two_trials_are_set_side_by_side_without_a_verdict() {
+    let lab = lab();
+    let text = good(&lab, "results diff 1 2").stdout;
+    for part in ["a: trial 1", "b: trial 2", "no verdict", "trial.name", "random-write", "b / a"] {
+        assert!(text.contains(part), "lacks `{part}`: {text}");
+    }
+    let diff = good(&lab, "results diff 1 2 --json").json().remove(0);
+    assert_eq!(
+        (diff["cells"].as_array().unwrap().len(), diff["contrasts"][0]["of"].as_str()),
+        (2, Some("b"))
+    );
+    let cell = &diff["cells"][0];
+    let number = |value: &Value| value.as_f64().unwrap();
+    let ratio = number(&cell["b"]["rate"]) / number(&cell["a"]["rate"]);
+    assert!((number(&cell["ratio"]) / ratio - 1.0).abs() < 1e-9, "{cell}");
+    let names: Vec<&str> =
+        diff["differences"].as_array().unwrap().iter().map(|found| found["what"].as_str().unwrap()).collect();
+    assert!(names.contains(&"trial.name") && !names.contains(&"trial.seed"), "{names:?}");
+    // With itself nothing differs, and every interval overlaps.
+    let same = good(&lab, "results diff 1 1 --json").json().remove(0);
+    assert_eq!(same["differences"], serde_json::json!([]));
+    assert!(same["cells"].as_array().unwrap().iter().all(|cell| cell["ratio"] == 1.0));
+    refused(&lab, "results diff 1 9", 2, &["no trial 9"]);
+}
+
+#[test]
+fn exports_are_whole_and_say_the_same() {
+    let lab = lab();
+    let csv = good(&lab, "results export 1 2").stdout;
+    let rows: Vec<Value> =
+        serde_json::from_str(&good(&lab, "results export 1 2 --format json").stdout).unwrap();
+    assert_eq!(csv.lines().count(), rows.len() + 1);
+    assert_eq!(good(&lab, "results export --since 2020-01-01").stdout, csv);
+    assert_eq!(good(&lab, "results export").stdout.lines().nth(1).unwrap().split(',').next(), Some("2"));
+
+    good(&lab, "results export 1 --format parquet --out runs.parquet");
+    let parquet = fs::read(lab.path("runs.parquet")).unwrap();
+    assert!(parquet.starts_with(b"PAR1") && parquet.ends_with(b"PAR1"));
+    let metrics = good(&lab, "results export 1 2 --format openmetrics").stdout;
+    assert!(metrics.ends_with("# EOF\n") && metrics.contains("# TYPE fstrial_rate gauge\n"), "{metrics}");
+    assert_eq!(metrics.matches("# TYPE fstrial_rate gauge").count(), 1, "a family is in one piece");
+    let rate = r#"fstrial_rate{trial="1",arm="a",workload="random-write",phase="",threads="1",unit="op/s"} "#;
+    assert!(metrics.contains(rate), "{metrics}");
+    let toml = good(&lab, "results export 1 --format toml").stdout;
+    lab.write("again.toml", &toml);
+    good(&lab, "run again.toml --dry-run");
+
+    // What is there stays.
+    refused(&lab, "results export 1 --format parquet --out runs.parquet", 2, &["there already", "--force"]);
+    good(&lab, "results export 1 --format csv --out runs.parquet --force");
+    assert!(fs::read_to_string(lab.path("runs.parquet")).unwrap().starts_with("trial,run"));
+    refused(&lab, "results export 1 --format parquet", 2, &["--out"]);
+    refused(&lab, "results export 1 2 --format toml", 2, &["one trial"]);
+    refused(&lab, "results export 1 --tag one", 2, &["not both"]);
+    refused(&lab, "results export --tag none-has-this", 2, &["no trial"]);
+    refused(&lab, "results export 1 --out no/such/folder/x.csv", 2, &["could not write", "no/such/folder"]);
+    let left =
+        fs::read_dir(lab.root()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    assert_eq!(left.filter(|name| name.contains(".part")).count(), 0);
+}
+
+#[test]
+fn benchstat_reads_what_is_exported_for_it() {
+    let name = "benchstat_reads_what_is_exported_for_it";
+    let lab = lab();
+    let go = good(&lab, "results export 1 2 --format go").stdout;
+    let line = go.lines().find(|line| line.starts_with("Benchmark")).unwrap();
+    let fields: Vec<&str> = line.split(' ').collect();
+    assert!(
+        fields[0].starts_with("BenchmarkRun/arm=") && fields[0].ends_with("/workload=random-write/threads=1")
+    );
+    assert!(fields[1].parse::<u64>().is_ok_and(|operations| operations > 0), "{line}");
+    assert_eq!((fields.len() % 2, fields[3]), (0, "ns/op"), "{line}");
+    assert!(go.contains("\nUnit op/s better=higher\n") && go.starts_with("trial: 1\n"), "{go}");
+    lab.write("bench.txt", &go);
+    let mut benchstat = lab.prepare("benchstat");
+    benchstat.args(["-col", "/arm", "-row", "/workload,/threads", "-filter", "trial:1", "bench.txt"]);
+    let Ok(output) = benchstat.output() else {
+        return support::skip(
+            name,
+            "there is no benchstat here (go install golang.org/x/perf/cmd/benchstat@latest)",
+        );
+    };
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+    for part in ["sec/op", "op/s", "B/s", "random-write 1", "vs base", "n=3"] {
+        assert!(text.contains(part), "lacks `{part}`: {text}");
+    }
+}
+
+#[test]
+fn trials_travel_from_home_to_home() {
+    let lab = lab();
+    good(&lab, "results export --tag one --format store --out sent.db");
+    assert!(!lab.path("sent.db-wal").exists() && !lab.path("sent.db-shm").exists());
+    let elsewhere = "--home elsewhere";
+    let said = good(&lab, &format!("results import sent.db {elsewhere}"));
+    assert!(said.stdout.contains("is trial 1") && said.stderr.contains("1 imported, 0 here"), "{said:?}");
+    let document = |words: &str| good(&lab, words).json().remove(0);
+    assert_eq!(document(&format!("results show 1 --json {elsewhere}")), document("results show 1 --json"));
+    // The rest of it comes later; what is there is left alone.
+    let said = good(&lab, &format!("results merge home/results.db sent.db --json {elsewhere}")).json();
+    let told: Vec<(bool, i64)> =
+        said.iter().map(|line| (line["imported"] == true, line["trial"].as_i64().unwrap())).collect();
+    assert_eq!(told, [(false, 1), (true, 2), (false, 1)]);
+    assert_eq!(good(&lab, &format!("results tag 1 {elsewhere}")).stdout, "nightly\none\n");
+
+    good(&lab, "results export 1 --out runs.csv");
+    refused(&lab, "results import runs.csv", 2, &["is not a store", "only stores are imported"]);
+    refused(&lab, "results import home/results.db", 2, &["imported into"]);
+    refused(&lab, "results import missing.db", 2, &["missing.db", "check the path"]);
+    assert_eq!(listed(&lab, ""), [1, 2]);
+}
+
+#[test]
+fn what_is_removed_was_meant() {
+    let lab = lab();
+    let before = fs::metadata(lab.path("home/results.db")).unwrap().len();
+    assert!(good(&lab, "results rm 1 --dry-run").stdout.contains("would remove trial 1"));
+    refused(&lab, "results rm 1", 2, &["nothing was removed", "--yes"]);
+    refused(&lab, "results rm 1 9 --yes", 2, &["no trial 9"]);
+    assert_eq!(listed(&lab, ""), [1, 2], "an unknown number ends it before anything is done");
+    assert!(good(&lab, "results rm 1 1 --yes").stdout.contains("removed trial 1"));
+    assert_eq!(listed(&lab, ""), [2]);
+    assert!(fs::metadata(lab.path("home/results.db")).unwrap().len() < before, "no room was given back");
+    good(&lab, "results show 2");
+    refused(&lab, "results show 1", 2, &["no trial 1"]);
+}
+
+#[test]
+fn what_a_trial_is_writing_is_not_changed_by_another_command() {
+    let lab = lab();
+    let long =
+        DIRECTORIES.replace("--rounds 3", "--rounds 1000").replace("--duration 40ms", "--duration 500ms");
+    let running = lab.start(&format!("{long} --seed 3"));
+    assert!(support::eventually(PATIENCE, || listed(&lab, "").len() == 3), "the trial did not begin");
+    for words in ["results rm 1 --yes", "results tag 1 +x", "results import home/../sent.db"] {
+        fs::copy(lab.path("home/results.db"), lab.path("sent.db")).unwrap();
+        refused(&lab, words, 2, &["another trial is running", "wait for it"]);
+    }
+    // Reading never waits.
+    good(&lab, "results export 1");
+    running.signal(rustix::process::Signal::INT);
+    assert_eq!(running.end(PATIENCE).code(), 130);
+    good(&lab, "results rm 1 --yes");
+    assert_eq!(listed(&lab, "--status interrupted"), [3]);
+}
+
+fn fixture(schema: u32) -> PathBuf {
+    PathBuf::from(format!("{}/../../fixtures/store/schema-{schema}.db", env!("CARGO_MANIFEST_DIR")))
+}
+
+#[test]
+fn an_old_store_is_read_as_it_is_and_changed_when_it_is_written() {
+    for schema in 1..=3 {
+        let lab = Lab::new();
+        fs::create_dir(lab.home()).unwrap();
+        let path = lab.path("home/results.db");
+        fs::copy(fixture(schema), &path).unwrap();
+        let before = fs::read(&path).unwrap();
+        assert_eq!(listed(&lab, "--kernel 6.12"), [1, 2]);
+        assert!(good(&lab, "results export 1").stdout.lines().count() > 50);
+        assert!(fs::read(&path).unwrap() == before, "reading changed schema {schema}");
+        assert_eq!(good(&lab, "results tag 1 +old").stdout, "old\n");
+        assert_eq!(listed(&lab, "--tag old"), [1]);
+    }
+}
+
+#[test]
+fn a_store_of_the_future_or_in_pieces_is_refused_and_not_touched() {
+    let lab = Lab::new();
+    fs::create_dir(lab.home()).unwrap();
+    let path = lab.path("home/results.db");
+    let whole = fs::read(fixture(4)).unwrap();
+    let mut newer = whole.clone();
+    // `user_version` in the header of an SQLite file.
+    newer[60..64].copy_from_slice(&99_u32.to_be_bytes());
+    let mut garbled = whole.clone();
+    garbled[4096..].iter_mut().for_each(|byte| *byte ^= 0x5a);
+    let cases: [(&[u8], &[&str]); 4] = [
+        (&newer, &["schema 99", "newer"]),
+        (&garbled, &["damaged", ".recover"]),
+        (&whole[..whole.len() / 3], &["damaged", ".recover"]),
+        (b"notes to myself", &["is not a store", "try"]),
+    ];
+    for (bytes, said) in cases {
+        for words in ["results", "results export 1", "results tag 1 +x", "results rm 1 --yes"] {
+            fs::write(&path, bytes).unwrap();
+            refused(&lab, words, 1, said);
+            assert!(fs::read(&path).unwrap() == bytes, "{words} changed it");
+        }
+    }
+}
+
+/// Runs `fstrial` where the home is on a filesystem that is mounted read-only, in mounts of its own.
+fn read_only(lab: &Lab, words: &str) -> Ended {
+    let script = format!("mount --bind home home && mount -o remount,bind,ro home && exec {FSTRIAL} {words}");
+    let mut command = lab.prepare("unshare");
+    command.args(["--mount", "--propagation", "private", "sh", "-c", &script]);
+    support::Running::start(command).end(PATIENCE)
+}
+
+#[test]
+fn a_read_only_disk_is_read_and_what_would_write_says_so() {
+    let name = "a_read_only_disk_is_read_and_what_would_write_says_so";
+    if !rustix::process::geteuid().is_root() {
+        return support::skip(name, "needs root");
+    }
+    let lab = lab();
+    let old = Lab::new();
+    fs::create_dir(old.home()).unwrap();
+    fs::copy(fixture(1), old.path("home/results.db")).unwrap();
+    for (lab, words) in [
+        (&lab, "results"),
+        (&lab, "results show 1"),
+        (&lab, "results export 2"),
+        (&old, "results list --arm ext4"),
+    ] {
+        let ended = read_only(lab, words);
+        assert_eq!(ended.code(), 0, "{words}: {ended:?}");
+        assert!(ended.stdout.lines().count() >= 2, "{words}: {ended:?}");
+    }
+    for words in ["results tag 1 +x", "results rm 1 --yes", DIRECTORIES] {
+        let ended = read_only(&lab, words);
+        assert_eq!(ended.code(), 2, "{words}: {ended:?}");
+        assert!(ended.stderr.contains("Read-only") && ended.stderr.contains("--home"), "{words}: {ended:?}");
+    }
+    assert_eq!(listed(&lab, ""), [1, 2]);
+}
