@@ -27,7 +27,8 @@ impl Step {
     }
 }
 
-/// Step `n` turns schema `n` into `n + 1`; schema 0 is an empty file.
+/// Step `n` turns schema `n` into `n + 1`; schema 0 is an empty file. SQLite looks at every view when a column or table
+/// is renamed or dropped: a step that does so drops the views first and makes them again.
 const MIGRATIONS: &[Step] = &[
     Step::of(include_str!("migrations/1.sql")),
     Step::of(include_str!("migrations/2.sql")),

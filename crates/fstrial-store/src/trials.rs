@@ -436,7 +436,7 @@ fn summaries(
                 first.started_at, last.ended_at, last.status, last.host, last.kernel, \
                 tally.rounds, tally.runs, tally.failed_runs \
          FROM trial \
-         JOIN tally ON tally.trial = trial.id \
+         LEFT JOIN tally ON tally.trial = trial.id \
          JOIN session AS first ON first.id = (SELECT min(id) FROM session WHERE trial = trial.id) \
          JOIN session AS last ON last.id = (SELECT max(id) FROM session WHERE trial = trial.id) {which}"
     ))?;

@@ -99,7 +99,12 @@ impl ExpectedError {
                 | FailureKind::Lost => exit_code::SETUP_FAILED,
                 FailureKind::CleanUp => exit_code::CLEAN_UP_INCOMPLETE,
             },
-            Self::Store(StoreError::NoSuchTrial { .. }) => exit_code::USAGE,
+            Self::Store(
+                StoreError::NoSuchTrial { .. }
+                | StoreError::NotAStore { .. }
+                | StoreError::NewerSchema { .. }
+                | StoreError::Damaged { .. },
+            ) => exit_code::USAGE,
             Self::Store(_) | Self::Fault(_) => exit_code::OUR_FAULT,
         }
     }

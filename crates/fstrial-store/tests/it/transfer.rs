@@ -172,6 +172,7 @@ fn what_does_not_fit_is_damage_there_and_nothing_stays_here() {
         ("UPDATE facts SET json = '7' WHERE id = 1", "facts"),
         ("INSERT INTO tag VALUES (1, 'a b')", "tag"),
         ("UPDATE trial SET seed = 'x'", "seed"),
+        ("DELETE FROM tally", "read a trial"),
     ] {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("there.db");

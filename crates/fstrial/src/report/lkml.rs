@@ -3,7 +3,7 @@
 
 use super::{
     document::{Document, WorkloadReport},
-    markdown, summary, table, verdict,
+    markdown, plain, summary, table, verdict,
 };
 use comfy_table::{CellAlignment, Table, presets};
 use std::fmt::Write;
@@ -43,10 +43,10 @@ pub fn render(document: &Document) -> String {
     let _ = writeln!(
         out,
         "  {}\n\nor, with this as trial.toml, `fstrial run trial.toml`:\n",
-        clean(&document.repeat)
+        plain(&document.repeat)
     );
     for line in document.trial.lines() {
-        let _ = writeln!(out, "{}", format!("  {}", clean(line)).trim_end());
+        let _ = writeln!(out, "{}", format!("  {}", plain(line)).trim_end());
     }
     out
 }
@@ -101,7 +101,7 @@ fn figures(document: &Document, workload: &WorkloadReport) -> String {
         table.load_preset(presets::NOTHING);
         table.set_header(columns.iter().map(|column| headings[*column]));
         for row in &rows {
-            table.add_row(columns.iter().map(|column| shortened(&clean(&row[*column]), 24)));
+            table.add_row(columns.iter().map(|column| shortened(&plain(&row[*column]), 24)));
         }
         for (index, column) in columns.iter().enumerate().filter(|(_, column)| **column != 1) {
             debug_assert!(*column < headings.len());
@@ -132,16 +132,11 @@ fn shortened(text: &str, most: usize) -> String {
     format!("{kept}…")
 }
 
-/// Without what a terminal or a mail client would act on.
-fn clean(text: &str) -> String {
-    text.chars().map(|letter| if letter.is_control() { '\u{fffd}' } else { letter }).collect()
-}
-
 /// Text in lines of 80 columns, the later ones indented.
 fn wrapped(text: &str, indent: usize) -> String {
     let mut out = String::new();
     let mut used = indent;
-    for word in clean(text).split(' ') {
+    for word in plain(text).split(' ') {
         let length = word.chars().count();
         if used > indent && used + 1 + length > COLUMNS {
             out.push('\n');
@@ -167,6 +162,6 @@ mod tests {
         assert!(text.lines().skip(1).all(|line| line.starts_with("          w")), "{text}");
         assert!(text.lines().all(|line| line.chars().count() <= COLUMNS), "{text}");
         assert_eq!(wrapped("a b", 2), "a b");
-        assert_eq!(clean("a\u{1b}[31m"), "a\u{fffd}[31m");
+        assert_eq!(plain("a\u{1b}[31m"), "a\u{fffd}[31m");
     }
 }

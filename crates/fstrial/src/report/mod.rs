@@ -19,7 +19,7 @@ pub mod table;
 pub mod verdict;
 pub mod watch;
 
-/// Text of a trial file or a store from elsewhere, without what a terminal would obey.
+/// Text of a trial file or a store from elsewhere, without what a terminal or a mail client would act on.
 pub(crate) fn plain(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }

@@ -261,7 +261,7 @@ fn a_store_of_the_future_or_in_pieces_is_refused_and_not_touched() {
     for (bytes, said) in cases {
         for words in ["results", "results export 1", "results tag 1 +x", "results rm 1 --yes"] {
             fs::write(&path, bytes).unwrap();
-            refused(&lab, words, 1, said);
+            refused(&lab, words, 2, said);
             assert!(fs::read(&path).unwrap() == bytes, "{words} changed it");
         }
     }
