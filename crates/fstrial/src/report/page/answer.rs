@@ -254,7 +254,7 @@ pub(super) fn matrix(shown: &Shown) -> Markup {
     html! {
         section.who {
             h3 { "Who won where" }
-            div.scroll tabindex="0" role="region" aria-label="Who won where" {
+            div.scroll tabindex="0" role="group" aria-label="Who won where" {
                 table.matrix {
                     thead {
                         tr {

@@ -96,7 +96,7 @@ fn counts(entries: &[ClaimEntry]) -> Markup {
 /// All claims in a table.
 fn overview(entries: &[ClaimEntry]) -> Markup {
     html! {
-        div.scroll tabindex="0" role="region" aria-label="All claims" {
+        div.scroll tabindex="0" role="group" aria-label="All claims" {
             table.claims {
                 thead {
                     tr {
@@ -150,7 +150,7 @@ pub(super) fn claim(report: &ClaimReport, anchor: &str) -> Markup {
 
 fn parts(report: &ClaimReport) -> Markup {
     html! {
-        div.scroll tabindex="0" role="region" aria-label={ "Parts of " (report.id) } {
+        div.scroll tabindex="0" role="group" aria-label={ "Parts of " (report.id) } {
             table.parts {
                 thead {
                     tr {
@@ -185,7 +185,7 @@ fn original(table: &OriginalTable) -> Markup {
     html! {
         details {
             summary { "Then: " (table.title) @if !table.unit.is_empty() { ", " (table.unit) } }
-            div.scroll tabindex="0" role="region" aria-label={ "Original table: " (table.title) } {
+            div.scroll tabindex="0" role="group" aria-label={ "Original table: " (table.title) } {
                 table.pale {
                     thead { tr { @for column in &table.columns { th scope="col" { (column) } } } }
                     tbody { @for row in &table.rows { tr { @for number in row { td { (number) } } } } }

@@ -121,7 +121,7 @@ fn table(trials: &[TrialPage], title: &str) -> Markup {
         Some(format!("{}{interval}", figure(cell.rate?)))
     };
     html! {
-        div.scroll tabindex="0" role="region" aria-label={ (title) " in all trials" } {
+        div.scroll tabindex="0" role="group" aria-label={ (title) " in all trials" } {
             table.cells {
                 thead {
                     tr {

@@ -194,7 +194,7 @@ fn figures(shown: &Shown, workload: &WorkloadReport) -> Markup {
     html! {
         details.figures open[rows.len() <= 24] {
             summary { "All figures of " (workload.title()) }
-            div.scroll tabindex="0" role="region" aria-label={ "Figures of " (workload.title()) } {
+            div.scroll tabindex="0" role="group" aria-label={ "Figures of " (workload.title()) } {
                 table.cells {
                     thead { tr { @for heading in &headings { th scope="col" { (heading) } } } }
                     tbody {
@@ -291,7 +291,7 @@ fn facts(document: &Document) -> Markup {
     let value =
         |facts: &BTreeMap<Fact, String>, fact| facts.get(&fact).cloned().unwrap_or_else(|| "–".into());
     html! {
-        div.scroll tabindex="0" role="region" aria-label="Facts about the arms" {
+        div.scroll tabindex="0" role="group" aria-label="Facts about the arms" {
             table.facts {
                 thead { tr { th scope="col" { "fact" } @for arm in &document.arms { th scope="col" { (arm.name) } } } }
                 tbody {
