@@ -38,6 +38,7 @@ pub mod normal;
 pub mod panel;
 pub mod quantile;
 pub mod schedule;
+pub mod shift;
 pub mod signed_rank;
 pub mod spread;
 pub mod steady;
