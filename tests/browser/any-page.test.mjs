@@ -106,6 +106,8 @@ each('every control changes something and breaks nothing', async (path) => {
   const unchanged = await page.evaluate(async () => {
     const stuck = [];
     const drawing = (figure) => figure.querySelector('.chart').innerHTML + figure.querySelector('.notes').innerHTML;
+    // Without numbers that the library gives out, and whatever lies over what: bands have no order.
+    const shapes = (text) => text.replaceAll(/zr\d+-?[a-z]*\d*/g, '').split('<').sort().join('<');
     for (const figure of document.querySelectorAll('figure.plot')) {
       if (figure.querySelector('.chart').hidden) continue;
       figure.scrollIntoView({ block: 'center' });
@@ -130,8 +132,7 @@ each('every control changes something and breaks nothing', async (path) => {
       box.click();
       if (drawing(figure) === was) stuck.push(`${figure.id}: log`);
       box.click();
-      if (drawing(figure).replaceAll(/zr\d+-?[a-z]*\d*/g, '') !== was.replaceAll(/zr\d+-?[a-z]*\d*/g, ''))
-        stuck.push(`${figure.id}: log and back`);
+      if (shapes(drawing(figure)) !== shapes(was)) stuck.push(`${figure.id}: log and back`);
     }
     return stuck;
   });

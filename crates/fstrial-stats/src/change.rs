@@ -4,7 +4,8 @@
 //! and neighbours is already taken out. Cut the series into segments of at least three points so
 //! that the sum of distances from each segment's median, in units of the usual step between
 //! neighbours, plus 2·ln n per change is as small as possible: optimal partitioning (Jackson et
-//! al. 2005) with an L1 cost, which single outliers cannot buy.
+//! al. 2005) with an L1 cost, which single outliers cannot buy. Cuts between levels that differ by less than a band
+//! are taken back, the smallest step first: what does not matter must not break up what does.
 //!
 //! How much: the Hodges–Lehmann shift of the two segments ([`mod@crate::shift`]). Where: all places whose cost is
 //! near the cheapest. How sure: its p times the number of places that the cut was chosen from (Bonferroni),
@@ -86,11 +87,12 @@ pub struct History<'a> {
 }
 
 impl<'a> History<'a> {
-    /// Cuts `series` (log-ratios, oldest first). Only the last 500 points are looked at. None with fewer than 8.
+    /// Cuts `series` (log-ratios, oldest first) where its level changes by more than `band` (a log as well, ≥ 0). Only
+    /// the last 500 points are looked at. None with fewer than 8.
     ///
     /// # Panics
     /// If a value is not finite.
-    pub fn new(series: &'a [f64]) -> Option<Self> {
+    pub fn new(series: &'a [f64], band: f64) -> Option<Self> {
         assert!(series.iter().all(|x| x.is_finite()), "a session without a ratio has no place in a history");
         if series.len() < LEAST_POINTS {
             return None;
@@ -98,13 +100,20 @@ impl<'a> History<'a> {
         let skipped = series.len().saturating_sub(MOST_POINTS);
         let recent = &series[skipped..];
         let noise = noise(recent);
-        let starts = partition(recent, noise, penalty(recent.len()));
+        let mut starts = partition(recent, noise, penalty(recent.len()));
+        let mut medians = medians_between(recent, &starts);
+        // Steps inside the band are no changes: the smallest is taken back first, until none is left.
+        while let Some(at) = smallest_step(&medians, band) {
+            starts.remove(at);
+            medians = medians_between(recent, &starts);
+        }
         let ends = starts[1..].iter().copied().chain([recent.len()]);
-        let level = |(start, end): (&usize, usize)| {
-            let median = spread::median(&recent[*start..end])?;
-            Some(Level { start: skipped + start, end: skipped + end, median })
+        let level = |((start, end), median): ((&usize, usize), f64)| Level {
+            start: skipped + start,
+            end: skipped + end,
+            median,
         };
-        let levels = starts.iter().zip(ends).filter_map(level).collect();
+        let levels = starts.iter().zip(ends).zip(medians).map(level).collect();
         Some(Self { series, noise, levels })
     }
 
@@ -118,10 +127,9 @@ impl<'a> History<'a> {
         self.noise
     }
 
-    /// Changes between neighbouring levels whose medians differ by more than `band` (a log as well), oldest first.
-    pub fn changes(&self, band: f64) -> Vec<Change> {
-        let differs = |at: &usize| (self.levels[*at].median - self.levels[at - 1].median).abs() > band;
-        (1..self.levels.len()).filter(differs).map(|at| self.change(at)).collect()
+    /// Changes between neighbouring levels, oldest first.
+    pub fn changes(&self) -> Vec<Change> {
+        (1..self.levels.len()).map(|at| self.change(at)).collect()
     }
 
     fn change(&self, at: usize) -> Change {
@@ -131,8 +139,9 @@ impl<'a> History<'a> {
             index: after.start,
             before: before.median,
             after: after.median,
-            earliest,
-            latest,
+            // The best single cut here may be another one than that which was best with all other cuts.
+            earliest: earliest.min(after.start),
+            latest: latest.max(after.start),
             step: self.step(at - 1, at),
         }
     }
@@ -175,6 +184,18 @@ impl<'a> History<'a> {
         let last = cost.iter().rposition(|cost| near(&cost)).unwrap_or(0);
         (start + 1 + first, start + 1 + last)
     }
+}
+
+/// The median of each segment that begins at one of these starts.
+fn medians_between(series: &[f64], starts: &[usize]) -> Vec<f64> {
+    let ends = starts[1..].iter().copied().chain([series.len()]);
+    starts.iter().zip(ends).filter_map(|(start, end)| spread::median(&series[*start..end])).collect()
+}
+
+/// The index of the median with the smallest step from the one before it, if that is inside the band.
+fn smallest_step(medians: &[f64], band: f64) -> Option<usize> {
+    let step = |at: &usize| (medians[*at] - medians[at - 1]).abs();
+    (1..medians.len()).min_by(|a, b| step(a).total_cmp(&step(b))).filter(|at| step(at) <= band)
 }
 
 /// Distances from the median of the first point, the first two, … and so on, each summed.
@@ -250,7 +271,7 @@ mod tests {
     ];
 
     fn changes(series: &[f64], band: f64) -> Vec<Change> {
-        History::new(series).map(|history| history.changes(band)).unwrap_or_default()
+        History::new(series, band).map(|history| history.changes()).unwrap_or_default()
     }
 
     fn cost(series: &[f64], noise: f64) -> f64 {
@@ -285,6 +306,21 @@ mod tests {
         assert_eq!(changes(&SERIES, 0.05), []);
         assert_eq!(changes(&SERIES[7..14], 0.0), []);
         assert_eq!(changes(&[0.25; 30], 0.0), []);
+    }
+
+    #[test]
+    fn steps_inside_the_band_do_not_break_up_levels() {
+        // Three small steps one way, and one that matters.
+        let wave = |i: usize| 0.001 * ((i * i * 7 % 11) as f64);
+        let level = |i: usize| [0.0, 0.02, 0.0, 0.02, -0.1][i / 5];
+        let series: Vec<f64> = (0..25).map(|i| level(i) + wave(i)).collect();
+        assert!(partition(&series, noise(&series), penalty(25)).len() > 2, "they are cuts at first");
+        let history = History::new(&series, 0.03).unwrap();
+        assert_eq!(
+            history.levels().iter().map(|l| (l.start, l.end)).collect::<Vec<_>>(),
+            [(0, 20), (20, 25)]
+        );
+        assert!(history.changes()[0].step.is_sure());
     }
 
     #[test]

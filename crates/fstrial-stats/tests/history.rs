@@ -72,7 +72,7 @@ impl Dice {
 }
 
 fn changes(series: &[f64]) -> Vec<Change> {
-    History::new(series).unwrap().changes(BAND.ln())
+    History::new(series, BAND.ln()).unwrap().changes()
 }
 
 fn percent(count: usize, of: usize) -> f64 {
@@ -93,7 +93,8 @@ fn histories_without_a_change_seldom_show_one() {
                 let found = changes(&series);
                 any += usize::from(!found.is_empty());
                 sure += usize::from(found.iter().any(|change| change.step.is_sure()));
-                worse += usize::from(History::new(&series).unwrap().worse(false, BAND.ln()).is_some());
+                worse +=
+                    usize::from(History::new(&series, BAND.ln()).unwrap().worse(false, BAND.ln()).is_some());
             }
             let [any, sure, worse] = [any, sure, worse].map(|count| percent(count, HISTORIES));
             show(&format!("  {kind:?}, {points} points: {any:.1} | {sure:.1} | {worse:.1}"));
@@ -179,7 +180,7 @@ fn losses_in_small_steps_add_up() {
         let noise: Vec<f64> = (0..40).map(|_| 0.005 * dice.normal()).collect();
         let series: Vec<f64> =
             noise.iter().enumerate().map(|(i, noise)| noise - 0.04 * (i / 10) as f64).collect();
-        let history = History::new(&series).unwrap();
+        let history = History::new(&series, BAND.ln()).unwrap();
         assert_eq!(history.worse(true, 0.05), None, "more of what should be little is worse, less is not");
         caught += usize::from(
             history

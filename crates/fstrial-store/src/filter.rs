@@ -3,7 +3,7 @@
 //! A filter is one fixed SQL condition with every value bound, so nothing that comes from a command line or a web
 //! address is ever part of a statement.
 
-use crate::TrialStatus;
+use crate::{Store, StoreError, TrialStatus};
 use rusqlite::{ToSql, types::Value};
 
 /// Asks for trials; what is left empty asks for nothing, and everything given must hold.
@@ -31,6 +31,18 @@ pub struct Filter {
     pub until: Option<String>,
     /// How it stands.
     pub status: Option<TrialStatus>,
+}
+
+impl Store {
+    /// Whether a text is like a pattern of a [`Filter`], as one for workloads is meant.
+    ///
+    /// # Errors
+    /// SQLite refused.
+    pub fn is_like(&self, text: &str, pattern: &str) -> Result<bool, StoreError> {
+        self.read("match a pattern", |connection| {
+            Ok(connection.query_row("SELECT ?1 GLOB ?2", [text, pattern], |row| row.get(0))?)
+        })
+    }
 }
 
 /// The condition on a row of `trial` with its sessions `first` and `last`. Lists are JSON, as SQLite has no other.

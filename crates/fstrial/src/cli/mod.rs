@@ -14,6 +14,7 @@ pub(crate) mod output;
 mod report;
 pub(crate) mod results;
 mod run;
+mod trend;
 mod watch;
 mod workloads;
 
@@ -38,6 +39,7 @@ Examples:
   fstrial run trial.toml --resume
   fstrial watch
   fstrial judge pairs.csv
+  fstrial trend xfs/ext4 --fail-if-worse 5%
   fstrial claims check closson-2012 --quick
 
 Exit codes:
@@ -72,6 +74,7 @@ enum Command {
     Judge(judge::JudgeArgs),
     Results(results::ResultsArgs),
     Report(report::ReportArgs),
+    Trend(Box<trend::TrendArgs>),
     Claims(claims::ClaimsArgs),
     Workloads(workloads::WorkloadsArgs),
     Device(device::DeviceArgs),
@@ -198,6 +201,7 @@ fn execute(command: Command) -> Result<u8, ExpectedError> {
         Command::Judge(args) => judge::exec(&args),
         Command::Results(args) => results::exec(&args),
         Command::Report(args) => report::exec(&args),
+        Command::Trend(args) => trend::exec(&args),
         Command::Claims(args) => claims::exec(&args),
         Command::Workloads(args) => workloads::exec(&args),
         Command::Device(args) => device::exec(&args),

@@ -12,10 +12,12 @@ pub mod lkml;
 pub mod markdown;
 pub mod numbers;
 pub mod page;
+pub mod plot;
 pub mod progress;
 pub mod steps;
 pub mod summary;
 pub mod table;
+pub mod trend;
 pub mod verdict;
 pub mod watch;
 

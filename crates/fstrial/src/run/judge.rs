@@ -324,6 +324,48 @@ pub(crate) fn ratio_interval((low, high): (f64, f64), less_is_better: bool) -> (
     (x.min(y), x.max(y))
 }
 
+/// The pairs that may be judged now that a round of two cells is in. Less is better: the roles are exchanged, and
+/// exchanged back for display. `tail` is there for quantiles, and gathers the rounds before.
+fn paired(metric: Metric, less: bool, tail: Option<&mut Tail>, a: &Sample, b: &Sample) -> Vec<Pair> {
+    if let (Some(quantile), Some(tail)) = (metric.quantile(), tail) {
+        return tail.add(quantile, a, b);
+    }
+    let (Some(x), Some(y)) = (a.on(metric), b.on(metric)) else { return Vec::new() };
+    let ((x, a), (y, b)) = if less { ((y, b), (x, a)) } else { ((x, a), (y, b)) };
+    vec![Pair::from_rates(x, a.cv, y, b.cv, Some(a.slot < b.slot))]
+}
+
+/// All rounds of two cells as pairs on a metric; of a quantile, groups of merged rounds. Where less is better the roles
+/// are exchanged. None if the runs have too few operations for the quantile.
+pub(crate) fn pairs_of(metric: Metric, less: bool, rounds: &[(&Sample, &Sample)]) -> Option<Vec<Pair>> {
+    let mut tail = metric.quantile().map(Tail::new);
+    let mut pairs = Vec::new();
+    for (a, b) in rounds {
+        pairs.extend(paired(metric, less, tail.as_mut(), a, b));
+    }
+    (!tail.is_some_and(|tail| tail.has_too_few())).then_some(pairs)
+}
+
+/// A round of a single cell on a metric as the logarithm of the figure itself; none where it has none. Where less is
+/// better its sign is changed.
+pub(crate) fn amount_of(metric: Metric, less: bool, sample: &Sample) -> Option<Pair> {
+    weighted_sum(metric, less, &[(1.0, sample)])
+}
+
+/// A round of a weighted sum of logarithms: a slope, or a figure itself.
+fn weighted_sum(metric: Metric, less: bool, weighted: &[(f64, &Sample)]) -> Option<Pair> {
+    let direction = if less { -1.0 } else { 1.0 };
+    let value = |sample: &Sample| match metric.quantile() {
+        None => sample.on(metric),
+        Some(quantile) => sample.quantile(quantile),
+    };
+    let logs: Option<Vec<f64>> =
+        weighted.iter().map(|(weight, sample)| Some(weight * value(sample)?.ln())).collect();
+    let spread: f64 = weighted.iter().map(|(weight, sample)| (weight * sample.cv).powi(2)).sum();
+    let q = Pair::from_rates(1.0, spread.sqrt(), 1.0, 0.0, None).q;
+    Some(Pair { log_ratio: direction * logs?.iter().sum::<f64>(), q, a_first: None })
+}
+
 /// The weights that give the slope of logarithms over log2 of the threads, by least squares: they sum to nothing, so
 /// that where no level differs the sign of their sum is as random as that of a pair.
 fn slope_weights(threads: &[u16]) -> Vec<f64> {
@@ -462,21 +504,12 @@ impl<'a> Judge<'a> {
 
     fn push(&mut self, index: usize, contrast: &Contrast, a: &Sample, b: &Sample) {
         let less = less_is_better(self.plan, contrast);
-        let pairs = match (contrast.metric.quantile(), &mut self.tails[index]) {
-            (Some(quantile), Some(tail)) => {
-                let pairs = tail.add(quantile, a, b);
-                self.latest[index] = tail.latest.map(|pair| pair.log_ratio);
-                pairs
-            }
-            _ => {
-                let (Some(x), Some(y)) = (a.on(contrast.metric), b.on(contrast.metric)) else { return };
-                // Less is better: the roles are exchanged, and exchanged back for display.
-                let ((x, a), (y, b)) = if less { ((y, b), (x, a)) } else { ((x, a), (y, b)) };
-                let pair = Pair::from_rates(x, a.cv, y, b.cv, Some(a.slot < b.slot));
-                self.latest[index] = Some(pair.log_ratio);
-                vec![pair]
-            }
-        };
+        let pairs = paired(contrast.metric, less, self.tails[index].as_mut(), a, b);
+        match &self.tails[index] {
+            Some(tail) => self.latest[index] = tail.latest.map(|pair| pair.log_ratio),
+            None if pairs.is_empty() => {}
+            None => self.latest[index] = pairs.last().map(|pair| pair.log_ratio),
+        }
         for pair in pairs {
             self.panel.push(index, pair);
         }
@@ -484,19 +517,11 @@ impl<'a> Judge<'a> {
 
     /// Adds a round of a weighted sum of logarithms: a slope, or a figure itself.
     fn push_weighted(&mut self, index: usize, contrast: &Contrast, weighted: &[(f64, &Sample)]) {
-        let direction = if less_is_better(self.plan, contrast) { -1.0 } else { 1.0 };
-        let value = |sample: &Sample| match contrast.metric.quantile() {
-            None => sample.on(contrast.metric),
-            Some(quantile) => sample.quantile(quantile),
-        };
-        let logs: Option<Vec<f64>> =
-            weighted.iter().map(|(weight, sample)| Some(weight * value(sample)?.ln())).collect();
-        let Some(logs) = logs else { return };
-        let spread: f64 = weighted.iter().map(|(weight, sample)| (weight * sample.cv).powi(2)).sum();
-        let q = Pair::from_rates(1.0, spread.sqrt(), 1.0, 0.0, None).q;
-        let log_ratio = direction * logs.iter().sum::<f64>();
-        self.latest[index] = Some(log_ratio);
-        self.panel.push(index, Pair { log_ratio, q, a_first: None });
+        let less = less_is_better(self.plan, contrast);
+        if let Some(pair) = weighted_sum(contrast.metric, less, weighted) {
+            self.latest[index] = Some(pair.log_ratio);
+            self.panel.push(index, pair);
+        }
     }
 
     /// A cell has failed: it is not run again and its contrasts get no ratio.

@@ -9,6 +9,7 @@ pub mod environment;
 pub mod event;
 pub mod find_rate;
 pub mod fit;
+pub mod history;
 pub mod judge;
 pub mod latencies;
 pub mod modelled;

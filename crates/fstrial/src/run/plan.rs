@@ -333,7 +333,7 @@ fn all_pairs(plan: &Plan) -> Vec<Contrast> {
 
 impl Plan {
     /// The results of two cells that can be compared on a metric.
-    fn comparable(&self, a: usize, b: usize, metric: Metric) -> Vec<(usize, usize)> {
+    pub(crate) fn comparable(&self, a: usize, b: usize, metric: Metric) -> Vec<(usize, usize)> {
         let kinds = |cell: usize| &self.results[self.cells[cell].workload];
         let has = |kind: &ResultKind| kind.has_latencies || metric == Metric::Throughput;
         let both = |(n, m): &(usize, usize)| has(&kinds(a)[*n]) && has(&kinds(b)[*m]);

@@ -14,11 +14,13 @@ mod kill;
 #[path = "../made/mod.rs"]
 mod made;
 mod operations;
+mod planted;
 mod pty;
 mod report;
 mod results;
 mod states;
 mod support;
+mod trend;
 mod trial;
 mod watch;
 mod workloads;

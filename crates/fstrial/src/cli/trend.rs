@@ -1,0 +1,189 @@
+//! `fstrial trend`: the history of one contrast or cell, and what changed in it.
+
+use super::{Home, compare, filter::FilterArgs, results};
+use crate::{
+    error::ExpectedError,
+    exit_code,
+    report::{
+        json_lines,
+        trend::{self, Limits, TrendDocument},
+    },
+    run::history::{self, Asked, By, Found},
+};
+use clap::Args;
+use fstrial_model::{trial::Metric, units::Percent};
+use fstrial_stats::change::LEAST_POINTS;
+use fstrial_store::Store;
+
+const EXAMPLES: &str = "\
+Examples:
+  fstrial trend xfs/ext4
+  fstrial trend xfs/ext4 --workload append-fsync --threads 4 --metric p99 --tag nightly
+  fstrial trend patched --against plain --by kernel --since 2026-01-01
+  fstrial trend xfs --host lab3                    its own figures, with the machine's drift in them
+  fstrial trend xfs/ext4 --tag nightly --fail-if-worse 5%
+
+Exit codes:
+  0  nothing is surely worse, or there are too few trials to say (8 to see a change, 10 to be sure of one)
+  2  no stored trial has what was asked for
+  4  the condition of --fail-if-worse is met
+
+docs/trend.md says what is compared with what; docs/statistics.md how sure a change is.";
+
+/// Show how a contrast has changed over many trials: what changed, when, by how much, and how sure.
+///
+/// Each stored trial that has both arms is one point: the ratio that it found, A over B, in the same rounds of the same
+/// trial. What has changed for both alike (the kernel, the machine) is not in it. Trials that ask something else (another
+/// device, other settings of the workload, other options) are series of their own. Points are put in order by time, and
+/// the places are found at which their level changed; each with its size, the trials between which it lies, what else
+/// was different after it, and a bound on the chance that there was none.
+#[derive(Debug, Args)]
+#[command(after_long_help = EXAMPLES)]
+pub(crate) struct TrendArgs {
+    /// A/B: the ratio of two arms, by their names. A alone: its own figures.
+    #[arg(value_name = "ARM[/ARM]")]
+    what: String,
+
+    /// The other arm, where names hold a slash.
+    #[arg(long, value_name = "ARM")]
+    against: Option<String>,
+
+    /// Only this level (repeatable, or separated by commas) [default: every one].
+    #[arg(long, value_name = "N,…", value_delimiter = ',')]
+    threads: Vec<u16>,
+
+    /// On what: throughput, p50, p99, p999, device-bytes.
+    #[arg(long, value_name = "METRIC", value_parser = compare::metric, default_value = "throughput")]
+    metric: Metric,
+
+    /// The order of the points.
+    #[arg(long, value_enum, default_value_t = By::Time)]
+    by: By,
+
+    /// Steps smaller than this are no change [default: 3%; p50 5%, p99 10%, p999 20%].
+    #[arg(long, value_name = "PERCENT")]
+    practical: Option<Percent>,
+
+    /// Exit with 4 if the last level is surely worse than an earlier one, by more than this.
+    #[arg(long, value_name = "PERCENT")]
+    fail_if_worse: Option<Percent>,
+
+    /// The whole answer as JSON.
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    filter: FilterArgs,
+
+    #[command(flatten)]
+    home: Home,
+}
+
+pub(crate) fn exec(args: &TrendArgs) -> Result<u8, ExpectedError> {
+    let (arm, against) = arms(args)?;
+    let limits = limits(args)?;
+    let store = results::open(&args.home)?;
+    let asked = Asked {
+        arm,
+        against,
+        workloads: args.filter.workload.clone(),
+        threads: args.threads.clone(),
+        metric: args.metric,
+        by: args.by,
+    };
+    let document = find(&store, args, &asked, limits)?;
+    if args.json {
+        json_lines::print(&document);
+    } else {
+        super::print(&trend::render(&document, shows_unicode()));
+    }
+    Ok(if document.is_worse() { exit_code::FAIL_IF_MET } else { exit_code::VERDICT })
+}
+
+/// The two arms that were named.
+fn arms(args: &TrendArgs) -> Result<(String, Option<String>), ExpectedError> {
+    let (arm, against) = match (&args.against, args.what.split_once('/')) {
+        (Some(against), _) => (args.what.clone(), Some(against.clone())),
+        (None, Some((arm, against))) => (arm.to_owned(), Some(against.to_owned())),
+        (None, None) => (args.what.clone(), None),
+    };
+    if arm.is_empty() || against.as_ref().is_some_and(String::is_empty) {
+        let hint = "name two arms (xfs/ext4) or one (xfs)";
+        return Err(ExpectedError::usage(format!("`{}` names no arm", args.what), hint));
+    }
+    if against.as_ref() == Some(&arm) {
+        let hint = "name the arm that it is to be measured against";
+        return Err(ExpectedError::usage(format!("{arm} against itself is always the same"), hint));
+    }
+    Ok((arm, against))
+}
+
+fn limits(args: &TrendArgs) -> Result<Limits, ExpectedError> {
+    let fraction = |flag: &str, given: Option<Percent>| match given.map(|percent| percent.fraction()) {
+        Some(fraction) if !(fraction > 0.0 && fraction < 1.0) => Err(ExpectedError::usage(
+            format!("{flag} must be between 0 % and 100 %"),
+            format!("a loss that matters: {flag} 5%"),
+        )),
+        fraction => Ok(fraction),
+    };
+    Ok(Limits {
+        practical: fraction("--practical", args.practical)?,
+        worse: fraction("--fail-if-worse", args.fail_if_worse)?,
+    })
+}
+
+fn find(
+    store: &Store,
+    args: &TrendArgs,
+    asked: &Asked,
+    limits: Limits,
+) -> Result<TrendDocument, ExpectedError> {
+    let trials: Vec<_> =
+        store.find_trials(&args.filter.filter())?.into_iter().map(|trial| trial.id).collect();
+    if trials.is_empty() {
+        let hint = "`fstrial results list` shows the trials there are, and takes the same flags";
+        return Err(ExpectedError::usage("no stored trial is like that", hint));
+    }
+    let found = history::collect(store, &trials, asked)?;
+    if found.series.is_empty() {
+        return Err(nothing(asked, &found, trials.len()));
+    }
+    Ok(trend::document(asked, found, limits))
+}
+
+/// Why there is no point at all.
+fn nothing(asked: &Asked, found: &Found, trials: usize) -> ExpectedError {
+    let wanted = [Some(&asked.arm), asked.against.as_ref()].into_iter().flatten();
+    let unknown: Vec<&str> = wanted.filter(|arm| !found.arms.contains(arm)).map(String::as_str).collect();
+    if !unknown.is_empty() {
+        let names = found.arms.iter().take(20).cloned().collect::<Vec<_>>().join(", ");
+        return ExpectedError::usage(
+            format!("none of {trials} trials has an arm called {}", unknown.join(" or ")),
+            format!("the arms there are: {names}"),
+        );
+    }
+    match found.left_out.first() {
+        Some(left) => ExpectedError::usage(
+            format!("none of {trials} trials can be used: of #{}, {}", left.trial, left.reason),
+            format!(
+                "--workload and --threads choose among what they have; {LEAST_POINTS} good trials are needed"
+            ),
+        ),
+        None => ExpectedError::usage(
+            format!(
+                "none of {trials} trials has both {} and {}",
+                asked.arm,
+                asked.against.as_deref().unwrap_or("")
+            ),
+            "both arms must be in the same trial: `fstrial compare` with both",
+        ),
+    }
+}
+
+/// Whether the terminal shows more than ASCII, as the locale has it.
+fn shows_unicode() -> bool {
+    let set = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let locale = set("LC_ALL").or_else(|| set("LC_CTYPE")).or_else(|| set("LANG")).unwrap_or_default();
+    let locale = locale.to_ascii_uppercase();
+    locale.contains("UTF-8") || locale.contains("UTF8")
+}

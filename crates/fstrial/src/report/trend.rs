@@ -1,0 +1,505 @@
+//! The history of a contrast or a cell: what changed, when, by how much and how sure, as a document and in words.
+
+use super::{
+    numbers,
+    plot::{Dot, Plot},
+};
+use crate::run::{
+    history::{Asked, By, Found, LeftOut, Point, Series},
+    judge,
+    plan::threads_in_words,
+};
+use fstrial_model::trial::Metric;
+use fstrial_stats::change::{self, ALPHA, Change, History, LEAST_POINTS, Step};
+use serde::Serialize;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write as _,
+};
+
+/// Raised when a field changes its meaning or goes away; new fields do not raise it.
+pub const SCHEMA_VERSION: u32 = 1;
+/// Points from which on a change can be sure, if enough of them came after it (docs/statistics.md).
+const SURE_POINTS: usize = 10;
+/// Columns of a terminal.
+const WIDTH: usize = 80;
+/// What may differ from point to point only with a word about it: the figures may be about something else.
+const SUSPICIOUS: [&str; 3] = ["host", "memory", "folder of the image"];
+
+/// The whole answer.
+#[derive(Debug, Clone, Serialize)]
+pub struct TrendDocument {
+    /// [`SCHEMA_VERSION`].
+    pub schema_version: u32,
+    /// The arm that is looked at.
+    pub arm: String,
+    /// The arm it is measured against; none for its own figures.
+    pub against: Option<String>,
+    /// On what.
+    pub metric: Metric,
+    /// The order of points.
+    pub by: By,
+    /// Steps smaller than this are no change, in percent.
+    pub practical_percent: f64,
+    /// The limit of `--fail-if-worse`, in percent.
+    pub fail_if_worse_percent: Option<f64>,
+    /// A series for each question.
+    pub series: Vec<SeriesReport>,
+    /// Trials with these arms that are no point, and why.
+    pub left_out: Vec<LeftOut>,
+}
+
+/// One series with what was found in it.
+#[derive(Debug, Clone, Serialize)]
+pub struct SeriesReport {
+    /// The workload.
+    pub workload: String,
+    /// The phase, or the group of threads in it; empty if the workload has only one.
+    pub phase: String,
+    /// The level.
+    pub threads: u16,
+    /// Unit of the figure of a single arm; of ratios, of what they are ratios of.
+    pub unit: String,
+    /// Whether less of it is better.
+    pub less_is_better: bool,
+    /// What is the same for all of its points, by name.
+    pub settings: BTreeMap<String, String>,
+    /// Names of the settings in which it differs from other series of this workload, phase and level.
+    pub differs_in: Vec<String>,
+    /// In the order that was asked for.
+    pub points: Vec<Point>,
+    /// Usual distance of a point from its level, in percent; none with too few points.
+    pub noise_percent: Option<f64>,
+    /// The stretches between cuts.
+    pub levels: Vec<LevelReport>,
+    /// What changed.
+    pub changes: Vec<ChangeReport>,
+    /// That the last level is surely worse than an earlier one by more than the limit.
+    pub worse: Option<StepReport>,
+    /// What a reader should know.
+    pub warnings: Vec<String>,
+}
+
+/// A stretch of points.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct LevelReport {
+    /// Index of its first point.
+    pub first: usize,
+    /// Index of its last point.
+    pub last: usize,
+    /// Its median.
+    pub value: f64,
+}
+
+/// One level against an earlier one.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct StepReport {
+    /// The earlier level, by index.
+    pub from: usize,
+    /// The later one.
+    pub to: usize,
+    /// Later over earlier.
+    pub ratio: f64,
+    /// Its interval of 95 %, as if the place had been known; none with too few points.
+    pub interval: Option<(f64, f64)>,
+    /// The chance that points without any change show a step this clear is at most this.
+    pub p_at_most: f64,
+    /// Whether that is at most 5 %.
+    pub sure: bool,
+    /// Whether the later level is the better one.
+    pub better: bool,
+}
+
+/// A change.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ChangeReport {
+    /// How much.
+    #[serde(flatten)]
+    pub step: StepReport,
+    /// Index of the first point of the new level.
+    pub at: usize,
+    /// Index of the last point that is surely of the old level.
+    pub after: usize,
+    /// Index of the first point that is surely of the new one.
+    pub until: usize,
+    /// What else is different between these two points, by name: before and after.
+    pub along: BTreeMap<String, (String, String)>,
+}
+
+/// Limits that were asked for.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Limits {
+    /// Steps smaller than this are no change, as a fraction; the metric's own band if left out.
+    pub practical: Option<f64>,
+    /// The last level may not be worse by more than this, as a fraction.
+    pub worse: Option<f64>,
+}
+
+/// Looks for changes in what was found.
+pub fn document(asked: &Asked, found: Found, limits: Limits) -> TrendDocument {
+    let band = limits.practical.unwrap_or_else(|| judge::band_fraction(asked.metric, 0.03)).ln_1p();
+    let differing = differing(&found.series);
+    let series = found.series.into_iter().zip(differing);
+    TrendDocument {
+        schema_version: SCHEMA_VERSION,
+        arm: asked.arm.clone(),
+        against: asked.against.clone(),
+        metric: asked.metric,
+        by: asked.by,
+        practical_percent: 100.0 * band.exp_m1(),
+        fail_if_worse_percent: limits.worse.map(|fraction| 100.0 * fraction),
+        series: series.map(|(series, differs)| report(asked, series, differs, band, limits.worse)).collect(),
+        left_out: found.left_out,
+    }
+}
+
+impl TrendDocument {
+    /// Whether the condition of `--fail-if-worse` is met.
+    pub fn is_worse(&self) -> bool {
+        self.series.iter().any(|series| series.worse.is_some())
+    }
+}
+
+/// For each series the settings in which it differs from others about the same.
+fn differing(all: &[Series]) -> Vec<Vec<String>> {
+    let of = |series: &Series| {
+        let others = || all.iter().filter(|other| other.subject == series.subject);
+        let names: BTreeSet<&String> = others().flat_map(|other| other.settings.keys()).collect();
+        let differs =
+            |name: &&&String| others().any(|o| o.settings.get(**name) != series.settings.get(**name));
+        names.iter().filter(differs).map(|name| (*name).clone()).collect()
+    };
+    all.iter().map(of).collect()
+}
+
+fn report(
+    asked: &Asked,
+    series: Series,
+    differs_in: Vec<String>,
+    band: f64,
+    worse: Option<f64>,
+) -> SeriesReport {
+    let Series { subject, settings, points } = series;
+    let less = subject.less_is_better;
+    let logs: Vec<f64> = points.iter().map(|point| point.value.ln()).collect();
+    let history = History::new(&logs, band);
+    let levels = history.as_ref().map(History::levels).unwrap_or_default();
+    let changes = history.as_ref().map(History::changes).unwrap_or_default();
+    let limit = |fraction: f64| if less { fraction.ln_1p() } else { -(-fraction).ln_1p() };
+    let worse = history.as_ref().zip(worse).and_then(|(history, fraction)| {
+        let (from, step) = history.worse(less, limit(fraction))?;
+        Some(step_report(&step, from, levels.len() - 1, less))
+    });
+    SeriesReport {
+        warnings: warnings(asked, &points),
+        noise_percent: history.as_ref().map(|history| 100.0 * history.noise().exp_m1()),
+        levels: levels
+            .iter()
+            .map(|level| LevelReport { first: level.start, last: level.end - 1, value: level.median.exp() })
+            .collect(),
+        changes: changes.iter().map(|change| change_report(change, levels, &points, less)).collect(),
+        worse,
+        workload: subject.workload,
+        phase: subject.phase,
+        threads: subject.threads,
+        unit: subject.unit,
+        less_is_better: less,
+        settings,
+        differs_in,
+        points,
+    }
+}
+
+fn step_report(step: &Step, from: usize, to: usize, less_is_better: bool) -> StepReport {
+    StepReport {
+        from,
+        to,
+        ratio: step.shift.estimate.exp(),
+        interval: step.shift.interval.map(|(low, high)| (low.exp(), high.exp())),
+        p_at_most: step.p_at_most,
+        sure: step.is_sure(),
+        better: (step.shift.estimate > 0.0) != less_is_better,
+    }
+}
+
+fn change_report(change: &Change, levels: &[change::Level], points: &[Point], less: bool) -> ChangeReport {
+    let to = levels.iter().position(|level| level.start == change.index).unwrap_or(1);
+    let (after, until) = (change.earliest - 1, change.latest);
+    let (old, new) = (&points[after], &points[until]);
+    let names: BTreeSet<&String> = old.with.keys().chain(new.with.keys()).collect();
+    let along = names.into_iter().filter_map(|name| {
+        let value = |point: &Point| point.with.get(name).cloned().unwrap_or_else(|| "none".into());
+        let (before, now) = (value(old), value(new));
+        (before != now).then(|| (name.clone(), (before, now)))
+    });
+    ChangeReport {
+        step: step_report(&change.step, to - 1, to, less),
+        at: change.index,
+        after,
+        until,
+        along: along.collect(),
+    }
+}
+
+fn warnings(asked: &Asked, points: &[Point]) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if asked.against.is_none() {
+        warnings.push(format!(
+            "these are figures of {0} alone: what the whole machine became faster or slower by is in them; a reference \
+             arm of the same trials takes that out (fstrial trend {0}/OTHER)",
+            asked.arm
+        ));
+    }
+    for name in SUSPICIOUS {
+        let values: BTreeSet<&str> =
+            points.iter().map(|point| point.with.get(name).map_or("unknown", String::as_str)).collect();
+        if values.len() > 1 {
+            let shown: Vec<&str> = values.iter().copied().take(4).collect();
+            let more = if values.len() > shown.len() { ", …" } else { "" };
+            warnings.push(format!("not the same in all trials: {name} ({}{more})", shown.join(", ")));
+        }
+    }
+    if points.len() > change::MOST_POINTS {
+        warnings.push(format!("changes are looked for in the last {} trials only", change::MOST_POINTS));
+    }
+    warnings
+}
+
+/// The answer for people. `unicode` is whether the terminal shows more than ASCII.
+pub fn render(document: &TrendDocument, unicode: bool) -> String {
+    let mut text = String::new();
+    for (index, series) in document.series.iter().enumerate() {
+        if index > 0 {
+            text.push('\n');
+        }
+        section(&mut text, document, series, unicode);
+    }
+    if !document.left_out.is_empty() {
+        let mut by_reason: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+        for left in &document.left_out {
+            by_reason.entry(&left.reason).or_default().push(format!("#{}", left.trial));
+        }
+        text.push_str("\nleft out\n");
+        for (reason, trials) in by_reason {
+            let shown = trials.iter().take(8).cloned().collect::<Vec<_>>().join(" ");
+            let more = trials.len().saturating_sub(8);
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            let _ = writeln!(text, "  {shown}{more}: {reason}");
+        }
+    }
+    // Names in a store from elsewhere may hold what a terminal would obey.
+    let text: String =
+        text.chars().map(|c| if c.is_control() && c != '\n' { '\u{fffd}' } else { c }).collect();
+    if unicode { text } else { ascii(&text) }
+}
+
+/// The words of this page without what ASCII lacks; what came from a store stays as it is.
+fn ascii(text: &str) -> String {
+    [("×", "x"), ("±", "+-"), ("−", "-"), ("·", "-"), ("→", "->"), ("≤", "<="), ("…", "..."), (" µs", " us")]
+        .iter()
+        .fold(text.to_owned(), |text, (from, to)| text.replace(from, to))
+}
+
+fn section(text: &mut String, document: &TrendDocument, series: &SeriesReport, unicode: bool) {
+    let _ = writeln!(text, "{}", title(document, series));
+    for name in &series.differs_in {
+        let value = series.settings.get(name).map_or("none", String::as_str);
+        let _ = writeln!(text, "  {name}: {value}");
+    }
+    let (first, last) = (&series.points[0], &series.points[series.points.len() - 1]);
+    let releases = |a: &str, b: &str| if a == b { a.to_owned() } else { format!("{a} to {b}") };
+    let trials = counted(series.points.len(), "trial");
+    let kernels = releases(&first.kernel, &last.kernel);
+    wrapped(text, &format!("{trials}, {} to {}; kernel {kernels}", place(first), place(last)));
+    for warning in &series.warnings {
+        wrapped(text, &format!("note: {warning}"));
+    }
+    text.push('\n');
+    for line in plot(document, series, unicode) {
+        let _ = writeln!(text, "{line}");
+    }
+    text.push('\n');
+    findings(text, document, series);
+}
+
+fn title(document: &TrendDocument, series: &SeriesReport) -> String {
+    let subject = match &document.against {
+        Some(against) => format!("{} / {against}", document.arm),
+        None => document.arm.clone(),
+    };
+    let workload = match series.phase.as_str() {
+        "" => series.workload.clone(),
+        phase => format!("{}, {phase}", series.workload),
+    };
+    let better = if series.less_is_better { "less is better" } else { "more is better" };
+    let unit = if document.against.is_none() && document.metric == Metric::Throughput {
+        format!(" in {}", series.unit)
+    } else {
+        String::new()
+    };
+    format!(
+        "{subject} · {workload} · {} · {}{unit} ({better})",
+        threads_in_words(series.threads),
+        document.metric.name()
+    )
+}
+
+fn plot(document: &TrendDocument, series: &SeriesReport, unicode: bool) -> Vec<String> {
+    let dot = |point: &Point| -> Dot {
+        (point.value.ln(), point.interval.map(|(low, high)| (low.ln(), high.ln())))
+    };
+    let dots: Vec<Dot> = series.points.iter().map(dot).collect();
+    let levels: Vec<_> =
+        series.levels.iter().map(|level| (level.first, level.last + 1, level.value.ln())).collect();
+    let changes: Vec<usize> = series.changes.iter().map(|change| change.at).collect();
+    let label = |log: f64| value(document, series, log.exp());
+    Plot { dots: &dots, levels: &levels, changes: &changes, label: &label, unicode }.lines(WIDTH)
+}
+
+/// A ratio, or a figure in its unit.
+fn value(document: &TrendDocument, series: &SeriesReport, value: f64) -> String {
+    match &document.against {
+        Some(_) => numbers::ratio(value),
+        None => numbers::figure(value, if series.unit == "B/s" { "bytes/s" } else { &series.unit }),
+    }
+}
+
+fn findings(text: &mut String, document: &TrendDocument, series: &SeriesReport) {
+    let points = series.points.len();
+    if points < LEAST_POINTS {
+        let limit = document.fail_if_worse_percent.map(|_| ", so --fail-if-worse has nothing to go by");
+        wrapped(
+            text,
+            &format!(
+                "{} too few to look for changes: {LEAST_POINTS} are needed, and {SURE_POINTS} to be sure of one{}",
+                if points == 1 { "1 trial is".to_owned() } else { format!("{points} trials are") },
+                limit.unwrap_or_default()
+            ),
+        );
+        return;
+    }
+    let noise = percent(series.noise_percent.unwrap_or_default());
+    if series.changes.is_empty() {
+        let level = value(document, series, series.levels[series.levels.len() - 1].value);
+        let band = numbers::plain(document.practical_percent);
+        wrapped(
+            text,
+            &format!("no change of more than {band} %; {level}, usual noise of a trial ±{noise} %"),
+        );
+    }
+    for change in &series.changes {
+        change_in_words(text, document, series, change);
+    }
+    if points < SURE_POINTS {
+        wrapped(
+            text,
+            &format!("{points} trials are too few to be sure of a change: {SURE_POINTS} are needed"),
+        );
+    }
+    if let Some(limit) = document.fail_if_worse_percent {
+        limit_in_words(text, series, limit);
+    }
+}
+
+fn change_in_words(
+    text: &mut String,
+    document: &TrendDocument,
+    series: &SeriesReport,
+    change: &ChangeReport,
+) {
+    let step = &change.step;
+    let direction = if step.better { "better" } else { "worse" };
+    let (from, to) = (series.levels[step.from].value, series.levels[step.to].value);
+    let (from, to) = (value(document, series, from), value(document, series, to));
+    wrapped(text, &format!("{} {direction}, {}: {from} → {to}", size(step), sureness(step)));
+    let (after, at, until) =
+        (&series.points[change.after], &series.points[change.at], &series.points[change.until]);
+    let between = if change.after + 1 == change.until {
+        format!("between {} and {}", place(after), place(until))
+    } else {
+        format!("most likely with {}; after {} and not later than {}", place(at), place(after), place(until))
+    };
+    wrapped(text, &format!("  {between}"));
+    if !change.along.is_empty() {
+        let along = change.along.iter().map(|(name, (before, now))| format!("{name} {before} → {now}"));
+        wrapped(text, &format!("  changed meanwhile: {}", along.collect::<Vec<_>>().join("; ")));
+    }
+}
+
+fn limit_in_words(text: &mut String, series: &SeriesReport, limit: f64) {
+    let limit = numbers::plain(limit);
+    let Some(worse) = &series.worse else {
+        wrapped(text, &format!("not surely worse than any earlier level by more than {limit} %"));
+        return;
+    };
+    let level = |index: usize| {
+        let level = &series.levels[index];
+        let (first, last) = (&series.points[level.first], &series.points[level.last]);
+        format!("#{} to #{}", first.trial, last.trial)
+    };
+    wrapped(
+        text,
+        &format!(
+            "WORSE by more than {limit} %: the last level ({}) against that of {}: {}, {}",
+            level(worse.to),
+            level(worse.from),
+            size(worse),
+            sureness(worse)
+        ),
+    );
+}
+
+/// `−4.5 % [−5.9, −3.0]`.
+fn size(step: &StepReport) -> String {
+    let signed = |ratio: f64| {
+        let change = 100.0 * (ratio - 1.0);
+        format!("{}{}", if change < 0.0 { "−" } else { "+" }, percent(change.abs()))
+    };
+    let interval = step.interval.map(|(low, high)| format!(" [{}, {}]", signed(low), signed(high)));
+    format!("{} %{}", signed(step.ratio), interval.unwrap_or_default())
+}
+
+fn sureness(step: &StepReport) -> String {
+    let p = match step.p_at_most {
+        p if p < 0.001 => "p < 0.001".to_owned(),
+        p if p < ALPHA => format!("p ≤ {p:.3}"),
+        p => format!("p ≤ {p:.2}"),
+    };
+    if step.sure { format!("sure ({p})") } else { format!("not sure yet ({p})") }
+}
+
+/// A share of so many percent, with as many digits as it is worth.
+fn percent(value: f64) -> String {
+    let digits = usize::from(value < 99.95) + usize::from(value < 0.995);
+    format!("{value:.digits$}")
+}
+
+/// `#31 (2026-02-11)`.
+fn place(point: &Point) -> String {
+    let day = point.started_at.get(..10).unwrap_or(&point.started_at);
+    format!("#{} ({day})", point.trial)
+}
+
+fn counted(count: usize, what: &str) -> String {
+    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
+}
+
+/// Writes a paragraph two columns in, and what does not fit four.
+fn wrapped(text: &mut String, paragraph: &str) {
+    let indent = 2 + paragraph.len() - paragraph.trim_start().len();
+    let mut line = " ".repeat(indent);
+    let mut is_empty = true;
+    for word in paragraph.split_whitespace() {
+        if !is_empty && line.chars().count() + 1 + word.chars().count() > WIDTH {
+            let _ = writeln!(text, "{line}");
+            line = " ".repeat(indent + 2);
+            is_empty = true;
+        }
+        if !is_empty {
+            line.push(' ');
+        }
+        line.push_str(word);
+        is_empty = false;
+    }
+    let _ = writeln!(text, "{line}");
+}

@@ -1,0 +1,517 @@
+//! From stored trials to the history of a contrast or a cell: one point for each trial, and a series for each question.
+//!
+//! Points share a series only if they answer the same question: the same configurations, workload in all its
+//! settings, level, device, durability and processor. What may have changed meanwhile and be the reason of a change
+//! (kernel, tools, this program) is kept with each point.
+
+use super::{
+    coordinator::EarlierRound,
+    environment::Environment,
+    judge::{self, ALPHA, Sample, ratio, ratio_interval},
+    plan::Plan,
+    stored,
+};
+use crate::error::ExpectedError;
+use clap::ValueEnum;
+use fstrial_model::{
+    device::DeviceKind,
+    trial::{Compare, Metric, Trial},
+};
+use fstrial_stats::{Pair, estimate, schedule::Schedule};
+use fstrial_store::{Store, StoredTrial, TrialId, TrialStatus};
+use serde::Serialize;
+use serde_json::Value;
+use std::{cmp::Ordering, collections::BTreeMap};
+
+/// Rounds below which a trial is no point: one wild round could be all it has.
+const LEAST_ROUNDS: usize = 3;
+
+/// What the points of a series are put in order by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum By {
+    /// When the trial began.
+    #[default]
+    Time,
+    /// Release of the kernel, then time.
+    Kernel,
+    /// Version of fstrial, then time.
+    Version,
+}
+
+/// What is asked of the store.
+#[derive(Debug, Clone)]
+pub struct Asked {
+    /// The arm that is looked at.
+    pub arm: String,
+    /// The arm of the same trials that it is measured against; none for its own figures.
+    pub against: Option<String>,
+    /// Only workloads that are like one of these patterns; all if empty.
+    pub workloads: Vec<String>,
+    /// Only these levels; all if empty.
+    pub threads: Vec<u16>,
+    /// On what.
+    pub metric: Metric,
+    /// The order of points.
+    pub by: By,
+}
+
+/// What a series is about, in the words of the trials.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Subject {
+    /// The workload.
+    pub workload: String,
+    /// The phase, or the group of threads in it; empty if the workload has only one.
+    pub phase: String,
+    /// The level.
+    pub threads: u16,
+    /// Unit of the figure itself.
+    pub unit: String,
+    /// Whether less of it is better.
+    pub less_is_better: bool,
+}
+
+/// One trial's answer.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Point {
+    /// The trial.
+    pub trial: TrialId,
+    /// What it is called.
+    pub name: String,
+    /// When it began: RFC 3339, UTC.
+    pub started_at: String,
+    /// Release of its kernel.
+    pub kernel: String,
+    /// Version of fstrial.
+    pub version: String,
+    /// The ratio of the two arms, or the figure of the one, in its unit.
+    pub value: f64,
+    /// Its interval of 95 %, valid whenever the trial stopped; none with too few rounds.
+    pub interval: Option<(f64, f64)>,
+    /// Rounds it rests on; for quantiles, groups of merged rounds.
+    pub rounds: usize,
+    /// What else may differ from point to point, by name: tools, distribution, memory.
+    pub with: BTreeMap<String, String>,
+}
+
+/// The points that answer one question, in order.
+#[derive(Debug, Clone)]
+pub struct Series {
+    /// What it is about.
+    pub subject: Subject,
+    /// Everything that is the same for all of its points, by name.
+    pub settings: BTreeMap<String, String>,
+    /// In the order that was asked for.
+    pub points: Vec<Point>,
+}
+
+/// A trial that is no point, and why.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct LeftOut {
+    /// The trial.
+    pub trial: TrialId,
+    /// Why.
+    pub reason: String,
+}
+
+/// What was found in the store.
+#[derive(Debug, Clone, Default)]
+pub struct Found {
+    /// The series, by subject and settings.
+    pub series: Vec<Series>,
+    /// Trials that have both arms and yet no point.
+    pub left_out: Vec<LeftOut>,
+    /// Names of the arms that occur, for whoever has asked for another one.
+    pub arms: Vec<String>,
+}
+
+type Points = Vec<(Subject, BTreeMap<String, String>, Point)>;
+
+/// Looks for points in these trials of a store.
+///
+/// # Errors
+/// The store cannot be read. A trial that cannot be understood is left out.
+pub fn collect(store: &Store, trials: &[TrialId], asked: &Asked) -> Result<Found, ExpectedError> {
+    let mut found = Found::default();
+    let mut series: BTreeMap<(Subject, BTreeMap<String, String>), Vec<Point>> = BTreeMap::new();
+    for id in trials {
+        let stored = store.trial(*id)?;
+        let names = || stored.arms.iter().map(|arm| &arm.name);
+        found.arms.extend(names().cloned());
+        let wanted = [Some(&asked.arm), asked.against.as_ref()];
+        if !wanted.into_iter().flatten().all(|wanted| names().any(|name| name == wanted)) {
+            continue;
+        }
+        match points_of(store, &stored, asked)? {
+            Ok(points) => {
+                for (subject, settings, point) in points {
+                    series.entry((subject, settings)).or_default().push(point);
+                }
+            }
+            Err(reason) => found.left_out.push(LeftOut { trial: *id, reason }),
+        }
+    }
+    found.arms.sort();
+    found.arms.dedup();
+    found.series = series
+        .into_iter()
+        .map(|((subject, settings), mut points)| {
+            points.sort_by(|a, b| order(asked.by, a, b));
+            Series { subject, settings, points }
+        })
+        .collect();
+    Ok(found)
+}
+
+/// The points of a trial, or why it has none.
+fn points_of(
+    store: &Store,
+    trial: &StoredTrial,
+    asked: &Asked,
+) -> Result<Result<Points, String>, ExpectedError> {
+    let read = match Read::of(trial) {
+        Ok(read) => read,
+        Err(reason) => return Ok(Err(reason)),
+    };
+    if asked.against.is_some() && read.plan.trial.trial.compare == Compare::Workloads {
+        return Ok(Err("it compares workloads, so its arms did not run side by side".into()));
+    }
+    let mut workloads = Vec::new();
+    for workload in &read.plan.workloads {
+        let mut is_wanted = asked.workloads.is_empty();
+        for pattern in &asked.workloads {
+            is_wanted |= store.is_like(&workload.name, pattern)?;
+        }
+        workloads.push(is_wanted);
+    }
+    let mut plan = read.plan.clone();
+    // Runs of other cells need not be looked into.
+    plan.cells.retain(|cell| {
+        asked.names(&read.plan.trial.arms[cell.arm].name)
+            && workloads[cell.workload]
+            && (asked.threads.is_empty() || asked.threads.contains(&cell.threads))
+    });
+    plan.contrasts.clear();
+    plan.parts.clear();
+    let read = Read { plan, ..read };
+    let earlier = match stored::earlier(store, &read.plan, trial.summary.id) {
+        Ok(earlier) => earlier,
+        Err(ExpectedError::Fault(damaged)) => return Ok(Err(damaged)),
+        Err(error) => return Err(error),
+    };
+    let Some(planned) = earlier.planned else { return Ok(Err("it has no complete round".into())) };
+    let schedule = Schedule::new(ALPHA, planned.max(1) as usize);
+    let mut points = Vec::new();
+    for (a, b, n, m) in asked.pairs(&read.plan) {
+        let rounds = rounds_of(&earlier.rounds, (a, n), (b, m));
+        if let Some(point) = read.point(trial, asked, (a, n), &rounds, &schedule) {
+            points.push(point);
+        }
+    }
+    Ok(if points.is_empty() { Err(none_in_words(&read.plan)) } else { Ok(points) })
+}
+
+fn none_in_words(plan: &Plan) -> String {
+    if plan.cells.is_empty() {
+        "it has no such workload or level".into()
+    } else {
+        format!("it has fewer than {LEAST_ROUNDS} rounds, too few operations, or a failure")
+    }
+}
+
+/// The samples of both cells in every round that has both.
+fn rounds_of(rounds: &[EarlierRound], a: (usize, usize), b: (usize, usize)) -> Vec<(&Sample, &Sample)> {
+    let find = |round: &'_ EarlierRound, (cell, result): (usize, usize)| {
+        round.samples.iter().position(|(at, samples)| *at == cell && samples.len() > result)
+    };
+    let both = |round: &'_ EarlierRound| Some((find(round, a)?, find(round, b)?));
+    rounds
+        .iter()
+        .filter_map(|round| {
+            let (i, j) = both(round)?;
+            Some((&round.samples[i].1[a.1], &round.samples[j].1[b.1]))
+        })
+        .collect()
+}
+
+impl Asked {
+    fn names(&self, arm: &str) -> bool {
+        arm == self.arm || self.against.as_deref() == Some(arm)
+    }
+
+    /// The pairs of cells, each with a result, that are the contrast; of a single arm, each with itself.
+    fn pairs(&self, plan: &Plan) -> Vec<(usize, usize, usize, usize)> {
+        let is = |cell: usize, name: &str| plan.arm_name(cell) == name;
+        let other = self.against.as_ref().unwrap_or(&self.arm);
+        let mut pairs = Vec::new();
+        for a in (0..plan.cells.len()).filter(|a| is(*a, &self.arm)) {
+            let beside = |b: &usize| {
+                let (a, b) = (plan.cells[a], plan.cells[*b]);
+                (a.workload, a.threads) == (b.workload, b.threads)
+            };
+            for b in (0..plan.cells.len()).filter(|b| is(*b, other)).filter(beside) {
+                let comparable = plan.comparable(a, b, self.metric).into_iter();
+                pairs.extend(comparable.filter(|(n, m)| n == m).map(|(n, m)| (a, b, n, m)));
+            }
+        }
+        pairs
+    }
+}
+
+/// A stored trial, understood.
+struct Read {
+    plan: Plan,
+    environment: Environment,
+}
+
+impl Read {
+    fn of(stored: &StoredTrial) -> Result<Self, String> {
+        match stored.summary.status {
+            TrialStatus::Running => return Err("it still runs, or was killed".into()),
+            TrialStatus::Failed => return Err("it could not go on".into()),
+            TrialStatus::Decided | TrialStatus::BudgetEnded | TrialStatus::Interrupted => {}
+        }
+        let mut environments = stored.sessions.iter().map(|session| {
+            serde_json::from_str::<Environment>(&session.environment)
+                .map_err(|error| format!("its environment cannot be read: {error}"))
+        });
+        let first = environments.next().ok_or("it has no session")??;
+        for later in environments {
+            let later = later?;
+            if (&later.kernel, &later.fstrial) != (&first.kernel, &first.fstrial) {
+                return Err("it was resumed with another kernel or fstrial".into());
+            }
+        }
+        let trial = Trial::parse("stored trial", &stored.toml)
+            .map_err(|error| format!("its file cannot be read: {error}"))?;
+        let plan = Plan::new(trial, stored.summary.seed, first.cpus)
+            .map_err(|problem| format!("it cannot be planned: {problem}"))?;
+        Ok(Self { plan, environment: first })
+    }
+
+    fn point(
+        &self,
+        stored: &StoredTrial,
+        asked: &Asked,
+        (cell, result): (usize, usize),
+        rounds: &[(&Sample, &Sample)],
+        schedule: &Schedule,
+    ) -> Option<(Subject, BTreeMap<String, String>, Point)> {
+        let subject = self.subject(asked.metric, cell, result);
+        let less = subject.less_is_better;
+        let pairs: Vec<Pair> = match asked.against {
+            Some(_) => judge::pairs_of(asked.metric, less, rounds)?,
+            None => rounds.iter().filter_map(|(a, _)| judge::amount_of(asked.metric, less, a)).collect(),
+        };
+        let (log, interval) = estimate::at_stop(&pairs, schedule).filter(|_| pairs.len() >= LEAST_ROUNDS)?;
+        let value = ratio(log, less);
+        (value.is_finite() && value > 0.0).then(|| {
+            let point = Point {
+                trial: stored.summary.id,
+                name: stored.summary.name.clone(),
+                started_at: stored.summary.started_at.clone(),
+                kernel: self.release().to_owned(),
+                version: self.environment.fstrial.clone(),
+                value,
+                interval: interval.map(|logs| ratio_interval(logs, less)),
+                rounds: pairs.len(),
+                with: self.circumstances(stored, asked),
+            };
+            (subject, self.settings(stored, asked, cell), point)
+        })
+    }
+
+    fn subject(&self, metric: Metric, cell: usize, result: usize) -> Subject {
+        let cell = self.plan.cells[cell];
+        let kind = &self.plan.results[cell.workload][result];
+        Subject {
+            workload: self.plan.workloads[cell.workload].name.clone(),
+            phase: kind.name.clone(),
+            threads: cell.threads,
+            unit: match metric {
+                Metric::Throughput => kind.unit.clone(),
+                Metric::DeviceBytes => "bytes".into(),
+                Metric::P50 | Metric::P99 | Metric::P999 => "ns".into(),
+            },
+            less_is_better: metric != Metric::Throughput || kind.less_is_better,
+        }
+    }
+
+    fn release(&self) -> &str {
+        self.environment.kernel.split(' ').next().unwrap_or_default()
+    }
+
+    /// The device in words, and of an image the folder that it lay in.
+    fn device(&self) -> (&str, Option<&str>) {
+        let device = self.environment.device.as_str();
+        match (self.plan.trial.device.kind, device.rsplit_once(" in /")) {
+            (DeviceKind::Image, Some((image, _))) => (image, Some(&device[image.len() + " in ".len()..])),
+            _ => (device, None),
+        }
+    }
+
+    /// What makes it another question if it differs.
+    fn settings(&self, stored: &StoredTrial, asked: &Asked, cell: usize) -> BTreeMap<String, String> {
+        let trial = &self.plan.trial;
+        let mut settings = BTreeMap::new();
+        let workload = &self.plan.workloads[self.plan.cells[cell].workload];
+        flatten("workload", &json(workload), &mut settings);
+        settings.retain(|name, _| name != "workload.name" && !name.starts_with("workload.threads"));
+        flatten("device", &json(&trial.device), &mut settings);
+        settings.remove("device.path");
+        flatten("log device", &json(&trial.log_device), &mut settings);
+        flatten("state", &json(&trial.trial.state), &mut settings);
+        flatten("restore", &json(&trial.trial.restore), &mut settings);
+        flatten("throttled by", &json(&self.environment.throttled_by), &mut settings);
+        settings.insert("device".into(), self.device().0.to_owned());
+        settings.insert("device.size".into(), self.plan.device_size.to_string());
+        settings.insert("processor".into(), self.environment.processor.clone());
+        settings.insert("cpus".into(), self.environment.cpus.to_string());
+        for arm in stored.arms.iter().filter(|arm| asked.names(&arm.name)) {
+            settings.insert(format!("arm {}", arm.name), arm.configuration.clone());
+            if let Some(facts) = &arm.facts {
+                flatten(&format!("durability of {}", arm.name), &json(&facts.durability), &mut settings);
+            }
+        }
+        settings
+    }
+
+    /// What may differ from point to point.
+    fn circumstances(&self, stored: &StoredTrial, asked: &Asked) -> BTreeMap<String, String> {
+        let environment = &self.environment;
+        let mut with = BTreeMap::from([
+            ("kernel".into(), environment.kernel.clone()),
+            ("fstrial".into(), environment.fstrial.clone()),
+            ("host".into(), environment.host.clone()),
+            ("distribution".into(), environment.distribution.clone()),
+            ("memory".into(), environment.memory.human()),
+            ("clock".into(), environment.clocksource.clone()),
+        ]);
+        with.extend(environment.governor.clone().map(|governor| ("governor".into(), governor)));
+        with.extend(self.device().1.map(|folder| ("folder of the image".into(), folder.to_owned())));
+        for arm in stored.arms.iter().filter(|arm| asked.names(&arm.name)) {
+            with.extend(arm.facts.iter().flat_map(|facts| facts.tools.clone()));
+        }
+        with
+    }
+}
+
+fn json(value: &impl Serialize) -> Value {
+    serde_json::to_value(value).expect("settings are plain data")
+}
+
+/// Every value of a tree by its path: `workload.phases.0.duration`.
+fn flatten(path: &str, value: &Value, into: &mut BTreeMap<String, String>) {
+    match value {
+        Value::Null => {}
+        Value::Object(fields) => {
+            fields.iter().for_each(|(name, value)| flatten(&format!("{path}.{name}"), value, into));
+        }
+        Value::Array(items) => {
+            let items = items.iter().enumerate();
+            items.for_each(|(index, value)| flatten(&format!("{path}.{index}"), value, into));
+        }
+        Value::String(text) => {
+            into.insert(path.to_owned(), text.clone());
+        }
+        Value::Bool(_) | Value::Number(_) => {
+            into.insert(path.to_owned(), value.to_string());
+        }
+    }
+}
+
+fn order(by: By, a: &Point, b: &Point) -> Ordering {
+    let time = |point: &Point| point.started_at.parse::<jiff::Timestamp>().ok();
+    let by_time = || (time(a), a.trial).cmp(&(time(b), b.trial));
+    match by {
+        By::Time => by_time(),
+        By::Kernel => compare_releases(&a.kernel, &b.kernel).then_with(by_time),
+        By::Version => compare_releases(&a.version, &b.version).then_with(by_time),
+    }
+}
+
+/// Releases in their order: numbers as numbers, and `-rc`, `-alpha` and the like before the release itself.
+fn compare_releases(a: &str, b: &str) -> Ordering {
+    let (mut a, mut b) = (parts(a).into_iter(), parts(b).into_iter());
+    loop {
+        let (x, y) = (a.next(), b.next());
+        if x.is_none() && y.is_none() {
+            return Ordering::Equal;
+        }
+        let ordering = rank(x.as_ref()).cmp(&rank(y.as_ref()));
+        if ordering != Ordering::Equal {
+            return ordering;
+        }
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Part {
+    Number(u64),
+    Word(String),
+}
+
+/// Its numbers and words, without what is between them.
+fn parts(release: &str) -> Vec<Part> {
+    let mut parts = Vec::new();
+    let mut rest = release.trim_start_matches(|c: char| !c.is_ascii_alphanumeric());
+    while let Some(first) = rest.chars().next() {
+        let digits = first.is_ascii_digit();
+        let end = rest.find(|c: char| c.is_ascii_digit() != digits || !c.is_ascii_alphanumeric());
+        let (part, after) = rest.split_at(end.unwrap_or(rest.len()));
+        parts.push(match part.parse() {
+            Ok(number) => Part::Number(number),
+            Err(_) => Part::Word(part.to_owned()),
+        });
+        rest = after.trim_start_matches(|c: char| !c.is_ascii_alphanumeric());
+    }
+    parts
+}
+
+/// A pre-release comes before the end, other words and numbers after it.
+fn rank(part: Option<&Part>) -> (u8, u64, &str) {
+    match part {
+        Some(Part::Word(word)) if ["alpha", "beta", "next", "pre", "rc"].contains(&word.as_str()) => {
+            (0, 0, word)
+        }
+        None => (1, 0, ""),
+        Some(Part::Word(word)) => (2, 0, word),
+        Some(Part::Number(number)) => (3, *number, ""),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn releases_come_in_their_order() {
+        let sorted = [
+            "5.9.0",
+            "6.1.0-9-amd64",
+            "6.1.0-13-amd64",
+            "6.1.2",
+            "6.10-rc2",
+            "6.10-rc10",
+            "6.10",
+            "6.10-cloud",
+            "6.10.1",
+            "6.18.44-amd64",
+        ];
+        for (i, a) in sorted.iter().enumerate() {
+            for (j, b) in sorted.iter().enumerate() {
+                assert_eq!(compare_releases(a, b), i.cmp(&j), "{a} {b}");
+            }
+        }
+        assert_eq!(compare_releases("99999999999999999999999", "6"), Ordering::Less, "no panic");
+        assert_eq!(compare_releases("--", ""), Ordering::Equal);
+    }
+
+    #[test]
+    fn settings_are_flat_and_what_is_absent_is_not_there() {
+        let mut found = BTreeMap::new();
+        flatten("a", &serde_json::json!({"b": [1, {"c": "x"}], "d": null, "e": true}), &mut found);
+        let expected = [("a.b.0", "1"), ("a.b.1.c", "x"), ("a.e", "true")];
+        assert_eq!(found, expected.map(|(k, v)| (k.to_owned(), v.to_owned())).into());
+    }
+}

@@ -1,0 +1,233 @@
+//! `fstrial trend` on planted histories: what changed is found, named and told to CI by the exit code.
+
+use crate::{
+    planted::Night,
+    support::{Dice, Lab},
+};
+use fstrial_store::{Store, TrialStatus};
+use serde_json::Value;
+use std::fs;
+
+/// Noise of a trial's ratio, ±1 %, the same in every test.
+fn noise(day: i64) -> f64 {
+    let drawn = Dice::new(day.unsigned_abs()).below(2001);
+    1e-5 * f64::from(u32::try_from(drawn).unwrap()) - 0.01
+}
+
+fn store_of(lab: &Lab) -> Store {
+    fs::create_dir_all(lab.home()).unwrap();
+    Store::open(lab.home().join("results.db")).unwrap()
+}
+
+/// Thirty nights: from night 20 on XFS is 8 % slower against ext4, which came with a kernel. The machine as a whole
+/// drifts by half.
+fn regression(lab: &Lab, rounds: u32) {
+    let mut store = store_of(lab);
+    for day in 0..30 {
+        let new = day >= 20;
+        let night = Night {
+            day,
+            kernel: if new { "6.18.0-amd64" } else { "6.17.3-amd64" }.into(),
+            rate: 10_000.0 * (1.0 + 0.5 * day as f64 / 30.0),
+            rounds,
+            ratio: if new { 1.2 * 0.92 } else { 1.2 } * (1.0 + noise(day)),
+            ..Night::default()
+        };
+        night.store(&mut store);
+    }
+}
+
+fn series(document: &Value, threads: u64) -> &Value {
+    let all = document["series"].as_array().unwrap();
+    all.iter().find(|series| series["threads"] == threads).unwrap()
+}
+
+fn document(lab: &Lab, words: &str) -> (Value, i32) {
+    let ended = lab.run(&format!("trend {words} --json"));
+    let document = ended.json().pop().unwrap_or_else(|| panic!("{ended:?}"));
+    (document, ended.code())
+}
+
+fn near(value: &Value, expected: f64) {
+    let value = value.as_f64().unwrap();
+    assert!((value / expected - 1.0).abs() < 0.01, "{value} instead of {expected}");
+}
+
+#[test]
+fn a_planted_regression_is_found_with_its_place_size_and_kernel() {
+    let lab = Lab::new();
+    regression(&lab, 4);
+    let (document, code) = document(&lab, "xfs/ext4 --tag nightly --fail-if-worse 5%");
+    assert_eq!(code, 4);
+    assert_eq!(document["schema_version"], 1);
+    assert_eq!(document["series"].as_array().unwrap().len(), 2, "a series for each level");
+    let series = series(&document, 4);
+    assert_eq!(series["points"].as_array().unwrap().len(), 30);
+    let change = &series["changes"][0];
+    assert_eq!(series["changes"].as_array().unwrap().len(), 1);
+    assert_eq!((&change["at"], &change["after"], &change["until"]), (&20.into(), &19.into(), &20.into()));
+    near(&change["ratio"], 0.92);
+    let interval = [&change["interval"][0], &change["interval"][1]].map(|end| end.as_f64().unwrap());
+    assert!(interval[0] < 0.92 && 0.92 < interval[1] && interval[1] - interval[0] < 0.03, "{interval:?}");
+    assert_eq!((&change["sure"], &change["better"]), (&true.into(), &false.into()));
+    let along = change["along"].as_object().unwrap();
+    assert_eq!(along.keys().collect::<Vec<_>>(), ["kernel"]);
+    assert_eq!(along["kernel"], serde_json::json!(["6.17.3-amd64 x86_64", "6.18.0-amd64 x86_64"]));
+    near(&series["worse"]["ratio"], 0.92);
+    // The same from the other side is an improvement, and 10 % is not lost.
+    assert_eq!(lab.run("trend ext4/xfs --fail-if-worse 5%").code(), 0);
+    assert_eq!(lab.run("trend xfs/ext4 --fail-if-worse 10%").code(), 0);
+    assert_eq!(lab.run("trend xfs/ext4").code(), 0, "without the flag nothing fails");
+    lab.check_store();
+}
+
+#[test]
+fn people_read_it_and_terminals_without_unicode_too() {
+    let lab = Lab::new();
+    regression(&lab, 9);
+    let words = "trend xfs/ext4 --threads 4 --fail-if-worse 5%";
+    let run = |locale: &str| {
+        let mut command = lab.prepare(crate::support::FSTRIAL);
+        command.env("LC_ALL", locale).args(words.split(' '));
+        crate::support::Running::start(command).end(crate::support::PATIENCE)
+    };
+    let (unicode, ascii) = (run("C.UTF-8"), run("C"));
+    assert_eq!((unicode.code(), ascii.code()), (4, 4));
+    insta::assert_snapshot!(unicode.stdout);
+    assert!(ascii.stdout.is_ascii(), "{}", ascii.stdout);
+    assert!(unicode.stdout.lines().chain(ascii.stdout.lines()).all(|line| line.chars().count() <= 80));
+}
+
+#[test]
+fn latency_is_worse_when_there_is_more_of_it() {
+    let lab = Lab::new();
+    regression(&lab, 4);
+    let (document, code) =
+        document(&lab, "xfs/ext4 --metric p50 --threads 1 --practical 3% --fail-if-worse 5%");
+    assert_eq!(code, 4);
+    let change = &document["series"][0]["changes"][0];
+    near(&change["ratio"], 1.0 / 0.92);
+    assert_eq!((&change["better"], &document["series"][0]["less_is_better"]), (&false.into(), &true.into()));
+}
+
+#[test]
+fn a_single_arm_shows_the_drift_and_says_so() {
+    let lab = Lab::new();
+    regression(&lab, 4);
+    let ended = lab.run("trend ext4 --threads 1");
+    assert_eq!(ended.code(), 0);
+    assert!(ended.stdout.contains("what the whole machine became"), "{}", ended.stdout);
+    let (document, _) = document(&lab, "ext4 --threads 1");
+    let series = &document["series"][0];
+    near(&series["points"][0]["value"], 10_000.0);
+    near(&series["points"][29]["value"], 10_000.0 * (1.0 + 0.5 * 29.0 / 30.0));
+    assert!(!series["changes"].as_array().unwrap().is_empty(), "a slope is shown as steps");
+}
+
+#[test]
+fn another_question_is_a_series_of_its_own() {
+    let lab = Lab::new();
+    let mut store = store_of(&lab);
+    for day in 0..24 {
+        // Every other night measures for longer, with another outcome; every third of these on another machine.
+        let other = day % 2 == 1;
+        Night {
+            day,
+            duration: if other { "2s" } else { "1s" },
+            ratio: if other { 0.8 } else { 1.2 } * (1.0 + noise(day)),
+            processor: if day % 6 == 5 { "Another CPU" } else { "Planted CPU" }.into(),
+            ..Night::default()
+        }
+        .store(&mut store);
+    }
+    let (document, _) = document(&lab, "xfs/ext4 --threads 4");
+    let all = document["series"].as_array().unwrap();
+    assert_eq!(all.iter().map(|s| s["points"].as_array().unwrap().len()).sum::<usize>(), 24);
+    assert_eq!(all.len(), 3);
+    for series in all {
+        assert!(series["changes"].as_array().unwrap().is_empty());
+        let differs: Vec<_> =
+            series["differs_in"].as_array().unwrap().iter().map(|d| d.as_str().unwrap()).collect();
+        assert_eq!(differs, ["processor", "workload.phases.0.duration"]);
+    }
+}
+
+#[test]
+fn kernels_come_in_their_own_order() {
+    let lab = Lab::new();
+    let mut store = store_of(&lab);
+    // Measured in the order of a bisection; slower from 6.10 on.
+    let minors = [2, 14, 8, 11, 9, 10, 7, 12, 6, 13, 5, 4, 3, 15];
+    for (day, minor) in (0..).zip(minors) {
+        Night {
+            day,
+            kernel: format!("6.{minor}.0"),
+            ratio: if minor >= 10 { 1.0 } else { 1.2 } * (1.0 + noise(minor)),
+            ..Night::default()
+        }
+        .store(&mut store);
+    }
+    let (document, _) = document(&lab, "xfs/ext4 --threads 1 --by kernel");
+    let series = &document["series"][0];
+    let at = usize::try_from(series["changes"][0]["at"].as_u64().unwrap()).unwrap();
+    assert_eq!(series["points"][at]["kernel"], "6.10.0");
+    assert_eq!(series["points"][at - 1]["kernel"], "6.9.0");
+}
+
+#[test]
+fn too_few_trials_and_bad_ones_are_said() {
+    let lab = Lab::new();
+    let mut store = store_of(&lab);
+    for day in 0..5 {
+        Night { day, ..Night::default() }.store(&mut store);
+    }
+    Night { day: 5, status: TrialStatus::Running, ..Night::default() }.store(&mut store);
+    Night { day: 6, rounds: 2, status: TrialStatus::Interrupted, ..Night::default() }.store(&mut store);
+    let ended = lab.run("trend xfs/ext4 --fail-if-worse 5%");
+    assert_eq!(ended.code(), 0);
+    for said in [
+        "5 trials are too few to look for changes",
+        "nothing to go by",
+        "#6: it still runs",
+        "#7: it has fewer",
+    ] {
+        assert!(ended.stdout.contains(said), "{said}: {}", ended.stdout);
+    }
+}
+
+#[test]
+fn what_is_not_there_is_an_error_that_names_what_is() {
+    let lab = Lab::new();
+    let none = lab.run("trend xfs/ext4");
+    assert_eq!(none.code(), 2);
+    assert!(none.stderr.contains("there are no results"), "{none:?}");
+    let mut store = store_of(&lab);
+    Night::default().store(&mut store);
+    for (words, said) in [
+        ("btrfs/ext4", "has an arm called btrfs"),
+        ("xfs/ext4 --workload random-write", "no stored trial is like that"),
+        ("xfs/ext4 --threads 3", "it has no such workload or level"),
+        ("xfs/xfs", "against itself"),
+        ("/ext4", "names no arm"),
+        ("xfs/ext4 --fail-if-worse 0%", "must be between"),
+        ("xfs/ext4 --metric speed", "there are throughput"),
+    ] {
+        let ended = lab.run(&format!("trend {words}"));
+        assert_eq!(ended.code(), 2, "{words}");
+        assert!(ended.stderr.contains(said), "{words}: {}", ended.stderr);
+    }
+    assert!(lab.run("trend xfs/ext4 --workload append-*").stdout.contains("1 trial is too few"));
+}
+
+#[test]
+fn a_name_that_a_terminal_would_obey_is_not_passed_on() {
+    let lab = Lab::new();
+    let mut store = store_of(&lab);
+    for day in 0..12 {
+        let mkfs = if day < 6 { "mkfs \u{1b}[2J old" } else { "mkfs \u{1b}[2J new" };
+        let ratio = if day < 6 { 1.2 } else { 0.9 };
+        Night { day, mkfs: mkfs.into(), ratio, ..Night::default() }.store(&mut store);
+    }
+    let ended = lab.run("trend xfs/ext4");
+    assert!(ended.stdout.contains("new") && !ended.stdout.contains('\u{1b}'), "{}", ended.stdout);
+}
