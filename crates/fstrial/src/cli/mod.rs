@@ -2,7 +2,7 @@
 
 mod claims;
 mod clean;
-mod compare;
+pub(crate) mod compare;
 pub(crate) mod conduct;
 mod device;
 mod doctor;
@@ -11,9 +11,10 @@ mod generate;
 mod judge;
 mod noise;
 pub(crate) mod output;
-mod report;
+pub(crate) mod report;
 pub(crate) mod results;
 mod run;
+mod serve;
 mod trend;
 mod watch;
 mod workloads;
@@ -40,6 +41,7 @@ Examples:
   fstrial watch
   fstrial judge pairs.csv
   fstrial trend xfs/ext4 --fail-if-worse 5%
+  fstrial serve
   fstrial claims check closson-2012 --quick
 
 Exit codes:
@@ -75,6 +77,7 @@ enum Command {
     Results(results::ResultsArgs),
     Report(report::ReportArgs),
     Trend(Box<trend::TrendArgs>),
+    Serve(serve::ServeArgs),
     Claims(claims::ClaimsArgs),
     Workloads(workloads::WorkloadsArgs),
     Device(device::DeviceArgs),
@@ -202,6 +205,7 @@ fn execute(command: Command) -> Result<u8, ExpectedError> {
         Command::Results(args) => results::exec(&args),
         Command::Report(args) => report::exec(&args),
         Command::Trend(args) => trend::exec(&args),
+        Command::Serve(args) => serve::exec(&args),
         Command::Claims(args) => claims::exec(&args),
         Command::Workloads(args) => workloads::exec(&args),
         Command::Device(args) => device::exec(&args),

@@ -2,7 +2,7 @@
 
 mod export;
 mod fio;
-mod list;
+pub(crate) mod list;
 mod out_file;
 mod transfer;
 
@@ -94,7 +94,7 @@ pub(crate) fn exec(args: &ResultsArgs) -> Result<u8, ExpectedError> {
 }
 
 /// The file of the results, which must be there.
-fn existing(home: &Home) -> Result<PathBuf, ExpectedError> {
+pub(crate) fn existing(home: &Home) -> Result<PathBuf, ExpectedError> {
     let path = home.folder()?.join("results.db");
     // A command that was killed in its first moment leaves an empty file.
     if path.metadata().map_or(true, |file| file.len() == 0) {

@@ -322,7 +322,7 @@ fn section(text: &mut String, document: &TrendDocument, series: &SeriesReport, u
     findings(text, document, series);
 }
 
-fn title(document: &TrendDocument, series: &SeriesReport) -> String {
+pub(crate) fn title(document: &TrendDocument, series: &SeriesReport) -> String {
     let subject = match &document.against {
         Some(against) => format!("{} / {against}", document.arm),
         None => document.arm.clone(),
@@ -357,7 +357,7 @@ fn plot(document: &TrendDocument, series: &SeriesReport, unicode: bool) -> Vec<S
 }
 
 /// A ratio, or a figure in its unit.
-fn value(document: &TrendDocument, series: &SeriesReport, value: f64) -> String {
+pub(crate) fn value(document: &TrendDocument, series: &SeriesReport, value: f64) -> String {
     match &document.against {
         Some(_) => numbers::ratio(value),
         None => numbers::figure(value, if series.unit == "B/s" { "bytes/s" } else { &series.unit }),
@@ -450,7 +450,7 @@ fn limit_in_words(text: &mut String, series: &SeriesReport, limit: f64) {
 }
 
 /// `−4.5 % [−5.9, −3.0]`.
-fn size(step: &StepReport) -> String {
+pub(crate) fn size(step: &StepReport) -> String {
     let signed = |ratio: f64| {
         let change = 100.0 * (ratio - 1.0);
         format!("{}{}", if change < 0.0 { "−" } else { "+" }, percent(change.abs()))
@@ -459,7 +459,7 @@ fn size(step: &StepReport) -> String {
     format!("{} %{}", signed(step.ratio), interval.unwrap_or_default())
 }
 
-fn sureness(step: &StepReport) -> String {
+pub(crate) fn sureness(step: &StepReport) -> String {
     let p = match step.p_at_most {
         p if p < 0.001 => "p < 0.001".to_owned(),
         p if p < ALPHA => format!("p ≤ {p:.3}"),
@@ -475,7 +475,7 @@ fn percent(value: f64) -> String {
 }
 
 /// `#31 (2026-02-11)`.
-fn place(point: &Point) -> String {
+pub(crate) fn place(point: &Point) -> String {
     let day = point.started_at.get(..10).unwrap_or(&point.started_at);
     format!("#{} ({day})", point.trial)
 }

@@ -18,6 +18,7 @@ mod planted;
 mod pty;
 mod report;
 mod results;
+mod serve;
 mod states;
 mod support;
 mod trend;

@@ -68,7 +68,8 @@ pub(super) fn exec(store: &Store, args: &ListArgs) -> Result<(), ExpectedError> 
     Ok(())
 }
 
-fn json(trial: &TrialSummary) -> serde_json::Value {
+/// A trial of a list for programs.
+pub(crate) fn json(trial: &TrialSummary) -> serde_json::Value {
     serde_json::json!({
         "id": trial.id, "name": trial.name, "status": trial.status.name(), "started_at": trial.started_at,
         "ended_at": trial.ended_at, "rounds": trial.rounds, "runs": trial.runs, "failed_runs": trial.failed_runs,

@@ -114,7 +114,7 @@ fn document(title: &str, body: &Markup, trials: Vec<TrialData>) -> String {
 }
 
 /// No request to anywhere, and no script but the two that are in the file.
-fn policy() -> String {
+pub(crate) fn policy() -> String {
     let hash = |script: &str| format!("'sha256-{}'", STANDARD.encode(Sha256::digest(script)));
     format!(
         "default-src 'none'; script-src {} {}; style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'; \

@@ -1,0 +1,221 @@
+//! From what is asked to what is answered: the routes, each a function of the store.
+
+use super::{guard::Asked, pages};
+use crate::{
+    cli::{compare, filter, report, results},
+    error::ExpectedError,
+    report::{
+        page, table,
+        trend::{self, Limits, TrendDocument},
+    },
+    run::history::{self, By},
+};
+use clap::ValueEnum;
+use fstrial_model::trial::Metric;
+use fstrial_store::{Filter, Store, StoreError, TrialId};
+use hyper::StatusCode;
+use serde::Serialize;
+use std::path::Path;
+
+/// For our own pages: their style sheet and forms, and nothing else; no script at all.
+const POLICY: &str = "default-src 'none'; style-src 'self'; img-src data:; form-action 'self'; base-uri 'none'; \
+                      frame-ancestors 'none'";
+/// The most trials that are compared on one page.
+const MOST_COMPARED: usize = 8;
+const HTML: &str = "text/html; charset=utf-8";
+const JSON: &str = "application/json";
+const TEXT: &str = "text/plain; charset=utf-8";
+const STYLE: &str = include_str!("style.css");
+
+/// What is sent back.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) status: StatusCode,
+    /// Its content type.
+    pub(super) kind: &'static str,
+    /// Its content security policy.
+    pub(super) policy: String,
+    pub(super) body: Vec<u8>,
+}
+
+impl Answer {
+    fn new(status: StatusCode, kind: &'static str, body: impl Into<Vec<u8>>) -> Self {
+        Self { status, kind, policy: POLICY.to_owned(), body: body.into() }
+    }
+
+    /// A line of text.
+    pub(super) fn text(status: StatusCode, text: &str) -> Self {
+        Self::new(status, TEXT, format!("{text}\n"))
+    }
+
+    fn page(page: maud::Markup) -> Self {
+        Self::new(StatusCode::OK, HTML, page.into_string())
+    }
+
+    /// A report is a file of its own, with scripts of its own.
+    fn report(page: String) -> Self {
+        let policy = format!("{}; frame-ancestors 'none'", page::policy());
+        Self { policy, ..Self::new(StatusCode::OK, HTML, page) }
+    }
+
+    fn json(value: &impl Serialize) -> Self {
+        let mut body = serde_json::to_vec(value).expect("documents are plain data");
+        body.push(b'\n');
+        Self::new(StatusCode::OK, JSON, body)
+    }
+}
+
+/// Why there is no answer.
+enum Trouble {
+    /// There is nothing here.
+    NotFound,
+    /// It is known what is wrong.
+    Expected(ExpectedError),
+}
+
+impl<E: Into<ExpectedError>> From<E> for Trouble {
+    fn from(error: E) -> Self {
+        Self::Expected(error.into())
+    }
+}
+
+/// Answers a request that was let in.
+pub(super) fn answer(store: &Path, asked: &Asked) -> Answer {
+    let found = route(store, asked).unwrap_or_else(|trouble| in_words(&trouble, asked));
+    debug_assert!(!found.body.is_empty());
+    found
+}
+
+fn route(path: &Path, asked: &Asked) -> Result<Answer, Trouble> {
+    let parts: Vec<&str> = asked.path.split('/').skip(1).collect();
+    // A store that is opened for each request: a trial may be written meanwhile, or the file be replaced.
+    let open = || Ok::<_, Trouble>(Store::open_read_only(path)?);
+    match parts.as_slice() {
+        ["style.css"] => Ok(Answer::new(StatusCode::OK, "text/css; charset=utf-8", STYLE)),
+        [""] => list(&open()?, asked),
+        ["trial", id] => {
+            let (store, id) = (open()?, number(id)?);
+            Ok(Answer::report(report::page_of(&store, &[store.trial(id)?])?))
+        }
+        ["trial", id, "text"] => text(&open()?, number(id)?),
+        ["compare"] => side_by_side(&open()?, asked),
+        ["trend"] => trends(&open()?, asked),
+        ["api", "trials"] => {
+            let trials = open()?.find_trials(&filter_of(asked)?)?;
+            Ok(Answer::json(&trials.iter().map(results::list::json).collect::<Vec<_>>()))
+        }
+        ["api", "trials", id] => {
+            let (store, id) = (open()?, number(id)?);
+            Ok(Answer::json(&results::judge_again(&store, &store.trial(id)?)?))
+        }
+        ["api", "trend"] => match trend_of(&open()?, asked)? {
+            Some(document) => Ok(Answer::json(&document)),
+            None => Err(ExpectedError::usage("no arm is named", "add ?arm=xfs&against=ext4").into()),
+        },
+        _ => Err(Trouble::NotFound),
+    }
+}
+
+/// The number of a trial: digits and nothing else.
+fn number(text: &str) -> Result<TrialId, Trouble> {
+    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let id = digits.then(|| text.parse().ok()).flatten();
+    id.map(TrialId).ok_or(Trouble::NotFound)
+}
+
+fn text(store: &Store, id: TrialId) -> Result<Answer, Trouble> {
+    let document = results::judge_again(store, &store.trial(id)?)?;
+    let text = anstream::adapter::strip_str(&table::render(&document)).to_string();
+    Ok(Answer::new(StatusCode::OK, TEXT, text))
+}
+
+fn list(store: &Store, asked: &Asked) -> Result<Answer, Trouble> {
+    let mut trials = store.find_trials(&filter_of(asked)?)?;
+    let order = pages::Sort::of(asked.get("sort").unwrap_or_default());
+    order.apply(&mut trials);
+    let page = asked.get("page").and_then(|page| page.parse().ok()).unwrap_or(1);
+    Ok(Answer::page(pages::list(&trials, asked, order, page)))
+}
+
+/// Trials side by side: `?a=1&b=2`, or `?trial=1&trial=2` as the boxes of the list send it.
+fn side_by_side(store: &Store, asked: &Asked) -> Result<Answer, Trouble> {
+    let wanted = asked.all("a").chain(asked.all("b")).chain(asked.all("trial"));
+    let ids = wanted.map(number).collect::<Result<Vec<_>, _>>()?;
+    if !(2..=MOST_COMPARED).contains(&ids.len()) {
+        let hint = "tick them in the list, or write /compare?a=1&b=2";
+        return Err(ExpectedError::usage(format!("2 to {MOST_COMPARED} trials can be compared"), hint).into());
+    }
+    let trials = ids.into_iter().map(|id| store.trial(id)).collect::<Result<Vec<_>, _>>()?;
+    Ok(Answer::report(report::page_of(store, &trials)?))
+}
+
+fn trends(store: &Store, asked: &Asked) -> Result<Answer, Trouble> {
+    let document = trend_of(store, asked)?;
+    Ok(Answer::page(pages::trend(document.as_ref(), asked)))
+}
+
+/// The trend that is asked for; none before an arm is named.
+fn trend_of(store: &Store, asked: &Asked) -> Result<Option<TrendDocument>, Trouble> {
+    let Some(arm) = asked.get("arm") else { return Ok(None) };
+    let filter = Filter { arms: Vec::new(), ..filter_of(asked)? };
+    let bad =
+        |message: String| Trouble::Expected(ExpectedError::usage(message, "see `fstrial trend --help`"));
+    let threads = asked.all("threads").map(str::parse).collect::<Result<Vec<u16>, _>>();
+    let wanted = history::Asked {
+        arm: arm.to_owned(),
+        against: asked.get("against").map(str::to_owned),
+        workloads: filter.workloads.clone(),
+        threads: threads.map_err(|error| bad(format!("threads: {error}")))?,
+        metric: asked.get("metric").map_or(Ok(Metric::Throughput), compare::metric).map_err(bad)?,
+        by: asked.get("by").map_or(Ok(By::Time), |by| By::from_str(by, true)).map_err(bad)?,
+    };
+    let trials: Vec<TrialId> = store.find_trials(&filter)?.into_iter().map(|trial| trial.id).collect();
+    let found = history::collect(store, &trials, &wanted)?;
+    Ok(Some(trend::document(&wanted, found, Limits::default())))
+}
+
+/// The filter that an address asks for, in the words of the command line.
+fn filter_of(asked: &Asked) -> Result<Filter, Trouble> {
+    let one = |name| asked.get(name).map(str::to_owned);
+    let many = |name: &str| asked.all(name).map(str::to_owned).collect();
+    let parsed = |name: &str, parse: fn(&str) -> Result<String, String>| {
+        let found = asked.get(name).map(parse).transpose();
+        found.map_err(|problem| {
+            ExpectedError::usage(format!("{name}: {problem}"), "correct it and search again")
+        })
+    };
+    let status = asked.get("status").map(filter::status).transpose();
+    Ok(Filter {
+        name: one("name"),
+        arms: many("arm"),
+        workloads: many("workload"),
+        kernel: one("kernel"),
+        host: one("host"),
+        tags: many("tag"),
+        since: parsed("since", filter::since)?,
+        until: parsed("until", filter::until)?,
+        status: status.map_err(|problem| {
+            ExpectedError::usage(format!("status: {problem}"), "choose one of them and search again")
+        })?,
+    })
+}
+
+/// An error for whoever asked: as JSON where JSON was asked for.
+fn in_words(trouble: &Trouble, asked: &Asked) -> Answer {
+    let (status, message, hint) = match trouble {
+        Trouble::NotFound => (StatusCode::NOT_FOUND, "there is nothing here".to_owned(), None),
+        Trouble::Expected(error) => (status_of(error), error.to_string(), error.hint()),
+    };
+    if asked.path.starts_with("/api/") {
+        return Answer { status, ..Answer::json(&serde_json::json!({ "error": message, "hint": hint })) };
+    }
+    Answer { status, ..Answer::page(pages::trouble(&message, hint.as_deref())) }
+}
+
+fn status_of(error: &ExpectedError) -> StatusCode {
+    match error {
+        ExpectedError::Usage { .. } => StatusCode::BAD_REQUEST,
+        ExpectedError::Store(StoreError::NoSuchTrial { .. }) => StatusCode::NOT_FOUND,
+        _ => StatusCode::INTERNAL_SERVER_ERROR,
+    }
+}

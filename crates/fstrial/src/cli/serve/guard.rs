@@ -1,0 +1,204 @@
+//! What is let in: GET and HEAD of plain paths, asked of this server by its own name.
+//!
+//! A page on the internet can make a browser ask `http://evil.example/`, have that name point to 127.0.0.1 meanwhile
+//! (DNS rebinding), and read the answer as its own. The browser then says `Host: evil.example`, so a name that is not
+//! ours is refused. Addresses cannot be rebound.
+
+use hyper::{
+    HeaderMap, Method, StatusCode, Uri,
+    header::{CONTENT_LENGTH, HOST, TRANSFER_ENCODING},
+    http::uri::Authority,
+};
+use std::net::IpAddr;
+
+/// Longest path with its query, in bytes.
+const MAX_TARGET_BYTES: usize = 4096;
+/// Most parameters of a query.
+const MAX_PARAMETERS: usize = 64;
+
+/// What this server is called.
+#[derive(Debug, Clone)]
+pub(super) struct Names {
+    /// Whether it can only be reached from this machine.
+    pub(super) is_loopback: bool,
+    /// Names besides `localhost` and addresses.
+    pub(super) others: Vec<String>,
+}
+
+/// A request that is let in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Asked {
+    /// The path, as it was sent.
+    pub(super) path: String,
+    /// Parameters, decoded.
+    pub(super) query: Vec<(String, String)>,
+}
+
+impl Asked {
+    /// The last parameter of this name that is not empty.
+    pub(super) fn get(&self, name: &str) -> Option<&str> {
+        self.all(name).last()
+    }
+
+    /// Every parameter of this name that is not empty.
+    pub(super) fn all<'a>(&'a self, name: &str) -> impl Iterator<Item = &'a str> {
+        let named = self.query.iter().filter(move |(key, value)| key == name && !value.trim().is_empty());
+        named.map(|(_, value)| value.trim())
+    }
+}
+
+/// A request that is not let in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Refusal {
+    /// The status that says so.
+    pub(super) status: StatusCode,
+    /// Why.
+    pub(super) why: &'static str,
+}
+
+fn refuse<T>(status: StatusCode, why: &'static str) -> Result<T, Refusal> {
+    Err(Refusal { status, why })
+}
+
+/// Lets a request in, or says why not.
+pub(super) fn check(
+    method: &Method,
+    uri: &Uri,
+    headers: &HeaderMap,
+    names: &Names,
+) -> Result<Asked, Refusal> {
+    // First of all: whoever came by a foreign name is told nothing else.
+    check_host(uri, headers, names)?;
+    if method != Method::GET && method != Method::HEAD {
+        return refuse(StatusCode::METHOD_NOT_ALLOWED, "results can only be read here");
+    }
+    let has_length = headers.get_all(CONTENT_LENGTH).iter().any(|length| length.as_bytes() != b"0");
+    if has_length || headers.contains_key(TRANSFER_ENCODING) {
+        return refuse(StatusCode::PAYLOAD_TOO_LARGE, "a request has no content here");
+    }
+    let query = uri.query().unwrap_or_default();
+    if uri.path().len() + query.len() > MAX_TARGET_BYTES {
+        return refuse(StatusCode::URI_TOO_LONG, "the address is too long");
+    }
+    let query: Vec<(String, String)> =
+        form_urlencoded::parse(query.as_bytes()).into_owned().take(MAX_PARAMETERS + 1).collect();
+    if query.len() > MAX_PARAMETERS {
+        return refuse(StatusCode::BAD_REQUEST, "the address has too many parameters");
+    }
+    Ok(Asked { path: uri.path().to_owned(), query })
+}
+
+fn check_host(uri: &Uri, headers: &HeaderMap, names: &Names) -> Result<(), Refusal> {
+    let mut hosts = headers.get_all(HOST).iter();
+    let (Some(host), None) = (hosts.next(), hosts.next()) else {
+        return refuse(StatusCode::BAD_REQUEST, "a request says which host it is meant for, once");
+    };
+    let host = host.to_str().ok().and_then(|host| host.parse::<Authority>().ok());
+    // The address line may name a host as well, and then that is the one.
+    let is_own = |authority: &Authority| is_own(authority, names);
+    if !host.as_ref().is_some_and(is_own) || !uri.authority().is_none_or(is_own) {
+        return refuse(StatusCode::MISDIRECTED_REQUEST, "this server has another name");
+    }
+    Ok(())
+}
+
+fn is_own(authority: &Authority, names: &Names) -> bool {
+    if authority.as_str().contains('@') {
+        return false;
+    }
+    let host = authority.host().trim_end_matches('.');
+    if host.eq_ignore_ascii_case("localhost") {
+        return true;
+    }
+    match host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>() {
+        Ok(address) => address.is_loopback() || !names.is_loopback,
+        Err(_) => names.others.iter().any(|name| host.eq_ignore_ascii_case(name)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn names(is_loopback: bool) -> Names {
+        Names { is_loopback, others: vec!["lab1".into()] }
+    }
+
+    fn asked(method: &str, target: &str, headers: &[(&str, &str)], is_loopback: bool) -> Result<Asked, u16> {
+        let mut map = HeaderMap::new();
+        for (name, value) in headers {
+            map.append(hyper::header::HeaderName::try_from(*name).unwrap(), value.parse().unwrap());
+        }
+        let method = Method::from_bytes(method.as_bytes()).unwrap();
+        check(&method, &target.parse().unwrap(), &map, &names(is_loopback)).map_err(|r| r.status.as_u16())
+    }
+
+    #[test]
+    fn own_names_are_let_in_and_others_are_not() {
+        for (host, on_loopback, on_network) in [
+            ("localhost:7070", true, true),
+            ("LOCALHOST", true, true),
+            ("localhost.:7070", true, true),
+            ("127.0.0.1:9", true, true),
+            ("[::1]:7070", true, true),
+            ("LAB1:7070", true, true),
+            ("192.168.1.7:7070", false, true),
+            ("[fe80::1]", false, true),
+            ("evil.example", false, false),
+            ("localhost.evil.example", false, false),
+            ("127.0.0.1.evil.example", false, false),
+            ("localhost@evil.example", false, false),
+            ("evil@localhost", false, false),
+            ("", false, false),
+            ("a b", false, false),
+        ] {
+            for (is_loopback, expected) in [(true, on_loopback), (false, on_network)] {
+                let found = asked("GET", "/", &[("host", host)], is_loopback);
+                assert_eq!(found.is_ok(), expected, "{host}, loopback: {is_loopback}");
+            }
+        }
+        assert_eq!(asked("GET", "/", &[], true), Err(400));
+        assert_eq!(asked("GET", "/", &[("host", "localhost"), ("host", "localhost")], true), Err(400));
+        let both = |target| asked("GET", target, &[("host", "localhost")], true);
+        assert_eq!(both("http://evil.example/"), Err(421));
+        assert!(both("http://localhost:7070/trial/1").is_ok());
+    }
+
+    #[test]
+    fn only_reading_without_content() {
+        let own = ("host", "localhost");
+        for method in ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "BREW"] {
+            assert_eq!(asked(method, "/", &[own], true), Err(405), "{method}");
+        }
+        assert!(asked("HEAD", "/", &[own], true).is_ok());
+        assert_eq!(asked("GET", "/", &[own, ("content-length", "3")], true), Err(413));
+        assert_eq!(asked("GET", "/", &[own, ("transfer-encoding", "chunked")], true), Err(413));
+        assert_eq!(asked("GET", &format!("/?a={}", "x".repeat(5000)), &[own], true), Err(414));
+        assert_eq!(asked("GET", &format!("/?{}", "a=1&".repeat(65)), &[own], true), Err(400));
+    }
+
+    #[test]
+    fn parameters_are_decoded_and_empty_ones_are_none() {
+        let found = asked("GET", "/?name=a%20b+c&tag=&tag=x&tag=y", &[("host", "localhost")], true).unwrap();
+        assert_eq!(found.get("name"), Some("a b c"));
+        assert_eq!(found.all("tag").collect::<Vec<_>>(), ["x", "y"]);
+        assert_eq!(found.get("other"), None);
+    }
+
+    proptest! {
+        #[test]
+        fn a_name_that_is_not_ours_never_gets_in(host in "[a-z0-9.@:\\[\\]-]{1,40}") {
+            let own = host.parse::<Authority>().is_ok_and(|authority| {
+                let host = authority.host().trim_end_matches('.').to_owned();
+                let address = host.trim_matches(['[', ']']).parse::<IpAddr>();
+                host == "localhost" || host == "lab1" || address.is_ok_and(|address| address.is_loopback())
+            });
+            if !own && let Ok(value) = host.parse::<hyper::header::HeaderValue>() {
+                let mut headers = HeaderMap::new();
+                headers.insert(HOST, value);
+                prop_assert!(check(&Method::GET, &"/".parse().unwrap(), &headers, &names(true)).is_err());
+            }
+        }
+    }
+}
