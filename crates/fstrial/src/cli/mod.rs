@@ -10,7 +10,7 @@ pub(crate) mod filter;
 mod generate;
 mod judge;
 mod noise;
-pub(crate) mod output;
+mod out_file;
 pub(crate) mod report;
 pub(crate) mod results;
 mod run;

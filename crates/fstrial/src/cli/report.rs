@@ -1,6 +1,6 @@
 //! `fstrial report`: the answer of stored trials as a page, a table for a ticket, or a post for a mailing list.
 
-use super::{Home, output, results};
+use super::{Home, out_file, results};
 use crate::{
     error::ExpectedError,
     exit_code,
@@ -125,7 +125,7 @@ fn deliver(args: &ReportArgs, text: &str, name: &str) -> Result<u8, ExpectedErro
     match &args.out {
         Some(path) if path.as_os_str() == "-" => super::print(text),
         Some(path) => {
-            output::write(path, text.as_bytes(), args.force)?;
+            out_file::write(path, text.as_bytes(), args.force)?;
             super::say(&format!("wrote {}\n", path.display()));
         }
         None if args.format == Format::Html => {
@@ -142,7 +142,7 @@ fn keep(home: &Home, name: &str, page: &str) -> Result<PathBuf, ExpectedError> {
     let folder = home.folder()?.join("reports");
     make(&folder)?;
     let path = folder.join(name);
-    output::write(&path, page.as_bytes(), true)?;
+    out_file::write(&path, page.as_bytes(), true)?;
     Ok(path)
 }
 

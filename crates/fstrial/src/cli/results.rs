@@ -3,7 +3,6 @@
 mod export;
 mod fio;
 pub(crate) mod list;
-mod out_file;
 mod transfer;
 
 use super::Home;

@@ -1,8 +1,8 @@
 //! `fstrial results export`: stored trials in the formats of other programs, or as a store of their own.
 
-use super::{fio, judge_again, out_file::OutFile};
+use super::{fio, judge_again};
 use crate::{
-    cli::{self, filter::FilterArgs},
+    cli::{self, filter::FilterArgs, out_file::OutFile},
     error::ExpectedError,
     report::export::{
         go_bench::GoBench,

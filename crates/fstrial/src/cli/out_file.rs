@@ -5,13 +5,13 @@ use crate::error::ExpectedError;
 use rustix::fs::{CWD, RenameFlags};
 use std::{
     fs::{self, File},
-    io,
+    io::{self, Write},
     path::{Path, PathBuf},
 };
 
 /// A file being written.
 #[derive(Debug)]
-pub(super) struct OutFile {
+pub(crate) struct OutFile {
     path: PathBuf,
     /// Its name until it is whole.
     part: PathBuf,
@@ -23,7 +23,7 @@ impl OutFile {
     ///
     /// # Errors
     /// It is there already and must not be overwritten, or it has no name.
-    pub(super) fn new(path: &Path, force: bool) -> Result<Self, ExpectedError> {
+    pub(crate) fn new(path: &Path, force: bool) -> Result<Self, ExpectedError> {
         if path.symlink_metadata().is_ok() {
             if !force {
                 return Err(there_already(path));
@@ -45,23 +45,23 @@ impl OutFile {
     }
 
     /// The name it has until it is whole.
-    pub(super) fn part(&self) -> &Path {
+    pub(crate) fn part(&self) -> &Path {
         &self.part
     }
 
     /// An error about the file.
-    pub(super) fn failed(&self) -> impl Fn(io::Error) -> ExpectedError + use<> {
+    pub(crate) fn failed(&self) -> impl Fn(io::Error) -> ExpectedError + use<> {
         let path = self.path.clone();
         move |source| ExpectedError::File { what: "write", path: path.clone(), source }
     }
 
     /// Makes the file under its name of now.
-    pub(super) fn create(&self) -> Result<File, ExpectedError> {
+    pub(crate) fn create(&self) -> Result<File, ExpectedError> {
         File::create_new(&self.part).map_err(self.failed())
     }
 
     /// Gives the file its name, once everything is in it.
-    pub(super) fn finish(self) -> Result<(), ExpectedError> {
+    pub(crate) fn finish(self) -> Result<(), ExpectedError> {
         let failed = self.failed();
         File::open(&self.part).and_then(|file| file.sync_all()).map_err(&failed)?;
         if self.force {
@@ -77,6 +77,16 @@ impl OutFile {
             Err(error) => Err(failed(error.into())),
         }
     }
+}
+
+/// Writes a file of which all is known.
+///
+/// # Errors
+/// It is there already and must not be overwritten; it cannot be written.
+pub(crate) fn write(path: &Path, contents: &[u8], force: bool) -> Result<(), ExpectedError> {
+    let out = OutFile::new(path, force)?;
+    out.create()?.write_all(contents).map_err(out.failed())?;
+    out.finish()
 }
 
 impl Drop for OutFile {
@@ -96,7 +106,6 @@ fn there_already(path: &Path) -> ExpectedError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::Write;
 
     fn names(folder: &Path) -> Vec<String> {
         let names =
