@@ -4,7 +4,7 @@
 //! and neighbours is already taken out. Cut the series into segments of at least three points so
 //! that the sum of distances from each segment's median, in units of the usual step between
 //! neighbours, plus 2·ln n per change is as small as possible: optimal partitioning (Jackson et
-//! al. 2005) with an L1 cost, which single outliers cannot buy. Cuts between levels that differ by less than a band
+//! al. 2005) with an L1 cost, which single outliers cannot buy. Cuts between segments that differ by less than a band
 //! are taken back, the smallest step first: what does not matter must not break up what does.
 //!
 //! How much: the Hodges–Lehmann shift of the two segments ([`mod@crate::shift`]). Where: all places whose cost is
@@ -12,7 +12,7 @@
 //! which bounds the chance that a series without any change gives a step this clear anywhere.
 //!
 //! Measured (tests/history.rs): false alarms ≤ 5 % at 12 sessions and ≤ 2 % from 30 on, outliers included; a shift
-//! of 3 σ is seen after 3–4 sessions. Assumes sessions in time order, each drawn for itself about its level: a
+//! of 3 σ is seen after 3–4 sessions. Assumes sessions in time order, each drawn for itself about its segment: a
 //! slow slope is cut into steps. Does not say why something changed.
 
 use crate::{
@@ -35,7 +35,7 @@ pub const ALPHA: f64 = 0.05;
 
 /// A stretch of points between two cuts.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Level {
+pub struct Segment {
     /// Index in the given series (0-based) of its first point.
     pub start: usize,
     /// Index behind its last point.
@@ -44,7 +44,7 @@ pub struct Level {
     pub median: f64,
 }
 
-/// One change: the level moved from `before` to `after` at `index`.
+/// One change: the segment moved from `before` to `after` at `index`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Change {
     /// Index in the given series (0-based) of the first point of the new segment.
@@ -61,7 +61,7 @@ pub struct Change {
     pub step: Step,
 }
 
-/// One level against an earlier one.
+/// One segment against an earlier one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Step {
     /// Later minus earlier, with its interval of 95 %, as if the cuts had been chosen without looking.
@@ -83,11 +83,11 @@ impl Step {
 pub struct History<'a> {
     series: &'a [f64],
     noise: f64,
-    levels: Vec<Level>,
+    segments: Vec<Segment>,
 }
 
 impl<'a> History<'a> {
-    /// Cuts `series` (log-ratios, oldest first) where its level changes by more than `band` (a log as well, ≥ 0). Only
+    /// Cuts `series` (log-ratios, oldest first) where its segment changes by more than `band` (a log as well, ≥ 0). Only
     /// the last 500 points are looked at. None with fewer than 8.
     ///
     /// # Panics
@@ -108,32 +108,32 @@ impl<'a> History<'a> {
             medians = medians_between(recent, &starts);
         }
         let ends = starts[1..].iter().copied().chain([recent.len()]);
-        let level = |((start, end), median): ((&usize, usize), f64)| Level {
+        let segment = |((start, end), median): ((&usize, usize), f64)| Segment {
             start: skipped + start,
             end: skipped + end,
             median,
         };
-        let levels = starts.iter().zip(ends).zip(medians).map(level).collect();
-        Some(Self { series, noise, levels })
+        let segments = starts.iter().zip(ends).zip(medians).map(segment).collect();
+        Some(Self { series, noise, segments })
     }
 
     /// The stretches between the cuts, oldest first; never empty.
-    pub fn levels(&self) -> &[Level] {
-        &self.levels
+    pub fn segments(&self) -> &[Segment] {
+        &self.segments
     }
 
-    /// σ̂, the usual distance of a point from its level.
+    /// σ̂, the usual distance of a point from its segment.
     pub fn noise(&self) -> f64 {
         self.noise
     }
 
-    /// Changes between neighbouring levels, oldest first.
+    /// Changes between neighbouring segments, oldest first.
     pub fn changes(&self) -> Vec<Change> {
-        (1..self.levels.len()).map(|at| self.change(at)).collect()
+        (1..self.segments.len()).map(|at| self.change(at)).collect()
     }
 
     fn change(&self, at: usize) -> Change {
-        let (before, after) = (self.levels[at - 1], self.levels[at]);
+        let (before, after) = (self.segments[at - 1], self.segments[at]);
         let (earliest, latest) = self.places(before.start, after.end);
         Change {
             index: after.start,
@@ -146,25 +146,25 @@ impl<'a> History<'a> {
         }
     }
 
-    /// A level against an earlier one, both by index in [`levels`](Self::levels).
+    /// A segment against an earlier one, both by index in [`segments`](Self::segments).
     ///
     /// # Panics
-    /// If `earlier` is not before `later`, or there is no such level.
+    /// If `earlier` is not before `later`, or there is no such segment.
     pub fn step(&self, earlier: usize, later: usize) -> Step {
-        assert!(earlier < later, "level {earlier} is not before level {later}");
-        let (a, b) = (self.levels[earlier], self.levels[later]);
+        assert!(earlier < later, "segment {earlier} is not before segment {later}");
+        let (a, b) = (self.segments[earlier], self.segments[later]);
         let shift = shift(&self.series[a.start..a.end], &self.series[b.start..b.end], ALPHA);
-        let shift = shift.expect("no level is empty");
+        let shift = shift.expect("no segment is empty");
         // Between neighbours one cut was laid; between others the end of the one and the start of the other.
         let places = (b.end - a.start + 1 - 2 * SEGMENT) as f64;
         let ways = if later == earlier + 1 { places } else { places * (places + 1.0) / 2.0 };
         Step { shift, p_at_most: (shift.p * ways).min(1.0) }
     }
 
-    /// The earlier level that the last one is furthest worse than, by index, with the step from it; none if no step
-    /// is larger than `limit` (a log, ≥ 0) and sure. Every earlier level counts, so that several small steps add up.
+    /// The earlier segment that the last one is furthest worse than, by index, with the step from it; none if no step
+    /// is larger than `limit` (a log, ≥ 0) and sure. Every earlier segment counts, so that several small steps add up.
     pub fn worse(&self, less_is_better: bool, limit: f64) -> Option<(usize, Step)> {
-        let last = self.levels.len() - 1;
+        let last = self.segments.len() - 1;
         let loss = |step: &Step| if less_is_better { step.shift.estimate } else { -step.shift.estimate };
         let steps = (0..last).map(|earlier| (earlier, self.step(earlier, last)));
         let worse = steps.filter(|(_, step)| step.is_sure() && loss(step) > limit);
@@ -312,12 +312,12 @@ mod tests {
     fn steps_inside_the_band_do_not_break_up_levels() {
         // Three small steps one way, and one that matters.
         let wave = |i: usize| 0.001 * ((i * i * 7 % 11) as f64);
-        let level = |i: usize| [0.0, 0.02, 0.0, 0.02, -0.1][i / 5];
-        let series: Vec<f64> = (0..25).map(|i| level(i) + wave(i)).collect();
+        let segment = |i: usize| [0.0, 0.02, 0.0, 0.02, -0.1][i / 5];
+        let series: Vec<f64> = (0..25).map(|i| segment(i) + wave(i)).collect();
         assert!(partition(&series, noise(&series), penalty(25)).len() > 2, "they are cuts at first");
         let history = History::new(&series, 0.03).unwrap();
         assert_eq!(
-            history.levels().iter().map(|l| (l.start, l.end)).collect::<Vec<_>>(),
+            history.segments().iter().map(|l| (l.start, l.end)).collect::<Vec<_>>(),
             [(0, 20), (20, 25)]
         );
         assert!(history.changes()[0].step.is_sure());

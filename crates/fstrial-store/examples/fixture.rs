@@ -29,6 +29,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for index in 4..8 {
         common::record(&mut store, trial, index)?;
     }
+    store.warn(trial, &["the device was late".into()])?;
     store.finish_trial(trial, TrialStatus::Decided, common::ENDED)?;
     common::create_trial(&mut store);
     Ok(())

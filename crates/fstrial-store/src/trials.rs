@@ -154,6 +154,9 @@ pub struct StoredSession {
     pub command_line: String,
     /// The environment, as JSON.
     pub environment: String,
+    /// What only the session could warn of: see [`Store::warn`].
+    #[serde(default)]
+    pub warnings: Vec<String>,
 }
 
 impl Store {
@@ -284,6 +287,20 @@ impl Store {
         })
     }
 
+    /// Keeps what only the current session of a trial could warn of, such as a device that was late: runs do not tell it.
+    ///
+    /// # Errors
+    /// There is no such trial; SQLite refused.
+    pub fn warn(&mut self, trial: TrialId, warnings: &[String]) -> Result<(), StoreError> {
+        self.write("keep the warnings of a trial", |transaction| {
+            let session = last_session(transaction, trial)?;
+            let json = warnings_json(warnings)?;
+            transaction
+                .execute("UPDATE session SET warnings = ?2 WHERE id = ?1", params![session.0, json])?;
+            Ok(())
+        })
+    }
+
     /// All trials, oldest first.
     ///
     /// # Errors
@@ -379,6 +396,7 @@ fn begin_session(connection: &Connection, trial: TrialId, session: &Session<'_>)
         program_version: session.program_version.to_owned(),
         command_line: session.command_line.to_owned(),
         environment: session.environment.to_owned(),
+        warnings: Vec::new(),
     };
     insert_session(connection, trial, &begun)
 }
@@ -391,8 +409,8 @@ pub(crate) fn insert_session(
 ) -> Result<SessionId, Fault> {
     connection.execute(
         "INSERT INTO session (trial, status, started_at, ended_at, program_version, command_line, environment, \
-         host, kernel, device) \
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7 ->> '$.host', ?7 ->> '$.kernel', ?7 ->> '$.device')",
+         warnings, host, kernel, device) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?7 ->> '$.host', ?7 ->> '$.kernel', ?7 ->> '$.device')",
         params![
             trial.0,
             session.status.name(),
@@ -400,10 +418,16 @@ pub(crate) fn insert_session(
             session.ended_at,
             session.program_version,
             session.command_line,
-            session.environment
+            session.environment,
+            warnings_json(&session.warnings)?
         ],
     )?;
     Ok(SessionId(connection.last_insert_rowid()))
+}
+
+/// Warnings as they are stored: nothing without any.
+fn warnings_json(warnings: &[String]) -> Result<Option<String>, Fault> {
+    (!warnings.is_empty()).then(|| to_json("the warnings of a session", warnings)).transpose()
 }
 
 /// The session that a trial is in or was in last; fails if there is no such trial.
@@ -493,7 +517,7 @@ fn arms(connection: &Connection, trial: TrialId) -> Result<Vec<StoredArm>, Fault
 
 fn sessions(connection: &Connection, trial: TrialId) -> Result<Vec<StoredSession>, Fault> {
     let mut statement = connection.prepare(
-        "SELECT id, status, started_at, ended_at, program_version, command_line, environment FROM session \
+        "SELECT id, status, started_at, ended_at, program_version, command_line, environment, warnings FROM session \
          WHERE trial = ?1 ORDER BY id",
     )?;
     let mut rows = statement.query([trial.0])?;
@@ -507,6 +531,10 @@ fn sessions(connection: &Connection, trial: TrialId) -> Result<Vec<StoredSession
             program_version: row.get("program_version")?,
             command_line: row.get("command_line")?,
             environment: row.get("environment")?,
+            warnings: match row.get::<_, Option<String>>("warnings")? {
+                Some(json) => from_json("the warnings of a session", &json)?,
+                None => Vec::new(),
+            },
         });
     }
     Ok(found)

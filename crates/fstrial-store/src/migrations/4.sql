@@ -12,6 +12,8 @@ CREATE TABLE tag (
 ALTER TABLE session ADD COLUMN host TEXT;
 ALTER TABLE session ADD COLUMN kernel TEXT;
 ALTER TABLE session ADD COLUMN device TEXT;
+-- What only the session could warn of, as a JSON list of lines; NULL if nothing.
+ALTER TABLE session ADD COLUMN warnings TEXT;
 UPDATE session SET
     host = json_extract(environment, '$.host'),
     kernel = json_extract(environment, '$.kernel'),

@@ -195,7 +195,7 @@ pub(crate) fn conduct(
 /// Leaves the answer as a page, and says where. Without it the answer is whole all the same: it can be made again.
 fn page(document: &Document, args: &ConductArgs, home: &Home) -> Option<String> {
     let id = document.trial_id.filter(|_| !args.no_page)?;
-    match report::of_ended(home, id, &document.warnings) {
+    match report::of_ended(home, id) {
         Ok(path) => Some(format!("\nas a page: {}\n", path.display())),
         Err(error) => Some(format!("\nno page was made: {error}; try again with `fstrial report {id}`\n")),
     }
@@ -333,11 +333,13 @@ impl<'a> Conducting<'a> {
         let finished = self.run(devices, store, id, &environment, earlier);
         self.progress.clear();
         let status = finished.as_ref().map_or(TrialStatus::Failed, status_of);
+        let warnings = devices.main.warnings();
+        store.warn(id, &warnings)?;
         store.finish_trial(id, status, &self.clock.timestamp())?;
         let finished = finished?;
         let repeat = document::repeat_command(&command_line(), self.plan.seed);
         let mut document = document::document(self.plan, &finished, &environment, Some(id.0), repeat);
-        document.warnings.extend(devices.main.warnings());
+        document.warnings.extend(warnings);
         let code = ending(&document, &finished, self.args.fail_if);
         Ok(Answered { document, code })
     }

@@ -92,12 +92,11 @@ pub(crate) fn exec(args: &ReportArgs) -> Result<u8, ExpectedError> {
     deliver(args, &text, &format!("trial-{}.html", numbers.join("-")))
 }
 
-/// The page of a trial that has just ended, with what only it could warn of; says where it is.
-pub(crate) fn of_ended(home: &Home, id: i64, warnings: &[String]) -> Result<PathBuf, ExpectedError> {
+/// The page of a trial that has just ended; says where it is.
+pub(crate) fn of_ended(home: &Home, id: i64) -> Result<PathBuf, ExpectedError> {
     let store = results::open(home)?;
-    let mut page = again::judged(&store, &results::find(&store, Some(id))?, TrialPage::of)?;
-    page.warn(warnings);
-    keep(home, &format!("trial-{id}.html"), &page::of_trials(vec![page]))
+    let trial = results::find(&store, Some(id))?;
+    keep(home, &format!("trial-{id}.html"), &page_of(&store, &[trial])?)
 }
 
 /// Trials as a page.

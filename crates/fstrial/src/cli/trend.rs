@@ -35,7 +35,7 @@ docs/trend.md says what is compared with what; docs/statistics.md how sure a cha
 /// Each stored trial that has both arms is one point: the ratio that it found, A over B, in the same rounds of the same
 /// trial. What has changed for both alike (the kernel, the machine) is not in it. Trials that ask something else (another
 /// device, other settings of the workload, other options) are series of their own. Points are put in order by time, and
-/// the places are found at which their level changed; each with its size, the trials between which it lies, what else
+/// the places are found at which they moved; each with its size, the trials between which it lies, what else
 /// was different after it, and a bound on the chance that there was none.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
@@ -64,7 +64,7 @@ pub(crate) struct TrendArgs {
     #[arg(long, value_name = "PERCENT")]
     practical: Option<Percent>,
 
-    /// Exit with 4 if the last level is surely worse than an earlier one, by more than this.
+    /// Exit with 4 if the last segment is surely worse than an earlier one, by more than this.
     #[arg(long, value_name = "PERCENT")]
     fail_if_worse: Option<Percent>,
 

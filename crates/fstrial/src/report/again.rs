@@ -72,8 +72,9 @@ pub fn judged<T>(
     };
     let session = stored.sessions.last().expect("a trial that was read has a session");
     let repeat = document::repeat_command(&session.command_line, read.plan.seed);
-    let document =
+    let mut document =
         document::document(&read.plan, &finished, &read.environment, Some(stored.summary.id.0), repeat);
+    document.warnings.extend(stored.sessions.iter().flat_map(|session| session.warnings.iter().cloned()));
     Ok(tell(Told {
         stored,
         finished: &finished,

@@ -3,17 +3,18 @@
 use super::{
     audit,
     claim::{self, ClaimReport},
+    summary,
 };
 use crate::run::{
     coordinator::{Finished, Reason},
     environment::Environment,
     judge::{ContrastState, Judge, LoadSample, Sample},
-    plan::Plan,
+    plan::{Plan, threads_in_words},
 };
 use fstrial_model::{
     device::{DeviceKind, ThrottledBy},
     facts::ArmFacts,
-    trial::Compare,
+    trial::{Compare, ErrorControl},
     workload::Until,
 };
 use fstrial_stats::{estimate::Walsh, signed_rank};
@@ -23,6 +24,9 @@ use serde::Serialize;
 const NOISY: f64 = 0.05;
 /// From this share of an operation on, in percent, the load generator's own loop is said with the result.
 const LOOP_SHARE: f64 = 3.0;
+
+/// From this share of a modelled device's limit on, it is the device that is measured.
+const CEILING_SHARE: f64 = 0.95;
 
 /// Raised when a field changes its meaning or goes away; new fields do not raise it.
 pub const SCHEMA_VERSION: u32 = 2;
@@ -48,6 +52,8 @@ pub struct Document {
     pub compare: Compare,
     /// The band inside which a difference does not matter, in percent.
     pub practical_percent: f64,
+    /// What is promised of many comparisons: `fdr` or `fwer`.
+    pub errors: ErrorControl,
     /// Time of a complete round, in seconds.
     pub round_seconds: Option<f64>,
     /// The claim that it was there to decide, with what is found.
@@ -89,6 +95,8 @@ pub struct WorkloadReport {
     pub name: String,
     /// The phase, or the group of threads in it; empty if the workload has only one.
     pub phase: String,
+    /// What it does, in words; none if its file says nothing.
+    pub about: Option<String>,
     /// Unit of its throughput: `op/s` or `B/s`, or that of a number another program printed.
     pub unit: String,
     /// Whether less of it is better.
@@ -136,7 +144,7 @@ pub struct CellReport {
     pub rate: Option<f64>,
     /// 95 % from six runs on; before that the least and the greatest.
     pub rate_interval: Option<(f64, f64)>,
-    /// Bytes per second, median.
+    /// Bytes per second: typical, as `rate`.
     pub bytes_per_second: Option<f64>,
     /// Latency of an operation in ns: p50, p99, p99.9.
     pub latency_ns: Option<[f64; 3]>,
@@ -171,7 +179,8 @@ pub fn document(
         .into_iter()
         .chain(warnings)
         .chain(instrument_warning(&workloads, environment))
-        .chain(noise_warning(plan, finished));
+        .chain(noise_warning(plan, finished))
+        .chain(ceiling_warning(plan, &workloads));
     let warnings = warnings.collect();
     Document {
         schema_version: SCHEMA_VERSION,
@@ -187,6 +196,7 @@ pub fn document(
         seed: format!("{:#x}", plan.seed),
         compare: settings.compare,
         practical_percent: settings.practical.0,
+        errors: settings.errors,
         round_seconds: finished.round_time.map(fstrial_model::units::Nanos::as_secs_f64),
         claim: claim::report(
             plan,
@@ -247,6 +257,34 @@ fn noise_warning(plan: &Plan, finished: &Finished<'_>) -> Option<String> {
     })
 }
 
+/// Says so where arms ran into the ceiling of a modelled device, so that being equal says nothing about them.
+fn ceiling_warning(plan: &Plan, workloads: &[WorkloadReport]) -> Option<String> {
+    let limits = plan.trial.device.modelled()?.limits?;
+    let is_at = |value: Option<f64>, limit: Option<f64>| {
+        value.zip(limit).is_some_and(|(value, limit)| value >= CEILING_SHARE * limit)
+    };
+    #[expect(clippy::cast_precision_loss, reason = "bandwidths are far below 2^53")]
+    let bandwidth = limits.bandwidth.map(|bandwidth| bandwidth.0.0 as f64);
+    let iops = limits.iops.map(f64::from);
+    let at_ceiling = |cell: &&CellReport, unit: &str| {
+        is_at(cell.bytes_per_second, bandwidth) || (unit == "op/s" && is_at(cell.rate, iops))
+    };
+    let named = workloads.iter().flat_map(|workload| {
+        summary::levels(workload).into_iter().filter_map(move |threads| {
+            let cells = workload.cells.iter().filter(|cell| cell.threads == threads);
+            let many = cells.filter(|cell| at_ceiling(cell, &workload.unit)).count() > 1;
+            many.then(|| format!("{}, {}", workload.title(), threads_in_words(threads)))
+        })
+    });
+    let named: Vec<String> = named.collect();
+    (!named.is_empty()).then(|| {
+        format!(
+            "several arms ran at the limit of the modelled device, so that being equal there says nothing about them: {}",
+            named.join("; ")
+        )
+    })
+}
+
 fn section_report(
     plan: &Plan,
     finished: &Finished<'_>,
@@ -270,6 +308,7 @@ fn section_report(
     WorkloadReport {
         name: plan.under(first).to_owned(),
         phase: kind.name.clone(),
+        about: plan.trial.workloads.get(index).and_then(|entry| entry.about.clone()),
         unit: kind.unit.clone(),
         less_is_better: kind.less_is_better,
         promise: timed.and_then(|phase| phase.find_rate).map(|target| target.to_string()),
@@ -286,6 +325,21 @@ impl WorkloadReport {
     pub fn title(&self) -> String {
         if self.phase.is_empty() { self.name.clone() } else { format!("{}, {}", self.name, self.phase) }
     }
+}
+
+/// Pairs of arms that are compared in any way, a claim's too, and of unequal durability: with the reason.
+pub fn unequal_pairs(plan: &Plan, finished: &Finished<'_>) -> Vec<(String, String, String)> {
+    let mut pairs: Vec<(String, String, String)> = Vec::new();
+    for contrast in &plan.contrasts {
+        let (a, b) = (plan.arm_name(contrast.a), plan.arm_name(contrast.b));
+        if a == b || pairs.iter().any(|(x, y, _)| [x, y] == [a, b] || [x, y] == [b, a]) {
+            continue;
+        }
+        if let Some(reason) = unequal(plan, finished, a, b) {
+            pairs.push((a.to_owned(), b.to_owned(), reason));
+        }
+    }
+    pairs
 }
 
 fn unequal(plan: &Plan, finished: &Finished<'_>, a: &str, b: &str) -> Option<String> {
@@ -312,7 +366,9 @@ fn cell_report(plan: &Plan, judge: Option<&Judge<'_>>, (at, result): (usize, usi
         tool: samples.last().and_then(|sample| sample.tool.clone()),
         rate: typical,
         rate_interval: interval,
-        bytes_per_second: median(&|load| Some(load.bytes_rate)),
+        bytes_per_second: robust_mean(
+            samples.iter().filter_map(|sample| Some(sample.load.as_ref()?.bytes_rate)),
+        ),
         latency_ns: median(&|load| Some(load.latency_ns[0]))
             .zip(median(&|load| Some(load.latency_ns[1])))
             .zip(median(&|load| Some(load.latency_ns[2])))
@@ -321,6 +377,18 @@ fn cell_report(plan: &Plan, judge: Option<&Judge<'_>>, (at, result): (usize, usi
         device_bytes_per_operation: median(&|load| load.device_bytes),
         generator_share: judge.map_or(0.0, |judge| judge.generator_share((at, result))),
     }
+}
+
+/// The robust mean of positive numbers: Hodges–Lehmann on logarithms. None without any, or where one is not positive.
+fn robust_mean(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let mut walsh = Walsh::default();
+    for value in values {
+        if value <= 0.0 {
+            return None;
+        }
+        walsh.push(value.ln(), 1.0);
+    }
+    walsh.estimate().map(f64::exp)
 }
 
 /// The typical rate of a cell and its interval: the one-sample signed-rank estimate of the log rates.

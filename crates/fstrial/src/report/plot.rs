@@ -1,4 +1,4 @@
-//! A plot of text: points with their intervals and the levels between changes, for 80 columns.
+//! A plot of text: points with their intervals and the segments between changes, for 80 columns.
 
 /// Rows of a plot.
 const ROWS: usize = 9;
@@ -13,7 +13,7 @@ struct Signs {
     dot: char,
     several: char,
     interval: char,
-    level: char,
+    segment: char,
     axis: char,
     tick: char,
     corner: char,
@@ -25,7 +25,7 @@ const UNICODE: Signs = Signs {
     dot: '●',
     several: '◉',
     interval: '│',
-    level: '─',
+    segment: '─',
     axis: '│',
     tick: '┤',
     corner: '└',
@@ -36,7 +36,7 @@ const ASCII: Signs = Signs {
     dot: 'o',
     several: '@',
     interval: '|',
-    level: '-',
+    segment: '-',
     axis: '|',
     tick: '+',
     corner: '`',
@@ -48,9 +48,9 @@ const ASCII: Signs = Signs {
 pub struct Plot<'a> {
     /// The points, in order.
     pub dots: &'a [Dot],
-    /// Levels: index of the first point, index behind the last one, and the level itself as a logarithm.
-    pub levels: &'a [(usize, usize, f64)],
-    /// Indexes of points with which a level changed.
+    /// Levels: index of the first point, index behind the last one, and the segment itself as a logarithm.
+    pub segments: &'a [(usize, usize, f64)],
+    /// Indexes of points with which a segment changed.
     pub changes: &'a [usize],
     /// A value in words, from its logarithm.
     pub label: &'a dyn Fn(f64) -> String,
@@ -78,9 +78,9 @@ impl Plot<'_> {
             (share * (ROWS - 1) as f64).round() as usize
         };
         let mut canvas = vec![vec![' '; columns]; ROWS];
-        for &(start, end, level) in self.levels {
+        for &(start, end, segment) in self.segments {
             let last = column(end.saturating_sub(1)).min(columns - 1);
-            canvas[row(level)][column(start)..=last].fill(signs.level);
+            canvas[row(segment)][column(start)..=last].fill(signs.segment);
         }
         for (index, (log, interval)) in self.dots.iter().enumerate() {
             if let Some((from, to)) = interval.filter(|(from, to)| *to >= low && *from <= high) {
@@ -146,9 +146,9 @@ mod tests {
 
     fn drawn(values: &[f64], unicode: bool) -> String {
         let dots: Vec<Dot> = values.iter().map(|log| (*log, Some((log - 0.01, log + 0.01)))).collect();
-        let levels = [(0, 8, 0.0), (8, values.len(), -0.05)];
+        let segments = [(0, 8, 0.0), (8, values.len(), -0.05)];
         let label = |log: f64| format!("{:.3}x", log.exp());
-        let plot = Plot { dots: &dots, levels: &levels, changes: &[8], label: &label, unicode };
+        let plot = Plot { dots: &dots, segments: &segments, changes: &[8], label: &label, unicode };
         plot.lines(80).join("\n")
     }
 
@@ -166,7 +166,7 @@ mod tests {
             let dots: Vec<Dot> = logs.iter().map(|log| (*log, (*log > 0.0).then_some((log - 1.0, log + 1.0)))).collect();
             let last = dots.len() - 1;
             let label = |_: f64| "1.000×".to_owned();
-            let plot = Plot { dots: &dots, levels: &[(0, dots.len(), logs[0])], changes: &[last], label: &label, unicode };
+            let plot = Plot { dots: &dots, segments: &[(0, dots.len(), logs[0])], changes: &[last], label: &label, unicode };
             let lines = plot.lines(80);
             prop_assert_eq!(lines.len(), ROWS + 1);
             prop_assert!(lines.iter().all(|line| line.chars().count() <= 80));

@@ -21,6 +21,8 @@ pub struct Standing<'a> {
     pub leading: Vec<&'a str>,
     /// Whether all of those are equivalent to each other; false for a single one.
     pub equivalent: bool,
+    /// Whether any of those were compared with each other: with a baseline, others are not.
+    pub compared: bool,
     /// The others, each with its ratio to the first that leads.
     pub behind: Vec<(&'a str, Option<Ratio>)>,
     /// Arms that failed, or cannot do it.
@@ -72,6 +74,7 @@ fn of_level(workload: &WorkloadReport, threads: u16) -> Option<Standing<'_>> {
         workload,
         threads,
         equivalent: leading.len() > 1 && are_equivalent(&leading, &verdicts),
+        compared: are_compared(&leading, &verdicts),
         behind: behind.into_iter().map(|arm| (arm, ratio_to(&verdicts, arm, first))).collect(),
         out: out.iter().map(|cell| cell.arm.as_str()).collect(),
         unequal: reports.iter().any(|report| report.unequal_durability.is_some()),
@@ -85,7 +88,8 @@ impl Standing<'_> {
         match self.leading.as_slice() {
             [one] => format!("{one} leads"),
             several if self.equivalent => format!("{} are equivalent", several.join(" and ")),
-            several => format!("{} could not be told apart", several.join(" and ")),
+            several if self.compared => format!("{} could not be told apart", several.join(" and ")),
+            several => format!("{} lead, not compared with each other", several.join(" and ")),
         }
     }
 
@@ -100,7 +104,10 @@ impl Standing<'_> {
             Some((ratio, _)) => format!("{arm} has {} the throughput of {first}", numbers::ratio(*ratio)),
             None => format!("{arm} is behind"),
         }));
-        let unequal = if self.unequal { " (UNEQUAL DURABILITY, see above)" } else { "" };
+        if !self.out.is_empty() {
+            parts.push(format!("without {}", self.out.join(" and ")));
+        }
+        let unequal = if self.unequal { " (UNEQUAL DURABILITY)" } else { "" };
         let (title, level) = (self.workload.title(), threads_in_words(self.threads));
         format!("{title}, {level}: {}{unequal}", parts.join("; "))
     }
@@ -114,10 +121,20 @@ fn is_behind(arm: &str, verdicts: &[&ContrastState]) -> bool {
     })
 }
 
+/// Whether every two of the arms were found to be equivalent. With a baseline others are not compared with each other.
 fn are_equivalent(arms: &[&str], verdicts: &[&ContrastState]) -> bool {
-    let among =
-        |state: &&&ContrastState| arms.contains(&state.a.as_str()) && arms.contains(&state.b.as_str());
-    verdicts.iter().filter(among).all(|state| state.verdict == Outcome::Equivalent)
+    let found = |one: &str, other: &str| {
+        verdicts.iter().any(|state| {
+            [(one, other), (other, one)].contains(&(state.a.as_str(), state.b.as_str()))
+                && state.verdict == Outcome::Equivalent
+        })
+    };
+    arms.iter().enumerate().all(|(index, one)| arms[..index].iter().all(|other| found(one, other)))
+}
+
+/// Whether any two of the arms were compared with each other.
+fn are_compared(arms: &[&str], verdicts: &[&ContrastState]) -> bool {
+    verdicts.iter().any(|state| arms.contains(&state.a.as_str()) && arms.contains(&state.b.as_str()))
 }
 
 /// The ratio of an arm to another, whichever way round the contrast is.

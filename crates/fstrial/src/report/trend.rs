@@ -68,13 +68,13 @@ pub struct SeriesReport {
     pub differs_in: Vec<String>,
     /// In the order that was asked for.
     pub points: Vec<Point>,
-    /// Usual distance of a point from its level, in percent; none with too few points.
+    /// Usual distance of a point from its segment, in percent; none with too few points.
     pub noise_percent: Option<f64>,
     /// The stretches between cuts.
-    pub levels: Vec<LevelReport>,
+    pub segments: Vec<SegmentReport>,
     /// What changed.
     pub changes: Vec<ChangeReport>,
-    /// That the last level is surely worse than an earlier one by more than the limit.
+    /// That the last segment is surely worse than an earlier one by more than the limit.
     pub worse: Option<StepReport>,
     /// What a reader should know.
     pub warnings: Vec<String>,
@@ -82,7 +82,7 @@ pub struct SeriesReport {
 
 /// A stretch of points.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct LevelReport {
+pub struct SegmentReport {
     /// Index of its first point.
     pub first: usize,
     /// Index of its last point.
@@ -91,10 +91,10 @@ pub struct LevelReport {
     pub value: f64,
 }
 
-/// One level against an earlier one.
+/// One segment against an earlier one.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct StepReport {
-    /// The earlier level, by index.
+    /// The earlier segment, by index.
     pub from: usize,
     /// The later one.
     pub to: usize,
@@ -106,7 +106,7 @@ pub struct StepReport {
     pub p_at_most: f64,
     /// Whether that is at most 5 %.
     pub sure: bool,
-    /// Whether the later level is the better one.
+    /// Whether the later segment is the better one.
     pub better: bool,
 }
 
@@ -116,9 +116,9 @@ pub struct ChangeReport {
     /// How much.
     #[serde(flatten)]
     pub step: StepReport,
-    /// Index of the first point of the new level.
+    /// Index of the first point of the new segment.
     pub at: usize,
-    /// Index of the last point that is surely of the old level.
+    /// Index of the last point that is surely of the old segment.
     pub after: usize,
     /// Index of the first point that is surely of the new one.
     pub until: usize,
@@ -131,7 +131,7 @@ pub struct ChangeReport {
 pub struct Limits {
     /// Steps smaller than this are no change, as a fraction; the metric's own band if left out.
     pub practical: Option<f64>,
-    /// The last level may not be worse by more than this, as a fraction.
+    /// The last segment may not be worse by more than this, as a fraction.
     pub worse: Option<f64>,
 }
 
@@ -183,21 +183,25 @@ fn report(
     let less = subject.less_is_better;
     let logs: Vec<f64> = points.iter().map(|point| point.value.ln()).collect();
     let history = History::new(&logs, band);
-    let levels = history.as_ref().map(History::levels).unwrap_or_default();
+    let segments = history.as_ref().map(History::segments).unwrap_or_default();
     let changes = history.as_ref().map(History::changes).unwrap_or_default();
     let limit = |fraction: f64| if less { fraction.ln_1p() } else { -(-fraction).ln_1p() };
     let worse = history.as_ref().zip(worse).and_then(|(history, fraction)| {
         let (from, step) = history.worse(less, limit(fraction))?;
-        Some(step_report(&step, from, levels.len() - 1, less))
+        Some(step_report(&step, from, segments.len() - 1, less))
     });
     SeriesReport {
         warnings: warnings(asked, &points),
         noise_percent: history.as_ref().map(|history| 100.0 * history.noise().exp_m1()),
-        levels: levels
+        segments: segments
             .iter()
-            .map(|level| LevelReport { first: level.start, last: level.end - 1, value: level.median.exp() })
+            .map(|segment| SegmentReport {
+                first: segment.start,
+                last: segment.end - 1,
+                value: segment.median.exp(),
+            })
             .collect(),
-        changes: changes.iter().map(|change| change_report(change, levels, &points, less)).collect(),
+        changes: changes.iter().map(|change| change_report(change, segments, &points, less)).collect(),
         worse,
         workload: subject.workload,
         phase: subject.phase,
@@ -222,8 +226,13 @@ fn step_report(step: &Step, from: usize, to: usize, less_is_better: bool) -> Ste
     }
 }
 
-fn change_report(change: &Change, levels: &[change::Level], points: &[Point], less: bool) -> ChangeReport {
-    let to = levels.iter().position(|level| level.start == change.index).unwrap_or(1);
+fn change_report(
+    change: &Change,
+    segments: &[change::Segment],
+    points: &[Point],
+    less: bool,
+) -> ChangeReport {
+    let to = segments.iter().position(|segment| segment.start == change.index).unwrap_or(1);
     let (after, until) = (change.earliest - 1, change.latest);
     let (old, new) = (&points[after], &points[until]);
     let names: BTreeSet<&String> = old.with.keys().chain(new.with.keys()).collect();
@@ -349,11 +358,11 @@ fn plot(document: &TrendDocument, series: &SeriesReport, unicode: bool) -> Vec<S
         (point.value.ln(), point.interval.map(|(low, high)| (low.ln(), high.ln())))
     };
     let dots: Vec<Dot> = series.points.iter().map(dot).collect();
-    let levels: Vec<_> =
-        series.levels.iter().map(|level| (level.first, level.last + 1, level.value.ln())).collect();
+    let segments: Vec<_> =
+        series.segments.iter().map(|segment| (segment.first, segment.last + 1, segment.value.ln())).collect();
     let changes: Vec<usize> = series.changes.iter().map(|change| change.at).collect();
     let label = |log: f64| value(document, series, log.exp());
-    Plot { dots: &dots, levels: &levels, changes: &changes, label: &label, unicode }.lines(WIDTH)
+    Plot { dots: &dots, segments: &segments, changes: &changes, label: &label, unicode }.lines(WIDTH)
 }
 
 /// A ratio, or a figure in its unit.
@@ -380,11 +389,11 @@ fn findings(text: &mut String, document: &TrendDocument, series: &SeriesReport) 
     }
     let noise = percent(series.noise_percent.unwrap_or_default());
     if series.changes.is_empty() {
-        let level = value(document, series, series.levels[series.levels.len() - 1].value);
+        let segment = value(document, series, series.segments[series.segments.len() - 1].value);
         let band = numbers::plain(document.practical_percent);
         wrapped(
             text,
-            &format!("no change of more than {band} %; {level}, usual noise of a trial ±{noise} %"),
+            &format!("no change of more than {band} %; {segment}, usual noise of a trial ±{noise} %"),
         );
     }
     for change in &series.changes {
@@ -409,7 +418,7 @@ fn change_in_words(
 ) {
     let step = &change.step;
     let direction = if step.better { "better" } else { "worse" };
-    let (from, to) = (series.levels[step.from].value, series.levels[step.to].value);
+    let (from, to) = (series.segments[step.from].value, series.segments[step.to].value);
     let (from, to) = (value(document, series, from), value(document, series, to));
     wrapped(text, &format!("{} {direction}, {}: {from} → {to}", size(step), sureness(step)));
     let (after, at, until) =
@@ -429,20 +438,20 @@ fn change_in_words(
 fn limit_in_words(text: &mut String, series: &SeriesReport, limit: f64) {
     let limit = numbers::plain(limit);
     let Some(worse) = &series.worse else {
-        wrapped(text, &format!("not surely worse than any earlier level by more than {limit} %"));
+        wrapped(text, &format!("not surely worse than any earlier segment by more than {limit} %"));
         return;
     };
-    let level = |index: usize| {
-        let level = &series.levels[index];
-        let (first, last) = (&series.points[level.first], &series.points[level.last]);
+    let segment = |index: usize| {
+        let segment = &series.segments[index];
+        let (first, last) = (&series.points[segment.first], &series.points[segment.last]);
         format!("#{} to #{}", first.trial, last.trial)
     };
     wrapped(
         text,
         &format!(
-            "WORSE by more than {limit} %: the last level ({}) against that of {}: {}, {}",
-            level(worse.to),
-            level(worse.from),
+            "WORSE by more than {limit} %: the last segment ({}) against that of {}: {}, {}",
+            segment(worse.to),
+            segment(worse.from),
             size(worse),
             sureness(worse)
         ),

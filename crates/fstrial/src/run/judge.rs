@@ -91,7 +91,8 @@ impl Series {
         let seconds = |step: Nanos, joined: usize| step.as_secs_f64() * joined as f64;
         Self {
             step_seconds: seconds(load.series_step, joined),
-            operations: load.series.chunks(joined).map(|windows| windows.iter().sum()).collect(),
+            // A rest of fewer windows would look like a collapse.
+            operations: load.series.chunks_exact(joined).map(|windows| windows.iter().sum()).collect(),
             tails_step_seconds: seconds(load.tails_step, tails_joined),
             tails: load.tails.chunks(tails_joined).filter_map(worst).collect(),
         }

@@ -5,7 +5,7 @@ use crate::{
     made::{self, Shape},
     support::{Ended, Lab},
 };
-use fstrial_store::Store;
+use fstrial_store::{Store, TrialId};
 use serde_json::Value;
 use std::fs;
 
@@ -86,6 +86,16 @@ fn the_page_says_who_won_and_has_its_data() {
     let course = &contrast["course"];
     assert_eq!(course["rounds"].as_array().unwrap().len(), 12);
     assert_eq!(course["ratio"].as_array().unwrap().last(), Some(&contrast["ratio"]));
+}
+
+#[test]
+fn what_only_the_trial_could_warn_of_is_said_years_later() {
+    let lab = with(&[Shape { rounds: 2, ..Shape::default() }]);
+    let mut store = Store::open(lab.home().join("results.db")).unwrap();
+    store.warn(TrialId(1), &["the device was late".into()]).unwrap();
+    drop(store);
+    assert!(words_of(&ok(lab.run("report --out -"))).contains("the device was late"));
+    assert!(ok(lab.run("results show")).contains("the device was late"));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The plot of a trend as SVG: points with intervals, levels, changes. Words for it are in the tables beside it.
+//! The plot of a trend as SVG: points with intervals, segments, changes. Words for it are in the tables beside it.
 
 use crate::report::trend::{SeriesReport, TrendDocument, value};
 use maud::{Markup, html};
@@ -30,9 +30,9 @@ pub(super) fn series(document: &TrendDocument, series: &SeriesReport) -> Markup 
                 line.grid x1=(LEFT) x2=(WIDTH) y1=(at(y(log))) y2=(at(y(log))) {}
                 text.label x=(LEFT - 8.0) y=(at(y(log) + 4.0)) { (label(log)) }
             }
-            @for level in &series.levels {
-                @let height = at(y(level.value.ln()));
-                line.level x1=(at(x(level.first) - half)) x2=(at(x(level.last) + half)) y1=(height) y2=(height) {}
+            @for segment in &series.segments {
+                @let height = at(y(segment.value.ln()));
+                line.segment x1=(at(x(segment.first) - half)) x2=(at(x(segment.last) + half)) y1=(height) y2=(height) {}
             }
             @for change in &series.changes {
                 @let place = at(x(change.at) - half);

@@ -288,7 +288,7 @@ fn series(document: &TrendDocument, series: &SeriesReport) -> Markup {
 }
 
 fn changes(document: &TrendDocument, series: &SeriesReport) -> Markup {
-    let level = |index: usize| value(document, series, series.levels[index].value);
+    let segment = |index: usize| value(document, series, series.segments[index].value);
     let words = |step: &StepReport| if step.better { "better" } else { "worse" };
     let link = |index: usize| {
         let point = &series.points[index];
@@ -300,7 +300,7 @@ fn changes(document: &TrendDocument, series: &SeriesReport) -> Markup {
             tr {
                 td { (size(step)) " " (words(step)) }
                 td { (sureness(step)) }
-                td { (level(step.from)) " → " (level(step.to)) }
+                td { (segment(step.from)) " → " (segment(step.to)) }
                 td {
                     @if change.after + 1 == change.until {
                         "between " (link(change.after)) " and " (link(change.until))

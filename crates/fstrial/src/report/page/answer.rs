@@ -8,13 +8,23 @@ use crate::{
         summary::{self, Ratio, Standing},
         verdict,
     },
-    run::{judge::Outcome, plan::threads_in_words},
+    run::{
+        judge::{ContrastState, Outcome},
+        plan::threads_in_words,
+    },
 };
-use fstrial_model::trial::{Compare, Metric};
+use fstrial_model::trial::{Compare, ErrorControl, Metric};
 use maud::{Markup, html};
 
 /// Lines of the answer told one by one, at most; of more workloads and levels it is told how often each arm leads.
 const MOST_LINES: usize = 12;
+/// Arms behind the leader told in a field, at most.
+const MOST_BEHIND: usize = 3;
+
+/// Rounds below which most contrasts cannot have an interval.
+const FEW_ROUNDS: u32 = 7;
+/// Rounds that nobody waits for.
+const HOPELESS: u64 = 5000;
 
 /// `ext4, xfs and btrfs`.
 pub(super) fn listed(names: &[impl AsRef<str>]) -> String {
@@ -112,6 +122,7 @@ fn line(standing: &Standing<'_>) -> Markup {
                 None => " is behind",
             }
         }
+        @if !standing.out.is_empty() { "; without " (listed(&standing.out)) }
         @if standing.unequal { " " span.badge.unequal { "unequal durability" } }
     }
 }
@@ -150,18 +161,28 @@ fn counted(document: &Document) -> Markup {
     }
 }
 
-/// What the intervals promise.
+/// How it ended, and what the intervals promise.
 fn how_sure(document: &Document) -> String {
+    if document.rounds == 0 {
+        return "No round was measured.".into();
+    }
     let rounds = verdict::rounds_in_words(document.rounds as usize);
     let ended = match document.ended {
-        "decided" => "It stopped because everything was decided",
-        "interrupted" => "It was stopped before its end, so some of it may be open",
-        _ => "It stopped because its time was up, or because a decision in time was too unlikely",
+        "decided" => "It ended because no comparison was open any more",
+        "interrupted" => "It is not at its end, so some of it may be open",
+        _ => {
+            "It ended because its time or its number of rounds was up, or because a decision in time was too unlikely"
+        }
+    };
+    let promise = match document.errors {
+        ErrorControl::Fdr => "of the differences that are told here, expect at most 1 in 20 to be wrong",
+        ErrorControl::Fwer => "the chance that even one of the differences told here is wrong is at most 5 %",
     };
     format!(
-        "{rounds}; in each one every configuration was made afresh and measured in an order drawn at random. {ended}. \
-         The intervals hold for stopping at any moment, and of the differences that are called so, at most 5 % are wrong on \
-         average. Differences of less than {} % are taken not to matter.",
+        "{rounds}; in each of them every configuration that was still in question was made afresh and measured, in an order \
+         drawn at random. {ended}. Intervals are in brackets: 95 % (90 % where arms are equivalent, 99 % and more where few \
+         rounds were plain enough), and looking after every round was paid for; {promise}. Differences in throughput of less \
+         than {} % are taken not to matter.",
         numbers::plain(document.practical_percent)
     )
 }
@@ -169,7 +190,7 @@ fn how_sure(document: &Document) -> String {
 /// What to distrust, the worst first.
 pub(super) fn distrust(shown: &Shown) -> Markup {
     let document = &shown.document;
-    let unequal = unequal(document);
+    let unequal = unequal(shown);
     html! {
         section.distrust {
             h3 { "What to distrust" }
@@ -204,39 +225,53 @@ fn things(count: usize) -> String {
 }
 
 /// Reasons for unequal durability, each with the arms it is about.
-fn unequal(document: &Document) -> Vec<String> {
-    let mut reasons: Vec<String> = Vec::new();
-    for verdict in document.workloads.iter().flat_map(|workload| &workload.verdicts) {
-        let state = &verdict.contrast;
-        let reason = verdict.unequal_durability.as_ref().map(|reason| {
-            format!("{} and {}: {reason}. Their ratio is not one of speed alone.", state.a, state.b)
-        });
-        reasons.extend(reason.filter(|reason| !reasons.contains(reason)));
-    }
-    reasons
+fn unequal(shown: &Shown) -> Vec<String> {
+    shown
+        .unequal
+        .iter()
+        .map(|(a, b, reason)| format!("{a} and {b}: {reason}. Their ratio is not one of speed alone."))
+        .collect()
 }
 
 /// What stayed open, and what a decision would take.
 fn open_questions(document: &Document) -> Vec<String> {
     let states = || document.workloads.iter().flat_map(|workload| &workload.verdicts).map(|v| &v.contrast);
+    let mut lines = Vec::new();
+    if (1..FEW_ROUNDS).contains(&document.rounds) {
+        lines.push(format!(
+            "{} are too few for most questions: differences that are plain to the eye may be chance, and ranges of fewer than \
+             six runs are no intervals.",
+            verdict::rounds_in_words(document.rounds as usize)
+        ));
+    }
     let undecided: Vec<_> = states()
         .filter(|state| state.metric == Metric::Throughput && state.verdict == Outcome::Undecided)
         .collect();
-    let mut lines = Vec::new();
     if !undecided.is_empty() {
-        let needed = undecided.iter().filter_map(|state| state.rounds_needed).max();
-        let needed = needed.map_or_else(String::new, |rounds| {
-            format!(" Deciding all of them would take about {rounds} rounds.")
-        });
+        let known = |state: &&&ContrastState| {
+            state.rounds_needed.is_some_and(|needed| needed > state.rounds as u64 && needed <= HOPELESS)
+        };
+        let needed: Vec<u64> =
+            undecided.iter().filter(known).filter_map(|state| state.rounds_needed).collect();
+        let needed = match (needed.iter().min(), needed.iter().max()) {
+            (Some(least), Some(most)) if least == most => {
+                format!(" About {least} rounds would decide one more.")
+            }
+            (Some(least), Some(most)) => {
+                format!(" About {least} to {most} rounds in all would decide {} of them.", needed.len())
+            }
+            _ => String::new(),
+        };
         let all = states().filter(|state| state.metric == Metric::Throughput).count();
         lines.push(format!(
-            "{} of {all} comparisons of throughput are undecided: not the same, but not told apart either.{needed}",
+            "{} of {all} comparisons of throughput are undecided: neither shown to differ nor to be the same.{needed}",
             undecided.len()
         ));
     }
     let few = states().filter(|state| state.too_few_operations).count();
     if few > 0 {
-        lines.push(format!("{few} comparisons of tail latency have too few operations to say anything."));
+        let (of, have) = if few == 1 { ("comparison", "has") } else { ("comparisons", "have") };
+        lines.push(format!("{few} {of} of tail latency {have} too few operations to say anything."));
     }
     lines
 }
@@ -273,8 +308,8 @@ pub(super) fn matrix(shown: &Shown) -> Markup {
                 }
             }
             p.key {
-                "Each field names who leads, and by how much over the next: the ratio with its interval. Arms that could not be \
-                 told apart, or are the same within the band, lead together."
+                "Each field names who leads, and what the others have of the first that does: the ratio with its interval. Arms \
+                 that could not be told apart, or are the same within the band, lead together."
             }
         }
     }
@@ -295,9 +330,13 @@ fn cell(standings: &[Standing<'_>], workload: &WorkloadReport, level: u16) -> Ma
     html! {
         td class=(class) {
             strong { (standing.leaders()) }
-            @if let Some((arm, ratio)) = nearest(standing) {
+            @for (arm, ratio) in standing.behind.iter().take(MOST_BEHIND) {
                 br;
-                span.ratio { (over(ratio, workload.less_is_better)) " " (arm) }
+                span.ratio { (arm) @if let Some(ratio) = ratio { " " (of_leader(*ratio)) " " (standing.leading[0]) } }
+            }
+            @if standing.behind.len() > MOST_BEHIND {
+                br;
+                span.ratio { "and " (standing.behind.len() - MOST_BEHIND) " more behind" }
             }
             @if !standing.out.is_empty() { br; span.out { "without " (listed(&standing.out)) } }
             @if standing.unequal { br; span.badge.unequal { "unequal durability" } }
@@ -305,18 +344,10 @@ fn cell(standings: &[Standing<'_>], workload: &WorkloadReport, level: u16) -> Ma
     }
 }
 
-/// Of the arms behind, the one that is the least so.
-fn nearest<'a>(standing: &Standing<'a>) -> Option<(&'a str, Ratio)> {
-    let known = standing.behind.iter().filter_map(|(arm, ratio)| Some((*arm, (*ratio)?)));
-    let less = standing.workload.less_is_better;
-    known.min_by(|(_, x), (_, y)| if less { x.0.total_cmp(&y.0) } else { y.0.total_cmp(&x.0) })
-}
-
-/// The ratio of the leader to another, given that of the other to the leader.
-fn over((ratio, interval): Ratio, less_is_better: bool) -> String {
+/// A ratio to the arm that leads, with its interval.
+fn of_leader((ratio, interval): Ratio) -> String {
     let interval = interval.map_or_else(String::new, |(low, high)| {
-        format!(" [{}, {}]", numbers::ratio_digits(1.0 / high), numbers::ratio_digits(1.0 / low))
+        format!(" [{}, {}]", numbers::ratio_digits(low), numbers::ratio_digits(high))
     });
-    let of = if less_is_better { "the time of" } else { "the throughput of" };
-    format!("{}{interval} {of}", numbers::ratio(1.0 / ratio))
+    format!("{}{interval}", numbers::ratio(ratio))
 }

@@ -175,8 +175,10 @@ fn contrasts_of(
 
 fn course_data(course: &Course) -> Option<CourseData> {
     // A contrast without any ratio has no course to see.
-    let known = course.rounds.iter().filter(|point| point.ratio.is_some() || point.estimate.is_some());
-    let points: Vec<_> = known.collect();
+    // Nor is there anything to see of it after the last round that it had.
+    let last = course.rounds.iter().rposition(|point| point.ratio.is_some())?;
+    let known = course.rounds[..=last].iter();
+    let points: Vec<_> = known.filter(|point| point.ratio.is_some() || point.estimate.is_some()).collect();
     (!points.is_empty()).then(|| CourseData {
         rounds: points.iter().map(|point| point.round).collect(),
         pairs: points.iter().map(|point| point.ratio).collect(),
@@ -228,7 +230,9 @@ fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
 fn latency(all: &Latencies, loads: &[&LoadSample]) -> Vec<Quantile> {
     let is_known = |of: &Latencies, q: f64| !of.is_empty() && (q >= 1.0 || are_enough(1.0 - q, of.len()));
     let of_quantile = |q: f64| {
-        let of_runs = loads.iter().filter(|load| is_known(&load.latencies, q));
+        // A range of some of the runs only would leave out the slow ones.
+        let all_known = loads.iter().all(|load| is_known(&load.latencies, q));
+        let of_runs = loads.iter().filter(|_| all_known);
         let of_runs: Vec<u64> = of_runs.map(|load| load.latencies.quantile(q)).collect();
         let (low, high) = (of_runs.iter().min(), of_runs.iter().max());
         (q, count(all.quantile(q)), low.map(|ns| count(*ns)), high.map(|ns| count(*ns)))
@@ -262,6 +266,8 @@ fn series(
     let workload = &told.plan.workloads[told.plan.cells[cell].workload];
     let timed = workload.phase_of(result).filter(|phase| phase.until == Until::Time);
     let points = loads.iter().map(|load| load.series.operations.len()).min()?;
+    // The last window of a series is cut short where the time is no multiple of it; the 40 are all alike.
+    let is_whole = timed.is_some() && points < steady::WINDOWS;
     let (step, rates): (f64, Vec<Vec<f64>>) = match timed.filter(|_| points < steady::WINDOWS) {
         Some(phase) => {
             let step = (phase.warmup.as_secs_f64() + phase.duration.as_secs_f64()) / float(steady::WINDOWS);
@@ -276,8 +282,7 @@ fn series(
             (step, alike.map(of_run).collect())
         }
     };
-    // The last window of work that ends when it is done is cut short.
-    let windows = rates.iter().map(Vec::len).min()?.saturating_sub(usize::from(timed.is_none()));
+    let windows = rates.iter().map(Vec::len).min()?.saturating_sub(usize::from(!is_whole));
     let joined = windows.div_ceil(detail.windows).max(1);
     // The mean of windows that are taken together.
     let windows: Vec<Range<usize>> =
@@ -309,7 +314,8 @@ fn tails(loads: &[&LoadSample]) -> Option<TailsData> {
     let alike = || loads.iter().filter(move |load| load.series.tails_step_seconds >= step);
     let windows = alike().map(|load| load.series.tails.len()).min()?;
     let of = |pick: fn(&(u64, u64)) -> u64| {
-        let at = |index: usize| median(alike().map(|load| count(pick(&load.series.tails[index]))));
+        let known = move |index: usize| alike().map(move |load| count(pick(&load.series.tails[index])));
+        let at = |index: usize| Some(median(known(index).filter(|ns| *ns > 0.0)).unwrap_or(0.0));
         (0..windows).filter_map(at).collect()
     };
     let data = TailsData { step_seconds: step, p50: of(|tail| tail.0), p99: of(|tail| tail.1) };
@@ -320,7 +326,8 @@ fn tails(loads: &[&LoadSample]) -> Option<TailsData> {
 #[expect(clippy::cast_precision_loss, reason = "sizes of devices are far below 2^53")]
 fn space_used(told: &Told<'_>, besides: &Besides) -> Option<f64> {
     let is_made = !matches!(told.plan.trial.device.kind, DeviceKind::Directory | DeviceKind::Disk);
-    let left = median(besides.space_left.iter().copied()).filter(|_| is_made)?;
+    // The bare device has no filesystem, and says 0.
+    let left = median(besides.space_left.iter().copied()).filter(|left| is_made && *left > 0.0)?;
     Some(told.plan.device_size.0 as f64 - left).filter(|used| *used > 0.0)
 }
 

@@ -167,7 +167,11 @@ struct Short;
 
 impl serde_json::ser::Formatter for Short {
     fn write_f64<W: ?Sized + io::Write>(&mut self, writer: &mut W, value: f64) -> io::Result<()> {
-        let rounded: f64 = format!("{value:.3e}").parse().expect("a number that was just written");
+        // Near 1 it is the distance from it that tells: 0.99999 is a level.
+        let rounded: f64 = match value {
+            near if (0.999..1.0).contains(&near) => near,
+            other => format!("{other:.3e}").parse().expect("a number that was just written"),
+        };
         // Whole numbers without their ".0".
         if rounded.fract() == 0.0 && rounded.abs() < 1e15 {
             write!(writer, "{rounded:.0}")

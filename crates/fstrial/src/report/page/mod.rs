@@ -37,15 +37,6 @@ impl TrialPage {
         Self { data, told: trial::Shown::of(told) }
     }
 
-    /// Says something more with the trial, known only while it ran.
-    pub fn warn(&mut self, warnings: &[String]) {
-        for warning in warnings {
-            if !self.told.document.warnings.contains(warning) {
-                self.told.document.warnings.push(warning.clone());
-            }
-        }
-    }
-
     /// What the trial is called, or what it compares where it has no name.
     fn title(&self) -> String {
         self.told.title()

@@ -26,27 +26,27 @@ const PICTURES: [Picture; 10] = [
     Picture {
         kind: "throughput",
         title: "Throughput against threads",
-        about: "The typical rate of each arm over its rounds; the bands are 95 % intervals.",
+        about: "The typical rate of each arm over its rounds with its 95 % interval; of fewer than six runs, their range.",
         is_there: |section| section.levels.len() > 1 && any(section, CellData::is_rated),
     },
     Picture {
         kind: "throughput",
         title: "Throughput",
-        about: "The typical rate of each arm over its rounds, with its 95 % interval.",
+        about: "The typical rate of each arm over its rounds with its 95 % interval; of fewer than six runs, their range.",
         is_there: |section| section.levels.len() == 1 && any(section, CellData::is_rated),
     },
     Picture {
         kind: "rounds",
         title: "How the decision was made",
         about: "Each dot is the ratio of the two arms in one round; the line is the ratio over all rounds so far and the \
-                band its interval. It is decided once the band lies on one side of 1, or inside the grey band of \
-                differences that do not matter.",
+                band its interval. Once the band lies clearly on one side of 1, or inside the grey band of differences that \
+                do not matter, it is decided; among many comparisons it must be clearer than that.",
         is_there: |section| section.contrasts.iter().any(|contrast| contrast.course.is_some()),
     },
     Picture {
         kind: "latency",
         title: "Latency percentiles",
-        about: "All runs together; bars from the least to the greatest of single runs. Percentiles with fewer than ten \
+        about: "All runs together; bars from the least to the greatest of single runs, where every run has enough. Percentiles with fewer than ten \
                 operations beyond them are left out.",
         is_there: |section| any(section, |cell| !cell.latency.is_empty()),
     },
@@ -83,8 +83,8 @@ const PICTURES: [Picture; 10] = [
     },
     Picture {
         kind: "stages",
-        title: "Making, mounting, checking",
-        about: "How long the steps around a run took: medians.",
+        title: "The steps around a run",
+        about: "How long making, mounting and unmounting the filesystem took, laying out its files, and checking it where it is checked: medians.",
         is_there: |section| any(section, |cell| !cell.stages.is_empty()),
     },
 ];

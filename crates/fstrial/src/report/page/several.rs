@@ -10,9 +10,8 @@ pub(super) fn answer(trials: &[TrialPage]) -> Markup {
     html! {
         div.answer {
             p {
-                "The same arms in " (trials.len()) " trials"
-                @if varying.is_empty() { ", under conditions that are the same as far as is known" }
-                @else { " that differ in " (listed(&varying)) }
+                "Arms and workloads of one name in " (trials.len()) " trials"
+                @if !varying.is_empty() { " that differ in " (listed(&varying)) }
                 "."
             }
         }
@@ -26,7 +25,24 @@ pub(super) fn answer(trials: &[TrialPage]) -> Markup {
 /// What the trials differ in.
 fn varying(trials: &[TrialPage]) -> Vec<&'static str> {
     let differs = |of: &dyn Fn(&TrialPage) -> String| trials.iter().any(|trial| of(trial) != of(&trials[0]));
-    let environment: [(&'static str, bool); 5] = [
+    let environment: [(&'static str, bool); 9] = [
+        (
+            "what their arms are",
+            differs(&|trial| {
+                let arms =
+                    trial.told.document.arms.iter().map(|arm| format!("{}={};", arm.name, arm.configuration));
+                arms.collect()
+            }),
+        ),
+        (
+            "what their workloads are",
+            differs(&|trial| {
+                let document = &trial.told.document;
+                document.trial.split_once("[[workload]]").map(|(_, rest)| rest.to_owned()).unwrap_or_default()
+            }),
+        ),
+        ("host", differs(&|trial| trial.told.document.environment.host.clone())),
+        ("memory", differs(&|trial| trial.told.document.environment.memory.human())),
         ("device", differs(&|trial| trial.told.document.environment.device.clone())),
         ("kernel", differs(&|trial| trial.told.document.environment.kernel.clone())),
         ("machine", differs(&|trial| trial.told.document.environment.processor.clone())),
@@ -70,7 +86,7 @@ pub(super) fn side_by_side(trials: &[TrialPage]) -> Markup {
                             "compare",
                             (place, section),
                             "Throughput in each trial",
-                            "A group for each arm, in it a mark for each trial with its 95 % interval.",
+                            "A group for each arm, in it a mark for each trial with its 95 % interval; of fewer than six runs, their range.",
                         ))
                     }
                     (table(trials, title))

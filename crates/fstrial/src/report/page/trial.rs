@@ -4,7 +4,7 @@
 use super::{TrialPage, answer, claims, list, pictures};
 use crate::report::{
     again::Told,
-    document::{Document, VerdictReport, WorkloadReport},
+    document::{self, Document, VerdictReport, WorkloadReport},
     summary, table, verdict,
 };
 use crate::run::judge::ContrastState;
@@ -26,6 +26,8 @@ pub(super) struct Shown {
     commands: Vec<Vec<String>>,
     /// The first error of runs that count all the same, by cell in words.
     errors: Vec<String>,
+    /// Pairs of arms of unequal durability that are compared, and why they are.
+    pub(super) unequal: Vec<(String, String, String)>,
     /// Its place on the page.
     place: usize,
 }
@@ -37,6 +39,7 @@ impl Shown {
         });
         Self {
             errors: errors.collect(),
+            unequal: document::unequal_pairs(told.plan, told.finished),
             stored: told.stored.clone(),
             commands: told.commands.to_vec(),
             document: told.document,
@@ -180,6 +183,7 @@ fn section(trial: &TrialPage, place: usize, index: usize, workload: &WorkloadRep
     html! {
         section.workload id=(shown.section_anchor(index)) {
             h3 { (workload.title()) }
+            @if let Some(about) = &workload.about { p.about { (about) } }
             p.how { (table::how(workload)) }
             (pictures::of(&trial.data.sections[index], (place, index)))
             (figures(shown, workload))
@@ -207,6 +211,11 @@ fn figures(shown: &Shown, workload: &WorkloadReport) -> Markup {
                         }
                     }
                 }
+            }
+            p.note {
+                "Rates are robust means of the runs; latencies and CPU are medians of the runs' own, while the pictures take all \
+                 runs together. Ratios compare arms inside each round, so they need not be the quotient of two rows. Of fewer \
+                 than six runs the interval is their range."
             }
             (list(&table::notes(workload)))
             (verdicts(shown, workload))
@@ -261,7 +270,9 @@ fn arms(shown: &Shown) -> Markup {
                 }
             }
             h4 id=(shown.anchor("audit")) { "Fairness: what else differs between them" }
-            @if document.audit.is_empty() { p { "Nothing that is known." } }
+            @if document.arms.iter().any(|arm| arm.facts.is_none()) {
+                p { "Not known: the trial ended before every arm was made." }
+            } @else if document.audit.is_empty() { p { "Nothing that is known." } }
             (list(&document.audit))
             (list(&table::fact_notes(document)))
             details {
@@ -328,7 +339,7 @@ fn conditions(shown: &Shown) -> Markup {
                 dt { "rounds" }
                 dd {
                     (document.rounds)
-                    @if let Some(planned) = document.planned_rounds { " of at most " (planned) " planned" }
+                    @if let Some(planned) = document.planned_rounds { " (planned with " (planned) ")" }
                     ", " (summary.runs) " runs, " (summary.failed_runs) " of them failed"
                 }
                 dt { "seed" } dd { code { (document.seed) } }
@@ -354,7 +365,7 @@ fn instrument(document: &Document) -> String {
     });
     match greatest {
         Some(cell) => format!(
-            "{cost}each thread of the load generator spent at most {:.0} % of a core outside the kernel (on {}, at {}); every arm \
+            "{cost}each thread of the load generator spent {:.0} % of a core outside the kernel where it spent the most (the median run of {} at {}); every arm \
              pays the same for it",
             cell.generator_share * 100.0,
             cell.arm,
