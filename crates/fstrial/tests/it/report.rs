@@ -99,13 +99,33 @@ fn what_only_the_trial_could_warn_of_is_said_years_later() {
 }
 
 #[test]
+fn arms_that_were_not_compared_are_not_called_equivalent() {
+    let shape = Shape { baseline: Some("ext4".into()), ..Shape::default() };
+    let faster = vec![("ext4".into(), 1.0), ("xfs".into(), 1.3), ("btrfs".into(), 1.3)];
+    let lab = with(&[Shape { arms: faster, ..shape }]);
+    let page = words_of(&ok(lab.run("report --out -")));
+    assert!(page.contains("xfs and btrfs lead, not compared with each other"), "{}", &page[..3000]);
+    assert!(!page.contains("btrfs are equivalent"));
+}
+
+#[test]
+fn few_rounds_are_told() {
+    let lab = with(&[Shape { rounds: 3, noise: 0.4, ..Shape::default() }]);
+    let page = words_of(&ok(lab.run("report --out -")));
+    assert!(page.contains("3 rounds are too few for most questions"));
+    assert!(page.contains("neither shown to differ nor to be the same"));
+}
+
+#[test]
 fn nothing_in_a_page_asks_for_anything() {
     let lab = with(&[Shape::default()]);
     let page = ok(lab.run("report --out -"));
     assert!(page.contains("default-src 'none'"));
-    let words = words_of(&page);
-    for address in ["http:", "https:", "src=", "@import", "url("] {
-        assert!(!words.contains(address), "{address} in the words of the page");
+    let (style, _) = page.split_once("</style>").expect("a page has a style");
+    for (what, text) in [("the words", words_of(&page)), ("the style", style.to_owned())] {
+        for address in ["http:", "https:", "src=", "@import", "url("] {
+            assert!(!text.contains(address), "{address} in {what} of the page");
+        }
     }
 }
 

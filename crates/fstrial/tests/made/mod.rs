@@ -37,6 +37,8 @@ pub(crate) struct Shape {
     pub(crate) noise: f64,
     /// The kernel it says it ran on.
     pub(crate) kernel: String,
+    /// The arm that the others are compared with; every two if there is none.
+    pub(crate) baseline: Option<String>,
     /// What tools and commands printed.
     pub(crate) tool: String,
     /// When it says it began: the hour, RFC 3339 without the minutes.
@@ -53,6 +55,7 @@ impl Default for Shape {
             rounds: 12,
             noise: 0.02,
             kernel: "6.12.0 x86_64".into(),
+            baseline: None,
             tool: "mke2fs 1.47.0 (5-Feb-2023)".into(),
             hour: "2026-01-02T03".into(),
         }
@@ -62,9 +65,11 @@ impl Default for Shape {
 impl Shape {
     /// The trial as a file.
     fn toml(&self) -> String {
+        let baseline = self.baseline.as_ref().map(|name| format!("baseline = {}\n", quoted(name)));
         let mut toml = format!(
-            "[trial]\nname = {}\nbudget = \"1h\"\n\n[device]\nkind = \"ramdisk\"\n",
-            quoted(&self.name)
+            "[trial]\nname = {}\nbudget = \"1h\"\n{}\n[device]\nkind = \"ramdisk\"\n",
+            quoted(&self.name),
+            baseline.unwrap_or_default()
         );
         for (name, _) in &self.arms {
             let _ = write!(toml, "\n[[arm]]\nname = {}\nfilesystem = \"ext4\"\n", quoted(name));

@@ -45,6 +45,7 @@ pub fn page(mut entries: Vec<ClaimEntry>) -> String {
         header.top {
             h1 { (title) }
             div.answer { (counts(&entries)) }
+            (key())
             p.sure {
                 "Each statement was published once, with its source. What it says was measured again on this machine as a \
                  randomised trial; a verdict speaks for the machine, kernel and device that are named with it."
@@ -54,7 +55,7 @@ pub fn page(mut entries: Vec<ClaimEntry>) -> String {
         @for (entry, place) in entries.iter().zip(&placed) {
             section.trial {
                 (claim(&entry.report, &entry.report.id))
-                @if let Some(open) = &entry.open { p.open { (open) } }
+                @if let Some(open) = entry.open.as_ref().filter(|_| entry.report.notes.is_empty()) { p.open { (open) } }
                 @if let (Some(page), Some(place)) = (&entry.trial, place) {
                     (trial::of_claim(page, *place))
                 }
@@ -101,10 +102,10 @@ fn overview(entries: &[ClaimEntry]) -> Markup {
                 thead {
                     tr {
                         th scope="col" { "statement" }
-                        th scope="col" { "source" }
-                        th scope="col" { "then" }
-                        th scope="col" { "here" }
                         th scope="col" { "verdict" }
+                        th scope="col" { "here" }
+                        th scope="col" { "then" }
+                        th scope="col" { "source" }
                     }
                 }
                 tbody {
@@ -112,10 +113,10 @@ fn overview(entries: &[ClaimEntry]) -> Markup {
                         @let report = &entry.report;
                         tr.claim {
                             th scope="row" { a href={ "#" (report.id) } { (report.statement) } }
-                            td { (report.source) }
-                            td { (report.said) }
-                            td { (report.here()) }
                             td class=(class(report.verdict)) { (verdict_in_words(entry)) }
+                            td { (here(entry)) }
+                            td { (report.said) }
+                            td { (report.source) }
                         }
                     }
                 }
@@ -124,10 +125,45 @@ fn overview(entries: &[ClaimEntry]) -> Markup {
     }
 }
 
-fn verdict_in_words(entry: &ClaimEntry) -> String {
+fn verdict_in_words(entry: &ClaimEntry) -> &str {
     match &entry.open {
-        Some(open) => open.clone(),
-        None => entry.report.verdict.words().to_owned(),
+        Some(_) if entry.report.verdict != ClaimVerdict::CannotRun => "not checked yet",
+        _ => entry.report.verdict.words(),
+    }
+}
+
+/// What is measured here, or why nothing is.
+fn here(entry: &ClaimEntry) -> String {
+    entry.open.clone().unwrap_or_else(|| entry.report.here())
+}
+
+/// What the verdicts mean.
+fn key() -> Markup {
+    let meanings = [
+        (ClaimVerdict::Holds, "what was said is so here, and surely"),
+        (ClaimVerdict::Less, "there is such an effect here, but surely less of it than was said"),
+        (ClaimVerdict::NoDifference, "the arms are the same here, within the band"),
+        (
+            ClaimVerdict::Reversed,
+            "what was said is surely not so here: it is the other way round, or a part of it fails",
+        ),
+        (ClaimVerdict::Measured, "a question without an expectation: the figures are the answer"),
+        (
+            ClaimVerdict::Undecided,
+            "not known after the time it was given, or this machine is too small to tell",
+        ),
+        (ClaimVerdict::CannotRun, "this kernel or machine lacks what it takes"),
+    ];
+    html! {
+        details {
+            summary { "What the verdicts mean" }
+            dl.verdicts-key {
+                @for (verdict, meaning) in meanings {
+                    dt class=(class(verdict)) { (verdict.words()) }
+                    dd { (meaning) }
+                }
+            }
+        }
     }
 }
 

@@ -123,7 +123,11 @@ fn section_data(
 ) -> SectionData {
     SectionData {
         title: report.title(),
-        unit: if report.unit == "bytes/s" { "B/s".into() } else { report.unit.clone() },
+        unit: match report.unit.as_str() {
+            "bytes/s" => "B/s".into(),
+            "bytes" => "B".into(),
+            other => other.to_owned(),
+        },
         less_is_better: report.less_is_better,
         warmup_seconds: report.warmup_seconds,
         duration_seconds: report.duration_seconds,

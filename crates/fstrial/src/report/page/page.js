@@ -1320,7 +1320,7 @@
   const pairText = (context, contrast) => `${nameOf(context, contrast.a)} / ${nameOf(context, contrast.b)}`;
 
   function contrastText(context, contrast) {
-    const level = ` (${percentText(isNumber(contrast.interval_level) ? contrast.interval_level : USUAL_LEVEL)})`;
+    const level = ` (${percentText(isNumber(contrast.interval_level) ? contrast.interval_level : USUAL_LEVEL, 7)})`;
     const interval =
       (contrast.interval || []).every(isNumber) && contrast.interval
         ? ` [${contrast.interval.map(ratioText).join(', ')}]${level}`
