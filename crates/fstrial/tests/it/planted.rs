@@ -1,19 +1,13 @@
 //! Stores with trials that never ran: every figure in them is planted, so that what is found can be checked.
 
-use base64::{Engine as _, engine::general_purpose::STANDARD};
+use crate::made;
 use fstrial_model::{
-    facts::{ArmFacts, DataUpdate, Durability, Fact},
-    job::{DeviceBinding, Job, PROTOCOL, Setup},
-    measurement::{ClockSource, LoadResult, Measurement, OperationKind, PhaseResult, Reading, Stage},
+    facts::{ArmFacts, Fact},
+    measurement::Measurement,
     trial::Trial,
-    units::{Bytes, Nanos},
-    workload::Figure,
 };
 use fstrial_store::{NewTrial, RunRecord, Session, Store, TrialId, TrialStatus};
-use hdrhistogram::{
-    Histogram,
-    serialization::{Serializer, V2Serializer},
-};
+use hdrhistogram::Histogram;
 use std::collections::BTreeMap;
 
 /// A trial of ext4 against XFS, with what is planted in it.
@@ -103,13 +97,7 @@ impl Night {
         let tool = if arm == "ext4" { "mke2fs 1.47.0".into() } else { self.mkfs.clone() };
         ArmFacts {
             facts: BTreeMap::from([(Fact::Barriers, "yes".into()), (Fact::Journal, self.note.clone())]),
-            durability: Durability {
-                flushes: true,
-                crash_consistent: true,
-                no_stale_data: true,
-                data: DataUpdate::InPlace,
-                volatile_cache: false,
-            },
+            durability: made::durability(),
             tools: BTreeMap::from([(if arm == "ext4" { "mkfs.ext4" } else { "mkfs.xfs" }.to_owned(), tool)]),
             notes: if self.note.is_empty() { Vec::new() } else { vec![self.note.clone()] },
             state: None,
@@ -164,22 +152,7 @@ impl Night {
         let noise = 1.0 + 0.002 * f64::from((round * 5 + slot * 3) % 7) - 0.006;
         let rate = self.rate * noise * if arm == 1 { self.ratio } else { 1.0 };
         let measured = measurement(rate, threads, self.facts(&trial.arms[arm].name));
-        let job = Job {
-            protocol: PROTOCOL,
-            arm: trial.arms[arm].clone(),
-            setup: Setup::default(),
-            device: DeviceBinding::Loop {
-                file: "/planted".into(),
-                size: Bytes::gib(2),
-                direct_io: true,
-                discards: false,
-            },
-            state: None,
-            task: None,
-            fsck: false,
-            coordinator: 1,
-            ledger: "/planted".into(),
-        };
+        let job = made::job(&trial.arms[arm]);
         let record = RunRecord {
             round,
             slot,
@@ -196,43 +169,10 @@ impl Night {
     }
 }
 
+/// A run in which every operation took the same.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "rates are thousands")]
 fn measurement(rate: f64, threads: u16, facts: ArmFacts) -> Measurement {
-    let operations = rate as u64;
-    let latency_ns = (1e9 * f64::from(threads) / rate) as u64;
     let mut histogram = Histogram::<u64>::new_with_bounds(1, 3_600_000_000_000, 3).unwrap();
-    histogram.record_n(latency_ns, operations).unwrap();
-    let mut bytes = Vec::new();
-    V2Serializer::new().serialize(&histogram, &mut bytes).unwrap();
-    let load = LoadResult {
-        threads,
-        duration: Nanos::secs(1),
-        operations,
-        bytes: operations * 4096,
-        errors: 0,
-        first_error: None,
-        histograms: BTreeMap::from([(OperationKind::Operation, STANDARD.encode(bytes))]),
-        windows: vec![operations / 20; 20],
-        steady_windows: vec![operations / 40; 40],
-        series: vec![operations / 10; 10],
-        series_step: Nanos::millis(100),
-        tails: Vec::new(),
-        tails_step: Nanos(0),
-        cpu_user: Nanos::millis(10),
-        cpu_system: Nanos::millis(100),
-        clock: ClockSource::Monotonic,
-    };
-    Measurement {
-        results: vec![PhaseResult {
-            name: String::new(),
-            reading: Reading::Load(Figure::Operations, Box::new(load)),
-            cpu_machine: Some(Nanos::millis(400)),
-            device_written: Some(Bytes(operations * 8192)),
-        }],
-        facts,
-        commands: vec!["mkfs.xfs /dev/loop64".into()],
-        stages: vec![(Stage::Mkfs, Nanos::millis(100))],
-        space_left: Bytes::gib(1),
-        output: None,
-    }
+    histogram.record_n((1e9 * f64::from(threads) / rate) as u64, rate as u64).unwrap();
+    made::measurement(rate, threads, &made::encoded(&histogram), facts)
 }

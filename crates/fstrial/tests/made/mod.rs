@@ -4,8 +4,9 @@
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use fstrial::run::{environment::Environment, plan::Plan};
 use fstrial_model::{
+    arm::Arm,
     facts::{ArmFacts, DataUpdate, Durability, Fact},
-    job::{DeviceBinding, Job, Setup},
+    job::{DeviceBinding, Job, PROTOCOL, Setup},
     measurement::{ClockSource, LoadResult, Measurement, OperationKind, PhaseResult, Reading, Stage},
     trial::Trial,
     units::{Bytes, Nanos},
@@ -170,22 +171,7 @@ fn record_round(
         let histogram = &histograms[(random.next_u32() as usize) % histograms.len()];
         let measurement = measurement(rate.max(100.0), at.threads, histogram, facts(&arm.name, shape));
         let time = |second: usize| format!("{}:{:02}:{:02}Z", shape.hour, round % 60, (slot + second) % 60);
-        let job = Job {
-            protocol: 0,
-            arm: arm.clone(),
-            setup: Setup::default(),
-            state: None,
-            device: DeviceBinding::Loop {
-                file: "/proc/1/fd/7".into(),
-                size: Bytes::gib(4),
-                direct_io: true,
-                discards: false,
-            },
-            task: None,
-            fsck: false,
-            coordinator: 1,
-            ledger: "/nowhere".into(),
-        };
+        let job = job(arm);
         let record = RunRecord {
             round,
             slot: u32::try_from(slot).expect("few") + 1,
@@ -199,6 +185,26 @@ fn record_round(
             outcome: Ok(&measurement),
         };
         store.record_run(id, &record).expect("the store takes it");
+    }
+}
+
+/// What a worker was told to do.
+pub(crate) fn job(arm: &Arm) -> Job {
+    Job {
+        protocol: PROTOCOL,
+        arm: arm.clone(),
+        setup: Setup::default(),
+        state: None,
+        device: DeviceBinding::Loop {
+            file: "/proc/1/fd/7".into(),
+            size: Bytes::gib(4),
+            direct_io: true,
+            discards: false,
+        },
+        task: None,
+        fsck: false,
+        coordinator: 1,
+        ledger: "/nowhere".into(),
     }
 }
 
@@ -217,9 +223,25 @@ fn histogram(random: &mut ChaCha8Rng) -> String {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a latency")]
         histogram.record(ns as u64).expect("inside the bounds");
     }
+    encoded(&histogram)
+}
+
+/// A histogram as measurements carry it.
+pub(crate) fn encoded(histogram: &Histogram<u64>) -> String {
     let mut bytes = Vec::new();
-    V2Serializer::new().serialize(&histogram, &mut bytes).expect("a vector takes it");
+    V2Serializer::new().serialize(histogram, &mut bytes).expect("a vector takes it");
     STANDARD.encode(bytes)
+}
+
+/// What survives a crash on most filesystems.
+pub(crate) fn durability() -> Durability {
+    Durability {
+        flushes: true,
+        crash_consistent: true,
+        no_stale_data: true,
+        data: DataUpdate::InPlace,
+        volatile_cache: false,
+    }
 }
 
 fn facts(arm: &str, shape: &Shape) -> ArmFacts {
@@ -229,21 +251,16 @@ fn facts(arm: &str, shape: &Shape) -> ArmFacts {
             (Fact::Journal, "metadata (data=ordered)".into()),
             (Fact::MountOptions, format!("rw,relatime,{arm}")),
         ]),
-        durability: Durability {
-            flushes: true,
-            crash_consistent: true,
-            no_stale_data: true,
-            data: DataUpdate::InPlace,
-            volatile_cache: false,
-        },
+        durability: durability(),
         tools: BTreeMap::from([("mkfs.ext4".into(), shape.tool.clone())]),
         notes: Vec::new(),
         state: None,
     }
 }
 
+/// What a run of a second yields.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "rates are positive and small")]
-fn measurement(rate: f64, threads: u16, histogram: &str, facts: ArmFacts) -> Measurement {
+pub(crate) fn measurement(rate: f64, threads: u16, histogram: &str, facts: ArmFacts) -> Measurement {
     let operations = rate as u64;
     let load = LoadResult {
         threads,
@@ -270,7 +287,11 @@ fn measurement(rate: f64, threads: u16, histogram: &str, facts: ArmFacts) -> Mea
             cpu_machine: Some(Nanos::millis(900)),
             device_written: Some(Bytes(operations * 4200)),
         }],
-        commands: vec![format!("mkfs.ext4 -F /dev/loop0 # {}", facts.tools["mkfs.ext4"])],
+        commands: facts
+            .tools
+            .iter()
+            .map(|(tool, version)| format!("{tool} /dev/loop0 # {version}"))
+            .collect(),
         facts,
         stages: vec![(Stage::Mkfs, Nanos::millis(80)), (Stage::Mount, Nanos::millis(9))],
         space_left: Bytes::gib(3),
