@@ -11,6 +11,7 @@ use crate::{
     report::{
         claim as report, json_lines, numbers,
         page::claims::{self, ClaimEntry},
+        plain,
     },
     run::{
         claim::ClaimVerdict,
@@ -109,21 +110,21 @@ fn list(names: &[String], json: bool, home: &Home) -> Result<u8, ExpectedError> 
             }));
             continue;
         }
-        let source = report::source(claim);
+        let source = plain(&report::source(claim));
         if source != told {
             let _ = writeln!(out, "\n{BOLD}{source}{BOLD:#}");
             told = source;
         }
         let found = match (missing.first(), &last) {
-            (Some(missing), _) => format!("{QUIET}cannot run here: {missing}{QUIET:#}"),
+            (Some(missing), _) => format!("{QUIET}cannot run here: {}{QUIET:#}", plain(missing)),
             (None, None) => format!("{QUIET}not checked yet{QUIET:#}"),
             (None, Some(last)) => {
                 let colour = report::style(last.report.verdict);
-                let (answer, day, device) = (&last.report.answer, last.day(), last.device);
+                let (answer, day, device) = (plain(&last.report.answer), plain(last.day()), last.device);
                 format!("{colour}{answer}{colour:#} {QUIET}({day}, on a {device}){QUIET:#}")
             }
         };
-        let _ = writeln!(out, "  {}\n      {}\n      {found}", claim.id, claim.statement);
+        let _ = writeln!(out, "  {}\n      {}\n      {found}", plain(&claim.id), plain(&claim.statement));
     }
     if !json {
         out += "\nfstrial claims show NAME tells more of one; fstrial claims check NAME … checks one, or several.\n";
@@ -183,7 +184,12 @@ fn show(name: &str, toml: bool, json: bool, home: &Home) -> Result<u8, ExpectedE
     };
     out += &match last {
         Some(last) => {
-            format!("\nlast, {}, trial {}:\n{}", last.day(), last.trial.0, report::render(&last.report))
+            format!(
+                "\nlast, {}, trial {}:\n{}",
+                plain(last.day()),
+                last.trial.0,
+                report::render(&last.report)
+            )
         }
         None => "\nnot checked yet on this machine\n".into(),
     };
@@ -201,7 +207,7 @@ fn described(claim: &Claim) -> String {
     );
     lines.extend(claim.caveat.iter().map(|caveat| format!("  note: {caveat}")));
     lines.push(format!("  tags: {}", claim.tags.join(", ")));
-    let mut out = lines.join("\n") + "\n";
+    let mut out = lines.iter().map(|line| plain(line)).collect::<Vec<_>>().join("\n") + "\n";
     for table in &claim.tables {
         out += &original(table);
     }

@@ -5,7 +5,7 @@ use crate::{
     error::ExpectedError,
     exit_code,
     report::{
-        json_lines,
+        is_unicode, json_lines,
         trend::{self, Limits, TrendDocument},
     },
     run::history::{self, Asked, By, Found},
@@ -95,7 +95,7 @@ pub(crate) fn exec(args: &TrendArgs) -> Result<u8, ExpectedError> {
     if args.json {
         json_lines::print(&document);
     } else {
-        super::print(&trend::render(&document, shows_unicode()));
+        super::print(&trend::render(&document, is_unicode(|name| std::env::var(name).ok())));
     }
     Ok(if document.is_worse() { exit_code::FAIL_IF_MET } else { exit_code::VERDICT })
 }
@@ -178,12 +178,4 @@ fn nothing(asked: &Asked, found: &Found, trials: usize) -> ExpectedError {
             "both arms must be in the same trial: `fstrial compare` with both",
         ),
     }
-}
-
-/// Whether the terminal shows more than ASCII, as the locale has it.
-fn shows_unicode() -> bool {
-    let set = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-    let locale = set("LC_ALL").or_else(|| set("LC_CTYPE")).or_else(|| set("LANG")).unwrap_or_default();
-    let locale = locale.to_ascii_uppercase();
-    locale.contains("UTF-8") || locale.contains("UTF8")
 }

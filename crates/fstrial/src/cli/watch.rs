@@ -5,11 +5,10 @@ use crate::{
     error::ExpectedError,
     exit_code,
     report::{
-        audit, numbers,
+        audit, numbers, plain,
         watch::{
             model::Model,
             screen::{Output, Screen, Wish},
-            text::clean,
         },
     },
     run::{
@@ -207,7 +206,7 @@ impl<'p> Following<'p> {
     fn new(plan: &'p Plan, environment: &Environment, stored: &StoredTrial) -> Self {
         let mut model = Model::new(plan);
         model.trial = Some(stored.summary.id.0);
-        model.device = clean(&environment.device);
+        model.device = plain(&environment.device);
         environment.device_notes.iter().for_each(|note| model.say(note));
         // The budget is a session's, and only that of the first one is stored.
         if let ([session], Some(began)) = (&stored.sessions[..], since(&stored.summary.started_at)) {

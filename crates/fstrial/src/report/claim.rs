@@ -1,6 +1,6 @@
 //! A claim with its answer: what was said then, what is measured here, and the verdict on each of its parts.
 
-use super::numbers;
+use super::{numbers, plain, plain_lines};
 use crate::run::{
     claim::ClaimVerdict,
     environment::Environment,
@@ -413,21 +413,22 @@ pub fn render(report: &ClaimReport) -> String {
     const QUIET: Style = Style::new().dimmed();
     let mut out = String::new();
     let colour = style(report.verdict);
-    let _ = writeln!(out, "{BOLD}{}{BOLD:#}  {colour}{}{colour:#}", report.id, report.answer);
-    let _ = writeln!(out, "  {}", report.statement);
-    let _ = writeln!(out, "  {QUIET}{}{QUIET:#}", report.source);
+    let _ = writeln!(out, "{BOLD}{}{BOLD:#}  {colour}{}{colour:#}", plain(&report.id), plain(&report.answer));
+    let _ = writeln!(out, "  {}", plain(&report.statement));
+    let _ = writeln!(out, "  {QUIET}{}{QUIET:#}", plain(&report.source));
     if !report.said.is_empty() {
-        let setup = if report.setup.is_empty() { String::new() } else { format!(" — {}", report.setup) };
-        let _ = writeln!(out, "  then: {}{QUIET}{setup}{QUIET:#}", report.said);
+        let setup =
+            if report.setup.is_empty() { String::new() } else { format!(" — {}", plain(&report.setup)) };
+        let _ = writeln!(out, "  then: {}{QUIET}{setup}{QUIET:#}", plain(&report.said));
     }
     for (index, part) in report.parts.iter().enumerate() {
         out += &render_part(part, index == 0, report.parts.len() > 1);
     }
     for line in &report.substituted {
-        let _ = writeln!(out, "  substituted: {line}");
+        let _ = writeln!(out, "  substituted: {}", plain(line));
     }
     for line in &report.notes {
-        let _ = writeln!(out, "  {QUIET}{line}{QUIET:#}");
+        let _ = writeln!(out, "  {QUIET}{}{QUIET:#}", plain_lines(line, 4));
     }
     out
 }
@@ -439,17 +440,17 @@ fn render_part(part: &PartReport, is_first: bool, is_one_of_many: bool) -> Strin
     let lead = if is_first { "here: " } else { "      " };
     let lead = match part.says.as_ref().filter(|_| is_one_of_many) {
         Some(says) => {
-            let _ = writeln!(out, "  {lead}{says}");
+            let _ = writeln!(out, "  {lead}{}", plain(says));
             "        "
         }
         None => lead,
     };
     let colour = style(part.verdict);
     let mut words = match part.figure {
-        Some(_) => format!("{} = {colour}{}{colour:#}", part.subject, part.here()),
+        Some(_) => format!("{} = {colour}{}{colour:#}", plain(&part.subject), plain(&part.here())),
         None => match &part.leaders {
-            Some(leaders) => format!("{}; {leaders}", part.subject),
-            None => part.subject.clone(),
+            Some(leaders) => plain(&format!("{}; {leaders}", part.subject)),
+            None => plain(&part.subject),
         },
     };
     let rounds = super::verdict::rounds_in_words(part.rounds);
@@ -459,7 +460,7 @@ fn render_part(part: &PartReport, is_first: bool, is_one_of_many: bool) -> Strin
     let then = part.then.as_ref().map(|then| format!("{then} then"));
     let expected = part.expected.as_ref().map(|expected| format!("{expected} expected"));
     for said in [expected, then].into_iter().flatten() {
-        words += &format!("; {said}");
+        words += &format!("; {}", plain(&said));
     }
     if is_one_of_many && part.verdict != ClaimVerdict::Measured {
         words += &format!(": {colour}{}{colour:#}", part.verdict.words());

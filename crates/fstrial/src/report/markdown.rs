@@ -2,7 +2,7 @@
 
 use super::{
     document::{Document, WorkloadReport},
-    numbers, summary, table, verdict,
+    numbers, plain, plain_lines, summary, table, verdict,
 };
 use fstrial_model::trial::Compare;
 use std::fmt::Write;
@@ -88,16 +88,15 @@ fn lines(out: &mut String, heading: Option<&str>, lines: &[String]) {
 /// Text that Markdown takes for nothing else: names come from trial files, and figures of tools from anywhere.
 fn text(raw: &str) -> String {
     let mut out = String::new();
+    let raw = plain(raw);
     let mut letters = raw.chars().peekable();
     while let Some(letter) = letters.next() {
         match letter {
-            '\n' | '\r' => out.push(' '),
             // Of brackets only what would make a link: intervals are to be read as they are.
             ']' if matches!(letters.peek(), Some('(' | '[' | ':')) => out.push_str("\\]"),
             '\\' | '`' | '*' | '_' | '<' | '>' | '|' | '#' | '~' => out.extend(['\\', letter]),
             // A name that begins with it would be notified.
             '@' => out.push_str("@\u{200b}"),
-            other if other.is_control() => out.push('\u{fffd}'),
             other => out.push(other),
         }
     }
@@ -106,6 +105,7 @@ fn text(raw: &str) -> String {
 
 /// A block of code that cannot be left by what is in it.
 fn fenced(code: &str) -> String {
+    let code = plain_lines(code, 0);
     let longest = code.split(|letter| letter != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(longest.max(2) + 1);
     format!("{fence}\n{}\n{fence}\n", code.trim_end())

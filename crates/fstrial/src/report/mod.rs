@@ -17,11 +17,9 @@ pub mod progress;
 pub mod steps;
 pub mod summary;
 pub mod table;
+mod text;
 pub mod trend;
 pub mod verdict;
 pub mod watch;
 
-/// Text of a trial file or a store from elsewhere, without what a terminal or a mail client would act on.
-pub(crate) fn plain(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
-}
+pub(crate) use text::{is_unicode, plain, plain_lines};

@@ -3,7 +3,7 @@
 use super::{
     claim,
     document::{CellReport, Document, VerdictReport, WorkloadReport},
-    numbers, summary, verdict,
+    numbers, plain, plain_lines, summary, verdict,
 };
 use crate::run::judge::Outcome;
 use anstyle::{AnsiColor, Style};
@@ -66,18 +66,18 @@ fn section(out: &mut String, title: &str, lines: &[String], style: Style) {
     }
     let _ = writeln!(out, "\n{HEADING}{title}{HEADING:#}");
     for line in lines {
-        let _ = writeln!(out, "  {style}{line}{style:#}");
+        let _ = writeln!(out, "  {style}{}{style:#}", plain_lines(line, 4));
     }
 }
 
 fn render_workload(out: &mut String, document: &Document, workload: &WorkloadReport, notes: &[String]) {
-    let how = how(workload);
-    let _ = writeln!(out, "\n{HEADING}{}{HEADING:#}  {QUIET}{how}{QUIET:#}", workload.title());
+    let (title, how) = (plain(&workload.title()), plain(&how(workload)));
+    let _ = writeln!(out, "\n{HEADING}{title}{HEADING:#}  {QUIET}{how}{QUIET:#}");
     let _ = writeln!(out, "{}", table(workload, document.compare));
     // Latency that does not decide the trial is said in full where there is a verdict, and in one line where not.
     let (aside, full): (Vec<_>, Vec<_>) = workload.verdicts.iter().partition(|report| is_aside(report));
     for line in notes {
-        let _ = writeln!(out, "  {QUIET}{line}{QUIET:#}");
+        let _ = writeln!(out, "  {QUIET}{}{QUIET:#}", plain(line));
     }
     // Which arm cannot, and why, is said already.
     for report in full.into_iter().filter(|report| report.contrast.verdict != Outcome::Cannot) {
@@ -85,11 +85,11 @@ fn render_workload(out: &mut String, document: &Document, workload: &WorkloadRep
         let unequal = report.unequal_durability.as_deref();
         let text =
             verdict::line(&report.contrast, document.practical_percent, document.round_seconds, unequal);
-        let _ = writeln!(out, "  {style}{text}{style:#}");
+        let _ = writeln!(out, "  {style}{}{style:#}", plain(&text));
     }
     let states: Vec<_> = aside.iter().map(|report| &report.contrast).collect();
     for line in verdict::undecided_latency(&states) {
-        let _ = writeln!(out, "  {QUIET}{line}{QUIET:#}");
+        let _ = writeln!(out, "  {QUIET}{}{QUIET:#}", plain(&line));
     }
 }
 
@@ -184,7 +184,7 @@ fn table(workload: &WorkloadReport, compare: Compare) -> Table {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING);
     let columns = headings.len();
-    table.set_header(headings);
+    table.set_header(headings.into_iter().map(plain));
     let mut before = String::new();
     for mut row in rows {
         // The level is said once for the arms that share it.
@@ -193,7 +193,7 @@ fn table(workload: &WorkloadReport, compare: Compare) -> Table {
         } else {
             before.clone_from(&row[0]);
         }
-        table.add_row(row);
+        table.add_row(row.iter().map(|text| plain(text)));
     }
     for index in (0..columns).filter(|index| *index != 1) {
         if let Some(column) = table.column_mut(index) {

@@ -1,7 +1,7 @@
 //! The history of a contrast or a cell: what changed, when, by how much and how sure, as a document and in words.
 
 use super::{
-    numbers,
+    numbers, plain, plain_lines,
     plot::{Dot, Plot},
 };
 use crate::run::{
@@ -293,12 +293,11 @@ pub fn render(document: &TrendDocument, unicode: bool) -> String {
             let shown = trials.iter().take(8).cloned().collect::<Vec<_>>().join(" ");
             let more = trials.len().saturating_sub(8);
             let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-            let _ = writeln!(text, "  {shown}{more}: {reason}");
+            let _ = writeln!(text, "  {shown}{more}: {}", plain(reason));
         }
     }
     // Names in a store from elsewhere may hold what a terminal would obey.
-    let text: String =
-        text.chars().map(|c| if c.is_control() && c != '\n' { '\u{fffd}' } else { c }).collect();
+    let text = plain_lines(&text, 0) + "\n";
     if unicode { text } else { ascii(&text) }
 }
 
@@ -310,10 +309,10 @@ fn ascii(text: &str) -> String {
 }
 
 fn section(text: &mut String, document: &TrendDocument, series: &SeriesReport, unicode: bool) {
-    let _ = writeln!(text, "{}", title(document, series));
+    let _ = writeln!(text, "{}", plain(&title(document, series)));
     for name in &series.differs_in {
         let value = series.settings.get(name).map_or("none", String::as_str);
-        let _ = writeln!(text, "  {name}: {value}");
+        let _ = writeln!(text, "  {}", plain(&format!("{name}: {value}")));
     }
     let (first, last) = (&series.points[0], &series.points[series.points.len() - 1]);
     let releases = |a: &str, b: &str| if a == b { a.to_owned() } else { format!("{a} to {b}") };

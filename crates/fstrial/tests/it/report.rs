@@ -12,6 +12,9 @@ use std::fs;
 /// What a trial file or a tool can have in it that a browser would act on.
 const HOSTILE: &str = "<img src=x onerror=\"window.__pwned=1\">'\"></script><script>alert(1)</script>";
 
+/// The same for a terminal: a colour, a line of its own, a cleared screen, a turned direction.
+const COMMANDS: &str = "\u{1b}[31m\nforged\u{9b}2J\u{202e}\u{7}";
+
 /// A lab with made-up trials in its store.
 pub(crate) fn with(shapes: &[Shape]) -> Lab {
     let lab = Lab::new();
@@ -29,8 +32,8 @@ pub(crate) fn hostile() -> Shape {
         name: HOSTILE.into(),
         arms: vec![("<script>alert(3)</script>".into(), 1.0), ("'\"><b>".into(), 1.2), ("a".repeat(60), 0.7)],
         workloads: vec!["\"><img src=x onerror=window.__pwned=2>".into()],
-        kernel: HOSTILE.into(),
-        tool: HOSTILE.into(),
+        kernel: format!("{HOSTILE}{COMMANDS}"),
+        tool: format!("{HOSTILE}{COMMANDS}"),
         rounds: 5,
         ..Shape::default()
     }
@@ -136,12 +139,32 @@ fn hostile_names_are_text() {
     assert!(!page.contains("<img src=x"), "a name became an element");
     assert!(!page.contains("<script>alert"), "a name became a script");
     assert!(page.contains("&lt;img src=x onerror="), "and it is shown");
-    assert_eq!(data_of(&page)["trials"][0]["kernel"], HOSTILE);
+    assert_eq!(data_of(&page)["trials"][0]["kernel"], format!("{HOSTILE}{COMMANDS}"));
     let post = ok(lab.run("report --format lkml"));
     assert!(post.lines().count() > 20);
     let ticket = ok(lab.run("report --format markdown"));
     let outside: Vec<&str> = ticket.split("```").step_by(2).collect();
     assert!(!outside.concat().replace("\\<", "").contains("<img"), "a name became an element");
+}
+
+#[test]
+fn nothing_stored_commands_a_terminal() {
+    let lab = with(&[hostile()]);
+    for words in [
+        "results show",
+        "results list",
+        "report --format text",
+        "report --format lkml",
+        "report --format markdown",
+    ] {
+        let shown = ok(lab.run(words));
+        let bad: Vec<char> =
+            shown.chars().filter(|c| *c != '\n' && (c.is_control() || *c == '\u{202e}')).collect();
+        assert!(bad.is_empty(), "{words}: {bad:?}");
+        assert!(!shown.lines().any(|line| line.starts_with("forged")), "{words}: a line of somebody else's");
+        let names_the_kernel = words != "results list";
+        assert!(!names_the_kernel || shown.contains("\u{fffd}[31m forged"), "{words}: it is shown");
+    }
 }
 
 #[test]

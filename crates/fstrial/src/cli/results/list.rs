@@ -102,8 +102,11 @@ fn table(trials: &[TrialSummary], filter: &Filter) -> Table {
             trial.failed_runs.to_string(),
         ];
         let unknown = |text: &Option<String>| plain(text.as_deref().filter(|t| !t.is_empty()).unwrap_or("-"));
-        let optional =
-            [(host, unknown(&trial.host)), (kernel, unknown(&trial.kernel)), (tags, trial.tags.join(" "))];
+        let optional = [
+            (host, unknown(&trial.host)),
+            (kernel, unknown(&trial.kernel)),
+            (tags, plain(&trial.tags.join(" "))),
+        ];
         row.extend(optional.into_iter().filter(|(shown, _)| *shown).map(|(_, text)| text));
         row.push(plain(&trial.name));
         table.add_row(row);

@@ -2,6 +2,7 @@
 //! a run, with the cell in the name. The format is Go's proposal 14313 and its package `golang.org/x/perf/benchfmt`.
 
 use super::word;
+use crate::report::plain;
 use fstrial_model::measurement::{PhaseResult, Reading};
 use fstrial_store::{StoredRun, StoredTrial, metrics};
 use std::{
@@ -44,7 +45,7 @@ impl<W: Write> GoBench<W> {
             ("fstrial", version.unwrap_or_default().to_owned()),
         ];
         for (key, value) in lines {
-            let line: String = value.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+            let line = plain(&value);
             // A key without a value takes away what an earlier trial said.
             writeln!(self.out, "{key}:{}{}", if line.is_empty() { "" } else { " " }, line.trim())?;
         }

@@ -6,11 +6,10 @@
 use super::{
     model::Model,
     screen::{Output, Screen, Wish},
-    text::clean,
 };
 use crate::{
     error::ExpectedError,
-    report::progress::Progress,
+    report::{plain, progress::Progress},
     run::{
         coordinator::Earlier,
         event::{Event, Listener},
@@ -155,10 +154,10 @@ impl<'a> Watching<'a> {
         match event {
             Event::RunStarted { slot, arm, workload, threads, .. } => {
                 let level = threads_in_words(*threads);
-                self.current = clean(&format!("run {slot} · {arm} · {workload} · {level}"));
+                self.current = plain(&format!("run {slot} · {arm} · {workload} · {level}"));
             }
             Event::StatePreparing { arm, state } => {
-                self.current = clean(&format!("preparing {state} for {arm}"))
+                self.current = plain(&format!("preparing {state} for {arm}"))
             }
             Event::StatePrepared { .. } => self.current = "looking at the arms".into(),
             _ => {}

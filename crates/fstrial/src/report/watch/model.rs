@@ -1,8 +1,7 @@
 //! What the view shows, as plain data: filled from events, or from the store. Names in it are safe to show.
 
-use super::text::clean;
 use crate::{
-    report::document::Typical,
+    report::{document::Typical, plain},
     run::{
         coordinator::Earlier,
         course::{self, CoursePoint},
@@ -118,7 +117,7 @@ impl Model {
             Line { state: cleaned(state), course: Vec::new(), curves: curves.iter().position(is_of) }
         });
         Self {
-            name: clean(&plan.trial.trial.name),
+            name: plain(&plan.trial.trial.name),
             trial: None,
             device: String::new(),
             status: "running".into(),
@@ -182,7 +181,7 @@ impl Model {
 
     /// Adds a message.
     pub fn say(&mut self, message: &str) {
-        self.messages.push(clean(message));
+        self.messages.push(plain(message));
         let surplus = self.messages.len().saturating_sub(MOST_MESSAGES);
         self.messages.drain(..surplus);
     }
@@ -203,10 +202,10 @@ impl Model {
 
 fn cleaned(state: ContrastState) -> ContrastState {
     ContrastState {
-        a: clean(&state.a),
-        b: clean(&state.b),
-        workload: clean(&state.workload),
-        phase: clean(&state.phase),
+        a: plain(&state.a),
+        b: plain(&state.b),
+        workload: plain(&state.workload),
+        phase: plain(&state.phase),
         ..state
     }
 }
@@ -219,14 +218,14 @@ fn curves(plan: &Plan) -> Vec<Curves> {
         let title = if kind.name.is_empty() { under.to_owned() } else { format!("{under}, {}", kind.name) };
         let mut lines: Vec<CurveLine> = Vec::new();
         for at in section {
-            let name = clean(plan.compared(at.0));
+            let name = plain(plan.compared(at.0));
             let cell = CurveCell { at, threads: plan.cells[at.0].threads, typical: Typical::default() };
             match lines.iter_mut().find(|line| line.name == name) {
                 Some(line) => line.cells.push(cell),
                 None => lines.push(CurveLine { name, cells: vec![cell] }),
             }
         }
-        Curves { title: clean(&title), unit: kind.unit.clone(), lines }
+        Curves { title: plain(&title), unit: kind.unit.clone(), lines }
     };
     plan.sections().into_iter().map(of_section).collect()
 }
@@ -235,7 +234,7 @@ fn curves(plan: &Plan) -> Vec<Curves> {
 fn last_run(name: &str, measurement: &Measurement) -> Option<LastRun> {
     measurement.results.iter().find_map(|result| match &result.reading {
         Reading::Load(_, load) if !load.series.is_empty() => Some(LastRun {
-            title: clean([name, &result.name].join(" ").trim_end()),
+            title: plain([name, &result.name].join(" ").trim_end()),
             operations: load.series.clone(),
             step: load.series_step.as_secs_f64(),
         }),
@@ -248,15 +247,15 @@ impl Model {
     pub fn hear(&mut self, plan: &Plan, event: &Event<'_>, current: &str, at: f64) {
         let mut now = None;
         match event {
-            Event::Preconditioning { line } => now = Some(clean(line)),
+            Event::Preconditioning { line } => now = Some(plain(line)),
             Event::DeviceProgress { done, total } => {
                 now = Some(format!("preparing the device: {} of {}", done.human(), total.human()));
             }
             Event::DeviceReady { device, notes } => {
-                self.device = clean(device);
+                self.device = plain(device);
                 notes.iter().for_each(|note| self.say(note));
             }
-            Event::ArmInspected { arm, .. } => now = Some(format!("built {} once to look at it", clean(arm))),
+            Event::ArmInspected { arm, .. } => now = Some(format!("built {} once to look at it", plain(arm))),
             Event::WorkerReplaced { arm, failure } => {
                 self.say(&format!("arm {arm}: {failure}; another worker takes its place"));
             }

@@ -2,9 +2,9 @@
 
 use super::{
     model::Model,
-    text,
     view::{self, Choices, Look, Move},
 };
+use crate::report::is_unicode;
 use ratatui::{
     Terminal,
     backend::CrosstermBackend,
@@ -121,7 +121,7 @@ impl Screen {
         let terminal = taken.inspect_err(|_| give_back())?;
         let variable = |name: &str| std::env::var(name).ok();
         let colour = variable("NO_COLOR").is_none_or(|value| value.is_empty());
-        let look = Look { unicode: text::is_unicode(variable), colour };
+        let look = Look { unicode: is_unicode(variable), colour };
         Ok(Self { terminal, look, choices: Choices::default(), drawn: None, is_stale: false })
     }
 

@@ -1,0 +1,62 @@
+//! Text from elsewhere (trial files, stores, tools) as it may be shown, and what the reader's locale can show.
+
+/// What stands for a character that is not shown.
+const HIDDEN: char = '\u{fffd}';
+
+/// Text from elsewhere in one line, without what a terminal or a mail client would act on: no control characters, so
+/// no escape sequences, and nothing that turns the direction of a line or takes no room; line breaks become spaces.
+pub(crate) fn plain(text: &str) -> String {
+    let shown = |c: char| match c {
+        '\n' | '\r' | '\t' => ' ',
+        c if c.is_control() || is_invisible(c) => HIDDEN,
+        c => c,
+    };
+    text.chars().map(shown).collect()
+}
+
+/// The same for text that may have several lines, such as what failed and what the kernel said meanwhile. What comes
+/// after the first line is indented, so that it cannot pass for a line of ours.
+pub(crate) fn plain_lines(text: &str, indent: usize) -> String {
+    let lines: Vec<String> = text.lines().map(plain).collect();
+    lines.join(&format!("\n{:indent$}", ""))
+}
+
+/// Whether a character is there to change others: joiners, marks of direction, tags, variation selectors.
+fn is_invisible(c: char) -> bool {
+    matches!(
+        c,
+        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}'
+            | '\u{e0000}'..='\u{e0fff}'
+    )
+}
+
+/// Whether the locale has more than ASCII, from the variables that say so in their order of precedence.
+pub(crate) fn is_unicode(variable: impl Fn(&str) -> Option<String>) -> bool {
+    let set = |name: &&str| variable(name).filter(|value| !value.is_empty());
+    let locale = ["LC_ALL", "LC_CTYPE", "LANG"].iter().find_map(set).unwrap_or_default().to_lowercase();
+    locale.contains("utf-8") || locale.contains("utf8")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_could_command_the_terminal_is_not_shown() {
+        assert_eq!(plain("a\u{1b}[2Jb\u{7}\u{9b}31m\r\nc"), "a\u{fffd}[2Jb\u{fffd}\u{fffd}31m  c");
+        assert_eq!(plain("x\u{202e}gpj.exe\u{200b}\u{2066}"), "x\u{fffd}gpj.exe\u{fffd}\u{fffd}");
+        assert_eq!(plain("größer 文件"), "größer 文件");
+        assert_eq!(plain_lines("hung\nthe \u{1b}kernel\r\nsaid", 2), "hung\n  the \u{fffd}kernel\n  said");
+    }
+
+    #[test]
+    fn the_locale_says_whether_there_is_more_than_ascii() {
+        let of = |pairs: &'static [(&str, &str)]| {
+            is_unicode(|name| pairs.iter().find(|(n, _)| *n == name).map(|(_, value)| (*value).to_owned()))
+        };
+        assert!(of(&[("LANG", "de_DE.UTF-8")]) && of(&[("LC_CTYPE", "C.utf8"), ("LANG", "C")]));
+        assert!(!of(&[]) && !of(&[("LC_ALL", "C"), ("LANG", "en_US.UTF-8")]));
+        assert!(of(&[("LC_ALL", ""), ("LANG", "en_US.UTF-8")]), "an empty one says nothing");
+    }
+}
