@@ -81,6 +81,20 @@ impl ExpectedError {
         Self::Usage { message: message.into(), hint: Some(hint.into()) }
     }
 
+    /// What went wrong with all causes of it, as far as the message does not say them itself.
+    pub fn in_full(&self) -> String {
+        let mut text = self.to_string();
+        let mut cause = std::error::Error::source(self);
+        while let Some(error) = cause {
+            let words = error.to_string();
+            if !text.contains(&words) {
+                text += &format!(": {words}");
+            }
+            cause = error.source();
+        }
+        text
+    }
+
     /// The process's exit code.
     pub fn exit_code(&self) -> u8 {
         match self {
@@ -155,5 +169,19 @@ fn stack_exit_code(error: &StackError) -> u8 {
         | StackError::Io { .. }
         | StackError::Unable { .. }
         | StackError::Corrupt { .. } => exit_code::SETUP_FAILED,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_says_why_once() {
+        let refused = || io::Error::from(io::ErrorKind::PermissionDenied);
+        let store = ExpectedError::Store(StoreError::Io { path: "/a".into(), source: refused() });
+        assert_eq!(store.in_full(), "cannot open the store /a: permission denied");
+        let file = ExpectedError::File { what: "lock", path: "/a".into(), source: refused() };
+        assert_eq!(file.in_full(), "could not lock /a: permission denied");
     }
 }

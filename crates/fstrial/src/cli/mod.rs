@@ -22,6 +22,7 @@ mod workloads;
 use crate::{
     error::ExpectedError,
     exit_code,
+    report::plain_lines,
     run::{modelled, worker},
 };
 use anstyle::{AnsiColor, Style};
@@ -228,9 +229,9 @@ fn show(error: &ExpectedError) {
         let _ = writeln!(err, "{BAD}error{BAD:#}:\n{report:?}");
         return;
     }
-    let _ = writeln!(err, "{BAD}error{BAD:#}: {error}");
+    let _ = writeln!(err, "{BAD}error{BAD:#}: {}", plain_lines(&error.in_full(), 0));
     if let Some(hint) = error.hint() {
-        let _ = writeln!(err, "{HINT}try{HINT:#}: {hint}");
+        let _ = writeln!(err, "{HINT}try{HINT:#}: {}", plain_lines(&hint, 0));
     }
 }
 

@@ -12,7 +12,10 @@ use crate::{
 };
 use clap::{Args, ValueEnum};
 use fstrial_store::{Store, StoredTrial};
-use std::path::{Path, PathBuf};
+use std::{
+    borrow::Cow,
+    path::{Path, PathBuf},
+};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -124,6 +127,11 @@ fn deliver(args: &ReportArgs, text: &str, name: &str) -> Result<u8, ExpectedErro
     match &args.out {
         Some(path) if path.as_os_str() == "-" => super::print(text),
         Some(path) => {
+            // A file is no terminal: no colours in it.
+            let text: Cow<'_, str> = match args.format {
+                Format::Text => anstream::adapter::strip_str(text).to_string().into(),
+                Format::Html | Format::Markdown | Format::Lkml => text.into(),
+            };
             out_file::write(path, text.as_bytes(), args.force)?;
             super::say(&format!("wrote {}\n", path.display()));
         }
