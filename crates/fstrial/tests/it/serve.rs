@@ -243,6 +243,10 @@ fn what_is_not_its_own_is_refused() {
     assert_eq!(serving.ask("GET", "/", "").status, 400, "no host");
     assert_eq!(serving.ask("GET", "/", &format!("{own}{own}")).status, 400, "two hosts");
     assert_eq!(serving.ask("GET", "http://evil.example/", &own).status, 421, "another host in the line");
+    let foreign = |mode: &str| format!("{own}Sec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: {mode}\r\n");
+    let image = serving.ask("GET", "/trial/1", &foreign("no-cors"));
+    assert_eq!(image.status, 403, "a page of another site asks: {image:?}");
+    assert_eq!(serving.ask("GET", "/trial/1", &foreign("navigate")).status, 200, "a link from another site");
     for method in ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "PROPFIND"] {
         let reply = serving.ask(method, "/trial/1", &own);
         assert_eq!((reply.status, reply.header("allow")), (405, Some("GET, HEAD")), "{method}");
@@ -279,6 +283,31 @@ fn what_is_not_its_own_is_refused() {
     }
     assert_eq!(serving.get("/").status, 200, "it is still well");
     serving.end(Signal::TERM);
+}
+
+#[test]
+fn visitors_are_not_told_where_the_results_are() {
+    let lab = Lab::new();
+    drop(planted(&lab));
+    let serving = Serving::start(&lab);
+    let home = lab.home().display().to_string();
+    assert!(!serving.get("/trial/777").body.contains(&home));
+    fs::write(lab.home().join("results.db"), "this is no store at all".repeat(500)).unwrap();
+    for target in
+        ["/", "/trial/1", "/trial/1/text", "/api/trials", "/api/trials/1", "/trend?arm=xfs&against=ext4"]
+    {
+        let reply = serving.get(target);
+        assert_eq!(reply.status, 500, "{target}: {reply:?}");
+        assert!(
+            !reply.body.contains(&home) && !reply.body.contains("results.db"),
+            "{target}: {}",
+            reply.body
+        );
+        assert!(reply.body.contains("the results"), "{target}: {}", reply.body);
+    }
+    serving.running.signal(Signal::TERM);
+    let ended = serving.running.end(Duration::from_secs(30));
+    assert!(ended.stderr.contains(&format!("/trial/1/text: {home}/results.db")), "{}", ended.stderr);
 }
 
 #[test]

@@ -2,10 +2,10 @@
 
 use super::{guard::Asked, pages};
 use crate::{
-    cli::{compare, filter, report, results},
+    cli::{self, compare, filter, report, results},
     error::ExpectedError,
     report::{
-        page, table,
+        page, plain, table,
         trend::{self, Limits, TrendDocument},
     },
     run::history::{self, By},
@@ -200,11 +200,18 @@ fn filter_of(asked: &Asked) -> Result<Filter, Trouble> {
     })
 }
 
-/// An error for whoever asked: as JSON where JSON was asked for.
+/// An error for whoever asked: as JSON where JSON was asked for. Visitors are not told where on the disk the results
+/// are: what has a path in it goes to whoever serves.
 fn in_words(trouble: &Trouble, asked: &Asked) -> Answer {
     let (status, message, hint) = match trouble {
         Trouble::NotFound => (StatusCode::NOT_FOUND, "there is nothing here".to_owned(), None),
-        Trouble::Expected(error) => (status_of(error), error.to_string(), error.hint()),
+        Trouble::Expected(error) => {
+            let (status, message, hint) = for_visitors(error);
+            if status == StatusCode::INTERNAL_SERVER_ERROR {
+                cli::say(&format!("{}: {}\n", plain(&asked.path), plain(&error.in_full())));
+            }
+            (status, message, hint)
+        }
     };
     if asked.path.starts_with("/api/") {
         return Answer { status, ..Answer::json(&serde_json::json!({ "error": message, "hint": hint })) };
@@ -212,10 +219,24 @@ fn in_words(trouble: &Trouble, asked: &Asked) -> Answer {
     Answer { status, ..Answer::page(pages::trouble(&message, hint.as_deref())) }
 }
 
-fn status_of(error: &ExpectedError) -> StatusCode {
+/// What a visitor is told of an error: its status, what is wrong, and what to try.
+fn for_visitors(error: &ExpectedError) -> (StatusCode, String, Option<String>) {
+    let failed = |what: &str| {
+        let hint = "whoever serves them sees why on the terminal of `fstrial serve`";
+        (StatusCode::INTERNAL_SERVER_ERROR, what.to_owned(), Some(hint.to_owned()))
+    };
     match error {
-        ExpectedError::Usage { .. } => StatusCode::BAD_REQUEST,
-        ExpectedError::Store(StoreError::NoSuchTrial { .. }) => StatusCode::NOT_FOUND,
-        _ => StatusCode::INTERNAL_SERVER_ERROR,
+        ExpectedError::Usage { .. } => (StatusCode::BAD_REQUEST, error.to_string(), error.hint()),
+        ExpectedError::Store(StoreError::NoSuchTrial { trial, .. }) => {
+            (StatusCode::NOT_FOUND, format!("there is no trial {trial}"), Some("look in the list".into()))
+        }
+        ExpectedError::Store(StoreError::Damaged { .. } | StoreError::NotAStore { .. }) => {
+            failed("the results are damaged")
+        }
+        ExpectedError::Store(StoreError::NewerSchema { .. }) => {
+            failed("the results were written by a newer fstrial")
+        }
+        ExpectedError::Store(_) => failed("the results cannot be read"),
+        _ => failed("this page cannot be made"),
     }
 }

@@ -3,6 +3,10 @@
 //! A page on the internet can make a browser ask `http://evil.example/`, have that name point to 127.0.0.1 meanwhile
 //! (DNS rebinding), and read the answer as its own. The browser then says `Host: evil.example`, so a name that is not
 //! ours is refused. Addresses cannot be rebound.
+//!
+//! A page of another site can also ask this server by its own name. It cannot read the answer, but it can make us work,
+//! and see whether and how soon something comes. Browsers say so (`Sec-Fetch-Site`), and only a visitor who follows a
+//! link from there is let in (`Sec-Fetch-Mode: navigate`, to a page of its own and not into a frame).
 
 use hyper::{
     HeaderMap, Method, StatusCode, Uri,
@@ -69,6 +73,7 @@ pub(super) fn check(
 ) -> Result<Asked, Refusal> {
     // First of all: whoever came by a foreign name is told nothing else.
     check_host(uri, headers, names)?;
+    check_site(headers)?;
     if method != Method::GET && method != Method::HEAD {
         return refuse(StatusCode::METHOD_NOT_ALLOWED, "results can only be read here");
     }
@@ -86,6 +91,20 @@ pub(super) fn check(
         return refuse(StatusCode::BAD_REQUEST, "the address has too many parameters");
     }
     Ok(Asked { path: uri.path().to_owned(), query })
+}
+
+/// Refuses what a page of another site asks for. What is no browser does not say where it comes from, and is let in.
+fn check_site(headers: &HeaderMap) -> Result<(), Refusal> {
+    let says = |name: &str, words: &[&str]| {
+        headers.get_all(name).iter().any(|value| words.iter().any(|word| value.as_bytes() == word.as_bytes()))
+    };
+    let is_foreign = says("sec-fetch-site", &["cross-site", "same-site"]);
+    let is_visit = says("sec-fetch-mode", &["navigate"])
+        && !says("sec-fetch-dest", &["iframe", "frame", "embed", "object", "fencedframe"]);
+    match is_foreign && !is_visit {
+        true => refuse(StatusCode::FORBIDDEN, "pages of other sites may not ask here"),
+        false => Ok(()),
+    }
 }
 
 fn check_host(uri: &Uri, headers: &HeaderMap, names: &Names) -> Result<(), Refusal> {
@@ -176,6 +195,28 @@ mod tests {
         assert_eq!(asked("GET", "/", &[own, ("transfer-encoding", "chunked")], true), Err(413));
         assert_eq!(asked("GET", &format!("/?a={}", "x".repeat(5000)), &[own], true), Err(414));
         assert_eq!(asked("GET", &format!("/?{}", "a=1&".repeat(65)), &[own], true), Err(400));
+    }
+
+    #[test]
+    fn pages_of_other_sites_may_only_be_left_by_a_link() {
+        let own = ("host", "localhost");
+        for (site, mode, dest, expected) in [
+            ("none", "navigate", "document", Ok(())),
+            ("same-origin", "no-cors", "style", Ok(())),
+            ("same-origin", "cors", "empty", Ok(())),
+            ("cross-site", "navigate", "document", Ok(())),
+            ("same-site", "navigate", "document", Ok(())),
+            ("cross-site", "navigate", "iframe", Err(403)),
+            ("cross-site", "navigate", "object", Err(403)),
+            ("cross-site", "no-cors", "image", Err(403)),
+            ("cross-site", "no-cors", "script", Err(403)),
+            ("same-site", "cors", "empty", Err(403)),
+            ("cross-site", "websocket", "websocket", Err(403)),
+        ] {
+            let headers = [own, ("sec-fetch-site", site), ("sec-fetch-mode", mode), ("sec-fetch-dest", dest)];
+            assert_eq!(asked("GET", "/", &headers, true).map(|_| ()), expected, "{site}, {mode}, {dest}");
+        }
+        assert_eq!(asked("GET", "/", &[own, ("sec-fetch-site", "cross-site")], true), Err(403));
     }
 
     #[test]
