@@ -7,7 +7,7 @@ use crate::{
     report::{
         document::{self, Document},
         json_lines::{self, JsonLines},
-        numbers, steps, table,
+        numbers, plain, steps, table,
         watch::listener::Display,
     },
     run::{
@@ -39,7 +39,7 @@ use fstrial_stack::{
     ledger::Ledger,
     throttle,
 };
-use fstrial_store::{NewTrial, Session, Store, TrialId, TrialStatus};
+use fstrial_store::{NewTrial, Session, Store, StoredTrial, TrialId, TrialStatus};
 use std::{
     ops::ControlFlow,
     path::{Path, PathBuf},
@@ -566,11 +566,14 @@ impl Conducting<'_> {
     }
 }
 
-/// The trial to go on with: the one asked for, or the last of this file that did not come to its end.
+/// The trial to go on with: the one asked for, or the last of this file that did not come to its end. A trial that came
+/// from another machine stays as it is: rounds of two machines are not one trial.
 fn find_resumable(store: &Store, settled: &Trial, id: i64) -> Result<(TrialId, u64), ExpectedError> {
     let settled = comparable(settled.clone());
     let same =
         |toml: &str| Trial::parse("stored trial", toml).is_ok_and(|stored| comparable(stored) == settled);
+    let here = Environment::of_this_machine();
+    let moved = |stored: &StoredTrial| here.other_machine(&stored.sessions.last()?.environment);
     if id != 0 {
         let stored = store.trial(TrialId(id))?;
         if !same(&stored.toml) {
@@ -579,17 +582,45 @@ fn find_resumable(store: &Store, settled: &Trial, id: i64) -> Result<(TrialId, u
                 "run the file without --resume, or name the trial of this file (`fstrial results list`)",
             ));
         }
-        return Ok((TrialId(id), stored.summary.seed));
+        return match moved(&stored) {
+            Some(there) => Err(of_another_machine(&stored, &there, &here)),
+            None => Ok((TrialId(id), stored.summary.seed)),
+        };
     }
+    let mut elsewhere = None;
     for summary in store.trials()?.into_iter().rev() {
-        if summary.status != TrialStatus::Decided && same(&store.trial(summary.id)?.toml) {
-            return Ok((summary.id, summary.seed));
+        if summary.status == TrialStatus::Decided {
+            continue;
+        }
+        let stored = store.trial(summary.id)?;
+        if !same(&stored.toml) {
+            continue;
+        }
+        match moved(&stored) {
+            None => return Ok((summary.id, summary.seed)),
+            Some(there) => {
+                elsewhere.get_or_insert_with(|| of_another_machine(&stored, &there, &here));
+            }
         }
     }
-    Err(ExpectedError::usage(
-        "there is no unfinished trial of this file to go on with",
-        "leave --resume out to begin; `fstrial results list` shows the trials there are",
-    ))
+    Err(elsewhere.unwrap_or_else(|| {
+        ExpectedError::usage(
+            "there is no unfinished trial of this file to go on with",
+            "leave --resume out to begin; `fstrial results list` shows the trials there are",
+        )
+    }))
+}
+
+fn of_another_machine(stored: &StoredTrial, there: &str, here: &Environment) -> ExpectedError {
+    ExpectedError::usage(
+        format!(
+            "could not go on with trial {}: it ran on {}, and this is {}",
+            stored.summary.id,
+            plain(there),
+            here.machine_in_words()
+        ),
+        "go on with it there, or leave --resume out to begin here",
+    )
 }
 
 /// A trial without what may differ when it is gone on with: the budget is the session's, the seed the stored trial's, and

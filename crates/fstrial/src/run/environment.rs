@@ -47,6 +47,14 @@ pub struct Environment {
     pub throttled_by: Option<ThrottledBy>,
 }
 
+/// Stands for what cannot be found out.
+const UNKNOWN: &str = "unknown";
+
+fn machine_in_words(host: &str, cpus: &str, processor: &str) -> String {
+    let host = if host.is_empty() { "a host without a name" } else { host };
+    format!("{host} ({cpus} × {processor})")
+}
+
 fn line(path: &str) -> Option<String> {
     fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
 }
@@ -68,7 +76,7 @@ pub fn machine(quick: bool) -> Machine {
 impl Environment {
     /// Looks at this machine. What cannot be found out reads `unknown`.
     pub fn of_this_machine() -> Self {
-        let unknown = || "unknown".to_owned();
+        let unknown = || UNKNOWN.to_owned();
         let cpuinfo = line("/proc/cpuinfo").unwrap_or_default();
         let field = |name: &str| {
             let found = cpuinfo.lines().find(|l| l.starts_with(name))?;
@@ -106,6 +114,30 @@ impl Environment {
         }
     }
 
+    /// What tells another machine from this one, in words: the host, processor or number of processors of a stored
+    /// environment (as JSON), where it names one and this one has another. None if nothing tells them apart.
+    pub fn other_machine(&self, stored: &str) -> Option<String> {
+        let stored: serde_json::Value = serde_json::from_str(stored).ok()?;
+        let known = |name: &str| stored.get(name)?.as_str().filter(|text| !["", UNKNOWN].contains(text));
+        let differs = |there: Option<&str>, here: &str| {
+            !["", UNKNOWN].contains(&here) && there.is_some_and(|there| there != here)
+        };
+        let (host, processor) = (known("host"), known("processor"));
+        let cpus = stored.get("cpus").and_then(serde_json::Value::as_u64);
+        let other = differs(host, &self.host)
+            || differs(processor, &self.processor)
+            || cpus.is_some_and(|there| there != u64::from(self.cpus));
+        other.then(|| {
+            let cpus = cpus.map_or_else(|| UNKNOWN.to_owned(), |cpus| cpus.to_string());
+            machine_in_words(host.unwrap_or_default(), &cpus, processor.unwrap_or(UNKNOWN))
+        })
+    }
+
+    /// This machine as [`Environment::other_machine`] names others.
+    pub fn machine_in_words(&self) -> String {
+        machine_in_words(&self.host, &self.cpus.to_string(), &self.processor)
+    }
+
     /// In a few lines for people.
     pub fn describe(&self) -> Vec<String> {
         let machine = if self.virtual_machine { ", virtual machine" } else { "" };
@@ -125,5 +157,39 @@ impl Environment {
             lines.push(self.device.clone());
         }
         lines
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_machine_is_told_by_what_both_know() {
+        let here = Environment {
+            host: "a".into(),
+            processor: "P1".into(),
+            cpus: 4,
+            ..Environment::of_this_machine()
+        };
+        let same = serde_json::to_string(&here).unwrap();
+        for stored in [
+            same.as_str(),
+            r#"{"host":"","processor":"unknown","cpus":4}"#,
+            r#"{"processor":"P1"}"#,
+            r#"{"kernel":"6.1"}"#,
+        ] {
+            assert_eq!(here.other_machine(stored), None, "{stored}");
+        }
+        for (stored, words) in [
+            (r#"{"host":"b","processor":"P1","cpus":4}"#, "b (4 × P1)"),
+            (r#"{"host":"a","processor":"P2","cpus":4}"#, "a (4 × P2)"),
+            (r#"{"host":"a","processor":"P1","cpus":8}"#, "a (8 × P1)"),
+            (r#"{"cpus":8}"#, "a host without a name (8 × unknown)"),
+        ] {
+            assert_eq!(here.other_machine(stored).as_deref(), Some(words), "{stored}");
+        }
+        let nameless = Environment { host: String::new(), processor: UNKNOWN.into(), ..here };
+        assert_eq!(nameless.other_machine(&same), None);
     }
 }

@@ -2,6 +2,7 @@
 //! be done. Trials here are of directories, so most of this runs without root.
 
 use crate::support::{self, Ended, FSTRIAL, Lab, PATIENCE};
+use fstrial_store::{Session, Store, TrialId, TrialStatus};
 use serde_json::Value;
 use std::{fs, path::PathBuf};
 
@@ -219,6 +220,51 @@ fn what_a_trial_is_writing_is_not_changed_by_another_command() {
     assert_eq!(running.end(PATIENCE).code(), 130);
     good(&lab, "results rm 1 --yes");
     assert_eq!(listed(&lab, "--status interrupted"), [3]);
+}
+
+/// Lets a stored trial go on on another host, for a moment.
+fn goes_on_elsewhere(lab: &Lab, trial: i64) {
+    let mut store = Store::open(lab.path("home/results.db")).unwrap();
+    let last = store.trial(TrialId(trial)).unwrap().sessions.pop().unwrap();
+    let mut environment: Value = serde_json::from_str(&last.environment).unwrap();
+    environment["host"] = "elsewhere".into();
+    let environment = environment.to_string();
+    let session = Session {
+        started_at: &last.started_at,
+        program_version: "0.1.0",
+        command_line: "fstrial run t.toml --resume",
+        environment: &environment,
+    };
+    store.reopen_trial(TrialId(trial), &session).unwrap();
+    store.finish_trial(TrialId(trial), TrialStatus::Interrupted, &last.started_at).unwrap();
+}
+
+#[test]
+fn a_trial_of_another_machine_is_not_gone_on_with_here() {
+    let lab = Lab::new();
+    for folder in ["one", "two"] {
+        fs::create_dir(lab.path(folder)).unwrap();
+    }
+    let begin = DIRECTORIES.replace("--rounds 3", "--rounds 1000");
+    good(&lab, &format!("{begin} --save t.toml --dry-run"));
+    let run = |flags: &str| {
+        let ended = lab.run(&format!("run t.toml --quiet --budget 3s {flags}"));
+        assert!([0, 3].contains(&ended.code()), "{ended:?}");
+        let trials = good(&lab, "results list --json").json();
+        trials.iter().map(|trial| trial["runs"].as_i64().unwrap()).collect::<Vec<_>>()
+    };
+    run("");
+    let two = run("");
+    goes_on_elsewhere(&lab, 2);
+    let resumed = run("--resume");
+    assert!(
+        resumed[0] > two[0] && resumed[1] == two[1],
+        "the one of this machine goes on: {two:?} {resumed:?}"
+    );
+    let said = ["could not go on with trial 2", "elsewhere (", "and this is", "go on with it there"];
+    refused(&lab, "run t.toml --quiet --budget 3s --resume=2", 2, &said);
+    goes_on_elsewhere(&lab, 1);
+    refused(&lab, "run t.toml --quiet --budget 3s --resume", 2, &said);
 }
 
 fn fixture(schema: u32) -> PathBuf {

@@ -154,7 +154,15 @@ impl History {
             TrialStatus::BudgetEnded
             | TrialStatus::Interrupted
             | TrialStatus::Running
-            | TrialStatus::Failed => Step::GoOn(check.stored.summary.id),
+            | TrialStatus::Failed => {
+                // Of one that was renamed the answer is still known, but rounds of two hosts are not one trial.
+                let last = check.stored.sessions.last();
+                let here = Environment::of_this_machine();
+                match last.and_then(|session| here.other_machine(&session.environment)) {
+                    Some(_) => Step::Begin,
+                    None => Step::GoOn(check.stored.summary.id),
+                }
+            }
         })
     }
 }
