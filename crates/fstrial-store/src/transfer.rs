@@ -6,7 +6,7 @@
 //! trial could have written; what does not fit is damage of the other store, and nothing of that trial stays.
 
 use crate::{
-    SessionId, Store, StoreError, StoredRun, StoredTrial, TrialId,
+    SessionId, Store, StoreError, StoredRun, StoredTrial, TrialId, TrialStatus,
     codec::{is_utc, to_json},
     error::Fault,
     filter::tag_problem,
@@ -30,12 +30,15 @@ pub enum Imported {
         /// Runs it has in the other store.
         runs_there: u64,
     },
+    /// It is not here, and was left where it is: a process works on it there, or was killed while it did. What it has by
+    /// now is no whole trial, and would keep the rest out once it is here.
+    Running,
 }
 
 impl Store {
     /// Copies a trial with its arms, sessions, runs, histograms and tags from another store. A trial that is here already
     /// (the same name, seed, and first session to the letter: its start, command line and environment) is left as it is,
-    /// even if one of the two has more runs.
+    /// even if one of the two has more runs. One that is [`TrialStatus::Running`] there is not copied.
     ///
     /// # Errors
     /// There is no such trial in the other store; it is damaged there, and the error names that store; SQLite refused
@@ -139,6 +142,9 @@ fn copy(source: &Connection, target: &Connection, trial: TrialId) -> Result<Impo
     check(&stored).map_err(|why| Failed::There(Fault::damaged(format!("trial {trial}: {why}"))))?;
     if let Some((known, runs)) = find_same(target, &stored).map_err(Failed::Here)? {
         return Ok(Imported::Here { trial: known, runs, runs_there: stored.summary.runs });
+    }
+    if stored.summary.status == TrialStatus::Running {
+        return Ok(Imported::Running);
     }
     let id = insert_trial(target, &stored).map_err(refused(|| format!("trial {trial}")))?;
     let mut sessions = HashMap::new();

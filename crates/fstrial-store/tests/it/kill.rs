@@ -5,7 +5,7 @@
 //! the settings in `store.rs`.)
 
 use crate::common;
-use fstrial_store::{Imported, Store, TrialId};
+use fstrial_store::{Imported, Store, TrialId, TrialStatus};
 use std::{
     env,
     io::{BufRead, BufReader, Read, Write},
@@ -189,6 +189,7 @@ fn an_import_that_is_killed_leaves_whole_trials_and_can_be_repeated() {
         for index in 0..RUNS {
             common::record(&mut there, id, index).unwrap();
         }
+        there.finish_trial(id, TrialStatus::Decided, common::ENDED).unwrap();
     }
     drop(there);
     let (mut kills, mut before) = (0, 0);

@@ -37,7 +37,6 @@ struct Made {
     facts: bool,
     /// Instead of loads, one number in each run.
     value: Option<f64>,
-    ended: bool,
 }
 
 fn made() -> impl Strategy<Value = Made> {
@@ -49,9 +48,8 @@ fn made() -> impl Strategy<Value = Made> {
         prop::option::of(1_u32..100),
         any::<bool>(),
         prop::option::of(-1e300_f64..1e300),
-        any::<bool>(),
     )
-        .prop_map(|(name, seed, sessions, tags, planned, facts, value, ended)| Made {
+        .prop_map(|(name, seed, sessions, tags, planned, facts, value)| Made {
             name,
             seed,
             sessions,
@@ -59,7 +57,6 @@ fn made() -> impl Strategy<Value = Made> {
             planned,
             facts,
             value,
-            ended,
         })
 }
 
@@ -94,7 +91,8 @@ fn make(store: &mut Store, made: &Made, number: usize) -> TrialId {
             common::record_run(store, id, &run).unwrap();
             index += 1;
         }
-        if made.ended || number + 1 < made.sessions.len() {
+        // One that is gone on with may have been killed before.
+        if number % 2 == 0 || number + 1 == made.sessions.len() {
             store.finish_trial(id, TrialStatus::Interrupted, ENDED).unwrap();
         }
     }
@@ -141,13 +139,27 @@ fn a_trial_that_went_on_elsewhere_is_told_and_left() {
     let (mut here, mut there) = (Store::open_in_memory().unwrap(), Store::open_in_memory().unwrap());
     let id = common::create_trial(&mut there);
     common::record(&mut there, id, 0).unwrap();
+    there.finish_trial(id, TrialStatus::Interrupted, ENDED).unwrap();
     assert!(matches!(here.import_trial(&there, id), Ok(Imported::Copied(_))));
+    there.reopen_trial(id, &SESSION).unwrap();
     common::record(&mut there, id, 1).unwrap();
     let told = here.import_trial(&there, id).unwrap();
     assert_eq!(told, Imported::Here { trial: id, runs: 1, runs_there: 2 });
     common::assert_runs(&here, id, 1);
     let error = here.import_trial(&there, TrialId(7)).unwrap_err();
     assert!(matches!(error, StoreError::NoSuchTrial { trial: TrialId(7), .. }), "{error}");
+}
+
+#[test]
+fn a_trial_that_has_not_ended_is_left_where_it_is() {
+    let (mut here, mut there) = (Store::open_in_memory().unwrap(), Store::open_in_memory().unwrap());
+    let id = common::create_trial(&mut there);
+    common::record(&mut there, id, 0).unwrap();
+    assert_eq!(here.import_trial(&there, id).unwrap(), Imported::Running);
+    assert_eq!(here.trials().unwrap(), []);
+    there.finish_trial(id, TrialStatus::Decided, ENDED).unwrap();
+    let Imported::Copied(new) = here.import_trial(&there, id).unwrap() else { panic!("it has ended") };
+    common::assert_runs(&here, new, 1);
 }
 
 /// Copies from a store in which somebody changed something; nothing may come of it but an error that names that store.
@@ -181,6 +193,7 @@ fn what_does_not_fit_is_damage_there_and_nothing_stays_here() {
         for index in 0..4 {
             common::record(&mut there, id, index).unwrap();
         }
+        there.finish_trial(id, TrialStatus::Decided, ENDED).unwrap();
         drop(there);
         tamper(&path, change);
         let mut here = Store::open_in_memory().unwrap();

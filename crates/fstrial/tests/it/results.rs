@@ -214,8 +214,21 @@ fn what_a_trial_is_writing_is_not_changed_by_another_command() {
         fs::copy(lab.path("home/results.db"), lab.path("sent.db")).unwrap();
         refused(&lab, words, 2, &["another trial is running", "wait for it"]);
     }
-    // Reading never waits.
+    // Reading never waits; what has not ended is not handed on as if it were whole.
     good(&lab, "results export 1");
+    refused(
+        &lab,
+        "results export 3 --format store --out part.db",
+        2,
+        &["no trial that has ended", "left out"],
+    );
+    assert_eq!(
+        good(&lab, "results export 2 3 --format store --out part.db").stdout,
+        "one trial in part.db\n"
+    );
+    let merged = good(&lab, "results merge home/results.db --home elsewhere");
+    assert!(merged.stderr.contains("2 imported, 0 here already, 1 not ended there"), "{merged:?}");
+    assert!(merged.stdout.contains("still runs there, or was killed"), "{merged:?}");
     running.signal(rustix::process::Signal::INT);
     assert_eq!(running.end(PATIENCE).code(), 130);
     good(&lab, "results rm 1 --yes");

@@ -11,7 +11,7 @@ use crate::{
     },
 };
 use clap::{Args, ValueEnum};
-use fstrial_store::{Store, StoredTrial, TrialId};
+use fstrial_store::{Imported, Store, StoredTrial, TrialId};
 use std::{
     io::{self, BufWriter, Write},
     path::{Path, PathBuf},
@@ -217,12 +217,25 @@ fn export_store(
     // Made here, so that nobody else's file of this name is taken for a store.
     file.create()?;
     let mut copy = Store::open(file.part())?;
+    let mut copied = 0_usize;
     for trial in trials {
-        copy.import_trial(store, trial.summary.id)?;
+        let id = trial.summary.id;
+        match copy.import_trial(store, id)? {
+            Imported::Running => {
+                cli::say(&format!(
+                    "trial {id} was left out: it still runs, or was killed; resume it to end it\n"
+                ));
+            }
+            Imported::Copied(_) | Imported::Here { .. } => copied += 1,
+        }
+    }
+    if copied == 0 {
+        let hint = "wait for its end, or go on with one that was killed: `fstrial run FILE --resume`";
+        return Err(ExpectedError::usage("no trial that has ended is left to be exported", hint));
     }
     copy.close_in_one_file()?;
     file.finish()?;
-    let count = if trials.len() == 1 { "one trial".into() } else { format!("{} trials", trials.len()) };
+    let count = if copied == 1 { "one trial".into() } else { format!("{copied} trials") };
     cli::print(&format!("{count} in {}\n", path.display()));
     Ok(())
 }

@@ -17,7 +17,8 @@ use std::{
 ///
 /// Only stores are imported; a CSV file has numbers, but not the runs they come from. Each trial is copied whole, with
 /// its runs, histograms and tags, and gets a new number. One that is here already is left as it is and said; it is the
-/// same one if its name, seed and first session are. An import that was stopped can be repeated.
+/// same one if its name, seed and first session are. One that still runs there, or was killed, is left out and said. An
+/// import that was stopped can be repeated.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -94,19 +95,21 @@ fn take(home: &Home, files: &[PathBuf], filter: &Filter, json: bool) -> Result<(
         refuse_itself(&path, file)?;
     }
     let mut store = Store::open(path)?;
-    let (mut copied, mut known) = (0_usize, 0_usize);
+    let (mut copied, mut known, mut running) = (0_usize, 0_usize, 0_usize);
     for (other, chosen) in &others {
         for trial in chosen {
             let became = store.import_trial(other, trial.id)?;
             match became {
                 Imported::Copied(_) => copied += 1,
                 Imported::Here { .. } => known += 1,
+                Imported::Running => running += 1,
             }
             tell(other, trial.id, &trial.name, became, json);
         }
     }
     if !json {
-        cli::say(&format!("{copied} imported, {known} here already\n"));
+        let running = if running > 0 { format!(", {running} not ended there") } else { String::new() };
+        cli::say(&format!("{copied} imported, {known} here already{running}\n"));
     }
     Ok(())
 }
@@ -144,8 +147,9 @@ fn tell(other: &Store, trial: TrialId, name: &str, became: Imported, json: bool)
     let from = other.path().display();
     if json {
         let (id, is_new) = match became {
-            Imported::Copied(id) => (id, true),
-            Imported::Here { trial, .. } => (trial, false),
+            Imported::Copied(id) => (Some(id), true),
+            Imported::Here { trial, .. } => (Some(trial), false),
+            Imported::Running => (None, false),
         };
         let mut line = serde_json::json!({
             "from": from.to_string(), "trial_there": trial, "name": name, "imported": is_new, "trial": id,
@@ -170,6 +174,9 @@ fn tell(other: &Store, trial: TrialId, name: &str, became: Imported, json: bool)
             };
             format!("trial {trial} of {from} is here already as trial {id}{more}")
         }
+        Imported::Running => format!(
+            "trial {trial} of {from} was left out: it still runs there, or was killed: import it when it has ended"
+        ),
     };
     cli::print(&format!("{line}\n"));
 }
