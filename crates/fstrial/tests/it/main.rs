@@ -3,7 +3,6 @@
 //! folders of the tests and devices made from them.
 
 mod axes;
-mod browser;
 mod claims;
 mod device;
 mod errors;
@@ -11,6 +10,7 @@ mod fio;
 mod interrupt;
 mod kernel_log;
 mod kill;
+mod labs;
 #[path = "../made/mod.rs"]
 mod made;
 mod operations;

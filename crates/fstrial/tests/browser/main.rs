@@ -1,17 +1,25 @@
 //! Pages that the program made, in a real browser: the tests of `tests/browser` (Playwright and axe in Debian's Chromium)
 //! on the page of a usual trial, one with hostile names, several trials side by side, the catalogue of claims, and a trial
 //! that really ran.
+//!
+//! A program of its own: a browser takes a processor, and the other tests measure.
 
-use crate::{
-    made::Shape,
-    report::{hostile, with},
-    support::{self, Lab},
-};
+#[path = "../it/labs.rs"]
+mod labs;
+#[path = "../made/mod.rs"]
+mod made;
+#[path = "../it/support.rs"]
+#[expect(dead_code, reason = "shared with the other tests, which use the rest")]
+mod support;
+
+use labs::{hostile, with};
+use made::Shape;
 use std::{
     env, fs,
     path::{Path, PathBuf},
     process::Output,
 };
+use support::Lab;
 
 const NAME: &str = "pages in a browser";
 
