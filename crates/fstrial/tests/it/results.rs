@@ -70,6 +70,14 @@ fn trials_are_found_by_what_they_are() {
     refused(&lab, "results list --status done", 2, &["decided"]);
     refused(&lab, "results tag 1 +a,b", 2, &["can be no tag", "try"]);
     refused(&lab, "results tag 9 +a", 2, &["no trial 9"]);
+    for words in
+        ["results tag 1 +x --home elsewhere", "results tag 1 -nightly --help", "results tag 1 --hom x"]
+    {
+        refused(&lab, words, 2, &["is no tag", "before the tags"]);
+    }
+    assert_eq!(good(&lab, "results tag 1").stdout, "nightly\none\n", "what was refused changed nothing");
+    assert_eq!(good(&lab, "results tag 1 --home home -one").stdout, "nightly\n");
+    assert!(good(&lab, "results tag 1 --help").stdout.contains("takes one off"));
     refused(&lab, &format!("{DIRECTORIES} --tag a,b"), 2, &["a tag has letters"]);
 }
 

@@ -41,7 +41,7 @@ Examples:
 pub(crate) struct TagArgs {
     /// Its number.
     id: i64,
-    /// +TAG adds one, -TAG takes one off; a bare word is added.
+    /// +TAG adds one, -TAG takes one off; a bare word is added. Flags stand before them.
     #[arg(value_name = "±TAG", allow_hyphen_values = true)]
     changes: Vec<String>,
 }
@@ -117,6 +117,13 @@ fn table(trials: &[TrialSummary], filter: &Filter) -> Table {
 pub(super) fn exec_tag(home: &Home, args: &TagArgs) -> Result<(), ExpectedError> {
     let (mut add, mut remove) = (Vec::new(), Vec::new());
     for change in &args.changes {
+        // After the first tag the parser takes every word for one.
+        if change.starts_with("--") {
+            return Err(ExpectedError::usage(
+                format!("`{}` is no tag: a flag stands before the tags", plain(change)),
+                "fstrial results tag 7 --home FOLDER +nightly -new",
+            ));
+        }
         if let Some(tag) = change.strip_prefix('-') {
             remove.push(tag.to_owned());
             continue;
