@@ -29,7 +29,8 @@ CREATE TABLE tally (
 ) STRICT;
 INSERT INTO tally (trial, rounds, runs, failed_runs)
 SELECT trial.id, count(DISTINCT run.round), count(run.id),
-    count(run.id) FILTER (WHERE run.status = 'failed' AND json_extract(run.failure, '$.kind') IS NOT 'cannot')
+    count(run.id) FILTER (WHERE run.status = 'failed'
+        AND CASE WHEN json_valid(run.failure) THEN json_extract(run.failure, '$.kind') END IS NOT 'cannot')
 FROM trial LEFT JOIN run ON run.trial = trial.id GROUP BY trial.id;
 
 -- The cells of a trial that have runs.
@@ -102,8 +103,9 @@ SELECT
     run.started_at AS started_at,
     run.ended_at AS ended_at,
     run.status AS status,
-    run.failure ->> '$.kind' AS failure_kind,
-    run.failure ->> '$.what' AS failure,
+    -- What does not read as JSON is damage, and must not hide all the other runs.
+    CASE WHEN json_valid(run.failure) THEN run.failure ->> '$.kind' END AS failure_kind,
+    CASE WHEN json_valid(run.failure) THEN run.failure ->> '$.what' END AS failure,
     result.name AS phase,
     result.figure AS figure,
     CASE

@@ -109,6 +109,29 @@ fn every_released_schema_opens_with_everything_in_it() {
     }
 }
 
+/// One document that cannot be read costs nothing but itself.
+#[test]
+fn an_old_store_with_a_damaged_failure_can_still_be_listed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("old.db");
+    fs::copy(fixture(3), &path).unwrap();
+    let stranger = Connection::open(&path).unwrap();
+    let changed = stranger.execute("UPDATE run SET failure = '{\"kind' WHERE status = 'failed'", []).unwrap();
+    assert_eq!(changed, 1);
+    drop(stranger);
+    for store in [Store::open_read_only(&path).unwrap(), Store::open(&path).unwrap()] {
+        let trials = store.trials().unwrap();
+        assert_eq!(trials.len(), 2);
+        assert_eq!((trials[0].runs, trials[0].failed_runs), (8, 1));
+        let error = store.runs(TrialId(1)).unwrap_err();
+        assert!(error.to_string().contains("damaged"), "{error}");
+    }
+    let views = Connection::open(&path).unwrap();
+    let failed = "SELECT count(DISTINCT run), count(failure) FROM v_run WHERE trial = 1";
+    let counted: (u32, u32) = views.query_row(failed, [], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
+    assert_eq!(counted, (8, 0));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
