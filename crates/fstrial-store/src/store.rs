@@ -163,8 +163,10 @@ impl Store {
 fn miscounted(connection: &Connection) -> Result<Vec<String>, Fault> {
     let mut statement = connection.prepare(
         "SELECT trial.id FROM trial LEFT JOIN tally ON tally.trial = trial.id \
-         WHERE (tally.rounds, tally.runs) IS NOT \
-            (SELECT count(DISTINCT round), count(*) FROM run WHERE trial = trial.id) \
+         WHERE (tally.rounds, tally.runs, tally.failed_runs) IS NOT \
+            (SELECT count(DISTINCT round), count(*), count(*) FILTER (WHERE status = 'failed' \
+                AND CASE WHEN json_valid(failure) THEN failure ->> '$.kind' END IS NOT 'cannot') \
+            FROM run WHERE run.trial = trial.id) \
          OR tally.runs IS NOT (SELECT coalesce(sum(runs), 0) FROM cell WHERE trial = trial.id)",
     )?;
     let rows = statement.query_map([], |row| {

@@ -91,10 +91,20 @@ fn times_are_compared_by_the_second() {
 #[test]
 fn what_is_bound_is_no_sql() {
     let store = store();
-    for text in ["' OR 1=1 --", "\"]}", "%", "_", "\\", "'); DROP TABLE trial; --", "\0"] {
+    // Times are compared as texts: what begins below a digit is before every trial, what begins above it after them.
+    let (all, none): (&[i64], &[i64]) = (&[1, 2, 3], &[]);
+    for (text, since) in [
+        ("' OR 1=1 --", all),
+        ("\"]}", all),
+        ("%", all),
+        ("_", none),
+        ("\\", none),
+        ("'); DROP TABLE trial; --", all),
+        ("\0", all),
+    ] {
         assert_eq!(found(&store, |f| f.host = some(text)), [] as [i64; 0], "{text}");
         assert_eq!(found(&store, |f| f.tags = list(&[text])), [] as [i64; 0], "{text}");
-        assert_eq!(found(&store, |f| f.since = some(text)).len() % 3, 0, "{text}");
+        assert_eq!(found(&store, |f| f.since = some(text)), since, "{text}");
     }
     assert_eq!(found(&store, |_| {}), [1, 2, 3]);
 }

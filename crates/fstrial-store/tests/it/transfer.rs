@@ -257,9 +257,13 @@ fn a_store_in_one_file_has_everything_and_is_a_store() {
 fn counts_that_lie_are_found() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("s.db");
-    for change in
-        ["UPDATE tally SET runs = 7", "DELETE FROM cell", "DELETE FROM tally", "UPDATE tally SET rounds = 0"]
-    {
+    for change in [
+        "UPDATE tally SET runs = 7",
+        "UPDATE tally SET failed_runs = 1",
+        "DELETE FROM cell",
+        "DELETE FROM tally",
+        "UPDATE tally SET rounds = 0",
+    ] {
         let mut store = Store::open(&path).unwrap();
         let id = common::create_trial(&mut store);
         common::record(&mut store, id, 0).unwrap();

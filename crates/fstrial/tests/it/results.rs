@@ -115,6 +115,7 @@ fn exports_are_whole_and_say_the_same() {
         serde_json::from_str(&good(&lab, "results export 1 2 --format json").stdout).unwrap();
     assert_eq!(csv.lines().count(), rows.len() + 1);
     assert_eq!(good(&lab, "results export --since 2020-01-01").stdout, csv);
+    assert_eq!(good(&lab, "results export 2 1 2").stdout, csv, "no trial twice");
     assert_eq!(good(&lab, "results export").stdout.lines().nth(1).unwrap().split(',').next(), Some("2"));
 
     good(&lab, "results export 1 --format parquet --out runs.parquet");

@@ -13,6 +13,7 @@ use crate::{
 use clap::{Args, ValueEnum};
 use fstrial_store::{Imported, Store, StoredTrial, TrialId};
 use std::{
+    collections::BTreeSet,
     io::{self, BufWriter, Write},
     path::{Path, PathBuf},
 };
@@ -105,7 +106,8 @@ fn choose(store: &Store, args: &ExportArgs) -> Result<Vec<StoredTrial>, Expected
         ));
     }
     let ids: Vec<TrialId> = if !args.ids.is_empty() {
-        args.ids.iter().copied().map(TrialId).collect()
+        // In the order of their numbers, each once: twice would count its runs twice.
+        args.ids.iter().copied().collect::<BTreeSet<_>>().into_iter().map(TrialId).collect()
     } else if filter.is_empty() {
         return Ok(vec![super::find(store, None)?]);
     } else {
