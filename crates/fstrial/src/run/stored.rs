@@ -12,7 +12,7 @@ use fstrial_model::{
     trial::Trial,
     units::Nanos,
 };
-use fstrial_store::{Store, StoredRun, StoredTrial, TrialId};
+use fstrial_store::{Store, StoreError, StoredRun, StoredTrial, TrialId};
 use std::collections::BTreeMap;
 
 /// A stored trial.
@@ -54,16 +54,16 @@ impl Stored {
     /// # Errors
     /// It cannot be read, or is none that this version understands.
     pub fn read(store: &Store, stored: &StoredTrial) -> Result<Self, ExpectedError> {
-        let session = stored
-            .sessions
-            .last()
-            .ok_or_else(|| ExpectedError::Fault("a stored trial has no session".into()))?;
-        let environment: Environment = serde_json::from_str(&session.environment)
-            .map_err(|e| ExpectedError::Fault(format!("a stored environment cannot be read: {e}")))?;
+        let id = stored.summary.id;
+        let session =
+            stored.sessions.last().ok_or_else(|| damaged(store, format!("trial {id} has no session")))?;
+        let environment: Environment = serde_json::from_str(&session.environment).map_err(|error| {
+            let what = format!("the environment of trial {id} cannot be read: {error}");
+            damaged(store, what)
+        })?;
         let trial = Trial::parse("stored trial", &stored.toml)?;
         let plan = Plan::new(trial, stored.summary.seed, environment.cpus)?;
-        let Reader { rounds, failures, times, besides, commands, .. } =
-            Reader::read(store, &plan, stored.summary.id)?;
+        let Reader { rounds, failures, times, besides, commands, .. } = Reader::read(store, &plan, id)?;
         Ok(Self {
             environment,
             planned: stored.summary.planned_rounds,
@@ -75,6 +75,11 @@ impl Stored {
             plan,
         })
     }
+}
+
+/// What a store holds is not what fstrial wrote: a fault of the store's, not of fstrial.
+fn damaged(store: &Store, what: String) -> ExpectedError {
+    StoreError::Damaged { path: store.path().to_owned(), what, source: None }.into()
 }
 
 /// The stored rounds of a trial that is gone on with.
@@ -111,7 +116,7 @@ impl<'a> Reader<'a> {
         };
         store.for_each_run(id, |run| reader.see(run))?;
         match reader.damaged {
-            Some(damaged) => Err(ExpectedError::Fault(damaged)),
+            Some(what) => Err(damaged(store, what)),
             None => Ok(reader),
         }
     }
@@ -136,7 +141,7 @@ impl<'a> Reader<'a> {
                 match self.plan.samples(cell, run.round, run.slot as usize, &measurement) {
                     Ok(samples) => round.samples.push((cell, samples)),
                     Err(error) => {
-                        self.damaged = Some(format!("run {} of the store cannot be read: {error}", run.id));
+                        self.damaged = Some(format!("run {} cannot be read: {error}", run.id));
                     }
                 }
                 self.see_besides(cell, measurement);

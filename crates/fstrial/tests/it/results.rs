@@ -310,6 +310,23 @@ fn an_old_store_is_read_as_it_is_and_changed_when_it_is_written() {
 }
 
 #[test]
+fn an_environment_that_cannot_be_read_is_told_of_the_store() {
+    let lab = lab();
+    let mut store = Store::open(lab.path("home/results.db")).unwrap();
+    let last = store.trial(TrialId(2)).unwrap().sessions.pop().unwrap();
+    let session = Session {
+        started_at: &last.started_at,
+        program_version: "0.1.0",
+        command_line: "fstrial",
+        environment: r#"{"cpus":"many"}"#,
+    };
+    store.reopen_trial(TrialId(2), &session).unwrap();
+    drop(store);
+    refused(&lab, "results show 2", 2, &["home/results.db", "the environment of trial 2 cannot be read"]);
+    good(&lab, "results show 1");
+}
+
+#[test]
 fn a_store_of_the_future_or_in_pieces_is_refused_and_not_touched() {
     let lab = Lab::new();
     fs::create_dir(lab.home()).unwrap();
