@@ -19,7 +19,7 @@ use std::{
 
 /// How long to wait for another process that holds the lock. One run is a few milliseconds of writing, but its sync
 /// may queue behind the very load that is being measured.
-const BUSY: Duration = Duration::from_secs(30);
+pub(crate) const BUSY: Duration = Duration::from_secs(30);
 
 /// The largest text or blob in the file, in bytes: bounds what a file from elsewhere can make us allocate.
 const MAX_VALUE_BYTES: i32 = 64 << 20;

@@ -11,10 +11,11 @@ use crate::{
     error::Fault,
     filter::tag_problem,
     runs::{RunRow, insert_measurement, insert_run, visit_runs},
+    store::BUSY,
     trials::{add_tags, insert_session, last_session, shared, stored_trial},
 };
 use rusqlite::{Connection, ErrorCode, OptionalExtension, named_params, params};
-use std::collections::HashMap;
+use std::{collections::HashMap, time::Duration};
 
 /// What became of a trial that was to be copied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,6 +35,9 @@ pub enum Imported {
     /// now is no whole trial, and would keep the rest out once it is here.
     Running,
 }
+
+/// How long to wait for readers to make way: room that is given back later is no loss.
+const READERS: Duration = Duration::from_millis(500);
 
 impl Store {
     /// Copies a trial with its arms, sessions, runs, histograms and tags from another store. A trial that is here already
@@ -86,17 +90,25 @@ impl Store {
         })
     }
 
-    /// Gives the room of what was removed back to the filesystem. The file is written anew, so it needs as much room as
-    /// what is left in it; if it cannot be had, the file stays as it is.
+    /// Gives the room of what was removed back to the filesystem. The file is written anew, through a temporary file and
+    /// the log, so this needs up to twice the room of what is left in it; if it cannot be had, the file stays as it is.
     ///
     /// # Errors
-    /// SQLite refused: no space, or another process is using the store.
+    /// SQLite refused: no space, or another process is using the store. While one reads, the log keeps its size.
     pub fn shrink(&mut self) -> Result<(), StoreError> {
         let shrink = || -> Result<(), Fault> {
             self.connection.execute_batch("VACUUM")?;
-            // What was written anew is in the log until it is moved.
-            self.connection.pragma_update_and_check(None, "wal_checkpoint", "TRUNCATE", |_| Ok(()))?;
-            Ok(())
+            // What was written anew is in the log until it is moved, for which a reader may take long to make way.
+            self.connection.busy_timeout(READERS)?;
+            let moved = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0));
+            self.connection.busy_timeout(BUSY)?;
+            match moved? {
+                0 => Ok(()),
+                _ => Err(Fault::Sqlite(rusqlite::Error::SqliteFailure(
+                    rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_BUSY),
+                    Some("another process reads it".into()),
+                ))),
+            }
         };
         shrink().map_err(|fault| fault.at(self.path(), "give back free room"))
     }

@@ -240,6 +240,23 @@ fn what_is_removed_gives_its_room_back() {
 }
 
 #[test]
+fn a_reader_that_keeps_the_room_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("s.db");
+    let mut store = Store::open(&path).unwrap();
+    let id = common::create_trial(&mut store);
+    common::record(&mut store, id, 0).unwrap();
+    let reader = Connection::open(&path).unwrap();
+    reader.execute_batch("BEGIN; SELECT count(*) FROM trial").unwrap();
+    store.remove_trial(id).unwrap();
+    let error = store.shrink().unwrap_err();
+    assert!(error.hint().unwrap().contains("another process holds the store"), "{error}");
+    reader.execute_batch("COMMIT").unwrap();
+    store.shrink().unwrap();
+    assert_eq!(std::fs::metadata(folder.path().join("s.db-wal")).unwrap().len(), 0);
+}
+
+#[test]
 fn a_store_in_one_file_has_everything_and_is_a_store() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("s.db");

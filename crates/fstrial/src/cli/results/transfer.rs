@@ -189,10 +189,14 @@ pub(super) fn remove(home: &Home, args: &RmArgs) -> Result<(), ExpectedError> {
         }
         return Ok(());
     }
+    // Nothing else waits while somebody thinks about it.
+    let asked = if args.yes { None } else { Some(named(&open(home)?, &args.ids)?) };
+    asked.as_deref().map_or(Ok(()), ask)?;
     let (_lock, mut store) = open_to_change(home)?;
     let trials = named(&store, &args.ids)?;
-    if !args.yes {
-        ask(&trials)?;
+    if asked.is_some_and(|asked| asked != trials) {
+        let hint = "look again with --dry-run";
+        return Err(ExpectedError::usage("the trials have changed meanwhile, and nothing was removed", hint));
     }
     for trial in &trials {
         store.remove_trial(trial.summary.id)?;
