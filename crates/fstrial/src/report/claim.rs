@@ -433,6 +433,13 @@ pub fn render(report: &ClaimReport) -> String {
     out
 }
 
+/// The same for where there are no colours and no columns, a line for each thing that is said: the answer first.
+pub fn lines(report: &ClaimReport) -> Vec<String> {
+    let text = anstream::adapter::strip_str(&render(report)).to_string();
+    let told = text.lines().skip(1).map(|line| line.trim().to_owned());
+    std::iter::once(plain(&format!("{}: {}", report.id, report.answer))).chain(told).collect()
+}
+
 /// A part in one or two lines; its verdict is said where there are others.
 fn render_part(part: &PartReport, is_first: bool, is_one_of_many: bool) -> String {
     const QUIET: Style = Style::new().dimmed();

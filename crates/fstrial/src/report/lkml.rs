@@ -2,6 +2,7 @@
 //! and how to reproduce it.
 
 use super::{
+    claim,
     document::{Document, WorkloadReport},
     markdown, plain, summary, table, verdict,
 };
@@ -27,14 +28,17 @@ pub fn render(document: &Document) -> String {
     }
     let rounds = verdict::rounds_in_words(document.rounds as usize);
     let method = format!(
-        "{rounds}, each with every arm made afresh (mkfs, mount, cold caches) in random order (seed {}). Ratios are \
-         Hodges-Lehmann estimates over pairs of one round; their intervals hold for stopping at any time.",
+        "{rounds}, each with every arm made afresh (mkfs, mount, cold caches) in random order (seed {}). Ratios compare \
+         arms within a round; intervals hold for stopping at any time.",
         document.seed
     );
     field(&mut out, "Method:", &method);
+    if let Some(report) = &document.claim {
+        part(&mut out, "Claim", &claim::lines(report));
+    }
     part(&mut out, "Summary", &summary::lines(document));
-    for workload in &document.workloads {
-        section(&mut out, document, workload);
+    for (workload, notes) in table::with_notes(document) {
+        section(&mut out, document, workload, notes);
     }
     part(&mut out, "Failed", &document.failures);
     part(&mut out, "Caveats", &document.warnings);
@@ -67,22 +71,19 @@ fn part(out: &mut String, heading: &str, lines: &[String]) {
     }
 }
 
-fn section(out: &mut String, document: &Document, workload: &WorkloadReport) {
+fn section(out: &mut String, document: &Document, workload: &WorkloadReport, notes: Vec<String>) {
     let title = format!("{} ({})", workload.title(), table::how(workload));
     let _ = writeln!(out, "\n{}\n", wrapped(&title, 0));
     for line in figures(document, workload).lines() {
         let _ = writeln!(out, "{}", line.trim_end());
     }
-    let (aside, full): (Vec<_>, Vec<_>) =
-        workload.verdicts.iter().partition(|report| table::is_aside(report));
-    let mut told: Vec<String> = full
-        .into_iter()
-        .map(|report| {
-            let unequal = report.unequal_durability.as_deref();
-            verdict::line(&report.contrast, document.practical_percent, document.round_seconds, unequal)
-        })
-        .collect();
-    told.extend(verdict::undecided_latency(&aside.iter().map(|report| &report.contrast).collect::<Vec<_>>()));
+    let (aside, full) = table::told_in_full(workload);
+    let mut told = notes;
+    told.extend(full.into_iter().map(|report| {
+        let unequal = report.unequal_durability.as_deref();
+        verdict::line(&report.contrast, document.practical_percent, document.round_seconds, unequal)
+    }));
+    told.extend(verdict::undecided_latency(&aside));
     if !told.is_empty() {
         *out += "\n";
     }

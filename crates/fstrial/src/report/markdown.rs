@@ -1,6 +1,7 @@
 //! A trial for a ticket: the answer, a table for each workload, what differs, how to repeat it. `GitHub`'s Markdown.
 
 use super::{
+    claim,
     document::{Document, WorkloadReport},
     numbers, plain, plain_lines, summary, table, verdict,
 };
@@ -10,9 +11,12 @@ use std::fmt::Write;
 /// The whole answer.
 pub fn render(document: &Document) -> String {
     let mut out = format!("## {}\n\n", text(&title(document)));
+    if let Some(report) = &document.claim {
+        lines(&mut out, Some("Claim"), &claim::lines(report));
+    }
     lines(&mut out, None, &summary::lines(document));
-    for workload in &document.workloads {
-        section(&mut out, document, workload);
+    for (workload, notes) in table::with_notes(document) {
+        section(&mut out, document, workload, notes);
     }
     lines(&mut out, Some("Failed"), &document.failures);
     lines(&mut out, Some("Warnings"), &document.warnings);
@@ -46,7 +50,7 @@ pub(super) fn title(document: &Document) -> String {
     }
 }
 
-fn section(out: &mut String, document: &Document, workload: &WorkloadReport) {
+fn section(out: &mut String, document: &Document, workload: &WorkloadReport, notes: Vec<String>) {
     let (headings, rows) = table::grid(workload, document.compare);
     let _ = writeln!(out, "### {}\n\n{}\n", text(&workload.title()), text(&table::how(workload)));
     let row =
@@ -58,16 +62,13 @@ fn section(out: &mut String, document: &Document, workload: &WorkloadReport) {
         *out += &row(&mut cells.iter().map(|cell| text(cell)));
     }
     *out += "\n";
-    let (aside, full): (Vec<_>, Vec<_>) =
-        workload.verdicts.iter().partition(|report| table::is_aside(report));
-    let mut told: Vec<String> = full
-        .into_iter()
-        .map(|report| {
-            let unequal = report.unequal_durability.as_deref();
-            verdict::line(&report.contrast, document.practical_percent, document.round_seconds, unequal)
-        })
-        .collect();
-    told.extend(verdict::undecided_latency(&aside.iter().map(|report| &report.contrast).collect::<Vec<_>>()));
+    let (aside, full) = table::told_in_full(workload);
+    let mut told = notes;
+    told.extend(full.into_iter().map(|report| {
+        let unequal = report.unequal_durability.as_deref();
+        verdict::line(&report.contrast, document.practical_percent, document.round_seconds, unequal)
+    }));
+    told.extend(verdict::undecided_latency(&aside));
     lines(out, None, &told);
 }
 

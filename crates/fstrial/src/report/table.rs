@@ -5,7 +5,7 @@ use super::{
     document::{CellReport, Document, VerdictReport, WorkloadReport},
     numbers, plain, plain_lines, summary, verdict,
 };
-use crate::run::judge::Outcome;
+use crate::run::judge::{ContrastState, Outcome};
 use anstyle::{AnsiColor, Style};
 use comfy_table::{CellAlignment, Table, presets};
 use fstrial_model::trial::{Compare, Metric};
@@ -23,12 +23,8 @@ pub fn render(document: &Document) -> String {
     if let Some(report) = &document.claim {
         out += &format!("\n{}", claim::render(report));
     }
-    let mut told = Vec::new();
-    for workload in &document.workloads {
-        // The results of one operation are made by the same tools: said once.
-        let notes = notes(workload);
-        render_workload(&mut out, document, workload, if notes == told { &[] } else { &notes });
-        told = notes;
+    for (workload, notes) in with_notes(document) {
+        render_workload(&mut out, document, workload, &notes);
     }
     section(&mut out, "In short", &summary::lines(document), Style::new());
     section(&mut out, "Failed", &document.failures, LOUD);
@@ -74,21 +70,18 @@ fn render_workload(out: &mut String, document: &Document, workload: &WorkloadRep
     let (title, how) = (plain(&workload.title()), plain(&how(workload)));
     let _ = writeln!(out, "\n{HEADING}{title}{HEADING:#}  {QUIET}{how}{QUIET:#}");
     let _ = writeln!(out, "{}", table(workload, document.compare));
-    // Latency that does not decide the trial is said in full where there is a verdict, and in one line where not.
-    let (aside, full): (Vec<_>, Vec<_>) = workload.verdicts.iter().partition(|report| is_aside(report));
+    let (aside, full) = told_in_full(workload);
     for line in notes {
         let _ = writeln!(out, "  {QUIET}{}{QUIET:#}", plain(line));
     }
-    // Which arm cannot, and why, is said already.
-    for report in full.into_iter().filter(|report| report.contrast.verdict != Outcome::Cannot) {
+    for report in full {
         let style = style_of(report.contrast.verdict);
         let unequal = report.unequal_durability.as_deref();
         let text =
             verdict::line(&report.contrast, document.practical_percent, document.round_seconds, unequal);
         let _ = writeln!(out, "  {style}{}{style:#}", plain(&text));
     }
-    let states: Vec<_> = aside.iter().map(|report| &report.contrast).collect();
-    for line in verdict::undecided_latency(&states) {
+    for line in verdict::undecided_latency(&aside) {
         let _ = writeln!(out, "  {QUIET}{}{QUIET:#}", plain(&line));
     }
 }
@@ -107,6 +100,17 @@ pub fn how(workload: &WorkloadReport) -> String {
             None => "from beginning to end, in every run".into(),
         },
     }
+}
+
+/// Every workload with its notes. The results of one operation are made by the same tools: said once.
+pub fn with_notes(document: &Document) -> Vec<(&WorkloadReport, Vec<String>)> {
+    let mut told = Vec::new();
+    let once = |workload| {
+        let notes = notes(workload);
+        let is_told = std::mem::replace(&mut told, notes.clone()) == notes;
+        (workload, if is_told { Vec::new() } else { notes })
+    };
+    document.workloads.iter().map(once).collect()
 }
 
 /// Which arms cannot do an operation, and what did it on which others:
@@ -130,6 +134,14 @@ pub fn notes(workload: &WorkloadReport) -> Vec<String> {
         said.iter().map(|(arms, tool)| format!("{} by {tool}", arms.join(", "))).collect();
     lines.extend((!words.is_empty()).then(|| words.join(" · ")));
     lines
+}
+
+/// The verdicts that are said in one line with others, and those that have a line of their own: latency that does not
+/// decide the trial has one where there is a verdict. Which arm cannot, and why, is in the notes.
+pub fn told_in_full(workload: &WorkloadReport) -> (Vec<&ContrastState>, Vec<&VerdictReport>) {
+    let (aside, full): (Vec<_>, Vec<_>) = workload.verdicts.iter().partition(|report| is_aside(report));
+    let aside = aside.iter().map(|report| &report.contrast).collect();
+    (aside, full.into_iter().filter(|report| report.contrast.verdict != Outcome::Cannot).collect())
 }
 
 /// Whether a verdict is said in one line with others: of latency that does not decide the trial, where there is none.

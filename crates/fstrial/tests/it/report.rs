@@ -197,6 +197,38 @@ fn texts_for_tickets_and_mailing_lists() {
 }
 
 #[test]
+fn the_answer_to_a_claim_comes_first() {
+    let claim = "[claim]\nid = \"mine\"\nstatement = \"xfs is 20 % faster\"\nauthor = \"me\"\nsaid = \"1.2\"\n\
+                 caveat = \"made up\"\n[[claim.expect]]\nratio = [\"xfs\", \"ext4\"]\nabove = 1.2\nthen = 1.25\n";
+    let lab = with(&[Shape {
+        claim: claim.into(),
+        workloads: vec!["random-write".into()],
+        levels: vec![1],
+        ..Shape::default()
+    }]);
+    let ticket = ok(lab.run("report --format markdown"));
+    let post = ok(lab.run("report --format lkml"));
+    for (text, table) in [(&ticket, "| threads |"), (&post, " threads ")] {
+        let (before, _) = text.split_once(table).expect("it has a table");
+        for words in [
+            "- mine: holds",
+            "xfs is 20 % faster",
+            "- me",
+            "xfs / ext4 = 1.3",
+            "above 1.2 expected",
+            "made up",
+        ] {
+            assert!(before.contains(words), "{words} is not in: {before}");
+        }
+    }
+    assert!(
+        post.lines()
+            .take_while(|line| !line.starts_with("Reproducer"))
+            .all(|line| line.chars().count() <= 80)
+    );
+}
+
+#[test]
 fn the_catalogue_of_claims_is_a_page_before_anything_is_checked() {
     let lab = with(&[Shape { rounds: 2, ..Shape::default() }]);
     let page = ok(lab.run("report --claims --out -"));

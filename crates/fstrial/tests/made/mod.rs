@@ -40,6 +40,8 @@ pub(crate) struct Shape {
     pub(crate) kernel: String,
     /// The arm that the others are compared with; every two if there is none.
     pub(crate) baseline: Option<String>,
+    /// The claim that it decides, as the part of its file that says so.
+    pub(crate) claim: String,
     /// What tools and commands printed.
     pub(crate) tool: String,
     /// When it says it began: the hour, RFC 3339 without the minutes.
@@ -57,6 +59,7 @@ impl Default for Shape {
             noise: 0.02,
             kernel: "6.12.0 x86_64".into(),
             baseline: None,
+            claim: String::new(),
             tool: "mke2fs 1.47.0 (5-Feb-2023)".into(),
             hour: "2026-01-02T03".into(),
         }
@@ -68,7 +71,8 @@ impl Shape {
     fn toml(&self) -> String {
         let baseline = self.baseline.as_ref().map(|name| format!("baseline = {}\n", quoted(name)));
         let mut toml = format!(
-            "[trial]\nname = {}\nbudget = \"1h\"\n{}\n[device]\nkind = \"ramdisk\"\n",
+            "{}[trial]\nname = {}\nbudget = \"1h\"\n{}\n[device]\nkind = \"ramdisk\"\n",
+            self.claim,
             quoted(&self.name),
             baseline.unwrap_or_default()
         );
