@@ -172,6 +172,28 @@ fn planted_changes_are_found_placed_and_sized() {
 }
 
 #[test]
+fn looking_every_night_raises_more_false_alarms_than_looking_once() {
+    const NIGHTS: usize = 60;
+    let mut dice = Dice::new(11);
+    let (mut once, mut ever) = (0, 0);
+    for _ in 0..HISTORIES {
+        // Twice the usual noise against a limit of 5 %.
+        let series: Vec<f64> = (0..NIGHTS).map(|_| 2.0 * SIGMA * dice.normal()).collect();
+        let alarm = |night: usize| {
+            History::new(&series[..night], BAND.ln()).unwrap().worse(false, 1.05_f64.ln()).is_some()
+        };
+        once += usize::from(alarm(NIGHTS));
+        ever += usize::from((8..=NIGHTS).any(alarm));
+    }
+    let [once, ever] = [once, ever].map(|count| percent(count, HISTORIES));
+    show(&format!(
+        "false alarms of σ 4 %, limit 5 %: {once:.1} % at one look, {ever:.1} % within {NIGHTS} nights"
+    ));
+    assert!(once <= 2.0, "{once} %");
+    assert!(once < ever && ever <= 8.0, "{ever} %");
+}
+
+#[test]
 fn losses_in_small_steps_add_up() {
     // Three steps of 4 %, none of which is 5 %.
     let mut dice = Dice::new(3);

@@ -8,7 +8,7 @@ pub const OUR_FAULT: u8 = 1;
 pub const USAGE: u8 = 2;
 /// The budget ended with a contrast undecided.
 pub const UNDECIDED: u8 = 3;
-/// The condition given with `--fail-if` is met.
+/// The condition given with `--fail-if` or `--fail-if-worse` is met.
 pub const FAIL_IF_MET: u8 = 4;
 /// This host lacks something: a program, a filesystem in the kernel, a privilege.
 pub const HOST_LACKS: u8 = 10;
@@ -25,7 +25,7 @@ pub const ALL: &[(u8, &str)] = &[
     (OUR_FAULT, "a fault of fstrial itself"),
     (USAGE, "the command line or a file is wrong"),
     (UNDECIDED, "the budget ended with a contrast undecided"),
-    (FAIL_IF_MET, "the condition of --fail-if is met"),
+    (FAIL_IF_MET, "the condition of --fail-if or --fail-if-worse is met"),
     (HOST_LACKS, "this host lacks a program, a kernel feature or a privilege"),
     (SETUP_FAILED, "a device, filesystem or load could not be set up, or an arm failed"),
     (CLEAN_UP_INCOMPLETE, "something on the host could not be put back; run `fstrial clean`"),

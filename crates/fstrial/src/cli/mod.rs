@@ -50,7 +50,7 @@ Exit codes:
   1    a fault of fstrial itself
   2    the command line or a file is wrong
   3    the budget ended with a contrast undecided
-  4    the condition of --fail-if is met
+  4    the condition of --fail-if or --fail-if-worse is met
   10   this host lacks a program, a kernel feature or a privilege
   11   a device, filesystem or load could not be set up, or an arm failed
   12   something on the host could not be put back; run `fstrial clean`

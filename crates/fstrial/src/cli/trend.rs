@@ -24,7 +24,8 @@ Examples:
   fstrial trend xfs/ext4 --tag nightly --fail-if-worse 5%
 
 Exit codes:
-  0  nothing is surely worse, or there are too few trials to say (8 to see a change, 10 to be sure of one)
+  0  shown; with --fail-if-worse: no step is surely worse by more than that, or there are too few trials to
+     say (8 to see a change, 10 to be sure of one)
   2  no stored trial has what was asked for
   4  the condition of --fail-if-worse is met
 
