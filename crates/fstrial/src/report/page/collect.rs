@@ -56,7 +56,7 @@ impl Detail {
     fn of(plan: &Plan) -> Self {
         match plan.cells.len() < Self::LARGE {
             true => Self { windows: 120, shares: 1, few_contrasts: false },
-            false => Self { windows: 14, shares: 2, few_contrasts: true },
+            false => Self { windows: 10, shares: 3, few_contrasts: true },
         }
     }
 }
@@ -111,6 +111,10 @@ fn thin(section: &mut SectionData) -> usize {
         let is_told = contrast.metric == Metric::Throughput || is_decided;
         is_told && [Some(contrast.a), Some(contrast.b)].contains(&leader)
     });
+    // How a tail was decided is less often asked than how a rate was.
+    for contrast in section.contrasts.iter_mut().filter(|one| one.metric != Metric::Throughput) {
+        contrast.course = None;
+    }
     before - section.contrasts.len()
 }
 

@@ -8,7 +8,7 @@ use crate::report::{
     summary, table, verdict,
 };
 use crate::run::judge::ContrastState;
-use fstrial_model::facts::Fact;
+use fstrial_model::{facts::Fact, trial::Metric};
 use fstrial_store::StoredTrial;
 use maud::{Markup, html};
 use std::collections::BTreeMap;
@@ -230,12 +230,15 @@ fn verdicts(shown: &Shown, workload: &WorkloadReport) -> Markup {
         workload.verdicts.iter().partition(|report| table::is_aside(report));
     let states: Vec<_> = aside.iter().map(|report| &report.contrast).collect();
     let standings = summary::standings_of(workload);
-    let is_of_leader = |state: &ContrastState| {
+    let is_told = |state: &ContrastState| {
+        if state.metric != Metric::Throughput {
+            return false;
+        }
         let standing = standings.iter().find(|standing| standing.threads == state.threads);
         standing.is_none_or(|standing| [state.a.as_str(), state.b.as_str()].contains(&standing.leading[0]))
     };
     let all = full.len() <= MOST_VERDICTS;
-    let told: Vec<_> = full.iter().filter(|report| all || is_of_leader(&report.contrast)).collect();
+    let told: Vec<_> = full.iter().filter(|report| all || is_told(&report.contrast)).collect();
     let line = |report: &VerdictReport| {
         let unequal = report.unequal_durability.as_deref();
         verdict::line(&report.contrast, document.practical_percent, document.round_seconds, unequal)
