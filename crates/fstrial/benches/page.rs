@@ -20,7 +20,7 @@ use std::{
 /// How long the large page may take.
 const TIME: Duration = Duration::from_secs(3);
 /// How large it may be, in bytes.
-const SIZE: usize = 3 << 20;
+const SIZE: usize = 3_000_000;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let full = std::env::args().any(|argument| argument == "--bench");
