@@ -331,11 +331,9 @@ fn cell(standings: &[Standing<'_>], workload: &WorkloadReport, level: u16) -> Ma
         td class=(class) {
             strong { (standing.leaders()) }
             @for (arm, ratio) in standing.behind.iter().take(MOST_BEHIND) {
-                br;
-                span.ratio { (arm) @if let Some(ratio) = ratio { " " (of_leader(*ratio)) " " (standing.leading[0]) } }
+                span.ratio { (behind(arm, *ratio, standing.leading[0])) }
             }
             @if standing.behind.len() > MOST_BEHIND {
-                br;
                 span.ratio { "and " (standing.behind.len() - MOST_BEHIND) " more behind" }
             }
             @if !standing.out.is_empty() { br; span.out { "without " (listed(&standing.out)) } }
@@ -344,10 +342,11 @@ fn cell(standings: &[Standing<'_>], workload: &WorkloadReport, level: u16) -> Ma
     }
 }
 
-/// A ratio to the arm that leads, with its interval.
-fn of_leader((ratio, interval): Ratio) -> String {
+/// What an arm behind has of the one that leads: `btrfs: 0.63× xfs [0.26, 0.83]`.
+fn behind(arm: &str, ratio: Option<Ratio>, leader: &str) -> String {
+    let Some((ratio, interval)) = ratio else { return format!("{arm}: behind") };
     let interval = interval.map_or_else(String::new, |(low, high)| {
         format!(" [{}, {}]", numbers::ratio_digits(low), numbers::ratio_digits(high))
     });
-    format!("{}{interval}", numbers::ratio(ratio))
+    format!("{arm}: {} {leader}{interval}", numbers::ratio(ratio))
 }
