@@ -66,6 +66,10 @@ fn part(out: &mut String, heading: &str, lines: &[String]) {
         return;
     }
     let _ = writeln!(out, "\n{heading}\n");
+    items(out, lines);
+}
+
+fn items(out: &mut String, lines: &[String]) {
     for line in lines {
         let _ = writeln!(out, "- {}", wrapped(line, 2).trim_start());
     }
@@ -77,19 +81,11 @@ fn section(out: &mut String, document: &Document, workload: &WorkloadReport, not
     for line in figures(document, workload).lines() {
         let _ = writeln!(out, "{}", line.trim_end());
     }
-    let (aside, full) = table::told_in_full(workload);
-    let mut told = notes;
-    told.extend(full.into_iter().map(|report| {
-        let unequal = report.unequal_durability.as_deref();
-        verdict::line(&report.contrast, document.practical_percent, document.round_seconds, unequal)
-    }));
-    told.extend(verdict::undecided_latency(&aside));
+    let told = table::told(document, workload, notes);
     if !told.is_empty() {
         *out += "\n";
     }
-    for line in told {
-        let _ = writeln!(out, "- {}", wrapped(&line, 2).trim_start());
-    }
+    items(out, &told);
 }
 
 /// The figures that matter on a list, in 80 columns: more does not fit.

@@ -62,14 +62,7 @@ fn section(out: &mut String, document: &Document, workload: &WorkloadReport, not
         *out += &row(&mut cells.iter().map(|cell| text(cell)));
     }
     *out += "\n";
-    let (aside, full) = table::told_in_full(workload);
-    let mut told = notes;
-    told.extend(full.into_iter().map(|report| {
-        let unequal = report.unequal_durability.as_deref();
-        verdict::line(&report.contrast, document.practical_percent, document.round_seconds, unequal)
-    }));
-    told.extend(verdict::undecided_latency(&aside));
-    lines(out, None, &told);
+    lines(out, None, &table::told(document, workload, notes));
 }
 
 /// Lines as a list, under a heading.

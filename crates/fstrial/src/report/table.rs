@@ -76,10 +76,7 @@ fn render_workload(out: &mut String, document: &Document, workload: &WorkloadRep
     }
     for report in full {
         let style = style_of(report.contrast.verdict);
-        let unequal = report.unequal_durability.as_deref();
-        let text =
-            verdict::line(&report.contrast, document.practical_percent, document.round_seconds, unequal);
-        let _ = writeln!(out, "  {style}{}{style:#}", plain(&text));
+        let _ = writeln!(out, "  {style}{}{style:#}", plain(&verdict_line(document, report)));
     }
     for line in verdict::undecided_latency(&aside) {
         let _ = writeln!(out, "  {QUIET}{}{QUIET:#}", plain(&line));
@@ -136,9 +133,24 @@ pub fn notes(workload: &WorkloadReport) -> Vec<String> {
     lines
 }
 
+/// A verdict in words, with what must be said along with it.
+pub fn verdict_line(document: &Document, report: &VerdictReport) -> String {
+    let unequal = report.unequal_durability.as_deref();
+    verdict::line(&report.contrast, document.practical_percent, document.round_seconds, unequal)
+}
+
+/// What is said of a workload below its figures: its notes, then its verdicts.
+pub fn told(document: &Document, workload: &WorkloadReport, notes: Vec<String>) -> Vec<String> {
+    let (aside, full) = told_in_full(workload);
+    let mut told = notes;
+    told.extend(full.into_iter().map(|report| verdict_line(document, report)));
+    told.extend(verdict::undecided_latency(&aside));
+    told
+}
+
 /// The verdicts that are said in one line with others, and those that have a line of their own: latency that does not
 /// decide the trial has one where there is a verdict. Which arm cannot, and why, is in the notes.
-pub fn told_in_full(workload: &WorkloadReport) -> (Vec<&ContrastState>, Vec<&VerdictReport>) {
+fn told_in_full(workload: &WorkloadReport) -> (Vec<&ContrastState>, Vec<&VerdictReport>) {
     let (aside, full): (Vec<_>, Vec<_>) = workload.verdicts.iter().partition(|report| is_aside(report));
     let aside = aside.iter().map(|report| &report.contrast).collect();
     (aside, full.into_iter().filter(|report| report.contrast.verdict != Outcome::Cannot).collect())

@@ -51,8 +51,3 @@ pub fn replay(plan: &Plan, planned: u32, rounds: Vec<EarlierRound>) -> (Judge<'_
     }
     (judge, courses)
 }
-
-/// The course of every contrast in the order of the plan; see [`replay`].
-pub fn courses(plan: &Plan, planned: u32, rounds: Vec<EarlierRound>) -> Vec<Course> {
-    replay(plan, planned, rounds).1
-}

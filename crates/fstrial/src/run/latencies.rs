@@ -103,15 +103,6 @@ impl Latencies {
         self.counts = merged;
         self.total += other.total;
     }
-
-    /// Every value with the share of latencies that do not exceed it; ascending, the last one is 1.
-    #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
-    pub fn shares(&self) -> impl Iterator<Item = (u64, f64)> + '_ {
-        self.counts.iter().scan(0, |seen, (value, count)| {
-            *seen += count;
-            Some((*value, *seen as f64 / self.total as f64))
-        })
-    }
 }
 
 /// The counts of a histogram with the bounds all of ours have; none of any other, and of a damaged one.
@@ -205,9 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_end_at_all() {
-        let latencies = Latencies::of(&histogram(&[1, 1, 2, 900]));
-        assert_eq!(latencies.shares().collect::<Vec<_>>(), [(1, 0.5), (2, 0.75), (900, 1.0)]);
+    fn none_has_no_latency() {
         assert_eq!(Latencies::default().quantile(0.5), 0);
     }
 

@@ -42,8 +42,6 @@ pub struct Besides {
     pub stages: BTreeMap<Stage, Vec<f64>>,
     /// Bytes left on the filesystem after the load, by run.
     pub space_left: Vec<f64>,
-    /// The beginning of what a program printed, of the last run.
-    pub output: Option<String>,
     /// The first error of a run that counts all the same.
     pub first_error: Option<String>,
 }
@@ -155,13 +153,12 @@ impl<'a> Reader<'a> {
     #[expect(clippy::cast_precision_loss, reason = "sizes of devices are far below 2^53")]
     fn see_besides(&mut self, cell: usize, measurement: Measurement) {
         let first_error = measurement.loads().find_map(|(_, load)| load.first_error.clone());
-        let Measurement { stages, space_left, output, commands, .. } = measurement;
+        let Measurement { stages, space_left, commands, .. } = measurement;
         let besides = &mut self.besides[cell];
         for (stage, took) in stages {
             besides.stages.entry(stage).or_default().push(took.as_secs_f64());
         }
         besides.space_left.push(space_left.0 as f64);
-        besides.output = output.or(besides.output.take());
         besides.first_error = besides.first_error.take().or(first_error);
         let of_arm = &mut self.commands[self.plan.cells[cell].arm];
         if of_arm.is_empty() {

@@ -1,6 +1,6 @@
 //! Claims on a page: one with its answer, and the whole catalogue with what was said then and what is found here.
 
-use super::{TrialPage, list, plot, trial};
+use super::{TrialPage, head, list, plot, trial};
 use crate::{report::claim::ClaimReport, run::claim::ClaimVerdict};
 use fstrial_model::claim::OriginalTable;
 use maud::{Markup, html};
@@ -99,15 +99,7 @@ fn overview(entries: &[ClaimEntry]) -> Markup {
     html! {
         div.scroll tabindex="0" role="group" aria-label="All claims" {
             table.claims {
-                thead {
-                    tr {
-                        th scope="col" { "statement" }
-                        th scope="col" { "verdict" }
-                        th scope="col" { "here" }
-                        th scope="col" { "then" }
-                        th scope="col" { "source" }
-                    }
-                }
+                (head(&["statement", "verdict", "here", "then", "source"]))
                 tbody {
                     @for entry in entries {
                         @let report = &entry.report;
@@ -188,15 +180,7 @@ fn parts(report: &ClaimReport) -> Markup {
     html! {
         div.scroll tabindex="0" role="group" aria-label={ "Parts of " (report.id) } {
             table.parts {
-                thead {
-                    tr {
-                        th scope="col" { "what" }
-                        th scope="col" { "expected" }
-                        th scope="col" { "then" }
-                        th scope="col" { "here" }
-                        th scope="col" { "verdict" }
-                    }
-                }
+                (head(&["what", "expected", "then", "here", "verdict"]))
                 tbody {
                     @for part in &report.parts {
                         tr {
@@ -223,7 +207,7 @@ fn original(table: &OriginalTable) -> Markup {
             summary { "Then: " (table.title) @if !table.unit.is_empty() { ", " (table.unit) } }
             div.scroll tabindex="0" role="group" aria-label={ "Original table: " (table.title) } {
                 table.pale {
-                    thead { tr { @for column in &table.columns { th scope="col" { (column) } } } }
+                    (head(&table.columns))
                     tbody { @for row in &table.rows { tr { @for number in row { td { (number) } } } } }
                 }
             }

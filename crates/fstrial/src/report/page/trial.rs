@@ -1,10 +1,10 @@
 //! A trial on a page: its answer, each of its workloads with pictures and figures, what its arms really were, and how to
 //! repeat it.
 
-use super::{TrialPage, answer, claims, list, pictures};
+use super::{TrialPage, answer, claims, head, list, pictures};
 use crate::report::{
     again::Told,
-    document::{self, Document, VerdictReport, WorkloadReport},
+    document::{self, Document, WorkloadReport},
     summary, table, verdict,
 };
 use crate::run::judge::ContrastState;
@@ -200,7 +200,7 @@ fn figures(shown: &Shown, workload: &WorkloadReport) -> Markup {
             summary { "All figures of " (workload.title()) }
             div.scroll tabindex="0" role="group" aria-label={ "Figures of " (workload.title()) } {
                 table.cells {
-                    thead { tr { @for heading in &headings { th scope="col" { (heading) } } } }
+                    (head(&headings))
                     tbody {
                         @for row in &rows {
                             tr {
@@ -239,14 +239,12 @@ fn verdicts(shown: &Shown, workload: &WorkloadReport) -> Markup {
     };
     let all = full.len() <= MOST_VERDICTS;
     let told: Vec<_> = full.iter().filter(|report| all || is_told(&report.contrast)).collect();
-    let line = |report: &VerdictReport| {
-        let unequal = report.unequal_durability.as_deref();
-        verdict::line(&report.contrast, document.practical_percent, document.round_seconds, unequal)
-    };
     html! {
         ul.verdicts {
             @for report in &told {
-                li class=[report.unequal_durability.is_some().then_some("loud")] { (line(report)) }
+                li class=[report.unequal_durability.is_some().then_some("loud")] {
+                    (table::verdict_line(document, report))
+                }
             }
             @if all { @for line in verdict::undecided_latency(&states) { li.quiet { (line) } } }
             @else {

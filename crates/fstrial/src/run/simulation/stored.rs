@@ -110,7 +110,7 @@ fn the_course_of_a_stored_trial_is_what_was_told_round_by_round() {
     let loses_one = |asked: &Asked<'_>| (asked.run == 6).then_some(Fault::Killed);
     let told = stored_session(&plan, &world, loses_one, None, (&mut store, id));
     let earlier = earlier(&store, &plan, id).unwrap();
-    let courses = course::courses(&plan, earlier.planned.unwrap(), earlier.rounds);
+    let (_, courses) = course::replay(&plan, earlier.planned.unwrap(), earlier.rounds);
     assert_eq!(courses.len(), plan.contrasts.len());
     let mut rates = BTreeMap::new();
     let (mut seen, mut without_pair) = (0, 0);
