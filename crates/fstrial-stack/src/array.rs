@@ -8,6 +8,7 @@ use crate::{
     command::{self, Program},
     error::StackError,
     ledger::{Ledger, Undo, Written},
+    named::KernelName,
     sysfs,
 };
 use fstrial_model::{
@@ -86,7 +87,8 @@ impl Array {
             });
         };
         let names = members.iter().filter_map(|member| member.file_name());
-        let names = names.map(|name| name.to_string_lossy().into_owned()).collect();
+        let names =
+            names.filter_map(|name| KernelName::try_from(name.to_string_lossy().into_owned()).ok()).collect();
         let written = ledger.write(Undo::StopArray { index: number, members: names })?;
         let array = Self { number, written };
         let mut program = Program::new("mdadm").args([
@@ -136,10 +138,10 @@ fn folder(number: u32) -> PathBuf {
 }
 
 /// Stops an array that we made of these members. Fine if there is none, and if it is another one by now.
-pub(crate) fn stop_ours(number: u32, members: &[String]) -> Result<(), StackError> {
+pub(crate) fn stop_ours(number: u32, members: &[KernelName]) -> Result<(), StackError> {
     let holds_ours = || {
         let slaves = fs::read_dir(folder(number).join("slaves")).into_iter().flatten().flatten();
-        slaves.map(|slave| slave.file_name()).any(|slave| members.iter().any(|name| slave == name.as_str()))
+        slaves.map(|slave| slave.file_name()).any(|slave| members.iter().any(|name| slave == *name.as_str()))
     };
     if !holds_ours() {
         return Ok(());

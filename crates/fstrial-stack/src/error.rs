@@ -59,6 +59,14 @@ pub enum StackError {
         /// What to do about it.
         hint: String,
     },
+    /// A file or folder of ours that somebody else could have written.
+    #[error("refusing to trust {}: {why}", path.display())]
+    Untrusted {
+        /// The file or folder.
+        path: PathBuf,
+        /// Who could have written it.
+        why: String,
+    },
     /// Something on the host cannot do what was asked.
     #[error("{what}")]
     Unable {
@@ -114,6 +122,10 @@ impl StackError {
                 "boot a kernel with {filesystem}, or leave this arm out; `fstrial doctor` lists what can run"
             )),
             Self::Refused { hint, .. } | Self::Unable { hint, .. } => Some(hint.clone()),
+            Self::Untrusted { .. } => Some(
+                "use a folder that only you (as root: only root) can write, with all folders above it: --home FOLDER"
+                    .into(),
+            ),
             Self::Interrupted => None,
             Self::Corrupt { .. } => Some(
                 "this is an outcome, not an accident: run the arm alone with --fsck and read the kernel log"

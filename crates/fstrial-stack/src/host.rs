@@ -58,9 +58,10 @@ pub fn unique_name() -> String {
     format!("{}-{}", std::process::id(), moment())
 }
 
-/// This moment, as a number that does not come again.
-pub(crate) fn moment() -> u128 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos())
+/// This moment, in nanoseconds since 1970.
+pub(crate) fn moment() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Size of a block device.

@@ -8,8 +8,8 @@
 
 use crate::{
     error::StackError,
-    ioctl,
-    ledger::{Ledger, Undo, Written},
+    host, ioctl,
+    ledger::{Ledger, NodeMark, Undo, Written},
     sysfs,
 };
 use rustix::fs::{Mode, OFlags};
@@ -152,16 +152,18 @@ fn add(
         if Path::new(&format!("/sys/block/loop{number}")).exists() {
             continue;
         }
-        let written = ledger.write(Undo::RemoveLoop { index: number, file: file.clone() })?;
+        let announced = ledger.write(Undo::RemoveUnusedLoop { index: number, moment: host::moment() })?;
         let made = ioctl::loop_add(control, number);
-        if made.is_ok() && node(number).exists() {
+        if let (Ok(()), Some(mark)) = (&made, NodeMark::of(&node(number))) {
+            let written = ledger.write(Undo::RemoveLoop { index: number, file: file.clone(), node: mark })?;
+            announced.strike_out()?;
             return Ok(Some((number, written)));
         }
         if made.is_ok() {
             // This /dev does not show new devices. If somebody uses it already, they see more than we do.
             let _ = ioctl::loop_remove(control, number);
         }
-        written.strike_out()?;
+        announced.strike_out()?;
         if made.is_ok() || made.is_err_and(|e| e.raw_os_error() != Some(libc::EEXIST)) {
             return Ok(None);
         }
@@ -187,9 +189,9 @@ fn remove(number: u32, patience: Duration) -> Result<bool, StackError> {
 }
 
 /// Removes a device that we added to attach `file`. Fine if it is gone, or somebody else's by now.
-pub(crate) fn remove_ours(number: u32, file: &Path) -> Result<(), StackError> {
+pub(crate) fn remove_ours(number: u32, file: &Path, known: NodeMark) -> Result<(), StackError> {
     let folder = PathBuf::from(format!("/sys/block/loop{number}"));
-    if !folder.exists() || remove(number, RELEASE * 2)? {
+    if !folder.exists() || NodeMark::of(&node(number)) != Some(known) || remove(number, RELEASE * 2)? {
         return Ok(());
     }
     match sysfs::read(folder.join("loop/backing_file")) {
@@ -198,6 +200,15 @@ pub(crate) fn remove_ours(number: u32, file: &Path) -> Result<(), StackError> {
         }
         _ => Ok(()),
     }
+}
+
+/// Removes a device that we were about to add, if it was added then and is bound to nothing.
+pub(crate) fn remove_unused(number: u32, at: u64) -> Result<(), StackError> {
+    let is_bound = Path::new(&format!("/sys/block/loop{number}/loop")).exists();
+    if !is_bound && NodeMark::is_of_moment(&node(number), at) {
+        remove(number, RELEASE)?;
+    }
+    Ok(())
 }
 
 /// The name of an open file as the kernel shows it, with ` (deleted)` if it has none.

@@ -3,6 +3,7 @@
 use crate::{
     error::StackError,
     ledger::{Ledger, Undo, Written},
+    named::{KnownDisk, QueueAttribute, QueueValue},
     sysfs,
 };
 use fstrial_model::{
@@ -13,8 +14,15 @@ use std::path::{Path, PathBuf};
 
 /// Changes to a device's queue, undone by [`restore`](Self::restore).
 #[must_use]
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct QueueSettings {
+    written: Vec<Written>,
+}
+
+/// A queue while it is being changed.
+struct Change<'a> {
+    disk: KnownDisk,
+    ledger: &'a Ledger,
     written: Vec<Written>,
 }
 
@@ -24,8 +32,9 @@ impl QueueSettings {
     /// # Errors
     /// The kernel does not know the scheduler, or refuses a value.
     pub fn apply(arm: &Arm, sysfs_folder: &Path, ledger: &Ledger) -> Result<Self, StackError> {
-        let mut settings = Self::default();
-        let result = settings.apply_all(arm, &sysfs_folder.join("queue"), ledger);
+        let mut change = Change { disk: KnownDisk::of(sysfs_folder)?, ledger, written: Vec::new() };
+        let result = change.apply(arm);
+        let settings = Self { written: change.written };
         match result {
             Ok(()) => Ok(settings),
             Err(error) => {
@@ -34,51 +43,68 @@ impl QueueSettings {
             }
         }
     }
+}
 
-    fn apply_all(&mut self, arm: &Arm, queue: &Path, ledger: &Ledger) -> Result<(), StackError> {
+impl Change<'_> {
+    fn apply(&mut self, arm: &Arm) -> Result<(), StackError> {
         if let Some(scheduler) = &arm.scheduler {
-            check_scheduler(queue, scheduler)?;
+            check_scheduler(&self.queue(), scheduler)?;
             // The kernel gives a new scheduler a new number of requests; the number before is put back last.
-            self.keep(queue.join("nr_requests"), ledger)?;
-            self.set(queue.join("scheduler"), scheduler, ledger)?;
+            if let Ok(requests) = self.read(QueueAttribute::NrRequests) {
+                self.note(QueueAttribute::NrRequests, requests)?;
+            }
+            self.set(QueueAttribute::Scheduler, scheduler)?;
         }
         if let Some(requests) = arm.nr_requests {
-            self.set_requests(queue, requests, ledger)?;
+            self.set_requests(requests)?;
         }
         if arm.discard == Some(Switch::On) {
-            require_discards(queue)?;
+            require_discards(&self.queue())?;
         }
         if let Some(mode) = arm.cache {
-            let word = match mode {
+            self.set_cache(match mode {
                 CacheMode::WriteBack => "write back",
                 CacheMode::WriteThrough => "write through",
-            };
-            self.set_limit(queue, "write_cache", word, ledger)?;
+            })?;
         }
         if let Some(Bytes(bytes)) = arm.read_ahead {
-            self.set(queue.join("read_ahead_kb"), &(bytes >> 10).to_string(), ledger)?;
+            self.set(QueueAttribute::ReadAheadKb, &(bytes >> 10).to_string())?;
         }
         Ok(())
     }
 
-    /// Writes a value down that a change of another one changes as well.
-    fn keep(&mut self, path: PathBuf, ledger: &Ledger) -> Result<(), StackError> {
-        if let Ok(value) = sysfs::read(&path) {
-            self.written.push(ledger.write(Undo::RestoreAttribute { path, value })?);
-        }
+    fn queue(&self) -> PathBuf {
+        self.disk.sysfs().join("queue")
+    }
+
+    fn path(&self, attribute: QueueAttribute) -> PathBuf {
+        self.queue().join(attribute.file())
+    }
+
+    fn read(&self, attribute: QueueAttribute) -> Result<String, StackError> {
+        Ok(selected(&sysfs::read(self.path(attribute))?))
+    }
+
+    /// Writes a value down before it changes.
+    fn note(&mut self, attribute: QueueAttribute, before: String) -> Result<(), StackError> {
+        let value = QueueValue::try_from(before).map_err(|what| StackError::Unable {
+            what,
+            hint: "this kernel is unlike the ones fstrial knows; please report it".into(),
+        })?;
+        let undo = Undo::RestoreAttribute { disk: self.disk.clone(), attribute, value };
+        self.written.push(self.ledger.write(undo)?);
         Ok(())
     }
 
-    fn set_requests(&mut self, queue: &Path, requests: u32, ledger: &Ledger) -> Result<(), StackError> {
-        let path = queue.join("nr_requests");
+    fn set_requests(&mut self, requests: u32) -> Result<(), StackError> {
         let unable = |what: String, hint: &str| Err(StackError::Unable { what, hint: hint.into() });
-        if !path.exists() {
+        if !self.path(QueueAttribute::NrRequests).exists() {
             return unable(
                 "this device has no queue of requests (nr_requests)".into(),
                 "leave nr_requests out; a zram ramdisk, for one, serves every request at once",
             );
         }
-        match self.set(path, &requests.to_string(), ledger) {
+        match self.set(QueueAttribute::NrRequests, &requests.to_string()) {
             Err(StackError::Io { source, .. }) if source.raw_os_error() == Some(libc::EINVAL) => unable(
                 format!("the kernel refuses a queue of {requests} requests on this device"),
                 "without a scheduler there are no more than the driver's own; add scheduler=mq-deadline, or use fewer",
@@ -87,34 +113,27 @@ impl QueueSettings {
         }
     }
 
-    /// Sets one of the queue's limits and keeps the read-ahead, which the kernel computes anew with every change of a
-    /// limit (`queue_limits_commit_update`). The read-ahead is written down first, to be put back last.
-    fn set_limit(
-        &mut self,
-        queue: &Path,
-        name: &str,
-        value: &str,
-        ledger: &Ledger,
-    ) -> Result<(), StackError> {
-        let (path, read_ahead) = (queue.join(name), queue.join("read_ahead_kb"));
-        if selected(&sysfs::read(&path)?) == value {
+    /// Sets the cache mode, one of the queue's limits, and keeps the read-ahead, which the kernel computes again with every
+    /// change of a limit (`queue_limits_commit_update`). The read-ahead is written down first, to be put back last.
+    fn set_cache(&mut self, mode: &str) -> Result<(), StackError> {
+        if self.read(QueueAttribute::WriteCache)? == mode {
             return Ok(());
         }
-        let kept = sysfs::read(&read_ahead)?;
-        self.written
-            .push(ledger.write(Undo::RestoreAttribute { path: read_ahead.clone(), value: kept.clone() })?);
-        self.set(path, value, ledger)?;
-        sysfs::write(&read_ahead, &kept)
+        let kept = self.read(QueueAttribute::ReadAheadKb)?;
+        self.note(QueueAttribute::ReadAheadKb, kept.clone())?;
+        self.set(QueueAttribute::WriteCache, mode)?;
+        sysfs::write(self.path(QueueAttribute::ReadAheadKb), &kept)
     }
 
-    fn set(&mut self, path: PathBuf, value: &str, ledger: &Ledger) -> Result<(), StackError> {
-        let before = selected(&sysfs::read(&path)?);
+    fn set(&mut self, attribute: QueueAttribute, value: &str) -> Result<(), StackError> {
+        let before = self.read(attribute)?;
         if before == value {
             return Ok(());
         }
-        self.written.push(ledger.write(Undo::RestoreAttribute { path: path.clone(), value: before })?);
+        self.note(attribute, before)?;
+        let path = self.path(attribute);
         sysfs::write(&path, value)?;
-        let after = selected(&sysfs::read(&path)?);
+        let after = self.read(attribute)?;
         if after == value {
             return Ok(());
         }
@@ -123,7 +142,9 @@ impl QueueSettings {
             hint: "this device cannot do it; leave the setting out".into(),
         })
     }
+}
 
+impl QueueSettings {
     /// Puts everything back, last change first.
     ///
     /// # Errors

@@ -14,9 +14,10 @@ use crate::{
     error::StackError,
     facts::{self, Sources},
     host,
-    ledger::{FOLDER_PREFIX, Ledger, Undo, Written},
+    ledger::{Ledger, Undo, Written},
     loopdev::LoopDevice,
     mounts::{self, Mounted},
+    named::{FOLDER_PREFIX, OwnFolder},
     queue::{self, QueueSettings},
     throttle::Throttled,
 };
@@ -494,7 +495,8 @@ impl Standing {
         let parent = fs::canonicalize(parent).map_err(|e| StackError::io("find the directory", parent, e))?;
         // Process numbers differ between namespaces; the ledger knows the one that counts outside.
         let folder = parent.join(format!("{FOLDER_PREFIX}{}", host::unique_name()));
-        let written = ledger.write(Undo::RemoveFolder { path: folder.clone() })?;
+        let path = OwnFolder::try_from(folder.clone()).expect("a folder of ours has a name of ours");
+        let written = ledger.write(Undo::RemoveFolder { path })?;
         if let Err(error) = fs::create_dir(&folder) {
             written.strike_out()?;
             return Err(StackError::io("make the folder", folder, error));

@@ -11,8 +11,9 @@
 use crate::{
     error::StackError,
     host,
-    ledger::{FOLDER_PREFIX, Ledger, Undo, Written},
+    ledger::{Ledger, Undo, Written},
     mounts::{self, Mounted},
+    named::{FOLDER_PREFIX, OwnFolder},
     sysfs,
 };
 use fstrial_model::device::{Throttle, ThrottledBy};
@@ -148,7 +149,8 @@ impl Throttled {
         let Hierarchy { by, root } = find()?;
         let device = sysfs::read(sysfs_folder.join("dev"))?;
         let group = root.join(format!("{FOLDER_PREFIX}{}", name_of(ledger)));
-        let written = ledger.write(Undo::RemoveGroup { path: group.clone() })?;
+        let path = OwnFolder::try_from(group.clone()).expect("a group of ours has a name of ours");
+        let written = ledger.write(Undo::RemoveGroup { path })?;
         if let Err(error) = fs::create_dir(&group) {
             written.strike_out()?;
             return Err(unable(
@@ -244,9 +246,8 @@ fn name_of(ledger: &Ledger) -> String {
 }
 
 /// Removes a group that we made. Fine if it is gone.
-pub(crate) fn remove(group: &Path) -> Result<(), StackError> {
-    let name = group.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    assert!(name.starts_with(FOLDER_PREFIX), "only our own groups are removed");
+pub(crate) fn remove(group: &OwnFolder) -> Result<(), StackError> {
+    let group = group.path();
     let until = Instant::now() + LEAVING;
     loop {
         match fs::remove_dir(group) {
@@ -351,11 +352,5 @@ mod tests {
         assert_eq!(own_group(ThrottledBy::V1, text).as_deref(), Some("/b:c"));
         assert_eq!(own_group(ThrottledBy::V2, text).as_deref(), Some("/e"));
         assert_eq!(own_group(ThrottledBy::V1, "0::/e\n"), None);
-    }
-
-    #[test]
-    #[should_panic(expected = "only our own groups")]
-    fn no_other_group_is_removed() {
-        let _ = remove(Path::new("/sys/fs/cgroup/system.slice"));
     }
 }

@@ -161,7 +161,7 @@ fn stack_exit_code(error: &StackError) -> u8 {
         StackError::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
             exit_code::HOST_LACKS
         }
-        StackError::Refused { .. } => exit_code::USAGE,
+        StackError::Refused { .. } | StackError::Untrusted { .. } => exit_code::USAGE,
         StackError::Io { source, .. } if source.kind() == io::ErrorKind::NotFound => exit_code::USAGE,
         StackError::Interrupted => exit_code::INTERRUPTED,
         StackError::Command { .. }

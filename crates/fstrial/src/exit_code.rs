@@ -16,6 +16,8 @@ pub const HOST_LACKS: u8 = 10;
 pub const SETUP_FAILED: u8 = 11;
 /// Something was changed on the host and could not be put back; `fstrial clean` tries again.
 pub const CLEAN_UP_INCOMPLETE: u8 = 12;
+/// `clean` left entries of the ledger alone: they belong to a command that runs, or could not be read or judged.
+pub const LEFT_ALONE: u8 = 13;
 /// Interrupted; the partial answer was given.
 pub const INTERRUPTED: u8 = 130;
 
@@ -29,6 +31,7 @@ pub const ALL: &[(u8, &str)] = &[
     (HOST_LACKS, "this host lacks a program, a kernel feature or a privilege"),
     (SETUP_FAILED, "a device, filesystem or load could not be set up, or an arm failed"),
     (CLEAN_UP_INCOMPLETE, "something on the host could not be put back; run `fstrial clean`"),
+    (LEFT_ALONE, "`clean` left something alone that is not provably a dead command's"),
     (INTERRUPTED, "interrupted; the partial answer was given"),
 ];
 

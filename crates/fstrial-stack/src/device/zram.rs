@@ -6,7 +6,8 @@
 use super::Device;
 use crate::{
     error::StackError,
-    ledger::{Ledger, Undo, Written},
+    host,
+    ledger::{Ledger, NodeMark, Undo, Written},
     sysfs,
 };
 use fstrial_model::{arm::Arm, job::DeviceBinding, units::Bytes, workload::Data};
@@ -53,7 +54,8 @@ impl Zram {
     /// No permission or no memory.
     pub fn add(size: Bytes, ledger: &Ledger) -> Result<Self, StackError> {
         // Reading hot_add makes the device, so its number cannot be written down before.
-        let before = ledger.write(Undo::RemoveUnusedZram { existing: existing()? })?;
+        let before =
+            ledger.write(Undo::RemoveUnusedZram { existing: existing()?, moment: host::moment() })?;
         let index = match sysfs::read_number(Path::new(CONTROL).join("hot_add")) {
             Ok(index) => u32::try_from(index).expect("the kernel counts devices in an int"),
             Err(error) => {
@@ -61,7 +63,11 @@ impl Zram {
                 return Err(error);
             }
         };
-        let written = ledger.write(Undo::RemoveZram { index, diskseq: diskseq(index) })?;
+        let node = NodeMark::of(&node(index)).ok_or_else(|| StackError::Unable {
+            what: format!("{} was added and does not show", node(index).display()),
+            hint: "this /dev does not show new devices (a container?); use another device".into(),
+        })?;
+        let written = ledger.write(Undo::RemoveZram { index, node })?;
         before.strike_out()?;
         Ok(Self { index, size, written })
     }
@@ -98,9 +104,8 @@ impl Device for Zram {
 
 /// Whether anybody has it open exclusively (mounted) or holds it.
 fn is_in_use(index: u32) -> bool {
-    let node = format!("/dev/zram{index}");
     let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::EXCL | rustix::fs::OFlags::CLOEXEC;
-    matches!(rustix::fs::open(node, flags, rustix::fs::Mode::empty()), Err(rustix::io::Errno::BUSY))
+    matches!(rustix::fs::open(node(index), flags, rustix::fs::Mode::empty()), Err(rustix::io::Errno::BUSY))
 }
 
 /// Empties a device of ours and gives it its size: as good as new for the next run.
@@ -112,14 +117,13 @@ pub fn renew(index: u32, size: Bytes) -> Result<(), StackError> {
     sysfs::write(folder(index).join("disksize"), &size.0.to_string())
 }
 
-/// Counts up with every disk that the kernel sees; kernel 5.15 and later.
-fn diskseq(index: u32) -> Option<u64> {
-    sysfs::read_number(folder(index).join("diskseq")).ok()
+fn node(index: u32) -> PathBuf {
+    PathBuf::from(format!("/dev/zram{index}"))
 }
 
 /// Removes a device that we added. Fine if it is gone already, and if another one has its number.
-pub(crate) fn remove(index: u32, known: Option<u64>) -> Result<(), StackError> {
-    if !folder(index).exists() || known.is_some() && known != diskseq(index) {
+pub(crate) fn remove(index: u32, known: NodeMark) -> Result<(), StackError> {
+    if !folder(index).exists() || NodeMark::of(&node(index)) != Some(known) {
         return Ok(());
     }
     reset(index)?;
@@ -146,10 +150,11 @@ fn when_free(attempt: impl Fn() -> Result<(), StackError>) -> Result<(), StackEr
     }
 }
 
-/// Removes devices that are not in the list and have never been given a size.
-pub(crate) fn remove_unused(before: &[u32]) -> Result<(), StackError> {
+/// Removes devices that are not in the list, have never been given a size, and were added when we were about to.
+pub(crate) fn remove_unused(before: &[u32], at: u64) -> Result<(), StackError> {
     for index in existing()?.into_iter().filter(|index| !before.contains(index)) {
-        if sysfs::read(folder(index).join("initstate"))? == "0" {
+        let is_unused = sysfs::read(folder(index).join("initstate")).is_ok_and(|state| state == "0");
+        if is_unused && NodeMark::is_of_moment(&node(index), at) {
             sysfs::write(Path::new(CONTROL).join("hot_remove"), &index.to_string())?;
         }
     }

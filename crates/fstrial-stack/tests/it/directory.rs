@@ -4,7 +4,7 @@ use crate::support::{Lab, arm};
 use fstrial_model::{facts::Fact, job::DeviceBinding};
 use fstrial_stack::{
     device::{Device, directory::Directory},
-    ledger::FOLDER_PREFIX,
+    named::FOLDER_PREFIX,
     stack::{Standing, Target},
 };
 use std::{fs, os::unix::fs::PermissionsExt, path::PathBuf};
@@ -52,7 +52,7 @@ fn what_the_dead_left_is_removed() {
     fs::write(folder.join("file"), "left").unwrap();
     drop(standing);
     assert!(folder.exists());
-    let replayed = lab.ledger.replay().unwrap();
+    let replayed = lab.ledger.replay().unwrap().done;
     assert!(replayed.len() == 1 && replayed[0].result.is_ok(), "{replayed:?}");
     assert!(!folder.exists() && lab.entries().is_empty());
     assert!(parent.exists());

@@ -230,7 +230,7 @@ fn a_busy_mount_is_an_error() {
         assert_eq!(lab.entries().len(), 1);
         drop((open, guard));
         wait_until("it is released", || image.is_released().unwrap());
-        assert!(lab.ledger.replay().unwrap().iter().all(|step| step.result.is_ok()));
+        assert!(lab.ledger.replay().unwrap().done.iter().all(|step| step.result.is_ok()));
         assert_all_down(&image, &device, &lab);
     });
 }

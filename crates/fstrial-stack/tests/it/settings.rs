@@ -159,7 +159,7 @@ fn what_a_killed_worker_left_is_undone() {
         let written = lab.entries().len();
         assert!(written >= 4, "settings and the removal");
         // While it stands its removal is refused; the settings are put back.
-        let replayed = lab.ledger.replay().unwrap();
+        let replayed = lab.ledger.replay().unwrap().done;
         assert_eq!(replayed.iter().filter(|step| step.result.is_err()).count(), 1, "{replayed:?}");
         assert!(attribute(&queue_of(&device), "scheduler").contains("[none]"));
         assert_eq!(lab.entries().len(), 1);
@@ -171,14 +171,16 @@ fn what_a_killed_worker_left_is_undone() {
         for (path, text) in &kept {
             fs::write(path, text).unwrap();
         }
-        assert!(lab.ledger.replay().unwrap().iter().all(|step| step.result.is_ok()));
+        assert!(lab.ledger.replay().unwrap().done.iter().all(|step| step.result.is_ok()));
         assert!(lab.entries().is_empty() && !queue_of(&device).exists());
         // Somebody else's device of that number is left alone.
         let other = LoopDevice::attach(fake.as_fd(), false, &lab.ledger).unwrap();
         let number = other.path().to_str().unwrap().trim_start_matches("/dev/loop").parse().unwrap();
-        let stale = Ledger::new(lab.path("stale"), crate::support::NOBODY);
-        let _entry = stale.write(Undo::RemoveLoop { index: number, file: "/gone (deleted)".into() }).unwrap();
-        assert!(stale.replay().unwrap()[0].result.is_ok());
+        let stale = Ledger::open(&lab.path("stale"), crate::support::NOBODY).unwrap();
+        let node = serde_json::from_str("{\"inode\": 1}").unwrap();
+        let gone = Undo::RemoveLoop { index: number, file: "/gone (deleted)".into(), node };
+        let _entry = stale.write(gone).unwrap();
+        assert!(stale.replay().unwrap().done[0].result.is_ok());
         assert!(fs::read_dir(stale.folder()).unwrap().next().is_none());
         assert!(other.path().exists());
         assert_eq!(fstrial_stack::loopdev::attached_to(fake.as_fd()).unwrap(), [other.path()]);

@@ -157,7 +157,7 @@ pub(crate) struct Lab {
 impl Lab {
     pub(crate) fn new() -> Self {
         let home = tempfile::tempdir().unwrap();
-        Self { ledger: Ledger::new(home.path().join("ledger"), NOBODY), home }
+        Self { ledger: Ledger::open(&home.path().join("ledger"), NOBODY).unwrap(), home }
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {

@@ -14,6 +14,7 @@ use std::{
     collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
+    time::UNIX_EPOCH,
 };
 
 const SIZE: Bytes = Bytes::mib(128);
@@ -167,7 +168,7 @@ fn what_the_dead_added_is_removed() {
         write_at(Path::new(&format!("/dev/zram{index}")), 0, b"left");
         drop(zram);
         assert!(folder(index).exists() && lab.entries().len() == 1);
-        let replayed = lab.ledger.replay().unwrap();
+        let replayed = lab.ledger.replay().unwrap().done;
         assert!(replayed.len() == 1 && replayed[0].result.is_ok(), "{replayed:?}");
         assert!(replayed[0].undo.contains(&format!("/dev/zram{index}")), "{replayed:?}");
         assert!(!folder(index).exists() && lab.entries().is_empty());
@@ -184,7 +185,7 @@ fn what_the_dead_added_is_removed() {
 fn the_number_of_a_dead_device_taken_by_another() {
     let body = || {
         let lab = Lab::new();
-        let stale = Ledger::new(lab.path("stale"), NOBODY);
+        let stale = Ledger::open(&lab.path("stale"), NOBODY).unwrap();
         let first = Box::new(Zram::add(SIZE, &stale).unwrap());
         let index = index_of(&first);
         let entry = fs::read_dir(stale.folder()).unwrap().next().unwrap().unwrap().path();
@@ -200,7 +201,7 @@ fn the_number_of_a_dead_device_taken_by_another() {
         renew(index, SIZE).unwrap();
         let node = PathBuf::from(format!("/dev/zram{index}"));
         write_at(&node, 0, b"precious");
-        assert!(stale.replay().unwrap()[0].result.is_ok());
+        assert!(stale.replay().unwrap().done[0].result.is_ok());
         assert!(!entry.exists());
         assert!(folder(index).exists(), "a device of somebody else was removed");
         assert_eq!(fs::read_to_string(folder(index).join("initstate")).unwrap(), "1\n");
@@ -217,7 +218,8 @@ fn a_device_added_but_not_written_down() {
         let lab = Lab::new();
         let numbers =
             all().keys().map(|name| name.trim_start_matches("zram").parse().unwrap()).collect::<Vec<u32>>();
-        let other = Ledger::new(lab.path("other"), NOBODY);
+        let other = Ledger::open(&lab.path("other"), NOBODY).unwrap();
+        let now = u64::try_from(UNIX_EPOCH.elapsed().unwrap().as_nanos()).unwrap();
         let zram = Zram::add(SIZE, &other).unwrap();
         let index = index_of(&zram);
         // Others may have added devices in the meantime: only ours is to be removed here.
@@ -225,16 +227,21 @@ fn a_device_added_but_not_written_down() {
             all().keys().map(|name| name.trim_start_matches("zram").parse().unwrap()).collect();
         spared.retain(|number| *number != index);
         assert!(!numbers.contains(&index));
-        let _entry = lab.ledger.write(Undo::RemoveUnusedZram { existing: spared.clone() }).unwrap();
+        let announced = |moment| Undo::RemoveUnusedZram { existing: spared.clone(), moment };
+        let _entry = lab.ledger.write(announced(now)).unwrap();
         // Set up, so in use by somebody: spared.
         renew(index, SIZE).unwrap();
-        assert!(lab.ledger.replay().unwrap()[0].result.is_ok());
+        assert!(lab.ledger.replay().unwrap().done[0].result.is_ok());
         assert!(folder(index).exists());
         fs::write(folder(index).join("reset"), "1").unwrap();
-        let _entry = lab.ledger.write(Undo::RemoveUnusedZram { existing: spared }).unwrap();
-        assert!(lab.ledger.replay().unwrap()[0].result.is_ok());
+        // Added by somebody else, long after the dead command was about to.
+        let _entry = lab.ledger.write(announced(now - 60_000_000_000)).unwrap();
+        assert!(lab.ledger.replay().unwrap().done[0].result.is_ok());
+        assert!(folder(index).exists(), "a device of somebody else was removed");
+        let _entry = lab.ledger.write(announced(now)).unwrap();
+        assert!(lab.ledger.replay().unwrap().done[0].result.is_ok());
         assert!(!folder(index).exists());
-        assert!(other.replay().unwrap()[0].result.is_ok(), "it is gone already");
+        assert!(other.replay().unwrap().done[0].result.is_ok(), "it is gone already");
     };
     if has_zram(&body) {
         isolated(body);

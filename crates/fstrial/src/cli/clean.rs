@@ -3,12 +3,21 @@
 use super::Home;
 use crate::{error::ExpectedError, exit_code};
 use clap::Args;
-use fstrial_stack::ledger::Ledger;
+use fstrial_stack::ledger::{Ledger, Left, Report};
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
+
+/// How long killed processes may take to end.
+const ENDING: Duration = Duration::from_secs(10);
 
 /// Undo what killed commands have left on this host: loop and zram devices that were added, queue settings, folders
 /// in directories, filesystems that were frozen.
 ///
-/// Mounts, attached files and images need no cleaning: the kernel takes them down with the process that made them.
+/// Mounts, attached files and images need no cleaning: the kernel takes them down with the process that made them. What
+/// belongs to a command that runs, here or in a container, is left alone, and so is what cannot be read; it is named, and the
+/// command then ends with 13. What could not be undone ends it with 12.
 #[derive(Debug, Args)]
 pub(crate) struct CleanArgs {
     /// Say what would be undone, and do nothing.
@@ -20,28 +29,58 @@ pub(crate) struct CleanArgs {
 }
 
 pub(crate) fn exec(args: &CleanArgs) -> Result<u8, ExpectedError> {
-    let ledger = Ledger::new(args.home.ledger()?, std::process::id());
+    let Some(home) = args.home.existing()? else { return Ok(tell(&Report::default())) };
+    let Some(ledger) = Ledger::existing(&home)? else { return Ok(tell(&Report::default())) };
     if args.dry_run {
-        for undo in ledger.left_over()? {
-            super::print(&format!("would {undo}\n"));
-        }
-        return Ok(exit_code::VERDICT);
+        let (due, left) = ledger.left_over()?;
+        due.iter().for_each(|undo| super::print(&format!("would {undo}\n")));
+        return Ok(if tell_left(&left) { exit_code::LEFT_ALONE } else { exit_code::VERDICT });
     }
-    let mut first = None;
-    let replayed = ledger.replay()?;
-    if ledger.has_others()? {
-        super::print("left alone: what belongs to a command that is still running, or still ending\n");
-    } else if replayed.is_empty() {
+    // With the lock, every other command of this home has ended, wherever it ran; without it one may be running.
+    let lock = super::lock(&home)?;
+    let ledger = if lock.is_some() { ledger.locked() } else { ledger };
+    Ok(tell(&replay(&ledger)?))
+}
+
+/// Undoes what is left, and waits a while for processes that were killed to end.
+fn replay(ledger: &Ledger) -> Result<Report, ExpectedError> {
+    let until = Instant::now() + ENDING;
+    let mut report = ledger.replay()?;
+    while report.left.iter().any(|left| left.is_ending) && Instant::now() < until {
+        thread::park_timeout(Duration::from_millis(100));
+        let again = ledger.replay()?;
+        // What failed is in the new list, too, if it still fails.
+        report.done.retain(|step| step.result.is_ok());
+        report.done.extend(again.done);
+        report.left = again.left;
+    }
+    Ok(report)
+}
+
+/// Says what was done and what was not, and gives the exit code.
+fn tell(report: &Report) -> u8 {
+    if report.done.is_empty() && report.left.is_empty() {
         super::print("nothing to clean\n");
     }
-    for step in replayed {
-        match step.result {
+    for step in &report.done {
+        match &step.result {
             Ok(()) => super::print(&format!("done: {}\n", step.undo)),
-            Err(error) => {
-                super::print(&format!("FAILED: {}: {error}\n", step.undo));
-                first = first.or(Some(error));
-            }
+            Err(error) => super::print(&format!("FAILED: {}: {error}\n", step.undo)),
         }
     }
-    Ok(if first.is_some() { exit_code::CLEAN_UP_INCOMPLETE } else { exit_code::VERDICT })
+    let left = tell_left(&report.left);
+    match report.done.iter().any(|step| step.result.is_err()) {
+        true => exit_code::CLEAN_UP_INCOMPLETE,
+        false if left => exit_code::LEFT_ALONE,
+        false => exit_code::VERDICT,
+    }
+}
+
+/// Names what was left alone and why; says whether there was anything.
+fn tell_left(left: &[Left]) -> bool {
+    for Left { file, undo, why, .. } in left {
+        let what = undo.as_ref().map(|undo| format!("{undo}: ")).unwrap_or_default();
+        super::print(&format!("left alone: {what}{why}\n  entry: {}\n", file.display()));
+    }
+    !left.is_empty()
 }

@@ -40,10 +40,7 @@ use fstrial_stack::{
     throttle,
 };
 use fstrial_store::{NewTrial, Session, Store, StoredTrial, TrialId, TrialStatus};
-use std::{
-    ops::ControlFlow,
-    path::{Path, PathBuf},
-};
+use std::{ops::ControlFlow, path::PathBuf};
 
 /// The note about a disk that was preconditioned, and the time it took.
 type Preconditioned = (String, Nanos);
@@ -224,14 +221,13 @@ pub(crate) fn measure(
 ) -> Result<Answered, ExpectedError> {
     let clock = MachineClock::start();
     let settled = trial.settled(environment::cpus())?;
-    let _lock = home.lock()?;
+    let (_lock, ledger) = home.ledger()?;
     let mut store = Store::open(home.results()?)?;
     let resumed = resume.map(|id| find_resumable(&store, &settled, id)).transpose()?;
     let seed = resumed.map(|(_, seed)| seed).or(trial.trial.seed).unwrap_or_else(draw_seed);
     let plan = Plan::new(settled, seed, environment::cpus())?;
     require_root(&plan)?;
-    let ledger = Ledger::new(home.ledger()?, std::process::id());
-    replay(&ledger)?;
+    let ledger = replay(ledger)?;
     let bases = Bases::in_folder(&state_folder(&plan, args, home)?);
     let mut session = Conducting {
         plan: &plan,
@@ -394,7 +390,7 @@ fn state_folder(plan: &Plan, args: &ConductArgs, home: &Home) -> Result<PathBuf,
     }
     match plan.trial.device.kind {
         DeviceKind::Image => Ok(plan.trial.device.path.clone().unwrap_or_else(|| PathBuf::from("."))),
-        _ => Ok(home.ledger()?.parent().map_or_else(|| PathBuf::from("."), Path::to_owned)),
+        _ => Ok(home.make()?.path().to_owned()),
     }
 }
 
@@ -410,12 +406,22 @@ fn require_root(plan: &Plan) -> Result<(), ExpectedError> {
     }))
 }
 
-/// Undoes what earlier commands that were killed have left.
-fn replay(ledger: &Ledger) -> Result<(), ExpectedError> {
-    for replayed in ledger.replay()? {
-        replayed.result.map_err(ExpectedError::CleanUp)?;
+/// Undoes what earlier commands that were killed have left. What stays and does not hinder this one is told.
+fn replay(ledger: Ledger) -> Result<Ledger, ExpectedError> {
+    let report = ledger.replay()?;
+    let tell = |what: &str, why: &str| {
+        super::say(&format!("left by an earlier command: {what}: {why}; `fstrial clean` says more\n"));
+    };
+    for left in &report.left {
+        tell(left.undo.as_deref().unwrap_or(&left.file.display().to_string()), &left.why);
     }
-    Ok(())
+    for step in report.done.iter().filter(|step| step.is_harmless) {
+        step.result.as_ref().err().map_or((), |error| tell(&step.undo, &error.to_string()));
+    }
+    let ledger = ledger.without(&report);
+    let failed = report.done.into_iter().filter(|step| !step.is_harmless);
+    failed.map(|step| step.result).collect::<Result<(), _>>().map_err(ExpectedError::CleanUp)?;
+    Ok(ledger)
 }
 
 /// A new seed: 32 bits, so that it is short to print and fits every format.

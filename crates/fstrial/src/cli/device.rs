@@ -126,7 +126,7 @@ pub(crate) fn exec(args: &DeviceArgs) -> Result<u8, ExpectedError> {
         }
         DeviceCommand::Check { models, size, json, home } => {
             let models: Vec<DeviceModel> = models.iter().map(|name| find(name)).collect::<Result<_, _>>()?;
-            let ledger = Ledger::new(home.ledger()?, std::process::id());
+            let (_lock, ledger) = home.ledger()?;
             check(&models, *size, *json, &ledger)?;
         }
         DeviceCommand::Fit { device, erase, erase_signature, out } => {

@@ -78,10 +78,12 @@ pub(crate) fn exec(args: &DoctorArgs) -> Result<u8, ExpectedError> {
     let (noise, noise_missing) = match (args.no_noise, root) {
         (true, _) => (Vec::new(), Some("left out as asked".to_owned())),
         (false, false) => (Vec::new(), Some("the self-comparison needs root".to_owned())),
-        (false, true) => match noise::measure(&args.folder, &args.home.ledger()?) {
-            Ok(noise) => (noise, None),
-            Err(error) => (Vec::new(), Some(format!("the self-comparison failed: {error}"))),
-        },
+        (false, true) => {
+            match args.home.ledger().and_then(|(_lock, ledger)| noise::measure(&args.folder, &ledger)) {
+                Ok(noise) => (noise, None),
+                Err(error) => (Vec::new(), Some(format!("the self-comparison failed: {error}"))),
+            }
+        }
     };
     let findings = Findings {
         schema_version: 2,

@@ -27,8 +27,14 @@ use crate::{
 };
 use anstyle::{AnsiColor, Style};
 use clap::{Args, Parser, Subcommand};
-use rustix::fs::FlockOperation;
-use std::{fs::File, io::Write, os::unix::fs::MetadataExt, path::PathBuf};
+use fstrial_stack::{StackError, host, ledger::Ledger, private_dir::PrivateDir};
+use rustix::fs::{FlockOperation, OFlags};
+use std::{
+    fs::File,
+    io::{self, Write},
+    os::unix::fs::MetadataExt,
+    path::PathBuf,
+};
 
 const AFTER_LONG_HELP: &str = "\
 Examples:
@@ -54,10 +60,12 @@ Exit codes:
   10   this host lacks a program, a kernel feature or a privilege
   11   a device, filesystem or load could not be set up, or an arm failed
   12   something on the host could not be put back; run `fstrial clean`
+  13   `clean` left something alone that is not provably a dead command's
   130  interrupted; the partial answer was given
 
 Environment:
-  FSTRIAL_HOME  folder of the results and the ledger (default: ~/.local/share/fstrial)
+  FSTRIAL_HOME  folder of the results and the ledger (default: /var/lib/fstrial for root, else
+                ~/.local/share/fstrial)
   NO_COLOR      no colours";
 
 /// Randomized controlled trials for Linux filesystems: which storage configuration is faster for this workload, by
@@ -106,7 +114,8 @@ struct WorkerArgs {
 /// Where fstrial keeps what outlives a command.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Home {
-    /// Folder of the results and the ledger.
+    /// Folder of the results and the ledger; as root one that only root can write [default: /var/lib/fstrial for root,
+    /// else ~/.local/share/fstrial].
     #[arg(
         long,
         env = "FSTRIAL_HOME",
@@ -118,11 +127,25 @@ pub(crate) struct Home {
     home: Option<PathBuf>,
 }
 
+/// The home of root, whose `HOME` may be an ordinary user's (`sudo -E`).
+const HOME_OF_ROOT: &str = "/var/lib/fstrial";
+/// The results, in a home.
+const RESULTS: &str = "results.db";
+
+/// The lock of a home, held until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Lock {
+    _file: File,
+}
+
 impl Home {
     /// The folder, whether or not it exists.
     fn folder(&self) -> Result<PathBuf, ExpectedError> {
         if let Some(folder) = &self.home {
             return Ok(folder.clone());
+        }
+        if host::is_root() {
+            return Ok(HOME_OF_ROOT.into());
         }
         let data = std::env::var_os("XDG_DATA_HOME").filter(|value| !value.is_empty()).map(PathBuf::from);
         let data =
@@ -133,30 +156,45 @@ impl Home {
         Ok(data.join("fstrial"))
     }
 
-    /// The database of results; its folder is made.
+    /// The folder, open; none if there is none yet.
+    ///
+    /// # Errors
+    /// Others can write to it.
+    fn existing(&self) -> Result<Option<PrivateDir>, ExpectedError> {
+        PrivateDir::open(&self.folder()?).map_err(not_home)
+    }
+
+    /// The folder, open; it is made if need be.
+    ///
+    /// # Errors
+    /// It cannot be made; others can write to it.
+    pub(crate) fn make(&self) -> Result<PrivateDir, ExpectedError> {
+        PrivateDir::make(&self.folder()?).map_err(not_home)
+    }
+
+    /// The database of results, to be written; the folder is made.
     fn results(&self) -> Result<PathBuf, ExpectedError> {
-        let folder = self.folder()?;
-        std::fs::create_dir_all(&folder).map_err(|source| ExpectedError::File {
-            what: "make the folder",
-            path: folder.clone(),
-            source,
-        })?;
-        Ok(folder.join("results.db"))
+        let home = self.make()?;
+        Ok(home.checked(RESULTS)?.unwrap_or_else(|| home.path().join(RESULTS)))
+    }
+
+    /// The database of results; none if nothing is stored.
+    pub(crate) fn existing_results(&self) -> Result<Option<PathBuf>, ExpectedError> {
+        let found = self.existing()?.map(|home| home.checked(RESULTS)).transpose()?.flatten();
+        // A command that was killed in its first moment leaves an empty file.
+        Ok(found.filter(|path| path.metadata().is_ok_and(|file| file.len() > 0)))
     }
 
     /// Makes sure that one command at a time works with these results: two trials would disturb each other, and one of
     /// them could go on with the other's; and what a trial is writing must not be removed. Held until it is dropped.
-    fn lock(&self) -> Result<File, ExpectedError> {
-        let path = self.results()?.with_file_name("lock");
-        let failed = |source| ExpectedError::File { what: "lock", path: path.clone(), source };
-        let file = File::options().create(true).truncate(false).write(true).open(&path).map_err(failed)?;
-        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(file),
-            Err(rustix::io::Errno::WOULDBLOCK) => Err(ExpectedError::usage(
-                format!("another trial is running with the results in {}", path.with_file_name("").display()),
+    fn lock(&self) -> Result<Lock, ExpectedError> {
+        let home = self.make()?;
+        match lock(&home)? {
+            Some(lock) => Ok(lock),
+            None => Err(ExpectedError::usage(
+                format!("another trial is running with the results in {}", home.path().display()),
                 "wait for it (it may be another command that changes results, too): two would disturb each other",
             )),
-            Err(error) => Err(failed(error.into())),
         }
     }
 
@@ -164,7 +202,7 @@ impl Home {
     /// find it taken. The kernel names files by device and number, and btrfs gives its files another device there, so
     /// only the number is compared.
     fn is_locked(&self) -> Result<bool, ExpectedError> {
-        let Ok(file) = self.folder()?.join("lock").metadata() else { return Ok(false) };
+        let Ok(file) = self.folder()?.join(LOCK).symlink_metadata() else { return Ok(false) };
         let end = format!(":{}", file.ino());
         let locks = std::fs::read_to_string("/proc/locks").unwrap_or_default();
         let is_held =
@@ -172,9 +210,46 @@ impl Home {
         Ok(locks.lines().any(is_held))
     }
 
-    /// The folder of the ledger.
-    fn ledger(&self) -> Result<PathBuf, ExpectedError> {
-        Ok(self.folder()?.join("ledger"))
+    /// The ledger, for a command that changes the host, with the lock that keeps others from it meanwhile.
+    pub(crate) fn ledger(&self) -> Result<(Lock, Ledger), ExpectedError> {
+        let lock = self.lock()?;
+        Ok((lock, Ledger::of_home(&self.make()?)?.locked()))
+    }
+}
+
+/// The file that is locked, in a home.
+const LOCK: &str = "lock";
+
+/// Takes the lock of a home; none if somebody holds it.
+fn lock(home: &PrivateDir) -> Result<Option<Lock>, ExpectedError> {
+    let flags = OFlags::CREATE | OFlags::RDWR;
+    let path = home.path().join(LOCK);
+    let failed = |source| ExpectedError::File { what: "lock", path: path.clone(), source };
+    let file = home.file(LOCK, flags)?.ok_or_else(|| failed(io::ErrorKind::NotFound.into()))?;
+    match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(Some(Lock { _file: file })),
+        Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
+        Err(error) => Err(failed(error.into())),
+    }
+}
+
+/// Why a folder cannot be the home, and which one can.
+fn not_home(error: StackError) -> ExpectedError {
+    match error {
+        StackError::Untrusted { path, why } if host::is_root() => ExpectedError::usage(
+            format!(
+                "{} cannot be part of root's home: {why}, and what root is to undo is read there",
+                path.display()
+            ),
+            format!(
+                "leave --home and FSTRIAL_HOME out to use {HOME_OF_ROOT}, or name a folder that only root can write"
+            ),
+        ),
+        StackError::Untrusted { path, why } => ExpectedError::usage(
+            format!("{} cannot be part of the home: {why}", path.display()),
+            "name a folder that only you can write: --home FOLDER",
+        ),
+        error => error.into(),
     }
 }
 

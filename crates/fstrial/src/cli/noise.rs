@@ -80,14 +80,13 @@ const MODEL: &str = "gp3-3000";
 ///
 /// # Errors
 /// No root, no mkfs.ext4, no space. That there can be no modelled device is not one: then it is left out.
-pub(crate) fn measure(folder: &Path, ledger_folder: &Path) -> Result<Vec<Noise>, ExpectedError> {
-    let ledger = Ledger::new(ledger_folder, std::process::id());
+pub(crate) fn measure(folder: &Path, ledger: &Ledger) -> Result<Vec<Noise>, ExpectedError> {
     let size = Some(Bytes::mib(256));
     let image = DeviceSpec { size, path: Some(folder.to_owned()), ..DeviceSpec::of(DeviceKind::Image) };
     let model = Some(ModelChoice::Named(MODEL.into()));
     let modelled = DeviceSpec { size, model, ..DeviceSpec::of(DeviceKind::Model) };
-    let on_image = compare_with_itself(image, format!("an image in {}", folder.display()), &ledger)?;
-    let on_model = compare_with_itself(modelled, format!("the modelled device {MODEL}"), &ledger);
+    let on_image = compare_with_itself(image, format!("an image in {}", folder.display()), ledger)?;
+    let on_model = compare_with_itself(modelled, format!("the modelled device {MODEL}"), ledger);
     Ok(std::iter::once(on_image).chain(on_model.ok()).collect())
 }
 

@@ -12,10 +12,7 @@ use crate::{
 };
 use clap::{Args, ValueEnum};
 use fstrial_store::{Store, StoredTrial};
-use std::{
-    borrow::Cow,
-    path::{Path, PathBuf},
-};
+use std::{borrow::Cow, path::PathBuf};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -146,17 +143,7 @@ fn deliver(args: &ReportArgs, text: &str, name: &str) -> Result<u8, ExpectedErro
 
 /// Keeps a page in the home folder, in the place of an earlier one of the same trials; says where.
 fn keep(home: &Home, name: &str, page: &str) -> Result<PathBuf, ExpectedError> {
-    let folder = home.folder()?.join("reports");
-    make(&folder)?;
-    let path = folder.join(name);
+    let path = home.make()?.make_folder("reports")?.path().join(name);
     out_file::write(&path, page.as_bytes(), true)?;
     Ok(path)
-}
-
-fn make(folder: &Path) -> Result<(), ExpectedError> {
-    std::fs::create_dir_all(folder).map_err(|source| ExpectedError::File {
-        what: "make the folder",
-        path: folder.to_owned(),
-        source,
-    })
 }

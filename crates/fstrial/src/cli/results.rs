@@ -5,7 +5,7 @@ mod fio;
 pub(crate) mod list;
 mod transfer;
 
-use super::Home;
+use super::{Home, Lock};
 use crate::{
     error::ExpectedError,
     exit_code,
@@ -18,7 +18,7 @@ use crate::{
 };
 use clap::{Args, Subcommand};
 use fstrial_store::{Store, StoredTrial, TrialId};
-use std::{fs::File, path::PathBuf};
+use std::path::PathBuf;
 
 /// Look at stored trials: list them, show one's answer again, compare two; export, import and remove them.
 #[derive(Debug, Args)]
@@ -94,15 +94,13 @@ pub(crate) fn exec(args: &ResultsArgs) -> Result<u8, ExpectedError> {
 
 /// The file of the results, which must be there.
 pub(crate) fn existing(home: &Home) -> Result<PathBuf, ExpectedError> {
-    let path = home.folder()?.join("results.db");
-    // A command that was killed in its first moment leaves an empty file.
-    if path.metadata().map_or(true, |file| file.len() == 0) {
-        return Err(ExpectedError::usage(
-            format!("there are no results in {}", path.display()),
+    match home.existing_results()? {
+        Some(path) => Ok(path),
+        None => Err(ExpectedError::usage(
+            format!("there are no results in {}", home.folder()?.display()),
             "run a trial first, or say where they are: --home FOLDER",
-        ));
+        )),
     }
-    Ok(path)
 }
 
 /// The results, to be read.
@@ -111,7 +109,7 @@ pub(crate) fn open(home: &Home) -> Result<Store, ExpectedError> {
 }
 
 /// The results, to be changed: no trial and no other command that changes them works meanwhile.
-fn open_to_change(home: &Home) -> Result<(File, Store), ExpectedError> {
+fn open_to_change(home: &Home) -> Result<(Lock, Store), ExpectedError> {
     let path = existing(home)?;
     let lock = home.lock()?;
     Ok((lock, Store::open(path)?))

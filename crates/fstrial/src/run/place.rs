@@ -289,7 +289,7 @@ impl ChildPlace<'_> {
                 return Ok(Some("the device of the last run is still in use".into()));
             }
         }
-        for replayed in self.ledger.replay()? {
+        for replayed in self.ledger.replay()?.done {
             if let Err(error) = replayed.result {
                 return Ok(Some(format!("could not {}: {error}", replayed.undo)));
             }

@@ -139,6 +139,7 @@ fn stack_failure(stage: Stage, error: &StackError) -> RunFailure {
             StackError::Command { .. }
             | StackError::Io { .. }
             | StackError::Refused { .. }
+            | StackError::Untrusted { .. }
             | StackError::Unable { .. },
             _,
         ) => FailureKind::ArmRefused,
@@ -165,7 +166,8 @@ pub(super) fn engine_failure(stage: Stage, error: &EngineError) -> RunFailure {
 
 impl<'a> Run<'a> {
     fn prepare(job: &'a Job, isolated: bool) -> Result<Self, RunFailure> {
-        let ledger = Ledger::of_this_process(&job.ledger).map_err(|e| stack_failure(Stage::Attach, &e))?;
+        let ledger = Ledger::of_this_process(&job.ledger, job.coordinator);
+        let ledger = ledger.map_err(|e| stack_failure(Stage::Attach, &e))?;
         Ok(Self {
             job,
             ledger,

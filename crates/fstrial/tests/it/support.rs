@@ -317,7 +317,7 @@ impl Lab {
     /// A loop device on a file of this lab, detached with the guard.
     pub(crate) fn loop_device(&self, file: &Path) -> LoopDevice {
         let file = File::options().read(true).write(true).open(file).unwrap();
-        let ledger = Ledger::new(self.path("ledger-of-the-test"), std::process::id());
+        let ledger = Ledger::open(&self.path("ledger-of-the-test"), std::process::id()).unwrap();
         LoopDevice::attach(file.as_fd(), false, &ledger).unwrap()
     }
 

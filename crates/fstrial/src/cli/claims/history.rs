@@ -67,10 +67,9 @@ pub(super) enum Step {
 impl History {
     /// Reads what is stored; without a store nothing is.
     pub(super) fn of(home: &Home) -> Result<Self, ExpectedError> {
-        let path = home.folder()?.join("results.db");
-        if path.metadata().map_or(true, |file| file.len() == 0) {
+        let Some(path) = home.existing_results()? else {
             return Ok(Self { store: None, checks: Vec::new() });
-        }
+        };
         let store = Store::open_read_only(path)?;
         let here = Environment::of_this_machine();
         let mut checks = Vec::new();

@@ -579,7 +579,9 @@ fn kind_of(error: &StackError) -> FailureKind {
     match error {
         StackError::MissingProgram { .. } | StackError::UnknownToKernel { .. } => FailureKind::HostLacks,
         StackError::Interrupted => FailureKind::Lost,
-        StackError::Unable { .. } | StackError::Refused { .. } => FailureKind::LoadRefused,
+        StackError::Unable { .. } | StackError::Refused { .. } | StackError::Untrusted { .. } => {
+            FailureKind::LoadRefused
+        }
         StackError::Io { source, .. } => match source.kind() {
             io::ErrorKind::PermissionDenied => FailureKind::HostLacks,
             io::ErrorKind::StorageFull => FailureKind::LoadRefused,

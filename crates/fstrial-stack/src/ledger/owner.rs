@@ -1,0 +1,200 @@
+//! Whose a step is, and whether that process still lives: by number, start time and process namespace, on one machine
+//! since one boot. What cannot be known is said, and the step is left alone.
+
+use crate::{error::StackError, sysfs};
+use serde::{Deserialize, Serialize};
+use std::{fs, path::Path};
+
+/// Inode of the initial process namespace (`PROC_PID_INIT_INO`): from it every process of the machine is seen.
+const INITIAL: u64 = 0xEFFF_FFFC;
+
+/// Who made a change: a process of one boot.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Owner {
+    /// Its number in `namespace`.
+    pub(super) pid: u32,
+    /// Start time of the process in clock ticks since boot: tells a recycled number from the process itself.
+    pub(super) started: u64,
+    boot: String,
+    /// Process namespace, by its inode: numbers mean nothing in another one (a container).
+    pub(super) namespace: u64,
+    /// The machine: another one may share the folder.
+    machine: String,
+}
+
+/// What is known of an owner.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Life {
+    /// It can undo its changes itself.
+    Running,
+    /// It was killed, and so many of its threads have not ended: they wait in the kernel.
+    Ending(u32),
+    /// Nothing of it is left.
+    Gone,
+    /// It cannot be known from here, and why.
+    Unknown(String),
+}
+
+impl Owner {
+    /// A process of this namespace and machine.
+    pub(super) fn of(pid: u32, namespace: u64) -> Result<Self, StackError> {
+        let started = started(pid).unwrap_or(0);
+        Ok(Self { pid, started, boot: boot()?, namespace, machine: machine() })
+    }
+
+    /// Whether its changes were made since this machine was booted.
+    pub(super) fn is_of_this_boot(&self) -> Result<bool, StackError> {
+        Ok(boot()? == self.boot)
+    }
+
+    /// Whether it lives. `alone`: this process holds the lock that every command with a ledger takes, so that all others
+    /// of this folder have ended, wherever they ran.
+    ///
+    /// # Errors
+    /// `/proc` is not mounted.
+    pub(super) fn life(&self, here: u64, alone: bool) -> Result<Life, StackError> {
+        if !self.is_of_this_boot()? {
+            return Ok(match self.machine == machine() {
+                true => Life::Gone,
+                false => Life::Unknown(format!("it was made on another machine ({})", self.machine)),
+            });
+        }
+        if self.namespace == here {
+            return Ok(life(self.pid, self.started));
+        }
+        if alone || here == INITIAL && is_empty(self.namespace) {
+            return Ok(Life::Gone);
+        }
+        Ok(Life::Unknown(format!(
+            "it belongs to process {} of another process namespace (a container), and a command there may be running",
+            self.pid
+        )))
+    }
+}
+
+/// The process namespace of a process, as its inode.
+///
+/// # Errors
+/// `/proc` is not mounted, or the process is somebody else's.
+pub(super) fn namespace_of(process: &str) -> Result<u64, StackError> {
+    let link = Path::new("/proc").join(process).join("ns/pid");
+    let text = fs::read_link(&link).map_err(|e| StackError::io("read", &link, e))?;
+    let number = text.to_string_lossy();
+    let number = number.strip_prefix("pid:[").and_then(|rest| rest.strip_suffix(']'));
+    number.and_then(|number| number.parse().ok()).ok_or_else(|| StackError::Unable {
+        what: format!("{} is not a process namespace", link.display()),
+        hint: "this kernel is unlike the ones fstrial knows; please report it".into(),
+    })
+}
+
+/// Whether no process of this machine lives in a namespace. To be asked from the initial one only.
+fn is_empty(namespace: u64) -> bool {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    let mut pids = names.filter(|name| name.bytes().all(|b| b.is_ascii_digit()));
+    !pids.any(|pid| namespace_of(&pid).is_ok_and(|found| found == namespace))
+}
+
+fn boot() -> Result<String, StackError> {
+    sysfs::read("/proc/sys/kernel/random/boot_id")
+}
+
+/// What tells this machine from others, also in its containers where it can be read there.
+fn machine() -> String {
+    let known = ["/sys/class/dmi/id/product_uuid", "/etc/machine-id"].into_iter().find_map(|path| {
+        let text = sysfs::read(path).ok()?;
+        (!text.is_empty() && text.len() <= 64).then_some(text)
+    });
+    known.unwrap_or_else(|| rustix::system::uname().nodename().to_string_lossy().into_owned())
+}
+
+/// When a process started, in clock ticks since boot; none if it is gone. One that is dead and only waits for its
+/// parent to notice, which a container's process 1 may never do, is gone too, once its last thread is.
+pub(super) fn started(pid: u32) -> Option<u64> {
+    let stat = Stat::read(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)?;
+    (!stat.is_over()).then_some(stat.started)
+}
+
+fn life(pid: u32, started: u64) -> Life {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    match Stat::read(&text) {
+        Some(stat) if stat.started != started || stat.is_over() => Life::Gone,
+        Some(stat) if stat.dead => Life::Ending(stat.threads - 1),
+        Some(_) => Life::Running,
+        None => Life::Gone,
+    }
+}
+
+/// What `/proc/PID/stat` says of a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Stat {
+    /// Its first thread has ended.
+    dead: bool,
+    /// Threads that live, a dead first one included.
+    threads: u32,
+    /// Clock ticks from boot to its start.
+    started: u64,
+}
+
+impl Stat {
+    /// Fields 3, 20 and 22.
+    fn read(text: &str) -> Option<Self> {
+        // The second field is the program's name in parentheses and may hold anything: count from the last one.
+        let fields: Vec<&str> = text.rsplit_once(')')?.1.split_whitespace().collect();
+        Some(Self {
+            dead: matches!(*fields.first()?, "Z" | "X"),
+            threads: fields.get(17)?.parse().ok()?,
+            started: fields.get(19)?.parse().ok()?,
+        })
+    }
+
+    fn is_over(self) -> bool {
+        self.dead && self.threads <= 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A process number that is certainly free.
+    const NOBODY: u32 = u32::MAX - 1;
+
+    #[test]
+    fn a_process_that_nobody_buries_is_gone_with_its_last_thread() {
+        let stat = |state: &str, threads: u32| {
+            Stat::read(&format!("7 (a ) b) {state} 1 7 7 0 -1 4 0 0 0 0 1 2 3 4 20 0 {threads} 0 619499 0 0"))
+        };
+        assert_eq!(stat("S", 1), Some(Stat { dead: false, threads: 1, started: 619_499 }));
+        assert!(!stat("Z", 2).unwrap().is_over(), "a thread still holds its files");
+        assert!(stat("Z", 1).unwrap().is_over() && stat("X", 0).unwrap().is_over());
+        assert_eq!(Stat::read("7 (a) S"), None);
+        assert!(started(std::process::id()).is_some());
+    }
+
+    #[test]
+    fn only_what_is_known_of_an_owner_counts() {
+        let here = namespace_of("self").unwrap();
+        let us = Owner::of(std::process::id(), here).unwrap();
+        let life = |owner: &Owner, alone: bool| owner.life(here, alone).unwrap();
+        assert_eq!(life(&us, false), Life::Running);
+        assert_eq!(life(&us, true), Life::Running, "the lock does not make the living dead");
+        assert_eq!(life(&Owner { started: us.started + 1, ..us.clone() }, false), Life::Gone);
+        assert_eq!(life(&Owner { pid: NOBODY, ..us.clone() }, false), Life::Gone);
+        // Of an earlier boot, or another machine.
+        let earlier = Owner { boot: "before".into(), ..us.clone() };
+        assert_eq!(life(&earlier, false), Life::Gone);
+        let elsewhere = Owner { machine: "other".into(), ..earlier };
+        assert!(matches!(life(&elsewhere, true), Life::Unknown(why) if why.contains("(other)")));
+        // A container, which may be alive; its machine may be called otherwise inside.
+        let contained = Owner { namespace: 1, machine: "inside".into(), ..us };
+        assert_eq!(life(&contained, true), Life::Gone);
+        match contained.life(2, false).unwrap() {
+            Life::Unknown(why) => assert!(why.contains("another process namespace"), "{why}"),
+            other => panic!("{other:?}"),
+        }
+        // From the initial namespace all processes are seen, and none is in it.
+        assert_eq!(contained.life(INITIAL, false).unwrap(), Life::Gone);
+        assert!(!is_empty(here));
+    }
+}

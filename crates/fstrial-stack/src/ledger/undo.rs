@@ -1,0 +1,207 @@
+//! The steps: what can be written down, in words, and how each is undone. Every undo must also be right if the change
+//! never happened, was undone already, or if somebody else has by now what was ours.
+
+use crate::{
+    error::StackError,
+    named::{KernelName, KnownDisk, OwnFolder, QueueAttribute, QueueValue},
+    sysfs,
+};
+use serde::{Deserialize, Serialize};
+use std::{
+    fmt, fs,
+    path::{Path, PathBuf},
+};
+
+/// How to undo one change to the host.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "undo")]
+pub enum Undo {
+    /// Remove a zram device that we added.
+    RemoveZram {
+        /// N of `/dev/zramN`.
+        index: u32,
+        /// Tells it from another one of that number.
+        node: NodeMark,
+    },
+    /// Remove a zram device that we were about to add when we died: one that is not in this list, was never set up, and
+    /// was added at this very moment.
+    RemoveUnusedZram {
+        /// Those that were there before.
+        existing: Vec<u32>,
+        /// When: nanoseconds since 1970.
+        moment: u64,
+    },
+    /// Remove a loop device that we added.
+    RemoveLoop {
+        /// N of `/dev/loopN`.
+        index: u32,
+        /// The file it was added for, as the kernel names it.
+        file: PathBuf,
+        /// Tells it from another one of that number.
+        node: NodeMark,
+    },
+    /// Remove a loop device that we were about to add when we died: one that was added at this very moment.
+    RemoveUnusedLoop {
+        /// N of `/dev/loopN`.
+        index: u32,
+        /// When: nanoseconds since 1970.
+        moment: u64,
+    },
+    /// Write a value back to a setting of a queue.
+    RestoreAttribute {
+        /// The device.
+        disk: KnownDisk,
+        /// The setting.
+        attribute: QueueAttribute,
+        /// The value before.
+        value: QueueValue,
+    },
+    /// Thaw a filesystem that we froze: one that is frozen outlives its mounts, and keeps its device.
+    Thaw {
+        /// The device it is on.
+        disk: KnownDisk,
+        /// What the kernel calls the filesystem.
+        filesystem: KernelName,
+    },
+    /// Stop an array of md that we made.
+    StopArray {
+        /// N of `/dev/mdN`.
+        index: u32,
+        /// The kernel's names of its members: another array may have taken the number since.
+        members: Vec<KernelName>,
+    },
+    /// Remove a control group that we made, once it is empty.
+    RemoveGroup {
+        /// Its folder.
+        path: OwnFolder,
+    },
+    /// Delete a folder that we made, with everything in it.
+    RemoveFolder {
+        /// The folder.
+        path: OwnFolder,
+    },
+}
+
+/// The node of a device in `/dev`, which the kernel makes with the device: its inode number is never given again, and
+/// its birth is the device's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeMark {
+    inode: u64,
+}
+
+/// How long after it was announced a device may have been added, in nanoseconds.
+const ADDED_WITHIN: u64 = 2_000_000_000;
+/// How much earlier the clock of files may be, which goes in ticks.
+const TICK: u64 = 20_000_000;
+
+impl NodeMark {
+    /// The mark of a device by its node; none if there is none.
+    pub(crate) fn of(node: &Path) -> Option<Self> {
+        Some(Self { inode: rustix::fs::stat(node).ok()?.st_ino })
+    }
+
+    /// Whether the node was made at a moment.
+    pub(crate) fn is_of_moment(node: &Path, at: u64) -> bool {
+        let Ok(found) = fs::metadata(node) else { return false };
+        // Filesystems in memory know the birth of a file on new kernels; udev changes the owner just after it.
+        let Ok(born) = found.created().or_else(|_| found.modified()) else { return false };
+        let born = born.duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_nanos());
+        let at = u128::from(at);
+        (at.saturating_sub(TICK.into())..=at + u128::from(ADDED_WITHIN)).contains(&born)
+    }
+}
+
+impl fmt::Display for Undo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::RemoveZram { index, .. } => write!(f, "remove /dev/zram{index}"),
+            Self::RemoveUnusedZram { .. } => write!(f, "remove a zram device added but never set up"),
+            Self::RemoveLoop { index, .. } | Self::RemoveUnusedLoop { index, .. } => {
+                write!(f, "remove /dev/loop{index}")
+            }
+            Self::RestoreAttribute { disk, attribute, value } => {
+                write!(f, "write `{value}` back to {} of {}", attribute.file(), disk.node().display())
+            }
+            Self::Thaw { disk, .. } => write!(f, "thaw the filesystem on {}", disk.node().display()),
+            Self::StopArray { index, .. } => write!(f, "stop the array /dev/md{index}"),
+            Self::RemoveGroup { path } => write!(f, "remove the control group {}", path.path().display()),
+            Self::RemoveFolder { path } => write!(f, "delete the folder {}", path.path().display()),
+        }
+    }
+}
+
+impl Undo {
+    /// Whether the change is still there after the machine was booted: the rest lives in the kernel.
+    pub(super) fn outlives_a_boot(&self) -> bool {
+        matches!(self, Self::RemoveFolder { .. })
+    }
+
+    /// Whether what is left hinders no other trial.
+    pub(super) fn is_harmless(&self) -> bool {
+        matches!(self, Self::RemoveFolder { .. } | Self::RemoveGroup { .. })
+    }
+
+    /// Undoes the change.
+    pub(super) fn perform(&self) -> Result<(), StackError> {
+        match self {
+            Self::RemoveFolder { path } => remove_folder(path.path()),
+            Self::RemoveZram { index, node } => crate::device::zram::remove(*index, *node),
+            Self::RemoveUnusedZram { existing, moment } => {
+                crate::device::zram::remove_unused(existing, *moment)
+            }
+            Self::RemoveLoop { index, file, node } => crate::loopdev::remove_ours(*index, file, *node),
+            Self::RemoveUnusedLoop { index, moment } => crate::loopdev::remove_unused(*index, *moment),
+            Self::Thaw { disk, filesystem } => crate::operation::thaw_left_over(disk, filesystem),
+            Self::StopArray { index, members } => crate::array::stop_ours(*index, members),
+            Self::RemoveGroup { path } => crate::throttle::remove(path),
+            Self::RestoreAttribute { disk, attribute, value } => {
+                let path = disk.sysfs().join("queue").join(attribute.file());
+                if disk.has_our_queue() { sysfs::write(path, &value.to_string()) } else { Ok(()) }
+            }
+        }
+    }
+}
+
+/// Deletes a folder that we made. Symbolic links are not followed.
+fn remove_folder(path: &Path) -> Result<(), StackError> {
+    match fs::symlink_metadata(path) {
+        Err(_) => Ok(()),
+        Ok(found) if found.is_dir() => {
+            fs::remove_dir_all(path).map_err(|e| StackError::io("delete", path, e))
+        }
+        Ok(_) => Err(StackError::Unable {
+            what: format!("{} is no longer the folder that was made", path.display()),
+            hint: "look at it and delete it by hand".into(),
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_in_place_of_the_folder_is_not_followed() {
+        let home = tempfile::tempdir().unwrap();
+        let precious = home.path().join("precious");
+        fs::create_dir(&precious).unwrap();
+        let link = home.path().join("fstrial-run-3");
+        std::os::unix::fs::symlink(&precious, &link).unwrap();
+        assert!(remove_folder(&link).is_err());
+        assert!(precious.exists());
+    }
+
+    #[test]
+    fn a_node_was_made_at_its_moment_and_at_no_other() {
+        let home = tempfile::tempdir().unwrap();
+        let node = home.path().join("node");
+        let before = crate::host::moment();
+        fs::write(&node, "").unwrap();
+        assert!(NodeMark::is_of_moment(&node, before));
+        assert!(!NodeMark::is_of_moment(&node, before - 10 * ADDED_WITHIN), "added long after");
+        assert!(!NodeMark::is_of_moment(&node, before + 10 * ADDED_WITHIN), "there already");
+        assert!(!NodeMark::is_of_moment(&home.path().join("none"), before));
+        let mark = NodeMark::of(&node);
+        assert!(mark.is_some() && NodeMark::of(&home.path().join("none")).is_none());
+    }
+}
