@@ -416,7 +416,9 @@ fn replay(ledger: Ledger) -> Result<Ledger, ExpectedError> {
         tell(left.undo.as_deref().unwrap_or(&left.file.display().to_string()), &left.why);
     }
     for step in report.done.iter().filter(|step| step.is_harmless) {
-        step.result.as_ref().err().map_or((), |error| tell(&step.undo, &error.to_string()));
+        if let Err(error) = &step.result {
+            tell(&step.undo, &error.to_string());
+        }
     }
     let ledger = ledger.without(&report);
     let failed = report.done.into_iter().filter(|step| !step.is_harmless);

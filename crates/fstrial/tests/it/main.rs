@@ -7,6 +7,7 @@ mod claims;
 mod device;
 mod errors;
 mod fio;
+mod home;
 mod interrupt;
 mod kernel_log;
 mod kill;

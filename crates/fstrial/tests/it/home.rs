@@ -1,0 +1,268 @@
+//! Whom root believes: homes that somebody else could write are refused and stay as they are, a damaged ledger stops nothing,
+//! what runs in a container is left alone, and a home below a folder that workers cover loses no undo.
+
+use crate::support::{self, FSTRIAL, Lab, NOBODY, PATIENCE, Running};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use std::{
+    fs,
+    os::unix::fs::{PermissionsExt, chown, symlink},
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
+
+const DIRECTORIES: &str =
+    "compare dir:dirs/a dir:dirs/b --workload random-write --file-size 4MiB --threads 1 --rounds 1 --json";
+
+fn is_root(name: &str) -> bool {
+    let root = rustix::process::geteuid().is_root();
+    if !root {
+        support::skip(name, "needs root");
+    }
+    root
+}
+
+/// A lab with two directories to compare.
+fn lab() -> Lab {
+    let lab = Lab::new();
+    ["dirs/a", "dirs/b"].iter().for_each(|folder| fs::create_dir_all(lab.path(folder)).unwrap());
+    lab
+}
+
+/// An entry of the ledger as a run that is gone leaves it, with another undo.
+fn entry(lab: &Lab, undo: &Value) -> Value {
+    let mut running = lab.start(&format!("{DIRECTORIES} --duration 30s"));
+    let mut written = None;
+    let found = support::eventually(PATIENCE, || {
+        let read = |name| fs::read(lab.ledger().join::<String>(name)).ok();
+        let mut entries = lab.ledger_entries().into_iter().filter(|name| name.ends_with(".json"));
+        written = entries.find_map(read).and_then(|text| serde_json::from_slice::<Value>(&text).ok());
+        written.is_some()
+    });
+    assert!(found, "a run in a directory writes its folder down");
+    while running.is_over() || support::worker_of(running.pid()).is_none() {
+        assert!(!running.is_over());
+    }
+    support::signal_group(support::worker_of(running.pid()).unwrap(), Signal::KILL);
+    running.signal(Signal::KILL);
+    running.end(PATIENCE);
+    lab.clean();
+    let mut entry = written.unwrap();
+    let fields = entry.as_object_mut().unwrap();
+    fields.retain(|key, _| ["owner", "since_boot", "at"].contains(&key.as_str()));
+    fields.extend(undo.as_object().unwrap().clone());
+    entry
+}
+
+fn contents(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let mut all = Vec::new();
+    for name in support::names_in(folder) {
+        let path = folder.join(name);
+        let bytes = if path.is_file() { fs::read(&path).unwrap() } else { Vec::new() };
+        if path.is_dir() && !path.is_symlink() {
+            all.extend(contents(&path));
+        }
+        all.push((path, bytes));
+    }
+    all.sort();
+    all
+}
+
+#[test]
+fn a_home_that_others_can_write_is_refused_and_stays_as_it_is() {
+    if !is_root("a_home_that_others_can_write_is_refused_and_stays_as_it_is") {
+        return;
+    }
+    let lab = lab();
+    let precious = lab.write("precious", "kept");
+    let climbing = format!("/sys/..{}", precious.display());
+    let hostile = json!({"undo": "restore-attribute", "path": climbing, "value": "overwritten"});
+    let entry = entry(&lab, &hostile).to_string();
+    let made: [(&str, fn(&Path)); 4] = [
+        ("belongs to user 65534", |home| chown(home, Some(NOBODY), None).unwrap()),
+        ("every user may write", |home| {
+            fs::set_permissions(home, fs::Permissions::from_mode(0o777)).unwrap();
+        }),
+        ("belongs to user 65534", |home| chown(home.join("ledger"), Some(NOBODY), None).unwrap()),
+        ("symbolic link", |home| {
+            fs::rename(home.join("ledger"), home.join("real")).unwrap();
+            symlink("real", home.join("ledger")).unwrap();
+        }),
+    ];
+    for (why, make) in made {
+        let _ = fs::remove_dir_all(lab.home());
+        fs::create_dir_all(lab.ledger()).unwrap();
+        fs::write(lab.ledger().join("1-1-0-1-1.json"), &entry).unwrap();
+        make(&lab.home());
+        let before = contents(&lab.home());
+        for words in ["clean", "clean --dry-run", DIRECTORIES] {
+            let refused = lab.run(words);
+            assert_eq!(refused.code(), 2, "{words}: {refused:?}");
+            assert!(refused.stderr.contains(why), "{words}: {refused:?}");
+        }
+        assert_eq!(contents(&lab.home()).len(), before.len() + usize::from(lab.home().join("lock").exists()));
+        assert_eq!(fs::read_to_string(&precious).unwrap(), "kept");
+    }
+    chown(lab.home(), Some(NOBODY), None).unwrap();
+    for words in ["results list", "report", "trend xfs/ext4", "claims", "watch"] {
+        let refused = lab.run(words);
+        assert_eq!(refused.code(), 2, "{words}: {refused:?}");
+        assert!(refused.stderr.contains("/var/lib/fstrial"), "the remedy names root's own: {refused:?}");
+    }
+}
+
+#[test]
+fn files_of_a_home_that_are_links_are_not_followed() {
+    if !is_root("files_of_a_home_that_are_links_are_not_followed") {
+        return;
+    }
+    let lab = lab();
+    for name in ["lock", "results.db"] {
+        fs::create_dir_all(lab.home()).unwrap();
+        symlink(lab.path("elsewhere"), lab.home().join(name)).unwrap();
+        let refused = lab.run(DIRECTORIES);
+        assert_eq!(refused.code(), 2, "{name}: {refused:?}");
+        assert!(refused.stderr.contains("symbolic link"), "{name}: {refused:?}");
+        assert!(!lab.path("elsewhere").exists(), "{name} was followed");
+        fs::remove_dir_all(lab.home()).unwrap();
+    }
+}
+
+#[test]
+fn a_ledger_that_cannot_be_read_is_named_and_stops_nothing() {
+    let lab = lab();
+    fs::create_dir_all(lab.ledger()).unwrap();
+    let entry = lab.ledger().join("1-1-0-1-1.json");
+    for text in ["{\"owner\": ", "{\"undo\": \"of a newer version\"}", "\0\0\0"] {
+        fs::write(&entry, text).unwrap();
+        let ended = lab.run(&format!("{DIRECTORIES} --duration 50ms --warmup 10ms"));
+        assert!([0, 3].contains(&ended.code()), "{ended:?}");
+        assert!(ended.stderr.contains("1-1-0-1-1.json"), "a trial says what it leaves: {ended:?}");
+        let cleaned = lab.run("clean");
+        assert_eq!(cleaned.code(), 13, "{cleaned:?}");
+        assert!(cleaned.stdout.contains("left alone: it is not an entry of the ledger"), "{cleaned:?}");
+        assert!(cleaned.stdout.contains("1-1-0-1-1.json") && entry.exists(), "{cleaned:?}");
+    }
+    fs::remove_file(entry).unwrap();
+}
+
+#[test]
+fn a_trial_outside_a_container_is_left_alone_by_clean_inside() {
+    let name = "a_trial_outside_a_container_is_left_alone_by_clean_inside";
+    if !is_root(name) {
+        return;
+    }
+    let lab = lab();
+    let inside = |words: &[&str]| {
+        let mut command = lab.prepare("unshare");
+        command.args(["--pid", "--fork", "--mount-proc", FSTRIAL]).args(words);
+        Running::start(command).end(PATIENCE)
+    };
+    if !support::command("unshare").args(["--pid", "--fork", "true"]).status().is_ok_and(|s| s.success()) {
+        return support::skip(name, "process namespaces cannot be made here");
+    }
+    let mut running = lab.start(&format!("{DIRECTORIES} --duration 30s --warmup 10ms"));
+    let folder = || {
+        let names = ["dirs/a", "dirs/b"].map(|folder| support::names_in(&lab.path(folder))).concat();
+        names.into_iter().find(|name| name.starts_with("fstrial-run-"))
+    };
+    assert!(running.wait_for("run-started") && support::eventually(PATIENCE, || folder().is_some()));
+    let cleaned = inside(&["clean"]);
+    assert_eq!(cleaned.code(), 13, "{cleaned:?}");
+    assert!(cleaned.stdout.contains("another process namespace"), "{cleaned:?}");
+    assert!(folder().is_some(), "the folder of a live run was deleted");
+    assert!(!running.is_over());
+    // Seen from its own namespace, it is running.
+    let cleaned = lab.run("clean");
+    assert_eq!(cleaned.code(), 13, "{cleaned:?}");
+    assert!(cleaned.stdout.contains("which is running"), "{cleaned:?}");
+    // Killed, it is for the one inside to clean: nobody holds the lock any more.
+    support::signal_group(support::worker_of(running.pid()).expect("a worker"), Signal::KILL);
+    running.signal(Signal::KILL);
+    running.end(PATIENCE);
+    let cleaned = inside(&["clean"]);
+    assert_eq!(cleaned.code(), 0, "{cleaned:?}");
+    assert!(cleaned.stdout.contains("done: delete the folder") && folder().is_none(), "{cleaned:?}");
+}
+
+/// A mount namespace in which `/mnt` is another filesystem, as where a data disk is mounted there.
+struct Elsewhere(Running);
+
+impl Elsewhere {
+    fn new(lab: &Lab) -> Self {
+        let mut command = lab.prepare("unshare");
+        let script = "mount -t tmpfs -o mode=755 tmpfs /mnt && echo ready && exec sleep 600";
+        command.args(["--mount", "sh", "-c", script]);
+        let mut held = Running::start(command);
+        assert_eq!(held.line().as_deref(), Some("ready"));
+        Self(held)
+    }
+
+    /// A command in it, with its home below `/mnt`.
+    fn prepare(&self, lab: &Lab, words: &str) -> Command {
+        let mut command = lab.prepare("nsenter");
+        command.args([
+            "--mount",
+            &format!("--wd={}", lab.root().display()),
+            "--target",
+            &self.0.pid().to_string(),
+        ]);
+        command.arg(FSTRIAL).args(words.split_whitespace()).env("FSTRIAL_HOME", "/mnt/data/home");
+        command
+    }
+
+    /// The ledger, seen from outside.
+    fn ledger(&self) -> PathBuf {
+        format!("/proc/{}/root/mnt/data/home/ledger", self.0.pid()).into()
+    }
+}
+
+#[test]
+fn a_freeze_is_written_down_in_a_home_that_workers_cover() {
+    let name = "a_freeze_is_written_down_in_a_home_that_workers_cover";
+    if !support::is_root_with_loop_devices(name) {
+        return;
+    }
+    let lab = Lab::new();
+    let elsewhere = Elsewhere::new(&lab);
+    lab.write("op.toml", "use = 'op-freeze'\nduration = '50ms'\nhold = '50s'\nrepeat = 1\nthreads = [2]");
+    let words =
+        "compare a=ext4 b=ext4 --workload op.toml --device image:images --size 640MiB --rounds 1 --json";
+    let running = Running::start(elsewhere.prepare(&lab, words));
+    let is_frozen = || {
+        let texts = support::names_in(&elsewhere.ledger()).into_iter();
+        let mut texts = texts.filter_map(|name| fs::read_to_string(elsewhere.ledger().join(name)).ok());
+        texts.any(|text| text.contains("\"thaw\""))
+    };
+    assert!(support::eventually(PATIENCE, is_frozen), "the freeze is not in the ledger");
+    support::pause(Duration::from_secs(2));
+    let outer = support::worker_of(running.pid()).expect("a worker");
+    support::kill(running.pid());
+    support::signal_group(outer, Signal::KILL);
+    assert!(running.end(PATIENCE).is_killed());
+    support::pause(Duration::from_secs(1));
+    assert!(!lab.loop_devices().is_empty(), "it was not frozen, and this test says nothing");
+    let cleaned = Running::start(elsewhere.prepare(&lab, "clean")).end(PATIENCE);
+    assert_eq!(cleaned.code(), 0, "{cleaned:?}");
+    assert!(cleaned.stdout.contains("done: thaw"), "{cleaned:?}");
+    let is_clean = || lab.loop_devices().is_empty() && support::names_in(&lab.images()).is_empty();
+    assert!(support::eventually(support::SETTLE, is_clean), "{:?} left", lab.loop_devices());
+    assert_eq!(support::names_in(&elsewhere.ledger()), Vec::<String>::new());
+    support::kill(elsewhere.0.pid());
+}
+
+#[test]
+fn the_home_of_root_does_not_come_from_the_environment() {
+    if !is_root("the_home_of_root_does_not_come_from_the_environment") {
+        return;
+    }
+    let lab = Lab::new();
+    let mut command = lab.prepare(FSTRIAL);
+    // What `sudo -E` keeps. Nothing is made: the folder is only asked for.
+    command.args(["results", "list"]).env_remove("FSTRIAL_HOME").env("HOME", lab.root());
+    command.env("XDG_DATA_HOME", lab.path("data"));
+    let listed = Running::start(command).end(PATIENCE);
+    let named = listed.stderr.contains("/var/lib/fstrial") || listed.code() == 0;
+    assert!(named && !listed.stderr.contains(&lab.root().display().to_string()), "{listed:?}");
+}
