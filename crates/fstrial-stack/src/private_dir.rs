@@ -359,7 +359,10 @@ mod tests {
     fn is_root() -> bool {
         let root = crate::host::is_root();
         if !root {
-            println!("SKIPPED private_dir: other users' folders need root");
+            let _ = std::io::Write::write_all(
+                &mut std::io::stderr(),
+                b"SKIPPED private_dir: folders of other users need root\n",
+            );
         }
         root
     }

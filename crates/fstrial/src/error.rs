@@ -44,6 +44,9 @@ pub enum ExpectedError {
     /// The device or something else of the host cannot be used.
     #[error(transparent)]
     Stack(#[from] StackError),
+    /// The home cannot be used.
+    #[error(transparent)]
+    Home(StackError),
     /// Something on the host could not be put back.
     #[error("could not clean up: {0}")]
     CleanUp(#[source] StackError),
@@ -98,9 +101,12 @@ impl ExpectedError {
     /// The process's exit code.
     pub fn exit_code(&self) -> u8 {
         match self {
-            Self::Usage { .. } | Self::TrialFile(_) | Self::Trial(_) | Self::Arm(_) | Self::File { .. } => {
-                exit_code::USAGE
-            }
+            Self::Usage { .. }
+            | Self::TrialFile(_)
+            | Self::Trial(_)
+            | Self::Arm(_)
+            | Self::File { .. }
+            | Self::Home(_) => exit_code::USAGE,
             Self::Stack(error) => stack_exit_code(error),
             Self::CleanUp(_) => exit_code::CLEAN_UP_INCOMPLETE,
             Self::Run { failure, .. } => match failure.kind {
@@ -135,6 +141,8 @@ impl ExpectedError {
             Self::Store(error) => error.hint(),
             // The reader of trial files prints its own help below the underlined place.
             Self::TrialFile(_) => None,
+            Self::Home(StackError::Io { source, .. }) => file_hint(source).map(str::to_owned),
+            Self::Home(error) => error.hint(),
             Self::File { source, .. } => file_hint(source).map(str::to_owned),
             Self::Fault(_) => Some(
                 "this is a fault of fstrial; please report it with the command and `fstrial doctor`".into(),

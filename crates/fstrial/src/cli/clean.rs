@@ -30,7 +30,9 @@ pub(crate) struct CleanArgs {
 
 pub(crate) fn exec(args: &CleanArgs) -> Result<u8, ExpectedError> {
     let Some(home) = args.home.existing()? else { return Ok(tell(&Report::default())) };
-    let Some(ledger) = Ledger::existing(&home)? else { return Ok(tell(&Report::default())) };
+    let Some(ledger) = Ledger::existing(&home).map_err(super::of_home)? else {
+        return Ok(tell(&Report::default()));
+    };
     if args.dry_run {
         let (due, left) = ledger.left_over()?;
         due.iter().for_each(|undo| super::print(&format!("would {undo}\n")));

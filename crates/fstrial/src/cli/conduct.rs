@@ -421,8 +421,8 @@ fn replay(ledger: Ledger) -> Result<Ledger, ExpectedError> {
         }
     }
     let ledger = ledger.without(&report);
-    let failed = report.done.into_iter().filter(|step| !step.is_harmless);
-    failed.map(|step| step.result).collect::<Result<(), _>>().map_err(ExpectedError::CleanUp)?;
+    let mut failed = report.done.into_iter().filter(|step| !step.is_harmless);
+    failed.try_for_each(|step| step.result).map_err(ExpectedError::CleanUp)?;
     Ok(ledger)
 }
 

@@ -161,7 +161,7 @@ impl Home {
     /// # Errors
     /// Others can write to it.
     fn existing(&self) -> Result<Option<PrivateDir>, ExpectedError> {
-        PrivateDir::open(&self.folder()?).map_err(not_home)
+        PrivateDir::open(&self.folder()?).map_err(of_home)
     }
 
     /// The folder, open; it is made if need be.
@@ -169,18 +169,19 @@ impl Home {
     /// # Errors
     /// It cannot be made; others can write to it.
     pub(crate) fn make(&self) -> Result<PrivateDir, ExpectedError> {
-        PrivateDir::make(&self.folder()?).map_err(not_home)
+        PrivateDir::make(&self.folder()?).map_err(of_home)
     }
 
     /// The database of results, to be written; the folder is made.
     fn results(&self) -> Result<PathBuf, ExpectedError> {
         let home = self.make()?;
-        Ok(home.checked(RESULTS)?.unwrap_or_else(|| home.path().join(RESULTS)))
+        Ok(home.checked(RESULTS).map_err(of_home)?.unwrap_or_else(|| home.path().join(RESULTS)))
     }
 
     /// The database of results; none if nothing is stored.
     pub(crate) fn existing_results(&self) -> Result<Option<PathBuf>, ExpectedError> {
-        let found = self.existing()?.map(|home| home.checked(RESULTS)).transpose()?.flatten();
+        let found = self.existing()?.map(|home| home.checked(RESULTS));
+        let found = found.transpose().map_err(of_home)?.flatten();
         // A command that was killed in its first moment leaves an empty file.
         Ok(found.filter(|path| path.metadata().is_ok_and(|file| file.len() > 0)))
     }
@@ -213,7 +214,7 @@ impl Home {
     /// The ledger, for a command that changes the host, with the lock that keeps others from it meanwhile.
     pub(crate) fn ledger(&self) -> Result<(Lock, Ledger), ExpectedError> {
         let lock = self.lock()?;
-        Ok((lock, Ledger::of_home(&self.make()?)?.locked()))
+        Ok((lock, Ledger::of_home(&self.make()?).map_err(of_home)?.locked()))
     }
 }
 
@@ -225,7 +226,8 @@ fn lock(home: &PrivateDir) -> Result<Option<Lock>, ExpectedError> {
     let flags = OFlags::CREATE | OFlags::RDWR;
     let path = home.path().join(LOCK);
     let failed = |source| ExpectedError::File { what: "lock", path: path.clone(), source };
-    let file = home.file(LOCK, flags)?.ok_or_else(|| failed(io::ErrorKind::NotFound.into()))?;
+    let file =
+        home.file(LOCK, flags).map_err(of_home)?.ok_or_else(|| failed(io::ErrorKind::NotFound.into()))?;
     match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(Some(Lock { _file: file })),
         Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
@@ -233,8 +235,8 @@ fn lock(home: &PrivateDir) -> Result<Option<Lock>, ExpectedError> {
     }
 }
 
-/// Why a folder cannot be the home, and which one can.
-fn not_home(error: StackError) -> ExpectedError {
+/// What is wrong with the home: why a folder cannot be it, and which one can.
+fn of_home(error: StackError) -> ExpectedError {
     match error {
         StackError::Untrusted { path, why } if host::is_root() => ExpectedError::usage(
             format!(
@@ -249,7 +251,7 @@ fn not_home(error: StackError) -> ExpectedError {
             format!("{} cannot be part of the home: {why}", path.display()),
             "name a folder that only you can write: --home FOLDER",
         ),
-        error => error.into(),
+        error => ExpectedError::Home(error),
     }
 }
 

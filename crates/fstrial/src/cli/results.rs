@@ -97,7 +97,7 @@ pub(crate) fn existing(home: &Home) -> Result<PathBuf, ExpectedError> {
     match home.existing_results()? {
         Some(path) => Ok(path),
         None => Err(ExpectedError::usage(
-            format!("there are no results in {}", home.folder()?.display()),
+            format!("there are no results in {}", home.folder()?.join(super::RESULTS).display()),
             "run a trial first, or say where they are: --home FOLDER",
         )),
     }
