@@ -12,6 +12,9 @@ use std::{
     time::Duration,
 };
 
+/// Makes a home one that is not to be believed.
+type Spoil = fn(&Path);
+
 const DIRECTORIES: &str =
     "compare dir:dirs/a dir:dirs/b --workload random-write --file-size 4MiB --threads 1 --rounds 1 --json";
 
@@ -79,7 +82,7 @@ fn a_home_that_others_can_write_is_refused_and_stays_as_it_is() {
     let climbing = format!("/sys/..{}", precious.display());
     let hostile = json!({"undo": "restore-attribute", "path": climbing, "value": "overwritten"});
     let entry = entry(&lab, &hostile).to_string();
-    let made: [(&str, fn(&Path)); 4] = [
+    let made: [(&str, Spoil); 4] = [
         ("belongs to user 65534", |home| chown(home, Some(NOBODY), None).unwrap()),
         ("every user may write", |home| {
             fs::set_permissions(home, fs::Permissions::from_mode(0o777)).unwrap();
