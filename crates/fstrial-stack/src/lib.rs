@@ -13,6 +13,7 @@ pub mod caches;
 pub mod command;
 pub mod confined;
 pub mod counters;
+pub mod delete;
 pub mod device;
 pub mod error;
 pub mod facts;
