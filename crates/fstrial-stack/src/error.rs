@@ -67,8 +67,8 @@ pub enum StackError {
         /// What to try.
         hint: String,
     },
-    /// The user broke off a preparation.
-    #[error("interrupted while the device was being prepared")]
+    /// The user broke off what was being done.
+    #[error("interrupted")]
     Interrupted,
     /// The full check found damage.
     #[error("the filesystem is damaged after the run: `{line}` says:\n{last_lines}")]

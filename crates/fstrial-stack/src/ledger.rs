@@ -4,7 +4,7 @@
 //! One file per step, so that writing and striking out are single atomic operations of the filesystem. Every undo is
 //! idempotent: it must also be right if the change never happened, or was already undone.
 
-use crate::{error::StackError, sysfs};
+use crate::{delete, error::StackError, sysfs};
 use serde::{Deserialize, Serialize};
 use std::{
     fs::{self, File},
@@ -193,16 +193,24 @@ impl Ledger {
     /// # Errors
     /// The ledger cannot be read. What cannot be undone is in the list and stays in the ledger.
     pub fn replay(&self) -> Result<Vec<Replayed>, StackError> {
+        self.replay_unless(&|| false)
+    }
+
+    /// The same, until `stop` says so: what is being undone then, and all the rest, stays in the ledger.
+    ///
+    /// # Errors
+    /// As [`replay`](Self::replay), or [`StackError::Interrupted`].
+    pub fn replay_unless(&self, stop: &dyn Fn() -> bool) -> Result<Vec<Replayed>, StackError> {
         self.sweep()?;
         let thawed = self.thaw_of_the_dead()?;
         // What else they left is undone when their last threads, which wrote to what was frozen, have ended.
         let until = Instant::now() + LAST_THREADS;
-        while Instant::now() < until && thawed.iter().any(|(owner, _)| is_alive(owner)) {
+        while Instant::now() < until && !stop() && thawed.iter().any(|(owner, _)| is_alive(owner)) {
             thread::park_timeout(Duration::from_millis(5));
         }
         let mut done: Vec<Replayed> = thawed.into_iter().map(|(_, replayed)| replayed).collect();
         // What could not be thawed is in the list already.
-        done.extend(self.replay_those(|undo| !matches!(undo, Undo::Thaw { .. }))?);
+        done.extend(self.replay_those(stop, |undo| !matches!(undo, Undo::Thaw { .. }))?);
         Ok(done)
     }
 
@@ -212,17 +220,24 @@ impl Ledger {
     /// # Errors
     /// The ledger cannot be read.
     pub fn stop_arrays(&self) -> Result<(), StackError> {
-        self.replay_those(|undo| matches!(undo, Undo::StopArray { .. })).map(drop)
+        self.replay_those(&|| false, |undo| matches!(undo, Undo::StopArray { .. })).map(drop)
     }
 
-    fn replay_those(&self, wanted: impl Fn(&Undo) -> bool) -> Result<Vec<Replayed>, StackError> {
+    fn replay_those(
+        &self,
+        stop: &dyn Fn() -> bool,
+        wanted: impl Fn(&Undo) -> bool,
+    ) -> Result<Vec<Replayed>, StackError> {
         let mut done = Vec::new();
         for (path, entry) in self.entries()? {
             if !wanted(&entry.undo) || is_alive(&entry.owner) {
                 continue;
             }
+            if stop() {
+                return Err(StackError::Interrupted);
+            }
             let same_boot = boot_id()? == entry.owner.boot;
-            let result = undo(&entry.undo, same_boot).and_then(|()| strike_out(&path));
+            let result = undo(&entry.undo, same_boot, stop).and_then(|()| strike_out(&path));
             done.push(Replayed { undo: entry.undo.to_string(), result });
         }
         Ok(done)
@@ -243,7 +258,7 @@ impl Ledger {
         for (path, entry) in self.entries()? {
             if matches!(entry.undo, Undo::Thaw { .. }) && is_due(&entry) {
                 let same_boot = boot_id()? == entry.owner.boot;
-                let result = undo(&entry.undo, same_boot).and_then(|()| strike_out(&path));
+                let result = undo(&entry.undo, same_boot, &|| false).and_then(|()| strike_out(&path));
                 done.push((entry.owner, Replayed { undo: entry.undo.to_string(), result }));
             }
         }
@@ -320,7 +335,7 @@ impl Written {
     /// # Errors
     /// The change cannot be undone; the step stays in the ledger.
     pub fn undo(self) -> Result<(), StackError> {
-        undo(&self.undo, true)?;
+        undo(&self.undo, true, &|| false)?;
         strike_out(&self.path)
     }
 
@@ -342,9 +357,9 @@ fn strike_out(path: &Path) -> Result<(), StackError> {
     }
 }
 
-fn undo(step: &Undo, same_boot: bool) -> Result<(), StackError> {
+fn undo(step: &Undo, same_boot: bool, stop: &dyn Fn() -> bool) -> Result<(), StackError> {
     match step {
-        Undo::RemoveFolder { path } => remove_folder(path),
+        Undo::RemoveFolder { path } => remove_folder(path, stop),
         // The rest lives in the kernel and did not survive a boot.
         _ if !same_boot => Ok(()),
         Undo::RemoveZram { index, diskseq } => crate::device::zram::remove(*index, *diskseq),
@@ -363,19 +378,10 @@ fn undo(step: &Undo, same_boot: bool) -> Result<(), StackError> {
 }
 
 /// Deletes a folder that we made. Its name is checked, and symbolic links are not followed.
-fn remove_folder(path: &Path) -> Result<(), StackError> {
+fn remove_folder(path: &Path, stop: &dyn Fn() -> bool) -> Result<(), StackError> {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     assert!(name.starts_with(FOLDER_PREFIX), "only our own folders are deleted");
-    match fs::symlink_metadata(path) {
-        Err(_) => Ok(()),
-        Ok(found) if found.is_dir() => {
-            fs::remove_dir_all(path).map_err(|e| StackError::io("delete", path, e))
-        }
-        Ok(_) => Err(StackError::Unable {
-            what: format!("{} is no longer the folder that was made", path.display()),
-            hint: "look at it and delete it by hand".into(),
-        }),
-    }
+    delete::tree_at(path, stop)
 }
 
 fn boot_id() -> Result<String, StackError> {
@@ -518,7 +524,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "only our own folders")]
     fn no_other_folder_is_ever_deleted() {
-        let _ = remove_folder(Path::new("/tmp/precious"));
+        let _ = remove_folder(Path::new("/tmp/precious"), &|| false);
     }
 
     #[test]
@@ -528,7 +534,7 @@ mod tests {
         fs::create_dir(&precious).unwrap();
         let link = home.path().join(format!("{FOLDER_PREFIX}3"));
         std::os::unix::fs::symlink(&precious, &link).unwrap();
-        assert!(remove_folder(&link).is_err());
+        assert!(remove_folder(&link, &|| false).is_err());
         assert!(precious.exists());
     }
 }
