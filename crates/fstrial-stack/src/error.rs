@@ -90,6 +90,16 @@ impl StackError {
         Self::Io { what: what.into(), path: path.into(), source: source.into() }
     }
 
+    /// Whether another attempt may go better, soon and without anybody doing anything.
+    pub fn may_pass(&self) -> bool {
+        match self {
+            Self::Io { source, .. } => source.kind() == io::ErrorKind::ResourceBusy,
+            // `mdadm --stop` says only in words that an array is still in use.
+            Self::Command { .. } => true,
+            _ => false,
+        }
+    }
+
     /// What to try.
     pub fn hint(&self) -> Option<String> {
         match self {

@@ -11,6 +11,7 @@ use anstyle::{AnsiColor, Style};
 use clap::Args;
 use fstrial_model::filesystem::{FILESYSTEMS, Filesystem};
 use fstrial_stack::{
+    StackError,
     command::{self, Program},
     device::zram,
     host,
@@ -80,6 +81,7 @@ pub(crate) fn exec(args: &DoctorArgs) -> Result<u8, ExpectedError> {
         (false, false) => (Vec::new(), Some("the self-comparison needs root".to_owned())),
         (false, true) => match noise::measure(&args.folder, &args.home.ledger()?) {
             Ok(noise) => (noise, None),
+            Err(interrupted @ ExpectedError::Stack(StackError::Interrupted)) => return Err(interrupted),
             Err(error) => (Vec::new(), Some(format!("the self-comparison failed: {error}"))),
         },
     };
