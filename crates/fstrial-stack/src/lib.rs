@@ -17,6 +17,7 @@ pub mod delete;
 pub mod device;
 pub mod error;
 pub mod facts;
+mod folder;
 pub mod free_space;
 pub mod host;
 mod ioctl;
