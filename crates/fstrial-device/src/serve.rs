@@ -79,6 +79,8 @@ pub enum Said {
         /// N of `/proc/PID/fd/N`.
         descriptor: i32,
     },
+    /// It is not stuck: said every now and then, whatever else is said.
+    Alive,
     /// Done as told.
     Done,
     /// What was done.

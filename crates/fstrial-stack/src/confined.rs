@@ -133,7 +133,9 @@ impl Confined {
             return Ok(Self { seen: folder.clone(), folder, cover: None });
         }
         let (user, group) = (Uid::from_raw(NOBODY), Gid::from_raw(NOBODY));
-        rustix::fs::chown(&folder, Some(user), Some(group))
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        rustix::fs::open(&folder, flags, Mode::empty())
+            .and_then(|made| rustix::fs::fchown(made, Some(user), Some(group)))
             .map_err(|e| StackError::io("hand to nobody", &folder, e))?;
         let cover = COVERABLE.iter().map(PathBuf::from).find(|cover| cover.is_dir());
         let cover = cover.ok_or_else(|| StackError::Unable {

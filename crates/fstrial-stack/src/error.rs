@@ -75,8 +75,8 @@ pub enum StackError {
         /// What to try.
         hint: String,
     },
-    /// The user broke off a preparation.
-    #[error("interrupted while the device was being prepared")]
+    /// The user broke off what was being done.
+    #[error("interrupted")]
     Interrupted,
     /// The full check found damage.
     #[error("the filesystem is damaged after the run: `{line}` says:\n{last_lines}")]
@@ -96,6 +96,16 @@ impl StackError {
     /// An [`StackError::Io`].
     pub fn io(what: impl Into<String>, path: impl Into<PathBuf>, source: impl Into<io::Error>) -> Self {
         Self::Io { what: what.into(), path: path.into(), source: source.into() }
+    }
+
+    /// Whether another attempt may go better, soon and without anybody doing anything.
+    pub fn may_pass(&self) -> bool {
+        match self {
+            Self::Io { source, .. } => source.kind() == io::ErrorKind::ResourceBusy,
+            // `mdadm --stop` says only in words that an array is still in use.
+            Self::Command { .. } => true,
+            _ => false,
+        }
     }
 
     /// What to try.

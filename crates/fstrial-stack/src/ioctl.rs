@@ -13,6 +13,9 @@ const LOOP_CONFIGURE: libc::c_ulong = 0x4C0A;
 const BLKGETSIZE64: libc::c_ulong = 0x8008_1272;
 const FIFREEZE: libc::c_ulong = 0xC004_5877;
 const FITHAW: libc::c_ulong = 0xC004_5878;
+const BTRFS_SUBVOL_GETFLAGS: libc::c_ulong = 0x8008_9419;
+const BTRFS_SUBVOL_SETFLAGS: libc::c_ulong = 0x4008_941A;
+const BTRFS_SUBVOL_READONLY: u64 = 2;
 /// Ext4, XFS and f2fs have the same number and the same flags.
 const SHUTDOWN: libc::c_ulong = 0x8004_587D;
 /// Stop at once: neither data nor the log is flushed.
@@ -67,6 +70,20 @@ pub(crate) fn shutdown(file: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: the descriptor is open; the kernel reads one u32, which `flags` is, and it lives across the call.
     let result = unsafe { libc::ioctl(file.as_raw_fd(), SHUTDOWN, &raw const flags) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Makes a btrfs subvolume writable, given its root.
+pub(crate) fn make_subvolume_writable(root: BorrowedFd<'_>) -> io::Result<()> {
+    let mut flags: u64 = 0;
+    // SAFETY: the descriptor is open; the kernel writes one u64, which `flags` is, and it lives across the call.
+    let got = unsafe { libc::ioctl(root.as_raw_fd(), BTRFS_SUBVOL_GETFLAGS, &raw mut flags) };
+    if got != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    flags &= !BTRFS_SUBVOL_READONLY;
+    // SAFETY: the descriptor is open; the kernel reads one u64, which `flags` is, and it lives across the call.
+    let set = unsafe { libc::ioctl(root.as_raw_fd(), BTRFS_SUBVOL_SETFLAGS, &raw const flags) };
+    if set == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// The number of a free loop device, made if there is none.

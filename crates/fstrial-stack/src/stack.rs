@@ -13,11 +13,11 @@ use crate::{
     device::{disk::Identity, zram},
     error::StackError,
     facts::{self, Sources},
+    folder::{self, Folder},
     host,
-    ledger::{Ledger, Undo, Written},
+    ledger::Ledger,
     loopdev::LoopDevice,
     mounts::{self, Mounted},
-    named::{FOLDER_PREFIX, OwnFolder},
     queue::{self, QueueSettings},
     throttle::Throttled,
 };
@@ -75,7 +75,7 @@ pub struct Standing {
     pub(crate) attached: Option<Attached>,
     pub(crate) target: Target,
     pub(crate) mounted: bool,
-    folder: Option<Written>,
+    folder: Option<Folder>,
     /// The block devices below a directory.
     below: Vec<String>,
     pub(crate) facts: ArmFacts,
@@ -492,15 +492,8 @@ impl Standing {
     /// # Errors
     /// It is not a directory that we may write to.
     pub fn in_directory(parent: &Path, arm: &Arm, ledger: &Ledger) -> Result<Self, StackError> {
-        let parent = fs::canonicalize(parent).map_err(|e| StackError::io("find the directory", parent, e))?;
-        // Process numbers differ between namespaces; the ledger knows the one that counts outside.
-        let folder = parent.join(format!("{FOLDER_PREFIX}{}", host::unique_name()));
-        let path = OwnFolder::try_from(folder.clone()).expect("a folder of ours has a name of ours");
-        let written = ledger.write(Undo::RemoveFolder { path })?;
-        if let Err(error) = fs::create_dir(&folder) {
-            written.strike_out()?;
-            return Err(StackError::io("make the folder", folder, error));
-        }
+        let (opened, parent) = folder::open_directory(parent)?;
+        let folder = Folder::make(opened, &parent, ledger)?;
         let holder = mounts::holding(&parent)?;
         let mut facts = facts::read(&Sources {
             arm,
@@ -512,9 +505,9 @@ impl Standing {
         facts.facts.remove(&Fact::LazyInitialisation);
         Ok(Self {
             attached: None,
-            target: Target::Directory(folder),
+            target: Target::Directory(folder.path()),
             mounted: false,
-            folder: Some(written),
+            folder: Some(folder),
             below: holder.as_ref().map(Mounted::block_devices).unwrap_or_default(),
             facts,
             commands: Vec::new(),
@@ -593,8 +586,8 @@ impl Standing {
     /// # Errors
     /// Something still uses it; what it is on is lost for this process but goes with its namespaces.
     pub fn unmount(self) -> Result<Option<Attached>, StackError> {
-        if let Some(written) = self.folder {
-            written.undo()?;
+        if let Some(folder) = self.folder {
+            folder.delete()?;
         }
         if let (true, Target::Directory(point)) = (self.mounted, &self.target) {
             rustix::mount::unmount(point, rustix::mount::UnmountFlags::empty())

@@ -17,6 +17,8 @@ use std::{
 
 /// Bytes written at a time when the file is filled.
 const FILL_BYTES: usize = 4 << 20;
+/// Bytes after which they are brought to the disk.
+const SYNC_BYTES: u64 = 64 << 20;
 
 /// A file of ours for loop devices, on disk or in memory.
 #[derive(Debug)]
@@ -108,6 +110,10 @@ impl Image {
                 .write_all_at(&chunk[..length], at)
                 .map_err(|e| StackError::io("fill the image in", place, e))?;
             at += length as u64;
+            // All of it at the end would take minutes, in which nobody is heard.
+            if at % SYNC_BYTES == 0 {
+                self.file.sync_data().map_err(|e| StackError::io("sync the image in", place, e))?;
+            }
             if progress(Bytes(at), self.size).is_break() {
                 return Err(StackError::Interrupted);
             }

@@ -45,6 +45,8 @@ pub trait Device {
     fn enter(&self, _stage: Stage) -> Result<(), StackError> {
         Ok(())
     }
+    /// Lets all who wait for it get errors instead, if a process of ours answers for it. The next run finds it renewed.
+    fn abandon(&self) {}
     /// Looks after it after every run.
     ///
     /// # Errors

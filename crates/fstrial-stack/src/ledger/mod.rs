@@ -213,12 +213,20 @@ impl Ledger {
     /// # Errors
     /// The folder cannot be read.
     pub fn replay(&self) -> Result<Report, StackError> {
+        self.replay_unless(&|| false)
+    }
+
+    /// The same, until `stop` says so: what is being undone then, and all the rest, stays in the ledger.
+    ///
+    /// # Errors
+    /// As [`replay`](Self::replay), or [`StackError::Interrupted`].
+    pub fn replay_unless(&self, stop: &dyn Fn() -> bool) -> Result<Report, StackError> {
         self.sweep()?;
         let thawed = self.thaw_of_the_dead()?;
         // What else they left is undone when their last threads, which wrote to what was frozen, have ended.
         let until = Instant::now() + LAST_THREADS;
         let is_ending = |owner: &Owner| matches!(self.life(owner), Ok(Life::Ending(_) | Life::Running));
-        while Instant::now() < until && thawed.iter().any(|(owner, _)| is_ending(owner)) {
+        while Instant::now() < until && !stop() && thawed.iter().any(|(owner, _)| is_ending(owner)) {
             thread::park_timeout(Duration::from_millis(5));
         }
         let (found, unreadable) = self.entries()?;
@@ -230,7 +238,8 @@ impl Ledger {
                 continue;
             }
             match self.life(&found.entry.owner)? {
-                Life::Gone => report.done.push(self.undo(&found)?),
+                Life::Gone if stop() => return Err(StackError::Interrupted),
+                Life::Gone => report.done.push(self.undo(&found, stop)?),
                 life => report.left.extend(self.left(&found, life)),
             }
         }
@@ -246,7 +255,7 @@ impl Ledger {
         for found in self.entries()?.0 {
             let is_array = matches!(found.entry.undo, Undo::StopArray { .. });
             if is_array && self.life(&found.entry.owner)? == Life::Gone {
-                self.undo(&found)?;
+                self.undo(&found, &|| false)?;
             }
         }
         Ok(())
@@ -267,7 +276,7 @@ impl Ledger {
         for found in self.entries()?.0 {
             let is_freeze = matches!(found.entry.undo, Undo::Thaw { .. });
             if is_freeze && self.is_due(&found.entry)? {
-                let replayed = self.undo(&found)?;
+                let replayed = self.undo(&found, &|| false)?;
                 done.push((found.entry.owner, replayed));
             }
         }
@@ -275,10 +284,10 @@ impl Ledger {
     }
 
     /// Undoes a step of a process that is gone.
-    fn undo(&self, found: &Found) -> Result<Replayed, StackError> {
+    fn undo(&self, found: &Found, stop: &dyn Fn() -> bool) -> Result<Replayed, StackError> {
         let step = &found.entry.undo;
         let is_void = !step.outlives_a_boot() && !found.entry.owner.is_of_this_boot()?;
-        let undone = if is_void { Ok(()) } else { step.perform() };
+        let undone = if is_void { Ok(()) } else { step.perform(stop) };
         let result = undone.and_then(|()| self.dir.remove(&found.name));
         let (undo, is_harmless) = (step.to_string(), step.is_harmless());
         Ok(Replayed { entry: found.name.clone(), undo, result, is_harmless })
@@ -399,7 +408,7 @@ impl Written {
     /// # Errors
     /// The change cannot be undone; the step stays in the ledger.
     pub fn undo(self) -> Result<(), StackError> {
-        self.undo.perform()?;
+        self.undo.perform(&|| false)?;
         self.strike_out()
     }
 

@@ -2,6 +2,7 @@
 //! never happened, was undone already, or if somebody else has by now what was ours.
 
 use crate::{
+    delete,
     error::StackError,
     named::{KernelName, KnownDisk, OwnFolder, QueueAttribute, QueueValue},
     sysfs,
@@ -141,10 +142,10 @@ impl Undo {
         matches!(self, Self::RemoveFolder { .. } | Self::RemoveGroup { .. })
     }
 
-    /// Undoes the change.
-    pub(super) fn perform(&self) -> Result<(), StackError> {
+    /// Undoes the change. What takes long asks `stop` whether to break off.
+    pub(super) fn perform(&self, stop: &dyn Fn() -> bool) -> Result<(), StackError> {
         match self {
-            Self::RemoveFolder { path } => remove_folder(path.path()),
+            Self::RemoveFolder { path } => delete::tree_at(path.path(), stop),
             Self::RemoveZram { index, node } => crate::device::zram::remove(*index, *node),
             Self::RemoveUnusedZram { existing, moment } => {
                 crate::device::zram::remove_unused(existing, *moment)
@@ -162,34 +163,9 @@ impl Undo {
     }
 }
 
-/// Deletes a folder that we made. Symbolic links are not followed.
-fn remove_folder(path: &Path) -> Result<(), StackError> {
-    match fs::symlink_metadata(path) {
-        Err(_) => Ok(()),
-        Ok(found) if found.is_dir() => {
-            fs::remove_dir_all(path).map_err(|e| StackError::io("delete", path, e))
-        }
-        Ok(_) => Err(StackError::Unable {
-            what: format!("{} is no longer the folder that was made", path.display()),
-            hint: "look at it and delete it by hand".into(),
-        }),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_link_in_place_of_the_folder_is_not_followed() {
-        let home = tempfile::tempdir().unwrap();
-        let precious = home.path().join("precious");
-        fs::create_dir(&precious).unwrap();
-        let link = home.path().join("fstrial-run-3");
-        std::os::unix::fs::symlink(&precious, &link).unwrap();
-        assert!(remove_folder(&link).is_err());
-        assert!(precious.exists());
-    }
 
     #[test]
     fn a_node_was_made_at_its_moment_and_at_no_other() {

@@ -11,7 +11,8 @@ use std::{fs, os::unix::fs::PermissionsExt, path::PathBuf};
 
 fn folder_of(standing: &Standing) -> PathBuf {
     match standing.target() {
-        Target::Directory(folder) => folder.clone(),
+        // As root it is the path of a descriptor.
+        Target::Directory(folder) => fs::canonicalize(folder).unwrap(),
         Target::BlockDevice(device) => panic!("{}", device.display()),
     }
 }

@@ -3,6 +3,7 @@
 
 mod base;
 mod confined;
+mod delete;
 mod device_image;
 mod directory;
 mod disk;

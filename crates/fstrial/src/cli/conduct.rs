@@ -207,7 +207,7 @@ pub(crate) fn dry_run(trial: &Trial, precondition: Option<Nanos>) -> Result<Stri
 
 /// What Ctrl-C raises.
 pub(crate) fn interrupt() -> Result<Interrupt, ExpectedError> {
-    Interrupt::at_signals().map_err(|e| ExpectedError::Fault(format!("could not set signal handlers: {e}")))
+    Interrupt::announced().map_err(|e| ExpectedError::Fault(format!("could not set signal handlers: {e}")))
 }
 
 /// Conducts a trial from the first check to the answer. `resume`: go on with this stored trial, 0 for the last
@@ -219,6 +219,8 @@ pub(crate) fn measure(
     resume: Option<i64>,
     interrupt: &Interrupt,
 ) -> Result<Answered, ExpectedError> {
+    // What an earlier command has left stays in the ledger if this is broken off.
+    interrupt.end_at_once(true);
     let clock = MachineClock::start();
     let settled = trial.settled(environment::cpus())?;
     let (_lock, ledger) = home.ledger()?;
@@ -241,6 +243,7 @@ pub(crate) fn measure(
             false => Display::plain(plan.trial.trial.budget, args.quiet || args.json),
         },
     };
+    interrupt.end_at_once(false);
     let devices = session.provide_all()?;
     let answered = session.answer(&devices, &mut store, resumed.map(|(id, _)| id));
     // Whatever came of the trial, its devices are given up; of two errors the first one is told.

@@ -11,6 +11,7 @@ use anstyle::{AnsiColor, Style};
 use clap::Args;
 use fstrial_model::filesystem::{FILESYSTEMS, Filesystem};
 use fstrial_stack::{
+    StackError,
     command::{self, Program},
     device::zram,
     host,
@@ -81,6 +82,7 @@ pub(crate) fn exec(args: &DoctorArgs) -> Result<u8, ExpectedError> {
         (false, true) => {
             match args.home.ledger().and_then(|(_lock, ledger)| noise::measure(&args.folder, &ledger)) {
                 Ok(noise) => (noise, None),
+                Err(interrupted @ ExpectedError::Stack(StackError::Interrupted)) => return Err(interrupted),
                 Err(error) => (Vec::new(), Some(format!("the self-comparison failed: {error}"))),
             }
         }

@@ -1,5 +1,6 @@
 //! The noise of this machine: a short self-comparison, and what difference could be detected in what time.
 
+use super::conduct;
 use crate::{
     error::ExpectedError,
     run::{
@@ -21,7 +22,7 @@ use fstrial_model::{
     units::{Bytes, Nanos},
     workload::Entry,
 };
-use fstrial_stack::{device::Permission, ledger::Ledger};
+use fstrial_stack::{StackError, device::Permission, ledger::Ledger};
 use fstrial_stats::{Decision, Multiplicity, Pair, Panel, Question, spread};
 use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng, SeedableRng};
@@ -85,12 +86,22 @@ pub(crate) fn measure(folder: &Path, ledger: &Ledger) -> Result<Vec<Noise>, Expe
     let image = DeviceSpec { size, path: Some(folder.to_owned()), ..DeviceSpec::of(DeviceKind::Image) };
     let model = Some(ModelChoice::Named(MODEL.into()));
     let modelled = DeviceSpec { size, model, ..DeviceSpec::of(DeviceKind::Model) };
-    let on_image = compare_with_itself(image, format!("an image in {}", folder.display()), ledger)?;
-    let on_model = compare_with_itself(modelled, format!("the modelled device {MODEL}"), ledger);
+    let interrupt = conduct::interrupt()?;
+    let compare = |device, on| compare_with_itself(device, on, ledger, &interrupt);
+    let on_image = compare(image, format!("an image in {}", folder.display()))?;
+    let on_model = compare(modelled, format!("the modelled device {MODEL}"));
+    if interrupt.is_raised() {
+        return Err(StackError::Interrupted.into());
+    }
     Ok(std::iter::once(on_image).chain(on_model.ok()).collect())
 }
 
-fn compare_with_itself(device: DeviceSpec, on: String, ledger: &Ledger) -> Result<Noise, ExpectedError> {
+fn compare_with_itself(
+    device: DeviceSpec,
+    on: String,
+    ledger: &Ledger,
+    interrupt: &Interrupt,
+) -> Result<Noise, ExpectedError> {
     let arm = |name: &str| Arm { name: name.into(), ..Arm::plain("ext4") };
     let entry = Entry {
         threads: Some(vec![1]),
@@ -107,24 +118,22 @@ fn compare_with_itself(device: DeviceSpec, on: String, ledger: &Ledger) -> Resul
         ..Trial::default()
     };
     let plan = Plan::new(trial, 1, environment::cpus())?;
-    let interrupt = Interrupt::at_signals()
-        .map_err(|e| ExpectedError::Fault(format!("could not set signal handlers: {e}")))?;
     let device = modelled::provide(
         &plan.trial.device,
         plan.device_size,
         Bytes(0),
         &Permission::default(),
         ledger,
-        &mut |_, _| ControlFlow::Continue(()),
+        &mut |_, _| if interrupt.is_raised() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) },
     )?;
     let clock = MachineClock::start();
     let finished = {
-        let mut place = ChildPlace { devices: &[device.as_ref()], ledger, interrupt: &interrupt };
+        let mut place = ChildPlace { devices: &[device.as_ref()], ledger, interrupt };
         let context = Context {
             place: &mut place,
             clock: &clock,
             listener: &mut Silent,
-            interrupt: &interrupt,
+            interrupt,
             binding: &|arm| device.binding(arm),
             new_base: &|| Err(ExpectedError::Fault("the self-comparison prepares no state".into())),
             setup: Setup::default(),
@@ -135,6 +144,9 @@ fn compare_with_itself(device: DeviceSpec, on: String, ledger: &Ledger) -> Resul
         Coordinator::new(&plan, context, Earlier::default()).run()?
     };
     device.close()?;
+    if interrupt.is_raised() {
+        return Err(StackError::Interrupted.into());
+    }
     let judge = finished
         .judge
         .ok_or_else(|| ExpectedError::Fault("the self-comparison had no complete round".into()))?;

@@ -1,6 +1,6 @@
 //! `fstrial watch`: looks on while another process runs a trial, through the store alone.
 
-use super::{Home, conduct, results};
+use super::{Home, results};
 use crate::{
     error::ExpectedError,
     exit_code,
@@ -66,7 +66,7 @@ pub(crate) fn exec(args: &WatchArgs) -> Result<u8, ExpectedError> {
             "for text use `fstrial results show`, for a program `fstrial results show --json`",
         ));
     }
-    let interrupt = conduct::interrupt()?;
+    let interrupt = Interrupt::at_signals().map_err(terminal)?;
     let mut watcher = None;
     loop {
         let stored = store.trial(at)?;

@@ -23,18 +23,24 @@ use fstrial_stack::{
     ledger::Ledger,
     loopdev::{self, LoopDevice},
 };
+use rustix::process::{Pid, PidfdFlags, Signal};
 use std::{
     cell::{Cell, RefCell},
     fs::File,
-    io::Write,
+    io::{self, Write},
     os::{
         fd::{AsFd, OwnedFd},
         unix::process::CommandExt,
     },
     path::PathBuf,
     process::{Child, ChildStdin, Command, Stdio},
-    sync::mpsc,
-    time::Duration,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+        mpsc,
+    },
+    thread,
+    time::{Duration, Instant},
 };
 
 use super::{
@@ -46,6 +52,13 @@ use super::{
 const START_DEADLINE: Duration = Duration::from_secs(120);
 /// Time for the answer to an order.
 const ANSWER_DEADLINE: Duration = Duration::from_secs(10);
+/// How often the process says that it is alive.
+const PULSE: Duration = Duration::from_millis(500);
+/// How long it may say nothing before it is ended: whatever writes back to the device waits for it, and so does every
+/// `sync` of the machine. A process that is before all others and locked in memory is never silent for so long.
+const SILENCE: Duration = Duration::from_secs(6);
+/// Its time to end once it was killed.
+const END_DEADLINE: Duration = Duration::from_secs(2);
 /// The latency of the device on which the cost of the way to it is measured: long enough that it sleeps.
 const PRETENDED: Nanos = Nanos(300_000);
 /// Room for every probe.
@@ -91,6 +104,8 @@ struct Serving {
     child: Child,
     orders: ChildStdin,
     answers: mpsc::Receiver<String>,
+    /// It was silent for too long, and ended for it.
+    was_silent: Arc<AtomicBool>,
 }
 
 fn unable(what: impl Into<String>, hint: impl Into<String>) -> StackError {
@@ -258,7 +273,9 @@ impl Serving {
             .map_err(failed)?;
         let orders = child.stdin.take().expect("asked for above");
         let stdout = child.stdout.take().expect("asked for above");
-        let mut serving = Self { child, orders, answers: lines_of(stdout) };
+        let was_silent = Arc::new(AtomicBool::new(false));
+        let answers = watched(&child, lines_of(stdout), Arc::clone(&was_silent)).map_err(failed)?;
+        let mut serving = Self { child, orders, answers, was_silent };
         serving.say(&serde_json::to_string(offer).expect("an offer is plain data"))?;
         match serving.hear(START_DEADLINE)? {
             Said::Ready { descriptor } => {
@@ -291,6 +308,15 @@ impl Serving {
     }
 
     fn gone(&mut self) -> StackError {
+        if self.was_silent.load(Ordering::Relaxed) {
+            return unable(
+                format!(
+                    "the process that serves the modelled device said nothing for {} s and was ended",
+                    SILENCE.as_secs()
+                ),
+                "was it stopped (SIGSTOP, a frozen control group), or has this machine far too much to do?",
+            );
+        }
         let how = self.child.try_wait().ok().flatten();
         let how = how.map_or_else(|| "does not answer".into(), |status| format!("has died ({status})"));
         unable(
@@ -302,8 +328,48 @@ impl Serving {
     /// Whoever uses the device gets EIO and does not hang.
     fn end(&mut self) {
         let _ = self.child.kill();
-        let _ = self.child.wait();
+        // One that waits in the kernel for the disk that its data are on is not waited for.
+        let until = Instant::now() + END_DEADLINE;
+        while matches!(self.child.try_wait(), Ok(None)) && Instant::now() < until {
+            thread::park_timeout(Duration::from_millis(2));
+        }
     }
+}
+
+/// Passes on what a process answers, and ends it when it is silent: by a thread of its own, because everything else may
+/// be waiting for the device.
+fn watched(
+    child: &Child,
+    lines: mpsc::Receiver<String>,
+    was_silent: Arc<AtomicBool>,
+) -> io::Result<mpsc::Receiver<String>> {
+    let process = rustix::process::pidfd_open(Pid::from_child(child), PidfdFlags::empty())?;
+    let alive = serde_json::to_string(&Said::Alive).expect("an answer is plain data");
+    let (sender, answers) = mpsc::channel();
+    thread::spawn(move || {
+        // Counted, not timed: while we are stopped ourselves, it may have said a lot.
+        let mut missed = 0;
+        loop {
+            match lines.recv_timeout(PULSE) {
+                Ok(line) => {
+                    missed = 0;
+                    if line != alive && sender.send(line).is_err() {
+                        break;
+                    }
+                }
+                Err(mpsc::RecvTimeoutError::Disconnected) => break,
+                Err(mpsc::RecvTimeoutError::Timeout) => {
+                    missed += 1;
+                    if PULSE * missed >= SILENCE {
+                        was_silent.store(true, Ordering::Relaxed);
+                        let _ = rustix::process::pidfd_send_signal(&process, Signal::KILL);
+                        break;
+                    }
+                }
+            }
+        }
+    });
+    Ok(answers)
 }
 
 impl Drop for Serving {
@@ -375,6 +441,10 @@ impl Device for Modelled {
         self.order(&Order::Free { is_free: stage != Stage::Load }).map(drop)
     }
 
+    fn abandon(&self) {
+        self.serving.borrow_mut().end();
+    }
+
     fn after_run(&self) -> Result<(), StackError> {
         let counts = self.counts();
         match counts {
@@ -418,22 +488,28 @@ impl Device for Modelled {
 pub fn serve() -> Result<u8, ExpectedError> {
     isolation::die_with_parent()?;
     isolation::unshare_mounts()?;
-    let mut lines = std::io::stdin().lines().map_while(Result::ok);
+    let mut lines = io::stdin().lines().map_while(Result::ok);
     let offer = lines.next().and_then(|line| serde_json::from_str::<Offer>(&line).ok()).ok_or_else(|| {
         ExpectedError::usage(
             "this is no device to serve",
             "`fstrial device-server` is started by fstrial itself",
         )
     })?;
-    let mut say = |said: Said| {
+    let say = |said: Said| {
         let line = serde_json::to_string(&said).expect("an answer is plain data");
         // If nobody listens, this process ends in a moment.
-        let mut out = std::io::stdout().lock();
+        let mut out = io::stdout().lock();
         let _ = writeln!(out, "{line}").and_then(|()| out.flush());
     };
+    thread::spawn(move || {
+        loop {
+            say(Said::Alive);
+            thread::park_timeout(PULSE);
+        }
+    });
     let mut orders = lines.map_while(|line| serde_json::from_str(&line).ok());
     let served = match isolation::mount_point() {
-        Ok(point) => serve::serve(offer, &point, &mut orders, &mut say).map_err(|e| e.to_string()),
+        Ok(point) => serve::serve(offer, &point, &mut orders, &mut { say }).map_err(|e| e.to_string()),
         Err(error) => Err(error.to_string()),
     };
     if let Err(why) = served {

@@ -11,11 +11,11 @@ use fstrial_model::{
 use fstrial_stack::{StackError, device::Device, ledger::Ledger};
 use rustix::process::{Pid, Signal, WaitOptions};
 use std::{
-    io::{BufRead, BufReader, Read, Write},
+    io::{BufRead, BufReader, IsTerminal, Read, Write},
     os::unix::process::CommandExt,
     process::{Child, ChildStdout, Command, Stdio},
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
         mpsc,
     },
@@ -23,26 +23,57 @@ use std::{
     time::{Duration, Instant},
 };
 
+/// What interrupts.
+const SIGNALS: [i32; 3] =
+    [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP];
 /// Time from the start of the process to its first message.
 const START_DEADLINE: Nanos = Nanos::secs(30);
 /// Time for the kernel to take a dead worker's stack down.
 const RELEASE_DEADLINE: Duration = Duration::from_secs(120);
+/// The same after an interruption: then what is left is told, and the command ends.
+const GRACE: Duration = Duration::from_secs(8);
+/// How long a killed worker may take to end before what serves its device is ended, too: it may wait for that.
+const HOLD: Duration = Duration::from_secs(15);
+/// The same after an interruption.
+const SHORT_HOLD: Duration = Duration::from_secs(2);
 /// How often an interruption is looked for.
 const POLL: Duration = Duration::from_millis(50);
+/// What is said at once when a signal comes.
+const HEARD: &str = "interrupted: ending the run and putting everything back (a second time ends at once; then run `fstrial clean`)";
 
 /// Raised by Ctrl-C; looked at between and during runs.
 #[derive(Debug, Clone, Default)]
-pub struct Interrupt(Arc<AtomicBool>);
+pub struct Interrupt {
+    raised: Arc<AtomicBool>,
+    /// When that was first seen.
+    since: Arc<OnceLock<Instant>>,
+    /// A signal ends the process at once: nothing needs to be put back.
+    at_once: Arc<AtomicBool>,
+}
 
 impl Interrupt {
     /// Whether it was raised.
     pub fn is_raised(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        let is_raised = self.raised.load(Ordering::Relaxed);
+        if is_raised {
+            self.since.get_or_init(Instant::now);
+        }
+        is_raised
+    }
+
+    /// Whether it was raised so long ago that nobody should wait for anything any more.
+    pub fn is_overdue(&self) -> bool {
+        self.is_raised() && self.since.get().is_some_and(|since| since.elapsed() > GRACE)
     }
 
     /// Raises it.
     pub fn raise(&self) {
-        self.0.store(true, Ordering::Relaxed);
+        self.raised.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the first signal is to end the process at once: as long as nothing would have to be put back.
+    pub fn end_at_once(&self, at_once: bool) {
+        self.at_once.store(at_once, Ordering::Relaxed);
     }
 
     /// Raises it at SIGINT, SIGTERM and SIGHUP; a second one ends the process at once.
@@ -51,16 +82,33 @@ impl Interrupt {
     /// The handlers cannot be set.
     pub fn at_signals() -> std::io::Result<Self> {
         let interrupt = Self::default();
-        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP]
-        {
+        for signal in SIGNALS {
             // In this order: the first signal finds the flag down and raises it, the second one finds it up.
-            signal_hook::flag::register_conditional_shutdown(
-                signal,
-                i32::from(crate::exit_code::INTERRUPTED),
-                Arc::clone(&interrupt.0),
-            )?;
-            signal_hook::flag::register(signal, Arc::clone(&interrupt.0))?;
+            for ends in [&interrupt.raised, &interrupt.at_once] {
+                let code = i32::from(crate::exit_code::INTERRUPTED);
+                signal_hook::flag::register_conditional_shutdown(signal, code, Arc::clone(ends))?;
+            }
+            signal_hook::flag::register(signal, Arc::clone(&interrupt.raised))?;
         }
+        Ok(interrupt)
+    }
+
+    /// The same, and says on standard error that it was heard, whatever the rest of the process waits for.
+    ///
+    /// # Errors
+    /// As [`at_signals`](Self::at_signals).
+    pub fn announced() -> std::io::Result<Self> {
+        let interrupt = Self::at_signals()?;
+        let mut signals = signal_hook::iterator::Signals::new(SIGNALS)?;
+        let heard = interrupt.clone();
+        thread::spawn(move || {
+            if signals.forever().next().is_some() {
+                heard.is_raised();
+                // In one write, on a line of its own.
+                let begin = if std::io::stderr().is_terminal() { "\r\x1b[K" } else { "" };
+                let _ = std::io::stderr().write_all(format!("{begin}{HEARD}\n").as_bytes());
+            }
+        });
         Ok(interrupt)
     }
 }
@@ -151,25 +199,32 @@ impl Worker {
         match sent {
             Ok(()) => Ok(worker),
             Err(error) => {
-                let _ = worker.end(None);
+                let _ = worker.end(&|waited| waited < RELEASE_DEADLINE);
                 Err(failed(format!("could not hand the job to a worker: {error}")))
             }
         }
     }
 
-    /// Kills whatever is left of it, thaws what it left frozen (a thread that writes to it does not end before), waits until all of it is gone and returns its last words.
-    fn end(mut self, ledger: Option<&Ledger>) -> String {
-        let until = Instant::now() + RELEASE_DEADLINE;
+    /// Kills whatever is left of it, waits until all of it is gone and returns its last words. `tend` does what it may
+    /// wait for, again and again, and says whether to wait any longer.
+    fn end(mut self, tend: &dyn Fn(Duration) -> bool) -> String {
+        let killed = Instant::now();
         let group = Pid::from_child(&self.child);
         // Gone already is fine.
         let _ = rustix::process::kill_process_group(group, Signal::KILL);
         let mut status = None;
-        let is_gone = wait_until(until, || {
-            // What cannot be thawed now is told when everything is taken down.
-            let _ = ledger.map(Ledger::thaw);
+        let mut is_gone = || {
             status = status.or_else(|| self.child.try_wait().ok().flatten());
             status.is_some() && no_child_in(group)
-        });
+        };
+        let mut pause = Pause::default();
+        let is_gone = loop {
+            let goes_on = tend(killed.elapsed());
+            if is_gone() || !goes_on {
+                break is_gone();
+            }
+            pause.wait();
+        };
         let status = status.map(|status| status.to_string()).unwrap_or_default();
         if !is_gone {
             // It holds its end of the pipe: waiting for the last of its words could take for ever.
@@ -194,15 +249,15 @@ fn no_child_in(group: Pid) -> bool {
     }
 }
 
-/// Looks every now and then whether something holds; false if it does not in time.
-fn wait_until(until: Instant, mut holds: impl FnMut() -> bool) -> bool {
-    while !holds() {
-        if Instant::now() > until {
-            return false;
-        }
-        thread::park_timeout(Duration::from_millis(1));
+/// Waits longer from time to time, for what mostly comes soon.
+#[derive(Default)]
+struct Pause(u32);
+
+impl Pause {
+    fn wait(&mut self) {
+        thread::park_timeout(Duration::from_millis(1 << self.0).min(POLL));
+        self.0 = (self.0 + 1).min(6);
     }
-    true
 }
 
 impl ChildPlace<'_> {
@@ -256,6 +311,17 @@ impl ChildPlace<'_> {
         }
     }
 
+    /// Does what a killed worker may wait for, and says whether to wait for it any longer. A thread that writes to what
+    /// it left frozen does not end before that is thawed, nor one that waits for a device that does not answer.
+    fn tend(&self, waited: Duration) -> bool {
+        // What cannot be thawed now is told when everything is taken down.
+        let _ = self.ledger.thaw();
+        if waited > if self.interrupt.is_raised() { SHORT_HOLD } else { HOLD } {
+            self.devices.iter().for_each(|device| device.abandon());
+        }
+        waited < RELEASE_DEADLINE && !self.interrupt.is_overdue()
+    }
+
     /// Undoes what the dead worker wrote down and waits until the kernel has taken the rest down.
     fn tidy(&self) -> Result<(), RunFailure> {
         let unclean = |what: String| RunFailure {
@@ -264,21 +330,30 @@ impl ChildPlace<'_> {
             what,
             hint: Some("look at `losetup -a`, `findmnt` and the kernel log; then run `fstrial clean`".into()),
         };
-        let until = Instant::now() + RELEASE_DEADLINE;
+        let began = Instant::now();
+        let mut pause = Pause::default();
         loop {
-            let left = match self.take_down().map_err(|e| unclean(e.to_string()))? {
-                None => return Ok(()),
-                Some(left) => left,
+            let left = match self.take_down() {
+                Ok(None) => return Ok(()),
+                Ok(Some(left)) => left,
+                Err(StackError::Interrupted) => return Err(unclean(self.what_is_left())),
+                Err(error) => return Err(unclean(error.to_string())),
             };
-            if Instant::now() > until {
+            if !self.tend(began.elapsed()) {
                 return Err(unclean(left));
             }
-            thread::park_timeout(Duration::from_millis(2));
+            pause.wait();
         }
     }
 
-    /// One attempt: says what is left, if anything is. The device first, because what was added for it can only be
-    /// removed when nobody uses it; and the kernel may take a moment to end a killed worker.
+    /// What there was no time for after an interruption.
+    fn what_is_left(&self) -> String {
+        let (left, _) = self.ledger.left_over().unwrap_or_default();
+        format!("interrupted before everything was put back; still to do: {}", left.join(", "))
+    }
+
+    /// One attempt: says what is left, if anything is that may pass. The device first, because what was added for it can
+    /// only be removed when nobody uses it; and the kernel may take a moment to end a killed worker.
     fn take_down(&self) -> Result<Option<String>, StackError> {
         // A frozen filesystem keeps its device.
         self.ledger.thaw()?;
@@ -289,9 +364,12 @@ impl ChildPlace<'_> {
                 return Ok(Some("the device of the last run is still in use".into()));
             }
         }
-        for replayed in self.ledger.replay()?.done {
-            if let Err(error) = replayed.result {
-                return Ok(Some(format!("could not {}: {error}", replayed.undo)));
+        for replayed in self.ledger.replay_unless(&|| self.interrupt.is_overdue())?.done {
+            match replayed.result {
+                Err(error) if error.may_pass() => {
+                    return Ok(Some(format!("could not {}: {error}", replayed.undo)));
+                }
+                result => result?,
             }
         }
         let waiting = self.ledger.has_others()?;
@@ -317,7 +395,11 @@ impl Place for ChildPlace<'_> {
             Err(failure) => return Ended::Failed(failure),
         };
         let listened = self.listen(&worker, job, hear);
-        let last_words = worker.end(Some(self.ledger));
+        if matches!(listened, Err(Silence::Hung(_) | Silence::Died(_))) {
+            // What it wrote last takes no modelled time to be written back.
+            let _ = self.devices.iter().try_for_each(|device| device.enter(Stage::Unmount));
+        }
+        let last_words = worker.end(&|waited| self.tend(waited));
         let ended = listened.unwrap_or_else(|silence| {
             Ended::Failed(match silence {
                 Silence::Hung(stage) => lost(
@@ -334,6 +416,9 @@ impl Place for ChildPlace<'_> {
         });
         if let Err(failure) = self.tidy() {
             return Ended::Failed(failure);
+        }
+        if matches!(ended, Ended::Interrupted) {
+            return ended;
         }
         match self.devices.iter().try_for_each(|device| device.after_run()) {
             Ok(()) => ended,
