@@ -387,7 +387,7 @@ fn entry(name: &str) -> Result<Entry, ExpectedError> {
     if !name.ends_with(".toml") {
         return Ok(Entry::of_preset(name));
     }
-    let text = super::run::read_bounded(name.as_ref())?;
+    let text = super::in_file::text(name.as_ref())?;
     let mut entry: Entry = toml::from_str(&text).map_err(|error| {
         let (words, hint) = syntax_words(error.message());
         let line =

@@ -1,6 +1,6 @@
 //! `fstrial device`: the models of devices that ship, and how well a modelled device keeps to its model here.
 
-use super::{Home, run::read_bounded};
+use super::{Home, in_file};
 use crate::{
     error::ExpectedError,
     exit_code,
@@ -104,7 +104,7 @@ pub(super) fn choice(name: &str) -> Result<ModelChoice, ExpectedError> {
 
 /// The model in a file.
 pub(super) fn of_file(path: &Path) -> Result<DeviceModel, ExpectedError> {
-    Ok(DeviceModel::parse(&path.display().to_string(), &read_bounded(path)?)?)
+    Ok(DeviceModel::parse(&path.display().to_string(), &in_file::text(path)?)?)
 }
 
 fn find(name: &str) -> Result<DeviceModel, ExpectedError> {

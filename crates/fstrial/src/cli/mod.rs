@@ -8,6 +8,7 @@ mod device;
 mod doctor;
 pub(crate) mod filter;
 mod generate;
+mod in_file;
 mod judge;
 mod noise;
 mod out_file;
