@@ -16,6 +16,10 @@ pub const HOST_LACKS: u8 = 10;
 pub const SETUP_FAILED: u8 = 11;
 /// Something was changed on the host and could not be put back; `fstrial clean` tries again.
 pub const CLEAN_UP_INCOMPLETE: u8 = 12;
+/// The results cannot be kept or read: their store is full, locked, damaged or gone.
+pub const STORE_UNUSABLE: u8 = 14;
+/// The answer could not be written out: standard output is closed or full.
+pub const UNWRITTEN: u8 = 15;
 /// Interrupted; the partial answer was given.
 pub const INTERRUPTED: u8 = 130;
 
@@ -29,6 +33,8 @@ pub const ALL: &[(u8, &str)] = &[
     (HOST_LACKS, "this host lacks a program, a kernel feature or a privilege"),
     (SETUP_FAILED, "a device, filesystem or load could not be set up, or an arm failed"),
     (CLEAN_UP_INCOMPLETE, "something on the host could not be put back; run `fstrial clean`"),
+    (STORE_UNUSABLE, "the results cannot be kept or read: their store is full, locked, damaged or gone"),
+    (UNWRITTEN, "the answer could not be written out: standard output is closed or full"),
     (INTERRUPTED, "interrupted; the partial answer was given"),
 ];
 

@@ -5,11 +5,11 @@
 
 use crate::error::ExpectedError;
 use fstrial_model::{trial::MAX_FILE_BYTES, units::Bytes};
-use rustix::fs::OFlags;
+use rustix::fs::{FileType, OFlags};
 use std::{
-    fs::{File, FileType, Metadata},
+    fs::{File, Metadata},
     io::{self, Read},
-    os::unix::fs::{FileTypeExt, OpenOptionsExt},
+    os::unix::fs::{MetadataExt, OpenOptionsExt},
     path::Path,
 };
 
@@ -121,10 +121,10 @@ fn check(
     found: &Metadata,
     filesystem: impl FnOnce() -> rustix::io::Result<rustix::fs::StatFs>,
 ) -> Result<(), ExpectedError> {
-    let kind = found.file_type();
+    let kind = FileType::from_raw_mode(found.mode());
     #[expect(clippy::cast_sign_loss, reason = "a pattern of bits")]
     let is_pipe = || filesystem().is_ok_and(|found| found.f_type as u64 == PIPES);
-    if kind.is_file() || kind.is_fifo() && is_pipe() {
+    if kind == FileType::RegularFile || kind == FileType::Fifo && is_pipe() {
         return Ok(());
     }
     Err(ExpectedError::usage(
@@ -135,12 +135,13 @@ fn check(
 
 /// What something is that is no regular file.
 pub(crate) fn words_of(kind: FileType) -> &'static str {
-    match () {
-        () if kind.is_dir() => "a folder",
-        () if kind.is_symlink() => "a symbolic link",
-        () if kind.is_fifo() => "a FIFO",
-        () if kind.is_socket() => "a socket",
-        () => "a device",
+    match kind {
+        FileType::Directory => "a folder",
+        FileType::Symlink => "a symbolic link",
+        FileType::Fifo => "a FIFO",
+        FileType::Socket => "a socket",
+        FileType::RegularFile => "a file",
+        _ => "a device",
     }
 }
 
@@ -157,7 +158,7 @@ mod tests {
     fn only_files_and_pipes_are_opened() {
         let folder = tempfile::tempdir().unwrap();
         let fifo = folder.path().join("fifo");
-        rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+        rustix::fs::mknodat(rustix::fs::CWD, &fifo, FileType::Fifo, 0o600.into(), 0).unwrap();
         assert_eq!(error(&fifo), format!("{} is a FIFO and was not opened", fifo.display()));
         assert_eq!(
             error(folder.path()),
