@@ -126,6 +126,9 @@ impl EngineError {
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Impossible { hint, .. } => Some(hint),
+            Self::NoSpace { source, .. } if source.kind() == io::ErrorKind::FileTooLarge => {
+                Some("raise the limit on the size of files (ulimit -f unlimited), or use a smaller file_size")
+            }
             Self::NoSpace { .. } => Some("use a larger device or a smaller file_size"),
             Self::DirectUnsupported { .. } => Some(
                 "use a block_size that is a multiple of the device's logical block (often 4KiB), or direct = false",

@@ -152,6 +152,9 @@ fn io_hint(error: &io::Error) -> Option<String> {
             Some("run as root (sudo), or compare existing directories: dir:/srv/a dir:/srv/b".into())
         }
         io::ErrorKind::NotFound => Some("is it spelt right?".into()),
+        io::ErrorKind::FileTooLarge => {
+            Some("raise the limit on the size of files (ulimit -f unlimited), or use a smaller size".into())
+        }
         io::ErrorKind::StorageFull => {
             Some("free some space, use a smaller size, or another folder for the image".into())
         }

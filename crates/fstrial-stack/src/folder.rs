@@ -50,8 +50,8 @@ impl Folder {
     pub(crate) fn make(parent: OwnedFd, place: &Path, ledger: &Ledger) -> Result<Self, StackError> {
         let name = OsString::from(format!("{FOLDER_PREFIX}{}", host::unique_name()));
         let path = place.join(&name);
-        let own = OwnFolder::try_from(path.clone()).expect("a folder of ours has a name of ours");
-        let written = ledger.write(Undo::RemoveFolder { path: own })?;
+        let made = OwnFolder::try_from(path.clone()).expect("a folder of ours has a name of ours");
+        let written = ledger.write(Undo::RemoveFolder { path: made })?;
         let mode = if host::is_root() { Mode::RWXU } else { Mode::RWXU | Mode::RWXG | Mode::RWXO };
         if let Err(error) = rustix::fs::mkdirat(&parent, &name, mode) {
             written.strike_out()?;

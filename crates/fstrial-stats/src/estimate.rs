@@ -15,14 +15,16 @@ use crate::spread;
 /// Least restlessness of a run pair, as a coefficient of variation: keeps one round that happened
 /// to look perfectly quiet from outweighing all others.
 pub const Q_FLOOR: f64 = 0.002;
+/// Greatest restlessness: a round beyond it says nothing, and its weight must stay a number above 0.
+pub const Q_CEILING: f64 = 1e6;
 
 /// One round of one contrast.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pair {
     /// d = ln(rate_a) − ln(rate_b).
     pub log_ratio: f64,
-    /// q, the restlessness of the round as a fraction: q² = max(cv_a² + cv_b², 0.002²). Its weight
-    /// is u = 1/q².
+    /// q, the restlessness of the round as a fraction: q² = max(cv_a² + cv_b², 0.002²), at most
+    /// [`Q_CEILING`]. Its weight is u = 1/q².
     pub q: f64,
     /// Whether a ran before b. `None` if unknown or meaningless (merged rounds); the early lane is
     /// then closed to the whole contrast.
@@ -40,13 +42,14 @@ impl Pair {
         assert!(rate_b > 0.0 && rate_b.is_finite(), "rate of b: {rate_b}");
         assert!(cv_a >= 0.0 && cv_a.is_finite(), "cv of a: {cv_a}");
         assert!(cv_b >= 0.0 && cv_b.is_finite(), "cv of b: {cv_b}");
-        let q = (cv_a * cv_a + cv_b * cv_b).max(Q_FLOOR * Q_FLOOR).sqrt();
+        let q = (cv_a * cv_a + cv_b * cv_b).max(Q_FLOOR * Q_FLOOR).sqrt().min(Q_CEILING);
         Pair { log_ratio: libm::log(rate_a) - libm::log(rate_b), q, a_first }
     }
 
     /// The weight u = 1/q².
     pub fn weight(&self) -> f64 {
-        1.0 / (self.q * self.q)
+        let q = self.q.min(Q_CEILING);
+        1.0 / (q * q)
     }
 
     /// The same round with the names of the cells exchanged.
@@ -205,6 +208,14 @@ mod tests {
         assert_eq!(at_stop(&[], &schedule), None);
         assert_eq!(at_stop(&pairs[..5], &schedule).unwrap().1, None);
         assert_eq!(at_stop(&pairs, &schedule).unwrap().1, walsh(&D, &[0.02; 10]).interval(2));
+    }
+
+    #[test]
+    fn a_round_that_says_nothing_has_a_weight() {
+        for cv in [1.3e154, 1.4e154, f64::MAX] {
+            let pair = Pair::from_rates(1.0, cv, 2.0, cv, None);
+            assert_eq!((pair.q, pair.weight()), (Q_CEILING, 1e-12));
+        }
     }
 
     /// The slow obvious model: all averages, sorted.

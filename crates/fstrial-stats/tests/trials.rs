@@ -326,8 +326,40 @@ fn to_pairs(effect: f64, raw: &[(f64, f64, bool)], noise: f64) -> Vec<Pair> {
         .collect()
 }
 
+/// Any finite number above 0, and mostly the ones that overflow when they are squared or divided.
+fn odd() -> impl Strategy<Value = f64> {
+    let edges = [f64::MIN_POSITIVE, 5e-324, f64::MAX, 1.3e154, 1.4e154, 1e-200, 1.0];
+    prop_oneof![
+        prop::sample::select(edges.to_vec()),
+        (1_u64..f64::INFINITY.to_bits()).prop_map(f64::from_bits),
+        0.5..2.0_f64
+    ]
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
+
+    #[test]
+    fn no_finite_measurement_is_too_odd(
+        rounds in prop::collection::vec((odd(), odd(), odd(), odd(), any::<Option<bool>>()), 1..40),
+        holm in any::<bool>(),
+    ) {
+        let m = if holm { Multiplicity::Holm } else { Multiplicity::BenjaminiHochberg };
+        let questions = [Question::comparison(band()), Question::within(0.05), Question::ratio_above(2.0, band())];
+        let mut panel = Panel::new(questions.to_vec(), 0.05, 30, m);
+        for (a, cv_a, b, cv_b, a_first) in rounds {
+            for question in 0..questions.len() {
+                panel.push(question, Pair::from_rates(a, cv_a, b, cv_b, a_first));
+            }
+            panel.settle();
+        }
+        panel.finish();
+        for question in 0..questions.len() {
+            let verdict = panel.verdict(question);
+            let (low, high) = verdict.interval.unwrap_or((0.0, 0.0));
+            prop_assert!(low <= high && verdict.estimate.is_some_and(f64::is_finite), "{:?}", verdict);
+        }
+    }
 
     #[test]
     fn exchanging_the_cells_mirrors_the_verdict((effect, raw) in noisy_rounds(), noise in 0.01..0.5_f64) {

@@ -2,7 +2,7 @@
 //!
 //! Inside the crate code fails with a [`Fault`]; the border adds the path and the deed and makes it a [`StoreError`].
 
-use crate::{TrialId, schema};
+use crate::{TrialId, filter::MAX_TAGS, schema};
 use rusqlite::ErrorCode;
 use std::{
     error::Error,
@@ -72,6 +72,20 @@ pub enum StoreError {
         /// What is wrong with which value.
         what: String,
     },
+    /// The file was deleted, or another one put in its place, while it was open.
+    #[error("the store {} was deleted or replaced while it was in use: what was stored in it is lost", path.display())]
+    Gone {
+        /// The store.
+        path: PathBuf,
+    },
+    /// A trial would have more tags than one can have. Nothing was stored.
+    #[error("trial {trial} would have more than {MAX_TAGS} tags")]
+    TooManyTags {
+        /// The store.
+        path: PathBuf,
+        /// The trial.
+        trial: TrialId,
+    },
     /// There is no such trial.
     #[error("there is no trial {trial} in the store {}", path.display())]
     NoSuchTrial {
@@ -110,6 +124,8 @@ impl StoreError {
             | Self::NewerSchema { path, .. }
             | Self::Damaged { path, .. }
             | Self::Unstorable { path, .. }
+            | Self::Gone { path }
+            | Self::TooManyTags { path, .. }
             | Self::NoSuchTrial { path, .. }
             | Self::NoSuchArm { path, .. }
             | Self::AlreadyRecorded { path, .. } => path,
@@ -138,6 +154,12 @@ impl StoreError {
             Self::Unstorable { .. } | Self::NoSuchArm { .. } => {
                 Some("this is a bug in fstrial: please report it with this message".into())
             }
+            Self::Gone { path } => Some(format!(
+                "put a backup of it back, if there is one, and begin again; while a command works, nothing else may move or \
+                 delete {} or what is beside it",
+                path.display()
+            )),
+            Self::TooManyTags { .. } => Some("take some off first: `fstrial results tag ID -TAG …`".into()),
             Self::NoSuchTrial { .. } => Some("list the trials of this store".into()),
             Self::AlreadyRecorded { .. } => {
                 Some("another fstrial seems to work on the same trial: let one of them finish".into())
@@ -159,7 +181,10 @@ fn sqlite_hint(error: &rusqlite::Error) -> Option<&'static str> {
         ErrorCode::ReadOnly | ErrorCode::PermissionDenied => {
             Some("run as the user who owns it, or copy it to where you may write")
         }
-        ErrorCode::SystemIoFailure => Some("look for errors of the device that holds the store in `dmesg`"),
+        ErrorCode::SystemIoFailure => Some(
+            "free space where it lies, raise a limit on the size of files (ulimit -f), and look for errors of the device in \
+             `dmesg`; all earlier runs are intact",
+        ),
         // The other codes are SQLite's for mistakes in SQL and memory; there is nothing for the user to try.
         _ => None,
     }
@@ -176,6 +201,8 @@ pub(crate) enum Fault {
     Unstorable(String),
     NotAStore(String),
     NewerSchema(u32),
+    Gone,
+    TooManyTags(TrialId),
     NoSuchTrial(TrialId),
     NoSuchArm(TrialId, String),
     AlreadyRecorded(String),
@@ -208,6 +235,8 @@ impl Fault {
             Self::Unstorable(what) => StoreError::Unstorable { path, doing, what },
             Self::NotAStore(found) => StoreError::NotAStore { path, found },
             Self::NewerSchema(found) => StoreError::NewerSchema { path, found },
+            Self::Gone => StoreError::Gone { path },
+            Self::TooManyTags(trial) => StoreError::TooManyTags { path, trial },
             Self::NoSuchTrial(trial) => StoreError::NoSuchTrial { path, trial },
             Self::NoSuchArm(trial, arm) => StoreError::NoSuchArm { path, trial, arm },
             Self::AlreadyRecorded(run) => StoreError::AlreadyRecorded { path, run },

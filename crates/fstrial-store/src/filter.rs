@@ -115,6 +115,9 @@ fn release(text: &str) -> String {
     format!("{before}{text}{after}")
 }
 
+/// Most tags of a trial: words to find it by, and lists show them all.
+pub const MAX_TAGS: usize = 100;
+
 /// The longest tag, in bytes.
 const MAX_TAG_BYTES: usize = 64;
 

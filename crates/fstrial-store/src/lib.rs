@@ -28,7 +28,7 @@ mod common;
 
 pub use error::StoreError;
 pub use export::{Metric, MetricRow, metrics};
-pub use filter::{Filter, tag_problem};
+pub use filter::{Filter, MAX_TAGS, tag_problem};
 pub use runs::{RunRecord, StoredRun};
 pub use schema::{APPLICATION_ID, SCHEMA};
 pub use store::Store;

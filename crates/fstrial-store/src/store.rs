@@ -12,7 +12,7 @@ use rusqlite::{
 };
 use std::{
     fmt::Write as _,
-    os::unix::ffi::OsStrExt,
+    os::unix::{ffi::OsStrExt, fs::MetadataExt},
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -29,6 +29,32 @@ const MAX_VALUE_BYTES: i32 = 64 << 20;
 pub struct Store {
     pub(crate) connection: Connection,
     path: PathBuf,
+    /// What is written to, if anything is.
+    files: Vec<OpenFile>,
+}
+
+/// A file that SQLite has open to write to it, by its name and what the kernel knew it by then.
+#[derive(Debug)]
+struct OpenFile {
+    path: PathBuf,
+    identity: (u64, u64),
+}
+
+impl OpenFile {
+    /// None where there is no such file.
+    fn of(path: PathBuf) -> Option<Self> {
+        let identity = identity(&path)?;
+        Some(Self { path, identity })
+    }
+
+    fn is_there(&self) -> bool {
+        identity(&self.path) == Some(self.identity)
+    }
+}
+
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    let found = std::fs::metadata(path).ok()?;
+    Some((found.dev(), found.ino()))
 }
 
 impl Store {
@@ -44,7 +70,10 @@ impl Store {
         }
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
         match connect_to_write(&path, flags) {
-            Ok(connection) => Ok(Self { connection, path }),
+            Ok(connection) => {
+                let files = [path.clone(), beside(&path, "-wal")].into_iter().filter_map(OpenFile::of);
+                Ok(Self { connection, files: files.collect(), path })
+            }
             Err(fault) => Err(fault.at(&path, OPENING)),
         }
     }
@@ -65,7 +94,7 @@ impl Store {
             });
         }
         match recognise(&path).and_then(|()| connect_to_read(&path)) {
-            Ok(connection) => Ok(Self { connection, path }),
+            Ok(connection) => Ok(Self { connection, path, files: Vec::new() }),
             Err(fault) => Err(fault.at(&path, OPENING)),
         }
     }
@@ -83,7 +112,7 @@ impl Store {
             Ok(connection)
         };
         match connect() {
-            Ok(connection) => Ok(Self { connection, path }),
+            Ok(connection) => Ok(Self { connection, path, files: Vec::new() }),
             Err(fault) => Err(Fault::at(fault, &path, OPENING)),
         }
     }
@@ -141,6 +170,18 @@ impl Store {
         attempt().map_err(|fault: Fault| fault.at(&self.path, doing))
     }
 
+    /// Makes sure that what is written can be found again: SQLite would go on with a file that has lost its name, and all
+    /// of it would be gone with the last process that has it open.
+    ///
+    /// # Errors
+    /// The file, or its log, was deleted or replaced.
+    pub fn check_there(&self) -> Result<(), StoreError> {
+        match self.files.iter().all(OpenFile::is_there) {
+            true => Ok(()),
+            false => Err(Fault::Gone.at(&self.path, OPENING)),
+        }
+    }
+
     /// Runs `body` in a transaction that is on the disk when this returns, or not at all. It takes the write lock at
     /// once: a transaction that begins by reading could not wait for another writer.
     pub(crate) fn write<T>(
@@ -148,7 +189,8 @@ impl Store {
         doing: &'static str,
         body: impl FnOnce(&Transaction<'_>) -> Result<T, Fault>,
     ) -> Result<T, StoreError> {
-        let Self { connection, path } = self;
+        self.check_there()?;
+        let Self { connection, path, .. } = self;
         let attempt = || {
             let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
             let value = body(&transaction)?;
@@ -262,11 +304,15 @@ fn is_shared_memory_refused(fault: &Fault) -> bool {
 /// Whether all of the store is in the main file. With a log there is a writer, or one was killed; with a journal one
 /// was killed, and its last change has to be taken back first.
 fn is_complete(path: &Path) -> bool {
-    ["-wal", "-journal"].iter().all(|end| {
-        let mut beside = path.as_os_str().to_owned();
-        beside.push(end);
-        !std::fs::metadata(beside).is_ok_and(|metadata| metadata.len() > 0)
-    })
+    let has_content = |end| std::fs::metadata(beside(path, end)).is_ok_and(|metadata| metadata.len() > 0);
+    !["-wal", "-journal"].into_iter().any(has_content)
+}
+
+/// The name of a file of the same store.
+fn beside(path: &Path, end: &str) -> PathBuf {
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(end);
+    beside.into()
 }
 
 /// Connects to the main file alone: no lock, no log, nothing made next to it. Only a URI can say so.
@@ -324,6 +370,29 @@ fn use_write_ahead_log(connection: &mut Connection) -> Result<(), Fault> {
 mod tests {
     use super::*;
     use crate::common;
+
+    #[test]
+    fn a_store_that_went_away_is_not_written() {
+        for (gone, replaced) in [("s.db", false), ("s.db", true), ("s.db-wal", false)] {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("s.db");
+            let mut store = Store::open(&path).unwrap();
+            store.write("write", |_| Ok(())).unwrap();
+            let gone = folder.path().join(gone);
+            std::fs::rename(&gone, folder.path().join("elsewhere")).unwrap();
+            if replaced {
+                std::fs::write(&gone, "").unwrap();
+            }
+            let error = store.write("write", |_| Ok(())).unwrap_err();
+            assert!(
+                matches!(&error, StoreError::Gone { path: there } if *there == path),
+                "{gone:?}: {error}"
+            );
+            std::fs::remove_file(&gone).ok();
+            std::fs::rename(folder.path().join("elsewhere"), &gone).unwrap();
+            store.write("write", |_| Ok(())).unwrap();
+        }
+    }
 
     #[test]
     fn a_commit_is_synced_and_references_are_kept() {

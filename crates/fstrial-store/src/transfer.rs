@@ -9,7 +9,7 @@ use crate::{
     SessionId, Store, StoreError, StoredRun, StoredTrial, TrialId, TrialStatus,
     codec::{is_utc, to_json},
     error::Fault,
-    filter::tag_problem,
+    filter::{MAX_TAGS, tag_problem},
     runs::{RunRow, insert_measurement, insert_run, visit_runs},
     store::BUSY,
     trials::{add_tags, insert_session, last_session, shared, stored_trial},
@@ -188,6 +188,9 @@ fn check(stored: &StoredTrial) -> Result<(), String> {
         false => Ok(()),
     };
     stored.arms.iter().try_for_each(|arm| plain("an arm", &arm.name))?;
+    if stored.summary.tags.len() > MAX_TAGS {
+        return Err(format!("it has more than {MAX_TAGS} tags"));
+    }
     for tag in &stored.summary.tags {
         tag_problem(tag).map_or(Ok(()), |problem| Err(format!("the tag {tag:?}: {problem}")))?;
     }

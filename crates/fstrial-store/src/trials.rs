@@ -4,7 +4,7 @@ use crate::{
     SessionId, Store, StoreError, TrialId,
     codec::{assert_utc, from_json, from_name, to_json, unsigned},
     error::Fault,
-    filter::{self, Filter, tag_problem},
+    filter::{self, Filter, MAX_TAGS, tag_problem},
 };
 use fstrial_model::{arm::Arm, facts::ArmFacts};
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -109,7 +109,7 @@ pub struct TrialSummary {
     pub host: Option<String>,
     /// The kernel of its last session; none if that was not stored.
     pub kernel: Option<String>,
-    /// Words to find it by, sorted.
+    /// Words to find it by, sorted: at most [`MAX_TAGS`], and one more where a file from elsewhere has more.
     pub tags: Vec<String>,
 }
 
@@ -324,7 +324,7 @@ impl Store {
     /// Adds tags to a trial and takes others off. What it has already, or does not have, is no error.
     ///
     /// # Errors
-    /// There is no such trial; SQLite refused.
+    /// There is no such trial, or it would have more than [`MAX_TAGS`]; SQLite refused.
     ///
     /// # Panics
     /// One that is added can be no tag: see [`tag_problem`].
@@ -384,7 +384,13 @@ pub(crate) fn add_tags(connection: &Connection, trial: TrialId, tags: &[String])
         assert_eq!(tag_problem(tag), None, "`{tag}` is no tag");
         add.execute(params![trial.0, tag])?;
     }
-    Ok(())
+    let count: i64 =
+        connection.query_row("SELECT count(*) FROM tag WHERE trial = ?1", [trial.0], |row| row.get(0))?;
+    match usize::try_from(count) {
+        Ok(0..=MAX_TAGS) => Ok(()),
+        _ if tags.is_empty() => Ok(()),
+        _ => Err(Fault::TooManyTags(trial)),
+    }
 }
 
 fn begin_session(connection: &Connection, trial: TrialId, session: &Session<'_>) -> Result<SessionId, Fault> {
@@ -477,8 +483,10 @@ fn summary(connection: &Connection, row: &Row<'_>) -> Result<TrialSummary, Fault
     let seed: String = row.get("seed")?;
     let mut names = connection.prepare_cached("SELECT name FROM arm WHERE trial = ?1 ORDER BY position")?;
     let names = names.query_map([id.0], |row| row.get(0))?.collect::<Result<_, _>>()?;
-    let mut tags = connection.prepare_cached("SELECT tag FROM tag WHERE trial = ?1 ORDER BY tag")?;
-    let tags = tags.query_map([id.0], |row| row.get(0))?.collect::<Result<_, _>>()?;
+    // A file from elsewhere may have any number: one more than there can be shows that.
+    let most = MAX_TAGS as i64 + 1;
+    let mut tags = connection.prepare_cached("SELECT tag FROM tag WHERE trial = ?1 ORDER BY tag LIMIT ?2")?;
+    let tags = tags.query_map(params![id.0, most], |row| row.get(0))?.collect::<Result<_, _>>()?;
     Ok(TrialSummary {
         id,
         name: row.get("name")?,

@@ -61,6 +61,15 @@ pub enum ExpectedError {
     /// The store cannot be used.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// Standard output did not take the answer.
+    #[error("could not write the answer to standard output: {source}")]
+    Unwritten {
+        /// Why.
+        #[source]
+        source: io::Error,
+        /// How to see it, where it is kept.
+        again: Option<String>,
+    },
     /// A fault of fstrial itself.
     #[error("{0}")]
     Fault(String),
@@ -119,13 +128,9 @@ impl ExpectedError {
                 | FailureKind::Lost => exit_code::SETUP_FAILED,
                 FailureKind::CleanUp => exit_code::CLEAN_UP_INCOMPLETE,
             },
-            Self::Store(
-                StoreError::NoSuchTrial { .. }
-                | StoreError::NotAStore { .. }
-                | StoreError::NewerSchema { .. }
-                | StoreError::Damaged { .. },
-            ) => exit_code::USAGE,
-            Self::Store(_) | Self::Fault(_) => exit_code::OUR_FAULT,
+            Self::Store(error) => store_exit_code(error),
+            Self::Unwritten { .. } => exit_code::UNWRITTEN,
+            Self::Fault(_) => exit_code::OUR_FAULT,
         }
     }
 
@@ -144,6 +149,10 @@ impl ExpectedError {
             Self::Home(StackError::Io { source, .. }) => file_hint(source).map(str::to_owned),
             Self::Home(error) => error.hint(),
             Self::File { source, .. } => file_hint(source).map(str::to_owned),
+            Self::Unwritten { again, .. } => Some(match again {
+                Some(again) => format!("what was measured is stored: {again}"),
+                None => "redirect it to where there is room".into(),
+            }),
             Self::Fault(_) => Some(
                 "this is a fault of fstrial; please report it with the command and `fstrial doctor`".into(),
             ),
@@ -159,7 +168,22 @@ fn file_hint(error: &io::Error) -> Option<&'static str> {
         ),
         io::ErrorKind::PermissionDenied => Some("run as the user who owns it, or name another place"),
         io::ErrorKind::StorageFull => Some("free space on that filesystem"),
+        io::ErrorKind::FileTooLarge => Some("raise the limit on the size of files: ulimit -f unlimited"),
         _ => None,
+    }
+}
+
+fn store_exit_code(error: &StoreError) -> u8 {
+    match error {
+        StoreError::NoSuchTrial { .. } | StoreError::TooManyTags { .. } => exit_code::USAGE,
+        StoreError::Io { .. }
+        | StoreError::Sqlite { .. }
+        | StoreError::NotAStore { .. }
+        | StoreError::NewerSchema { .. }
+        | StoreError::Damaged { .. }
+        | StoreError::Gone { .. }
+        | StoreError::AlreadyRecorded { .. } => exit_code::STORE_UNUSABLE,
+        StoreError::Unstorable { .. } | StoreError::NoSuchArm { .. } => exit_code::OUR_FAULT,
     }
 }
 

@@ -18,6 +18,10 @@ pub const SETUP_FAILED: u8 = 11;
 pub const CLEAN_UP_INCOMPLETE: u8 = 12;
 /// `clean` left entries of the ledger alone: they belong to a command that runs, or could not be read or judged.
 pub const LEFT_ALONE: u8 = 13;
+/// The results cannot be kept or read: their store is full, locked, damaged or gone.
+pub const STORE_UNUSABLE: u8 = 14;
+/// The answer could not be written out: standard output is closed or full.
+pub const UNWRITTEN: u8 = 15;
 /// Interrupted; the partial answer was given.
 pub const INTERRUPTED: u8 = 130;
 
@@ -32,6 +36,8 @@ pub const ALL: &[(u8, &str)] = &[
     (SETUP_FAILED, "a device, filesystem or load could not be set up, or an arm failed"),
     (CLEAN_UP_INCOMPLETE, "something on the host could not be put back; run `fstrial clean`"),
     (LEFT_ALONE, "`clean` left something alone that is not provably a dead command's"),
+    (STORE_UNUSABLE, "the results cannot be kept or read: their store is full, locked, damaged or gone"),
+    (UNWRITTEN, "the answer could not be written out: standard output is closed or full"),
     (INTERRUPTED, "interrupted; the partial answer was given"),
 ];
 

@@ -236,6 +236,13 @@ impl Trial {
                 "leave state out, or add an arm such as ext4",
             ));
         }
+        if settings.fsck && !self.arms.iter().any(|arm| arm.row().is_some()) {
+            return Some(problem(
+                &["trial", "fsck"],
+                "no arm has a filesystem of its own to check",
+                "leave fsck out, or add an arm such as ext4",
+            ));
+        }
         if settings.restore == Restoring::Clone && self.device.kind != DeviceKind::Image {
             return Some(problem(
                 &["trial", "restore"],

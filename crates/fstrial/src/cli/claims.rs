@@ -4,7 +4,7 @@ mod check;
 mod history;
 mod source;
 
-use super::Home;
+use super::{Home, out_file};
 use crate::{
     error::ExpectedError,
     exit_code,
@@ -28,7 +28,10 @@ use fstrial_model::{
 };
 use history::History;
 use source::Ready;
-use std::{fmt::Write as _, io::Write, path::PathBuf};
+use std::{
+    fmt::Write as _,
+    path::{Path, PathBuf},
+};
 
 const BOLD: Style = Style::new().bold();
 const QUIET: Style = Style::new().dimmed();
@@ -72,8 +75,11 @@ enum Action {
     Check(Box<check::CheckArgs>),
     /// Write a file to begin a claim of your own with: commented, and ready to be checked.
     New {
-        /// The file; standard output if left out.
-        file: Option<PathBuf>,
+        /// The file; - is standard output.
+        #[arg(default_value = "-")]
+        file: PathBuf,
+        #[arg(long, help = out_file::FORCE)]
+        force: bool,
     },
 }
 
@@ -83,7 +89,7 @@ pub(crate) fn exec(args: &ClaimsArgs) -> Result<u8, ExpectedError> {
         Some(Action::List { claims, json }) => list(claims, *json, &args.home),
         Some(Action::Show { claim, toml, json }) => show(claim, *toml, *json, &args.home),
         Some(Action::Check(check)) => check::exec(check, &args.home),
-        Some(Action::New { file }) => new(file.as_ref()),
+        Some(Action::New { file, force }) => new(file, *force),
     }
 }
 
@@ -259,15 +265,11 @@ fn planned(trial: &Trial) -> Result<String, ExpectedError> {
     Ok(lines.join("\n") + "\n")
 }
 
-fn new(file: Option<&PathBuf>) -> Result<u8, ExpectedError> {
-    let Some(path) = file else {
-        super::print(TEMPLATE);
-        return Ok(exit_code::VERDICT);
-    };
-    // What is there already is somebody's work.
-    let written = std::fs::File::create_new(path).and_then(|mut file| file.write_all(TEMPLATE.as_bytes()));
-    written.map_err(|source| ExpectedError::File { what: "write", path: path.clone(), source })?;
-    super::say(&format!("wrote {0}; next: edit it, then fstrial claims check {0}\n", path.display()));
+fn new(file: &Path, force: bool) -> Result<u8, ExpectedError> {
+    out_file::write(file, TEMPLATE.as_bytes(), force)?;
+    if !out_file::is_standard_output(file) {
+        super::say(&format!("wrote {0}; next: edit it, then fstrial claims check {0}\n", file.display()));
+    }
     Ok(exit_code::VERDICT)
 }
 

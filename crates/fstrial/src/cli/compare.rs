@@ -3,9 +3,9 @@
 use super::{
     Home,
     conduct::{self, ConductArgs},
-    workloads,
+    out_file, workloads,
 };
-use crate::{error::ExpectedError, run::environment};
+use crate::{error::ExpectedError, exit_code, run::environment};
 use clap::Args;
 use fstrial_model::{
     arm::{Arm, ArmError, DIRECTORY},
@@ -16,7 +16,7 @@ use fstrial_model::{
     units::{Bytes, Nanos, Percent},
     workload::{Entry, Rate, RateTarget, Until, Workload},
 };
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Compare storage configurations: build each afresh for every run, in random order, until it is decided which is
 /// faster.
@@ -155,9 +155,13 @@ pub(crate) struct CompareArgs {
     #[arg(long, hide_short_help = true, value_parser = super::run::seed)]
     seed: Option<u64>,
 
-    /// Write the trial as a file that `fstrial run` repeats.
+    /// Write the trial as a file that `fstrial run` repeats; with --dry-run, - writes it to standard output instead of
+    /// the steps.
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
+
+    #[arg(long, requires = "save", help = out_file::FORCE, hide_short_help = true)]
+    force: bool,
 
     #[command(flatten)]
     conduct: ConductArgs,
@@ -199,19 +203,37 @@ pub(crate) fn exec(args: &CompareArgs) -> Result<u8, ExpectedError> {
         return Err(problem.into());
     }
     if let Some(path) = &args.save {
+        args.save(path, &trial)?;
+        if out_file::is_standard_output(path) {
+            return Ok(exit_code::VERDICT);
+        }
+    }
+    conduct::conduct(&trial, &args.conduct, &args.home, None)
+}
+
+impl CompareArgs {
+    /// Writes the trial as a file; a dry run only says that it would.
+    fn save(&self, path: &Path, trial: &Trial) -> Result<(), ExpectedError> {
+        let is_dry = self.conduct.is_dry_run();
+        if out_file::is_standard_output(path) && !is_dry {
+            return Err(ExpectedError::usage(
+                "--save - and an answer: both go to standard output",
+                "add --dry-run, which measures nothing, or name a file",
+            ));
+        }
         let levels = trial.settled(environment::cpus())?;
         // The presets stay named, for people; the levels are written out, for other machines.
         let mut saved = trial.clone();
         for (entry, settled) in saved.workloads.iter_mut().zip(levels.workloads) {
             entry.threads = settled.threads;
         }
-        std::fs::write(path, saved.to_toml()).map_err(|source| ExpectedError::File {
-            what: "write",
-            path: path.clone(),
-            source,
-        })?;
+        if is_dry && !out_file::is_standard_output(path) {
+            out_file::check(path, self.force)?;
+            super::say(&format!("would write {}\n", path.display()));
+            return Ok(());
+        }
+        out_file::write(path, saved.to_toml().as_bytes(), self.force)
     }
-    conduct::conduct(&trial, &args.conduct, &args.home, None)
 }
 
 fn restoring(text: &str) -> Result<Restoring, String> {
@@ -267,9 +289,6 @@ impl CompareArgs {
             if self.arms.iter().all(|arm| arm.filesystem == DIRECTORY) { "directory" } else { "image" };
         let text = self.device.as_deref().unwrap_or(default);
         let device = device_of(text, self.size, self.conduct.permission().erase)?;
-        if device.kind == DeviceKind::Model {
-            return Ok(device);
-        }
         Ok(Device {
             members: self.members,
             raid: self.raid,
@@ -387,7 +406,7 @@ fn entry(name: &str) -> Result<Entry, ExpectedError> {
     if !name.ends_with(".toml") {
         return Ok(Entry::of_preset(name));
     }
-    let text = super::run::read_bounded(name.as_ref())?;
+    let text = super::in_file::text(name.as_ref())?;
     let mut entry: Entry = toml::from_str(&text).map_err(|error| {
         let (words, hint) = syntax_words(error.message());
         let line =

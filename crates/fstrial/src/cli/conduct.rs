@@ -39,7 +39,7 @@ use fstrial_stack::{
     ledger::Ledger,
     throttle,
 };
-use fstrial_store::{NewTrial, Session, Store, StoredTrial, TrialId, TrialStatus};
+use fstrial_store::{MAX_TAGS, NewTrial, Session, Store, StoredTrial, TrialId, TrialStatus};
 use std::{ops::ControlFlow, path::PathBuf};
 
 /// The note about a disk that was preconditioned, and the time it took.
@@ -129,18 +129,34 @@ impl ConductArgs {
         }
     }
 
-    /// Only a disk is preconditioned, in rounds of a sensible time.
-    fn check_precondition(&self, trial: &Trial) -> Result<(), ExpectedError> {
-        let Some(round) = self.precondition else { return Ok(()) };
-        if trial.device.kind != DeviceKind::Disk {
+    /// Refuses flags that would do nothing for this trial: whoever gives them means something else.
+    fn check(&self, trial: &Trial) -> Result<(), ExpectedError> {
+        only_for_disks(
+            trial.device.kind,
+            &[
+                ("--erase", self.erase.is_some()),
+                ("--erase-signature", !self.erase_signature.is_empty()),
+                ("--precondition", self.precondition.is_some()),
+            ],
+        )?;
+        if self.state_dir.is_some() && !trial.restores() {
             return Err(ExpectedError::usage(
-                format!(
-                    "--precondition is for a real disk, and the device is a {}",
-                    trial.device.kind.name()
-                ),
-                "leave it out, or name a disk: --device disk --erase /dev/disk/by-id/…",
+                "--state-dir, and no arm has a state that is prepared: nothing would be kept there",
+                "leave it out, or name a state: --state aged:70%",
             ));
         }
+        if self.tags.len() > MAX_TAGS {
+            return Err(ExpectedError::usage(
+                format!("{} tags, and a trial has at most {MAX_TAGS}", self.tags.len()),
+                "leave some --tag out",
+            ));
+        }
+        self.check_precondition()
+    }
+
+    /// A disk is preconditioned in rounds of a sensible time.
+    fn check_precondition(&self) -> Result<(), ExpectedError> {
+        let Some(round) = self.precondition else { return Ok(()) };
         if !(Nanos::millis(100)..=Nanos::secs(3600)).contains(&round) {
             let hint = "use 100ms to 1h; the specification asks for 1m";
             return Err(ExpectedError::usage(format!("rounds of {round} of preconditioning"), hint));
@@ -148,9 +164,25 @@ impl ConductArgs {
         Ok(())
     }
 
+    /// Whether nothing is done but to say what would be.
+    pub(crate) fn is_dry_run(&self) -> bool {
+        self.dry_run
+    }
+
     /// What may be erased.
     pub(crate) fn permission(&self) -> Permission {
         Permission { erase: self.erase.clone(), erase_signatures: self.erase_signature.clone() }
+    }
+}
+
+/// Refuses flags about a disk where the device is something else.
+pub(crate) fn only_for_disks(kind: DeviceKind, flags: &[(&str, bool)]) -> Result<(), ExpectedError> {
+    match flags.iter().find(|(_, is_given)| *is_given && kind != DeviceKind::Disk) {
+        None => Ok(()),
+        Some((flag, _)) => Err(ExpectedError::usage(
+            format!("{flag} is for a real disk, and --device is {}", kind.name()),
+            format!("leave {flag} out, or name the disk: --device disk --erase /dev/disk/by-id/…"),
+        )),
     }
 }
 
@@ -170,7 +202,7 @@ pub(crate) fn conduct(
     home: &Home,
     resume: Option<i64>,
 ) -> Result<u8, ExpectedError> {
-    args.check_precondition(trial)?;
+    args.check(trial)?;
     if args.dry_run {
         super::print(&dry_run(trial, args.precondition)?);
         return Ok(exit_code::VERDICT);
@@ -186,7 +218,7 @@ pub(crate) fn conduct(
     if let Some(page) = page.filter(|_| !args.quiet) {
         super::say(&page);
     }
-    Ok(code)
+    super::written(code, document.trial_id.map(|id| format!("fstrial results show {id}")))
 }
 
 /// Leaves the answer as a page, and says where. Without it the answer is whole all the same: it can be made again.
@@ -333,9 +365,11 @@ impl<'a> Conducting<'a> {
         self.progress.clear();
         let status = finished.as_ref().map_or(TrialStatus::Failed, status_of);
         let warnings = devices.main.warnings();
-        store.warn(id, &warnings)?;
-        store.finish_trial(id, status, &self.clock.timestamp())?;
+        let kept = store.warn(id, &warnings);
+        let kept = kept.and_then(|()| store.finish_trial(id, status, &self.clock.timestamp()));
+        // Of two errors the first one is told.
         let finished = finished?;
+        kept?;
         let repeat = document::repeat_command(&command_line(), self.plan.seed);
         let mut document = document::document(self.plan, &finished, &environment, Some(id.0), repeat);
         document.warnings.extend(warnings);

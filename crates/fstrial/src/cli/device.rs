@@ -1,6 +1,6 @@
 //! `fstrial device`: the models of devices that ship, and how well a modelled device keeps to its model here.
 
-use super::{Home, run::read_bounded};
+use super::{Home, in_file, out_file};
 use crate::{
     error::ExpectedError,
     exit_code,
@@ -76,11 +76,13 @@ enum DeviceCommand {
         #[arg(long, value_name = "DEVICE")]
         erase: Option<PathBuf>,
         /// A signature on it that may be erased too, by its type (ext4, gpt …).
-        #[arg(long, value_name = "TYPE")]
+        #[arg(long, value_name = "TYPE", requires = "erase")]
         erase_signature: Vec<String>,
-        /// The file to write; else it goes to standard output.
-        #[arg(short, long, value_name = "FILE")]
-        out: Option<PathBuf>,
+        /// The file to write; - is standard output.
+        #[arg(short, long, value_name = "FILE", default_value = "-")]
+        out: PathBuf,
+        #[arg(long, requires = "out", help = out_file::FORCE)]
+        force: bool,
     },
 }
 
@@ -104,7 +106,7 @@ pub(super) fn choice(name: &str) -> Result<ModelChoice, ExpectedError> {
 
 /// The model in a file.
 pub(super) fn of_file(path: &Path) -> Result<DeviceModel, ExpectedError> {
-    Ok(DeviceModel::parse(&path.display().to_string(), &read_bounded(path)?)?)
+    Ok(DeviceModel::parse(&path.display().to_string(), &in_file::text(path)?)?)
 }
 
 fn find(name: &str) -> Result<DeviceModel, ExpectedError> {
@@ -129,16 +131,19 @@ pub(crate) fn exec(args: &DeviceArgs) -> Result<u8, ExpectedError> {
             let (_lock, ledger) = home.ledger()?;
             check(&models, *size, *json, &ledger)?;
         }
-        DeviceCommand::Fit { device, erase, erase_signature, out } => {
+        DeviceCommand::Fit { device, erase, erase_signature, out, force } => {
             let permission = Permission { erase: erase.clone(), erase_signatures: erase_signature.clone() };
-            fit_to(device, &permission, out.as_deref())?;
+            // Before it takes its time.
+            out_file::check(out, *force)?;
+            let text = fitted(device, &permission)?;
+            out_file::write(out, text.as_bytes(), *force)?;
         }
     }
     Ok(exit_code::VERDICT)
 }
 
-/// Probes a device and writes its model, with what it does beside what was seen.
-fn fit_to(device: &Path, permission: &Permission, out: Option<&Path>) -> Result<(), ExpectedError> {
+/// Probes a device; gives its model as a file, with what it does beside what was seen.
+fn fitted(device: &Path, permission: &Permission) -> Result<String, ExpectedError> {
     let identity = Identity::of(device)?;
     // Refuses everything that a trial refuses, before anything is written, and holds the device.
     let accepted = permission.erase.as_ref().map(|_| disk::Disk::accept(device, Bytes(0), permission));
@@ -181,15 +186,7 @@ fn fit_to(device: &Path, permission: &Permission, out: Option<&Path>) -> Result<
         );
     }
     text += &toml::to_string(&model).expect("a model is plain data");
-    match out {
-        None => super::print(&text),
-        Some(path) => std::fs::write(path, text).map_err(|source| ExpectedError::File {
-            what: "write",
-            path: path.to_owned(),
-            source,
-        })?,
-    }
-    Ok(())
+    Ok(text)
 }
 
 /// `random reads of 4 KiB, depth 4`.

@@ -1,15 +1,15 @@
 //! `fstrial generate`: manual pages, completions and schemas, from the one definition of the command line and the
 //! types of the files.
 
-use super::Cli;
-use crate::{error::ExpectedError, exit_code};
+use super::{
+    Cli,
+    out_file::{self, Folder},
+};
+use crate::{error::ExpectedError, exit_code, report::stdout};
 use clap::{Args, CommandFactory, Subcommand};
 use clap_complete::Shell;
 use fstrial_model::trial::Trial;
-use std::{
-    io::Write,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 /// Generate manual pages, shell completions, and the JSON Schema of trial files.
 #[derive(Debug, Args)]
@@ -24,6 +24,8 @@ enum What {
     Man {
         /// The folder; it is made.
         folder: PathBuf,
+        #[arg(long, help = out_file::FORCE)]
+        force: bool,
     },
     /// Completions for a shell, on standard output.
     Completions {
@@ -36,12 +38,11 @@ enum What {
 
 pub(crate) fn exec(args: &GenerateArgs) -> Result<u8, ExpectedError> {
     match &args.what {
-        What::Man { folder } => man(folder)?,
+        What::Man { folder, force } => man(folder, *force)?,
         What::Completions { shell } => {
             let mut text = Vec::new();
             clap_complete::generate(*shell, &mut Cli::command(), "fstrial", &mut text);
-            // A reader that went away is not an error.
-            let _ = std::io::stdout().write_all(&text);
+            stdout::write(&text);
         }
         What::Schema => {
             super::print(&schema());
@@ -57,12 +58,7 @@ fn schema() -> String {
 }
 
 /// One page for the program and one for each command that is not hidden.
-fn man(folder: &Path) -> Result<(), ExpectedError> {
-    let failed = |what, path: &Path| {
-        let path = path.to_owned();
-        move |source| ExpectedError::File { what, path, source }
-    };
-    std::fs::create_dir_all(folder).map_err(failed("make the folder", folder))?;
+fn man(folder: &Path, force: bool) -> Result<(), ExpectedError> {
     let mut command = Cli::command();
     command.build();
     let mut pages = vec![("fstrial".to_owned(), command.clone())];
@@ -70,13 +66,10 @@ fn man(folder: &Path) -> Result<(), ExpectedError> {
         pages.push((format!("fstrial-{}", sub.get_name()), sub.clone()));
     }
     for (name, command) in pages {
-        let path = folder.join(format!("{name}.1"));
         let mut text = Vec::new();
-        clap_mangen::Man::new(command)
-            .title(name.to_uppercase())
-            .render(&mut text)
-            .map_err(failed("render", &path))?;
-        std::fs::write(&path, text).map_err(failed("write", &path))?;
+        let page = clap_mangen::Man::new(command).title(name.to_uppercase());
+        page.render(&mut text).expect("memory takes everything");
+        Folder::make(folder)?.write(&folder.join(format!("{name}.1")), &text, force)?;
     }
     Ok(())
 }
@@ -94,7 +87,7 @@ mod tests {
     #[test]
     fn every_command_has_a_page_with_its_flags() {
         let folder = tempfile::tempdir().unwrap();
-        man(folder.path()).unwrap();
+        man(folder.path(), false).unwrap();
         let page = std::fs::read_to_string(folder.path().join("fstrial-compare.1")).unwrap();
         assert!(page.contains("baseline") && page.contains("fast=xfs:agcount=16,noatime"));
         let pages = std::fs::read_dir(folder.path()).unwrap().count();

@@ -1,6 +1,6 @@
 //! `fstrial judge`: the verdict on measurements made elsewhere.
 
-use super::Home;
+use super::{Home, in_file};
 use crate::{
     error::ExpectedError,
     exit_code,
@@ -15,8 +15,14 @@ use std::{collections::BTreeMap, path::PathBuf};
 
 /// Rounds the decision rule plans with if the file has fewer; and at most.
 const PLANNED_ROUNDS: (usize, usize) = (12, 200);
+/// Least and most arms.
+const ARMS: (usize, usize) = (2, 64);
 /// Most rows read.
 const MAX_ROWS: usize = 1_000_000;
+/// The largest variation inside a run that says anything.
+const MAX_CV: f64 = 1e6;
+/// Most rounds judged, and most numbers kept for all contrasts together: half a gigabyte.
+const MAX_JUDGED: (usize, usize) = (4000, 1 << 26);
 
 /// Judge measurements made elsewhere: a CSV file with the columns round, arm, value, and optionally order (position
 /// in the round) and cv (variation inside the run).
@@ -97,61 +103,66 @@ fn line(args: &JudgeArgs, state: &ContrastState) -> String {
 /// Reads and checks the file.
 fn read(args: &JudgeArgs) -> Result<(Vec<String>, Rounds), ExpectedError> {
     let name = args.file.display().to_string();
-    let source: Box<dyn std::io::Read> = if name == "-" {
-        Box::new(std::io::stdin())
-    } else {
-        Box::new(std::fs::File::open(&args.file).map_err(|source| ExpectedError::File {
-            what: "read",
-            path: args.file.clone(),
-            source,
-        })?)
-    };
+    let source = in_file::open(&args.file, in_file::DATA)?;
     let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).comment(Some(b'#')).from_reader(source);
     let hint = "the first line names the columns: round,arm,value and optionally order,cv";
     let mut arms: Vec<String> = Vec::new();
     let mut rounds = Rounds::new();
-    let columns = reader.headers().cloned().unwrap_or_default();
+    let unread = |error: csv::Error, columns: &csv::StringRecord| {
+        let words = in_words(&error, columns);
+        match error.into_kind() {
+            csv::ErrorKind::Io(error) => in_file::failed(&args.file, error),
+            _ => ExpectedError::usage(format!("{name}: {words}"), hint),
+        }
+    };
+    let columns = reader.headers().cloned().map_err(|error| unread(error, &csv::StringRecord::new()))?;
     for (index, row) in reader.deserialize::<Row>().enumerate() {
-        let row = row
-            .map_err(|error| ExpectedError::usage(format!("{name}: {}", in_words(&error, &columns)), hint))?;
-        let place = format!("{name}, row {}", index + 2);
+        let row = row.map_err(|error| unread(error, &columns))?;
         if index >= MAX_ROWS {
-            return Err(ExpectedError::usage(
-                format!("{name} has more than {MAX_ROWS} rows"),
-                "is this the right file?",
-            ));
+            return Err(in_file::too_much(&args.file, &format!("has more than {MAX_ROWS} rows")));
         }
-        if !(row.value.is_finite() && row.value > 0.0) {
-            return Err(ExpectedError::usage(
-                format!("{place}: the value {} is not a positive number", row.value),
-                "leave failed runs out",
-            ));
-        }
-        if row.cv.is_some_and(|cv| !(cv.is_finite() && cv >= 0.0)) {
-            return Err(ExpectedError::usage(
-                format!("{place}: the cv is not a number from 0 on"),
-                "cv is a fraction: 0.03 for 3 %",
-            ));
-        }
+        let place = format!("{name}, row {}", index + 2);
+        let value = value(&row, &place)?;
         let arm = arms.iter().position(|known| *known == row.arm).unwrap_or_else(|| {
             arms.push(row.arm.clone());
             arms.len() - 1
         });
-        let value = Value { value: row.value, order: row.order, cv: row.cv.unwrap_or(0.0) };
         if rounds.entry(row.round).or_default().insert(arm, value).is_some() {
             return Err(ExpectedError::usage(
                 format!("{place}: round {} has {} twice", row.round, row.arm),
                 "every arm has one value in a round",
             ));
         }
+        if arms.len() > ARMS.1 {
+            break;
+        }
     }
-    if arms.len() < 2 || arms.len() > 64 {
+    let (least, most) = ARMS;
+    if !(least..=most).contains(&arms.len()) {
+        let count = if arms.len() > most { format!("more than {most}") } else { arms.len().to_string() };
         return Err(ExpectedError::usage(
-            format!("{name} has {} arms", arms.len()),
-            "a comparison needs 2 to 64 arms",
+            format!("{name} has {count} arms"),
+            format!("a comparison needs {least} to {most} arms"),
         ));
     }
     Ok((arms, rounds))
+}
+
+/// Checks the numbers of a row.
+fn value(row: &Row, place: &str) -> Result<Value, ExpectedError> {
+    if !(row.value.is_finite() && row.value > 0.0) {
+        return Err(ExpectedError::usage(
+            format!("{place}: the value {} is not a positive number", row.value),
+            "leave failed runs out",
+        ));
+    }
+    if row.cv.is_some_and(|cv| !(0.0..=MAX_CV).contains(&cv)) {
+        return Err(ExpectedError::usage(
+            format!("{place}: the cv is not a number from 0 to {MAX_CV}"),
+            "cv is a fraction: 0.03 for 3 %",
+        ));
+    }
+    Ok(Value { value: row.value, order: row.order, cv: row.cv.unwrap_or(0.0) })
 }
 
 /// What is wrong with a row, by line and column as a person counts them.
@@ -165,6 +176,13 @@ fn in_words(error: &csv::Error, columns: &csv::StringRecord) -> String {
 
 /// Judges every pair, round by round, as a trial would have.
 fn judge(args: &JudgeArgs, arms: &[String], rounds: &Rounds) -> Result<Vec<ContrastState>, ExpectedError> {
+    let band = args.practical.fraction().ln_1p();
+    if args.practical.is_zero() {
+        return Err(ExpectedError::usage(
+            "--practical 0%: with no band around it nothing is equivalent",
+            "name the smallest difference that matters, such as 1%",
+        ));
+    }
     let base = match &args.baseline {
         None => None,
         Some(name) => Some(arms.iter().position(|arm| arm == name).ok_or_else(|| {
@@ -178,11 +196,17 @@ fn judge(args: &JudgeArgs, arms: &[String], rounds: &Rounds) -> Result<Vec<Contr
         Some(base) => (0..arms.len()).filter(|a| *a != base).map(|a| (a, base)).collect(),
         None => (0..arms.len()).flat_map(|b| (b + 1..arms.len()).map(move |a| (a, b))).collect(),
     };
-    let band = args.practical.fraction().ln_1p();
+    let judged = most_rounds(pairs.len());
+    if rounds.len() > judged {
+        super::say(&format!(
+            "the first {judged} of {} rounds are judged: more take too much memory\n",
+            rounds.len()
+        ));
+    }
     let planned = args.planned.unwrap_or(rounds.len()).clamp(PLANNED_ROUNDS.0, PLANNED_ROUNDS.1);
     let questions = pairs.iter().map(|_| Question::comparison(band)).collect();
     let mut panel = Panel::new(questions, ALPHA, planned, Multiplicity::BenjaminiHochberg);
-    for values in rounds.values() {
+    for values in rounds.values().take(judged) {
         for (index, (a, b)) in pairs.iter().enumerate() {
             if let (Some(a), Some(b)) = (values.get(a), values.get(b)) {
                 let a_first = a.order.zip(b.order).map(|(a, b)| a < b);
@@ -202,6 +226,13 @@ fn judge(args: &JudgeArgs, arms: &[String], rounds: &Rounds) -> Result<Vec<Contr
         .enumerate()
         .map(|(index, (a, b))| state(args, &panel, index, &arms[*a], &arms[*b]))
         .collect())
+}
+
+/// How many rounds are judged of so many contrasts. Each may keep an average of every two of its rounds; a verdict holds
+/// wherever a trial stops, so it holds for the rounds before that end, too.
+fn most_rounds(contrasts: usize) -> usize {
+    let (most, numbers) = MAX_JUDGED;
+    (2 * numbers / contrasts.max(1)).isqrt().min(most)
 }
 
 fn state(args: &JudgeArgs, panel: &Panel, index: usize, a: &str, b: &str) -> ContrastState {

@@ -8,6 +8,7 @@ mod device;
 mod doctor;
 pub(crate) mod filter;
 mod generate;
+mod in_file;
 mod judge;
 mod noise;
 mod out_file;
@@ -22,7 +23,7 @@ mod workloads;
 use crate::{
     error::ExpectedError,
     exit_code,
-    report::plain_lines,
+    report::{plain_lines, stdout},
     run::{modelled, worker},
 };
 use anstyle::{AnsiColor, Style};
@@ -34,6 +35,7 @@ use std::{
     io::{self, Write},
     os::unix::fs::MetadataExt,
     path::PathBuf,
+    sync::Arc,
 };
 
 const AFTER_LONG_HELP: &str = "\
@@ -43,7 +45,7 @@ Examples:
   fstrial compare a=ext4 b=ext4 --workload create-files
   fstrial compare raw ext4 xfs --device disk --erase /dev/disk/by-id/nvme-…
   fstrial compare dir:/srv/a dir:/srv/b
-  fstrial compare ext4 xfs --save trial.toml --dry-run
+  fstrial compare ext4 xfs --save - --dry-run > trial.toml
   fstrial run trial.toml --resume
   fstrial watch
   fstrial judge pairs.csv
@@ -61,6 +63,8 @@ Exit codes:
   11   a device, filesystem or load could not be set up, or an arm failed
   12   something on the host could not be put back; run `fstrial clean`
   13   `clean` left something alone that is not provably a dead command's
+  14   the results cannot be kept or read: their store is full, locked, damaged or gone
+  15   the answer could not be written out: standard output is closed or full
   130  interrupted; the partial answer was given
 
 Environment:
@@ -257,20 +261,45 @@ fn of_home(error: StackError) -> ExpectedError {
 
 /// Parses the command line, runs the command and returns the exit code.
 pub fn main() -> u8 {
-    let cli = match Cli::try_parse() {
-        Ok(cli) => cli,
-        Err(error) => {
-            // Help and version are not errors, and go to standard output.
+    let ended = match survive_large_files().map(|()| Cli::try_parse()) {
+        Err(error) => Err(error),
+        Ok(Ok(cli)) => execute(cli.command),
+        Ok(Err(error)) if error.use_stderr() => {
             let _ = error.print();
-            return if error.use_stderr() { exit_code::USAGE } else { exit_code::VERDICT };
+            return exit_code::USAGE;
+        }
+        // Help and version are not errors.
+        Ok(Err(answer)) => {
+            print(&answer.render().ansi().to_string());
+            Ok(exit_code::VERDICT)
         }
     };
-    match execute(cli.command) {
+    match ended.and_then(|code| written(code, None)) {
         Ok(code) => code,
         Err(error) => {
             show(&error);
             error.exit_code()
         }
+    }
+}
+
+/// Hears the signal for a file beyond the limit on its size (`ulimit -f`) instead of dying of it, so that the write fails
+/// as others do. Programs that are started have the signal as it was: an `exec` puts handlers back.
+fn survive_large_files() -> Result<(), ExpectedError> {
+    let heard = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
+    heard.map_err(|e| ExpectedError::Fault(format!("could not set a signal handler: {e}")))?;
+    Ok(())
+}
+
+/// How a command ends whose answer may not have been written. `again` tells how to see what was measured; without it, a
+/// reader that has enough (`| head`) is none to complain to. What is worse than a lost answer stands.
+pub(crate) fn written(code: u8, again: Option<String>) -> Result<u8, ExpectedError> {
+    let is_answer = [exit_code::VERDICT, exit_code::UNDECIDED, exit_code::FAIL_IF_MET].contains(&code);
+    match stdout::take_failure() {
+        Some(source) if is_answer && (again.is_some() || source.kind() != io::ErrorKind::BrokenPipe) => {
+            Err(ExpectedError::Unwritten { source, again })
+        }
+        _ => Ok(code),
     }
 }
 
@@ -319,7 +348,7 @@ pub(crate) fn say(text: &str) {
 
 /// Prints text for people on standard output, without colours where there is no terminal.
 pub(crate) fn print(text: &str) {
-    let _ = write!(anstream::stdout(), "{text}");
+    stdout::print(text);
 }
 
 #[cfg(test)]

@@ -1,24 +1,139 @@
-//! A file that is there whole or not at all: written under another name beside it, synced, then renamed. What is there
-//! already is not overwritten unless that is asked for, and only regular files ever are.
+//! The one way a file that a user names is written: whole or not at all, under another name beside it, synced, then
+//! renamed. What is there already is not replaced unless that is asked for, and only a regular file ever is: no link is
+//! followed, no device written to. `-` is standard output.
+//!
+//! The folder is opened once and everything is done from there, so that somebody else who may write in it, or above it,
+//! cannot lead us elsewhere meanwhile.
 
-use crate::error::ExpectedError;
-use rustix::fs::{CWD, RenameFlags};
+use super::in_file::words_of;
+use crate::{error::ExpectedError, report::stdout};
+use rustix::{
+    fd::OwnedFd,
+    fs::{AtFlags, CWD, FileType, Mode, OFlags, RenameFlags},
+    io::Errno,
+};
 use std::{
-    cell::Cell,
-    fs::{self, File},
+    cell::OnceCell,
+    ffi::{OsStr, OsString},
+    fs::File,
     io::{self, Write},
-    os::unix::fs::FileTypeExt,
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
+
+/// What `--force` does, in the same words wherever there is one.
+pub(crate) const FORCE: &str = "Replace the file if it is there; only a regular file ever is";
+
+/// Whether a name stands for standard output.
+pub(crate) fn is_standard_output(path: &Path) -> bool {
+    path.as_os_str() == "-"
+}
+
+/// Writes a file of which all is known, or standard output.
+///
+/// # Errors
+/// It is there already and must not be replaced; it cannot be written.
+pub(crate) fn write(path: &Path, contents: &[u8], force: bool) -> Result<(), ExpectedError> {
+    if is_standard_output(path) {
+        stdout::write(contents);
+        return Ok(());
+    }
+    Folder::of(path)?.write(path, contents, force)
+}
+
+/// Refuses what [`write`] would refuse, and writes nothing.
+///
+/// # Errors
+/// As there, as far as it can be known before.
+pub(crate) fn check(path: &Path, force: bool) -> Result<(), ExpectedError> {
+    if is_standard_output(path) {
+        return Ok(());
+    }
+    let folder = Folder::of(path)?;
+    folder.check(path, name_of(path)?, force)
+}
+
+/// A folder in which files are written.
+#[derive(Debug)]
+pub(crate) struct Folder(OwnedFd);
+
+impl Folder {
+    /// The folder that a file is to be in.
+    fn of(path: &Path) -> Result<Self, ExpectedError> {
+        name_of(path)?;
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        // Where the user's own words lead through a link, that is meant.
+        let opened = rustix::fs::openat(CWD, folder.unwrap_or(Path::new(".")), FOLDER, Mode::empty());
+        Ok(Self(opened.map_err(|error| failed(path)(error.into()))?))
+    }
+
+    /// A folder that is named itself; it is made where it is missing, with those above it.
+    pub(crate) fn make(path: &Path) -> Result<Self, ExpectedError> {
+        let make = || {
+            std::fs::create_dir_all(path)?;
+            Ok(Self(rustix::fs::openat(CWD, path, FOLDER, Mode::empty())?))
+        };
+        make().map_err(|source| ExpectedError::File {
+            what: "make the folder",
+            path: path.to_owned(),
+            source,
+        })
+    }
+
+    /// A folder in it, made where it is missing; a link is not followed.
+    pub(crate) fn within(&self, name: &str, path: &Path) -> Result<Self, ExpectedError> {
+        let make = || {
+            match rustix::fs::mkdirat(&self.0, name, Mode::from_raw_mode(0o777)) {
+                Ok(()) | Err(Errno::EXIST) => {}
+                Err(error) => return Err(error.into()),
+            }
+            Ok(Self(rustix::fs::openat(&self.0, name, FOLDER | OFlags::NOFOLLOW, Mode::empty())?))
+        };
+        make().map_err(|source| ExpectedError::File {
+            what: "make the folder",
+            path: path.to_owned(),
+            source,
+        })
+    }
+
+    /// Writes a file in it. `path` is the whole name, for errors.
+    pub(crate) fn write(self, path: &Path, contents: &[u8], force: bool) -> Result<(), ExpectedError> {
+        let out = OutFile::within(self, path, force)?;
+        out.create()?.write_all(contents).map_err(out.failed())?;
+        out.finish()
+    }
+
+    /// Refuses what is there and must not be replaced: anything without `force`, and what is no regular file with it.
+    fn check(&self, path: &Path, name: &OsStr, force: bool) -> Result<(), ExpectedError> {
+        let kind = match rustix::fs::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(found) => FileType::from_raw_mode(found.st_mode),
+            Err(Errno::NOENT) => return Ok(()),
+            Err(error) => return Err(failed(path)(error.into())),
+        };
+        match kind {
+            FileType::RegularFile if force => Ok(()),
+            FileType::RegularFile => Err(there_already(path)),
+            other => Err(ExpectedError::usage(
+                format!("{} is {} and was not touched", path.display(), words_of(other)),
+                "name a regular file, one that is not there yet, or - for standard output",
+            )),
+        }
+    }
+}
+
+/// How folders are opened: to work from, not to be listed.
+const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
 /// A file being written.
 #[derive(Debug)]
 pub(crate) struct OutFile {
+    folder: Folder,
     path: PathBuf,
+    name: OsString,
     /// Its name until it is whole.
-    part: PathBuf,
-    /// Whether the file of that name is this one's.
-    made: Cell<bool>,
+    part: OsString,
+    /// What was made under that name.
+    made: OnceCell<File>,
     force: bool,
 }
 
@@ -26,107 +141,100 @@ impl OutFile {
     /// Claims a name beside the file that is to be.
     ///
     /// # Errors
-    /// It is there already and must not be overwritten, it is something else than a regular file, or it has no name.
+    /// It is there already and must not be replaced, it is something else than a regular file, or it has no name.
     pub(crate) fn new(path: &Path, force: bool) -> Result<Self, ExpectedError> {
-        check(path, force)?;
-        let name = path.file_name().ok_or_else(|| {
-            ExpectedError::usage(format!("{} names no file", path.display()), "name a file: --out FILE")
-        })?;
-        let mut part = std::ffi::OsString::from(".");
-        part.push(name);
-        part.push(format!(".{}.part", std::process::id()));
-        Ok(Self { path: path.to_owned(), part: path.with_file_name(part), made: Cell::new(false), force })
+        Self::within(Folder::of(path)?, path, force)
     }
 
-    /// The name it has until it is whole.
-    pub(crate) fn part(&self) -> &Path {
-        &self.part
+    fn within(folder: Folder, path: &Path, force: bool) -> Result<Self, ExpectedError> {
+        let name = name_of(path)?.to_owned();
+        folder.check(path, &name, force)?;
+        let mut part = OsString::from(".");
+        part.push(&name);
+        part.push(format!(".{}.part", std::process::id()));
+        Ok(Self { folder, path: path.to_owned(), name, part, made: OnceCell::new(), force })
     }
 
     /// An error about the file.
     pub(crate) fn failed(&self) -> impl Fn(io::Error) -> ExpectedError + use<> {
-        let path = self.path.clone();
-        move |source| ExpectedError::File { what: "write", path: path.clone(), source }
+        failed(&self.path)
     }
 
     /// Makes the file under its name of now.
     pub(crate) fn create(&self) -> Result<File, ExpectedError> {
-        let file = File::create_new(&self.part).map_err(self.failed())?;
-        self.made.set(true);
-        Ok(file)
+        let make = || {
+            let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            let made = rustix::fs::openat(&self.folder.0, &self.part, flags, Mode::from_raw_mode(0o666))?;
+            let made = File::from(made);
+            let file = made.try_clone()?;
+            self.made.set(made).expect("a file is made once");
+            Ok(file)
+        };
+        make().map_err(self.failed())
     }
 
     /// Gives the file its name, once everything is in it.
     pub(crate) fn finish(self) -> Result<(), ExpectedError> {
-        let failed = self.failed();
-        File::open(&self.part).and_then(|file| file.sync_all()).map_err(&failed)?;
+        let folder = &self.folder.0;
+        let synced = self.made.get().expect("a file is made before it is finished").sync_all();
+        synced.map_err(self.failed())?;
         if self.force {
             // Something else may have come there meanwhile.
-            check(&self.path, true)?;
-            return fs::rename(&self.part, &self.path).map_err(failed);
+            self.folder.check(&self.path, &self.name, true)?;
+            let renamed = rustix::fs::renameat(folder, &self.part, folder, &self.name);
+            return renamed.map_err(|error| self.failed()(error.into()));
         }
-        match rustix::fs::renameat_with(CWD, &self.part, CWD, &self.path, RenameFlags::NOREPLACE) {
+        match rustix::fs::renameat_with(folder, &self.part, folder, &self.name, RenameFlags::NOREPLACE) {
             Ok(()) => Ok(()),
-            Err(rustix::io::Errno::EXIST) => Err(there_already(&self.path)),
+            Err(Errno::EXIST) => Err(there_already(&self.path)),
             // Not every filesystem can refuse by itself.
-            Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) if !self.path.exists() => {
-                fs::rename(&self.part, &self.path).map_err(failed)
+            Err(Errno::INVAL | Errno::NOSYS) => {
+                self.folder.check(&self.path, &self.name, false)?;
+                let renamed = rustix::fs::renameat(folder, &self.part, folder, &self.name);
+                renamed.map_err(|error| self.failed()(error.into()))
             }
-            Err(error) => Err(failed(error.into())),
+            Err(error) => Err(self.failed()(error.into())),
         }
     }
-}
-
-/// Writes a file of which all is known.
-///
-/// # Errors
-/// It is there already and must not be overwritten; it cannot be written.
-pub(crate) fn write(path: &Path, contents: &[u8], force: bool) -> Result<(), ExpectedError> {
-    let out = OutFile::new(path, force)?;
-    out.create()?.write_all(contents).map_err(out.failed())?;
-    out.finish()
 }
 
 impl Drop for OutFile {
     fn drop(&mut self) {
         // Somebody else's file of this name stays; ours is gone already if it has its name.
-        if self.made.get() {
-            let _ = fs::remove_file(&self.part);
+        let Some(made) = self.made.get() else { return };
+        let there = rustix::fs::statat(&self.folder.0, &self.part, AtFlags::SYMLINK_NOFOLLOW);
+        let is_ours = |there: rustix::fs::Stat| made.metadata().is_ok_and(|ours| ours.ino() == there.st_ino);
+        if there.is_ok_and(is_ours) {
+            let _ = rustix::fs::unlinkat(&self.folder.0, &self.part, AtFlags::empty());
         }
     }
 }
 
-/// Refuses what is there and must not be overwritten: anything without `force`, and what is no regular file with it, for
-/// renaming would put a file in the place of a device or of a link instead of writing to it.
-fn check(path: &Path, force: bool) -> Result<(), ExpectedError> {
-    // What cannot even be looked at cannot be written beside, and that is said then.
-    let Ok(there) = path.symlink_metadata() else { return Ok(()) };
-    let kind = there.file_type();
-    let what = match () {
-        () if kind.is_file() && force => return Ok(()),
-        () if kind.is_file() => return Err(there_already(path)),
-        () if kind.is_dir() => "a folder",
-        () if kind.is_symlink() => "a symbolic link",
-        () if kind.is_fifo() => "a FIFO",
-        () if kind.is_socket() => "a socket",
-        () => "a device",
-    };
-    Err(ExpectedError::usage(
-        format!("{} is {what} and was not touched", path.display()),
-        "name a regular file, or one that is not there yet: --out FILE",
-    ))
+fn name_of(path: &Path) -> Result<&OsStr, ExpectedError> {
+    path.file_name().ok_or_else(|| {
+        ExpectedError::usage(
+            format!("{} names no file", path.display()),
+            "name a file, or - for standard output",
+        )
+    })
+}
+
+fn failed(path: &Path) -> impl Fn(io::Error) -> ExpectedError + use<> {
+    let path = path.to_owned();
+    move |source| ExpectedError::File { what: "write", path: path.clone(), source }
 }
 
 fn there_already(path: &Path) -> ExpectedError {
     ExpectedError::usage(
         format!("{} is there already and was not touched", path.display()),
-        "name another file, or overwrite it with --force",
+        "name another file, or replace it with --force",
     )
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     fn names(folder: &Path) -> Vec<String> {
         let names =
@@ -166,7 +274,7 @@ mod tests {
         fs::write(at("file"), "kept").unwrap();
         std::os::unix::fs::symlink("file", at("link")).unwrap();
         std::os::unix::fs::symlink("nowhere", at("dangling")).unwrap();
-        rustix::fs::mknodat(CWD, at("fifo"), rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+        rustix::fs::mknodat(CWD, at("fifo"), FileType::Fifo, 0o600.into(), 0).unwrap();
         let _socket = std::os::unix::net::UnixListener::bind(at("socket")).unwrap();
         let before = names(folder.path());
         for (path, what) in [
@@ -195,9 +303,9 @@ mod tests {
     fn the_part_of_somebody_else_stays() {
         let folder = tempfile::tempdir().unwrap();
         let out = OutFile::new(&folder.path().join("a"), false).unwrap();
-        fs::write(out.part(), "theirs").unwrap();
+        let part = folder.path().join(&out.part);
+        fs::write(&part, "theirs").unwrap();
         out.create().unwrap_err();
-        let part = out.part().to_owned();
         drop(out);
         assert_eq!(fs::read_to_string(part).unwrap(), "theirs");
     }

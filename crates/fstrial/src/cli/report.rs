@@ -11,6 +11,7 @@ use crate::{
     },
 };
 use clap::{Args, ValueEnum};
+use fstrial_stack::private_dir::PrivateDir;
 use fstrial_store::{Store, StoredTrial};
 use std::{borrow::Cow, path::PathBuf};
 
@@ -43,8 +44,7 @@ pub(crate) struct ReportArgs {
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 
-    /// Replace the file if it is there.
-    #[arg(long)]
+    #[arg(long, requires = "out", help = out_file::FORCE)]
     force: bool,
 
     /// The form.
@@ -122,7 +122,7 @@ fn texts(store: &Store, trials: &[StoredTrial], format: Format) -> Result<String
 /// Writes it where it is wanted, and says where that is.
 fn deliver(args: &ReportArgs, text: &str, name: &str) -> Result<u8, ExpectedError> {
     match &args.out {
-        Some(path) if path.as_os_str() == "-" => super::print(text),
+        Some(path) if out_file::is_standard_output(path) => super::print(text),
         Some(path) => {
             // A file is no terminal: no colours in it.
             let text: Cow<'_, str> = match args.format {
@@ -143,7 +143,8 @@ fn deliver(args: &ReportArgs, text: &str, name: &str) -> Result<u8, ExpectedErro
 
 /// Keeps a page in the home folder, in the place of an earlier one of the same trials; says where.
 fn keep(home: &Home, name: &str, page: &str) -> Result<PathBuf, ExpectedError> {
-    let path = home.make()?.make_folder("reports")?.path().join(name);
+    let folder = PrivateDir::make(&home.make()?.path().join("reports"))?;
+    let path = folder.path().join(name);
     out_file::write(&path, page.as_bytes(), true)?;
     Ok(path)
 }

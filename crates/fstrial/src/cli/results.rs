@@ -5,7 +5,7 @@ mod fio;
 pub(crate) mod list;
 mod transfer;
 
-use super::{Home, Lock};
+use super::{Home, Lock, out_file};
 use crate::{
     error::ExpectedError,
     exit_code,
@@ -56,7 +56,7 @@ enum Action {
     Export(export::ExportArgs),
     /// Write every measured run as fio's JSON, for fio-plot and other tools that read it.
     ///
-    /// The files are OUT/round-R/ARM/WORKLOAD-THREADS.json; none is overwritten. docs/fio.md says what each number is,
+    /// The files are OUT/round-R/ARM/WORKLOAD-THREADS.json. docs/fio.md says what each number is,
     /// and how fio-plot draws them.
     Fio {
         /// Its number [default: the last].
@@ -64,6 +64,8 @@ enum Action {
         /// The folder to write to; it is made.
         #[arg(long, value_name = "FOLDER")]
         out: PathBuf,
+        #[arg(long, help = out_file::FORCE)]
+        force: bool,
     },
     Import(transfer::ImportArgs),
     Merge(transfer::MergeArgs),
@@ -79,9 +81,9 @@ pub(crate) fn exec(args: &ResultsArgs) -> Result<u8, ExpectedError> {
         Some(Action::Show { id, json }) => show(&open(home)?, *id, *json)?,
         Some(Action::Diff { a, b, json }) => diff_of(&open(home)?, [*a, *b], *json)?,
         Some(Action::Export(export)) => export::exec(&open(home)?, export)?,
-        Some(Action::Fio { id, out }) => {
+        Some(Action::Fio { id, out, force }) => {
             let store = open(home)?;
-            let line = fio::export(&store, &find(&store, *id)?, out)?;
+            let line = fio::export(&store, &find(&store, *id)?, out, *force)?;
             super::print(&format!("{line}\n"));
         }
         Some(Action::Import(import)) => transfer::import(home, import)?,

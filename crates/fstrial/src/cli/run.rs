@@ -3,19 +3,19 @@
 use super::{
     Home,
     conduct::{self, ConductArgs},
-    device, workloads,
+    device, in_file, workloads,
 };
 use crate::{error::ExpectedError, run::environment};
 use clap::Args;
 use fstrial_model::{
     device_model::DeviceModel,
-    trial::{Files, MAX_FILE_BYTES, NamedFileError, Trial},
+    trial::{Files, NamedFileError, Trial},
     units::Nanos,
     workload::Entry,
 };
 use std::{
-    fs::{self, File},
-    io::{ErrorKind, Read},
+    fs,
+    io::ErrorKind,
     path::{Path, PathBuf},
 };
 
@@ -58,28 +58,8 @@ pub(crate) fn seed(text: &str) -> Result<u64, String> {
         .ok_or_else(|| "a seed is a whole number below 2^63 such as 7 or 0x1f".into())
 }
 
-/// Reads a text file that should be small.
-pub(crate) fn read_bounded(path: &Path) -> Result<String, ExpectedError> {
-    let failed = |source| ExpectedError::File { what: "read", path: path.to_owned(), source };
-    let file = File::open(path).map_err(failed)?;
-    let mut bytes = Vec::new();
-    // One byte more than is allowed, so that the reader can say that it is too long.
-    file.take(MAX_FILE_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(failed)?;
-    String::from_utf8(bytes).map_err(|error| {
-        let line = error.as_bytes()[..error.utf8_error().valid_up_to()]
-            .iter()
-            .filter(|byte| **byte == b'\n')
-            .count()
-            + 1;
-        ExpectedError::usage(
-            format!("{} is not text: line {line} holds bytes that are not UTF-8", path.display()),
-            "is this the right file?",
-        )
-    })
-}
-
 pub(crate) fn exec(args: &RunArgs) -> Result<u8, ExpectedError> {
-    let text = read_bounded(&args.file)?;
+    let text = in_file::text(&args.file)?;
     let name = args.file.display().to_string();
     let folder = args.file.parent().unwrap_or(Path::new(""));
     let mut trial = Trial::parse_with_files(&name, &text, &mut Beside(folder), &environment::machine(false))?;

@@ -86,7 +86,7 @@ pub(super) fn stem(file: &Path) -> String {
 
 /// What is made of a job file on this machine.
 fn understand(file: &Path) -> Result<Understanding, ExpectedError> {
-    let text = super::run::read_bounded(file)?;
+    let text = super::in_file::text(file)?;
     Ok(fio::understand(&file.display().to_string(), &text, &surroundings())?)
 }
 

@@ -14,6 +14,7 @@ pub mod numbers;
 pub mod page;
 pub mod plot;
 pub mod progress;
+pub(crate) mod stdout;
 pub mod steps;
 pub mod summary;
 pub mod table;

@@ -40,6 +40,8 @@ impl Listener for Recorder<'_> {
             Event::RunEnded(run) => self.record(run),
             Event::RoundsPlanned { planned } => Ok(self.store.set_planned_rounds(self.trial, *planned)?),
             Event::ArmInspected { arm, facts, .. } => Ok(self.store.set_arm_facts(self.trial, arm, facts)?),
+            // What could not be kept need not be measured.
+            Event::RunStarted { .. } => Ok(self.store.check_there()?),
             Event::DeviceProgress { .. }
             | Event::Preconditioning { .. }
             | Event::DeviceReady { .. }
@@ -49,7 +51,6 @@ impl Listener for Recorder<'_> {
             | Event::StageProgress { .. }
             | Event::Audited { .. }
             | Event::RoundStarted { .. }
-            | Event::RunStarted { .. }
             | Event::RunStage { .. }
             | Event::VerdictsUpdated { .. } => Ok(()),
         }

@@ -27,7 +27,7 @@ use clap::{Args, ValueEnum};
 use comfy_table::{ContentArrangement, Table, presets};
 use fstrial_model::{
     claim::{Claim, Machine},
-    device::Device,
+    device::{Device, DeviceKind},
     job::FailureKind,
     trial::Trial,
     units::{Bytes, Nanos},
@@ -149,6 +149,12 @@ pub(super) fn exec(args: &CheckArgs, home: &Home) -> Result<u8, ExpectedError> {
         args.device.as_ref().map(|text| device_of(text, args.size, args.erase.clone())).transpose()?;
     let plan = |claimed| args.plan(claimed, &machine, device.as_ref(), is_alone);
     let planned: Vec<Planned> = chosen.iter().map(plan).collect::<Result<_, _>>()?;
+    if planned.iter().all(|plan| plan.trial.device.kind != DeviceKind::Disk) {
+        let flags =
+            [("--erase", args.erase.is_some()), ("--erase-signature", !args.erase_signature.is_empty())];
+        let kinds = planned.iter().map(|plan| plan.trial.device.kind);
+        kinds.take(1).try_for_each(|kind| conduct::only_for_disks(kind, &flags))?;
+    }
     if args.dry_run {
         for Planned { trial, ready } in &planned {
             let text = match ready {
@@ -188,7 +194,10 @@ pub(super) fn exec(args: &CheckArgs, home: &Home) -> Result<u8, ExpectedError> {
         crate::cli::print(&args.table(&outcomes));
     }
     let is_open = outcomes.iter().any(|outcome| outcome.report.verdict == ClaimVerdict::Undecided);
-    code.map(|code| if code == exit_code::VERDICT && is_open { exit_code::UNDECIDED } else { code })
+    let is_stored = outcomes.iter().any(|outcome| outcome.trial.is_some());
+    let code = code?;
+    let code = if code == exit_code::VERDICT && is_open { exit_code::UNDECIDED } else { code };
+    crate::cli::written(code, is_stored.then(|| "fstrial claims show NAME".into()))
 }
 
 impl CheckArgs {

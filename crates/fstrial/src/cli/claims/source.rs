@@ -1,7 +1,7 @@
 //! Where claims come from: those that ship, by name, beginning of a name or tag, and files. And what a claim needs that
 //! this machine has not.
 
-use crate::{cli::run, error::ExpectedError};
+use crate::{cli::in_file, error::ExpectedError};
 use fstrial_model::{
     arm::{Arm, closest},
     claim::{CLAIMS, Claim, Machine, Need, era::Rules},
@@ -37,7 +37,7 @@ pub(super) fn all() -> Vec<Claimed> {
 /// One claim: by its name, or from a file.
 pub(super) fn find(name: &str) -> Result<Claimed, ExpectedError> {
     if name.ends_with(".toml") {
-        return Ok(Claimed { name: name.into(), text: run::read_bounded(name.as_ref())? });
+        return Ok(Claimed { name: name.into(), text: in_file::text(name.as_ref())? });
     }
     let known = CLAIMS.iter().find(|(id, _)| *id == name);
     known.map(|(id, text)| Claimed::of_text(id, text)).ok_or_else(|| match by_word(name) {

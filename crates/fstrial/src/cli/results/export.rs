@@ -2,18 +2,26 @@
 
 use super::{fio, judge_again};
 use crate::{
-    cli::{self, filter::FilterArgs, out_file::OutFile},
+    cli::{
+        self,
+        filter::FilterArgs,
+        out_file::{self, OutFile},
+    },
     error::ExpectedError,
-    report::export::{
-        go_bench::GoBench,
-        open_metrics::OpenMetrics,
-        rows::{self, Rows},
+    report::{
+        export::{
+            go_bench::GoBench,
+            open_metrics::OpenMetrics,
+            rows::{self, Rows},
+        },
+        stdout::Pieces,
     },
 };
 use clap::{Args, ValueEnum};
 use fstrial_store::{Imported, Store, StoredTrial, TrialId};
 use std::{
     collections::BTreeSet,
+    fs::File,
     io::{self, BufWriter, Write},
     path::{Path, PathBuf},
 };
@@ -37,12 +45,11 @@ pub(crate) struct ExportArgs {
     #[arg(long, value_enum, default_value_t = Format::Csv)]
     format: Format,
 
-    /// Write to this file (with fio: below this folder) instead of standard output; it is there whole or not at all.
+    /// Write to this file (with fio: below this folder) instead of standard output (-); it is there whole or not at all.
     #[arg(short, long, value_name = "FILE")]
     out: Option<PathBuf>,
 
-    /// Overwrite the file.
-    #[arg(long, requires = "out")]
+    #[arg(long, requires = "out", help = out_file::FORCE)]
     force: bool,
 
     #[command(flatten)]
@@ -72,13 +79,13 @@ enum Format {
 pub(super) fn exec(store: &Store, args: &ExportArgs) -> Result<(), ExpectedError> {
     let trials = choose(store, args)?;
     let (format, out) = (args.format, args.out.as_deref());
-    match (format, out) {
-        (Format::Parquet | Format::Store | Format::Fio, None) => {
-            let what = if format == Format::Fio { "many files" } else { "a file that is no text" };
-            Err(ExpectedError::usage(format!("this format is {what}"), "say where it goes: --out"))
-        }
+    let file = out.filter(|path| !out_file::is_standard_output(path));
+    match (format, file) {
+        (Format::Parquet, None) if out.is_none() => Err(homeless("a file that is no text")),
+        (Format::Store, None) => Err(homeless("a file that is no text")),
+        (Format::Fio, None) => Err(homeless("many files")),
         (Format::Fio, Some(folder)) => {
-            let line = fio::export(store, &only(trials, "fio")?, folder)?;
+            let line = fio::export(store, &only(trials, "fio")?, folder, args.force)?;
             cli::print(&format!("{line}\n"));
             Ok(())
         }
@@ -88,12 +95,26 @@ pub(super) fn exec(store: &Store, args: &ExportArgs) -> Result<(), ExpectedError
             write(store, trials, format, file.create()?, &file.failed())?;
             file.finish()
         }
-        (_, None) => write(store, trials, format, io::stdout(), &|source| ExpectedError::File {
-            what: "write",
-            path: "standard output".into(),
-            source,
-        }),
+        (_, None) => {
+            let written = write(store, trials, format, Pieces, &|source| ExpectedError::Unwritten {
+                source,
+                again: None,
+            });
+            match written {
+                // A reader that has enough is none to complain to.
+                Err(ExpectedError::Unwritten { source, .. })
+                    if source.kind() == io::ErrorKind::BrokenPipe =>
+                {
+                    Ok(())
+                }
+                other => other,
+            }
+        }
     }
+}
+
+fn homeless(what: &str) -> ExpectedError {
+    ExpectedError::usage(format!("this format is {what}"), "say where it goes: --out")
 }
 
 /// The trials that are meant, oldest first.
@@ -131,7 +152,7 @@ fn only(mut trials: Vec<StoredTrial>, format: &str) -> Result<StoredTrial, Expec
     }
 }
 
-/// Writes a text or Parquet file. A reader of standard output that went away is not an error.
+/// Writes a text or Parquet file.
 fn write(
     store: &Store,
     trials: Vec<StoredTrial>,
@@ -156,10 +177,7 @@ fn write(
         }
         Format::Fio | Format::Store => unreachable!("they are no single text"),
     };
-    match written {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        other => other.map_err(failed),
-    }
+    written.map_err(failed)
 }
 
 /// The outer error is of the store, the inner one of the output.
@@ -216,9 +234,10 @@ fn export_store(
     force: bool,
 ) -> Result<(), ExpectedError> {
     let file = OutFile::new(path, force)?;
-    // Made here, so that nobody else's file of this name is taken for a store.
-    file.create()?;
-    let mut copy = Store::open(file.part())?;
+    // Made where nobody else can put anything in its way: a store is opened by its name, again and again.
+    let made = tempfile::tempdir().map_err(file.failed())?;
+    let store_path = made.path().join("store.db");
+    let mut copy = Store::open(&store_path)?;
     let mut copied = 0_usize;
     for trial in trials {
         let id = trial.summary.id;
@@ -236,6 +255,8 @@ fn export_store(
         return Err(ExpectedError::usage("no trial that has ended is left to be exported", hint));
     }
     copy.close_in_one_file()?;
+    let mut whole = file.create()?;
+    File::open(store_path).and_then(|mut made| io::copy(&mut made, &mut whole)).map_err(file.failed())?;
     file.finish()?;
     let count = if copied == 1 { "one trial".into() } else { format!("{copied} trials") };
     cli::print(&format!("{count} in {}\n", path.display()));

@@ -1,6 +1,7 @@
 //! `fstrial results fio`: the runs of a trial as fio would have reported them, one file for each.
 
 use crate::{
+    cli::out_file::Folder,
     error::ExpectedError,
     report::fio_json::{self, LoadMetadata, RunMetadata},
 };
@@ -9,18 +10,18 @@ use fstrial_model::{
     measurement::Measurement,
 };
 use fstrial_store::{Store, StoredRun, StoredTrial};
-use std::{
-    collections::BTreeMap,
-    fs::File,
-    io::Write,
-    path::{Path, PathBuf},
-};
+use std::{collections::BTreeMap, path::Path};
 
 /// Writes `OUT/round-R/ARM/WORKLOAD-THREADS.json` for every run that was measured, and returns a line for people.
 ///
 /// # Errors
 /// A file cannot be made, or is there already; the store is damaged.
-pub(super) fn export(store: &Store, stored: &StoredTrial, out: &Path) -> Result<String, ExpectedError> {
+pub(super) fn export(
+    store: &Store,
+    stored: &StoredTrial,
+    out: &Path,
+    force: bool,
+) -> Result<String, ExpectedError> {
     let version = stored.sessions.last().map_or("unknown", |session| session.program_version.as_str());
     let mut names = Names::default();
     let (mut written, mut failed, mut strange) = (0_u32, 0_u32, 0_u32);
@@ -34,7 +35,7 @@ pub(super) fn export(store: &Store, stored: &StoredTrial, out: &Path) -> Result<
             failed += 1;
             return;
         }
-        match write(&run, version, &names.path(out, &run)) {
+        match write(&run, version, |text| names.write(out, &run, text, force)) {
             Ok(Written::Whole) => written += 1,
             Ok(Written::NoLoad) => bare += 1,
             Ok(Written::Unknown) => strange += 1,
@@ -68,7 +69,11 @@ enum Written {
 }
 
 /// Writes one run.
-fn write(run: &StoredRun, version: &str, path: &Path) -> Result<Written, ExpectedError> {
+fn write(
+    run: &StoredRun,
+    version: &str,
+    deliver: impl FnOnce(&str) -> Result<(), ExpectedError>,
+) -> Result<Written, ExpectedError> {
     let Some((task, measurement)) =
         run.parse_job().ok().and_then(|job| job.task).zip(run.outcome.as_ref().ok())
     else {
@@ -86,12 +91,7 @@ fn write(run: &StoredRun, version: &str, path: &Path) -> Result<Written, Expecte
     let answer = fio_json::answer(&metadata, &loads)
         .map_err(|e| ExpectedError::Fault(format!("the latencies of run {} cannot be read: {e}", run.id)))?;
     let text = serde_json::to_string_pretty(&answer).expect("an answer is plain data");
-    let failed = |source| ExpectedError::File { what: "write", path: path.to_owned(), source };
-    if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder).map_err(failed)?;
-    }
-    let mut file = File::create_new(path).map_err(failed)?;
-    file.write_all(text.as_bytes()).and_then(|()| file.write_all(b"\n")).map_err(failed)?;
+    deliver(&(text + "\n"))?;
     Ok(Written::Whole)
 }
 
@@ -130,11 +130,17 @@ impl Names {
         if place == 0 { plain } else { format!("{plain}~{}", place + 1) }
     }
 
-    fn path(&mut self, out: &Path, run: &StoredRun) -> PathBuf {
+    /// Writes the file of a run into its place below a folder.
+    fn write(&mut self, out: &Path, run: &StoredRun, text: &str, force: bool) -> Result<(), ExpectedError> {
         let attempt = if run.attempt > 1 { format!("-attempt-{}", run.attempt) } else { String::new() };
         let (arm, workload) = (self.plain(&run.arm), self.plain(&run.workload));
         let file = format!("{workload}-{}{attempt}.json", run.threads);
-        out.join(format!("round-{}", run.round)).join(arm).join(file)
+        let (mut folder, mut path) = (Folder::make(out)?, out.to_owned());
+        for name in [format!("round-{}", run.round), arm] {
+            path.push(&name);
+            folder = folder.within(&name, &path)?;
+        }
+        folder.write(&path.join(file), text.as_bytes(), force)
     }
 }
 

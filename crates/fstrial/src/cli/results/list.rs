@@ -11,6 +11,9 @@ use comfy_table::{Table, presets};
 use fstrial_store::{Filter, Store, TrialId, TrialSummary};
 use std::collections::BTreeSet;
 
+/// Characters of a text in the table.
+const LONGEST_CELL: usize = 200;
+
 /// List the trials, oldest first.
 ///
 /// Hosts and kernels are shown where they differ or are asked for, tags where there are some.
@@ -101,17 +104,25 @@ fn table(trials: &[TrialSummary], filter: &Filter) -> Table {
             trial.runs.to_string(),
             trial.failed_runs.to_string(),
         ];
-        let unknown = |text: &Option<String>| plain(text.as_deref().filter(|t| !t.is_empty()).unwrap_or("-"));
+        let unknown = |text: &Option<String>| cell(text.as_deref().filter(|t| !t.is_empty()).unwrap_or("-"));
         let optional = [
             (host, unknown(&trial.host)),
             (kernel, unknown(&trial.kernel)),
-            (tags, plain(&trial.tags.join(" "))),
+            (tags, cell(&trial.tags.join(" "))),
         ];
         row.extend(optional.into_iter().filter(|(shown, _)| *shown).map(|(_, text)| text));
-        row.push(plain(&trial.name));
+        row.push(cell(&trial.name));
         table.add_row(row);
     }
     table
+}
+
+/// A text in a table: a line of it, not the whole of what a file from elsewhere may hold.
+fn cell(text: &str) -> String {
+    match text.char_indices().nth(LONGEST_CELL) {
+        Some((end, _)) => plain(&text[..end]) + "…",
+        None => plain(text),
+    }
 }
 
 pub(super) fn exec_tag(home: &Home, args: &TagArgs) -> Result<(), ExpectedError> {

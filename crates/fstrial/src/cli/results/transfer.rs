@@ -86,7 +86,7 @@ fn take(home: &Home, files: &[PathBuf], filter: &Filter, json: bool) -> Result<(
     let mut others = Vec::new();
     for file in files {
         let trials = other_store(file)?;
-        let chosen = trials.find_trials(filter)?;
+        let chosen = trials.find_trials(filter).map_err(|error| blame(trials.path(), error))?;
         others.push((trials, chosen));
     }
     let path = home.results()?;
@@ -98,7 +98,7 @@ fn take(home: &Home, files: &[PathBuf], filter: &Filter, json: bool) -> Result<(
     let (mut copied, mut known, mut running) = (0_usize, 0_usize, 0_usize);
     for (other, chosen) in &others {
         for trial in chosen {
-            let became = store.import_trial(other, trial.id)?;
+            let became = store.import_trial(other, trial.id).map_err(|error| blame(other.path(), error))?;
             match became {
                 Imported::Copied(_) => copied += 1,
                 Imported::Here { .. } => known += 1,
@@ -116,20 +116,27 @@ fn take(home: &Home, files: &[PathBuf], filter: &Filter, json: bool) -> Result<(
 
 /// A store that is read from.
 fn other_store(file: &Path) -> Result<Store, ExpectedError> {
-    Store::open_read_only(file).map_err(|error| match error {
-        StoreError::NotAStore { .. } => ExpectedError::usage(
-            error.to_string(),
-            "only stores are imported: a results.db, or what `fstrial results export --format store` wrote",
+    let other = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
+    Store::open_read_only(file).map_err(|error| blame(&other, error))
+}
+
+/// An error while a named store is read: what is wrong with that file is wrong with the command line, and not with the
+/// results that are kept here.
+fn blame(other: &Path, error: StoreError) -> ExpectedError {
+    let is_theirs = error.path() == other;
+    let hint = match &error {
+        StoreError::NotAStore { .. } => Some(
+            "only stores are imported: a results.db, or what `fstrial results export --format store` wrote"
+                .into(),
         ),
-        StoreError::Io { .. } => ExpectedError::usage(
-            format!(
-                "{error}: {}",
-                std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default()
-            ),
-            "check the path",
-        ),
-        other => other.into(),
-    })
+        StoreError::Io { .. } => Some("check the path".into()),
+        StoreError::NewerSchema { .. } | StoreError::Damaged { .. } => error.hint(),
+        _ => return error.into(),
+    };
+    match ExpectedError::from(error) {
+        error if is_theirs => ExpectedError::Usage { message: error.in_full(), hint },
+        error => error,
+    }
 }
 
 fn refuse_itself(path: &Path, file: &Path) -> Result<(), ExpectedError> {

@@ -1,0 +1,205 @@
+//! Files that a user names to be read: opened once, regular or a pipe, and never read beyond a limit.
+//!
+//! Opening a FIFO waits for a writer for ever, opening a device may do something, and `/dev/zero` has no end. So only
+//! regular files are opened by name; `-` is standard input, and the nameless pipe of a shell's `<(…)` is taken too.
+
+use crate::error::ExpectedError;
+use fstrial_model::{trial::MAX_FILE_BYTES, units::Bytes};
+use rustix::fs::{FileType, OFlags};
+use std::{
+    fs::{File, Metadata},
+    io::{self, Read},
+    os::unix::fs::{MetadataExt, OpenOptionsExt},
+    path::Path,
+};
+
+/// Most that is read of a file that people write: a trial, a claim, a job, a model.
+const TEXT: Bytes = Bytes(MAX_FILE_BYTES as u64);
+/// Most that is read of a file of figures.
+pub(crate) const DATA: Bytes = Bytes::mib(64);
+/// The longest line of such a file.
+const LINE: Bytes = Bytes::kib(64);
+/// What the kernel says of the filesystem that nameless pipes lie on (`PIPEFS_MAGIC`).
+const PIPES: u64 = 0x5049_5045;
+
+/// Reads a text file that people write.
+///
+/// # Errors
+/// It cannot be read, is something else than a file, is too large, or is not UTF-8.
+pub(crate) fn text(path: &Path) -> Result<String, ExpectedError> {
+    let mut bytes = Vec::new();
+    let mut source = Lines { longest: u64::MAX, ..open(path, TEXT)? };
+    source.read_to_end(&mut bytes).map_err(|error| failed(path, error))?;
+    String::from_utf8(bytes).map_err(|error| {
+        let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        let line = valid.iter().filter(|byte| **byte == b'\n').count() + 1;
+        ExpectedError::usage(
+            format!("{} is not text: line {line} holds bytes that are not UTF-8", path.display()),
+            "is this the right file?",
+        )
+    })
+}
+
+/// Opens a file of lines of which at most so much is read.
+///
+/// # Errors
+/// It cannot be opened, or is something else than a file.
+pub(crate) fn open(path: &Path, most: Bytes) -> Result<Lines, ExpectedError> {
+    let source: Box<dyn Read> = match path.as_os_str() == "-" {
+        true => Box::new(io::stdin()),
+        false => Box::new(open_file(path)?),
+    };
+    Ok(Lines { source, left: most.0, most, line: 0, longest: LINE.0 })
+}
+
+/// What a read that failed means.
+pub(crate) fn failed(path: &Path, source: io::Error) -> ExpectedError {
+    match source.get_ref().and_then(|error| error.downcast_ref::<TooMuch>()) {
+        Some(TooMuch(words)) => too_much(path, words),
+        None => ExpectedError::File { what: "read", path: path.to_owned(), source },
+    }
+}
+
+/// Says which limit a file is beyond.
+pub(crate) fn too_much(path: &Path, words: &str) -> ExpectedError {
+    ExpectedError::usage(
+        format!("{} {words}", path.display()),
+        "is this the right file? if it is, split it or leave out what is not needed",
+    )
+}
+
+/// A limit was reached.
+#[derive(Debug, thiserror::Error)]
+#[error("it {0}")]
+struct TooMuch(String);
+
+/// A source of lines that ends with an error where it, or one of its lines, is too long.
+pub(crate) struct Lines {
+    source: Box<dyn Read>,
+    left: u64,
+    most: Bytes,
+    /// Bytes since the last end of a line.
+    line: u64,
+    longest: u64,
+}
+
+impl Read for Lines {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.source.read(buffer)?;
+        self.left = self.left.checked_sub(read as u64).ok_or_else(|| {
+            io::Error::other(TooMuch(format!("has more than {}, the most that is read of it", self.most)))
+        })?;
+        for piece in buffer[..read].split_inclusive(|byte| *byte == b'\n') {
+            self.line += piece.len() as u64;
+            if self.line > self.longest {
+                return Err(io::Error::other(TooMuch(format!("has a line of more than {LINE}"))));
+            }
+            if piece.ends_with(b"\n") {
+                self.line = 0;
+            }
+        }
+        Ok(read)
+    }
+}
+
+/// Opens what is a regular file or a pipe without a name, and looks again once it is open.
+fn open_file(path: &Path) -> Result<File, ExpectedError> {
+    let failed = |source| ExpectedError::File { what: "read", path: path.to_owned(), source };
+    check(path, &path.metadata().map_err(failed)?, || rustix::fs::statfs(path))?;
+    // Whatever has come there meanwhile must not make this wait.
+    let waiting = OFlags::NONBLOCK | OFlags::NOCTTY;
+    let flags = i32::try_from(waiting.bits()).expect("flags are small");
+    let file = File::options().read(true).custom_flags(flags).open(path).map_err(failed)?;
+    check(path, &file.metadata().map_err(failed)?, || rustix::fs::fstatfs(&file))?;
+    rustix::fs::fcntl_setfl(&file, OFlags::empty()).map_err(|error| failed(error.into()))?;
+    Ok(file)
+}
+
+/// Refuses what is neither a regular file nor a pipe without a name.
+fn check(
+    path: &Path,
+    found: &Metadata,
+    filesystem: impl FnOnce() -> rustix::io::Result<rustix::fs::StatFs>,
+) -> Result<(), ExpectedError> {
+    let kind = FileType::from_raw_mode(found.mode());
+    #[expect(clippy::cast_sign_loss, reason = "a pattern of bits")]
+    let is_pipe = || filesystem().is_ok_and(|found| found.f_type as u64 == PIPES);
+    if kind == FileType::RegularFile || kind == FileType::Fifo && is_pipe() {
+        return Ok(());
+    }
+    Err(ExpectedError::usage(
+        format!("{} is {} and was not opened", path.display(), words_of(kind)),
+        "name a regular file; where - stands for standard input, what comes from elsewhere can be piped in",
+    ))
+}
+
+/// What something is that is no regular file.
+pub(crate) fn words_of(kind: FileType) -> &'static str {
+    match kind {
+        FileType::Directory => "a folder",
+        FileType::Symlink => "a symbolic link",
+        FileType::Fifo => "a FIFO",
+        FileType::Socket => "a socket",
+        FileType::RegularFile => "a file",
+        _ => "a device",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{fs, os::fd::AsRawFd};
+
+    fn error(path: &Path) -> String {
+        text(path).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn only_files_and_pipes_are_opened() {
+        let folder = tempfile::tempdir().unwrap();
+        let fifo = folder.path().join("fifo");
+        rustix::fs::mknodat(rustix::fs::CWD, &fifo, FileType::Fifo, 0o600.into(), 0).unwrap();
+        assert_eq!(error(&fifo), format!("{} is a FIFO and was not opened", fifo.display()));
+        assert_eq!(
+            error(folder.path()),
+            format!("{} is a folder and was not opened", folder.path().display())
+        );
+        assert_eq!(error("/dev/zero".as_ref()), "/dev/zero is a device and was not opened");
+        let (reader, mut writer) = io::pipe().unwrap();
+        io::Write::write_all(&mut writer, b"piped").unwrap();
+        drop(writer);
+        assert_eq!(text(format!("/dev/fd/{}", reader.as_raw_fd()).as_ref()).unwrap(), "piped");
+    }
+
+    #[test]
+    fn nothing_is_read_beyond_the_limit() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("large");
+        File::create(&path).unwrap().set_len(1 << 30).unwrap();
+        assert!(
+            error(&path).ends_with("large has more than 1MiB, the most that is read of it"),
+            "{}",
+            error(&path)
+        );
+        fs::write(&path, vec![b'#'; MAX_FILE_BYTES]).unwrap();
+        assert_eq!(text(&path).unwrap().len(), MAX_FILE_BYTES);
+    }
+
+    #[test]
+    fn lines_of_figures_are_bounded() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lines");
+        let read = |text: String| {
+            fs::write(&path, text).unwrap();
+            let mut all = Vec::new();
+            open(&path, Bytes::mib(1)).unwrap().read_to_end(&mut all).map_err(|error| error.to_string())
+        };
+        let line = "x".repeat((64 << 10) - 1) + "\n";
+        assert_eq!(read(line.repeat(3)), Ok(3 * line.len()));
+        assert_eq!(read(format!("{line}x{line}")), Err("it has a line of more than 64KiB".into()));
+        assert_eq!(
+            read("1\n".repeat(1 << 20)),
+            Err("it has more than 1MiB, the most that is read of it".into())
+        );
+    }
+}
