@@ -246,6 +246,7 @@ fn collect(mut stream: impl Read + Send + 'static) -> mpsc::Receiver<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::{self, Write};
 
     #[test]
     fn success_keeps_what_was_printed() {
@@ -257,7 +258,9 @@ mod tests {
     #[test]
     fn programs_run_where_no_word_names_anything_and_nothing_can_be_made() {
         if !crate::host::is_root() {
-            println!("SKIPPED programs_run_where_no_word_names_anything: only root has an empty folder");
+            let _ = io::stderr().write_all(
+                b"SKIPPED programs_run_where_no_word_names_anything_and_nothing_can_be_made: needs root\n",
+            );
             return;
         }
         let said = |program: &str, words: &[&str]| {
@@ -292,7 +295,10 @@ mod tests {
         ] {
             for words in [make, check] {
                 if find(words[0]).is_none() {
-                    println!("SKIPPED {name} in the empty folder: {} is not installed", words[0]);
+                    let _ = io::stderr().write_all(
+                        format!("SKIPPED {name} in the empty folder: {} is not installed\n", words[0])
+                            .as_bytes(),
+                    );
                     continue;
                 }
                 Program::new(words[0])
