@@ -74,7 +74,6 @@ pub(crate) const XFS: MkfsOptions = MkfsOptions {
     valued: "bdilmnrs",
     long: &[],
     lists: &[
-        ('b', &["size", "log"]),
         (
             'd',
             &[
@@ -96,21 +95,6 @@ pub(crate) const XFS: MkfsOptions = MkfsOptions {
             ],
         ),
         (
-            'i',
-            &[
-                "align",
-                "attr",
-                "exchange",
-                "log",
-                "maxpct",
-                "nrext64",
-                "perblock",
-                "projid32bit",
-                "size",
-                "sparse",
-            ],
-        ),
-        (
             'l',
             &[
                 "agnum",
@@ -125,10 +109,7 @@ pub(crate) const XFS: MkfsOptions = MkfsOptions {
                 "version",
             ],
         ),
-        ('m', &["autofsck", "bigtime", "crc", "finobt", "inobtcount", "metadir", "reflink", "rmapbt"]),
-        ('n', &["ftype", "log", "parent", "size", "version"]),
-        ('r', &["concurrency", "extsize", "noalign", "size"]),
-        ('s', &["log", "sectlog", "sectsize", "size"]),
+        ('r', &["concurrency", "extsize", "noalign", "reserved", "size", "start", "zoned"]),
     ],
 };
 
@@ -417,7 +398,7 @@ mod tests {
             (
                 &XFS,
                 "-f|-Kf|-p proto|-pproto|-c options=x|-coptions=x|-d name=x|-d file|-d file=1|-dfile|-d \
-                 agcount=4,file|-l logdev=x|-l name=x|-l file|-r rtdev=x|-r name=x|-r file|-m uuid=1|-L x|-N|-V|-C",
+                 agcount=4,file|-l logdev=x|-l name=x|-l file|-r rtdev=x|-r name=x|-r file|-L x|-N|-V|-C",
             ),
             (
                 &BTRFS,
