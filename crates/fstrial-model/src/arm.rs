@@ -279,19 +279,20 @@ impl Arm {
             }
             return None;
         }
-        if self.row().is_none() {
+        let Some(row) = self.row() else {
             return error(
                 format!("there is no filesystem `{}`", self.filesystem),
                 Some(unknown_filesystem_hint(&self.filesystem)),
             );
-        }
+        };
         if let Some(bad) = self.mount.iter().find(|option| option.is_empty() || option.starts_with('-')) {
             return error(format!("`{bad}` is not a mount option"), None);
         }
-        if let Some(bad) = self.mount.iter().find(|option| forbidden_mount_option(option)) {
+        let forbidden = |option: &String| forbidden_mount_option(option).map(|why| (option.clone(), why));
+        if let Some((bad, why)) = self.mount.iter().find_map(forbidden) {
             return error(
-                format!("the mount option `{bad}` would reach outside the arm or bind it to another device"),
-                Some("name the option's effect some other way, or use dir: with a mount of your own".into()),
+                format!("the mount option `{bad}` {why}"),
+                Some("leave it out, or use dir: with a mount of your own".into()),
             );
         }
         if let Some(bad) = self.mkfs.iter().find(|word| reaches_outside(word)) {
@@ -300,7 +301,8 @@ impl Arm {
                 Some("options of mkfs may not name files or devices".into()),
             );
         }
-        None
+        let refused = row.mkfs_options.read(row.mkfs, &self.mkfs).err()?;
+        error(refused.problem, Some(refused.hint))
     }
 
     /// What is impossible about an existing directory, with what to try.
@@ -406,8 +408,8 @@ const DEVICE_WORDS: [&str; 12] = [
 ];
 
 /// Whether an option could make a program touch something outside the arm. mkfs runs as root and formats whatever it is
-/// told to, so nothing that can be a path gets through: no slash at all. (It also runs in a folder without files, so
-/// that a plain word names nothing.) A UUID or label for the filesystem itself is lost with it; that is no loss for a
+/// told to, so nothing that can be a path gets through: no slash at all. (It also runs in an empty folder, so that a
+/// plain word names nothing.) A UUID or label for the filesystem itself is lost with it; that is no loss for a
 /// benchmark.
 fn reaches_outside(option: &str) -> bool {
     let lower = option.to_lowercase();
@@ -419,10 +421,50 @@ pub fn is_discard(option: &str) -> bool {
     option == "discard" || option.starts_with("discard=")
 }
 
-/// Mount options that touch other devices or are ours to set.
-fn forbidden_mount_option(option: &str) -> bool {
-    ["bind", "rbind", "remount", "move", "loop", "user", "users", "defaults"].contains(&option)
-        || reaches_outside(option)
+/// Mount options that mount(8) acts on itself instead of the filesystem, or that are ours to set.
+const MOUNTS_OWN: [&str; 25] = [
+    "bind",
+    "rbind",
+    "remount",
+    "move",
+    "beneath",
+    "loop",
+    "offset",
+    "sizelimit",
+    "encryption",
+    "helper",
+    "uhelper",
+    "user",
+    "users",
+    "owner",
+    "group",
+    "defaults",
+    "comment",
+    "shared",
+    "rshared",
+    "slave",
+    "rslave",
+    "private",
+    "rprivate",
+    "unbindable",
+    "runbindable",
+];
+
+/// Why a mount option is not for arms. One word may hold several options: mount splits them at commas.
+fn forbidden_mount_option(option: &str) -> Option<&'static str> {
+    if reaches_outside(option) {
+        return Some("would reach outside the arm or bind it to another device");
+    }
+    option.split(',').find_map(|part| {
+        let part = part.trim().to_lowercase();
+        let (name, value) = part.split_once('=').unwrap_or((&part, ""));
+        if value.trim_matches('"') == "panic" {
+            return Some("would stop the whole machine at an error of the arm");
+        }
+        let is_mounts_own =
+            MOUNTS_OWN.contains(&name) || ["x-", "verity."].iter().any(|own| name.starts_with(own));
+        is_mounts_own.then_some("would reach outside the arm: it is mount's own and not the filesystem's")
+    })
 }
 
 fn unknown_filesystem_hint(word: &str) -> String {
@@ -645,11 +687,31 @@ mod tests {
             "ext4:-z /tmp/undo",
             "ext4:/proc/self/root/dev/sdb=1",
             "xfs:-d name=disk",
+            "xfs:-d file",
+            "xfs:-c options=words",
+            "xfs:-p proto",
+            "ext4:-d class",
+            "ext4:-qd class",
+            "ext4:-z undo",
+            "ext4:-F",
+            "btrfs:-r class",
+            "btrfs:--rootdir=class",
+            "btrfs:--root class",
+            "xfs:x-mount.subdir=sub",
+            "xfs:noatime\\,bind",
+            "ext4:X-mount.idmap=b:0:1:1",
+            "ext4:offset=4096",
             "xfs:-r rtdev=sdb",
             "reiserfs:jdev=sdb",
             "ext4:journal_path=sdb",
         ] {
             assert!(refused(outside).problem.contains("reach outside"), "{outside}");
+        }
+        assert!(refused("ext4:-b 4096 sdb").problem.contains("for a device or a size"));
+        assert!(refused("ext4:-E").problem.contains("needs a value"));
+        assert!(refused("ext4:-d class").hint.unwrap().contains("leave it out; arms may tell mkfs.ext4 -D"));
+        for panics in ["ext4:errors=panic", "btrfs:fatal_errors=panic", "ext4:noatime\\,errors=panic"] {
+            assert!(refused(panics).problem.contains("the whole machine"), "{panics}");
         }
         assert!(refused("ext4:").problem.contains("empty"));
         assert!(refused("a=").problem.contains("missing"));
@@ -685,8 +747,9 @@ mod tests {
     }
 
     fn any_arm() -> impl Strategy<Value = Arm> {
-        let filesystem = prop::sample::select(Filesystem::names());
-        let mkfs_group = ("-[a-zA-Z]", prop::option::of("[a-z0-9=,.\\\\ ]{1,12}"));
+        let filesystem = prop::sample::select(vec!["ext4", "btrfs", "ext3", "ext2"]);
+        let valued = ("-[mbO]".prop_map(String::from), "[a-z0-9=,.\\\\ ]{1,12}".prop_map(Some));
+        let mkfs_group = prop_oneof![valued, Just(("-q".to_owned(), None))];
         let mount = prop::collection::vec("[a-z_]{2,8}(=[a-z0-9,\\\\:]{1,6})?", 0..3);
         let name = "[a-z][a-z0-9-]{0,8}";
         (
@@ -726,6 +789,23 @@ mod tests {
             prop_assume!(!arm.mount.iter().any(|m| ["scheduler=", "cache="].iter().any(|p| m.starts_with(p))));
             let text = arm.to_string();
             prop_assert_eq!(text.parse::<Arm>().map_err(|e| TestCaseError::fail(e.to_string()))?, arm);
+        }
+
+        #[test]
+        fn an_arm_that_is_accepted_tells_mkfs_no_path_and_no_device(
+            filesystem in prop::sample::select(Filesystem::names()),
+            words in prop::collection::vec(
+                "-{0,2}[a-zA-Z]{1,8}[= ]?(class|[.][.]|dev/sdb|device=x|name=x|[0-9]k?|[a-z,=./]{0,6})", 0..3,
+            ),
+        ) {
+            let arm = Arm { name: "arm".into(), mkfs: words, ..Arm::plain(filesystem) };
+            if arm.problem().is_none() {
+                let told = arm.row().unwrap().mkfs_arguments(&arm.mkfs).join(" ");
+                prop_assert!(!told.contains('/') && !told.contains("device="), "{told}");
+                for (at, word) in arm.mkfs.iter().enumerate() {
+                    prop_assert!(word.starts_with('-') || arm.mkfs[at - 1].starts_with('-'), "{told}");
+                }
+            }
         }
 
         #[test]

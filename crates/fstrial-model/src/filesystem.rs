@@ -6,6 +6,7 @@ use crate::{
     ability::{self, Abilities},
     device::Stripe,
     facts::DataUpdate,
+    mkfs_options::{self, MkfsOptions},
 };
 
 /// One filesystem.
@@ -23,6 +24,8 @@ pub struct Filesystem {
     pub mkfs_base: &'static [&'static str],
     /// mkfs flags that take a list and count only once (`-E a -E b` keeps `b`): all values are joined by commas.
     pub mkfs_joined: &'static [&'static str],
+    /// The options that arms may give mkfs.
+    pub mkfs_options: &'static MkfsOptions,
     /// Short-form words that belong to mkfs, with their flag.
     pub mkfs_words: &'static [(&'static str, &'static [&'static str])],
     /// The flag under which mkfs prints its version.
@@ -146,6 +149,7 @@ const PLAIN: Filesystem = Filesystem {
     mkfs: "",
     mkfs_base: &[],
     mkfs_joined: &[],
+    mkfs_options: &MkfsOptions { alone: "", valued: "", long: &[], lists: &[] },
     mkfs_words: &[],
     mkfs_version: "-V",
     mount_base: &[],
@@ -172,6 +176,7 @@ const EXT4: Filesystem = Filesystem {
     mkfs: "mkfs.ext4",
     mkfs_base: &["-F", "-q", "-E", "nodiscard,lazy_itable_init=0,lazy_journal_init=0"],
     mkfs_joined: &["-E", "-O"],
+    mkfs_options: &mkfs_options::EXT,
     mkfs_words: EXT_WORDS,
     external_log: Some(ExternalLog::ExtJournal),
     stripe: Some(StripeWords::Ext),
@@ -192,6 +197,7 @@ pub const FILESYSTEMS: &[Filesystem] = &[
         kernel: "xfs",
         module: "xfs",
         mkfs: "mkfs.xfs",
+        mkfs_options: &mkfs_options::XFS,
         mkfs_base: &["-f", "-K"],
         mkfs_words: &[
             (
@@ -228,6 +234,7 @@ pub const FILESYSTEMS: &[Filesystem] = &[
         kernel: "btrfs",
         module: "btrfs",
         mkfs: "mkfs.btrfs",
+        mkfs_options: &mkfs_options::BTRFS,
         mkfs_base: &["-f", "-q", "-K"],
         mkfs_joined: &["-O", "-R"],
         // It discards in the background from Linux 6.2 on.
@@ -269,6 +276,7 @@ pub const FILESYSTEMS: &[Filesystem] = &[
         kernel: "f2fs",
         module: "f2fs",
         mkfs: "mkfs.f2fs",
+        mkfs_options: &mkfs_options::F2FS,
         mkfs_base: &["-f", "-q", "-t", "0"],
         mkfs_joined: &["-O"],
         nodiscard: Some("nodiscard"),
@@ -284,6 +292,7 @@ pub const FILESYSTEMS: &[Filesystem] = &[
         kernel: "jfs",
         module: "jfs",
         mkfs: "mkfs.jfs",
+        mkfs_options: &mkfs_options::JFS,
         mkfs_base: &["-q"],
         fsck: Some(("fsck.jfs", &["-n", "-f"])),
         packages: ["jfsutils", "jfsutils", "jfsutils", "jfsutils"],
@@ -297,6 +306,7 @@ pub const FILESYSTEMS: &[Filesystem] = &[
         kernel: "reiserfs",
         module: "reiserfs",
         mkfs: "mkfs.reiserfs",
+        mkfs_options: &mkfs_options::REISERFS,
         mkfs_base: &["-f", "-q"],
         fsck: Some(("reiserfsck", &["--check", "--yes"])),
         packages: ["reiserfsprogs", "reiserfs-utils", "reiserfs", "reiserfsprogs"],
@@ -308,6 +318,7 @@ pub const FILESYSTEMS: &[Filesystem] = &[
         kernel: "nilfs2",
         module: "nilfs2",
         mkfs: "mkfs.nilfs2",
+        mkfs_options: &mkfs_options::NILFS2,
         mkfs_base: &["-f", "-q", "-K"],
         min_size_mib: 128,
         packages: ["nilfs-tools", "nilfs-utils", "nilfs-utils", "nilfs-utils"],
@@ -321,6 +332,7 @@ pub const FILESYSTEMS: &[Filesystem] = &[
         kernel: "bcachefs",
         module: "bcachefs",
         mkfs: "mkfs.bcachefs",
+        mkfs_options: &mkfs_options::BCACHEFS,
         mkfs_base: &["--force", "--quiet"],
         mkfs_version: "version",
         fsck: Some(("bcachefs", &["fsck", "-n"])),
@@ -336,6 +348,7 @@ pub const FILESYSTEMS: &[Filesystem] = &[
         kernel: "exfat",
         module: "exfat",
         mkfs: "mkfs.exfat",
+        mkfs_options: &mkfs_options::EXFAT,
         fsck: Some(("fsck.exfat", &["-n"])),
         packages: ["exfatprogs", "exfatprogs", "exfatprogs", "exfatprogs"],
         crash_consistent: false,
@@ -347,6 +360,7 @@ pub const FILESYSTEMS: &[Filesystem] = &[
         kernel: "vfat",
         module: "vfat",
         mkfs: "mkfs.vfat",
+        mkfs_options: &mkfs_options::VFAT,
         mkfs_base: &["-I"],
         mkfs_version: "--help",
         fsck: Some(("fsck.vfat", &["-n"])),
@@ -360,6 +374,7 @@ pub const FILESYSTEMS: &[Filesystem] = &[
         kernel: "ntfs3",
         module: "ntfs3",
         mkfs: "mkfs.ntfs",
+        mkfs_options: &mkfs_options::NTFS,
         mkfs_base: &["-Q", "-F", "-q"],
         packages: ["ntfs-3g", "ntfsprogs", "ntfsprogs", "ntfs-3g"],
         journal: "metadata",
@@ -372,6 +387,7 @@ pub const FILESYSTEMS: &[Filesystem] = &[
         kernel: "udf",
         module: "udf",
         mkfs: "mkfs.udf",
+        mkfs_options: &mkfs_options::UDF,
         mkfs_base: &["--media-type=hd"],
         mkfs_version: "--help",
         packages: ["udftools", "udftools", "udftools", "udftools"],
@@ -401,7 +417,9 @@ impl Filesystem {
     /// The arguments of mkfs before the device: the row's own, then the user's, with the values of list flags joined.
     pub fn mkfs_arguments(&self, user: &[String]) -> Vec<String> {
         let mut arguments: Vec<String> = Vec::new();
-        let mut words = self.mkfs_base.iter().map(|word| (*word).to_owned()).chain(user.iter().cloned());
+        // Refused words get no further than `Arm::problem`; here they are only shown.
+        let user = self.mkfs_options.read(self.mkfs, user).unwrap_or_else(|_| user.to_vec());
+        let mut words = self.mkfs_base.iter().map(|word| (*word).to_owned()).chain(user);
         while let Some(word) = words.next() {
             if !self.mkfs_joined.contains(&word.as_str()) {
                 arguments.push(word);
@@ -458,8 +476,7 @@ mod tests {
     #[test]
     fn list_flags_are_joined_so_that_ours_survive_the_users() {
         let row = Filesystem::named("ext4").unwrap();
-        let user: Vec<String> =
-            ["-E", "stride=16", "-b", "4096", "-O", "^has_journal"].map(String::from).into();
+        let user: Vec<String> = ["-Estride=16", "-b", "4096", "-O", "^has_journal"].map(String::from).into();
         assert_eq!(
             row.mkfs_arguments(&user),
             [

@@ -31,6 +31,7 @@ pub mod filesystem;
 pub mod fio;
 pub mod job;
 pub mod measurement;
+pub mod mkfs_options;
 pub mod preset;
 pub mod profile;
 pub mod state;

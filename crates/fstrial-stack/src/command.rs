@@ -2,19 +2,24 @@
 
 use crate::error::StackError;
 use fstrial_model::units::Nanos;
-use rustix::process::{Pid, Signal};
+use rustix::{
+    io::Errno,
+    mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsconfig_set_flag, fsmount, fsopen},
+    process::{Pid, Signal},
+};
 use std::{
     io::Read,
+    os::fd::{AsRawFd, OwnedFd},
     path::PathBuf,
     process::{Command, ExitStatus, Stdio},
-    sync::mpsc,
+    sync::{OnceLock, mpsc},
     thread,
     time::{Duration, Instant},
 };
 
 /// Folders searched after those of `PATH`: where distributions keep mkfs.
 const SYSTEM_FOLDERS: [&str; 4] = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"];
-/// Where programs run: only folders are there and nothing can be made, so that a stray word of the user's names no file.
+/// Where programs run that may not mount: nothing can be made there. They run no mkfs, so no word of the user's gets there.
 const NO_FILES: &str = "/sys";
 /// Most bytes kept of what a program prints.
 const KEPT_BYTES: usize = 256 << 10;
@@ -96,6 +101,26 @@ pub fn how_to_install(packages: [&str; 4]) -> String {
     }
 }
 
+/// Where programs run: an empty, read-only filesystem in memory that is attached nowhere and goes with this process.
+/// A stray word of the user's names nothing in it, `..` does not lead out of it, and root can make nothing in it.
+fn empty_folder() -> PathBuf {
+    static EMPTY: OnceLock<Option<OwnedFd>> = OnceLock::new();
+    let make = || -> Result<OwnedFd, Errno> {
+        let filesystem = fsopen("tmpfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
+        fsconfig_set_flag(&filesystem, "ro")?;
+        fsconfig_create(&filesystem)?;
+        let attributes = MountAttrFlags::MOUNT_ATTR_RDONLY
+            | MountAttrFlags::MOUNT_ATTR_NOSUID
+            | MountAttrFlags::MOUNT_ATTR_NODEV
+            | MountAttrFlags::MOUNT_ATTR_NOEXEC;
+        fsmount(&filesystem, FsMountFlags::FSMOUNT_CLOEXEC, attributes)
+    };
+    match EMPTY.get_or_init(|| make().ok()) {
+        Some(folder) => format!("/proc/self/fd/{}", folder.as_raw_fd()).into(),
+        None => NO_FILES.into(),
+    }
+}
+
 impl Program {
     /// A program by name, with a deadline of a minute.
     pub fn new(name: &str) -> Self {
@@ -142,10 +167,12 @@ impl Program {
         #[expect(clippy::disallowed_methods, reason = "this is the command runner")]
         let mut child = Command::new(&path)
             .args(&self.arguments)
-            .current_dir(NO_FILES)
+            .current_dir(empty_folder())
             .env_clear()
             .env("PATH", SYSTEM_FOLDERS.join(":"))
             .env("LC_ALL", "C")
+            // A shell would complain that its folder has no path.
+            .env("PWD", "/proc/self/cwd")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -219,6 +246,7 @@ fn collect(mut stream: impl Read + Send + 'static) -> mpsc::Receiver<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::{self, Write};
 
     #[test]
     fn success_keeps_what_was_printed() {
@@ -228,9 +256,63 @@ mod tests {
     }
 
     #[test]
-    fn programs_run_where_a_plain_word_names_no_file() {
-        let listed = Program::new("find").args([".", "-maxdepth", "1", "-type", "f"]).run().unwrap();
-        assert_eq!(listed.stdout, "");
+    fn programs_run_where_no_word_names_anything_and_nothing_can_be_made() {
+        if !crate::host::is_root() {
+            let _ = io::stderr().write_all(
+                b"SKIPPED programs_run_where_no_word_names_anything_and_nothing_can_be_made: needs root\n",
+            );
+            return;
+        }
+        let said = |program: &str, words: &[&str]| {
+            Program::new(program).args(words.iter().copied()).finish().unwrap()
+        };
+        assert_eq!(said("ls", &["-A", ".", ".."]).stdout, ".:\n\n..:\n");
+        for word in ["class", "block", "../sys", "../../etc"] {
+            assert!(!said("ls", &[word]).status.success(), "{word}");
+        }
+        for (program, words) in
+            [("touch", ["x"].as_slice()), ("mkdir", &["x"]), ("cp", &["/etc/passwd", "."])]
+        {
+            let finished = said(program, words);
+            assert!(
+                finished.stderr.contains("Read-only file system"),
+                "{}: {}",
+                finished.line,
+                finished.stderr
+            );
+        }
+    }
+
+    #[test]
+    fn the_tools_of_a_trial_work_in_the_empty_folder() {
+        let image = tempfile::NamedTempFile::new().unwrap();
+        image.as_file().set_len(400 << 20).unwrap();
+        let path = image.path().to_str().unwrap();
+        for (name, make, check) in [
+            ("ext4", &["mkfs.ext4", "-F", "-q"][..], &["e2fsck", "-f", "-n"][..]),
+            ("xfs", &["mkfs.xfs", "-f"], &["xfs_repair", "-n"]),
+            ("btrfs", &["mkfs.btrfs", "-f", "-q"], &["btrfs", "check", "--readonly"]),
+        ] {
+            for words in [make, check] {
+                if find(words[0]).is_none() {
+                    let _ = io::stderr().write_all(
+                        format!("SKIPPED {name} in the empty folder: {} is not installed\n", words[0])
+                            .as_bytes(),
+                    );
+                    continue;
+                }
+                Program::new(words[0])
+                    .args(words[1..].iter().copied())
+                    .args([path])
+                    .run()
+                    .unwrap_or_else(|e| panic!("{e}"));
+            }
+        }
+        // Files of the host that a relative word used to reach.
+        if find("mkfs.ext4").is_some() {
+            let filled = Program::new("mkfs.ext4").args(["-F", "-q", "-d", "class", path]).finish().unwrap();
+            assert!(!filled.status.success(), "nothing is copied in: {}", filled.stdout);
+        }
     }
 
     #[test]

@@ -3,10 +3,11 @@
 //! As root it works in namespaces of its own, made by a thread that lives as long as it:
 //!
 //! ```text
-//! mounts     everything is read-only and without set-user-ID, but for the program's folder and /dev/shm
-//! processes  it is process 1: when it ends or is killed, so is everything that it started
-//! network    a loopback interface and nothing else · System V memory and semaphores: its own
-//! user       nobody (65534), no groups, no capabilities, no way to gain any
+//! mounts     everything is read-only and without set-user-ID, but for the program's folder
+//! hidden     /run, /tmp, /var/tmp, /dev/shm and /dev/mqueue are empty, its own, and in memory; sockets elsewhere are covered
+//! processes  it sees its own only, and is process 1: when it ends or is killed, so is everything that it started
+//! network    a loopback interface and nothing else · System V memory and semaphores, message queues: its own
+//! user       nobody (65534), no groups, no capabilities, no way to gain any, none of our session's keys
 //! ```
 //! The folder lies on the arm and is bound to one fixed place, so that no path leads from it to the rest of the arm.
 //! What this does not stop: reading what everybody may read, and using up processor, memory and the arm's space.
@@ -19,6 +20,11 @@
     reason = "mount_setattr, wait4, a flag of an interface, and work between fork and exec"
 )]
 
+mod hidden;
+
+pub use self::hidden::hidden_folder;
+
+use self::hidden::Hidden;
 use crate::{
     command::{self, Finished},
     error::StackError,
@@ -32,6 +38,7 @@ use landlock::{
 };
 use rustix::{
     fs::{CWD, Gid, Mode, OFlags, Uid},
+    io::Errno,
     mount::{MountFlags, MountPropagationFlags, UnmountFlags},
     process::{Pid, Signal, WaitId, WaitIdOptions},
     thread::UnshareFlags,
@@ -101,7 +108,7 @@ impl Input {
     /// No memory, or no descriptors left.
     pub fn new(name: &str, text: &str) -> Result<Self, StackError> {
         use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
-        let failed = |e: rustix::io::Errno| StackError::io("hold in memory the input", name, e);
+        let failed = |e: Errno| StackError::io("hold in memory the input", name, e);
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let file = memfd_create(name, flags).map_err(failed)?;
         let mut rest = text.as_bytes();
@@ -169,6 +176,7 @@ impl Confined {
         let missing = || StackError::MissingProgram { program: name.clone(), filesystem: None };
         let path = command::find(name).and_then(|path| std::path::absolute(path).ok()).ok_or_else(missing)?;
         let start = Start {
+            name: path.clone(),
             path,
             arguments: words[1..].to_vec(),
             folder: self.folder.clone(),
@@ -209,6 +217,8 @@ impl Confined {
 
 /// Everything a keeper needs.
 struct Start {
+    /// The program as it was asked for, which is what it is called, and where it really lies.
+    name: PathBuf,
     path: PathBuf,
     arguments: Vec<String>,
     folder: PathBuf,
@@ -237,9 +247,12 @@ enum Event {
 impl Start {
     /// Shuts this thread in, starts the program from it and stays until it has ended: the kernel kills a child whose
     /// starter is gone.
-    fn keep(self, tell: &Sender<Result<Event, StackError>>) {
+    fn keep(mut self, tell: &Sender<Result<Event, StackError>>) {
+        if self.cover.is_some() {
+            self.path = hidden::reachable(&self.name);
+        }
         let shut = match &self.cover {
-            Some(cover) => shut_in(&self.folder, cover, &self.seen),
+            Some(cover) => self.shut_in(cover),
             None => fence_in(&self.folder),
         };
         let ended = shut.and_then(|()| self.start()).and_then(|(pid, began, started)| {
@@ -258,6 +271,7 @@ impl Start {
         #[expect(clippy::disallowed_methods, reason = "this is the runner of the user's programs")]
         let mut command = Command::new(&self.path);
         command
+            .arg0(&self.name)
             .args(&self.arguments)
             .current_dir(&self.seen)
             .env_clear()
@@ -266,11 +280,12 @@ impl Start {
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
-        if self.cover.is_some() {
-            command.uid(NOBODY).gid(NOBODY);
-        }
-        let inputs = self.inputs.clone();
+        let (inputs, is_root) = (self.inputs.clone(), self.cover.is_some());
         let prepare = move || {
+            if is_root {
+                see_own_processes()?;
+                become_nobody()?;
+            }
             rustix::process::setsid()?;
             rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
             for input in &inputs {
@@ -288,39 +303,39 @@ impl Start {
         let started = Event::Started { pid, stdout: child.stdout.take(), stderr: child.stderr.take() };
         Ok((pid, began, started))
     }
-}
 
-/// Moves this thread into namespaces in which only `folder` can be written, at `seen` below `cover`.
-fn shut_in(folder: &Path, cover: &Path, seen: &Path) -> Result<(), StackError> {
-    let failed = |what: &'static str| move |e: rustix::io::Errno| cannot_confine(what, &e.into());
-    let all = UnshareFlags::NEWNS | UnshareFlags::NEWPID | UnshareFlags::NEWIPC | UnshareFlags::NEWNET;
-    // SAFETY: none of the flags affects memory or descriptors; the thread uses no path of the old namespace after it.
-    unsafe { rustix::thread::unshare_unsafe(all) }.map_err(failed("make namespaces"))?;
-    rustix::mount::mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
-        .map_err(failed("make mounts private"))?;
-    // Opened before it is covered: the arm may be mounted below that very folder.
-    let source = rustix::fs::open(folder, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
-        .map_err(|e| StackError::io("open", folder, e))?;
-    let flags = MountFlags::NOSUID | MountFlags::NODEV;
-    rustix::mount::mount("fstrial", cover, "tmpfs", flags, Some(c"size=64k,mode=755"))
-        .map_err(|e| StackError::io("cover", cover, e))?;
-    rustix::fs::mkdirat(CWD, seen, Mode::from_raw_mode(0o755))
-        .map_err(|e| StackError::io("make", seen, e))?;
-    let source = format!("/proc/self/fd/{}", source.as_raw_fd());
-    rustix::mount::mount_bind(source, seen)
-        .map_err(|e| StackError::io("bind the program's folder to", seen, e))?;
-    let shared_memory = Path::new("/dev/shm");
-    if shared_memory.is_dir() {
-        rustix::mount::mount("fstrial", shared_memory, "tmpfs", flags, Some(c"size=256m,mode=1777"))
-            .map_err(|e| StackError::io("cover", shared_memory, e))?;
+    /// Moves this thread into namespaces in which only the program's folder can be written, at its place below `cover`.
+    fn shut_in(&self, cover: &Path) -> Result<(), StackError> {
+        let failed = |what: &'static str| move |e: Errno| cannot_confine(what, &e.into());
+        let all = UnshareFlags::NEWNS | UnshareFlags::NEWPID | UnshareFlags::NEWIPC | UnshareFlags::NEWNET;
+        // SAFETY: none of the flags affects memory or descriptors; the thread uses no path of the old namespace after it.
+        unsafe { rustix::thread::unshare_unsafe(all) }.map_err(failed("make namespaces"))?;
+        rustix::mount::mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
+            .map_err(failed("make mounts private"))?;
+        // Opened before anything is covered: the arm may be mounted below any of what is.
+        let source =
+            rustix::fs::open(&self.folder, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+                .map_err(|e| StackError::io("open", &self.folder, e))?;
+        let hidden = Hidden::find(&self.path, &self.arguments)?;
+        let flags = MountFlags::NOSUID | MountFlags::NODEV;
+        rustix::mount::mount("fstrial", cover, "tmpfs", flags, Some(c"size=64k,mode=755"))
+            .map_err(|e| StackError::io("cover", cover, e))?;
+        let seen = self.seen.as_path();
+        rustix::fs::mkdirat(CWD, seen, Mode::from_raw_mode(0o755))
+            .map_err(|e| StackError::io("make", seen, e))?;
+        let source = format!("/proc/self/fd/{}", source.as_raw_fd());
+        rustix::mount::mount_bind(source, seen)
+            .map_err(|e| StackError::io("bind the program's folder to", seen, e))?;
+        let folders = hidden.cover()?;
+        let (read_only, no_suid) = (libc::MOUNT_ATTR_RDONLY, libc::MOUNT_ATTR_NOSUID);
+        set_mount(Path::new("/"), libc::AT_RECURSIVE, read_only | no_suid, 0)?;
+        for writable in folders.iter().map(PathBuf::as_path).chain([seen]) {
+            set_mount(writable, 0, libc::MOUNT_ATTR_NODEV, read_only)?;
+        }
+        raise_loopback().map_err(|e| cannot_confine("raise the loopback interface", &e))?;
+        leave_session_keys().map_err(|e| cannot_confine("leave the keys of the session", &e))?;
+        rustix::thread::set_no_new_privs(true).map_err(failed("give up privileges"))
     }
-    let (read_only, no_suid) = (libc::MOUNT_ATTR_RDONLY, libc::MOUNT_ATTR_NOSUID);
-    set_mount(Path::new("/"), libc::AT_RECURSIVE, read_only | no_suid, 0)?;
-    for writable in [seen, shared_memory].into_iter().filter(|path| path.is_dir()) {
-        set_mount(writable, 0, libc::MOUNT_ATTR_NODEV, read_only)?;
-    }
-    raise_loopback().map_err(|e| cannot_confine("raise the loopback interface", &e))?;
-    rustix::thread::set_no_new_privs(true).map_err(failed("give up privileges"))
 }
 
 /// Allows this thread and what it starts to change files below `folder` only. Reading is not limited.
@@ -390,13 +405,43 @@ fn raise_loopback() -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// Covers `/proc` with one of this process's own namespace. The host's has more than names of processes: another process
+/// of nobody has its root there, and with that every mount as it was.
+fn see_own_processes() -> Result<(), Errno> {
+    let flags = MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+    match rustix::mount::mount(c"proc", c"/proc", c"proc", flags, None) {
+        // In a container whose root is somebody's else's, and which has processes of its own already.
+        Err(Errno::PERM) => Ok(()),
+        result => result,
+    }
+}
+
+/// Drops the groups and the user of root, and all capabilities with it. Of a process with this thread only.
+fn become_nobody() -> Result<(), Errno> {
+    let (user, group) = (Uid::from_raw(NOBODY), Gid::from_raw(NOBODY));
+    rustix::thread::set_thread_groups(&[])?;
+    rustix::thread::set_thread_res_gid(group, group, group)?;
+    rustix::thread::set_thread_res_uid(user, user, user)
+}
+
+/// Gives this thread a keyring of its own for its session: a key of ours would be the program's as well, whoever it is.
+fn leave_session_keys() -> io::Result<()> {
+    let no_name: *const c_char = std::ptr::null();
+    // SAFETY: without a name the call reads no memory, and it changes the keys of this thread only.
+    let result = unsafe { libc::syscall(libc::SYS_keyctl, libc::KEYCTL_JOIN_SESSION_KEYRING, no_name) };
+    let error = io::Error::last_os_error();
+    // A kernel without keys, or a container that hides them: then the program gets none either.
+    let has_none = matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EPERM));
+    if result >= 0 || has_none { Ok(()) } else { Err(error) }
+}
+
 /// Waits for a child, ends what is left of its group, and reads what it used.
 fn wait(pid: Pid, began: Instant) -> Result<Event, StackError> {
     let failed = |e: io::Error| StackError::io("wait for", format!("/proc/{}", pid.as_raw_nonzero()), e);
     // Left unburied at first: until then nobody else can get the number of its group.
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
     while let Err(error) = rustix::process::waitid(WaitId::Pid(pid), options) {
-        if error != rustix::io::Errno::INTR {
+        if error != Errno::INTR {
             return Err(failed(error.into()));
         }
     }
@@ -472,6 +517,8 @@ pub fn shortened(text: &str, most: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::fs::FileType;
+    use std::io::Write;
 
     fn words(script: &str) -> Vec<String> {
         ["sh", "-c", script].map(str::to_owned).to_vec()
@@ -508,6 +555,8 @@ mod tests {
         std::fs::create_dir(&folder).unwrap();
         std::fs::write(home.path().join("precious"), "kept").unwrap();
         let path = |name: &str| home.path().join(name);
+        rustix::fs::mknodat(CWD, path("pipe"), FileType::Fifo, Mode::from_raw_mode(0o666), 0).unwrap();
+        let _reader = std::fs::File::options().read(true).write(true).open(path("pipe")).unwrap();
         thread::scope(|scope| {
             let fenced = scope.spawn(|| {
                 fence_in(&folder).unwrap();
@@ -523,12 +572,40 @@ mod tests {
                 denied(std::fs::rename(path("precious"), path("inside/taken")));
                 denied(std::fs::rename(path("inside/new"), path("precious")));
                 denied(std::fs::create_dir(path("folder")));
+                denied(std::fs::write(path("pipe"), "x"));
                 denied(std::fs::hard_link(path("precious"), path("inside/link")));
                 assert_eq!(std::fs::read_to_string(path("precious")).unwrap(), "kept");
             });
             fenced.join().unwrap();
         });
         std::fs::write(path("other"), "the fence is the thread's alone").unwrap();
+    }
+
+    #[test]
+    fn keys_of_our_session_stay_ours() {
+        if !host::is_root() {
+            let _ = io::stderr().write_all(b"SKIPPED keys_of_our_session_stay_ours: needs root\n");
+            return;
+        }
+        let name = format!("fstrial-test-{}", std::process::id());
+        let text = CString::new(name.clone()).unwrap();
+        let session = libc::KEY_SPEC_SESSION_KEYRING;
+        // SAFETY: the texts end with a zero byte, the payload has the length that is given, and all outlive the call.
+        let key = unsafe {
+            let (kind, payload) = (c"user".as_ptr(), c"secret".as_ptr());
+            libc::syscall(libc::SYS_add_key, kind, text.as_ptr(), payload, 6_usize, session)
+        };
+        if key < 0 {
+            let _ = io::stderr().write_all(
+                format!("SKIPPED keys_of_our_session_stay_ours: {}\n", io::Error::last_os_error()).as_bytes(),
+            );
+            return;
+        }
+        assert!(std::fs::read_to_string("/proc/keys").unwrap().contains(&name), "we have it");
+        let seen = run("cat /proc/keys").finished.stdout;
+        // SAFETY: the call takes numbers only; the key is the one made above.
+        unsafe { libc::syscall(libc::SYS_keyctl, libc::KEYCTL_UNLINK, key, session) };
+        assert!(!seen.contains(&name), "{seen}");
     }
 
     #[test]

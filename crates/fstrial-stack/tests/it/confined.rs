@@ -1,14 +1,31 @@
 //! A program shut in on a real arm: what it cannot do, and that nothing of it holds the device afterwards.
 
-use crate::support::{Lab, arm, assert_all_down, attach, isolated};
+use crate::support::{Background, Lab, arm, assert_all_down, attach, isolated, skip};
 use fstrial_model::units::Nanos;
-use fstrial_stack::{confined::Confined, isolation, stack::Target};
-use std::{fs, path::Path};
+use fstrial_stack::{command, confined::Confined, isolation, stack::Target};
+use rustix::fs::{CWD, FileType, Mode};
+use std::{
+    fs::{self, File, Permissions},
+    net::TcpListener,
+    os::{
+        linux::net::SocketAddrExt,
+        unix::{
+            fs::{PermissionsExt, symlink},
+            net::{SocketAddr, UnixListener},
+        },
+    },
+    path::{Path, PathBuf},
+};
+use tempfile::TempDir;
 
-fn shell(place: &Confined, script: &str) -> String {
-    let words = ["sh", "-c", script].map(str::to_owned);
+fn said(place: &Confined, words: &[&str]) -> String {
+    let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
     let ended = place.run(&words, &[], Nanos::secs(60)).unwrap_or_else(|e| panic!("{e}"));
     format!("{}{}", ended.finished.stdout, ended.finished.stderr)
+}
+
+fn shell(place: &Confined, script: &str) -> String {
+    said(place, &["sh", "-c", script])
 }
 
 #[test]
@@ -39,7 +56,8 @@ fn nothing_but_its_folder_can_be_written() {
             pid = std::process::id(),
         );
         let said = shell(&place, &script);
-        assert_eq!(said, "65534\n65534\nCapPrm:\t0000000000000000\nlo\nmine\n1\n");
+        assert_eq!(said, "wrote /tmp\n65534\n65534\nCapPrm:\t0000000000000000\nlo\nmine\n1\n");
+        assert!(!Path::new("/tmp/fstrial-escape").exists(), "that was a /tmp of its own");
         assert_eq!(fs::read_to_string(place.folder().join("file")).unwrap(), "mine\n");
         // And this process, which shut it in, is as free as before.
         fs::write(arm.join("free"), "x").unwrap();
@@ -77,5 +95,196 @@ fn a_service_left_behind_does_not_hold_the_arm() {
         attached.check(&arm).unwrap();
         attached.detach().unwrap();
         assert_all_down(&image, &device, &lab);
+    });
+}
+
+/// Says for each word, a path, `@name` or a port, whether somebody answers there.
+const CALL: &str = "use IO::Socket::UNIX; use IO::Socket::INET; use Socket;
+for my $to (@ARGV) {
+    my $s = $to =~ /^\\d+$/ ? IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $to, Timeout => 5)
+          : IO::Socket::UNIX->new(Peer => $to =~ /^@(.*)/ ? \"\\0$1\" : $to);
+    print $s ? 'reached ' : 'none ', $to, \"\\n\";
+}";
+
+/// A folder that everybody may enter, deleted at the end.
+fn open_folder(parent: &str) -> TempDir {
+    let folder = TempDir::new_in(parent).unwrap();
+    fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
+    folder
+}
+
+fn mode(path: &Path, mode: u32) {
+    fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+}
+
+#[test]
+fn nobody_of_the_host_is_reached() {
+    isolated(|| {
+        if command::find("perl").is_none() {
+            return skip("nobody_of_the_host_is_reached", "needs perl");
+        }
+        let lab = Lab::new();
+        let place = Confined::make(&lab.folder("arm")).unwrap();
+        // The last is nowhere special: such as the socket of a database in its own folder.
+        let folders = ["/run", "/tmp", "/var/tmp", "/dev/shm", "/var/lib"].map(open_folder);
+        let (mut listeners, mut pipes, mut targets) = (Vec::new(), Vec::new(), Vec::<String>::new());
+        for folder in &folders {
+            let (socket, pipe) = (folder.path().join("a socket"), folder.path().join("pipe"));
+            listeners.push(UnixListener::bind(&socket).unwrap());
+            mode(&socket, 0o777);
+            targets.push(socket.display().to_string());
+            rustix::fs::mknodat(CWD, &pipe, FileType::Fifo, Mode::from_raw_mode(0o666), 0).unwrap();
+            mode(&pipe, 0o666);
+            // Held for reading, or writing to it would block.
+            pipes.push((File::options().read(true).write(true).open(&pipe).unwrap(), pipe));
+        }
+        let name = format!("fstrial-test-{}", std::process::id());
+        let named = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name).unwrap()).unwrap();
+        let port = TcpListener::bind("127.0.0.1:0").unwrap();
+        targets.push(format!("@{name}"));
+        targets.push(port.local_addr().unwrap().port().to_string());
+        let words: Vec<&str> =
+            ["perl", "-e", CALL].into_iter().chain(targets.iter().map(String::as_str)).collect();
+        let none: String = targets.iter().map(|target| format!("none {target}\n")).collect();
+        assert_eq!(said(&place, &words), none);
+        let outside: String = targets.iter().map(|target| format!("reached {target}\n")).collect();
+        assert_eq!(crate::support::run("perl", &words[1..]).stdout, outside, "they do listen");
+        // A fifo outside the hidden folders is still there: it is the one thing that nothing stops.
+        for (_held, pipe) in &pipes[..4] {
+            assert_eq!(
+                shell(&place, &format!("test -p {0} && echo x > {0} && echo wrote", pipe.display())),
+                ""
+            );
+        }
+        drop((listeners, named));
+    });
+}
+
+#[test]
+fn a_program_has_servers_and_folders_of_its_own() {
+    isolated(|| {
+        if command::find("perl").is_none() {
+            return skip("a_program_has_servers_and_folders_of_its_own", "needs perl");
+        }
+        let lab = Lab::new();
+        let place = Confined::make(&lab.folder("arm")).unwrap();
+        let serve = "use IO::Socket::UNIX; use IO::Socket::INET;
+            my @s = map { IO::Socket::UNIX->new(Local => $_, Listen => 5) or die $! } @ARGV;
+            push @s, IO::Socket::INET->new(LocalAddr => '127.0.0.1:7070', Listen => 5) or die $!;
+            open(my $f, '>', 'up'); close $f; sleep 100;";
+        let sockets = "own /tmp/own /run/own /var/tmp/own";
+        let script = format!(
+            "perl -e \"$0\" {sockets} & while ! test -e up; do sleep 0.02; done; perl -e \"$1\" {sockets} 7070
+             for d in /tmp /run /var/tmp /dev/shm; do echo x > $d/left && ls -A $d | tr '\\n' ' '; stat -c %a $d; done"
+        );
+        let printed = said(&place, &["sh", "-c", &script, serve, CALL]);
+        assert_eq!(
+            printed,
+            "reached own\nreached /tmp/own\nreached /run/own\nreached /var/tmp/own\nreached 7070\n\
+             left own 1777\nleft own 1777\nleft own 1777\nleft 1777\n"
+        );
+        for left in ["/tmp/left", "/run/left", "/var/tmp/left", "/dev/shm/left", "/tmp/own"] {
+            assert!(!Path::new(left).exists(), "{left}");
+        }
+        assert_eq!(shell(&place, "ls -A /tmp /run"), "/run:\n\n/tmp:\n", "each command finds them empty");
+        assert!(
+            !fs::read_to_string("/proc/self/mountinfo").unwrap().contains(" /var/tmp "),
+            "no mount shows here"
+        );
+    });
+}
+
+/// A script that shows the text beside its folder.
+fn application(home: &Path) -> PathBuf {
+    for folder in ["bin", "lib"] {
+        fs::create_dir(home.join(folder)).unwrap();
+        mode(&home.join(folder), 0o755);
+    }
+    fs::write(home.join("lib/text"), "from its own folder\n").unwrap();
+    let tool = home.join("bin/tool");
+    fs::write(
+        &tool,
+        "#!/bin/sh\ncat \"$(dirname \"$0\")/../lib/text\"; (echo x > \"$0\") 2>&1 | grep -c Read-only\n",
+    )
+    .unwrap();
+    mode(&tool, 0o755);
+    tool
+}
+
+#[test]
+fn the_users_own_files_in_hidden_folders_are_there() {
+    isolated(|| {
+        let lab = Lab::new();
+        let place = Confined::make(&lab.folder("arm")).unwrap();
+        for parent in ["/tmp", "/var/tmp"] {
+            let home = open_folder(parent);
+            let tool = application(home.path());
+            assert_eq!(said(&place, &[tool.to_str().unwrap()]), "from its own folder\n1\n");
+            let link = home.path().join("link");
+            symlink("bin", &link).unwrap();
+            assert_eq!(said(&place, &[link.join("tool").to_str().unwrap()]), "from its own folder\n1\n");
+        }
+        let home = open_folder("/tmp");
+        let elsewhere = home.path().join("sleepless");
+        symlink("/bin/true", &elsewhere).unwrap();
+        assert_eq!(
+            said(&place, &[elsewhere.to_str().unwrap()]),
+            "",
+            "a link that leads out of what is hidden"
+        );
+        let script =
+            tempfile::Builder::new().prefix("fstrial-test-").tempfile_in("/tmp").unwrap().into_temp_path();
+        fs::write(&script, "#!/bin/sh\nls -A /tmp\n").unwrap();
+        mode(&script, 0o755);
+        let name = script.file_name().unwrap().to_str().unwrap();
+        assert_eq!(
+            said(&place, &[script.to_str().unwrap()]),
+            format!("{name}\n"),
+            "alone, where it lies by itself"
+        );
+        // A file that the command names; and one that nobody may reach stays out of reach.
+        let (data, private) = (home.path().join("data"), home.path().join("private"));
+        fs::write(&data, "data\n").unwrap();
+        mode(&data, 0o644);
+        fs::create_dir(&private).unwrap();
+        fs::write(private.join("data"), "secret\n").unwrap();
+        mode(&private, 0o700);
+        assert_eq!(said(&place, &["cat", data.to_str().unwrap()]), "data\n");
+        let refused = said(&place, &["cat", private.join("data").to_str().unwrap()]);
+        assert!(refused.contains("Permission denied"), "{refused}");
+        // Of folders, links and sockets that a command names nothing is seen.
+        let linked = home.path().join("linked");
+        symlink("/etc/hostname", &linked).unwrap();
+        for hidden in [home.path(), &linked] {
+            let refused = said(&place, &["ls", hidden.to_str().unwrap()]);
+            assert!(refused.contains("No such file"), "{refused}");
+        }
+    });
+}
+
+#[test]
+fn another_process_of_nobody_is_no_way_out() {
+    isolated(|| {
+        if command::find("setpriv").is_none() {
+            return skip("another_process_of_nobody_is_no_way_out", "needs setpriv");
+        }
+        let lab = Lab::new();
+        let place = Confined::make(&lab.folder("arm")).unwrap();
+        let home = open_folder("/tmp");
+        mode(home.path(), 0o777);
+        // Such as a service that runs as nobody: its root, by /proc, is the host's.
+        let script =
+            "exec setpriv --reuid 65534 --regid 65534 --clear-groups sh -c 'echo ready; exec sleep 100'";
+        let other = Background::start(false, script, &[]);
+        let target = home.path().join("written");
+        let script = format!(
+            "for p in /proc/[0-9]*; do echo x > $p/root{} && echo wrote; done 2> /dev/null; ls -d /proc/[0-9]* | wc -l",
+            target.display()
+        );
+        let printed = shell(&place, &script);
+        assert!(!target.exists(), "{printed}");
+        // The shell, ls and wc.
+        assert_eq!(printed, "3\n", "it sees its own processes only");
+        assert!(other.pid() > 0);
     });
 }

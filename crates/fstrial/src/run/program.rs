@@ -19,7 +19,7 @@ use fstrial_model::{
 use fstrial_stack::{
     StackError,
     command::how_to_install,
-    confined::{Confined, Ended, Input, KEPT_BYTES, shortened},
+    confined::{Confined, Ended, Input, KEPT_BYTES, hidden_folder, shortened},
 };
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use std::{
@@ -202,16 +202,17 @@ impl<'a> Run<'a> {
         }
         let last_lines = finished.last_lines();
         let full = ["No space left", "disk full", "Disk full"].iter().any(|words| last_lines.contains(words));
-        let hint = if full {
-            "use a larger --size, or a smaller file_size"
-        } else {
-            "run it by hand in an empty directory, as an ordinary user"
+        let missing = last_lines.contains("No such file").then(|| hidden_folder(&finished.line)).flatten();
+        let hint = match missing {
+            _ if full => "use a larger --size, or a smaller file_size".into(),
+            Some(folder) => hidden_from_programs(folder),
+            None => "run it by hand in an empty directory, as an ordinary user".into(),
         };
         let what = format!("`{}` failed ({}): {last_lines}", finished.line, finished.status);
         // What fails before the load is the command's fault; under load it is an outcome of the arm.
         let under_load = stage == Stage::Load && command == self.program.command;
         let kind = if under_load { FailureKind::ArmFailed } else { FailureKind::LoadRefused };
-        Err(RunFailure { kind, stage, what, hint: Some(hint.into()) })
+        Err(RunFailure { kind, stage, what, hint: Some(hint) })
     }
 
     /// Runs commands that together must end in time.
@@ -289,12 +290,26 @@ fn failure(stage: Stage, error: &StackError) -> RunFailure {
                 "as root, programs run as the user nobody, who must be able to reach and execute them".into(),
             ),
         ),
+        StackError::Io { source, path, .. }
+            if source.kind() == std::io::ErrorKind::NotFound
+                && let Some(folder) = hidden_folder(&path.display().to_string()) =>
+        {
+            (FailureKind::HostLacks, Some(hidden_from_programs(folder)))
+        }
         StackError::Io { source, .. } if source.kind() == std::io::ErrorKind::StorageFull => {
             (FailureKind::LoadRefused, Some("use a larger --size".into()))
         }
         _ => (FailureKind::Lost, error.hint()),
     };
     RunFailure { kind, stage, what: error.to_string(), hint }
+}
+
+/// What to do about a file that programs do not see.
+fn hidden_from_programs(folder: &str) -> String {
+    format!(
+        "as root, programs see in {folder} only files that a command names, and the folder of the program itself: put \
+         what they need elsewhere, such as /srv, or into inputs"
+    )
 }
 
 /// How to install a program. Most are in a package of their own name.

@@ -101,6 +101,31 @@ fn a_missing_program_says_how_to_get_it() {
 }
 
 #[test]
+fn a_file_that_programs_do_not_see_says_where_to_put_it() {
+    if !fstrial_stack::host::is_root() {
+        let _ = std::io::stderr()
+            .write_all(b"SKIPPED a_file_that_programs_do_not_see_says_where_to_put_it: needs root\n");
+        return;
+    }
+    let home = tempfile::Builder::new().prefix("fstrial-test-").tempdir_in("/tmp").unwrap();
+    let data = home.path().join("data");
+    std::fs::write(&data, "x").unwrap();
+    let error = run_program(&scripts("true", &format!("cat {}", data.display()), "true", WALL)).unwrap_err();
+    assert!(error.what.contains("No such file"), "{}", error.what);
+    let hint = error.hint.unwrap();
+    assert!(hint.contains("see in /tmp only") && hint.contains("/srv"), "{hint}");
+    // A script whose interpreter lies there.
+    let script = home.path().join("script");
+    std::fs::write(&script, format!("#!{}\n", data.display().to_string().replace("data", "gone"))).unwrap();
+    std::fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    std::fs::set_permissions(home.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let text = format!("command = [\"{}\"]\n{WALL}", script.display());
+    let error = run_program(&program(&text)).unwrap_err();
+    assert_eq!(error.kind, FailureKind::HostLacks, "{}", error.what);
+    assert!(error.hint.unwrap().contains("see in /tmp only"));
+}
+
+#[test]
 fn a_program_that_hangs_is_an_outcome_of_its_arm() {
     let mut hanging = scripts("true", "echo on; sleep 100", "true", WALL);
     hanging.deadline = Nanos::millis(300);

@@ -1,0 +1,503 @@
+//! What an arm may tell mkfs: for each filesystem, the options that are known to stay on the arm.
+//!
+//! mkfs runs as root. Among its options are some that read a file or folder of the host (`mkfs.ext4 -d`,
+//! `mkfs.btrfs --rootdir`, `mkfs.xfs -p`), name another device, overrule its own checks (`-F`), or make nothing (`-n`).
+//! Which letters do that differs from program to program and grows with them, so what is listed here is what is safe, and
+//! all else is refused: a word that is not an option as well, since mkfs would take it for a device or a size.
+//! Labels and UUIDs are not listed either: by them the host finds what it mounts (`/etc/fstab`, `/dev/disk/by-label`).
+//!
+//! Words are read as getopt does: `-b 4096` and `-b4096`, `-vb 4096`, `--data=raid1` and `--data raid1`. Long options
+//! must be written out: `--root` would be `--rootdir`.
+
+use std::fmt::Write as _;
+
+/// The options of one mkfs that stay on the arm.
+#[derive(Debug, Clone, Copy)]
+pub struct MkfsOptions {
+    /// Letters that stand alone.
+    pub alone: &'static str,
+    /// Letters that take a value.
+    pub valued: &'static str,
+    /// Long options without their dashes; those that take a value end in `=`.
+    pub long: &'static [&'static str],
+    /// Options whose value is a list of words, of which some reach out: those that do not.
+    pub lists: &'static [(char, &'static [&'static str])],
+}
+
+/// Options that an arm may not have, and what to try.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refused {
+    /// What is wrong, after "mkfs.ext4: ".
+    pub problem: String,
+    /// What to try.
+    pub hint: String,
+}
+
+/// Of mkfs.ext2, mkfs.ext3 and mkfs.ext4.
+pub(crate) const EXT: MkfsOptions = MkfsOptions {
+    alone: "DjKqv",
+    valued: "bCEgGiIJmNOtT",
+    long: &[],
+    lists: &[
+        (
+            'E',
+            &[
+                "stride",
+                "stripe_width",
+                "stripe-width",
+                "resize",
+                "lazy_itable_init",
+                "lazy_journal_init",
+                "assume_storage_prezeroed",
+                "packed_meta_blocks",
+                "num_backup_sb",
+                "desc_size",
+                "desc-size",
+                "hash_seed",
+                "mmp_update_interval",
+                "orphan_file_size",
+                "quotatype",
+                "encoding",
+                "encoding_flags",
+                "no_copy_xattrs",
+                "discard",
+                "nodiscard",
+            ],
+        ),
+        ('J', &["size", "fast_commit_size", "location"]),
+    ],
+};
+
+/// Of mkfs.xfs.
+pub(crate) const XFS: MkfsOptions = MkfsOptions {
+    alone: "Kq",
+    valued: "bdilmnrs",
+    long: &[],
+    lists: &[
+        (
+            'd',
+            &[
+                "agcount",
+                "agsize",
+                "size",
+                "su",
+                "sw",
+                "sunit",
+                "swidth",
+                "noalign",
+                "sectsize",
+                "sectlog",
+                "extszinherit",
+                "daxinherit",
+                "rtinherit",
+                "cowextsize",
+                "concurrency",
+            ],
+        ),
+        (
+            'l',
+            &[
+                "agnum",
+                "concurrency",
+                "internal",
+                "lazy-count",
+                "sectlog",
+                "sectsize",
+                "size",
+                "su",
+                "sunit",
+                "version",
+            ],
+        ),
+        ('r', &["concurrency", "extsize", "noalign", "reserved", "size", "start", "zoned"]),
+    ],
+};
+
+/// Of mkfs.btrfs.
+pub(crate) const BTRFS: MkfsOptions = MkfsOptions {
+    alone: "KMqv",
+    valued: "bdlmnORs",
+    long: &[
+        "byte-count=",
+        "checksum=",
+        "csum=",
+        "data=",
+        "features=",
+        "leafsize=",
+        "metadata=",
+        "mixed",
+        "nodesize=",
+        "nodiscard",
+        "quiet",
+        "runtime-features=",
+        "sectorsize=",
+        "verbose",
+    ],
+    lists: &[],
+};
+
+/// Of mkfs.f2fs: `-c` names devices, `-S` takes the device for a file.
+pub(crate) const F2FS: MkfsOptions =
+    MkfsOptions { alone: "imqr", valued: "abCeEoOstTwz", long: &[], lists: &[] };
+
+/// Of mkfs.jfs.
+pub(crate) const JFS: MkfsOptions = MkfsOptions { alone: "Oq", valued: "s", long: &[], lists: &[] };
+
+/// Of mkfs.reiserfs.
+pub(crate) const REISERFS: MkfsOptions = MkfsOptions {
+    alone: "q",
+    valued: "bhst",
+    long: &["block-size=", "format=", "hash=", "journal-size=", "quiet", "transaction-max-size="],
+    lists: &[],
+};
+
+/// Of mkfs.nilfs2.
+pub(crate) const NILFS2: MkfsOptions = MkfsOptions { alone: "Kqv", valued: "bBmO", long: &[], lists: &[] };
+
+/// Of mkfs.bcachefs, whose `--source` copies a folder.
+pub(crate) const BCACHEFS: MkfsOptions = MkfsOptions {
+    alone: "qv",
+    valued: "",
+    long: &[
+        "acl",
+        "background_compression=",
+        "block_size=",
+        "btree_node_size=",
+        "bucket_size=",
+        "compression=",
+        "data_checksum=",
+        "data_replicas=",
+        "discard",
+        "encoded_extent_max=",
+        "erasure_code",
+        "fs_size=",
+        "gc_reserve_bytes=",
+        "gc_reserve_percent=",
+        "inodes_32bit",
+        "metadata_checksum=",
+        "metadata_replicas=",
+        "quiet",
+        "replicas=",
+        "root_reserve_percent=",
+        "shard_inode_numbers",
+        "str_hash=",
+        "superblock_size=",
+        "verbose",
+        "wide_macs",
+    ],
+    lists: &[],
+};
+
+/// Of mkfs.exfat (exfatprogs), where `-f` is a full format.
+pub(crate) const EXFAT: MkfsOptions = MkfsOptions {
+    alone: "fqv",
+    valued: "bcs",
+    long: &[
+        "boundary-align=",
+        "cluster-size=",
+        "full-format",
+        "pack-bitmap",
+        "quiet",
+        "sector-size=",
+        "verbose",
+    ],
+    lists: &[],
+};
+
+/// Of mkfs.vfat (dosfstools), where `-F` is the width of the table. `-C`, `-l` and `-m` name files.
+pub(crate) const VFAT: MkfsOptions =
+    MkfsOptions { alone: "aAv", valued: "bfFghMrRsS", long: &["invariant"], lists: &[] };
+
+/// Of mkfs.ntfs.
+pub(crate) const NTFS: MkfsOptions = MkfsOptions {
+    alone: "CfIqQTv",
+    valued: "csz",
+    long: &[
+        "cluster-size=",
+        "enable-compression",
+        "fast",
+        "mft-zone-multiplier=",
+        "no-indexing",
+        "quick",
+        "quiet",
+        "sector-size=",
+        "verbose",
+        "zero-time",
+    ],
+    lists: &[],
+};
+
+/// Of mkfs.udf, whose `--new-file` makes a file.
+pub(crate) const UDF: MkfsOptions = MkfsOptions {
+    alone: "",
+    valued: "bmr",
+    long: &[
+        "ad=",
+        "blocksize=",
+        "media-type=",
+        "noefe",
+        "packetlen=",
+        "space=",
+        "sparspace=",
+        "spartable=",
+        "strategy=",
+        "udfrev=",
+    ],
+    lists: &[],
+};
+
+impl MkfsOptions {
+    /// Reads words as mkfs would, and gives them back with each letter and each value a word of its own. `mkfs` is the
+    /// program, for the error.
+    ///
+    /// # Errors
+    /// One of them is not known to stay on the arm.
+    pub fn read(&self, mkfs: &str, words: &[String]) -> Result<Vec<String>, Refused> {
+        let mut read = Vec::with_capacity(words.len());
+        let mut words = words.iter();
+        while let Some(word) = words.next() {
+            if let Some(long) = word.strip_prefix("--") {
+                self.read_long(mkfs, long, &mut words, &mut read)?;
+            } else if let Some(letters) = word.strip_prefix('-').filter(|letters| !letters.is_empty()) {
+                self.read_letters(mkfs, letters, &mut words, &mut read)?;
+            } else {
+                return Err(Refused {
+                    problem: format!(
+                        "`{word}` is not an option: {mkfs} would take it for a device or a size"
+                    ),
+                    hint: "write options with a dash, each followed by its value; the device is the trial's"
+                        .into(),
+                });
+            }
+        }
+        Ok(read)
+    }
+
+    fn read_long<'a>(
+        &self,
+        mkfs: &str,
+        word: &str,
+        words: &mut impl Iterator<Item = &'a String>,
+        read: &mut Vec<String>,
+    ) -> Result<(), Refused> {
+        let (name, value) = word.split_once('=').map_or((word, None), |(name, value)| (name, Some(value)));
+        let option = format!("--{name}");
+        if value.is_none() && self.long.contains(&name) {
+            read.push(option);
+            return Ok(());
+        }
+        if !self.long.iter().any(|known| known.strip_suffix('=') == Some(name)) {
+            return Err(self.unknown(mkfs, &option));
+        }
+        let value = value.or_else(|| words.next().map(String::as_str));
+        let value = value.ok_or_else(|| valueless(mkfs, &option))?;
+        read.push(format!("{option}={value}"));
+        Ok(())
+    }
+
+    fn read_letters<'a>(
+        &self,
+        mkfs: &str,
+        letters: &str,
+        words: &mut impl Iterator<Item = &'a String>,
+        read: &mut Vec<String>,
+    ) -> Result<(), Refused> {
+        for (at, letter) in letters.char_indices() {
+            let option = format!("-{letter}");
+            if self.alone.contains(letter) {
+                read.push(option);
+                continue;
+            }
+            if !self.valued.contains(letter) {
+                return Err(self.unknown(mkfs, &option));
+            }
+            let joined = Some(&letters[at + letter.len_utf8()..]).filter(|rest| !rest.is_empty());
+            let value = joined.or_else(|| words.next().map(String::as_str));
+            let value = value.ok_or_else(|| valueless(mkfs, &option))?;
+            self.check_list(mkfs, letter, value)?;
+            read.extend([option, value.to_owned()]);
+            break;
+        }
+        Ok(())
+    }
+
+    /// Refuses a word of a list that is not known to stay on the arm.
+    fn check_list(&self, mkfs: &str, letter: char, value: &str) -> Result<(), Refused> {
+        let Some((_, known)) = self.lists.iter().find(|(list, _)| *list == letter) else { return Ok(()) };
+        let name = |word: &str| word.split('=').next().unwrap_or_default().to_owned();
+        let Some(bad) = value.split(',').map(name).find(|name| !known.contains(&name.as_str())) else {
+            return Ok(());
+        };
+        Err(Refused {
+            problem: format!(
+                "`{bad}` in the option `-{letter}` of {mkfs} is not known to stay on the arm: it could reach outside"
+            ),
+            hint: format!("`-{letter}` takes here {}", known.join(", ")),
+        })
+    }
+
+    fn unknown(&self, mkfs: &str, option: &str) -> Refused {
+        let mut known = String::new();
+        for letter in self.alone.chars().chain(self.valued.chars()) {
+            let _ = write!(known, " -{letter}");
+        }
+        for long in self.long {
+            let _ = write!(known, " --{long}");
+        }
+        Refused {
+            problem: format!(
+                "the option `{option}` of {mkfs} is not known to stay on the arm: it could reach outside, force, label \
+                 or make nothing"
+            ),
+            hint: format!("leave it out; arms may tell {mkfs}{known}"),
+        }
+    }
+}
+
+fn valueless(mkfs: &str, option: &str) -> Refused {
+    Refused {
+        problem: format!("the option `{option}` of {mkfs} needs a value: it would take the device for it"),
+        hint: format!("write `{option}` and its value"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::filesystem::FILESYSTEMS;
+    use proptest::prelude::*;
+
+    fn words(line: &str) -> Vec<String> {
+        line.split_whitespace().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn words_are_read_as_mkfs_reads_them() {
+        let read = |options: &MkfsOptions, line: &str| options.read("mkfs", &words(line)).unwrap().join(" ");
+        assert_eq!(
+            read(&EXT, "-b4096 -vE stride=16 -O ^has_journal"),
+            "-b 4096 -v -E stride=16 -O ^has_journal"
+        );
+        assert_eq!(read(&EXT, "-b -4096"), "-b -4096", "a value may begin with a dash");
+        assert_eq!(read(&BTRFS, "--data raid1 --mixed -n16k"), "--data=raid1 --mixed -n 16k");
+        assert_eq!(
+            read(&XFS, "-d agcount=4,noalign -l size=64m -r extsize=1m"),
+            "-d agcount=4,noalign -l size=64m -r extsize=1m"
+        );
+    }
+
+    #[test]
+    fn what_reaches_out_forces_labels_or_makes_nothing_is_refused_in_every_form() {
+        for (options, lines) in [
+            (
+                &EXT,
+                "-d class|-dclass|-qd class|-F|-qF|-Fq|-n|-S|-z undo|-c|-cc|-l list|-J device=x|-Jdevice=x|-J \
+                 size=4,device=x|-E offset=4096|-E stride=1,root_owner=1:1|-e panic|-L home|-U random|-M mnt|-V|sdb|-b 4096 \
+                 sdb|-- sdb|-|-E|-b",
+            ),
+            (
+                &XFS,
+                "-f|-Kf|-p proto|-pproto|-c options=x|-coptions=x|-d name=x|-d file|-d file=1|-dfile|-d \
+                 agcount=4,file|-l logdev=x|-l name=x|-l file|-r rtdev=x|-r name=x|-r file|-L x|-N|-V|-C",
+            ),
+            (
+                &BTRFS,
+                "-f|--force|--forc|-r class|-rclass|-qr class|--rootdir class|--rootdir=class|--root \
+                 class|--root=class|--shrink|--subvol x|--inode-flags x|-L x|--label=x|-U 1|--uuid 1|-V|--version|--help|--quiet=x|--data",
+            ),
+            (&F2FS, "-c sdb|-f|-S|-l x|-U 1|-R 0:0|-V"),
+            (&JFS, "-j sdb|-J device=x|-f|-c|-L x"),
+            (&REISERFS, "-j sdb|--journal-device=sdb|-B list|--bad-blocks list|-f|-ff|-u 1|-l x|-d"),
+            (&NILFS2, "-c|-f|-n|-L x|-U 1"),
+            (&BCACHEFS, "--source=class|--source class|--force|-f|-L x|--label=x|--uuid=1|--encrypted"),
+            (&EXFAT, "-L x|-U 1|-V|--volume-label=x"),
+            (&VFAT, "-C|-m text|-l list|-c|-n x|-i 1|-I|--offset=1|--mbr"),
+            (&NTFS, "-F|-n|-L x|-p 1|--force|--no-action"),
+            (&UDF, "--new-file|--no-write|-n|--bootarea=mbr|--lvid=x|-l x|--startblock=1"),
+        ] {
+            for line in lines.split('|') {
+                assert!(options.read("mkfs", &words(line)).is_err(), "{line}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_word_that_the_table_itself_writes_is_known() {
+        for row in FILESYSTEMS {
+            for (flag, list) in row.mkfs_words {
+                for word in *list {
+                    let line = [(*flag).to_owned(), format!("{word}=1")];
+                    assert_eq!(row.mkfs_options.read(row.mkfs, &line).as_deref(), Ok(&line[..]));
+                }
+            }
+            for flag in row.mkfs_joined {
+                assert!(row.mkfs_options.valued.contains(&flag[1..]), "{} {flag}", row.name);
+            }
+        }
+    }
+
+    /// What getopt is told of the programs themselves (e2fsprogs 1.47, xfsprogs 6.1, btrfs-progs 6.2), and the letters
+    /// that reach out, force, name, or make nothing.
+    const REAL: [(&str, &str, &str); 3] = [
+        ("ext4", "b:cd:e:g:i:jl:m:no:qr:s:t:vC:DE:FG:I:J:KL:M:N:O:R:ST:U:Vz:", "cdelnoFLMSUVz"),
+        ("xfs", "b:c:d:i:l:L:m:n:KNp:qr:s:CfV", "cLNpCfV"),
+        ("btrfs", "A:b:fl:n:s:m:d:L:R:O:r:U:VvMKq", "AfLrUV"),
+    ];
+
+    /// The letters and values that getopt finds, or none where it finds a word that is not an option.
+    fn getopt(letters: &str, words: &[String]) -> Option<Vec<(char, String)>> {
+        let mut found = Vec::new();
+        let mut words = words.iter();
+        while let Some(word) = words.next() {
+            let mut rest = word.strip_prefix('-')?.chars();
+            while let Some(letter) = rest.next() {
+                let at = letters.find(letter)?;
+                let mut value = String::new();
+                if letters[at + 1..].starts_with(':') {
+                    value = rest.by_ref().collect();
+                    if value.is_empty() {
+                        value.clone_from(words.next()?);
+                    }
+                }
+                found.push((letter, value));
+            }
+        }
+        Some(found)
+    }
+
+    fn hostile_words() -> impl Strategy<Value = Vec<String>> {
+        let word = prop_oneof![
+            "-[a-zA-Z]{1,3}",
+            "-[a-zA-Z](class|sdb|size=1|agcount=2|stride=1|[.a-z=,]{1,8})",
+            prop::sample::select(vec![
+                "class",
+                "..",
+                "4096",
+                "size=4k",
+                "agcount=2",
+                "file",
+                "name=x",
+                "size=4,device=x",
+                "stride=1",
+                "raid1",
+            ])
+            .prop_map(str::to_owned),
+            "[a-z=,./-]{1,8}",
+        ];
+        prop::collection::vec(word, 1..5)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(4096))]
+        #[test]
+        fn nothing_accepted_is_a_letter_that_reaches_out(row in 0_usize..3, words in hostile_words()) {
+            let (name, letters, bad) = REAL[row];
+            let row = FILESYSTEMS.iter().find(|row| row.name == name).unwrap();
+            if let Ok(read) = row.mkfs_options.read(row.mkfs, &words) && !words.iter().any(|word| word.starts_with("--")) {
+                let found = getopt(letters, &words).expect("no word is a device");
+                prop_assert!(found.iter().all(|(letter, _)| !bad.contains(*letter)), "{words:?}");
+                prop_assert_eq!(getopt(letters, &read), Some(found), "what is passed on means the same");
+            }
+        }
+    }
+}

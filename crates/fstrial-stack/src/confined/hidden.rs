@@ -1,0 +1,248 @@
+//! What of the host a program shut in as root does not see: places where services wait for anybody to talk to them.
+//!
+//! A read-only mount stops neither connecting to a socket nor writing to a fifo, and a network namespace has no part in
+//! sockets that have a path. So the folders that exist for such things ([`FOLDERS`]) are covered with empty ones in memory,
+//! where the program can have sockets and files of its own; and what else processes listen at, by `/proc/net/unix`, is
+//! covered one by one. Left are sockets elsewhere that are made later or by another network namespace, and fifos elsewhere.
+//!
+//! The user's own files may lie in these folders, so what the command names there is bound back, read-only: regular
+//! files, with the owners and modes of the folders above them, and all of the folder in which the program itself lies.
+
+use super::cannot_confine;
+use crate::error::StackError;
+use rustix::{
+    fs::{CWD, FileType, Gid, Mode, OFlags, ResolveFlags, Stat, Uid},
+    io::Errno,
+    mount::MountFlags,
+};
+use std::{
+    ffi::OsStr,
+    fs,
+    os::{
+        fd::{AsRawFd, OwnedFd},
+        unix::{ffi::OsStrExt, fs::FileTypeExt},
+    },
+    path::{Component, Path, PathBuf},
+};
+
+/// Folders that are empty to a program, in memory and its own.
+const FOLDERS: [&str; 6] = ["/run", "/var/run", "/tmp", "/var/tmp", "/dev/shm", "/dev/mqueue"];
+/// Those where no folder of a program is bound back, since services keep their sockets in such folders.
+const SERVICES: &str = "/run";
+/// Where the kernel lists sockets that have an address in the filesystem.
+const SOCKETS: &str = "/proc/net/unix";
+/// What stands in the place of a socket.
+const NOTHING: &str = "/dev/null";
+
+/// The folders to hide, and what of them is bound back.
+#[derive(Debug)]
+pub(super) struct Hidden {
+    folders: Vec<PathBuf>,
+    kept: Vec<Kept>,
+    sockets: Vec<PathBuf>,
+}
+
+/// A file or folder that is bound back.
+#[derive(Debug)]
+struct Kept {
+    opened: OwnedFd,
+    at: PathBuf,
+    is_folder: bool,
+    /// The folders above it, from the outermost.
+    above: Vec<(PathBuf, Stat)>,
+}
+
+impl Hidden {
+    /// Looks at what there is, in the mount namespace that is to be covered and before anything is.
+    ///
+    /// # Errors
+    /// A folder cannot be opened, or sockets cannot be listed.
+    pub(super) fn find(program: &Path, arguments: &[String]) -> Result<Self, StackError> {
+        let mut folders: Vec<PathBuf> =
+            FOLDERS.iter().filter_map(|folder| fs::canonicalize(folder).ok()).collect();
+        folders.retain(|folder| folder.is_dir());
+        // Outer ones first: one may lie in another (`/dev/shm` in `/run`).
+        folders.sort();
+        folders.dedup();
+        let mut hidden = Self { folders, kept: Vec::new(), sockets: Vec::new() };
+        hidden.keep(program, true)?;
+        for word in arguments {
+            hidden.keep(Path::new(word), false)?;
+        }
+        let listed = fs::read(SOCKETS).map_err(|e| StackError::io("read", SOCKETS, e))?;
+        hidden.sockets = sockets(&listed);
+        hidden.sockets.retain(|socket| !hidden.folders.iter().any(|folder| socket.starts_with(folder)));
+        Ok(hidden)
+    }
+
+    /// Covers everything, and binds back what is kept. Returns the folders, which are yet to be made writable.
+    ///
+    /// # Errors
+    /// Something cannot be mounted.
+    pub(super) fn cover(&self) -> Result<&[PathBuf], StackError> {
+        let flags = MountFlags::NOSUID | MountFlags::NODEV;
+        for folder in &self.folders {
+            fs::create_dir_all(folder).map_err(|e| StackError::io("make", folder, e))?;
+            rustix::mount::mount(
+                "fstrial",
+                folder,
+                "tmpfs",
+                flags,
+                Some(c"size=256m,nr_inodes=64k,mode=1777"),
+            )
+            .map_err(|e| StackError::io("cover", folder, e))?;
+        }
+        for kept in &self.kept {
+            kept.bind_back()?;
+        }
+        for socket in &self.sockets {
+            match rustix::mount::mount_bind(NOTHING, socket) {
+                // It has gone since.
+                Ok(()) | Err(Errno::NOENT | Errno::NOTDIR) => {}
+                Err(error) => {
+                    return Err(cannot_confine(&format!("cover {}", socket.display()), &error.into()));
+                }
+            }
+        }
+        Ok(&self.folders)
+    }
+
+    /// Notes a path to bind back, if it is a regular file in a folder to hide; with the folder of a program.
+    fn keep(&mut self, path: &Path, is_program: bool) -> Result<(), StackError> {
+        let Some((folder, inside)) = place(path) else { return Ok(()) };
+        let root = open(&folder)?;
+        if self.kept.iter().any(|kept| folder.join(inside).starts_with(&kept.at)) {
+            return Ok(());
+        }
+        let Some((file, status)) = look(&root, inside) else { return Ok(()) };
+        if FileType::from_raw_mode(status.st_mode) != FileType::RegularFile {
+            return Ok(());
+        }
+        let first = inside.iter().next().map(Path::new).unwrap_or(inside);
+        if is_program && first != inside && folder != Path::new(SERVICES) {
+            let Some((opened, _)) = look(&root, first) else { return Ok(()) };
+            self.kept.push(Kept { opened, at: folder.join(first), is_folder: true, above: Vec::new() });
+            return Ok(());
+        }
+        let mut above = Vec::new();
+        for parent in inside.ancestors().skip(1).filter(|parent| !parent.as_os_str().is_empty()) {
+            let Some((_, status)) = look(&root, parent) else { return Ok(()) };
+            above.insert(0, (folder.join(parent), status));
+        }
+        self.kept.push(Kept { opened: file, at: folder.join(inside), is_folder: false, above });
+        Ok(())
+    }
+}
+
+impl Kept {
+    fn bind_back(&self) -> Result<(), StackError> {
+        let at = &self.at;
+        let failed = |e: Errno| StackError::io("bind back", at, e);
+        for (folder, status) in &self.above {
+            match rustix::fs::mkdirat(CWD, folder, Mode::RWXU) {
+                Ok(()) | Err(Errno::EXIST) => {}
+                Err(error) => return Err(failed(error)),
+            }
+            // What others could not reach there they cannot reach here.
+            let (user, group) = (Uid::from_raw(status.st_uid), Gid::from_raw(status.st_gid));
+            rustix::fs::chownat(CWD, folder, Some(user), Some(group), rustix::fs::AtFlags::SYMLINK_NOFOLLOW)
+                .map_err(failed)?;
+            rustix::fs::chmod(folder, Mode::from_raw_mode(status.st_mode)).map_err(failed)?;
+        }
+        if self.is_folder {
+            rustix::fs::mkdirat(CWD, at, Mode::RWXU).map_err(failed)?;
+        } else {
+            let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::CLOEXEC;
+            rustix::fs::open(at, flags, Mode::empty()).map_err(failed)?;
+        }
+        rustix::mount::mount_bind(format!("/proc/self/fd/{}", self.opened.as_raw_fd()), at).map_err(failed)
+    }
+}
+
+/// The path under which a program can be started: from hidden folders where it really lies, since no link there is seen.
+pub(super) fn reachable(program: &Path) -> PathBuf {
+    let real = place(program).and_then(|_| fs::canonicalize(program).ok());
+    real.unwrap_or_else(|| program.to_owned())
+}
+
+/// The first of the folders in which something lies that a command line names.
+pub fn hidden_folder(line: &str) -> Option<&'static str> {
+    let mut words = line.split(|c: char| c.is_whitespace() || "'\"`=:,;&|<>(){}[]".contains(c));
+    let of = |word: &str| {
+        FOLDERS.into_iter().find(|folder| Path::new(word).starts_with(folder) && word != *folder)
+    };
+    words.find_map(of)
+}
+
+/// The folder to hide in which a path lies, without links, and the way from there.
+fn place(path: &Path) -> Option<(PathBuf, &Path)> {
+    FOLDERS.iter().find_map(|folder| {
+        let inside = path.strip_prefix(folder).ok()?;
+        let is_plain = inside.components().all(|part| matches!(part, Component::Normal(_)));
+        let has_parts = inside.components().next().is_some();
+        (is_plain && has_parts).then(|| Some((fs::canonicalize(folder).ok()?, inside)))?
+    })
+}
+
+fn open(folder: &Path) -> Result<OwnedFd, StackError> {
+    rustix::fs::open(folder, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+        .map_err(|e| StackError::io("open", folder, e))
+}
+
+/// Opens something in a folder, for binding only. Whoever may write there could turn a link elsewhere: none is followed.
+fn look(folder: &OwnedFd, inside: &Path) -> Option<(OwnedFd, Stat)> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+    let opened = rustix::fs::openat2(folder, inside, flags, Mode::empty(), resolve).ok()?;
+    let status = rustix::fs::fstat(&opened).ok()?;
+    Some((opened, status))
+}
+
+/// The sockets in a list of the kernel's that are there under their path.
+fn sockets(listed: &[u8]) -> Vec<PathBuf> {
+    // Num RefCount Protocol Flags Type St Inode Path: no slash but in the path, which may hold spaces.
+    let path = |line: &[u8]| {
+        let at = line.windows(2).position(|pair| pair == b" /")?;
+        Some(PathBuf::from(OsStr::from_bytes(&line[at + 1..])))
+    };
+    let mut found: Vec<PathBuf> = listed.split(|byte| *byte == b'\n').filter_map(path).collect();
+    found.sort();
+    found.dedup();
+    found.retain(|path| fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket()));
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_are_found_in_command_lines() {
+        assert_eq!(hidden_folder("sh -c 'tar -xf /tmp/x.tar && ls'"), Some("/tmp"));
+        assert_eq!(hidden_folder("dd if=/var/run/x of=y"), Some("/var/run"));
+        assert_eq!(hidden_folder("ls /srv/tmp/x /tmpfile /tmp"), None);
+    }
+
+    #[test]
+    fn paths_with_dots_and_the_folders_themselves_are_not_bound_back() {
+        for path in ["/tmp", "/tmp/", "/tmp/../etc/shadow", "/etc/passwd", "tmp/x", "/tmpfile"] {
+            assert_eq!(place(Path::new(path)), None, "{path}");
+        }
+        assert_eq!(place(Path::new("/tmp/a/b")), Some((fs::canonicalize("/tmp").unwrap(), Path::new("a/b"))));
+    }
+
+    #[test]
+    fn only_sockets_that_are_there_are_covered() {
+        let folder = tempfile::tempdir().unwrap();
+        let (socket, file) = (folder.path().join("a socket"), folder.path().join("file"));
+        let _held = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+        fs::write(&file, "").unwrap();
+        let line =
+            |path: &str| format!("0000000089c9a299: 00000002 00000000 00010000 0001 01 81044 {path}\n");
+        let paths =
+            [socket.to_str().unwrap(), file.to_str().unwrap(), "/gone", "@name", "relative", "@x /gone", ""];
+        let listed: String = paths.iter().map(|path| line(path)).collect();
+        let head = "Num       RefCount Protocol Flags    Type St Inode Path\n";
+        assert_eq!(sockets(format!("{head}{listed}{}", line(paths[0])).as_bytes()), [socket]);
+    }
+}
