@@ -70,7 +70,7 @@ impl Trial {
                         &["workload", &at, &key],
                         format!("`{key}` beside `fio`: the job file {path} says for itself what is done"),
                         "change the job file (numjobs, ramp_time, runtime, size, bs, rate_iops), or write out the \
-                         workload that it becomes: fstrial workloads explain FILE --toml",
+                         workload that it becomes: fstrial workloads show FILE --toml",
                     ),
                     None,
                 ));
