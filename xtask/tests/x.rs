@@ -13,8 +13,8 @@ use tempfile::TempDir;
 
 /// What the script itself uses.
 const TOOLS: [&str; 20] = [
-    "awk", "cat", "cut", "date", "dirname", "env", "getent", "grep", "head", "id", "mktemp", "rm", "sed", "sh", "sleep",
-    "sort", "stat", "tail", "tr", "uname",
+    "awk", "cat", "cut", "date", "dirname", "env", "getent", "grep", "head", "id", "mktemp", "rm", "sed",
+    "sh", "sleep", "sort", "stat", "tail", "tr", "uname",
 ];
 
 /// A folder with everything that the script finds on its path.
@@ -63,7 +63,10 @@ impl Bench {
     /// A cargo that shows a bar, and builds nothing.
     fn cargo(&self, build: &str) {
         let version = "cargo 99.0.0 (a stand-in)";
-        self.program("bin/cargo", &format!("case \"$*\" in --version) echo '{version}' ;; *) {build} ;; esac"));
+        self.program(
+            "bin/cargo",
+            &format!("case \"$*\" in --version) echo '{version}' ;; *) {build} ;; esac"),
+        );
     }
 
     #[expect(clippy::disallowed_methods, reason = "the script is what is tried")]
@@ -136,7 +139,10 @@ fn other_failures_of_apt_are_not_waited_for() {
         return;
     }
     let bench = Bench::new();
-    bench.program("bin/apt-get", "echo 'E: Could not open lock file - open (13: are you root?)' >&2; exit 100");
+    bench.program(
+        "bin/apt-get",
+        "echo 'E: Could not open lock file - open (13: are you root?)' >&2; exit 100",
+    );
     let (succeeded, _, said) = bench.run(&["--yes", "bench"]);
     assert!(!succeeded && said.contains("are you root?") && !said.contains("waiting"), "{said}");
 }
@@ -147,8 +153,11 @@ fn without_a_terminal_it_says_now_and_then_how_far_it_is() {
     for tool in ["cc", "fio", "sysbench"] {
         bench.program(&format!("bin/{tool}"), "");
     }
-    let bar = r"printf '   Compiling one v1\n    Building [=>  ] 1/7: one\r    Building [==> ] 3/7: two   \r' >&2";
-    bench.cargo(&format!("{bar}; echo 'warning: worth knowing' >&2; case \"$*\" in *no-run*) sleep 17 ;; esac"));
+    let bar =
+        r"printf '   Compiling one v1\n    Building [=>  ] 1/7: one\r    Building [==> ] 3/7: two   \r' >&2";
+    bench.cargo(&format!(
+        "{bar}; echo 'warning: worth knowing' >&2; case \"$*\" in *no-run*) sleep 17 ;; esac"
+    ));
     let (succeeded, _, said) = bench.run(&["bench"]);
     assert!(succeeded, "{said}");
     assert!(said.contains("compiling 3/7, 15 s") || said.contains("compiling 3/7, 16 s"), "{said}");

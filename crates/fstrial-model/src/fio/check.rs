@@ -85,9 +85,8 @@ fn refuse(setting: &Setting) -> Result<(), Fault> {
         return Err(setting.fault(format!("`{}` is not run: {}", key.name, key.why), "leave the line out"));
     }
     let text = setting.text.as_str();
-    let outside = |what: &str, help: &str| {
-        Err(setting.fault(format!("`{}` is not run: {what}", key.name), help))
-    };
+    let outside =
+        |what: &str, help: &str| Err(setting.fault(format!("`{}` is not run: {what}", key.name), help));
     match key.name {
         "filename" => match names::names(text).iter().find_map(|name| names::problem(name)) {
             Some(what) => outside(what, "name files such as filename=data, or leave it out"),
@@ -228,9 +227,9 @@ fn largest_block(job: &Job, surroundings: &Surroundings) -> Result<u64, Fault> {
         let sizes =
             setting.text.split([',', ':', '-']).map(|part| part.split('/').next().unwrap_or_default());
         for size in sizes.filter(|size| !size.is_empty()) {
-            let size = reading.number(size).map_err(|e| {
-                setting.fault(format!("{}: {}", setting.key.name, e.problem), e.hint)
-            })?;
+            let size = reading
+                .number(size)
+                .map_err(|e| setting.fault(format!("{}: {}", setting.key.name, e.problem), e.hint))?;
             largest = largest.max(size);
         }
     }

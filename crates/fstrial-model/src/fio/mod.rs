@@ -147,13 +147,7 @@ fn findings(file: &JobFile) -> Findings {
 }
 
 /// Decides how a file that was checked runs.
-fn decide(
-    name: &str,
-    file: &JobFile,
-    findings: &Findings,
-    placed: &[Remark],
-    keys: usize,
-) -> Understanding {
+fn decide(name: &str, file: &JobFile, findings: &Findings, placed: &[Remark], keys: usize) -> Understanding {
     let mut notes = findings.notes.clone();
     let how = if findings.reasons.is_empty() {
         let group = |index: &usize| findings.mapped[*index].native.clone();

@@ -163,7 +163,9 @@ fn sized(job: &mut Job, filename: &Setting, files: usize) -> Remark {
     let (text, value) = (bytes.to_string(), Value::Number(bytes));
     job.settings.push(Arc::new(Setting { key, text, value, is_written: false, ..filename.clone() }));
     let each = Bytes(each);
-    let text = format!("fio would take all of what `filename` names; each file here has {each} (size= says otherwise)");
+    let text = format!(
+        "fio would take all of what `filename` names; each file here has {each} (size= says otherwise)"
+    );
     Remark { line: job.line, key: key.name, is_written: false, text }
 }
 

@@ -9,7 +9,12 @@ use super::{
     value::{Reading, Surroundings, Value, cut},
 };
 use crate::{arm::closest, trial::TrialError};
-use std::{borrow::Cow, collections::{BTreeMap, BTreeSet}, ops::Range, sync::Arc};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+    ops::Range,
+    sync::Arc,
+};
 
 /// The largest job file that is read, in bytes.
 pub const MAX_FILE_BYTES: usize = 1 << 20;
@@ -167,7 +172,8 @@ impl JobFile {
     /// Reads a job file as far as it can be read; what is wrong is among its faults. `name` is for messages only.
     pub fn read(name: &str, text: &str, surroundings: &Surroundings) -> Self {
         let is_small = text.len() <= MAX_FILE_BYTES;
-        let source = Source { name: name.to_owned(), text: if is_small { text.to_owned() } else { String::new() } };
+        let source =
+            Source { name: name.to_owned(), text: if is_small { text.to_owned() } else { String::new() } };
         let mut file = Self { jobs: Vec::new(), sections: Vec::new(), faults: Vec::new(), source };
         let whole = Place { line: 0, span: 0..0 };
         if !is_small {
@@ -184,7 +190,9 @@ impl JobFile {
         file.sections = sections.iter().map(Section::written).collect();
         faults.into_iter().for_each(|fault| file.add_fault(fault));
         if file.faults.is_empty() && file.sections.iter().all(WrittenSection::is_global) {
-            file.add_fault(whole.fault("no job in the file", "add a section such as [read] with rw= and size="));
+            file.add_fault(
+                whole.fault("no job in the file", "add a section such as [read] with rw= and size="),
+            );
         }
         file
     }
@@ -255,7 +263,9 @@ fn sections<'a>(text: &'a str, surroundings: &Surroundings, faults: &mut Vec<Fau
                 name.map(|_| ())
             }
             Ok(()) => match sections.last_mut() {
-                None => Err(place.fault("a key outside of any section", "put [global] or [a-name] before it")),
+                None => {
+                    Err(place.fault("a key outside of any section", "put [global] or [a-name] before it"))
+                }
                 Some(current) => {
                     current.lines.push((line, word));
                     raw_setting(word, place, surroundings).map(|setting| current.settings.push(setting))
@@ -283,7 +293,9 @@ fn plain(raw: &str, word: &str, place: &Place) -> Result<(), Fault> {
         ));
     }
     match word.contains(|c: char| c.is_control() && c != '\t') {
-        true => Err(place.fault(format!("line {line} holds a control character"), "a job file is plain text")),
+        true => {
+            Err(place.fault(format!("line {line} holds a control character"), "a job file is plain text"))
+        }
         false => Ok(()),
     }
 }

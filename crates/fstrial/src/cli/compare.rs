@@ -287,7 +287,7 @@ impl CompareArgs {
         }
         let one = |word: &String| match workloads::named(word)? {
             Named::Job { file, inspection } => self.job(&file, inspection),
-            Named::Written { entry, .. } => Ok(self.over(entry)),
+            Named::Written { entry, .. } => Ok(self.over(*entry)),
         };
         self.workloads.iter().map(one).collect()
     }

@@ -74,7 +74,7 @@ pub(super) enum Named {
     /// A preset, or a workload from a file of its own.
     Written {
         /// What it is.
-        entry: Entry,
+        entry: Box<Entry>,
         /// Its text.
         text: String,
     },
@@ -95,7 +95,7 @@ pub(super) fn named(word: &str) -> Result<Named, ExpectedError> {
     }
     if word.ends_with(WORKLOAD_FILE) {
         let text = super::run::read_bounded(file)?;
-        return Ok(Named::Written { entry: entry_of_file(word, &text)?, text });
+        return Ok(Named::Written { entry: Box::new(entry_of_file(word, &text)?), text });
     }
     let (_, text) = preset::PRESETS.iter().find(|(known, _)| *known == word).ok_or_else(|| {
         let hint = match file.is_file() {
@@ -104,7 +104,7 @@ pub(super) fn named(word: &str) -> Result<Named, ExpectedError> {
         };
         ExpectedError::usage(format!("there is no workload `{word}`"), hint)
     })?;
-    Ok(Named::Written { entry: Entry::of_preset(word), text: (*text).to_owned() })
+    Ok(Named::Written { entry: Box::new(Entry::of_preset(word)), text: (*text).to_owned() })
 }
 
 /// The workload of a workload file.

@@ -158,7 +158,9 @@ fn workloads_show_takes_what_compare_takes() {
     assert_eq!(lab.run("workloads show good.fio --json").json()[0]["runs"], "native");
     // Both commands say the same of a word that is no workload.
     lab.write("job.ini", "[a]\nrw=read\nsize=1m\n");
-    for (word, hint) in [("nosuch", "lists what there is"), ("missing.fio", "missing.fio"), ("job.ini", "in .fio")] {
+    for (word, hint) in
+        [("nosuch", "lists what there is"), ("missing.fio", "missing.fio"), ("job.ini", "in .fio")]
+    {
         let shown = lab.run(&format!("workloads show {word}"));
         let compared = lab.run(&format!("compare dir:a dir:b --workload {word} --dry-run"));
         assert_eq!((shown.code(), compared.code()), (2, 2), "{shown:?} {compared:?}");
@@ -221,7 +223,11 @@ fn job_for(path: &str, lines: &str) -> String {
 #[test]
 fn files_that_a_job_names_are_neither_opened_nor_changed() {
     let through_fio = has_fio("files_that_a_job_names_are_neither_opened_nor_changed (through fio)");
-    for (lines, how) in [("[c]\nstonewall\nfilename=CANARY\n", "through fio"), ("verify=md5\n", "through fio"), ("", "natively")] {
+    for (lines, how) in [
+        ("[c]\nstonewall\nfilename=CANARY\n", "through fio"),
+        ("verify=md5\n", "through fio"),
+        ("", "natively"),
+    ] {
         if how == "through fio" && !through_fio {
             continue;
         }
@@ -274,7 +280,7 @@ fn a_device_that_a_job_names_is_neither_opened_nor_changed() {
     let native = format!("[a]\nfilename={path}\nrw=randwrite\ndirect=1\nnumber_ios=64\n");
     lab.write("native.fio", &native);
     lab.write("fio.fio", &format!("{native}verify=md5\ndo_verify=0\n"));
-    let image = "--device image:images --size 320MiB --rounds 1 --json";
+    let image = "--device image:images --size 512MiB --rounds 1 --json";
     for (arms, job, how) in [("raw ext4", "native.fio", "natively"), ("ext4 xfs", "fio.fio", "through fio")] {
         if how == "through fio" && !through_fio {
             continue;
@@ -418,7 +424,8 @@ fn a_trial_file_names_job_files_and_what_is_stored_repeats_without_them() {
 #[test]
 fn a_hostile_job_file_is_refused_before_anything_is_made() {
     let lab = lab_with("[a]\nrw=write\nsize=1m\nexec_prerun=touch /tmp/x\n");
-    for words in ["compare dir:a dir:b --workload job.fio --save trial.toml", "workloads show job.fio --toml"] {
+    for words in ["compare dir:a dir:b --workload job.fio --save trial.toml", "workloads show job.fio --toml"]
+    {
         let refused = lab.run(words);
         assert_eq!(refused.code(), 2, "{refused:?}");
         assert!(

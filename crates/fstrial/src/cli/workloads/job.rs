@@ -43,8 +43,7 @@ fn document(file: &Path, inspection: &Inspection) -> serde_json::Value {
         Ok(Understanding { how: How::Foreign { .. }, .. }) => Fate::Fio,
         Ok(Understanding { how: How::Native(_), .. }) => Fate::Native,
     };
-    let problem =
-        |fault: &Fault| json!({ "line": fault.line, "message": fault.message, "help": fault.help });
+    let problem = |fault: &Fault| json!({ "line": fault.line, "message": fault.message, "help": fault.help });
     json!({
         "name": stem(file),
         "file": file,
@@ -66,8 +65,7 @@ fn write(out: &mut String, file: &Path, inspection: &Inspection) -> fmt::Result 
         Err(_) => format!("is refused: {}", problems(inspection.faults.len())),
     };
     writeln!(out, "{} {headline}", file.display())?;
-    let is_told =
-        |fault: &&Fault| inspection.sections.iter().any(|section| tells(section, fault.line));
+    let is_told = |fault: &&Fault| inspection.sections.iter().any(|section| tells(section, fault.line));
     for fault in inspection.faults.iter().filter(|fault| !is_told(fault)) {
         let line = if fault.line == 0 { String::new() } else { format!("line {}: ", fault.line) };
         writeln!(out, "  {line}{}; {}", fault.message, fault.help)?;
