@@ -255,7 +255,8 @@ fn io_on_device(
     let fd = openat(CWD, device, access | OFlags::CLOEXEC, Mode::empty())
         .map_err(|errno| layout("open", device, errno))?;
     check_device(&fd, io, device)?;
-    if is_new && as_it_is.is_none() {
+    // A device has its blocks already: what is not to be written needs nothing.
+    if is_new && as_it_is.is_none() && io.layout == Layout::Written {
         let last = Geometry::on_device(io, load.threads, usize::from(load.threads) - 1);
         Writer::new(load).write(&fd, device, last.base + last.file_size())?;
         fsync(&fd).map_err(|errno| layout("fsync", device, errno))?;

@@ -4,7 +4,7 @@ use crate::{EngineError, pattern::Geometry};
 use fstrial_model::{
     job::Load,
     units::Nanos,
-    workload::{Access, Conflict, EntryError, FileSet, Io, Layout, Pattern, Sharing, Step, Until},
+    workload::{Access, Conflict, EntryError, FileSet, Io, Pattern, Sharing, Step, Until},
 };
 
 /// Threads of one load at most.
@@ -111,9 +111,6 @@ fn combination(io: &Io, block_device: bool) -> Result<(), EngineError> {
         let problem =
             format!("direct I/O needs whole sectors, and {} is not a multiple of 512", io.block_size);
         return refuse(problem, "use a block_size that is a multiple of 512");
-    }
-    if block_device && io.layout != Layout::Written {
-        return refuse("a bare device has its blocks already", "leave layout out on it");
     }
     if io.update.0 > 0.0 && io.reads.0 == 0.0 {
         return refuse(
@@ -247,7 +244,7 @@ mod tests {
     use crate::testing::{file_set_of, io, load_of};
     use fstrial_model::{
         units::{Bytes, Percent},
-        workload::{Arrivals, Backend, Distribution, OpenSync, Rate},
+        workload::{Arrivals, Backend, Distribution, Layout, OpenSync, Rate},
     };
 
     fn problem(io: Io, device: bool) -> String {
@@ -260,6 +257,8 @@ mod tests {
     fn good_loads_pass() {
         validate(&load_of(io(), 1), false).unwrap();
         validate(&load_of(io(), 1024), true).unwrap();
+        let fallocated = Io { layout: Layout::Fallocated, reads: Percent(0.0), ..io() };
+        validate(&load_of(fallocated, 1), true).unwrap();
         validate(&load_of(Io { backend: Backend::IoUring, depth: 32, direct: true, ..io() }, 1), true)
             .unwrap();
         let append = Io { access: Access::Append, sharing: Sharing::PerThread, reads: Percent(0.0), ..io() };
@@ -333,7 +332,6 @@ mod tests {
             (Io { sharing: Sharing::Shared, ..append.clone() }, false, "share"),
             (Io { reads: Percent(1.0), ..append.clone() }, false, "only write"),
             (append, true, "appended"),
-            (Io { layout: Layout::Sparse, reads: Percent(0.0), ..io() }, true, "blocks already"),
             (Io { layout: Layout::Sparse, ..io() }, false, "holes"),
             (Io { backend: Backend::Mmap, depth: 2, ..io() }, false, "before the next"),
             (Io { backend: Backend::Mmap, open_sync: OpenSync::Sync, ..io() }, false, "O_SYNC"),

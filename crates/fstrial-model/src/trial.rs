@@ -197,6 +197,18 @@ pub struct TrialError {
 }
 
 impl TrialError {
+    /// An error about a file as a whole.
+    pub(crate) fn of_file(name: &str, message: String) -> Self {
+        Self {
+            message,
+            source_code: miette::NamedSource::new(name, String::new()),
+            span: None,
+            label: String::new(),
+            help: None,
+            within: Vec::new(),
+        }
+    }
+
     /// An error at a place of a text, shown in part if its lines are too long.
     pub(crate) fn at(
         name: &str,
@@ -429,17 +441,10 @@ pub(crate) fn read_toml<T: DeserializeOwned>(
     most_bytes: usize,
 ) -> Result<T, Box<TrialError>> {
     if text.len() > most_bytes {
-        return Err(Box::new(TrialError {
-            message: format!(
-                "{name} is larger than such a file can be ({} bytes, at most {most_bytes})",
-                text.len()
-            ),
-            source_code: miette::NamedSource::new(name, String::new()),
-            span: None,
-            label: String::new(),
-            help: Some("is this the right file? it should be a page of TOML".into()),
-            within: Vec::new(),
-        }));
+        let message =
+            format!("{name} is larger than such a file can be ({} bytes, at most {most_bytes})", text.len());
+        let help = Some("is this the right file? it should be a page of TOML".into());
+        return Err(Box::new(TrialError { help, ..TrialError::of_file(name, message) }));
     }
     toml::from_str(text).map_err(|error| syntax_error(name, text, &error))
 }

@@ -1,14 +1,16 @@
 //! What must hold before a job file is run in any way: words that fio knows, and nothing that reaches beyond the arm.
 //!
 //! A job file runs as root on a host whose disks are somebody's. So no value may name a path, a device, a command, a
-//! library or a setting of the machine; what is not on a list of harmless words is refused.
+//! library or a setting of the machine; what is not on a list of harmless words is refused. Only the names of files may
+//! be paths: they are never used, files of the arm take their places.
 
 use super::{
     keys::{FOREIGN_ENGINES, Treatment, ValueKind},
-    parse::{Job, JobFile, Setting},
+    names,
+    parse::{Fault, Job, JobFile, Setting},
     value::{Reading, Surroundings, Value, cut},
 };
-use crate::{arm::closest, trial::TrialError};
+use crate::arm::closest;
 use std::ops::RangeInclusive;
 
 /// Engines with a native form.
@@ -16,8 +18,6 @@ pub(crate) const NATIVE_ENGINES: [&str; 8] =
     ["sync", "psync", "vsync", "pvsync", "pvsync2", "libaio", "io_uring", "mmap"];
 /// Clones of one job, and threads of all jobs that run at once, at most.
 pub(crate) const MAX_CLONES: u64 = 1024;
-/// The longest name of a file.
-const MAX_FILE_NAME: usize = 200;
 
 /// Words that a key takes; what follows a colon is the key's own.
 const WORDS: &[(&str, &[&str])] = &[
@@ -65,35 +65,33 @@ const RANGES: &[(&str, RangeInclusive<u64>)] = &[
     ("io_size", 1..=1 << 50),
 ];
 
-/// Refuses what cannot be run or must not be.
-pub(crate) fn check(file: &JobFile, surroundings: &Surroundings) -> Result<(), Box<TrialError>> {
+/// Adds what cannot be run or must not be to the faults of a file.
+pub(crate) fn check(file: &mut JobFile, surroundings: &Surroundings) {
+    let mut faults = Vec::new();
     for job in &file.jobs {
         for setting in &job.settings {
-            refuse(file, setting)?;
-            check_word(file, setting)?;
-            check_range(file, setting)?;
+            let checks = [refuse(setting), check_word(setting), check_range(setting)];
+            faults.extend(checks.into_iter().filter_map(Result::err));
         }
-        check_job(file, job)?;
+        faults.extend(check_job(job));
     }
-    check_memory(file, surroundings)
+    faults.extend(check_memory(file, surroundings).err());
+    faults.into_iter().for_each(|fault| file.add_fault(fault));
 }
 
-fn refuse(file: &JobFile, setting: &Setting) -> Result<(), Box<TrialError>> {
+fn refuse(setting: &Setting) -> Result<(), Fault> {
     let key = setting.key;
     if key.treatment == Treatment::Refused && !key.is_neutral(&setting.text) {
-        let message = format!("`{}` is not run: {}", key.name, key.why);
-        return Err(file.fault(&setting.span, message, "leave the line out"));
+        return Err(setting.fault(format!("`{}` is not run: {}", key.name, key.why), "leave the line out"));
     }
     let text = setting.text.as_str();
-    let outside = |what: &str, help: &str| {
-        Err(file.fault(&setting.span, format!("`{}` is not run: {what}", key.name), help))
-    };
+    let outside =
+        |what: &str, help: &str| Err(setting.fault(format!("`{}` is not run: {what}", key.name), help));
     match key.name {
-        "filename" => refuse_file_name(file, setting),
-        "directory" if text.contains([':', '\\']) => outside(
-            "clones would be spread over directories, and an arm is one",
-            "name one directory, or none",
-        ),
+        "filename" => match names::names(text).iter().find_map(|name| names::problem(name)) {
+            Some(what) => outside(what, "name files such as filename=data, or leave it out"),
+            None => Ok(()),
+        },
         "filename_format" if !is_plain_format(text) => outside(
             "it may hold $jobname, $jobnum, $filenum and no path",
             "leave it out, or write filename= with a plain name",
@@ -119,26 +117,6 @@ fn refuse(file: &JobFile, setting: &Setting) -> Result<(), Box<TrialError>> {
     }
 }
 
-fn refuse_file_name(file: &JobFile, setting: &Setting) -> Result<(), Box<TrialError>> {
-    let name = setting.text.as_str();
-    let what = if name.contains('/') {
-        "a path could be any file or device of this host, and fio would write to it"
-    } else if name.contains(':') {
-        "it is a list of files"
-    } else if name.contains(['\\', '$']) || name.is_empty() || [".", "..", "-"].contains(&name) {
-        "it is no plain name"
-    } else if name.len() > MAX_FILE_NAME {
-        "the name is too long"
-    } else {
-        return Ok(());
-    };
-    Err(file.fault(
-        &setting.span,
-        format!("`filename` is not run: {what}"),
-        "write a plain name such as filename=data, or leave it out: files are made in the arm's own directory",
-    ))
-}
-
 fn is_plain_format(text: &str) -> bool {
     let rest = ["$jobname", "$jobnum", "$filenum"]
         .iter()
@@ -148,7 +126,7 @@ fn is_plain_format(text: &str) -> bool {
         && !rest.contains("..")
 }
 
-fn check_word(file: &JobFile, setting: &Setting) -> Result<(), Box<TrialError>> {
+fn check_word(setting: &Setting) -> Result<(), Fault> {
     let Some((_, words)) = WORDS.iter().find(|(key, _)| *key == setting.key.name) else { return Ok(()) };
     let word = setting.text.split([':', ',']).next().unwrap_or_default();
     if words.contains(&word) {
@@ -158,13 +136,12 @@ fn check_word(file: &JobFile, setting: &Setting) -> Result<(), Box<TrialError>> 
         Some(near) => format!("did you mean `{near}`?"),
         None => format!("there are {}", words.join(", ")),
     };
-    Err(file.fault(&setting.span, format!("`{}` is no value of {}", cut(word), setting.key.name), help))
+    Err(setting.fault(format!("`{}` is no value of {}", cut(word), setting.key.name), help))
 }
 
-fn check_range(file: &JobFile, setting: &Setting) -> Result<(), Box<TrialError>> {
+fn check_range(setting: &Setting) -> Result<(), Fault> {
     let out_of = |range: &RangeInclusive<u64>| {
-        Err(file.fault(
-            &setting.span,
+        Err(setting.fault(
             format!("{}={} is out of range", setting.key.name, cut(&setting.text)),
             format!("use {} to {}", range.start(), range.end()),
         ))
@@ -179,24 +156,27 @@ fn check_range(file: &JobFile, setting: &Setting) -> Result<(), Box<TrialError>>
     }
 }
 
-fn check_job(file: &JobFile, job: &Job) -> Result<(), Box<TrialError>> {
+fn check_job(job: &Job) -> Vec<Fault> {
+    let mut faults = Vec::new();
     if [&job.name, &job.section].iter().any(|name| name.contains(['/', '$'])) {
-        return Err(file.fault(
-            &job.span,
+        faults.push(job.fault(
             "the job's name would be a path of its files, or a variable, which fio hands to a shell",
             "leave / and $ out of the name",
         ));
     }
     let sizes = ["size", "filesize", "fill_device"];
-    if !sizes.iter().any(|key| job.get(key).is_some()) {
+    if !sizes.iter().any(|key| job.get(key).is_some()) && names::outside(job).is_empty() {
         let message = format!(
             "the job `{}` has no size, and an arm has no files whose size fio could take",
             cut(&job.name)
         );
-        return Err(file.fault(
-            &job.span,
-            message,
-            "add size= with the bytes of each clone, such as size=1g",
+        faults.push(job.fault(message, "add size= with the bytes of each clone, such as size=1g"));
+    }
+    let spread = job.get("directory").filter(|setting| setting.text.contains(':'));
+    if let (Some(setting), Some(_)) = (spread, job.get("filename")) {
+        faults.push(setting.fault(
+            "`directory` is not run: with filename, clones would have a file in each directory, and an arm is one",
+            "name one directory, or leave filename out",
         ));
     }
     let runtime = job.get("runtime").map(|setting| &setting.value);
@@ -204,17 +184,16 @@ fn check_job(file: &JobFile, job: &Job) -> Result<(), Box<TrialError>> {
         && time_based.value == Value::Switch(true)
         && !matches!(runtime, Some(Value::Time(length)) if length.0 > 0)
     {
-        return Err(file.fault(
-            &time_based.span,
+        faults.push(time_based.fault(
             "time_based without runtime: fio ignores it and ends at size",
             "add runtime=30, or leave time_based out",
         ));
     }
-    Ok(())
+    faults
 }
 
 /// Every request in flight has a buffer: a job file must not take the machine's memory.
-fn check_memory(file: &JobFile, surroundings: &Surroundings) -> Result<(), Box<TrialError>> {
+fn check_memory(file: &JobFile, surroundings: &Surroundings) -> Result<(), Fault> {
     let limit = surroundings.memory_mib.saturating_mul(1 << 19);
     let mut bytes = 0_u64;
     for job in &file.jobs {
@@ -222,7 +201,7 @@ fn check_memory(file: &JobFile, surroundings: &Surroundings) -> Result<(), Box<T
             Some(Value::Number(number)) => *number,
             _ => 1,
         };
-        let buffers = largest_block(file, job, surroundings)?
+        let buffers = largest_block(job, surroundings)?
             .saturating_mul(number("numjobs"))
             .saturating_mul(number("iodepth"));
         bytes = bytes.saturating_add(buffers);
@@ -230,14 +209,14 @@ fn check_memory(file: &JobFile, surroundings: &Surroundings) -> Result<(), Box<T
             let message = format!(
                 "up to here, jobs take {bytes} bytes for buffers, more than half of this host's memory"
             );
-            return Err(file.fault(&job.span, message, "lower bs, iodepth or numjobs"));
+            return Err(job.fault(message, "lower bs, iodepth or numjobs"));
         }
     }
     Ok(())
 }
 
 /// The largest request of a job, in bytes.
-fn largest_block(file: &JobFile, job: &Job, surroundings: &Surroundings) -> Result<u64, Box<TrialError>> {
+fn largest_block(job: &Job, surroundings: &Surroundings) -> Result<u64, Fault> {
     let reading = Reading { surroundings, decimal: false };
     let mut largest = match job.get("bs").map(|setting| &setting.value) {
         Some(Value::Numbers(sizes)) => sizes.iter().flatten().copied().max().unwrap_or(4096),
@@ -248,9 +227,9 @@ fn largest_block(file: &JobFile, job: &Job, surroundings: &Surroundings) -> Resu
         let sizes =
             setting.text.split([',', ':', '-']).map(|part| part.split('/').next().unwrap_or_default());
         for size in sizes.filter(|size| !size.is_empty()) {
-            let size = reading.number(size).map_err(|e| {
-                file.fault(&setting.span, format!("{}: {}", setting.key.name, e.problem), e.hint)
-            })?;
+            let size = reading
+                .number(size)
+                .map_err(|e| setting.fault(format!("{}: {}", setting.key.name, e.problem), e.hint))?;
             largest = largest.max(size);
         }
     }

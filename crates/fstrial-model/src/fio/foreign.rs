@@ -9,7 +9,7 @@ use super::{
     value::Value,
 };
 use crate::units::{Bytes, Nanos};
-use std::fmt::Write;
+use std::{collections::BTreeMap, fmt::Write};
 
 /// Keys that are not passed on: the directory and the seed are the trial's, a remark is not needed,
 /// and these would hide numbers that are read back.
@@ -66,7 +66,7 @@ pub(super) struct Reported {
 /// A job as it is written for fio.
 #[derive(Debug, Clone, PartialEq)]
 struct Section {
-    /// Number of the first job whose section has the same name: they use the same files.
+    /// Number of the first job whose section has the same name and directory: they use the same files.
     label: usize,
     lines: String,
 }
@@ -79,14 +79,14 @@ pub struct DirectoryError(String);
 impl ForeignJobs {
     /// Writes the jobs of a file that was checked.
     pub(crate) fn of(file: &JobFile) -> Self {
-        let spaces: Option<Vec<u64>> = file.jobs.iter().map(space).collect();
+        let spaces: Option<Vec<(&str, u64)>> = file.jobs.iter().map(space).collect();
         let times: Option<Vec<u64>> = file.jobs.iter().map(time).collect();
         // These mean the group of a job, which is then left as it is.
         let of_group = ["exitall", "exit_what", "steadystate"];
         let has_places = !file.jobs.iter().any(|job| of_group.iter().any(|key| job.get(key).is_some()));
         let sum = |parts: Vec<u64>| parts.into_iter().fold(0, u64::saturating_add);
         Self {
-            space: spaces.map(sum).map(Bytes),
+            space: spaces.map(largest_of_each).map(sum).map(Bytes),
             time: times.map(sum).map(Nanos),
             threads: threads(file),
             reported: file.jobs.iter().map(reported).collect(),
@@ -138,7 +138,9 @@ impl ForeignJobs {
 
 /// The section's own name is not passed on: one that begins with `global` is no job.
 fn section(file: &JobFile, job: &Job, has_place: bool) -> Section {
-    let first = file.jobs.iter().position(|other| other.section == job.section).unwrap_or(0);
+    let place = |job: &Job| job.get("directory").map(|setting| setting.text.clone());
+    let is_same = |other: &Job| other.section == job.section && place(other) == place(job);
+    let first = file.jobs.iter().position(is_same).unwrap_or(0);
     let mut out = format!("name={}\n", job.name);
     if has_place {
         out.push_str("new_group=1\ngroup_reporting=1\n");
@@ -201,7 +203,10 @@ fn line(setting: &Setting) -> String {
         (Value::Numbers(list), _) => {
             format!("{name}={}\n", list.iter().map(number).collect::<Vec<_>>().join(","))
         }
-        (Value::Text | Value::Time(_), _) => format!("{name}={}\n", setting.text),
+        (Value::Text | Value::Time(_), _) => {
+            assert!(name != "filename" || !setting.text.contains('/'), "fio is given no path of a job file");
+            format!("{name}={}\n", setting.text)
+        }
     }
 }
 
@@ -212,12 +217,32 @@ fn number(job: &Job, key: &str) -> Option<u64> {
     }
 }
 
-/// Bytes of a job's files; none if they depend on something else.
-fn space(job: &Job) -> Option<u64> {
+/// What jobs that name the same files need is what the largest of them needs. Others have files of their own.
+fn largest_of_each(spaces: Vec<(&str, u64)>) -> Vec<u64> {
+    let mut named: BTreeMap<&str, u64> = BTreeMap::new();
+    let mut all = Vec::new();
+    for (name, space) in spaces {
+        match name {
+            "" => all.push(space),
+            name => {
+                let largest = named.entry(name).or_default();
+                *largest = space.max(*largest);
+            }
+        }
+    }
+    all.into_iter().chain(named.into_values()).collect()
+}
+
+/// The names of a job's files, if it has any, and their bytes; none if they depend on something else.
+fn space(job: &Job) -> Option<(&str, u64)> {
     if job.get("fill_device").is_some_and(|setting| setting.value == Value::Switch(true)) {
         return None;
     }
-    let files = number(job, "nrfiles").unwrap_or(1);
+    let names = job.get("filename").map(|setting| setting.text.as_str());
+    let files = match names {
+        Some(names) => names.split(':').count() as u64,
+        None => number(job, "nrfiles").unwrap_or(1),
+    };
     let each = match job.get("filesize").map(|setting| &setting.value) {
         Some(Value::Number(size) | Value::Range(_, size)) => Some(size.saturating_mul(files)),
         _ => None,
@@ -230,7 +255,11 @@ fn space(job: &Job) -> Option<u64> {
     let clones = number(job, "numjobs").unwrap_or(1);
     let step = number(job, "offset_increment").unwrap_or(0).saturating_mul(clones);
     let one = each.or_else(|| number(job, "size"))?.saturating_add(start).saturating_add(step);
-    Some(one.saturating_mul(clones))
+    // Clones share the files that have a name.
+    Some(match names {
+        Some(names) => (names, one),
+        None => ("", one.saturating_mul(clones)),
+    })
 }
 
 /// Time a job takes at most; none if it is not said.

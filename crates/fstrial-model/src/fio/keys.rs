@@ -123,7 +123,14 @@ pub const KEYS: &[Key] = &[
     key("description", "", Text, Note, "", "a remark; it is not given to fio"),
     key("name", "", Text, Exact, "", NAME_ONLY),
     key("wait_for", "", Text, Foreign, "", "phases follow each other at `stonewall` only"),
-    key("filename", "", Text, Exact, "", "one plain name: a file that all clones of the job share"),
+    key(
+        "filename",
+        "",
+        Text,
+        Exact,
+        "",
+        "files that all clones of the job share; for a device or a path there is a file of the arm, with a note",
+    ),
     key("lockfile", "", Text, Foreign, "none", "the native engine takes no locks on files"),
     key("directory", "", Text, Note, "", "files are made in the arm's own directory instead"),
     key(

@@ -106,9 +106,9 @@ impl<'a> Mapper<'a> {
     fn remark(&self, key: &'static str, text: impl Into<String>) -> Remark {
         let setting = self.job.get(key);
         Remark {
-            line: setting.map_or(self.job.line, |setting| setting.line),
+            line: setting.filter(|setting| setting.is_written).map_or(self.job.line, |setting| setting.line),
             key,
-            is_written: setting.is_some(),
+            is_written: setting.is_some_and(|setting| setting.is_written),
             text: text.into(),
         }
     }
@@ -277,10 +277,10 @@ impl Mapper<'_> {
     fn files(&mut self, requests: Requests, threads: u64) -> Files {
         let mut size = self.number("size");
         let mut count = self.number("nrfiles").unwrap_or(1);
-        let is_named = self.take("filename").is_some();
-        if is_named && count > 1 {
-            self.note("nrfiles", "`filename` names the one file, and this says nothing");
-            count = 1;
+        let named = self.take("filename").map(|setting| setting.text.split(':').collect::<Vec<_>>());
+        let is_named = named.is_some();
+        if let Some(names) = named {
+            count = self.named(&names);
         }
         if let Some(each) = self.file_size() {
             let together = each.saturating_mul(count);
@@ -301,8 +301,28 @@ impl Mapper<'_> {
             self.reason("nrfiles", "native threads have at most 100000 files");
         }
         let sharing = self.sharing(requests, threads, is_named, each_clone);
+        if count > 1 && sharing == Sharing::Region {
+            self.reason("offset_increment", "native regions are those of one file");
+        }
         let parts = if sharing == Sharing::Shared { 1 } else { threads };
         Files { total: each_clone.saturating_mul(parts), each_clone, count, sharing }
+    }
+
+    /// How many files a list of names comes to.
+    fn named(&mut self, names: &[&str]) -> u64 {
+        let count = names.len() as u64;
+        if let Some(Value::Number(asked)) = self.job.get("nrfiles").map(|setting| &setting.value)
+            && *asked != count
+        {
+            match count {
+                1 => self.note("nrfiles", "`filename` names the one file, and this says nothing"),
+                _ => self.reason("nrfiles", "which of the named files it means is left to fio"),
+            }
+        }
+        if names.iter().collect::<BTreeSet<_>>().len() != names.len() {
+            self.reason("filename", "a file is named twice; native threads have each file once");
+        }
+        count
     }
 
     /// The size of each file, if it is given as one.

@@ -1,31 +1,36 @@
 //! fio job files: read, understood, and run natively where every key has an exact native form, else through fio.
 //!
 //! ```text
-//! text ─► JobFile (parse) ─► safe? (check) ─► each job against the rules (map) ─► Native(NativeWorkload)
-//!                                                                            └──► Foreign { reasons, jobs }
+//! text ─► JobFile (parse) ─► safe? (check) ─► files of the arm (names) ─► each job against the rules (map) ─► Native
+//!                                                                                                     └──► Foreign
 //! ```
 //!
 //! Nothing is ever silently ignored: what has no native form is a [`Remark`] among the reasons, what is different in a
-//! way that does not matter to the comparison is one among the notes, and what reaches beyond the arm is an error.
+//! way that does not matter to the comparison is one among the notes, and what reaches beyond the arm is an error, told
+//! with all others.
 //! [`output`] reads what fio answers. A job file comes from elsewhere: everything here is bounded, and fuzzed.
 
 mod check;
 mod entry;
 mod foreign;
+mod inspect;
 mod keys;
 mod map;
+mod names;
 pub mod native;
 pub mod output;
 mod parse;
 mod value;
 
 pub use foreign::{DirectoryError, ForeignJobs};
+pub use inspect::{Fate, KeyFate, SectionFate};
 pub use keys::{KEYS, Key, Treatment, ValueKind};
 pub use map::Remark;
-pub use parse::{Job, JobFile, MAX_FILE_BYTES, MAX_JOBS, MAX_LINE_BYTES, Setting};
+pub use parse::{Fault, Job, JobFile, MAX_FILE_BYTES, MAX_JOBS, MAX_LINE_BYTES, Setting, WrittenSection};
 pub use value::{Surroundings, Value};
 
 use crate::trial::TrialError;
+use inspect::Lists;
 use map::Mapped;
 use native::{NativePhase, NativeWorkload};
 use std::{
@@ -58,24 +63,76 @@ pub enum How {
     },
 }
 
+/// What is made of a job file, and what becomes of each of its lines.
+#[derive(Debug)]
+pub struct Inspection {
+    /// What is made of it; or everything that keeps it from being run.
+    pub outcome: Result<Understanding, Box<TrialError>>,
+    /// Its sections, in order.
+    pub sections: Vec<SectionFate>,
+    /// Everything that keeps it from being run, by line.
+    pub faults: Vec<Fault>,
+}
+
+/// What the rules found about jobs.
+struct Findings {
+    mapped: Vec<Mapped>,
+    /// Jobs that run at once.
+    phases: Vec<Vec<usize>>,
+    reasons: BTreeSet<Remark>,
+    notes: BTreeSet<Remark>,
+}
+
 /// Reads a job file and decides how it runs. `name` is for messages only.
 ///
 /// # Errors
-/// It is no job file, or it reaches beyond the files of an arm; with the place underlined and what to try.
+/// It is no job file, or it reaches beyond the files of an arm; with each place underlined and what to try.
 pub fn understand(
     name: &str,
     text: &str,
     surroundings: &Surroundings,
 ) -> Result<Understanding, Box<TrialError>> {
-    let file = JobFile::parse(name, text, surroundings)?;
-    check::check(&file, surroundings)?;
+    inspect(name, text, surroundings).outcome
+}
+
+/// Reads a job file and says what becomes of each of its lines. `name` is for messages only.
+pub fn inspect(name: &str, text: &str, surroundings: &Surroundings) -> Inspection {
+    let mut file = JobFile::read(name, text, surroundings);
+    check::check(&mut file, surroundings);
+    let lines = |file: &JobFile| -> BTreeSet<usize> {
+        file.jobs.iter().flat_map(|job| job.settings.iter().map(|setting| setting.line)).collect()
+    };
+    let effective = lines(&file);
+    let refusal = file.refusal();
+    if refusal.is_some() {
+        file.leave_faults_out();
+    }
+    let placed = names::place(&mut file);
+    let findings = findings(&file);
+    let outcome = match refusal {
+        Some(refusal) => Err(refusal),
+        None => Ok(decide(name, &file, &findings, &placed, effective.len())),
+    };
+    let reasons: Vec<Remark> = match &outcome {
+        Ok(Understanding { how: How::Foreign { reasons, .. }, .. }) => reasons.clone(),
+        _ => findings.reasons.into_iter().collect(),
+    };
+    let notes = outcome.as_ref().map_or(&placed, |understanding| &understanding.notes);
+    let sections = Lists::of(&file, &reasons, notes).sections(&file, &effective, outcome.as_ref().ok());
+    let mut faults = file.faults;
+    faults.sort_by_key(|fault| fault.line);
+    Inspection { outcome, sections, faults }
+}
+
+/// Holds the jobs against the rules.
+fn findings(file: &JobFile) -> Findings {
     let mapped: Vec<Mapped> = file.jobs.iter().map(map::map).collect();
     let mut reasons: BTreeSet<Remark> = mapped.iter().flat_map(|job| job.reasons.iter().cloned()).collect();
     let mut notes: BTreeSet<Remark> = mapped.iter().flat_map(|job| job.notes.iter().cloned()).collect();
-    reasons.extend(shared_files(&file));
-    let phases = phases(&file, &mapped);
+    reasons.extend(shared_files(file));
+    let phases = phases(file);
     for phase in &phases {
-        reasons.extend(unequal_groups(&file, &mapped, phase));
+        reasons.extend(unequal_groups(file, &mapped, phase));
     }
     if phases.len() > 1 {
         let first = &file.jobs[phases[1][0]];
@@ -86,40 +143,46 @@ pub fn understand(
              only what there is of these files",
         ));
     }
-    let lines: BTreeSet<usize> =
-        file.jobs.iter().flat_map(|job| job.settings.iter().map(|setting| setting.line)).collect();
-    let how = if reasons.is_empty() {
-        let group = |index: &usize| mapped[*index].native.clone();
-        let phases = phases.iter().map(|phase| NativePhase { groups: phase.iter().map(group).collect() });
-        let native = How::Native(NativeWorkload { phases: phases.collect() });
+    Findings { mapped, phases, reasons, notes }
+}
+
+/// Decides how a file that was checked runs.
+fn decide(name: &str, file: &JobFile, findings: &Findings, placed: &[Remark], keys: usize) -> Understanding {
+    let mut notes = findings.notes.clone();
+    let how = if findings.reasons.is_empty() {
+        let group = |index: &usize| findings.mapped[*index].native.clone();
+        let phase = |phase: &Vec<usize>| NativePhase { groups: phase.iter().map(group).collect() };
+        let native = How::Native(NativeWorkload { phases: findings.phases.iter().map(phase).collect() });
         let understanding = Understanding { how: native, notes: Vec::new(), keys: 0 };
         match understanding.entry(name).resolve(1) {
             Ok(_) => understanding.how,
             // No rule foresaw it, and fio knows better.
             Err(error) => {
                 let reason = remark(&file.jobs[0], "rw", format!("`{}`: {}", error.key, error.problem));
-                How::Foreign { reasons: vec![reason], jobs: ForeignJobs::of(&file) }
+                How::Foreign { reasons: vec![reason], jobs: ForeignJobs::of(file) }
             }
         }
     } else {
         // Without a native run there is nothing that could differ from fio, but for what is the same with both.
         notes.retain(|note| Key::find(note.key).is_some_and(|key| key.treatment == Treatment::Note));
-        How::Foreign { reasons: reasons.into_iter().collect(), jobs: ForeignJobs::of(&file) }
+        let reasons = findings.reasons.iter().cloned().collect();
+        How::Foreign { reasons, jobs: ForeignJobs::of(file) }
     };
-    Ok(Understanding { how, notes: notes.into_iter().collect(), keys: lines.len() })
+    notes.extend(placed.iter().cloned());
+    Understanding { how, notes: notes.into_iter().collect(), keys }
 }
 
 /// A remark on a job's key.
 fn remark(job: &Job, key: &'static str, text: impl Into<String>) -> Remark {
-    let setting = job.get(key);
+    let setting = job.get(key).filter(|setting| setting.is_written);
     let line = setting.map_or(job.line, |setting| setting.line);
     Remark { line, key, is_written: setting.is_some(), text: text.into() }
 }
 
 /// Jobs by phase: those that run at once.
-fn phases(file: &JobFile, mapped: &[Mapped]) -> Vec<Vec<usize>> {
+fn phases(file: &JobFile) -> Vec<Vec<usize>> {
     let mut phases: Vec<Vec<usize>> = Vec::new();
-    for (index, job) in file.jobs.iter().enumerate().take(mapped.len()) {
+    for (index, job) in file.jobs.iter().enumerate() {
         let waits = job.get("stonewall").is_some_and(|setting| setting.value == Value::Switch(true));
         match phases.last_mut() {
             Some(phase) if !waits => phase.push(index),
@@ -131,14 +194,19 @@ fn phases(file: &JobFile, mapped: &[Mapped]) -> Vec<Vec<usize>> {
 
 /// Jobs that would use each other's files, which native groups and phases cannot.
 fn shared_files(file: &JobFile) -> Vec<Remark> {
-    let mut first: BTreeMap<&str, &str> = BTreeMap::new();
+    let mut first: BTreeMap<(&str, &str), &str> = BTreeMap::new();
     let mut found = Vec::new();
     for job in &file.jobs {
-        let (key, files) = match job.get("filename") {
-            Some(setting) => ("filename", setting.text.as_str()),
-            None => ("name", job.section.as_str()),
+        let directory = job.get("directory").map_or("", |setting| setting.text.as_str());
+        let (key, files): (_, Vec<_>) = match job.get("filename") {
+            // The same path has become the same name.
+            Some(setting) => ("filename", setting.text.split(':').map(|name| ("", name)).collect()),
+            None => ("name", vec![(job.section.as_str(), directory)]),
         };
-        if let Some(other) = first.insert(files, &job.name) {
+        let files: BTreeSet<_> = files.into_iter().collect();
+        let before: BTreeSet<&str> =
+            files.into_iter().filter_map(|file| first.insert(file, &job.name)).collect();
+        if let Some(other) = before.first() {
             let text = format!(
                 "the jobs `{}` and `{}` use the same files; jobs that run natively have files of their own",
                 value::cut(other),
@@ -184,9 +252,10 @@ impl Understanding {
         out
     }
 
-    fn write_explanation(&self, out: &mut String) -> std::fmt::Result {
+    /// How the job file runs and what decided it, in a line.
+    pub fn headline(&self) -> String {
         match &self.how {
-            How::Native(workload) => {
+            How::Native(_) => {
                 let remarked: BTreeSet<usize> =
                     self.notes.iter().filter(|note| note.is_written).map(|note| note.line).collect();
                 let keys = match self.keys {
@@ -194,16 +263,8 @@ impl Understanding {
                     keys => format!("all {keys} keys have"),
                 };
                 match remarked.len() {
-                    0 => writeln!(out, "runs natively: {keys} an exact native form")?,
-                    n => writeln!(out, "runs natively: {keys} a native form, {n} of them with a note")?,
-                }
-                for (index, phase) in workload.phases.iter().enumerate() {
-                    if workload.phases.len() > 1 {
-                        writeln!(out, "  phase {}", index + 1)?;
-                    }
-                    for group in &phase.groups {
-                        writeln!(out, "  {}: {}", group.name, group.describe())?;
-                    }
+                    0 => format!("runs natively: {keys} an exact native form"),
+                    n => format!("runs natively: {keys} a native form, {n} of them with a note"),
                 }
             }
             How::Foreign { reasons, .. } => {
@@ -213,9 +274,25 @@ impl Understanding {
                     2 => "and one more have no native form".to_owned(),
                     n => format!("and {} more have no native form", n - 1),
                 };
-                writeln!(out, "runs through fio: {first} {rest}")?;
-                write_remarks(out, reasons)?;
+                format!("runs through fio: {first} {rest}")
             }
+        }
+    }
+
+    fn write_explanation(&self, out: &mut String) -> std::fmt::Result {
+        writeln!(out, "{}", self.headline())?;
+        match &self.how {
+            How::Native(workload) => {
+                for (index, phase) in workload.phases.iter().enumerate() {
+                    if workload.phases.len() > 1 {
+                        writeln!(out, "  phase {}", index + 1)?;
+                    }
+                    for group in &phase.groups {
+                        writeln!(out, "  {}: {}", group.name, group.describe())?;
+                    }
+                }
+            }
+            How::Foreign { reasons, .. } => write_remarks(out, reasons)?,
         }
         if !self.notes.is_empty() {
             writeln!(out, "notes")?;

@@ -6,10 +6,15 @@
 
 use super::{
     keys::{KEYS, Key},
-    value::{Reading, Surroundings, Value, ValueError, cut},
+    value::{Reading, Surroundings, Value, cut},
 };
 use crate::{arm::closest, trial::TrialError};
-use std::{collections::BTreeMap, ops::Range, sync::Arc};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+    ops::Range,
+    sync::Arc,
+};
 
 /// The largest job file that is read, in bytes.
 pub const MAX_FILE_BYTES: usize = 1 << 20;
@@ -22,11 +27,20 @@ const MAX_NAME_BYTES: usize = 255;
 /// Settings of all jobs together, globals counted in every job: what a run through fio is written from.
 const MAX_SETTINGS: usize = 20_000;
 
-/// A job file that reads as one.
+/// Faults that are collected from one file, at most.
+const MAX_FAULTS: usize = 100;
+/// Faults that are shown of one file, at most.
+const MAX_SHOWN: usize = 20;
+
+/// What could be read of a job file, and everything that keeps it from being run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct JobFile {
     /// Its jobs, in order.
     pub jobs: Vec<Job>,
+    /// Its sections as they are written, globals too.
+    pub sections: Vec<WrittenSection>,
+    /// What keeps it from being run.
+    pub faults: Vec<Fault>,
     source: Source,
 }
 
@@ -55,41 +69,79 @@ pub struct Setting {
     pub value: Value,
     /// Its line, from 1.
     pub line: usize,
+    /// Whether it stands in the file; if not, it is what another line comes to.
+    pub is_written: bool,
     pub(crate) span: Range<usize>,
+}
+
+/// A section as it is written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WrittenSection {
+    /// Its name.
+    pub name: String,
+    /// Its line, from 1.
+    pub line: usize,
+    /// Its lines with a key, by number.
+    pub lines: Vec<(usize, String)>,
+}
+
+impl WrittenSection {
+    /// Whether it is no job, but holds for the jobs below it.
+    pub(crate) fn is_global(&self) -> bool {
+        is_global(&self.name)
+    }
+}
+
+/// As fio does it: by the beginning of the name.
+fn is_global(name: &str) -> bool {
+    name.starts_with("global")
+}
+
+/// Something that keeps a job file from being run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault {
+    /// Its line, from 1; 0 if it is about the whole file.
+    pub line: usize,
+    /// What is wrong.
+    pub message: String,
+    /// What to try.
+    pub help: String,
+    span: Range<usize>,
+}
+
+/// The place of a line or of a part of it.
+#[derive(Debug, Clone)]
+struct Place {
+    line: usize,
+    span: Range<usize>,
+}
+
+impl Place {
+    fn fault(&self, message: impl Into<String>, help: impl Into<String>) -> Fault {
+        Fault { line: self.line, message: message.into(), help: help.into(), span: self.span.clone() }
+    }
 }
 
 /// The name and text of a file, for messages.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Source {
+struct Source {
     name: String,
     text: String,
-}
-
-impl Source {
-    fn fault(
-        &self,
-        span: Range<usize>,
-        message: impl Into<String>,
-        help: impl Into<String>,
-    ) -> Box<TrialError> {
-        Box::new(TrialError::at(&self.name, &self.text, span, message.into(), Some(help.into())))
-    }
 }
 
 /// A line of a section: key, value, and where it stands.
 struct RawSetting<'a> {
     key: &'static Key,
-    text: Option<std::borrow::Cow<'a, str>>,
-    line: usize,
-    span: Range<usize>,
+    text: Option<Cow<'a, str>>,
+    place: Place,
 }
 
-/// A section as it is written.
+/// A section that is being read.
 struct Section<'a> {
     name: &'a str,
-    line: usize,
-    span: Range<usize>,
+    place: Place,
     settings: Vec<RawSetting<'a>>,
+    lines: Vec<(usize, &'a str)>,
 }
 
 impl Job {
@@ -102,125 +154,172 @@ impl Job {
     pub(crate) fn position(&self, name: &str) -> Option<usize> {
         self.settings.iter().position(|setting| setting.key.name == name)
     }
+
+    /// Something wrong with the whole of it.
+    pub(crate) fn fault(&self, message: impl Into<String>, help: impl Into<String>) -> Fault {
+        Place { line: self.line, span: self.span.clone() }.fault(message, help)
+    }
+}
+
+impl Setting {
+    /// Something wrong with it.
+    pub(crate) fn fault(&self, message: impl Into<String>, help: impl Into<String>) -> Fault {
+        Place { line: self.line, span: self.span.clone() }.fault(message, help)
+    }
 }
 
 impl JobFile {
-    /// Reads a job file. `name` is for messages only.
-    ///
-    /// # Errors
-    /// The first thing wrong, with the place underlined and what to try.
-    pub fn parse(name: &str, text: &str, surroundings: &Surroundings) -> Result<Self, Box<TrialError>> {
-        if text.len() > MAX_FILE_BYTES {
-            let source = Source { name: name.to_owned(), text: String::new() };
-            return Err(source.fault(
-                0..0,
-                format!(
-                    "{name} is larger than a job file can be ({} bytes, at most {MAX_FILE_BYTES})",
-                    text.len()
-                ),
+    /// Reads a job file as far as it can be read; what is wrong is among its faults. `name` is for messages only.
+    pub fn read(name: &str, text: &str, surroundings: &Surroundings) -> Self {
+        let is_small = text.len() <= MAX_FILE_BYTES;
+        let source =
+            Source { name: name.to_owned(), text: if is_small { text.to_owned() } else { String::new() } };
+        let mut file = Self { jobs: Vec::new(), sections: Vec::new(), faults: Vec::new(), source };
+        let whole = Place { line: 0, span: 0..0 };
+        if !is_small {
+            let bytes = text.len();
+            file.add_fault(whole.fault(
+                format!("{name} is larger than a job file can be ({bytes} bytes, at most {MAX_FILE_BYTES})"),
                 "is this the right file? a job file is a page of key=value lines",
             ));
+            return file;
         }
-        let source = Source { name: name.to_owned(), text: text.to_owned() };
-        let sections = sections(&source, surroundings)?;
-        let jobs = jobs(&source, &sections, surroundings)?;
-        if jobs.is_empty() {
-            return Err(source.fault(
-                0..0,
-                "no job in the file",
-                "add a section such as [read] with rw= and size=",
-            ));
+        let mut faults = Vec::new();
+        let sections = sections(text, surroundings, &mut faults);
+        file.jobs = jobs(&sections, surroundings, &mut faults);
+        file.sections = sections.iter().map(Section::written).collect();
+        faults.into_iter().for_each(|fault| file.add_fault(fault));
+        if file.faults.is_empty() && file.sections.iter().all(WrittenSection::is_global) {
+            file.add_fault(
+                whole.fault("no job in the file", "add a section such as [read] with rw= and size="),
+            );
         }
-        Ok(Self { jobs, source })
+        file
     }
 
-    /// An error that underlines a place in the file.
-    pub(crate) fn fault(
-        &self,
-        span: &Range<usize>,
-        message: impl Into<String>,
-        help: impl Into<String>,
-    ) -> Box<TrialError> {
-        self.source.fault(span.clone(), message, help)
+    /// Adds what is wrong, once. Globals are looked at with every job.
+    pub(crate) fn add_fault(&mut self, fault: Fault) {
+        if self.faults.len() < MAX_FAULTS && !self.faults.contains(&fault) {
+            self.faults.push(fault);
+        }
+    }
+
+    /// Leaves out the settings that are wrong, so that the others can be looked at.
+    pub(crate) fn leave_faults_out(&mut self) {
+        let lines: BTreeSet<usize> = self.faults.iter().map(|fault| fault.line).collect();
+        for job in &mut self.jobs {
+            job.settings.retain(|setting| !lines.contains(&setting.line));
+        }
+    }
+
+    /// Everything that keeps it from being run as one error, each with its place underlined; none if nothing does.
+    pub fn refusal(&self) -> Option<Box<TrialError>> {
+        let mut faults: Vec<&Fault> = self.faults.iter().collect();
+        faults.sort_by_key(|fault| fault.line);
+        let Source { name, text } = &self.source;
+        let one = |fault: &&Fault| {
+            TrialError::at(name, text, fault.span.clone(), fault.message.clone(), Some(fault.help.clone()))
+        };
+        let message = match faults.len() {
+            0 => return None,
+            1 => return Some(Box::new(one(&faults[0]))),
+            n if n >= MAX_FAULTS => format!("{n} or more problems with {name}; the first {MAX_SHOWN} are"),
+            n if n > MAX_SHOWN => format!("{n} problems with {name}; the first {MAX_SHOWN} are"),
+            n => format!("{n} problems with {name}"),
+        };
+        let within = faults.iter().take(MAX_SHOWN).map(one).collect();
+        Some(Box::new(TrialError { within, ..TrialError::of_file(name, message) }))
+    }
+}
+
+impl Section<'_> {
+    fn written(&self) -> WrittenSection {
+        let lines = self.lines.iter().map(|(line, text)| (*line, (*text).to_owned())).collect();
+        WrittenSection { name: self.name.to_owned(), line: self.place.line, lines }
     }
 }
 
 /// Splits the text into sections.
-fn sections<'a>(
-    source: &'a Source,
-    surroundings: &'a Surroundings,
-) -> Result<Vec<Section<'a>>, Box<TrialError>> {
+fn sections<'a>(text: &'a str, surroundings: &Surroundings, faults: &mut Vec<Fault>) -> Vec<Section<'a>> {
     let mut sections: Vec<Section<'a>> = Vec::new();
     let mut at = 0;
-    for (index, raw) in source.text.split_inclusive('\n').enumerate() {
+    for (index, raw) in text.split_inclusive('\n').enumerate() {
         let start = at;
         at += raw.len();
         let line = index + 1;
-        if raw.len() > MAX_LINE_BYTES {
-            let span = start..start + 60;
-            let message = format!("line {line} is longer than {MAX_LINE_BYTES} bytes");
-            return Err(source.fault(span, message, "split the values over several keys or files"));
-        }
         // As fio does, also in the middle of a line and of a name.
         let code = raw.split([';', '#']).next().unwrap_or_default();
         let word = code.trim();
-        if word.is_empty() {
-            continue;
-        }
         let from = start + (code.len() - code.trim_start().len());
-        let span = from..from + word.len();
-        if word.contains(|c: char| c.is_control() && c != '\t') {
-            return Err(source.fault(
-                span,
-                format!("line {line} holds a control character"),
-                "a job file is plain text",
-            ));
-        }
-        if let Some(name) = word.strip_prefix('[') {
-            sections.push(section(source, name, line, span)?);
-            continue;
-        }
-        let Some(current) = sections.last_mut() else {
-            return Err(source.fault(
-                span,
-                "a key outside of any section",
-                "put [global] or [a-name] before it",
-            ));
+        let place = Place { line, span: from..from + word.len() };
+        let read = match plain(raw, word, &place) {
+            Err(fault) => Err(fault),
+            Ok(()) if word.is_empty() => Ok(()),
+            Ok(()) if word.starts_with('[') => {
+                let name = section_name(word, &place);
+                // What follows a name that cannot be one belongs to no other section.
+                let name_or_word = *name.as_ref().unwrap_or(&"[]");
+                sections.push(Section { name: name_or_word, place, settings: Vec::new(), lines: Vec::new() });
+                name.map(|_| ())
+            }
+            Ok(()) => match sections.last_mut() {
+                None => {
+                    Err(place.fault("a key outside of any section", "put [global] or [a-name] before it"))
+                }
+                Some(current) => {
+                    current.lines.push((line, word));
+                    raw_setting(word, place, surroundings).map(|setting| current.settings.push(setting))
+                }
+            },
         };
-        current.settings.push(raw_setting(source, word, line, span, surroundings)?);
+        if let Err(fault) = read {
+            faults.push(fault);
+            if faults.len() >= MAX_FAULTS {
+                break;
+            }
+        }
     }
-    Ok(sections)
+    sections
 }
 
-fn section<'a>(
-    source: &'a Source,
-    name: &'a str,
-    line: usize,
-    span: Range<usize>,
-) -> Result<Section<'a>, Box<TrialError>> {
-    let Some(name) = name.strip_suffix(']') else {
-        return Err(source.fault(span, "the name of a section does not end with `]`", "write [name]"));
-    };
-    if name.is_empty() || name.len() > MAX_NAME_BYTES {
-        return Err(source.fault(
-            span,
-            format!("a section's name has 1 to {MAX_NAME_BYTES} bytes"),
-            "write [global] or [a-name]",
+/// A line of text that can be shown.
+fn plain(raw: &str, word: &str, place: &Place) -> Result<(), Fault> {
+    let line = place.line;
+    if raw.len() > MAX_LINE_BYTES {
+        let start = Place { line, span: place.span.start..place.span.start + word.len().min(60) };
+        return Err(start.fault(
+            format!("line {line} is longer than {MAX_LINE_BYTES} bytes"),
+            "split the values over several keys or files",
         ));
     }
-    Ok(Section { name, line, span, settings: Vec::new() })
+    match word.contains(|c: char| c.is_control() && c != '\t') {
+        true => {
+            Err(place.fault(format!("line {line} holds a control character"), "a job file is plain text"))
+        }
+        false => Ok(()),
+    }
+}
+
+fn section_name<'a>(word: &'a str, place: &Place) -> Result<&'a str, Fault> {
+    let Some(name) = word.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) else {
+        return Err(place.fault("the name of a section does not end with `]`", "write [name]"));
+    };
+    match name.is_empty() || name.len() > MAX_NAME_BYTES {
+        true => Err(place.fault(
+            format!("a section's name has 1 to {MAX_NAME_BYTES} bytes"),
+            "write [global] or [a-name]",
+        )),
+        false => Ok(name),
+    }
 }
 
 fn raw_setting<'a>(
-    source: &'a Source,
     word: &'a str,
-    line: usize,
-    span: Range<usize>,
-    surroundings: &'a Surroundings,
-) -> Result<RawSetting<'a>, Box<TrialError>> {
+    place: Place,
+    surroundings: &Surroundings,
+) -> Result<RawSetting<'a>, Fault> {
     if word.split_whitespace().next() == Some("include") {
-        return Err(source.fault(
-            span,
+        return Err(place.fault(
             "`include` would read a file that was not handed over",
             "copy the lines of that file to this place",
         ));
@@ -232,8 +331,7 @@ fn raw_setting<'a>(
     if name.ends_with(char::is_whitespace)
         || value.is_some_and(|value| value.starts_with(char::is_whitespace))
     {
-        return Err(source.fault(
-            span,
+        return Err(place.fault(
             "blanks around `=`: fio 3.33 then loses the unit of a number",
             "write key=value without blanks",
         ));
@@ -247,22 +345,17 @@ fn raw_setting<'a>(
                     .into()
             }
         };
-        return Err(source.fault(span, format!("fio 3.33 has no key `{}` for files", cut(name)), help));
+        return Err(place.fault(format!("fio 3.33 has no key `{}` for files", cut(name)), help));
     };
     let text = match value {
-        Some(value) => Some(fill_in(source, value, &span, surroundings)?),
+        Some(value) => Some(fill_in(value, &place, surroundings)?),
         None => None,
     };
-    Ok(RawSetting { key, text, line, span })
+    Ok(RawSetting { key, text, place })
 }
 
 /// Puts the values of `${NAME}` in.
-fn fill_in<'a>(
-    source: &Source,
-    value: &'a str,
-    span: &Range<usize>,
-    surroundings: &Surroundings,
-) -> Result<std::borrow::Cow<'a, str>, Box<TrialError>> {
+fn fill_in<'a>(value: &'a str, place: &Place, surroundings: &Surroundings) -> Result<Cow<'a, str>, Fault> {
     if !value.contains("${") {
         return Ok(value.into());
     }
@@ -271,11 +364,10 @@ fn fill_in<'a>(
     while let Some((before, after)) = rest.split_once("${") {
         out.push_str(before);
         let Some((name, tail)) = after.split_once('}') else {
-            return Err(source.fault(span.clone(), "`${` is not closed", "write ${NAME}"));
+            return Err(place.fault("`${` is not closed", "write ${NAME}"));
         };
         let Some(known) = surroundings.variables.get(name) else {
-            return Err(source.fault(
-                span.clone(),
+            return Err(place.fault(
                 format!("the variable `{}` has no value here: the environment is not asked", cut(name)),
                 "write its value in place of it",
             ));
@@ -283,12 +375,12 @@ fn fill_in<'a>(
         // A value is a value: nothing in it begins another line, comment or variable.
         if known.contains(|c: char| c.is_control() || ";#$".contains(c)) {
             let message = format!("the value of `{}` cannot stand in a job file", cut(name));
-            return Err(source.fault(span.clone(), message, "use letters, digits and signs without ; # $"));
+            return Err(place.fault(message, "use letters, digits and signs without ; # $"));
         }
         out.push_str(known);
         rest = tail;
         if out.len() > MAX_LINE_BYTES {
-            return Err(source.fault(span.clone(), "the line becomes too long", "use shorter values"));
+            return Err(place.fault("the line becomes too long", "use shorter values"));
         }
     }
     out.push_str(rest);
@@ -296,41 +388,37 @@ fn fill_in<'a>(
 }
 
 /// Applies the global sections and reads the values.
-fn jobs(
-    source: &Source,
-    sections: &[Section<'_>],
-    surroundings: &Surroundings,
-) -> Result<Vec<Job>, Box<TrialError>> {
+fn jobs(sections: &[Section<'_>], surroundings: &Surroundings, faults: &mut Vec<Fault>) -> Vec<Job> {
     let mut globals = Settings::default();
     let mut jobs = Vec::new();
     let mut total = 0;
     for section in sections {
-        if section.name.starts_with("global") {
-            globals.add(source, section, surroundings)?;
+        if faults.len() >= MAX_FAULTS {
+            break;
+        }
+        if is_global(section.name) {
+            globals.add(section, surroundings, faults);
             continue;
         }
         let mut settings = globals.clone();
-        settings.add(source, section, surroundings)?;
+        settings.add(section, surroundings, faults);
         let settings: Vec<Arc<Setting>> = settings.by_application.into_values().collect();
         total += settings.len();
         if jobs.len() == MAX_JOBS || total > MAX_SETTINGS {
             let message = format!("more than {MAX_JOBS} jobs, or {MAX_SETTINGS} settings in all of them");
-            return Err(source.fault(
-                section.span.clone(),
-                message,
-                "split the file; numjobs= makes clones of a job",
-            ));
+            faults.push(section.place.fault(message, "split the file; numjobs= makes clones of a job"));
+            break;
         }
         let named = settings.iter().find(|setting| setting.key.name == "name");
         let name = named.map_or(section.name, |setting| setting.text.as_str()).trim().to_owned();
         if name.is_empty() || name.len() > MAX_NAME_BYTES {
             let message = format!("a job's name has 1 to {MAX_NAME_BYTES} bytes");
-            return Err(source.fault(section.span.clone(), message, "write name=something, or leave it out"));
+            faults.push(section.place.fault(message, "write name=something, or leave it out"));
         }
-        let span = section.span.clone();
-        jobs.push(Job { name, section: section.name.to_owned(), line: section.line, settings, span });
+        let Place { line, span } = section.place.clone();
+        jobs.push(Job { name, section: section.name.to_owned(), line, settings, span });
     }
-    Ok(jobs)
+    jobs
 }
 
 /// Settings by the order of their application, and where each key is among them.
@@ -344,51 +432,46 @@ struct Settings {
 
 impl Settings {
     /// Lays a section over what is there.
-    fn add(
-        &mut self,
-        source: &Source,
-        section: &Section<'_>,
-        surroundings: &Surroundings,
-    ) -> Result<(), Box<TrialError>> {
+    fn add(&mut self, section: &Section<'_>, surroundings: &Surroundings, faults: &mut Vec<Fault>) {
         // fio applies kb_base before all other keys of a section.
         for raw in section.settings.iter().filter(|raw| raw.key.name == "kb_base") {
-            let decimal = match raw.text.as_deref() {
-                Some("1024") => false,
-                Some("1000") => true,
-                _ => {
-                    return Err(source.fault(
-                        raw.span.clone(),
-                        "kb_base is 1024 or 1000",
-                        "write kb_base=1024",
-                    ));
-                }
-            };
-            // Their units are left to fio, which would read them with the base of the job.
-            let is_open =
-                |setting: &Arc<Setting>| setting.value == Value::Text && setting.key.name != "kb_base";
-            if decimal != self.decimal && self.by_application.values().any(is_open) {
-                return Err(source.fault(
-                    raw.span.clone(),
-                    "kb_base changes after values have been read with another one",
-                    "put kb_base in the first [global] section, before every job",
-                ));
+            if let Err(fault) = self.set_base(raw) {
+                faults.push(fault);
             }
-            self.decimal = decimal;
         }
         let reading = Reading { surroundings, decimal: self.decimal };
-        for raw in &section.settings {
-            let wrong = |error: ValueError| {
-                source.fault(raw.span.clone(), format!("{}: {}", raw.key.name, error.problem), error.hint)
-            };
-            let value = reading.value(raw.key.kind, raw.text.as_deref()).map_err(wrong)?;
-            let text = raw.text.as_deref().unwrap_or_default().to_owned();
-            let setting = Setting { key: raw.key, text, value, line: raw.line, span: raw.span.clone() };
-            if let Some(place) = self.places.insert(raw.key.name, self.next) {
+        for RawSetting { key, text, place } in &section.settings {
+            let value = reading.value(key.kind, text.as_deref()).unwrap_or_else(|error| {
+                faults.push(place.fault(format!("{}: {}", key.name, error.problem), error.hint));
+                // The key is there all the same: nobody is told to add it.
+                Value::Text
+            });
+            let text = text.as_deref().unwrap_or_default().to_owned();
+            let Place { line, span } = place.clone();
+            let setting = Setting { key, text, value, line, is_written: true, span };
+            if let Some(place) = self.places.insert(key.name, self.next) {
                 self.by_application.remove(&place);
             }
             self.by_application.insert(self.next, Arc::new(setting));
             self.next += 1;
         }
+    }
+
+    fn set_base(&mut self, raw: &RawSetting<'_>) -> Result<(), Fault> {
+        let decimal = match raw.text.as_deref() {
+            Some("1024") => false,
+            Some("1000") => true,
+            _ => return Err(raw.place.fault("kb_base is 1024 or 1000", "write kb_base=1024")),
+        };
+        // Their units are left to fio, which would read them with the base of the job.
+        let is_open = |setting: &Arc<Setting>| setting.value == Value::Text && setting.key.name != "kb_base";
+        if decimal != self.decimal && self.by_application.values().any(is_open) {
+            return Err(raw.place.fault(
+                "kb_base changes after values have been read with another one",
+                "put kb_base in the first [global] section, before every job",
+            ));
+        }
+        self.decimal = decimal;
         Ok(())
     }
 }
@@ -398,12 +481,15 @@ mod tests {
     use super::{super::value::tests::host, *};
 
     fn parse(text: &str) -> JobFile {
-        JobFile::parse("job.fio", text, &host()).unwrap_or_else(|e| panic!("{e}"))
+        let file = JobFile::read("job.fio", text, &host());
+        assert!(file.faults.is_empty(), "{:?}", file.faults);
+        file
     }
 
     fn refused(text: &str) -> String {
-        let error = JobFile::parse("job.fio", text, &host()).unwrap_err();
-        format!("{} / {}", error.message, error.help.unwrap_or_default())
+        let file = JobFile::read("job.fio", text, &host());
+        assert!(!file.faults.is_empty() && file.refusal().is_some(), "{text:?}");
+        file.faults.iter().map(|fault| format!("{} / {}\n", fault.message, fault.help)).collect()
     }
 
     fn text<'a>(job: &'a Job, key: &str) -> &'a str {
@@ -485,9 +571,13 @@ mod tests {
             .map(|key| format!("{}=1\n", key.name))
             .collect();
         let file = format!("[global]\n{many}{}", "[a]\n".repeat(256));
-        assert!(JobFile::parse("job.fio", &file, &host()).is_ok());
+        parse(&file);
         // Each global section is laid over the ones before it, not copied.
         let globals = format!("[global]\n{many}{}[a]\n", "[global]\n".repeat(100_000));
-        assert!(JobFile::parse("job.fio", &globals, &host()).is_ok());
+        parse(&globals);
+        // Not every line of a file of nonsense is told.
+        let nonsense = JobFile::read("job.fio", &"x\n".repeat(100_000), &host());
+        assert_eq!(nonsense.faults.len(), MAX_FAULTS);
+        assert_eq!(nonsense.refusal().unwrap().within.len(), MAX_SHOWN);
     }
 }

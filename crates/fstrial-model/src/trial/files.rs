@@ -70,7 +70,7 @@ impl Trial {
                         &["workload", &at, &key],
                         format!("`{key}` beside `fio`: the job file {path} says for itself what is done"),
                         "change the job file (numjobs, ramp_time, runtime, size, bs, rate_iops), or write out the \
-                         workload that it becomes: fstrial workloads explain FILE --toml",
+                         workload that it becomes: fstrial workloads show FILE --toml",
                     ),
                     None,
                 ));
@@ -184,7 +184,7 @@ fio = "jobs/mail.fio"
         let beside = format!("{TRIAL}threads = [4]\n");
         let small = format!("{TRIAL}[device]\nsize = \"400MiB\"\n");
         for (name, trial, job_file) in [
-            ("job_file_refused", TRIAL, "[a]\nrw=write\nsize=1m\nfilename=/dev/sda\n"),
+            ("job_file_refused", TRIAL, "[a]\nrw=write\nsize=1m\nexec_prerun=x\nopendir=/etc\n"),
             ("job_file_empty", TRIAL, ""),
             ("key_beside_a_job_file", &beside, NATIVE),
             ("job_file_twice", &twice, NATIVE),

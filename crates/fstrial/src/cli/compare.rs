@@ -3,16 +3,18 @@
 use super::{
     Home,
     conduct::{self, ConductArgs},
-    out_file, workloads,
+    out_file,
+    workloads::{self, Named},
 };
 use crate::{error::ExpectedError, exit_code, run::environment};
 use clap::Args;
 use fstrial_model::{
     arm::{Arm, ArmError, DIRECTORY},
     device::{Device, DeviceKind, LogDevice, LogKind, Raid, Stripe, Throttle},
+    fio::Inspection,
     preset::DEFAULT_WORKLOADS,
     state::{Restoring, State},
-    trial::{Compare, ErrorControl, Metric, Settings, Trial, syntax_words},
+    trial::{Compare, ErrorControl, Metric, Settings, Trial},
     units::{Bytes, Nanos, Percent},
     workload::{Entry, Rate, RateTarget, Until, Workload},
 };
@@ -303,15 +305,15 @@ impl CompareArgs {
         if self.workloads.is_empty() {
             return Ok(DEFAULT_WORKLOADS.iter().map(|name| self.over(Entry::of_preset(name))).collect());
         }
-        let one = |name: &String| match name.ends_with(workloads::JOB_FILE) {
-            true => self.job(name),
-            false => entry(name).map(|entry| self.over(entry)),
+        let one = |word: &String| match workloads::named(word)? {
+            Named::Job { file, inspection } => self.job(&file, inspection),
+            Named::Written { entry, .. } => Ok(self.over(*entry)),
         };
         self.workloads.iter().map(one).collect()
     }
 
     /// The workload of a fio job file, which says everything itself.
-    fn job(&self, name: &str) -> Result<Entry, ExpectedError> {
+    fn job(&self, file: &Path, inspection: Inspection) -> Result<Entry, ExpectedError> {
         let flags = [
             ("--threads", self.threads.is_some()),
             ("--warmup", self.warmup.is_some()),
@@ -323,12 +325,15 @@ impl CompareArgs {
         ];
         if let Some((flag, _)) = flags.iter().find(|(_, given)| *given) {
             return Err(ExpectedError::usage(
-                format!("{flag} and the fio job file {name}, which says for itself what {flag} would"),
+                format!(
+                    "{flag} and the fio job file {}, which says for itself what {flag} would",
+                    file.display()
+                ),
                 "change the job file (numjobs, ramp_time, runtime, size, bs, rate_iops), or the workload that it becomes: \
-                 fstrial workloads explain FILE --toml",
+                 fstrial workloads show FILE --toml",
             ));
         }
-        workloads::of_job_file(name.as_ref())
+        workloads::entry_of_job(file, inspection)
     }
 
     fn over(&self, entry: Entry) -> Entry {
@@ -399,25 +404,4 @@ pub(super) fn quick_times(entry: &Entry) -> Option<(Nanos, Nanos)> {
         false => (Nanos::millis(150), Nanos::millis(500)),
         true => (Nanos::millis(500), Nanos::secs(2)),
     })
-}
-
-/// A preset by name, or a workload from a file of its own.
-fn entry(name: &str) -> Result<Entry, ExpectedError> {
-    if !name.ends_with(".toml") {
-        return Ok(Entry::of_preset(name));
-    }
-    let text = super::in_file::text(name.as_ref())?;
-    let mut entry: Entry = toml::from_str(&text).map_err(|error| {
-        let (words, hint) = syntax_words(error.message());
-        let line =
-            error.span().map_or(1, |span| text[..span.start.min(text.len())].matches('\n').count() + 1);
-        ExpectedError::usage(
-            format!("{name} does not describe a workload: line {line}: {words}"),
-            hint.unwrap_or_else(|| "see `fstrial workloads show random-write`".into()),
-        )
-    })?;
-    if entry.name.is_none() && entry.preset.is_none() {
-        entry.name = Some(workloads::stem(name.as_ref()));
-    }
-    Ok(entry)
 }

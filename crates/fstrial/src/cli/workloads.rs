@@ -1,4 +1,6 @@
-//! `fstrial workloads`: the presets.
+//! `fstrial workloads`: the presets, and what a word after `--workload` means.
+
+mod job;
 
 use crate::{
     error::ExpectedError,
@@ -10,8 +12,9 @@ use clap::{Args, Subcommand};
 use fstrial_model::{
     ability::Ability,
     filesystem::Filesystem,
-    fio::{self, Surroundings, Understanding},
+    fio::{self, Inspection, Surroundings, Understanding},
     preset::{self, FAMILIES},
+    trial::{Problem, syntax_words},
     units::Bytes,
     workload::{Entry, TimedOperation, Workload},
 };
@@ -33,19 +36,17 @@ enum Action {
         #[arg(long)]
         json: bool,
     },
-    /// Show what a preset yields and needs, and its fields, in the form a trial file or a workload file takes.
+    /// Show what a workload yields and needs, and its fields; of a fio job file, what runs natively, what through fio,
+    /// what is refused, and why.
+    #[command(alias = "explain")]
     Show {
-        /// Its name.
-        name: String,
+        /// What --workload takes: a preset's name, a workload file (.toml), or a fio job file (.fio).
+        #[arg(value_name = "NAME")]
+        word: String,
         /// As one JSON object.
-        #[arg(long)]
+        #[arg(long, conflicts_with = "toml")]
         json: bool,
-    },
-    /// Say what is made of a fio job file: whether it runs natively or through fio, and why.
-    Explain {
-        /// The job file.
-        file: PathBuf,
-        /// Print the workload that it becomes instead, in the form that a workload file takes.
+        /// Only the fields, in the form a trial file or a workload file takes.
         #[arg(long)]
         toml: bool,
     },
@@ -55,39 +56,95 @@ pub(crate) fn exec(args: &WorkloadsArgs) -> Result<u8, ExpectedError> {
     match &args.action {
         None => list(false),
         Some(Action::List { json }) => list(*json),
-        Some(Action::Show { name, json }) => show(name, *json)?,
-        Some(Action::Explain { file, toml }) => {
-            let understanding = understand(file)?;
-            super::print(&match toml {
-                true => {
-                    toml::to_string_pretty(&understanding.entry(&stem(file))).expect("an entry is plain data")
-                }
-                false => understanding.explain(),
-            });
-        }
+        Some(Action::Show { word, json, toml }) => match named(word)? {
+            Named::Job { file, inspection } => job::show(&file, inspection, *json, *toml)?,
+            Named::Written { entry, text } => show(&entry, &text, *json, *toml)?,
+        },
     }
     Ok(exit_code::VERDICT)
 }
 
+/// How names of workload files end.
+const WORKLOAD_FILE: &str = ".toml";
 /// How names of fio job files end.
-pub(super) const JOB_FILE: &str = ".fio";
+const JOB_FILE: &str = ".fio";
+
+/// What a word after `--workload` means.
+pub(super) enum Named {
+    /// A preset, or a workload from a file of its own.
+    Written {
+        /// What it is.
+        entry: Box<Entry>,
+        /// Its text.
+        text: String,
+    },
+    /// A fio job file, which says everything itself.
+    Job {
+        /// The job file.
+        file: PathBuf,
+        /// What is made of it.
+        inspection: Inspection,
+    },
+}
+
+/// Reads what a word after `--workload` means.
+pub(super) fn named(word: &str) -> Result<Named, ExpectedError> {
+    let file = Path::new(word);
+    if word.ends_with(JOB_FILE) {
+        return Ok(Named::Job { file: file.to_owned(), inspection: inspect(file)? });
+    }
+    if word.ends_with(WORKLOAD_FILE) {
+        let text = super::in_file::text(file)?;
+        return Ok(Named::Written { entry: Box::new(entry_of_file(word, &text)?), text });
+    }
+    let (_, text) = preset::PRESETS.iter().find(|(known, _)| *known == word).ok_or_else(|| {
+        let hint = match file.is_file() {
+            true => "the name of a workload file ends in .toml, that of a fio job file in .fio".into(),
+            false => preset::hint_for_unknown(word),
+        };
+        ExpectedError::usage(format!("there is no workload `{word}`"), hint)
+    })?;
+    Ok(Named::Written { entry: Box::new(Entry::of_preset(word)), text: (*text).to_owned() })
+}
+
+/// The workload of a workload file.
+fn entry_of_file(name: &str, text: &str) -> Result<Entry, ExpectedError> {
+    let mut entry: Entry = toml::from_str(text).map_err(|error| {
+        let (words, hint) = syntax_words(error.message());
+        let line =
+            error.span().map_or(1, |span| text[..span.start.min(text.len())].matches('\n').count() + 1);
+        ExpectedError::usage(
+            format!("{name} does not describe a workload: line {line}: {words}"),
+            hint.unwrap_or_else(|| "see `fstrial workloads show random-write`".into()),
+        )
+    })?;
+    if entry.name.is_none() && entry.preset.is_none() {
+        entry.name = Some(stem(name.as_ref()));
+    }
+    Ok(entry)
+}
+
+/// The workload of a job file that a trial file names.
+pub(super) fn of_job_file(file: &Path) -> Result<Entry, ExpectedError> {
+    entry_of_job(file, inspect(file)?)
+}
 
 /// The workload of a job file on this machine. Says on standard error how it runs, and why.
-pub(super) fn of_job_file(file: &Path) -> Result<Entry, ExpectedError> {
-    let understanding = understand(file)?;
+pub(super) fn entry_of_job(file: &Path, inspection: Inspection) -> Result<Entry, ExpectedError> {
+    let understanding: Understanding = inspection.outcome?;
     super::say(&format!("{} {}", file.display(), understanding.explain()));
     Ok(understanding.entry(&stem(file)))
 }
 
 /// What a workload is called whose file does not say.
-pub(super) fn stem(file: &Path) -> String {
+fn stem(file: &Path) -> String {
     file.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned())
 }
 
 /// What is made of a job file on this machine.
-fn understand(file: &Path) -> Result<Understanding, ExpectedError> {
+fn inspect(file: &Path) -> Result<Inspection, ExpectedError> {
     let text = super::in_file::text(file)?;
-    Ok(fio::understand(&file.display().to_string(), &text, &surroundings())?)
+    Ok(fio::inspect(&file.display().to_string(), &text, &surroundings()))
 }
 
 /// What `$ncpus` and its like mean here. The environment's variables are not handed over.
@@ -120,13 +177,20 @@ fn list(json: bool) {
     }
 }
 
-fn show(name: &str, json: bool) -> Result<(), ExpectedError> {
-    let (name, text) = preset::PRESETS.iter().find(|(known, _)| *known == name).ok_or_else(|| {
-        ExpectedError::usage(format!("there is no workload `{name}`"), preset::hint_for_unknown(name))
+/// Shows a preset or a workload file.
+fn show(entry: &Entry, text: &str, json: bool, toml: bool) -> Result<(), ExpectedError> {
+    if toml {
+        super::print(text);
+        return Ok(());
+    }
+    let name = entry.name.as_ref().or(entry.preset.as_ref()).map_or("", String::as_str);
+    let workload = entry.resolve(environment::cpus()).map_err(|error| {
+        let path = vec![error.key.to_owned()];
+        Problem { path, message: format!("{name}: {}: {}", error.key, error.problem), hint: error.hint }
     })?;
-    let entry = Entry::of_preset(name);
-    let workload = entry.resolve(environment::cpus()).expect("shipped presets are resolved by a test");
-    let Entry { about, source, .. } = preset::preset(name).expect("it was just found");
+    let base = entry.preset.as_deref().and_then(preset::preset);
+    let about = entry.about.clone().or_else(|| base.as_ref()?.about.clone());
+    let source = entry.source.clone().or_else(|| base.as_ref()?.source.clone());
     if json {
         let results = workload.results().map(|result| json!({ "name": result.name, "unit": result.unit }));
         let durability = workload.durability().into_iter();

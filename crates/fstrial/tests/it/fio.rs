@@ -3,8 +3,9 @@
 
 use crate::support::{self, Lab};
 use fstrial_model::fio::{ForeignJobs, How, Surroundings, output::FioOutput, understand};
+use rustix::fs::inotify;
 use serde_json::Value;
-use std::{fs, io::Write, path::Path, process::Stdio};
+use std::{fs, io::Write, mem::MaybeUninit, os::fd::OwnedFd, path::Path, process::Stdio};
 
 fn has_fio(name: &str) -> bool {
     let found = support::command("fio").arg("--version").output();
@@ -139,17 +140,160 @@ fn a_seed_decides_the_offsets() {
 }
 
 #[test]
-fn job_files_are_explained_or_refused() {
+fn workloads_show_takes_what_compare_takes() {
     let lab = Lab::new();
-    fs::write(lab.path("good.fio"), "[a]\nrw=read\nsize=1m\ndirect=1\n").unwrap();
-    fs::write(lab.path("bad.fio"), "[a]\nrw=write\nsize=1m\nfilename=/dev/sda\n").unwrap();
-    let good = lab.run("workloads explain good.fio");
+    lab.write("good.fio", "[a]\nrw=read\nsize=1m\ndirect=1\n");
+    lab.write("mine.toml", "kind = \"io\"\nabout = \"our own\"\nthreads = [3]\nfile_size = \"2MiB\"\n");
+    let good = lab.run("workloads show good.fio");
     assert_eq!(good.code(), 0, "{good:?}");
-    assert!(good.stdout.starts_with("runs natively: all 3 keys have an exact native form"), "{good:?}");
-    let bad = lab.run("workloads explain bad.fio");
-    assert_eq!(bad.code(), 2, "{bad:?}");
-    assert!(bad.stderr.contains("filename=/dev/sda") && bad.stderr.contains("plain name"), "{bad:?}");
-    assert_eq!(lab.run("workloads explain missing.fio").code(), 2);
+    let first = "good.fio runs natively: all 3 keys have an exact native form";
+    assert!(good.stdout.starts_with(first) && good.stdout.contains("[a]  can run natively"), "{good:?}");
+    let mine = lab.run("workloads show mine.toml");
+    assert_eq!(mine.code(), 0, "{mine:?}");
+    assert!(
+        mine.stdout.contains("# Threads:    3\n") && mine.stdout.contains("about = \"our own\""),
+        "{mine:?}"
+    );
+    assert_eq!(lab.run("workloads show mine.toml --json").json()[0]["about"], "our own");
+    assert_eq!(lab.run("workloads show good.fio --json").json()[0]["runs"], "native");
+    // Both commands say the same of a word that is no workload.
+    lab.write("job.ini", "[a]\nrw=read\nsize=1m\n");
+    for (word, hint) in
+        [("nosuch", "lists what there is"), ("missing.fio", "missing.fio"), ("job.ini", "in .fio")]
+    {
+        let shown = lab.run(&format!("workloads show {word}"));
+        let compared = lab.run(&format!("compare dir:a dir:b --workload {word} --dry-run"));
+        assert_eq!((shown.code(), compared.code()), (2, 2), "{shown:?} {compared:?}");
+        assert_eq!(shown.stderr, compared.stderr);
+        assert!(shown.stderr.contains(hint), "{shown:?}");
+    }
+}
+
+/// Each is wrong in a way of its own, at a line of its own.
+const MANY_FAULTS: &str = "[global]\nioengine=rbd\n[a]\nfilename=/dev/sda\nsiz=1g\nrw=randwrit\nwrite_lat_log=x\n\
+                           [b]\nsize=1g\nruntime=1m30s\nopendir=/etc\n";
+
+#[test]
+fn all_problems_of_a_job_file_are_told_at_once() {
+    let lab = lab_with(MANY_FAULTS);
+    let problems = ["`rbd`", "no key `siz`", "`randwrit`", "`write_lat_log`", "`1m30s`", "`opendir`"];
+    let compared = lab.run("compare dir:a dir:b --workload job.fio");
+    assert_eq!(compared.code(), 2, "{compared:?}");
+    let shown = lab.run("workloads show job.fio");
+    assert_eq!(shown.code(), 2, "{shown:?}");
+    for problem in problems {
+        assert!(compared.stderr.contains(problem), "{problem}: {}", compared.stderr);
+        assert!(shown.stdout.contains(problem), "{problem}: {}", shown.stdout);
+    }
+    assert!(shown.stderr.contains("6 problems"), "{}", shown.stderr);
+    let document = lab.run("workloads show job.fio --json").json().remove(0);
+    let lines: Vec<u64> =
+        document["problems"].as_array().unwrap().iter().map(|one| one["line"].as_u64().unwrap()).collect();
+    assert_eq!((lines, &document["runs"]), (vec![2, 5, 6, 7, 10, 11], &"refused".into()));
+    // What is well is told, too.
+    let fates = document["sections"][1]["keys"].as_array().unwrap();
+    let fates: Vec<&str> = fates.iter().map(|key| key["fate"].as_str().unwrap()).collect();
+    assert_eq!(fates, ["note", "refused", "refused", "refused"]);
+}
+
+/// Notices when a file, or anything in a folder, is opened.
+struct Watch(OwnedFd);
+
+impl Watch {
+    fn on(paths: &[&Path]) -> Self {
+        let watch = inotify::init(inotify::CreateFlags::NONBLOCK).unwrap();
+        for path in paths {
+            inotify::add_watch(&watch, *path, inotify::WatchFlags::ALL_EVENTS).unwrap();
+        }
+        Self(watch)
+    }
+
+    fn events(&self) -> usize {
+        let mut buffer = [MaybeUninit::uninit(); 4096];
+        let mut reader = inotify::Reader::new(&self.0, &mut buffer);
+        std::iter::from_fn(|| reader.next().ok().map(|_| ())).count()
+    }
+}
+
+/// A job for a device, with lines that decide whether it runs natively.
+fn job_for(path: &str, lines: &str) -> String {
+    format!("[global]\nfilename={path}\nsize=1m\nrw=randwrite\ndirect=1\n[a]\n{lines}[b]\nstonewall\n")
+}
+
+#[test]
+fn files_that_a_job_names_are_neither_opened_nor_changed() {
+    let through_fio = has_fio("files_that_a_job_names_are_neither_opened_nor_changed (through fio)");
+    for (lines, how) in [
+        ("[c]\nstonewall\nfilename=CANARY\n", "through fio"),
+        ("verify=md5\n", "through fio"),
+        ("", "natively"),
+    ] {
+        if how == "through fio" && !through_fio {
+            continue;
+        }
+        let lab = Lab::new();
+        for folder in ["a", "b", "outside"] {
+            fs::create_dir(lab.path(folder)).unwrap();
+        }
+        let canary = lab.path("outside/canary");
+        let bytes: Vec<u8> = (0..1 << 20).map(|n: u32| (n % 251) as u8).collect();
+        fs::write(&canary, &bytes).unwrap();
+        let named = canary.to_str().unwrap();
+        let mut job = job_for(named, &lines.replace("CANARY", named));
+        if how == "natively" {
+            job = job.replace("[b]\nstonewall\n", "");
+        }
+        lab.write("job.fio", &job);
+        let watch = Watch::on(&[&canary, &lab.path("outside")]);
+        let shown = lab.run("workloads show job.fio");
+        assert_eq!(shown.code(), 0, "{shown:?}");
+        assert!(shown.stdout.contains(&format!("runs {how}")), "{shown:?}");
+        let run = lab.run("compare dir:a dir:b --workload job.fio --rounds 1 --json");
+        assert!([0, 3].contains(&run.code()), "{run:?}");
+        // The answer says so.
+        let about = run.document()["workloads"][0]["about"].as_str().unwrap().to_owned();
+        assert!(about.contains("nothing that it names is opened") && about.contains("file-1"), "{about}");
+        assert_eq!(watch.events(), 0, "{how}: {lines}");
+        assert!(fs::read(&canary).unwrap() == bytes && watch.events() > 0, "the watch sees what is opened");
+        assert_eq!(support::names_in(&lab.path("outside")), ["canary"]);
+        assert_eq!(support::names_in(&lab.path("a")), [""; 0]);
+    }
+}
+
+#[test]
+fn a_device_that_a_job_names_is_neither_opened_nor_changed() {
+    let name = "a_device_that_a_job_names_is_neither_opened_nor_changed";
+    if !support::is_root_with_loop_devices(name) {
+        return;
+    }
+    let through_fio = has_fio(&format!("{name} (through fio)"));
+    let lab = Lab::new();
+    let bytes: Vec<u8> = (0..8 << 20).map(|n: u32| (n % 253) as u8).collect();
+    fs::write(lab.path("canary"), &bytes).unwrap();
+    let device = lab.loop_device(&lab.path("canary"));
+    // What looks at new devices by itself has done so.
+    support::pause(std::time::Duration::from_millis(500));
+    let device_path = device.path();
+    let watch = Watch::on(&[&device_path]);
+    let path = device_path.to_str().unwrap();
+    // Without a size, as jobs for devices are.
+    let native = format!("[a]\nfilename={path}\nrw=randwrite\ndirect=1\nnumber_ios=64\n");
+    lab.write("native.fio", &native);
+    lab.write("fio.fio", &format!("{native}verify=md5\ndo_verify=0\n"));
+    let image = "--device image:images --size 512MiB --rounds 1 --json";
+    for (arms, job, how) in [("raw ext4", "native.fio", "natively"), ("ext4 xfs", "fio.fio", "through fio")] {
+        if how == "through fio" && !through_fio {
+            continue;
+        }
+        let run = lab.run(&format!("compare {arms} --workload {job} {image}"));
+        assert!([0, 3].contains(&run.code()), "{run:?}");
+        assert!(run.stderr.contains(&format!("{job} runs {how}")), "{run:?}");
+        assert!(run.stderr.contains("each file here has 256MiB"), "{run:?}");
+        assert_eq!(watch.events(), 0, "{how}");
+    }
+    assert!(fs::read(&device_path).unwrap() == bytes && watch.events() > 0, "the watch sees what is opened");
+    drop(device);
+    lab.assert_nothing_left("after jobs for a device");
 }
 
 /// Two phases that run natively: the second one reads nothing of the first, and ends when it is done.
@@ -280,7 +424,8 @@ fn a_trial_file_names_job_files_and_what_is_stored_repeats_without_them() {
 #[test]
 fn a_hostile_job_file_is_refused_before_anything_is_made() {
     let lab = lab_with("[a]\nrw=write\nsize=1m\nexec_prerun=touch /tmp/x\n");
-    for words in ["compare dir:a dir:b --workload job.fio --save trial.toml", "workloads explain job.fio"] {
+    for words in ["compare dir:a dir:b --workload job.fio --save trial.toml", "workloads show job.fio --toml"]
+    {
         let refused = lab.run(words);
         assert_eq!(refused.code(), 2, "{refused:?}");
         assert!(
@@ -303,7 +448,7 @@ fn flags_do_not_change_a_job_file() {
         assert!(refused.stderr.contains(name) && refused.stderr.contains("numjobs"), "{refused:?}");
     }
     // What it becomes is a workload file.
-    let explained = lab.run("workloads explain job.fio --toml");
+    let explained = lab.run("workloads show job.fio --toml");
     fs::write(lab.path("job.toml"), &explained.stdout).unwrap();
     let planned = lab.run("compare dir:a dir:b --workload job.toml --dry-run");
     assert_eq!(planned.code(), 0, "{planned:?}");
