@@ -31,6 +31,8 @@ pub mod filesystem;
 pub mod fio;
 pub mod job;
 pub mod measurement;
+#[doc(hidden)]
+pub mod planted;
 pub mod preset;
 pub mod profile;
 pub mod state;

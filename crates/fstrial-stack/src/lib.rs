@@ -17,6 +17,8 @@ pub mod device;
 pub mod error;
 pub mod facts;
 pub mod free_space;
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod host;
 mod ioctl;
 pub mod isolation;

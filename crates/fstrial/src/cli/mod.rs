@@ -7,6 +7,8 @@ pub(crate) mod conduct;
 mod device;
 mod doctor;
 pub(crate) mod filter;
+#[doc(hidden)]
+pub mod fuzzing;
 mod generate;
 mod judge;
 mod noise;

@@ -1,0 +1,124 @@
+//! `fstrial-attack`: attacks fstrial. Every area is a way in: processes that are killed, devices and files that must be
+//! refused, too little of everything, hostile files and stores, fuzz, and old faults that the attack itself must find.
+//!
+//! It touches nothing but what it makes: files below `target/attacks`, loop devices on them, and processes that it starts. All of
+//! that is gone when it ends. `cargo xtask attack` builds and starts it.
+#![expect(clippy::print_stdout, reason = "its output is for the person at the terminal")]
+
+mod child;
+mod dice;
+mod fuzz;
+mod table;
+
+use clap::{Parser, Subcommand};
+use std::{path::PathBuf, process::ExitCode, time::Duration};
+use table::Campaign;
+
+/// Attacks fstrial, and says what went wrong.
+#[derive(Debug, Parser)]
+struct Cli {
+    #[command(subcommand)]
+    hidden: Option<Hidden>,
+
+    /// Areas: kills, refusals, starve, files, stores, fuzz, plants (all if none is named).
+    area: Vec<String>,
+
+    /// Where randomness comes from.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+
+    /// Seconds of fuzz.
+    #[arg(long, default_value_t = 15)]
+    time: u64,
+
+    /// Inputs of fuzz, at most.
+    #[arg(long, default_value_t = u64::MAX)]
+    inputs: u64,
+
+    /// Kills.
+    #[arg(long, default_value_t = 12)]
+    kills: u64,
+
+    /// Hostile stores.
+    #[arg(long, default_value_t = 20)]
+    stores: u64,
+
+    /// Only this target of fuzz.
+    #[arg(long)]
+    target: Option<String>,
+
+    /// Only this input of the target, in this process.
+    #[arg(long, requires = "target")]
+    input: Option<u64>,
+
+    /// Take this file as the input.
+    #[arg(long, requires = "target")]
+    file: Option<PathBuf>,
+
+    /// The commit, for the table.
+    #[arg(long, default_value = "unknown")]
+    commit: String,
+
+    /// Print the table as JSON.
+    #[arg(long)]
+    json: bool,
+
+    /// Only print the sum of all campaigns so far.
+    #[arg(long)]
+    sum: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum Hidden {
+    #[command(hide = true)]
+    FuzzWorker(fuzz::WorkerArgs),
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    if let Some(Hidden::FuzzWorker(args)) = &cli.hidden {
+        fuzz::work(args);
+        return ExitCode::SUCCESS;
+    }
+    match attack(&cli) {
+        Ok(code) => code,
+        Err(problem) => {
+            println!("attack: {problem}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn attack(cli: &Cli) -> Result<ExitCode, String> {
+    let kept = fuzz::corpus::workspace().join("target/attacks");
+    if let (Some(name), true) = (&cli.target, cli.input.is_some() || cli.file.is_some()) {
+        fuzz::once(name, cli.seed, cli.input.unwrap_or(0), cli.file.as_deref())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if cli.sum {
+        let sum = Campaign::sum(&kept).ok_or("there has been no campaign yet")?;
+        show(cli, &sum)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let fuzz = fuzz::Options {
+        seed: cli.seed,
+        time: Duration::from_secs(cli.time),
+        inputs: cli.inputs,
+        findings: kept.join("findings"),
+        target: cli.target.clone(),
+    };
+    let areas = vec![fuzz::attack(&fuzz)];
+    let campaign = Campaign { seeds: vec![cli.seed], commit: cli.commit.clone(), areas };
+    campaign.keep(&kept)?;
+    show(cli, &campaign)?;
+    Ok(if campaign.went_wrong() == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn show(cli: &Cli, campaign: &Campaign) -> Result<(), String> {
+    let text = match cli.json {
+        true => serde_json::to_string_pretty(campaign).map_err(|error| error.to_string())?,
+        false => campaign.markdown(),
+    };
+    println!("{text}");
+    Ok(())
+}
