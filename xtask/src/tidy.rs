@@ -26,14 +26,7 @@ const DIRECTIONS: [(&str, &[&str]); 9] = [
     ),
     (
         "fstrial-attack",
-        &[
-            "fstrial",
-            "fstrial-model",
-            "fstrial-device",
-            "fstrial-engine",
-            "fstrial-stack",
-            "fstrial-store",
-        ],
+        &["fstrial", "fstrial-model", "fstrial-device", "fstrial-engine", "fstrial-stack", "fstrial-store"],
     ),
     ("xtask", &[]),
 ];

@@ -8,9 +8,12 @@
 mod child;
 mod dice;
 mod fuzz;
+mod kills;
+mod lab;
 mod table;
 
 use clap::{Parser, Subcommand};
+use lab::Subject;
 use std::{path::PathBuf, process::ExitCode, time::Duration};
 use table::Campaign;
 
@@ -54,6 +57,10 @@ struct Cli {
     /// Take this file as the input.
     #[arg(long, requires = "target")]
     file: Option<PathBuf>,
+
+    /// The program to attack.
+    #[arg(long, default_value = "target/debug/fstrial")]
+    program: PathBuf,
 
     /// The commit, for the table.
     #[arg(long, default_value = "unknown")]
@@ -107,7 +114,16 @@ fn attack(cli: &Cli) -> Result<ExitCode, String> {
         findings: kept.join("findings"),
         target: cli.target.clone(),
     };
-    let areas = vec![fuzz::attack(&fuzz)];
+    let subject = Subject { program: std::path::absolute(&cli.program).map_err(|error| error.to_string())?, plant: None, only: None };
+    let wants = |area: &str| cli.area.is_empty() || cli.area.iter().any(|wanted| wanted == area);
+    let mut areas = Vec::new();
+    if wants("kills") {
+        let options = kills::Options { seed: cli.seed, kills: cli.kills, patience: Duration::from_secs(20) };
+        areas.push(kills::attack(&subject, &options));
+    }
+    if wants("fuzz") {
+        areas.push(fuzz::attack(&fuzz));
+    }
     let campaign = Campaign { seeds: vec![cli.seed], commit: cli.commit.clone(), areas };
     campaign.keep(&kept)?;
     show(cli, &campaign)?;

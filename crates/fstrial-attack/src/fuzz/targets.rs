@@ -80,19 +80,39 @@ pub(crate) const TARGETS: [Target; 41] = [
     target("nanos", reads_back::<Nanos>, Texts(&["10m", "150ms", "1h30m", "4m30s", "0.5us", "7ns", "1d"])),
     target("percent", reads_back::<Percent>, Texts(&["3%", "0.5%", "100%", "12", "1e-3%"])),
     target("bandwidth", reads_back::<Bandwidth>, Texts(&["100MiB/s", "1GB/s", "4k/s", "20MB"])),
-    target("distribution", reads_back::<Distribution>, Texts(&["uniform", "zipf:1.1", "latest:0.9", "hotspot:0.2,0.8", "special:1,75,12"])),
+    target(
+        "distribution",
+        reads_back::<Distribution>,
+        Texts(&["uniform", "zipf:1.1", "latest:0.9", "hotspot:0.2,0.8", "special:1,75,12"]),
+    ),
     target("size", reads_back::<Size>, Texts(&["16KiB", "gamma 16KiB", "1KiB..64KiB"])),
     target("rate", reads_back::<Rate>, Texts(&["1000/s", "300 /s poisson", "0.5/s constant"])),
     target("rate-target", reads_back::<RateTarget>, Texts(&["p99<10ms", "p99.9 < 1ms", "p99.9999<3us"])),
     target("profile", reads_back::<Profile>, Texts(&["raid1", "single", "raid10", "dup", "raid0/raid1"])),
-    target("state", reads_back::<State>, Texts(&["fresh", "filled:80%", "aged:60%:turnovers=2:file_size=8KiB"])),
-    target("need", reads_back::<Need>, Texts(&["workload:oltp", "kernel:a patch", "program:mkfs.jfs", "device:a disk"])),
+    target(
+        "state",
+        reads_back::<State>,
+        Texts(&["fresh", "filled:80%", "aged:60%:turnovers=2:file_size=8KiB"]),
+    ),
+    target(
+        "need",
+        reads_back::<Need>,
+        Texts(&["workload:oltp", "kernel:a patch", "program:mkfs.jfs", "device:a disk"]),
+    ),
     target("level", reads_back::<Level>, Texts(&["4", "cpus", "1", "2×cpus", "1024"])),
-    target("cell-name", reads_back::<CellName>, Texts(&["xfs@4", "xfs/random-write@2×cpus", "a/random-write:load@1"])),
+    target(
+        "cell-name",
+        reads_back::<CellName>,
+        Texts(&["xfs@4", "xfs/random-write@2×cpus", "a/random-write:load@1"]),
+    ),
     target("version", parses::<Version>, Texts(&["6.12", "2.6.30", "6.18.0-rc3", "5"])),
     target("raid", reads_back::<Raid>, Texts(&["raid10", "raid0,chunk=64KiB", "raid1"])),
     target("stripe", reads_back::<Stripe>, Texts(&["64KiB×4", "4KiBx256"])),
-    target("throttle", reads_back::<Throttle>, Texts(&["write_iops=300", "read_iops=5,write_bandwidth=20MB/s,read_bandwidth=100MiB/s"])),
+    target(
+        "throttle",
+        reads_back::<Throttle>,
+        Texts(&["write_iops=300", "read_iops=5,write_bandwidth=20MB/s,read_bandwidth=100MiB/s"]),
+    ),
     target("job", job, Texts(&[JOB])),
     target("message", message, Texts(&MESSAGES)),
     target("device-protocol", device_protocol, Texts(&DEVICE_PROTOCOL)),
@@ -275,7 +295,8 @@ fn claim(bytes: &[u8]) {
         }
         match fitted.checked("claim.toml", &text) {
             Ok(trial) => {
-                let again = Trial::parse("again.toml", &trial.to_toml()).expect("what was accepted reads back");
+                let again =
+                    Trial::parse("again.toml", &trial.to_toml()).expect("what was accepted reads back");
                 assert_eq!(trial, again);
             }
             Err(error) => shown(&error),
@@ -378,9 +399,9 @@ fn metric_rule(bytes: &[u8]) {
     const TAKES: [Option<Take>; 5] =
         [None, Some(Take::Only), Some(Take::First), Some(Take::Last), Some(Take::Sum)];
     static PRESETS: LazyLock<Vec<Program>> = LazyLock::new(|| {
-        let entries = super::corpus::files(&[("workloads", ".toml")]).into_iter().filter_map(|file| {
-            toml::from_str::<Entry>(&String::from_utf8(file).ok()?).ok()?.program().ok()
-        });
+        let entries = super::corpus::files(&[("workloads", ".toml")])
+            .into_iter()
+            .filter_map(|file| toml::from_str::<Entry>(&String::from_utf8(file).ok()?).ok()?.program().ok());
         entries.collect()
     });
     let [kind, take, rest @ ..] = bytes else { return };

@@ -87,13 +87,7 @@ pub(crate) fn work(args: &WorkerArgs) {
     }
 }
 
-fn take(
-    args: &WorkerArgs,
-    target: usize,
-    corpus: &Corpus,
-    number: u64,
-    found: &mut BTreeMap<String, u64>,
-) {
+fn take(args: &WorkerArgs, target: usize, corpus: &Corpus, number: u64, found: &mut BTreeMap<String, u64>) {
     let target = &TARGETS[target];
     let mut bytes = input(args.seed, target, corpus, number);
     TAKEN.fetch_add(1, Ordering::Relaxed);
