@@ -36,13 +36,13 @@ pub(crate) struct Subject {
     pub(crate) program: PathBuf,
     pub(crate) plant: Option<&'static str>,
     /// Only this case of an area.
-    pub(crate) only: Option<&'static str>,
+    pub(crate) only: Option<String>,
 }
 
 impl Subject {
     /// Whether a case is to be tried.
     pub(crate) fn wants(&self, case: &str) -> bool {
-        !interrupted() && self.only.is_none_or(|only| only == case)
+        !interrupted() && self.only.as_deref().is_none_or(|only| only == case)
     }
 }
 

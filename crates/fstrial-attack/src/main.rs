@@ -10,6 +10,7 @@ mod dice;
 mod fuzz;
 mod kills;
 mod lab;
+mod refusals;
 mod table;
 
 use clap::{Parser, Subcommand};
@@ -57,6 +58,10 @@ struct Cli {
     /// Take this file as the input.
     #[arg(long, requires = "target")]
     file: Option<PathBuf>,
+
+    /// Only this case of an area.
+    #[arg(long)]
+    only: Option<String>,
 
     /// The program to attack.
     #[arg(long, default_value = "target/debug/fstrial")]
@@ -114,9 +119,16 @@ fn attack(cli: &Cli) -> Result<ExitCode, String> {
         findings: kept.join("findings"),
         target: cli.target.clone(),
     };
-    let subject = Subject { program: std::path::absolute(&cli.program).map_err(|error| error.to_string())?, plant: None, only: None };
+    let subject = Subject {
+        program: std::path::absolute(&cli.program).map_err(|error| error.to_string())?,
+        plant: None,
+        only: cli.only.clone(),
+    };
     let wants = |area: &str| cli.area.is_empty() || cli.area.iter().any(|wanted| wanted == area);
     let mut areas = Vec::new();
+    if wants("refusals") {
+        areas.push(refusals::attack(&subject));
+    }
     if wants("kills") {
         let options = kills::Options { seed: cli.seed, kills: cli.kills, patience: Duration::from_secs(20) };
         areas.push(kills::attack(&subject, &options));

@@ -25,8 +25,7 @@ use traces::Traces;
 use ways::{End, WAYS, Way};
 
 /// Flags that make a trial as small as filesystems allow.
-const SMALL: &str =
-    "--size 320MiB --duration 100ms --warmup 20ms --workload random-write --file-size 16MiB --threads 1";
+const SMALL: &str = "--duration 100ms --warmup 20ms --workload random-write --file-size 16MiB --threads 1";
 /// A freeze that there is time to kill somebody in.
 const FREEZE: &str = "use = 'op-freeze'\nduration = '50ms'\nhold = '50s'\nrepeat = 1\nthreads = [2]";
 const PROGRAM: &str = "kind = 'program'\nthreads = [1]\nfile_size = '16MiB'\n\
@@ -43,18 +42,22 @@ struct Kind {
 
 /// Every kind of trial that leaves something else behind. `{small}` are the flags of all, `{disk}` a loop device.
 const KINDS: [Kind; 17] = [
-    kind("image", "ext4 xfs {small} --device image:images", ""),
-    kind("settings", "ext4:scheduler=none,read_ahead=64KiB xfs {small} --device image:images", ""),
-    kind("ramdisk", "ext4 xfs {small} --device ramdisk", ""),
-    kind("model", "ext4 xfs {small} --device model:nvme", ""),
-    kind("aged", "ext4 xfs {small} --device image:images --state aged:40%:turnovers=1", ""),
+    kind("image", "ext4 xfs {small} --size 320MiB --device image:images", ""),
     kind(
-        "log",
-        "ext4:log=external xfs {small} --device image:images --log-device image:images --log-size 64MiB",
+        "settings",
+        "ext4:scheduler=none,read_ahead=64KiB xfs {small} --size 320MiB --device image:images",
         "",
     ),
-    kind("btrfs", "btrfs b=btrfs:profile=raid1 {small} --device ramdisk --members 2", ""),
-    kind("find-rate", "ext4 xfs {small} --device image:images --find-rate p50<1s", ""),
+    kind("ramdisk", "ext4 xfs {small} --size 320MiB --device ramdisk", ""),
+    kind("model", "ext4 xfs {small} --size 320MiB --device model:nvme", ""),
+    kind("aged", "ext4 xfs {small} --size 320MiB --device image:images --state aged:40%:turnovers=1", ""),
+    kind(
+        "log",
+        "ext4:log=external xfs {small} --size 320MiB --device image:images --log-device image:images --log-size 64MiB",
+        "",
+    ),
+    kind("btrfs", "btrfs b=btrfs:profile=raid1 {small} --size 320MiB --device ramdisk --members 2", ""),
+    kind("find-rate", "ext4 xfs {small} --size 320MiB --device image:images --find-rate p50<1s", ""),
     kind("program", "ext4 xfs --workload program.toml --size 640MiB --device image:images", "load"),
     kind("freeze", "ext4 xfs --workload freeze.toml --size 320MiB --device image:images", "load"),
     kind("fill", "ext4 xfs --workload op-fill --size 640MiB --device image:images", ""),
@@ -64,7 +67,11 @@ const KINDS: [Kind; 17] = [
         "a=dir:dirs/a b=dir:dirs/b --workload random-write,create-files --file-size 4MiB --threads 1 --duration 100ms --warmup 20ms",
         "",
     ),
-    kind("throttle", "ext4 xfs {small} --device image:images --throttle write_iops=20000", "load"),
+    kind(
+        "throttle",
+        "ext4 xfs {small} --size 320MiB --device image:images --throttle write_iops=20000",
+        "load",
+    ),
     kind(
         "disk",
         "ext4:scheduler=none,read_ahead=64KiB xfs {small} --device disk --erase {disk} --erase-signature ext4 --erase-signature xfs",
@@ -100,7 +107,7 @@ pub(crate) fn attack(subject: &Subject, options: &Options) -> Area {
     }
     let place = Place::new(subject);
     let kinds: Vec<&Kind> =
-        KINDS.iter().filter(|kind| subject.only.is_none_or(|only| only == kind.name)).collect();
+        KINDS.iter().filter(|kind| subject.only.as_deref().is_none_or(|only| only == kind.name)).collect();
     let mut order = Dice::new(options.seed, "order", 0);
     let mut left: Vec<(&Kind, Way)> = Vec::new();
     for number in 0..options.kills {
@@ -167,6 +174,7 @@ impl Place {
         let (status, hung) = child::wait(&mut started.child, PATIENCE);
         let traces = traces.end();
         if hung {
+            traces.take_down();
             return Err(format!("{moment}: did not end within {PATIENCE:?} ({struck})"));
         }
         let complaint = started.complaint();
@@ -194,10 +202,11 @@ impl Place {
             is_good && lab.ledger().is_empty() && left(lab, &traces).is_empty()
         });
         if !clean {
+            let left = left(lab, &traces);
+            traces.take_down();
             let said = cleaned.map(|ended| format!("{} {}", ended.status, ended.last_words()));
             return Err(format!(
-                "{moment}: left after clean: {:?} {:?}; clean: {}",
-                left(lab, &traces),
+                "{moment}: left after clean: {left:?} {:?}; clean: {}",
                 lab.ledger(),
                 said.unwrap_or_default()
             ));

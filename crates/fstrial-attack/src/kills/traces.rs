@@ -2,6 +2,7 @@
 //! that may be there. Others use the machine, so only what was seen to be this trial's is looked for.
 
 use crate::lab::{Lab, names_in, number, sysfs};
+use fstrial_stack::ledger::{Ledger, Undo};
 use serde_json::Value;
 use std::{
     collections::BTreeSet,
@@ -15,6 +16,8 @@ use std::{
     time::Duration,
 };
 
+/// A process number that is certainly free.
+const NOBODY: u32 = u32::MAX - 1;
 /// How often somebody looks.
 const EVERY: Duration = Duration::from_millis(15);
 
@@ -101,6 +104,39 @@ impl Traces {
         left.sort();
         left.dedup();
         left
+    }
+
+    /// Takes down what the program did not, so that the attack leaves nothing behind either: thaws what is frozen, and
+    /// removes devices, by a ledger of its own.
+    pub(super) fn take_down(&self) {
+        let seen = self.seen.lock().expect("nobody panics here").clone();
+        let folder = tempfile::tempdir().expect("a folder can be made");
+        let ledger = Ledger::new(folder.path(), NOBODY);
+        for device in &seen.loops {
+            let diskseq = number(&sysfs(device).join("diskseq"));
+            for filesystem in
+                ["ext4", "xfs", "btrfs"].into_iter().filter(|_| loop_is_ours(device, &self.root))
+            {
+                let thaw = Undo::Thaw { device: device.into(), diskseq, filesystem: filesystem.into() };
+                // What lies on it is not known: two of the three fail.
+                let _ = ledger.write(thaw).map(|_| ledger.thaw());
+            }
+        }
+        for (pid, started) in &seen.processes {
+            if started_at(*pid) == Some(*started) {
+                super::ways::kill(*pid);
+            }
+        }
+        let _ = crate::child::eventually(Duration::from_secs(10), || {
+            for device in &seen.loops {
+                let index = device.trim_start_matches("/dev/loop").parse().ok();
+                if let Some(index) = index.filter(|_| !sysfs(device).join("loop/backing_file").exists()) {
+                    let _ = ledger.write(Undo::RemoveLoop { index, file: self.root.clone() });
+                }
+            }
+            let _ = ledger.replay();
+            self.left().is_empty()
+        });
     }
 
     /// Mounts, in whatever namespace, of what it had.

@@ -179,6 +179,10 @@ fn pid(number: u32) -> Option<Pid> {
     Pid::from_raw(i32::try_from(number).ok()?)
 }
 
+pub(super) fn kill(number: u32) {
+    send(number, Signal::KILL);
+}
+
 fn send(number: u32, signal: Signal) {
     // Gone already is fine.
     if let Some(pid) = pid(number) {
