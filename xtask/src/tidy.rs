@@ -71,6 +71,14 @@ pub(crate) fn check(root: &Path) -> Result<(), String> {
 
 fn check_directions(folder: &Path, name: &str, allowed: &[&str], found: &mut Vec<String>) {
     let manifest = fs::read_to_string(folder.join("Cargo.toml")).unwrap_or_default();
+    // Faults are planted by the attack's own feature, which nothing turns on by default.
+    let planting = manifest
+        .lines()
+        .filter(|line| line.contains("planted-faults") && !line.starts_with("planted-faults"));
+    let asked_for = "required-features = [\"planted-faults\"]";
+    for line in planting.filter(|line| *line != asked_for && !line.starts_with('#')) {
+        found.push(format!("{name} turns planted faults on: {line}"));
+    }
     for line in manifest.lines().filter(|line| line.starts_with("fstrial")) {
         let used = line.split(['.', ' ', '=']).next().unwrap_or_default();
         if !allowed.contains(&used) {

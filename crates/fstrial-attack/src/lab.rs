@@ -37,6 +37,8 @@ pub(crate) struct Subject {
     pub(crate) plant: Option<&'static str>,
     /// Only this case of an area.
     pub(crate) only: Option<String>,
+    /// Leave out what takes long.
+    pub(crate) small: bool,
 }
 
 impl Subject {
@@ -139,7 +141,9 @@ impl Lab {
 
 impl Drop for Lab {
     fn drop(&mut self) {
-        let _ = child::run(&mut self.fstrial("clean"), PATIENCE);
+        if !self.ledger().is_empty() {
+            let _ = child::run(&mut self.fstrial("clean"), PATIENCE / 3);
+        }
     }
 }
 

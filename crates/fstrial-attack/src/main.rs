@@ -8,15 +8,23 @@
 mod child;
 mod dice;
 mod fuzz;
+mod hostile;
 mod kills;
 mod lab;
+mod plants;
 mod refusals;
+mod starve;
 mod table;
 
 use clap::{Parser, Subcommand};
 use lab::Subject;
-use std::{path::PathBuf, process::ExitCode, time::Duration};
-use table::Campaign;
+use std::{
+    path::{self, Path, PathBuf},
+    process::ExitCode,
+    thread,
+    time::Duration,
+};
+use table::{Area, Campaign};
 
 /// Attacks fstrial, and says what went wrong.
 #[derive(Debug, Parser)]
@@ -62,6 +70,10 @@ struct Cli {
     /// Only this case of an area.
     #[arg(long)]
     only: Option<String>,
+
+    /// Leave out what takes long.
+    #[arg(long)]
+    small: bool,
 
     /// The program to attack.
     #[arg(long, default_value = "target/debug/fstrial")]
@@ -112,34 +124,47 @@ fn attack(cli: &Cli) -> Result<ExitCode, String> {
         show(cli, &sum)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let fuzz = fuzz::Options {
-        seed: cli.seed,
-        time: Duration::from_secs(cli.time),
-        inputs: cli.inputs,
-        findings: kept.join("findings"),
-        target: cli.target.clone(),
-    };
-    let subject = Subject {
-        program: std::path::absolute(&cli.program).map_err(|error| error.to_string())?,
-        plant: None,
-        only: cli.only.clone(),
-    };
-    let wants = |area: &str| cli.area.is_empty() || cli.area.iter().any(|wanted| wanted == area);
-    let mut areas = Vec::new();
-    if wants("refusals") {
-        areas.push(refusals::attack(&subject));
-    }
-    if wants("kills") {
-        let options = kills::Options { seed: cli.seed, kills: cli.kills, patience: Duration::from_secs(20) };
-        areas.push(kills::attack(&subject, &options));
-    }
-    if wants("fuzz") {
-        areas.push(fuzz::attack(&fuzz));
-    }
+    let areas = areas(cli, &kept)?;
     let campaign = Campaign { seeds: vec![cli.seed], commit: cli.commit.clone(), areas };
     campaign.keep(&kept)?;
     show(cli, &campaign)?;
     Ok(if campaign.went_wrong() == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Attacks the areas that are wanted. Those that mostly wait for others go side by side.
+fn areas(cli: &Cli, kept: &Path) -> Result<Vec<Area>, String> {
+    let program = path::absolute(&cli.program).map_err(|error| error.to_string())?;
+    if !program.exists() {
+        return Err(format!("{} is not there: use `cargo xtask attack`, which builds it", program.display()));
+    }
+    let subject = Subject { program, plant: None, only: cli.only.clone(), small: cli.small };
+    let kills = kills::Options { seed: cli.seed, kills: cli.kills, patience: Duration::from_secs(20) };
+    let wants = |area: &str| cli.area.is_empty() || cli.area.iter().any(|wanted| wanted == area);
+    let mut areas = Vec::new();
+    thread::scope(|scope| {
+        let killing = wants("kills").then(|| scope.spawn(|| kills::attack(&subject, &kills)));
+        let refusing = wants("refusals").then(|| scope.spawn(|| refusals::attack(&subject)));
+        let starving = wants("starve").then(|| scope.spawn(|| starve::attack(&subject)));
+        let files = wants("files").then(|| scope.spawn(|| hostile::files(&subject)));
+        let stores = wants("stores").then(|| scope.spawn(|| hostile::stores(&subject, cli.seed, cli.stores)));
+        let all = [killing, refusing, starving, files, stores].into_iter().flatten();
+        areas.extend(all.map(|area| area.join().expect("an area keeps what panics to itself")));
+    });
+    if wants("fuzz") {
+        areas.push(fuzz::attack(&fuzz::Options {
+            seed: cli.seed,
+            time: Duration::from_secs(cli.time),
+            inputs: cli.inputs,
+            findings: kept.join("findings"),
+            target: cli.target.clone(),
+            plant: None,
+        }));
+    }
+    if wants("plants") {
+        let planted = subject.program.with_file_name("fstrial-planted");
+        areas.push(plants::attack(&planted, cli.only.as_deref(), &kept.join("findings")));
+    }
+    Ok(areas)
 }
 
 fn show(cli: &Cli, campaign: &Campaign) -> Result<(), String> {

@@ -17,7 +17,7 @@ type Case = (&'static str, fn(&Lab) -> Result<(), String>);
 
 /// Tries every case.
 pub(crate) fn attack(subject: &Subject) -> Area {
-    let mut area = Area::new("refusals");
+    let mut area = Area::of("refusals", subject);
     if !rustix::process::geteuid().is_root() {
         area.skip("all", "needs root");
         return area.finish();
@@ -35,11 +35,13 @@ pub(crate) fn attack(subject: &Subject) -> Area {
             result => area.tried(name, result, &format!("cargo xtask attack refusals --only {name}")),
         }
     }
+    // Nothing is done there, so one lab is enough.
+    let lab = Lab::new(subject);
     for option in devices::OPTIONS {
         if subject.wants("options") {
             area.tried(
                 &format!("option {option}"),
-                devices::option(&Lab::new(subject), option),
+                devices::option(&lab, option),
                 "cargo xtask attack refusals --only options",
             );
         }

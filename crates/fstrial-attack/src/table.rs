@@ -1,5 +1,6 @@
 //! What was done and what went wrong: a table for people, the same as Markdown and as JSON, and the sum over seeds.
 
+use crate::lab::Subject;
 use serde::{Deserialize, Serialize};
 use std::{
     fs,
@@ -25,6 +26,9 @@ pub(crate) struct Area {
     pub(crate) seconds: f64,
     #[serde(skip)]
     began: Option<Instant>,
+    /// What is found is meant to be found, and not said.
+    #[serde(skip)]
+    quiet: bool,
 }
 
 impl Area {
@@ -36,12 +40,24 @@ impl Area {
             skipped: Vec::new(),
             seconds: 0.0,
             began: Some(Instant::now()),
+            quiet: false,
         }
+    }
+
+    /// The same for a program that may have a fault planted in it: what is found then is not said.
+    pub(crate) fn of(name: &str, subject: &Subject) -> Self {
+        Self::quietly(name, subject.plant.is_some())
+    }
+
+    pub(crate) fn quietly(name: &str, quiet: bool) -> Self {
+        Self { quiet, ..Self::new(name) }
     }
 
     /// Notes what went wrong, and says it at once.
     pub(crate) fn found(&mut self, finding: Finding) {
-        println!("WRONG {}: {}\n      again: {}", self.name, finding.what, finding.again);
+        if !self.quiet {
+            println!("WRONG {}: {}\n      again: {}", self.name, finding.what, finding.again);
+        }
         self.findings.push(finding);
     }
 

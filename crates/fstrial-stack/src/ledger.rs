@@ -5,6 +5,7 @@
 //! idempotent: it must also be right if the change never happened, or was already undone.
 
 use crate::{error::StackError, sysfs};
+use fstrial_model::planted::{Fault, planted};
 use serde::{Deserialize, Serialize};
 use std::{
     fs::{self, File},
@@ -185,6 +186,9 @@ impl Ledger {
             fs::rename(&partial, &path)
         };
         write().map_err(|e| StackError::io("write", &path, e))?;
+        if is_forgotten(&undo) {
+            strike_out(&path)?;
+        }
         Ok(Written { path, undo })
     }
 
@@ -330,6 +334,17 @@ impl Written {
     /// The file cannot be deleted.
     pub fn strike_out(self) -> Result<(), StackError> {
         strike_out(&self.path)
+    }
+}
+
+/// Whether a planted fault keeps a step out of the ledger.
+fn is_forgotten(undo: &Undo) -> bool {
+    match undo {
+        Undo::RemoveLoop { .. } => planted(Fault::LoopDevice),
+        Undo::Thaw { .. } => planted(Fault::Freeze),
+        Undo::RestoreAttribute { .. } => planted(Fault::QueueSetting),
+        Undo::RemoveFolder { .. } => planted(Fault::Folder),
+        _ => false,
     }
 }
 

@@ -42,6 +42,8 @@ pub(crate) struct Options {
     pub(crate) findings: PathBuf,
     /// Only this target.
     pub(crate) target: Option<String>,
+    /// A fault that is planted in the parsers; its finding is not said.
+    pub(crate) plant: Option<&'static str>,
 }
 
 /// What a worker is at: the target, and the number of the input of each target. In a file, so that it outlives it.
@@ -89,7 +91,7 @@ pub(crate) fn input(seed: u64, target: &Target, corpus: &Corpus, number: u64) ->
 
 /// Fuzzes all targets.
 pub(crate) fn attack(options: &Options) -> Area {
-    let mut area = Area::new("fuzz");
+    let mut area = Area::quietly("fuzz", options.plant.is_some());
     let workers = thread::available_parallelism().map_or(1, usize::from);
     let until = Instant::now() + options.time;
     let results: Vec<(u64, Vec<Finding>)> = thread::scope(|scope| {
@@ -142,7 +144,7 @@ fn one_after_the_other(
             .arg("--findings")
             .arg(&options.findings)
             .args(options.target.iter().flat_map(|name| ["--target", name]))
-            .env("TMPDIR", folder.path())
+            .envs(options.plant.map(|plant| ("FSTRIAL_PLANT", plant)))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::null());

@@ -7,7 +7,11 @@ use crate::{
 };
 use std::{fs, io::Write, path::Path, process::Stdio};
 
-pub(super) const CASES: [Case; 27] = [
+/// Size of the disks: as small as the trials here can do with, for each is read twice.
+const MIB: u64 = 64;
+
+pub(super) const CASES: [Case; 28] = [
+    ("blank-disk-is-taken", blank_is_taken),
     ("disk-unnamed", |lab| refused(lab, &blank(lab)?, "--device disk")),
     ("disk-named-by-a-file", named_by_a_file),
     ("signature", |lab| refused(lab, &signed(lab)?, "--device disk --erase {disk}")),
@@ -100,7 +104,17 @@ fn refused(lab: &Lab, disk: &Disk, words: &str) -> Result<(), String> {
 const ERASE: &str = "--device disk --erase {disk} --erase-signature ext4";
 
 fn blank(lab: &Lab) -> Result<Disk, String> {
-    lab.disk("disk.img", 100)
+    lab.disk("disk.img", MIB)
+}
+
+/// What is refused below is not refused for being too small, or for anything else that all of them have.
+fn blank_is_taken(lab: &Lab) -> Result<(), String> {
+    let disk = blank(lab)?;
+    let ended = lab.run(&format!("{WORDS} {}", ERASE.replace("{disk}", &disk.path)));
+    match ended.code() {
+        Some(0 | 3) => Ok(()),
+        code => Err(format!("exit code {code:?}: {}", ended.last_words())),
+    }
 }
 
 fn signed(lab: &Lab) -> Result<Disk, String> {
@@ -266,7 +280,7 @@ fn array_member(lab: &Lab) -> Result<(), String> {
         let _ = child::tool("mdadm", &["--stop", "/dev/md127"]);
     } else {
         // Version 0.90 has no checksum that matters to libblkid: magic, version, sizes.
-        let at = (100_u64 << 20) - (64 << 10);
+        let at = (MIB << 20) - (64 << 10);
         let mut block = vec![0_u8; 4096];
         for (word, value) in [(0, 0xa92b_4efc_u32), (1, 0), (2, 90), (4, 0), (6, 1)] {
             block[word * 4..][..4].copy_from_slice(&value.to_le_bytes());

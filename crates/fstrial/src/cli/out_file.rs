@@ -2,6 +2,7 @@
 //! already is not overwritten unless that is asked for, and only regular files ever are.
 
 use crate::error::ExpectedError;
+use fstrial_model::planted::{Fault, planted};
 use rustix::fs::{CWD, RenameFlags};
 use std::{
     cell::Cell,
@@ -60,7 +61,7 @@ impl OutFile {
     pub(crate) fn finish(self) -> Result<(), ExpectedError> {
         let failed = self.failed();
         File::open(&self.part).and_then(|file| file.sync_all()).map_err(&failed)?;
-        if self.force {
+        if self.force || planted(Fault::Overwrite) {
             // Something else may have come there meanwhile.
             check(&self.path, true)?;
             return fs::rename(&self.part, &self.path).map_err(failed);
@@ -101,6 +102,7 @@ impl Drop for OutFile {
 fn check(path: &Path, force: bool) -> Result<(), ExpectedError> {
     // What cannot even be looked at cannot be written beside, and that is said then.
     let Ok(there) = path.symlink_metadata() else { return Ok(()) };
+    let force = force || planted(Fault::Overwrite);
     let kind = there.file_type();
     let what = match () {
         () if kind.is_file() && force => return Ok(()),

@@ -9,6 +9,7 @@ use crate::{error::ExpectedError, run::environment};
 use clap::Args;
 use fstrial_model::{
     device_model::DeviceModel,
+    planted::{Fault, planted},
     trial::{Files, MAX_FILE_BYTES, NamedFileError, Trial},
     units::Nanos,
     workload::Entry,
@@ -64,7 +65,8 @@ pub(crate) fn read_bounded(path: &Path) -> Result<String, ExpectedError> {
     let file = File::open(path).map_err(failed)?;
     let mut bytes = Vec::new();
     // One byte more than is allowed, so that the reader can say that it is too long.
-    file.take(MAX_FILE_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(failed)?;
+    let most = if planted(Fault::Limit) { u64::MAX } else { MAX_FILE_BYTES as u64 + 1 };
+    file.take(most).read_to_end(&mut bytes).map_err(failed)?;
     String::from_utf8(bytes).map_err(|error| {
         let line = error.as_bytes()[..error.utf8_error().valid_up_to()]
             .iter()
