@@ -2,7 +2,8 @@
 //!
 //! `cargo xtask attack` is the small run that `ci` has too: every area for a little while. With words it is a campaign, on
 //! an optimised build in which sums are still checked: `cargo xtask attack kills --kills 1000 --seed 7`. Results add up in
-//! `target/attacks`; `cargo xtask attack --sum` prints all of them.
+//! `target/attacks`; `cargo xtask attack --sum` prints all of them. `cargo xtask long attack` is the campaign that
+//! docs/safety.md tells of.
 
 use crate::{cargo, command, root};
 use std::path::PathBuf;
@@ -10,9 +11,18 @@ use std::path::PathBuf;
 /// The small run: all areas in about two minutes.
 const SMALL: [&str; 7] = ["--small", "--kills", "16", "--stores", "6", "--time", "10"];
 
+/// The long run: half an hour of kills, and ten million inputs.
+const LONG: [&str; 8] = ["--kills", "1000", "--stores", "300", "--time", "1200", "--inputs", "10000000"];
+
+/// How much is attacked where the words do not say so.
+pub(crate) enum Size {
+    Small,
+    Long,
+}
+
 /// Attacks; a small run where nothing is asked for.
-pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
-    let is_small = arguments.is_empty();
+pub(crate) fn run(size: &Size, arguments: &[String]) -> Result<(), String> {
+    let is_small = matches!(size, Size::Small) && arguments.is_empty();
     let (profile, folder) = if is_small { ("dev", "debug") } else { ("attack", "attack") };
     // Two builds: the program as users have it must not have the feature of the other.
     build(&["--profile", profile, "-p", "fstrial"])?;
@@ -21,9 +31,11 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     let folder = target.join(folder);
     let mut attack = command(&folder.join("fstrial-attack").display().to_string());
     attack.arg("--program").arg(folder.join("fstrial")).args(["--commit", &commit()]);
-    if is_small {
-        attack.args(SMALL);
-    }
+    match size {
+        Size::Small if is_small => attack.args(SMALL),
+        Size::Small => &mut attack,
+        Size::Long => attack.args(LONG),
+    };
     let status = attack.args(arguments).status().map_err(|e| format!("the attack did not start: {e}"))?;
     if status.success() { Ok(()) } else { Err(format!("something went wrong ({status})")) }
 }

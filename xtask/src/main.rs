@@ -17,7 +17,7 @@ const CHECKS: [Check; 6] = [
     ("clippy", clippy),
     ("deny", deny),
     ("test", tests::run),
-    ("attack", |_| attack::run(&[])),
+    ("attack", |_| attack::run(&attack::Size::Small, &[])),
 ];
 
 fn main() -> ExitCode {
@@ -27,7 +27,10 @@ fn main() -> ExitCode {
     // These are no checks: they take long, and their arguments say how long.
     let long = match wanted {
         "agreement" => Some(agreement::run(&root(), rest)),
-        "attack" => Some(attack::run(rest)),
+        "attack" => Some(attack::run(&attack::Size::Small, rest)),
+        "long" if rest.first().is_some_and(|word| word == "attack") => {
+            Some(attack::run(&attack::Size::Long, &rest[1..]))
+        }
         _ => None,
     };
     if let Some(done) = long {
@@ -42,7 +45,7 @@ fn main() -> ExitCode {
     let chosen: Vec<&Check> = CHECKS.iter().filter(|(name, _)| wanted == "ci" || wanted == *name).collect();
     if chosen.is_empty() {
         println!(
-            "usage: cargo xtask [ci | agreement | {}] [ARGUMENTS]",
+            "usage: cargo xtask [ci | agreement | long attack | {}] [ARGUMENTS]",
             CHECKS.map(|(name, _)| name).join(" | ")
         );
         return ExitCode::from(2);

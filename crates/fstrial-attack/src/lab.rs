@@ -4,10 +4,11 @@
 use crate::child::{self, Ended};
 use std::{
     fs::{self, File},
+    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::Command,
     sync::{
-        Arc, LazyLock,
+        Arc, LazyLock, OnceLock,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -126,6 +127,12 @@ impl Lab {
         self.subject.program.display().to_string()
     }
 
+    /// Puts a store with two trials into the home.
+    pub(crate) fn with_trials(&self) -> Result<(), String> {
+        self.write("home/results.db", store_with_trials(&self.subject)?);
+        fs::set_permissions(self.home(), fs::Permissions::from_mode(0o700)).map_err(|error| error.to_string())
+    }
+
     /// Everything in the folder of the ledger.
     pub(crate) fn ledger(&self) -> Vec<String> {
         names_in(&self.home().join("ledger"))
@@ -137,6 +144,24 @@ impl Lab {
         File::create(&file).and_then(|made| made.set_len(mib << 20)).map_err(|e| format!("{name}: {e}"))?;
         Disk::attach(&file, &[])
     }
+}
+
+/// A store with two trials that really ran.
+pub(crate) fn store_with_trials(subject: &Subject) -> Result<&'static [u8], String> {
+    static MADE: OnceLock<Result<Vec<u8>, String>> = OnceLock::new();
+    let made = MADE.get_or_init(|| {
+        let lab = Lab::new(&Subject { plant: None, ..subject.clone() });
+        let words = "compare a=dir:dirs/a b=dir:dirs/b --workload random-write,append-fsync --file-size 1MiB --threads 1 \
+                     --duration 50ms --warmup 20ms --rounds 4 --json --no-page";
+        for _ in 0..2 {
+            let ended = lab.run(words);
+            if !matches!(ended.code(), Some(0 | 3)) {
+                return Err(format!("no trial could be run: {}", ended.last_words()));
+            }
+        }
+        fs::read(lab.home().join("results.db")).map_err(|error| error.to_string())
+    });
+    made.as_deref().map_err(Clone::clone)
 }
 
 impl Drop for Lab {

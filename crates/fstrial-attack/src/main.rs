@@ -28,6 +28,7 @@ use table::{Area, Campaign};
 
 /// Attacks fstrial, and says what went wrong.
 #[derive(Debug, Parser)]
+#[command(name = "cargo xtask attack", args_override_self = true)]
 struct Cli {
     #[command(subcommand)]
     hidden: Option<Hidden>,

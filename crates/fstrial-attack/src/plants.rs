@@ -1,7 +1,12 @@
 //! The attack proves itself: old faults are put back into the program, one at a time, and the small run must find each. An
 //! attack that finds nothing says little unless it is known what it would find.
 
-use crate::{fuzz, hostile, kills, lab::Subject, refusals, table::Area};
+use crate::{
+    fuzz, hostile, kills,
+    lab::Subject,
+    refusals,
+    table::{Area, Finding},
+};
 use std::{
     path::{Path, PathBuf},
     time::Duration,
@@ -20,7 +25,7 @@ const fn plant(fault: &'static str, area: fn(&Subject, &Path) -> Area, only: &'s
 
 /// Every fault of `fstrial_model::planted`.
 const PLANTS: [Plant; 10] = [
-    plant("overwrite", refuse, "report-over-a-file"),
+    plant("overwrite", refuse, "export-over-a-file"),
     plant("signatures", refuse, "signature"),
     plant("lock", refuse, "second-trial-with-one-home"),
     plant("freeze", kill, "freeze"),
@@ -74,7 +79,16 @@ pub(crate) fn attack(planted: &Path, only: Option<&str>, findings: &Path) -> Are
             small: true,
         };
         let found = (plant.area)(&subject, &findings.join("planted"));
-        let result = match found.findings.first() {
+        // What is found without the fault does not count. Of kills the campaign itself tells that.
+        let without = match () {
+            () if found.name == "kills" => Vec::new(),
+            () => {
+                (plant.area)(&Subject { plant: None, ..subject.clone() }, &findings.join("planted")).findings
+            }
+        };
+        let case = |finding: &Finding| finding.what.split(':').next().unwrap_or_default().to_owned();
+        let is_new = |finding: &&Finding| !without.iter().any(|other| case(other) == case(finding));
+        let result = match found.findings.iter().find(is_new) {
             Some(finding) => {
                 println!("found {}: {}", plant.fault, finding.what.lines().next().unwrap_or_default());
                 Ok(())

@@ -14,7 +14,9 @@ use std::{
     time::Duration,
 };
 
-pub(super) const CASES: [Case; 8] = [
+pub(super) const CASES: [Case; 10] = [
+    ("report-is-written", |lab| written(lab, "report --out {file}")),
+    ("export-is-written", |lab| written(lab, "results export --format store --out {file}")),
     ("save-over-a-file", |lab| over_a_file(lab, "compare ext4 xfs --dry-run --save {file}")),
     ("save-through-a-link", |lab| through_a_link(lab, "compare ext4 xfs --dry-run --save {file}")),
     ("save-on-a-device", save_on_a_device),
@@ -27,15 +29,8 @@ pub(super) const CASES: [Case; 8] = [
 
 const OLD: &str = "what was there before\n";
 
-/// A store with a trial, for what wants one.
-fn with_a_trial(lab: &Lab) -> Result<(), String> {
-    let from = crate::fuzz::corpus::workspace().join("fixtures/store/schema-4.db");
-    fs::create_dir_all(lab.home()).map_err(|e| e.to_string())?;
-    fs::copy(from, lab.home().join("results.db")).map(drop).map_err(|e| e.to_string())
-}
-
 fn over_a_file(lab: &Lab, words: &str) -> Result<(), String> {
-    with_a_trial(lab)?;
+    lab.with_trials()?;
     let file = lab.write("old", OLD);
     let ended = lab.run(&words.replace("{file}", &file.display().to_string()));
     kept(&file)?;
@@ -43,7 +38,7 @@ fn over_a_file(lab: &Lab, words: &str) -> Result<(), String> {
 }
 
 fn through_a_link(lab: &Lab, words: &str) -> Result<(), String> {
-    with_a_trial(lab)?;
+    lab.with_trials()?;
     let file = lab.write("old", OLD);
     let link = lab.path("link");
     symlink(&file, &link).map_err(|e| e.to_string())?;
@@ -53,6 +48,17 @@ fn through_a_link(lab: &Lab, words: &str) -> Result<(), String> {
         return Err("the link was replaced".into());
     }
     said_no(&ended)
+}
+
+/// What is refused below works where nothing is in the way.
+fn written(lab: &Lab, words: &str) -> Result<(), String> {
+    lab.with_trials()?;
+    let file = lab.path("new");
+    let ended = lab.run(&words.replace("{file}", &file.display().to_string()));
+    match file.exists() {
+        true => Ok(()),
+        false => Err(format!("{}: {}", ended.status, ended.last_words())),
+    }
 }
 
 fn kept(file: &Path) -> Result<(), String> {
