@@ -2,6 +2,7 @@
 #![expect(clippy::print_stdout, reason = "its output is for the person at the terminal")]
 
 mod agreement;
+mod attack;
 mod tests;
 mod tidy;
 
@@ -10,30 +11,43 @@ use std::{path::PathBuf, process::ExitCode};
 /// A check: what it is called and what it does.
 type Check = (&'static str, fn(&[String]) -> Result<(), String>);
 
-const CHECKS: [Check; 5] = [
+const CHECKS: [Check; 6] = [
     ("fmt", fmt),
     ("tidy", |_| tidy::check(&root())),
     ("clippy", clippy),
     ("deny", deny),
     ("test", tests::run),
+    ("attack", |_| attack::run(&attack::Size::Small, &[])),
 ];
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let wanted = arguments.first().map_or("ci", String::as_str);
     let rest = arguments.get(1..).unwrap_or_default();
-    if wanted == "agreement" {
-        return match agreement::run(&root(), rest) {
+    // These are no checks: they take long, and their arguments say how long.
+    let long = match wanted {
+        "agreement" => Some(agreement::run(&root(), rest)),
+        "attack" => Some(attack::run(&attack::Size::Small, rest)),
+        "long" if rest.first().is_some_and(|word| word == "attack") => {
+            Some(attack::run(&attack::Size::Long, &rest[1..]))
+        }
+        _ => None,
+    };
+    if let Some(done) = long {
+        return match done {
             Ok(()) => ExitCode::SUCCESS,
             Err(problem) => {
-                println!("agreement: {problem}");
+                println!("{wanted}: {problem}");
                 ExitCode::FAILURE
             }
         };
     }
     let chosen: Vec<&Check> = CHECKS.iter().filter(|(name, _)| wanted == "ci" || wanted == *name).collect();
     if chosen.is_empty() {
-        println!("usage: cargo xtask [ci | agreement | {}]", CHECKS.map(|(name, _)| name).join(" | "));
+        println!(
+            "usage: cargo xtask [ci | agreement | long attack | {}] [ARGUMENTS]",
+            CHECKS.map(|(name, _)| name).join(" | ")
+        );
         return ExitCode::from(2);
     }
     for (name, check) in chosen {

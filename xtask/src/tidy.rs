@@ -6,7 +6,7 @@ use std::{
 };
 
 /// Which of our crates each crate may use.
-const DIRECTIONS: [(&str, &[&str]); 8] = [
+const DIRECTIONS: [(&str, &[&str]); 9] = [
     ("fstrial-stats", &[]),
     ("fstrial-model", &[]),
     ("fstrial-device", &["fstrial-stats", "fstrial-model"]),
@@ -23,6 +23,10 @@ const DIRECTIONS: [(&str, &[&str]); 8] = [
             "fstrial-stack",
             "fstrial-store",
         ],
+    ),
+    (
+        "fstrial-attack",
+        &["fstrial", "fstrial-model", "fstrial-device", "fstrial-engine", "fstrial-stack", "fstrial-store"],
     ),
     ("xtask", &[]),
 ];
@@ -79,7 +83,7 @@ pub(crate) fn check(root: &Path) -> Result<(), String> {
         check_directions(&folder, name, allowed, &mut found);
     }
     let mut files = Vec::new();
-    for folder in ["crates", "xtask", "fuzz"] {
+    for folder in ["crates", "xtask"] {
         collect(&root.join(folder), &mut files);
     }
     for file in &files {
@@ -96,6 +100,14 @@ pub(crate) fn check(root: &Path) -> Result<(), String> {
 
 fn check_directions(folder: &Path, name: &str, allowed: &[&str], found: &mut Vec<String>) {
     let manifest = fs::read_to_string(folder.join("Cargo.toml")).unwrap_or_default();
+    // Faults are planted by the attack's own feature, which nothing turns on by default.
+    let planting = manifest
+        .lines()
+        .filter(|line| line.contains("planted-faults") && !line.starts_with("planted-faults"));
+    let asked_for = "required-features = [\"planted-faults\"]";
+    for line in planting.filter(|line| *line != asked_for && !line.starts_with('#')) {
+        found.push(format!("{name} turns planted faults on: {line}"));
+    }
     for line in manifest.lines().filter(|line| line.starts_with("fstrial")) {
         let used = line.split(['.', ' ', '=']).next().unwrap_or_default();
         if !allowed.contains(&used) {

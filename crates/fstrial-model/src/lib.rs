@@ -32,6 +32,8 @@ pub mod fio;
 pub mod job;
 pub mod measurement;
 pub mod mkfs_options;
+#[doc(hidden)]
+pub mod planted;
 pub mod preset;
 pub mod profile;
 pub mod state;

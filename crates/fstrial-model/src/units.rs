@@ -3,6 +3,7 @@
 //! One place for every unit in trial files and flags. A value that was read prints in a form that reads
 //! back to the same value; a wrong unit is an error that names the units there are.
 
+use crate::planted::{Fault, planted};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::{borrow::Cow, fmt, str::FromStr};
 
@@ -72,6 +73,7 @@ impl Bytes {
 impl FromStr for Bytes {
     type Err = UnitError;
     fn from_str(text: &str) -> Result<Self, UnitError> {
+        let text = if planted(Fault::Panic) { &text[..text.len().min(8)] } else { text };
         let (number, unit) = split_number(text, BYTES_WANTED)?;
         let scale = match unit {
             "" | "B" => 1,
@@ -166,7 +168,7 @@ impl FromStr for Nanos {
     type Err = UnitError;
     fn from_str(text: &str) -> Result<Self, UnitError> {
         let mut rest = text.trim();
-        let mut total = 0.0_f64;
+        let mut total = 0_u64;
         if rest.is_empty() {
             return Err(unit_error(text, NANOS_WANTED, "it is empty"));
         }
@@ -193,19 +195,16 @@ impl FromStr for Nanos {
                 .1;
             #[expect(clippy::cast_precision_loss, reason = "scales are below 2^53")]
             let part = number * scale as f64;
-            total += part;
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "range checked")]
+            let whole = (0.0..=9.0e18).contains(&part).then_some(part.round() as u64);
+            // Added as whole numbers: the sum of a long time and a short one has more digits than a float.
+            total = whole
+                .and_then(|whole| total.checked_add(whole))
+                .filter(|total| *total <= 9_000_000_000_000_000_000)
+                .ok_or_else(|| unit_error(text, NANOS_WANTED, "it is out of range"))?;
             rest = tail[end..].trim();
         }
-        if !(0.0..=9.0e18).contains(&total) {
-            return Err(unit_error(text, NANOS_WANTED, "it is out of range"));
-        }
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "range checked just above"
-        )]
-        let whole = total.round() as u64;
-        Ok(Self(whole))
+        Ok(Self(total))
     }
 }
 
@@ -357,6 +356,10 @@ mod tests {
         }
         assert!("10".parse::<Nanos>().unwrap_err().to_string().contains("unit is missing"));
         assert!("10 weeks".parse::<Nanos>().is_err());
+        // More digits than a float has.
+        let long = "65536d49ms999us872ns".parse::<Nanos>().unwrap();
+        assert_eq!(long.to_string().parse::<Nanos>().unwrap(), long);
+        assert!("104249d 104249d".parse::<Nanos>().is_err());
         assert!("".parse::<Nanos>().is_err());
     }
 

@@ -32,7 +32,7 @@ impl DeviceCounters {
 }
 
 /// Bytes written, by the text of a `stat`.
-fn written(stat: &str) -> Option<u64> {
+pub(crate) fn written(stat: &str) -> Option<u64> {
     let sectors: u64 = stat.split_whitespace().nth(SECTORS_WRITTEN)?.parse().ok()?;
     sectors.checked_mul(SECTOR)
 }

@@ -39,7 +39,7 @@ fn bytes(value: f64) -> Option<Bytes> {
 }
 
 /// `Max. free extent: 1020 KB`, `Avg. free extent: 12 KB`, `Num. free extent: 7`.
-fn of_e2freefrag(done: &Finished) -> Option<FreeSpace> {
+pub(crate) fn of_e2freefrag(done: &Finished) -> Option<FreeSpace> {
     let text = &done.stdout;
     Some(FreeSpace::Known {
         tool: done.line.clone(),
@@ -51,7 +51,7 @@ fn of_e2freefrag(done: &Finished) -> Option<FreeSpace> {
 
 /// A histogram (`from to extents blocks pct`) whose last row begins with the least that the largest extent can have,
 /// then `total free extents 4`, `average free extent size 63000`.
-fn of_xfs_db(done: &Finished) -> Option<FreeSpace> {
+pub(crate) fn of_xfs_db(done: &Finished) -> Option<FreeSpace> {
     let text = &done.stdout;
     let block = number(text, "blocksize")?;
     let row = |line: &str| {

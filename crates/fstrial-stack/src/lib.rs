@@ -19,6 +19,8 @@ pub mod error;
 pub mod facts;
 mod folder;
 pub mod free_space;
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod host;
 mod ioctl;
 pub mod isolation;

@@ -85,7 +85,7 @@ pub fn at(target: &Path) -> Result<Mounted, StackError> {
     })
 }
 
-fn parse(text: &str) -> Vec<Mounted> {
+pub(crate) fn parse(text: &str) -> Vec<Mounted> {
     text.lines().filter_map(parse_line).collect()
 }
 

@@ -296,7 +296,7 @@ impl Standing {
 
 /// The line of what a program printed that has its version: the first with a digit, without a long list in parentheses
 /// of what it was built with.
-fn version_in(printed: &str) -> &str {
+pub(crate) fn version_in(printed: &str) -> &str {
     let mut lines = printed.lines().map(str::trim);
     let line = lines.find(|line| line.contains(|c: char| c.is_ascii_digit())).unwrap_or_default();
     match line.split_once(" (") {

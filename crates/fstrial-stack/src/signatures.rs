@@ -29,12 +29,16 @@ pub struct Signature {
 pub fn of(device: &Path) -> Result<Vec<Signature>, StackError> {
     let listed =
         Program::new("wipefs").args(["--no-act", "--json"]).args([device.display().to_string()]).run()?;
-    if listed.stdout.trim().is_empty() {
-        return Ok(Vec::new());
-    }
-    let listing: Listing = serde_json::from_str(&listed.stdout).map_err(|error| StackError::Unable {
+    parse(&listed.stdout).map_err(|error| StackError::Unable {
         what: format!("`{}` printed something unexpected: {error}", listed.line),
         hint: "update util-linux".into(),
-    })?;
-    Ok(listing.signatures)
+    })
+}
+
+/// What `wipefs --json` printed; nothing at all if there is nothing on the device.
+pub(crate) fn parse(printed: &str) -> serde_json::Result<Vec<Signature>> {
+    if printed.trim().is_empty() {
+        return Ok(Vec::new());
+    }
+    serde_json::from_str::<Listing>(printed).map(|listing| listing.signatures)
 }

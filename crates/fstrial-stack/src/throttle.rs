@@ -131,7 +131,7 @@ fn settings(by: ThrottledBy, cap: &Throttle, device: &str) -> Vec<(&'static str,
 }
 
 /// Whether a file says what was written to it: a line of the device with all of the words.
-fn is_taken(text: &str, written: &str) -> bool {
+pub(crate) fn is_taken(text: &str, written: &str) -> bool {
     let mut words = written.split_whitespace();
     let device = words.next();
     let wanted: Vec<&str> = words.collect();
@@ -228,7 +228,7 @@ fn home(by: ThrottledBy, root: &Path) -> Result<PathBuf, StackError> {
 }
 
 /// The path of a process's group in the hierarchy of the controller: `7:blkio:/user` for v1, `0::/user` for v2.
-fn own_group(by: ThrottledBy, text: &str) -> Option<String> {
+pub(crate) fn own_group(by: ThrottledBy, text: &str) -> Option<String> {
     text.lines().find_map(|line| {
         let mut fields = line.splitn(3, ':');
         let (number, controllers, path) = (fields.next()?, fields.next()?, fields.next()?);

@@ -70,7 +70,7 @@ impl FromStr for CellName {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let (rest, result) = cut(text, ": ");
+        let (rest, result) = cut(text.trim(), ": ");
         let (rest, workload) = cut(rest, " in ");
         let (arm, level) = cut(rest, " @ ");
         let arm = arm.trim();
@@ -131,7 +131,8 @@ mod tests {
             assert_eq!(text.parse::<CellName>().unwrap().to_string(), text);
         }
         assert_eq!("2 x cpus".parse::<Level>(), Ok(Level::PerCpu(2)));
-        for bad in ["", "xfs @ ", "xfs @ many", "xfs in : x", "xfs @ 0", "xfs @ 2000", "xfs @ 0×cpus", " @ 4"]
+        for bad in
+            ["", "xfs @ ", "xfs @ many", "xfs in : x", "xfs @ 0", "xfs @ 2000", "xfs @ 0×cpus", " @ 4", ":\r"]
         {
             assert!(bad.parse::<CellName>().is_err(), "{bad}");
         }

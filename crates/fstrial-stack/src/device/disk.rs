@@ -7,7 +7,12 @@
 
 use super::{Device, Permission};
 use crate::{command::Program, error::StackError, host, mounts, signatures, sysfs};
-use fstrial_model::{arm::Arm, job::DeviceBinding, units::Bytes};
+use fstrial_model::{
+    arm::Arm,
+    job::DeviceBinding,
+    planted::{Fault, planted},
+    units::Bytes,
+};
 use rustix::fs::{FileType, Mode, OFlags};
 use std::{
     fs::{self, File},
@@ -364,6 +369,9 @@ fn tags_of(device: &Path) -> Vec<(&'static str, String)> {
 /// Refuses a device that carries anything recognisable which the user did not name as well.
 fn check_signatures(identity: &Identity, permission: &Permission) -> Result<(), StackError> {
     let device = &identity.path;
+    if planted(Fault::Signatures) {
+        return Ok(());
+    }
     for found in signatures::of(device)? {
         let kind = &found.kind;
         if kind.to_lowercase().ends_with("_member") {

@@ -10,6 +10,7 @@ mod owner;
 mod undo;
 
 use crate::{error::StackError, private_dir::PrivateDir};
+use fstrial_model::planted::{Fault, planted};
 use owner::{Life, Owner, namespace_of, started};
 use serde::{Deserialize, Serialize};
 use std::{
@@ -203,6 +204,9 @@ impl Ledger {
         self.dir.rename(&partial, &name)?;
         if lasting {
             self.dir.sync()?;
+        }
+        if is_forgotten(&undo) {
+            self.dir.remove(&name)?;
         }
         Ok(Written { dir: Arc::clone(&self.dir), name, undo })
     }
@@ -418,6 +422,17 @@ impl Written {
     /// The file cannot be deleted.
     pub fn strike_out(self) -> Result<(), StackError> {
         self.dir.remove(&self.name)
+    }
+}
+
+/// Whether a planted fault keeps a step out of the ledger.
+fn is_forgotten(undo: &Undo) -> bool {
+    match undo {
+        Undo::RemoveLoop { .. } => planted(Fault::LoopDevice),
+        Undo::Thaw { .. } => planted(Fault::Freeze),
+        Undo::RestoreAttribute { .. } => planted(Fault::QueueSetting),
+        Undo::RemoveFolder { .. } => planted(Fault::Folder),
+        _ => false,
     }
 }
 

@@ -97,7 +97,7 @@ const TICK: u64 = 20_000_000;
 
 impl NodeMark {
     /// The mark of a device by its node; none if there is none.
-    pub(crate) fn of(node: &Path) -> Option<Self> {
+    pub fn of(node: &Path) -> Option<Self> {
         Some(Self { inode: rustix::fs::stat(node).ok()?.st_ino })
     }
 

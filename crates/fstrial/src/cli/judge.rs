@@ -80,11 +80,10 @@ struct Value {
 type Rounds = BTreeMap<u64, BTreeMap<usize, Value>>;
 
 pub(crate) fn exec(args: &JudgeArgs) -> Result<u8, ExpectedError> {
-    let (arms, rounds) = read(args)?;
-    let states = judge(args, &arms, &rounds)?;
+    let (rounds, states) = judged(args)?;
     if args.json {
         json_lines::print(
-            &serde_json::json!({ "schema_version": crate::report::document::SCHEMA_VERSION, "rounds": rounds.len(), "verdicts": states }),
+            &serde_json::json!({ "schema_version": crate::report::document::SCHEMA_VERSION, "rounds": rounds, "verdicts": states }),
         );
     } else {
         for state in &states {
@@ -93,6 +92,12 @@ pub(crate) fn exec(args: &JudgeArgs) -> Result<u8, ExpectedError> {
     }
     let undecided = states.iter().any(|state| state.verdict == Outcome::Undecided);
     Ok(if undecided { exit_code::UNDECIDED } else { exit_code::VERDICT })
+}
+
+/// The number of rounds in the file, and the verdicts on them.
+pub(super) fn judged(args: &JudgeArgs) -> Result<(usize, Vec<ContrastState>), ExpectedError> {
+    let (arms, rounds) = read(args)?;
+    Ok((rounds.len(), judge(args, &arms, &rounds)?))
 }
 
 /// There are no threads here, so the level is left out of the sentence.

@@ -7,6 +7,8 @@ pub(crate) mod conduct;
 mod device;
 mod doctor;
 pub(crate) mod filter;
+#[doc(hidden)]
+pub mod fuzzing;
 mod generate;
 mod in_file;
 mod judge;
@@ -28,6 +30,7 @@ use crate::{
 };
 use anstyle::{AnsiColor, Style};
 use clap::{Args, Parser, Subcommand};
+use fstrial_model::planted::{Fault, planted};
 use fstrial_stack::{StackError, host, ledger::Ledger, private_dir::PrivateDir};
 use rustix::fs::{FlockOperation, OFlags};
 use std::{
@@ -234,6 +237,7 @@ fn lock(home: &PrivateDir) -> Result<Option<Lock>, ExpectedError> {
         home.file(LOCK, flags).map_err(of_home)?.ok_or_else(|| failed(io::ErrorKind::NotFound.into()))?;
     match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(Some(Lock { _file: file })),
+        Err(rustix::io::Errno::WOULDBLOCK) if planted(Fault::Lock) => Ok(Some(Lock { _file: file })),
         Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
         Err(error) => Err(failed(error.into())),
     }

@@ -7,6 +7,7 @@
 
 use super::in_file::words_of;
 use crate::{error::ExpectedError, report::stdout};
+use fstrial_model::planted::{Fault, planted};
 use rustix::{
     fd::OwnedFd,
     fs::{AtFlags, CWD, FileType, Mode, OFlags, RenameFlags},
@@ -111,7 +112,7 @@ impl Folder {
             Err(error) => return Err(failed(path)(error.into())),
         };
         match kind {
-            FileType::RegularFile if force => Ok(()),
+            FileType::RegularFile if force || planted(Fault::Overwrite) => Ok(()),
             FileType::RegularFile => Err(there_already(path)),
             other => Err(ExpectedError::usage(
                 format!("{} is {} and was not touched", path.display(), words_of(other)),
@@ -178,7 +179,7 @@ impl OutFile {
         let folder = &self.folder.0;
         let synced = self.made.get().expect("a file is made before it is finished").sync_all();
         synced.map_err(self.failed())?;
-        if self.force {
+        if self.force || planted(Fault::Overwrite) {
             // Something else may have come there meanwhile.
             self.folder.check(&self.path, &self.name, true)?;
             let renamed = rustix::fs::renameat(folder, &self.part, folder, &self.name);

@@ -6,13 +6,13 @@
 //! requests have many sizes. Steps over files other than reads, writes and syncs have no place in fio's form and are left
 //! out. What is no pattern of fio's says so in its `desc`.
 
-use base64::{Engine as _, engine::general_purpose::STANDARD};
+use crate::run::latencies;
 use fstrial_model::{
     measurement::{LoadResult, OperationKind},
     units::Nanos,
     workload::{Access, Backend, Io, OpenSync, Pattern, Sharing, SyncCall, Until},
 };
-use hdrhistogram::{Histogram, serialization::Deserializer};
+use hdrhistogram::Histogram;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -160,7 +160,7 @@ pub fn answer(run: &RunMetadata<'_>, loads: &[LoadMetadata<'_>]) -> Result<Answe
 fn job(run: &RunMetadata<'_>, of: &LoadMetadata<'_>, group: usize) -> Result<Job, String> {
     let load = of.load;
     let histogram = |kind| match load.histograms.get(&kind) {
-        Some(text) => decode(text).map(Some),
+        Some(text) => latencies::histogram(text).map(Some),
         None => Ok(None),
     };
     let reads = histogram(OperationKind::Read)?;
@@ -248,11 +248,6 @@ const fn description(pattern: &Pattern) -> Option<&'static str> {
         Pattern::Log(_) => Some("a log that all threads commit to, which is no pattern of fio's"),
         Pattern::Flush(_) => Some("a database's page flusher, which is no pattern of fio's"),
     }
-}
-
-fn decode(text: &str) -> Result<Histogram<u64>, String> {
-    let bytes = STANDARD.decode(text).map_err(|e| e.to_string())?;
-    Deserializer::new().deserialize(&mut &bytes[..]).map_err(|e| format!("{e:?}"))
 }
 
 /// The keys of a job file that would do the same, or as much of it as fio has keys for.
@@ -503,6 +498,7 @@ impl Spread {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use base64::{Engine as _, engine::general_purpose::STANDARD};
     use fstrial_model::{measurement::ClockSource, units::Bytes, workload::Flow};
     use hdrhistogram::serialization::{Serializer, V2Serializer};
     use serde_json::Value;

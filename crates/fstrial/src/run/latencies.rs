@@ -5,6 +5,7 @@
 //! quantiles are `HdrHistogram`'s, and the tests hold both to the library.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
+use fstrial_model::planted::{Fault, planted};
 use hdrhistogram::{Histogram, serialization::Deserializer};
 
 /// Bytes before the counts: cookie, length of the counts, normalising offset, digits, lowest, highest, ratio.
@@ -32,11 +33,7 @@ impl Latencies {
         match counts_of(&bytes) {
             Some(counts) => Ok(Self::new(counts)),
             // Of another shape than ours, or damaged: the library reads it, or knows what is wrong.
-            None => {
-                let histogram: Histogram<u64> =
-                    Deserializer::new().deserialize(&mut &bytes[..]).map_err(|e| format!("{e:?}"))?;
-                Ok(Self::of(&histogram))
-            }
+            None => histogram_of(&bytes).map(|histogram| Self::of(&histogram)),
         }
     }
 
@@ -51,7 +48,7 @@ impl Latencies {
     }
 
     fn new(counts: Vec<(u64, u64)>) -> Self {
-        let total = counts.iter().map(|(_, count)| count).sum();
+        let total = counts.iter().fold(0_u64, |total, (_, count)| total.saturating_add(*count));
         Self { counts, total }
     }
 
@@ -76,7 +73,7 @@ impl Latencies {
         let wanted = (quantile * self.total as f64).ceil().max(1.0) as u64;
         let mut seen = 0;
         let found = self.counts.iter().find(|(_, count)| {
-            seen += count;
+            seen = count.saturating_add(seen);
             seen >= wanted
         });
         found.or(self.counts.last()).map_or(0, |(value, _)| *value)
@@ -89,7 +86,7 @@ impl Latencies {
         loop {
             merged.push(match (mine.peek(), theirs.peek()) {
                 (Some((a, count)), Some((b, more))) if a == b => {
-                    let both = (*a, count + more);
+                    let both = (*a, count.saturating_add(*more));
                     mine.next();
                     theirs.next();
                     both
@@ -101,7 +98,7 @@ impl Latencies {
             });
         }
         self.counts = merged;
-        self.total += other.total;
+        self.total = self.total.saturating_add(other.total);
     }
 }
 
@@ -129,6 +126,38 @@ fn counts_of(bytes: &[u8]) -> Option<Vec<(u64, u64)>> {
         index += 1;
     }
     is_ours.then_some(counts)
+}
+
+/// Reads a histogram as measurements carry it, whole.
+///
+/// # Errors
+/// It is none; says how.
+pub(crate) fn histogram(base64: &str) -> Result<Histogram<u64>, String> {
+    histogram_of(&STANDARD.decode(base64).map_err(|e| e.to_string())?)
+}
+
+/// The library believes the lengths and adds up whatever it finds, so these are looked at first.
+fn histogram_of(bytes: &[u8]) -> Result<Histogram<u64>, String> {
+    if !planted(Fault::Lengths) {
+        check(bytes)?;
+    }
+    Deserializer::new().deserialize(&mut &bytes[..]).map_err(|e| format!("{e:?}"))
+}
+
+/// Refuses lengths and counts that cannot be.
+fn check(bytes: &[u8]) -> Result<(), String> {
+    let (header, mut rest) = bytes.split_at_checked(HEADER_BYTES).ok_or("it is shorter than its header")?;
+    let length = u32::from_be_bytes(header[4..8].try_into().expect("four bytes"));
+    if usize::try_from(length) != Ok(rest.len()) {
+        return Err(format!("it says it has {length} bytes of counts, and has {}", rest.len()));
+    }
+    let mut most = u64::MAX / 4;
+    while !rest.is_empty() {
+        let (number, length) = number(rest).ok_or("it ends inside a count")?;
+        rest = &rest[length..];
+        most = most.checked_sub(number.unsigned_abs()).ok_or("it has counts that cannot be real")?;
+    }
+    Ok(())
 }
 
 /// The greatest value that is counted in a cell.
@@ -185,6 +214,10 @@ mod tests {
         assert!(Latencies::decode(&STANDARD.encode(&bytes)).is_err());
         bytes[0] = 0;
         assert!(Latencies::decode(&STANDARD.encode(&bytes)).is_err());
+        // Four gigabytes of counts, of which there are two bytes.
+        let mut bytes = STANDARD.decode(encode(&histogram(&[5]))).unwrap();
+        bytes[4..8].fill(0xff);
+        assert!(Latencies::decode(&STANDARD.encode(&bytes)).unwrap_err().contains("bytes of counts"));
     }
 
     #[test]

@@ -1,0 +1,133 @@
+//! Starting programs, with limits on what they may take of the machine and on how long anybody waits for them.
+
+use std::{
+    ffi::OsStr,
+    io::Read,
+    os::unix::process::ExitStatusExt,
+    process::{Child, Command, ExitStatus, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+/// A program with a plain environment, not yet started.
+#[expect(clippy::disallowed_methods, reason = "the one place where the attack starts programs")]
+pub(crate) fn command(program: impl AsRef<OsStr>) -> Command {
+    Command::new(program)
+}
+
+#[expect(clippy::disallowed_methods, reason = "it waits for a moment in the life of another process")]
+pub(crate) fn pause(time: Duration) {
+    thread::sleep(time);
+}
+
+/// Waits until something holds; false if it does not in time.
+pub(crate) fn eventually(patience: Duration, mut holds: impl FnMut() -> bool) -> bool {
+    let until = Instant::now() + patience;
+    while !holds() {
+        if Instant::now() > until {
+            return false;
+        }
+        pause(Duration::from_millis(10));
+    }
+    true
+}
+
+/// How a program ended, and the last of what it said.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) status: ExitStatus,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+    pub(crate) time: Duration,
+    /// It did not end, and was killed.
+    pub(crate) hung: bool,
+}
+
+impl Ended {
+    pub(crate) fn code(&self) -> Option<i32> {
+        self.status.code()
+    }
+
+    pub(crate) fn signal(&self) -> Option<i32> {
+        self.status.signal()
+    }
+
+    /// What no end of the program may be: a panic, a death, an end that does not come.
+    pub(crate) fn fault(&self) -> Option<String> {
+        if self.hung {
+            return Some(format!("did not end within {:.0?}", self.time));
+        }
+        if self.stderr.contains("panicked at") {
+            let line = self.stderr.lines().find(|line| line.contains("panicked at")).unwrap_or_default();
+            return Some(line.to_owned());
+        }
+        match (self.code(), self.signal()) {
+            (_, Some(signal)) => Some(format!("died of signal {signal}: {}", self.last_words())),
+            (Some(101), _) => Some(format!("exit code 101: {}", self.last_words())),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn last_words(&self) -> String {
+        let said = if self.stderr.trim().is_empty() { &self.stdout } else { &self.stderr };
+        let last: Vec<&str> = said.lines().rev().filter(|line| !line.trim().is_empty()).take(2).collect();
+        last.into_iter().rev().collect::<Vec<_>>().join(" / ").chars().take(300).collect()
+    }
+}
+
+/// Most of a stream that is kept.
+const KEPT: u64 = 4 << 20;
+
+/// Keeps the beginning of a stream and reads on to its end.
+fn reader(stream: Option<impl Read + Send + 'static>) -> thread::JoinHandle<String> {
+    thread::spawn(move || {
+        let mut kept = Vec::new();
+        if let Some(mut stream) = stream {
+            let _ = stream.by_ref().take(KEPT).read_to_end(&mut kept);
+            let _ = std::io::copy(&mut stream, &mut std::io::sink());
+        }
+        String::from_utf8_lossy(&kept).into_owned()
+    })
+}
+
+/// Runs a program to its end, or kills it when it takes too long.
+pub(crate) fn run(command: &mut Command, patience: Duration) -> Ended {
+    let began = Instant::now();
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap_or_else(|error| panic!("{command:?} cannot be started: {error}"));
+    let (stdout, stderr) = (reader(child.stdout.take()), reader(child.stderr.take()));
+    let (status, hung) = wait(&mut child, patience);
+    Ended {
+        status,
+        stdout: stdout.join().unwrap_or_default(),
+        stderr: stderr.join().unwrap_or_default(),
+        time: began.elapsed(),
+        hung,
+    }
+}
+
+/// Waits for a child; kills it when it takes too long, and says so.
+pub(crate) fn wait(child: &mut Child, patience: Duration) -> (ExitStatus, bool) {
+    let mut status = None;
+    let ended = eventually(patience, || {
+        status = child.try_wait().expect("it is our child");
+        status.is_some()
+    });
+    if !ended {
+        let _ = child.kill();
+    }
+    (status.unwrap_or_else(|| child.wait().expect("it is our child")), !ended)
+}
+
+/// Runs a tool that must succeed; what it said if it did not.
+pub(crate) fn tool(program: &str, words: &[&str]) -> Result<String, String> {
+    let ended = run(command(program).args(words), Duration::from_secs(60));
+    match ended.code() {
+        Some(0) => Ok(ended.stdout.trim().to_owned()),
+        _ => Err(format!("{program} {}: {}", words.join(" "), ended.last_words())),
+    }
+}

@@ -1,0 +1,57 @@
+//! What inputs are made from: the examples that ship, the words in them, and numbers that are hard to get right.
+
+use super::targets::{Examples, Target};
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// Longest word that is kept.
+const LONGEST_WORD: usize = 40;
+/// Longest file that is taken for an example.
+const LONGEST_EXAMPLE: u64 = 512 << 10;
+
+/// Examples and words of one target.
+#[derive(Debug)]
+pub(crate) struct Corpus {
+    pub(crate) examples: Vec<Vec<u8>>,
+    pub(crate) words: Vec<Vec<u8>>,
+}
+
+impl Corpus {
+    /// The examples of a target, and the words in them.
+    pub(crate) fn of(target: &Target) -> Self {
+        let examples = match target.examples {
+            Examples::Files(places) => files(places),
+            Examples::Texts(texts) => texts.iter().map(|text| text.as_bytes().to_vec()).collect(),
+        };
+        assert!(!examples.is_empty(), "{} has no examples", target.name);
+        let mut words = BTreeSet::new();
+        for example in &examples {
+            let all = example.split(|byte| !(byte.is_ascii_alphanumeric() || b"_-.%".contains(byte)));
+            words.extend(
+                all.filter(|word| !word.is_empty() && word.len() <= LONGEST_WORD).map(<[u8]>::to_vec),
+            );
+        }
+        Self { examples, words: words.into_iter().collect() }
+    }
+}
+
+/// The workspace's folder.
+pub(crate) fn workspace() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the sources are there")
+}
+
+/// All files in folders of the workspace whose names end so, in the same order everywhere.
+pub(crate) fn files(places: &[(&str, &str)]) -> Vec<Vec<u8>> {
+    let mut paths = BTreeSet::new();
+    for (folder, ending) in places {
+        let listing = fs::read_dir(workspace().join(folder)).into_iter().flatten().flatten();
+        paths.extend(listing.map(|entry| entry.path()).filter(|path| {
+            path.to_string_lossy().ends_with(ending)
+                && path.metadata().is_ok_and(|found| found.is_file() && found.len() <= LONGEST_EXAMPLE)
+        }));
+    }
+    paths.into_iter().filter_map(|path| fs::read(path).ok()).collect()
+}

@@ -1,0 +1,113 @@
+//! The attack proves itself: old faults are put back into the program, one at a time, and the small run must find each. An
+//! attack that finds nothing says little unless it is known what it would find.
+
+use crate::{
+    fuzz, hostile, kills,
+    lab::Subject,
+    refusals,
+    table::{Area, Finding},
+};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+/// Finds one fault: the area of the attack, and the case of it that is enough.
+struct Plant {
+    fault: &'static str,
+    area: fn(&Subject, &Path) -> Area,
+    only: &'static str,
+}
+
+const fn plant(fault: &'static str, area: fn(&Subject, &Path) -> Area, only: &'static str) -> Plant {
+    Plant { fault, area, only }
+}
+
+/// Every fault of `fstrial_model::planted`.
+const PLANTS: [Plant; 10] = [
+    plant("overwrite", refuse, "export-over-a-file"),
+    plant("signatures", refuse, "signature"),
+    plant("lock", refuse, "second-trial-with-one-home"),
+    plant("freeze", kill, "freeze"),
+    plant("loop-device", kill, "image"),
+    plant("queue-setting", kill, "disk-settings"),
+    plant("folder", kill, "directory"),
+    plant("panic", fuzzed, "bytes"),
+    plant("limit", |subject, _| hostile::files(subject), "all-zeroes-for-ever"),
+    plant("lengths", |subject, _| hostile::stores(subject, 1, 0), "histogram-lengths"),
+];
+
+fn refuse(subject: &Subject, _: &Path) -> Area {
+    refusals::attack(subject)
+}
+
+fn kill(subject: &Subject, _: &Path) -> Area {
+    let options = kills::Options { seed: 1, kills: 12, patience: Duration::from_secs(4) };
+    kills::attack(subject, &options)
+}
+
+fn fuzzed(subject: &Subject, findings: &Path) -> Area {
+    fuzz::attack(&fuzz::Options {
+        seed: 1,
+        time: Duration::from_secs(20),
+        inputs: 20_000,
+        findings: findings.to_owned(),
+        target: subject.only.clone(),
+        plant: subject.plant,
+    })
+}
+
+/// Plants every fault, and looks whether it is found.
+pub(crate) fn attack(planted: &Path, only: Option<&str>, findings: &Path) -> Area {
+    let mut area = Area::new("plants");
+    if !cfg!(feature = "planted-faults") || !planted.exists() {
+        area.skip("all", "built without planted-faults: use `cargo xtask attack`");
+        return area.finish();
+    }
+    if !rustix::process::geteuid().is_root() {
+        area.skip("all", "needs root");
+        return area.finish();
+    }
+    for plant in PLANTS.iter().filter(|plant| only.is_none_or(|only| only == plant.fault)) {
+        if crate::lab::interrupted() {
+            break;
+        }
+        let subject = Subject {
+            program: PathBuf::from(planted),
+            plant: Some(plant.fault),
+            only: Some(plant.only.into()),
+            small: true,
+        };
+        let found = (plant.area)(&subject, &findings.join("planted"));
+        // What is found without the fault does not count. Of kills the campaign itself tells that.
+        let without = match () {
+            () if found.name == "kills" => Vec::new(),
+            () => {
+                (plant.area)(&Subject { plant: None, ..subject.clone() }, &findings.join("planted")).findings
+            }
+        };
+        let case = |finding: &Finding| finding.what.split(':').next().unwrap_or_default().to_owned();
+        let is_new = |finding: &&Finding| !without.iter().any(|other| case(other) == case(finding));
+        let result = match found.findings.iter().find(is_new) {
+            Some(finding) => {
+                println!("found {}: {}", plant.fault, finding.what.lines().next().unwrap_or_default());
+                Ok(())
+            }
+            None => Err(format!("was not found in {} attempts", found.attempts)),
+        };
+        area.tried(plant.fault, result, &format!("cargo xtask attack plants --only {}", plant.fault));
+    }
+    area.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fstrial_model::planted::Fault;
+
+    #[test]
+    fn every_fault_is_planted() {
+        let names: Vec<&str> = PLANTS.iter().map(|plant| plant.fault).collect();
+        assert_eq!(names, Fault::ALL.map(|(_, name)| name));
+    }
+}

@@ -1,0 +1,66 @@
+//! The refusal matrix: devices, paths, options, ledgers and homes that must be refused. What they name is compared before and
+//! after, byte for byte.
+
+mod devices;
+mod outputs;
+mod planted_entries;
+
+use crate::{
+    child::Ended,
+    lab::{Lab, Subject},
+    table::Area,
+};
+use std::panic::{self, AssertUnwindSafe};
+
+/// What must hold: nothing, or what was wrong. What cannot be tried here begins with `SKIPPED`.
+type Case = (&'static str, fn(&Lab) -> Result<(), String>);
+
+/// Tries every case.
+pub(crate) fn attack(subject: &Subject) -> Area {
+    let mut area = Area::of("refusals", subject);
+    if !rustix::process::geteuid().is_root() {
+        area.skip("all", "needs root");
+        return area.finish();
+    }
+    let cases = devices::CASES.iter().chain(&outputs::CASES).chain(&planted_entries::CASES);
+    for (name, case) in cases.filter(|(name, _)| subject.wants(name)) {
+        // A home of its own for each: what one plants must not change another.
+        let result = panic::catch_unwind(AssertUnwindSafe(|| {
+            let lab = Lab::new(subject);
+            case(&lab)
+        }));
+        let result = result.unwrap_or_else(|_| Err("the attack itself failed".into()));
+        match result {
+            Err(why) if why.starts_with("SKIPPED ") => area.skip(name, &why["SKIPPED ".len()..]),
+            result => area.tried(name, result, &format!("cargo xtask attack refusals --only {name}")),
+        }
+    }
+    // Nothing is done there, so one lab is enough.
+    let lab = Lab::new(subject);
+    for option in devices::OPTIONS {
+        if subject.wants("options") {
+            area.tried(
+                &format!("option {option}"),
+                devices::option(&lab, option),
+                "cargo xtask attack refusals --only options",
+            );
+        }
+    }
+    area.finish()
+}
+
+/// It said no, in words, and as fast as that takes.
+fn said_no(ended: &Ended) -> Result<(), String> {
+    if let Some(fault) = ended.fault() {
+        return Err(fault);
+    }
+    match ended.code() {
+        Some(2 | 10 | 11 | 12) if ended.stderr.contains("error") || ended.stdout.contains("FAILED") => Ok(()),
+        code => Err(format!("was not refused: exit code {code:?}: {}", ended.last_words())),
+    }
+}
+
+/// Something cannot be tried on this machine.
+fn skipped(why: impl std::fmt::Display) -> String {
+    format!("SKIPPED {why}")
+}

@@ -1,0 +1,242 @@
+//! Too little of everything: memory, descriptors, room, the kernel's own files, somebody who listens. The program says what it
+//! lacks, with the exit code for that, and leaves nothing behind.
+
+use crate::{
+    child::{self, Ended},
+    lab::{Lab, PATIENCE, Subject},
+    table::Area,
+};
+use fstrial_store::Store;
+use std::{
+    fs::{self, File},
+    io::{BufRead, BufReader},
+    panic::{self, AssertUnwindSafe},
+    process::{Command, Stdio},
+    time::Duration,
+};
+
+const SHORT: &str = "compare a=dir:dirs/a b=dir:dirs/b --workload random-write --file-size 1MiB --threads 1 \
+                     --duration 50ms --warmup 20ms --rounds 2 --json --no-page";
+const LONG: &str = "compare a=dir:dirs/a b=dir:dirs/b --workload random-write --file-size 1MiB --threads 1 \
+                    --duration 200ms --warmup 20ms --rounds 12 --json --no-page";
+const IMAGE: &str = "compare a=ext4 b=ext4 --workload random-write --file-size 1MiB --threads 1 --size 64MiB \
+                     --device image:images --duration 50ms --warmup 20ms --rounds 2 --json --no-page";
+
+/// A scene: what is started before the program (`{lab}` is the folder), the words, and the exit codes it may end with.
+struct Scene {
+    name: &'static str,
+    before: &'static [&'static str],
+    words: &'static str,
+    codes: &'static [i32],
+}
+
+/// `before` may be a shell in a mount namespace that sets the scene.
+const fn scene(
+    name: &'static str,
+    before: &'static [&'static str],
+    words: &'static str,
+    codes: &'static [i32],
+) -> Scene {
+    Scene { name, before, words, codes }
+}
+
+const SCENES: [Scene; 21] = [
+    scene("memory-64-list", &["prlimit", "--as=67108864"], "results list", &[0, 2, 10, 11]),
+    scene("memory-96-plan", &["prlimit", "--as=100663296"], "compare ext4 xfs --dry-run", &[0, 2, 10, 11]),
+    scene("memory-128-trial", &["prlimit", "--as=134217728"], SHORT, &[0, 2, 3, 10, 11]),
+    scene("descriptors-8", &["prlimit", "--nofile=8"], SHORT, &[0, 2, 3, 10, 11]),
+    scene("descriptors-12", &["prlimit", "--nofile=12"], SHORT, &[0, 2, 3, 10, 11]),
+    scene("descriptors-16-image", &["prlimit", "--nofile=16"], IMAGE, &[0, 2, 3, 10, 11]),
+    scene("file-size-16k", &["prlimit", "--fsize=16384"], SHORT, &[2, 10, 11]),
+    scene("file-size-512k", &["prlimit", "--fsize=524288"], SHORT, &[2, 10, 11]),
+    scene(
+        "no-core-no-locks",
+        &["prlimit", "--core=0", "--memlock=0", "--stack=1048576"],
+        SHORT,
+        &[0, 3, 10, 11],
+    ),
+    scene(
+        "home-full",
+        &[
+            "unshare",
+            "--mount",
+            "sh",
+            "-c",
+            "mkdir -p home && mount -t tmpfs -o size=64k,mode=700 none home && exec \"$0\" \"$@\"",
+        ],
+        SHORT,
+        &[10, 11],
+    ),
+    scene(
+        "home-fills",
+        &[
+            "unshare",
+            "--mount",
+            "sh",
+            "-c",
+            "mkdir -p home && mount -t tmpfs -o size=400k,mode=700 none home && exec \"$0\" \"$@\"",
+        ],
+        LONG,
+        &[0, 3, 10, 11],
+    ),
+    scene(
+        "home-read-only",
+        &[
+            "unshare",
+            "--mount",
+            "sh",
+            "-c",
+            "mkdir -p home && mount -t tmpfs -o ro,mode=700 none home && exec \"$0\" \"$@\"",
+        ],
+        SHORT,
+        &[2, 10, 11],
+    ),
+    scene(
+        "no-proc",
+        &["unshare", "--mount", "sh", "-c", "umount -l /proc && exec \"$0\" \"$@\""],
+        SHORT,
+        &[0, 2, 3, 10, 11],
+    ),
+    scene(
+        "no-proc-image",
+        &["unshare", "--mount", "sh", "-c", "umount -l /proc && exec \"$0\" \"$@\""],
+        IMAGE,
+        &[2, 10, 11],
+    ),
+    scene(
+        "no-sys-image",
+        &["unshare", "--mount", "sh", "-c", "mount -t tmpfs none /sys && exec \"$0\" \"$@\""],
+        IMAGE,
+        &[2, 10, 11, 12],
+    ),
+    scene(
+        "no-loop-control",
+        &["unshare", "--mount", "sh", "-c", "mount --bind /dev/null /dev/loop-control && exec \"$0\" \"$@\""],
+        IMAGE,
+        &[2, 10, 11],
+    ),
+    scene(
+        "no-tools",
+        &[
+            "unshare",
+            "--mount",
+            "sh",
+            "-c",
+            "mount -t tmpfs none /usr/sbin; mount -t tmpfs none /sbin; exec \"$0\" \"$@\"",
+        ],
+        IMAGE,
+        &[2, 10, 11],
+    ),
+    scene("nobody-listens-full", &["sh", "-c", "exec \"$0\" \"$@\" > /dev/full"], SHORT, &[1, 2, 10, 11, 12]),
+    scene("nobody-listens-closed", &["sh", "-c", "exec \"$0\" \"$@\" >&-"], SHORT, &[1, 2, 10, 11, 12]),
+    scene("no-standard-error", &["sh", "-c", "exec \"$0\" \"$@\" 2>&-"], SHORT, &[0, 3]),
+    scene("no-environment", &["env", "-i", "PATH=/nowhere"], "results list", &[0, 2, 10, 11]),
+];
+
+/// Sets every scene.
+pub(crate) fn attack(subject: &Subject) -> Area {
+    let mut area = Area::of("starve", subject);
+    if !rustix::process::geteuid().is_root() {
+        area.skip("all", "needs root");
+        return area.finish();
+    }
+    for scene in SCENES.iter().filter(|scene| subject.wants(scene.name)) {
+        let lab = Lab::new(subject);
+        let ended = child::run(&mut lab.behind(scene.before, scene.words), PATIENCE);
+        let again = format!("cargo xtask attack starve --only {}", scene.name);
+        area.tried(scene.name, fares_well(&ended, scene.codes, &lab), &again);
+    }
+    let cases: [(&str, fn(&Lab) -> Result<(), String>); 4] = [
+        // The first takes half a minute.
+        ("store-locked", store_locked),
+        ("store-deleted", store_deleted),
+        ("home-deleted", home_deleted),
+        ("disk-image-does-not-fit", does_not_fit),
+    ];
+    for (name, case) in
+        cases.into_iter().filter(|(name, _)| subject.wants(name)).skip(usize::from(subject.small))
+    {
+        let result = panic::catch_unwind(AssertUnwindSafe(|| case(&Lab::new(subject))));
+        let result = result.unwrap_or_else(|_| Err("the attack itself failed".into()));
+        area.tried(name, result, &format!("cargo xtask attack starve --only {name}"));
+    }
+    area.finish()
+}
+
+/// It ended in one of these ways, said why if it failed, and what it left can be cleaned.
+fn fares_well(ended: &Ended, codes: &[i32], lab: &Lab) -> Result<(), String> {
+    if let Some(fault) = ended.fault() {
+        return Err(fault);
+    }
+    let code = ended.code().unwrap_or(-1);
+    if !codes.contains(&code) {
+        return Err(format!("exit code {code}: {}", ended.last_words()));
+    }
+    if ![0, 3].contains(&code) && !ended.stderr.contains("error") {
+        return Err(format!("ends with {code} and does not say why: {}", ended.last_words()));
+    }
+    let clean = || lab.run("clean").code() == Some(0) && lab.ledger().is_empty();
+    match child::eventually(Duration::from_secs(10), clean) {
+        true => Ok(()),
+        false => Err(format!("left: {:?}", lab.ledger())),
+    }
+}
+
+/// Starts a trial, waits until a run has ended, does something, and waits for its end.
+fn in_flight(lab: &Lab, act: impl FnOnce()) -> Ended {
+    let began = std::time::Instant::now();
+    let mut command: Command = lab.fstrial(LONG);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("the program can be started");
+    let stderr = child.stderr.take().expect("it is piped");
+    let mut lines = BufReader::new(child.stdout.take().expect("it is piped")).lines().map_while(Result::ok);
+    let _ = lines.find(|line| line.contains("\"run-ended\""));
+    act();
+    let stdout = std::thread::spawn(move || lines.collect::<Vec<_>>().join("\n"));
+    let complaints = std::thread::spawn(move || std::io::read_to_string(stderr).unwrap_or_default());
+    let (status, hung) = child::wait(&mut child, PATIENCE);
+    Ended {
+        status,
+        stdout: stdout.join().unwrap_or_default(),
+        stderr: complaints.join().unwrap_or_default(),
+        time: began.elapsed(),
+        hung,
+    }
+}
+
+/// Results that are gone at the end are said to be gone.
+fn store_deleted(lab: &Lab) -> Result<(), String> {
+    let home = lab.home();
+    let ended = in_flight(lab, || {
+        for ending in ["", "-wal", "-shm"] {
+            let _ = fs::remove_file(home.join(format!("results.db{ending}")));
+        }
+    });
+    fares_well(&ended, &[10, 11], lab)
+}
+
+fn home_deleted(lab: &Lab) -> Result<(), String> {
+    let home = lab.home();
+    let ended = in_flight(lab, || drop(fs::rename(&home, home.with_file_name("gone"))));
+    let result = fares_well(&ended, &[10, 11, 12], lab);
+    let _ = fs::remove_dir_all(&home);
+    let _ = fs::rename(home.with_file_name("gone"), &home);
+    result
+}
+
+/// Somebody holds the store for longer than anybody waits for it: that is not a fault of the program.
+fn store_locked(lab: &Lab) -> Result<(), String> {
+    fs::create_dir_all(lab.home()).map_err(|e| e.to_string())?;
+    let path = lab.home().join("results.db");
+    drop(Store::open(&path).map_err(|e| e.to_string())?);
+    let holder = rusqlite::Connection::open(&path).map_err(|e| e.to_string())?;
+    holder.execute_batch("BEGIN EXCLUSIVE").map_err(|e| e.to_string())?;
+    let ended = lab.run(SHORT);
+    drop(holder);
+    fares_well(&ended, &[2, 10, 11], lab)
+}
+
+fn does_not_fit(lab: &Lab) -> Result<(), String> {
+    File::create(lab.path("x")).map_err(|e| e.to_string())?;
+    fares_well(&lab.run(&IMAGE.replace("64MiB", "900TiB")), &[2, 10, 11], lab)
+}

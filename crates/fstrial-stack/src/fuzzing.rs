@@ -1,0 +1,45 @@
+//! Entrances for the fuzzer (`crates/fstrial-attack`) to parsers that are private here: each takes text of the kernel or
+//! of a tool as whoever reads it does.
+
+use crate::{command::Finished, counters, free_space, mounts, operation, queue, signatures, throttle};
+use fstrial_model::{device::ThrottledBy, state::FreeSpace, units::Nanos};
+use std::{hint::black_box, os::unix::process::ExitStatusExt, process::ExitStatus};
+
+/// `/proc/self/mountinfo`.
+pub fn mountinfo(text: &str) {
+    for mounted in mounts::parse(text) {
+        black_box(mounted.options());
+    }
+}
+
+/// Short texts of the kernel's: queue settings, control groups, counters of a device.
+pub fn kernel_values(text: &str) {
+    black_box((queue::selected(text), counters::written(text)));
+    for by in [ThrottledBy::V1, ThrottledBy::V2] {
+        black_box(throttle::own_group(by, text));
+    }
+    let (line, rest) = text.split_once('\n').unwrap_or((text, ""));
+    black_box(throttle::is_taken(rest, line));
+}
+
+/// What `wipefs --json` prints.
+pub fn signatures(text: &str) {
+    let _ = black_box(signatures::parse(text));
+}
+
+/// What the tools of the filesystems print.
+pub fn tools(text: &str) {
+    black_box(operation::version_in(text));
+    let done = Finished {
+        line: "tool".into(),
+        stdout: text.into(),
+        stderr: text.into(),
+        status: ExitStatus::from_raw(256),
+        wall: Nanos(0),
+    };
+    black_box(done.last_lines());
+    for parse in [free_space::of_e2freefrag, free_space::of_xfs_db] {
+        let known: Option<FreeSpace> = parse(&done);
+        black_box(known);
+    }
+}

@@ -1,0 +1,28 @@
+//! Entrances for the fuzzer (`crates/fstrial-attack`) to what only commands read.
+
+use super::{Cli, Command, judge};
+use crate::run::environment::Environment;
+use clap::Parser;
+use std::{hint::black_box, path::Path};
+
+/// The words of a command line, one on each line: patterns, times and sizes of every flag among them.
+pub fn command_line(text: &str) {
+    if let Err(error) = Cli::try_parse_from(std::iter::once("fstrial").chain(text.lines())) {
+        black_box(error.to_string());
+    }
+}
+
+/// A file for `fstrial judge`, judged to the end.
+pub fn judge(file: &Path) {
+    let words = ["fstrial".as_ref(), "judge".as_ref(), file.as_os_str()];
+    let Ok(Cli { command: Command::Judge(args) }) = Cli::try_parse_from(words) else { return };
+    let _ = black_box(judge::judged(&args));
+}
+
+/// The environment of a session, as a store has it.
+pub fn environment(text: &str) {
+    if let Ok(environment) = serde_json::from_str::<Environment>(text) {
+        let again = serde_json::to_string(&environment).expect("it is plain data");
+        assert_eq!(serde_json::from_str::<Environment>(&again).expect("it was read before"), environment);
+    }
+}

@@ -1,0 +1,61 @@
+//! Builds the program, the attack, and the program with old faults in it, and starts the attack.
+//!
+//! `cargo xtask attack` is the small run that `ci` has too: every area for a little while. With words it is a campaign, on
+//! an optimised build in which sums are still checked: `cargo xtask attack kills --kills 1000 --seed 7`. Results add up in
+//! `target/attacks`; `cargo xtask attack --sum` prints all of them. `cargo xtask long attack` is the campaign that
+//! docs/safety.md tells of.
+
+use crate::{cargo, command, root};
+use std::path::PathBuf;
+
+/// The small run: all areas in about two minutes.
+const SMALL: [&str; 7] = ["--small", "--kills", "16", "--stores", "6", "--time", "10"];
+
+/// The long run: half an hour of kills, and ten million inputs.
+const LONG: [&str; 8] = ["--kills", "1000", "--stores", "300", "--time", "1200", "--inputs", "10000000"];
+
+/// How much is attacked where the words do not say so.
+pub(crate) enum Size {
+    Small,
+    Long,
+}
+
+/// Attacks; a small run where nothing is asked for.
+pub(crate) fn run(size: &Size, arguments: &[String]) -> Result<(), String> {
+    let is_small = matches!(size, Size::Small) && arguments.is_empty();
+    let (profile, folder) = if is_small { ("dev", "debug") } else { ("attack", "attack") };
+    // Two builds: the program as users have it must not have the feature of the other.
+    build(&["--profile", profile, "-p", "fstrial"])?;
+    build(&["--profile", profile, "-p", "fstrial-attack", "--features", "planted-faults"])?;
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
+    let folder = target.join(folder);
+    let mut attack = command(&folder.join("fstrial-attack").display().to_string());
+    attack.arg("--program").arg(folder.join("fstrial")).args(["--commit", &commit()]);
+    match size {
+        Size::Small if is_small => attack.args(SMALL),
+        Size::Small => &mut attack,
+        Size::Long => attack.args(LONG),
+    };
+    let status = attack.args(arguments).status().map_err(|e| format!("the attack did not start: {e}"))?;
+    if status.success() { Ok(()) } else { Err(format!("something went wrong ({status})")) }
+}
+
+fn build(words: &[&str]) -> Result<(), String> {
+    let status = command(&cargo()).args(["build", "--quiet"]).args(words).status();
+    match status.map_err(|e| format!("cargo did not start: {e}"))? {
+        status if status.success() => Ok(()),
+        status => Err(format!("cargo build failed ({status})")),
+    }
+}
+
+/// The commit, for the table; with a + if files differ from it.
+fn commit() -> String {
+    let git = |words: &[&str]| {
+        let done = command("git").args(words).output().ok().filter(|done| done.status.success())?;
+        Some(String::from_utf8_lossy(&done.stdout).trim().to_owned())
+    };
+    let Some(commit) = git(&["rev-parse", "--short", "HEAD"]) else { return "unknown".into() };
+    let is_clean =
+        git(&["status", "--porcelain", "--untracked-files=no"]).is_some_and(|text| text.is_empty());
+    if is_clean { commit } else { format!("{commit}+") }
+}
