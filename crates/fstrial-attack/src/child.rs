@@ -2,7 +2,7 @@
 
 use std::{
     ffi::OsStr,
-    io::Read,
+    io::{self, Read},
     os::unix::process::ExitStatusExt,
     process::{Child, Command, ExitStatus, Stdio},
     thread,
@@ -84,30 +84,32 @@ fn reader(stream: Option<impl Read + Send + 'static>) -> thread::JoinHandle<Stri
         let mut kept = Vec::new();
         if let Some(mut stream) = stream {
             let _ = stream.by_ref().take(KEPT).read_to_end(&mut kept);
-            let _ = std::io::copy(&mut stream, &mut std::io::sink());
+            let _ = io::copy(&mut stream, &mut io::sink());
         }
         String::from_utf8_lossy(&kept).into_owned()
     })
 }
 
 /// Runs a program to its end, or kills it when it takes too long.
+///
+/// # Panics
+/// It cannot be started.
 pub(crate) fn run(command: &mut Command, patience: Duration) -> Ended {
+    try_run(command, patience).unwrap_or_else(|error| panic!("{command:?} cannot be started: {error}"))
+}
+
+fn try_run(command: &mut Command, patience: Duration) -> io::Result<Ended> {
     let began = Instant::now();
-    let mut child = command
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap_or_else(|error| panic!("{command:?} cannot be started: {error}"));
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
     let (stdout, stderr) = (reader(child.stdout.take()), reader(child.stderr.take()));
     let (status, hung) = wait(&mut child, patience);
-    Ended {
+    Ok(Ended {
         status,
         stdout: stdout.join().unwrap_or_default(),
         stderr: stderr.join().unwrap_or_default(),
         time: began.elapsed(),
         hung,
-    }
+    })
 }
 
 /// Waits for a child; kills it when it takes too long, and says so.
@@ -125,7 +127,8 @@ pub(crate) fn wait(child: &mut Child, patience: Duration) -> (ExitStatus, bool) 
 
 /// Runs a tool that must succeed; what it said if it did not.
 pub(crate) fn tool(program: &str, words: &[&str]) -> Result<String, String> {
-    let ended = run(command(program).args(words), Duration::from_secs(60));
+    let ended = try_run(command(program).args(words), Duration::from_secs(60));
+    let ended = ended.map_err(|error| format!("{program} cannot be started: {error}"))?;
     match ended.code() {
         Some(0) => Ok(ended.stdout.trim().to_owned()),
         _ => Err(format!("{program} {}: {}", words.join(" "), ended.last_words())),

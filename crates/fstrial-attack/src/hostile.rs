@@ -37,8 +37,11 @@ const READERS: [(&str, &str); 11] = [
     ("merge", "results merge {file}"),
 ];
 
+/// A file: what it is called, and how it is made.
+type Hostile = (&'static str, fn(&Path) -> std::io::Result<()>);
+
 /// Files that nobody means well with.
-const FILES: [(&str, fn(&Path) -> std::io::Result<()>); 15] = [
+const FILES: [Hostile; 15] = [
     ("empty", |path| fs::write(path, "")),
     ("sparse-gigabyte", |path| File::create(path)?.set_len(1 << 30)),
     ("all-zeroes-for-ever", |path| symlink("/dev/zero", path)),

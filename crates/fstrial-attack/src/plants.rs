@@ -83,7 +83,11 @@ pub(crate) fn attack(planted: &Path, only: Option<&str>, findings: &Path) -> Are
         let without = match () {
             () if found.name == "kills" => Vec::new(),
             () => {
-                (plant.area)(&Subject { plant: None, ..subject.clone() }, &findings.join("planted")).findings
+                (plant.area)(
+                    &Subject { plant: Some("nothing"), ..subject.clone() },
+                    &findings.join("planted"),
+                )
+                .findings
             }
         };
         let case = |finding: &Finding| finding.what.split(':').next().unwrap_or_default().to_owned();

@@ -22,6 +22,9 @@ const LONG: &str = "compare a=dir:dirs/a b=dir:dirs/b --workload random-write --
 const IMAGE: &str = "compare a=ext4 b=ext4 --workload random-write --file-size 1MiB --threads 1 --size 64MiB \
                      --device image:images --duration 50ms --warmup 20ms --rounds 2 --json --no-page";
 
+/// What takes more than a scene.
+type Case = (&'static str, fn(&Lab) -> Result<(), String>);
+
 /// A scene: what is started before the program (`{lab}` is the folder), the words, and the exit codes it may end with.
 struct Scene {
     name: &'static str,
@@ -146,7 +149,7 @@ pub(crate) fn attack(subject: &Subject) -> Area {
         let again = format!("cargo xtask attack starve --only {}", scene.name);
         area.tried(scene.name, fares_well(&ended, scene.codes, &lab), &again);
     }
-    let cases: [(&str, fn(&Lab) -> Result<(), String>); 4] = [
+    let cases: [Case; 4] = [
         // The first takes half a minute.
         ("store-locked", store_locked),
         ("store-deleted", store_deleted),

@@ -56,7 +56,9 @@ pub(crate) fn work(args: &WorkerArgs) {
         .expect("a limit can be lowered");
     panic::set_hook(Box::new(|panic| {
         let place = panic.location().map(ToString::to_string).unwrap_or_default();
-        let said = panic.payload_as_str().unwrap_or_default().chars().take(300).collect();
+        let said = panic.payload();
+        let said = said.downcast_ref::<&str>().copied().or(said.downcast_ref::<String>().map(String::as_str));
+        let said = said.unwrap_or_default().chars().take(300).collect();
         *SAID.lock().expect("nobody panics here") = (place, said);
     }));
     thread::spawn(watch);

@@ -5,7 +5,7 @@ use crate::{
     child,
     lab::{Disk, Lab, Undone},
 };
-use std::{fs, io::Write, path::Path, process::Stdio};
+use std::{fs, io::Write, path::Path, process::Stdio, time::Duration};
 
 /// Size of the disks: as small as the trials here can do with, for each is read twice.
 const MIB: u64 = 64;
@@ -110,11 +110,14 @@ fn blank(lab: &Lab) -> Result<Disk, String> {
 /// What is refused below is not refused for being too small, or for anything else that all of them have.
 fn blank_is_taken(lab: &Lab) -> Result<(), String> {
     let disk = blank(lab)?;
-    let ended = lab.run(&format!("{WORDS} {}", ERASE.replace("{disk}", &disk.path)));
-    match ended.code() {
-        Some(0 | 3) => Ok(()),
-        code => Err(format!("exit code {code:?}: {}", ended.last_words())),
-    }
+    let mut last = String::new();
+    // Somebody who looks for a free loop device has each of them open for a moment.
+    let is_taken = child::eventually(Duration::from_secs(10), || {
+        let ended = lab.run(&format!("{WORDS} {}", ERASE.replace("{disk}", &disk.path)));
+        last = format!("{}: {}", ended.status, ended.last_words());
+        matches!(ended.code(), Some(0 | 3))
+    });
+    if is_taken { Ok(()) } else { Err(last) }
 }
 
 fn signed(lab: &Lab) -> Result<Disk, String> {
@@ -240,9 +243,9 @@ fn open_by_another_node(lab: &Lab) -> Result<(), String> {
 /// A process that has it mapped, and its descriptor closed.
 fn mapped(lab: &Lab) -> Result<(), String> {
     let disk = blank(lab)?;
-    let script = "import mmap, os, sys\nf = os.open(sys.argv[1], os.O_RDWR)\nm = mmap.mmap(f, 4096)\nos.close(f)\n\
-                  print('mapped', flush=True)\nsys.stdin.readline()\nm[:1]";
-    // Python keeps a descriptor of its own for each map: only a map of a child of a fork without it is one alone.
+    // Python keeps a descriptor of its own for each map; that is closed, too.
+    let script = "import mmap, os, sys\nf = os.open(sys.argv[1], os.O_RDWR)\nm = mmap.mmap(f, 4096)\n\
+                  os.closerange(3, 256)\nprint('mapped', flush=True)\nsys.stdin.readline()\nm[:1]";
     let mut command = child::command("python3");
     command.args(["-c", script, &disk.path]).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut holder = command.spawn().map_err(skipped)?;
@@ -259,7 +262,8 @@ fn mapped(lab: &Lab) -> Result<(), String> {
 
 fn read_only(lab: &Lab) -> Result<(), String> {
     let disk = blank(lab)?;
-    child::tool("blockdev", &["--setro", &disk.path])?;
+    // Whoever gets the number next would have it read-only, too.
+    let _set = Undone::after(&["blockdev", "--setro", &disk.path], &["blockdev", "--setrw", &disk.path])?;
     refused(lab, &disk, ERASE)
 }
 
