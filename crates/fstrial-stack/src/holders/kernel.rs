@@ -47,11 +47,8 @@ pub(super) fn filesystems_of_several(search: &Search<'_>) -> Result<Option<Holde
             // btrfs: UUID/devices/sdb is a link to the device; bcachefs: UUID/dev-0/block is.
             let members = all.join(&uuid).join(folder);
             for member in list_if_any(&members)? {
-                let device = members.join(member).join(leaf).join("dev");
-                if text(&device)?.is_none() {
-                    continue;
-                }
-                if search.target.is_block(number_in(&device)?) {
+                let number = number_in(&members.join(member).join(leaf))?;
+                if number.is_some_and(|number| search.target.is_block(number)) {
                     return Ok(Some(Holder::Member { filesystem: format!("{kind} {uuid}") }));
                 }
             }
@@ -127,7 +124,7 @@ pub(super) fn loops(search: &Search<'_>) -> Result<Option<Holder>, StackError> {
     for name in list(&block)? {
         let folder = block.join(&name);
         let Some(backing) = backing_of(search.host, &folder)? else { continue };
-        if number_in(&folder.join("dev"))? == search.target.number {
+        if number_in(&folder)? == Some(search.target.number) {
             continue;
         }
         let on_device = backing.device.is_some_and(|device| search.target.is_block(device));
@@ -150,8 +147,8 @@ pub(super) fn backing_of(host: &Host, folder: &Path) -> Result<Option<Backing>, 
         return Ok(Some(Backing { file: FileIdentity::of(&found), device, name, offset }));
     }
     // The name may be that of another file in our namespace, or of none: the device itself knows its file.
-    let number = number_in(&folder.join("dev"))?;
-    let node = PathBuf::from(format!("/dev/loop{}", loop_index(folder)?));
+    let (Some(number), Some(own)) = (number_in(folder)?, own_name(folder)?) else { return Ok(None) };
+    let node = Path::new("/dev").join(own);
     let opened = rustix::fs::open(&node, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
     let opened = opened.map(File::from).map_err(std::io::Error::from);
     let Some(opened) = unless_gone("open", &node, opened)? else {
@@ -174,11 +171,10 @@ pub(super) fn backing_of(host: &Host, folder: &Path) -> Result<Option<Backing>, 
     }))
 }
 
-/// `7` of `/sys/block/loop7`, also if the folder was found by number.
-fn loop_index(folder: &Path) -> Result<u32, StackError> {
-    let real = folder.canonicalize().map_err(|e| StackError::io("find", folder, e))?;
-    let index = real.file_name().and_then(|name| name.to_str()?.strip_prefix("loop")?.parse().ok());
-    index.ok_or_else(|| StackError::io("find the number of", real, rustix::io::Errno::INVAL))
+/// The name of the device that a folder is of, also if it was found by number; none if it is gone.
+fn own_name(folder: &Path) -> Result<Option<String>, StackError> {
+    let real = unless_gone("find", folder, folder.canonicalize())?;
+    Ok(real.and_then(|real| Some(real.file_name()?.to_string_lossy().into_owned())))
 }
 
 /// What the kernel passes on. An export that is switched off counts: whoever configured it means to switch it on.
@@ -256,15 +252,14 @@ pub(super) fn generic_devices(folder: &Path) -> Result<Vec<DeviceNumber>, StackE
     let mut found = Vec::new();
     for kind in ["scsi_generic", "bsg"] {
         for name in list_if_any(&device.join(kind))? {
-            found.push(number_in(&device.join(kind).join(name).join("dev"))?);
+            found.extend(number_in(&device.join(kind).join(name))?);
         }
     }
     // `nvme0n1` lies beside `ng0n1`, in the folder of its controller or subsystem.
     for name in list_if_any(&device)?.into_iter().filter(|name| name.starts_with("ng")) {
-        let own = folder.canonicalize().map_err(|e| StackError::io("find", folder, e))?;
-        let own = own.file_name().and_then(|own| own.to_str()?.strip_prefix("nvme"));
-        if own == name.strip_prefix("ng") {
-            found.push(number_in(&device.join(name).join("dev"))?);
+        let own = own_name(folder)?.unwrap_or_default();
+        if own.strip_prefix("nvme") == name.strip_prefix("ng") {
+            found.extend(number_in(&device.join(name))?);
         }
     }
     Ok(found)

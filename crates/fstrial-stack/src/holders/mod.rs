@@ -239,9 +239,9 @@ const WAYS: [Finder; 11] = [
     kernel::loops,
     kernel::exports,
     kernel::hidden_exports,
-    kernel::partitions,
     processes::descriptors,
     processes::maps,
+    kernel::partitions,
     superblock::group,
 ];
 
@@ -308,8 +308,10 @@ impl Host {
         let folder = self.at(number.sysfs());
         let mut partitions = Vec::new();
         for name in list(&folder)? {
-            if folder.join(&name).join("partition").exists() {
-                partitions.push((name.clone(), number_in(&folder.join(name).join("dev"))?));
+            let partition = folder.join(&name);
+            if partition.join("partition").exists() {
+                let gone = || StackError::io("read", partition.join("dev"), Errno::NOENT);
+                partitions.push((name, number_in(&partition)?.ok_or_else(gone)?));
             }
         }
         let own = kernel::backing_of(self, &folder)?;
@@ -365,8 +367,12 @@ pub(crate) fn is_claimed(node: &Path) -> Result<bool, StackError> {
 
 /// What a path leads to. Nothing is asked of a server for it: one that does not answer would hold us for ever.
 fn look(path: &Path) -> io::Result<Statx> {
-    let flags = AtFlags::STATX_DONT_SYNC | AtFlags::NO_AUTOMOUNT;
-    Ok(rustix::fs::statx(CWD, path, flags, StatxFlags::TYPE | StatxFlags::INO)?)
+    let statx = |mask| rustix::fs::statx(CWD, path, AtFlags::STATX_DONT_SYNC | AtFlags::NO_AUTOMOUNT, mask);
+    match statx(StatxFlags::TYPE | StatxFlags::INO) {
+        // Another user's FUSE filesystem tells root nothing, except to one who asks for nothing; it has no devices.
+        Err(Errno::ACCESS) => Ok(statx(StatxFlags::empty())?),
+        found => Ok(found?),
+    }
 }
 
 /// None instead of an error that says that a thing is not there, or not there any more.
@@ -389,9 +395,11 @@ fn text(path: &Path) -> Result<Option<String>, StackError> {
     Ok(bytes.map(|bytes| String::from_utf8_lossy(&bytes).trim_end_matches('\n').to_owned()))
 }
 
-fn number_in(path: &Path) -> Result<DeviceNumber, StackError> {
-    let read = text(path)?.unwrap_or_default();
-    read.parse().map_err(|error| StackError::io("read", path, io::Error::other(error)))
+/// The number of the device that a folder of sysfs is of; none if it is gone.
+fn number_in(folder: &Path) -> Result<Option<DeviceNumber>, StackError> {
+    let path = folder.join("dev");
+    let number = text(&path)?.map(|read| read.parse()).transpose();
+    number.map_err(|error| StackError::io("read", path, io::Error::other(error)))
 }
 
 /// The names in a folder that must be there.

@@ -161,7 +161,7 @@ pub(super) fn maps(search: &Search<'_>) -> Result<Option<Holder>, StackError> {
             // `7f…-7f… rw-s 00000000 00:06 90    /dev/sdb`; inode 0 is memory without a file.
             let mut fields = line.splitn(4, ' ');
             let (Some(range), Some(file)) = (fields.next(), fields.nth(2)) else { continue };
-            if file.starts_with("00:00 0 ") || !known.insert(file.to_owned()) {
+            if file.starts_with("00:00 0") || known.contains(file) {
                 continue;
             }
             // Only the folder of the process has them.
@@ -170,9 +170,9 @@ pub(super) fn maps(search: &Search<'_>) -> Result<Option<Holder>, StackError> {
             let found = unless_gone("look at", &mapped, look(&mapped))?;
             match found {
                 Some(found) if search.target.is(&found) => return Ok(Some(task.has(Access::Mapped))),
-                Some(_) => {}
+                Some(_) => drop(known.insert(file.to_owned())),
                 // It was unmapped meanwhile: the next process that has it is asked.
-                None => drop(known.remove(file)),
+                None => {}
             }
         }
     }
