@@ -226,7 +226,7 @@ fn ext_options(row: &Filesystem, mounted: &Mounted) -> Vec<String> {
     if !["ext2", "ext3", "ext4"].contains(&row.kernel) {
         return Vec::new();
     }
-    let Ok(device) = fs::canonicalize(format!("/sys/dev/block/{}", mounted.device)) else {
+    let Ok(device) = fs::canonicalize(mounted.device.sysfs()) else {
         return Vec::new();
     };
     let name = device.file_name().unwrap_or_default();

@@ -1,4 +1,5 @@
-//! The few ioctls that no library wraps: loop devices, sizes of block devices, freezing, shutdown and extents. Kernel 5.8 or later (LOOP_CONFIGURE).
+//! The few ioctls that no library wraps: loop devices, sizes of block devices, freezing, shutdown and extents; and kcmp.
+//! Kernel 5.8 or later (LOOP_CONFIGURE).
 #![expect(unsafe_code, reason = "ioctl takes raw arguments")]
 
 use std::{
@@ -10,6 +11,7 @@ const LOOP_CTL_ADD: libc::c_ulong = 0x4C80;
 const LOOP_CTL_REMOVE: libc::c_ulong = 0x4C81;
 const LOOP_CTL_GET_FREE: libc::c_ulong = 0x4C82;
 const LOOP_CONFIGURE: libc::c_ulong = 0x4C0A;
+const LOOP_GET_STATUS64: libc::c_ulong = 0x4C05;
 const BLKGETSIZE64: libc::c_ulong = 0x8008_1272;
 const FIFREEZE: libc::c_ulong = 0xC004_5877;
 const FITHAW: libc::c_ulong = 0xC004_5878;
@@ -22,21 +24,25 @@ const SHUTDOWN: libc::c_ulong = 0x8004_587D;
 const SHUTDOWN_NOLOGFLUSH: u32 = 2;
 const LO_FLAGS_AUTOCLEAR: u32 = 4;
 const LO_FLAGS_DIRECT_IO: u32 = 16;
+/// `enum kcmp_type` of <linux/kcmp.h>.
+const KCMP_FILES: libc::c_int = 2;
 
 /// `struct loop_info64` of <linux/loop.h>.
 #[repr(C)]
-struct LoopInfo64 {
-    device: u64,
-    inode: u64,
-    rdevice: u64,
-    offset: u64,
+#[derive(Default)]
+pub(crate) struct LoopInfo64 {
+    /// Of the file: the device that its filesystem lies on, and its number there.
+    pub(crate) device: u64,
+    pub(crate) inode: u64,
+    /// The device that the file is; 0 if it is a regular file.
+    pub(crate) rdevice: u64,
+    pub(crate) offset: u64,
     sizelimit: u64,
     number: u32,
     encrypt_type: u32,
     encrypt_key_size: u32,
     flags: u32,
-    file_name: [u8; 64],
-    crypt_name: [u8; 64],
+    names: [[u8; 32]; 4],
     encrypt_key: [u8; 32],
     init: [u64; 2],
 }
@@ -117,27 +123,29 @@ pub(crate) fn loop_configure(
     let config = LoopConfig {
         fd: u32::try_from(file.as_raw_fd()).expect("an open descriptor is not negative"),
         block_size: 0,
-        info: LoopInfo64 {
-            device: 0,
-            inode: 0,
-            rdevice: 0,
-            offset: 0,
-            sizelimit: 0,
-            number: 0,
-            encrypt_type: 0,
-            encrypt_key_size: 0,
-            flags,
-            file_name: [0; 64],
-            crypt_name: [0; 64],
-            encrypt_key: [0; 32],
-            init: [0; 2],
-        },
+        info: LoopInfo64 { flags, ..LoopInfo64::default() },
         reserved: [0; 8],
     };
     // SAFETY: both descriptors are open; `config` has the kernel's layout (a test checks its size), lives across the
     // call, and the kernel only reads it.
     let result = unsafe { libc::ioctl(device.as_raw_fd(), LOOP_CONFIGURE, &raw const config) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// What a loop device lies on; fails with `ENXIO` if it lies on nothing.
+pub(crate) fn loop_status(device: BorrowedFd<'_>) -> io::Result<LoopInfo64> {
+    let mut info = LoopInfo64::default();
+    // SAFETY: the descriptor is open; LOOP_GET_STATUS64 writes one `struct loop_info64`, which `info` is (a test checks
+    // its size), and it lives across the call.
+    let result = unsafe { libc::ioctl(device.as_raw_fd(), LOOP_GET_STATUS64, &raw mut info) };
+    if result == 0 { Ok(info) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Whether two tasks have the same table of descriptors.
+pub(crate) fn share_descriptors(one: u32, other: u32) -> io::Result<bool> {
+    // SAFETY: kcmp takes numbers only and touches no memory of ours.
+    let result = unsafe { libc::syscall(libc::SYS_kcmp, one, other, KCMP_FILES, 0, 0) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result == 0) }
 }
 
 /// Size of a block device in bytes.

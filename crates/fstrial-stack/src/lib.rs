@@ -15,12 +15,14 @@ pub mod confined;
 pub mod counters;
 pub mod delete;
 pub mod device;
+pub mod device_number;
 pub mod error;
 pub mod facts;
 mod folder;
 pub mod free_space;
 #[doc(hidden)]
 pub mod fuzzing;
+pub mod holders;
 pub mod host;
 mod ioctl;
 pub mod isolation;

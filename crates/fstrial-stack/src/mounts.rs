@@ -1,6 +1,6 @@
 //! What is mounted, read from `mountinfo`.
 
-use crate::{error::StackError, sysfs};
+use crate::{device_number::DeviceNumber, error::StackError, sysfs};
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -9,8 +9,8 @@ use std::{
 /// One line of `/proc/self/mountinfo`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mounted {
-    /// Device number of the filesystem, `MAJOR:MINOR`.
-    pub device: String,
+    /// Device number of the filesystem.
+    pub device: DeviceNumber,
     /// Where.
     pub target: PathBuf,
     /// Options of this mount (`noatime`, `ro`).
@@ -33,7 +33,7 @@ impl Mounted {
     /// lies on no device of this machine, or if `/sys` does not say.
     pub fn block_devices(&self) -> Vec<String> {
         // The number is that of the device, unless the filesystem has one of its own (btrfs).
-        let by_number = fs::canonicalize(Path::new("/sys/dev/block").join(&self.device));
+        let by_number = fs::canonicalize(self.device.sysfs());
         let by_name = || {
             // A link, of names by label or of a device mapper.
             let node = fs::canonicalize(&self.source).ok().filter(|node| node.starts_with("/dev"))?;
@@ -93,7 +93,7 @@ pub(crate) fn parse(text: &str) -> Vec<Mounted> {
 fn parse_line(line: &str) -> Option<Mounted> {
     let (left, right) = line.split_once(" - ")?;
     let mut left = left.split(' ').skip(2);
-    let device = left.next()?.to_owned();
+    let device = left.next()?.parse().ok()?;
     let _root = left.next()?;
     let target = PathBuf::from(unescape(left.next()?));
     let mount_options = left.next()?.split(',').map(str::to_owned).collect();
@@ -166,7 +166,7 @@ mod tests {
         );
         assert_eq!(mounted.len(), 1);
         assert_eq!(mounted[0].target, Path::new("/mnt 2"));
-        assert_eq!(mounted[0].device, "98:0");
+        assert_eq!(mounted[0].device, DeviceNumber { major: 98, minor: 0 });
         assert!(mounted[0].has("noatime") && mounted[0].has("errors=continue"));
         assert_eq!(mounted[0].options(), ["rw", "noatime", "errors=continue"]);
     }

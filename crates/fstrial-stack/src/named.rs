@@ -1,7 +1,11 @@
 //! What a stored string may name: types that hold only a name the kernel could have given, an attribute that we change, or
 //! a folder that we made. What is read from a file becomes one of these or an error, so no string leads elsewhere.
 
-use crate::{error::StackError, sysfs};
+use crate::{
+    device_number::{DeviceNumber, NotANumber},
+    error::StackError,
+    sysfs,
+};
 use serde::{Deserialize, Serialize};
 use std::{
     fmt, fs,
@@ -146,10 +150,8 @@ impl OwnFolder {
 pub struct KnownDisk {
     /// The kernel's name.
     pub name: KernelName,
-    /// Device number.
-    pub major: u32,
-    /// See `major`.
-    pub minor: u32,
+    /// Its number.
+    pub number: DeviceNumber,
     /// Counts up with every disk and every medium that the kernel sees; kernel 5.15 and later.
     #[serde(default)]
     pub diskseq: Option<u64>,
@@ -167,17 +169,15 @@ impl KnownDisk {
         };
         let folder = fs::canonicalize(sysfs_folder).map_err(|e| StackError::io("find", sysfs_folder, e))?;
         let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let number = sysfs::read(folder.join("dev"))?;
-        let parsed = number.split_once(':').and_then(|(a, b)| Some((a.parse().ok()?, b.parse().ok()?)));
-        let (major, minor) = parsed
-            .ok_or_else(|| unlike(format!("`{number}` of {} is no device number", folder.display())))?;
+        let number = sysfs::read(folder.join("dev"))?.parse();
+        let number = number.map_err(|error: NotANumber| unlike(error.to_string()))?;
         let diskseq = sysfs::read_number(folder.join("diskseq")).ok();
-        Ok(Self { name: name.try_into().map_err(unlike)?, major, minor, diskseq })
+        Ok(Self { name: name.try_into().map_err(unlike)?, number, diskseq })
     }
 
     /// Its folder in sysfs.
     pub fn sysfs(&self) -> PathBuf {
-        PathBuf::from(format!("/sys/dev/block/{}:{}", self.major, self.minor))
+        self.number.sysfs()
     }
 
     /// Its node, as the kernel names it.
@@ -240,7 +240,8 @@ mod tests {
         let text = serde_json::to_string(&disk).unwrap();
         assert_eq!(serde_json::from_str::<KnownDisk>(&text).unwrap(), disk);
         let sequence = KnownDisk { diskseq: disk.diskseq.map(|seq| seq + 1), ..disk.clone() };
-        let minor = KnownDisk { minor: disk.minor + 1, ..disk.clone() };
+        let next = DeviceNumber { minor: disk.number.minor + 1, ..disk.number };
+        let minor = KnownDisk { number: next, ..disk.clone() };
         let name = KnownDisk { name: String::from("other").try_into().unwrap(), ..disk.clone() };
         assert!(!minor.is_there() && !name.is_there() && !name.has_our_queue());
         assert!(disk.diskseq.is_none() || !sequence.is_there() && !sequence.has_our_queue());

@@ -11,6 +11,7 @@ use crate::{
     command::{Finished, Program},
     counters::DeviceCounters,
     device::{disk::Identity, zram},
+    device_number::DeviceNumber,
     error::StackError,
     facts::{self, Sources},
     folder::{self, Folder},
@@ -115,8 +116,8 @@ impl Node {
                 (None, format!("/dev/zram{index}").into(), format!("/sys/block/zram{index}").into())
             }
             DeviceBinding::Disk { path, major, minor, diskseq, .. } => {
-                let identity =
-                    Identity { path: path.clone(), major: *major, minor: *minor, diskseq: *diskseq };
+                let number = DeviceNumber { major: *major, minor: *minor };
+                let identity = Identity { path: path.clone(), number, diskseq: *diskseq };
                 identity.recheck(coordinator)?;
                 (None, path.clone(), identity.sysfs())
             }

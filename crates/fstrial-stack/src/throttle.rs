@@ -290,7 +290,7 @@ mod tests {
 
     fn mounted(filesystem: &str, target: &str, options: &str) -> Mounted {
         Mounted {
-            device: "0:1".into(),
+            device: crate::device_number::DeviceNumber { major: 0, minor: 1 },
             target: target.into(),
             mount_options: Vec::new(),
             filesystem: filesystem.into(),

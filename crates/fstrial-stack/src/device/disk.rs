@@ -6,14 +6,20 @@
 //! it exclusively ourselves, because mkfs and mount claim it exclusively each in turn; see docs/safety.md.
 
 use super::{Device, Permission};
-use crate::{command::Program, error::StackError, host, mounts, signatures, sysfs};
+use crate::{
+    command::Program,
+    device_number::DeviceNumber,
+    error::StackError,
+    holders::{self, Holder, Host},
+    host, mounts, signatures, sysfs,
+};
 use fstrial_model::{
     arm::Arm,
     job::DeviceBinding,
     planted::{Fault, planted},
     units::Bytes,
 };
-use rustix::fs::{FileType, Mode, OFlags};
+use rustix::fs::FileType;
 use std::{
     fs::{self, File},
     path::{Path, PathBuf},
@@ -24,10 +30,8 @@ use std::{
 pub struct Identity {
     /// Its node, resolved.
     pub path: PathBuf,
-    /// Device number.
-    pub major: u32,
-    /// See `major`.
-    pub minor: u32,
+    /// Its number.
+    pub number: DeviceNumber,
     /// Counts up with every disk that the kernel sees; kernel 5.15 and later.
     pub diskseq: Option<u64>,
 }
@@ -62,8 +66,7 @@ impl Identity {
                 "name a whole disk, such as /dev/disk/by-id/…; for a file or folder use --device image",
             ));
         }
-        let (major, minor) = (rustix::fs::major(stat.st_rdev), rustix::fs::minor(stat.st_rdev));
-        let mut identity = Self { path, major, minor, diskseq: None };
+        let mut identity = Self { path, number: DeviceNumber::from_raw(stat.st_rdev), diskseq: None };
         if identity.sysfs().join("partition").exists() {
             return Err(refused(
                 named,
@@ -77,7 +80,7 @@ impl Identity {
 
     /// Its folder in sysfs.
     pub fn sysfs(&self) -> PathBuf {
-        PathBuf::from(format!("/sys/dev/block/{}:{}", self.major, self.minor))
+        self.number.sysfs()
     }
 
     /// Its size.
@@ -115,29 +118,6 @@ impl Identity {
     pub fn recheck(&self, coordinator: u32) -> Result<(), StackError> {
         self.verify()?;
         check_free(self, &[coordinator])
-    }
-
-    fn partitions(&self) -> Vec<(String, u32, u32)> {
-        let entries = fs::read_dir(self.sysfs()).into_iter().flatten().flatten();
-        entries
-            .filter(|entry| entry.path().join("partition").exists())
-            .filter_map(|entry| {
-                let numbers = sysfs::read(entry.path().join("dev")).ok()?;
-                let (major, minor) = numbers.split_once(':')?;
-                Some((
-                    entry.file_name().to_string_lossy().into_owned(),
-                    major.parse().ok()?,
-                    minor.parse().ok()?,
-                ))
-            })
-            .collect()
-    }
-
-    /// Device numbers of the disk and its partitions.
-    fn numbers(&self) -> Vec<(u32, u32)> {
-        let mut all = vec![(self.major, self.minor)];
-        all.extend(self.partitions().into_iter().map(|(_, major, minor)| (major, minor)));
-        all
     }
 }
 
@@ -201,102 +181,18 @@ fn open_checked(named: &Path, identity: &Identity, least: Bytes) -> Result<(File
     Ok((file, size))
 }
 
-/// Refuses a device that anybody uses: mounted, swap, part of something else, open.
+/// Refuses a device that anybody uses, or of which that cannot be found out.
 fn check_free(identity: &Identity, allowed: &[u32]) -> Result<(), StackError> {
     let device = &identity.path;
-    let numbers = identity.numbers();
-    for mounted in mounts::all()? {
-        let source_number = rustix::fs::stat(&mounted.source)
-            .ok()
-            .map(|s| (rustix::fs::major(s.st_rdev), rustix::fs::minor(s.st_rdev)));
-        let same = numbers.iter().any(|(major, minor)| mounted.device == format!("{major}:{minor}"));
-        if same || source_number.is_some_and(|number| number != (0, 0) && numbers.contains(&number)) {
-            let at = mounted.target.display();
-            return Err(refused(
-                device,
-                format!("it is mounted at {at}"),
-                format!("umount {at}, if nothing on it is needed"),
-            ));
-        }
-    }
-    for line in sysfs::read("/proc/swaps")?.lines().skip(1) {
-        let path = line.split_whitespace().next().unwrap_or_default();
-        if let Ok(stat) = rustix::fs::stat(path)
-            && numbers.contains(&(rustix::fs::major(stat.st_rdev), rustix::fs::minor(stat.st_rdev)))
-        {
-            return Err(refused(
-                device,
-                "it is in use as swap",
-                format!("swapoff {path}, if it may be erased"),
-            ));
-        }
-    }
-    let mut folders = vec![identity.sysfs()];
-    folders.extend(identity.partitions().iter().map(|(name, ..)| identity.sysfs().join(name)));
-    for folder in folders {
-        if let Some(holder) =
-            fs::read_dir(folder.join("holders")).ok().and_then(|mut holders| holders.next()?.ok())
-        {
-            let holder = holder.file_name();
-            return Err(refused(
-                device,
-                format!("it is held by {} (md, device mapper, LVM …)", holder.to_string_lossy()),
-                "take it out of what holds it first (mdadm --stop, vgchange -an, dmsetup remove)",
-            ));
-        }
-    }
-    if let Some((name, ..)) = identity.partitions().first() {
-        return Err(refused(
+    match Host::real().holder_of(device, identity.number, allowed) {
+        Ok(None) => Ok(()),
+        Ok(Some(holder)) => Err(refused(device, holder.to_string(), holder.remedy())),
+        Err(error) => Err(refused(
             device,
-            format!("it has partitions ({name} …)"),
-            "delete them first, if nothing on them is needed: wipefs -a",
-        ));
+            format!("who uses it cannot be found out: {error}"),
+            "run as root of the host, or give the container CAP_SYS_PTRACE and the host's /proc, /sys and /dev",
+        )),
     }
-    check_not_open(identity, allowed)
-}
-
-/// Refuses a device that a process has open, exclusively or not, other than the allowed ones.
-fn check_not_open(identity: &Identity, allowed: &[u32]) -> Result<(), StackError> {
-    let device = &identity.path;
-    let exclusive = OFlags::RDWR | OFlags::EXCL | OFlags::CLOEXEC;
-    match rustix::fs::open(device, exclusive, Mode::empty()) {
-        Ok(_) => {}
-        Err(rustix::io::Errno::BUSY) => {
-            return Err(refused(
-                device,
-                "somebody holds it exclusively (a mount elsewhere, ZFS, a container)",
-                "lsblk and fuser -vm may show who",
-            ));
-        }
-        Err(error) => return Err(StackError::io("open exclusively", device, error)),
-    }
-    for process in fs::read_dir("/proc").into_iter().flatten().flatten() {
-        let pid = process.file_name().to_string_lossy().into_owned();
-        if pid.parse::<u32>().is_ok_and(|number| allowed.contains(&number))
-            || !pid.bytes().all(|b| b.is_ascii_digit())
-        {
-            continue;
-        }
-        for descriptor in fs::read_dir(process.path().join("fd")).into_iter().flatten().flatten() {
-            let Ok(target) = fs::read_link(descriptor.path()) else { continue };
-            if !target.starts_with("/dev") {
-                continue;
-            }
-            let Ok(stat) = rustix::fs::stat(descriptor.path()) else { continue };
-            let number = (rustix::fs::major(stat.st_rdev), rustix::fs::minor(stat.st_rdev));
-            if FileType::from_raw_mode(stat.st_mode) == FileType::BlockDevice
-                && identity.numbers().contains(&number)
-            {
-                let name = fs::read_to_string(process.path().join("comm")).unwrap_or_default();
-                return Err(refused(
-                    device,
-                    format!("process {pid} ({}) has it open", name.trim()),
-                    "end that process first",
-                ));
-            }
-        }
-    }
-    Ok(())
 }
 
 /// Refuses a device that the system means to mount at boot.
@@ -316,16 +212,15 @@ fn check_fstab(identity: &Identity) -> Result<(), StackError> {
     }
 }
 
-/// The source in an fstab that names this device or one of its partitions.
+/// The source in an fstab that names this device.
 fn listed_in(fstab: &str, identity: &Identity) -> Option<String> {
-    let numbers = identity.numbers();
     let tags = tags_of(&identity.path);
     fstab.lines().map(str::trim).filter(|line| !line.starts_with('#')).filter_map(first_field).find(
         |source| match source.split_once('=') {
             Some((tag, value)) => tags.iter().any(|(known, own)| *known == tag && is_same(tag, own, value)),
             None => rustix::fs::stat(source.as_str()).is_ok_and(|s| {
-                numbers.contains(&(rustix::fs::major(s.st_rdev), rustix::fs::minor(s.st_rdev)))
-                    && s.st_rdev != 0
+                FileType::from_raw_mode(s.st_mode) == FileType::BlockDevice
+                    && DeviceNumber::from_raw(s.st_rdev) == identity.number
             }),
         },
     )
@@ -374,12 +269,9 @@ fn check_signatures(identity: &Identity, permission: &Permission) -> Result<(), 
     }
     for found in signatures::of(device)? {
         let kind = &found.kind;
-        if kind.to_lowercase().ends_with("_member") {
-            return Err(refused(
-                device,
-                format!("it is part of a group of devices ({kind})"),
-                "take it out of the group with the group's own tool (pvremove, mdadm --zero-superblock, zpool labelclear)",
-            ));
+        if holders::is_of_a_group(kind) {
+            let group = Holder::Group { kind: kind.clone() };
+            return Err(refused(device, group.to_string(), group.remedy()));
         }
         if !permission.erase_signatures.contains(kind) {
             let label = found.label.map(|label| format!(" labelled `{label}`")).unwrap_or_default();
@@ -404,21 +296,21 @@ impl Device for Disk {
     }
 
     fn binding(&self, _arm: &Arm) -> DeviceBinding {
-        let Identity { path, major, minor, diskseq } = self.identity.clone();
+        let Identity { path, number: DeviceNumber { major, minor }, diskseq } = self.identity.clone();
         DeviceBinding::Disk { path, major, minor, diskseq, size: self.size }
     }
 
     fn notes(&self) -> Vec<String> {
-        Vec::new()
+        let believed = Host::real().believed();
+        let note = |process| {
+            format!("nobody may look into {process}: that it does not use the disk is believed, not known")
+        };
+        believed.map(note).into_iter().collect()
     }
 
     fn is_released(&self) -> Result<bool, StackError> {
         self.identity.verify()?;
-        let flags = OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC;
-        Ok(!matches!(
-            rustix::fs::open(&self.identity.path, flags, Mode::empty()),
-            Err(rustix::io::Errno::BUSY)
-        ))
+        Ok(!holders::is_claimed(&self.identity.path)?)
     }
 
     /// Takes our own last filesystem's signatures away, so that the device ends as blank as it was accepted.
@@ -435,7 +327,11 @@ mod tests {
 
     /// A file in the place of a device: what is asked of it here is only what is written on it.
     fn identity_of(path: &Path) -> Identity {
-        Identity { path: path.to_owned(), major: 4095, minor: 1_000_000, diskseq: None }
+        Identity {
+            path: path.to_owned(),
+            number: DeviceNumber { major: 4095, minor: 1_000_000 },
+            diskseq: None,
+        }
     }
 
     fn file(folder: &Path, mib: u64) -> PathBuf {
@@ -516,11 +412,11 @@ mod tests {
         let block = fs::read_dir("/dev").unwrap().flatten().find_map(|entry| {
             let stat = rustix::fs::stat(entry.path()).ok()?;
             let is_block = FileType::from_raw_mode(stat.st_mode) == FileType::BlockDevice;
-            is_block.then(|| (entry.path(), rustix::fs::major(stat.st_rdev), rustix::fs::minor(stat.st_rdev)))
+            is_block.then(|| (entry.path(), DeviceNumber::from_raw(stat.st_rdev)))
         });
-        let Some((node, major, minor)) = block else { return };
+        let Some((node, number)) = block else { return };
         let home = tempfile::tempdir().unwrap();
-        let identity = Identity { path: file(home.path(), 1), major, minor, diskseq: None };
+        let identity = Identity { path: file(home.path(), 1), number, diskseq: None };
         let link = home.path().join("a link");
         std::os::unix::fs::symlink(&node, &link).unwrap();
         let escaped = link.display().to_string().replace(' ', "\\040");

@@ -6,7 +6,7 @@
 use super::Device;
 use crate::{
     error::StackError,
-    host,
+    holders, host,
     ledger::{Ledger, NodeMark, Undo, Written},
     sysfs,
 };
@@ -94,18 +94,12 @@ impl Device for Zram {
     }
 
     fn is_released(&self) -> Result<bool, StackError> {
-        Ok(!is_in_use(self.index))
+        Ok(!holders::is_claimed(Path::new(&format!("/dev/zram{}", self.index)))?)
     }
 
     fn close(self: Box<Self>) -> Result<(), StackError> {
         self.written.undo()
     }
-}
-
-/// Whether anybody has it open exclusively (mounted) or holds it.
-fn is_in_use(index: u32) -> bool {
-    let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::EXCL | rustix::fs::OFlags::CLOEXEC;
-    matches!(rustix::fs::open(node(index), flags, rustix::fs::Mode::empty()), Err(rustix::io::Errno::BUSY))
 }
 
 /// Empties a device of ours and gives it its size: as good as new for the next run.

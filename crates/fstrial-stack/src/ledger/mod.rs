@@ -458,6 +458,7 @@ fn program_of(pid: u32) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::device_number::DeviceNumber;
     use crate::named::{FOLDER_PREFIX, KnownDisk, OwnFolder, QueueAttribute};
     use tempfile::TempDir;
 
@@ -646,8 +647,7 @@ mod tests {
         let lab = Lab::new();
         let disk = KnownDisk {
             name: String::from("never").try_into().unwrap(),
-            major: 4095,
-            minor: 1_000_000,
+            number: DeviceNumber { major: 4095, minor: 1_000_000 },
             diskseq: None,
         };
         let node: NodeMark = serde_json::from_str(r#"{"inode": 1}"#).unwrap();

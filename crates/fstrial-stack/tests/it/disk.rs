@@ -265,7 +265,8 @@ fn mounted_in_another_namespace() {
         let point = lab.folder("point");
         let script = "mount -i -n \"$0\" \"$1\" && echo ready && exec sleep 60";
         let elsewhere = Background::start(true, script, &[&path, &point]);
-        assert_refused(&path, &erase(&path, &["ext4"]), "holds it exclusively", "lsblk and fuser");
+        let at = format!("it is mounted at {} in the mount namespace of process", point.display());
+        assert_refused(&path, &erase(&path, &["ext4"]), &at, "nsenter --mount --target");
         drop(elsewhere);
         wait_until("it is free", || Disk::accept(&path, LEAST, &erase(&path, &["ext4"])).is_ok());
     });

@@ -99,6 +99,19 @@ pub(crate) fn as_zfs(device: &Path) {
     }
 }
 
+/// A device of a bcachefs of two (`struct bch_sb` of fs/bcachefs/bcachefs_format.h).
+pub(crate) fn as_bcachefs(device: &Path) {
+    let mut block = [0; 512];
+    put(
+        &mut block,
+        24,
+        &[0xC6, 0x85, 0x73, 0xF6, 0x66, 0xCE, 0x90, 0xA9, 0xD9, 0x6A, 0x60, 0xCF, 0x80, 0x3D, 0xF7, 0xEF],
+    );
+    put(&mut block, 40, b"fstrial test set");
+    put(&mut block, 123, &[2]);
+    write_at(device, 4096, &block);
+}
+
 /// A filesystem, or swap.
 pub(crate) fn with(device: &Path, mkfs: &str, options: &[&str]) {
     let mut words = options.to_vec();

@@ -11,6 +11,8 @@ mod dress;
 mod external_log;
 mod facts;
 mod failures;
+mod holders;
+mod recorded;
 mod settings;
 mod support;
 mod zram;

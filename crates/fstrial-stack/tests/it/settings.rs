@@ -4,6 +4,7 @@ use crate::support::{Lab, arm, assert_all_down, attach, attribute, isolated, que
 use fstrial_model::{job::DeviceBinding, units::Bytes};
 use fstrial_stack::{
     device::{Device, disk::Identity},
+    device_number::DeviceNumber,
     ledger::{Ledger, Undo},
     loopdev::LoopDevice,
     stack::Attached,
@@ -18,7 +19,8 @@ fn all(queue: &Path) -> BTreeMap<&'static str, String> {
 
 /// A loop device given as a disk: it stays, so that its settings can be compared.
 fn as_disk(device: &LoopDevice) -> DeviceBinding {
-    let Identity { path, major, minor, diskseq } = Identity::of(&device.path()).unwrap();
+    let Identity { path, number, diskseq } = Identity::of(&device.path()).unwrap();
+    let DeviceNumber { major, minor } = number;
     DeviceBinding::Disk { path, major, minor, diskseq, size: Bytes::mib(8) }
 }
 

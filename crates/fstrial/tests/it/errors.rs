@@ -180,12 +180,62 @@ fn disks_that_must_not_be_erased() {
     assert_eq!(found.trim(), "ext4", "nothing was erased");
 }
 
+/// A filesystem that is mounted from a loop device over the disk, beyond what is recognised at the disk's beginning.
+#[test]
+fn a_disk_that_a_loop_device_lies_on_is_not_erased() {
+    let name = "a_disk_that_a_loop_device_lies_on_is_not_erased";
+    if !support::is_root_with_loop_devices(name) {
+        return;
+    }
+    let lab = Lab::new();
+    let image = lab.path("disk.img");
+    fs::File::create(&image).unwrap().set_len(512 << 20).unwrap();
+    let disk = Losetup::attach(&image);
+    let upper = Losetup::with(&["--find", "--show", "--offset", "128MiB", &disk.0]);
+    support::tool("mkfs.ext4", &["-q", &upper.0]);
+    let point = lab.path("point");
+    fs::create_dir(&point).unwrap();
+    support::tool("mount", &[&upper.0, point.to_str().unwrap()]);
+    fs::write(point.join("precious"), "data".repeat(100_000)).unwrap();
+    // Mounted so that it writes nothing itself.
+    support::tool("umount", &[point.to_str().unwrap()]);
+    support::tool("mount", &["-o", "ro,noload", &upper.0, point.to_str().unwrap()]);
+    let before = fs::read(&image).unwrap();
+    let path = &disk.0;
+    let ended = lab.run(&format!(
+        "compare ext4 xfs --workload random-write --file-size 16MiB --rounds 1 --device disk --erase {path}"
+    ));
+    let is_unchanged = fs::read(&image).unwrap() == before;
+    let kept = fs::read_to_string(point.join("precious"));
+    support::tool("umount", &[point.to_str().unwrap()]);
+    assert!(is_unchanged, "the disk was written to: {ended:?}");
+    assert_eq!(ended.code(), 2, "{ended:?}");
+    assert_eq!(kept.unwrap(), "data".repeat(100_000));
+    let says = format!(
+        "{} uses the same data: it lies on {path}, from byte 134217728",
+        upper.0.replace("/dev/", "")
+    );
+    assert!(ended.stderr.contains(&says), "{ended:?}");
+    assert!(ended.stderr.contains(&format!("losetup --detach {}", upper.0)), "{ended:?}");
+    drop(upper);
+    support::tool("fsck.ext4", &["-fn", &format!("{}?offset={}", image.display(), 128 << 20)]);
+    drop(disk);
+    lab.assert_nothing_left(name);
+}
+
 /// A loop device that nobody holds open, as a disk is; a process that does is a reason of its own to refuse it.
 struct Losetup(String);
 
 impl Losetup {
     fn attach(file: &Path) -> Self {
-        Self(support::tool("losetup", &["--find", "--show", file.to_str().unwrap()]).trim().to_owned())
+        Self::with(&["--find", "--show", file.to_str().unwrap()])
+    }
+
+    fn with(words: &[&str]) -> Self {
+        let device = Self(support::tool("losetup", words).trim().to_owned());
+        // A device keeps this setting when its file is detached, whoever made it.
+        support::tool("blockdev", &["--setrw", &device.0]);
+        device
     }
 }
 

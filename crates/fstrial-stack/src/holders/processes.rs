@@ -1,0 +1,201 @@
+//! Which processes use a device: by a mount in one of their namespaces, a descriptor, a map, or an io_uring.
+
+use super::{Access, Holder, Host, Process, Search, list, list_if_any, look, text, unless_gone};
+use crate::{error::StackError, ioctl, mounts};
+use std::{
+    collections::HashSet,
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+/// A thread: it may have mounts and descriptors of its own, and outlive the first one of its process.
+pub(super) struct Task {
+    process: u32,
+    id: u32,
+    /// Below `/proc`.
+    folder: PathBuf,
+}
+
+impl Task {
+    fn process(&self) -> Process {
+        let name = fs::read(self.folder.join("comm")).unwrap_or_default();
+        Process { id: self.process, name: String::from_utf8_lossy(&name).trim_end().to_owned() }
+    }
+
+    fn has(&self, how: Access) -> Holder {
+        Holder::Process { process: self.process(), how }
+    }
+}
+
+/// The first process of this namespace, if not even root may look into it, as in some sandboxes. It is left out: what it
+/// mounts is claimed, and an init is not what works with disks. Any other process that hides is an error.
+pub(super) fn hidden_init(host: &Host) -> Option<Process> {
+    let folder = host.at("/proc/1");
+    let denied = fs::read_link(folder.join("ns/mnt")).err()?.kind() == io::ErrorKind::PermissionDenied;
+    denied.then(|| Task { process: 1, id: 1, folder }.process())
+}
+
+/// All tasks of the host, those of one process together.
+pub(super) fn tasks(host: &Host) -> Result<Vec<Task>, StackError> {
+    let proc = host.at("/proc");
+    let hidden = hidden_init(host).map(|process| process.id);
+    let mut found = Vec::new();
+    let processes = list(&proc)?;
+    for process in processes.iter().filter_map(|name| name.parse().ok()).filter(|id| Some(*id) != hidden) {
+        let folder = proc.join(u32::to_string(&process)).join("task");
+        for id in list_if_any(&folder)?.iter().filter_map(|name| name.parse().ok()) {
+            found.push(Task { process, id, folder: folder.join(u32::to_string(&id)) });
+        }
+    }
+    if found.is_empty() {
+        return Err(StackError::io("find processes in", proc, rustix::io::Errno::NOENT));
+    }
+    Ok(found)
+}
+
+/// Mounts, in every mount namespace that a task is in.
+pub(super) fn mounts(search: &Search<'_>) -> Result<Option<Holder>, StackError> {
+    let own = search.host.at("/proc/self");
+    if let Some(at) = mounted_for(search, &own)?.flatten() {
+        return Ok(Some(Holder::Mount { at, seen_by: None }));
+    }
+    // A task that has another root sees only the mounts below that.
+    let seen_from = |folder: &Path| -> Result<Option<(PathBuf, PathBuf)>, StackError> {
+        let [namespace, root] = ["ns/mnt", "root"].map(|name| folder.join(name));
+        let namespace = unless_gone("read", &namespace, fs::read_link(&namespace))?;
+        let root = unless_gone("read", &root, fs::read_link(&root))?;
+        Ok(namespace.zip(root))
+    };
+    let mut read: HashSet<_> = seen_from(&own)?.into_iter().collect();
+    for task in search.tasks {
+        let Some(view) = seen_from(&task.folder)?.filter(|view| !read.contains(view)) else { continue };
+        match mounted_for(search, &task.folder)? {
+            Some(Some(at)) => return Ok(Some(Holder::Mount { at, seen_by: Some(task.process()) })),
+            Some(None) => drop(read.insert(view)),
+            // It has ended, and another task of the namespace is asked.
+            None => {}
+        }
+    }
+    Ok(None)
+}
+
+/// Where a task sees the device mounted; none if the task has ended.
+fn mounted_for(search: &Search<'_>, task: &Path) -> Result<Option<Option<PathBuf>>, StackError> {
+    let path = task.join("mountinfo");
+    let Some(listed) = text(&path)? else { return Ok(None) };
+    let mounted = mounts::parse(&listed);
+    if mounted.len() != listed.lines().count() {
+        return Err(StackError::io("make sense of", path, rustix::io::Errno::INVAL));
+    }
+    let root = task.join("root");
+    let mut sources = HashSet::new();
+    let found = mounted.into_iter().find(|mount| {
+        // The number is that of the device, unless the filesystem has one of its own (btrfs) or lies on a file (erofs).
+        search.target.is_block(mount.device)
+            || Path::new(&mount.source).strip_prefix("/").is_ok_and(|source| {
+                // Most mounts of a host with containers have one of few sources.
+                sources.insert(source.to_owned())
+                    && look(&root.join(source)).is_ok_and(|found| search.target.is(&found))
+            })
+    });
+    Ok(Some(found.map(|mount| mount.target)))
+}
+
+/// Open descriptors, by what they lead to: the node may lie anywhere, and be deleted.
+pub(super) fn descriptors(search: &Search<'_>) -> Result<Option<Holder>, StackError> {
+    let mut last: Option<&Task> = None;
+    for task in search.tasks.iter().filter(|task| !search.allowed.contains(&task.process)) {
+        let is_shared = last.is_some_and(|last| {
+            search.host.is_live
+                && last.process == task.process
+                && ioctl::share_descriptors(last.id, task.id).unwrap_or(false)
+        });
+        if is_shared {
+            continue;
+        }
+        last = Some(task);
+        let folder = task.folder.join("fd");
+        for name in list_if_any(&folder)? {
+            let descriptor = folder.join(&name);
+            let Some(link) = unless_gone("read", &descriptor, fs::read_link(&descriptor))? else { continue };
+            let link = link.to_string_lossy();
+            if link == "anon_inode:[io_uring]" && has_registered(search, task, &name)? {
+                return Ok(Some(task.has(Access::Registered)));
+            }
+            if ["socket:[", "pipe:[", "anon_inode:"].iter().any(|other| link.starts_with(other)) {
+                continue;
+            }
+            let found = unless_gone("look at", &descriptor, look(&descriptor))?;
+            if found.is_some_and(|found| search.target.is(&found)) {
+                return Ok(Some(task.has(Access::Open)));
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// Files that are registered with an io_uring stay open without a descriptor; the kernel lists their names.
+fn has_registered(search: &Search<'_>, task: &Task, descriptor: &str) -> Result<bool, StackError> {
+    let listed = text(&task.folder.join("fdinfo").join(descriptor))?.unwrap_or_default();
+    let files = listed.lines().skip_while(|line| !line.starts_with("UserFiles:")).skip(1);
+    let names = files.map_while(|line| line.split_once(": ")).map(|(_, name)| mounts::unescape(name.trim()));
+    let mut paths = names.filter_map(|name| Some(task.folder.join("root").join(name.strip_prefix('/')?)));
+    Ok(paths.any(|path| look(&path).is_ok_and(|found| search.target.is(&found))))
+}
+
+/// Maps, which stay when the descriptor they were made with is closed. `maps` has the number of the filesystem that the
+/// node lies on, not that of the device; what `map_files` leads to is the node itself.
+pub(super) fn maps(search: &Search<'_>) -> Result<Option<Holder>, StackError> {
+    let mut known = HashSet::new();
+    let mut done = None;
+    for task in search.tasks.iter().filter(|task| !search.allowed.contains(&task.process)) {
+        // Threads share their memory; one that has ended shows none.
+        if done == Some(task.process) {
+            continue;
+        }
+        let Some(listed) = text(&task.folder.join("maps"))?.filter(|listed| !listed.is_empty()) else {
+            continue;
+        };
+        done = Some(task.process);
+        for line in listed.lines() {
+            // `7f…-7f… rw-s 00000000 00:06 90    /dev/sdb`; inode 0 is memory without a file.
+            let mut fields = line.splitn(4, ' ');
+            let (Some(range), Some(file)) = (fields.next(), fields.nth(2)) else { continue };
+            if file.starts_with("00:00 0") || known.contains(file) {
+                continue;
+            }
+            // Only the folder of the process has them.
+            let process = search.host.at("/proc").join(task.process.to_string());
+            let mapped = process.join("map_files").join(without_zeros(range));
+            let found = unless_gone("look at", &mapped, look(&mapped))?;
+            match found {
+                Some(found) if search.target.is(&found) => return Ok(Some(task.has(Access::Mapped))),
+                Some(_) => drop(known.insert(file.to_owned())),
+                // It was unmapped meanwhile: the next process that has it is asked.
+                None => {}
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// `map_files` writes addresses without the zeros that `maps` pads them with.
+fn without_zeros(range: &str) -> String {
+    let bare = |address: &str| match address.trim_start_matches('0') {
+        "" => "0".to_owned(),
+        bare => bare.to_owned(),
+    };
+    range.split('-').map(bare).collect::<Vec<_>>().join("-")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_written_as_in_map_files() {
+        assert_eq!(without_zeros("00400000-0040b000"), "400000-40b000");
+        assert_eq!(without_zeros("7f00-7f80"), "7f00-7f80");
+        assert_eq!(without_zeros("00000000-00001000"), "0-1000");
+    }
+}
