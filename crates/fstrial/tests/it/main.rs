@@ -14,6 +14,7 @@ mod labs;
 #[path = "../made/mod.rs"]
 mod made;
 mod operations;
+mod outputs;
 mod planted;
 mod pty;
 mod report;
