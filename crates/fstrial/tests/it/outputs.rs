@@ -148,7 +148,6 @@ fn an_answer_that_nobody_got_has_a_code() {
         "workloads list",
         "device list",
         "device show gp3-3000",
-        "doctor",
         "generate schema",
         "generate completions bash",
         "compare ext4 xfs --dry-run",

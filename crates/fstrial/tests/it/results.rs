@@ -268,7 +268,7 @@ fn a_trial_of_another_machine_is_not_gone_on_with_here() {
         fs::create_dir(lab.path(folder)).unwrap();
     }
     let begin = DIRECTORIES.replace("--rounds 3", "--rounds 1000");
-    good(&lab, &format!("{begin} --save t.toml --dry-run"));
+    lab.save(&begin, "t.toml");
     let run = |flags: &str| {
         let ended = lab.run(&format!("run t.toml --quiet --budget 3s {flags}"));
         assert!([0, 3].contains(&ended.code()), "{ended:?}");
