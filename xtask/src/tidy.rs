@@ -46,13 +46,14 @@ const ISLANDS: [&str; 11] = [
 ];
 /// The files of the command that may open files by themselves. All others go through `cli/out_file.rs` and
 /// `cli/in_file.rs`: what a user names is never replaced unasked, no link is followed, and nothing is read without end.
-const OPENERS: [&str; 12] = [
+const OPENERS: [&str; 13] = [
     "crates/fstrial/src/cli/doctor.rs",
     "crates/fstrial/src/cli/in_file.rs",
     "crates/fstrial/src/cli/mod.rs",
     "crates/fstrial/src/cli/out_file.rs",
     "crates/fstrial/src/cli/results/export.rs",
     "crates/fstrial/src/run/environment.rs",
+    "crates/fstrial/src/run/modelled.rs",
     "crates/fstrial/src/run/operation/fill.rs",
     "crates/fstrial/src/run/operation/files.rs",
     "crates/fstrial/src/run/operation/freeze.rs",

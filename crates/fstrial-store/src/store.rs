@@ -262,6 +262,8 @@ fn connect_to_write(path: &Path, flags: OpenFlags) -> Result<Connection, Fault> 
     // Looks again: what the main file said may be out of date, for the newest pages can be in the write-ahead log.
     schema::prepare(&mut connection)?;
     use_write_ahead_log(&mut connection)?;
+    // SQLite makes the log when it first reads; from here on it is there.
+    schema::is_current(&connection)?;
     Ok(connection)
 }
 

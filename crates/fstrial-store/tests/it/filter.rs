@@ -1,7 +1,7 @@
 //! Trials are found by everything a filter can ask for, and by nothing that is smuggled into it.
 
 use crate::common::{self, ENDED, SESSION, TOML};
-use fstrial_store::{Filter, NewTrial, Session, Store, StoreError, TrialId, TrialStatus};
+use fstrial_store::{Filter, MAX_TAGS, NewTrial, Session, Store, StoreError, TrialId, TrialStatus};
 
 /// Three trials: on two hosts, two kernels and two days, with different names and tags; the first has runs.
 fn store() -> Store {
@@ -116,6 +116,17 @@ fn tags_are_added_once_and_taken_off() {
     assert_eq!(store.trial(TrialId(1)).unwrap().summary.tags, ["a", "b", "v1"]);
     let error = store.change_tags(TrialId(9), &list(&["a"]), &[]).unwrap_err();
     assert!(matches!(error, StoreError::NoSuchTrial { .. }), "{error}");
+}
+
+#[test]
+fn a_trial_has_a_bounded_number_of_tags() {
+    let mut store = store();
+    let many: Vec<String> = (0..=MAX_TAGS).map(|number| format!("t{number}")).collect();
+    store.change_tags(TrialId(1), &many[1..], &list(&["nightly", "v1"])).unwrap();
+    let error = store.change_tags(TrialId(1), &many, &[]).unwrap_err();
+    assert!(matches!(error, StoreError::TooManyTags { .. }), "{error}");
+    assert_eq!(store.trial(TrialId(1)).unwrap().summary.tags.len(), MAX_TAGS);
+    store.change_tags(TrialId(1), &many[..1], &many[1..2]).unwrap();
 }
 
 #[test]

@@ -3,8 +3,8 @@
 use crate::common::{self, ENDED, SESSION, TOML};
 use fstrial_model::measurement::{PhaseResult, Reading, Value};
 use fstrial_store::{
-    Imported, NewTrial, RunId, Session, SessionId, Store, StoreError, StoredRun, StoredTrial, TrialId,
-    TrialStatus,
+    Imported, MAX_TAGS, NewTrial, RunId, Session, SessionId, Store, StoreError, StoredRun, StoredTrial,
+    TrialId, TrialStatus,
 };
 use proptest::prelude::*;
 use rusqlite::Connection;
@@ -207,6 +207,22 @@ fn what_does_not_fit_is_damage_there_and_nothing_stays_here() {
         assert_eq!(here.trials().unwrap().len(), 1, "{change}");
         assert_eq!(here.check().unwrap(), Vec::<String>::new(), "{change}");
     }
+}
+
+#[test]
+fn a_store_with_endless_tags_is_read_and_not_taken() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("s.db");
+    let id = common::create_trial(&mut Store::open(&path).unwrap());
+    tamper(
+        &path,
+        "WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 99999) \
+         INSERT INTO tag SELECT 1, 'tag-' || i FROM n",
+    );
+    let store = Store::open_read_only(&path).unwrap();
+    assert_eq!(store.trials().unwrap()[0].tags.len(), MAX_TAGS + 1);
+    let error = Store::open_in_memory().unwrap().import_trial(&store, id).unwrap_err();
+    assert!(error.to_string().ends_with("it has more than 100 tags"), "{error}");
 }
 
 /// Changes a store as no fstrial would.

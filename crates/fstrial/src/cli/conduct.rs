@@ -180,7 +180,10 @@ pub(crate) fn only_for_disks(kind: DeviceKind, flags: &[(&str, bool)]) -> Result
     match flags.iter().find(|(_, is_given)| *is_given && kind != DeviceKind::Disk) {
         None => Ok(()),
         Some((flag, _)) => Err(ExpectedError::usage(
-            format!("{flag} is for a real disk, and --device is {}", kind.name()),
+            format!(
+                "{flag} is for a real disk, and the device is {} (--device, or kind in a trial file)",
+                kind.name()
+            ),
             format!("leave {flag} out, or name the disk: --device disk --erase /dev/disk/by-id/…"),
         )),
     }

@@ -64,7 +64,7 @@ pub(crate) fn failed(path: &Path, source: io::Error) -> ExpectedError {
 pub(crate) fn too_much(path: &Path, words: &str) -> ExpectedError {
     ExpectedError::usage(
         format!("{} {words}", path.display()),
-        "is this the right file? if it is, split it or leave out what is not needed",
+        "is this the right file? if it is, leave out what is not needed",
     )
 }
 

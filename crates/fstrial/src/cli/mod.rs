@@ -366,6 +366,15 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::disallowed_methods, reason = "only a process of its own shows what it was given")]
+    fn programs_have_the_signal_for_large_files_as_it_was() {
+        survive_large_files().unwrap();
+        let killed = std::process::Command::new("sh").args(["-c", "kill -XFSZ $$"]).status().unwrap();
+        let signal = std::os::unix::process::ExitStatusExt::signal(&killed);
+        assert_eq!(signal, Some(signal_hook::consts::SIGXFSZ), "{killed:?}");
+    }
+
+    #[test]
     fn the_manual_lists_every_exit_code() {
         for (code, meaning) in exit_code::ALL {
             let line = format!("  {code:<4} {meaning}");

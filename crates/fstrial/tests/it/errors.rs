@@ -81,6 +81,16 @@ fn wrong_words() {
         ("profile-of-too-few", format!("compare btrfs a=btrfs:profile=raid10 {flags} --members 2")),
         ("array-of-too-few", format!("compare ext4 xfs {flags} --members 2 --raid raid10")),
         ("precondition-of-an-image", format!("compare ext4 xfs {flags} --precondition")),
+        ("erase-of-an-image", format!("compare ext4 xfs {flags} --erase /dev/null")),
+        (
+            "signature-of-a-ramdisk",
+            format!("compare ext4 xfs {flags} --device ramdisk --erase-signature ext4 --dry-run"),
+        ),
+        ("erase-of-a-claim", "claims check closson-2012 --erase /dev/null --dry-run".to_owned()),
+        ("state-folder-without-a-state", format!("compare ext4 xfs {flags} --state-dir images")),
+        ("members-of-a-model", format!("compare ext4 xfs {flags} --device model:gp3-3000 --members 4")),
+        ("check-of-directories", format!("compare a=dir:images b=dir:images {flags} --fsck")),
+        ("save-and-answer", format!("compare ext4 xfs {flags} --save -")),
         ("disk-without-erase", format!("compare ext4 xfs {flags} --device disk")),
         ("directory-among-filesystems", format!("compare ext4 dir:images {flags}")),
     ] {

@@ -15,6 +15,7 @@ mod labs;
 #[path = "../made/mod.rs"]
 mod made;
 mod operations;
+mod outputs;
 mod planted;
 mod pty;
 mod report;

@@ -268,7 +268,7 @@ fn a_trial_of_another_machine_is_not_gone_on_with_here() {
         fs::create_dir(lab.path(folder)).unwrap();
     }
     let begin = DIRECTORIES.replace("--rounds 3", "--rounds 1000");
-    good(&lab, &format!("{begin} --save t.toml --dry-run"));
+    lab.save(&begin, "t.toml");
     let run = |flags: &str| {
         let ended = lab.run(&format!("run t.toml --quiet --budget 3s {flags}"));
         assert!([0, 3].contains(&ended.code()), "{ended:?}");
@@ -322,7 +322,7 @@ fn an_environment_that_cannot_be_read_is_told_of_the_store() {
     };
     store.reopen_trial(TrialId(2), &session).unwrap();
     drop(store);
-    refused(&lab, "results show 2", 2, &["home/results.db", "the environment of trial 2 cannot be read"]);
+    refused(&lab, "results show 2", 14, &["home/results.db", "the environment of trial 2 cannot be read"]);
     good(&lab, "results show 1");
 }
 
@@ -346,9 +346,12 @@ fn a_store_of_the_future_or_in_pieces_is_refused_and_not_touched() {
     for (bytes, said) in cases {
         for words in ["results", "results export 1", "results tag 1 +x", "results rm 1 --yes"] {
             fs::write(&path, bytes).unwrap();
-            refused(&lab, words, 2, said);
+            refused(&lab, words, 14, said);
             assert!(fs::read(&path).unwrap() == bytes, "{words} changed it");
         }
+        // Where it is named, it is a wrong file.
+        let elsewhere = format!("results import {} --home empty", path.display());
+        refused(&lab, &elsewhere, 2, &said[..1]);
     }
 }
 

@@ -200,6 +200,13 @@ impl Lab {
         Ok(Running::start(as_nobody(FSTRIAL, &words)).end(PATIENCE))
     }
 
+    /// Writes the trial of a `compare` into a file, without running it.
+    pub(crate) fn save(&self, words: &str, name: &str) {
+        let saved = self.run(&format!("{words} --save - --dry-run"));
+        assert_eq!(saved.code(), 0, "{saved:?}");
+        self.write(name, &saved.stdout);
+    }
+
     /// The trials in the store, as `fstrial results list --json` has them; none without a store.
     pub(crate) fn trials(&self) -> Vec<Value> {
         if !self.home().join("results.db").exists() {

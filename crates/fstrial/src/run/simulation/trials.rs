@@ -476,7 +476,7 @@ fn a_listener_that_fails_ends_the_trial_with_its_error() {
     for at in 0..events {
         let told = session(&plan, &World::default(), none, Earlier::default(), Some(at), None);
         assert_eq!(told.error().to_string(), store_is_full().to_string());
-        assert_eq!(told.error().exit_code(), exit_code::OUR_FAULT);
+        assert_eq!(told.error().exit_code(), exit_code::STORE_UNUSABLE);
         assert_eq!(told.heard.len(), at + 1, "it was told more after it had failed");
         // At most the run that it failed in was still made.
         let begun = told.heard.iter().filter(|heard| matches!(heard, Heard::RunStage(Stage::Mkfs))).count();
