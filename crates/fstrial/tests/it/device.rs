@@ -3,7 +3,12 @@
 
 use crate::support::{self, Ended, FSTRIAL, Lab, PATIENCE, Running, SETTLE, command_line, eventually};
 use rustix::process::Signal;
-use std::{fs, path::Path, process::Command, time::Duration};
+use std::{
+    fs,
+    path::Path,
+    process::Command,
+    time::{Duration, Instant},
+};
 
 /// A trial on a modelled device, as small as filesystems allow.
 const TRIAL: &str = "compare ext4 xfs --size 320MiB --duration 100ms --warmup 20ms --workload random-write \
@@ -109,6 +114,67 @@ fn a_served_device_that_dies_loses_a_run_and_not_the_trial() {
         let failures = document["failures"].as_array().map_or(0, Vec::len);
         assert_eq!(failures, 0, "{stage}: {}", document["failures"]);
         assert!(matches!(ended.code(), 0 | 3), "{stage}: {}", ended.code());
+        assert_nothing_left(&lab, command, stage);
+    }
+}
+
+/// A process that is stopped answers nobody: the run is lost, another one takes over, and what waited for it goes on.
+#[test]
+fn a_stopped_server_loses_a_run_and_not_the_trial() {
+    if !can_run("device::a_stopped_server_loses_a_run_and_not_the_trial") {
+        return;
+    }
+    for stage in ["mkfs", "load", "unmount"] {
+        let lab = Lab::new();
+        let mut running = lab.start(&format!("{TRIAL} --device model:gp3-3000 --rounds 2"));
+        let command = running.pid();
+        assert!(running.wait_for("run-started"));
+        while running.event().is_some_and(|event| event["stage"] != stage) {}
+        let first = server_of(command).unwrap_or_else(|| panic!("{stage}: nobody serves the device"));
+        support::send(first, Signal::STOP);
+        let stopped = Instant::now();
+        // The whole machine waits meanwhile, but not for long.
+        support::tool("sync", &[]);
+        assert!(stopped.elapsed() < Duration::from_secs(10), "{stage}: {:?}", stopped.elapsed());
+        assert!(
+            eventually(PATIENCE, || server_of(command).is_some_and(|now| now != first) || running.is_over()),
+            "{stage}: nobody took over"
+        );
+        assert!(stopped.elapsed() < Duration::from_secs(20), "{stage}: {:?}", stopped.elapsed());
+        let mut reasons = String::new();
+        while let Some(event) = running.event() {
+            reasons.push_str(event["failure"]["what"].as_str().unwrap_or_default());
+        }
+        let ended = running.end(PATIENCE);
+        assert!(matches!(ended.code(), 0 | 3), "{stage}: {ended:?}");
+        assert!(
+            stage == "unmount" || reasons.contains("said nothing for 6 s"),
+            "{stage}: {reasons} {ended:?}"
+        );
+        assert_nothing_left(&lab, command, stage);
+    }
+}
+
+#[test]
+fn ctrl_c_is_heard_while_the_server_is_stopped() {
+    if !can_run("device::ctrl_c_is_heard_while_the_server_is_stopped") {
+        return;
+    }
+    for (stage, wait) in [("load", 0), ("mkfs", 300), ("layout", 1000), ("load", 3000)] {
+        let lab = Lab::new();
+        let mut running = lab.start(&format!("{TRIAL} --device model:hdd-7200"));
+        let command = running.pid();
+        assert!(running.wait_for("run-started"));
+        while running.event().is_some_and(|event| event["stage"] != stage) {}
+        support::send(server_of(command).expect("somebody serves the device"), Signal::STOP);
+        support::pause(Duration::from_millis(wait));
+        running.signal(Signal::INT);
+        let signalled = Instant::now();
+        let ended = running.end(PATIENCE);
+        let took = signalled.elapsed();
+        assert!(took < Duration::from_secs(10), "{stage} {wait}: {took:?}");
+        assert_eq!(ended.code(), 130, "{stage} {wait}: {ended:?}");
+        assert!(ended.stderr.contains("interrupted: ending the run"), "{ended:?}");
         assert_nothing_left(&lab, command, stage);
     }
 }

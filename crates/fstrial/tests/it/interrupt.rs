@@ -2,7 +2,10 @@
 
 use crate::support::{self, Ended, Lab, Running, SMALL};
 use rustix::process::Signal;
-use std::time::{Duration, Instant};
+use std::{
+    fs::{self, File},
+    time::{Duration, Instant},
+};
 
 /// What a user waits after Ctrl-C before pressing it again.
 const PROMPT: Duration = Duration::from_secs(10);
@@ -18,6 +21,7 @@ fn assert_interrupted(lab: &Lab, running: Running, least_rounds: u64) -> Ended {
     let ended = running.end(PROMPT);
     assert!(signalled.elapsed() < PROMPT);
     assert_eq!(ended.code(), 130, "{ended:?}");
+    assert!(ended.stderr.contains("interrupted: ending the run"), "it says that it heard: {ended:?}");
     let document = ended.document();
     assert_eq!(document["ended"], "interrupted");
     assert!(document["rounds"].as_u64().unwrap() >= least_rounds, "{document}");
@@ -164,4 +168,46 @@ fn a_reader_that_goes_away_is_no_fault() {
     assert_eq!(ended.stdout.lines().count(), 1);
     lab.assert_nothing_left("after the reader went away");
     lab.check_store();
+}
+
+/// Another program may hold the store for half a minute; nobody has to wait for that.
+#[test]
+fn a_signal_while_the_store_is_locked_ends_the_command_at_once() {
+    let lab = Lab::new();
+    fs::create_dir(lab.home()).unwrap();
+    drop(fstrial_store::Store::open(lab.home().join("results.db")).unwrap());
+    let store = File::options().read(true).write(true).open(lab.home().join("results.db")).unwrap();
+    rustix::fs::fcntl_lock(&store, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    fs::create_dir(lab.path("a")).unwrap();
+    fs::create_dir(lab.path("b")).unwrap();
+    let running = lab.start("compare dir:a dir:b --workload random-write --threads 1");
+    support::pause(Duration::from_secs(2));
+    running.signal(Signal::INT);
+    let signalled = Instant::now();
+    let ended = running.end(support::PATIENCE);
+    assert!(signalled.elapsed() < Duration::from_secs(2), "{ended:?}");
+    assert_eq!(ended.code(), 130, "{ended:?}");
+}
+
+/// Its self-comparisons take a minute: after Ctrl-C neither goes on.
+#[test]
+fn doctor_ends_at_a_signal() {
+    let name = "doctor_ends_at_a_signal";
+    if !support::is_root_with_loop_devices(name) {
+        return;
+    }
+    let lab = Lab::new();
+    for wait in [0, 2, 6] {
+        let mut command = lab.prepare(support::FSTRIAL);
+        command.args(["doctor", "--folder"]).arg(lab.images());
+        let running = Running::start(command);
+        support::pause(Duration::from_millis(500 + wait * 1000));
+        running.signal(Signal::INT);
+        let signalled = Instant::now();
+        let ended = running.end(support::PATIENCE);
+        assert!(signalled.elapsed() < PROMPT, "{ended:?}");
+        assert_eq!(ended.code(), 130, "{ended:?}");
+        lab.assert_nothing_left("after doctor was interrupted");
+        assert_eq!(lab.ledger_entries(), Vec::<String>::new());
+    }
 }

@@ -4,6 +4,7 @@
 
 mod axes;
 mod claims;
+mod deletion;
 mod device;
 mod errors;
 mod fio;

@@ -430,7 +430,7 @@ pub(crate) fn worker_of(parent: u32) -> Option<u32> {
     children_of(parent).into_iter().find(|pid| command_line(*pid).contains(" worker"))
 }
 
-fn send(pid: u32, signal: Signal) {
+pub(crate) fn send(pid: u32, signal: Signal) {
     let pid = Pid::from_raw(pid.cast_signed()).unwrap();
     // Gone already is fine.
     let _ = rustix::process::kill_process(pid, signal);
