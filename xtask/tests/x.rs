@@ -12,9 +12,9 @@ use std::{
 use tempfile::TempDir;
 
 /// What the script itself uses.
-const TOOLS: [&str; 20] = [
-    "awk", "cat", "cut", "date", "dirname", "env", "getent", "grep", "head", "id", "mktemp", "rm", "sed",
-    "sh", "sleep", "sort", "stat", "tail", "tr", "uname",
+const TOOLS: [&str; 21] = [
+    "awk", "cat", "cut", "date", "dirname", "env", "getent", "grep", "head", "id", "mkdir", "mktemp", "rm",
+    "sed", "sh", "sleep", "sort", "stat", "tail", "tr", "uname",
 ];
 
 /// A folder with everything that the script finds on its path.

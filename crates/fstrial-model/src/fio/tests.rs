@@ -313,6 +313,75 @@ fn a_job_cannot_take_the_memory_or_the_processes_of_the_machine() {
     assert!(refused("lockmem=1t\n").contains("not run"));
 }
 
+/// Names of files are put aside; what would open others is not.
+#[test]
+fn what_opens_other_files_stays_refused() {
+    let job = "[a]\nfilename=/dev/sda\nsize=1m\nrw=write\n";
+    assert!(understand("job.fio", job, &host()).is_ok());
+    for line in [
+        "opendir=/etc",
+        "read_iolog=/etc/shadow",
+        "write_iolog=x",
+        "write_bw_log=/etc/cron.d/x",
+        "write_lat_log=x",
+        "write_iops_log=x",
+        "write_hist_log=x",
+        "merge_blktrace_file=x",
+        "verify_dump=1",
+        "verify_state_load=1",
+        "exec_prerun=x",
+        "exec_postrun=x",
+        "include /etc/shadow",
+        "ioengine=external:/tmp/evil.so",
+        "filename_format=/dev/$jobname",
+        "mem=mmaphuge:/dev/hugepages/x",
+        "buffer_pattern='/etc/shadow'",
+        "verify_pattern='/etc/shadow'",
+        "allow_mounted_write=1",
+        "profile=x",
+        "ioscheduler=none",
+        "filename=-",
+        "filename=/etc/",
+        "filename=a:",
+        "filename=/dev/sda:..",
+        "directory=/a:/b",
+    ] {
+        let found = inspect("job.fio", &format!("{job}{line}\n"), &host());
+        assert!(found.outcome.is_err(), "{line}");
+        let lines: Vec<usize> = found.faults.iter().map(|fault| fault.line).collect();
+        assert_eq!(lines, [5], "{line}");
+    }
+    // Without names of their own, clones are in one directory instead of several.
+    let spread = understood("[a]\ndirectory=/a:/b\nsize=1m\nrw=write\ndirect=1\n");
+    assert!(spread.notes.iter().any(|note| note.key == "directory"), "{spread:?}");
+}
+
+#[test]
+fn clones_and_jobs_that_name_a_file_need_its_space_once() {
+    let text = "[global]\nverify=md5\nrw=write\nfilename=/dev/sda\nnumjobs=16\nsize=1g\n[a]\n[b]\nsize=2g\n";
+    let How::Foreign { jobs, .. } = understood(text).how else { panic!() };
+    assert_eq!(jobs.space, Some(Bytes::gib(2)));
+    let unnamed = text.replace("filename=/dev/sda\n", "");
+    let How::Foreign { jobs, .. } = understood(&unnamed).how else { panic!() };
+    assert_eq!(jobs.space, Some(Bytes::gib(48)));
+}
+
+#[test]
+fn every_line_of_a_job_file_has_its_fate() {
+    let text = "[global]\nbs=8k\n[a]\nsize=1m\nrw=write\nrw=randwrite\nverify=md5\ndescription=x\n[b]\nnosuch=1\nsize=1m\n\
+                [global]\nbs=4k\n";
+    let found = inspect("job.fio", text, &host());
+    let fates = |section: &SectionFate| -> Vec<Fate> {
+        section.keys.iter().filter(|key| key.line.is_some()).map(|key| key.fate).collect()
+    };
+    let all: Vec<Vec<Fate>> = found.sections.iter().map(fates).collect();
+    use Fate::{Fio, Native, Refused, Unused};
+    let a = vec![Fio, Unused, Native, Fio, Native];
+    assert_eq!(all, [vec![Native], a, vec![Refused, Fio], vec![Unused]], "{found:?}");
+    let jobs: Vec<Option<Fate>> = found.sections.iter().map(|section| section.fate).collect();
+    assert_eq!(jobs, [None, Some(Fio), Some(Refused), None]);
+}
+
 #[test]
 fn a_directory_cannot_break_out_of_its_line() {
     let understanding = understood("[a]\nsize=1m\nverify=md5\nrw=write\n");
