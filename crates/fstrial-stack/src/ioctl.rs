@@ -1,5 +1,4 @@
-//! The few ioctls that no library wraps: loop devices, sizes of block devices, freezing, shutdown and extents; and kcmp.
-//! Kernel 5.8 or later (LOOP_CONFIGURE).
+//! The few ioctls that no library wraps: loop devices, sizes of block devices, freezing, shutdown and extents. Kernel 5.8 or later (LOOP_CONFIGURE).
 #![expect(unsafe_code, reason = "ioctl takes raw arguments")]
 
 use std::{
@@ -24,8 +23,6 @@ const SHUTDOWN: libc::c_ulong = 0x8004_587D;
 const SHUTDOWN_NOLOGFLUSH: u32 = 2;
 const LO_FLAGS_AUTOCLEAR: u32 = 4;
 const LO_FLAGS_DIRECT_IO: u32 = 16;
-/// `enum kcmp_type` of <linux/kcmp.h>.
-const KCMP_FILES: libc::c_int = 2;
 
 /// `struct loop_info64` of <linux/loop.h>.
 #[repr(C)]
@@ -139,13 +136,6 @@ pub(crate) fn loop_status(device: BorrowedFd<'_>) -> io::Result<LoopInfo64> {
     // its size), and it lives across the call.
     let result = unsafe { libc::ioctl(device.as_raw_fd(), LOOP_GET_STATUS64, &raw mut info) };
     if result == 0 { Ok(info) } else { Err(io::Error::last_os_error()) }
-}
-
-/// Whether two tasks have the same table of descriptors.
-pub(crate) fn share_descriptors(one: u32, other: u32) -> io::Result<bool> {
-    // SAFETY: kcmp takes numbers only and touches no memory of ours.
-    let result = unsafe { libc::syscall(libc::SYS_kcmp, one, other, KCMP_FILES, 0, 0) };
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result == 0) }
 }
 
 /// Size of a block device in bytes.

@@ -1,7 +1,7 @@
 //! Which processes use a device: by a mount in one of their namespaces, a descriptor, a map, or an io_uring.
 
 use super::{Access, Holder, Host, Process, Search, list, list_if_any, look, text, unless_gone};
-use crate::{error::StackError, ioctl, mounts};
+use crate::{error::StackError, mounts};
 use std::{
     collections::HashSet,
     fs, io,
@@ -11,7 +11,6 @@ use std::{
 /// A thread: it may have mounts and descriptors of its own, and outlive the first one of its process.
 pub(super) struct Task {
     process: u32,
-    id: u32,
     /// Below `/proc`.
     folder: PathBuf,
 }
@@ -32,7 +31,7 @@ impl Task {
 pub(super) fn hidden_init(host: &Host) -> Option<Process> {
     let folder = host.at("/proc/1");
     let denied = fs::read_link(folder.join("ns/mnt")).err()?.kind() == io::ErrorKind::PermissionDenied;
-    denied.then(|| Task { process: 1, id: 1, folder }.process())
+    denied.then(|| Task { process: 1, folder }.process())
 }
 
 /// All tasks of the host, those of one process together.
@@ -44,7 +43,7 @@ pub(super) fn tasks(host: &Host) -> Result<Vec<Task>, StackError> {
     for process in processes.iter().filter_map(|name| name.parse().ok()).filter(|id| Some(*id) != hidden) {
         let folder = proc.join(u32::to_string(&process)).join("task");
         for id in list_if_any(&folder)?.iter().filter_map(|name| name.parse().ok()) {
-            found.push(Task { process, id, folder: folder.join(u32::to_string(&id)) });
+            found.push(Task { process, folder: folder.join(u32::to_string(&id)) });
         }
     }
     if found.is_empty() {
@@ -103,21 +102,20 @@ fn mounted_for(search: &Search<'_>, task: &Path) -> Result<Option<Option<PathBuf
 
 /// Open descriptors, by what they lead to: the node may lie anywhere, and be deleted.
 pub(super) fn descriptors(search: &Search<'_>) -> Result<Option<Holder>, StackError> {
-    let mut last: Option<&Task> = None;
+    // Most threads share their descriptors: what was looked at in one of a process is not looked at in the next. (kcmp would
+    // say whether they share them, but a worker has other numbers for them than `/proc`.)
+    let mut known = (0, HashSet::new());
     for task in search.tasks.iter().filter(|task| !search.allowed.contains(&task.process)) {
-        let is_shared = last.is_some_and(|last| {
-            search.host.is_live
-                && last.process == task.process
-                && ioctl::share_descriptors(last.id, task.id).unwrap_or(false)
-        });
-        if is_shared {
-            continue;
+        if known.0 != task.process {
+            known = (task.process, HashSet::new());
         }
-        last = Some(task);
         let folder = task.folder.join("fd");
         for name in list_if_any(&folder)? {
             let descriptor = folder.join(&name);
             let Some(link) = unless_gone("read", &descriptor, fs::read_link(&descriptor))? else { continue };
+            if !known.1.insert((name.clone(), link.clone())) {
+                continue;
+            }
             let link = link.to_string_lossy();
             if link == "anon_inode:[io_uring]" && has_registered(search, task, &name)? {
                 return Ok(Some(task.has(Access::Registered)));
