@@ -41,6 +41,14 @@ fn remember(write: impl FnOnce() -> io::Result<()>) {
     }
 }
 
+/// For writers that want to know: the error is remembered and told.
+fn told<T>(write: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+    is_open().and_then(|()| write()).inspect_err(|error| {
+        let mut failed = FAILED.lock().unwrap_or_else(PoisonError::into_inner);
+        failed.get_or_insert_with(|| io::Error::new(error.kind(), error.to_string()));
+    })
+}
+
 fn is_open() -> io::Result<()> {
     match at_start::was_closed() {
         true => Err(io::Error::other("it is closed")),
@@ -48,17 +56,16 @@ fn is_open() -> io::Result<()> {
     }
 }
 
-/// Standard output for what is written piece by piece; its errors are the writer's to tell.
+/// Standard output for what is written piece by piece.
 #[derive(Debug)]
 pub(crate) struct Pieces;
 
 impl Write for Pieces {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        is_open()?;
-        io::stdout().write(bytes)
+        told(|| io::stdout().write(bytes))
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        io::stdout().flush()
+        told(|| io::stdout().flush())
     }
 }

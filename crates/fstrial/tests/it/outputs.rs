@@ -143,6 +143,8 @@ fn an_answer_that_nobody_got_has_a_code() {
         "results show --json",
         "results export",
         "results export --format json --out -",
+        "results export --format openmetrics",
+        "results export --format parquet --out -",
         "report --format lkml",
         "claims list",
         "claims new",
