@@ -486,8 +486,24 @@ fn jobs_that_mind_their_group_are_reported_together() {
 
 proptest! {
     #[test]
+    fn any_names_become_plain_ones(
+        jobs in proptest::collection::vec(("[a-c/.:\\\\-]{1,6}", proptest::option::of("/?[a-c/.]{1,3}")), 1..6)
+    ) {
+        let section = |(name, folder): &(String, Option<String>)| {
+            let folder = folder.as_ref().map_or_else(String::new, |folder| format!("directory={folder}\n"));
+            format!("[j]\nfilename={name}\n{folder}size=1m\nverify=md5\n")
+        };
+        let text: String = jobs.iter().map(section).collect();
+        if let Ok(Understanding { how: How::Foreign { jobs, .. }, .. }) = understand("any.fio", &text, &host()) {
+            let given = jobs.render("/arm", 7).unwrap();
+            let mut names = given.lines().filter_map(|line| line.strip_prefix("filename="));
+            assert!(names.all(|names| !names.contains(['/', '\\'])), "{given}");
+        }
+    }
+
+    #[test]
     fn any_text_is_understood_or_an_error_that_can_be_shown(
-        text in "(\\[[a-z]{1,8}\\]?\n|(bs|size|rw|direct|runtime|filename|numjobs|ioengine|verify|nosuch)=?[0-9a-z$({/.,:-]{0,9}\n|.{0,9}\n){0,12}"
+        text in "(\\[[a-z]{1,8}\\]?\n|(bs|size|rw|direct|runtime|filename|directory|numjobs|ioengine|verify|nosuch)=?[0-9a-z$({/.,:\\\\-]{0,9}\n|.{0,9}\n){0,12}"
     ) {
         match understand("any.fio", &text, &host()) {
             Ok(understanding) => {
@@ -495,6 +511,13 @@ proptest! {
                 // What is made of it may still be refused, but not what is native.
                 let settled = understanding.entry("any").resolve(1);
                 assert!(settled.is_ok() || matches!(understanding.how, How::Foreign { .. }), "{settled:?}");
+                if let How::Foreign { jobs, .. } = understanding.how {
+                    // fio is given plain names only, and the same again is understood.
+                    let given = jobs.render("/arm", 7).unwrap();
+                    let mut names = given.lines().filter_map(|line| line.strip_prefix("filename="));
+                    assert!(names.all(|names| !names.contains('/')), "{given}");
+                    understood(&given.replace("verify_state_save=0\n", ""));
+                }
             }
             Err(error) => { shown(&error); }
         }
