@@ -1,9 +1,10 @@
-//! The refusal matrix: devices, paths, options, ledgers and homes that must be refused. What they name is compared before and
+//! The refusal matrix: devices, paths, options, ledgers, homes and programs that must be refused or held. What they name is compared before and
 //! after, byte for byte.
 
 mod devices;
 mod outputs;
 mod planted_entries;
+mod programs;
 
 use crate::{
     child::Ended,
@@ -22,7 +23,8 @@ pub(crate) fn attack(subject: &Subject) -> Area {
         area.skip("all", "needs root");
         return area.finish();
     }
-    let cases = devices::CASES.iter().chain(&outputs::CASES).chain(&planted_entries::CASES);
+    let cases =
+        devices::CASES.iter().chain(&outputs::CASES).chain(&planted_entries::CASES).chain(&programs::CASES);
     for (name, case) in cases.filter(|(name, _)| subject.wants(name)) {
         // A home of its own for each: what one plants must not change another.
         let result = panic::catch_unwind(AssertUnwindSafe(|| {

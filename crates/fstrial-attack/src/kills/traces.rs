@@ -242,8 +242,17 @@ pub(super) fn descendants(pid: u32) -> Vec<u32> {
 
 /// The worker that a command or an outer worker has started, once it is that.
 pub(super) fn worker_of(pid: u32) -> Option<u32> {
+    child_with(pid, b"worker")
+}
+
+/// The process that serves the modelled device of a command.
+pub(super) fn serving(pid: u32) -> Option<u32> {
+    child_with(pid, b"device-server")
+}
+
+fn child_with(pid: u32, wanted: &[u8]) -> Option<u32> {
     children_of(pid).into_iter().find(|child| {
         let words = fs::read(format!("/proc/{child}/cmdline")).unwrap_or_default();
-        words.split(|byte| *byte == 0).any(|word| word == b"worker")
+        words.split(|byte| *byte == 0).any(|word| word == wanted)
     })
 }

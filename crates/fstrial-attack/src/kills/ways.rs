@@ -2,7 +2,7 @@
 
 use super::{
     plain,
-    traces::{descendants, worker_of},
+    traces::{descendants, serving, worker_of},
 };
 use crate::{child, lab::Lab};
 use rustix::{
@@ -33,14 +33,15 @@ pub(super) enum Way {
     IntThenKill,
     IntTwice,
     WorkerStoppedThenKill,
+    DeviceServerStopped,
 }
 
 use Way::{
-    Abort, Coordinator, Everything, Hup, Inner, Int, IntThenKill, IntTwice, StopAndContinue, Term,
-    TerminalClosed, Worker, WorkerStoppedThenKill,
+    Abort, Coordinator, DeviceServerStopped, Everything, Hup, Inner, Int, IntThenKill, IntTwice,
+    StopAndContinue, Term, TerminalClosed, Worker, WorkerStoppedThenKill,
 };
 
-pub(super) const WAYS: [Way; 13] = [
+pub(super) const WAYS: [Way; 14] = [
     Coordinator,
     Everything,
     Worker,
@@ -54,6 +55,7 @@ pub(super) const WAYS: [Way; 13] = [
     IntThenKill,
     IntTwice,
     WorkerStoppedThenKill,
+    DeviceServerStopped,
 ];
 
 /// How it should end.
@@ -105,7 +107,9 @@ pub(super) fn start(lab: &Lab, way: Way, words: &str) -> Started {
 impl Way {
     pub(super) fn end(self) -> End {
         match self {
-            Term | Int | Hup | TerminalClosed | Worker | Inner | StopAndContinue => End::Polite,
+            Term | Int | Hup | TerminalClosed | Worker | Inner | StopAndContinue | DeviceServerStopped => {
+                End::Polite
+            }
             Coordinator | Everything | Abort | IntThenKill | IntTwice | WorkerStoppedThenKill => End::Killed,
         }
     }
@@ -152,6 +156,12 @@ impl Way {
                 child::pause(moment / 10);
                 send(command, Signal::INT);
             }
+            DeviceServerStopped => {
+                // Only a modelled device has one: whoever uses it hangs.
+                serving(command).into_iter().for_each(|pid| send(pid, Signal::STOP));
+                child::pause(moment * 2);
+                send(command, Signal::INT);
+            }
             WorkerStoppedThenKill => {
                 if let Some(group) = outer.and_then(pid) {
                     let _ = kill_process_group(group, Signal::STOP);
@@ -168,9 +178,8 @@ impl Way {
             Coordinator | Everything | WorkerStoppedThenKill => status.signal() == Some(9),
             IntThenKill => status.signal() == Some(9) || status.code() == Some(130),
             Abort => status.signal() == Some(6),
-            Worker | Inner | Term | Int | Hup | TerminalClosed | StopAndContinue | IntTwice => {
-                status.code() == Some(130)
-            }
+            Worker | Inner | Term | Int | Hup | TerminalClosed | StopAndContinue | IntTwice
+            | DeviceServerStopped => status.code() == Some(130),
         }
     }
 }

@@ -14,7 +14,8 @@ use std::{
     time::Duration,
 };
 
-pub(super) const CASES: [Case; 16] = [
+pub(super) const CASES: [Case; 17] = [
+    ("zram-device-of-somebody-else", other_zram),
     ("attribute-outside-sysfs", outside_sysfs),
     ("attribute-of-another-kind", other_attribute),
     ("attribute-at-the-start-of-a-trial", at_the_start),
@@ -121,6 +122,26 @@ fn other_group(lab: &Lab) -> Result<(), String> {
     plant(lab, "1-1-1-1.json", entry(&undo));
     cleaned(lab)?;
     if lab.path("dirs/a").is_dir() { Ok(()) } else { Err("a folder that is no group was removed".into()) }
+}
+
+/// A device that somebody has added and not yet set up, long after whoever wrote the entry has died.
+fn other_zram(lab: &Lab) -> Result<(), String> {
+    let control = Path::new("/sys/class/zram-control");
+    let existing: Vec<String> = crate::lab::names_in(Path::new("/sys/block"))
+        .iter()
+        .filter_map(|name| name.strip_prefix("zram").map(str::to_owned))
+        .collect();
+    let added = fs::read_to_string(control.join("hot_add")).map_err(super::skipped)?;
+    let device = Path::new("/sys/block").join(format!("zram{}", added.trim()));
+    let undo = format!(r#""undo":"remove-unused-zram","existing":[{}]"#, existing.join(","));
+    plant(lab, "1-1-1-1.json", entry(&undo));
+    let cleaned = cleaned(lab);
+    let is_there = device.exists();
+    if is_there {
+        fs::write(control.join("hot_remove"), added.trim()).map_err(|e| e.to_string())?;
+    }
+    cleaned?;
+    if is_there { Ok(()) } else { Err("it was removed".into()) }
 }
 
 /// A folder that is to be deleted, written down beside what cannot be read.
