@@ -112,8 +112,16 @@ pub(super) fn descriptors(search: &Search<'_>) -> Result<Option<Holder>, StackEr
         let folder = task.folder.join("fd");
         for name in list_if_any(&folder)? {
             let descriptor = folder.join(&name);
-            let Some(link) = unless_gone("read", &descriptor, fs::read_link(&descriptor))? else { continue };
-            if !known.1.insert((name.clone(), link.clone())) {
+            let link = match fs::read_link(&descriptor) {
+                // A name longer than the kernel writes; what it leads to can be looked at all the same.
+                Err(error) if error.kind() == io::ErrorKind::InvalidFilename => PathBuf::new(),
+                link => match unless_gone("read", &descriptor, link)? {
+                    Some(link) => link,
+                    None => continue,
+                },
+            };
+            let is_named = !link.as_os_str().is_empty();
+            if is_named && !known.1.insert((name.clone(), link.clone())) {
                 continue;
             }
             let link = link.to_string_lossy();

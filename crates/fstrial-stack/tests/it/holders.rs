@@ -433,6 +433,39 @@ fn a_member_of_a_group_is_refused() {
     });
 }
 
+/// The kernel names no file whose path is longer than a page: other processes' are in nobody's way, and a node is found.
+#[test]
+fn descriptors_that_the_kernel_cannot_name_are_looked_at() {
+    isolated(|| {
+        let name = "holders::descriptors_that_the_kernel_cannot_name_are_looked_at";
+        let stage = Stage::new();
+        if command::find("perl").is_none() {
+            return skip(name, "needs perl");
+        }
+        let number = fs::metadata(stage.path()).unwrap().rdev();
+        let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
+        for (what, made, is_refused) in
+            [("a file", String::new(), false), ("the disk", format!("b {major} {minor}"), true)]
+        {
+            let script = format!(
+                "cd \"$0\" && exec perl -e '$| = 1; for (1 .. 30) {{ $d = \"d\" x 200; mkdir $d; chdir $d or die; }} \
+                 if (\"{made}\") {{ system(\"mknod n {made}\") and die }} else {{ open N, \">n\" }} \
+                 open F, \"<n\" or die; print \"ready\\n\"; sleep 60'"
+            );
+            let folder = stage.lab.folder(what);
+            let process = Background::start(false, &script, &[&folder]);
+            let accepted = stage.accept();
+            assert_eq!(accepted.is_err(), is_refused, "{what}: {:?}", accepted.err());
+            if let Err(error) = accepted {
+                assert!(
+                    error.to_string().contains(&format!("process {} (perl) has it open", process.pid())),
+                    "{error}"
+                );
+            }
+        }
+    });
+}
+
 /// Files that root may not even look at, and that are on no disk.
 #[test]
 fn another_users_fuse_filesystem_is_in_nobodys_way() {
