@@ -290,6 +290,17 @@ impl Start {
     }
 }
 
+/// Opens a folder by a mount of this thread's own namespace: only such a one can be bound. By a descriptor that is older
+/// than the namespace it is reached by another one; so by its path, if that still leads to the same folder.
+fn open_here(folder: &Path) -> rustix::io::Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let known = rustix::fs::open(folder, flags, Mode::empty())?;
+    let path = rustix::fs::readlink(format!("/proc/self/fd/{}", known.as_raw_fd()), Vec::new())?;
+    let opened = rustix::fs::open(path, flags, Mode::empty())?;
+    let identity = |folder: &OwnedFd| rustix::fs::fstat(folder).map(|stat| (stat.st_dev, stat.st_ino));
+    if identity(&known)? == identity(&opened)? { Ok(opened) } else { Err(rustix::io::Errno::STALE) }
+}
+
 /// Moves this thread into namespaces in which only `folder` can be written, at `seen` below `cover`.
 fn shut_in(folder: &Path, cover: &Path, seen: &Path) -> Result<(), StackError> {
     let failed = |what: &'static str| move |e: rustix::io::Errno| cannot_confine(what, &e.into());
@@ -299,8 +310,7 @@ fn shut_in(folder: &Path, cover: &Path, seen: &Path) -> Result<(), StackError> {
     rustix::mount::mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
         .map_err(failed("make mounts private"))?;
     // Opened before it is covered: the arm may be mounted below that very folder.
-    let source = rustix::fs::open(folder, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
-        .map_err(|e| StackError::io("open", folder, e))?;
+    let source = open_here(folder).map_err(|e| StackError::io("open", folder, e))?;
     let flags = MountFlags::NOSUID | MountFlags::NODEV;
     rustix::mount::mount("fstrial", cover, "tmpfs", flags, Some(c"size=64k,mode=755"))
         .map_err(|e| StackError::io("cover", cover, e))?;
