@@ -313,9 +313,7 @@ impl Start {
         rustix::mount::mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
             .map_err(failed("make mounts private"))?;
         // Opened before anything is covered: the arm may be mounted below any of what is.
-        let source =
-            rustix::fs::open(&self.folder, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
-                .map_err(|e| StackError::io("open", &self.folder, e))?;
+        let source = open_here(&self.folder).map_err(|e| StackError::io("open", &self.folder, e))?;
         let hidden = Hidden::find(&self.path, &self.arguments)?;
         let flags = MountFlags::NOSUID | MountFlags::NODEV;
         rustix::mount::mount("fstrial", cover, "tmpfs", flags, Some(c"size=64k,mode=755"))
@@ -336,6 +334,17 @@ impl Start {
         leave_session_keys().map_err(|e| cannot_confine("leave the keys of the session", &e))?;
         rustix::thread::set_no_new_privs(true).map_err(failed("give up privileges"))
     }
+}
+
+/// Opens a folder by a mount of this thread's own namespace: only such a one can be bound. By a descriptor that is older
+/// than the namespace it is reached by another one; so by its path, if that still leads to the same folder.
+fn open_here(folder: &Path) -> rustix::io::Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let known = rustix::fs::open(folder, flags, Mode::empty())?;
+    let path = rustix::fs::readlink(format!("/proc/self/fd/{}", known.as_raw_fd()), Vec::new())?;
+    let opened = rustix::fs::open(path, flags, Mode::empty())?;
+    let identity = |folder: &OwnedFd| rustix::fs::fstat(folder).map(|stat| (stat.st_dev, stat.st_ino));
+    if identity(&known)? == identity(&opened)? { Ok(opened) } else { Err(Errno::STALE) }
 }
 
 /// Allows this thread and what it starts to change files below `folder` only. Reading is not limited.

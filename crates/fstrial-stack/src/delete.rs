@@ -8,7 +8,7 @@
 //! Not for paths that a user names: what is deleted loses its protection first (modes, immutable flags, read-only
 //! subvolumes). Mounts are never crossed.
 
-use crate::{error::StackError, host, ioctl};
+use crate::{error::StackError, ioctl};
 use rustix::{
     fs::{AtFlags, CWD, Dir, FileType, IFlags, Mode, OFlags, ResolveFlags, Stat},
     io::Errno,
@@ -384,5 +384,6 @@ fn unprotect_entry(folder: BorrowedFd<'_>, name: &CStr) {
 
 /// Where an open folder is now, for people.
 fn path_of(folder: BorrowedFd<'_>) -> PathBuf {
-    std::fs::read_link(host::path_of_descriptor(folder)).unwrap_or_else(|_| "a folder deep below".into())
+    let link = format!("/proc/self/fd/{}", folder.as_raw_fd());
+    std::fs::read_link(link).unwrap_or_else(|_| "a folder deep below".into())
 }

@@ -59,6 +59,7 @@ fn whatever_a_program_leaves_is_deleted() {
             },
         };
         assert_eq!(ended.code(), 3, "as root: {as_root}: {ended:?}");
+        assert!(ended.json().iter().all(|event| event["failure"].is_null()), "as root: {as_root}: {ended:?}");
         assert!(folders.iter().all(|folder| support::names_in(folder).is_empty()), "as root: {as_root}");
         assert_eq!(lab.ledger_entries(), Vec::<String>::new());
         let _ = fs::remove_dir_all(lab.home());
