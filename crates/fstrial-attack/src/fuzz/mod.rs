@@ -144,6 +144,8 @@ fn one_after_the_other(
             .arg("--findings")
             .arg(&options.findings)
             .args(options.target.iter().flat_map(|name| ["--target", name]))
+            // What a worker makes goes with this folder, however the worker ends.
+            .env("TMPDIR", folder.path())
             .envs(options.plant.map(|plant| ("FSTRIAL_PLANT", plant)))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

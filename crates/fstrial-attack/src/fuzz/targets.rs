@@ -463,7 +463,7 @@ fn command_line(bytes: &[u8]) {
     commands::command_line(&text(bytes).replace('\0', " "));
 }
 
-/// A folder in memory for targets that read files.
+/// A folder for targets that read files: in memory, where a worker is told so by `TMPDIR`.
 fn folder() -> PathBuf {
     thread_local! {
         static FOLDER: RefCell<Option<tempfile::TempDir>> = const { RefCell::new(None) };
@@ -471,7 +471,7 @@ fn folder() -> PathBuf {
     FOLDER.with(|folder| {
         let mut folder = folder.borrow_mut();
         let made = folder.get_or_insert_with(|| {
-            tempfile::Builder::new().prefix("fstrial-attack-").tempdir_in("/dev/shm").expect("room in memory")
+            tempfile::Builder::new().prefix("fstrial-attack-").tempdir().expect("room in memory")
         });
         made.path().to_owned()
     })

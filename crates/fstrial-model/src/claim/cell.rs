@@ -70,7 +70,7 @@ impl FromStr for CellName {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let (rest, result) = cut(text.trim(), ": ");
+        let (rest, result) = cut(text.trim_end(), ": ");
         let (rest, workload) = cut(rest, " in ");
         let (arm, level) = cut(rest, " @ ");
         let arm = arm.trim();
