@@ -189,6 +189,8 @@ impl FromStr for RateTarget {
         let (quantile, below) =
             text.trim().strip_prefix('p').and_then(|rest| rest.split_once('<')).ok_or_else(error)?;
         let percent: f64 = quantile.trim().parse().map_err(|_| error())?;
+        // No more digits than are printed.
+        let percent = (percent * 1e6).round() / 1e6;
         let below: Nanos = below.trim().parse().map_err(|_| error())?;
         // Beyond p99.9999 a run would need millions of operations to say anything.
         if !(1.0..=99.9999).contains(&percent) || below == Nanos(0) {
@@ -250,6 +252,8 @@ mod tests {
             assert_eq!(text.parse::<RateTarget>().unwrap().to_string(), text);
         }
         assert_eq!("p99 < 5 ms".parse::<RateTarget>().unwrap().to_string(), "p99<5ms");
+        let long = "p9.4967299<7s".parse::<RateTarget>().unwrap();
+        assert_eq!(long.to_string().parse(), Ok(long));
     }
 
     #[test]
