@@ -13,6 +13,7 @@ use rustix::{
     fs::{AtFlags, CWD, Dir, FileType, IFlags, Mode, OFlags, ResolveFlags, Stat},
     io::Errno,
 };
+use serde::{Deserialize, Serialize};
 use std::{
     ffi::{CStr, CString, OsStr},
     os::{
@@ -36,7 +37,7 @@ const PROTECTIONS: IFlags = IFlags::IMMUTABLE.union(IFlags::APPEND).union(IFlags
 const SUBVOLUME: u64 = 256;
 
 /// Which folder it was that we made: another one may have taken its name since.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
     device: u64,
     inode: u64,
@@ -50,6 +51,11 @@ impl Identity {
     pub fn of(folder: BorrowedFd<'_>) -> Result<Self, StackError> {
         let stat = rustix::fs::fstat(folder).map_err(|e| StackError::io("look at", path_of(folder), e))?;
         Ok(Self::from(&stat))
+    }
+
+    /// Whether it is the same, also if filesystems have other numbers by now, which a boot may give them.
+    pub fn is_same_after_a_boot(self, other: Self) -> bool {
+        self.inode == other.inode
     }
 }
 
@@ -66,7 +72,7 @@ impl From<&Stat> for Identity {
 /// It is no folder (a link in its place is not followed), something is mounted below it, a program goes on writing to
 /// it, it may not be deleted, or [`StackError::Interrupted`].
 pub fn tree(parent: BorrowedFd<'_>, name: &OsStr, stop: &dyn Fn() -> bool) -> Result<(), StackError> {
-    delete(parent, name, None, stop)
+    delete(parent, name, &|_| true, stop)
 }
 
 /// The same, if it is still the folder that was made.
@@ -79,37 +85,69 @@ pub fn tree_that_is(
     name: &OsStr,
     stop: &dyn Fn() -> bool,
 ) -> Result<(), StackError> {
-    delete(parent, name, Some(made), stop)
+    delete(parent, name, &|found| found == made, stop)
 }
 
-/// The same by a path, whose last part is the folder; the rest of it is trusted. Fine if the rest is gone, too.
+/// The same by a path, whose last part is the folder, if `is_ours` knows it. Fine if more of the path is gone.
 ///
 /// # Errors
 /// As [`tree`].
 ///
 /// # Panics
 /// If the path has no last part.
-pub fn tree_at(path: &Path, stop: &dyn Fn() -> bool) -> Result<(), StackError> {
+pub fn tree_at(
+    path: &Path,
+    is_ours: &dyn Fn(Identity) -> bool,
+    stop: &dyn Fn() -> bool,
+) -> Result<(), StackError> {
+    let Some((parent, name)) = parent_of(path)? else { return Ok(()) };
+    delete(parent.as_fd(), name, is_ours, stop)
+}
+
+/// Deletes a folder by its path only if it is empty, as it is when we died between making it and noting which one it
+/// was. Fine if it is gone.
+///
+/// # Errors
+/// Something is in it, or it is no folder.
+///
+/// # Panics
+/// If the path has no last part.
+pub fn empty_at(path: &Path) -> Result<(), StackError> {
+    let Some((parent, name)) = parent_of(path)? else { return Ok(()) };
+    match rustix::fs::unlinkat(&parent, name, AtFlags::REMOVEDIR) {
+        Ok(()) | Err(Errno::NOENT) => Ok(()),
+        Err(Errno::NOTEMPTY | Errno::EXIST | Errno::NOTDIR) => Err(changed(path)),
+        Err(error) => Err(StackError::io("delete", path, error)),
+    }
+}
+
+/// Where a folder is, and its name there; none if that is gone.
+fn parent_of(path: &Path) -> Result<Option<(OwnedFd, &OsStr)>, StackError> {
     let name = path.file_name().expect("the folder has a name");
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     match rustix::fs::open(parent, flags, Mode::empty()) {
-        Ok(parent) => tree(parent.as_fd(), name, stop),
-        Err(Errno::NOENT | Errno::NOTDIR) => Ok(()),
+        Ok(parent) => Ok(Some((parent, name))),
+        Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
         Err(error) => Err(StackError::io("open", parent, error)),
+    }
+}
+
+/// Something else has the name by now.
+fn changed(path: &Path) -> StackError {
+    StackError::Unable {
+        what: format!("{} is no longer the folder that was made", path.display()),
+        hint: "look at it and delete it by hand".into(),
     }
 }
 
 fn delete(
     parent: BorrowedFd<'_>,
     name: &OsStr,
-    made: Option<Identity>,
+    is_ours: &dyn Fn(Identity) -> bool,
     stop: &dyn Fn() -> bool,
 ) -> Result<(), StackError> {
-    let changed = || StackError::Unable {
-        what: format!("{} is no longer the folder that was made", path_of(parent).join(name).display()),
-        hint: "look at it and delete it by hand".into(),
-    };
+    let changed = || changed(&path_of(parent).join(name));
     let name = CString::new(name.as_bytes()).map_err(|_| changed())?;
     let mut deletion = Deletion { parent, open: Vec::with_capacity(DEPTH), stop, moved: 0 };
     let top = match open(parent, &name) {
@@ -119,7 +157,7 @@ fn delete(
         Err(error) => return Err(deletion.failed("open", parent, &name, error)),
     };
     let folder = Folder::new(top, name).map_err(|e| StackError::io("look at", path_of(parent), e))?;
-    if made.is_some_and(|made| made != folder.identity) {
+    if !is_ours(folder.identity) {
         return Err(changed());
     }
     deletion.open.push(folder);

@@ -50,11 +50,11 @@ impl Folder {
     pub(crate) fn make(parent: OwnedFd, place: &Path, ledger: &Ledger) -> Result<Self, StackError> {
         let name = OsString::from(format!("{FOLDER_PREFIX}{}", host::unique_name()));
         let path = place.join(&name);
-        let made = OwnFolder::try_from(path.clone()).expect("a folder of ours has a name of ours");
-        let written = ledger.write(Undo::RemoveFolder { path: made })?;
+        let own = OwnFolder::try_from(path.clone()).expect("a folder of ours has a name of ours");
+        let announced = ledger.write(Undo::RemoveFolder { path: own.clone(), made: None })?;
         let mode = if host::is_root() { Mode::RWXU } else { Mode::RWXU | Mode::RWXG | Mode::RWXO };
         if let Err(error) = rustix::fs::mkdirat(&parent, &name, mode) {
-            written.strike_out()?;
+            announced.strike_out()?;
             return Err(StackError::io("make the folder", path, error));
         }
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -66,9 +66,11 @@ impl Folder {
             })
             .map_err(|e| StackError::io("open the new folder", &path, e))?;
         if host::is_root() {
-            own(&opened, &path)?;
+            take(&opened, &path)?;
         }
         let identity = Identity::of(opened.as_fd())?;
+        let written = ledger.write(Undo::RemoveFolder { path: own, made: Some(identity) })?;
+        announced.strike_out()?;
         Ok(Self { parent, name, path, opened, identity, written })
     }
 
@@ -88,7 +90,7 @@ impl Folder {
 
 /// Makes a folder root's and nobody else's. Somebody may have put another one in the place of that which was made:
 /// what is in it is theirs, and what they hold open of it is useless to them from here on.
-fn own(folder: &OwnedFd, path: &Path) -> Result<(), StackError> {
+fn take(folder: &OwnedFd, path: &Path) -> Result<(), StackError> {
     let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
     // Whether that was done is seen below: some filesystems keep neither owners nor modes.
     let _ = rustix::fs::fchown(folder, Some(user), Some(group));
@@ -140,11 +142,11 @@ mod tests {
         std::fs::create_dir(&theirs).unwrap();
         std::fs::set_permissions(&theirs, std::fs::Permissions::from_mode(0o777)).unwrap();
         std::os::unix::fs::chown(&theirs, Some(65534), Some(65534)).unwrap();
-        own(&opened(&theirs), &theirs).unwrap();
+        take(&opened(&theirs), &theirs).unwrap();
         let found = std::fs::metadata(&theirs).unwrap();
         assert_eq!((found.uid(), found.mode() & 0o7777), (0, 0o700));
         std::os::unix::fs::symlink("/etc", theirs.join("link")).unwrap();
-        let refused = own(&opened(&theirs), &theirs).unwrap_err().to_string();
+        let refused = take(&opened(&theirs), &theirs).unwrap_err().to_string();
         assert!(refused.contains("another folder was put"), "{refused}");
     }
 

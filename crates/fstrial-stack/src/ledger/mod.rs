@@ -290,8 +290,7 @@ impl Ledger {
     /// Undoes a step of a process that is gone.
     fn undo(&self, found: &Found, stop: &dyn Fn() -> bool) -> Result<Replayed, StackError> {
         let step = &found.entry.undo;
-        let is_void = !step.outlives_a_boot() && !found.entry.owner.is_of_this_boot()?;
-        let undone = if is_void { Ok(()) } else { step.perform(stop) };
+        let undone = step.perform(found.entry.owner.is_of_this_boot()?, stop);
         let result = undone.and_then(|()| self.dir.remove(&found.name));
         let (undo, is_harmless) = (step.to_string(), step.is_harmless());
         Ok(Replayed { entry: found.name.clone(), undo, result, is_harmless })
@@ -412,7 +411,7 @@ impl Written {
     /// # Errors
     /// The change cannot be undone; the step stays in the ledger.
     pub fn undo(self) -> Result<(), StackError> {
-        self.undo.perform(&|| false)?;
+        self.undo.perform(true, &|| false)?;
         self.strike_out()
     }
 
@@ -458,8 +457,10 @@ fn program_of(pid: u32) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::delete::Identity;
     use crate::device_number::DeviceNumber;
     use crate::named::{FOLDER_PREFIX, KnownDisk, OwnFolder, QueueAttribute};
+    use std::os::fd::AsFd;
     use tempfile::TempDir;
 
     /// A process number that is certainly free.
@@ -487,8 +488,9 @@ mod tests {
         fn folder(&self, number: u32) -> (PathBuf, Undo) {
             let folder = self.home.path().join(format!("{FOLDER_PREFIX}{number}"));
             fs::create_dir_all(folder.join("deep/er")).unwrap();
-            let undo = Undo::RemoveFolder { path: OwnFolder::try_from(folder.clone()).unwrap() };
-            (folder, undo)
+            let path = OwnFolder::try_from(folder.clone()).unwrap();
+            let made = Some(Identity::of(fs::File::open(&folder).unwrap().as_fd()).unwrap());
+            (folder, Undo::RemoveFolder { path, made })
         }
 
         fn plant(&self, name: &str, text: &str) -> PathBuf {
@@ -622,6 +624,29 @@ mod tests {
     }
 
     #[test]
+    fn another_folder_of_that_name_is_not_deleted() {
+        let lab = Lab::new();
+        let (folder, undo) = lab.folder(10);
+        let _written = lab.dead.write(undo).unwrap();
+        // Who owns the directory may do that, with any folder of the same filesystem that root has there.
+        fs::rename(&folder, lab.home.path().join("away")).unwrap();
+        fs::create_dir(&folder).unwrap();
+        fs::write(folder.join("precious"), "").unwrap();
+        let report = lab.living().replay().unwrap();
+        assert!(report.done[0].result.is_err() && folder.join("precious").exists(), "{report:?}");
+        // A folder that was announced, and perhaps made, is empty.
+        let Undo::RemoveFolder { path, .. } = lab.folder(11).1 else { panic!() };
+        let full = lab.dead.write(Undo::RemoveFolder { path: path.clone(), made: None }).unwrap();
+        assert!(!all_is_well(&lab.living().replay().unwrap()) && path.path().exists());
+        full.strike_out().unwrap();
+        fs::remove_dir_all(path.path()).unwrap();
+        fs::create_dir(path.path()).unwrap();
+        let _written = lab.dead.write(Undo::RemoveFolder { path: path.clone(), made: None }).unwrap();
+        lab.living().replay().unwrap();
+        assert!(!path.path().exists());
+    }
+
+    #[test]
     fn steps_of_other_namespaces_and_machines_are_left() {
         let lab = Lab::new();
         let (folder, undo) = lab.folder(9);
@@ -653,7 +678,8 @@ mod tests {
         let node: NodeMark = serde_json::from_str(r#"{"inode": 1}"#).unwrap();
         let own = |path: &str| OwnFolder::try_from(PathBuf::from(path)).unwrap();
         for undo in [
-            Undo::RemoveFolder { path: own("/nowhere/fstrial-run-never") },
+            Undo::RemoveFolder { path: own("/nowhere/fstrial-run-never"), made: None },
+            Undo::RemoveFolder { path: own("/tmp/fstrial-run-never"), made: None },
             Undo::RestoreAttribute {
                 disk: disk.clone(),
                 attribute: QueueAttribute::Scheduler,
@@ -670,7 +696,7 @@ mod tests {
             let _written = lab.dead.write(undo).unwrap();
         }
         let report = lab.living().replay().unwrap();
-        assert!(all_is_well(&report) && report.done.len() == 9, "{report:?}");
+        assert!(all_is_well(&report) && report.done.len() == 10, "{report:?}");
         assert!(lab.dead.dir.names().unwrap().is_empty());
     }
 }

@@ -2,7 +2,7 @@
 //! never happened, was undone already, or if somebody else has by now what was ours.
 
 use crate::{
-    delete,
+    delete::{self, Identity},
     error::StackError,
     named::{KernelName, KnownDisk, OwnFolder, QueueAttribute, QueueValue},
     sysfs,
@@ -80,6 +80,8 @@ pub enum Undo {
     RemoveFolder {
         /// The folder.
         path: OwnFolder,
+        /// Which one it was; none before it is made. Who may write to the directory may put another one in its place.
+        made: Option<Identity>,
     },
 }
 
@@ -126,7 +128,7 @@ impl fmt::Display for Undo {
             Self::Thaw { disk, .. } => write!(f, "thaw the filesystem on {}", disk.node().display()),
             Self::StopArray { index, .. } => write!(f, "stop the array /dev/md{index}"),
             Self::RemoveGroup { path } => write!(f, "remove the control group {}", path.path().display()),
-            Self::RemoveFolder { path } => write!(f, "delete the folder {}", path.path().display()),
+            Self::RemoveFolder { path, .. } => write!(f, "delete the folder {}", path.path().display()),
         }
     }
 }
@@ -142,10 +144,19 @@ impl Undo {
         matches!(self, Self::RemoveFolder { .. } | Self::RemoveGroup { .. })
     }
 
-    /// Undoes the change. What takes long asks `stop` whether to break off.
-    pub(super) fn perform(&self, stop: &dyn Fn() -> bool) -> Result<(), StackError> {
+    /// Undoes the change, which was made since this boot or before. What takes long asks `stop` whether to break off.
+    pub(super) fn perform(&self, same_boot: bool, stop: &dyn Fn() -> bool) -> Result<(), StackError> {
         match self {
-            Self::RemoveFolder { path } => delete::tree_at(path.path(), stop),
+            Self::RemoveFolder { path, made: None } => delete::empty_at(path.path()),
+            Self::RemoveFolder { path, made: Some(made) } => {
+                let is_ours = |found: Identity| match same_boot {
+                    true => found == *made,
+                    false => found.is_same_after_a_boot(*made),
+                };
+                delete::tree_at(path.path(), &is_ours, stop)
+            }
+            // The rest lives in the kernel and did not survive a boot.
+            _ if !same_boot => Ok(()),
             Self::RemoveZram { index, node } => crate::device::zram::remove(*index, *node),
             Self::RemoveUnusedZram { existing, moment } => {
                 crate::device::zram::remove_unused(existing, *moment)

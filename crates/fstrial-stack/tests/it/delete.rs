@@ -55,7 +55,7 @@ impl Place {
     }
 
     fn delete(&self) -> Result<(), StackError> {
-        delete::tree_at(&self.top(), NEVER)
+        delete::tree_at(&self.top(), &|_| true, NEVER)
     }
 
     fn assert_deleted(&self) {
@@ -281,7 +281,7 @@ fn subvolumes_of_ordinary_users_are_deleted() {
             let (source, copy) = (top.join("source"), top.join("0/1/copy"));
             run("btrfs", &["subvolume", "snapshot", "-r", source.to_str().unwrap(), copy.to_str().unwrap()]);
             assert!(fs::write(copy.join("file"), "").is_err(), "it is read-only, or this tests nothing");
-            delete::tree_at(&top, NEVER).unwrap();
+            delete::tree_at(&top, &|_| true, NEVER).unwrap();
             assert!(!top.exists());
         };
         thread::scope(|scope| scope.spawn(ordinary).join().unwrap());
@@ -322,7 +322,7 @@ fn an_end_is_heard_at_every_entry() {
         asked.set(asked.get() + 1);
         asked.get() > 100
     };
-    assert!(matches!(delete::tree_at(&place.top(), &stop), Err(StackError::Interrupted)));
+    assert!(matches!(delete::tree_at(&place.top(), &|_| true, &stop), Err(StackError::Interrupted)));
     assert!(asked.get() < 110 && began.elapsed() < Duration::from_secs(1));
     assert!(place.top().exists());
     place.assert_deleted();
@@ -332,7 +332,7 @@ fn an_end_is_heard_at_every_entry() {
 fn what_is_gone_needs_no_deletion() {
     let place = Place::new();
     place.delete().unwrap();
-    delete::tree_at(Path::new("/nowhere/at/all"), NEVER).unwrap();
+    delete::tree_at(Path::new("/nowhere/at/all"), &|_| true, NEVER).unwrap();
     let parent = rustix::fs::openat(CWD, place.home.path(), OFlags::PATH, Mode::empty()).unwrap();
     delete::tree(parent.as_fd(), "gone".as_ref(), NEVER).unwrap();
 }
