@@ -24,7 +24,14 @@ const fn plant(fault: &'static str, area: fn(&Subject, &Path) -> Area, only: &'s
 }
 
 /// Every fault of `fstrial_model::planted`.
-const PLANTS: [Plant; 10] = [
+const PLANTS: [Plant; 17] = [
+    plant("loop-on-disk", refuse, "held-by-a-loop-device"),
+    plant("home", refuse, "home-of-somebody-else"),
+    plant("covered-ledger", kill, "home-below-mnt"),
+    plant("deletion", refuse, "program-makes-deep-folders"),
+    plant("descriptor", refuse, "open-by-a-node-elsewhere"),
+    plant("bad-entry", refuse, "half-an-entry"),
+    plant("group", refuse, "member-of-a-btrfs"),
     plant("overwrite", refuse, "export-over-a-file"),
     plant("signatures", refuse, "signature"),
     plant("lock", refuse, "second-trial-with-one-home"),
@@ -33,7 +40,7 @@ const PLANTS: [Plant; 10] = [
     plant("queue-setting", kill, "disk-settings"),
     plant("folder", kill, "directory"),
     plant("panic", fuzzed, "bytes"),
-    plant("limit", |subject, _| hostile::files(subject), "all-zeroes-for-ever"),
+    plant("limit", |subject, _| hostile::files(subject), "sparse-gigabyte"),
     plant("lengths", |subject, _| hostile::stores(subject, 1, 0), "histogram-lengths"),
 ];
 

@@ -6,6 +6,20 @@
 /// A fault that can be planted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
+    /// A loop device on a disk is not seen.
+    LoopOnDisk,
+    /// A home that others may write is believed.
+    Home,
+    /// The ledger is reached by its path, which a worker may have covered.
+    CoveredLedger,
+    /// Folders are deleted by a way that keeps a descriptor for each level.
+    Deletion,
+    /// Only descriptors of nodes below `/dev` are seen.
+    Descriptor,
+    /// An entry of the ledger that cannot be read stops the others.
+    BadEntry,
+    /// One device of a filesystem of several counts as any other.
+    Group,
     /// A file that is there already is overwritten.
     Overwrite,
     /// What lies on a disk is not looked at.
@@ -30,7 +44,14 @@ pub enum Fault {
 
 impl Fault {
     /// All of them, with the names that `FSTRIAL_PLANT` knows.
-    pub const ALL: [(Self, &str); 10] = [
+    pub const ALL: [(Self, &str); 17] = [
+        (Self::LoopOnDisk, "loop-on-disk"),
+        (Self::Home, "home"),
+        (Self::CoveredLedger, "covered-ledger"),
+        (Self::Deletion, "deletion"),
+        (Self::Descriptor, "descriptor"),
+        (Self::BadEntry, "bad-entry"),
+        (Self::Group, "group"),
         (Self::Overwrite, "overwrite"),
         (Self::Signatures, "signatures"),
         (Self::Lock, "lock"),

@@ -18,8 +18,8 @@ use std::{
 };
 
 /// How long to wait for another process that holds the lock. One run is a few milliseconds of writing, but its sync
-/// may queue behind the very load that is being measured.
-pub(crate) const BUSY: Duration = Duration::from_secs(30);
+/// may queue behind the very load that is being measured. Ctrl-C waits for it, too.
+pub(crate) const BUSY: Duration = Duration::from_secs(8);
 
 /// The largest text or blob in the file, in bytes: bounds what a file from elsewhere can make us allocate.
 const MAX_VALUE_BYTES: i32 = 64 << 20;
@@ -410,7 +410,7 @@ mod tests {
         // 2 is FULL, 3 is EXTRA.
         assert_eq!(pragma("synchronous"), rusqlite::types::Value::Integer(3));
         assert_eq!(pragma("foreign_keys"), rusqlite::types::Value::Integer(1));
-        assert_eq!(pragma("busy_timeout"), rusqlite::types::Value::Integer(30_000));
+        assert_eq!(pragma("busy_timeout"), rusqlite::types::Value::Integer(8_000));
     }
 
     #[test]

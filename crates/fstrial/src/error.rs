@@ -110,12 +110,11 @@ impl ExpectedError {
     /// The process's exit code.
     pub fn exit_code(&self) -> u8 {
         match self {
-            Self::Usage { .. }
-            | Self::TrialFile(_)
-            | Self::Trial(_)
-            | Self::Arm(_)
-            | Self::File { .. }
-            | Self::Home(_) => exit_code::USAGE,
+            Self::Usage { .. } | Self::TrialFile(_) | Self::Trial(_) | Self::Arm(_) | Self::File { .. } => {
+                exit_code::USAGE
+            }
+            Self::Home(StackError::Io { source, .. }) if is_full(source) => exit_code::STORE_UNUSABLE,
+            Self::Home(_) => exit_code::USAGE,
             Self::Stack(error) => stack_exit_code(error),
             Self::CleanUp(_) => exit_code::CLEAN_UP_INCOMPLETE,
             Self::Run { failure, .. } => match failure.kind {
@@ -158,6 +157,14 @@ impl ExpectedError {
             ),
         }
     }
+}
+
+/// Whether there is no room, or no more of it allowed.
+fn is_full(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge
+    )
 }
 
 /// What to try where a file cannot be read or written.

@@ -195,20 +195,24 @@ impl Ledger {
             format!("{}-{}-{number}-{}-{}", self.owner, std::process::id(), owner.namespace, owner.started);
         let (partial, name) =
             (OsString::from(format!("{stem}{PARTIAL}")), OsString::from(format!("{stem}{ENTRY}")));
+        let dir = match planted(Fault::CoveredLedger) {
+            true => Arc::new(PrivateDir::make(self.dir.path())?),
+            false => Arc::clone(&self.dir),
+        };
         let text = serde_json::to_vec(&Entry { owner, at: since_boot(), undo: undo.clone() })
             .expect("an entry is plain data");
-        let mut file = self.dir.create(&partial)?;
+        let mut file = dir.create(&partial)?;
         let lasting = undo.outlives_a_boot();
         let written = file.write_all(&text).and_then(|()| if lasting { file.sync_all() } else { Ok(()) });
-        written.map_err(|e| StackError::io("write", self.dir.path().join(&name), e))?;
-        self.dir.rename(&partial, &name)?;
+        written.map_err(|e| StackError::io("write", dir.path().join(&name), e))?;
+        dir.rename(&partial, &name)?;
         if lasting {
-            self.dir.sync()?;
+            dir.sync()?;
         }
         if is_forgotten(&undo) {
-            self.dir.remove(&name)?;
+            dir.remove(&name)?;
         }
-        Ok(Written { dir: Arc::clone(&self.dir), name, undo })
+        Ok(Written { dir, name, undo })
     }
 
     /// Undoes what processes that are gone have left, and strikes it out. What cannot be undone, and what was left alone,
@@ -234,6 +238,9 @@ impl Ledger {
             thread::park_timeout(Duration::from_millis(5));
         }
         let (found, unreadable) = self.entries()?;
+        if let Some(bad) = unreadable.first().filter(|_| planted(Fault::BadEntry)) {
+            return Err(StackError::Unable { what: bad.why.clone(), hint: "delete it by hand".into() });
+        }
         let mut report =
             Report { done: thawed.into_iter().map(|(_, replayed)| replayed).collect(), left: unreadable };
         for found in found {
