@@ -80,6 +80,11 @@ impl Folder {
         if host::is_root() { host::path_of_descriptor(self.opened.as_fd()) } else { self.path.clone() }
     }
 
+    /// Its path, as the user finds it.
+    pub(crate) fn place(&self) -> &Path {
+        &self.path
+    }
+
     /// Deletes it with everything in it.
     pub(crate) fn delete(self) -> Result<(), StackError> {
         drop(self.opened);

@@ -520,6 +520,18 @@ impl Standing {
         &self.target
     }
 
+    /// Words in which the folder in a directory is called as the user knows it, not by our descriptor.
+    pub fn in_the_users_words(&self) -> impl Fn(&str) -> String + use<> {
+        let names = self
+            .folder
+            .as_ref()
+            .map(|folder| [folder.path(), folder.place().to_owned()].map(|path| path.display().to_string()));
+        move |text| match &names {
+            Some([ours, theirs]) => text.replace(ours.as_str(), theirs),
+            None => text.to_owned(),
+        }
+    }
+
     /// The block devices it lies on, as the kernel calls them; of a directory as far as they are known.
     pub fn device_names(&self) -> Vec<String> {
         self.attached.as_ref().map_or_else(|| self.below.clone(), Attached::device_names)

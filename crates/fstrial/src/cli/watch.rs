@@ -70,7 +70,7 @@ pub(crate) fn exec(args: &WatchArgs) -> Result<u8, ExpectedError> {
     let mut watcher = None;
     loop {
         let stored = store.trial(at)?;
-        let (plan, environment) = planned(&stored)?;
+        let (plan, environment) = planned(&store, &stored)?;
         let screen = match &mut watcher {
             Some(screen) => screen,
             None => watcher.insert(Screen::take(Output::Standard).map_err(terminal)?),
@@ -107,11 +107,14 @@ fn current(store: &Store, home: &Home) -> Result<Option<TrialId>, ExpectedError>
 }
 
 /// The plan of a stored trial and what its device is.
-fn planned(stored: &StoredTrial) -> Result<(Plan, Environment), ExpectedError> {
-    let session =
-        stored.sessions.last().ok_or_else(|| ExpectedError::Fault("a stored trial has no session".into()))?;
-    let environment: Environment = serde_json::from_str(&session.environment)
-        .map_err(|e| ExpectedError::Fault(format!("a stored environment cannot be read: {e}")))?;
+fn planned(store: &Store, stored: &StoredTrial) -> Result<(Plan, Environment), ExpectedError> {
+    let session = stored
+        .sessions
+        .last()
+        .ok_or_else(|| crate::run::stored::damaged(store, "a stored trial has no session".into()))?;
+    let environment: Environment = serde_json::from_str(&session.environment).map_err(|e| {
+        crate::run::stored::damaged(store, format!("a stored environment cannot be read: {e}"))
+    })?;
     let trial = Trial::parse("stored trial", &stored.toml)?;
     Ok((Plan::new(trial, stored.summary.seed, environment.cpus)?, environment))
 }
@@ -248,7 +251,7 @@ impl<'p> Following<'p> {
         }
         store.for_each_run_after(self.id, self.last_run, |run| self.take(run))?;
         if let Some(damaged) = self.damaged.take() {
-            return Err(ExpectedError::Fault(damaged));
+            return Err(crate::run::stored::damaged(store, damaged));
         }
         self.judge_rounds();
         let is_over = self.status != TrialStatus::Running;

@@ -18,7 +18,7 @@ use fstrial_model::{
     trial::{Compare, Metric, Trial},
 };
 use fstrial_stats::{Pair, estimate, schedule::Schedule};
-use fstrial_store::{Store, StoredTrial, TrialId, TrialStatus};
+use fstrial_store::{Store, StoreError, StoredTrial, TrialId, TrialStatus};
 use serde::Serialize;
 use serde_json::Value;
 use std::{cmp::Ordering, collections::BTreeMap};
@@ -196,7 +196,7 @@ fn points_of(
     let read = Read { plan, ..read };
     let earlier = match stored::earlier(store, &read.plan, trial.summary.id) {
         Ok(earlier) => earlier,
-        Err(ExpectedError::Fault(damaged)) => return Ok(Err(damaged)),
+        Err(ExpectedError::Store(StoreError::Damaged { what, .. })) => return Ok(Err(what)),
         Err(error) => return Err(error),
     };
     let Some(planned) = earlier.planned else { return Ok(Err("it has no complete round".into())) };

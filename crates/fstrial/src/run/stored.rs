@@ -76,7 +76,7 @@ impl Stored {
 }
 
 /// What a store holds is not what fstrial wrote: a fault of the store's, not of fstrial.
-fn damaged(store: &Store, what: String) -> ExpectedError {
+pub(crate) fn damaged(store: &Store, what: String) -> ExpectedError {
     StoreError::Damaged { path: store.path().to_owned(), what, source: None }.into()
 }
 

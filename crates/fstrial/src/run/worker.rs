@@ -224,7 +224,7 @@ impl<'a> Run<'a> {
 
     fn do_job(&mut self) -> Result<Option<Measurement>, RunFailure> {
         say(&WorkerMessage::Stage { stage: Stage::Attach, deadline: Nanos::secs(60) });
-        let mut standing = match &self.job.device {
+        let standing = match &self.job.device {
             DeviceBinding::Directory { path } => {
                 let standing = Standing::in_directory(path, &self.job.arm, &self.ledger);
                 let standing = standing.map_err(|e| self.failed(&e))?;
@@ -233,6 +233,16 @@ impl<'a> Run<'a> {
             }
             _ => self.build()?,
         };
+        let in_words = standing.in_the_users_words();
+        self.in_the_arm(standing).map_err(|failure| RunFailure {
+            what: in_words(&failure.what),
+            hint: failure.hint.as_deref().map(&in_words),
+            ..failure
+        })
+    }
+
+    /// Does the job on an arm that stands, and takes it down.
+    fn in_the_arm(&mut self, mut standing: Standing) -> Result<Option<Measurement>, RunFailure> {
         self.note_state(&mut standing);
         if let Some(note) = self.watch.note() {
             standing.remark(note.to_owned());

@@ -53,7 +53,7 @@ fn entry(lab: &Lab, undo: &Value) -> Value {
     lab.clean();
     let mut entry = written.unwrap();
     let fields = entry.as_object_mut().unwrap();
-    fields.retain(|key, _| ["owner", "since_boot", "at"].contains(&key.as_str()));
+    fields.retain(|key, _| ["owner", "at"].contains(&key.as_str()));
     fields.extend(undo.as_object().unwrap().clone());
     entry
 }
@@ -268,4 +268,17 @@ fn the_home_of_root_does_not_come_from_the_environment() {
     let listed = Running::start(command).end(PATIENCE);
     let named = listed.stderr.contains("/var/lib/fstrial") || listed.code() == 0;
     assert!(named && !listed.stderr.contains(&lab.root().display().to_string()), "{listed:?}");
+}
+
+#[test]
+fn what_fails_in_a_directory_is_told_by_its_own_name() {
+    let lab = lab();
+    let ended = lab.run(
+        "compare dir:dirs/a dir:dirs/b --workload random-write --file-size 900TiB --threads 1 --rounds 1",
+    );
+    assert_eq!(ended.code(), 11, "{ended:?}");
+    let folder = format!("{}/fstrial-run-", lab.path("dirs").display());
+    let named = ["a", "b"].map(|name| folder.replace("dirs/", &format!("dirs/{name}/")));
+    assert!(named.iter().any(|path| ended.stderr.contains(path)), "{ended:?}");
+    assert!(!ended.stderr.contains("/proc/"), "{ended:?}");
 }

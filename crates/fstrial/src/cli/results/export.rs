@@ -211,9 +211,9 @@ fn open_metrics(store: &Store, trials: &[StoredTrial]) -> Result<OpenMetrics, Ex
         // One that was killed has no end: its last session's beginning is the last that is known.
         let last = trial.sessions.last().map_or(&summary.started_at, |session| &session.started_at);
         let ended = summary.ended_at.as_ref().unwrap_or(last);
-        let ended = ended
-            .parse::<jiff::Timestamp>()
-            .map_err(|e| ExpectedError::Fault(format!("a stored time cannot be read: {ended}: {e}")))?;
+        let ended = ended.parse::<jiff::Timestamp>().map_err(|e| {
+            crate::run::stored::damaged(store, format!("a stored time cannot be read: {ended}: {e}"))
+        })?;
         metrics.add(summary, &document, ended.as_duration().as_secs_f64());
     }
     Ok(metrics)

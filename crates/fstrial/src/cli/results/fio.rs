@@ -35,7 +35,7 @@ pub(super) fn export(
             failed += 1;
             return;
         }
-        match write(&run, version, |text| names.write(out, &run, text, force)) {
+        match write(store, &run, version, |text| names.write(out, &run, text, force)) {
             Ok(Written::Whole) => written += 1,
             Ok(Written::NoLoad) => bare += 1,
             Ok(Written::Unknown) => strange += 1,
@@ -70,6 +70,7 @@ enum Written {
 
 /// Writes one run.
 fn write(
+    store: &Store,
     run: &StoredRun,
     version: &str,
     deliver: impl FnOnce(&str) -> Result<(), ExpectedError>,
@@ -84,12 +85,15 @@ fn write(
         return Ok(Written::NoLoad);
     }
     let time = |text: &str| {
-        text.parse().map_err(|e| ExpectedError::Fault(format!("a stored time cannot be read: {text}: {e}")))
+        text.parse().map_err(|e| {
+            crate::run::stored::damaged(store, format!("a stored time cannot be read: {text}: {e}"))
+        })
     };
     let metadata =
         RunMetadata { fstrial: version, started: time(&run.started_at)?, ended: time(&run.ended_at)? };
-    let answer = fio_json::answer(&metadata, &loads)
-        .map_err(|e| ExpectedError::Fault(format!("the latencies of run {} cannot be read: {e}", run.id)))?;
+    let answer = fio_json::answer(&metadata, &loads).map_err(|e| {
+        crate::run::stored::damaged(store, format!("the latencies of run {} cannot be read: {e}", run.id))
+    })?;
     let text = serde_json::to_string_pretty(&answer).expect("an answer is plain data");
     deliver(&(text + "\n"))?;
     Ok(Written::Whole)
