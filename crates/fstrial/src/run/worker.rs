@@ -24,7 +24,7 @@ use fstrial_model::{
 use fstrial_stack::{
     StackError,
     counters::DeviceCounters,
-    isolation,
+    host, isolation,
     ledger::Ledger,
     stack::{Attached, Standing, Target},
     throttle::Throttled,
@@ -329,6 +329,7 @@ impl<'a> Run<'a> {
             Target::BlockDevice(path) => fstrial_engine::Target::BlockDevice(path),
         });
         let bytes = task.space_needed().0;
+        self.require_room(bytes)?;
         let mut results = Vec::new();
         for (number, phase) in task.phases.iter().enumerate() {
             if let Some(target) = phase.find_rate {
@@ -345,6 +346,28 @@ impl<'a> Run<'a> {
             results.extend(self.phase(phase, prepared, &standing.counters())?);
         }
         Ok(results)
+    }
+
+    /// Refuses to fill a filesystem of the user's: it may be the one that the machine lives on.
+    fn require_room(&self, bytes: u64) -> Result<(), RunFailure> {
+        let DeviceBinding::Directory { path } = &self.job.device else { return Ok(()) };
+        let free = host::space_available(path).map_err(|e| self.failed(&e))?;
+        if bytes / 9 * 10 <= free.0 {
+            return Ok(());
+        }
+        let path = path.display();
+        Err(RunFailure {
+            kind: FailureKind::LoadRefused,
+            stage: Stage::Layout,
+            what: format!(
+                "the load's files take {}, and {path} has {} left",
+                Bytes(bytes).human(),
+                free.human()
+            ),
+            hint: Some(
+                "use a smaller file_size, or another directory; a tenth is left free for others".into(),
+            ),
+        })
     }
 
     /// Hears what an operation does.
