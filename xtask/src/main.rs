@@ -6,7 +6,11 @@ mod attack;
 mod tests;
 mod tidy;
 
-use std::{path::PathBuf, process::ExitCode};
+use std::{
+    path::PathBuf,
+    process::ExitCode,
+    time::{Duration, Instant},
+};
 
 /// A check: what it is called and what it does.
 type Check = (&'static str, fn(&[String]) -> Result<(), String>);
@@ -19,6 +23,9 @@ const CHECKS: [Check; 6] = [
     ("test", tests::run),
     ("attack", |_| attack::run(&attack::Size::Small, &[])),
 ];
+
+/// The longest that all checks together may take, compiling included.
+const LONGEST: Duration = Duration::from_secs(60 * 60);
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -50,14 +57,34 @@ fn main() -> ExitCode {
         );
         return ExitCode::from(2);
     }
+    let mut took = Vec::new();
     for (name, check) in chosen {
         println!("── {name}");
+        let began = Instant::now();
         if let Err(problem) = check(rest) {
             println!("{name}: {problem}");
             return ExitCode::FAILURE;
         }
+        took.push((*name, began.elapsed()));
     }
-    ExitCode::SUCCESS
+    match in_time(&took) {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    }
+}
+
+/// Says how long each check took, and whether all of them together were short enough to be run for every change.
+fn in_time(took: &[(&str, Duration)]) -> bool {
+    let total: Duration = took.iter().map(|(_, time)| *time).sum();
+    let each: Vec<String> = took.iter().map(|(name, time)| format!("{name} {}", time.as_secs())).collect();
+    println!("seconds: {}; all {}", each.join(", "), total.as_secs());
+    if total > LONGEST {
+        println!(
+            "that is more than {} minutes: move something to `cargo xtask long`",
+            LONGEST.as_secs() / 60
+        );
+    }
+    total <= LONGEST
 }
 
 /// The workspace's folder.

@@ -27,6 +27,8 @@ struct Tally {
     /// Names of the tests that failed.
     failures: Vec<String>,
     skipped: Vec<String>,
+    /// Test programs that ran, and how many seconds each took.
+    programs: Vec<(String, String)>,
     /// Inside the output of passing tests, which is not passed on.
     in_successes: bool,
 }
@@ -52,6 +54,15 @@ impl Tally {
             };
             self.passed += count(" passed");
             self.failed += count(" failed");
+            let seconds = counts.split("finished in ").nth(1).unwrap_or_default().trim_end_matches('s');
+            if let Some((_, time)) = self.programs.iter_mut().find(|(_, time)| time.is_empty()) {
+                *time = seconds.to_owned();
+            }
+        }
+        if let Some(program) = line.trim_start().strip_prefix("Running ") {
+            let file = program.rsplit('/').next().unwrap_or_default();
+            let name = file.rsplit_once('-').map_or(file, |(name, _)| name);
+            self.programs.push((name.to_owned(), String::new()));
         }
         !self.in_successes
     }
@@ -88,6 +99,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     for reason in &tally.skipped {
         println!("SKIPPED {reason}");
     }
+    let times: Vec<String> = tally.programs.iter().map(|(name, time)| format!("{name} {time}")).collect();
+    println!("seconds of each test program: {}", times.join(", "));
     for name in &tally.failures {
         println!("FAILED {name}");
     }
@@ -124,6 +137,10 @@ mod checks {
                     test result: FAILED. 3 passed; 1 failed; 0 ignored";
         let shown: Vec<&str> = text.lines().filter(|line| tally.take(line)).collect();
         assert_eq!((tally.passed, tally.failed), (5, 1));
+        let text = "     Running unittests src/lib.rs (target/debug/deps/fstrial_stack-ea2fc8)\n\
+                    test result: ok. 2 passed; 0 failed; finished in 93.18s";
+        assert_eq!(text.lines().filter(|line| tally.take(line)).count(), 2);
+        assert_eq!(tally.programs, [("fstrial_stack".into(), "93.18".into())]);
         assert_eq!((tally.skipped, tally.failures), (vec!["a: needs root".into()], vec!["b".into()]));
         assert!(!shown.contains(&"noise") && shown.contains(&"test a ... ok"));
     }
