@@ -3,7 +3,7 @@
 
 use crate::{
     pty::OnTerminal,
-    support::{self, Lab, SMALL},
+    support::{self, FSTRIAL, Lab, Running, SMALL},
 };
 use rustix::process::Signal;
 use std::fs;
@@ -132,6 +132,24 @@ fn ctrl_c_in_the_view_stops_the_trial_and_keeps_it() {
     trial.wait("verdicts", |screen| screen.contents().contains("settled"));
     trial.signal(Signal::TERM);
     assert_eq!(trial.end_as_it_began(), 130);
+}
+
+#[test]
+fn a_terminal_that_is_closed_ends_it() {
+    let name = "a_terminal_that_is_closed_ends_it";
+    let lab = with_a_trial();
+    let mut command = lab.prepare("script");
+    command.args(["-qc", &format!("{FSTRIAL} watch"), "/dev/null"]).env("TERM", "xterm-256color");
+    command.stdin(std::process::Stdio::piped());
+    if !support::command("script").arg("--version").output().is_ok_and(|done| done.status.success()) {
+        return support::skip(name, "needs script, of util-linux");
+    }
+    let window = Running::start(command);
+    let is_watched = || lab.leaks().iter().any(|leak| leak.ends_with(&format!("{FSTRIAL} watch")));
+    assert!(support::eventually(support::PATIENCE, is_watched), "{:?}", lab.leaks());
+    support::pause(std::time::Duration::from_secs(1));
+    support::kill(window.pid());
+    lab.assert_nothing_left("its terminal was closed");
 }
 
 #[test]

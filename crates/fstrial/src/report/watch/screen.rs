@@ -15,6 +15,7 @@ use ratatui::{
         terminal::{EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode},
     },
 };
+use rustix::event::{PollFd, PollFlags, Timespec};
 use std::{
     io::{self, BufWriter, IsTerminal, Write},
     sync::{
@@ -147,7 +148,8 @@ impl Screen {
     /// # Errors
     /// The terminal is gone.
     pub fn wait(&mut self, most: Duration, contrasts: usize) -> io::Result<Option<Wish>> {
-        if !event::poll(most)? {
+        hear(most)?;
+        if !event::poll(Duration::ZERO)? {
             return Ok(None);
         }
         let wish = wish(&event::read()?, self.choices.help);
@@ -162,6 +164,22 @@ impl Screen {
 impl Drop for Screen {
     fn drop(&mut self) {
         give_back();
+    }
+}
+
+/// Waits for a key, or the signal of a new size. A terminal that is gone can be read without end and gives nothing, which
+/// the library that reads keys does not notice.
+fn hear(most: Duration) -> io::Result<()> {
+    let stdin = io::stdin();
+    let mut keys = [PollFd::new(&stdin, PollFlags::IN)];
+    let timeout = Timespec::try_from(most).unwrap_or(Timespec { tv_sec: 1, tv_nsec: 0 });
+    match rustix::event::poll(&mut keys, Some(&timeout)) {
+        Ok(_) | Err(rustix::io::Errno::INTR) => {}
+        Err(error) => return Err(error.into()),
+    }
+    match keys[0].revents().intersects(PollFlags::HUP | PollFlags::ERR) {
+        true => Err(io::Error::new(io::ErrorKind::BrokenPipe, "the terminal is gone")),
+        false => Ok(()),
     }
 }
 
