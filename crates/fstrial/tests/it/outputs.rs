@@ -192,7 +192,7 @@ fn a_store_that_fills_up_keeps_what_it_has() {
     }
     let lab = lab();
     fs::create_dir(lab.home()).unwrap();
-    let _mounted = Mounted::tmpfs(lab.home(), "size=1m");
+    let _mounted = Mounted::tmpfs(lab.home(), "size=1m,mode=700");
     let many = TRIAL.replace("--rounds 1", "--rounds 500 --json");
     let mut running = lab.start(&many);
     assert!(running.wait_for("run-ended"));
