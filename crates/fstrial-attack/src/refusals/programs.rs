@@ -15,7 +15,7 @@ use std::{
 
 pub(super) const CASES: [Case; 6] = [
     ("program-makes-deep-folders", |lab| {
-        leaves(lab, "i=0; while [ $i -lt 3000 ]; do mkdir d && cd -P d || exit 1; i=$((i+1)); done; cd /")
+        leaves(lab, "i=0; while [ $i -lt 1300 ]; do mkdir d && cd -P d || exit 1; i=$((i+1)); done; cd /")
     }),
     ("program-makes-read-only-folders", |lab| {
         leaves(lab, "mkdir -p a/b/c && : > a/b/c/x && chmod 0555 a/b/c a/b a")
