@@ -79,7 +79,7 @@ const KINDS: [Kind; 17] = [
     ),
     kind(
         "disk-settings",
-        "ext4:scheduler=none,read_ahead=64KiB b=ext4:read_ahead=32KiB {small} --device disk --erase {disk} --erase-signature ext4",
+        "ext4:scheduler=none,read_ahead=64KiB b=ext4:read_ahead=32KiB {small} --device disk --erase {disk} --erase-signature ext4 --erase-signature xfs",
         "load",
     ),
     kind("home-below-mnt", "ext4 xfs --workload freeze.toml --size 320MiB --device image:images", "load"),
