@@ -538,6 +538,9 @@ fn split_unescaped(text: &str, separator: char) -> Vec<String> {
     parts
 }
 
+/// The longest short form of an arm, in bytes.
+const LONGEST_ARM: usize = 4096;
+
 impl FromStr for Arm {
     type Err = ArmError;
     fn from_str(text: &str) -> Result<Self, ArmError> {
@@ -546,12 +549,13 @@ impl FromStr for Arm {
             problem: problem.to_owned(),
             hint,
         };
-        if text.len() > 4096 {
-            return Err(ArmError {
-                text: text.chars().take(40).collect(),
-                problem: "it is longer than 4096 bytes".into(),
-                hint: None,
-            });
+        let too_long = || ArmError {
+            text: text.chars().take(40).collect(),
+            problem: format!("it is longer than {LONGEST_ARM} bytes"),
+            hint: None,
+        };
+        if text.len() > LONGEST_ARM {
+            return Err(too_long());
         }
         let head = text.split(':').next().unwrap_or_default();
         let (name, configuration) = match head.split_once('=') {
@@ -582,6 +586,8 @@ impl FromStr for Arm {
         };
         match arm.problem() {
             Some(problem) => Err(ArmError { text: text.to_owned(), ..problem }),
+            // Printed with its name it must be readable, too.
+            None if arm.to_string().len() > LONGEST_ARM => Err(too_long()),
             None => Ok(arm),
         }
     }
@@ -649,6 +655,17 @@ mod tests {
 
     fn arm(text: &str) -> Arm {
         text.parse().unwrap_or_else(|e: ArmError| panic!("{e}"))
+    }
+
+    #[test]
+    fn what_is_read_can_be_printed_and_read_again_whatever_its_length() {
+        for length in [1000, 2030, 2060, 4000, 4092, 5000] {
+            let text = format!("dir:/srv/{}", "$".repeat(length));
+            if let Ok(read) = text.parse::<Arm>() {
+                assert_eq!(read.to_string().parse::<Arm>().unwrap(), read, "{length}");
+            }
+        }
+        assert!(format!("dir:/srv/{}", "a".repeat(200)).parse::<Arm>().is_ok());
     }
 
     #[test]

@@ -191,24 +191,26 @@ fn remove(number: u32, patience: Duration) -> Result<bool, StackError> {
 /// Removes a device that we added to attach `file`. Fine if it is gone, or somebody else's by now.
 pub(crate) fn remove_ours(number: u32, file: &Path, known: NodeMark) -> Result<(), StackError> {
     let folder = PathBuf::from(format!("/sys/block/loop{number}"));
-    if !folder.exists() || NodeMark::of(&node(number)) != Some(known) || remove(number, RELEASE * 2)? {
+    if !folder.exists() || !known.is_of(&node(number))? || remove(number, RELEASE * 2)? {
         return Ok(());
     }
     match sysfs::read(folder.join("loop/backing_file")) {
-        Ok(backing) if Path::new(&backing) == file => {
-            Err(StackError::io("remove", node(number), rustix::io::Errno::BUSY))
-        }
-        _ => Ok(()),
+        Ok(backing) if Path::new(&backing) != file => Ok(()),
+        // Ours still, or just being taken off, or open by somebody who looks at it.
+        _ => Err(StackError::io("remove", node(number), rustix::io::Errno::BUSY)),
     }
 }
 
 /// Removes a device that we were about to add, if it was added then and is bound to nothing.
 pub(crate) fn remove_unused(number: u32, at: u64) -> Result<(), StackError> {
-    let is_bound = Path::new(&format!("/sys/block/loop{number}/loop")).exists();
-    if !is_bound && NodeMark::is_of_moment(&node(number), at) {
-        remove(number, RELEASE)?;
+    let folder = PathBuf::from(format!("/sys/block/loop{number}"));
+    if !folder.exists() || folder.join("loop").exists() || !NodeMark::is_of_moment(&node(number), at)? {
+        return Ok(());
     }
-    Ok(())
+    match remove(number, RELEASE)? {
+        true => Ok(()),
+        false => Err(StackError::io("remove", node(number), rustix::io::Errno::BUSY)),
+    }
 }
 
 /// The name of an open file as the kernel shows it, with ` (deleted)` if it has none.

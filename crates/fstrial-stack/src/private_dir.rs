@@ -275,7 +275,11 @@ fn step(
     make: Option<u32>,
 ) -> Result<Option<(OwnedFd, Stat)>, StackError> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let open = || rustix::fs::openat(above, name, flags, Mode::empty());
+    // First as a folder, which is what has an automount point mounted.
+    let open = || match rustix::fs::openat(above, name, flags | OFlags::DIRECTORY, Mode::empty()) {
+        Err(Errno::NOTDIR | Errno::LOOP) => rustix::fs::openat(above, name, flags, Mode::empty()),
+        opened => opened,
+    };
     let fd = match (open(), make) {
         (Err(Errno::NOENT), None) => return Ok(None),
         (Err(Errno::NOENT), Some(mode)) => {
@@ -324,9 +328,9 @@ fn check(fd: BorrowedFd<'_>, stat: &Stat, path: &Path, role: Role) -> Result<(),
     if stat.st_mode & 0o002 != 0 {
         return Err(refused(path, "every user may write to it".into()));
     }
-    // A group of one: root's own, or, for an ordinary user, the one that distributions give each of them.
-    let (us, ours) = (rustix::process::geteuid(), rustix::process::getegid().as_raw());
-    if (stat.st_gid == 0 || !us.is_root() && stat.st_gid == ours) && !has_access_list(fd) {
+    // A group of one: root's own, or the one of an ordinary user's own number that distributions give each of them.
+    let (us, ours) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    if (stat.st_gid == 0 || stat.st_gid == ours && ours == us) && !has_access_list(fd) {
         return Ok(());
     }
     Err(refused(path, format!("group {} may write to it", stat.st_gid)))

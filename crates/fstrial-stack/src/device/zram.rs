@@ -63,10 +63,14 @@ impl Zram {
                 return Err(error);
             }
         };
-        let node = NodeMark::of(&node(index)).ok_or_else(|| StackError::Unable {
-            what: format!("{} was added and does not show", node(index).display()),
-            hint: "this /dev does not show new devices (a container?); use another device".into(),
-        })?;
+        let Some(node) = NodeMark::of(&node(index)) else {
+            sysfs::write(Path::new(CONTROL).join("hot_remove"), &index.to_string())?;
+            before.strike_out()?;
+            return Err(StackError::Unable {
+                what: format!("{} was added and does not show", node(index).display()),
+                hint: "this /dev does not show new devices (a container?); use another device".into(),
+            });
+        };
         let written = ledger.write(Undo::RemoveZram { index, node })?;
         before.strike_out()?;
         Ok(Self { index, size, written })
@@ -117,7 +121,7 @@ fn node(index: u32) -> PathBuf {
 
 /// Removes a device that we added. Fine if it is gone already, and if another one has its number.
 pub(crate) fn remove(index: u32, known: NodeMark) -> Result<(), StackError> {
-    if !folder(index).exists() || NodeMark::of(&node(index)) != Some(known) {
+    if !folder(index).exists() || !known.is_of(&node(index))? {
         return Ok(());
     }
     reset(index)?;
@@ -148,7 +152,7 @@ fn when_free(attempt: impl Fn() -> Result<(), StackError>) -> Result<(), StackEr
 pub(crate) fn remove_unused(before: &[u32], at: u64) -> Result<(), StackError> {
     for index in existing()?.into_iter().filter(|index| !before.contains(index)) {
         let is_unused = sysfs::read(folder(index).join("initstate")).is_ok_and(|state| state == "0");
-        if is_unused && NodeMark::is_of_moment(&node(index), at) {
+        if is_unused && NodeMark::is_of_moment(&node(index), at)? {
             sysfs::write(Path::new(CONTROL).join("hot_remove"), &index.to_string())?;
         }
     }

@@ -682,7 +682,7 @@ mod tests {
             number: DeviceNumber { major: 4095, minor: 1_000_000 },
             diskseq: None,
         };
-        let node: NodeMark = serde_json::from_str(r#"{"inode": 1}"#).unwrap();
+        let node: NodeMark = serde_json::from_str(r#"{"filesystem": 1, "inode": 1}"#).unwrap();
         let own = |path: &str| OwnFolder::try_from(PathBuf::from(path)).unwrap();
         for undo in [
             Undo::RemoveFolder { path: own("/nowhere/fstrial-run-never"), made: None },

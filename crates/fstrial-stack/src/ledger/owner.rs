@@ -3,7 +3,7 @@
 
 use crate::{error::StackError, sysfs};
 use serde::{Deserialize, Serialize};
-use std::{fs, path::Path};
+use std::{fs, io, path::Path};
 
 /// Inode of the initial process namespace (`PROC_PID_INIT_INO`): from it every process of the machine is seen.
 const INITIAL: u64 = 0xEFFF_FFFC;
@@ -92,7 +92,13 @@ fn is_empty(namespace: u64) -> bool {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
     let mut pids = names.filter(|name| name.bytes().all(|b| b.is_ascii_digit()));
-    !pids.any(|pid| namespace_of(&pid).is_ok_and(|found| found == namespace))
+    // One that may not be looked at may be in it, but for the first one, which is in the initial namespace.
+    !pids.any(|pid| match namespace_of(&pid) {
+        _ if pid == "1" => false,
+        Ok(found) => found == namespace,
+        Err(StackError::Io { source, .. }) => !is_gone(&source),
+        Err(_) => true,
+    })
 }
 
 fn boot() -> Result<String, StackError> {
@@ -115,8 +121,17 @@ pub(super) fn started(pid: u32) -> Option<u64> {
     (!stat.is_over()).then_some(stat.started)
 }
 
+/// Whether a process is no longer there, and not only hidden.
+fn is_gone(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(libc::ESRCH)
+}
+
 fn life(pid: u32, started: u64) -> Life {
-    let text = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let path = format!("/proc/{pid}/stat");
+    let text = match fs::read_to_string(&path) {
+        Err(error) if !is_gone(&error) => return Life::Unknown(format!("could not read {path}: {error}")),
+        text => text.unwrap_or_default(),
+    };
     match Stat::read(&text) {
         Some(stat) if stat.started != started || stat.is_over() => Life::Gone,
         Some(stat) if stat.dead => Life::Ending(stat.threads - 1),

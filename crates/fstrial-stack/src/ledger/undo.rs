@@ -86,9 +86,11 @@ pub enum Undo {
 }
 
 /// The node of a device in `/dev`, which the kernel makes with the device: its inode number is never given again, and
-/// its birth is the device's.
+/// its birth is the device's. In another `/dev`, as some containers have, it tells nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeMark {
+    /// The filesystem that the node is on.
+    filesystem: u64,
     inode: u64,
 }
 
@@ -100,17 +102,39 @@ const TICK: u64 = 20_000_000;
 impl NodeMark {
     /// The mark of a device by its node; none if there is none.
     pub fn of(node: &Path) -> Option<Self> {
-        Some(Self { inode: rustix::fs::stat(node).ok()?.st_ino })
+        let stat = rustix::fs::stat(node).ok()?;
+        Some(Self { filesystem: stat.st_dev, inode: stat.st_ino })
     }
 
-    /// Whether the node was made at a moment.
-    pub(crate) fn is_of_moment(node: &Path, at: u64) -> bool {
-        let Ok(found) = fs::metadata(node) else { return false };
+    /// Whether a device that exists is the marked one.
+    ///
+    /// # Errors
+    /// This `/dev` does not tell.
+    pub(crate) fn is_of(self, node: &Path) -> Result<bool, StackError> {
+        match Self::of(node) {
+            Some(found) if found.filesystem == self.filesystem => Ok(found.inode == self.inode),
+            _ => Err(untold(node)),
+        }
+    }
+
+    /// Whether the node of a device that exists was made at a moment.
+    ///
+    /// # Errors
+    /// This `/dev` does not have it.
+    pub(crate) fn is_of_moment(node: &Path, at: u64) -> Result<bool, StackError> {
+        let found = fs::metadata(node).map_err(|_| untold(node))?;
         // Filesystems in memory know the birth of a file on new kernels; udev changes the owner just after it.
-        let Ok(born) = found.created().or_else(|_| found.modified()) else { return false };
+        let Ok(born) = found.created().or_else(|_| found.modified()) else { return Ok(false) };
         let born = born.duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_nanos());
         let at = u128::from(at);
-        (at.saturating_sub(TICK.into())..=at + u128::from(ADDED_WITHIN)).contains(&born)
+        Ok((at.saturating_sub(TICK.into())..=at + u128::from(ADDED_WITHIN)).contains(&born))
+    }
+}
+
+fn untold(node: &Path) -> StackError {
+    StackError::Unable {
+        what: format!("whose {} is cannot be told in this /dev (a container's?)", node.display()),
+        hint: "run `fstrial clean` on the host, or where the command ran".into(),
     }
 }
 
@@ -184,11 +208,14 @@ mod tests {
         let node = home.path().join("node");
         let before = crate::host::moment();
         fs::write(&node, "").unwrap();
-        assert!(NodeMark::is_of_moment(&node, before));
-        assert!(!NodeMark::is_of_moment(&node, before - 10 * ADDED_WITHIN), "added long after");
-        assert!(!NodeMark::is_of_moment(&node, before + 10 * ADDED_WITHIN), "there already");
-        assert!(!NodeMark::is_of_moment(&home.path().join("none"), before));
-        let mark = NodeMark::of(&node);
-        assert!(mark.is_some() && NodeMark::of(&home.path().join("none")).is_none());
+        let none = home.path().join("none");
+        let is_of_moment = |at| NodeMark::is_of_moment(&node, at).unwrap();
+        assert!(is_of_moment(before));
+        assert!(!is_of_moment(before - 10 * ADDED_WITHIN), "added long after");
+        assert!(!is_of_moment(before + 10 * ADDED_WITHIN), "there already");
+        assert!(NodeMark::is_of_moment(&none, before).is_err(), "not told is not gone");
+        let mark = NodeMark::of(&node).unwrap();
+        assert!(mark.is_of(&node).unwrap() && !NodeMark { inode: 0, ..mark }.is_of(&node).unwrap());
+        assert!(mark.is_of(&none).is_err() && NodeMark { filesystem: 0, ..mark }.is_of(&node).is_err());
     }
 }

@@ -179,7 +179,8 @@ fn what_a_killed_worker_left_is_undone() {
         let other = LoopDevice::attach(fake.as_fd(), false, &lab.ledger).unwrap();
         let number = other.path().to_str().unwrap().trim_start_matches("/dev/loop").parse().unwrap();
         let stale = Ledger::open(&lab.path("stale"), crate::support::NOBODY).unwrap();
-        let node = serde_json::from_str("{\"inode\": 1}").unwrap();
+        let dev = std::os::unix::fs::MetadataExt::dev(&fs::metadata("/dev/loop-control").unwrap());
+        let node = serde_json::from_str(&format!("{{\"filesystem\": {dev}, \"inode\": 1}}")).unwrap();
         let gone = Undo::RemoveLoop { index: number, file: "/gone (deleted)".into(), node };
         let _entry = stale.write(gone).unwrap();
         assert!(stale.replay().unwrap().done[0].result.is_ok());
