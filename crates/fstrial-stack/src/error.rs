@@ -98,6 +98,12 @@ impl StackError {
         Self::Io { what: what.into(), path: path.into(), source: source.into() }
     }
 
+    /// A kernel that says something unexpected.
+    pub(crate) fn unlike(what: impl Into<String>) -> Self {
+        let hint = "this kernel is unlike the ones fstrial knows; please report it";
+        Self::Unable { what: what.into(), hint: hint.into() }
+    }
+
     /// Whether another attempt may go better, soon and without anybody doing anything.
     pub fn may_pass(&self) -> bool {
         match self {

@@ -163,16 +163,12 @@ impl KnownDisk {
     /// # Errors
     /// It is gone.
     pub fn of(sysfs_folder: &Path) -> Result<Self, StackError> {
-        let unlike = |what: String| StackError::Unable {
-            what,
-            hint: "this kernel is unlike the ones fstrial knows; please report it".into(),
-        };
         let folder = fs::canonicalize(sysfs_folder).map_err(|e| StackError::io("find", sysfs_folder, e))?;
         let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let number = sysfs::read(folder.join("dev"))?.parse();
-        let number = number.map_err(|error: NotANumber| unlike(error.to_string()))?;
+        let number = number.map_err(|error: NotANumber| StackError::unlike(error.to_string()))?;
         let diskseq = sysfs::read_number(folder.join("diskseq")).ok();
-        Ok(Self { name: name.try_into().map_err(unlike)?, number, diskseq })
+        Ok(Self { name: name.try_into().map_err(StackError::unlike)?, number, diskseq })
     }
 
     /// Its folder in sysfs.

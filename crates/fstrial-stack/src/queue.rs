@@ -87,10 +87,7 @@ impl Change<'_> {
 
     /// Writes a value down before it changes.
     fn note(&mut self, attribute: QueueAttribute, before: String) -> Result<(), StackError> {
-        let value = QueueValue::try_from(before).map_err(|what| StackError::Unable {
-            what,
-            hint: "this kernel is unlike the ones fstrial knows; please report it".into(),
-        })?;
+        let value = QueueValue::try_from(before).map_err(StackError::unlike)?;
         let undo = Undo::RestoreAttribute { disk: self.disk.clone(), attribute, value };
         self.written.push(self.ledger.write(undo)?);
         Ok(())

@@ -13,10 +13,10 @@ pub(crate) fn read(path: impl AsRef<Path>) -> Result<String, StackError> {
 /// Reads a small file holding one number.
 pub(crate) fn read_number(path: impl AsRef<Path>) -> Result<u64, StackError> {
     let path = path.as_ref();
-    read(path)?.trim().parse().map_err(|_| StackError::Unable {
-        what: format!("{} does not hold a number", path.display()),
-        hint: "this kernel is unlike the ones fstrial knows; please report it".into(),
-    })
+    read(path)?
+        .trim()
+        .parse()
+        .map_err(|_| StackError::unlike(format!("{} does not hold a number", path.display())))
 }
 
 /// Writes one value.

@@ -81,10 +81,9 @@ pub(super) fn namespace_of(process: &str) -> Result<u64, StackError> {
     let text = fs::read_link(&link).map_err(|e| StackError::io("read", &link, e))?;
     let number = text.to_string_lossy();
     let number = number.strip_prefix("pid:[").and_then(|rest| rest.strip_suffix(']'));
-    number.and_then(|number| number.parse().ok()).ok_or_else(|| StackError::Unable {
-        what: format!("{} is not a process namespace", link.display()),
-        hint: "this kernel is unlike the ones fstrial knows; please report it".into(),
-    })
+    number
+        .and_then(|number| number.parse().ok())
+        .ok_or_else(|| StackError::unlike(format!("{} is not a process namespace", link.display())))
 }
 
 /// Whether no process of this machine lives in a namespace. To be asked from the initial one only.
