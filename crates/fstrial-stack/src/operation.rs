@@ -305,7 +305,8 @@ pub(crate) fn version_in(printed: &str) -> &str {
     }
 }
 
-/// Freezes and thaws one filesystem. Dropped while it is frozen, it thaws.
+/// Freezes and thaws one filesystem. Dropped while it is frozen, it thaws. Only the first thread of the process may use it:
+/// when that thread is on its way out, others know that no freeze is under way, and thaw.
 #[must_use]
 #[derive(Debug)]
 pub struct Freezer {

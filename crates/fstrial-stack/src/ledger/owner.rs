@@ -8,6 +8,9 @@ use std::{fs, io, path::Path};
 /// Inode of the initial process namespace (`PROC_PID_INIT_INO`): from it every process of the machine is seen.
 const INITIAL: u64 = 0xEFFF_FFFC;
 
+/// Flag of a thread that is on its way out (`include/linux/sched.h`).
+const PF_EXITING: u64 = 4;
+
 /// Who made a change: a process of one boot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Owner {
@@ -27,7 +30,7 @@ pub(super) struct Owner {
 pub(super) enum Life {
     /// It can undo its changes itself.
     Running,
-    /// It was killed, and so many of its threads have not ended: they wait in the kernel.
+    /// It is on its way out, and this many of its threads have not ended: they wait in the kernel.
     Ending(u32),
     /// Nothing of it is left.
     Gone,
@@ -134,6 +137,7 @@ fn life(pid: u32, started: u64) -> Life {
     match Stat::read(&text) {
         Some(stat) if stat.started != started || stat.is_over() => Life::Gone,
         Some(stat) if stat.dead => Life::Ending(stat.threads - 1),
+        Some(stat) if stat.ending => Life::Ending(stat.threads),
         Some(_) => Life::Running,
         None => Life::Gone,
     }
@@ -144,6 +148,9 @@ fn life(pid: u32, started: u64) -> Life {
 struct Stat {
     /// Its first thread has ended.
     dead: bool,
+    /// Its first thread is in no call any more and closes its files for the last time, which XFS lets wait for a thaw.
+    /// One that was killed and is still in a call may be the one that freezes: what is thawed then freezes after it.
+    ending: bool,
     /// Threads that live, a dead first one included.
     threads: u32,
     /// Clock ticks from boot to its start.
@@ -151,12 +158,13 @@ struct Stat {
 }
 
 impl Stat {
-    /// Fields 3, 20 and 22.
+    /// Fields 3, 9, 20 and 22 of `proc_pid_stat(5)`.
     fn read(text: &str) -> Option<Self> {
         // The second field is the program's name in parentheses and may hold anything: count from the last one.
         let fields: Vec<&str> = text.rsplit_once(')')?.1.split_whitespace().collect();
         Some(Self {
             dead: matches!(*fields.first()?, "Z" | "X"),
+            ending: fields.get(6)?.parse::<u64>().ok()? & PF_EXITING != 0,
             threads: fields.get(17)?.parse().ok()?,
             started: fields.get(19)?.parse().ok()?,
         })
@@ -174,12 +182,23 @@ mod tests {
     /// A process number that is certainly free.
     const NOBODY: u32 = u32::MAX - 1;
 
+    /// A line of `/proc/PID/stat`, up to field 24.
+    fn line(state: &str, flags: u64, threads: u32) -> String {
+        format!("7 (a ) b) {state} 1 7 7 0 -1 {flags} 0 0 0 0 1 2 3 4 20 0 {threads} 0 619499 0 0")
+    }
+
+    #[test]
+    fn a_process_on_its_way_out_undoes_nothing_itself() {
+        let is_ending = |flags: u64| Stat::read(&line("D", flags, 1)).unwrap().ending;
+        // As the kernel told it of a process whose last close waited for a thaw, and of the same before it was killed.
+        assert!(is_ending(4_195_596));
+        assert!(!is_ending(4_194_304));
+    }
+
     #[test]
     fn a_process_that_nobody_buries_is_gone_with_its_last_thread() {
-        let stat = |state: &str, threads: u32| {
-            Stat::read(&format!("7 (a ) b) {state} 1 7 7 0 -1 4 0 0 0 0 1 2 3 4 20 0 {threads} 0 619499 0 0"))
-        };
-        assert_eq!(stat("S", 1), Some(Stat { dead: false, threads: 1, started: 619_499 }));
+        let stat = |state: &str, threads: u32| Stat::read(&line(state, 0, threads));
+        assert_eq!(stat("S", 1), Some(Stat { dead: false, ending: false, threads: 1, started: 619_499 }));
         assert!(!stat("Z", 2).unwrap().is_over(), "a thread still holds its files");
         assert!(stat("Z", 1).unwrap().is_over() && stat("X", 0).unwrap().is_over());
         assert_eq!(Stat::read("7 (a) S"), None);

@@ -11,6 +11,7 @@ mod dress;
 mod external_log;
 mod facts;
 mod failures;
+mod freeze;
 mod holders;
 mod recorded;
 mod settings;

@@ -117,6 +117,11 @@ impl Background {
     pub(crate) fn pid(&self) -> u32 {
         self.0.id()
     }
+
+    /// Kills it, and does not wait for its end.
+    pub(crate) fn kill(&mut self) {
+        self.0.kill().unwrap();
+    }
 }
 
 impl Drop for Background {
