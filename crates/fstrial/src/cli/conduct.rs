@@ -5,23 +5,27 @@ use crate::{
     error::ExpectedError,
     exit_code,
     report::{
-        document::{self, Document},
+        again,
+        document::Document,
         json_lines::{self, JsonLines},
-        numbers, plain, steps, table,
+        numbers,
+        page::TrialPage,
+        plain, steps, table,
         watch::listener::Display,
     },
     run::{
         bases::Bases,
         clock::{Clock, MachineClock},
-        coordinator::{Context, Coordinator, Earlier, Finished, Reason},
+        contrast::Outcome,
+        coordinator::{Context, Coordinator, Finished, Reason},
         environment::{self, Environment},
         event::{Event, Listener, Listeners},
-        judge::Outcome,
         modelled,
         place::{ChildPlace, Interrupt},
         plan::Plan,
         precondition::{self, Step},
         recorder::Recorder,
+        round::Earlier,
         stored,
     },
 };
@@ -193,6 +197,8 @@ pub(crate) fn only_for_disks(kind: DeviceKind, flags: &[(&str, bool)]) -> Result
 pub(crate) struct Answered {
     /// Its answer.
     pub(crate) document: Document,
+    /// The same as a page, unless none is wanted.
+    page: Option<TrialPage>,
     /// How the command ends.
     pub(crate) code: u8,
 }
@@ -210,8 +216,9 @@ pub(crate) fn conduct(
         super::print(&dry_run(trial, args.precondition)?);
         return Ok(exit_code::VERDICT);
     }
-    let Answered { document, code } = measure(trial, args, home, resume, &interrupt()?)?;
-    let page = page(&document, args, home);
+    let Answered { document, page, code } = measure(trial, args, home, resume, &interrupt()?)?;
+    let id = document.trial_id.unwrap_or_default();
+    let page = page.map(|page| kept(home, id, page));
     if args.json {
         json_lines::print(&document);
     } else {
@@ -221,15 +228,14 @@ pub(crate) fn conduct(
     if let Some(page) = page.filter(|_| !args.quiet) {
         super::say(&page);
     }
-    super::written(code, document.trial_id.map(|id| format!("fstrial results show {id}")))
+    super::written(code, Some(format!("fstrial results show {id}")))
 }
 
 /// Leaves the answer as a page, and says where. Without it the answer is whole all the same: it can be made again.
-fn page(document: &Document, args: &ConductArgs, home: &Home) -> Option<String> {
-    let id = document.trial_id.filter(|_| !args.no_page)?;
-    match report::of_ended(home, id) {
-        Ok(path) => Some(format!("\nas a page: {}\n", path.display())),
-        Err(error) => Some(format!("\nno page was made: {error}; try again with `fstrial report {id}`\n")),
+fn kept(home: &Home, id: i64, page: TrialPage) -> String {
+    match report::keep_ended(home, id, page) {
+        Ok(path) => format!("\nas a page: {}\n", path.display()),
+        Err(error) => format!("\nno page was made: {error}; try again with `fstrial report {id}`\n"),
     }
 }
 
@@ -373,11 +379,13 @@ impl<'a> Conducting<'a> {
         // Of two errors the first one is told.
         let finished = finished?;
         kept?;
-        let repeat = document::repeat_command(&command_line(), self.plan.seed);
-        let mut document = document::document(self.plan, &finished, &environment, Some(id.0), repeat);
-        document.warnings.extend(warnings);
-        let code = ending(&document, &finished, self.args.fail_if);
-        Ok(Answered { document, code })
+        drop(finished);
+        // The answer is what the store has: it is the same whenever it is asked for.
+        again::judged(store, &store.trial(id)?, |told| Answered {
+            code: ending(&told.document, told.finished, self.args.fail_if),
+            document: told.document.clone(),
+            page: (!self.args.no_page).then(|| TrialPage::of(told)),
+        })
     }
 
     fn run(
@@ -681,7 +689,7 @@ pub(crate) fn comparable(mut trial: Trial) -> Trial {
     trial
 }
 
-fn status_of(finished: &Finished<'_>) -> TrialStatus {
+pub(crate) fn status_of(finished: &Finished<'_>) -> TrialStatus {
     match finished.reason {
         Reason::Interrupted => TrialStatus::Interrupted,
         Reason::Settled | Reason::BudgetEnded if finished.is_decided() => TrialStatus::Decided,
@@ -693,7 +701,7 @@ fn ending(document: &Document, finished: &Finished<'_>, fail_if: Option<FailIf>)
     if finished.reason == Reason::Interrupted {
         return exit_code::INTERRUPTED;
     }
-    if !finished.failures.is_empty() {
+    if !document.failures.is_empty() {
         return exit_code::SETUP_FAILED;
     }
     let verdicts = || {

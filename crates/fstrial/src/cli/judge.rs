@@ -5,16 +5,21 @@ use crate::{
     error::ExpectedError,
     exit_code,
     report::{json_lines, verdict},
-    run::judge::{ALPHA, ContrastState, Outcome, ratio, ratio_interval, rounded_up},
+    run::{
+        contrast::{ContrastState, Outcome},
+        course,
+        plan::Plan,
+        round::Round,
+        sample::Sample,
+    },
 };
 use clap::Args;
-use fstrial_model::{trial::Metric, units::Percent};
-use fstrial_stats::{Multiplicity, Pair, Panel, Question};
+use fstrial_model::{trial::Settings, units::Percent};
 use serde::Deserialize;
 use std::{collections::BTreeMap, path::PathBuf};
 
 /// Rounds the decision rule plans with if the file has fewer; and at most.
-const PLANNED_ROUNDS: (usize, usize) = (12, 200);
+const PLANNED_ROUNDS: (u32, u32) = (12, 200);
 /// Least and most arms.
 const ARMS: (usize, usize) = (2, 64);
 /// Most rows read.
@@ -87,7 +92,7 @@ pub(crate) fn exec(args: &JudgeArgs) -> Result<u8, ExpectedError> {
         );
     } else {
         for state in &states {
-            super::print(&format!("{}\n", line(args, state)));
+            super::print(&format!("{}\n", verdict::line(state, args.practical.0, None, None)));
         }
     }
     let undecided = states.iter().any(|state| state.verdict == Outcome::Undecided);
@@ -97,12 +102,7 @@ pub(crate) fn exec(args: &JudgeArgs) -> Result<u8, ExpectedError> {
 /// The number of rounds in the file, and the verdicts on them.
 pub(super) fn judged(args: &JudgeArgs) -> Result<(usize, Vec<ContrastState>), ExpectedError> {
     let (arms, rounds) = read(args)?;
-    Ok((rounds.len(), judge(args, &arms, &rounds)?))
-}
-
-/// There are no threads here, so the level is left out of the sentence.
-fn line(args: &JudgeArgs, state: &ContrastState) -> String {
-    verdict::line(state, args.practical.0, None, None).replace(" at 0 threads", "")
+    Ok((rounds.len(), judge(args, &arms, rounds)?))
 }
 
 /// Reads and checks the file.
@@ -180,57 +180,45 @@ fn in_words(error: &csv::Error, columns: &csv::StringRecord) -> String {
 }
 
 /// Judges every pair, round by round, as a trial would have.
-fn judge(args: &JudgeArgs, arms: &[String], rounds: &Rounds) -> Result<Vec<ContrastState>, ExpectedError> {
-    let band = args.practical.fraction().ln_1p();
+fn judge(args: &JudgeArgs, arms: &[String], rounds: Rounds) -> Result<Vec<ContrastState>, ExpectedError> {
     if args.practical.is_zero() {
         return Err(ExpectedError::usage(
             "--practical 0%: with no band around it nothing is equivalent",
             "name the smallest difference that matters, such as 1%",
         ));
     }
-    let base = match &args.baseline {
-        None => None,
-        Some(name) => Some(arms.iter().position(|arm| arm == name).ok_or_else(|| {
-            ExpectedError::usage(
-                format!("no arm is called `{name}`"),
-                format!("the arms are {}", arms.join(", ")),
-            )
-        })?),
-    };
-    let pairs: Vec<(usize, usize)> = match base {
-        Some(base) => (0..arms.len()).filter(|a| *a != base).map(|a| (a, base)).collect(),
-        None => (0..arms.len()).flat_map(|b| (b + 1..arms.len()).map(move |a| (a, b))).collect(),
-    };
-    let judged = most_rounds(pairs.len());
+    if let Some(name) = args.baseline.as_ref().filter(|name| !arms.contains(name)) {
+        return Err(ExpectedError::usage(
+            format!("no arm is called `{name}`"),
+            format!("the arms are {}", arms.join(", ")),
+        ));
+    }
+    let settings =
+        Settings { practical: args.practical, baseline: args.baseline.clone(), ..Settings::default() };
+    let plan = Plan::of_values(arms, args.less_is_better, settings);
+    let judged = most_rounds(plan.contrasts.len());
     if rounds.len() > judged {
         super::say(&format!(
             "the first {judged} of {} rounds are judged: more take too much memory\n",
             rounds.len()
         ));
     }
-    let planned = args.planned.unwrap_or(rounds.len()).clamp(PLANNED_ROUNDS.0, PLANNED_ROUNDS.1);
-    let questions = pairs.iter().map(|_| Question::comparison(band)).collect();
-    let mut panel = Panel::new(questions, ALPHA, planned, Multiplicity::BenjaminiHochberg);
-    for values in rounds.values().take(judged) {
-        for (index, (a, b)) in pairs.iter().enumerate() {
-            if let (Some(a), Some(b)) = (values.get(a), values.get(b)) {
-                let a_first = a.order.zip(b.order).map(|(a, b)| a < b);
-                let pair = if args.less_is_better {
-                    Pair::from_rates(b.value, b.cv, a.value, a.cv, a_first)
-                } else {
-                    Pair::from_rates(a.value, a.cv, b.value, b.cv, a_first)
-                };
-                panel.push(index, pair);
-            }
-        }
-        panel.settle();
-    }
-    panel.finish();
-    Ok(pairs
-        .iter()
-        .enumerate()
-        .map(|(index, (a, b))| state(args, &panel, index, &arms[*a], &arms[*b]))
-        .collect())
+    let planned = args.planned.unwrap_or(rounds.len());
+    let planned = u32::try_from(planned).unwrap_or(u32::MAX).clamp(PLANNED_ROUNDS.0, PLANNED_ROUNDS.1);
+    let rounds = (1..).zip(rounds.into_values().take(judged)).map(|(number, values)| round(number, &values));
+    let (mut judge, _) = course::replay(&plan, Some(planned), rounds.collect());
+    judge.finish();
+    Ok(judge.states())
+}
+
+/// The values of a round as the judge takes them. Without the position of each nothing is known of their order.
+fn round(number: u32, values: &BTreeMap<usize, Value>) -> Round {
+    let is_ordered = values.values().all(|value| value.order.is_some());
+    let runs = values.iter().map(|(arm, value)| {
+        let slot = value.order.filter(|_| is_ordered).and_then(|order| usize::try_from(order).ok());
+        (*arm, Ok(vec![Sample::of_value(number, slot.unwrap_or(0), value.value, value.cv)]))
+    });
+    Round { number, runs: runs.collect() }
 }
 
 /// How many rounds are judged of so many contrasts. Each may keep an average of every two of its rounds; a verdict holds
@@ -238,27 +226,4 @@ fn judge(args: &JudgeArgs, arms: &[String], rounds: &Rounds) -> Result<Vec<Contr
 fn most_rounds(contrasts: usize) -> usize {
     let (most, numbers) = MAX_JUDGED;
     (2 * numbers / contrasts.max(1)).isqrt().min(most)
-}
-
-fn state(args: &JudgeArgs, panel: &Panel, index: usize, a: &str, b: &str) -> ContrastState {
-    let verdict = panel.verdict(index);
-    ContrastState {
-        a: a.to_owned(),
-        b: b.to_owned(),
-        workload: String::new(),
-        threads: 0,
-        phase: String::new(),
-        metric: Metric::Throughput,
-        less_is_better: args.less_is_better,
-        verdict: verdict.decision.into(),
-        ratio: verdict.estimate.map(|log| ratio(log, args.less_is_better)),
-        interval: verdict.interval.map(|logs| ratio_interval(logs, args.less_is_better)),
-        interval_level: verdict.interval_level,
-        rounds: verdict.rounds,
-        open: false,
-        holds_open: true,
-        rounds_needed: verdict.rounds_needed.map(rounded_up),
-        suggestive: verdict.excludes_zero_undecided,
-        too_few_operations: false,
-    }
 }

@@ -5,13 +5,15 @@ use crate::{
     error::ExpectedError,
     run::{
         clock::MachineClock,
-        coordinator::{Context, Coordinator, Earlier},
+        coordinator::{Context, Coordinator},
         environment,
         event::{Event, Listener},
-        judge::{ALPHA, Sample},
+        judge::ALPHA,
         modelled,
         place::{ChildPlace, Interrupt},
         plan::Plan,
+        round::Earlier,
+        sample::Sample,
     },
 };
 use fstrial_model::{
@@ -148,7 +150,7 @@ fn compare_with_itself(
         return Err(StackError::Interrupted.into());
     }
     let judge = finished
-        .judge
+        .judge()
         .ok_or_else(|| ExpectedError::Fault("the self-comparison had no complete round".into()))?;
     let round_seconds = finished.round_time.map_or(1.5, Nanos::as_secs_f64);
     Ok(noise(on, judge.samples(0, 0), judge.samples(1, 0), round_seconds))

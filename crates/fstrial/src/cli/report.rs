@@ -92,11 +92,9 @@ pub(crate) fn exec(args: &ReportArgs) -> Result<u8, ExpectedError> {
     deliver(args, &text, &format!("trial-{}.html", numbers.join("-")))
 }
 
-/// The page of a trial that has just ended; says where it is.
-pub(crate) fn of_ended(home: &Home, id: i64) -> Result<PathBuf, ExpectedError> {
-    let store = results::open(home)?;
-    let trial = results::find(&store, Some(id))?;
-    keep(home, &format!("trial-{id}.html"), &page_of(&store, &[trial])?)
+/// Keeps the page of a trial that has just ended; says where it is.
+pub(crate) fn keep_ended(home: &Home, id: i64, page: TrialPage) -> Result<PathBuf, ExpectedError> {
+    keep(home, &format!("trial-{id}.html"), &page::of_trials(vec![page]))
 }
 
 /// Trials as a page.

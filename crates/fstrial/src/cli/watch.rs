@@ -11,18 +11,10 @@ use crate::{
             screen::{Output, Screen, Wish},
         },
     },
-    run::{
-        coordinator::EarlierRound,
-        course::Course,
-        environment::Environment,
-        judge::Judge,
-        place::Interrupt,
-        plan::{Plan, threads_in_words},
-    },
+    run::{course::Course, environment::Environment, judge::Judge, place::Interrupt, plan::Plan, stored},
 };
 use clap::Args;
-use fstrial_model::{job::FailureKind, trial::Trial};
-use fstrial_store::{RunId, Store, StoredRun, StoredTrial, TrialId, TrialStatus, TrialSummary};
+use fstrial_store::{RunId, Store, StoredTrial, TrialId, TrialStatus, TrialSummary};
 use jiff::Timestamp;
 use std::time::{Duration, Instant};
 
@@ -70,7 +62,7 @@ pub(crate) fn exec(args: &WatchArgs) -> Result<u8, ExpectedError> {
     let mut watcher = None;
     loop {
         let stored = store.trial(at)?;
-        let (plan, environment) = planned(&store, &stored)?;
+        let (plan, environment) = stored::planned(&store, &stored)?;
         let screen = match &mut watcher {
             Some(screen) => screen,
             None => watcher.insert(Screen::take(Output::Standard).map_err(terminal)?),
@@ -104,19 +96,6 @@ fn current(store: &Store, home: &Home) -> Result<Option<TrialId>, ExpectedError>
         }
     }
     Ok(store.latest_trial()?.map(|summary| summary.id))
-}
-
-/// The plan of a stored trial and what its device is.
-fn planned(store: &Store, stored: &StoredTrial) -> Result<(Plan, Environment), ExpectedError> {
-    let session = stored
-        .sessions
-        .last()
-        .ok_or_else(|| crate::run::stored::damaged(store, "a stored trial has no session".into()))?;
-    let environment: Environment = serde_json::from_str(&session.environment).map_err(|e| {
-        crate::run::stored::damaged(store, format!("a stored environment cannot be read: {e}"))
-    })?;
-    let trial = Trial::parse("stored trial", &stored.toml)?;
-    Ok((Plan::new(trial, stored.summary.seed, environment.cpus)?, environment))
 }
 
 /// What comes after a trial was watched.
@@ -189,9 +168,9 @@ struct Following<'p> {
     sessions: usize,
     started: Instant,
     model: Model,
-    judge: Option<Judge<'p>>,
-    /// Rounds that are stored and not judged yet; the last one may be on its way.
-    rounds: Vec<EarlierRound>,
+    judge: Judge<'p>,
+    /// Whether the last round is not judged yet: more runs of it may come.
+    is_open: bool,
     last_run: Option<RunId>,
     /// Times of the last runs, in seconds.
     times: Vec<f64>,
@@ -200,8 +179,6 @@ struct Following<'p> {
     status: TrialStatus,
     /// Whether a process works on it.
     runs: bool,
-    /// A run that cannot be read.
-    damaged: Option<String>,
     is_audited: bool,
 }
 
@@ -222,14 +199,13 @@ impl<'p> Following<'p> {
             sessions: stored.sessions.len(),
             started: Instant::now(),
             model,
-            judge: None,
-            rounds: Vec::new(),
+            judge: Judge::new(plan),
+            is_open: false,
             last_run: None,
             times: Vec::new(),
             idle_since: 0.0,
             status: TrialStatus::Running,
             runs: true,
-            damaged: None,
             is_audited: false,
         }
     }
@@ -249,22 +225,25 @@ impl<'p> Following<'p> {
             let lines = audit::differences(&self.plan.trial.arms, &facts);
             lines.iter().for_each(|line| self.model.say(&format!("the arms differ in {line}")));
         }
-        store.for_each_run_after(self.id, self.last_run, |run| self.take(run))?;
-        if let Some(damaged) = self.damaged.take() {
-            return Err(crate::run::stored::damaged(store, damaged));
+        if let Some(planned) = stored.summary.planned_rounds.filter(|_| self.judge.planned().is_none()) {
+            self.judge.plan_rounds(planned);
         }
-        self.judge_rounds();
+        stored::for_each_run(store, self.plan, self.id, self.last_run, |run| self.take(run))?;
         let is_over = self.status != TrialStatus::Running;
-        if let (true, Some(judge)) = (is_over, &mut self.judge) {
-            judge.finish();
-            self.model.settle(&judge.states());
-            judge.warnings().iter().for_each(|warning| self.model.say(warning));
+        let (done, all) = self.model.runs;
+        if done >= all || is_over {
+            self.end_round();
+        }
+        if is_over && self.judge.planned().is_some() {
+            self.judge.finish();
+            self.model.settle(&self.judge.states());
+            self.judge.warnings().iter().for_each(|warning| self.model.say(warning));
         }
         Ok(())
     }
 
     /// Takes a stored run.
-    fn take(&mut self, run: StoredRun) {
+    fn take(&mut self, run: stored::Run) {
         self.last_run = Some(run.id);
         if let Some((from, to)) = since(&run.started_at).zip(since(&run.ended_at)) {
             self.times.push(from - to);
@@ -272,57 +251,34 @@ impl<'p> Following<'p> {
             self.times.drain(..surplus);
             self.idle_since = self.now() - to;
         }
-        let name = format!("{} · {} · {}", run.arm, run.workload, threads_in_words(run.threads));
-        self.model.take_outcome(&name, run.round, run.outcome.as_ref());
-        if self.rounds.last().is_none_or(|round| round.round != run.round) {
+        if self.model.round != run.round {
             // The one before is over: what comes now belongs to another.
-            self.judge_all(true);
+            self.end_round();
             self.model.round = run.round;
             self.model.runs = (0, self.expected(run.round));
-            self.rounds.push(EarlierRound { round: run.round, ..EarlierRound::default() });
         }
+        let name = self.plan.cell_name(run.cell);
+        self.model.take_outcome(&name, run.round, run.measured.as_ref());
+        self.model.take_rates(run.cell, run.outcome.iter().flatten().map(|sample| sample.rate));
         self.model.runs.0 += 1;
-        let Some(cell) = self.plan.cell_of(&run.arm, &run.workload, run.threads) else { return };
-        let round = self.rounds.last_mut().expect("a round was just made sure of");
-        match run.outcome {
-            Ok(measurement) => match self.plan.samples(cell, run.round, run.slot as usize, &measurement) {
-                Ok(samples) => {
-                    self.model.take_rates(cell, samples.iter().map(|sample| sample.rate));
-                    round.samples.push((cell, samples));
-                }
-                Err(error) => {
-                    self.damaged = Some(format!("run {} of the store cannot be read: {error}", run.id))
-                }
-            },
-            Err(failure) if failure.kind == FailureKind::ArmFailed => round.failed.push(cell),
-            Err(failure) if failure.kind == FailureKind::Cannot => round.cannot.push((cell, failure.what)),
-            Err(_) => {}
-        }
+        self.is_open = true;
+        self.judge.take_run(run.cell, run.outcome);
     }
 
     /// Runs that a round has: those of its cells that are still needed.
     fn expected(&self, round: u32) -> usize {
-        let is_needed = |cell: &usize| self.judge.as_ref().is_none_or(|judge| judge.needs(*cell));
-        self.plan.order(round).into_iter().filter(is_needed).count()
+        self.plan.order(round).into_iter().filter(|cell| self.judge.needs(*cell)).count()
     }
 
-    /// Judges the last round if it is complete, or if no run will follow.
-    fn judge_rounds(&mut self) {
-        let (done, all) = self.model.runs;
-        self.judge_all(done >= all || self.status != TrialStatus::Running);
-    }
-
-    /// Judges what is stored, the last round only if it is over. Before the rounds are planned they wait.
-    fn judge_all(&mut self, with_last: bool) {
-        let Some(planned) = self.model.planned else { return };
-        let judge = self.judge.get_or_insert_with(|| Judge::new(self.plan, planned));
-        let open = usize::from(!with_last).min(self.rounds.len());
-        let complete: Vec<_> = self.rounds.drain(..self.rounds.len() - open).collect();
-        for EarlierRound { round, samples, failed, cannot } in complete {
-            failed.into_iter().for_each(|cell| judge.fail_cell(cell));
-            cannot.into_iter().for_each(|(cell, reason)| judge.answer_cannot(cell, reason));
-            judge.end_round(samples);
-            self.model.take_round(&judge.states(), &Course::points(judge, round));
+    /// Judges the last round.
+    fn end_round(&mut self) {
+        if !std::mem::take(&mut self.is_open) {
+            return;
+        }
+        self.judge.end_round();
+        if self.judge.planned().is_some() {
+            let points = Course::points(&self.judge, self.model.round);
+            self.model.take_round(&self.judge.states(), &points);
         }
     }
 

@@ -41,25 +41,18 @@ pub fn judged<T>(
     stored: &StoredTrial,
     tell: impl FnOnce(Told<'_>) -> T,
 ) -> Result<T, ExpectedError> {
-    let mut read = Stored::read(store, stored)?;
-    let rounds = std::mem::take(&mut read.rounds);
-    let last_round = rounds.last().map_or(0, |last| last.round);
-    let (judge, courses) = match read.planned {
-        Some(planned) => {
-            let (mut judge, courses) = course::replay(&read.plan, planned, rounds);
-            judge.finish();
-            (Some(judge), courses)
-        }
-        None => (None, Vec::new()),
-    };
+    let Stored { plan, environment, rounds, besides, commands } = Stored::read(store, stored)?;
+    let (last_round, round_time) = (rounds.times.last(), rounds.times.of_last());
+    let (mut all, courses) = course::replay(&plan, rounds.planned, rounds.rounds);
+    all.finish();
     let facts: Vec<_> = stored.arms.iter().filter_map(|arm| arm.facts.clone()).collect();
-    let audit = if facts.len() == read.plan.trial.arms.len() {
-        audit::differences(&read.plan.trial.arms, &facts)
+    let audit = if facts.len() == plan.trial.arms.len() {
+        audit::differences(&plan.trial.arms, &facts)
     } else {
         Vec::new()
     };
     let finished = Finished {
-        judge,
+        all,
         facts,
         audit,
         reason: match stored.summary.status {
@@ -67,21 +60,19 @@ pub fn judged<T>(
             TrialStatus::Running | TrialStatus::Interrupted | TrialStatus::Failed => Reason::Interrupted,
         },
         rounds: last_round,
-        round_time: read.round_time,
-        failures: std::mem::take(&mut read.failures),
+        round_time,
     };
     let session = stored.sessions.last().expect("a trial that was read has a session");
-    let repeat = document::repeat_command(&session.command_line, read.plan.seed);
-    let mut document =
-        document::document(&read.plan, &finished, &read.environment, Some(stored.summary.id.0), repeat);
+    let repeat = document::repeat_command(&session.command_line, plan.seed);
+    let mut document = document::document(&plan, &finished, &environment, Some(stored.summary.id.0), repeat);
     document.warnings.extend(stored.sessions.iter().flat_map(|session| session.warnings.iter().cloned()));
     Ok(tell(Told {
         stored,
         finished: &finished,
         courses: &courses,
-        besides: &read.besides,
-        commands: &read.commands,
-        plan: &read.plan,
+        besides: &besides,
+        commands: &commands,
+        plan: &plan,
         document,
     }))
 }

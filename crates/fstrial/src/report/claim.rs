@@ -3,8 +3,9 @@
 use super::{numbers, plain, plain_lines};
 use crate::run::{
     claim::ClaimVerdict,
+    contrast::{ContrastState, Outcome},
     environment::Environment,
-    judge::{ContrastState, Judge, Outcome},
+    judge::Judge,
     plan::{Plan, threads_in_words},
 };
 use anstyle::{AnsiColor, Style};

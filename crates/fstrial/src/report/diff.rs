@@ -7,7 +7,7 @@ use super::{
     document::{CellReport, Document, WorkloadReport},
     numbers, plain,
 };
-use crate::run::judge::Outcome;
+use crate::run::contrast::Outcome;
 use comfy_table::{CellAlignment, Table, presets};
 use fstrial_model::trial::Metric;
 use serde::Serialize;
@@ -179,7 +179,7 @@ fn contrasts(a: &Document, b: &Document) -> Vec<ContrastDiff> {
     let others = of(b);
     let mut found = Vec::new();
     for one in of(a) {
-        let same = |two: &&crate::run::judge::ContrastState| {
+        let same = |two: &&crate::run::contrast::ContrastState| {
             (&two.a, &two.b, &two.workload, &two.phase, two.threads, two.metric)
                 == (&one.a, &one.b, &one.workload, &one.phase, one.threads, one.metric)
         };

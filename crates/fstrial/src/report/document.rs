@@ -6,10 +6,12 @@ use super::{
     summary,
 };
 use crate::run::{
+    contrast::ContrastState,
     coordinator::{Finished, Reason},
     environment::Environment,
-    judge::{ContrastState, Judge, LoadSample, Sample},
+    judge::Judge,
     plan::{Plan, threads_in_words},
+    sample::{LoadSample, Sample},
 };
 use fstrial_model::{
     device::{DeviceKind, ThrottledBy},
@@ -165,7 +167,7 @@ pub fn document(
     repeat: String,
 ) -> Document {
     let settings = &plan.trial.trial;
-    let states = finished.judge.as_ref().map(Judge::states).unwrap_or_default();
+    let states = finished.judge().map(Judge::states).unwrap_or_default();
     let sections = plan.sections();
     let workloads: Vec<WorkloadReport> =
         sections.iter().map(|section| section_report(plan, finished, section, &states)).collect();
@@ -174,7 +176,7 @@ pub fn document(
         configuration: arm.configuration(),
         facts: finished.facts.get(index).cloned(),
     });
-    let warnings = finished.judge.as_ref().map(Judge::warnings).unwrap_or_default();
+    let warnings = finished.judge().map(Judge::warnings).unwrap_or_default();
     let warnings = throttle_warning(plan, environment)
         .into_iter()
         .chain(warnings)
@@ -192,7 +194,7 @@ pub fn document(
             Reason::Settled | Reason::BudgetEnded => "budget-ended",
         },
         rounds: finished.rounds,
-        planned_rounds: finished.judge.as_ref().map(Judge::planned),
+        planned_rounds: finished.all.planned(),
         seed: format!("{:#x}", plan.seed),
         compare: settings.compare,
         practical_percent: settings.practical.0,
@@ -200,16 +202,16 @@ pub fn document(
         round_seconds: finished.round_time.map(fstrial_model::units::Nanos::as_secs_f64),
         claim: claim::report(
             plan,
-            finished.judge.as_ref(),
+            finished.judge(),
             environment,
-            &finished.failures,
+            finished.all.failures(),
             finished.reason != Reason::Interrupted,
         ),
         environment: environment.clone(),
         arms: arms.collect(),
         audit: finished.audit.clone(),
         workloads,
-        failures: finished.failures.clone(),
+        failures: finished.all.failures().to_vec(),
         warnings,
         trial: plan.trial.to_toml(),
         repeat,
@@ -244,7 +246,7 @@ fn instrument_warning(workloads: &[WorkloadReport], environment: &Environment) -
 
 /// What to do about a device that varies so much that the answer is not complete.
 fn noise_warning(plan: &Plan, finished: &Finished<'_>) -> Option<String> {
-    let judge = finished.judge.as_ref().filter(|_| !finished.is_decided())?;
+    let judge = finished.judge().filter(|_| !finished.is_decided())?;
     let spread = judge.spread_between_rounds()?;
     let is_image = plan.trial.device.kind == DeviceKind::Image;
     (is_image && spread > NOISY).then(|| {
@@ -315,7 +317,7 @@ fn section_report(
         repeated: repeated.filter(|times| *times > 1),
         warmup_seconds: timed.map(|phase| phase.warmup.as_secs_f64()),
         duration_seconds: timed.map(|phase| phase.duration.as_secs_f64()),
-        cells: section.iter().map(|at| cell_report(plan, finished.judge.as_ref(), *at)).collect(),
+        cells: section.iter().map(|at| cell_report(plan, finished.judge(), *at)).collect(),
         verdicts: verdicts.collect(),
     }
 }

@@ -6,8 +6,8 @@ use super::numbers;
 use crate::{
     error::ExpectedError,
     run::{
+        contrast::{ContrastState, Outcome},
         event::{Event, Listener, RunEnded},
-        judge::{ContrastState, Outcome},
         plan::threads_in_words,
     },
 };

@@ -5,7 +5,7 @@ use super::{
     numbers,
 };
 use crate::run::{
-    judge::{ContrastState, Outcome},
+    contrast::{ContrastState, Outcome},
     plan::threads_in_words,
 };
 use fstrial_model::trial::Metric;

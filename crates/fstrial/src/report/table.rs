@@ -5,7 +5,7 @@ use super::{
     document::{CellReport, Document, VerdictReport, WorkloadReport},
     numbers, plain, plain_lines, summary, verdict,
 };
-use crate::run::judge::{ContrastState, Outcome};
+use crate::run::contrast::{ContrastState, Outcome};
 use anstyle::{AnsiColor, Style};
 use comfy_table::{CellAlignment, Table, presets};
 use fstrial_model::trial::{Compare, Metric};

@@ -5,8 +5,8 @@ use super::{
     plot::{Dot, Plot},
 };
 use crate::run::{
+    contrast,
     history::{Asked, By, Found, LeftOut, Point, Series},
-    judge,
     plan::threads_in_words,
 };
 use fstrial_model::trial::Metric;
@@ -137,7 +137,7 @@ pub struct Limits {
 
 /// Looks for changes in what was found.
 pub fn document(asked: &Asked, found: Found, limits: Limits) -> TrendDocument {
-    let band = limits.practical.unwrap_or_else(|| judge::band_fraction(asked.metric, 0.03)).ln_1p();
+    let band = limits.practical.unwrap_or_else(|| contrast::band_fraction(asked.metric, 0.03)).ln_1p();
     let differing = differing(&found.series);
     let series = found.series.into_iter().zip(differing);
     TrendDocument {

@@ -1,7 +1,7 @@
 //! Verdicts in plain words.
 
 use super::numbers;
-use crate::run::judge::{ContrastState, Outcome};
+use crate::run::contrast::{ContrastState, Outcome};
 use crate::run::plan::threads_in_words;
 use fstrial_model::trial::Metric;
 
@@ -14,23 +14,27 @@ pub fn line(
     round_seconds: Option<f64>,
     unequal: Option<&str>,
 ) -> String {
-    let level = threads_in_words(state.threads);
+    // Values that were measured elsewhere have no level.
+    let level = match state.threads {
+        0 => String::new(),
+        threads => format!(" at {}", threads_in_words(threads)),
+    };
     let mut text = match (state.verdict, state.ratio) {
         (Outcome::Failed, _) => {
-            format!("{} against {} at {level}: no ratio, one of them failed", state.a, state.b)
+            format!("{} against {}{level}: no ratio, one of them failed", state.a, state.b)
         }
         (Outcome::Cannot, _) => {
-            format!("{} against {} at {level}: no ratio, one of them cannot", state.a, state.b)
+            format!("{} against {}{level}: no ratio, one of them cannot", state.a, state.b)
         }
         (_, None) if state.too_few_operations => {
             format!(
-                "{} of {} against {} at {level}: too few operations to say",
+                "{} of {} against {}{level}: too few operations to say",
                 metric_name(state.metric),
                 state.a,
                 state.b
             )
         }
-        (_, None) => format!("{} against {} at {level}: no complete round", state.a, state.b),
+        (_, None) => format!("{} against {}{level}: no complete round", state.a, state.b),
         (_, Some(ratio)) => with_ratio(state, ratio, &level, practical, round_seconds),
     };
     if let Some(reason) = unequal {
@@ -53,15 +57,12 @@ fn with_ratio(
     let ratio = numbers::ratio(ratio);
     let comparison = match state.metric {
         Metric::Throughput if state.less_is_better => {
-            format!("{} takes {ratio} what {} takes{interval} at {level}", state.a, state.b)
+            format!("{} takes {ratio} what {} takes{interval}{level}", state.a, state.b)
         }
-        Metric::Throughput => format!("{} is {ratio} {}{interval} at {level}", state.a, state.b),
-        metric => format!(
-            "{} of {} is {ratio} that of {}{interval} at {level}",
-            metric_name(metric),
-            state.a,
-            state.b
-        ),
+        Metric::Throughput => format!("{} is {ratio} {}{interval}{level}", state.a, state.b),
+        metric => {
+            format!("{} of {} is {ratio} that of {}{interval}{level}", metric_name(metric), state.a, state.b)
+        }
     };
     let rounds = rounds_in_words(state.rounds);
     format!("{comparison}: {}; {rounds}{}", judgement(state, practical), outlook(state, round_seconds))

@@ -4,7 +4,8 @@
 //! direction that is claimed at all, so that "1.2 where 1.5 was claimed" is not called the reverse.
 
 use super::{
-    judge::{Judge, less_is_better},
+    contrast::less_is_better,
+    judge::Judge,
     plan::{Ask, Cell, Contrast, Of, Plan},
 };
 use fstrial_model::{

@@ -12,11 +12,13 @@ mod states;
 use super::{
     claim::ClaimVerdict,
     clock::Clock,
-    course::Course,
+    contrast::Outcome,
+    course::{self, Course},
     event::{Event, Listener, RunEnded},
-    judge::{Judge, Outcome, Sample},
+    judge::{Judge, MOST_LOST},
     place::{Ended, Interrupt, Place},
     plan::Plan,
+    round::{Earlier, RoundTimes},
 };
 use crate::{error::ExpectedError, report::audit};
 use fstrial_model::{
@@ -31,8 +33,6 @@ use fstrial_model::{
 pub(crate) use states::{Shared, shared};
 use std::path::PathBuf;
 
-/// A cell that is lost this often running ends the trial: something is wrong that rounds do not mend.
-const MOST_LOST: u32 = 3;
 /// Rounds planned for at least and at most, whatever the budget.
 const PLANNED_ROUNDS: (u32, u32) = (12, 200);
 /// A trial ends after this many rounds, whatever its budget: more would not decide it, and the estimates grow with the
@@ -65,28 +65,6 @@ pub struct Context<'a> {
     pub deadline: Nanos,
 }
 
-/// Rounds that an earlier session of the same trial has stored.
-#[derive(Debug, Clone, Default)]
-pub struct Earlier {
-    /// The number of rounds planned for, once fixed.
-    pub planned: Option<u32>,
-    /// Its rounds in order.
-    pub rounds: Vec<EarlierRound>,
-}
-
-/// A stored round.
-#[derive(Debug, Clone, Default)]
-pub struct EarlierRound {
-    /// Its number.
-    pub round: u32,
-    /// Samples by cell.
-    pub samples: Vec<(usize, Vec<Sample>)>,
-    /// Cells that failed in it.
-    pub failed: Vec<usize>,
-    /// Cells whose arm said in it that it cannot do the workload, and why.
-    pub cannot: Vec<(usize, String)>,
-}
-
 /// Why a trial ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reason {
@@ -100,26 +78,29 @@ pub enum Reason {
 
 /// A trial that is over.
 pub struct Finished<'a> {
-    /// Its verdicts; none if not even a first round was complete.
-    pub judge: Option<Judge<'a>>,
+    /// Everything that was judged.
+    pub all: Judge<'a>,
     /// What every arm really is.
     pub facts: Vec<ArmFacts>,
     /// What differs between arms besides what was asked for.
     pub audit: Vec<String>,
     /// Why it ended.
     pub reason: Reason,
-    /// Rounds begun, earlier sessions included.
+    /// The last round that has a run, earlier sessions included.
     pub rounds: u32,
     /// Time that the last complete round took, for advice.
     pub round_time: Option<Nanos>,
-    /// Failures of cells, in words.
-    pub failures: Vec<String>,
 }
 
-impl Finished<'_> {
+impl<'a> Finished<'a> {
+    /// Its verdicts; none if not even a first round was complete.
+    pub fn judge(&self) -> Option<&Judge<'a>> {
+        self.all.planned().map(|_| &self.all)
+    }
+
     /// Whether every contrast that was to be decided is; or the claim, if it is there for one.
     pub fn is_decided(&self) -> bool {
-        let Some(judge) = &self.judge else { return false };
+        let Some(judge) = self.judge() else { return false };
         if let Some(verdict) = judge.claim() {
             return verdict != ClaimVerdict::Undecided;
         }
@@ -135,17 +116,10 @@ impl Finished<'_> {
 pub struct Coordinator<'a, 'p> {
     plan: &'p Plan,
     context: Context<'a>,
-    judge: Option<Judge<'p>>,
-    /// Samples of rounds before the judge could be made.
-    waiting: Vec<Vec<(usize, Vec<Sample>)>>,
-    failed: Vec<usize>,
-    /// What arms cannot do, and why.
-    cannot: Vec<(usize, String)>,
-    failures: Vec<String>,
-    lost: Vec<u32>,
+    judge: Judge<'p>,
     run_time: Vec<Option<Nanos>>,
     round: u32,
-    round_time: Option<Nanos>,
+    times: RoundTimes,
     /// How each arm's filesystem is put back; none if it is made anew.
     restored: Vec<Option<StateTask>>,
     /// What a run of each arm costs besides its load, as far as that is known.
@@ -164,7 +138,7 @@ struct Said {
 }
 
 /// How a round ended.
-enum Round {
+enum RoundEnd {
     Complete,
     OutOfTime,
     Interrupted,
@@ -173,38 +147,17 @@ enum Round {
 impl<'a, 'p> Coordinator<'a, 'p> {
     /// A coordinator for a plan, going on after earlier rounds.
     pub fn new(plan: &'p Plan, context: Context<'a>, earlier: Earlier) -> Self {
-        let cells = plan.cells.len();
-        let mut coordinator = Self {
+        let round = earlier.rounds.last().map_or(0, |round| round.number);
+        Self {
             plan,
             context,
-            judge: None,
-            waiting: Vec::new(),
-            failed: Vec::new(),
-            cannot: Vec::new(),
-            failures: Vec::new(),
-            lost: vec![0; cells],
-            run_time: vec![None; cells],
-            round: 0,
-            round_time: None,
+            judge: course::replay(plan, earlier.planned, earlier.rounds).0,
+            run_time: vec![None; plan.cells.len()],
+            round,
+            times: earlier.times,
             restored: vec![None; plan.trial.arms.len()],
             overhead: vec![OVERHEAD_GUESS; plan.trial.arms.len()],
-        };
-        if let Some(planned) = earlier.planned {
-            coordinator.judge = Some(Judge::new(plan, planned));
         }
-        for EarlierRound { round, samples, failed, cannot } in earlier.rounds {
-            coordinator.round = round;
-            for cell in failed {
-                let name = plan.cell_name(cell);
-                coordinator.failures.push(format!("{name}: failed in an earlier session"));
-                coordinator.fail(cell);
-            }
-            for (cell, reason) in cannot {
-                coordinator.answer_cannot(cell, reason);
-            }
-            coordinator.give_to_judge(samples);
-        }
-        coordinator
     }
 
     /// Runs the trial to its end.
@@ -223,17 +176,14 @@ impl<'a, 'p> Coordinator<'a, 'p> {
     }
 
     fn finish(mut self, facts: Vec<ArmFacts>, audit: Vec<String>, reason: Reason) -> Finished<'p> {
-        if let Some(judge) = &mut self.judge {
-            judge.finish();
-        }
+        self.judge.finish();
         Finished {
-            judge: self.judge,
+            all: self.judge,
             facts,
             audit,
             reason,
-            rounds: self.round,
-            round_time: self.round_time,
-            failures: self.failures,
+            rounds: self.times.last(),
+            round_time: self.times.of_last(),
         }
     }
 
@@ -328,7 +278,7 @@ impl<'a, 'p> Coordinator<'a, 'p> {
     /// Round after round, until nothing is open or no time is left.
     fn rounds(&mut self) -> Result<Reason, ExpectedError> {
         loop {
-            if self.judge.as_ref().is_some_and(|judge| !judge.is_undecided()) || self.nothing_left() {
+            if !self.judge.is_undecided() {
                 return Ok(Reason::Settled);
             }
             if self.context.interrupt.is_raised() {
@@ -342,28 +292,16 @@ impl<'a, 'p> Coordinator<'a, 'p> {
                 return Ok(Reason::BudgetEnded);
             }
             match self.one_round()? {
-                Round::Complete => {}
-                Round::OutOfTime => return Ok(Reason::BudgetEnded),
-                Round::Interrupted => return Ok(Reason::Interrupted),
+                RoundEnd::Complete => {}
+                RoundEnd::OutOfTime => return Ok(Reason::BudgetEnded),
+                RoundEnd::Interrupted => return Ok(Reason::Interrupted),
             }
-        }
-    }
-
-    /// Whether no cell is left to run.
-    fn nothing_left(&self) -> bool {
-        (0..self.plan.cells.len()).all(|cell| self.is_out(cell))
-    }
-
-    fn needs(&self, cell: usize) -> bool {
-        match &self.judge {
-            Some(judge) => judge.needs(cell),
-            None => !self.is_out(cell),
         }
     }
 
     /// The cells of a round that are still run, in its order.
     fn order(&self, round: u32) -> Vec<usize> {
-        self.plan.order(round).into_iter().filter(|cell| self.needs(*cell)).collect()
+        self.plan.order(round).into_iter().filter(|cell| self.judge.needs(*cell)).collect()
     }
 
     fn left(&self) -> Nanos {
@@ -379,111 +317,60 @@ impl<'a, 'p> Coordinator<'a, 'p> {
         expected <= self.left()
     }
 
-    fn one_round(&mut self) -> Result<Round, ExpectedError> {
+    fn one_round(&mut self) -> Result<RoundEnd, ExpectedError> {
         self.round += 1;
         let began = self.context.clock.now();
         let order = self.order(self.round);
         let (round, left) = (self.round, self.left());
         self.tell(&Event::RoundStarted { round, runs: order.len(), left })?;
-        let mut samples = Vec::new();
-        let mut ended = Round::Complete;
+        let mut ended = RoundEnd::Complete;
         for (position, cell) in order.iter().enumerate() {
             if self.context.interrupt.is_raised() {
-                ended = Round::Interrupted;
+                ended = RoundEnd::Interrupted;
             } else if !self.has_time_for(*cell) {
-                ended = Round::OutOfTime;
-            } else if !self.one_run(*cell, position + 1, &mut samples)? {
-                ended = Round::Interrupted;
+                ended = RoundEnd::OutOfTime;
+            } else if !self.one_run(*cell, position + 1)? {
+                ended = RoundEnd::Interrupted;
             }
-            if !matches!(ended, Round::Complete) {
+            if !matches!(ended, RoundEnd::Complete) {
                 break;
             }
         }
-        if matches!(ended, Round::Complete) {
-            self.round_time = Some(Nanos(self.context.clock.now().0 - began.0));
-            self.plan_rounds()?;
+        if matches!(ended, RoundEnd::Complete) {
+            self.plan_rounds(Nanos(self.context.clock.now().0 - began.0))?;
         }
-        self.give_to_judge(samples);
-        if let Some(judge) = &self.judge {
-            let contrasts = judge.states();
-            let course = Course::points(judge, round);
+        self.judge.end_round();
+        if self.judge.planned().is_some() {
+            let contrasts = self.judge.states();
+            let course = Course::points(&self.judge, round);
             self.tell(&Event::VerdictsUpdated { round, contrasts: &contrasts, course: &course })?;
         }
         Ok(ended)
     }
 
     /// Fixes the number of rounds that the decision rule plans with, after the first complete round, from its time only.
-    fn plan_rounds(&mut self) -> Result<(), ExpectedError> {
-        if self.judge.is_some() {
+    fn plan_rounds(&mut self, round_time: Nanos) -> Result<(), ExpectedError> {
+        if self.judge.planned().is_some() {
             return Ok(());
         }
-        let round_time = self.round_time.expect("a round was just timed").0.max(1);
-        let affordable =
-            u32::try_from(self.left().0 / round_time).unwrap_or(u32::MAX).saturating_add(self.round);
+        let affordable = u32::try_from(self.left().0 / round_time.0.max(1)).unwrap_or(u32::MAX);
         let planned = match self.plan.trial.trial.rounds {
             Some(rounds) => rounds.max(4),
-            None => affordable.clamp(PLANNED_ROUNDS.0, PLANNED_ROUNDS.1),
+            None => affordable.saturating_add(self.round).clamp(PLANNED_ROUNDS.0, PLANNED_ROUNDS.1),
         };
-        self.judge = Some(Judge::new(self.plan, planned));
-        for cell in self.failed.clone() {
-            self.fail(cell);
-        }
-        for (cell, reason) in self.cannot.clone() {
-            self.answer_cannot(cell, reason);
-        }
+        self.judge.plan_rounds(planned);
         self.tell(&Event::RoundsPlanned { planned })
     }
 
-    fn give_to_judge(&mut self, samples: Vec<(usize, Vec<Sample>)>) {
-        match &mut self.judge {
-            None => self.waiting.push(samples),
-            Some(judge) => {
-                for earlier in self.waiting.drain(..) {
-                    judge.end_round(earlier);
-                }
-                judge.end_round(samples);
-            }
-        }
-    }
-
-    /// An arm cannot do the workload of a cell: an answer, and the cell is not run again.
-    fn answer_cannot(&mut self, cell: usize, reason: String) {
-        if let Some(judge) = &mut self.judge {
-            judge.answer_cannot(cell, reason.clone());
-        }
-        if !self.is_out(cell) {
-            self.cannot.push((cell, reason));
-        }
-    }
-
-    /// Whether a cell is not run again, as it failed or its arm cannot do it.
-    fn is_out(&self, cell: usize) -> bool {
-        self.failed.contains(&cell) || self.cannot.iter().any(|(other, _)| *other == cell)
-    }
-
-    fn fail(&mut self, cell: usize) {
-        if !self.failed.contains(&cell) {
-            self.failed.push(cell);
-        }
-        if let Some(judge) = &mut self.judge {
-            judge.fail_cell(cell);
-        }
-    }
-
     /// Runs one cell; false if interrupted.
-    fn one_run(
-        &mut self,
-        cell: usize,
-        slot: usize,
-        samples: &mut Vec<(usize, Vec<Sample>)>,
-    ) -> Result<bool, ExpectedError> {
+    fn one_run(&mut self, cell: usize, slot: usize) -> Result<bool, ExpectedError> {
         let plan = self.plan;
         let at = plan.cells[cell];
         let (arm, workload) = (plan.arm_name(cell), plan.workloads[at.workload].name.as_str());
         let (round, threads) = (self.round, at.threads);
         let mut job = self.job(at.arm);
         job.task = Some(plan.task(cell, round, self.context.data));
-        self.tell(&Event::RunStarted { round, slot, arm, workload, threads })?;
+        self.tell(&Event::RunStarted { round, slot, cell, arm, workload, threads })?;
         let began = self.context.clock.now();
         let started_at = self.context.clock.timestamp();
         let (ended, _) = self.send(&job)?;
@@ -505,6 +392,7 @@ impl<'a, 'p> Coordinator<'a, 'p> {
         self.tell(&Event::RunEnded(RunEnded {
             round,
             slot,
+            cell,
             arm,
             workload,
             threads,
@@ -515,11 +403,9 @@ impl<'a, 'p> Coordinator<'a, 'p> {
             outcome: outcome.as_ref().map(|measurement| &**measurement),
             failure: outcome.as_ref().err(),
         }))?;
+        self.times.see(round, &started_at, &ended_at);
         match outcome {
-            Ok(_) => {
-                self.lost[cell] = 0;
-                samples.extend(measured.map(|measured| (cell, measured)));
-            }
+            Ok(_) => self.judge.take_run(cell, Ok(measured.unwrap_or_default())),
             Err(failure) => self.take_failure(cell, failure)?,
         }
         Ok(true)
@@ -529,37 +415,21 @@ impl<'a, 'p> Coordinator<'a, 'p> {
     fn take_failure(&mut self, cell: usize, failure: RunFailure) -> Result<(), ExpectedError> {
         let context = self.plan.cell_name(cell);
         match failure.kind {
-            FailureKind::ArmFailed => {
-                let hint = failure.hint.as_ref().map(|hint| format!(" ({hint})")).unwrap_or_default();
-                self.failures.push(format!("{context}: {failure}{hint}"));
-                self.fail(cell);
-                Ok(())
-            }
-            FailureKind::Cannot => {
-                self.answer_cannot(cell, failure.what);
-                Ok(())
-            }
+            FailureKind::ArmFailed | FailureKind::Cannot => self.judge.take_run(cell, Err(failure)),
             FailureKind::Lost => {
-                self.lost[cell] += 1;
-                let is_expected_to_fail = self.plan.parts.iter().any(|part| part.watched.contains(&cell));
-                if self.lost[cell] >= MOST_LOST && is_expected_to_fail {
-                    // Whether it comes through is the question, and it does not.
-                    self.failures.push(format!("{context} was lost {MOST_LOST} times running: {failure}"));
-                    self.fail(cell);
-                    return Ok(());
-                }
-                if self.lost[cell] >= MOST_LOST {
+                self.judge.take_run(cell, Err(failure.clone()));
+                if let Some(times) = self.judge.lost_too_often(cell) {
                     return Err(ExpectedError::Run {
-                        context: format!("{context} was lost {MOST_LOST} times running"),
+                        context: format!("{context} was lost {times} times running"),
                         failure,
                     });
                 }
-                Ok(())
             }
             FailureKind::HostLacks
             | FailureKind::ArmRefused
             | FailureKind::LoadRefused
-            | FailureKind::CleanUp => Err(ExpectedError::Run { context, failure }),
+            | FailureKind::CleanUp => return Err(ExpectedError::Run { context, failure }),
         }
+        Ok(())
     }
 }

@@ -1,8 +1,8 @@
 //! How every contrast came to where it stands, round by round: what people look at to see a decision being made.
 //!
-//! A function of the stored rounds. The one place where they are judged again.
+//! A function of the rounds. The one place where those that were run before are judged again.
 
-use super::{coordinator::EarlierRound, judge::Judge, plan::Plan};
+use super::{judge::Judge, plan::Plan, round::Round};
 
 /// How one contrast went.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -11,7 +11,7 @@ pub struct Course {
     pub rounds: Vec<CoursePoint>,
 }
 
-/// A contrast after one round. Ratios are `a` over `b` on the metric itself, as in [`super::judge::ContrastState`].
+/// A contrast after one round. Ratios are `a` over `b` on the metric itself, as in [`super::contrast::ContrastState`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CoursePoint {
     /// The round, from 1.
@@ -36,16 +36,19 @@ impl Course {
     }
 }
 
-/// Judges stored rounds again: the judge after the last one, not yet finished, and the course of every contrast in the
-/// order of the plan.
-pub fn replay(plan: &Plan, planned: u32, rounds: Vec<EarlierRound>) -> (Judge<'_>, Vec<Course>) {
-    let mut judge = Judge::new(plan, planned);
-    let mut courses = vec![Course { rounds: Vec::with_capacity(rounds.len()) }; plan.contrasts.len()];
-    for EarlierRound { round, samples, failed, cannot } in rounds {
-        failed.into_iter().for_each(|cell| judge.fail_cell(cell));
-        cannot.into_iter().for_each(|(cell, reason)| judge.answer_cannot(cell, reason));
-        judge.end_round(samples);
-        for (course, point) in courses.iter_mut().zip(Course::points(&judge, round)) {
+/// Judges rounds again that were run before: the judge after the last one, not yet finished, and the course of every
+/// contrast in the order of the plan, if rounds were planned at all.
+pub fn replay<'p>(plan: &'p Plan, planned: Option<u32>, rounds: Vec<Round>) -> (Judge<'p>, Vec<Course>) {
+    let mut judge = Judge::new(plan);
+    let mut courses = Vec::new();
+    if let Some(planned) = planned {
+        judge.plan_rounds(planned);
+        courses = vec![Course { rounds: Vec::with_capacity(rounds.len()) }; plan.contrasts.len()];
+    }
+    for round in rounds {
+        let number = round.number;
+        judge.take(round);
+        for (course, point) in courses.iter_mut().zip(Course::points(&judge, number)) {
             course.rounds.push(point);
         }
     }

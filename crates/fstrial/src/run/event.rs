@@ -1,6 +1,6 @@
 //! What happens in a trial, as one stream. The terminal, JSON lines and the store are listeners on it.
 
-use super::{course::CoursePoint, judge::ContrastState};
+use super::{contrast::ContrastState, course::CoursePoint};
 use crate::error::ExpectedError;
 use fstrial_model::{
     facts::ArmFacts,
@@ -98,6 +98,9 @@ pub enum Event<'a> {
         round: u32,
         /// Position in the round, from 1.
         slot: usize,
+        /// Index of the cell in the plan.
+        #[serde(skip)]
+        cell: usize,
         /// The arm.
         arm: &'a str,
         /// The workload.
@@ -131,6 +134,9 @@ pub struct RunEnded<'a> {
     pub round: u32,
     /// Position in the round, from 1.
     pub slot: usize,
+    /// Index of the cell in the plan.
+    #[serde(skip)]
+    pub cell: usize,
     /// The arm.
     pub arm: &'a str,
     /// The workload.

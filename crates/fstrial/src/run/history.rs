@@ -5,10 +5,12 @@
 //! (kernel, tools, this program) is kept with each point.
 
 use super::{
-    coordinator::EarlierRound,
+    contrast::{amount_of, pairs_of, ratio, ratio_interval},
     environment::Environment,
-    judge::{self, ALPHA, Sample, ratio, ratio_interval},
+    judge::ALPHA,
     plan::Plan,
+    round::Round,
+    sample::Sample,
     stored,
 };
 use crate::error::ExpectedError;
@@ -220,18 +222,8 @@ fn none_in_words(plan: &Plan) -> String {
 }
 
 /// The samples of both cells in every round that has both.
-fn rounds_of(rounds: &[EarlierRound], a: (usize, usize), b: (usize, usize)) -> Vec<(&Sample, &Sample)> {
-    let find = |round: &'_ EarlierRound, (cell, result): (usize, usize)| {
-        round.samples.iter().position(|(at, samples)| *at == cell && samples.len() > result)
-    };
-    let both = |round: &'_ EarlierRound| Some((find(round, a)?, find(round, b)?));
-    rounds
-        .iter()
-        .filter_map(|round| {
-            let (i, j) = both(round)?;
-            Some((&round.samples[i].1[a.1], &round.samples[j].1[b.1]))
-        })
-        .collect()
+fn rounds_of(rounds: &[Round], a: (usize, usize), b: (usize, usize)) -> Vec<(&Sample, &Sample)> {
+    rounds.iter().filter_map(|round| round.sample(a).zip(round.sample(b))).collect()
 }
 
 impl Asked {
@@ -300,8 +292,8 @@ impl Read {
         let subject = self.subject(asked.metric, cell, result);
         let less = subject.less_is_better;
         let pairs: Vec<Pair> = match asked.against {
-            Some(_) => judge::pairs_of(asked.metric, less, rounds)?,
-            None => rounds.iter().filter_map(|(a, _)| judge::amount_of(asked.metric, less, a)).collect(),
+            Some(_) => pairs_of(asked.metric, less, rounds)?,
+            None => rounds.iter().filter_map(|(a, _)| amount_of(asked.metric, less, a)).collect(),
         };
         let (log, interval) = estimate::at_stop(&pairs, schedule).filter(|_| pairs.len() >= LEAST_ROUNDS)?;
         let value = ratio(log, less);

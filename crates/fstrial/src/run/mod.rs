@@ -3,6 +3,7 @@
 pub mod bases;
 pub mod claim;
 pub mod clock;
+pub mod contrast;
 pub mod coordinator;
 pub mod course;
 pub mod environment;
@@ -20,8 +21,11 @@ pub mod precondition;
 pub mod probe;
 pub mod program;
 pub mod recorder;
+pub mod round;
+pub mod sample;
 #[cfg(test)]
 mod simulation;
 pub mod stored;
 mod tail;
+mod warnings;
 pub mod worker;

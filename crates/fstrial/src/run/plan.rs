@@ -3,8 +3,9 @@
 use super::claim::{ClaimPart, claimed};
 use fstrial_model::{
     ability,
+    arm::Arm,
     job::{GroupTask, Load, OperationTask, PhaseTask, ProgramTask, Task},
-    trial::{Compare, Metric, Problem, Trial, can_run},
+    trial::{Compare, Metric, Problem, Settings, Trial, can_run},
     units::Bytes,
     workload::{Data, Group, Phase, ResultKind, Workload, comparable},
 };
@@ -126,6 +127,28 @@ impl Plan {
             None => plan.contrasts = all_pairs(&plan),
         }
         Ok(plan)
+    }
+
+    /// A plan for values that were measured elsewhere: an arm has one cell, at no level, with one number. The arms' names
+    /// are all that is known of them.
+    pub fn of_values(arms: &[String], less_is_better: bool, settings: Settings) -> Self {
+        let arm = |name: &String| Arm { name: name.clone(), ..Arm::plain("") };
+        let trial = Trial { trial: settings, arms: arms.iter().map(arm).collect(), ..Trial::default() };
+        let (name, phases, program, operation) = (String::new(), Vec::new(), None, None);
+        let result =
+            ResultKind { name: name.clone(), unit: String::new(), less_is_better, has_latencies: false };
+        let mut plan = Self {
+            trial,
+            workloads: vec![Workload { name, phases, program, operation, threads: vec![0] }],
+            results: vec![vec![result]],
+            cells: (0..arms.len()).map(|arm| Cell { workload: 0, threads: 0, arm }).collect(),
+            contrasts: Vec::new(),
+            parts: Vec::new(),
+            seed: 0,
+            device_size: Bytes(0),
+        };
+        plan.contrasts = all_pairs(&plan);
+        plan
     }
 
     /// The order of a round: groups (workload × level, or arm × level) shuffled, then what is compared inside each group,

@@ -1,7 +1,7 @@
 //! How a block device behaves: a few short loads of the engine on the bare device, and what they show. Used to find out
 //! what the way to a modelled device costs, to compare a modelled device with its model, and to fit a model to a device.
 
-use super::judge::latency;
+use super::sample::latency;
 use crate::error::ExpectedError;
 use fstrial_device::{
     rehearsal::{ClosedLoop, rehearse},

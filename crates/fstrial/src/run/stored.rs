@@ -1,18 +1,17 @@
 //! A stored trial, read back in one pass over its runs: its rounds as samples, and what only pages show of it.
 
 use super::{
-    coordinator::{Earlier, EarlierRound},
     environment::Environment,
-    plan::{Plan, threads_in_words},
+    plan::Plan,
+    round::{Earlier, Round, RoundTimes, RunOutcome},
 };
 use crate::error::ExpectedError;
 use fstrial_model::{
-    job::FailureKind,
+    job::RunFailure,
     measurement::{Measurement, Stage},
     trial::Trial,
-    units::Nanos,
 };
-use fstrial_store::{Store, StoreError, StoredRun, StoredTrial, TrialId};
+use fstrial_store::{RunId, Store, StoreError, StoredRun, StoredTrial, TrialId};
 use std::collections::BTreeMap;
 
 /// A stored trial.
@@ -21,14 +20,8 @@ pub struct Stored {
     pub plan: Plan,
     /// The environment of its last session.
     pub environment: Environment,
-    /// Rounds the decision rule planned with, once the first one was over.
-    pub planned: Option<u32>,
     /// Its rounds.
-    pub rounds: Vec<EarlierRound>,
-    /// Failures of arms, in words.
-    pub failures: Vec<String>,
-    /// How long the last complete round took.
-    pub round_time: Option<Nanos>,
+    pub rounds: Earlier,
     /// What its runs say besides their results, by cell.
     pub besides: Vec<Besides>,
     /// What an arm was made with: the commands of its first run, by arm.
@@ -52,27 +45,37 @@ impl Stored {
     /// # Errors
     /// It cannot be read, or is none that this version understands.
     pub fn read(store: &Store, stored: &StoredTrial) -> Result<Self, ExpectedError> {
-        let id = stored.summary.id;
-        let session =
-            stored.sessions.last().ok_or_else(|| damaged(store, format!("trial {id} has no session")))?;
-        let environment: Environment = serde_json::from_str(&session.environment).map_err(|error| {
-            let what = format!("the environment of trial {id} cannot be read: {error}");
-            damaged(store, what)
+        let (plan, environment) = planned(store, stored)?;
+        let mut rounds = Rounds::default();
+        let mut besides = vec![Besides::default(); plan.cells.len()];
+        let mut commands = vec![Vec::new(); plan.trial.arms.len()];
+        for_each_run(store, &plan, stored.summary.id, None, |run| {
+            if let Ok(measurement) = &run.measured {
+                besides[run.cell].see(measurement);
+                let of_arm: &mut Vec<String> = &mut commands[plan.cells[run.cell].arm];
+                if of_arm.is_empty() {
+                    of_arm.clone_from(&measurement.commands);
+                }
+            }
+            rounds.see(run);
         })?;
-        let trial = Trial::parse("stored trial", &stored.toml)?;
-        let plan = Plan::new(trial, stored.summary.seed, environment.cpus)?;
-        let Reader { rounds, failures, times, besides, commands, .. } = Reader::read(store, &plan, id)?;
-        Ok(Self {
-            environment,
-            planned: stored.summary.planned_rounds,
-            rounds: rounds.into_values().collect(),
-            failures,
-            round_time: round_time(&times),
-            besides,
-            commands,
-            plan,
-        })
+        let rounds = rounds.finish(stored.summary.planned_rounds);
+        Ok(Self { plan, environment, rounds, besides, commands })
     }
+}
+
+/// The plan of a stored trial, and the environment of its last session.
+///
+/// # Errors
+/// It cannot be read, or is none that this version understands.
+pub fn planned(store: &Store, stored: &StoredTrial) -> Result<(Plan, Environment), ExpectedError> {
+    let id = stored.summary.id;
+    let session =
+        stored.sessions.last().ok_or_else(|| damaged(store, format!("trial {id} has no session")))?;
+    let environment: Environment = serde_json::from_str(&session.environment)
+        .map_err(|error| damaged(store, format!("the environment of trial {id} cannot be read: {error}")))?;
+    let trial = Trial::parse("stored trial", &stored.toml)?;
+    Ok((Plan::new(trial, stored.summary.seed, environment.cpus)?, environment))
 }
 
 /// What a store holds is not what fstrial wrote: a fault of the store's, not of fstrial.
@@ -80,98 +83,105 @@ pub(crate) fn damaged(store: &Store, what: String) -> ExpectedError {
     StoreError::Damaged { path: store.path().to_owned(), what, source: None }.into()
 }
 
-/// The stored rounds of a trial that is gone on with.
+/// The stored rounds of a trial.
 ///
 /// # Errors
 /// A run cannot be read.
 pub fn earlier(store: &Store, plan: &Plan, id: TrialId) -> Result<Earlier, ExpectedError> {
-    let rounds = Reader::read(store, plan, id)?.rounds.into_values().collect();
-    Ok(Earlier { planned: store.trial(id)?.summary.planned_rounds, rounds })
+    let mut rounds = Rounds::default();
+    for_each_run(store, plan, id, None, |run| rounds.see(run))?;
+    Ok(rounds.finish(store.trial(id)?.summary.planned_rounds))
 }
 
-/// What was seen so far of the runs of a trial.
-struct Reader<'a> {
-    plan: &'a Plan,
-    rounds: BTreeMap<u32, EarlierRound>,
-    failures: Vec<String>,
-    /// Of each round the number of runs, when the first began and when the last ended.
-    times: BTreeMap<u32, (u32, String, String)>,
-    besides: Vec<Besides>,
-    commands: Vec<Vec<String>>,
-    damaged: Option<String>,
+/// A stored run in the terms of its plan.
+pub struct Run {
+    /// Its number in the store.
+    pub id: RunId,
+    /// Its round.
+    pub round: u32,
+    /// Index of its cell.
+    pub cell: usize,
+    /// When it began, RFC 3339.
+    pub started_at: String,
+    /// When it ended.
+    pub ended_at: String,
+    /// Everything that was measured, or why nothing was.
+    pub measured: Result<Measurement, RunFailure>,
+    /// What the judge is told of it.
+    pub outcome: RunOutcome,
 }
 
-impl<'a> Reader<'a> {
-    fn read(store: &Store, plan: &'a Plan, id: TrialId) -> Result<Self, ExpectedError> {
-        let mut reader = Self {
-            plan,
-            rounds: BTreeMap::new(),
-            failures: Vec::new(),
-            times: BTreeMap::new(),
-            besides: vec![Besides::default(); plan.cells.len()],
-            commands: vec![Vec::new(); plan.trial.arms.len()],
-            damaged: None,
+/// Reads the runs of a trial that were stored after another one, in the order in which they were run. Those of cells that
+/// are not in the plan are not looked into.
+///
+/// # Errors
+/// A run cannot be read. Runs before it have been seen.
+pub fn for_each_run(
+    store: &Store,
+    plan: &Plan,
+    id: TrialId,
+    after: Option<RunId>,
+    mut see: impl FnMut(Run),
+) -> Result<(), ExpectedError> {
+    let mut unread = None;
+    let see_run = |run: StoredRun| {
+        let Some(cell) = plan.cell_of(&run.arm, &run.workload, run.threads).filter(|_| unread.is_none())
+        else {
+            return;
         };
-        store.for_each_run(id, |run| reader.see(run))?;
-        match reader.damaged {
-            Some(what) => Err(damaged(store, what)),
-            None => Ok(reader),
+        let outcome = match &run.outcome {
+            Ok(measurement) => plan.samples(cell, run.round, run.slot as usize, measurement).map(Ok),
+            Err(failure) => Ok(Err(failure.clone())),
+        };
+        match outcome {
+            Err(error) => unread = Some(format!("run {} cannot be read: {error}", run.id)),
+            Ok(outcome) => see(Run {
+                id: run.id,
+                round: run.round,
+                cell,
+                started_at: run.started_at,
+                ended_at: run.ended_at,
+                measured: run.outcome,
+                outcome,
+            }),
         }
+    };
+    match after {
+        None => store.for_each_run(id, see_run)?,
+        Some(_) => store.for_each_run_after(id, after, see_run)?,
+    }
+    unread.map_or(Ok(()), |what| Err(damaged(store, what)))
+}
+
+/// Rounds as their runs are read.
+#[derive(Default)]
+struct Rounds {
+    rounds: BTreeMap<u32, Round>,
+    times: RoundTimes,
+}
+
+impl Rounds {
+    fn see(&mut self, run: Run) {
+        self.times.see(run.round, &run.started_at, &run.ended_at);
+        let round =
+            self.rounds.entry(run.round).or_insert_with(|| Round { number: run.round, ..Round::default() });
+        round.runs.push((run.cell, run.outcome));
     }
 
-    fn see(&mut self, run: StoredRun) {
-        let time = self.times.entry(run.round).or_insert_with(|| (0, run.started_at.clone(), String::new()));
-        time.0 += 1;
-        time.2.clone_from(&run.ended_at);
-        if let Err(failure) = &run.outcome
-            && failure.kind == FailureKind::ArmFailed
-        {
-            let level = threads_in_words(run.threads);
-            self.failures.push(format!("{} · {} · {level}: {failure}", run.arm, run.workload));
-        }
-        let Some(cell) = self.plan.cell_of(&run.arm, &run.workload, run.threads) else { return };
-        let round = self
-            .rounds
-            .entry(run.round)
-            .or_insert(EarlierRound { round: run.round, ..EarlierRound::default() });
-        match run.outcome {
-            Ok(measurement) => {
-                match self.plan.samples(cell, run.round, run.slot as usize, &measurement) {
-                    Ok(samples) => round.samples.push((cell, samples)),
-                    Err(error) => {
-                        self.damaged = Some(format!("run {} cannot be read: {error}", run.id));
-                    }
-                }
-                self.see_besides(cell, measurement);
-            }
-            Err(failure) if failure.kind == FailureKind::ArmFailed => round.failed.push(cell),
-            Err(failure) if failure.kind == FailureKind::Cannot => round.cannot.push((cell, failure.what)),
-            Err(_) => {}
-        }
-    }
-
-    #[expect(clippy::cast_precision_loss, reason = "sizes of devices are far below 2^53")]
-    fn see_besides(&mut self, cell: usize, measurement: Measurement) {
-        let first_error = measurement.loads().find_map(|(_, load)| load.first_error.clone());
-        let Measurement { stages, space_left, commands, .. } = measurement;
-        let besides = &mut self.besides[cell];
-        for (stage, took) in stages {
-            besides.stages.entry(stage).or_default().push(took.as_secs_f64());
-        }
-        besides.space_left.push(space_left.0 as f64);
-        besides.first_error = besides.first_error.take().or(first_error);
-        let of_arm = &mut self.commands[self.plan.cells[cell].arm];
-        if of_arm.is_empty() {
-            *of_arm = commands;
-        }
+    fn finish(self, planned: Option<u32>) -> Earlier {
+        Earlier { planned, rounds: self.rounds.into_values().collect(), times: self.times }
     }
 }
 
-/// How long the last complete round took.
-fn round_time(times: &BTreeMap<u32, (u32, String, String)>) -> Option<Nanos> {
-    // The last round may be cut short: the one before it tells more, where there is one.
-    let last = times.values().next_back().map_or(0, |(runs, ..)| *runs);
-    let (_, from, to) = times.values().rev().find(|(runs, ..)| *runs >= last.max(2))?;
-    let (from, to) = (from.parse::<jiff::Timestamp>().ok()?, to.parse::<jiff::Timestamp>().ok()?);
-    u64::try_from(to.duration_since(from).as_nanos()).ok().map(Nanos)
+impl Besides {
+    #[expect(clippy::cast_precision_loss, reason = "sizes of devices are far below 2^53")]
+    fn see(&mut self, measurement: &Measurement) {
+        for (stage, took) in &measurement.stages {
+            self.stages.entry(*stage).or_default().push(took.as_secs_f64());
+        }
+        self.space_left.push(measurement.space_left.0 as f64);
+        if self.first_error.is_none() {
+            self.first_error = measurement.loads().find_map(|(_, load)| load.first_error.clone());
+        }
+    }
 }

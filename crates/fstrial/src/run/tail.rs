@@ -1,6 +1,6 @@
 //! Contrasts of latency quantiles: rounds are merged until a group of them has enough operations for its tail.
 
-use super::{judge::Sample, latencies::Latencies};
+use super::{latencies::Latencies, sample::Sample};
 use fstrial_stats::{
     Pair,
     quantile::{Gathering, LEAST_GROUPS},

@@ -6,9 +6,9 @@ mod watch;
 
 use super::{
     find_rate::{self, SearchError, Seen},
-    judge::latency,
     operation::{self, Order, Step},
     program::{self, Level},
+    sample::latency,
 };
 use crate::{error::ExpectedError, exit_code};
 use fstrial_engine::{EngineError, Moment, Prepared, Site};

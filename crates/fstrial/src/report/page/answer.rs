@@ -9,7 +9,7 @@ use crate::{
         verdict,
     },
     run::{
-        judge::{ContrastState, Outcome},
+        contrast::{ContrastState, Outcome},
         plan::threads_in_words,
     },
 };

@@ -10,10 +10,7 @@ use crate::{
         summary,
     },
     run::{
-        course::Course,
-        judge::{LoadSample, Outcome},
-        latencies::Latencies,
-        plan::Plan,
+        contrast::Outcome, course::Course, latencies::Latencies, plan::Plan, sample::LoadSample,
         stored::Besides,
     },
 };
@@ -203,7 +200,7 @@ fn cell_data(
     arm: usize,
     detail: Detail,
 ) -> CellData {
-    let samples = told.finished.judge.as_ref().map(|judge| judge.samples(cell, result)).unwrap_or_default();
+    let samples = told.finished.judge().map(|judge| judge.samples(cell, result)).unwrap_or_default();
     let loads: Vec<&LoadSample> = samples.iter().filter_map(|sample| sample.load.as_ref()).collect();
     let mut all = Latencies::default();
     loads.iter().for_each(|load| all.add(&load.latencies));

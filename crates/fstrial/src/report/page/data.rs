@@ -3,7 +3,7 @@
 //! Numbers are written with four significant digits: a picture shows three, and a page of sixteen thousand runs is to
 //! stay small.
 
-use crate::run::judge::Outcome;
+use crate::run::contrast::Outcome;
 use fstrial_model::{
     claim::OriginalTable,
     trial::{Compare, Metric},

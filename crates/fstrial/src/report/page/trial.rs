@@ -7,7 +7,7 @@ use crate::report::{
     document::{self, Document, WorkloadReport},
     summary, table, verdict,
 };
-use crate::run::judge::ContrastState;
+use crate::run::contrast::ContrastState;
 use fstrial_model::{facts::Fact, trial::Metric};
 use fstrial_store::StoredTrial;
 use maud::{Markup, html};

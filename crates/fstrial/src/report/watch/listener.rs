@@ -11,10 +11,10 @@ use crate::{
     error::ExpectedError,
     report::{plain, progress::Progress},
     run::{
-        coordinator::Earlier,
         event::{Event, Listener},
         place::Interrupt,
         plan::{Plan, threads_in_words},
+        round::Earlier,
     },
 };
 use fstrial_model::{measurement::Stage, units::Nanos};

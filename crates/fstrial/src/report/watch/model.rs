@@ -3,11 +3,13 @@
 use crate::{
     report::{document::Typical, plain},
     run::{
-        coordinator::Earlier,
+        contrast::ContrastState,
         course::{self, CoursePoint},
         event::{Event, RunEnded},
-        judge::{ContrastState, Judge},
-        plan::{Plan, threads_in_words},
+        judge::Judge,
+        plan::Plan,
+        round::{Earlier, Round},
+        sample::Sample,
     },
 };
 use fstrial_model::{
@@ -110,7 +112,7 @@ impl Model {
     /// A trial of which nothing is known but its plan.
     pub fn new(plan: &Plan) -> Self {
         let curves = curves(plan);
-        let states = Judge::new(plan, 1).states();
+        let states = Judge::new(plan).states();
         let lines = states.into_iter().zip(&plan.contrasts).map(|(state, contrast)| {
             let at = (contrast.a, contrast.result_a);
             let is_of = |of: &Curves| of.lines.iter().flat_map(|line| &line.cells).any(|cell| cell.at == at);
@@ -157,11 +159,8 @@ impl Model {
     /// A run is over that was heard of.
     pub fn take_run(&mut self, plan: &Plan, run: &RunEnded<'_>) {
         self.runs.0 += 1;
-        let name = format!("{} · {} · {}", run.arm, run.workload, threads_in_words(run.threads));
-        self.take_outcome(&name, run.round, run.outcome);
-        if let Some(cell) = plan.cell_of(run.arm, run.workload, run.threads) {
-            self.take_rates(cell, run.rates.iter().copied());
-        }
+        self.take_outcome(&plan.cell_name(run.cell), run.round, run.outcome);
+        self.take_rates(run.cell, run.rates.iter().copied());
     }
 
     /// A round is over, and this is where the contrasts stand, in the order of the plan.
@@ -287,15 +286,15 @@ impl Model {
 
     /// Takes what is stored of a trial that is gone on with.
     pub fn prime(&mut self, plan: &Plan, earlier: &Earlier) {
-        for round in &earlier.rounds {
-            self.round = round.round;
-            for (cell, samples) in &round.samples {
-                self.take_rates(*cell, samples.iter().map(|sample| sample.rate));
+        for Round { number, runs } in &earlier.rounds {
+            self.round = *number;
+            for (cell, outcome) in runs {
+                self.take_rates(*cell, outcome.iter().flatten().map(|sample: &Sample| sample.rate));
             }
         }
         let Some(planned) = earlier.planned else { return };
         self.planned = Some(planned);
-        let (judge, courses) = course::replay(plan, planned, earlier.rounds.clone());
+        let (judge, courses) = course::replay(plan, earlier.planned, earlier.rounds.clone());
         for ((line, state), course) in self.contrasts.iter_mut().zip(judge.states()).zip(courses) {
             line.state = cleaned(state);
             line.course = course.rounds;

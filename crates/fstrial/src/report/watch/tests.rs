@@ -5,8 +5,9 @@ use super::{
     view::{self, Choices, Look, Move, Pane},
 };
 use crate::run::{
+    contrast::{ContrastState, Outcome},
     course::CoursePoint,
-    judge::{ContrastState, Judge, Outcome},
+    judge::Judge,
     plan::Plan,
 };
 use fstrial_model::{
@@ -46,7 +47,7 @@ fn noise(n: u32) -> f64 {
 
 /// Rounds in which contrast `n` has the ratio `truth(n)`, give or take some per cent.
 fn run(model: &mut Model, plan: &Plan, rounds: u32, truth: impl Fn(usize) -> f64) {
-    let mut states = Judge::new(plan, 24).states();
+    let mut states = Judge::new(plan).states();
     (model.planned, model.round) = (Some(24), rounds);
     for round in 1..=rounds {
         let half = 0.5 / f64::from(round);

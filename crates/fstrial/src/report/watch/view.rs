@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     report::{numbers, verdict},
-    run::{judge::Outcome, plan::threads_in_words},
+    run::{contrast::Outcome, plan::threads_in_words},
 };
 use fstrial_model::trial::Metric;
 use ratatui::{
@@ -298,7 +298,7 @@ fn figures(line: &ContrastLine) -> String {
 
 /// The band in which a difference on a metric does not matter; see `run/judge.rs`.
 fn band(line: &ContrastLine, practical: f64) -> f64 {
-    crate::run::judge::band_fraction(line.state.metric, practical)
+    crate::run::contrast::band_fraction(line.state.metric, practical)
 }
 
 /// All contrasts, as many as there is room for.

@@ -16,7 +16,7 @@ fn claimed(expectations: &str, seed: u64) -> Plan {
     claimed_within("1h", expectations, seed)
 }
 
-fn claimed_within(budget: &str, expectations: &str, seed: u64) -> Plan {
+pub(super) fn claimed_within(budget: &str, expectations: &str, seed: u64) -> Plan {
     let mut text = format!(
         "[claim]\nid = \"x\"\nstatement = \"it is so\"\n{expectations}\n[trial]\nbudget = \"{budget}\"\n"
     );
@@ -50,12 +50,12 @@ fn found(world: &World, lines: &[&str]) -> ClaimVerdict {
     let expectations: Vec<String> = lines.iter().map(|line| expect(line)).collect();
     let plan = claimed(&expectations.join("\n"), 7);
     let told = simulate(&plan, world, none);
-    told.finished().judge.as_ref().unwrap().claim().unwrap()
+    told.finished().judge().unwrap().claim().unwrap()
 }
 
 fn reported(plan: &Plan, told: &Told<'_>) -> ClaimReport {
     let environment = Environment { cpus: CPUS, ..Environment::of_this_machine() };
-    claim::report(plan, told.finished().judge.as_ref(), &environment, &[], true).unwrap()
+    claim::report(plan, told.finished().judge(), &environment, &[], true).unwrap()
 }
 
 #[test]
@@ -156,11 +156,11 @@ fn what_works_is_seen_five_times_and_what_fails_once() {
     };
     let plan = claimed(&[expect("works = [\"a @ 1\"]"), expect("fails = [\"b @ 1\"]")].join("\n"), 7);
     let told = simulate(&plan, &world(1), breaks);
-    let judge = told.finished().judge.as_ref().unwrap();
+    let judge = told.finished().judge().unwrap();
     assert_eq!((judge.part(0), judge.part(1)), (ClaimVerdict::Holds, ClaimVerdict::Holds));
     assert_eq!((told.measured(0), told.finished().rounds), (5, 5));
     let told = simulate(&plan, &world(1), none);
-    let judge = told.finished().judge.as_ref().unwrap();
+    let judge = told.finished().judge().unwrap();
     assert_eq!((judge.part(0), judge.claim().unwrap()), (ClaimVerdict::Holds, ClaimVerdict::Reversed));
 }
 
@@ -171,7 +171,7 @@ fn what_an_arm_cannot_do_leaves_a_ratio_unanswered() {
         (asked.arm == "b" && asked.of_cell > 0).then_some(Fault::Fails(FailureKind::Cannot))
     };
     let told = simulate(&plan, &world(1), cannot);
-    assert_eq!(told.finished().judge.as_ref().unwrap().claim(), Some(ClaimVerdict::CannotRun));
+    assert_eq!(told.finished().judge().unwrap().claim(), Some(ClaimVerdict::CannotRun));
     assert_eq!(reported(&plan, &told).verdict, ClaimVerdict::CannotRun);
 }
 
@@ -210,7 +210,7 @@ fn equal_arms_rarely_make_a_claim_hold_or_reverse_it() {
     let wrong = (0..150).filter(|seed| {
         let plan = claimed_within("2m", &expectations.join("\n"), *seed);
         let told = simulate(&plan, &World { noise: 0.05, ..world(*seed) }, none);
-        let judge = told.finished().judge.as_ref().unwrap();
+        let judge = told.finished().judge().unwrap();
         (0..3).any(|part| matches!(judge.part(part), ClaimVerdict::Holds | ClaimVerdict::Reversed))
     });
     // At most 5 % on average: 7.5 of 150, and rarely 13 (a binomial count exceeds that once in 40 times).

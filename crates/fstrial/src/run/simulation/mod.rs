@@ -7,11 +7,12 @@ mod trials;
 
 use super::{
     clock::Clock,
-    coordinator::{Context, Coordinator, Earlier, Finished, Reason},
+    contrast::{ContrastState, Outcome},
+    coordinator::{Context, Coordinator, Finished, Reason},
     event::{Event, Listener, RunEnded},
-    judge::{ContrastState, Outcome},
     place::{Ended, Interrupt, Place},
     plan::Plan,
+    round::Earlier,
 };
 use crate::error::ExpectedError;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
@@ -400,8 +401,6 @@ struct Log<'a> {
 
 impl Listener for Log<'_> {
     fn hear(&mut self, event: &Event<'_>) -> Result<(), ExpectedError> {
-        let cell =
-            |arm: &str, workload: &str, threads: u16| self.plan.cell_of(arm, workload, threads).unwrap();
         self.heard.push(match event {
             Event::DeviceProgress { .. } | Event::Preconditioning { .. } | Event::DeviceReady { .. } => {
                 unreachable!("not the coordinator's")
@@ -413,18 +412,20 @@ impl Listener for Log<'_> {
             Event::Audited { lines } => Heard::Audited(lines.len()),
             Event::RoundsPlanned { planned } => Heard::RoundsPlanned(*planned),
             &Event::RoundStarted { round, runs, left } => Heard::RoundStarted { round, runs, left },
-            &Event::RunStarted { round, slot, arm, workload, threads } => {
-                Heard::RunStarted { round, slot, cell: cell(arm, workload, threads) }
+            &Event::RunStarted { round, slot, cell, arm, workload, threads } => {
+                assert_eq!(self.plan.cell_of(arm, workload, threads), Some(cell));
+                Heard::RunStarted { round, slot, cell }
             }
             Event::RunStage { stage } => Heard::RunStage(*stage),
             Event::WorkerReplaced { arm, .. } => Heard::WorkerReplaced((*arm).to_owned()),
             Event::RunEnded(run) => {
-                let &RunEnded { round, slot, arm, workload, threads, .. } = run;
+                let &RunEnded { round, slot, cell, arm, workload, threads, .. } = run;
+                assert_eq!(self.plan.cell_of(arm, workload, threads), Some(cell));
                 assert_eq!(run.outcome.is_ok(), run.rates.len() == 1);
                 Heard::RunEnded {
                     round,
                     slot,
-                    cell: cell(arm, workload, threads),
+                    cell,
                     rate: run.rates.first().copied(),
                     failure: run.failure.map(|failure| failure.kind),
                 }
@@ -522,7 +523,7 @@ fn session<'p>(
 /// Runs a trial from the beginning.
 fn simulate<'p>(plan: &'p Plan, world: &World, faults: impl FnMut(&Asked<'_>) -> Option<Fault>) -> Told<'p> {
     let told = session(plan, world, faults, Earlier::default(), None, None);
-    told.check(&[], &[]);
+    told.check(Before::default());
     told
 }
 
@@ -547,7 +548,7 @@ impl<'p> Told<'p> {
     }
 
     fn states(&self) -> Vec<ContrastState> {
-        self.finished().judge.as_ref().expect("a judge").states()
+        self.finished().judge().expect("a judge").states()
     }
 
     /// Numbers of the runs that ended well, by cell.
@@ -578,14 +579,15 @@ impl<'p> Told<'p> {
     }
 
     /// What holds for every session: the form of the event stream, who is run and who is not, and the budget.
-    /// `before`: how the contrasts stood when it began, if rounds had been planned before; `failed`: cells that had failed.
-    fn check(&self, before: &[ContrastState], failed: &[usize]) {
+    fn check(&self, before: Before) {
+        let Before { states, failed, cannot, lost, measured } = before;
         let mut check = Check {
             plan: self.plan,
-            states: before.to_vec(),
-            failed: failed.to_vec(),
-            cannot: Vec::new(),
-            measured: BTreeMap::new(),
+            states,
+            failed,
+            cannot,
+            lost,
+            measured,
             running: None,
             round: None,
             slot: 0,
@@ -610,12 +612,24 @@ impl<'p> Told<'p> {
     }
 }
 
+/// What earlier sessions have left: how the contrasts stood, if rounds had been planned, and what had become of cells.
+#[derive(Default)]
+struct Before {
+    states: Vec<ContrastState>,
+    failed: Vec<usize>,
+    cannot: Vec<usize>,
+    lost: BTreeMap<usize, u32>,
+    measured: BTreeMap<usize, u32>,
+}
+
 /// Follows an event stream.
 struct Check<'p> {
     plan: &'p Plan,
     states: Vec<ContrastState>,
     failed: Vec<usize>,
     cannot: Vec<usize>,
+    /// How often each cell was lost since it was measured.
+    lost: BTreeMap<usize, u32>,
     /// Runs that ended well, by cell.
     measured: BTreeMap<usize, u32>,
     running: Option<(u32, usize, usize)>,
@@ -643,8 +657,16 @@ impl Check<'_> {
                 assert_eq!(self.running.take(), Some((*round, *slot, *cell)), "it has not started");
                 assert_eq!(rate.is_none(), failure.is_some());
                 *self.measured.entry(*cell).or_default() += u32::from(rate.is_some());
+                let is_watched = self.plan.parts.iter().any(|part| part.watched.contains(cell));
+                let lost = self.lost.entry(*cell).or_default();
+                match failure {
+                    None => *lost = 0,
+                    Some(FailureKind::Lost) => *lost += 1,
+                    Some(_) => {}
+                }
                 match failure {
                     Some(FailureKind::ArmFailed) => self.failed.push(*cell),
+                    Some(FailureKind::Lost) if *lost == 3 && is_watched => self.failed.push(*cell),
                     Some(FailureKind::Cannot) => self.cannot.push(*cell),
                     _ => {}
                 }

@@ -1,13 +1,14 @@
 //! Trials that are stored as they run, cut off and gone on with: what is judged again from the store is what was judged
 //! live, to the last bit.
 
-use super::{trials::random_faults, *};
+use super::{claims::claimed_within, trials::random_faults, *};
 use crate::{
-    cli::results::judge_again,
+    cli::{conduct::status_of, results::judge_again},
     exit_code,
-    run::{course, environment::Environment, judge::Judge, recorder::Recorder, stored::earlier},
+    report::document::{document, repeat_command},
+    run::{claim::ClaimVerdict, course, environment::Environment, recorder::Recorder, stored::earlier},
 };
-use fstrial_store::{NewTrial, Session, Store, TrialId, TrialStatus};
+use fstrial_store::{NewTrial, Session, Store, TrialId};
 use proptest::prelude::*;
 
 const TIME: &str = "2026-01-01T00:00:00Z";
@@ -42,37 +43,40 @@ fn stored_session<'p>(
     fails_at: Option<usize>,
     (store, id): (&mut Store, TrialId),
 ) -> Told<'p> {
-    let mut failed = Vec::new();
-    let mut states = Vec::new();
-    if let Some(judge) = replayed(plan, store, id, &mut failed) {
-        states = judge.states();
-    }
+    let before = before(plan, &earlier(store, plan, id).unwrap());
     let earlier = earlier(store, plan, id).unwrap();
     let mut recorder = Recorder::new(store, id);
     let told = session(plan, world, faults, earlier, fails_at, Some(&mut recorder));
-    told.check(&states, &failed);
+    told.check(before);
     told
 }
 
-/// The stored rounds, judged, but not closed.
-fn replayed<'p>(plan: &'p Plan, store: &Store, id: TrialId, failed: &mut Vec<usize>) -> Option<Judge<'p>> {
-    let earlier = earlier(store, plan, id).unwrap();
-    let mut judge = earlier.planned.map(|planned| Judge::new(plan, planned));
-    for round in earlier.rounds {
-        failed.extend(&round.failed);
-        if let Some(judge) = &mut judge {
-            round.failed.iter().for_each(|cell| judge.fail_cell(*cell));
-            judge.end_round(round.samples);
+/// What the stored rounds left.
+fn before(plan: &Plan, earlier: &Earlier) -> Before {
+    let (judge, _) = course::replay(plan, earlier.planned, earlier.rounds.clone());
+    let cells = || 0..plan.cells.len();
+    let mut before = Before {
+        states: judge.planned().map(|_| judge.states()).unwrap_or_default(),
+        failed: cells().filter(|cell| judge.has_failed(*cell)).collect(),
+        cannot: cells().filter(|cell| judge.cannot(*cell).is_some()).collect(),
+        ..Before::default()
+    };
+    for (cell, outcome) in earlier.rounds.iter().flat_map(|round| &round.runs) {
+        let lost = before.lost.entry(*cell).or_default();
+        match outcome {
+            Ok(_) => {
+                *lost = 0;
+                *before.measured.entry(*cell).or_default() += 1;
+            }
+            Err(failure) => *lost += u32::from(failure.kind == FailureKind::Lost),
         }
     }
-    judge
+    before
 }
 
-/// What `fstrial results show` says of every contrast, in the order of the plan.
-fn shown_again(plan: &Plan, store: &Store, id: TrialId) -> Vec<ContrastState> {
-    let document = judge_again(store, &store.trial(id).unwrap()).unwrap();
-    assert_eq!(document.trial, plan.trial.to_toml());
-    document.workloads.into_iter().flat_map(|of| of.verdicts).map(|verdict| verdict.contrast).collect()
+/// Ends a session as a command does.
+fn finish(store: &mut Store, id: TrialId, told: &Told<'_>) {
+    store.finish_trial(id, status_of(told.finished()), TIME).unwrap();
 }
 
 /// Numbers as they are printed in full: the same text is the same bits.
@@ -80,10 +84,16 @@ fn exactly(states: &[ContrastState]) -> String {
     format!("{states:#?}")
 }
 
-/// Verdicts of a session and of the store are the same.
+/// The document of a session, as it would be if nothing were stored, is the one that is read again, to the last bit. The
+/// trial must be finished in the store.
 fn assert_same(told: &Told<'_>, store: &Store, id: TrialId) {
-    let live = told.finished().judge.as_ref().map(Judge::states).unwrap_or_default();
-    assert_eq!(exactly(&live), exactly(&shown_again(told.plan, store, id)));
+    let stored = store.trial(id).unwrap();
+    let environment = serde_json::from_str(&stored.sessions.last().unwrap().environment).unwrap();
+    let repeat = repeat_command(&stored.sessions.last().unwrap().command_line, told.plan.seed);
+    let live = document(told.plan, told.finished(), &environment, Some(id.0), repeat);
+    let again = judge_again(store, &stored).unwrap();
+    let [live, again] = [live, again].map(|document| serde_json::to_string_pretty(&document).unwrap());
+    assert_eq!(live, again);
 }
 
 #[test]
@@ -95,6 +105,7 @@ fn a_stored_trial_is_judged_again_to_the_last_bit() {
         let (mut store, id) = begun(&plan);
         let told = stored_session(&plan, &world, none, None, (&mut store, id));
         assert!(told.states().iter().any(|state| state.verdict == Outcome::Slower));
+        finish(&mut store, id, &told);
         assert_same(&told, &store, id);
         assert_eq!(store.trial(id).unwrap().summary.planned_rounds, told.planned());
         assert_eq!(store.check().unwrap(), Vec::<String>::new());
@@ -110,7 +121,7 @@ fn the_course_of_a_stored_trial_is_what_was_told_round_by_round() {
     let loses_one = |asked: &Asked<'_>| (asked.run == 6).then_some(Fault::Killed);
     let told = stored_session(&plan, &world, loses_one, None, (&mut store, id));
     let earlier = earlier(&store, &plan, id).unwrap();
-    let (_, courses) = course::replay(&plan, earlier.planned.unwrap(), earlier.rounds);
+    let (_, courses) = course::replay(&plan, earlier.planned, earlier.rounds);
     assert_eq!(courses.len(), plan.contrasts.len());
     let mut rates = BTreeMap::new();
     let (mut seen, mut without_pair) = (0, 0);
@@ -167,7 +178,7 @@ fn going_on_keeps_what_was_planned_and_failed() {
     let rounds = first.finished().rounds;
     let second = stored_session(&plan, &world, none, None, (&mut store, id));
     assert_eq!(second.planned(), None, "planned in the first session");
-    assert_eq!(second.finished().judge.as_ref().map(Judge::planned), first.planned());
+    assert_eq!(second.finished().all.planned(), first.planned());
     assert_eq!(second.measured(1), 0, "it had failed");
     let began = second.heard.iter().find_map(|heard| match heard {
         Heard::RoundStarted { round, .. } => Some(*round),
@@ -175,6 +186,11 @@ fn going_on_keeps_what_was_planned_and_failed() {
     });
     assert_eq!(began, Some(rounds + 1));
     assert!(second.finished().rounds > rounds);
+    assert_eq!(
+        second.finished().all.failures(),
+        ["b · random-write · 1 thread: an injected fault (nothing to try)"]
+    );
+    finish(&mut store, id, &second);
     assert_same(&second, &store, id);
 }
 
@@ -233,31 +249,67 @@ fn a_stored_run_without_operations_is_an_error_and_no_panic() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 25, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Cut anywhere, by Ctrl-C at a run or by death at an event, as often as it likes.
+    /// Cut anywhere, by Ctrl-C at a run or by death at an event, as often as it likes; with claims of every kind or none,
+    /// and with whatever can go wrong.
     #[test]
-    fn a_trial_that_was_cut_and_gone_on_with_is_judged_as_it_is_stored(
-        seed: u64, rate in 500.0..4000.0, noise in 0.005..0.1, arms in 2_usize..=4,
+    fn the_document_of_a_trial_is_the_one_that_is_read_again(
+        seed: u64, rate in 500.0..4000.0, noise in 0.005..0.1, arms in 2_usize..=4, claims in claims(), hangs: bool,
         cuts in prop::collection::vec((any::<bool>(), 1_usize..60), 0..4),
     ) {
         let names = ["a=ext4", "b=ext4", "c=xfs", "d=btrfs"];
-        let plan = plan(&names[..arms], &[1, 4], seed, |settings| settings.budget = Nanos::secs(90));
+        let plan = match claims.as_str() {
+            "" => plan(&names[..arms], &[1, 4], seed, |settings| settings.budget = Nanos::secs(90)),
+            claims => claimed_within("90s", claims, seed),
+        };
         let world = World { seed, rate, noise, arms: vec![("c", Character { speed: 0.9, ..ORDINARY })], ..World::default() };
         let (mut store, id) = begun(&plan);
         let environment = environment();
-        for (index, (killed, at)) in cuts.into_iter().enumerate() {
+        for (index, cut) in cuts.into_iter().map(Some).chain([None]).enumerate() {
             let mut faults = random_faults(seed ^ index as u64, 50);
-            let cut = |asked: &Asked<'_>| {
-                let at_run = !killed && asked.run as usize == at;
-                if at_run { Some(Fault::Interrupted) } else { faults(asked) }
+            let at = |when: bool| cut.filter(|(killed, _)| *killed == when).map(|(_, at)| at);
+            let cut = |asked: &Asked<'_>| match asked {
+                _ if at(false) == Some(asked.run as usize) => Some(Fault::Interrupted),
+                // Whether it works is the question of some claims, and hanging is an answer.
+                Asked { arm: "b", threads: Some(4), .. } if hangs => Some(Fault::Hung(Nanos::secs(1))),
+                _ => faults(asked),
             };
-            let told = stored_session(&plan, &world, cut, killed.then_some(at * 5), (&mut store, id));
+            let told = stored_session(&plan, &world, cut, at(true).map(|at| at * 5), (&mut store, id));
             if told.ended.is_ok() {
+                finish(&mut store, id, &told);
                 assert_same(&told, &store, id);
-                store.finish_trial(id, TrialStatus::Interrupted, TIME).unwrap();
             }
             store.reopen_trial(id, &process(&environment)).unwrap();
         }
-        let told = stored_session(&plan, &world, none, None, (&mut store, id));
-        assert_same(&told, &store, id);
     }
+}
+
+/// Expectations of a claim, one or several; nothing for a trial without one.
+fn claims() -> impl Strategy<Value = String> {
+    let expectation = prop::sample::select(vec![
+        "works = [\"b @ 4\"]",
+        "fails = [\"b @ 4\"]",
+        "ratio = [\"b @ 4\", \"a @ 4\"]\nabove = 1.2",
+        "ratio = [\"c @ 1\", \"a @ 1\"]\nwithin = \"5%\"",
+        "slope = \"a\"\nabove = 1",
+        "amount = \"a @ 1\"\nbelow = 100000",
+        "no_single_winner = true",
+    ]);
+    let written = |lines: Vec<&str>| lines.iter().map(|line| format!("[[claim.expect]]\n{line}\n")).collect();
+    prop::collection::vec(expectation, 0..4).prop_map(written)
+}
+
+/// A claim whose answer is a hang says the same when it is heard, and whenever it is read.
+#[test]
+fn what_hangs_every_time_has_failed_also_in_the_store() {
+    let plan = claimed_within("1h", "[[claim.expect]]\nfails = [\"b @ 4\"]\n", 7);
+    let (mut store, id) = begun(&plan);
+    let hangs =
+        |asked: &Asked<'_>| (asked.arm == "b" && asked.of_cell > 0).then_some(Fault::Hung(Nanos::secs(20)));
+    let told = stored_session(&plan, &World::default(), hangs, None, (&mut store, id));
+    assert_eq!(told.finished().all.claim(), Some(ClaimVerdict::Holds));
+    finish(&mut store, id, &told);
+    assert_same(&told, &store, id);
+    let again = judge_again(&store, &store.trial(id).unwrap()).unwrap();
+    assert_eq!(again.claim.unwrap().verdict, ClaimVerdict::Holds);
+    assert_eq!(again.failures, ["b · random-write · 4 threads was lost 3 times running: an injected fault"]);
 }

@@ -1,0 +1,184 @@
+//! A contrast: what is asked of the statistics about it, the pairs that its rounds give, and where it stands.
+
+use super::{
+    plan::{Ask, Contrast, Plan},
+    sample::Sample,
+    tail::Tail,
+};
+use fstrial_model::trial::Metric;
+use fstrial_stats::{Decision, Pair, Question};
+use serde::Serialize;
+
+/// Where a contrast stands.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ContrastState {
+    /// The arm measured against the other; the workload, if workloads are compared.
+    pub a: String,
+    /// The arm (or workload) it is measured against.
+    pub b: String,
+    /// The workload; the arm, if workloads are compared.
+    pub workload: String,
+    /// The phase, or the group of threads in it; empty if the workload has only one.
+    pub phase: String,
+    /// The level.
+    pub threads: u16,
+    /// On what.
+    pub metric: Metric,
+    /// Whether less of it is better: of latencies, and of some numbers that other programs print.
+    pub less_is_better: bool,
+    /// What is decided.
+    pub verdict: Outcome,
+    /// `a` over `b` on the metric itself: 1.42 is 42 % more operations, or 42 % more latency. None without rounds.
+    pub ratio: Option<f64>,
+    /// Interval of the ratio.
+    pub interval: Option<(f64, f64)>,
+    /// Level of the interval.
+    pub interval_level: f64,
+    /// Rounds it rests on.
+    pub rounds: usize,
+    /// Whether the trial goes on for its sake.
+    pub open: bool,
+    /// Whether it is one of those that keep a trial going.
+    pub holds_open: bool,
+    /// Rounds after which a verdict is likely, for an undecided one.
+    pub rounds_needed: Option<u64>,
+    /// Its own interval excludes 1, but not at the level that many contrasts together ask for.
+    pub suggestive: bool,
+    /// A quantile without enough operations in a run.
+    pub too_few_operations: bool,
+}
+
+/// What is decided about a contrast.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// `a` is better than `b`: more throughput, less latency.
+    Faster,
+    /// `a` is worse than `b`.
+    Slower,
+    /// The difference lies inside the band that does not matter.
+    Equivalent,
+    /// Not decided.
+    Undecided,
+    /// One of the two failed; there is no ratio.
+    Failed,
+    /// One of the two cannot do it, which is an answer; there is no ratio.
+    Cannot,
+}
+
+impl From<Decision> for Outcome {
+    fn from(decision: Decision) -> Self {
+        match decision {
+            Decision::Faster => Self::Faster,
+            Decision::Slower => Self::Slower,
+            Decision::Equivalent => Self::Equivalent,
+            Decision::Undecided => Self::Undecided,
+        }
+    }
+}
+
+/// A ratio of `a` over `b` from its logarithm. Where less is better the statistics had the roles exchanged.
+pub(crate) fn ratio(log: f64, less_is_better: bool) -> f64 {
+    if less_is_better { (-log).exp() } else { log.exp() }
+}
+
+/// An interval of such ratios, the lower end first.
+pub(crate) fn ratio_interval((low, high): (f64, f64), less_is_better: bool) -> (f64, f64) {
+    let (x, y) = (ratio(low, less_is_better), ratio(high, less_is_better));
+    (x.min(y), x.max(y))
+}
+
+/// The pairs that may be judged now that a round of two cells is in. Less is better: the roles are exchanged, and
+/// exchanged back for display. `tail` is there for quantiles, and gathers the rounds before.
+pub(super) fn paired(
+    metric: Metric,
+    less: bool,
+    tail: Option<&mut Tail>,
+    a: &Sample,
+    b: &Sample,
+) -> Vec<Pair> {
+    if let (Some(quantile), Some(tail)) = (metric.quantile(), tail) {
+        return tail.add(quantile, a, b);
+    }
+    let (Some(x), Some(y)) = (a.on(metric), b.on(metric)) else { return Vec::new() };
+    let ((x, a), (y, b)) = if less { ((y, b), (x, a)) } else { ((x, a), (y, b)) };
+    let a_first = (a.slot != b.slot).then_some(a.slot < b.slot);
+    vec![Pair::from_rates(x, a.cv, y, b.cv, a_first)]
+}
+
+/// All rounds of two cells as pairs on a metric; of a quantile, groups of merged rounds. Where less is better the roles
+/// are exchanged. None if the runs have too few operations for the quantile.
+pub(crate) fn pairs_of(metric: Metric, less: bool, rounds: &[(&Sample, &Sample)]) -> Option<Vec<Pair>> {
+    let mut tail = metric.quantile().map(Tail::new);
+    let mut pairs = Vec::new();
+    for (a, b) in rounds {
+        pairs.extend(paired(metric, less, tail.as_mut(), a, b));
+    }
+    (!tail.is_some_and(|tail| tail.has_too_few())).then_some(pairs)
+}
+
+/// A round of a single cell on a metric as the logarithm of the figure itself; none where it has none. Where less is
+/// better its sign is changed.
+pub(crate) fn amount_of(metric: Metric, less: bool, sample: &Sample) -> Option<Pair> {
+    weighted_sum(metric, less, &[(1.0, sample)])
+}
+
+/// A round of a weighted sum of logarithms: a slope, or a figure itself.
+pub(super) fn weighted_sum(metric: Metric, less: bool, weighted: &[(f64, &Sample)]) -> Option<Pair> {
+    let direction = if less { -1.0 } else { 1.0 };
+    let value = |sample: &Sample| match metric.quantile() {
+        None => sample.on(metric),
+        Some(quantile) => sample.quantile(quantile),
+    };
+    let logs: Option<Vec<f64>> =
+        weighted.iter().map(|(weight, sample)| Some(weight * value(sample)?.ln())).collect();
+    let spread: f64 = weighted.iter().map(|(weight, sample)| (weight * sample.cv).powi(2)).sum();
+    let q = Pair::from_rates(1.0, spread.sqrt(), 1.0, 0.0, None).q;
+    Some(Pair { log_ratio: direction * logs?.iter().sum::<f64>(), q, a_first: None })
+}
+
+/// The weights that give the slope of logarithms over log2 of the threads, by least squares: they sum to nothing, so
+/// that where no level differs the sign of their sum is as random as that of a pair.
+pub(super) fn slope_weights(threads: &[u16]) -> Vec<f64> {
+    let x: Vec<f64> = threads.iter().map(|threads| f64::from(*threads).log2()).collect();
+    #[expect(clippy::cast_precision_loss, reason = "a handful of levels")]
+    let mean = x.iter().sum::<f64>() / x.len() as f64;
+    let spread: f64 = x.iter().map(|x| (x - mean).powi(2)).sum();
+    x.iter().map(|x| (x - mean) / spread).collect()
+}
+
+/// The band of a metric as a fraction: the trial's for throughput and bytes; wider ones for quantiles, whose noise is
+/// wider.
+pub(crate) fn band_fraction(metric: Metric, practical: f64) -> f64 {
+    match metric {
+        Metric::Throughput | Metric::DeviceBytes => practical,
+        Metric::P50 => 0.05,
+        Metric::P99 => 0.10,
+        Metric::P999 => 0.20,
+    }
+}
+
+/// The question of a contrast. Where less is better the statistics have the roles exchanged, and bounds with them.
+pub(super) fn question(contrast: &Contrast, practical: f64, less_is_better: bool) -> Question {
+    let lane = contrast.metric == Metric::Throughput;
+    let band = band_fraction(contrast.metric, practical).ln_1p();
+    match contrast.ask {
+        Ask::Difference => Question { lane, ..Question::comparison(band) },
+        Ask::Above(bound) => {
+            let bound = if less_is_better { bound.recip() } else { bound };
+            Question { lane, ..Question::ratio_above(bound, band) }
+        }
+        Ask::Within(fraction) => Question::within(fraction),
+    }
+}
+
+/// Whether less of what a contrast looks at is better.
+pub(crate) fn less_is_better(plan: &Plan, contrast: &Contrast) -> bool {
+    let workload = plan.cells[contrast.a].workload;
+    contrast.metric != Metric::Throughput || plan.results[workload][contrast.result_a].less_is_better
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped first")]
+pub(crate) fn rounded_up(rounds: f64) -> u64 {
+    rounds.ceil().clamp(0.0, 1e9) as u64
+}

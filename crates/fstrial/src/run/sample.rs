@@ -1,0 +1,321 @@
+//! What one result of a run says in numbers, read from its measurement.
+
+use super::{latencies::Latencies, plan::Plan};
+use fstrial_model::{
+    measurement::{LoadResult, Measurement, OperationKind, PhaseResult, Reading},
+    trial::Metric,
+    units::Nanos,
+    workload::Figure,
+};
+use fstrial_stats::{quantile::are_enough, spread};
+
+/// What one result of a run says, in numbers.
+#[derive(Debug, Clone)]
+pub struct Sample {
+    /// Its round.
+    pub round: u32,
+    /// Its position in the round; the same for all where it is not known.
+    pub slot: usize,
+    /// Its throughput (operations or bytes per second), or the one number it is.
+    pub rate: f64,
+    /// Coefficient of variation of the windows; 0 for a single number.
+    pub cv: f64,
+    /// What only a load of our own has.
+    pub load: Option<LoadSample>,
+    /// The tool that did it with its version, if it was an operation.
+    pub tool: Option<String>,
+}
+
+/// What a load says besides its throughput.
+#[derive(Debug, Clone)]
+pub struct LoadSample {
+    /// Bytes per second.
+    pub bytes_rate: f64,
+    /// Latency of an operation at p50, p99 and p99.9, in ns.
+    pub latency_ns: [f64; 3],
+    /// Bytes of one operation.
+    pub operation_bytes: f64,
+    /// CPU time of the whole machine for one operation, in ns.
+    pub cpu_machine_ns: Option<f64>,
+    /// Bytes written to the device for one operation. None where that is not known, and where nothing was written.
+    pub device_bytes: Option<f64>,
+    /// Share of a core that each thread of the generator used outside the kernel.
+    pub generator_share: f64,
+    /// Operations in 40 windows of warm-up and measured time.
+    pub steady_windows: Vec<f64>,
+    /// Its latencies.
+    pub latencies: Latencies,
+    /// What it did in the course of time.
+    pub series: Series,
+}
+
+/// What a load did in the course of time, from the start of the warm-up on, in few points.
+#[derive(Debug, Clone, Default)]
+pub struct Series {
+    /// Width of a window of `operations`, in seconds.
+    pub step_seconds: f64,
+    /// Operations in each window.
+    pub operations: Vec<u64>,
+    /// Width of a window of `tails`, in seconds.
+    pub tails_step_seconds: f64,
+    /// Median and 99th percentile of the latencies in each window, in ns; 0 where nothing was completed.
+    pub tails: Vec<(u64, u64)>,
+}
+
+impl Series {
+    /// Points kept, at most: more are not told apart in a picture.
+    const MOST: usize = 120;
+
+    fn of(load: &LoadResult) -> Self {
+        let together = |points: usize| points.div_ceil(Self::MOST).max(1);
+        let (joined, tails_joined) = (together(load.series.len()), together(load.tails.len()));
+        // Quantiles cannot be joined: of several windows the one with the greatest tail is the one to see.
+        let worst = |windows: &[(u64, u64)]| windows.iter().copied().max_by_key(|(_, p99)| *p99);
+        #[expect(clippy::cast_precision_loss, reason = "a handful of windows")]
+        let seconds = |step: Nanos, joined: usize| step.as_secs_f64() * joined as f64;
+        Self {
+            step_seconds: seconds(load.series_step, joined),
+            // A rest of fewer windows would look like a collapse.
+            operations: load.series.chunks_exact(joined).map(|windows| windows.iter().sum()).collect(),
+            tails_step_seconds: seconds(load.tails_step, tails_joined),
+            tails: load.tails.chunks(tails_joined).filter_map(worst).collect(),
+        }
+    }
+}
+
+impl Sample {
+    /// A quantile of the latencies of its operations, in ns; none without latencies, or with too few operations.
+    pub(super) fn quantile(&self, quantile: f64) -> Option<f64> {
+        let latencies = &self.load.as_ref()?.latencies;
+        #[expect(clippy::cast_precision_loss, reason = "latencies are far below 2^53 ns")]
+        let value = latencies.quantile(quantile).max(1) as f64;
+        are_enough(1.0 - quantile, latencies.len()).then_some(value)
+    }
+
+    /// Reads the results of a measurement, in their order.
+    ///
+    /// # Errors
+    /// Nothing was completed, which has no rate (a worker says so by failing), a number that is none, or a damaged
+    /// histogram; says how.
+    pub fn all(round: u32, slot: usize, measurement: &Measurement) -> Result<Vec<Self>, String> {
+        let sample = |result| Self::of(round, slot, result);
+        measurement.results.iter().map(sample).collect()
+    }
+
+    /// A single number, with how much it varied inside its run.
+    pub fn of_value(round: u32, slot: usize, value: f64, cv: f64) -> Self {
+        Self { round, slot, rate: value, cv, load: None, tool: None }
+    }
+
+    fn of(round: u32, slot: usize, result: &PhaseResult) -> Result<Self, String> {
+        match &result.reading {
+            Reading::Load(figure, load) => Self::of_load(round, slot, *figure, load, result),
+            Reading::Value(value) if value.value.is_finite() && value.value > 0.0 => {
+                Ok(Self::of_value(round, slot, value.value, 0.0))
+            }
+            Reading::Value(value) => Err(format!("{} {} cannot be compared", value.value, value.unit)),
+        }
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "counts and times are far below 2^53")]
+    fn of_load(
+        round: u32,
+        slot: usize,
+        figure: Figure,
+        load: &LoadResult,
+        result: &PhaseResult,
+    ) -> Result<Self, String> {
+        if load.operations == 0 || load.duration == Nanos(0) {
+            return Err("no operation was completed in the measured time".into());
+        }
+        let latencies =
+            latencies_of(load, OperationKind::Operation)?.ok_or("there is no histogram of operations")?;
+        let seconds = load.duration.as_secs_f64();
+        let windows: Vec<f64> = load.windows.iter().map(|count| *count as f64).collect();
+        let bytes_rate = load.bytes as f64 / seconds;
+        let rate = match figure {
+            Figure::Operations => load.operations as f64 / seconds,
+            Figure::Bytes if load.bytes == 0 => return Err("no byte was moved in the measured time".into()),
+            Figure::Bytes => bytes_rate,
+            Figure::BytesWritten => bytes_rate * share_written(load)?,
+            Figure::Time => load.duration.0 as f64,
+        };
+        Ok(Self {
+            round,
+            slot,
+            rate,
+            cv: spread::cv(&windows).unwrap_or(0.0),
+            load: Some(LoadSample {
+                bytes_rate,
+                operation_bytes: load.bytes as f64 / load.operations as f64,
+                latency_ns: [0.5, 0.99, 0.999].map(|q| latencies.quantile(q) as f64),
+                cpu_machine_ns: result.cpu_machine.map(|cpu| cpu.0 as f64 / load.operations as f64),
+                device_bytes: result
+                    .device_written
+                    .filter(|written| written.0 > 0)
+                    .map(|written| written.0 as f64 / load.operations as f64),
+                generator_share: load.cpu_user.as_secs_f64() / seconds / f64::from(load.threads.max(1)),
+                steady_windows: load.steady_windows.iter().map(|count| *count as f64).collect(),
+                latencies,
+                series: Series::of(load),
+            }),
+            tool: None,
+        })
+    }
+
+    /// What it says on a metric that is a number of its own; none of a quantile, and where it has none.
+    pub(super) fn on(&self, metric: Metric) -> Option<f64> {
+        match metric {
+            Metric::Throughput => Some(self.rate),
+            Metric::DeviceBytes => self.load.as_ref()?.device_bytes,
+            Metric::P50 | Metric::P99 | Metric::P999 => None,
+        }
+    }
+}
+
+/// The latencies of a kind of operation, if it was recorded.
+fn latencies_of(load: &LoadResult, kind: OperationKind) -> Result<Option<Latencies>, String> {
+    load.histograms.get(&kind).map(|text| Latencies::decode(text)).transpose()
+}
+
+/// The share of a load's bytes that were written. All its requests have one size, so it is that of its requests.
+#[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
+fn share_written(load: &LoadResult) -> Result<f64, String> {
+    let count = |kind| Ok::<_, String>(latencies_of(load, kind)?.map_or(0, |found| found.len()));
+    let (read, written) = (count(OperationKind::Read)?, count(OperationKind::Write)?);
+    if written == 0 {
+        return Err("no byte was written in the measured time".into());
+    }
+    Ok(written as f64 / (read + written) as f64)
+}
+
+impl Plan {
+    /// The samples of a run of a cell.
+    ///
+    /// # Errors
+    /// See [`Sample::all`]; or the results are not those that the workload yields.
+    pub fn samples(
+        &self,
+        cell: usize,
+        round: u32,
+        slot: usize,
+        measurement: &Measurement,
+    ) -> Result<Vec<Sample>, String> {
+        let wanted = self.results[self.cells[cell].workload].iter().map(|kind| kind.name.as_str());
+        let found = measurement.results.iter().map(|result| result.name.as_str());
+        if !wanted.clone().eq(found.clone()) {
+            let list = |names: &mut dyn Iterator<Item = &str>| names.collect::<Vec<_>>().join(", ");
+            return Err(format!(
+                "it has the results {} instead of {}",
+                list(&mut { found }),
+                list(&mut { wanted })
+            ));
+        }
+        let mut samples = Sample::all(round, slot, measurement)?;
+        if let Some(name) = self.tool(cell) {
+            let version = measurement.facts.tools.get(name).filter(|version| !version.is_empty());
+            let tool = version.map_or_else(|| name.to_owned(), |version| named(name, version));
+            samples.iter_mut().for_each(|sample| sample.tool = Some(tool.clone()));
+        }
+        Ok(samples)
+    }
+}
+
+/// A tool with what it prints about itself, which may or may not begin with its name.
+fn named(name: &str, version: &str) -> String {
+    if version.contains(name) { version.to_owned() } else { format!("{name}: {version}") }
+}
+
+/// A quantile of the latencies of a load's operations, in nanoseconds.
+///
+/// # Errors
+/// The histogram is missing or damaged; says how.
+pub(crate) fn latency(load: &LoadResult, quantile: f64) -> Result<u64, String> {
+    let latencies = latencies_of(load, OperationKind::Operation)?;
+    Ok(latencies.ok_or("there is no histogram of operations")?.quantile(quantile))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base64::{Engine, engine::general_purpose::STANDARD};
+    use fstrial_model::{
+        measurement::{ClockSource, Value},
+        units::Bytes,
+    };
+    use hdrhistogram::{
+        Histogram,
+        serialization::{Serializer as _, V2Serializer},
+    };
+    use std::collections::BTreeMap;
+
+    fn histogram(count: u64) -> String {
+        let mut histogram = Histogram::<u64>::new(3).unwrap();
+        histogram.record_n(1000, count).unwrap();
+        let mut bytes = Vec::new();
+        V2Serializer::new().serialize(&histogram, &mut bytes).unwrap();
+        STANDARD.encode(bytes)
+    }
+
+    fn load(counts: &[(OperationKind, u64)], bytes: u64) -> LoadResult {
+        LoadResult {
+            threads: 1,
+            duration: Nanos::secs(2),
+            operations: 100,
+            bytes,
+            errors: 0,
+            first_error: None,
+            histograms: counts
+                .iter()
+                .map(|(kind, count)| (*kind, histogram(*count)))
+                .collect::<BTreeMap<_, _>>(),
+            windows: vec![5; 20],
+            steady_windows: vec![5; 40],
+            series: vec![100],
+            series_step: Nanos::secs(2),
+            tails: Vec::new(),
+            tails_step: Nanos(0),
+            cpu_user: Nanos(0),
+            cpu_system: Nanos(0),
+            clock: ClockSource::Monotonic,
+        }
+    }
+
+    fn result(figure: Figure, load: LoadResult) -> PhaseResult {
+        let reading = Reading::Load(figure, Box::new(load));
+        PhaseResult { name: String::new(), reading, cpu_machine: None, device_written: None }
+    }
+
+    #[test]
+    fn bytes_written_to_the_device_are_for_each_operation_and_none_is_no_number() {
+        let one = || load(&[(OperationKind::Operation, 100)], 4096);
+        let on = |written: Option<u64>| {
+            let result = PhaseResult { device_written: written.map(Bytes), ..result(Figure::Bytes, one()) };
+            Sample::of(1, 0, &result).unwrap().on(Metric::DeviceBytes)
+        };
+        assert_eq!(on(Some(819_200)), Some(8192.0));
+        // It has no logarithm.
+        assert_eq!(on(Some(0)), None);
+        assert_eq!(on(None), None);
+        let value = Value { value: 3.0, unit: "op/s".into(), less_is_better: false };
+        let of_value = PhaseResult {
+            reading: Reading::Value(value),
+            device_written: Some(Bytes(9)),
+            ..result(Figure::Bytes, one())
+        };
+        assert_eq!(Sample::of(1, 0, &of_value).unwrap().on(Metric::DeviceBytes), None, "without operations");
+    }
+
+    #[test]
+    fn a_rewrite_counts_its_bytes_once_as_bonnie_does() {
+        use OperationKind::{Operation, Read, Write};
+        let rate = |counts: &[(OperationKind, u64)], figure| {
+            Sample::of(1, 0, &result(figure, load(counts, 200 * 8192))).map(|sample| sample.rate)
+        };
+        let rewrite = [(Operation, 100), (Read, 100), (Write, 100)];
+        assert_eq!(rate(&rewrite, Figure::Bytes), Ok(819_200.0), "both directions");
+        assert_eq!(rate(&rewrite, Figure::BytesWritten), Ok(409_600.0));
+        assert_eq!(rate(&[(Operation, 200), (Write, 200)], Figure::BytesWritten), Ok(819_200.0));
+        assert!(rate(&[(Operation, 200), (Read, 200)], Figure::BytesWritten).is_err());
+    }
+}
