@@ -31,6 +31,7 @@ pub mod filesystem;
 pub mod fio;
 pub mod job;
 pub mod measurement;
+pub mod metric;
 pub mod mkfs_options;
 #[doc(hidden)]
 pub mod planted;
@@ -38,5 +39,6 @@ pub mod preset;
 pub mod profile;
 pub mod state;
 pub mod trial;
+pub mod unit;
 pub mod units;
 pub mod workload;

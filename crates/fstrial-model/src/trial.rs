@@ -8,6 +8,7 @@ use crate::{
     arm::{Arm, closest},
     claim::{Claim, Machine, era::Rules},
     device::{Device, DeviceKind, LogDevice},
+    metric::Metric,
     state::{Restoring, State},
     units::{Bytes, Nanos, Percent},
     workload::{Entry, Pattern, Workload},
@@ -119,48 +120,6 @@ impl Compare {
     #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants it so")]
     fn is_arms(&self) -> bool {
         *self == Self::Arms
-    }
-}
-
-/// What a contrast compares.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Metric {
-    /// Operations per second: more is better.
-    Throughput,
-    /// Median latency of an operation: less is better.
-    P50,
-    /// 99th percentile of latency.
-    P99,
-    /// 99.9th percentile of latency.
-    P999,
-    /// Bytes written to the device for each operation of a load, in its measured time: less is better.
-    DeviceBytes,
-}
-
-impl Metric {
-    /// All metrics.
-    pub const ALL: [Self; 5] = [Self::Throughput, Self::P50, Self::P99, Self::P999, Self::DeviceBytes];
-
-    /// The name in files, flags and output.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Throughput => "throughput",
-            Self::P50 => "p50",
-            Self::P99 => "p99",
-            Self::P999 => "p999",
-            Self::DeviceBytes => "device-bytes",
-        }
-    }
-
-    /// The quantile of a latency metric.
-    pub const fn quantile(self) -> Option<f64> {
-        match self {
-            Self::Throughput | Self::DeviceBytes => None,
-            Self::P50 => Some(0.5),
-            Self::P99 => Some(0.99),
-            Self::P999 => Some(0.999),
-        }
     }
 }
 

@@ -4,6 +4,7 @@ use crate::{RunId, Store, StoreError, TrialId, codec, error::Fault};
 use fstrial_model::{
     job::FailureKind,
     measurement::{LoadResult, Measurement, PhaseResult, Reading},
+    unit,
     units::Nanos,
 };
 use serde::Serialize;
@@ -17,7 +18,7 @@ pub struct Metric {
     pub name: String,
     /// How much.
     pub value: f64,
-    /// In what: `operations/s`, `B/s`, `ns`; `1` for a count.
+    /// In what: a name of [`fstrial_model::unit`], or what a program reports in.
     pub unit: String,
 }
 
@@ -81,24 +82,28 @@ fn load_metrics(
 ) -> Result<(), String> {
     let seconds = load.duration.as_secs_f64();
     if seconds > 0.0 {
-        add("throughput", float(load.operations) / seconds, "operations/s");
-        add("bytes_per_second", float(load.bytes) / seconds, "B/s");
+        add("throughput", float(load.operations) / seconds, unit::OPERATIONS);
+        add("bytes_per_second", float(load.bytes) / seconds, unit::BYTES_PER_SECOND);
     }
-    add("operations", float(load.operations), "1");
-    add("errors", float(load.errors), "1");
+    add("operations", float(load.operations), unit::COUNT);
+    add("errors", float(load.errors), unit::COUNT);
     if load.operations > 0 {
         let per_operation = |time: Nanos| float(time.0) / float(load.operations);
-        add("cpu_per_operation_ns", per_operation(load.cpu_user) + per_operation(load.cpu_system), "ns");
+        add(
+            "cpu_per_operation_ns",
+            per_operation(load.cpu_user) + per_operation(load.cpu_system),
+            unit::TIME,
+        );
         if let Some(cpu_machine) = result.cpu_machine {
-            add("cpu_machine_per_operation_ns", per_operation(cpu_machine), "ns");
+            add("cpu_machine_per_operation_ns", per_operation(cpu_machine), unit::TIME);
         }
         if let Some(written) = result.device_written {
-            add("device_bytes_per_operation", float(written.0) / float(load.operations), "B");
+            add("device_bytes_per_operation", float(written.0) / float(load.operations), unit::BYTES);
         }
     }
     if seconds > 0.0 && load.threads > 0 {
         let share = load.cpu_user.as_secs_f64() / seconds / f64::from(load.threads);
-        add("generator_share_of_core", share, "1");
+        add("generator_share_of_core", share, unit::COUNT);
     }
     for (kind, base64) in &load.histograms {
         let histogram =
@@ -106,7 +111,7 @@ fn load_metrics(
         if !histogram.is_empty() {
             for (end, quantile) in QUANTILES {
                 let value = float(histogram.value_at_quantile(quantile));
-                add(&format!("{kind}_latency_ns_{end}"), value, "ns");
+                add(&format!("{kind}_latency_ns_{end}"), value, unit::TIME);
             }
         }
     }

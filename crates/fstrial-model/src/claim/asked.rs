@@ -3,7 +3,8 @@
 use super::{CellName, Claim, Expectation, Level, Number};
 use crate::{
     arm::{Arm, closest},
-    trial::{Metric, Problem, can_run, problem},
+    metric::Metric,
+    trial::{Problem, can_run, problem},
     workload::{ResultKind, Workload},
 };
 
@@ -332,7 +333,7 @@ impl Finder<'_> {
             let able = |arm: &usize| can_run(&self.arms[*arm], described);
             for &threads in &described.threads {
                 for (result, kind) in described.results().enumerate() {
-                    if self.metric != Metric::Throughput && !kind.has_latencies {
+                    if !self.metric.is_of(&kind) {
                         continue;
                     }
                     let arms = (0..self.arms.len()).filter(able);
@@ -391,7 +392,7 @@ impl Finder<'_> {
             let message = format!("`{}` cannot run `{}`, which needs files", cell.arm, described.name);
             return Err((message, "name an arm with a filesystem".into()));
         }
-        if self.metric != Metric::Throughput && !kinds[result].has_latencies {
+        if !self.metric.is_of(&kinds[result]) {
             let message = format!("`{}` has no {}", described.name, self.metric.name());
             return Err((message, "leave out metric, or name the result of a load of our own".into()));
         }

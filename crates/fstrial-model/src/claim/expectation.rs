@@ -2,7 +2,7 @@
 
 use super::{CellName, Level};
 use crate::{
-    trial::Metric,
+    metric::Metric,
     units::{Bytes, Nanos, Percent},
 };
 use schemars::JsonSchema;

@@ -9,6 +9,7 @@ use super::{
     native::{Access, Arrivals, Data, Distribution, NativeJob, NativePhase, OpenSync, Sharing, SyncCall},
 };
 use crate::{
+    unit,
     units::{Bytes, Nanos, Percent},
     workload::{
         self, Better, DataKind, Entry, Kind, MetricEntry, Rate, Until,
@@ -252,8 +253,8 @@ fn metrics(jobs: &ForeignJobs) -> Vec<MetricEntry> {
                 pointer: Some(OneOrMany::One(format!("/jobs/{place}/{direction}/{key}"))),
                 ..MetricEntry::default()
             };
-            all.push(metric("iops", "op/s", "iops"));
-            all.push(metric("bytes", "bytes/s", "bw_bytes"));
+            all.push(metric("iops", unit::OPERATIONS, "iops"));
+            all.push(metric("bytes", unit::BYTES_PER_SECOND, "bw_bytes"));
             if direction != "trim" {
                 let p99 = metric("p99", "ns", "clat_ns/percentile/99.000000");
                 all.push(MetricEntry { better: Some(Better::Lower), ..p99 });
@@ -273,7 +274,10 @@ fn together(jobs: &[Reported]) -> Vec<MetricEntry> {
         ..MetricEntry::default()
     };
     let both = |direction| {
-        [metric(direction, "iops", "op/s", "iops"), metric(direction, "bytes", "bytes/s", "bw_bytes")]
+        [
+            metric(direction, "iops", unit::OPERATIONS, "iops"),
+            metric(direction, "bytes", unit::BYTES_PER_SECOND, "bw_bytes"),
+        ]
     };
     used.into_iter().flat_map(both).collect()
 }

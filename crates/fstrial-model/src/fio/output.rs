@@ -3,6 +3,7 @@
 //! Standard output can begin with notes (`note: both iodepth >= 1 and synchronous I/O engine are selected`), and holds
 //! several objects when fio was told to report while it runs: the last one counts.
 
+use crate::unit;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
@@ -55,8 +56,8 @@ impl FioUnit {
     /// The word in files and output.
     pub const fn name(self) -> &'static str {
         match self {
-            Self::PerSecond => "operations/s",
-            Self::BytesPerSecond => "B/s",
+            Self::PerSecond => unit::OPERATIONS,
+            Self::BytesPerSecond => unit::BYTES_PER_SECOND,
             Self::Nanoseconds => "ns",
         }
     }

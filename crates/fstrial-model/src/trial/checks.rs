@@ -1,10 +1,11 @@
 //! What is impossible about a trial: whatever cannot be run is refused with the place and what to try, before anything is
 //! touched.
 
-use super::{Compare, Metric, Problem, Trial, can_run, problem};
+use super::{Compare, Problem, Trial, can_run, problem};
 use crate::{
     arm::{Switch, closest},
     device::DeviceKind,
+    metric::Metric,
     state::Restoring,
     units::{Bytes, Nanos},
     workload::{Group, Pattern, Workload, comparable},
@@ -365,6 +366,22 @@ impl Trial {
         None
     }
 
+    /// What a trial is decided on must be there.
+    fn metrics_problem(&self, workloads: &[Workload]) -> Option<Problem> {
+        let has = |metric: &Metric| {
+            workloads.iter().any(|workload| workload.results().any(|one| metric.is_of(&one)))
+        };
+        let metric = self.trial.decide_on.iter().find(|metric| !has(metric))?;
+        Some(problem(
+            &["trial", "decide_on"],
+            format!("no workload has {}", metric.row().words),
+            match metric {
+                Metric::MeanLatency => "give a load a rate: without one mean latency is throughput again",
+                _ => "programs and operations have only their own numbers: decide on throughput",
+            },
+        ))
+    }
+
     fn workloads_problem(&self) -> Option<Problem> {
         if self.workloads.is_empty() {
             return Some(problem(
@@ -385,6 +402,9 @@ impl Trial {
             Err(found) => return Some(found),
         };
         if let Some(found) = self.operations_problem(&workloads) {
+            return Some(found);
+        }
+        if let Some(found) = self.metrics_problem(&workloads) {
             return Some(found);
         }
         if self.trial.compare == Compare::Workloads && !have_results_in_common(&workloads) {

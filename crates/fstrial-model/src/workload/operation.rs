@@ -7,7 +7,10 @@ use super::{
     Data, FileTree, ResultKind, Size,
     entry::{EntryError, entry_error},
 };
-use crate::units::{Bytes, Nanos};
+use crate::{
+    unit,
+    units::{Bytes, Nanos},
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -106,28 +109,32 @@ impl Operation {
 
     const fn numbers(self) -> &'static [Number] {
         match self {
-            Self::Mkfs | Self::Check | Self::Repair | Self::Grow | Self::Shrink => &[("", "ns", true)],
-            Self::Mount => &[("mount", "ns", true), ("unmount", "ns", true)],
-            Self::Recovery => &[("after unclean stop", "ns", true), ("after clean stop", "ns", true)],
-            Self::Freeze => &[("freeze", "ns", true), ("thaw", "ns", true), ("stall", "ns", true)],
-            Self::Snapshot => &[("create", "ns", true), ("delete", "ns", true)],
+            Self::Mkfs | Self::Check | Self::Repair | Self::Grow | Self::Shrink => &[("", unit::TIME, true)],
+            Self::Mount => &[("mount", unit::TIME, true), ("unmount", unit::TIME, true)],
+            Self::Recovery => {
+                &[("after unclean stop", unit::TIME, true), ("after clean stop", unit::TIME, true)]
+            }
+            Self::Freeze => {
+                &[("freeze", unit::TIME, true), ("thaw", unit::TIME, true), ("stall", unit::TIME, true)]
+            }
+            Self::Snapshot => &[("create", unit::TIME, true), ("delete", unit::TIME, true)],
             Self::Defragment => &[
-                ("time", "ns", true),
+                ("time", unit::TIME, true),
                 ("extents before", EXTENTS, true),
                 ("extents after", EXTENTS, true),
-                ("read before", "bytes/s", false),
-                ("read after", "bytes/s", false),
+                ("read before", unit::BYTES_PER_SECOND, false),
+                ("read after", unit::BYTES_PER_SECOND, false),
             ],
-            Self::ReflinkCopy => &[("copy", "ns", true), ("space", "bytes", true)],
-            Self::Space => &[("", "bytes/file", true)],
+            Self::ReflinkCopy => &[("copy", unit::TIME, true), ("space", unit::BYTES, true)],
+            Self::Space => &[("", unit::BYTES_PER_FILE, true)],
             Self::Fill => &[
-                ("usable", "bytes", false),
-                ("write", "bytes/s", false),
-                ("write nearly full", "bytes/s", false),
-                ("delete when full", "ns", true),
+                ("usable", unit::BYTES, false),
+                ("write", unit::BYTES_PER_SECOND, false),
+                ("write nearly full", unit::BYTES_PER_SECOND, false),
+                ("delete when full", unit::TIME, true),
             ],
-            Self::DeleteTree => &[("delete", "ns", true), ("durable", "ns", true)],
-            Self::Find => &[("cold", "ns", true), ("warm", "ns", true)],
+            Self::DeleteTree => &[("delete", unit::TIME, true), ("durable", unit::TIME, true)],
+            Self::Find => &[("cold", unit::TIME, true), ("warm", unit::TIME, true)],
         }
     }
 
@@ -138,6 +145,7 @@ impl Operation {
             unit: (*unit).to_owned(),
             less_is_better: *less_is_better,
             has_latencies: false,
+            has_offered_rate: false,
         })
     }
 

@@ -1,7 +1,7 @@
 //! Phases, which come one after the other, and groups of threads, which run at once inside a phase.
 
 use super::{Data, Pattern, Rate};
-use crate::units::Nanos;
+use crate::{unit, units::Nanos};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::{fmt, str::FromStr};
@@ -77,9 +77,9 @@ impl Figure {
     /// The unit of its throughput.
     pub const fn unit(self) -> &'static str {
         match self {
-            Self::Operations => "op/s",
-            Self::Bytes | Self::BytesWritten => "bytes/s",
-            Self::Time => "ns",
+            Self::Operations => unit::OPERATIONS,
+            Self::Bytes | Self::BytesWritten => unit::BYTES_PER_SECOND,
+            Self::Time => unit::TIME,
         }
     }
 }
@@ -95,6 +95,8 @@ pub struct ResultKind {
     pub less_is_better: bool,
     /// Whether it has latencies.
     pub has_latencies: bool,
+    /// Whether its requests come at an offered rate, however long each takes.
+    pub has_offered_rate: bool,
 }
 
 impl ResultKind {
@@ -132,6 +134,7 @@ impl Phase {
             unit: group.figure.unit().into(),
             less_is_better: group.figure == Figure::Time,
             has_latencies: self.find_rate.is_none(),
+            has_offered_rate: group.rate.is_some(),
         })
     }
 
@@ -234,6 +237,7 @@ mod tests {
             unit: unit.into(),
             less_is_better: unit == "ns",
             has_latencies: false,
+            has_offered_rate: false,
         };
         let tool = [kind("events", "op/s"), kind("written", "bytes/s"), kind("latency", "ns")];
         assert_eq!(comparable(&[kind("", "bytes/s")], &tool), [(0, 1)]);

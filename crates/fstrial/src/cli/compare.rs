@@ -12,9 +12,10 @@ use fstrial_model::{
     arm::{Arm, ArmError, DIRECTORY},
     device::{Device, DeviceKind, LogDevice, LogKind, Raid, Stripe, Throttle},
     fio::Inspection,
+    metric::Metric,
     preset::DEFAULT_WORKLOADS,
     state::{Restoring, State},
-    trial::{Compare, ErrorControl, Metric, Settings, Trial},
+    trial::{Compare, ErrorControl, Settings, Trial},
     units::{Bytes, Nanos, Percent},
     workload::{Entry, Rate, RateTarget, Until, Workload},
 };
@@ -99,8 +100,7 @@ pub(crate) struct CompareArgs {
     #[arg(long, value_name = "WHAT", value_parser = between, hide_short_help = true)]
     between: Option<Compare>,
 
-    /// Metrics that keep the trial going: throughput, p50, p99, p999, device-bytes [default: throughput].
-    #[arg(long, value_name = "METRIC,…", value_delimiter = ',', value_parser = metric)]
+    #[arg(long, value_name = "METRIC,…", value_delimiter = ',', value_parser = metric, help = decide_on_help())]
     decide_on: Option<Vec<Metric>>,
 
     /// Bound the chance of even one wrong difference (Holm) instead of their share.
@@ -191,12 +191,13 @@ fn log_device(text: &str) -> Result<LogDevice, String> {
     Ok(LogDevice { kind, size: None, path })
 }
 
+fn decide_on_help() -> String {
+    format!("Metrics that keep the trial going: {} [default: throughput]", Metric::names())
+}
+
 /// Parses a metric's name.
 pub(crate) fn metric(text: &str) -> Result<Metric, String> {
-    Metric::ALL
-        .into_iter()
-        .find(|metric| metric.name() == text)
-        .ok_or_else(|| format!("there are {}", Metric::ALL.map(Metric::name).join(", ")))
+    Metric::of_name(text).ok_or_else(|| format!("there are {}", Metric::names()))
 }
 
 pub(crate) fn exec(args: &CompareArgs) -> Result<u8, ExpectedError> {

@@ -33,7 +33,8 @@ use clap::{Args, ValueEnum};
 use fstrial_model::{
     device::{DeviceKind, ThrottledBy},
     job::{DeviceBinding, Setup},
-    trial::{Metric, Trial},
+    metric::Metric,
+    trial::Trial,
     units::{Bytes, Nanos},
 };
 use fstrial_stack::{

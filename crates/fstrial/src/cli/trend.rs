@@ -11,7 +11,7 @@ use crate::{
     run::history::{self, Asked, By, Found},
 };
 use clap::Args;
-use fstrial_model::{trial::Metric, units::Percent};
+use fstrial_model::{metric::Metric, units::Percent};
 use fstrial_stats::change::LEAST_POINTS;
 use fstrial_store::Store;
 

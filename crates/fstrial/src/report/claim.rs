@@ -11,7 +11,7 @@ use crate::run::{
 use anstyle::{AnsiColor, Style};
 use fstrial_model::{
     claim::{Asked, Bound, Claim, Number, OriginalTable, Part, Spot},
-    trial::Metric,
+    metric::Metric,
 };
 use serde::Serialize;
 use std::fmt::Write;
@@ -292,11 +292,9 @@ fn figure(plan: &Plan, part: &Part) -> Option<String> {
     match &part.asked {
         Asked::Ratio { .. } | Asked::Better { .. } => Some("ratio".into()),
         Asked::Slope { .. } => Some("factor for each doubling".into()),
-        Asked::Amount { cell, .. } if part.metric == Metric::Throughput => {
-            Some(plan.results[cell.workload][cell.result].unit.clone())
+        Asked::Amount { cell, .. } => {
+            Some(part.metric.unit(&plan.results[cell.workload][cell.result]).to_owned())
         }
-        Asked::Amount { .. } if part.metric == Metric::DeviceBytes => Some("B".into()),
-        Asked::Amount { .. } => Some("ns".into()),
         Asked::Works(_) | Asked::Fails(_) | Asked::NoSingleWinner(_) => None,
     }
 }

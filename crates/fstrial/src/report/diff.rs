@@ -9,7 +9,7 @@ use super::{
 };
 use crate::run::contrast::Outcome;
 use comfy_table::{CellAlignment, Table, presets};
-use fstrial_model::trial::Metric;
+use fstrial_model::{metric::Metric, unit};
 use serde::Serialize;
 use serde_json::Value;
 use std::{collections::BTreeMap, fmt::Write as _};
@@ -307,7 +307,7 @@ impl Diff {
                 plain(&workload(&cell.workload, &cell.phase)),
                 cell.threads.to_string(),
                 plain(&cell.arm),
-                plain(&unit(&cell.unit)),
+                plain(unit::beside(&cell.unit)),
                 rate(cell.a),
                 interval(cell.a),
                 rate(cell.b),
@@ -359,15 +359,6 @@ fn empty<const N: usize>(header: [&str; N], numbers: usize) -> Table {
 
 fn workload(name: &str, phase: &str) -> String {
     if phase.is_empty() { name.to_owned() } else { format!("{name} · {phase}") }
-}
-
-/// The unit as the figures are shown in it.
-fn unit(unit: &str) -> String {
-    match unit {
-        "bytes/s" => "MiB/s".into(),
-        "ns" => String::new(),
-        other => other.to_owned(),
-    }
 }
 
 fn range(range: Option<(f64, f64)>) -> String {

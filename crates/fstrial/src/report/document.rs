@@ -17,6 +17,7 @@ use fstrial_model::{
     device::{DeviceKind, ThrottledBy},
     facts::ArmFacts,
     trial::{Compare, ErrorControl},
+    unit,
     workload::Until,
 };
 use fstrial_stats::{estimate::Walsh, signed_rank};
@@ -99,7 +100,7 @@ pub struct WorkloadReport {
     pub phase: String,
     /// What it does, in words; none if its file says nothing.
     pub about: Option<String>,
-    /// Unit of its throughput: `op/s` or `B/s`, or that of a number another program printed.
+    /// Unit of its throughput: `op/s` or `bytes/s`, or that of a number another program printed.
     pub unit: String,
     /// Whether less of it is better.
     pub less_is_better: bool,
@@ -269,7 +270,7 @@ fn ceiling_warning(plan: &Plan, workloads: &[WorkloadReport]) -> Option<String> 
     let bandwidth = limits.bandwidth.map(|bandwidth| bandwidth.0.0 as f64);
     let iops = limits.iops.map(f64::from);
     let at_ceiling = |cell: &&CellReport, unit: &str| {
-        is_at(cell.bytes_per_second, bandwidth) || (unit == "op/s" && is_at(cell.rate, iops))
+        is_at(cell.bytes_per_second, bandwidth) || (unit == unit::OPERATIONS && is_at(cell.rate, iops))
     };
     let named = workloads.iter().flat_map(|workload| {
         summary::levels(workload).into_iter().filter_map(move |threads| {

@@ -1,5 +1,7 @@
 //! Numbers for people: three significant digits, units that fit.
 
+use fstrial_model::unit;
+
 /// A rate: `812`, `12.3k`, `1.20M`.
 pub fn rate(per_second: f64) -> String {
     let (value, unit) = match per_second {
@@ -14,9 +16,9 @@ pub fn rate(per_second: f64) -> String {
 /// A figure in its unit, for a column that has the unit above it: bytes in MiB, times with their own unit.
 pub fn figure(value: f64, unit: &str) -> String {
     match unit {
-        "bytes/s" => rate(value / f64::from(1 << 20)),
-        "ns" => nanos(value),
-        "bytes" | "bytes/file" => bytes(value),
+        unit::BYTES_PER_SECOND => rate(value / f64::from(1 << 20)),
+        unit::TIME => nanos(value),
+        unit::BYTES | unit::BYTES_PER_FILE => bytes(value),
         _ => rate(value),
     }
 }

@@ -13,7 +13,7 @@ use crate::{
 };
 use fstrial_model::{
     job::FailureKind,
-    trial::Metric,
+    metric::Metric,
     units::{Bytes, Nanos},
 };
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};

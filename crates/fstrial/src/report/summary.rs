@@ -8,7 +8,7 @@ use crate::run::{
     contrast::{ContrastState, Outcome},
     plan::threads_in_words,
 };
-use fstrial_model::trial::Metric;
+use fstrial_model::metric::Metric;
 
 /// Who won a workload at a level.
 #[derive(Debug, Clone)]

@@ -8,7 +8,7 @@ use super::{
 use crate::run::contrast::{ContrastState, Outcome};
 use anstyle::{AnsiColor, Style};
 use comfy_table::{CellAlignment, Table, presets};
-use fstrial_model::trial::{Compare, Metric};
+use fstrial_model::{metric::Metric, trial::Compare, unit};
 use std::fmt::Write;
 
 const HEADING: Style = Style::new().bold();
@@ -178,7 +178,7 @@ fn style_of(outcome: Outcome) -> Style {
 type Column = (&'static str, fn(&CellReport) -> Option<String>);
 
 const LOAD_COLUMNS: [Column; 6] = [
-    ("MiB/s", |cell| cell.bytes_per_second.map(|bytes| numbers::figure(bytes, "bytes/s"))),
+    ("MiB/s", |cell| cell.bytes_per_second.map(|bytes| numbers::figure(bytes, unit::BYTES_PER_SECOND))),
     ("p50", |cell| cell.latency_ns.map(|all| numbers::nanos(all[0]))),
     ("p99", |cell| cell.latency_ns.map(|all| numbers::nanos(all[1]))),
     ("p99.9", |cell| cell.latency_ns.map(|all| numbers::nanos(all[2]))),
@@ -191,13 +191,13 @@ const LOAD_COLUMNS: [Column; 6] = [
 pub fn grid(workload: &WorkloadReport, compare: Compare) -> (Vec<&str>, Vec<Vec<String>>) {
     // What no cell has, as with one number that a program printed, gets no column.
     let has = |column: &&Column| workload.cells.iter().any(|cell| (column.1)(cell).is_some());
-    let repeated = |column: &&Column| column.0 == heading(workload);
+    let repeated = |column: &&Column| column.0 == unit::heading(&workload.unit);
     let columns: Vec<&Column> = LOAD_COLUMNS.iter().filter(|c| has(c) && !repeated(c)).collect();
     let compared = match compare {
         Compare::Arms => "arm",
         Compare::Workloads => "workload",
     };
-    let fixed = ["threads", compared, heading(workload), "interval"];
+    let fixed = ["threads", compared, unit::heading(&workload.unit), "interval"];
     let headings = fixed.into_iter().chain(columns.iter().map(|column| column.0)).chain(["runs"]);
     let rows = workload.cells.iter().map(|cell| row(workload, cell, &columns));
     (headings.collect(), rows.collect())
@@ -225,18 +225,6 @@ fn table(workload: &WorkloadReport, compare: Compare) -> Table {
         }
     }
     table
-}
-
-/// What the figures of a workload are.
-fn heading(workload: &WorkloadReport) -> &str {
-    match workload.unit.as_str() {
-        "op/s" => "operations/s",
-        "bytes/s" => "MiB/s",
-        "ns" => "time",
-        "bytes" => "size",
-        "bytes/file" => "for each file",
-        other => other,
-    }
 }
 
 fn row(workload: &WorkloadReport, cell: &CellReport, columns: &[&Column]) -> Vec<String> {

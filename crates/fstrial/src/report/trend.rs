@@ -5,11 +5,10 @@ use super::{
     plot::{Dot, Plot},
 };
 use crate::run::{
-    contrast,
     history::{Asked, By, Found, LeftOut, Point, Series},
     plan::threads_in_words,
 };
-use fstrial_model::trial::Metric;
+use fstrial_model::metric::Metric;
 use fstrial_stats::change::{self, ALPHA, Change, History, LEAST_POINTS, Step};
 use serde::Serialize;
 use std::{
@@ -137,7 +136,7 @@ pub struct Limits {
 
 /// Looks for changes in what was found.
 pub fn document(asked: &Asked, found: Found, limits: Limits) -> TrendDocument {
-    let band = limits.practical.unwrap_or_else(|| contrast::band_fraction(asked.metric, 0.03)).ln_1p();
+    let band = limits.practical.unwrap_or_else(|| asked.metric.band(0.03)).ln_1p();
     let differing = differing(&found.series);
     let series = found.series.into_iter().zip(differing);
     TrendDocument {
@@ -368,7 +367,7 @@ fn plot(document: &TrendDocument, series: &SeriesReport, unicode: bool) -> Vec<S
 pub(crate) fn value(document: &TrendDocument, series: &SeriesReport, value: f64) -> String {
     match &document.against {
         Some(_) => numbers::ratio(value),
-        None => numbers::figure(value, if series.unit == "B/s" { "bytes/s" } else { &series.unit }),
+        None => numbers::figure(value, &series.unit),
     }
 }
 

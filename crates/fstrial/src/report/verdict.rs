@@ -3,7 +3,7 @@
 use super::numbers;
 use crate::run::contrast::{ContrastState, Outcome};
 use crate::run::plan::threads_in_words;
-use fstrial_model::trial::Metric;
+use fstrial_model::metric::Metric;
 
 /// One line on one contrast:
 /// `xfs is 1.42× ext4 [1.36, 1.49] at 4 threads: faster; 7 rounds`.
@@ -29,7 +29,7 @@ pub fn line(
         (_, None) if state.too_few_operations => {
             format!(
                 "{} of {} against {}{level}: too few operations to say",
-                metric_name(state.metric),
+                state.metric.row().words,
                 state.a,
                 state.b
             )
@@ -61,7 +61,7 @@ fn with_ratio(
         }
         Metric::Throughput => format!("{} is {ratio} {}{interval}{level}", state.a, state.b),
         metric => {
-            format!("{} of {} is {ratio} that of {}{interval}{level}", metric_name(metric), state.a, state.b)
+            format!("{} of {} is {ratio} that of {}{interval}{level}", metric.row().words, state.a, state.b)
         }
     };
     let rounds = rounds_in_words(state.rounds);
@@ -73,28 +73,16 @@ pub fn rounds_in_words(rounds: usize) -> String {
     if rounds == 1 { "1 round".into() } else { format!("{rounds} rounds") }
 }
 
-fn metric_name(metric: Metric) -> &'static str {
-    match metric {
-        Metric::Throughput => "throughput",
-        Metric::P50 => "p50",
-        Metric::P99 => "p99",
-        Metric::P999 => "p99.9",
-        Metric::DeviceBytes => "device bytes per operation",
-    }
-}
-
 /// The word for a verdict: throughput is faster or slower, latency and bytes are lower or higher.
 pub fn judgement(state: &ContrastState, practical: f64) -> String {
     let less = state.less_is_better;
     match state.verdict {
         Outcome::Faster => if less { "lower" } else { "faster" }.into(),
         Outcome::Slower => if less { "higher" } else { "slower" }.into(),
-        Outcome::Equivalent => match state.metric {
-            Metric::Throughput | Metric::DeviceBytes => format!("equivalent (within ±{practical}%)"),
-            Metric::P50 => "equivalent (within ±5%)".into(),
-            Metric::P99 => "equivalent (within ±10%)".into(),
-            Metric::P999 => "equivalent (within ±20%)".into(),
-        },
+        Outcome::Equivalent => {
+            let band = state.metric.row().band.map_or(practical, |band| band * 100.0);
+            format!("equivalent (within ±{band}%)")
+        }
         Outcome::Undecided => "undecided".into(),
         Outcome::Failed => "failed".into(),
         Outcome::Cannot => "cannot".into(),
@@ -105,17 +93,17 @@ pub fn judgement(state: &ContrastState, practical: f64) -> String {
 /// `p99 undecided: xfs / ext4 at 1 thread 0.91× [0.74, 1.04], …`.
 pub fn undecided_latency(states: &[&ContrastState]) -> Vec<String> {
     let mut lines = Vec::new();
-    for metric in Metric::ALL {
+    for metric in Metric::all() {
         let undecided =
             |state: &&&ContrastState| state.metric == metric && state.verdict == Outcome::Undecided;
         let of_metric: Vec<&ContrastState> = states.iter().filter(undecided).copied().collect();
         let known: Vec<String> = of_metric.iter().filter_map(|state| with_interval(state)).collect();
         if !known.is_empty() {
-            lines.push(format!("{} undecided: {}", metric_name(metric), known.join(" · ")));
+            lines.push(format!("{} undecided: {}", metric.row().words, known.join(" · ")));
         }
         let unknown = of_metric.len() - known.len();
         if unknown > 0 {
-            let name = metric_name(metric);
+            let name = metric.row().words;
             lines.push(format!(
                 "{name}: too few operations or rounds to say anything about {unknown} contrasts"
             ));

@@ -10,7 +10,7 @@ use super::{
 };
 use fstrial_model::{
     claim::{Asked, Bound, Part, Spot},
-    trial::Metric,
+    metric::Metric,
 };
 use fstrial_stats::Decision;
 use serde::{Deserialize, Serialize};

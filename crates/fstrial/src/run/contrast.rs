@@ -5,7 +5,7 @@ use super::{
     sample::Sample,
     tail::Tail,
 };
-use fstrial_model::trial::Metric;
+use fstrial_model::metric::Metric;
 use fstrial_stats::{Decision, Pair, Question};
 use serde::Serialize;
 
@@ -147,21 +147,10 @@ pub(super) fn slope_weights(threads: &[u16]) -> Vec<f64> {
     x.iter().map(|x| (x - mean) / spread).collect()
 }
 
-/// The band of a metric as a fraction: the trial's for throughput and bytes; wider ones for quantiles, whose noise is
-/// wider.
-pub(crate) fn band_fraction(metric: Metric, practical: f64) -> f64 {
-    match metric {
-        Metric::Throughput | Metric::DeviceBytes => practical,
-        Metric::P50 => 0.05,
-        Metric::P99 => 0.10,
-        Metric::P999 => 0.20,
-    }
-}
-
 /// The question of a contrast. Where less is better the statistics have the roles exchanged, and bounds with them.
 pub(super) fn question(contrast: &Contrast, practical: f64, less_is_better: bool) -> Question {
     let lane = contrast.metric == Metric::Throughput;
-    let band = band_fraction(contrast.metric, practical).ln_1p();
+    let band = contrast.metric.band(practical).ln_1p();
     match contrast.ask {
         Ask::Difference => Question { lane, ..Question::comparison(band) },
         Ask::Above(bound) => {
@@ -175,7 +164,7 @@ pub(super) fn question(contrast: &Contrast, practical: f64, less_is_better: bool
 /// Whether less of what a contrast looks at is better.
 pub(crate) fn less_is_better(plan: &Plan, contrast: &Contrast) -> bool {
     let workload = plan.cells[contrast.a].workload;
-    contrast.metric != Metric::Throughput || plan.results[workload][contrast.result_a].less_is_better
+    contrast.metric.less_is_better(&plan.results[workload][contrast.result_a])
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped first")]

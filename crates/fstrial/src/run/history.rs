@@ -17,7 +17,8 @@ use crate::error::ExpectedError;
 use clap::ValueEnum;
 use fstrial_model::{
     device::DeviceKind,
-    trial::{Compare, Metric, Trial},
+    metric::Metric,
+    trial::{Compare, Trial},
 };
 use fstrial_stats::{Pair, estimate, schedule::Schedule};
 use fstrial_store::{Store, StoreError, StoredTrial, TrialId, TrialStatus};
@@ -320,12 +321,8 @@ impl Read {
             workload: self.plan.workloads[cell.workload].name.clone(),
             phase: kind.name.clone(),
             threads: cell.threads,
-            unit: match metric {
-                Metric::Throughput => kind.unit.clone(),
-                Metric::DeviceBytes => "bytes".into(),
-                Metric::P50 | Metric::P99 | Metric::P999 => "ns".into(),
-            },
-            less_is_better: metric != Metric::Throughput || kind.less_is_better,
+            unit: metric.unit(kind).to_owned(),
+            less_is_better: metric.less_is_better(kind),
         }
     }
 

@@ -79,6 +79,13 @@ impl Latencies {
         found.or(self.counts.last()).map_or(0, |(value, _)| *value)
     }
 
+    /// Their mean in ns; none without any.
+    #[expect(clippy::cast_precision_loss, reason = "latencies and counts are far below 2^53")]
+    pub fn mean(&self) -> Option<f64> {
+        let sum: f64 = self.counts.iter().map(|(value, count)| *value as f64 * *count as f64).sum();
+        (self.total > 0).then(|| sum / self.total as f64)
+    }
+
     /// Adds those of another run.
     pub fn add(&mut self, other: &Self) {
         let mut merged = Vec::with_capacity(self.counts.len() + other.counts.len());

@@ -5,7 +5,8 @@ use fstrial_model::{
     ability,
     arm::Arm,
     job::{GroupTask, Load, OperationTask, PhaseTask, ProgramTask, Task},
-    trial::{Compare, Metric, Problem, Settings, Trial, can_run},
+    metric::Metric,
+    trial::{Compare, Problem, Settings, Trial, can_run},
     units::Bytes,
     workload::{Data, Group, Phase, ResultKind, Workload, comparable},
 };
@@ -135,8 +136,13 @@ impl Plan {
         let arm = |name: &String| Arm { name: name.clone(), ..Arm::plain("") };
         let trial = Trial { trial: settings, arms: arms.iter().map(arm).collect(), ..Trial::default() };
         let (name, phases, program, operation) = (String::new(), Vec::new(), None, None);
-        let result =
-            ResultKind { name: name.clone(), unit: String::new(), less_is_better, has_latencies: false };
+        let result = ResultKind {
+            name: name.clone(),
+            unit: String::new(),
+            less_is_better,
+            has_latencies: false,
+            has_offered_rate: false,
+        };
         let mut plan = Self {
             trial,
             workloads: vec![Workload { name, phases, program, operation, threads: vec![0] }],
@@ -358,8 +364,7 @@ impl Plan {
     /// The results of two cells that can be compared on a metric.
     pub(crate) fn comparable(&self, a: usize, b: usize, metric: Metric) -> Vec<(usize, usize)> {
         let kinds = |cell: usize| &self.results[self.cells[cell].workload];
-        let has = |kind: &ResultKind| kind.has_latencies || metric == Metric::Throughput;
-        let both = |(n, m): &(usize, usize)| has(&kinds(a)[*n]) && has(&kinds(b)[*m]);
+        let both = |(n, m): &(usize, usize)| metric.is_of(&kinds(a)[*n]) && metric.is_of(&kinds(b)[*m]);
         comparable(kinds(a), kinds(b)).into_iter().filter(both).collect()
     }
 }

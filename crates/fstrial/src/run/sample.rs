@@ -3,7 +3,7 @@
 use super::{latencies::Latencies, plan::Plan};
 use fstrial_model::{
     measurement::{LoadResult, Measurement, OperationKind, PhaseResult, Reading},
-    trial::Metric,
+    metric::{Amount, Metric, Taken},
     units::Nanos,
     workload::Figure,
 };
@@ -165,10 +165,13 @@ impl Sample {
 
     /// What it says on a metric that is a number of its own; none of a quantile, and where it has none.
     pub(super) fn on(&self, metric: Metric) -> Option<f64> {
-        match metric {
-            Metric::Throughput => Some(self.rate),
-            Metric::DeviceBytes => self.load.as_ref()?.device_bytes,
-            Metric::P50 | Metric::P99 | Metric::P999 => None,
+        let load = || self.load.as_ref();
+        match metric.row().taken {
+            Taken::Figure => Some(self.rate),
+            Taken::Quantile(_) => None,
+            Taken::PerOperation(Amount::Latency) => load()?.latencies.mean().filter(|mean| *mean > 0.0),
+            Taken::PerOperation(Amount::CpuTime) => load()?.cpu_machine_ns.filter(|time| *time > 0.0),
+            Taken::PerOperation(Amount::DeviceBytes) => load()?.device_bytes,
         }
     }
 }
@@ -304,6 +307,18 @@ mod tests {
             ..result(Figure::Bytes, one())
         };
         assert_eq!(Sample::of(1, 0, &of_value).unwrap().on(Metric::DeviceBytes), None, "without operations");
+    }
+
+    #[test]
+    fn what_an_operation_costs_is_its_mean_latency_and_its_share_of_cpu_time() {
+        let load = load(&[(OperationKind::Operation, 100)], 4096);
+        let with_cpu =
+            PhaseResult { cpu_machine: Some(Nanos(250_000)), ..result(Figure::Operations, load.clone()) };
+        let sample = Sample::of(1, 0, &with_cpu).unwrap();
+        assert_eq!(sample.on(Metric::CpuTime), Some(2500.0));
+        // Every operation took a microsecond.
+        assert_eq!(sample.on(Metric::MeanLatency), Some(1000.0));
+        assert_eq!(Sample::of(1, 0, &result(Figure::Operations, load)).unwrap().on(Metric::CpuTime), None);
     }
 
     #[test]

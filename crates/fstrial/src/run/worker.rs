@@ -18,6 +18,7 @@ use fstrial_model::{
         WorkerMessage,
     },
     measurement::{LoadResult, Measurement, PhaseResult, Reading, Stage, Value},
+    unit,
     units::{Bytes, Nanos},
     workload::{Arrivals, Better, Rate, RateTarget, Until, metric::Picked},
 };
@@ -469,7 +470,7 @@ impl<'a> Run<'a> {
         })?;
         let output = self.output.get_or_insert_default();
         output.push_str(&found.steps);
-        let value = Value { value: found.rate, unit: "op/s".into(), less_is_better: false };
+        let value = Value { value: found.rate, unit: unit::OPERATIONS.into(), less_is_better: false };
         let reading = Reading::Value(value);
         let result = |name| PhaseResult { name, reading, cpu_machine: None, device_written: None };
         Ok(group.result.clone().map(result))

@@ -11,7 +11,7 @@ use crate::{
     run::history::{self, By},
 };
 use clap::ValueEnum;
-use fstrial_model::trial::Metric;
+use fstrial_model::metric::Metric;
 use fstrial_store::{Filter, Store, StoreError, TrialId};
 use hyper::StatusCode;
 use serde::Serialize;

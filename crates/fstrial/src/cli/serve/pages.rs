@@ -6,7 +6,7 @@ use crate::report::{
     numbers,
     trend::{ChangeReport, SeriesReport, StepReport, TrendDocument, place, size, sureness, title, value},
 };
-use fstrial_model::trial::Metric;
+use fstrial_model::metric::{METRICS, Metric};
 use fstrial_store::{TrialStatus, TrialSummary};
 use maud::{DOCTYPE, Markup, html};
 use std::cmp::Ordering;
@@ -240,7 +240,7 @@ pub(super) fn trend(document: Option<&TrendDocument>, asked: &Asked) -> Markup {
     let more = html! {
         (text("arm", "arm", "xfs"))
         (text("against", "against", "ext4"))
-        (choice("metric", "metric", metric, &Metric::ALL.map(Metric::name)))
+        (choice("metric", "metric", metric, &METRICS.map(|row| row.name)))
         (choice("by", "order", by, &["time", "kernel", "version"]))
         (text("threads", "threads", "4"))
     };

@@ -168,6 +168,7 @@ fn column<D: DataType, W: Write + Send>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fstrial_model::unit;
     use fstrial_store::{RunId, TrialId};
     use parquet::{
         file::reader::{FileReader, SerializedFileReader},
@@ -188,7 +189,7 @@ mod tests {
             phase: String::new(),
             metric: "throughput".into(),
             value,
-            unit: "operations/s".into(),
+            unit: unit::OPERATIONS.into(),
         }
     }
 
@@ -222,10 +223,7 @@ mod tests {
         assert!(
             lines.starts_with("trial,run,round,slot,attempt,arm,workload,threads,phase,metric,value,unit\n")
         );
-        assert!(
-            lines.contains(r#"7,1,1,2,1,"a,""b",random-write,65535,,throughput,0.5,operations/s"#),
-            "{lines}"
-        );
+        assert!(lines.contains(r#"7,1,1,2,1,"a,""b",random-write,65535,,throughput,0.5,op/s"#), "{lines}");
         let array: Vec<serde_json::Value> = serde_json::from_str(&text(|out| json(out), &[&a, &b])).unwrap();
         assert_eq!(array.len(), 3);
         assert_eq!(array[0]["arm"], "a,\"b");

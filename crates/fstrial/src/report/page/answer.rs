@@ -13,7 +13,10 @@ use crate::{
         plan::threads_in_words,
     },
 };
-use fstrial_model::trial::{Compare, ErrorControl, Metric};
+use fstrial_model::{
+    metric::Metric,
+    trial::{Compare, ErrorControl},
+};
 use maud::{Markup, html};
 
 /// Lines of the answer told one by one, at most; of more workloads and levels it is told how often each arm leads.

@@ -15,10 +15,7 @@ use crate::{
     },
 };
 use fstrial_model::{
-    device::DeviceKind,
-    measurement::Stage,
-    trial::{Compare, Metric},
-    workload::Until,
+    device::DeviceKind, measurement::Stage, metric::Metric, trial::Compare, workload::Until,
 };
 use fstrial_stats::{quantile::are_enough, spread, steady};
 use std::{collections::BTreeMap, ops::Range};
@@ -124,11 +121,7 @@ fn section_data(
 ) -> SectionData {
     SectionData {
         title: report.title(),
-        unit: match report.unit.as_str() {
-            "bytes/s" => "B/s".into(),
-            "bytes" => "B".into(),
-            other => other.to_owned(),
-        },
+        unit: report.unit.clone(),
         less_is_better: report.less_is_better,
         warmup_seconds: report.warmup_seconds,
         duration_seconds: report.duration_seconds,

@@ -6,7 +6,8 @@
 use crate::run::contrast::Outcome;
 use fstrial_model::{
     claim::OriginalTable,
-    trial::{Compare, Metric},
+    metric::{METRICS, Metric},
+    trial::Compare,
 };
 use serde::Serialize;
 use std::{collections::BTreeMap, io};
@@ -21,8 +22,27 @@ pub(super) struct PageData {
     pub(super) schema_version: u32,
     /// The version of fstrial that made the page.
     pub(super) fstrial: &'static str,
+    /// What contrasts are about, by the name of the metric.
+    pub(super) metrics: BTreeMap<&'static str, MetricData>,
     /// The trials, in the order of the page.
     pub(super) trials: Vec<TrialData>,
+}
+
+/// A metric.
+#[derive(Debug, Serialize)]
+pub(super) struct MetricData {
+    /// Its name in sentences.
+    pub(super) words: &'static str,
+    /// Inside which differences do not matter, as a fraction; left out where the trial says it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) band: Option<f64>,
+}
+
+impl MetricData {
+    /// Every metric.
+    pub(super) fn all() -> BTreeMap<&'static str, Self> {
+        METRICS.iter().map(|row| (row.name, Self { words: row.words, band: row.band })).collect()
+    }
 }
 
 /// A trial.

@@ -15,7 +15,7 @@ mod trial;
 
 use super::again::Told;
 use base64::{Engine, engine::general_purpose::STANDARD};
-use data::{PageData, TrialData};
+use data::{MetricData, PageData, TrialData};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use sha2::{Digest, Sha256};
 
@@ -69,7 +69,12 @@ pub fn of_trials(mut trials: Vec<TrialPage>) -> String {
 
 /// A whole file: style, body, data, library, script.
 fn document(title: &str, body: &Markup, trials: Vec<TrialData>) -> String {
-    let data = PageData { schema_version: data::SCHEMA_VERSION, fstrial: env!("CARGO_PKG_VERSION"), trials };
+    let data = PageData {
+        schema_version: data::SCHEMA_VERSION,
+        fstrial: env!("CARGO_PKG_VERSION"),
+        metrics: MetricData::all(),
+        trials,
+    };
     // Inside a script element only "<" can end it.
     let json = data.to_json().replace('<', "\\u003c");
     let page = html! {

@@ -35,6 +35,14 @@
 
   const root = JSON.parse(document.getElementById('data').textContent);
   const trials = root.trials || [];
+  /** Units as people are shown them, where the data has longer names. */
+  const SHOWN_UNITS = new Map([
+    ['bytes/s', 'B/s'],
+    ['bytes', 'B'],
+  ]);
+  for (const section of trials.flatMap((trial) => trial.sections)) {
+    section.unit = SHOWN_UNITS.get(section.unit) || section.unit;
+  }
 
   /** Number of each arm's name over the whole page: the same name has the same looks in every trial. */
   const styleOfName = new Map();
@@ -139,14 +147,8 @@
   const percentText = (share, digits = 4) => `${Number((share * 100).toPrecision(digits))}${NBSP}%`;
   const threadsText = (threads) => `${threads} ${threads === 1 ? 'thread' : 'threads'}`;
 
-  const METRICS = new Map([
-    ['throughput', 'throughput'],
-    ['p50', 'median latency'],
-    ['p99', 'p99 latency'],
-    ['p999', 'p99.9 latency'],
-    ['device-bytes', 'device bytes per operation'],
-  ]);
-  const metricText = (metric) => METRICS.get(metric) || String(metric);
+  const metricOf = (name) => (root.metrics || {})[name] || {};
+  const metricText = (name) => metricOf(name).words || String(name);
 
   /** 0.999 → `p99.9`, 1 → `max`. */
   function quantileText(quantile) {
@@ -1188,14 +1190,8 @@
     return `${kind.label} after the warm-up, ${threadsText(context.level)}: ${parts.join('; ')}.`;
   }
 
-  // What holds where a contrast does not say: the level of its interval, and the band inside which a difference does
-  // not matter.
+  // The level of an interval where a contrast does not say.
   const USUAL_LEVEL = 0.95;
-  const PRACTICAL = new Map([
-    ['p50', 0.05],
-    ['p99', 0.1],
-    ['p999', 0.2],
-  ]);
 
   /** How the ratio of a contrast, and what is known of it, went round by round. */
   const rounds = {
@@ -1220,7 +1216,7 @@
       const course = contrast.course;
       const practical = isPositive(contrast.practical)
         ? contrast.practical
-        : PRACTICAL.get(contrast.metric) || context.trial.practical;
+        : metricOf(contrast.metric).band || context.trial.practical;
       const edges = isPositive(practical) ? [1 / (1 + practical), 1 + practical] : [1, 1];
       // The first intervals can be far wider than everything after them; they run out of the picture.
       const settled = (values) =>

@@ -8,7 +8,7 @@ use crate::report::{
     summary, table, verdict,
 };
 use crate::run::contrast::ContrastState;
-use fstrial_model::{facts::Fact, trial::Metric};
+use fstrial_model::{facts::Fact, metric::Metric};
 use fstrial_store::StoredTrial;
 use maud::{Markup, html};
 use std::collections::BTreeMap;

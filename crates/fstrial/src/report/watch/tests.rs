@@ -14,7 +14,8 @@ use fstrial_model::{
     arm::Arm,
     job::{FailureKind, RunFailure},
     measurement::Stage,
-    trial::{Metric, Settings, Trial},
+    metric::Metric,
+    trial::{Settings, Trial},
     workload::Entry,
 };
 use ratatui::{Terminal, backend::TestBackend, buffer::Buffer};

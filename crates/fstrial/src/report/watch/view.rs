@@ -8,7 +8,7 @@ use crate::{
     report::{numbers, verdict},
     run::{contrast::Outcome, plan::threads_in_words},
 };
-use fstrial_model::trial::Metric;
+use fstrial_model::{metric::Metric, unit};
 use ratatui::{
     Frame,
     buffer::Buffer,
@@ -296,9 +296,9 @@ fn figures(line: &ContrastLine) -> String {
     }
 }
 
-/// The band in which a difference on a metric does not matter; see `run/judge.rs`.
+/// The band in which a difference on a metric does not matter.
 fn band(line: &ContrastLine, practical: f64) -> f64 {
-    crate::run::contrast::band_fraction(line.state.metric, practical)
+    line.state.metric.band(practical)
 }
 
 /// All contrasts, as many as there is room for.
@@ -425,11 +425,7 @@ fn curves(buffer: &mut Buffer, area: Rect, line: &ContrastLine, model: &Model, l
     let Some(curves) = line.curves.and_then(|index| model.curves.get(index)) else {
         return nothing(buffer, area, "this contrast is not about throughput at a level", look);
     };
-    let unit = match curves.unit.as_str() {
-        "bytes/s" => "MiB/s",
-        "bytes" | "bytes/file" | "ns" => "",
-        unit => unit,
-    };
+    let unit = unit::beside(&curves.unit);
     let width = usize::from(area.width);
     let heading =
         format!("{} · {} against threads", curves.title, if unit.is_empty() { "figure" } else { unit });

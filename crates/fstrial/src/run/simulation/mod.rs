@@ -21,8 +21,9 @@ use fstrial_model::{
     facts::{ArmFacts, DataUpdate, Durability, Fact},
     job::{DeviceBinding, FailureKind, Job, Load, RunFailure, Setup, StateStep, StateTask, WorkerMessage},
     measurement::{ClockSource, LoadResult, Measurement, OperationKind, PhaseResult, Reading, Stage},
+    metric::Metric,
     state::{FreeSpace, Space, StateFigures},
-    trial::{Metric, Settings, Trial},
+    trial::{Settings, Trial},
     units::{Bytes, Nanos},
     workload::{Data, Entry, Figure},
 };
@@ -713,9 +714,9 @@ impl Check<'_> {
     fn verdicts(&mut self, contrasts: &[ContrastState]) {
         assert_eq!(contrasts.len(), self.plan.contrasts.len());
         for (index, (contrast, state)) in self.plan.contrasts.iter().zip(contrasts).enumerate() {
-            let failed = self.failed.contains(&contrast.a) || self.failed.contains(&contrast.b);
+            let failed = contrast.cells().any(|cell| self.failed.contains(&cell));
             assert_eq!(state.verdict == Outcome::Failed, failed, "{state:?}");
-            let cannot = self.cannot.contains(&contrast.a) || self.cannot.contains(&contrast.b);
+            let cannot = contrast.cells().any(|cell| self.cannot.contains(&cell));
             assert_eq!(state.verdict == Outcome::Cannot, cannot && !failed, "{state:?}");
             let before = self.states.get(index).map(|state| state.verdict);
             let decided = before.is_some_and(|verdict| verdict != Outcome::Undecided);

@@ -247,7 +247,7 @@ fn a_stored_run_without_operations_is_an_error_and_no_panic() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 25, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 40, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// Cut anywhere, by Ctrl-C at a run or by death at an event, as often as it likes; with claims of every kind or none,
     /// and with whatever can go wrong.

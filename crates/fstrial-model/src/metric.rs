@@ -1,0 +1,233 @@
+//! The metrics that a contrast can be decided on, one row for each: what help, files, verdicts, pages and documents say of a
+//! metric, its unit and its band, and how it is taken from a measurement.
+
+use crate::{unit, workload::ResultKind};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What arms are compared on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Metric {
+    /// Operations per second: more is better.
+    Throughput,
+    /// Median latency of an operation: less is better.
+    P50,
+    /// 95th percentile of latency.
+    P95,
+    /// 99th percentile of latency.
+    P99,
+    /// 99.9th percentile of latency.
+    P999,
+    /// Mean latency of an operation whose requests come at an offered rate.
+    MeanLatency,
+    /// CPU time of the whole machine for each operation of a load, in its measured time: less is better.
+    CpuTime,
+    /// Bytes written to the device for each operation of a load, in its measured time: less is better.
+    DeviceBytes,
+}
+
+/// What is known of a metric.
+#[derive(Debug)]
+pub struct MetricRow {
+    /// The metric.
+    pub metric: Metric,
+    /// The name in files, flags and output.
+    pub name: &'static str,
+    /// The name in sentences and on pages.
+    pub words: &'static str,
+    /// What it is, for documents.
+    pub about: &'static str,
+    /// The unit of its figures; of throughput the result says it.
+    pub unit: Option<&'static str>,
+    /// Inside which differences do not matter, as a fraction; none: the trial says it.
+    pub band: Option<f64>,
+    /// How it is taken from a measurement.
+    pub taken: Taken,
+}
+
+/// How a metric is taken from a measurement.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Taken {
+    /// The figure of the result: operations or bytes per second, or a single number.
+    Figure,
+    /// A quantile of the latencies of all operations; rounds are merged until it has enough of them.
+    Quantile(f64),
+    /// An amount for each operation of a load.
+    PerOperation(Amount),
+}
+
+/// What a load costs for each operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Amount {
+    /// Its latency.
+    Latency,
+    /// CPU time of the whole machine.
+    CpuTime,
+    /// Bytes written to the device.
+    DeviceBytes,
+}
+
+/// Every metric, in the order in which they are told.
+pub const METRICS: [MetricRow; 8] = [
+    MetricRow {
+        metric: Metric::Throughput,
+        name: "throughput",
+        words: "throughput",
+        about: "operations or bytes per second, or the one number that a run yields",
+        unit: None,
+        band: None,
+        taken: Taken::Figure,
+    },
+    quantile(Metric::P50, "p50", "p50", "median latency of an operation", 0.5, 0.05),
+    quantile(Metric::P95, "p95", "p95", "95th percentile of latency", 0.95, 0.07),
+    quantile(Metric::P99, "p99", "p99", "99th percentile of latency", 0.99, 0.10),
+    quantile(Metric::P999, "p999", "p99.9", "99.9th percentile of latency", 0.999, 0.20),
+    amount(
+        Metric::MeanLatency,
+        "mean-latency",
+        "mean latency",
+        "mean latency of an operation; only at an offered rate, because without one it is throughput again",
+        unit::TIME,
+        Amount::Latency,
+    ),
+    amount(
+        Metric::CpuTime,
+        "cpu-time",
+        "CPU time per operation",
+        "CPU time of the whole machine for each operation",
+        unit::TIME,
+        Amount::CpuTime,
+    ),
+    amount(
+        Metric::DeviceBytes,
+        "device-bytes",
+        "device bytes per operation",
+        "bytes written to the device for each operation",
+        unit::BYTES,
+        Amount::DeviceBytes,
+    ),
+];
+
+const fn quantile(
+    metric: Metric,
+    name: &'static str,
+    words: &'static str,
+    about: &'static str,
+    quantile: f64,
+    band: f64,
+) -> MetricRow {
+    let taken = Taken::Quantile(quantile);
+    MetricRow { metric, name, words, about, unit: Some(unit::TIME), band: Some(band), taken }
+}
+
+const fn amount(
+    metric: Metric,
+    name: &'static str,
+    words: &'static str,
+    about: &'static str,
+    unit: &'static str,
+    amount: Amount,
+) -> MetricRow {
+    MetricRow { metric, name, words, about, unit: Some(unit), band: None, taken: Taken::PerOperation(amount) }
+}
+
+impl Metric {
+    /// All metrics.
+    pub fn all() -> impl Iterator<Item = Self> {
+        METRICS.iter().map(|row| row.metric)
+    }
+
+    /// The names of all metrics, with commas.
+    pub fn names() -> String {
+        METRICS.map(|row| row.name).join(", ")
+    }
+
+    /// What is known of it.
+    pub const fn row(self) -> &'static MetricRow {
+        &METRICS[self as usize]
+    }
+
+    /// The name in files, flags and output.
+    pub const fn name(self) -> &'static str {
+        self.row().name
+    }
+
+    /// The metric of a name.
+    pub fn of_name(name: &str) -> Option<Self> {
+        METRICS.iter().find(|row| row.name == name).map(|row| row.metric)
+    }
+
+    /// The quantile of a latency metric.
+    pub const fn quantile(self) -> Option<f64> {
+        match self.row().taken {
+            Taken::Quantile(quantile) => Some(quantile),
+            Taken::Figure | Taken::PerOperation(_) => None,
+        }
+    }
+
+    /// Inside which differences do not matter, as a fraction; `practical` is the trial's.
+    pub fn band(self, practical: f64) -> f64 {
+        self.row().band.unwrap_or(practical)
+    }
+
+    /// The unit of its figures for a result.
+    pub fn unit(self, of: &ResultKind) -> &str {
+        self.row().unit.unwrap_or(&of.unit)
+    }
+
+    /// Whether less of it is better for a result.
+    pub fn less_is_better(self, of: &ResultKind) -> bool {
+        self != Self::Throughput || of.less_is_better
+    }
+
+    /// Whether a result has it at all.
+    pub fn is_of(self, result: &ResultKind) -> bool {
+        match self {
+            Self::Throughput => true,
+            Self::MeanLatency => result.has_latencies && result.has_offered_rate,
+            _ => result.has_latencies,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_where_their_metric_says_and_are_called_as_files_call_them() {
+        for (place, row) in METRICS.iter().enumerate() {
+            assert_eq!(row.metric as usize, place);
+            assert_eq!(serde_json::to_value(row.metric).unwrap(), row.name);
+            assert_eq!(Metric::of_name(row.name), Some(row.metric));
+        }
+    }
+
+    #[test]
+    fn the_documents_say_what_the_table_says() {
+        let statistics = include_str!("../../../docs/statistics.md");
+        let files = include_str!("../../../docs/trial-files.md");
+        for row in &METRICS {
+            let band = row.band.map_or("that of the trial".into(), |band| format!("{:.0} %", band * 100.0));
+            let line = format!("| `{}` | {} | {band} |", row.name, row.about);
+            assert!(statistics.lines().any(|found| found == line), "docs/statistics.md lacks {line}");
+        }
+        let listed = METRICS.map(|row| format!("`{}`", row.name)).join(", ");
+        assert!(files.contains(&listed), "docs/trial-files.md lacks {listed}");
+    }
+
+    #[test]
+    fn mean_latency_needs_an_offered_rate() {
+        let result = |has_latencies, has_offered_rate| ResultKind {
+            name: String::new(),
+            unit: unit::OPERATIONS.into(),
+            less_is_better: false,
+            has_latencies,
+            has_offered_rate,
+        };
+        let with = |result: ResultKind| Metric::all().filter(|metric| metric.is_of(&result)).count();
+        assert_eq!((with(result(true, true)), with(result(true, false))), (METRICS.len(), METRICS.len() - 1));
+        assert_eq!(with(result(false, false)), 1);
+    }
+}

@@ -1,0 +1,38 @@
+//! The names of units in everything that machines read, and what people are shown instead. Programs may report in others.
+
+/// Operations per second.
+pub const OPERATIONS: &str = "op/s";
+/// Bytes per second.
+pub const BYTES_PER_SECOND: &str = "bytes/s";
+/// A time, in nanoseconds.
+pub const TIME: &str = "ns";
+/// An amount of bytes.
+pub const BYTES: &str = "bytes";
+/// Bytes for each file.
+pub const BYTES_PER_FILE: &str = "bytes/file";
+/// A count, or a share.
+pub const COUNT: &str = "1";
+
+/// What stands above a column of figures in a unit: those that carry their own unit are named for what they are.
+pub fn heading(unit: &str) -> &str {
+    match unit {
+        OPERATIONS => "operations/s",
+        TIME => "time",
+        BYTES => "size",
+        BYTES_PER_FILE => "for each file",
+        other => scaled(other),
+    }
+}
+
+/// The unit that stands beside a figure as people are shown it; nothing beside one that carries its own.
+pub fn beside(unit: &str) -> &str {
+    match unit {
+        TIME | BYTES | BYTES_PER_FILE => "",
+        other => scaled(other),
+    }
+}
+
+/// The unit that figures are scaled to for people.
+fn scaled(unit: &str) -> &str {
+    if unit == BYTES_PER_SECOND { "MiB/s" } else { unit }
+}
