@@ -10,9 +10,10 @@
 
 use crate::error::StackError;
 use rustix::{
-    fs::CWD,
+    fs::{CWD, Mode, OFlags, openat},
+    io::Errno,
     mount::{MountFlags, MountPropagationFlags},
-    process::Signal,
+    process::{Signal, chdir, fchdir},
     thread::UnshareFlags,
 };
 use std::path::{Path, PathBuf};
@@ -51,9 +52,34 @@ fn unshare_as(flags: UnshareFlags) -> Result<(), StackError> {
     // single-threaded for NEWNS to apply to all of it, and its callers do nothing before this.
     let result = unsafe { rustix::thread::unshare_unsafe(flags) };
     result.map_err(|e| StackError::io("make namespaces for", "/proc/self/ns", e))?;
-    // Nothing that is mounted from here on may show outside, and nothing from outside may come in under our feet.
-    rustix::mount::mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
-        .map_err(|e| StackError::io("make private the mounts below", "/", e))
+    make_private().map_err(|e| StackError::io("make private the mounts below", "/", e))
+}
+
+/// Nothing that is mounted from here on may show outside, and nothing from outside may come in under our feet.
+fn make_private() -> rustix::io::Result<()> {
+    let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
+    match rustix::mount::mount_change("/", private) {
+        Err(Errno::INVAL) => {}
+        other => return other,
+    }
+    // In a chroot `/` is no mount point. The mounts around it belong to this namespace as well: out of the chroot by a
+    // directory that is not below the new root, and back.
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let (root, here) = (openat(CWD, "/", flags, Mode::empty())?, openat(CWD, ".", flags, Mode::empty())?);
+    rustix::process::chroot("/proc")?;
+    fchdir(&root)?;
+    let is_outermost = || {
+        let (this, above) = (rustix::fs::stat(".")?, rustix::fs::stat("..")?);
+        Ok::<_, Errno>((this.st_dev, this.st_ino) == (above.st_dev, above.st_ino))
+    };
+    while !is_outermost()? {
+        chdir("..")?;
+    }
+    let made = rustix::mount::mount_change(".", private);
+    fchdir(&root)?;
+    rustix::process::chroot(".")?;
+    fchdir(&here)?;
+    made
 }
 
 /// Covers a folder with a filesystem in memory and makes a mount point in it.
@@ -70,7 +96,6 @@ pub fn mount_point() -> Result<PathBuf, StackError> {
     rustix::mount::mount("fstrial", folder, "tmpfs", flags, Some(c"size=1m,mode=700"))
         .map_err(|e| StackError::io("cover", folder, e))?;
     let point = folder.join("arm");
-    rustix::fs::mkdirat(CWD, &point, rustix::fs::Mode::RWXU)
-        .map_err(|e| StackError::io("make", &point, e))?;
+    rustix::fs::mkdirat(CWD, &point, Mode::RWXU).map_err(|e| StackError::io("make", &point, e))?;
     Ok(point)
 }

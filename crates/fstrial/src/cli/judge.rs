@@ -144,9 +144,13 @@ fn read(args: &JudgeArgs) -> Result<(Vec<String>, Rounds), ExpectedError> {
     }
     let (least, most) = ARMS;
     if !(least..=most).contains(&arms.len()) {
-        let count = if arms.len() > most { format!("more than {most}") } else { arms.len().to_string() };
+        let count = match arms.len() {
+            0 => "no arms".into(),
+            1 => "only one arm".into(),
+            _ => format!("more than {most} arms"),
+        };
         return Err(ExpectedError::usage(
-            format!("{name} has {count} arms"),
+            format!("{name} has {count}"),
             format!("a comparison needs {least} to {most} arms"),
         ));
     }

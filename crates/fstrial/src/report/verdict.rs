@@ -104,9 +104,8 @@ pub fn undecided_latency(states: &[&ContrastState]) -> Vec<String> {
         let unknown = of_metric.len() - known.len();
         if unknown > 0 {
             let name = metric.row().words;
-            lines.push(format!(
-                "{name}: too few operations or rounds to say anything about {unknown} contrasts"
-            ));
+            let contrasts = if unknown == 1 { "one contrast".into() } else { format!("{unknown} contrasts") };
+            lines.push(format!("{name}: too few operations or rounds to say anything about {contrasts}"));
         }
     }
     lines

@@ -302,3 +302,61 @@ fn what_fails_in_a_directory_is_told_by_its_own_name() {
     assert!(named.iter().any(|path| ended.stderr.contains(path)), "{ended:?}");
     assert!(!ended.stderr.contains("/proc/"), "{ended:?}");
 }
+
+/// A root that is no mount point, as a chroot has it, with what a trial needs of the host mounted below it.
+const IN_CHROOT: &str = "set -e; root=$1; shift; \
+    for folder in usr etc dev proc sys work mnt; do mkdir -p \"$root/$folder\"; done; \
+    for link in bin sbin lib lib64; do [ -L /$link ] && ln -s usr/$link \"$root/$link\"; done; \
+    for folder in usr etc dev proc sys; do mount --rbind /$folder \"$root/$folder\"; done; \
+    mount --bind \"$2\" \"$root/work\"; cp \"$1\" \"$root/fstrial\"; shift 2; \
+    exec chroot \"$root\" /fstrial \"$@\"";
+
+#[test]
+fn a_trial_runs_where_the_root_is_no_mount_point() {
+    if !support::is_root_with_loop_devices("a_trial_runs_where_the_root_is_no_mount_point") {
+        return;
+    }
+    if !["/bin", "/sbin", "/lib"].iter().all(|link| Path::new(link).is_symlink()) {
+        return support::skip(
+            "a_trial_runs_where_the_root_is_no_mount_point",
+            "this system has no merged /usr",
+        );
+    }
+    let lab = Lab::new();
+    let (root, work) = (lab.path("root"), lab.path("work"));
+    for folder in [&root, &work] {
+        fs::create_dir(folder).unwrap();
+    }
+    let mut command = lab.prepare("unshare");
+    command.args(["--mount", "--propagation", "slave", "--", "sh", "-c", IN_CHROOT, "sh"]);
+    command.args([root.as_path(), Path::new(FSTRIAL), &work]).args([
+        "compare",
+        "ext4",
+        "b=ext4",
+        "--workload",
+        "random-write",
+        "--file-size",
+        "16MiB",
+        "--threads",
+        "1",
+        "--duration",
+        "50ms",
+        "--warmup",
+        "10ms",
+        "--size",
+        "64MiB",
+        "--device",
+        "image:/work",
+        "--rounds",
+        "2",
+        "--home",
+        "/work/home",
+        "--no-page",
+        "--json",
+    ]);
+    let before = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    let ended = Running::start(command).end(PATIENCE);
+    assert!([0, 3].contains(&ended.code()), "{ended:?}");
+    assert_eq!(ended.document()["rounds"], 2);
+    assert_eq!(fs::read_to_string("/proc/self/mountinfo").unwrap(), before, "its mounts show outside");
+}
