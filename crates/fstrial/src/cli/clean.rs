@@ -38,10 +38,27 @@ pub(crate) fn exec(args: &CleanArgs) -> Result<u8, ExpectedError> {
         due.iter().for_each(|undo| super::print(&format!("would {undo}\n")));
         return Ok(if tell_left(&left) { exit_code::LEFT_ALONE } else { exit_code::VERDICT });
     }
-    // With the lock, every other command of this home has ended, wherever it ran; without it one may be running.
-    let lock = super::lock(&home)?;
-    let ledger = if lock.is_some() { ledger.locked() } else { ledger };
-    Ok(tell(&replay(&ledger)?))
+    // With the lock, every other command of this home has ended, wherever it ran.
+    match super::lock(&home)? {
+        Some(_lock) => Ok(tell(&replay(&ledger.locked())?)),
+        None => beside_another(&ledger),
+    }
+}
+
+/// Another command holds the lock: it undoes what the dead have left. Undone here as well, a setting could be put back just after
+/// that command changed it. Only what is frozen cannot wait.
+fn beside_another(ledger: &Ledger) -> Result<u8, ExpectedError> {
+    ledger.thaw()?;
+    let (due, left) = ledger.left_over()?;
+    for undo in &due {
+        super::print(&format!(
+            "left alone: {undo}: another command works with this home; run `fstrial clean` again when it has ended\n"
+        ));
+    }
+    if tell_left(&left) || !due.is_empty() {
+        return Ok(exit_code::LEFT_ALONE);
+    }
+    Ok(tell(&Report::default()))
 }
 
 /// Undoes what is left, and waits a while for processes that were killed to end.

@@ -180,6 +180,12 @@ fn a_trial_outside_a_container_is_left_alone_by_clean_inside() {
     let cleaned = lab.run("clean");
     assert_eq!(cleaned.code(), 13, "{cleaned:?}");
     assert!(cleaned.stdout.contains("which is running"), "{cleaned:?}");
+    // What the dead have left is undone by the command that holds the lock, and by nobody beside it.
+    let dead = plant_for_the_dead(&lab);
+    let cleaned = lab.run("clean");
+    assert_eq!(cleaned.code(), 13, "{cleaned:?}");
+    assert!(cleaned.stdout.contains("another command works with this home"), "{cleaned:?}");
+    assert!(dead.iter().all(|path| path.exists()), "{dead:?} was undone beside a trial");
     // Killed, it is for the one inside to clean: nobody holds the lock any more.
     support::signal_group(support::worker_of(running.pid()).expect("a worker"), Signal::KILL);
     running.signal(Signal::KILL);
@@ -187,6 +193,23 @@ fn a_trial_outside_a_container_is_left_alone_by_clean_inside() {
     let cleaned = inside(&["clean"]);
     assert_eq!(cleaned.code(), 0, "{cleaned:?}");
     assert!(cleaned.stdout.contains("done: delete the folder") && folder().is_none(), "{cleaned:?}");
+}
+
+/// An entry of a process that is gone, for a folder that is there: both paths.
+fn plant_for_the_dead(lab: &Lab) -> [PathBuf; 2] {
+    let entries = support::names_in(&lab.ledger());
+    let ours = |name: &&String| name.ends_with(".json");
+    let text = fs::read_to_string(lab.ledger().join(entries.iter().find(ours).unwrap())).unwrap();
+    let mut entry: Value = serde_json::from_str(&text).unwrap();
+    let folder = lab.path("dirs/a/fstrial-run-of-the-dead");
+    fs::create_dir(&folder).unwrap();
+    entry["owner"]["pid"] = json!(u32::MAX - 1);
+    entry["path"] = json!(folder);
+    entry["made"] = json!(null);
+    let path = lab.ledger().join("4294967294-1-1-1-1.json");
+    fs::write(&path, entry.to_string()).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+    [folder, path]
 }
 
 /// A mount namespace in which `/mnt` is another filesystem, as where a data disk is mounted there.
