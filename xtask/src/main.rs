@@ -3,6 +3,7 @@
 
 mod agreement;
 mod attack;
+mod names;
 mod tests;
 mod tidy;
 

@@ -1,5 +1,6 @@
-//! What clippy cannot see: crate directions, the list of unsafe islands, file docs, leftovers, lengths.
+//! What clippy cannot see: crate directions, the list of unsafe islands, file docs, leftovers, lengths, names of filesystems.
 
+use crate::names;
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -87,11 +88,16 @@ pub(crate) fn check(root: &Path) -> Result<(), String> {
     for folder in ["crates", "xtask"] {
         collect(&root.join(folder), &mut files);
     }
-    for file in &files {
-        let Ok(text) = fs::read_to_string(file) else { continue };
+    let read = |file: &PathBuf| {
         let name = file.strip_prefix(root).unwrap_or(file).display().to_string();
-        check_file(&name, &text, &mut found);
+        Some((name, fs::read_to_string(file).ok()?))
+    };
+    let texts: Vec<(String, String)> = files.iter().filter_map(read).collect();
+    for (name, text) in &texts {
+        check_file(name, text, &mut found);
+        names::check(name, text, &mut found);
     }
+    names::check_list(texts.iter().map(|(name, text)| (name.as_str(), text.as_str())), &mut found);
     let changes = fs::read_to_string(root.join("CHANGELOG.md")).unwrap_or_default();
     if !changes.contains("## Unreleased") && !changes.contains("## 0.") {
         found.push("CHANGELOG.md has no section".into());

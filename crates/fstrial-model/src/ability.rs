@@ -1,10 +1,11 @@
-//! What each filesystem does the operations with, or why it cannot: data beside the filesystem table.
+//! What the operations are done with, or why they cannot be done. What is not the same everywhere is in the rows of the
+//! filesystems.
 //!
 //! What a filesystem cannot do is an answer of a trial, not an error; the reasons here are shown to people as they are.
 
 use crate::{
     arm::Arm,
-    filesystem::Filesystem,
+    filesystem::{FILESYSTEMS, Filesystem},
     workload::{Operation, Unclean},
 };
 
@@ -53,8 +54,16 @@ pub struct Abilities {
     pub shrink: Ability,
 }
 
+impl Abilities {
+    /// Whether more is known of the filesystem than that it is one.
+    pub const fn are_known(&self) -> bool {
+        !self.sized.is_empty()
+    }
+}
+
 /// `cp` asks the kernel; one that cannot says so (`FICLONE`).
-const CLONE: Ability = Ability::Program("cp", &["-r", "--reflink=always", "--", "{tree}", "{copy}"]);
+pub(crate) const CLONE: Ability =
+    Ability::Program("cp", &["-r", "--reflink=always", "--", "{tree}", "{copy}"]);
 /// Both are ioctls of the kernel's virtual filesystem layer; a filesystem that has none says so.
 const FREEZE: Ability = Ability::Call("FIFREEZE");
 const NO_TOOL: Ability = Ability::Cannot("fstrial knows no tool for it");
@@ -70,74 +79,6 @@ pub const UNKNOWN: Abilities = Abilities {
     reflink: CLONE,
     grow: NO_TOOL,
     shrink: NO_TOOL,
-};
-
-/// What ext4 can.
-pub const EXT4: Abilities = Abilities {
-    sized: &["{device}", "{kib}k"],
-    repair: Ability::Program("e2fsck", &["-f", "-y", "{device}"]),
-    unclean: Ok(Unclean::Shutdown("EXT4_IOC_SHUTDOWN")),
-    snapshot: Ability::Cannot("ext4 has no snapshots"),
-    delete_snapshot: Ability::Cannot("ext4 has no snapshots"),
-    defragment: Ability::Program("e4defrag", &["{tree}"]),
-    reflink: Ability::Cannot("ext4 has no reflink: files do not share blocks"),
-    grow: Ability::Program("resize2fs", &["{device}"]),
-    shrink: Ability::Cannot(
-        "ext4 has no online shrink: resize2fs makes it smaller only while it is not mounted",
-    ),
-};
-
-/// What ext3 can: files without extents.
-pub const EXT3: Abilities = Abilities {
-    snapshot: Ability::Cannot("ext3 has no snapshots"),
-    delete_snapshot: Ability::Cannot("ext3 has no snapshots"),
-    defragment: Ability::Cannot("e4defrag takes files with extents, which ext3 has not"),
-    reflink: Ability::Cannot("ext3 has no reflink: files do not share blocks"),
-    shrink: Ability::Cannot(
-        "ext3 has no online shrink: resize2fs makes it smaller only while it is not mounted",
-    ),
-    ..EXT4
-};
-
-/// What ext2 can: no journal either.
-pub const EXT2: Abilities = Abilities {
-    unclean: Err(
-        "ext2 has no journal to recover from: it mounts as it is, and needs a full check (op-repair)",
-    ),
-    snapshot: Ability::Cannot("ext2 has no snapshots"),
-    delete_snapshot: Ability::Cannot("ext2 has no snapshots"),
-    defragment: Ability::Cannot("e4defrag takes files with extents, which ext2 has not"),
-    reflink: Ability::Cannot("ext2 has no reflink: files do not share blocks"),
-    shrink: Ability::Cannot(
-        "ext2 has no online shrink: resize2fs makes it smaller only while it is not mounted",
-    ),
-    ..EXT4
-};
-
-/// What XFS can.
-pub const XFS: Abilities = Abilities {
-    sized: &["-d", "size={bytes}", "{device}"],
-    repair: Ability::Program("xfs_repair", &["{device}"]),
-    unclean: Ok(Unclean::Shutdown("XFS_IOC_GOINGDOWN")),
-    snapshot: Ability::Cannot("XFS has no snapshots"),
-    delete_snapshot: Ability::Cannot("XFS has no snapshots"),
-    defragment: Ability::Program("xfs_fsr", &["{files}"]),
-    reflink: CLONE,
-    grow: Ability::Program("xfs_growfs", &["-d", "{directory}"]),
-    shrink: Ability::Cannot("XFS has no online shrink, save of unused space at its very end"),
-};
-
-/// What btrfs can. `--force` leaves out a wait of ten seconds before a repair, for second thoughts.
-pub const BTRFS: Abilities = Abilities {
-    sized: &["-b", "{bytes}", "{device}"],
-    repair: Ability::Program("btrfs", &["check", "--repair", "--force", "{device}"]),
-    unclean: Ok(Unclean::Image),
-    snapshot: Ability::Program("btrfs", &["subvolume", "snapshot", "-r", "{directory}", "{snapshot}"]),
-    delete_snapshot: Ability::Program("btrfs", &["subvolume", "delete", "--commit-after", "{snapshot}"]),
-    defragment: Ability::Program("btrfs", &["filesystem", "defragment", "-r", "{tree}"]),
-    reflink: CLONE,
-    grow: Ability::Program("btrfs", &["filesystem", "resize", "max", "{directory}"]),
-    shrink: Ability::Program("btrfs", &["filesystem", "resize", "{bytes}", "{directory}"]),
 };
 
 impl Filesystem {
@@ -197,20 +138,18 @@ pub fn ability(arm: &Arm, operation: Operation) -> Ability {
 
 /// The flag under which a program of an operation prints its version.
 pub fn version_flag(program: &str) -> &'static str {
-    let of_mkfs = crate::filesystem::FILESYSTEMS.iter().find(|row| row.mkfs == program);
-    match program {
-        _ if let Some(row) = of_mkfs => row.mkfs_version,
-        // They take it for an option they do not know, and print their version with the complaint.
-        "e2fsck" | "e4defrag" | "resize2fs" => "-V",
-        _ if program.starts_with("xfs_") => "-V",
-        _ => "--version",
+    if let Some(row) = FILESYSTEMS.iter().find(|row| row.mkfs == program) {
+        return row.mkfs_version;
+    }
+    match FILESYSTEMS.iter().any(|row| row.version_by_v.contains(&program)) {
+        true => "-V",
+        false => "--version",
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::filesystem::FILESYSTEMS;
 
     #[test]
     fn what_cannot_be_done_says_why_and_the_rest_names_its_tool() {
@@ -222,6 +161,20 @@ mod tests {
                 }
             }
             assert_eq!(row.abilities.snapshot.name(), row.abilities.delete_snapshot.name(), "{}", row.name);
+        }
+    }
+
+    #[test]
+    fn programs_are_asked_for_their_version_as_they_know_it() {
+        for (program, flag) in [
+            ("mkfs.vfat", "--help"),
+            ("mkfs.xfs", "-V"),
+            ("e2fsck", "-V"),
+            ("xfs_growfs", "-V"),
+            ("btrfs", "--version"),
+            ("cp", "--version"),
+        ] {
+            assert_eq!(version_flag(program), flag, "{program}");
         }
     }
 

@@ -343,19 +343,17 @@ impl Arm {
             ));
         }
         let profile = self.profile.and_then(|profile| self.profile_problem(profile));
-        profile.or_else(|| self.log_problem()).map(|(problem, hint)| (problem, hint.to_owned()))
+        profile.map(|(problem, hint)| (problem, hint.to_owned())).or_else(|| self.log_problem())
     }
 
     /// Why it cannot have a profile, and what to try.
     fn profile_problem(&self, profile: Profile) -> Option<(String, &'static str)> {
-        if self.filesystem != "btrfs" {
+        let Some(several) = self.row().and_then(|row| row.several) else {
             let hint =
                 "leave profile out; for other filesystems make an array of the members: raid in [device]";
             return Some((format!("{} does not spread itself over several devices", self.filesystem), hint));
-        }
-        let is_own =
-            |word: &&String| ["-d", "-m", "--data", "--metadata"].iter().any(|flag| word.starts_with(flag));
-        let own = self.mkfs.iter().find(is_own)?;
+        };
+        let own = self.mkfs.iter().find(|word| several.sets_profile(word))?;
         Some((
             format!("`profile={profile}` and the mkfs option `{own}` contradict each other"),
             "leave one of them out",
@@ -363,30 +361,24 @@ impl Arm {
     }
 
     /// Why its log cannot lie on another device, if it is to, and what to try.
-    fn log_problem(&self) -> Option<(String, &'static str)> {
+    fn log_problem(&self) -> Option<(String, String)> {
         self.log?;
         if self.is_raw() {
-            return Some(("the bare device has no log".into(), "leave log=external out"));
+            return Some(("the bare device has no log".into(), "leave log=external out".into()));
         }
         let row = self.row()?;
-        if row.external_log.is_none() {
-            let why = match row.name {
-                "jfs" | "reiserfs" => {
-                    "can have its journal on another device, which fstrial does not know how to make"
-                }
-                "ext2" => "has no journal",
-                _ => "keeps no journal or log that could lie on another device",
-            };
-            return Some((
-                format!("{} {why}", row.name),
-                "leave log=external out; ext3, ext4 and xfs can have one",
-            ));
-        }
-        let ours = |word: &&String| word.starts_with("-J") || word.contains("^has_journal");
-        let bad = self.mkfs.iter().find(ours)?;
+        let log = match row.external_log {
+            Ok(log) => log,
+            Err(why) => {
+                let able = Filesystem::names_of(|row| row.external_log.is_ok(), "and");
+                let hint = format!("leave log=external out; {able} can have one");
+                return Some((format!("{} {why}", row.name), hint));
+            }
+        };
+        let bad = self.mkfs.iter().find(|word| (log.contradicts)(word))?;
         Some((
             format!("`log=external` and the mkfs option `{bad}` contradict each other"),
-            "leave one of them out",
+            "leave one of them out".into(),
         ))
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::{
     device_model::{self, DeviceModel},
+    filesystem::Filesystem,
     trial::{Problem, problem},
     units::Bytes,
 };
@@ -225,7 +226,7 @@ impl LogDevice {
             return Some((
                 "size",
                 format!("a log device of {}", self.size()),
-                "use 64MiB to 1GiB, which both ext4 and xfs take",
+                "use 64MiB to 1GiB, which every filesystem with a log takes",
             ));
         }
         (self.path.is_some() && self.kind == LogKind::Ramdisk)
@@ -351,8 +352,10 @@ impl Device {
             return Some(("members", format!("{members} members"), "use 2 to 16".into()));
         }
         if self.stripe.is_some() {
-            let hint = "leave the stripe out: an array tells mkfs its own, and btrfs spreads itself";
-            return Some(("stripe", "a stripe beside members".into(), hint.into()));
+            let spread = Filesystem::names_of(|row| row.several.is_some(), "and");
+            let hint =
+                format!("leave the stripe out: an array tells mkfs its own, and {spread} spreads itself");
+            return Some(("stripe", "a stripe beside members".into(), hint));
         }
         if self.throttle.is_some() && self.raid.is_none() {
             let hint =

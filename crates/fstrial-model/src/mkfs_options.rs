@@ -1,4 +1,4 @@
-//! What an arm may tell mkfs: for each filesystem, the options that are known to stay on the arm.
+//! What an arm may tell mkfs: of each program the options that are known to stay on the arm (in the filesystem's row).
 //!
 //! mkfs runs as root. Among its options are some that read a file or folder of the host (`mkfs.ext4 -d`,
 //! `mkfs.btrfs --rootdir`, `mkfs.xfs -p`), name another device, overrule its own checks (`-F`), or make nothing (`-n`).
@@ -32,219 +32,6 @@ pub struct Refused {
     /// What to try.
     pub hint: String,
 }
-
-/// Of mkfs.ext2, mkfs.ext3 and mkfs.ext4.
-pub(crate) const EXT: MkfsOptions = MkfsOptions {
-    alone: "DjKqv",
-    valued: "bCEgGiIJmNOtT",
-    long: &[],
-    lists: &[
-        (
-            'E',
-            &[
-                "stride",
-                "stripe_width",
-                "stripe-width",
-                "resize",
-                "lazy_itable_init",
-                "lazy_journal_init",
-                "assume_storage_prezeroed",
-                "packed_meta_blocks",
-                "num_backup_sb",
-                "desc_size",
-                "desc-size",
-                "hash_seed",
-                "mmp_update_interval",
-                "orphan_file_size",
-                "quotatype",
-                "encoding",
-                "encoding_flags",
-                "no_copy_xattrs",
-                "discard",
-                "nodiscard",
-            ],
-        ),
-        ('J', &["size", "fast_commit_size", "location"]),
-    ],
-};
-
-/// Of mkfs.xfs.
-pub(crate) const XFS: MkfsOptions = MkfsOptions {
-    alone: "Kq",
-    valued: "bdilmnrs",
-    long: &[],
-    lists: &[
-        (
-            'd',
-            &[
-                "agcount",
-                "agsize",
-                "size",
-                "su",
-                "sw",
-                "sunit",
-                "swidth",
-                "noalign",
-                "sectsize",
-                "sectlog",
-                "extszinherit",
-                "daxinherit",
-                "rtinherit",
-                "cowextsize",
-                "concurrency",
-            ],
-        ),
-        (
-            'l',
-            &[
-                "agnum",
-                "concurrency",
-                "internal",
-                "lazy-count",
-                "sectlog",
-                "sectsize",
-                "size",
-                "su",
-                "sunit",
-                "version",
-            ],
-        ),
-        ('r', &["concurrency", "extsize", "noalign", "reserved", "size", "start", "zoned"]),
-    ],
-};
-
-/// Of mkfs.btrfs.
-pub(crate) const BTRFS: MkfsOptions = MkfsOptions {
-    alone: "KMqv",
-    valued: "bdlmnORs",
-    long: &[
-        "byte-count=",
-        "checksum=",
-        "csum=",
-        "data=",
-        "features=",
-        "leafsize=",
-        "metadata=",
-        "mixed",
-        "nodesize=",
-        "nodiscard",
-        "quiet",
-        "runtime-features=",
-        "sectorsize=",
-        "verbose",
-    ],
-    lists: &[],
-};
-
-/// Of mkfs.f2fs: `-c` names devices, `-S` takes the device for a file.
-pub(crate) const F2FS: MkfsOptions =
-    MkfsOptions { alone: "imqr", valued: "abCeEoOstTwz", long: &[], lists: &[] };
-
-/// Of mkfs.jfs.
-pub(crate) const JFS: MkfsOptions = MkfsOptions { alone: "Oq", valued: "s", long: &[], lists: &[] };
-
-/// Of mkfs.reiserfs.
-pub(crate) const REISERFS: MkfsOptions = MkfsOptions {
-    alone: "q",
-    valued: "bhst",
-    long: &["block-size=", "format=", "hash=", "journal-size=", "quiet", "transaction-max-size="],
-    lists: &[],
-};
-
-/// Of mkfs.nilfs2.
-pub(crate) const NILFS2: MkfsOptions = MkfsOptions { alone: "Kqv", valued: "bBmO", long: &[], lists: &[] };
-
-/// Of mkfs.bcachefs, whose `--source` copies a folder.
-pub(crate) const BCACHEFS: MkfsOptions = MkfsOptions {
-    alone: "qv",
-    valued: "",
-    long: &[
-        "acl",
-        "background_compression=",
-        "block_size=",
-        "btree_node_size=",
-        "bucket_size=",
-        "compression=",
-        "data_checksum=",
-        "data_replicas=",
-        "discard",
-        "encoded_extent_max=",
-        "erasure_code",
-        "fs_size=",
-        "gc_reserve_bytes=",
-        "gc_reserve_percent=",
-        "inodes_32bit",
-        "metadata_checksum=",
-        "metadata_replicas=",
-        "quiet",
-        "replicas=",
-        "root_reserve_percent=",
-        "shard_inode_numbers",
-        "str_hash=",
-        "superblock_size=",
-        "verbose",
-        "wide_macs",
-    ],
-    lists: &[],
-};
-
-/// Of mkfs.exfat (exfatprogs), where `-f` is a full format.
-pub(crate) const EXFAT: MkfsOptions = MkfsOptions {
-    alone: "fqv",
-    valued: "bcs",
-    long: &[
-        "boundary-align=",
-        "cluster-size=",
-        "full-format",
-        "pack-bitmap",
-        "quiet",
-        "sector-size=",
-        "verbose",
-    ],
-    lists: &[],
-};
-
-/// Of mkfs.vfat (dosfstools), where `-F` is the width of the table. `-C`, `-l` and `-m` name files.
-pub(crate) const VFAT: MkfsOptions =
-    MkfsOptions { alone: "aAv", valued: "bfFghMrRsS", long: &["invariant"], lists: &[] };
-
-/// Of mkfs.ntfs.
-pub(crate) const NTFS: MkfsOptions = MkfsOptions {
-    alone: "CfIqQTv",
-    valued: "csz",
-    long: &[
-        "cluster-size=",
-        "enable-compression",
-        "fast",
-        "mft-zone-multiplier=",
-        "no-indexing",
-        "quick",
-        "quiet",
-        "sector-size=",
-        "verbose",
-        "zero-time",
-    ],
-    lists: &[],
-};
-
-/// Of mkfs.udf, whose `--new-file` makes a file.
-pub(crate) const UDF: MkfsOptions = MkfsOptions {
-    alone: "",
-    valued: "bmr",
-    long: &[
-        "ad=",
-        "blocksize=",
-        "media-type=",
-        "noefe",
-        "packetlen=",
-        "space=",
-        "sparspace=",
-        "spartable=",
-        "strategy=",
-        "udfrev=",
-    ],
-    lists: &[],
-};
 
 impl MkfsOptions {
     /// Reads words as mkfs would, and gives them back with each letter and each value a word of its own. `mkfs` is the
@@ -364,8 +151,12 @@ fn valueless(mkfs: &str, option: &str) -> Refused {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::filesystem::FILESYSTEMS;
+    use crate::filesystem::{FILESYSTEMS, Filesystem};
     use proptest::prelude::*;
+
+    fn options(name: &str) -> &'static MkfsOptions {
+        Filesystem::named(name).unwrap().mkfs_options
+    }
 
     fn words(line: &str) -> Vec<String> {
         line.split_whitespace().map(str::to_owned).collect()
@@ -373,50 +164,50 @@ mod tests {
 
     #[test]
     fn words_are_read_as_mkfs_reads_them() {
-        let read = |options: &MkfsOptions, line: &str| options.read("mkfs", &words(line)).unwrap().join(" ");
+        let read = |name: &str, line: &str| options(name).read("mkfs", &words(line)).unwrap().join(" ");
         assert_eq!(
-            read(&EXT, "-b4096 -vE stride=16 -O ^has_journal"),
+            read("ext4", "-b4096 -vE stride=16 -O ^has_journal"),
             "-b 4096 -v -E stride=16 -O ^has_journal"
         );
-        assert_eq!(read(&EXT, "-b -4096"), "-b -4096", "a value may begin with a dash");
-        assert_eq!(read(&BTRFS, "--data raid1 --mixed -n16k"), "--data=raid1 --mixed -n 16k");
+        assert_eq!(read("ext4", "-b -4096"), "-b -4096", "a value may begin with a dash");
+        assert_eq!(read("btrfs", "--data raid1 --mixed -n16k"), "--data=raid1 --mixed -n 16k");
         assert_eq!(
-            read(&XFS, "-d agcount=4,noalign -l size=64m -r extsize=1m"),
+            read("xfs", "-d agcount=4,noalign -l size=64m -r extsize=1m"),
             "-d agcount=4,noalign -l size=64m -r extsize=1m"
         );
     }
 
     #[test]
     fn what_reaches_out_forces_labels_or_makes_nothing_is_refused_in_every_form() {
-        for (options, lines) in [
+        for (name, lines) in [
             (
-                &EXT,
+                "ext4",
                 "-d class|-dclass|-qd class|-F|-qF|-Fq|-n|-S|-z undo|-c|-cc|-l list|-J device=x|-Jdevice=x|-J \
                  size=4,device=x|-E offset=4096|-E stride=1,root_owner=1:1|-e panic|-L home|-U random|-M mnt|-V|sdb|-b 4096 \
                  sdb|-- sdb|-|-E|-b",
             ),
             (
-                &XFS,
+                "xfs",
                 "-f|-Kf|-p proto|-pproto|-c options=x|-coptions=x|-d name=x|-d file|-d file=1|-dfile|-d \
                  agcount=4,file|-l logdev=x|-l name=x|-l file|-r rtdev=x|-r name=x|-r file|-L x|-N|-V|-C",
             ),
             (
-                &BTRFS,
+                "btrfs",
                 "-f|--force|--forc|-r class|-rclass|-qr class|--rootdir class|--rootdir=class|--root \
                  class|--root=class|--shrink|--subvol x|--inode-flags x|-L x|--label=x|-U 1|--uuid 1|-V|--version|--help|--quiet=x|--data",
             ),
-            (&F2FS, "-c sdb|-f|-S|-l x|-U 1|-R 0:0|-V"),
-            (&JFS, "-j sdb|-J device=x|-f|-c|-L x"),
-            (&REISERFS, "-j sdb|--journal-device=sdb|-B list|--bad-blocks list|-f|-ff|-u 1|-l x|-d"),
-            (&NILFS2, "-c|-f|-n|-L x|-U 1"),
-            (&BCACHEFS, "--source=class|--source class|--force|-f|-L x|--label=x|--uuid=1|--encrypted"),
-            (&EXFAT, "-L x|-U 1|-V|--volume-label=x"),
-            (&VFAT, "-C|-m text|-l list|-c|-n x|-i 1|-I|--offset=1|--mbr"),
-            (&NTFS, "-F|-n|-L x|-p 1|--force|--no-action"),
-            (&UDF, "--new-file|--no-write|-n|--bootarea=mbr|--lvid=x|-l x|--startblock=1"),
+            ("f2fs", "-c sdb|-f|-S|-l x|-U 1|-R 0:0|-V"),
+            ("jfs", "-j sdb|-J device=x|-f|-c|-L x"),
+            ("reiserfs", "-j sdb|--journal-device=sdb|-B list|--bad-blocks list|-f|-ff|-u 1|-l x|-d"),
+            ("nilfs2", "-c|-f|-n|-L x|-U 1"),
+            ("bcachefs", "--source=class|--source class|--force|-f|-L x|--label=x|--uuid=1|--encrypted"),
+            ("exfat", "-L x|-U 1|-V|--volume-label=x"),
+            ("vfat", "-C|-m text|-l list|-c|-n x|-i 1|-I|--offset=1|--mbr"),
+            ("ntfs3", "-F|-n|-L x|-p 1|--force|--no-action"),
+            ("udf", "--new-file|--no-write|-n|--bootarea=mbr|--lvid=x|-l x|--startblock=1"),
         ] {
             for line in lines.split('|') {
-                assert!(options.read("mkfs", &words(line)).is_err(), "{line}");
+                assert!(options(name).read("mkfs", &words(line)).is_err(), "{line}");
             }
         }
     }

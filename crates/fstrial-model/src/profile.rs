@@ -82,11 +82,6 @@ impl Profile {
     pub fn least_members(self) -> u16 {
         self.data.least_members().max(self.metadata.least_members())
     }
-
-    /// The words of mkfs.btrfs.
-    pub fn mkfs_words(self) -> [String; 4] {
-        ["-d", self.data.name(), "-m", self.metadata.name()].map(str::to_owned)
-    }
 }
 
 impl fmt::Display for Profile {
@@ -117,6 +112,7 @@ strings_in_files!(Profile);
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::filesystem::Filesystem;
 
     #[test]
     fn one_word_or_two_read_back() {
@@ -124,7 +120,9 @@ mod tests {
             assert_eq!(text.parse::<Profile>().unwrap().to_string(), text);
         }
         let profile: Profile = "raid0/raid1c3".parse().unwrap();
-        assert_eq!(profile.mkfs_words(), ["-d", "raid0", "-m", "raid1c3"]);
+        let several = Filesystem::named("btrfs").unwrap().several.unwrap();
+        assert_eq!(several.mkfs_words(profile), ["-d", "raid0", "-m", "raid1c3"]);
+        assert!(several.sets_profile("--data=raid1") && !several.sets_profile("-n"));
         assert_eq!(profile.least_members(), 3);
         assert_eq!("raid1/raid1".parse::<Profile>().unwrap().to_string(), "raid1");
         for wrong in ["", "raid", "raid0/", "raid0/raid1/dup"] {

@@ -9,14 +9,8 @@
 //! allocated and written, nothing of the run before survives (an old log with higher numbers would be replayed), and
 //! every run has the same writes behind it. Zeros are written, not discarded: what a discard leaves differs.
 
-use crate::{
-    aligned::Aligned,
-    command::{self, Program},
-    device::image,
-    error::StackError,
-    host,
-};
-use fstrial_model::{job::DeviceBinding, units::Bytes};
+use crate::{aligned::Aligned, device::image, error::StackError, host};
+use fstrial_model::{filesystem::Filesystem, job::DeviceBinding, units::Bytes};
 use rustix::{
     fs::{Mode, OFlags, SeekFrom},
     io::Errno,
@@ -54,10 +48,8 @@ impl Base {
     pub fn make(folder: &Path) -> Result<Self, StackError> {
         let folder = fs::canonicalize(folder).map_err(|e| StackError::io("find the folder", folder, e))?;
         let file = image::nameless_file(&folder)?;
-        if host::filesystem_of(&folder)? == "btrfs" {
-            // As for the image, which notes it if it is refused.
-            image::switch_copy_on_write_off(&file);
-        }
+        // As for the image, which notes it if it is refused.
+        let _ = image::overwrite_in_place(&file, &host::filesystem_of(&folder)?);
         Ok(Self { file })
     }
 
@@ -255,12 +247,10 @@ pub fn restore_clone(binding: &DeviceBinding, base: &Path) -> Result<(), StackEr
     share(&open_base(base)?, &image_of(binding)?, base)
 }
 
-/// Makes the kernel's btrfs forget what it has seen on a device. It remembers filesystems by UUID and generation, and
-/// older kernels take the restored one for a stale copy of what the last run left.
+/// Makes the kernel forget what it has seen of an arm's filesystem on a device. One that can lie on several remembers
+/// them by UUID and generation, and older kernels take the restored one for a stale copy of what the last run left.
 pub fn forget(filesystem: &str, device: &Path) {
-    if filesystem == "btrfs" && command::find("btrfs").is_some() {
-        let words = ["device", "scan", "--forget", &device.display().to_string()];
-        // Nothing to forget is an error of the tool, and fine.
-        let _ = Program::new("btrfs").of("btrfs").args(words).finish();
+    if let Some(several) = Filesystem::named(filesystem).and_then(|row| row.several) {
+        host::forget(several, [device.display().to_string()]);
     }
 }

@@ -4,7 +4,7 @@ use crate::{array, command::Program, host, mounts::Mounted, queue::selected, sys
 use fstrial_model::{
     arm::{Arm, is_discard},
     facts::{ArmFacts, DataUpdate, Durability, Fact},
-    filesystem::Filesystem,
+    filesystem::{Character, Filesystem, Observed, Several},
     units::Bytes,
 };
 use std::{
@@ -28,9 +28,6 @@ pub struct Sources<'a> {
     pub discards_forbidden: bool,
 }
 
-/// What is said of a journal or log that does not lie on the device itself.
-const ON_ANOTHER_DEVICE: &str = ", on the log device";
-
 /// Reads all facts that can be established.
 pub fn read(sources: &Sources<'_>) -> ArmFacts {
     let mut facts = BTreeMap::new();
@@ -39,10 +36,10 @@ pub fn read(sources: &Sources<'_>) -> ArmFacts {
         Filesystem::named(&sources.arm.filesystem).or_else(|| Filesystem::named(&m.filesystem))
     });
     let mut durability = Durability {
-        flushes: row.is_some_and(|row| row.flushes),
-        crash_consistent: row.is_some_and(|row| row.crash_consistent),
-        no_stale_data: row.is_some_and(|row| row.no_stale_data),
-        data: row.map_or(DataUpdate::InPlace, |row| row.data),
+        flushes: false,
+        crash_consistent: false,
+        no_stale_data: false,
+        data: DataUpdate::InPlace,
         volatile_cache,
     };
     let mut notes = Vec::new();
@@ -55,7 +52,8 @@ pub fn read(sources: &Sources<'_>) -> ArmFacts {
         Some(mounted) => {
             mount_facts(sources, mounted, &mut facts);
             if let Some(row) = row {
-                filesystem_facts(sources, row, mounted, &mut facts, &mut durability);
+                let own = filesystem_facts(sources, row, mounted, &mut facts);
+                durability = Durability { volatile_cache, ..own };
             } else {
                 notes.push(format!("nothing is known about the durability of {}", mounted.filesystem));
             }
@@ -134,39 +132,19 @@ fn filesystem_facts(
     row: &Filesystem,
     mounted: &Mounted,
     facts: &mut BTreeMap<Fact, String>,
-    durability: &mut Durability,
-) {
-    let effective = Effective { mounted, all: ext_options(row, mounted) };
-    let off = effective.has("nobarrier") || effective.has("barrier=0");
-    durability.flushes = row.flushes && !off;
+) -> Durability {
+    let mut options: Vec<String> = mounted.options().into_iter().map(str::to_owned).collect();
+    options.extend(hidden_options(row, mounted));
+    let header = header(sources, row, mounted);
+    let observed = Observed { options: &options, mkfs_output: sources.mkfs_output, header: &header };
+    let Character { journal, checksums, stripe, durability } = row.character(&observed);
     facts.insert(Fact::Barriers, if durability.flushes { "on" } else { "OFF" }.into());
     facts.insert(Fact::LazyInitialisation, row.lazy.into());
     let compression = mounted.super_options.iter().find(|o| o.starts_with("compress"));
     facts.insert(Fact::Compression, compression.cloned().unwrap_or_else(|| "none".into()));
-    let (mut journal, mut checksums) = (row.journal.to_owned(), row.checksums.to_owned());
-    if row.kernel == "xfs" && sources.mkfs_output.contains("crc=0") {
-        checksums = "none".into();
-    }
-    facts.insert(Fact::Stripe, xfs_stripe(mounted).unwrap_or_else(|| "none".into()));
-    match row.kernel {
-        "ext2" | "ext3" | "ext4" => {
-            ext_facts(sources, &effective, &mut journal, &mut checksums, durability, facts);
-        }
-        "xfs" if mounted.super_options.iter().any(|option| option.starts_with("logdev=")) => {
-            journal.push_str(ON_ANOTHER_DEVICE);
-        }
-        "btrfs" => {
-            if let Some(spread) = btrfs_members(sources) {
-                facts.insert(Fact::Members, spread);
-            }
-            if mounted.has("nodatacow") {
-                durability.data = DataUpdate::InPlace;
-            }
-            if mounted.has("nodatacow") || mounted.has("nodatasum") {
-                checksums = "metadata".into();
-            }
-        }
-        _ => {}
+    facts.insert(Fact::Stripe, stripe.unwrap_or_else(|| "none".into()));
+    if let Some(spread) = row.several.and_then(|several| members(sources, several)) {
+        facts.insert(Fact::Members, spread);
     }
     facts.insert(Fact::Journal, journal);
     facts.insert(Fact::Checksums, checksums);
@@ -176,12 +154,13 @@ fn filesystem_facts(
         DataUpdate::Journalled => "no: data goes through the journal",
     };
     facts.insert(Fact::CopyOnWrite, data.into());
+    durability
 }
 
-/// How many devices a mounted btrfs lies on, and in which profiles; none for a single one.
-fn btrfs_members(sources: &Sources<'_>) -> Option<String> {
+/// How many devices a mounted filesystem lies on, and in which profiles; none for a single one.
+fn members(sources: &Sources<'_>, several: Several) -> Option<String> {
     let (device, _) = sources.device.as_ref()?;
-    let listing = fs::read_dir("/sys/fs/btrfs").ok()?;
+    let listing = fs::read_dir(several.sysfs).ok()?;
     let name = device.file_name()?;
     let own =
         listing.flatten().map(|entry| entry.path()).find(|path| path.join("devices").join(name).exists())?;
@@ -198,82 +177,24 @@ fn btrfs_members(sources: &Sources<'_>) -> Option<String> {
     (count > 1).then(|| format!("{count}, data {}, metadata {}", profile("data"), profile("metadata")))
 }
 
-/// The stripe of a mounted XFS, which it gives in sectors.
-fn xfs_stripe(mounted: &Mounted) -> Option<String> {
-    let sectors = |name: &str| {
-        let value = mounted.super_options.iter().find_map(|option| option.strip_prefix(name))?;
-        value.parse::<u64>().ok()
-    };
-    let (unit, width) = sectors("sunit=").zip(sectors("swidth="))?;
-    Some(format!("{}, {} in all", Bytes(unit * 512).human(), Bytes(width * 512).human()))
-}
-
-/// Options in effect, those that a mount does not show included.
-struct Effective<'a> {
-    mounted: &'a Mounted,
-    all: Vec<String>,
-}
-
-impl Effective<'_> {
-    fn has(&self, option: &str) -> bool {
-        self.mounted.has(option) || self.all.iter().any(|known| known == option)
-    }
-}
-
-/// All options of a mounted ext filesystem: those that its superblock asks for (`tune2fs -o`, mke2fs.conf) are not
-/// shown in mountinfo, because they are its defaults.
-fn ext_options(row: &Filesystem, mounted: &Mounted) -> Vec<String> {
-    if !["ext2", "ext3", "ext4"].contains(&row.kernel) {
-        return Vec::new();
-    }
-    let Ok(device) = fs::canonicalize(mounted.device.sysfs()) else {
-        return Vec::new();
-    };
-    let name = device.file_name().unwrap_or_default();
-    let listed = sysfs::read(Path::new("/proc/fs/ext4").join(name).join("options")).unwrap_or_default();
+/// Options in effect that a mount does not show, where the kernel lists all of them.
+fn hidden_options(row: &Filesystem, mounted: &Mounted) -> Vec<String> {
+    let Some(file) = row.all_options else { return Vec::new() };
+    let Ok(device) = fs::canonicalize(mounted.device.sysfs()) else { return Vec::new() };
+    let name = device.file_name().unwrap_or_default().to_string_lossy();
+    let listed = sysfs::read(file.replace("{device}", &name)).unwrap_or_default();
     listed.lines().map(str::to_owned).collect()
 }
 
-/// The ext family says what it is in its superblock; `dumpe2fs -h` reads it, where we may.
-fn ext_facts(
-    sources: &Sources<'_>,
-    effective: &Effective<'_>,
-    journal: &mut String,
-    checksums: &mut String,
-    durability: &mut Durability,
-    facts: &mut BTreeMap<Fact, String>,
-) {
+/// What the superblock says, where we may read it.
+fn header(sources: &Sources<'_>, row: &Filesystem, mounted: &Mounted) -> String {
+    let Some((program, words)) = row.header else { return String::new() };
     let source = match &sources.device {
         Some((device, _)) => device.display().to_string(),
-        None => effective.mounted.source.clone(),
+        None => mounted.source.clone(),
     };
-    let header = Program::new("dumpe2fs").args(["-h"]).args([source]).run();
-    let printed = header.map(|header| header.stdout).unwrap_or_default();
-    let features = printed.lines().find_map(|line| line.strip_prefix("Filesystem features:"));
-    let has = |feature: &str| features.map(|all| all.split_whitespace().any(|word| word == feature));
-    // An internal journal has an inode instead.
-    let is_external = printed.lines().any(|line| line.starts_with("Journal device:"));
-    if has("has_journal") == Some(false) {
-        *journal = "none".into();
-        durability.crash_consistent = false;
-        durability.no_stale_data = false;
-    } else if effective.has("data=journal") {
-        *journal = "metadata and data (data=journal)".into();
-        durability.data = DataUpdate::Journalled;
-    } else if effective.has("data=writeback") {
-        *journal = "metadata (data=writeback)".into();
-        durability.no_stale_data = false;
-    }
-    let field = |name: &str| printed.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
-    if let (Some(stride), Some(width)) = (field("RAID stride:"), field("RAID stripe width:")) {
-        facts.insert(Fact::Stripe, format!("{stride} blocks, {width} in all"));
-    }
-    if is_external {
-        journal.push_str(ON_ANOTHER_DEVICE);
-    }
-    if let Some(has_checksums) = has("metadata_csum") {
-        *checksums = if has_checksums { "metadata" } else { "none" }.into();
-    }
+    let printed = Program::new(program).args(words.iter().copied()).args([source]).run();
+    printed.map(|printed| printed.stdout).unwrap_or_default()
 }
 
 /// Versions of the tools that made the arm, as they print themselves.

@@ -1,8 +1,12 @@
 //! Entrances for the fuzzer (`crates/fstrial-attack`) to parsers that are private here: each takes text of the kernel or
 //! of a tool as whoever reads it does.
 
-use crate::{command::Finished, counters, free_space, mounts, operation, queue, signatures, throttle};
-use fstrial_model::{device::ThrottledBy, state::FreeSpace, units::Nanos};
+use crate::{command::Finished, counters, mounts, operation, queue, signatures, throttle};
+use fstrial_model::{
+    device::ThrottledBy,
+    filesystem::{FILESYSTEMS, Observed},
+    units::Nanos,
+};
 use std::{hint::black_box, os::unix::process::ExitStatusExt, process::ExitStatus};
 
 /// `/proc/self/mountinfo`.
@@ -38,8 +42,11 @@ pub fn tools(text: &str) {
         wall: Nanos(0),
     };
     black_box(done.last_lines());
-    for parse in [free_space::of_e2freefrag, free_space::of_xfs_db] {
-        let known: Option<FreeSpace> = parse(&done);
-        black_box(known);
+    for row in FILESYSTEMS {
+        black_box(row.free_space.and_then(|tool| (tool.read)("tool", text)));
+        black_box(row.mkfs_block.and_then(|block| (block.read)(text)));
+        black_box((row.complaint)(text));
+        let options: Vec<String> = text.lines().map(str::to_owned).collect();
+        black_box(row.character(&Observed { options: &options, mkfs_output: text, header: text }));
     }
 }

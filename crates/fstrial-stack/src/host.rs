@@ -1,7 +1,11 @@
 //! What this host has: filesystems the kernel knows, privileges, memory, space.
 
 use crate::{command::Program, error::StackError, ioctl, sysfs};
-use fstrial_model::{filesystem::Filesystem, state::Space, units::Bytes};
+use fstrial_model::{
+    filesystem::{Filesystem, Several},
+    state::Space,
+    units::Bytes,
+};
 use std::{
     fs,
     os::fd::{AsFd, AsRawFd, BorrowedFd},
@@ -46,6 +50,14 @@ pub fn require_filesystem(filesystem: &'static Filesystem) -> Result<(), StackEr
     } else {
         Err(StackError::UnknownToKernel { filesystem: filesystem.name })
     }
+}
+
+/// Makes the kernel forget what it has seen of a filesystem on devices, where it remembers any. Only memory is lost if
+/// it goes on remembering.
+pub(crate) fn forget(several: Several, devices: impl IntoIterator<Item = String>) {
+    let (program, words) = several.forget;
+    // Nothing to forget is an error of the tool, and fine.
+    let _ = Program::new(program).args(words.iter().copied()).args(devices).finish();
 }
 
 /// Where other processes of this host open what we have open, for as long as we do: nothing needs a name.

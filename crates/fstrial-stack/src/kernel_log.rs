@@ -14,6 +14,7 @@
 //! ```
 
 use crate::error::StackError;
+use fstrial_model::filesystem::FILESYSTEMS;
 use std::{
     fs::File,
     io::{ErrorKind, Read, Seek, SeekFrom},
@@ -146,65 +147,8 @@ fn is_of_the_kernel(message: &str) -> bool {
 /// What a message about a filesystem or a block device complains of: the device that it names, if it names one. None if
 /// it is no such complaint.
 fn of_device(message: &str) -> Option<Option<&str>> {
-    ext(message)
-        .or_else(|| xfs(message))
-        .or_else(|| btrfs(message))
-        .map(Some)
-        .or_else(|| journal(message))
-        .or_else(|| block(message).map(Some))
-}
-
-/// `EXT4-fs error (device loop0): …`, `EXT4-fs error (device loop0) in …`; ext2 says `EXT2-fs (loop0): error: …`.
-fn ext(message: &str) -> Option<&str> {
-    let rest =
-        message.strip_prefix("EXT").filter(|rest| rest.as_bytes().get(1..4) == Some(b"-fs"))?.get(4..)?;
-    if let Some(device) = rest.strip_prefix(" error (device ") {
-        return device.split(')').next();
-    }
-    let (device, said) = rest.strip_prefix(" (")?.split_once("): ")?;
-    said.starts_with("error: ").then_some(device)
-}
-
-/// `XFS (loop0): Internal error …`. XFS has no word that is in all of them.
-fn xfs(message: &str) -> Option<&str> {
-    let (device, said) = message.strip_prefix("XFS (")?.split_once("): ")?;
-    let words = [
-        "internal error",
-        "corruption",
-        "i/o error",
-        "shut down",
-        "shutting down",
-        "shutdown",
-        "assertion failed",
-        "writeback error",
-        "failing async write",
-    ];
-    let said = said.to_ascii_lowercase();
-    words.iter().any(|word| said.contains(word)).then_some(device)
-}
-
-/// `BTRFS error (device loop0): …`, also `critical` and worse, with a state behind the device in newer kernels, and
-/// `BTRFS: error (device loop0) in btrfs_…: errno=-5 IO failure`.
-fn btrfs(message: &str) -> Option<&str> {
-    let (level, rest) = message.strip_prefix("BTRFS")?.split_once(" (device ")?;
-    let level = level.trim_start_matches(':').trim_start();
-    let complains = ["error", "critical", "alert", "emergency"].contains(&level);
-    rest.split([' ', ')']).next().filter(|_| complains)
-}
-
-/// `JBD2: I/O error when updating journal superblock for loop0-8.`, `Aborting journal on device loop0-8.`
-fn journal(message: &str) -> Option<Option<&str>> {
-    if let Some(device) = message.strip_prefix("Aborting journal on device ") {
-        return Some(Some(device.trim_end_matches('.')));
-    }
-    let said = message.strip_prefix("JBD2: ")?;
-    if !said.to_ascii_lowercase().contains("error") {
-        return None;
-    }
-    let named = [" for ", " on "].iter().find_map(|before| said.rsplit_once(before));
-    Some(
-        named.and_then(|(_, device)| device.split_whitespace().next()).map(|word| word.trim_end_matches('.')),
-    )
+    let of_a_filesystem = FILESYSTEMS.iter().find_map(|row| (row.complaint)(message));
+    of_a_filesystem.or_else(|| block(message).map(Some))
 }
 
 /// `I/O error, dev loop0, sector 8 op 0x1:(WRITE) …` and its like for other reasons; `Buffer I/O error on dev loop0, …`.

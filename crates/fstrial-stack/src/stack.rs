@@ -26,9 +26,8 @@ use fstrial_model::{
     arm::{Arm, RAW, Switch},
     device::{Raid, Stripe, Throttle},
     facts::{ArmFacts, Fact},
-    filesystem::{ExternalLog, Filesystem, StripeWords},
+    filesystem::{ExternalLog, Filesystem, Several},
     job::{DeviceBinding, Setup},
-    profile::Profile,
     state::{Space, StateFigures},
     units::{Bytes, Nanos},
 };
@@ -56,6 +55,8 @@ pub struct Attached {
     log: Option<Node>,
     /// What mkfs is told of.
     stripe: Option<Stripe>,
+    /// How the arm's filesystem lies on several devices, if it can.
+    several: Option<Several>,
     commands: Vec<String>,
 }
 
@@ -201,6 +202,7 @@ impl Attached {
             members: Vec::new(),
             log: None,
             stripe: None,
+            several: arm.row().and_then(|row| row.several),
             commands: Vec::new(),
         };
         match binding {
@@ -249,7 +251,15 @@ impl Attached {
         };
         let discards_forbidden = members.iter().any(|member| member.discards_forbidden);
         let node = Node { queue, loop_device: None, path, sysfs, discards_forbidden };
-        Ok(Self { node, array: Some(array), members, log: None, stripe: None, commands: vec![line] })
+        Ok(Self {
+            node,
+            array: Some(array),
+            members,
+            log: None,
+            stripe: None,
+            several: None,
+            commands: vec![line],
+        })
     }
 
     /// The further devices of a filesystem that spreads itself over several.
@@ -314,7 +324,7 @@ impl Attached {
     /// How and where an arm has its log, if that is another device.
     fn external_log(&self, arm: &Arm) -> Option<(ExternalLog, String)> {
         let log = self.log.as_ref()?;
-        Some((arm.row()?.external_log?, log.path.display().to_string()))
+        Some((arm.row()?.external_log.ok()?, log.path.display().to_string()))
     }
 
     /// Notes something that was done beside programs, for the record.
@@ -341,12 +351,13 @@ impl Attached {
     pub(crate) fn mkfs_words(&mut self, row: &Filesystem, arm: &Arm) -> Result<Vec<String>, StackError> {
         let mut arguments = self.mkfs_arguments(row, arm)?;
         if let Some((kind, log)) = self.external_log(arm) {
-            if kind == ExternalLog::ExtJournal {
-                self.make_journal(row, &arguments, &log)?;
+            if let Some(made_by) = kind.made_by {
+                self.make_journal(row, &arguments, made_by, &log)?;
             }
             arguments.extend(kind.mkfs_words(&log));
         }
-        arguments.extend(arm.profile.map(Profile::mkfs_words).into_iter().flatten());
+        let profile = arm.profile.and_then(|profile| Some(row.several?.mkfs_words(profile)));
+        arguments.extend(profile.into_iter().flatten());
         Ok(arguments)
     }
 
@@ -354,29 +365,38 @@ impl Attached {
     fn mkfs_arguments(&self, row: &Filesystem, arm: &Arm) -> Result<Vec<String>, StackError> {
         let plain = row.mkfs_arguments(&arm.mkfs);
         let (Some(stripe), Some(words)) = (self.stripe, row.stripe) else { return Ok(plain) };
-        let block = if words == StripeWords::Ext { self.ext_block(row, &plain)? } else { 0 };
+        let block = self.block(row, &plain)?;
         let words = words.words(stripe, block, &arm.mkfs).into_iter().flatten();
         Ok(row.mkfs_arguments(&words.chain(arm.mkfs.iter().cloned()).collect::<Vec<_>>()))
     }
 
-    /// The size of a block that mkfs of an ext filesystem would choose.
-    fn ext_block(&self, row: &Filesystem, arguments: &[String]) -> Result<u64, StackError> {
-        // Quiet, it would say nothing.
-        let words = arguments.iter().filter(|word| *word != "-q").cloned();
+    /// The size of a block that mkfs would choose; 0 if nothing needs to know it.
+    fn block(&self, row: &Filesystem, arguments: &[String]) -> Result<u64, StackError> {
+        let Some(block) = row.mkfs_block else { return Ok(0) };
+        let words = arguments.iter().filter(|word| *word != block.quiet).cloned();
         let device = self.node.path.display().to_string();
-        let tried = Program::new(row.mkfs).of(row.name).args(["-n"]).args(words).args([device]).run()?;
-        block_size(&tried.stdout).ok_or_else(|| StackError::Unable {
+        let program = Program::new(row.mkfs).of(row.name).args([block.try_only]);
+        let tried = program.args(words).args([device]).run()?;
+        (block.read)(&tried.stdout).ok_or_else(|| StackError::Unable {
             what: format!("`{}` does not say the size of a block", tried.line),
-            hint: "this version of e2fsprogs is unlike the ones fstrial knows; please report it".into(),
+            hint: format!(
+                "this version of {} is unlike the ones fstrial knows; please report it",
+                row.packages[0]
+            ),
         })
     }
 
-    /// Makes a device the journal of an ext filesystem, with the blocks that the filesystem would have by itself: left
-    /// to itself, mkfs would take those of the journal.
-    fn make_journal(&mut self, row: &Filesystem, arguments: &[String], log: &str) -> Result<(), StackError> {
-        let size = self.ext_block(row, arguments)?;
-        let made = Program::new("mke2fs").of(row.name).deadline(MAKE_DEADLINE);
-        let made = made.args(["-q", "-F", "-O", "journal_dev", "-b", &size.to_string(), log]).run()?;
+    /// Makes a device a journal, with the blocks that the filesystem would have by itself.
+    fn make_journal(
+        &mut self,
+        row: &Filesystem,
+        arguments: &[String],
+        (program, words): (&str, &[&str]),
+        log: &str,
+    ) -> Result<(), StackError> {
+        let size = self.block(row, arguments)?;
+        let made = Program::new(program).of(row.name).deadline(MAKE_DEADLINE);
+        let made = made.args(words.iter().copied()).args([&size.to_string(), log]).run()?;
         self.commands.push(made.line);
         Ok(())
     }
@@ -473,11 +493,9 @@ impl Attached {
     /// # Errors
     /// A setting cannot be put back; it stays in the ledger.
     pub fn detach(self) -> Result<(), StackError> {
-        let mut further: Vec<String> = self.further().collect();
-        if !further.is_empty() {
-            // The kernel remembers the members of every btrfs; only memory is lost if it goes on remembering.
-            further.insert(0, self.node.path.display().to_string());
-            let _ = Program::new("btrfs").args(["device", "scan", "--forget"]).args(further).finish();
+        let further: Vec<String> = self.further().collect();
+        if let Some(several) = self.several.filter(|_| !further.is_empty()) {
+            host::forget(several, std::iter::once(self.node.path.display().to_string()).chain(further));
         }
         let given_up = self.node.detach();
         let stopped = self.array.map_or(Ok(()), Array::stop);
@@ -607,25 +625,5 @@ impl Standing {
                 .map_err(|e| StackError::io("unmount", point, e))?;
         }
         Ok(self.attached)
-    }
-}
-
-/// Bytes of a block, in what mke2fs says it would make: `Creating filesystem with 153600 4k blocks and …`.
-fn block_size(printed: &str) -> Option<u64> {
-    let mut words = printed.split_once("Creating filesystem with ")?.1.split_whitespace();
-    let kib: u64 = words.nth(1)?.strip_suffix('k')?.parse().ok()?;
-    (words.next()? == "blocks").then_some(kib << 10)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_block_size_is_found_in_what_mke2fs_says() {
-        assert_eq!(block_size("Creating filesystem with 153600 4k blocks and 38400 inodes\n"), Some(4096));
-        assert_eq!(block_size("\nCreating filesystem with 614400 1k blocks and 153600 inodes"), Some(1024));
-        assert_eq!(block_size("mke2fs 1.47.0"), None);
-        assert_eq!(block_size("Creating filesystem with 10 old blocks"), None);
     }
 }

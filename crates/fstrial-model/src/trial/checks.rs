@@ -5,6 +5,7 @@ use super::{Compare, Problem, Trial, can_run, problem};
 use crate::{
     arm::{Switch, closest},
     device::DeviceKind,
+    filesystem::Filesystem,
     metric::Metric,
     state::Restoring,
     units::{Bytes, Nanos},
@@ -280,12 +281,13 @@ impl Trial {
                     "leave cache out, or the array",
                 ));
             }
-            if members > 1 && arm.filesystem != "btrfs" {
+            if members > 1 && arm.row().is_none_or(|row| row.several.is_none()) {
                 return Some(problem(
                     &["arm", &at, "filesystem"],
                     format!(
-                        "{} does not spread itself over several devices; only btrfs does",
-                        arm.filesystem
+                        "{} does not spread itself over several devices; only {} does",
+                        arm.filesystem,
+                        Filesystem::names_of(|row| row.several.is_some(), "and")
                     ),
                     "make an array of the members for all arms: raid = { level = \"raid10\" } in [device] (--raid raid10)",
                 ));
@@ -320,7 +322,10 @@ impl Trial {
             (Some(_), None) => Some(problem(
                 &["log_device"],
                 "no arm has its log on the log device",
-                "write log=external in an arm of ext3, ext4 or xfs, or leave the log device out",
+                format!(
+                    "write log=external in an arm of {}, or leave the log device out",
+                    Filesystem::names_of(|row| row.external_log.is_ok(), "or")
+                ),
             )),
             (Some(device), Some(_)) => {
                 let (key, message, hint) = device.problem()?;

@@ -6,7 +6,7 @@
 
 use super::{Device, Progress};
 use crate::{error::StackError, host, loopdev};
-use fstrial_model::{arm::Arm, job::DeviceBinding, units::Bytes};
+use fstrial_model::{arm::Arm, filesystem::Filesystem, job::DeviceBinding, units::Bytes};
 use rustix::fs::{FallocateFlags, IFlags, MemfdFlags, Mode, OFlags};
 use std::{
     fs::{self, File},
@@ -56,8 +56,10 @@ impl Image {
             "the device is a loop device with direct I/O on a file in {} ({filesystem}): ratios hold for it, absolute figures do not",
             folder.display()
         )];
-        if filesystem == "btrfs" && !switch_copy_on_write_off(&file) {
-            notes.push("the host is btrfs and refused to switch copy-on-write off for the image".into());
+        if !overwrite_in_place(&file, &filesystem) {
+            notes.push(format!(
+                "the host is {filesystem} and refused to switch copy-on-write off for the image"
+            ));
         }
         let description =
             format!("image: loop device with direct I/O on a {} file in {}", size.human(), folder.display());
@@ -137,9 +139,12 @@ pub(crate) fn nameless_file(folder: &Path) -> Result<OwnedFd, StackError> {
     Ok(fd)
 }
 
-/// Without this every overwrite of an image on btrfs would be a copy-on-write of the host. Files that share blocks must
-/// be alike in it. False if it is refused.
-pub(crate) fn switch_copy_on_write_off(file: &OwnedFd) -> bool {
+/// Switches copy-on-write off for a file, where the host's filesystem would copy unless it is told so: every overwrite
+/// of an image would be one of the host's. Files that share blocks must be alike in it. False if it is refused.
+pub(crate) fn overwrite_in_place(file: &OwnedFd, filesystem: &str) -> bool {
+    if !Filesystem::named(filesystem).is_some_and(|row| row.is_told_to_overwrite) {
+        return true;
+    }
     let mut flags = rustix::fs::ioctl_getflags(file).unwrap_or(IFlags::empty());
     flags.insert(IFlags::NOCOW);
     rustix::fs::ioctl_setflags(file, flags).is_ok()

@@ -32,6 +32,7 @@ use crate::{
 use clap::{Args, ValueEnum};
 use fstrial_model::{
     device::{DeviceKind, ThrottledBy},
+    filesystem::Filesystem,
     job::{DeviceBinding, Setup},
     metric::Metric,
     trial::Trial,
@@ -314,8 +315,9 @@ impl Devices {
         }
         if let Some(stripe) = &plan.trial.device.stripe {
             notes.push(format!(
-                "mkfs is told of a stripe of {stripe}, in each filesystem's own words (ext, XFS; others take none); nothing is \
-                 striped"
+                "mkfs is told of a stripe of {stripe}, in each filesystem's own words ({}; others take none); nothing is \
+                 striped",
+                Filesystem::names_of(|row| row.stripe.is_some(), "and")
             ));
         }
         if let Some(log) = &self.log {

@@ -11,7 +11,7 @@ use crate::{
 use clap::{Args, Subcommand};
 use fstrial_model::{
     ability::Ability,
-    filesystem::Filesystem,
+    filesystem::FILESYSTEMS,
     fio::{self, Inspection, Surroundings, Understanding},
     preset::{self, FAMILIES},
     trial::{Problem, syntax_words},
@@ -263,13 +263,12 @@ fn of_operation(timed: &TimedOperation, space: Bytes) -> Vec<String> {
     if timed.repeat > 1 {
         lines.push(format!("Repeated:   {} times in a run; the median counts", timed.repeat));
     }
-    for name in ["ext4", "xfs", "btrfs"] {
-        let how = match Filesystem::named(name).map(|row| row.ability(timed.operation)) {
-            Some(Ability::Cannot(reason)) => format!("cannot: {reason}"),
-            Some(able) => able.name().unwrap_or_default().to_owned(),
-            None => continue,
+    for row in FILESYSTEMS.iter().filter(|row| row.abilities.are_known()) {
+        let how = match row.ability(timed.operation) {
+            Ability::Cannot(reason) => format!("cannot: {reason}"),
+            able => able.name().unwrap_or_default().to_owned(),
         };
-        lines.push(format!("{:11} {how}", format!("{name}:")));
+        lines.push(format!("{:11} {how}", format!("{}:", row.name)));
     }
     lines
 }

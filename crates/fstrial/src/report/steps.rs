@@ -8,7 +8,6 @@ use fstrial_model::{
     arm::{Arm, Switch},
     device::{DeviceKind, LogDevice, LogKind},
     filesystem::ExternalLog,
-    profile::Profile,
     state::Restoring,
     units::Nanos,
     workload::{Phase, Until, Workload},
@@ -229,7 +228,7 @@ fn arm_steps(plan: &Plan, arm: &Arm) -> Vec<(String, String)> {
 
 /// How an arm has its log on the log device, if it has.
 fn external_log(arm: &Arm) -> Option<ExternalLog> {
-    arm.row().and_then(|row| row.external_log).filter(|_| arm.log.is_some())
+    arm.row().and_then(|row| row.external_log.ok()).filter(|_| arm.log.is_some())
 }
 
 /// The worker, the device and its queue.
@@ -275,20 +274,21 @@ fn device_steps(plan: &Plan, arm: &Arm, node: &str, steps: &mut Steps) {
 /// The log, mkfs and mount.
 fn filesystem_steps(plan: &Plan, arm: &Arm, node: &str, steps: &mut Steps) {
     let Some(row) = arm.row() else { return };
-    // The block of an ext filesystem is asked of mkfs; shown is what it usually is.
+    // The block is asked of mkfs; shown is what it usually is.
     let stripe = plan.trial.device.stripe.and_then(|stripe| row.stripe?.words(stripe, 4096, &arm.mkfs));
     let words: Vec<String> = stripe.into_iter().flatten().chain(arm.mkfs.iter().cloned()).collect();
     let mut arguments = row.mkfs_arguments(&words);
     let log = external_log(arm);
     if let Some(kind) = log {
         steps.add(format!("attach the log device as {LOG_NODE}"), "detached by the kernel at the last close");
-        if kind == ExternalLog::ExtJournal {
-            let words = "mke2fs -q -F -O journal_dev -b (the filesystem's block size)";
+        if let Some((program, words)) = kind.made_by {
+            let words = format!("{program} {} (the filesystem's block size)", words.join(" "));
             steps.add(format!("{words} {LOG_NODE}"), "none: the device is the trial's");
         }
         arguments.extend(kind.mkfs_words(LOG_NODE));
     }
-    arguments.extend(arm.profile.map(Profile::mkfs_words).into_iter().flatten());
+    let profile = arm.profile.and_then(|profile| Some(row.several?.mkfs_words(profile)));
+    arguments.extend(profile.into_iter().flatten());
     let device = &plan.trial.device;
     let further = device.members.filter(|_| device.raid.is_none()).unwrap_or(1);
     let all = (1..further).fold(node.to_owned(), |all, _| format!("{all} {node}"));

@@ -1,0 +1,112 @@
+//! btrfs.
+
+use super::{Character, Filesystem, Observed, PLAIN, Several};
+use crate::{
+    ability::{Abilities, Ability, CLONE},
+    facts::DataUpdate,
+    mkfs_options::MkfsOptions,
+    workload::Unclean,
+};
+
+pub(super) const BTRFS: Filesystem = Filesystem {
+    name: "btrfs",
+    kernel: "btrfs",
+    module: "btrfs",
+    mkfs: "mkfs.btrfs",
+    mkfs_options: &OPTIONS,
+    mkfs_base: &["-f", "-q", "-K"],
+    mkfs_joined: &["-O", "-R"],
+    // It discards in the background from Linux 6.2 on.
+    nodiscard: Some("nodiscard"),
+    fsck: Some(("btrfs", &["check", "--readonly"])),
+    abilities: &ABILITIES,
+    several: Some(Several {
+        sysfs: "/sys/fs/btrfs",
+        forget: ("btrfs", &["device", "scan", "--forget"]),
+        data: ["-d", "--data"],
+        metadata: ["-m", "--metadata"],
+    }),
+    is_told_to_overwrite: true,
+    correct,
+    complaint,
+    min_size_mib: 128,
+    packages: ["btrfs-progs", "btrfs-progs", "btrfsprogs", "btrfs-progs"],
+    journal: "copy-on-write trees and a log tree for syncs",
+    checksums: "metadata and data",
+    data: DataUpdate::CopyOnWrite,
+    lazy: "space cache tree is made by mkfs or at first mount",
+    ..PLAIN
+};
+
+/// Of mkfs.btrfs.
+const OPTIONS: MkfsOptions = MkfsOptions {
+    alone: "KMqv",
+    valued: "bdlmnORs",
+    long: &[
+        "byte-count=",
+        "checksum=",
+        "csum=",
+        "data=",
+        "features=",
+        "leafsize=",
+        "metadata=",
+        "mixed",
+        "nodesize=",
+        "nodiscard",
+        "quiet",
+        "runtime-features=",
+        "sectorsize=",
+        "verbose",
+    ],
+    lists: &[],
+};
+
+/// What btrfs can. `--force` leaves out a wait of ten seconds before a repair, for second thoughts.
+const ABILITIES: Abilities = Abilities {
+    sized: &["-b", "{bytes}", "{device}"],
+    repair: Ability::Program("btrfs", &["check", "--repair", "--force", "{device}"]),
+    unclean: Ok(Unclean::Image),
+    snapshot: Ability::Program("btrfs", &["subvolume", "snapshot", "-r", "{directory}", "{snapshot}"]),
+    delete_snapshot: Ability::Program("btrfs", &["subvolume", "delete", "--commit-after", "{snapshot}"]),
+    defragment: Ability::Program("btrfs", &["filesystem", "defragment", "-r", "{tree}"]),
+    reflink: CLONE,
+    grow: Ability::Program("btrfs", &["filesystem", "resize", "max", "{directory}"]),
+    shrink: Ability::Program("btrfs", &["filesystem", "resize", "{bytes}", "{directory}"]),
+};
+
+/// Without copies of data there are no checksums of data either.
+fn correct(observed: &Observed<'_>, character: &mut Character) {
+    let overwrites = observed.has("nodatacow");
+    if overwrites {
+        character.durability.data = DataUpdate::InPlace;
+    }
+    if overwrites || observed.has("nodatasum") {
+        character.checksums = "metadata".into();
+    }
+}
+
+/// `BTRFS error (device loop0): …`, also `critical` and worse, with a state behind the device in newer kernels, and
+/// `BTRFS: error (device loop0) in btrfs_…: errno=-5 IO failure`.
+fn complaint(message: &str) -> Option<Option<&str>> {
+    let (level, rest) = message.strip_prefix("BTRFS")?.split_once(" (device ")?;
+    let level = level.trim_start_matches(':').trim_start();
+    let complains = ["error", "critical", "alert", "emergency"].contains(&level);
+    complains.then(|| rest.split([' ', ')']).next())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_mount_corrects_the_defaults() {
+        let judged = |option: &str| {
+            let found =
+                BTRFS.character(&Observed { options: &[option.to_owned()], mkfs_output: "", header: "" });
+            (found.durability.data, found.checksums)
+        };
+        assert_eq!(judged("noatime"), (DataUpdate::CopyOnWrite, "metadata and data".into()));
+        assert_eq!(judged("nodatasum"), (DataUpdate::CopyOnWrite, "metadata".into()));
+        assert_eq!(judged("nodatacow"), (DataUpdate::InPlace, "metadata".into()));
+    }
+}

@@ -1,0 +1,439 @@
+//! Filesystems: one row each, with everything that fstrial knows of one. Nothing else knows a filesystem by its name.
+//!
+//! A row is data and pure functions. `fstrial-stack` asks it what to run, and lets it read what was printed. A family of
+//! filesystems is a file: `ext.rs` is the fullest example, those in `others.rs` have rows of data only.
+//!
+//! ```text
+//! row ─► mkfs, mount, check …   what to run
+//!     ◄─ header, options        what was printed and what the kernel shows ([`Observed`])
+//!     ─► Character              what the mounted filesystem is
+//! ```
+
+mod btrfs;
+mod ext;
+mod others;
+mod xfs;
+
+use crate::{
+    ability::{self, Abilities},
+    device::Stripe,
+    facts::{DataUpdate, Durability},
+    mkfs_options::MkfsOptions,
+    profile::Profile,
+    state::FreeSpace,
+    units::Bytes,
+};
+
+/// One filesystem.
+#[derive(Debug, Clone, Copy)]
+pub struct Filesystem {
+    /// The word in arms.
+    pub name: &'static str,
+    /// The name the kernel registers (`/proc/filesystems`, `mount -t`).
+    pub kernel: &'static str,
+    /// Kernel module to try where the kernel does not list it yet.
+    pub module: &'static str,
+    /// The program that makes it.
+    pub mkfs: &'static str,
+    /// Arguments always given to mkfs, before the user's: no questions, no discard, nothing left for later.
+    pub mkfs_base: &'static [&'static str],
+    /// mkfs flags that take a list and count only once (`-E a -E b` keeps `b`): all values are joined by commas.
+    pub mkfs_joined: &'static [&'static str],
+    /// The options that arms may give mkfs.
+    pub mkfs_options: &'static MkfsOptions,
+    /// Short-form words that belong to mkfs, with their flag.
+    pub mkfs_words: &'static [(&'static str, &'static [&'static str])],
+    /// The flag under which mkfs prints its version.
+    pub mkfs_version: &'static str,
+    /// Its other programs that print their version under `-V`: they know no `--version`.
+    pub version_by_v: &'static [&'static str],
+    /// How mkfs tells the size of a block that it would choose; for filesystems with a stripe or a journal in blocks.
+    pub mkfs_block: Option<MkfsBlock>,
+    /// Mount options always given, before the user's.
+    pub mount_base: &'static [&'static str],
+    /// The mount option that keeps it from discarding, where it does so unasked.
+    pub nodiscard: Option<&'static str>,
+    /// How its journal or log is put on another device, or why not: a clause that can follow its name.
+    pub external_log: Result<ExternalLog, &'static str>,
+    /// How mkfs is told of a stripe, where it can be.
+    pub stripe: Option<StripeWords>,
+    /// The full check, read-only where there is such a thing: program and arguments before the device.
+    pub fsck: Option<(&'static str, &'static [&'static str])>,
+    /// How it lies on several devices, if it spreads itself over them.
+    pub several: Option<Several>,
+    /// It copies what is overwritten, but overwrites a file in place that is told so (`FS_NOCOW_FL`).
+    pub is_told_to_overwrite: bool,
+    /// The kernel's file of all options in effect, with `{device}` for the device's name in the kernel.
+    pub all_options: Option<&'static str>,
+    /// A program that prints what the superblock says, with its arguments before the device.
+    pub header: Option<(&'static str, &'static [&'static str])>,
+    /// Corrects the defaults below by what was read of a mounted one.
+    pub correct: fn(&Observed<'_>, &mut Character),
+    /// What a message of the kernel complains of, if it is a complaint of this filesystem: the device that it names, if
+    /// it names one.
+    pub complaint: fn(&str) -> Option<Option<&str>>,
+    /// The program that tells how its free space is split.
+    pub free_space: Option<FreeSpaceReader>,
+    /// What it does operations with that are not the same everywhere, or why it cannot.
+    pub abilities: &'static Abilities,
+    /// The least device it can be made on, in MiB.
+    pub min_size_mib: u64,
+    /// Distribution packages with its programs: apt, dnf, zypper, pacman.
+    pub packages: [&'static str; 4],
+    /// What is journalled by default.
+    pub journal: &'static str,
+    /// What carries checksums by default.
+    pub checksums: &'static str,
+    /// How data blocks are updated by default.
+    pub data: DataUpdate,
+    /// A sync call flushes the device's cache by default.
+    pub flushes: bool,
+    /// Metadata survives a crash without a repair.
+    pub crash_consistent: bool,
+    /// No file shows another's old data after a crash by default.
+    pub no_stale_data: bool,
+    /// What mkfs would leave for later, and what is done about it.
+    pub lazy: &'static str,
+}
+
+/// How mkfs tells the size of a block that it would choose.
+#[derive(Debug, Clone, Copy)]
+pub struct MkfsBlock {
+    /// The word to leave out, with which it would say nothing.
+    pub quiet: &'static str,
+    /// The word with which it makes nothing.
+    pub try_only: &'static str,
+    /// Bytes of a block in what it prints.
+    pub read: fn(&str) -> Option<u64>,
+}
+
+/// How a journal or log is put on another device.
+#[derive(Debug, Clone, Copy)]
+pub struct ExternalLog {
+    /// The program that makes the device a journal first, if mkfs does not, with its words before the size of a block
+    /// and the device. The size has to be that of the filesystem: left to itself, mkfs would take the journal's.
+    pub made_by: Option<(&'static str, &'static [&'static str])>,
+    /// The flag of mkfs, and its value before the device.
+    pub mkfs: [&'static str; 2],
+    /// The mount option before the device.
+    pub mount: &'static str,
+    /// The flag of the full check.
+    pub check: &'static str,
+    /// Whether a word of the arm's own for mkfs says otherwise.
+    pub contradicts: fn(&str) -> bool,
+}
+
+impl ExternalLog {
+    /// What mkfs is told, for a log on this device.
+    pub fn mkfs_words(self, log: &str) -> [String; 2] {
+        let [flag, value] = self.mkfs;
+        [flag.into(), format!("{value}{log}")]
+    }
+
+    /// The mount option.
+    pub fn mount_option(self, log: &str) -> String {
+        format!("{}{log}", self.mount)
+    }
+
+    /// What the full check is told.
+    pub fn check_words(self, log: &str) -> [String; 2] {
+        [self.check.into(), log.into()]
+    }
+}
+
+/// How mkfs is told of a stripe.
+#[derive(Debug, Clone, Copy)]
+pub struct StripeWords {
+    /// What the arm's own words of mkfs hold if they say something of a stripe.
+    pub own: &'static [&'static str],
+    /// The words: of the bytes of a chunk, the members, and the bytes of a block (see [`Filesystem::mkfs_block`]).
+    pub words: fn(u64, u64, u64) -> [String; 2],
+}
+
+impl StripeWords {
+    /// The words, for blocks of this many bytes; none if the arm's own words of mkfs say something of a stripe.
+    pub fn words(self, stripe: Stripe, block: u64, own: &[String]) -> Option<[String; 2]> {
+        let says_so = |word: &String| self.own.iter().any(|name| word.contains(name));
+        let words = || (self.words)(stripe.chunk.0, stripe.data_members.into(), block);
+        (!own.iter().any(says_so)).then(words)
+    }
+}
+
+/// How a filesystem lies on several devices by itself.
+#[derive(Debug, Clone, Copy)]
+pub struct Several {
+    /// Folder with a folder for each that is mounted, in which `devices` lists its devices, and `allocation/KIND` has
+    /// a folder named after each profile of a kind of space.
+    pub sysfs: &'static str,
+    /// The program, and its words before the devices, with which the kernel forgets what it has seen on them.
+    pub forget: (&'static str, &'static [&'static str]),
+    /// The flags of mkfs for the profile of data, short and long.
+    pub data: [&'static str; 2],
+    /// The same of metadata.
+    pub metadata: [&'static str; 2],
+}
+
+impl Several {
+    /// What mkfs is told of a profile.
+    pub fn mkfs_words(self, profile: Profile) -> [String; 4] {
+        [self.data[0], profile.data.name(), self.metadata[0], profile.metadata.name()].map(str::to_owned)
+    }
+
+    /// Whether a word for mkfs sets a profile.
+    pub fn sets_profile(self, word: &str) -> bool {
+        self.data.iter().chain(&self.metadata).any(|flag| word.starts_with(flag))
+    }
+}
+
+/// A program that tells how the free space of an unmounted filesystem is split.
+#[derive(Debug, Clone, Copy)]
+pub struct FreeSpaceReader {
+    /// Its name.
+    pub program: &'static str,
+    /// Its words before the device.
+    pub words: &'static [&'static str],
+    /// What its output says, with the command line; none if it is not understood.
+    pub read: fn(&str, &str) -> Option<FreeSpace>,
+}
+
+/// What is read of a mounted filesystem.
+#[derive(Debug, Clone, Copy)]
+pub struct Observed<'a> {
+    /// All options in effect, as far as they are known.
+    pub options: &'a [String],
+    /// What mkfs printed; empty if it was made by others.
+    pub mkfs_output: &'a str,
+    /// What [`Filesystem::header`] printed; empty if it may not read the device.
+    pub header: &'a str,
+}
+
+impl Observed<'_> {
+    /// Whether an option is in effect.
+    pub fn has(&self, option: &str) -> bool {
+        self.options.iter().any(|known| known == option)
+    }
+
+    /// What follows the beginning of an option (`logdev=`) in the first one that begins so.
+    pub fn value(&self, name: &str) -> Option<&str> {
+        self.options.iter().find_map(|option| option.strip_prefix(name))
+    }
+}
+
+/// What a mounted filesystem is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Character {
+    /// What is journalled.
+    pub journal: String,
+    /// What carries checksums.
+    pub checksums: String,
+    /// The stripe it knows of.
+    pub stripe: Option<String>,
+    /// What it promises. Whether the device's cache is volatile is not its to say: false.
+    pub durability: Durability,
+}
+
+impl Character {
+    /// Notes that the journal or log does not lie on the device itself.
+    fn journal_on_another_device(&mut self) {
+        self.journal.push_str(", on the log device");
+    }
+}
+
+/// The number behind a word at the beginning of a line, whatever follows it.
+fn number(text: &str, word: &str) -> Option<f64> {
+    let rest = text.lines().find_map(|line| line.trim().strip_prefix(word))?;
+    rest.trim_start_matches([':', '=', ' ']).split_whitespace().next()?.parse().ok()
+}
+
+fn bytes(value: f64) -> Option<Bytes> {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "range checked")]
+    (0.0..9e18).contains(&value).then_some(Bytes(value as u64))
+}
+
+/// The default row that the others change.
+const PLAIN: Filesystem = Filesystem {
+    name: "",
+    kernel: "",
+    module: "",
+    mkfs: "",
+    mkfs_base: &[],
+    mkfs_joined: &[],
+    mkfs_options: &MkfsOptions { alone: "", valued: "", long: &[], lists: &[] },
+    mkfs_words: &[],
+    mkfs_version: "-V",
+    version_by_v: &[],
+    mkfs_block: None,
+    mount_base: &[],
+    nodiscard: None,
+    external_log: Err("keeps no journal or log that could lie on another device"),
+    stripe: None,
+    fsck: None,
+    several: None,
+    is_told_to_overwrite: false,
+    all_options: None,
+    header: None,
+    correct: |_, _| {},
+    complaint: |_| None,
+    free_space: None,
+    abilities: &ability::UNKNOWN,
+    min_size_mib: 64,
+    packages: ["", "", "", ""],
+    journal: "none",
+    checksums: "none",
+    data: DataUpdate::InPlace,
+    flushes: true,
+    crash_consistent: true,
+    no_stale_data: true,
+    lazy: "none",
+};
+
+/// Every filesystem known, in the order they are listed.
+pub const FILESYSTEMS: &[Filesystem] = &[
+    ext::EXT4,
+    xfs::XFS,
+    btrfs::BTRFS,
+    ext::EXT3,
+    ext::EXT2,
+    others::F2FS,
+    others::JFS,
+    others::REISERFS,
+    others::NILFS2,
+    others::BCACHEFS,
+    others::EXFAT,
+    others::VFAT,
+    others::NTFS3,
+    others::UDF,
+];
+
+impl Filesystem {
+    /// The row of a name.
+    pub fn named(name: &str) -> Option<&'static Self> {
+        FILESYSTEMS.iter().find(|row| row.name == name)
+    }
+
+    /// All names, in the table's order.
+    pub fn names() -> Vec<&'static str> {
+        FILESYSTEMS.iter().map(|row| row.name).collect()
+    }
+
+    /// The names of those that have something, in alphabetical order, with a word before the last: `ext3, ext4 and xfs`.
+    pub fn names_of(has: impl Fn(&Self) -> bool, word: &str) -> String {
+        let mut names: Vec<&str> = FILESYSTEMS.iter().filter(|row| has(row)).map(|row| row.name).collect();
+        names.sort_unstable();
+        match names.split_last() {
+            Some((last, others)) if !others.is_empty() => format!("{} {word} {last}", others.join(", ")),
+            _ => names.concat(),
+        }
+    }
+
+    /// What a mounted one is: its defaults, corrected by what was read of it.
+    pub fn character(&self, observed: &Observed<'_>) -> Character {
+        let no_flushes = observed.has("nobarrier") || observed.has("barrier=0");
+        let mut character = Character {
+            journal: self.journal.into(),
+            checksums: self.checksums.into(),
+            stripe: None,
+            durability: Durability {
+                flushes: self.flushes && !no_flushes,
+                crash_consistent: self.crash_consistent,
+                no_stale_data: self.no_stale_data,
+                data: self.data,
+                volatile_cache: false,
+            },
+        };
+        (self.correct)(observed, &mut character);
+        character
+    }
+
+    /// The mkfs flag under which a short-form item such as `agcount=16` belongs; none if mkfs does not know it.
+    pub fn mkfs_flag_of(&self, item: &str) -> Option<&'static str> {
+        let (word, _value) = item.split_once('=')?;
+        self.mkfs_words.iter().find(|(_, words)| words.contains(&word)).map(|(flag, _)| *flag)
+    }
+
+    /// The arguments of mkfs before the device: the row's own, then the user's, with the values of list flags joined.
+    pub fn mkfs_arguments(&self, user: &[String]) -> Vec<String> {
+        let mut arguments: Vec<String> = Vec::new();
+        // Refused words get no further than `Arm::problem`; here they are only shown.
+        let user = self.mkfs_options.read(self.mkfs, user).unwrap_or_else(|_| user.to_vec());
+        let mut words = self.mkfs_base.iter().map(|word| (*word).to_owned()).chain(user);
+        while let Some(word) = words.next() {
+            if !self.mkfs_joined.contains(&word.as_str()) {
+                arguments.push(word);
+                continue;
+            }
+            let Some(value) = words.next() else {
+                arguments.push(word);
+                break;
+            };
+            match arguments.iter().position(|earlier| *earlier == word) {
+                Some(at) => {
+                    arguments[at + 1].push(',');
+                    arguments[at + 1].push_str(&value);
+                }
+                None => arguments.extend([word, value]),
+            }
+        }
+        arguments
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn the_table_is_sound() {
+        let names: BTreeSet<_> = Filesystem::names().into_iter().collect();
+        assert_eq!(names.len(), FILESYSTEMS.len(), "names are unique");
+        for row in FILESYSTEMS {
+            assert!(!row.kernel.is_empty() && !row.mkfs.is_empty() && !row.module.is_empty(), "{}", row.name);
+            assert!(
+                row.packages.iter().all(|package| !package.is_empty()),
+                "{} names its packages",
+                row.name
+            );
+            assert!(row.name != crate::arm::RAW && row.name != crate::arm::DIRECTORY);
+        }
+    }
+
+    #[test]
+    fn a_stripe_in_each_filesystems_own_words() {
+        let stripe = Stripe { chunk: Bytes::kib(64), data_members: 4 };
+        let words = |name: &str, own: &[&str]| {
+            let words = Filesystem::named(name).unwrap().stripe.unwrap();
+            words.words(stripe, 4096, &own.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>())
+        };
+        assert_eq!(words("ext4", &["-b", "4096"]).unwrap(), ["-E", "stride=16,stripe_width=64"]);
+        assert_eq!(words("xfs", &["-d", "agcount=2"]).unwrap(), ["-d", "su=65536,sw=4"]);
+        assert_eq!(words("xfs", &["-d", "su=32k"]), None);
+        assert_eq!(words("ext4", &["-E", "stride=2"]), None);
+    }
+
+    #[test]
+    fn lists_of_names_are_sentences() {
+        assert_eq!(Filesystem::names_of(|row| row.external_log.is_ok(), "and"), "ext3, ext4 and xfs");
+        assert_eq!(Filesystem::names_of(|row| row.several.is_some(), "or"), "btrfs");
+        assert_eq!(Filesystem::names_of(|_| false, "or"), "");
+    }
+
+    #[test]
+    fn list_flags_are_joined_so_that_ours_survive_the_users() {
+        let row = Filesystem::named("ext4").unwrap();
+        let user: Vec<String> = ["-Estride=16", "-b", "4096", "-O", "^has_journal"].map(String::from).into();
+        assert_eq!(
+            row.mkfs_arguments(&user),
+            [
+                "-F",
+                "-q",
+                "-E",
+                "nodiscard,lazy_itable_init=0,lazy_journal_init=0,stride=16",
+                "-b",
+                "4096",
+                "-O",
+                "^has_journal"
+            ]
+        );
+    }
+}

@@ -1,0 +1,199 @@
+//! XFS.
+
+use super::{
+    Character, ExternalLog, Filesystem, FreeSpaceReader, Observed, PLAIN, StripeWords, bytes, number,
+};
+use crate::{
+    ability::{Abilities, Ability, CLONE},
+    mkfs_options::MkfsOptions,
+    state::FreeSpace,
+    units::Bytes,
+    workload::Unclean,
+};
+
+pub(super) const XFS: Filesystem = Filesystem {
+    name: "xfs",
+    kernel: "xfs",
+    module: "xfs",
+    mkfs: "mkfs.xfs",
+    mkfs_options: &OPTIONS,
+    mkfs_base: &["-f", "-K"],
+    mkfs_words: &[
+        (
+            "-d",
+            &["agcount", "agsize", "su", "sw", "sunit", "swidth", "extszinherit", "daxinherit", "cowextsize"],
+        ),
+        ("-m", &["crc", "finobt", "reflink", "rmapbt", "bigtime", "inobtcount"]),
+        ("-i", &["maxpct", "attr", "sparse", "nrext64"]),
+        ("-l", &["lazy-count"]),
+    ],
+    version_by_v: &["xfs_repair", "xfs_fsr", "xfs_growfs"],
+    external_log: Ok(ExternalLog {
+        made_by: None,
+        mkfs: ["-l", "logdev="],
+        mount: "logdev=",
+        check: "-l",
+        contradicts: |_| false,
+    }),
+    stripe: Some(StripeWords {
+        own: &["su=", "sw=", "sunit", "swidth", "noalign"],
+        words: |chunk, members, _| ["-d".into(), format!("su={chunk},sw={members}")],
+    }),
+    fsck: Some(("xfs_repair", &["-n"])),
+    abilities: &ABILITIES,
+    correct,
+    complaint,
+    free_space: Some(FreeSpaceReader {
+        program: "xfs_db",
+        words: &["-r", "-c", "sb 0", "-c", "print blocksize", "-c", "freesp -s"],
+        read: free_space,
+    }),
+    min_size_mib: 300,
+    packages: ["xfsprogs", "xfsprogs", "xfsprogs", "xfsprogs"],
+    journal: "metadata",
+    checksums: "metadata",
+    lazy: "inodes are allocated on demand by design",
+    ..PLAIN
+};
+
+/// Of mkfs.xfs.
+const OPTIONS: MkfsOptions = MkfsOptions {
+    alone: "Kq",
+    valued: "bdilmnrs",
+    long: &[],
+    lists: &[
+        (
+            'd',
+            &[
+                "agcount",
+                "agsize",
+                "size",
+                "su",
+                "sw",
+                "sunit",
+                "swidth",
+                "noalign",
+                "sectsize",
+                "sectlog",
+                "extszinherit",
+                "daxinherit",
+                "rtinherit",
+                "cowextsize",
+                "concurrency",
+            ],
+        ),
+        (
+            'l',
+            &[
+                "agnum",
+                "concurrency",
+                "internal",
+                "lazy-count",
+                "sectlog",
+                "sectsize",
+                "size",
+                "su",
+                "sunit",
+                "version",
+            ],
+        ),
+        ('r', &["concurrency", "extsize", "noalign", "reserved", "size", "start", "zoned"]),
+    ],
+};
+
+/// What XFS can.
+const ABILITIES: Abilities = Abilities {
+    sized: &["-d", "size={bytes}", "{device}"],
+    repair: Ability::Program("xfs_repair", &["{device}"]),
+    unclean: Ok(Unclean::Shutdown("XFS_IOC_GOINGDOWN")),
+    snapshot: Ability::Cannot("XFS has no snapshots"),
+    delete_snapshot: Ability::Cannot("XFS has no snapshots"),
+    defragment: Ability::Program("xfs_fsr", &["{files}"]),
+    reflink: CLONE,
+    grow: Ability::Program("xfs_growfs", &["-d", "{directory}"]),
+    shrink: Ability::Cannot("XFS has no online shrink, save of unused space at its very end"),
+};
+
+/// mkfs says whether it made checksums, the mount where the log lies and what the stripe is, in sectors.
+fn correct(observed: &Observed<'_>, character: &mut Character) {
+    if observed.mkfs_output.contains("crc=0") {
+        character.checksums = "none".into();
+    }
+    if observed.value("logdev=").is_some() {
+        character.journal_on_another_device();
+    }
+    let sectors = |name: &str| observed.value(name)?.parse::<u64>().ok();
+    if let Some((unit, width)) = sectors("sunit=").zip(sectors("swidth=")) {
+        let human = |sectors: u64| Bytes(sectors.saturating_mul(512)).human();
+        character.stripe = Some(format!("{}, {} in all", human(unit), human(width)));
+    }
+}
+
+/// `XFS (loop0): Internal error …`. XFS has no word that is in all of them.
+fn complaint(message: &str) -> Option<Option<&str>> {
+    let (device, said) = message.strip_prefix("XFS (")?.split_once("): ")?;
+    let words = [
+        "internal error",
+        "corruption",
+        "i/o error",
+        "shut down",
+        "shutting down",
+        "shutdown",
+        "assertion failed",
+        "writeback error",
+        "failing async write",
+    ];
+    let said = said.to_ascii_lowercase();
+    words.iter().any(|word| said.contains(word)).then_some(Some(device))
+}
+
+/// A histogram (`from to extents blocks pct`) whose last row begins with the least that the largest extent can have,
+/// then `total free extents 4`, `average free extent size 63000`.
+fn free_space(tool: &str, printed: &str) -> Option<FreeSpace> {
+    let block = number(printed, "blocksize")?;
+    let row = |line: &str| {
+        let fields: Vec<f64> = line.split_whitespace().map_while(|field| field.parse().ok()).collect();
+        (fields.len() == 5).then(|| fields[0])
+    };
+    let largest = printed.lines().filter_map(row).fold(0.0, f64::max);
+    Some(FreeSpace::Known {
+        tool: tool.into(),
+        extents: bytes(number(printed, "total free extents")?)?.0,
+        mean: bytes(number(printed, "average free extent size")? * block)?,
+        largest: bytes(largest * block)?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn xfs_db_is_understood() {
+        let text = "blocksize = 4096\n   from      to extents  blocks    pct\n      1       1       3       3   0.00\n\
+                    \x20  16384   32767       1   20000  99.99\ntotal free extents 4\ntotal free blocks 20003\n\
+                    average free extent size 5000.75\n";
+        let known = FreeSpace::Known {
+            tool: "tool".into(),
+            extents: 4,
+            mean: Bytes(20_483_072),
+            largest: Bytes::mib(64),
+        };
+        assert_eq!(free_space("tool", text), Some(known));
+        assert_eq!(free_space("tool", "xfs_db: not an XFS filesystem"), None);
+    }
+
+    #[test]
+    fn mkfs_and_the_mount_correct_the_defaults() {
+        let options = ["logdev=/dev/loop1", "sunit=128", "swidth=512"].map(str::to_owned);
+        let found =
+            XFS.character(&Observed { options: &options, mkfs_output: "crc=0  finobt=0", header: "" });
+        assert_eq!(
+            (found.journal.as_str(), found.checksums.as_str()),
+            ("metadata, on the log device", "none")
+        );
+        assert_eq!(found.stripe.as_deref(), Some("64 KiB, 256 KiB in all"));
+        let plain = XFS.character(&Observed { options: &[], mkfs_output: "crc=1", header: "" });
+        assert_eq!((plain.journal.as_str(), plain.checksums.as_str()), ("metadata", "metadata"));
+    }
+}

@@ -1,0 +1,160 @@
+//! Filesystems are known by name in their own modules only. Elsewhere a string may name one only in the files listed
+//! here, each with the reason. Tests, benches and examples may name any.
+
+/// Where everything that depends on a filesystem belongs.
+const HOME: &str = "crates/fstrial-model/src/filesystem/";
+/// Names that mean nothing else, in small letters.
+const NAMES: [&str; 13] = [
+    "ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "jfs", "reiserfs", "nilfs", "bcachefs", "exfat", "vfat",
+    "ntfs",
+];
+/// Files and folders that may name them, and why.
+const ALLOWED: &[(&str, &str)] = &[
+    ("crates/fstrial-attack/src/", "the attack's own arms and devices: it is a test"),
+    ("crates/fstrial-model/src/arm.rs", "examples in hints"),
+    ("crates/fstrial-model/src/claim/mod.rs", "examples in hints"),
+    ("crates/fstrial-model/src/claim/shipped.rs", "names of claims"),
+    ("crates/fstrial-model/src/trial/checks.rs", "examples in hints"),
+    ("crates/fstrial-stack/src/base.rs", "hints: filesystems of a host that can share blocks"),
+    (
+        "crates/fstrial-stack/src/holders/",
+        "who uses a device: what is refused must not hang on what can be an arm",
+    ),
+    ("crates/fstrial-stack/src/throttle.rs", "what the kernel's throttle does to which, told side by side"),
+    ("crates/fstrial/src/cli/mod.rs", "examples in help"),
+    ("crates/fstrial/src/cli/noise.rs", "the arm whose noise stands for the machine's"),
+    ("crates/fstrial/src/cli/results/list.rs", "examples in help"),
+    ("crates/fstrial/src/cli/serve", "examples in help, hints and empty fields of forms"),
+    ("crates/fstrial/src/cli/trend.rs", "examples in help and hints"),
+    ("crates/fstrial/src/report/document.rs", "what the kernel's throttle does to which, told side by side"),
+    ("crates/fstrial/src/report/watch/view.rs", "an example in its help"),
+    ("crates/fstrial/src/run/simulation/", "tests"),
+    ("xtask/src/names.rs", "this list"),
+];
+
+/// Notes the strings of a file that name a filesystem where none may be named.
+pub(crate) fn check(name: &str, text: &str, found: &mut Vec<String>) {
+    let is_test = ["/tests/", "/benches/", "/examples/", "/tests.rs"].iter().any(|part| name.contains(part));
+    if is_test || name.starts_with(HOME) || ALLOWED.iter().any(|(allowed, _)| name.starts_with(allowed)) {
+        return;
+    }
+    for line in naming(text) {
+        found.push(format!("{name}:{line}: names a filesystem, which only {HOME} may do"));
+    }
+}
+
+/// The list's entries that nothing needs: of all files with their texts.
+pub(crate) fn check_list<'a>(files: impl Iterator<Item = (&'a str, &'a str)>, found: &mut Vec<String>) {
+    let mut needed = vec![false; ALLOWED.len()];
+    for (name, _) in files.filter(|(_, text)| !naming(text).is_empty()) {
+        if let Some(at) = ALLOWED.iter().position(|(allowed, _)| name.starts_with(allowed)) {
+            needed[at] = true;
+        }
+    }
+    let unneeded = ALLOWED.iter().zip(needed).filter(|(_, needed)| !needed);
+    found.extend(unneeded.map(|((allowed, _), _)| format!("{allowed} may name filesystems and names none")));
+}
+
+/// The lines where strings begin that name a filesystem, up to the tests of the file.
+fn naming(text: &str) -> Vec<usize> {
+    let code = text.split("#[cfg(test)]\nmod tests").next().unwrap_or(text);
+    let names_one = |string: &str| {
+        let lower = string.to_lowercase();
+        NAMES.iter().any(|name| {
+            lower
+                .match_indices(name)
+                .any(|(at, _)| !lower[..at].ends_with(|before: char| before.is_ascii_alphanumeric()))
+        })
+    };
+    strings(code).into_iter().filter(|(_, string)| names_one(string)).map(|(line, _)| line).collect()
+}
+
+/// The strings in Rust code, raw ones as well, with the lines where they begin. Comments of lines are passed over.
+fn strings(code: &str) -> Vec<(usize, &str)> {
+    let mut found = Vec::new();
+    let mut at = 0;
+    while let Some(rest) = code.get(at..).filter(|rest| !rest.is_empty()) {
+        let hashes =
+            raw_hashes(rest).filter(|_| !code[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_'));
+        at += if rest.starts_with("//") {
+            rest.find('\n').unwrap_or(rest.len())
+        } else if let Some(hashes) = hashes {
+            let (start, end) = (hashes + 2, format!("\"{}", "#".repeat(hashes)));
+            let length = rest[start..].find(&end).unwrap_or(rest.len() - start);
+            found.push((line_of(code, at), &rest[start..start + length]));
+            start + length + end.len()
+        } else if let Some(string) = rest.strip_prefix('"') {
+            let length = quoted(string, '"');
+            found.push((line_of(code, at), &string[..length]));
+            length + 2
+        } else {
+            character(rest)
+        };
+    }
+    found
+}
+
+/// The number of `#` before the quote, if a raw string begins here.
+fn raw_hashes(rest: &str) -> Option<usize> {
+    let after = rest.strip_prefix('r')?;
+    let quote = after.trim_start_matches('#');
+    quote.starts_with('"').then_some(after.len() - quote.len())
+}
+
+/// Bytes up to the next quote that has no backslash before it.
+fn quoted(rest: &str, quote: char) -> usize {
+    let mut is_escaped = false;
+    for (at, c) in rest.char_indices() {
+        if c == quote && !is_escaped {
+            return at;
+        }
+        is_escaped = c == '\\' && !is_escaped;
+    }
+    rest.len()
+}
+
+/// Bytes of the character that begins here: a literal such as `'"'` is taken as a whole, or its quote would count.
+fn character(rest: &str) -> usize {
+    let mut ahead = rest.chars();
+    let first = ahead.next().map_or(1, char::len_utf8);
+    match (first, rest.starts_with('\''), ahead.next(), ahead.next()) {
+        (_, true, Some('\\'), _) => 3 + quoted(&rest[3.min(rest.len())..], '\'') + 1,
+        (_, true, Some(c), Some('\'')) => 2 + c.len_utf8(),
+        (first, ..) => first,
+    }
+}
+
+fn line_of(code: &str, at: usize) -> usize {
+    code[..at].matches('\n').count() + 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strings_that_name_filesystems_are_found_and_nothing_else() {
+        let text = concat!(
+            "//! Of \"ext4\".\nlet a = '\"'; let b = \"next4 \\\" fine\";\n",
+            "let c: &'a str = \"use\n XFS\";\nlet d = r#\"{\"filesystem\":\"btrfs\"}\"#; let e = '\\''; // \"xfs\"\n",
+            "let f = \"mkfs.ext4\";\n#[cfg(test)]\nmod tests { const G: &str = \"xfs\"; }\n",
+        );
+        assert_eq!(naming(text), [3, 5, 6]);
+    }
+
+    #[test]
+    fn names_are_at_home_in_their_module_and_in_tests() {
+        let text = "//! Good.\nconst A: &str = \"xfs\";\n";
+        let mut found = Vec::new();
+        for home in
+            ["crates/fstrial-model/src/filesystem/xfs.rs", "crates/a/tests/it/a.rs", "crates/a/src/tests.rs"]
+        {
+            check(home, text, &mut found);
+        }
+        assert_eq!(found, [""; 0]);
+        check("crates/fstrial-stack/src/new.rs", text, &mut found);
+        assert_eq!(found.len(), 1, "{found:?}");
+        check_list([].into_iter(), &mut found);
+        assert_eq!(found.len(), 1 + ALLOWED.len(), "an entry that nothing needs is found");
+    }
+}
