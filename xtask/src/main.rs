@@ -3,6 +3,7 @@
 
 mod agreement;
 mod attack;
+mod circles;
 mod names;
 mod tests;
 mod tidy;

@@ -1,6 +1,6 @@
-//! What clippy cannot see: crate directions, the list of unsafe islands, file docs, leftovers, lengths, names of filesystems.
+//! What clippy cannot see: crate directions, circles of imports, the list of unsafe islands, file docs, leftovers, lengths, names of filesystems.
 
-use crate::names;
+use crate::{circles, names};
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -83,6 +83,7 @@ pub(crate) fn check(root: &Path) -> Result<(), String> {
     for (name, allowed) in DIRECTIONS {
         let folder = if name == "xtask" { root.join("xtask") } else { root.join("crates").join(name) };
         check_directions(&folder, name, allowed, &mut found);
+        circles::check(name, &folder, &mut found);
     }
     let mut files = Vec::new();
     for folder in ["crates", "xtask"] {

@@ -16,8 +16,8 @@ use crate::{
     EngineError,
     buffer::{PAGE, Pages, Payload},
     drive::Engine,
+    files::Files,
     flush::last_errno,
-    layout::Files,
     pattern::Request,
 };
 use fstrial_model::units::Nanos;

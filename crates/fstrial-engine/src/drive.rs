@@ -4,8 +4,8 @@ use crate::{
     arrival::Arrivals,
     clock::Pace,
     cursor::{Next, Source, counts_syncs},
+    files::Files,
     flush,
-    layout::Files,
     pattern::Request,
     recorder::{Lane, Recorder},
 };

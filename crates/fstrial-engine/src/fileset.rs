@@ -10,8 +10,8 @@ use crate::{
     buffer::{Pages, Payload},
     clock::Pace,
     error::layout,
+    files::{PART, Writer, part_size},
     generator::Generator,
-    layout::Writer,
     recorder::{Lane, Recorder},
 };
 use fstrial_model::workload::{FileSet, Step};
@@ -24,9 +24,6 @@ use std::{
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     path::{Path, PathBuf},
 };
-
-/// Files larger than this are read and written in parts.
-const PART: usize = 1 << 20;
 
 /// The files of one thread: those numbered from `oldest` to just before `next`.
 #[derive(Debug)]
@@ -120,11 +117,6 @@ pub(crate) struct Turns<'a> {
     newest_is_empty: bool,
     /// When turns are due; none makes the next one when one is done.
     arrivals: Option<Arrivals>,
-}
-
-/// Bytes in one part of a file.
-pub(crate) fn part_size(set: &FileSet) -> usize {
-    usize::try_from(set.file_size.0).unwrap_or(PART).clamp(1, PART)
 }
 
 /// The lanes that a load on file sets records.

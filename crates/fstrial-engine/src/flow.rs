@@ -14,8 +14,8 @@ use crate::{
     arrival::{Arrivals, Next},
     buffer::{Pages, Payload},
     clock::{Pace, sleep_ns},
+    files::{Writer, allow_open_files},
     generator::Generator,
-    layout::{Writer, allow_open_files},
     recorder::{Lane, Recorder},
     tree::{PathBuffer, Pick, Tree, Trees, View, Walk},
 };

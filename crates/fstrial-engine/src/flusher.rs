@@ -8,9 +8,9 @@ use crate::{
     EngineError,
     buffer::Payload,
     clock::{Pace, sleep_ns},
+    files::{Files, Writer, allow_open_files, create, open_all},
     flush,
     generator::Generator,
-    layout::{Files, Writer, allow_open_files, create, open_all},
     recorder::{Lane, Recorder},
 };
 use fstrial_model::{

@@ -5,14 +5,13 @@
 
 use crate::{
     EngineError, aio,
-    buffer::{Filler, Pages},
     clock::Clock,
     cursor::Cursor,
     error::layout,
-    fileset::{self, Ring},
+    files::{Files, Writer, allow_open_files, create, open_all},
+    fileset::Ring,
     flow::{self, Program},
     flusher,
-    generator::{Generator, Stream},
     log::{self, SharedLog},
     pattern::Geometry,
     postmark::{self, Pooled},
@@ -22,15 +21,13 @@ use crate::{
 use fstrial_model::{
     job::Load,
     units::Bytes,
-    workload::{Backend, FileSet, Flush, Io, Layout, OpenSync, Pattern, Sharing},
+    workload::{Backend, FileSet, Flush, Io, Layout, Pattern, Sharing},
 };
 use rustix::{
     fs::{
-        AtFlags, CWD, FallocateFlags, FileType, Mode, OFlags, SeekFrom, StatxFlags, fallocate, fstat, fsync,
-        ftruncate, ioctl_blksszget, mkdirat, openat, seek, statx, syncfs,
+        CWD, FileType, Mode, OFlags, SeekFrom, fstat, fsync, ioctl_blksszget, mkdirat, openat, seek, syncfs,
     },
-    io::{Errno, pread, pwrite, retry_on_intr},
-    process::{Resource, Rlimit, getrlimit, setrlimit},
+    io::Errno,
 };
 use std::{
     collections::BTreeSet,
@@ -39,11 +36,6 @@ use std::{
     sync::Arc,
 };
 
-/// Bytes written at once while laying out.
-const CHUNK: usize = 1 << 20;
-/// Descriptors that a process needs beside the load's files.
-const SPARE_FILES: u64 = 64;
-
 /// Where a load goes.
 #[derive(Debug, Clone, Copy)]
 pub enum Target<'a> {
@@ -51,15 +43,6 @@ pub enum Target<'a> {
     Directory(&'a Path),
     /// A block device, which is overwritten from its start on for as long as the load's `total_size`.
     BlockDevice(&'a Path),
-}
-
-/// The open files of one thread, which no other thread uses: a shared descriptor's reference count would be a shared
-/// cache line in the hot loop.
-#[derive(Debug)]
-pub(crate) struct Files {
-    pub(crate) fds: Vec<OwnedFd>,
-    /// Their names, for errors.
-    pub(crate) paths: Vec<PathBuf>,
 }
 
 /// What one thread works on.
@@ -203,7 +186,7 @@ fn io_on_files(load: &Load, io: &Io, directory: &Path, is_new: bool) -> Result<V
     let cursor = Cursor::of(load, io, Geometry::on_files(io, load.threads, 0));
     (0..usize::from(load.threads))
         .map(|thread| {
-            let files = open_all(io, paths(thread % sets), OFlags::RDWR)?;
+            let files = opened(io, paths(thread % sets), OFlags::RDWR)?;
             let geometry = Geometry::on_files(io, load.threads, thread);
             if !is_new {
                 check_size(io, &files, geometry.file_size())?;
@@ -211,6 +194,15 @@ fn io_on_files(load: &Load, io: &Io, directory: &Path, is_new: bool) -> Result<V
             Ok(ThreadWork::Io { io: io.clone(), files, geometry, cursor: cursor.clone() })
         })
         .collect()
+}
+
+/// Opens a thread's own descriptors, and tries polling once.
+fn opened(io: &Io, paths: Vec<PathBuf>, access: OFlags) -> Result<Files, EngineError> {
+    let files = open_all(io, paths, access)?;
+    if io.iopoll {
+        uring::try_poll(&files, io)?;
+    }
+    Ok(files)
 }
 
 /// Files that an earlier phase has left must be large enough for what reads or overwrites them.
@@ -264,7 +256,7 @@ fn io_on_device(
     let cursor = Cursor::of(load, io, Geometry::on_device(io, load.threads, 0));
     (0..usize::from(load.threads))
         .map(|thread| {
-            let files = open_all(io, vec![device.to_path_buf()], access)?;
+            let files = opened(io, vec![device.to_path_buf()], access)?;
             let geometry = Geometry::on_device(io, load.threads, thread);
             Ok(ThreadWork::Io { io: io.clone(), files, geometry, cursor: cursor.clone() })
         })
@@ -354,146 +346,5 @@ fn check_backend(io: &Io) -> Result<(), EngineError> {
         Backend::Sync | Backend::Vsync | Backend::Mmap => Ok(()),
         Backend::Aio => aio::probe(io.depth),
         Backend::IoUring => uring::probe(io),
-    }
-}
-
-/// Raises the soft limit of open files as far as is needed and allowed.
-pub(crate) fn allow_open_files(files: u64) -> Result<(), EngineError> {
-    let (wanted, limit) = (files + SPARE_FILES, getrlimit(Resource::Nofile));
-    if limit.current.is_none_or(|current| current >= wanted) {
-        return Ok(());
-    }
-    // Going beyond the hard limit takes CAP_SYS_RESOURCE; the kernel decides.
-    let maximum = limit.maximum.map(|maximum| maximum.max(wanted));
-    let raised = Rlimit { current: Some(wanted), maximum };
-    setrlimit(Resource::Nofile, raised).map_err(|errno| EngineError::Limit {
-        what: format!("cannot have {files} files open (every thread opens its own)"),
-        source: errno.into(),
-    })
-}
-
-/// Makes a file that was not there.
-pub(crate) fn create(directory: impl AsFd, path: &Path) -> Result<OwnedFd, EngineError> {
-    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
-    openat(directory, path, flags, Mode::RUSR | Mode::WUSR).map_err(|errno| layout("create", path, errno))
-}
-
-/// Opens a thread's own descriptors, and tries direct I/O, and polling, once.
-pub(crate) fn open_all(io: &Io, paths: Vec<PathBuf>, access: OFlags) -> Result<Files, EngineError> {
-    let direct = if io.direct { OFlags::DIRECT } else { OFlags::empty() };
-    let synced = match io.open_sync {
-        OpenSync::None => OFlags::empty(),
-        OpenSync::Sync => OFlags::SYNC,
-        // rustix 1.1 has the bits of O_SYNC under this name as well.
-        OpenSync::Dsync => OFlags::from_bits_retain(libc::O_DSYNC.cast_unsigned()),
-    };
-    let unsupported = |path: &Path, errno: Errno| EngineError::DirectUnsupported {
-        path: path.to_path_buf(),
-        block_size: io.block_size,
-        source: errno.into(),
-    };
-    let mut fds = Vec::with_capacity(paths.len());
-    for path in &paths {
-        let opened = openat(CWD, path, access | OFlags::CLOEXEC | direct | synced, Mode::empty());
-        fds.push(opened.map_err(|errno| match errno {
-            Errno::INVAL if io.direct => unsupported(path, errno),
-            _ => layout("open", path, errno),
-        })?);
-    }
-    if io.direct {
-        try_direct(&fds[0], io).map_err(|errno| match errno {
-            Errno::INVAL => unsupported(&paths[0], errno),
-            _ => layout("read", &paths[0], errno),
-        })?;
-    }
-    let files = Files { fds, paths };
-    if io.iopoll {
-        uring::try_poll(&files, io)?;
-    }
-    Ok(files)
-}
-
-/// Whether a file takes the load's direct requests: by what it says (Linux 6.1; a filesystem that would quietly use
-/// the page cache says 0), and by one read.
-fn try_direct(fd: &OwnedFd, io: &Io) -> Result<(), Errno> {
-    if let Ok(stat) = statx(fd, c"", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN)
-        && StatxFlags::from_bits_retain(stat.stx_mask).contains(StatxFlags::DIOALIGN)
-        && (stat.stx_dio_offset_align == 0
-            || !io.block_size.0.is_multiple_of(u64::from(stat.stx_dio_offset_align)))
-    {
-        return Err(Errno::INVAL);
-    }
-    let mut block = Pages::new(io.block_size.0 as usize);
-    retry_on_intr(|| pread(fd, block.as_mut_slice(), 0)).map(drop)
-}
-
-/// Writes whole files with the load's data.
-pub(crate) struct Writer {
-    filler: Filler,
-    chunk: Pages,
-    needed: Bytes,
-}
-
-impl Writer {
-    pub(crate) fn new(load: &Load) -> Self {
-        let block = match &load.pattern {
-            Pattern::Io(io) => io.block_size.0 as usize,
-            Pattern::Files(set) => fileset::part_size(set),
-            Pattern::Flow(_) | Pattern::Postmark(_) | Pattern::Log(_) | Pattern::Flush(_) => CHUNK,
-        };
-        let generator = Generator::new(load.seed, Stream::Layout);
-        let mut filler = Filler::new(load.data, block.clamp(1, CHUNK), generator);
-        let mut chunk = Pages::new(CHUNK);
-        filler.fill(chunk.as_mut_slice());
-        Self { filler, chunk, needed: load.pattern.space_needed(load.threads) }
-    }
-
-    /// Gives a new file what it is to hold before the clock starts. `size` is its full size.
-    fn lay_out(&mut self, what: Layout, fd: &OwnedFd, path: &Path, size: u64) -> Result<(), EngineError> {
-        match what {
-            Layout::Written => self.write(fd, path, size),
-            Layout::Fallocated => {
-                retry_on_intr(|| fallocate(fd, FallocateFlags::empty(), 0, size)).map_err(|errno| match errno
-                {
-                    Errno::OPNOTSUPP | Errno::NOSYS => {
-                        EngineError::FallocateUnsupported { path: path.to_path_buf(), source: errno.into() }
-                    }
-                    _ => self.error("fallocate", path, errno),
-                })
-            }
-            Layout::Sparse => {
-                retry_on_intr(|| ftruncate(fd, size)).map_err(|errno| self.error("extend", path, errno))
-            }
-            Layout::Empty => Ok(()),
-        }
-    }
-
-    /// Writes `size` bytes from the start of a file.
-    pub(crate) fn write(&mut self, fd: &OwnedFd, path: &Path, size: u64) -> Result<(), EngineError> {
-        let mut done = 0;
-        while done < size {
-            let len = usize::try_from(size - done).unwrap_or(CHUNK).min(CHUNK);
-            if self.filler.varies() {
-                self.filler.fill(&mut self.chunk.as_mut_slice()[..len]);
-            }
-            let bytes = &self.chunk.as_slice()[..len];
-            let written = retry_on_intr(|| pwrite(fd, bytes, done))
-                .map_err(|errno| self.error("write", path, errno))?;
-            if written == 0 {
-                return Err(layout("write", path, Errno::IO));
-            }
-            done += written as u64;
-        }
-        Ok(())
-    }
-
-    /// An error of a call that takes space.
-    pub(crate) fn error(&self, operation: &'static str, path: &Path, errno: Errno) -> EngineError {
-        match errno {
-            Errno::NOSPC | Errno::DQUOT | Errno::FBIG => {
-                EngineError::NoSpace { path: path.to_path_buf(), needed: self.needed, source: errno.into() }
-            }
-            _ => layout(operation, path, errno),
-        }
     }
 }

@@ -74,6 +74,7 @@ mod distribution;
 mod drive;
 mod error;
 mod fiemap;
+mod files;
 mod fileset;
 mod flow;
 mod flush;

@@ -14,8 +14,8 @@ use crate::{
     buffer::Payload,
     clock::Pace,
     error::layout,
+    files::{Writer, create},
     flush,
-    layout::{Writer, create},
     recorder::{Lane, Recorder},
 };
 use fstrial_model::workload::Log;

@@ -19,8 +19,8 @@ use crate::{
     buffer::{Pages, Payload},
     drive::Engine,
     error::layout,
+    files::Files,
     flush::last_errno,
-    layout::Files,
     pattern::Request,
 };
 use fstrial_model::{units::Nanos, workload::SyncCall};

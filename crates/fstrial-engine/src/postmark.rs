@@ -11,8 +11,8 @@ use crate::{
     buffer::{self, Pages},
     clock::Pace,
     error::layout,
+    files::{Writer, allow_open_files},
     generator::{Generator, Stream},
-    layout::{Writer, allow_open_files},
     recorder::{Lane, Recorder},
 };
 use fstrial_model::{

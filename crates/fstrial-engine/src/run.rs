@@ -10,11 +10,12 @@ use crate::{
     cursor::Source,
     descriptors::OwnTable,
     drive::{self, Drive, Engine},
+    files::{Files, part_size},
     fileset::{self, Turns},
     flow::Turning,
     flusher::{self, Flusher},
     generator::{Generator, Stream},
-    layout::{Files, ThreadWork},
+    layout::ThreadWork,
     log::{self, Committer},
     mmap::Mmap,
     pattern::{Geometry, Requests},
@@ -251,7 +252,7 @@ fn run_thread(
             }
         }
         ThreadWork::Files { set, ring } => {
-            let payload = payload(1, fileset::part_size(set));
+            let payload = payload(1, part_size(set));
             let choices = Generator::new(load.seed, Stream::Requests(number));
             let lanes = fileset::lanes(set);
             let recorder = Recorder::new(timeline, Shape::Files, &lanes).among(load.threads);

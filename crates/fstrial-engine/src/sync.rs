@@ -3,7 +3,7 @@
 use crate::{
     buffer::{Pages, Payload},
     drive::Engine,
-    layout::Files,
+    files::Files,
     pattern::Request,
 };
 use fstrial_model::units::Nanos;

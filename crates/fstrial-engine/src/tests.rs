@@ -3,7 +3,8 @@
 use crate::{
     EngineError, Moment, Prepared, Site, Target,
     clock::Clock,
-    layout::{Files, ThreadWork},
+    files::Files,
+    layout::ThreadWork,
     pattern::Geometry,
     prepare,
     testing::{decode, file_set_of, io, load_of},

@@ -13,8 +13,8 @@
 use crate::{
     EngineError,
     error::layout,
+    files::Writer,
     generator::{Generator, Stream},
-    layout::Writer,
 };
 use fstrial_model::workload::{FileTree, Names, Order, Size};
 use rustix::fs::{CWD, Mode, OFlags, mkdirat, openat};

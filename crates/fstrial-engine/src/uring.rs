@@ -17,8 +17,8 @@ use crate::{
     buffer::{PAGE, Pages, Payload},
     drive::Engine,
     error::layout,
+    files::Files,
     generator::{Generator, Stream},
-    layout::Files,
     pattern::Request,
 };
 use fstrial_model::{

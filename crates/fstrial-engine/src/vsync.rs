@@ -7,7 +7,7 @@
 use crate::{
     buffer::{PAGE, Pages, Payload},
     drive::Engine,
-    layout::Files,
+    files::Files,
     pattern::Request,
 };
 use fstrial_model::units::Nanos;

@@ -6,7 +6,7 @@
 
 use crate::estimate::{Pair, Walsh};
 use crate::lane::{self, Found};
-use crate::panel::Question;
+use crate::question::Question;
 use crate::schedule::Schedule;
 use crate::{normal, signed_rank};
 

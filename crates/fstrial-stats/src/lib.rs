@@ -37,6 +37,7 @@ pub mod lane;
 pub mod normal;
 pub mod panel;
 pub mod quantile;
+mod question;
 pub mod schedule;
 pub mod shift;
 pub mod signed_rank;
@@ -45,4 +46,5 @@ pub mod steady;
 pub mod student;
 
 pub use estimate::Pair;
-pub use panel::{Decision, Multiplicity, Panel, Question, Verdict};
+pub use panel::{Decision, Multiplicity, Panel, Verdict};
+pub use question::Question;

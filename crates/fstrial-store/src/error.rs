@@ -2,7 +2,7 @@
 //!
 //! Inside the crate code fails with a [`Fault`]; the border adds the path and the deed and makes it a [`StoreError`].
 
-use crate::{TrialId, filter::MAX_TAGS, schema};
+use crate::{TrialId, filter::MAX_TAGS};
 use rusqlite::ErrorCode;
 use std::{
     error::Error,
@@ -44,7 +44,7 @@ pub enum StoreError {
         found: String,
     },
     /// A later fstrial wrote the file. Nothing in it was changed.
-    #[error("the store {} has schema {found}, and this fstrial knows up to {}", path.display(), schema::SCHEMA)]
+    #[error("the store {} has schema {found}, and this fstrial knows up to {}", path.display(), crate::SCHEMA)]
     NewerSchema {
         /// The store.
         path: PathBuf,

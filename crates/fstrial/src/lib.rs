@@ -5,5 +5,6 @@
 pub mod cli;
 pub mod error;
 pub mod exit_code;
+pub mod numbers;
 pub mod report;
 pub mod run;

@@ -6,7 +6,7 @@
 //! bandwidth does. Places are counted in rotations from the beginning: with a bandwidth r(x) = r₀ − k·x,
 //! N(x) = ∫ dx / (r(x)·T) = −ln(1 − k·x/r₀) / (k·T).
 
-use super::{Time, member::Part, service::to_nanos};
+use super::{Time, part::Part, service::to_nanos};
 use fstrial_model::device_model::Disk;
 
 /// Where the head is.

@@ -1,6 +1,6 @@
 //! One member of a device: a queue, and either places that work side by side (flash) or one head over a platter.
 
-use super::{Time, flash::FlashState, head::Head, service::Timing};
+use super::{Time, flash::FlashState, head::Head, part::Part, service::Timing};
 use fstrial_model::device_model::DeviceModel;
 use rand_chacha::ChaCha8Rng;
 use std::collections::VecDeque;
@@ -9,32 +9,6 @@ use std::collections::VecDeque;
 const USUAL_PARALLELISM: u16 = 64;
 /// Requests from which a rotating disk chooses, if the model does not say.
 const USUAL_QUEUE: u16 = 32;
-
-/// What a part belongs to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Purpose {
-    /// A request that somebody waits for.
-    Request(u64),
-    /// A write in the cache, by its serial.
-    WriteOut(u64),
-}
-
-/// A piece of a request on one member.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Part {
-    pub(super) purpose: Purpose,
-    pub(super) is_write: bool,
-    pub(super) offset: u64,
-    pub(super) length: u64,
-    /// When it came to the member.
-    pub(super) came: Time,
-}
-
-impl Part {
-    fn is_write_out(&self) -> bool {
-        matches!(self.purpose, Purpose::WriteOut(_))
-    }
-}
 
 /// A member.
 #[derive(Debug)]

@@ -14,12 +14,14 @@ mod flash;
 mod head;
 mod limits;
 mod member;
+mod part;
 mod service;
 
 use cache::WriteCache;
 use fstrial_model::{device_model::DeviceModel, units::Bytes};
 use limits::Grant;
-use member::{Member, Part, Purpose};
+use member::Member;
+use part::{Part, Purpose};
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 use service::Timing;
 use std::{

@@ -1,6 +1,6 @@
 //! What the files of a load hold, and how a user says it.
 
-use super::entry::{EntryError, entry_error};
+use super::entry_error::{EntryError, entry_error};
 use crate::units::Percent;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

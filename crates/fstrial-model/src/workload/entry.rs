@@ -1,5 +1,6 @@
 //! A workload as a user writes it, and how it is settled.
 
+use super::entry_error::{EntryError, entry_error};
 use super::{
     Access, Backend, Data, DataKind, Distribution, Figure, FileSet, FileTree, Flow, FlowStep, Flush,
     FsyncCounts, Group, Io, Layout, Log, MetricEntry, Mix, OpenSync, Operation, Pattern, Phase, Postmark,
@@ -249,25 +250,6 @@ pub enum Kind {
     Program,
     /// Something that is done to the filesystem itself.
     Operation,
-}
-
-/// A workload entry that does not describe a workload.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct EntryError {
-    /// The key at fault.
-    pub key: &'static str,
-    /// What is wrong.
-    pub problem: String,
-    /// What to try.
-    pub hint: Option<String>,
-}
-
-pub(crate) fn entry_error(
-    key: &'static str,
-    problem: impl Into<String>,
-    hint: impl Into<String>,
-) -> EntryError {
-    EntryError { key, problem: problem.into(), hint: Some(hint.into()) }
 }
 
 /// An entry with the fields of `own`, and those of `base` where `own` has none. Every field but `preset` and

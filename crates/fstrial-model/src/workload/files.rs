@@ -1,6 +1,6 @@
 //! A working set of small files: its settings, and which steps can be repeated without end.
 
-use super::entry::{EntryError, entry_error};
+use super::entry_error::{EntryError, entry_error};
 use crate::units::Bytes;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -5,7 +5,7 @@
 //! with a run. The steps are in [`FlowStep`], one line of text each.
 
 use super::{
-    entry::{EntryError, entry_error},
+    entry_error::{EntryError, entry_error},
     flow_step::{FlowStep, OpenFile, Target},
 };
 use crate::units::{Bytes, Percent, serde_as_text};

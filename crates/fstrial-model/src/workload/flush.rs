@@ -1,7 +1,7 @@
 //! A database's page flusher: batches of pages at random places, with a doublewrite buffer or without.
 
 use super::{
-    entry::{EntryError, entry_error},
+    entry_error::{EntryError, entry_error},
     io::SyncCall,
 };
 use crate::units::{Bytes, Nanos};

@@ -3,7 +3,7 @@
 use super::{
     combination::Conflict,
     distribution::Distribution,
-    entry::{EntryError, entry_error},
+    entry_error::{EntryError, entry_error},
 };
 use crate::units::{Bytes, Percent};
 use schemars::JsonSchema;

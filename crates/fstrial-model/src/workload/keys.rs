@@ -2,7 +2,8 @@
 
 use super::{
     Entry, Kind,
-    entry::{EntryError, Keys, entry_error},
+    entry::Keys,
+    entry_error::{EntryError, entry_error},
 };
 
 impl Kind {

@@ -1,7 +1,7 @@
 //! A write-ahead log with many committers: databases' redo logs, with group commit or without.
 
 use super::{
-    entry::{EntryError, entry_error},
+    entry_error::{EntryError, entry_error},
     io::SyncCall,
 };
 use crate::units::Bytes;

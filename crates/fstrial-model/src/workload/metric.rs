@@ -5,7 +5,7 @@
 //! size, matches are counted, and texts are cut by whoever keeps them (see [`Output`]).
 
 use super::ResultKind;
-use super::entry::{EntryError, entry_error};
+use super::entry_error::{EntryError, entry_error};
 use crate::units::{Bytes, Nanos};
 use regex::{Captures, Regex, RegexBuilder};
 use schemars::JsonSchema;

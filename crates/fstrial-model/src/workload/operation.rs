@@ -5,7 +5,7 @@
 
 use super::{
     Data, FileTree, ResultKind, Size,
-    entry::{EntryError, entry_error},
+    entry_error::{EntryError, entry_error},
 };
 use crate::{
     unit,

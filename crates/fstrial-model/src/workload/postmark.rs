@@ -1,6 +1,6 @@
 //! PostMark 1.5x: the mail-like benchmark of many small files, setting by setting.
 
-use super::entry::{EntryError, entry_error};
+use super::entry_error::{EntryError, entry_error};
 use crate::units::Bytes;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -9,7 +9,8 @@
 
 use super::{
     Kind,
-    entry::{Entry, EntryError, entry_error},
+    entry::Entry,
+    entry_error::{EntryError, entry_error},
     metric::{MAX_METRICS, MetricEntry, MetricRule, Output, PickError, Picked, Source},
 };
 use crate::units::{Bytes, Nanos};

@@ -1,6 +1,6 @@
 //! Conducting a trial, for `compare` and `run`: the store, the device, the listeners, the coordinator, the answer.
 
-use super::{Home, report};
+use super::{Home, pages};
 use crate::{
     error::ExpectedError,
     exit_code,
@@ -235,7 +235,7 @@ pub(crate) fn conduct(
 
 /// Leaves the answer as a page, and says where. Without it the answer is whole all the same: it can be made again.
 fn kept(home: &Home, id: i64, page: TrialPage) -> String {
-    match report::keep_ended(home, id, page) {
+    match pages::keep_ended(home, id, page) {
         Ok(path) => format!("\nas a page: {}\n", path.display()),
         Err(error) => format!("\nno page was made: {error}; try again with `fstrial report {id}`\n"),
     }

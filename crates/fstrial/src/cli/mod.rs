@@ -14,6 +14,7 @@ mod in_file;
 mod judge;
 mod noise;
 mod out_file;
+mod pages;
 pub(crate) mod report;
 pub(crate) mod results;
 mod run;

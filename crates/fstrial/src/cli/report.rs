@@ -1,6 +1,6 @@
 //! `fstrial report`: the answer of stored trials as a page, a table for a ticket, or a post for a mailing list.
 
-use super::{Home, out_file, results};
+use super::{Home, out_file, pages, results};
 use crate::{
     error::ExpectedError,
     exit_code,
@@ -11,7 +11,6 @@ use crate::{
     },
 };
 use clap::{Args, ValueEnum};
-use fstrial_stack::private_dir::PrivateDir;
 use fstrial_store::{Store, StoredTrial};
 use std::{borrow::Cow, path::PathBuf};
 
@@ -92,11 +91,6 @@ pub(crate) fn exec(args: &ReportArgs) -> Result<u8, ExpectedError> {
     deliver(args, &text, &format!("trial-{}.html", numbers.join("-")))
 }
 
-/// Keeps the page of a trial that has just ended; says where it is.
-pub(crate) fn keep_ended(home: &Home, id: i64, page: TrialPage) -> Result<PathBuf, ExpectedError> {
-    keep(home, &format!("trial-{id}.html"), &page::of_trials(vec![page]))
-}
-
 /// Trials as a page.
 pub(crate) fn page_of(store: &Store, trials: &[StoredTrial]) -> Result<String, ExpectedError> {
     let pages: Result<Vec<TrialPage>, _> =
@@ -131,18 +125,10 @@ fn deliver(args: &ReportArgs, text: &str, name: &str) -> Result<u8, ExpectedErro
             super::say(&format!("wrote {}\n", path.display()));
         }
         None if args.format == Format::Html => {
-            let path = keep(&args.home, name, text)?;
+            let path = pages::keep(&args.home, name, text)?;
             super::print(&format!("{}\n", path.display()));
         }
         None => super::print(text),
     }
     Ok(exit_code::VERDICT)
-}
-
-/// Keeps a page in the home folder, in the place of an earlier one of the same trials; says where.
-fn keep(home: &Home, name: &str, page: &str) -> Result<PathBuf, ExpectedError> {
-    let folder = PrivateDir::make(&home.make()?.path().join("reports"))?;
-    let path = folder.path().join(name);
-    out_file::write(&path, page.as_bytes(), true)?;
-    Ok(path)
 }

@@ -5,13 +5,15 @@ use crate::{
     error::ExpectedError,
     exit_code,
     report::{
-        audit, numbers, plain,
+        numbers, plain,
         watch::{
             model::Model,
             screen::{Output, Screen, Wish},
         },
     },
-    run::{course::Course, environment::Environment, judge::Judge, place::Interrupt, plan::Plan, stored},
+    run::{
+        audit, course::Course, environment::Environment, judge::Judge, place::Interrupt, plan::Plan, stored,
+    },
 };
 use clap::Args;
 use fstrial_store::{RunId, Store, StoredTrial, TrialId, TrialStatus, TrialSummary};

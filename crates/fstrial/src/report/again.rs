@@ -1,12 +1,10 @@
 //! A stored trial judged again: what every form of its answer is made from, years later too.
 
-use super::{
-    audit,
-    document::{self, Document},
-};
+use super::document::{self, Document};
 use crate::{
     error::ExpectedError,
     run::{
+        audit,
         coordinator::{Finished, Reason},
         course::{self, Course},
         stored::{Besides, Stored},

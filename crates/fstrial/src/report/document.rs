@@ -1,11 +1,8 @@
 //! The final document of a trial: everything a script might ask, with a schema version.
 
-use super::{
-    audit,
-    claim::{self, ClaimReport},
-    summary,
-};
+use super::claim::{self, ClaimReport};
 use crate::run::{
+    audit,
     contrast::ContrastState,
     coordinator::{Finished, Reason},
     environment::Environment,
@@ -273,7 +270,7 @@ fn ceiling_warning(plan: &Plan, workloads: &[WorkloadReport]) -> Option<String> 
         is_at(cell.bytes_per_second, bandwidth) || (unit == unit::OPERATIONS && is_at(cell.rate, iops))
     };
     let named = workloads.iter().flat_map(|workload| {
-        summary::levels(workload).into_iter().filter_map(move |threads| {
+        workload.levels().into_iter().filter_map(move |threads| {
             let cells = workload.cells.iter().filter(|cell| cell.threads == threads);
             let many = cells.filter(|cell| at_ceiling(cell, &workload.unit)).count() > 1;
             many.then(|| format!("{}, {}", workload.title(), threads_in_words(threads)))
@@ -324,6 +321,13 @@ fn section_report(
 }
 
 impl WorkloadReport {
+    /// Its levels, in their order.
+    pub fn levels(&self) -> Vec<u16> {
+        let mut levels: Vec<u16> = self.cells.iter().map(|cell| cell.threads).collect();
+        levels.dedup();
+        levels
+    }
+
     /// Its name with the phase: `bonnie, rewrite`.
     pub fn title(&self) -> String {
         if self.phase.is_empty() { self.name.clone() } else { format!("{}, {}", self.name, self.phase) }

@@ -1,7 +1,6 @@
 //! What people and programs are shown. Functions of what was measured: no clock, no host.
 
 pub mod again;
-pub mod audit;
 pub mod claim;
 pub mod diff;
 pub mod document;
@@ -10,7 +9,6 @@ pub mod fio_json;
 pub mod json_lines;
 pub mod lkml;
 pub mod markdown;
-pub mod numbers;
 pub mod page;
 pub mod plot;
 pub mod progress;
@@ -23,4 +21,5 @@ pub mod trend;
 pub mod verdict;
 pub mod watch;
 
+pub(crate) use crate::numbers;
 pub(crate) use text::{is_unicode, plain, plain_lines};

@@ -44,16 +44,9 @@ pub fn standings(document: &Document) -> Vec<Standing<'_>> {
     document.workloads.iter().flat_map(standings_of).collect()
 }
 
-/// The levels of a workload, in their order.
-pub fn levels(workload: &WorkloadReport) -> Vec<u16> {
-    let mut levels: Vec<u16> = workload.cells.iter().map(|cell| cell.threads).collect();
-    levels.dedup();
-    levels
-}
-
 /// Who won a workload at each of its levels, where anything is known.
 pub fn standings_of(workload: &WorkloadReport) -> Vec<Standing<'_>> {
-    levels(workload).into_iter().filter_map(|threads| of_level(workload, threads)).collect()
+    workload.levels().into_iter().filter_map(|threads| of_level(workload, threads)).collect()
 }
 
 fn of_level(workload: &WorkloadReport, threads: u16) -> Option<Standing<'_>> {

@@ -1,15 +1,8 @@
-//! Claims in the course of a trial: the contrasts that their expectations ask for, and what these say of them.
-//!
-//! Every question of a claim is one of the m questions of its trial. A bound other than 1 asks two: whether the ratio is beyond the bound, and whether there is a difference in the
-//! direction that is claimed at all, so that "1.2 where 1.5 was claimed" is not called the reverse.
+//! What the rounds so far say of a claim and its parts.
 
-use super::{
-    contrast::less_is_better,
-    judge::Judge,
-    plan::{Ask, Cell, Contrast, Of, Plan},
-};
+use super::{contrast::less_is_better, judge::Judge, parts::ClaimPart};
 use fstrial_model::{
-    claim::{Asked, Bound, Part, Spot},
+    claim::{Asked, Bound, Spot},
     metric::Metric,
 };
 use fstrial_stats::Decision;
@@ -17,17 +10,6 @@ use serde::{Deserialize, Serialize};
 
 /// Rounds in which a workload must be done before it is said that it works.
 const WORKING_ROUNDS: usize = 5;
-
-/// A part of a claim with the contrasts that decide it.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ClaimPart {
-    /// What is asked.
-    pub part: Part,
-    /// Indexes of its contrasts. Of a bound: the first one is about the bound, the second about the direction.
-    pub contrasts: Vec<usize>,
-    /// Cells that are to be done, or to fail.
-    pub watched: Vec<usize>,
-}
 
 /// What is found about a claim, or a part of it; the worst of its parts is the claim's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -61,82 +43,6 @@ impl ClaimVerdict {
             Self::Reversed => "reversed",
             Self::CannotRun => "cannot run here",
         }
-    }
-}
-
-/// Puts the contrasts of a claim's parts into a plan, and leaves only the cells that they need.
-pub(super) fn claimed(plan: &mut Plan, parts: Vec<Part>) {
-    let is_used =
-        |cell: &Cell| parts.iter().any(|part| spots(&part.asked).iter().any(|spot| is_at(cell, spot)));
-    plan.cells.retain(is_used);
-    for part in parts {
-        let first = plan.contrasts.len();
-        let (contrasts, watched) = contrasts_of(plan, &part);
-        plan.contrasts.extend(contrasts);
-        plan.parts.push(ClaimPart { part, contrasts: (first..plan.contrasts.len()).collect(), watched });
-    }
-}
-
-/// Whether a result is one of this cell's.
-fn is_at(cell: &Cell, spot: &Spot) -> bool {
-    (cell.workload, cell.threads, cell.arm) == (spot.workload, spot.threads, spot.arm)
-}
-
-/// Every cell that a question is about.
-fn spots(asked: &Asked) -> Vec<Spot> {
-    match asked {
-        Asked::Ratio { a, b, .. } | Asked::Better { a, b } => vec![*a, *b],
-        Asked::Slope { cells, .. } => cells.clone(),
-        Asked::Amount { cell, .. } | Asked::Works(cell) | Asked::Fails(cell) => vec![*cell],
-        Asked::NoSingleWinner(groups) => groups.concat(),
-    }
-}
-
-/// The contrasts of a part, and the cells that are only watched.
-fn contrasts_of(plan: &Plan, part: &Part) -> (Vec<Contrast>, Vec<usize>) {
-    let cell = |spot: &Spot| {
-        plan.cells.iter().position(|cell| is_at(cell, spot)).expect("cells that are used are kept")
-    };
-    let contrast = |a: &Spot, b: &Spot, ask: Ask, of: Of| Contrast {
-        a: cell(a),
-        b: cell(b),
-        result_a: a.result,
-        result_b: b.result,
-        metric: part.metric,
-        holds_open: true,
-        ask,
-        of,
-    };
-    let bounded = |a: &Spot, b: &Spot, bound: Bound, of: &Of| {
-        asks(bound, matches!(of, Of::Amount)).into_iter().map(|ask| contrast(a, b, ask, of.clone())).collect()
-    };
-    match &part.asked {
-        Asked::Ratio { a, b, bound } => (bounded(a, b, *bound, &Of::Ratio), Vec::new()),
-        Asked::Better { a, b } => (vec![contrast(a, b, Ask::Difference, Of::Ratio)], Vec::new()),
-        Asked::Slope { cells, bound } => {
-            let (first, last) = (&cells[0], &cells[cells.len() - 1]);
-            (bounded(last, first, *bound, &Of::Slope(cells.iter().map(cell).collect())), Vec::new())
-        }
-        Asked::Amount { cell, bound } => (bounded(cell, cell, *bound, &Of::Amount), Vec::new()),
-        Asked::Works(spot) | Asked::Fails(spot) => (Vec::new(), vec![cell(spot)]),
-        Asked::NoSingleWinner(groups) => {
-            let pairs = groups.iter().flat_map(|group| {
-                (0..group.len()).flat_map(move |b| (b + 1..group.len()).map(move |a| (&group[a], &group[b])))
-            });
-            (pairs.map(|(a, b)| contrast(a, b, Ask::Difference, Of::Ratio)).collect(), Vec::new())
-        }
-    }
-}
-
-/// What a bound asks. One at 1 asks for the direction; one away from it, on the side that is claimed, for both.
-fn asks(bound: Bound, is_amount: bool) -> Vec<Ask> {
-    match bound {
-        Bound::Within(fraction) => vec![Ask::Within(fraction)],
-        Bound::Above(bound) | Bound::Below(bound) if is_amount => vec![Ask::Above(bound)],
-        Bound::Above(1.0) | Bound::Below(1.0) => vec![Ask::Difference],
-        Bound::Above(value) if value > 1.0 => vec![Ask::Above(value), Ask::Difference],
-        Bound::Below(value) if value < 1.0 => vec![Ask::Above(value), Ask::Difference],
-        Bound::Above(value) | Bound::Below(value) => vec![Ask::Above(value)],
     }
 }
 

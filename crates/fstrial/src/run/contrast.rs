@@ -1,7 +1,8 @@
 //! A contrast: what is asked of the statistics about it, the pairs that its rounds give, and where it stands.
 
 use super::{
-    plan::{Ask, Contrast, Plan},
+    cell::{Ask, Contrast},
+    plan::Plan,
     sample::Sample,
     tail::Tail,
 };

@@ -10,6 +10,7 @@
 mod states;
 
 use super::{
+    audit,
     claim::ClaimVerdict,
     clock::Clock,
     contrast::Outcome,
@@ -20,7 +21,7 @@ use super::{
     plan::Plan,
     round::{Earlier, RoundTimes},
 };
-use crate::{error::ExpectedError, report::audit};
+use crate::error::ExpectedError;
 use fstrial_model::{
     arm::Arm,
     facts::ArmFacts,

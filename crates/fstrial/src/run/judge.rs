@@ -3,11 +3,12 @@
 //! judged again years later.
 
 use super::{
+    cell::{Cell, Contrast, Of},
     contrast::{
         ContrastState, Outcome, less_is_better, paired, question, ratio, ratio_interval, rounded_up,
         slope_weights, weighted_sum,
     },
-    plan::{Contrast, Of, Plan},
+    plan::Plan,
     round::{Round, RunOutcome},
     sample::Sample,
     tail::Tail,
@@ -71,7 +72,7 @@ fn panel(plan: &Plan, planned: u32) -> Panel {
 impl<'a> Judge<'a> {
     /// A judge for a plan of which nothing was run.
     pub fn new(plan: &'a Plan) -> Self {
-        let results = |cell: &super::plan::Cell| vec![Vec::new(); plan.results[cell.workload].len()];
+        let results = |cell: &Cell| vec![Vec::new(); plan.results[cell.workload].len()];
         Self {
             plan,
             panel: panel(plan, 1),

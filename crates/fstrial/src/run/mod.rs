@@ -1,6 +1,8 @@
 //! The straight line: plan → rounds → jobs → place → worker → measurements → verdicts.
 
+pub mod audit;
 pub mod bases;
+pub mod cell;
 pub mod claim;
 pub mod clock;
 pub mod contrast;
@@ -8,6 +10,7 @@ pub mod coordinator;
 pub mod course;
 pub mod environment;
 pub mod event;
+mod failure;
 pub mod find_rate;
 pub mod fit;
 pub mod history;
@@ -15,6 +18,7 @@ pub mod judge;
 pub mod latencies;
 pub mod modelled;
 pub mod operation;
+pub mod parts;
 pub mod place;
 pub mod plan;
 pub mod precondition;

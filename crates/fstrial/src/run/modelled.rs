@@ -4,7 +4,7 @@
 //! gets EIO, the run it happened in is lost, and another process takes its place under the same number: nothing of a
 //! device's state has to outlive a run.
 
-use crate::{error::ExpectedError, exit_code, report::numbers};
+use crate::{error::ExpectedError, exit_code, numbers};
 use fstrial_device::serve::{self, Command as Order, Offer, Said};
 use fstrial_device::server::Counts;
 use fstrial_engine::Usage;

@@ -5,13 +5,14 @@ mod state;
 mod watch;
 
 use super::{
+    failure::{engine_failure, stack_failure},
     find_rate::{self, SearchError, Seen},
     operation::{self, Order, Step},
     program::{self, Level},
     sample::latency,
 };
 use crate::{error::ExpectedError, exit_code};
-use fstrial_engine::{EngineError, Moment, Prepared, Site};
+use fstrial_engine::{Moment, Prepared, Site};
 use fstrial_model::{
     job::{
         DeviceBinding, FailureKind, Job, Load, PROTOCOL, PhaseTask, ProgramTask, RunFailure, Task,
@@ -122,47 +123,6 @@ struct Run<'a> {
     /// The group that the load is in, on a throttled device.
     throttled: Option<Throttled>,
     watch: Watch,
-}
-
-/// Where an error of the stack comes from decides whose fault it is.
-fn stack_failure(stage: Stage, error: &StackError) -> RunFailure {
-    let kind = match (error, stage) {
-        (StackError::Corrupt { .. }, _) => FailureKind::ArmFailed,
-        (_, Stage::Unmount | Stage::Detach) => FailureKind::CleanUp,
-        (StackError::Deadline { .. } | StackError::Interrupted, _) => FailureKind::Lost,
-        (StackError::MissingProgram { .. } | StackError::UnknownToKernel { .. }, _) => FailureKind::HostLacks,
-        (StackError::Io { source, .. }, _) if source.kind() == std::io::ErrorKind::PermissionDenied => {
-            FailureKind::HostLacks
-        }
-        (StackError::Io { .. }, Stage::Attach) => FailureKind::Lost,
-        (StackError::Io { .. }, Stage::Settle) => FailureKind::ArmFailed,
-        (
-            StackError::Command { .. }
-            | StackError::Io { .. }
-            | StackError::Refused { .. }
-            | StackError::Untrusted { .. }
-            | StackError::Unable { .. },
-            _,
-        ) => FailureKind::ArmRefused,
-    };
-    RunFailure { kind, stage, what: error.to_string(), hint: error.hint() }
-}
-
-pub(super) fn engine_failure(stage: Stage, error: &EngineError) -> RunFailure {
-    let kind = match error {
-        EngineError::ClockDrifted { .. } => FailureKind::Lost,
-        EngineError::Layout { .. } => FailureKind::ArmFailed,
-        EngineError::Impossible { .. }
-        | EngineError::NoSpace { .. }
-        | EngineError::DirectUnsupported { .. }
-        | EngineError::UringUnavailable { .. }
-        | EngineError::UringOptionRefused { .. }
-        | EngineError::IopollUnsupported { .. }
-        | EngineError::AioUnavailable { .. }
-        | EngineError::FallocateUnsupported { .. }
-        | EngineError::Limit { .. } => FailureKind::LoadRefused,
-    };
-    RunFailure { kind, stage, what: error.to_string(), hint: error.hint().map(str::to_owned) }
 }
 
 impl<'a> Run<'a> {

@@ -43,7 +43,7 @@ pub(super) fn listed(names: &[impl AsRef<str>]) -> String {
 pub(super) fn question(document: &Document) -> String {
     let mut workloads: Vec<&str> = document.workloads.iter().map(|workload| workload.name.as_str()).collect();
     workloads.dedup();
-    let mut levels: Vec<u16> = document.workloads.iter().flat_map(summary::levels).collect();
+    let mut levels: Vec<u16> = document.workloads.iter().flat_map(WorkloadReport::levels).collect();
     levels.sort_unstable();
     levels.dedup();
     let levels = match levels.as_slice() {
@@ -283,7 +283,7 @@ fn open_questions(document: &Document) -> Vec<String> {
 pub(super) fn matrix(shown: &Shown) -> Markup {
     let document = &shown.document;
     let standings = summary::standings(document);
-    let mut levels: Vec<u16> = document.workloads.iter().flat_map(summary::levels).collect();
+    let mut levels: Vec<u16> = document.workloads.iter().flat_map(WorkloadReport::levels).collect();
     levels.sort_unstable();
     levels.dedup();
     if standings.is_empty() {

@@ -7,7 +7,6 @@ use crate::{
     report::{
         again::Told,
         document::{CellReport, WorkloadReport},
-        summary,
     },
     run::{
         contrast::Outcome, course::Course, latencies::Latencies, plan::Plan, sample::LoadSample,
@@ -125,7 +124,7 @@ fn section_data(
         less_is_better: report.less_is_better,
         warmup_seconds: report.warmup_seconds,
         duration_seconds: report.duration_seconds,
-        levels: summary::levels(report),
+        levels: report.levels(),
         cells: section
             .iter()
             .zip(&report.cells)

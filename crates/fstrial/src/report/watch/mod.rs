@@ -7,6 +7,7 @@
 //! `--watch` hears the trial's events ([`listener`]); `fstrial watch` reads the store. Nothing here decides anything.
 
 pub mod listener;
+pub mod look;
 pub mod model;
 mod plot;
 pub mod screen;

@@ -2,9 +2,9 @@
 //! an interval as a bar.
 
 use super::{
+    look::Look,
     model::{Curves, LastRun, Line as ContrastLine},
     text,
-    view::Look,
 };
 use crate::report::numbers;
 use ratatui::{

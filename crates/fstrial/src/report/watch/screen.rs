@@ -1,8 +1,9 @@
 //! The terminal: taken over, drawn on, listened to, and given back whatever happens.
 
 use super::{
+    look::Look,
     model::Model,
-    view::{self, Choices, Look, Move},
+    view::{self, Choices, Move},
 };
 use crate::report::is_unicode;
 use ratatui::{

@@ -1,8 +1,9 @@
 //! The picture at every size and stage of a trial, as snapshots.
 
 use super::{
+    look::Look,
     model::{LastRun, Model},
-    view::{self, Choices, Look, Move, Pane},
+    view::{self, Choices, Move, Pane},
 };
 use crate::run::{
     contrast::{ContrastState, Outcome},

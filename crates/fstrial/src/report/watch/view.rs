@@ -1,6 +1,7 @@
 //! The picture: a pure function of the model, of what was chosen, and of the time. Meaning never rests on colour.
 
 use super::{
+    look::Look,
     model::{Line as ContrastLine, Model},
     plot, text,
 };
@@ -24,37 +25,6 @@ pub const LEAST: (u16, u16) = (60, 16);
 const WIDE: u16 = 110;
 /// Rows of the head.
 const HEAD: u16 = 4;
-
-/// What the terminal can do.
-#[derive(Debug, Clone, Copy)]
-pub struct Look {
-    /// Whether it has more than ASCII.
-    pub unicode: bool,
-    /// Whether colours are wanted.
-    pub colour: bool,
-}
-
-impl Look {
-    pub(super) fn shade(self, colour: Color) -> Color {
-        if self.colour { colour } else { Color::Reset }
-    }
-
-    pub(super) fn of(self, colour: Color) -> Style {
-        Style::new().fg(self.shade(colour))
-    }
-
-    pub(super) fn plain(self) -> Style {
-        Style::new()
-    }
-
-    pub(super) fn pale(self) -> Style {
-        self.of(Color::DarkGray)
-    }
-
-    pub(super) fn bold(self) -> Style {
-        Style::new().add_modifier(Modifier::BOLD)
-    }
-}
 
 /// What the lower half shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -12,7 +12,7 @@ mod files;
 mod fill;
 mod freeze;
 
-use super::worker::engine_failure;
+use super::failure::engine_failure;
 use files::content;
 use fstrial_engine::{Site, Target as Place};
 use fstrial_model::{

@@ -1,6 +1,7 @@
 //! The worker's part in states: it makes one on a new filesystem and saves the device, or puts a saved device back.
 
-use super::{Run, engine_failure, say};
+use super::{Run, say};
+use crate::run::failure::engine_failure;
 use fstrial_engine::{Finished, Made, Recipe, finish_state, make_state};
 use fstrial_model::{
     job::{DeviceBinding, RunFailure, StateStep, StateTask, WorkerMessage},

@@ -1,0 +1,22 @@
+//! Where pages are kept: `HOME/reports`.
+
+use super::{Home, out_file};
+use crate::{
+    error::ExpectedError,
+    report::page::{self, TrialPage},
+};
+use fstrial_stack::private_dir::PrivateDir;
+use std::path::PathBuf;
+
+/// Keeps the page of a trial that has just ended; says where it is.
+pub(crate) fn keep_ended(home: &Home, id: i64, page: TrialPage) -> Result<PathBuf, ExpectedError> {
+    keep(home, &format!("trial-{id}.html"), &page::of_trials(vec![page]))
+}
+
+/// Keeps a page in the home folder, in the place of an earlier one of the same trials; says where.
+pub(crate) fn keep(home: &Home, name: &str, page: &str) -> Result<PathBuf, ExpectedError> {
+    let folder = PrivateDir::make(&home.make()?.path().join("reports"))?;
+    let path = folder.path().join(name);
+    out_file::write(&path, page.as_bytes(), true)?;
+    Ok(path)
+}

@@ -1,0 +1,65 @@
+//! What is run, and what is compared: cells, and contrasts of them.
+
+use fstrial_model::metric::Metric;
+
+/// One cell: an arm under a workload at a level.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Cell {
+    /// Index of the workload.
+    pub workload: usize,
+    /// Number of threads.
+    pub threads: u16,
+    /// Index of the arm.
+    pub arm: usize,
+}
+
+/// A comparison of two cells, `a` over `b`. Where a claim asks for it, of one cell with a number, or of several.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Contrast {
+    /// Index of the cell that is measured against the other.
+    pub a: usize,
+    /// Index of the cell it is measured against.
+    pub b: usize,
+    /// Index of the result in those of the workload of `a`.
+    pub result_a: usize,
+    /// Index of the result in those of the workload of `b`.
+    pub result_b: usize,
+    /// On what.
+    pub metric: Metric,
+    /// Whether the trial goes on until this is decided.
+    pub holds_open: bool,
+    /// What is asked about it.
+    pub ask: Ask,
+    /// What is looked at.
+    pub of: Of,
+}
+
+/// What is asked about a contrast.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Ask {
+    /// Whether there is a difference.
+    Difference,
+    /// Whether it lies above this.
+    Above(f64),
+    /// Whether the two are the same within this fraction.
+    Within(f64),
+}
+
+/// What a contrast looks at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Of {
+    /// The ratio of its two cells.
+    Ratio,
+    /// The first cell itself; the second one is the same.
+    Amount,
+    /// The factor for each doubling of the threads over these cells, the first of the lowest level.
+    Slope(Vec<usize>),
+}
+
+impl Contrast {
+    /// Every cell it needs.
+    pub fn cells(&self) -> impl Iterator<Item = usize> {
+        let between = if let Of::Slope(cells) = &self.of { cells.as_slice() } else { &[] };
+        [self.a, self.b].into_iter().chain(between.iter().copied())
+    }
+}

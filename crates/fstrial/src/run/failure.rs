@@ -1,0 +1,50 @@
+//! What an error says of the run that it ended: whose fault it is.
+
+use fstrial_engine::EngineError;
+use fstrial_model::{
+    job::{FailureKind, RunFailure},
+    measurement::Stage,
+};
+use fstrial_stack::StackError;
+
+/// Where an error of the stack comes from decides whose fault it is.
+pub(super) fn stack_failure(stage: Stage, error: &StackError) -> RunFailure {
+    let kind = match (error, stage) {
+        (StackError::Corrupt { .. }, _) => FailureKind::ArmFailed,
+        (_, Stage::Unmount | Stage::Detach) => FailureKind::CleanUp,
+        (StackError::Deadline { .. } | StackError::Interrupted, _) => FailureKind::Lost,
+        (StackError::MissingProgram { .. } | StackError::UnknownToKernel { .. }, _) => FailureKind::HostLacks,
+        (StackError::Io { source, .. }, _) if source.kind() == std::io::ErrorKind::PermissionDenied => {
+            FailureKind::HostLacks
+        }
+        (StackError::Io { .. }, Stage::Attach) => FailureKind::Lost,
+        (StackError::Io { .. }, Stage::Settle) => FailureKind::ArmFailed,
+        (
+            StackError::Command { .. }
+            | StackError::Io { .. }
+            | StackError::Refused { .. }
+            | StackError::Untrusted { .. }
+            | StackError::Unable { .. },
+            _,
+        ) => FailureKind::ArmRefused,
+    };
+    RunFailure { kind, stage, what: error.to_string(), hint: error.hint() }
+}
+
+/// The same of an error of the load engine.
+pub(super) fn engine_failure(stage: Stage, error: &EngineError) -> RunFailure {
+    let kind = match error {
+        EngineError::ClockDrifted { .. } => FailureKind::Lost,
+        EngineError::Layout { .. } => FailureKind::ArmFailed,
+        EngineError::Impossible { .. }
+        | EngineError::NoSpace { .. }
+        | EngineError::DirectUnsupported { .. }
+        | EngineError::UringUnavailable { .. }
+        | EngineError::UringOptionRefused { .. }
+        | EngineError::IopollUnsupported { .. }
+        | EngineError::AioUnavailable { .. }
+        | EngineError::FallocateUnsupported { .. }
+        | EngineError::Limit { .. } => FailureKind::LoadRefused,
+    };
+    RunFailure { kind, stage, what: error.to_string(), hint: error.hint().map(str::to_owned) }
+}

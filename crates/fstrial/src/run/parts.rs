@@ -1,0 +1,96 @@
+//! The parts of a claim in a plan: the contrasts that its expectations ask for.
+//!
+//! Every question of a claim is one of the m questions of its trial. A bound other than 1 asks two: whether the ratio is beyond
+//! the bound, and whether there is a difference in the direction that is claimed at all, so that "1.2 where 1.5 was claimed" is
+//! not called the reverse.
+
+use super::cell::{Ask, Cell, Contrast, Of};
+use fstrial_model::claim::{Asked, Bound, Part, Spot};
+
+/// A part of a claim with the contrasts that decide it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ClaimPart {
+    /// What is asked.
+    pub part: Part,
+    /// Indexes of its contrasts. Of a bound: the first one is about the bound, the second about the direction.
+    pub contrasts: Vec<usize>,
+    /// Cells that are to be done, or to fail.
+    pub watched: Vec<usize>,
+}
+
+/// The contrasts of a claim's parts; of the cells only those that they need are left.
+pub(super) fn claimed(cells: &mut Vec<Cell>, parts: Vec<Part>) -> (Vec<Contrast>, Vec<ClaimPart>) {
+    let is_used =
+        |cell: &Cell| parts.iter().any(|part| spots(&part.asked).iter().any(|spot| is_at(cell, spot)));
+    cells.retain(is_used);
+    let (mut all, mut claimed) = (Vec::new(), Vec::new());
+    for part in parts {
+        let (contrasts, watched) = contrasts_of(cells, &part);
+        let indexes = (all.len()..all.len() + contrasts.len()).collect();
+        all.extend(contrasts);
+        claimed.push(ClaimPart { part, contrasts: indexes, watched });
+    }
+    (all, claimed)
+}
+
+/// Whether a result is one of this cell's.
+fn is_at(cell: &Cell, spot: &Spot) -> bool {
+    (cell.workload, cell.threads, cell.arm) == (spot.workload, spot.threads, spot.arm)
+}
+
+/// Every cell that a question is about.
+fn spots(asked: &Asked) -> Vec<Spot> {
+    match asked {
+        Asked::Ratio { a, b, .. } | Asked::Better { a, b } => vec![*a, *b],
+        Asked::Slope { cells, .. } => cells.clone(),
+        Asked::Amount { cell, .. } | Asked::Works(cell) | Asked::Fails(cell) => vec![*cell],
+        Asked::NoSingleWinner(groups) => groups.concat(),
+    }
+}
+
+/// The contrasts of a part, and the cells that are only watched.
+fn contrasts_of(all: &[Cell], part: &Part) -> (Vec<Contrast>, Vec<usize>) {
+    let cell =
+        |spot: &Spot| all.iter().position(|cell| is_at(cell, spot)).expect("cells that are used are kept");
+    let contrast = |a: &Spot, b: &Spot, ask: Ask, of: Of| Contrast {
+        a: cell(a),
+        b: cell(b),
+        result_a: a.result,
+        result_b: b.result,
+        metric: part.metric,
+        holds_open: true,
+        ask,
+        of,
+    };
+    let bounded = |a: &Spot, b: &Spot, bound: Bound, of: &Of| {
+        asks(bound, matches!(of, Of::Amount)).into_iter().map(|ask| contrast(a, b, ask, of.clone())).collect()
+    };
+    match &part.asked {
+        Asked::Ratio { a, b, bound } => (bounded(a, b, *bound, &Of::Ratio), Vec::new()),
+        Asked::Better { a, b } => (vec![contrast(a, b, Ask::Difference, Of::Ratio)], Vec::new()),
+        Asked::Slope { cells, bound } => {
+            let (first, last) = (&cells[0], &cells[cells.len() - 1]);
+            (bounded(last, first, *bound, &Of::Slope(cells.iter().map(cell).collect())), Vec::new())
+        }
+        Asked::Amount { cell, bound } => (bounded(cell, cell, *bound, &Of::Amount), Vec::new()),
+        Asked::Works(spot) | Asked::Fails(spot) => (Vec::new(), vec![cell(spot)]),
+        Asked::NoSingleWinner(groups) => {
+            let pairs = groups.iter().flat_map(|group| {
+                (0..group.len()).flat_map(move |b| (b + 1..group.len()).map(move |a| (&group[a], &group[b])))
+            });
+            (pairs.map(|(a, b)| contrast(a, b, Ask::Difference, Of::Ratio)).collect(), Vec::new())
+        }
+    }
+}
+
+/// What a bound asks. One at 1 asks for the direction; one away from it, on the side that is claimed, for both.
+fn asks(bound: Bound, is_amount: bool) -> Vec<Ask> {
+    match bound {
+        Bound::Within(fraction) => vec![Ask::Within(fraction)],
+        Bound::Above(bound) | Bound::Below(bound) if is_amount => vec![Ask::Above(bound)],
+        Bound::Above(1.0) | Bound::Below(1.0) => vec![Ask::Difference],
+        Bound::Above(value) if value > 1.0 => vec![Ask::Above(value), Ask::Difference],
+        Bound::Below(value) if value < 1.0 => vec![Ask::Above(value), Ask::Difference],
+        Bound::Above(value) | Bound::Below(value) => vec![Ask::Above(value)],
+    }
+}
