@@ -179,8 +179,8 @@ fn the_table_has_every_number_and_every_failure() {
     let load = 50_005.0;
     for line in [
         "1 xfs-16ag failed 0 1".to_owned(),
-        format!("1 xfs-16ag throughput {} operations/s", load / seconds),
-        format!("1 xfs-16ag bytes_per_second {} B/s", load * 16_384.0 / seconds),
+        format!("1 xfs-16ag throughput {} op/s", load / seconds),
+        format!("1 xfs-16ag bytes_per_second {} bytes/s", load * 16_384.0 / seconds),
         "1 xfs-16ag operations 50005 1".into(),
         "1 xfs-16ag errors 2 1".into(),
         format!("1 xfs-16ag cpu_per_operation_ns {} ns", 100_000_005.0 / load + 300_000_000.0 / load),

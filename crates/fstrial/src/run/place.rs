@@ -207,7 +207,7 @@ impl Worker {
 
     /// Kills whatever is left of it, waits until all of it is gone and returns its last words. `tend` does what it may
     /// wait for, again and again, and says whether to wait any longer.
-    fn end(mut self, tend: &dyn Fn(Duration) -> bool) -> String {
+    fn end(mut self, tend: &dyn Fn(Duration) -> bool) -> LastWords {
         let killed = Instant::now();
         let group = Pid::from_child(&self.child);
         // Gone already is fine.
@@ -228,12 +228,36 @@ impl Worker {
         let status = status.map(|status| status.to_string()).unwrap_or_default();
         if !is_gone {
             // It holds its end of the pipe: waiting for the last of its words could take for ever.
-            return format!("{status} it is stuck in the kernel").trim_start().to_owned();
+            return LastWords { status, said: "it is stuck in the kernel".into() };
         }
         let complaints = self.complaints.join().unwrap_or_default();
         let last: Vec<&str> = complaints.lines().filter(|line| !line.trim().is_empty()).collect();
-        let last = last[last.len().saturating_sub(4)..].join("; ");
-        if last.is_empty() { status } else { format!("{status}: {last}") }
+        LastWords { status, said: last[last.len().saturating_sub(4)..].join("; ") }
+    }
+}
+
+/// How a worker ended.
+struct LastWords {
+    /// Its exit status, or the signal; empty if that is not known.
+    status: String,
+    /// Its last complaints; empty without any.
+    said: String,
+}
+
+impl LastWords {
+    /// Both in a line.
+    fn line(&self) -> String {
+        let parts = [self.status.as_str(), self.said.as_str()];
+        parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(": ")
+    }
+
+    /// What to try: a worker that complained has said why, and one that did not was killed.
+    fn hint(&self) -> &'static str {
+        if self.said.is_empty() {
+            "it was killed, by somebody or by the kernel for lack of memory: look at the kernel log (dmesg)"
+        } else {
+            "what it said last is the reason; if nothing can be done about that, please report it"
+        }
     }
 }
 
@@ -409,8 +433,8 @@ impl Place for ChildPlace<'_> {
                 ),
                 Silence::Died(stage) => lost(
                     stage,
-                    format!("the worker died in the stage `{stage}` ({last_words})"),
-                    "was it killed, for example for lack of memory?",
+                    format!("the worker died in the stage `{stage}` ({})", last_words.line()),
+                    last_words.hint(),
                 ),
             })
         });
@@ -428,5 +452,22 @@ impl Place for ChildPlace<'_> {
                 Ended::Failed(lost(Stage::Load, error.to_string(), &hint))
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_remedy_of_a_dead_worker_follows_from_what_it_said() {
+        let ended = |status: &str, said: &str| LastWords { status: status.into(), said: said.into() };
+        let killed = ended("signal: 9 (SIGKILL)", "");
+        assert_eq!(killed.line(), "signal: 9 (SIGKILL)");
+        assert!(killed.hint().contains("lack of memory"), "{}", killed.hint());
+        let complained = ended("exit status: 10", "error: there is no /mnt");
+        assert_eq!(complained.line(), "exit status: 10: error: there is no /mnt");
+        assert!(!complained.hint().contains("memory"), "{}", complained.hint());
+        assert_eq!(ended("", "it is stuck in the kernel").line(), "it is stuck in the kernel");
     }
 }

@@ -1,0 +1,152 @@
+//! The flags that every command has that conducts a trial.
+
+use crate::{cli::filter, error::ExpectedError};
+use clap::{Args, ValueEnum};
+use fstrial_model::{device::DeviceKind, trial::Trial, units::Nanos};
+use fstrial_stack::device::Permission;
+use fstrial_store::MAX_TAGS;
+use std::path::PathBuf;
+
+/// Flags that `compare` and `run` share.
+#[derive(Debug, Args)]
+pub(crate) struct ConductArgs {
+    /// The whole device that every run may erase, named in full (with --device disk).
+    #[arg(long, value_name = "DEVICE")]
+    pub(super) erase: Option<PathBuf>,
+
+    /// A signature on it that may be erased too, by its type (ext4, gpt …).
+    #[arg(long, value_name = "TYPE", hide_short_help = true)]
+    pub(super) erase_signature: Vec<String>,
+
+    /// Folder for prepared filesystems (--state) [default: the image's folder, else the home folder].
+    #[arg(long, value_name = "FOLDER", hide_short_help = true)]
+    pub(super) state_dir: Option<PathBuf>,
+    /// Write to the disk until it is in SNIA's steady state before the trial begins, in rounds of this time (with --device
+    /// disk) [default: 1m, which the specification asks for].
+    #[arg(
+        long,
+        value_name = "TIME",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "1m",
+        hide_short_help = true
+    )]
+    pub(super) precondition: Option<Nanos>,
+
+    /// Print every step in order with its undo, and do nothing.
+    #[arg(long)]
+    pub(super) dry_run: bool,
+
+    /// Events as JSON lines, and last the document with the answer, on standard output.
+    #[arg(long)]
+    pub(super) json: bool,
+
+    /// No progress.
+    #[arg(short, long)]
+    pub(super) quiet: bool,
+
+    /// Leave no page in HOME/reports at the end.
+    #[arg(long, hide_short_help = true)]
+    pub(super) no_page: bool,
+
+    /// Watch it on the whole terminal: curves and intervals as they come; q leaves the view, not the trial.
+    #[arg(long, conflicts_with_all = ["json", "quiet", "dry_run"])]
+    pub(super) watch: bool,
+
+    /// Exit with 4 if a decided throughput contrast is so.
+    #[arg(long, value_enum, value_name = "VERDICT", hide_short_help = true)]
+    pub(super) fail_if: Option<FailIf>,
+
+    /// A word to find the trial by later, such as nightly (repeatable); `fstrial results tag` changes them.
+    #[arg(long = "tag", value_name = "TAG", hide_short_help = true, value_parser = filter::tag)]
+    pub(super) tags: Vec<String>,
+}
+
+/// What makes `--fail-if` end with its exit code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FailIf {
+    /// An arm is slower than the one it is compared with.
+    Slower,
+    /// An arm is faster than the one it is compared with.
+    Faster,
+    /// Either of them.
+    Different,
+}
+
+impl ConductArgs {
+    /// For a trial among others: only what may be erased, and whether there is progress.
+    pub(crate) fn of(permission: Permission, quiet: bool) -> Self {
+        Self {
+            erase: permission.erase,
+            erase_signature: permission.erase_signatures,
+            state_dir: None,
+            precondition: None,
+            dry_run: false,
+            json: false,
+            quiet,
+            no_page: true,
+            watch: false,
+            fail_if: None,
+            tags: Vec::new(),
+        }
+    }
+
+    /// Refuses flags that would do nothing for this trial: whoever gives them means something else.
+    pub(super) fn check(&self, trial: &Trial) -> Result<(), ExpectedError> {
+        only_for_disks(
+            trial.device.kind,
+            &[
+                ("--erase", self.erase.is_some()),
+                ("--erase-signature", !self.erase_signature.is_empty()),
+                ("--precondition", self.precondition.is_some()),
+            ],
+        )?;
+        if self.state_dir.is_some() && !trial.restores() {
+            return Err(ExpectedError::usage(
+                "--state-dir, and no arm has a state that is prepared: nothing would be kept there",
+                "leave it out, or name a state: --state aged:70%",
+            ));
+        }
+        if self.tags.len() > MAX_TAGS {
+            return Err(ExpectedError::usage(
+                format!("{} tags, and a trial has at most {MAX_TAGS}", self.tags.len()),
+                "leave some --tag out",
+            ));
+        }
+        self.check_precondition()
+    }
+
+    /// A disk is preconditioned in rounds of a sensible time.
+    fn check_precondition(&self) -> Result<(), ExpectedError> {
+        let Some(round) = self.precondition else { return Ok(()) };
+        if !(Nanos::millis(100)..=Nanos::secs(3600)).contains(&round) {
+            let hint = "use 100ms to 1h; the specification asks for 1m";
+            return Err(ExpectedError::usage(format!("rounds of {round} of preconditioning"), hint));
+        }
+        Ok(())
+    }
+
+    /// Whether nothing is done but to say what would be.
+    pub(crate) fn is_dry_run(&self) -> bool {
+        self.dry_run
+    }
+
+    /// What may be erased.
+    pub(crate) fn permission(&self) -> Permission {
+        Permission { erase: self.erase.clone(), erase_signatures: self.erase_signature.clone() }
+    }
+}
+
+/// Refuses flags about a disk where the device is something else.
+pub(crate) fn only_for_disks(kind: DeviceKind, flags: &[(&str, bool)]) -> Result<(), ExpectedError> {
+    match flags.iter().find(|(_, is_given)| *is_given && kind != DeviceKind::Disk) {
+        None => Ok(()),
+        Some((flag, _)) => Err(ExpectedError::usage(
+            format!(
+                "{flag} is for a real disk, and the device is {} (--device, or kind in a trial file)",
+                kind.name()
+            ),
+            format!("leave {flag} out, or name the disk: --device disk --erase /dev/disk/by-id/…"),
+        )),
+    }
+}

@@ -1,0 +1,76 @@
+//! Which stored trial is resumed.
+
+use crate::{error::ExpectedError, report::plain, run::environment::Environment};
+use fstrial_model::{trial::Trial, units::Nanos};
+use fstrial_store::{Store, StoredTrial, TrialId, TrialStatus};
+
+/// The trial to go on with: the one asked for, or the last of this file that did not come to its end. A trial that came
+/// from another machine stays as it is: rounds of two machines are not one trial.
+pub(super) fn find_resumable(
+    store: &Store,
+    settled: &Trial,
+    id: i64,
+) -> Result<(TrialId, u64), ExpectedError> {
+    let settled = comparable(settled.clone());
+    let same =
+        |toml: &str| Trial::parse("stored trial", toml).is_ok_and(|stored| comparable(stored) == settled);
+    let here = Environment::of_this_machine();
+    let moved = |stored: &StoredTrial| here.other_machine(&stored.sessions.last()?.environment);
+    if id != 0 {
+        let stored = store.trial(TrialId(id))?;
+        if !same(&stored.toml) {
+            return Err(ExpectedError::usage(
+                format!("trial {id} is not a trial of this file: arms, workloads or settings differ"),
+                "run the file without --resume, or name the trial of this file (`fstrial results list`)",
+            ));
+        }
+        return match moved(&stored) {
+            Some(there) => Err(of_another_machine(&stored, &there, &here)),
+            None => Ok((TrialId(id), stored.summary.seed)),
+        };
+    }
+    let mut elsewhere = None;
+    for summary in store.trials()?.into_iter().rev() {
+        if summary.status == TrialStatus::Decided {
+            continue;
+        }
+        let stored = store.trial(summary.id)?;
+        if !same(&stored.toml) {
+            continue;
+        }
+        match moved(&stored) {
+            None => return Ok((summary.id, summary.seed)),
+            Some(there) => {
+                elsewhere.get_or_insert_with(|| of_another_machine(&stored, &there, &here));
+            }
+        }
+    }
+    Err(elsewhere.unwrap_or_else(|| {
+        ExpectedError::usage(
+            "there is no unfinished trial of this file to go on with",
+            "leave --resume out to begin; `fstrial results list` shows the trials there are",
+        )
+    }))
+}
+
+fn of_another_machine(stored: &StoredTrial, there: &str, here: &Environment) -> ExpectedError {
+    ExpectedError::usage(
+        format!(
+            "could not go on with trial {}: it ran on {}, and this is {}",
+            stored.summary.id,
+            plain(there),
+            here.machine_in_words()
+        ),
+        "go on with it there, or leave --resume out to begin here",
+    )
+}
+
+/// A trial without what may differ when it is gone on with: the budget is the session's, the seed the stored trial's, and
+/// words about a workload (with the lines of its job file) or a claim change nothing that is measured.
+pub(crate) fn comparable(mut trial: Trial) -> Trial {
+    trial.trial.budget = Nanos(0);
+    trial.trial.seed = None;
+    trial.workloads.iter_mut().for_each(|workload| workload.about = None);
+    trial.claim = trial.claim.map(|claim| Box::new(claim.without_words()));
+    trial
+}
