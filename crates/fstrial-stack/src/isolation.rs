@@ -62,7 +62,7 @@ fn make_private() -> rustix::io::Result<()> {
         Err(Errno::INVAL) => {}
         other => return other,
     }
-    // In a chroot `/` is no mount point. The mounts around it belong to this namespace as well: out of the chroot by a
+    // In a chroot `/` is not a mount point. The mounts around it belong to this namespace as well: out of the chroot by a
     // directory that is not below the new root, and back.
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let (root, here) = (openat(CWD, "/", flags, Mode::empty())?, openat(CWD, ".", flags, Mode::empty())?);

@@ -228,13 +228,16 @@ impl Worker {
         let status = status.map(|status| status.to_string()).unwrap_or_default();
         if !is_gone {
             // It holds its end of the pipe: waiting for the last of its words could take for ever.
-            return LastWords { status, said: "it is stuck in the kernel".into() };
+            return LastWords { status, said: STUCK.into() };
         }
         let complaints = self.complaints.join().unwrap_or_default();
         let last: Vec<&str> = complaints.lines().filter(|line| !line.trim().is_empty()).collect();
         LastWords { status, said: last[last.len().saturating_sub(4)..].join("; ") }
     }
 }
+
+/// What is told of a worker that could not be killed.
+const STUCK: &str = "it is stuck in the kernel";
 
 /// How a worker ended.
 struct LastWords {
@@ -253,10 +256,12 @@ impl LastWords {
 
     /// What to try: a worker that complained has said why, and one that did not was killed.
     fn hint(&self) -> &'static str {
-        if self.said.is_empty() {
-            "it was killed, by somebody or by the kernel for lack of memory: look at the kernel log (dmesg)"
-        } else {
-            "what it said last is the reason; if nothing can be done about that, please report it"
+        match self.said.as_str() {
+            "" => {
+                "it was killed, by somebody or by the kernel for lack of memory: look at the kernel log (dmesg)"
+            }
+            STUCK => "look for a hung device in the kernel log (dmesg)",
+            _ => "what it said last is the reason; if nothing can be done about that, please report it",
         }
     }
 }
@@ -468,6 +473,8 @@ mod tests {
         let complained = ended("exit status: 10", "error: there is no /mnt");
         assert_eq!(complained.line(), "exit status: 10: error: there is no /mnt");
         assert!(!complained.hint().contains("memory"), "{}", complained.hint());
-        assert_eq!(ended("", "it is stuck in the kernel").line(), "it is stuck in the kernel");
+        let stuck = ended("", STUCK);
+        assert_eq!(stuck.line(), "it is stuck in the kernel");
+        assert!(stuck.hint().contains("hung device"), "{}", stuck.hint());
     }
 }

@@ -4,7 +4,7 @@ use crate::{error::ExpectedError, report::plain, run::environment::Environment};
 use fstrial_model::{trial::Trial, units::Nanos};
 use fstrial_store::{Store, StoredTrial, TrialId, TrialStatus};
 
-/// The trial to go on with: the one asked for, or the last of this file that did not come to its end. A trial that came
+/// The trial to resume: the one asked for, or the last of this file that did not come to its end. A trial that came
 /// from another machine stays as it is: rounds of two machines are not one trial.
 pub(super) fn find_resumable(
     store: &Store,
