@@ -681,7 +681,7 @@ impl<'a> Turning<'a> {
         let Some((set, file)) = self.take(entry, Walk::Delete)? else { return Ok(0) };
         let View { settings, tree, root, .. } = &self.views[set];
         if matches!(entry, Entry::Any(_)) && settings.order == Order::Next && tree.is_open(file) {
-            // filebench does not delete a file that any thread has open, and counts the step.
+            // Every file is open, or the step names this one: filebench does nothing then, and counts the step.
             tree.release(file, true, 0);
             return Ok(0);
         }

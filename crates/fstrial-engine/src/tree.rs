@@ -443,6 +443,20 @@ impl Tree {
         self.states[file as usize].load(Ordering::Relaxed) & OPENED != 0
     }
 
+    /// Searches for a file that nobody has open if `idle`; takes one that is open rather than none.
+    fn search_idle_first(
+        &self,
+        start: u64,
+        exists: bool,
+        idle: bool,
+        held: Option<u32>,
+    ) -> Result<(u64, u32), Pick> {
+        match self.search(start, exists, idle, held) {
+            Err(Pick::Nothing) if idle => self.search(start, exists, false, held),
+            found => found,
+        }
+    }
+
     /// Goes through all places once, from `start` on, and takes the first that fits; `start` counts as rotors do. The
     /// thread does not wait for the place `held`, which it has taken itself.
     fn search(&self, start: u64, exists: bool, idle: bool, held: Option<u32>) -> Result<(u64, u32), Pick> {
@@ -461,9 +475,9 @@ impl Tree {
         Err(if busy { Pick::Wait } else { Pick::Nothing })
     }
 
-    fn pick_next(&self, exists: bool, held: Option<u32>) -> Pick {
+    fn pick_next(&self, exists: bool, idle: bool, held: Option<u32>) -> Pick {
         let rotor = if exists { &self.existing.0 } else { &self.free.0 };
-        match self.search(rotor.load(Ordering::Relaxed), exists, false, held) {
+        match self.search_idle_first(rotor.load(Ordering::Relaxed), exists, idle, held) {
             Ok((at, file)) => {
                 rotor.fetch_max(at + 1, Ordering::Relaxed);
                 Pick::Place(file)
@@ -482,8 +496,7 @@ impl Tree {
                 return Pick::Place(file);
             }
         }
-        let found = self.search(choices.below(places), exists, idle, held);
-        let found = if idle { found.or_else(|_| self.search(0, exists, false, held)) } else { found };
+        let found = self.search_idle_first(choices.below(places), exists, idle, held);
         found.map_or_else(|nothing| nothing, |(_, file)| Pick::Place(file))
     }
 
@@ -600,10 +613,11 @@ impl View {
         held: Option<u32>,
         choices: &mut Generator,
     ) -> Pick {
+        // A file that another thread has open would not go away.
+        let idle = matches!(walk, Walk::Delete);
         match self.settings.order {
-            Order::Next => self.tree.pick_next(exists, held),
-            // A file that another thread has open would not go away.
-            Order::Random => self.tree.pick_random(exists, matches!(walk, Walk::Delete), held, choices),
+            Order::Next => self.tree.pick_next(exists, idle, held),
+            Order::Random => self.tree.pick_random(exists, idle, held, choices),
             Order::Own | Order::Shuffled | Order::Readdir => loop {
                 let Some(file) = self.step(walk) else { return Pick::Done };
                 if self.tree.claim(file, exists, false).is_ok() {
@@ -737,7 +751,7 @@ mod tests {
             for delete in picks {
                 let n = model.len();
                 let expected = (0..n).map(|k| (at[usize::from(delete)] + k) % n).find(|place| model[*place] == delete);
-                let got = tree.pick_next(delete, None);
+                let got = tree.pick_next(delete, false, None);
                 match expected {
                     None => prop_assert_eq!(got, Pick::Nothing),
                     Some(place) => {
@@ -792,12 +806,12 @@ mod tests {
     #[test]
     fn busy_places_are_passed_over_and_waited_for() {
         let tree = with_files(&set(3), &[0, 1]);
-        assert_eq!(tree.pick_next(true, None), Pick::Place(0));
-        assert_eq!(tree.pick_next(true, None), Pick::Place(1));
-        assert_eq!(tree.pick_next(true, None), Pick::Wait);
+        assert_eq!(tree.pick_next(true, false, None), Pick::Place(0));
+        assert_eq!(tree.pick_next(true, false, None), Pick::Place(1));
+        assert_eq!(tree.pick_next(true, false, None), Pick::Wait);
         tree.release(0, true, 1);
         assert!(tree.is_open(0));
-        assert_eq!(tree.pick_next(true, None), Pick::Place(0));
+        assert_eq!(tree.pick_next(true, false, None), Pick::Place(0));
         tree.release(0, false, 0);
         tree.closed(0);
         tree.release(1, true, 0);
@@ -821,7 +835,7 @@ mod tests {
         let tree = with_files(&set(500), &(0..500).collect::<Vec<_>>());
         let taken = std::thread::scope(|scope| {
             let pick = || -> Vec<u32> {
-                std::iter::from_fn(|| match tree.pick_next(true, None) {
+                std::iter::from_fn(|| match tree.pick_next(true, false, None) {
                     Pick::Place(file) => Some(file),
                     _ => None,
                 })
