@@ -54,7 +54,7 @@ const OPENERS: [&str; 13] = [
     "crates/fstrial/src/cli/out_file.rs",
     "crates/fstrial/src/cli/results/export.rs",
     "crates/fstrial/src/run/environment.rs",
-    "crates/fstrial/src/run/modelled.rs",
+    "crates/fstrial/src/run/place/modelled.rs",
     "crates/fstrial/src/run/operation/fill.rs",
     "crates/fstrial/src/run/operation/files.rs",
     "crates/fstrial/src/run/operation/freeze.rs",

@@ -1,7 +1,9 @@
 //! The one protocol: a job goes to a worker, messages come back, as JSON lines.
 //!
-//! A worker knows nothing of rounds, statistics or the store; a [`Job`] therefore holds everything it needs, with
-//! nothing left to look up, and its answer is one [`Measurement`] or one [`RunFailure`].
+//! A [`Job`] says what is done and measured, and nothing of where: it is the same on every host, and only its bytes get
+//! there. The place adds what is its own, which makes it a [`PlacedJob`]: everything that a worker needs, with nothing
+//! left to look up. A worker knows nothing of rounds, statistics or the store; its answer is one [`Measurement`] or one
+//! [`RunFailure`].
 
 use crate::{
     arm::Arm,
@@ -18,20 +20,15 @@ use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
 /// Raised when a job or a message changes its meaning; a worker refuses another version than its own.
-pub const PROTOCOL: u32 = 3;
+pub const PROTOCOL: u32 = 4;
 
-/// One run, complete: build this arm on this device, put this load on it, measure.
+/// One run: build this arm, put this load on it, measure.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Job {
     /// [`PROTOCOL`] of the sender.
     pub protocol: u32,
     /// The arm to build.
     pub arm: Arm,
-    /// The device to build it on.
-    pub device: DeviceBinding,
-    /// What it is built with besides the device.
-    #[serde(default, skip_serializing_if = "Setup::is_empty")]
-    pub setup: Setup,
     /// What to do on it, or nothing: then the arm is built, looked at and taken down.
     pub task: Option<Task>,
     /// How its filesystem comes into its state; none: it is as mkfs makes it.
@@ -39,7 +36,22 @@ pub struct Job {
     pub state: Option<StateTask>,
     /// Check the filesystem fully after unmounting.
     pub fsck: bool,
-    /// Process number of the coordinator: the only other process that may have a disk open.
+}
+
+/// A job with all that belongs to the place where it is done.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PlacedJob {
+    /// What is done.
+    pub job: Job,
+    /// The device to build the arm on.
+    pub device: DeviceBinding,
+    /// What it is built with besides the device.
+    #[serde(default, skip_serializing_if = "Setup::is_empty")]
+    pub setup: Setup,
+    /// `/proc/PID/fd/N` of the file that keeps the state of the job, which the place holds open; none without a state.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base: Option<PathBuf>,
+    /// Process number of the place: the only other process that may have a disk open.
     pub coordinator: u32,
     /// Where the worker writes down what a dying process cannot undo.
     pub ledger: PathBuf,
@@ -86,8 +98,9 @@ impl Job {
 /// How a filesystem comes into its state.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StateTask {
-    /// `/proc/PID/fd/N` of the file that keeps it, which the coordinator holds open.
-    pub base: PathBuf,
+    /// Number of the prepared filesystem in its trial, from 0. The place finds by it what it keeps.
+    #[serde(default)]
+    pub kept: usize,
     /// How it is saved and put back.
     pub restoring: Restoring,
     /// Which of the two.

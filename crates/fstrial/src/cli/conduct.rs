@@ -1,7 +1,6 @@
 //! Conducting a trial, for `compare` and `run`: the store, the device, the listeners, the coordinator, the answer.
 
 mod args;
-mod devices;
 mod resume;
 
 use super::{Home, pages};
@@ -18,13 +17,13 @@ use crate::{
         watch::listener::Display,
     },
     run::{
-        bases::Bases,
         clock::{Clock, MachineClock},
         contrast::Outcome,
         coordinator::{Context, Coordinator, Finished, Reason},
-        environment::{self, Environment},
+        environment,
         event::{Event, Listener, Listeners},
-        place::{ChildPlace, Interrupt},
+        interrupt::Interrupt,
+        place::{Opening, Place, host::Host},
         plan::Plan,
         recorder::Recorder,
         round::Earlier,
@@ -32,9 +31,8 @@ use crate::{
     },
 };
 pub(crate) use args::{ConductArgs, FailIf, only_for_disks};
-use devices::Devices;
 use fstrial_model::{device::DeviceKind, metric::Metric, trial::Trial, units::Nanos};
-use fstrial_stack::{StackError, command, device::Device, host, ledger::Ledger};
+use fstrial_stack::{StackError, command, host, ledger::Ledger};
 use fstrial_store::{NewTrial, Session, Store, TrialId, TrialStatus};
 pub(crate) use resume::comparable;
 use resume::find_resumable;
@@ -118,62 +116,70 @@ pub(crate) fn measure(
     let plan = Plan::new(settled, seed, environment::cpus())?;
     require_root(&plan)?;
     let ledger = replay(ledger)?;
-    let bases = Bases::in_folder(&state_folder(&plan, args, home)?);
-    let mut session = Conducting {
-        plan: &plan,
-        bases: &bases,
-        args,
-        clock: &clock,
-        interrupt,
-        ledger: &ledger,
-        progress: match args.watch {
-            true => Display::watched(&plan, interrupt),
-            false => Display::plain(plan.trial.trial.budget, args.quiet || args.json),
-        },
+    let state_folder = state_folder(&plan, args, home)?;
+    let progress = match args.watch {
+        true => Display::watched(&plan, interrupt),
+        false => Display::plain(plan.trial.trial.budget, args.quiet || args.json),
     };
+    let mut shown = Shown { progress, json: args.json };
     interrupt.end_at_once(false);
-    let devices = session.provide_all()?;
-    let answered = session.answer(&devices, &mut store, resumed.map(|(id, _)| id));
+    let here = Host::open(
+        &plan,
+        Opening {
+            ledger: &ledger,
+            interrupt,
+            permission: &args.permission(),
+            state_folder: &state_folder,
+            precondition: args.precondition,
+            // Showing progress cannot fail a preparation.
+            tell: &mut |event| drop(shown.hear(event)),
+        },
+    )?;
+    let mut places: Vec<Box<dyn Place>> = vec![Box::new(here)];
+    let conducting = Conducting { plan: &plan, args, clock: &clock, interrupt };
+    let answered = conducting.answer(&mut places, &mut shown, &mut store, resumed.map(|(id, _)| id));
     // Whatever came of the trial, its devices are given up; of two errors the first one is told.
-    let closed = devices.close();
+    let closed = places.into_iter().map(Place::close).fold(Ok(()), Result::and);
     let answered = answered?;
-    closed.map_err(ExpectedError::CleanUp)?;
+    closed?;
     Ok(answered)
+}
+
+/// Who shows what happens: the terminal, or lines of JSON.
+struct Shown<'a> {
+    progress: Display<'a>,
+    json: bool,
+}
+
+impl Listener for Shown<'_> {
+    fn hear(&mut self, event: &Event<'_>) -> Result<(), ExpectedError> {
+        if self.json { JsonLines.hear(event) } else { self.progress.hear(event) }
+    }
 }
 
 /// A trial being conducted.
 struct Conducting<'a> {
     plan: &'a Plan,
-    /// Where prepared filesystems are kept.
-    bases: &'a Bases,
     args: &'a ConductArgs,
     clock: &'a MachineClock,
     interrupt: &'a Interrupt,
-    ledger: &'a Ledger,
-    progress: Display<'a>,
 }
 
 impl<'a> Conducting<'a> {
-    /// Runs the trial on its device and stores how it ended.
+    /// Runs the trial at its places and stores how it ended.
     fn answer(
-        &mut self,
-        devices: &Devices,
+        &self,
+        places: &mut [Box<dyn Place>],
+        shown: &mut Shown<'_>,
         store: &mut Store,
         resumed: Option<TrialId>,
     ) -> Result<Answered, ExpectedError> {
-        let environment = Environment {
-            device: devices.main.describe(),
-            device_notes: devices.notes(self.plan),
-            throttled_by: devices.throttled_by,
-            generator_loop_ns: Some(loop_cost_ns()),
-            ..Environment::of_this_machine()
-        };
-        let (id, earlier) = self.open_trial(store, resumed, &environment)?;
-        self.progress.begin(id.0, &earlier);
-        let finished = self.run(devices, store, id, &environment, earlier);
-        self.progress.clear();
+        let (id, earlier) = self.open_trial(store, resumed, places[0].environment())?;
+        shown.progress.begin(id.0, &earlier);
+        let finished = self.run(places, shown, store, id, earlier);
+        shown.progress.clear();
         let status = finished.as_ref().map_or(TrialStatus::Failed, status_of);
-        let warnings = devices.main.warnings();
+        let warnings: Vec<String> = places.iter().flat_map(|place| place.warnings()).collect();
         let kept = store.warn(id, &warnings);
         let kept = kept.and_then(|()| store.finish_trial(id, status, &self.clock.timestamp()));
         // Of two errors the first one is told.
@@ -189,46 +195,30 @@ impl<'a> Conducting<'a> {
     }
 
     fn run(
-        &mut self,
-        devices: &Devices,
+        &self,
+        places: &mut [Box<dyn Place>],
+        shown: &mut Shown<'_>,
         store: &mut Store,
         id: TrialId,
-        environment: &Environment,
         earlier: Earlier,
     ) -> Result<Finished<'a>, ExpectedError> {
         let mut recorder = Recorder::new(store, id);
-        let mut json = JsonLines;
-        let shown: &mut dyn Listener = if self.args.json { &mut json } else { &mut self.progress };
         let mut listeners = Listeners(vec![&mut recorder, shown]);
-        listeners
-            .hear(&Event::DeviceReady { device: &environment.device, notes: &environment.device_notes })?;
-        let all: Vec<&dyn Device> =
-            std::iter::once(&devices.main).chain(&devices.log).map(AsRef::as_ref).collect();
-        let mut place = ChildPlace { devices: &all, ledger: self.ledger, interrupt: self.interrupt };
+        for place in &*places {
+            let environment = place.environment();
+            let (device, notes) = (&environment.device, &environment.device_notes);
+            listeners.hear(&Event::DeviceReady { device, notes })?;
+        }
+        let unbudgeted: u64 = places.iter().map(|place| place.unbudgeted().0).sum();
         let context = Context {
-            place: &mut place,
+            places,
             clock: self.clock,
             listener: &mut listeners,
             interrupt: self.interrupt,
-            binding: &|arm| devices.main.binding(arm),
-            new_base: &|| self.bases.make(),
-            setup: devices.setup(self.plan),
-            data: devices.main.data(),
-            ledger: self.ledger.folder().to_owned(),
-            // Preconditioning takes what it takes: the budget is the trial's.
-            deadline: Nanos(
-                self.plan.trial.trial.budget.0
-                    + devices.preconditioned.as_ref().map_or(0, |(_, took)| took.0),
-            ),
+            deadline: Nanos(self.plan.trial.trial.budget.0 + unbudgeted),
         };
         Coordinator::new(self.plan, context, earlier).run()
     }
-}
-
-/// What the load generator's own loop costs, in whole nanoseconds.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "some tens of nanoseconds")]
-fn loop_cost_ns() -> u64 {
-    fstrial_engine::loop_cost_ns().round() as u64
 }
 
 /// Where prepared filesystems are kept: beside the image, with which they may share blocks; else in the home folder.
@@ -293,7 +283,7 @@ impl Conducting<'_> {
         &self,
         store: &mut Store,
         resumed: Option<TrialId>,
-        environment: &Environment,
+        environment: &environment::Environment,
     ) -> Result<(TrialId, Earlier), ExpectedError> {
         let command_line = command_line();
         let environment = serde_json::to_string(environment).expect("an environment is plain data");

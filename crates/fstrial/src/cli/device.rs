@@ -7,7 +7,7 @@ use crate::{
     report::numbers,
     run::{
         fit::{self, Known},
-        modelled::{Modelled, SMALLEST},
+        place::modelled::{Modelled, SMALLEST},
         probe::{Probe, Shown, probe, rehearsed},
     },
 };

@@ -27,7 +27,7 @@ use crate::{
     error::ExpectedError,
     exit_code,
     report::{plain_lines, stdout},
-    run::{modelled, worker},
+    run::{place::modelled, worker},
 };
 use anstyle::{AnsiColor, Style};
 use clap::{Args, Parser, Subcommand};

@@ -8,9 +8,9 @@ use crate::{
         coordinator::{Context, Coordinator},
         environment,
         event::{Event, Listener},
+        interrupt::Interrupt,
         judge::ALPHA,
-        modelled,
-        place::{ChildPlace, Interrupt},
+        place::{Opening, Place, host::Host},
         plan::Plan,
         round::Earlier,
         sample::Sample,
@@ -19,7 +19,6 @@ use crate::{
 use fstrial_model::{
     arm::Arm,
     device::{Device as DeviceSpec, DeviceKind, ModelChoice},
-    job::Setup,
     trial::{Settings, Trial},
     units::{Bytes, Nanos},
     workload::Entry,
@@ -29,7 +28,7 @@ use fstrial_stats::{Decision, Multiplicity, Pair, Panel, Question, spread};
 use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng, SeedableRng};
 use serde::Serialize;
-use std::{ops::ControlFlow, path::Path};
+use std::path::Path;
 
 /// Rounds of the self-comparison.
 const ROUNDS: u32 = 12;
@@ -120,32 +119,30 @@ fn compare_with_itself(
         ..Trial::default()
     };
     let plan = Plan::new(trial, 1, environment::cpus())?;
-    let device = modelled::provide(
-        &plan.trial.device,
-        plan.device_size,
-        Bytes(0),
-        &Permission::default(),
-        ledger,
-        &mut |_, _| if interrupt.is_raised() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) },
+    let here = Host::open(
+        &plan,
+        Opening {
+            ledger,
+            interrupt,
+            permission: &Permission::default(),
+            state_folder: ledger.folder(),
+            precondition: None,
+            tell: &mut |_| {},
+        },
     )?;
     let clock = MachineClock::start();
-    let finished = {
-        let mut place = ChildPlace { devices: &[device.as_ref()], ledger, interrupt };
-        let context = Context {
-            place: &mut place,
-            clock: &clock,
-            listener: &mut Silent,
-            interrupt,
-            binding: &|arm| device.binding(arm),
-            new_base: &|| Err(ExpectedError::Fault("the self-comparison prepares no state".into())),
-            setup: Setup::default(),
-            data: device.data(),
-            ledger: ledger.folder().to_owned(),
-            deadline: plan.trial.trial.budget,
-        };
-        Coordinator::new(&plan, context, Earlier::default()).run()?
+    let mut places: Vec<Box<dyn Place>> = vec![Box::new(here)];
+    let context = Context {
+        places: &mut places,
+        clock: &clock,
+        listener: &mut Silent,
+        interrupt,
+        deadline: plan.trial.trial.budget,
     };
-    device.close()?;
+    let finished = Coordinator::new(&plan, context, Earlier::default()).run();
+    let closed = places.into_iter().map(Place::close).fold(Ok(()), Result::and);
+    let finished = finished?;
+    closed?;
     if interrupt.is_raised() {
         return Err(StackError::Interrupted.into());
     }

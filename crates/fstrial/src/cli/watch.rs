@@ -12,7 +12,8 @@ use crate::{
         },
     },
     run::{
-        audit, course::Course, environment::Environment, judge::Judge, place::Interrupt, plan::Plan, stored,
+        audit, course::Course, environment::Environment, interrupt::Interrupt, judge::Judge, plan::Plan,
+        stored,
     },
 };
 use clap::Args;

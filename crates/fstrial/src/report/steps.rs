@@ -1,8 +1,8 @@
 //! `--dry-run`: every step of a trial in order, with its undo.
 
 use crate::run::{
-    coordinator::shared,
     plan::{Plan, threads_in_words},
+    prepared::shared,
 };
 use fstrial_model::{
     arm::{Arm, Switch},

@@ -16,23 +16,21 @@ use super::{
     contrast::Outcome,
     course::{self, Course},
     event::{Event, Listener, RunEnded},
+    interrupt::Interrupt,
     judge::{Judge, MOST_LOST},
-    place::{Ended, Interrupt, Place},
+    place::{Ended, Place},
     plan::Plan,
     round::{Earlier, RoundTimes},
 };
 use crate::error::ExpectedError;
 use fstrial_model::{
-    arm::Arm,
     facts::ArmFacts,
-    job::{DeviceBinding, FailureKind, Job, PROTOCOL, RunFailure, Setup, StateTask, WorkerMessage},
+    job::{FailureKind, Job, PROTOCOL, RunFailure, StateTask, WorkerMessage},
     measurement::Measurement,
     state::{Space, StateFigures},
     units::Nanos,
     workload::Data,
 };
-pub(crate) use states::{Shared, shared};
-use std::path::PathBuf;
 
 /// Rounds planned for at least and at most, whatever the budget.
 const PLANNED_ROUNDS: (u32, u32) = (12, 200);
@@ -43,25 +41,15 @@ const MOST_ROUNDS: u32 = 500;
 const OVERHEAD_GUESS: Nanos = Nanos::secs(1);
 
 /// What the coordinator needs besides the plan.
-pub struct Context<'a> {
-    /// Where jobs go.
-    pub place: &'a mut dyn Place,
+pub struct Context<'a, 'w> {
+    /// Where jobs go: the places of the plan, in its order.
+    pub places: &'a mut [Box<dyn Place + 'w>],
     /// The time.
     pub clock: &'a dyn Clock,
     /// Who hears what happens.
     pub listener: &'a mut dyn Listener,
     /// Raised by Ctrl-C.
     pub interrupt: &'a Interrupt,
-    /// The device for each arm.
-    pub binding: &'a dyn Fn(&Arm) -> DeviceBinding,
-    /// Makes the file that keeps a prepared state, and says where workers open it.
-    pub new_base: &'a dyn Fn() -> Result<PathBuf, ExpectedError>,
-    /// What arms are built with besides it.
-    pub setup: Setup,
-    /// What files hold on this device.
-    pub data: Data,
-    /// Folder of the ledger.
-    pub ledger: PathBuf,
     /// When the budget ends, by the clock.
     pub deadline: Nanos,
 }
@@ -114,10 +102,12 @@ impl<'a> Finished<'a> {
 }
 
 /// Runs a trial.
-pub struct Coordinator<'a, 'p> {
+pub struct Coordinator<'a, 'w, 'p> {
     plan: &'p Plan,
-    context: Context<'a>,
+    context: Context<'a, 'w>,
     judge: Judge<'p>,
+    /// What files hold, on all devices.
+    data: Data,
     run_time: Vec<Option<Nanos>>,
     round: u32,
     times: RoundTimes,
@@ -138,6 +128,12 @@ struct Said {
     prepared: Option<(StateFigures, String)>,
 }
 
+/// What files hold: the same at every place, so what suits the one that can keep only that.
+fn data_for(places: &[Box<dyn Place + '_>]) -> Data {
+    let all = places.iter().map(|place| place.data());
+    all.into_iter().find(|data| *data != Data::Random).unwrap_or(Data::Random)
+}
+
 /// How a round ended.
 enum RoundEnd {
     Complete,
@@ -145,12 +141,13 @@ enum RoundEnd {
     Interrupted,
 }
 
-impl<'a, 'p> Coordinator<'a, 'p> {
+impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
     /// A coordinator for a plan, going on after earlier rounds.
-    pub fn new(plan: &'p Plan, context: Context<'a>, earlier: Earlier) -> Self {
+    pub fn new(plan: &'p Plan, context: Context<'a, 'w>, earlier: Earlier) -> Self {
         let round = earlier.rounds.last().map_or(0, |round| round.number);
         Self {
             plan,
+            data: data_for(context.places),
             context,
             judge: course::replay(plan, earlier.planned, earlier.rounds).0,
             run_time: vec![None; plan.cells.len()],
@@ -193,17 +190,12 @@ impl<'a, 'p> Coordinator<'a, 'p> {
     }
 
     fn job(&self, index: usize) -> Job {
-        let arm = self.plan.trial.arms[index].clone();
         Job {
             protocol: PROTOCOL,
-            device: (self.context.binding)(&arm),
-            setup: self.context.setup.of(&arm),
-            arm,
+            arm: self.plan.trial.arms[index].clone(),
             task: None,
             state: self.restored[index].clone(),
             fsck: self.plan.trial.trial.fsck,
-            coordinator: std::process::id(),
-            ledger: self.context.ledger.clone(),
         }
     }
 
@@ -214,7 +206,7 @@ impl<'a, 'p> Coordinator<'a, 'p> {
             let job = self.job(index);
             let name = self.plan.trial.arms[index].name.clone();
             let began = self.context.clock.now();
-            let (ended, said) = self.send_until_not_lost(&job)?;
+            let (ended, said) = self.send_until_not_lost(index, &job)?;
             let took = Nanos(self.context.clock.now().0 - began.0);
             self.overhead[index] = self.overhead[index].max(took);
             match (ended, said.facts) {
@@ -235,21 +227,22 @@ impl<'a, 'p> Coordinator<'a, 'p> {
     }
 
     /// Sends a job again as long as it is lost for our own reasons, and not too often.
-    fn send_until_not_lost(&mut self, job: &Job) -> Result<Answer, ExpectedError> {
+    fn send_until_not_lost(&mut self, arm: usize, job: &Job) -> Result<Answer, ExpectedError> {
         for _ in 1..MOST_LOST {
-            match self.send(job)? {
+            match self.send(arm, job)? {
                 (Ended::Failed(failure), _) if failure.kind == FailureKind::Lost => {
                     self.tell(&Event::WorkerReplaced { arm: &job.arm.name, failure: &failure })?;
                 }
                 other => return Ok(other),
             }
         }
-        self.send(job)
+        self.send(arm, job)
     }
 
-    /// Sends a job and passes its stages on to the listeners.
-    fn send(&mut self, job: &Job) -> Result<Answer, ExpectedError> {
-        let Context { place, listener, .. } = &mut self.context;
+    /// Sends a job to the place of its arm and passes its stages on to the listeners.
+    fn send(&mut self, arm: usize, job: &Job) -> Result<Answer, ExpectedError> {
+        let Context { places, listener, .. } = &mut self.context;
+        let place = &mut places[self.plan.place_of[arm]];
         let mut seen = Said::default();
         let mut heard = Ok(());
         let ended = place.run(job, &mut |message| match message {
@@ -370,11 +363,11 @@ impl<'a, 'p> Coordinator<'a, 'p> {
         let (arm, workload) = (plan.arm_name(cell), plan.workloads[at.workload].name.as_str());
         let (round, threads) = (self.round, at.threads);
         let mut job = self.job(at.arm);
-        job.task = Some(plan.task(cell, round, self.context.data));
+        job.task = Some(plan.task(cell, round, self.data));
         self.tell(&Event::RunStarted { round, slot, cell, arm, workload, threads })?;
         let began = self.context.clock.now();
         let started_at = self.context.clock.timestamp();
-        let (ended, _) = self.send(&job)?;
+        let (ended, _) = self.send(at.arm, &job)?;
         let ended_at = self.context.clock.timestamp();
         let outcome: Result<Box<Measurement>, RunFailure> = match ended {
             Ended::Interrupted => return Ok(false),

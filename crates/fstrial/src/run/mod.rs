@@ -1,7 +1,6 @@
 //! The straight line: plan → rounds → jobs → place → worker → measurements → verdicts.
 
 pub mod audit;
-pub mod bases;
 pub mod cell;
 pub mod claim;
 pub mod clock;
@@ -14,14 +13,14 @@ mod failure;
 pub mod find_rate;
 pub mod fit;
 pub mod history;
+pub mod interrupt;
 pub mod judge;
 pub mod latencies;
-pub mod modelled;
 pub mod operation;
 pub mod parts;
 pub mod place;
 pub mod plan;
-pub mod precondition;
+pub mod prepared;
 pub mod probe;
 pub mod program;
 pub mod recorder;

@@ -35,6 +35,8 @@ pub struct Plan {
     pub seed: u64,
     /// Size of a device that is made.
     pub device_size: Bytes,
+    /// The place of every arm, by its number.
+    pub place_of: Vec<usize>,
 }
 
 impl Plan {
@@ -60,7 +62,9 @@ impl Plan {
         let results: Vec<Vec<ResultKind>> =
             workloads.iter().map(|workload| workload.results().collect()).collect();
         let (contrasts, parts) = (Vec::new(), Vec::new());
-        let mut plan = Self { trial, workloads, results, cells, contrasts, parts, seed, device_size };
+        let place_of = vec![0; trial.arms.len()];
+        let mut plan =
+            Self { trial, workloads, results, cells, contrasts, parts, seed, device_size, place_of };
         match plan.trial.claim.clone().filter(|claim| !claim.question) {
             Some(claim) => {
                 let parts = claim.parts(&plan.trial.arms, &plan.workloads, cpus)?;
@@ -93,6 +97,7 @@ impl Plan {
             parts: Vec::new(),
             seed: 0,
             device_size: Bytes(0),
+            place_of: vec![0; arms.len()],
         };
         plan.contrasts = all_pairs(&plan);
         plan

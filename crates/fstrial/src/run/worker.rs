@@ -15,7 +15,7 @@ use crate::{error::ExpectedError, exit_code};
 use fstrial_engine::{Moment, Prepared, Site};
 use fstrial_model::{
     job::{
-        DeviceBinding, FailureKind, Job, Load, PROTOCOL, PhaseTask, ProgramTask, RunFailure, Task,
+        DeviceBinding, FailureKind, Job, Load, PROTOCOL, PhaseTask, PlacedJob, ProgramTask, RunFailure, Task,
         WorkerMessage,
     },
     measurement::{LoadResult, Measurement, PhaseResult, Reading, Stage, Value},
@@ -70,20 +70,21 @@ pub fn work(isolated: bool) -> Result<u8, ExpectedError> {
     let mut line = String::new();
     let read = std::io::stdin().lock().take(MAX_JOB_BYTES).read_line(&mut line);
     read.map_err(|e| ExpectedError::Fault(format!("could not read the job: {e}")))?;
-    let job: Job = serde_json::from_str(&line).map_err(|e| {
+    let placed: PlacedJob = serde_json::from_str(&line).map_err(|e| {
         ExpectedError::usage(
             format!("this is not a job: {e}"),
             "`fstrial worker` is started by fstrial itself",
         )
     })?;
-    if job.protocol != PROTOCOL {
+    let protocol = placed.job.protocol;
+    if protocol != PROTOCOL {
         return Err(ExpectedError::usage(
-            format!("the job speaks protocol {}, this worker {PROTOCOL}", job.protocol),
+            format!("the job speaks protocol {protocol}, this worker {PROTOCOL}"),
             "use one version of fstrial everywhere",
         ));
     }
     die_with_standard_input();
-    let ended = match Run::prepare(&job, isolated).and_then(|mut run| run.execute()) {
+    let ended = match Run::prepare(&placed, isolated).and_then(|mut run| run.execute()) {
         Ok(measurement) => WorkerMessage::Measured { measurement: measurement.map(Box::new) },
         Err(failure) => WorkerMessage::Failed { failure },
     };
@@ -110,7 +111,10 @@ fn say(message: &WorkerMessage) {
 
 /// One job being done.
 struct Run<'a> {
+    /// What is done.
     job: &'a Job,
+    /// The same with all that belongs to this place.
+    placed: &'a PlacedJob,
     ledger: Ledger,
     isolated: bool,
     stage: Stage,
@@ -126,11 +130,12 @@ struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    fn prepare(job: &'a Job, isolated: bool) -> Result<Self, RunFailure> {
-        let ledger = Ledger::of_this_process(&job.ledger, job.coordinator);
+    fn prepare(placed: &'a PlacedJob, isolated: bool) -> Result<Self, RunFailure> {
+        let ledger = Ledger::of_this_process(&placed.ledger, placed.coordinator);
         let ledger = ledger.map_err(|e| stack_failure(Stage::Attach, &e))?;
         Ok(Self {
-            job,
+            job: &placed.job,
+            placed,
             ledger,
             isolated,
             stage: Stage::Attach,
@@ -185,7 +190,7 @@ impl<'a> Run<'a> {
 
     fn do_job(&mut self) -> Result<Option<Measurement>, RunFailure> {
         say(&WorkerMessage::Stage { stage: Stage::Attach, deadline: Nanos::secs(60) });
-        let standing = match &self.job.device {
+        let standing = match &self.placed.device {
             DeviceBinding::Directory { path } => {
                 let standing = Standing::in_directory(path, &self.job.arm, &self.ledger);
                 let standing = standing.map_err(|e| self.failed(&e))?;
@@ -237,14 +242,14 @@ impl<'a> Run<'a> {
 
     /// Attaches the device, makes the filesystem, or puts a prepared one back, and mounts it.
     fn build(&mut self) -> Result<Standing, RunFailure> {
-        let (job, arm) = (self.job, &self.job.arm);
+        let (placed, arm) = (self.placed, &self.job.arm);
         self.before_attach()?;
-        let attached = Attached::attach(&job.device, arm, job.coordinator, &self.ledger);
+        let attached = Attached::attach(&placed.device, arm, placed.coordinator, &self.ledger);
         let attached = attached.map_err(|e| self.failed(&e))?;
-        let attached = attached.with(&job.setup, job.coordinator, &self.ledger);
+        let attached = attached.with(&placed.setup, placed.coordinator, &self.ledger);
         let mut attached = attached.map_err(|e| self.failed(&e))?;
         self.watch.own(self.stage, attached.device_names());
-        if let Some(cap) = &job.setup.throttle {
+        if let Some(cap) = &placed.setup.throttle {
             match attached.throttle(cap, &self.ledger) {
                 Ok(throttled) => self.throttled = Some(throttled),
                 Err(error) => return Err(self.give_up(attached, &error)),
@@ -311,7 +316,7 @@ impl<'a> Run<'a> {
 
     /// Refuses to fill a filesystem of the user's: it may be the one that the machine lives on.
     fn require_room(&self, bytes: u64) -> Result<(), RunFailure> {
-        let DeviceBinding::Directory { path } = &self.job.device else { return Ok(()) };
+        let DeviceBinding::Directory { path } = &self.placed.device else { return Ok(()) };
         let free = host::space_available(path).map_err(|e| self.failed(&e))?;
         if bytes / 9 * 10 <= free.0 {
             return Ok(());

@@ -6,7 +6,7 @@ use fstrial::run::{environment::Environment, plan::Plan};
 use fstrial_model::{
     arm::Arm,
     facts::{ArmFacts, DataUpdate, Durability, Fact},
-    job::{DeviceBinding, Job, PROTOCOL, Setup},
+    job::{Job, PROTOCOL},
     measurement::{ClockSource, LoadResult, Measurement, OperationKind, PhaseResult, Reading, Stage},
     trial::Trial,
     units::{Bytes, Nanos},
@@ -194,22 +194,7 @@ fn record_round(
 
 /// What a worker was told to do.
 pub(crate) fn job(arm: &Arm) -> Job {
-    Job {
-        protocol: PROTOCOL,
-        arm: arm.clone(),
-        setup: Setup::default(),
-        state: None,
-        device: DeviceBinding::Loop {
-            file: "/proc/1/fd/7".into(),
-            size: Bytes::gib(4),
-            direct_io: true,
-            discards: false,
-        },
-        task: None,
-        fsck: false,
-        coordinator: 1,
-        ledger: "/nowhere".into(),
-    }
+    Job { protocol: PROTOCOL, arm: arm.clone(), state: None, task: None, fsck: false }
 }
 
 /// A number about 0, from −1 to 1, more often near the middle.

@@ -5,7 +5,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use fstrial_model::{
     arm::Arm,
     facts::{ArmFacts, DataUpdate, Durability, Fact},
-    job::{DeviceBinding, FailureKind, GroupTask, Job, Load, PhaseTask, RunFailure, Setup, Task},
+    job::{FailureKind, GroupTask, Job, Load, PhaseTask, RunFailure, Task},
     measurement::{ClockSource, LoadResult, Measurement, OperationKind, PhaseResult, Reading, Stage},
     units::{Bytes, Nanos, Percent},
     workload::{Access, Backend, Data, Figure, Io, Pattern, Sharing, SyncCall, Until},
@@ -106,13 +106,6 @@ pub(crate) fn job(arm: &Arm, threads: u16, seed: u64) -> Job {
         // That of the released stores: a store keeps jobs of any protocol.
         protocol: 2,
         arm: arm.clone(),
-        setup: Setup::default(),
-        device: DeviceBinding::Loop {
-            file: "/proc/1/fd/7".into(),
-            size: Bytes::gib(4),
-            direct_io: true,
-            discards: false,
-        },
         task: Some(Task {
             threads,
             phases: vec![PhaseTask {
@@ -139,8 +132,6 @@ pub(crate) fn job(arm: &Arm, threads: u16, seed: u64) -> Job {
             operation: None,
         }),
         fsck: true,
-        coordinator: 4711,
-        ledger: "/run/fstrial/ledger".into(),
     }
 }
 

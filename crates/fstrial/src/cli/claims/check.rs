@@ -20,7 +20,7 @@ use crate::{
     run::{
         claim::ClaimVerdict,
         environment::{self, Environment, machine},
-        place::Interrupt,
+        interrupt::Interrupt,
     },
 };
 use clap::{Args, ValueEnum};

@@ -12,7 +12,7 @@ use crate::{
     report::{plain, progress::Progress},
     run::{
         event::{Event, Listener},
-        place::Interrupt,
+        interrupt::Interrupt,
         plan::{Plan, threads_in_words},
         round::Earlier,
     },

@@ -9,8 +9,10 @@ use super::{
     clock::Clock,
     contrast::{ContrastState, Outcome},
     coordinator::{Context, Coordinator, Finished, Reason},
+    environment::Environment,
     event::{Event, Listener, RunEnded},
-    place::{Ended, Interrupt, Place},
+    interrupt::Interrupt,
+    place::{Ended, Place},
     plan::Plan,
     round::Earlier,
 };
@@ -19,7 +21,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use fstrial_model::{
     arm::Arm,
     facts::{ArmFacts, DataUpdate, Durability, Fact},
-    job::{DeviceBinding, FailureKind, Job, Load, RunFailure, Setup, StateStep, StateTask, WorkerMessage},
+    job::{FailureKind, Job, Load, RunFailure, StateStep, StateTask, WorkerMessage},
     measurement::{ClockSource, LoadResult, Measurement, OperationKind, PhaseResult, Reading, Stage},
     metric::Metric,
     state::{FreeSpace, Space, StateFigures},
@@ -159,6 +161,7 @@ type Faults<'a> = dyn FnMut(&Asked<'_>) -> Option<Fault> + 'a;
 
 /// A worker that only says it did what it was told.
 struct SimulatedPlace<'a> {
+    environment: Environment,
     world: &'a World,
     clock: &'a SimulatedClock,
     interrupt: &'a Interrupt,
@@ -168,6 +171,18 @@ struct SimulatedPlace<'a> {
 }
 
 impl Place for SimulatedPlace<'_> {
+    fn environment(&self) -> &Environment {
+        &self.environment
+    }
+
+    fn data(&self) -> Data {
+        Data::Random
+    }
+
+    fn close(self: Box<Self>) -> Result<(), ExpectedError> {
+        Ok(())
+    }
+
     fn run(&mut self, job: &Job, hear: &mut dyn FnMut(&WorkerMessage)) -> Ended {
         let fault = self.draw_fault(job);
         let overhead = self.world.character(&job.arm.name).overhead;
@@ -481,7 +496,8 @@ fn session<'p>(
             }
             faults(asked)
         };
-        let mut place = SimulatedPlace {
+        let place = SimulatedPlace {
+            environment: Environment::of_this_machine(),
             world,
             clock: &clock,
             interrupt: &interrupt,
@@ -489,6 +505,7 @@ fn session<'p>(
             runs: BTreeMap::new(),
             run: 0,
         };
+        let mut places: Vec<Box<dyn Place + '_>> = vec![Box::new(place)];
         let mut listeners: Vec<&mut dyn Listener> = Vec::new();
         if let Some(also) = &mut also {
             listeners.push(&mut **also);
@@ -496,15 +513,10 @@ fn session<'p>(
         listeners.push(&mut log);
         let mut listeners = super::event::Listeners(listeners);
         let context = Context {
-            place: &mut place,
+            places: &mut places,
             clock: &clock,
             listener: &mut listeners,
             interrupt: &interrupt,
-            binding: &|_| DeviceBinding::Directory { path: "/simulated".into() },
-            new_base: &|| Ok("/simulated/base".into()),
-            setup: Setup::default(),
-            data: Data::Random,
-            ledger: "/simulated/ledger".into(),
             deadline: plan.trial.trial.budget,
         };
         Coordinator::new(plan, context, earlier).run()

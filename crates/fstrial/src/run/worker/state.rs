@@ -65,16 +65,23 @@ fn is_blank(binding: &DeviceBinding) -> bool {
     matches!(binding, DeviceBinding::Zram { .. })
 }
 
-impl Run<'_> {
+impl<'a> Run<'a> {
+    /// The file that keeps the state of the job.
+    fn base(&self) -> &'a Path {
+        self.placed.base.as_deref().expect("a place gives every job with a state its file")
+    }
+
     /// What comes before the device is attached: putting an image back by a clone, or seeing whether that can be done.
     pub(super) fn before_attach(&mut self) -> Result<(), RunFailure> {
-        let job = self.job;
-        let Some(StateTask { base, restoring: Restoring::Clone, step }) = &job.state else { return Ok(()) };
-        self.enter(Stage::Restore, deadline(size_of(&job.device)));
+        let Some(StateTask { restoring: Restoring::Clone, step, .. }) = &self.job.state else {
+            return Ok(());
+        };
+        let (device, base) = (&self.placed.device, self.base());
+        self.enter(Stage::Restore, deadline(size_of(device)));
         let done = match step {
             // Not yet what is wanted, but if it cannot be saved, that is better known before it is made.
-            StateStep::Prepare { .. } => base::save_clone(&job.device, base).map(drop),
-            StateStep::Restore { .. } => base::restore_clone(&job.device, base),
+            StateStep::Prepare { .. } => base::save_clone(device, base).map(drop),
+            StateStep::Restore { .. } => base::restore_clone(device, base),
         };
         done.map_err(|e| self.failed(&e))?;
         self.enter(Stage::Attach, Nanos::secs(60));
@@ -85,18 +92,18 @@ impl Run<'_> {
     pub(super) fn bring(&mut self, attached: &mut Attached) -> Result<String, StackError> {
         let job = self.job;
         match &job.state {
-            Some(StateTask { base, restoring, step: StateStep::Restore { mkfs_output, .. } }) => {
+            Some(StateTask { restoring, step: StateStep::Restore { mkfs_output, .. }, .. }) => {
                 if *restoring == Restoring::Copy {
-                    self.copy_back(attached, base)?;
+                    self.copy_back(attached)?;
                 }
                 attached.note(format!("({} of the filesystem that was prepared)", restoring.name()));
                 base::forget(&job.arm.filesystem, attached.path());
                 return Ok(mkfs_output.clone());
             }
             Some(StateTask { restoring: Restoring::Copy, step: StateStep::Prepare { .. }, .. })
-                if !is_blank(&job.device) =>
+                if !is_blank(&self.placed.device) =>
             {
-                let size = size_of(&job.device);
+                let size = size_of(&self.placed.device);
                 self.enter(Stage::Restore, deadline(size));
                 let mut teller = Teller::new(Stage::Restore, size);
                 base::blank(attached.path(), &mut |done, total| teller.tell(done, total))?;
@@ -107,12 +114,12 @@ impl Run<'_> {
         attached.make(&job.arm)
     }
 
-    fn copy_back(&mut self, attached: &Attached, base: &Path) -> Result<(), StackError> {
-        let size = size_of(&self.job.device);
+    fn copy_back(&mut self, attached: &Attached) -> Result<(), StackError> {
+        let size = size_of(&self.placed.device);
         self.enter(Stage::Restore, deadline(size));
         let mut teller = Teller::new(Stage::Restore, size);
-        let is_blank = is_blank(&self.job.device);
-        base::restore(base, attached.path(), is_blank, &mut |done, total| teller.tell(done, total))
+        let is_blank = is_blank(&self.placed.device);
+        base::restore(self.base(), attached.path(), is_blank, &mut |done, total| teller.tell(done, total))
     }
 
     /// Notes the state of a filesystem that was put back.
@@ -161,10 +168,10 @@ impl Run<'_> {
     /// Saves the unmounted filesystem with its figures, and says so.
     pub(super) fn save_state(&mut self, attached: &Attached, prepared: &Prepared) -> Result<(), RunFailure> {
         let job = self.job;
-        let Some(StateTask { base, restoring, step: StateStep::Prepare { state, .. } }) = &job.state else {
+        let Some(StateTask { restoring, step: StateStep::Prepare { state, .. }, .. }) = &job.state else {
             return Ok(());
         };
-        let size = size_of(&job.device);
+        let size = size_of(&self.placed.device);
         self.enter(Stage::Save, deadline(size));
         let free_space = match state.is_fresh() {
             true => FreeSpace::Unknown("nothing was made that could split it".into()),
@@ -172,8 +179,10 @@ impl Run<'_> {
         };
         let mut teller = Teller::new(Stage::Save, size);
         let saved = match restoring {
-            Restoring::Copy => base::save(attached.path(), base, &mut |done, total| teller.tell(done, total)),
-            Restoring::Clone => base::save_clone(&job.device, base),
+            Restoring::Copy => {
+                base::save(attached.path(), self.base(), &mut |done, total| teller.tell(done, total))
+            }
+            Restoring::Clone => base::save_clone(&self.placed.device, self.base()),
         };
         let Prepared { made, finished } = prepared;
         let figures = StateFigures {

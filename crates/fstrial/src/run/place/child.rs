@@ -1,143 +1,45 @@
-//! A place is a way to reach a worker. This one: a child process on this host.
+//! A worker as a child process of this one.
 //!
 //! The child is in a process group of its own, so that Ctrl-C reaches only us. Its standard input stays open for as
 //! long as we live and its parent-death signal is set: when we die, it dies, and the kernel takes its stack down.
 
+use super::Ended;
+use crate::run::interrupt::Interrupt;
 use fstrial_model::{
-    job::{DeviceBinding, FailureKind, Job, RunFailure, Task, WorkerMessage},
-    measurement::{Measurement, Stage},
+    job::{DeviceBinding, FailureKind, PlacedJob, RunFailure, Task, WorkerMessage},
+    measurement::Stage,
     units::Nanos,
 };
 use fstrial_stack::{StackError, device::Device, ledger::Ledger};
 use rustix::process::{Pid, Signal, WaitOptions};
 use std::{
-    io::{BufRead, BufReader, IsTerminal, Read, Write},
+    io::{BufRead, BufReader, Read, Write},
     os::unix::process::CommandExt,
     process::{Child, ChildStdout, Command, Stdio},
-    sync::{
-        Arc, OnceLock,
-        atomic::{AtomicBool, Ordering},
-        mpsc,
-    },
+    sync::mpsc,
     thread,
     time::{Duration, Instant},
 };
 
-/// What interrupts.
-const SIGNALS: [i32; 3] =
-    [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP];
 /// Time from the start of the process to its first message.
 const START_DEADLINE: Nanos = Nanos::secs(30);
 /// Time for the kernel to take a dead worker's stack down.
 const RELEASE_DEADLINE: Duration = Duration::from_secs(120);
-/// The same after an interruption: then what is left is told, and the command ends.
-const GRACE: Duration = Duration::from_secs(8);
 /// How long a killed worker may take to end before what serves its device is ended, too: it may wait for that.
 const HOLD: Duration = Duration::from_secs(15);
 /// The same after an interruption.
 const SHORT_HOLD: Duration = Duration::from_secs(2);
 /// How often an interruption is looked for.
 const POLL: Duration = Duration::from_millis(50);
-/// What is said at once when a signal comes.
-const HEARD: &str = "interrupted: ending the run and putting everything back (a second time ends at once; then run `fstrial clean`)";
 
-/// Raised by Ctrl-C; looked at between and during runs.
-#[derive(Debug, Clone, Default)]
-pub struct Interrupt {
-    raised: Arc<AtomicBool>,
-    /// When that was first seen.
-    since: Arc<OnceLock<Instant>>,
-    /// A signal ends the process at once: nothing needs to be put back.
-    at_once: Arc<AtomicBool>,
-}
-
-impl Interrupt {
-    /// Whether it was raised.
-    pub fn is_raised(&self) -> bool {
-        let is_raised = self.raised.load(Ordering::Relaxed);
-        if is_raised {
-            self.since.get_or_init(Instant::now);
-        }
-        is_raised
-    }
-
-    /// Whether it was raised so long ago that nobody should wait for anything any more.
-    pub fn is_overdue(&self) -> bool {
-        self.is_raised() && self.since.get().is_some_and(|since| since.elapsed() > GRACE)
-    }
-
-    /// Raises it.
-    pub fn raise(&self) {
-        self.raised.store(true, Ordering::Relaxed);
-    }
-
-    /// Whether the first signal is to end the process at once: as long as nothing would have to be put back.
-    pub fn end_at_once(&self, at_once: bool) {
-        self.at_once.store(at_once, Ordering::Relaxed);
-    }
-
-    /// Raises it at SIGINT, SIGTERM and SIGHUP; a second one ends the process at once.
-    ///
-    /// # Errors
-    /// The handlers cannot be set.
-    pub fn at_signals() -> std::io::Result<Self> {
-        let interrupt = Self::default();
-        for signal in SIGNALS {
-            // In this order: the first signal finds the flag down and raises it, the second one finds it up.
-            for ends in [&interrupt.raised, &interrupt.at_once] {
-                let code = i32::from(crate::exit_code::INTERRUPTED);
-                signal_hook::flag::register_conditional_shutdown(signal, code, Arc::clone(ends))?;
-            }
-            signal_hook::flag::register(signal, Arc::clone(&interrupt.raised))?;
-        }
-        Ok(interrupt)
-    }
-
-    /// The same, and says on standard error that it was heard, whatever the rest of the process waits for.
-    ///
-    /// # Errors
-    /// As [`at_signals`](Self::at_signals).
-    pub fn announced() -> std::io::Result<Self> {
-        let interrupt = Self::at_signals()?;
-        let mut signals = signal_hook::iterator::Signals::new(SIGNALS)?;
-        let heard = interrupt.clone();
-        thread::spawn(move || {
-            if signals.forever().next().is_some() {
-                heard.is_raised();
-                // In one write, on a line of its own.
-                let begin = if std::io::stderr().is_terminal() { "\r\x1b[K" } else { "" };
-                let _ = std::io::stderr().write_all(format!("{begin}{HEARD}\n").as_bytes());
-            }
-        });
-        Ok(interrupt)
-    }
-}
-
-/// How a run ended at a place.
-#[derive(Debug)]
-pub enum Ended {
-    /// The worker did its job; no measurement if there was no load.
-    Measured(Option<Box<Measurement>>),
-    /// It failed.
-    Failed(RunFailure),
-    /// It was interrupted.
-    Interrupted,
-}
-
-/// A way to reach a worker.
-pub trait Place {
-    /// Runs a job to its end, passing on what the worker says. Returns only when nothing of the run is left.
-    fn run(&mut self, job: &Job, hear: &mut dyn FnMut(&WorkerMessage)) -> Ended;
-}
-
-/// Workers as child processes of this one.
-pub struct ChildPlace<'a> {
+/// What workers of this host have to do with.
+pub(super) struct Workers<'a> {
     /// The trial's devices, to see that a dead worker has let go of them.
-    pub devices: &'a [&'a dyn Device],
+    pub(super) devices: Vec<&'a dyn Device>,
     /// Where workers write down what dying does not undo.
-    pub ledger: &'a Ledger,
+    pub(super) ledger: &'a Ledger,
     /// Raised by Ctrl-C.
-    pub interrupt: &'a Interrupt,
+    pub(super) interrupt: &'a Interrupt,
 }
 
 fn lost(stage: Stage, what: impl Into<String>, hint: &str) -> RunFailure {
@@ -165,7 +67,7 @@ struct Worker {
 }
 
 impl Worker {
-    fn start(job: &Job) -> Result<Self, RunFailure> {
+    fn start(job: &PlacedJob) -> Result<Self, RunFailure> {
         let failed =
             |what: String| lost(Stage::Attach, what, "is there memory and are there processes left?");
         let isolate = !matches!(job.device, DeviceBinding::Directory { .. });
@@ -289,16 +191,16 @@ impl Pause {
     }
 }
 
-impl ChildPlace<'_> {
+impl Workers<'_> {
     /// Listens until the worker's last line, its death, its deadline or an interruption.
     fn listen(
         &self,
         worker: &Worker,
-        job: &Job,
+        job: &PlacedJob,
         hear: &mut dyn FnMut(&WorkerMessage),
     ) -> Result<Ended, Silence> {
         let mut stage = Stage::Attach;
-        let freezes = job.task.as_ref().is_some_and(Task::freezes);
+        let freezes = job.job.task.as_ref().is_some_and(Task::freezes);
         let mut until = Instant::now() + START_DEADLINE.duration();
         loop {
             if self.interrupt.is_raised() {
@@ -388,7 +290,7 @@ impl ChildPlace<'_> {
         self.ledger.thaw()?;
         // A dead worker's array would hold the devices for ever.
         self.ledger.stop_arrays()?;
-        for device in self.devices {
+        for device in &self.devices {
             if !device.is_released()? {
                 return Ok(Some("the device of the last run is still in use".into()));
             }
@@ -413,9 +315,11 @@ enum Silence {
     Died(Stage),
 }
 
-impl Place for ChildPlace<'_> {
-    fn run(&mut self, job: &Job, hear: &mut dyn FnMut(&WorkerMessage)) -> Ended {
-        let began = self.devices.iter().try_for_each(|device| device.before_run(job.seed()));
+impl Workers<'_> {
+    /// Has a worker do a job. Returns only when nothing of the run is left.
+    pub(super) fn run(&self, job: &PlacedJob, hear: &mut dyn FnMut(&WorkerMessage)) -> Ended {
+        let seed = job.job.seed();
+        let began = self.devices.iter().try_for_each(|device| device.before_run(seed));
         if let Err(error) = began {
             return Ended::Failed(lost(Stage::Attach, error.to_string(), "look at the kernel log (dmesg)"));
         }

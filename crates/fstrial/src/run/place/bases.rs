@@ -1,56 +1,61 @@
 //! The files that keep prepared filesystems while a trial runs. They have no names: killed, the command leaves none.
 
-use super::{coordinator::shared, plan::Plan};
-use crate::error::ExpectedError;
+use crate::run::{
+    plan::Plan,
+    prepared::{Shared, shared},
+};
 use fstrial_model::{job::DeviceBinding, state::Restoring, units::Bytes};
-use fstrial_stack::base::{self, Base};
+use fstrial_stack::{
+    StackError,
+    base::{self, Base},
+};
 use std::{
-    cell::RefCell,
+    collections::BTreeMap,
     path::{Path, PathBuf},
 };
 
 /// A prepared filesystem takes this part of its device besides its files, at most: inode tables, journals, trees.
 const OVERHEAD_PART: u64 = 8;
 
-/// The folder of bases, and those made so far.
+/// The folder of bases, and those made so far, by the number of the prepared filesystem.
 #[derive(Debug)]
-pub struct Bases {
+pub(super) struct Bases {
     folder: PathBuf,
-    kept: RefCell<Vec<Base>>,
+    kept: BTreeMap<usize, Base>,
 }
 
 impl Bases {
     /// Bases in a folder, which is only looked at when one is made.
-    pub fn in_folder(folder: &Path) -> Self {
-        Self { folder: folder.to_owned(), kept: RefCell::default() }
+    pub(super) fn in_folder(folder: &Path) -> Self {
+        Self { folder: folder.to_owned(), kept: BTreeMap::new() }
     }
 
     /// Makes sure that the folder has space for all bases of a trial.
     ///
     /// # Errors
     /// It has not, or is not there.
-    pub fn require_space(&self, plan: &Plan, binding: &DeviceBinding) -> Result<(), ExpectedError> {
+    pub(super) fn require_space(&self, plan: &Plan, binding: &DeviceBinding) -> Result<(), StackError> {
         let needed = needed(plan, binding.size().unwrap_or(plan.device_size));
-        if needed.0 == 0 { Ok(()) } else { Ok(base::require_space(&self.folder, needed)?) }
+        if needed.0 == 0 { Ok(()) } else { base::require_space(&self.folder, needed) }
     }
 
-    /// Makes one and says where workers open it.
+    /// Where workers open one; made the first time.
     ///
     /// # Errors
     /// The folder cannot be written to.
-    pub fn make(&self) -> Result<PathBuf, ExpectedError> {
-        let base = Base::make(&self.folder)?;
-        let path = base.path();
-        self.kept.borrow_mut().push(base);
-        Ok(path)
+    pub(super) fn path(&mut self, number: usize) -> Result<PathBuf, StackError> {
+        if !self.kept.contains_key(&number) {
+            self.kept.insert(number, Base::make(&self.folder)?);
+        }
+        Ok(self.kept[&number].path())
     }
 }
 
 /// Space that all bases of a trial take at most, about. Clones share their blocks at first; when the image is
 /// overwritten, each is left with all of its own.
-pub fn needed(plan: &Plan, device: Bytes) -> Bytes {
+fn needed(plan: &Plan, device: Bytes) -> Bytes {
     let all = shared(&plan.trial);
-    let one = |shared: &super::coordinator::Shared| match plan.trial.trial.restore {
+    let one = |shared: &Shared| match plan.trial.trial.restore {
         Restoring::Copy => (shared.state.space(device).0 + device.0 / OVERHEAD_PART).min(device.0),
         Restoring::Clone => device.0,
     };

@@ -43,10 +43,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{
-    place::lines_of,
-    probe::{Probe, probe},
-};
+use super::child::lines_of;
+use crate::run::probe::{Probe, probe};
 
 /// Time to take the memory of a device and mount it.
 const START_DEADLINE: Duration = Duration::from_secs(120);

@@ -5,7 +5,7 @@
 //! is), then random writes of 4 KiB in rounds until five rounds running are steady
 //! ([`is_snia_steady`]). The device is claimed exclusively all the while.
 
-use super::place::Interrupt;
+use crate::run::interrupt::Interrupt;
 use fstrial_model::units::{Bytes, Nanos};
 use fstrial_stack::{StackError, aligned::Aligned};
 use fstrial_stats::steady::{SNIA_WINDOW, is_snia_steady};

@@ -1,0 +1,91 @@
+//! What ends a command early: Ctrl-C and its like.
+
+use std::{
+    io::{IsTerminal, Write},
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+/// What interrupts.
+const SIGNALS: [i32; 3] =
+    [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP];
+/// After this long, nobody waits for what is being put back: what is left is told, and the command ends.
+const GRACE: Duration = Duration::from_secs(8);
+/// What is said at once when a signal comes.
+const HEARD: &str = "interrupted: ending the run and putting everything back (a second time ends at once; then run `fstrial clean`)";
+
+/// Raised by Ctrl-C; looked at between and during runs.
+#[derive(Debug, Clone, Default)]
+pub struct Interrupt {
+    raised: Arc<AtomicBool>,
+    /// When that was first seen.
+    since: Arc<OnceLock<Instant>>,
+    /// A signal ends the process at once: nothing needs to be put back.
+    at_once: Arc<AtomicBool>,
+}
+
+impl Interrupt {
+    /// Whether it was raised.
+    pub fn is_raised(&self) -> bool {
+        let is_raised = self.raised.load(Ordering::Relaxed);
+        if is_raised {
+            self.since.get_or_init(Instant::now);
+        }
+        is_raised
+    }
+
+    /// Whether it was raised so long ago that nobody should wait for anything any more.
+    pub fn is_overdue(&self) -> bool {
+        self.is_raised() && self.since.get().is_some_and(|since| since.elapsed() > GRACE)
+    }
+
+    /// Raises it.
+    pub fn raise(&self) {
+        self.raised.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the first signal is to end the process at once: as long as nothing would have to be put back.
+    pub fn end_at_once(&self, at_once: bool) {
+        self.at_once.store(at_once, Ordering::Relaxed);
+    }
+
+    /// Raises it at SIGINT, SIGTERM and SIGHUP; a second one ends the process at once.
+    ///
+    /// # Errors
+    /// The handlers cannot be set.
+    pub fn at_signals() -> std::io::Result<Self> {
+        let interrupt = Self::default();
+        for signal in SIGNALS {
+            // In this order: the first signal finds the flag down and raises it, the second one finds it up.
+            for ends in [&interrupt.raised, &interrupt.at_once] {
+                let code = i32::from(crate::exit_code::INTERRUPTED);
+                signal_hook::flag::register_conditional_shutdown(signal, code, Arc::clone(ends))?;
+            }
+            signal_hook::flag::register(signal, Arc::clone(&interrupt.raised))?;
+        }
+        Ok(interrupt)
+    }
+
+    /// The same, and says on standard error that it was heard, whatever the rest of the process waits for.
+    ///
+    /// # Errors
+    /// As [`at_signals`](Self::at_signals).
+    pub fn announced() -> std::io::Result<Self> {
+        let interrupt = Self::at_signals()?;
+        let mut signals = signal_hook::iterator::Signals::new(SIGNALS)?;
+        let heard = interrupt.clone();
+        thread::spawn(move || {
+            if signals.forever().next().is_some() {
+                heard.is_raised();
+                // In one write, on a line of its own.
+                let begin = if std::io::stderr().is_terminal() { "\r\x1b[K" } else { "" };
+                let _ = std::io::stderr().write_all(format!("{begin}{HEARD}\n").as_bytes());
+            }
+        });
+        Ok(interrupt)
+    }
+}

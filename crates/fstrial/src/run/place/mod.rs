@@ -1,0 +1,70 @@
+//! A place: where workers run, with all that belongs to that host: its devices, the prepared filesystems it keeps, its
+//! ledger, its environment. The coordinator hands it jobs and hears messages; how those get there is the place's own.
+
+mod bases;
+mod child;
+mod devices;
+pub mod host;
+pub mod modelled;
+pub mod precondition;
+
+use super::{environment::Environment, event::Event, interrupt::Interrupt};
+use crate::error::ExpectedError;
+use fstrial_model::{
+    job::{Job, RunFailure, WorkerMessage},
+    measurement::Measurement,
+    units::Nanos,
+    workload::Data,
+};
+use fstrial_stack::{device::Permission, ledger::Ledger};
+use std::path::Path;
+
+/// How a run ended at a place.
+#[derive(Debug)]
+pub enum Ended {
+    /// The worker did its job; no measurement if there was no load.
+    Measured(Option<Box<Measurement>>),
+    /// It failed.
+    Failed(RunFailure),
+    /// It was interrupted.
+    Interrupted,
+}
+
+/// A place with the devices of a trial.
+pub trait Place {
+    /// What the machine is, and its device.
+    fn environment(&self) -> &Environment;
+    /// What files should hold on its device.
+    fn data(&self) -> Data;
+    /// Runs a job to its end, passing on what the worker says. Returns only when nothing of the run is left.
+    fn run(&mut self, job: &Job, hear: &mut dyn FnMut(&WorkerMessage)) -> Ended;
+    /// Time that went into making it ready and that the trial's budget does not pay for.
+    fn unbudgeted(&self) -> Nanos {
+        Nanos(0)
+    }
+    /// What a reader of the results should know about how its device did, at the end of the trial.
+    fn warnings(&self) -> Vec<String> {
+        Vec::new()
+    }
+    /// Gives everything up.
+    ///
+    /// # Errors
+    /// Something of it stays on its host.
+    fn close(self: Box<Self>) -> Result<(), ExpectedError>;
+}
+
+/// What a place needs besides the plan to be opened.
+pub struct Opening<'a> {
+    /// Where what a dying process cannot undo is written down.
+    pub ledger: &'a Ledger,
+    /// Raised by Ctrl-C.
+    pub interrupt: &'a Interrupt,
+    /// What may be erased.
+    pub permission: &'a Permission,
+    /// Folder of prepared filesystems, which is only looked at when one is kept.
+    pub state_folder: &'a Path,
+    /// Bring a disk to its steady state first: the length of a round of that.
+    pub precondition: Option<Nanos>,
+    /// Hears how far it is.
+    pub tell: &'a mut dyn FnMut(&Event<'_>),
+}
