@@ -36,6 +36,8 @@ pub struct RunRecord<'a> {
     pub started_at: &'a str,
     /// When it ended: RFC 3339, UTC.
     pub ended_at: &'a str,
+    /// What the machine was that it ran on, as JSON.
+    pub environment: &'a str,
     /// What the worker was told to do.
     pub job: &'a Job,
     /// What it yielded.
@@ -65,6 +67,8 @@ pub struct StoredRun {
     pub started_at: String,
     /// When it ended.
     pub ended_at: String,
+    /// What the machine was that it ran on, as JSON.
+    pub environment: String,
     /// What the worker was told to do: the [`Job`] as JSON, as it was at the time. Text, because a job belongs to its
     /// protocol and a measurement does not: an old one that is no job of today's must not make its numbers unreadable.
     pub job: String,
@@ -93,6 +97,7 @@ pub(crate) struct RunRow<'a> {
     pub(crate) threads: u16,
     pub(crate) started_at: &'a str,
     pub(crate) ended_at: &'a str,
+    pub(crate) environment: &'a str,
     pub(crate) job: &'a str,
     pub(crate) outcome: Result<&'a Measurement, &'a RunFailure>,
 }
@@ -105,11 +110,15 @@ impl Store {
     /// not decode), or SQLite refused (the disk is full). Nothing of the run is stored then, and all others stay.
     ///
     /// # Panics
-    /// The record contradicts its job or a time is not UTC: bugs of the caller's.
+    /// The record contradicts its job, a time is not UTC, the environment is not JSON: bugs of the caller's.
     pub fn record_run(&mut self, trial: TrialId, record: &RunRecord<'_>) -> Result<RunId, StoreError> {
         assert_utc(record.started_at);
         assert_utc(record.ended_at);
         assert!(record.threads > 0, "a run has threads");
+        assert!(
+            serde_json::from_str::<IgnoredAny>(record.environment).is_ok(),
+            "the environment is not JSON"
+        );
         assert_eq!(record.arm, record.job.arm.name, "the run and its job name one arm");
         if let Some(task) = &record.job.task {
             assert_eq!(record.threads, task.threads, "the run and its job have one level");
@@ -125,6 +134,7 @@ impl Store {
                 threads: record.threads,
                 started_at: record.started_at,
                 ended_at: record.ended_at,
+                environment: record.environment,
                 job: &to_json("the job", record.job)?,
                 outcome: record.outcome,
             };
@@ -224,9 +234,9 @@ pub(crate) fn insert_run(
     let inserted = connection
         .prepare_cached(
             "INSERT INTO run (trial, session, round, slot, attempt, arm, workload, threads, started_at, \
-             ended_at, status, failure, job) \
+             ended_at, status, failure, environment, job) \
              VALUES (:trial, :session, :round, :slot, :attempt, :arm, :workload, :threads, :started_at, \
-             :ended_at, :status, :failure, :job)",
+             :ended_at, :status, :failure, :environment, :job)",
         )?
         .execute(named_params! {
             ":trial": trial.0,
@@ -241,6 +251,7 @@ pub(crate) fn insert_run(
             ":ended_at": record.ended_at,
             ":status": status,
             ":failure": failure,
+            ":environment": shared(connection, "environment", record.environment)?,
             ":job": record.job,
         });
     match inserted {
@@ -432,9 +443,10 @@ fn plain_name(what: &str, value: &impl Serialize) -> Result<String, Fault> {
     }
 }
 
-/// Facts and commands that were read before: a trial has a handful of each.
+/// Environments, facts and commands that were read before: a trial has a handful of each.
 #[derive(Default)]
 struct SharedTexts {
+    environments: HashMap<i64, String>,
     facts: HashMap<i64, ArmFacts>,
     commands: HashMap<i64, Vec<String>>,
 }
@@ -458,6 +470,24 @@ fn resolve<T: Clone + serde::de::DeserializeOwned>(
     Ok(value)
 }
 
+/// An environment as it was stored, to the letter.
+fn environment_text(
+    connection: &Connection,
+    cache: &mut HashMap<i64, String>,
+    id: i64,
+) -> Result<String, Fault> {
+    if let Some(text) = cache.get(&id) {
+        return Ok(text.clone());
+    }
+    let text: String = connection
+        .prepare_cached("SELECT json FROM environment WHERE id = ?1")?
+        .query_row([id], |row| row.get(0))
+        .map_err(missing(format!("row {id} of `environment`")))?;
+    let _: IgnoredAny = from_json(&format!("row {id} of `environment`"), &text)?;
+    cache.insert(id, text.clone());
+    Ok(text)
+}
+
 /// A row that another one refers to and that is not there is damage.
 fn missing(what: String) -> impl FnOnce(rusqlite::Error) -> Fault {
     move |error| match error {
@@ -468,7 +498,7 @@ fn missing(what: String) -> impl FnOnce(rusqlite::Error) -> Fault {
 
 fn read_run(connection: &Connection, id: RunId, cache: &mut SharedTexts) -> Result<StoredRun, Fault> {
     let mut statement = connection.prepare_cached(
-        "SELECT session, round, slot, attempt, arm, workload, threads, started_at, ended_at, failure, job \
+        "SELECT session, round, slot, attempt, arm, workload, threads, started_at, ended_at, failure, environment, job \
          FROM run WHERE id = ?1",
     )?;
     let mut rows = statement.query([id.0])?;
@@ -478,6 +508,10 @@ fn read_run(connection: &Connection, id: RunId, cache: &mut SharedTexts) -> Resu
         Some(json) => Err(from_json(&format!("the failure of run {id}"), &json)?),
         None => Ok(read_measurement(connection, id, cache)?),
     };
+    let environment: Option<i64> = row.get("environment")?;
+    let environment =
+        environment.ok_or_else(|| Fault::damaged(format!("run {id} does not say on what machine it ran")))?;
+    let environment = environment_text(connection, &mut cache.environments, environment)?;
     let run = StoredRun {
         id,
         session: SessionId(row.get("session")?),
@@ -489,6 +523,7 @@ fn read_run(connection: &Connection, id: RunId, cache: &mut SharedTexts) -> Resu
         threads: unsigned(row, "threads")?,
         started_at: row.get("started_at")?,
         ended_at: row.get("ended_at")?,
+        environment,
         job: row.get("job")?,
         outcome,
     };

@@ -34,6 +34,7 @@ const MIGRATIONS: &[Step] = &[
     Step::of(include_str!("migrations/2.sql")),
     Step::of(include_str!("migrations/3.sql")),
     Step { sql: include_str!("migrations/4.sql"), then: Some(fill_quantiles) },
+    Step::of(include_str!("migrations/5.sql")),
 ];
 
 /// The schema this fstrial writes.

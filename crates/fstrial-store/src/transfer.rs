@@ -86,6 +86,11 @@ impl Store {
                  WHERE NOT EXISTS (SELECT 1 FROM measurement WHERE measurement.commands = commands.id)",
                 [],
             )?;
+            connection.execute(
+                "DELETE FROM environment \
+                 WHERE NOT EXISTS (SELECT 1 FROM run WHERE run.environment = environment.id)",
+                [],
+            )?;
             Ok(())
         })
     }
@@ -281,6 +286,7 @@ fn copy_run(
         threads: run.threads,
         started_at: &run.started_at,
         ended_at: &run.ended_at,
+        environment: &run.environment,
         job: &run.job,
         outcome: run.outcome.as_ref(),
     };

@@ -444,7 +444,7 @@ pub(crate) fn last_session(connection: &Connection, trial: TrialId) -> Result<Se
     last.map(SessionId).ok_or(Fault::NoSuchTrial(trial))
 }
 
-/// The row of `facts` or `commands` that holds this text, made if there is none yet.
+/// The row of `environment`, `facts` or `commands` that holds this text, made if there is none yet.
 pub(crate) fn shared(connection: &Connection, table: &'static str, json: &str) -> Result<i64, Fault> {
     let find = format!("SELECT id FROM {table} WHERE json = ?1");
     let found = connection.prepare_cached(&find)?.query_row([json], |row| row.get(0)).optional()?;

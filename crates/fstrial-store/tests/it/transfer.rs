@@ -239,7 +239,7 @@ fn what_is_removed_gives_its_room_back() {
     let path = folder.path().join("s.db");
     let mut store = Store::open(&path).unwrap();
     let (first, second) = (common::create_trial(&mut store), common::create_trial(&mut store));
-    for index in 0..40 {
+    for index in 0..60 {
         common::record(&mut store, first, index).unwrap();
     }
     common::record(&mut store, second, 0).unwrap();

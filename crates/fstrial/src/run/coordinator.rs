@@ -383,7 +383,8 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
         let measured = measured
             .transpose()
             .map_err(|e| ExpectedError::Fault(format!("a measurement cannot be read: {e}")))?;
-        self.tell(&Event::RunEnded(RunEnded {
+        let Context { places, listener, .. } = &mut self.context;
+        listener.hear(&Event::RunEnded(RunEnded {
             round,
             slot,
             cell,
@@ -392,6 +393,7 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
             threads,
             started_at: &started_at,
             ended_at: &ended_at,
+            environment: places[plan.place_of[at.arm]].environment(),
             job: &job,
             rates: measured.iter().flatten().map(|sample| sample.rate).collect(),
             outcome: outcome.as_ref().map(|measurement| &**measurement),

@@ -13,6 +13,9 @@ use std::fs;
 pub struct Environment {
     /// Version of fstrial.
     pub fstrial: String,
+    /// The place that arms name; empty: where fstrial was started.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub place: String,
     /// Name of the host, as `uname -n` has it; empty in documents from before it was stored.
     #[serde(default)]
     pub host: String,
@@ -93,6 +96,7 @@ impl Environment {
         let uname = rustix::system::uname();
         Self {
             fstrial: env!("CARGO_PKG_VERSION").into(),
+            place: String::new(),
             host: uname.nodename().to_string_lossy().into_owned(),
             kernel: format!("{} {}", uname.release().to_string_lossy(), uname.machine().to_string_lossy()),
             distribution: distribution.unwrap_or_else(unknown),

@@ -1,6 +1,6 @@
 //! What happens in a trial, as one stream. The terminal, JSON lines and the store are listeners on it.
 
-use super::{contrast::ContrastState, course::CoursePoint};
+use super::{contrast::ContrastState, course::CoursePoint, environment::Environment};
 use crate::error::ExpectedError;
 use fstrial_model::{
     facts::ArmFacts,
@@ -147,6 +147,9 @@ pub struct RunEnded<'a> {
     pub started_at: &'a str,
     /// See `started_at`.
     pub ended_at: &'a str,
+    /// What the machine was that it ran on.
+    #[serde(skip)]
+    pub environment: &'a Environment,
     /// What was asked for.
     #[serde(skip)]
     pub job: &'a Job,

@@ -17,6 +17,7 @@ impl<'a> Recorder<'a> {
     }
 
     fn record(&mut self, run: &RunEnded<'_>) -> Result<(), ExpectedError> {
+        let environment = serde_json::to_string(run.environment).expect("an environment is plain data");
         let record = RunRecord {
             round: run.round,
             slot: u32::try_from(run.slot).expect("a round has fewer cells than that"),
@@ -26,6 +27,7 @@ impl<'a> Recorder<'a> {
             threads: run.threads,
             started_at: run.started_at,
             ended_at: run.ended_at,
+            environment: &environment,
             job: run.job,
             outcome: run.outcome,
         };

@@ -162,6 +162,7 @@ impl Night {
             threads,
             started_at: &self.time(i64::from(round * 4 + slot)),
             ended_at: &self.time(i64::from(round * 4 + slot) + 1),
+            environment: "{}",
             job: &job,
             outcome: Ok(&measured),
         };

@@ -44,6 +44,39 @@ fn listed(lab: &Lab, flags: &str) -> Vec<i64> {
     ended.json().iter().map(|trial| trial["id"].as_i64().unwrap()).collect()
 }
 
+/// A store that an fstrial of schema 4 wrote, with what it said of each trial: one of two workloads, a claim that is
+/// reversed by a failure, and one that was interrupted and resumed.
+#[test]
+fn what_an_earlier_version_stored_is_judged_as_it_was() {
+    let fixtures = PathBuf::from(format!("{}/../../fixtures/store/trials", env!("CARGO_MANIFEST_DIR")));
+    let lab = Lab::new();
+    let store = lab.path("home/results.db");
+    fs::create_dir_all(store.parent().unwrap()).unwrap();
+    fs::copy(fixtures.join("schema-4.db"), &store).unwrap();
+    let show = |id: u32| good(&lab, &format!("results show {id} --json")).json().remove(0);
+    let said = |id: u32| -> Value {
+        serde_json::from_str(&fs::read_to_string(fixtures.join(format!("schema-4.{id}.json"))).unwrap())
+            .unwrap()
+    };
+    // First as it is, then in today's schema, to which the tag brings it.
+    for _ in 0..2 {
+        for id in [1, 2, 3] {
+            assert_eq!(show(id), said(id), "trial {id}");
+        }
+        good(&lab, "results tag 1 kept");
+    }
+    let migrated = Store::open_read_only(&store).unwrap();
+    for (trial, runs) in [(1, 20), (2, 1), (3, 20)] {
+        let sessions = migrated.trial(TrialId(trial)).unwrap().sessions;
+        let stored = migrated.runs(TrialId(trial)).unwrap();
+        assert_eq!(stored.len(), runs);
+        for run in stored {
+            let session = sessions.iter().find(|session| session.id == run.session).unwrap();
+            assert_eq!(run.environment, session.environment, "run {}", run.id);
+        }
+    }
+}
+
 #[test]
 fn trials_are_found_by_what_they_are() {
     let lab = lab();

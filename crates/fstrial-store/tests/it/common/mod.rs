@@ -207,6 +207,7 @@ pub(crate) fn expected(index: u64) -> StoredRun {
         threads: 4,
         started_at: STARTED.into(),
         ended_at: ENDED.into(),
+        environment: SESSION.environment.to_owned(),
         job: serde_json::to_string(&job(arm, 4, SEED ^ index)).unwrap(),
         outcome,
     }
@@ -228,6 +229,7 @@ pub(crate) fn record_run(store: &mut Store, trial: TrialId, run: &StoredRun) -> 
             threads: run.threads,
             started_at: &run.started_at,
             ended_at: &run.ended_at,
+            environment: &run.environment,
             job: &run.parse_job().unwrap(),
             outcome: run.outcome.as_ref(),
         },

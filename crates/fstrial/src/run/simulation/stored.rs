@@ -237,6 +237,7 @@ fn a_stored_run_without_operations_is_an_error_and_no_panic() {
                 threads: run.threads,
                 started_at: &run.started_at,
                 ended_at: &run.ended_at,
+                environment: &run.environment,
                 job: &run.parse_job().unwrap(),
                 outcome: Ok(&measurement),
             },
