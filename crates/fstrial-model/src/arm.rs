@@ -1,6 +1,6 @@
 //! An arm: one complete storage configuration, and its short form on the command line.
 //!
-//! `name=filesystem:item,item,…` where each item is, in this order of trial:
+//! `name=filesystem@place:item,item,…`, without `@place` on the host where fstrial was started, where each item is, in this order of trial:
 //! - `scheduler=…`, `nr_requests=…`, `read_ahead=…`, `cache=…`, `discard=on|off`: the device's queue;
 //!   `profile=…`: how btrfs spreads itself over several devices; `log=external`: its journal or log on the trial's log
 //!   device; `handicap=…`: a known slowdown; `state=…`: what the filesystem holds;
@@ -13,6 +13,7 @@
 
 use crate::{
     filesystem::Filesystem,
+    place,
     profile::Profile,
     state::{State, StateError},
     units::{Bytes, Percent},
@@ -30,6 +31,9 @@ pub struct Arm {
     pub name: String,
     /// The filesystem, `raw` for the bare device, or `dir` for an existing directory.
     pub filesystem: String,
+    /// The place where it is built, one of the trial's; left out: the host where fstrial was started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<String>,
     /// Options of mkfs, in its own words.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mkfs: Vec<String>,
@@ -143,6 +147,7 @@ impl Arm {
         Self {
             name: filesystem.to_owned(),
             filesystem: filesystem.to_owned(),
+            place: None,
             mkfs: Vec::new(),
             mount: Vec::new(),
             scheduler: None,
@@ -191,11 +196,9 @@ impl Arm {
         items.extend(self.state.iter().map(|state| format!("state={state}")));
         let escaped: Vec<String> =
             items.iter().map(|item| item.replace('\\', "\\\\").replace(',', "\\,")).collect();
-        if escaped.is_empty() {
-            self.filesystem.clone()
-        } else {
-            format!("{}:{}", self.filesystem, escaped.join(","))
-        }
+        let place = self.place.as_ref().map_or_else(String::new, |place| format!("@{place}"));
+        let options = if escaped.is_empty() { String::new() } else { format!(":{}", escaped.join(",")) };
+        format!("{}{place}{options}", self.filesystem)
     }
 
     /// The name of an arm that was given none: its short form, made plain if it is long or odd.
@@ -258,6 +261,9 @@ impl Arm {
         if let Some(bad) = self.state.and_then(|state| state.check().err()) {
             return error(bad, None);
         }
+        if let Some(bad) = self.place.as_deref().and_then(place::name_problem) {
+            return error(bad, Some("write for example xfs@node".into()));
+        }
         if self.is_directory() {
             return self.directory_problem().and_then(|(problem, hint)| error(problem, hint));
         }
@@ -309,6 +315,10 @@ impl Arm {
     fn directory_problem(&self) -> Option<(String, Option<String>)> {
         if self.path.is_none() {
             return Some(("it names no directory".into(), Some("write dir:/some/folder".into())));
+        }
+        if self.place.is_some() {
+            let hint = "leave the place out; only filesystems that are made for the trial can be elsewhere";
+            return Some(("existing directories are used on this host only".into(), Some(hint.into())));
         }
         let options = !self.mkfs.is_empty() || !self.mount.is_empty();
         if self.state.is_some() {
@@ -558,13 +568,17 @@ impl FromStr for Arm {
             Some((filesystem, options)) => (filesystem, Some(options)),
             None => (configuration, None),
         };
+        let (filesystem, place) = match filesystem.split_once('@') {
+            Some((filesystem, place)) => (filesystem, Some(place.to_owned())),
+            None => (filesystem, None),
+        };
         if filesystem.is_empty() {
             return Err(error(
                 "the filesystem is missing",
                 Some("write for example xfs or fast=xfs:agcount=16,noatime".into()),
             ));
         }
-        let mut arm = Self::plain(filesystem);
+        let mut arm = Self { place, ..Self::plain(filesystem) };
         if filesystem == DIRECTORY {
             arm.path = options.filter(|path| !path.is_empty()).map(PathBuf::from);
         } else if let Some(options) = options {

@@ -9,6 +9,10 @@ use std::collections::BTreeMap;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Fact {
+    /// The kernel that ran it, where the arms of a trial are at several places.
+    Kernel,
+    /// The machine it ran on, where the arms of a trial are at several places.
+    Machine,
     /// Whether a sync call flushes the device's cache.
     Barriers,
     /// What is journalled.
@@ -55,6 +59,8 @@ impl Fact {
     /// The name in output.
     pub const fn name(self) -> &'static str {
         match self {
+            Self::Kernel => "kernel",
+            Self::Machine => "machine",
             Self::Barriers => "barriers",
             Self::Journal => "journal",
             Self::CopyOnWrite => "copy-on-write",

@@ -33,6 +33,7 @@ pub mod job;
 pub mod measurement;
 pub mod metric;
 pub mod mkfs_options;
+pub mod place;
 #[doc(hidden)]
 pub mod planted;
 pub mod preset;

@@ -9,6 +9,7 @@ use crate::{
     claim::{Claim, Machine, era::Rules},
     device::{Device, DeviceKind, LogDevice},
     metric::Metric,
+    place::Place,
     state::{Restoring, State},
     units::{Bytes, Nanos, Percent},
     workload::{Entry, Pattern, Workload},
@@ -41,6 +42,9 @@ pub struct Trial {
     /// The device for journals and logs of arms that put theirs on one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log_device: Option<LogDevice>,
+    /// Where arms are built besides the host where fstrial was started.
+    #[serde(default, rename = "place", skip_serializing_if = "Vec::is_empty")]
+    pub places: Vec<Place>,
     /// The storage configurations compared.
     #[serde(default, rename = "arm")]
     pub arms: Vec<Arm>,

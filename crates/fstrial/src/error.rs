@@ -58,6 +58,18 @@ pub enum ExpectedError {
         /// Why.
         failure: RunFailure,
     },
+    /// Another place cannot be used, or what is there cannot be put back.
+    #[error("at the place {name}: {what}")]
+    Place {
+        /// Which.
+        name: String,
+        /// What is wrong, in the words of its agent.
+        what: String,
+        /// What to try.
+        hint: Option<String>,
+        /// The exit code that it has.
+        code: u8,
+    },
     /// The store cannot be used.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -127,6 +139,7 @@ impl ExpectedError {
                 | FailureKind::Lost => exit_code::SETUP_FAILED,
                 FailureKind::CleanUp => exit_code::CLEAN_UP_INCOMPLETE,
             },
+            Self::Place { code, .. } => *code,
             Self::Store(error) => store_exit_code(error),
             Self::Unwritten { .. } => exit_code::UNWRITTEN,
             Self::Fault(_) => exit_code::OUR_FAULT,
@@ -136,7 +149,7 @@ impl ExpectedError {
     /// What to try.
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::Usage { hint, .. } => hint.clone(),
+            Self::Usage { hint, .. } | Self::Place { hint, .. } => hint.clone(),
             Self::Trial(problem) => problem.hint.clone(),
             Self::Arm(error) => error.hint.clone(),
             Self::Stack(error) => error.hint(),

@@ -18,6 +18,7 @@ impl Trial {
         self.settings_problem()
             .or_else(|| self.baseline_problem())
             .or_else(|| self.arms_problem())
+            .or_else(|| self.places_problem())
             .or_else(|| self.device_problem())
             .or_else(|| self.states_problem())
             .or_else(|| self.log_device_problem())
@@ -147,6 +148,43 @@ impl Trial {
                     "name them apart: a=ext4 b=ext4",
                 ));
             }
+        }
+        None
+    }
+
+    /// Places must be there, and a device that is made there must mean no file or disk of this host.
+    fn places_problem(&self) -> Option<Problem> {
+        for (index, place) in self.places.iter().enumerate() {
+            let at = index.to_string();
+            if let Some((key, message, hint)) = place.problem() {
+                return Some(problem(&["place", &at, key], message, hint));
+            }
+            if self.places[..index].iter().any(|other| other.name == place.name) {
+                let message = format!("two places are called `{}`", place.name);
+                return Some(problem(&["place", &at, "name"], message, "name them apart"));
+            }
+        }
+        let mut elsewhere =
+            self.arms.iter().enumerate().filter_map(|(index, arm)| Some((index, arm.place.as_ref()?)));
+        let (first, _) = elsewhere.clone().next()?;
+        let names: Vec<&str> = self.places.iter().map(|place| place.name.as_str()).collect();
+        if let Some((index, name)) = elsewhere.find(|(_, name)| !names.contains(&name.as_str())) {
+            let hint = match closest(name, names.iter().copied()) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => "add [[place]] with its name and command, or --place NAME=COMMAND".into(),
+            };
+            return Some(problem(
+                &["arm", &index.to_string(), "place"],
+                format!("there is no place `{name}`"),
+                hint,
+            ));
+        }
+        if !self.device.kind.is_made() {
+            return Some(problem(
+                &["arm", &first.to_string(), "place"],
+                format!("a {} is of this host only", self.device.kind.name()),
+                "use an image, a ramdisk or a modelled device, which each place makes for itself",
+            ));
         }
         None
     }

@@ -13,6 +13,7 @@ use fstrial_model::{
     device::{Device, DeviceKind, LogDevice, LogKind, Raid, Stripe, Throttle},
     fio::Inspection,
     metric::Metric,
+    place::Place,
     preset::DEFAULT_WORKLOADS,
     state::{Restoring, State},
     trial::{Compare, ErrorControl, Settings, Trial},
@@ -28,7 +29,7 @@ use std::path::{Path, PathBuf};
 /// (xfs:agcount=16), anything starting with - goes to mkfs as it is (xfs:-m reflink=0), scheduler=, nr_requests=,
 /// read_ahead=, cache= and discard= set the device's queue, log=external puts its log on --log-device, state= says what
 /// the filesystem holds (state=aged:70%), and all others are mount options (noatime). `raw` is the device without a
-/// filesystem, `dir:PATH` an existing directory, which needs no root.
+/// filesystem, `dir:PATH` an existing directory, which needs no root. FILESYSTEM@PLACE is built on another host (--place).
 #[derive(Debug, Args)]
 pub(crate) struct CompareArgs {
     /// The configurations, such as ext4 or fast=xfs:agcount=16,noatime.
@@ -47,6 +48,11 @@ pub(crate) struct CompareArgs {
     /// Device: image[:FOLDER], ramdisk, model:NAME, disk, or directory.
     #[arg(short, long, value_name = "KIND")]
     device: Option<String>,
+
+    /// Where arms such as xfs@NAME are built: a command that runs `fstrial agent` there, such as node='ssh node fstrial
+    /// agent'.
+    #[arg(long = "place", value_name = "NAME=COMMAND", hide_short_help = true)]
+    places: Vec<Place>,
 
     /// Size of an image, ramdisk or modelled device [default: 2GiB, or more if the workloads need it].
     #[arg(long, value_name = "SIZE")]
@@ -281,6 +287,7 @@ impl CompareArgs {
             },
             device: self.device()?,
             log_device: self.log_device.clone().map(|device| LogDevice { size: self.log_size, ..device }),
+            places: self.places.clone(),
             arms: self.arms.clone(),
             workloads: self.entries()?,
         })

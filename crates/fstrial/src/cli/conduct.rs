@@ -20,10 +20,10 @@ use crate::{
         clock::{Clock, MachineClock},
         contrast::Outcome,
         coordinator::{Context, Coordinator, Finished, Reason},
-        environment,
+        environment::{self, Environment},
         event::{Event, Listener, Listeners},
         interrupt::Interrupt,
-        place::{Opening, Place, host::Host},
+        place::{self, Opening, Place},
         plan::Plan,
         recorder::Recorder,
         round::Earlier,
@@ -114,7 +114,9 @@ pub(crate) fn measure(
     let resumed = resume.map(|id| find_resumable(&store, &settled, id)).transpose()?;
     let seed = resumed.map(|(_, seed)| seed).or(trial.trial.seed).unwrap_or_else(draw_seed);
     let plan = Plan::new(settled, seed, environment::cpus())?;
-    require_root(&plan)?;
+    if plan.places.contains(&None) && plan.trial.device.kind != DeviceKind::Directory {
+        require_root()?;
+    }
     let ledger = replay(ledger)?;
     let state_folder = state_folder(&plan, args, home)?;
     let progress = match args.watch {
@@ -123,21 +125,21 @@ pub(crate) fn measure(
     };
     let mut shown = Shown { progress, json: args.json };
     interrupt.end_at_once(false);
-    let here = Host::open(
-        &plan,
-        Opening {
-            ledger: &ledger,
-            interrupt,
-            permission: &args.permission(),
-            state_folder: &state_folder,
-            precondition: args.precondition,
-            // Showing progress cannot fail a preparation.
-            tell: &mut |event| drop(shown.hear(event)),
-        },
-    )?;
-    let mut places: Vec<Box<dyn Place>> = vec![Box::new(here)];
+    let mut places = Vec::new();
+    let opening = Opening {
+        place: None,
+        ledger: &ledger,
+        interrupt,
+        permission: &args.permission(),
+        state_folder: &state_folder,
+        precondition: args.precondition,
+        // Showing progress cannot fail a preparation.
+        tell: &mut |event| drop(shown.hear(event)),
+    };
+    let opened = place::open_all(&plan, environment::cpus(), opening, &mut places);
     let conducting = Conducting { plan: &plan, args, clock: &clock, interrupt };
-    let answered = conducting.answer(&mut places, &mut shown, &mut store, resumed.map(|(id, _)| id));
+    let answered = opened
+        .and_then(|()| conducting.answer(&mut places, &mut shown, &mut store, resumed.map(|(id, _)| id)));
     // Whatever came of the trial, its devices are given up; of two errors the first one is told.
     let closed = places.into_iter().map(Place::close).fold(Ok(()), Result::and);
     let answered = answered?;
@@ -174,7 +176,7 @@ impl<'a> Conducting<'a> {
         store: &mut Store,
         resumed: Option<TrialId>,
     ) -> Result<Answered, ExpectedError> {
-        let (id, earlier) = self.open_trial(store, resumed, places[0].environment())?;
+        let (id, earlier) = self.open_trial(store, resumed, places)?;
         shown.progress.begin(id.0, &earlier);
         let finished = self.run(places, shown, store, id, earlier);
         shown.progress.clear();
@@ -233,8 +235,8 @@ fn state_folder(plan: &Plan, args: &ConductArgs, home: &Home) -> Result<PathBuf,
 }
 
 /// Everything but directories needs root: said before anything is touched.
-fn require_root(plan: &Plan) -> Result<(), ExpectedError> {
-    if plan.trial.device.kind == DeviceKind::Directory || host::is_root() {
+pub(crate) fn require_root() -> Result<(), ExpectedError> {
+    if host::is_root() {
         return Ok(());
     }
     Err(ExpectedError::Stack(StackError::Io {
@@ -245,7 +247,7 @@ fn require_root(plan: &Plan) -> Result<(), ExpectedError> {
 }
 
 /// Undoes what earlier commands that were killed have left. What stays and does not hinder this one is told.
-fn replay(ledger: Ledger) -> Result<Ledger, ExpectedError> {
+pub(crate) fn replay(ledger: Ledger) -> Result<Ledger, ExpectedError> {
     let report = ledger.replay()?;
     let tell = |what: &str, why: &str| {
         super::say(&format!("left by an earlier command: {what}: {why}; `fstrial clean` says more\n"));
@@ -283,10 +285,10 @@ impl Conducting<'_> {
         &self,
         store: &mut Store,
         resumed: Option<TrialId>,
-        environment: &environment::Environment,
+        places: &[Box<dyn Place>],
     ) -> Result<(TrialId, Earlier), ExpectedError> {
         let command_line = command_line();
-        let environment = serde_json::to_string(environment).expect("an environment is plain data");
+        let environment = serde_json::to_string(&here(places)).expect("an environment is plain data");
         let started_at = self.clock.timestamp();
         let session = Session {
             started_at: &started_at,
@@ -296,6 +298,7 @@ impl Conducting<'_> {
         };
         if let Some(id) = resumed {
             let earlier = stored::earlier(store, self.plan, id)?;
+            resume::check_places(id, places, &earlier)?;
             store.reopen_trial(id, &session)?;
             store.change_tags(id, &self.args.tags, &[])?;
             return Ok((id, earlier));
@@ -310,6 +313,16 @@ impl Conducting<'_> {
         })?;
         Ok((id, Earlier::default()))
     }
+}
+
+/// What the host is where the trial was started; if no arm is built here, with the device of the first place.
+fn here(places: &[Box<dyn Place>]) -> Environment {
+    let all = || places.iter().map(|place| place.environment());
+    let of_first = || {
+        let Environment { device, device_notes, .. } = places[0].environment().clone();
+        Environment { device, device_notes, ..Environment::of_this_machine() }
+    };
+    all().find(|found| found.place.is_empty()).cloned().unwrap_or_else(of_first)
 }
 
 pub(crate) fn status_of(finished: &Finished<'_>) -> TrialStatus {

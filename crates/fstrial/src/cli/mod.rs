@@ -1,5 +1,6 @@
 //! The command line: one file for each command. This one: the list of commands, and how errors are shown.
 
+mod agent;
 mod claims;
 mod clean;
 pub(crate) mod compare;
@@ -100,6 +101,7 @@ enum Command {
     Device(device::DeviceArgs),
     Doctor(doctor::DoctorArgs),
     Clean(clean::CleanArgs),
+    Agent(agent::AgentArgs),
     Generate(generate::GenerateArgs),
     #[command(hide = true)]
     Worker(WorkerArgs),
@@ -323,6 +325,7 @@ fn execute(command: Command) -> Result<u8, ExpectedError> {
         Command::Device(args) => device::exec(&args),
         Command::Doctor(args) => doctor::exec(&args),
         Command::Clean(args) => clean::exec(&args),
+        Command::Agent(args) => agent::exec(&args),
         Command::Generate(args) => generate::exec(&args),
         Command::Worker(WorkerArgs { isolate: true, .. }) => worker::isolate(),
         Command::Worker(WorkerArgs { isolated, .. }) => worker::work(isolated),

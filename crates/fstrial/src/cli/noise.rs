@@ -122,6 +122,7 @@ fn compare_with_itself(
     let here = Host::open(
         &plan,
         Opening {
+            place: None,
             ledger,
             interrupt,
             permission: &Permission::default(),

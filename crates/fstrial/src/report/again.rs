@@ -7,6 +7,7 @@ use crate::{
         audit,
         coordinator::{Finished, Reason},
         course::{self, Course},
+        environment::Environment,
         stored::{Besides, Stored},
     },
 };
@@ -41,6 +42,8 @@ pub fn judged<T>(
 ) -> Result<T, ExpectedError> {
     let Stored { plan, environment, rounds, besides, commands } = Stored::read(store, stored)?;
     let (last_round, round_time) = (rounds.times.last(), rounds.times.of_last());
+    let places = rounds.environments.values().filter_map(|json| serde_json::from_str(json).ok());
+    let places: Vec<Environment> = places.filter(|there: &Environment| !there.place.is_empty()).collect();
     let (mut all, courses) = course::replay(&plan, rounds.planned, rounds.rounds);
     all.finish();
     let facts: Vec<_> = stored.arms.iter().filter_map(|arm| arm.facts.clone()).collect();
@@ -63,6 +66,7 @@ pub fn judged<T>(
     let session = stored.sessions.last().expect("a trial that was read has a session");
     let repeat = document::repeat_command(&session.command_line, plan.seed);
     let mut document = document::document(&plan, &finished, &environment, Some(stored.summary.id.0), repeat);
+    document.places = places;
     document.warnings.extend(stored.sessions.iter().flat_map(|session| session.warnings.iter().cloned()));
     Ok(tell(Told {
         stored,

@@ -61,6 +61,9 @@ pub struct Document {
     pub claim: Option<ClaimReport>,
     /// The machine.
     pub environment: Environment,
+    /// The machines of the places that arms name.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub places: Vec<Environment>,
     /// Every arm with its facts.
     pub arms: Vec<ArmReport>,
     /// What differs between the arms besides what was asked for.
@@ -156,6 +159,17 @@ pub struct CellReport {
     pub generator_share: f64,
 }
 
+impl Document {
+    /// The places that arms name, with the machines there, in lines for people.
+    pub fn places_in_words(&self) -> Vec<String> {
+        let lines = |there: &Environment| {
+            let of_place = there.describe().into_iter().chain(there.device_notes.iter().cloned());
+            of_place.map(|line| format!("{}: {line}", there.place)).collect::<Vec<_>>()
+        };
+        self.places.iter().flat_map(lines).collect()
+    }
+}
+
 /// Makes the document of a finished trial.
 pub fn document(
     plan: &Plan,
@@ -206,6 +220,7 @@ pub fn document(
             finished.reason != Reason::Interrupted,
         ),
         environment: environment.clone(),
+        places: Vec::new(),
         arms: arms.collect(),
         audit: finished.audit.clone(),
         workloads,

@@ -25,6 +25,7 @@ pub fn render(document: &Document) -> String {
         document.arms.iter().map(|arm| format!("{} = {}", arm.name, arm.configuration)).collect();
     conditions.extend(document.environment.describe());
     conditions.extend(document.environment.device_notes.iter().cloned());
+    conditions.extend(document.places_in_words());
     conditions.push(format!(
         "{}, seed {}; differences of less than {} % are taken not to matter",
         verdict::rounds_in_words(document.rounds as usize),

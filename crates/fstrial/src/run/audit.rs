@@ -8,7 +8,9 @@ use fstrial_model::{
 
 /// The facts that are audited, in the order they are shown. Mount options as a whole differ by name only; what they
 /// mean is in the other facts.
-const AUDITED: [Fact; 19] = [
+const AUDITED: [Fact; 21] = [
+    Fact::Kernel,
+    Fact::Machine,
     Fact::State,
     Fact::Barriers,
     Fact::CacheMode,
@@ -64,6 +66,7 @@ fn difference(fact: Fact, arms: &[Arm], facts: &[ArmFacts]) -> Option<String> {
 /// Whether an arm sets a fact by one of its own fields.
 fn asks_for(arm: &Arm, fact: Fact) -> bool {
     match fact {
+        Fact::Kernel | Fact::Machine => arm.place.is_some(),
         Fact::Scheduler => arm.scheduler.is_some(),
         Fact::ReadAhead => arm.read_ahead.is_some(),
         Fact::CacheMode => arm.cache.is_some(),

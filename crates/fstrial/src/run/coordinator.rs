@@ -242,7 +242,9 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
     /// Sends a job to the place of its arm and passes its stages on to the listeners.
     fn send(&mut self, arm: usize, job: &Job) -> Result<Answer, ExpectedError> {
         let Context { places, listener, .. } = &mut self.context;
+        let several = places.len() > 1;
         let place = &mut places[self.plan.place_of[arm]];
+        let machine = several.then(|| place.environment().machine_facts());
         let mut seen = Said::default();
         let mut heard = Ok(());
         let ended = place.run(job, &mut |message| match message {
@@ -258,7 +260,9 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
                 }
             }
             WorkerMessage::Facts { facts, commands, space } => {
-                seen.facts = Some((facts.clone(), commands.clone()));
+                let mut facts = facts.clone();
+                facts.facts.extend(machine.clone().into_iter().flatten());
+                seen.facts = Some((facts, commands.clone()));
                 seen.space = *space;
             }
             WorkerMessage::Prepared { figures, mkfs_output } => {

@@ -3,13 +3,14 @@
 use fstrial_model::{
     claim::{Machine, era::Version},
     device::ThrottledBy,
+    facts::Fact,
     units::Bytes,
 };
 use serde::{Deserialize, Serialize};
 use std::fs;
 
 /// What the machine is.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Environment {
     /// Version of fstrial.
     pub fstrial: String,
@@ -135,6 +136,12 @@ impl Environment {
             let cpus = cpus.map_or_else(|| UNKNOWN.to_owned(), |cpus| cpus.to_string());
             machine_in_words(host.unwrap_or_default(), &cpus, processor.unwrap_or(UNKNOWN))
         })
+    }
+
+    /// What tells arms apart that are built on several machines.
+    pub fn machine_facts(&self) -> [(Fact, String); 2] {
+        let machine = format!("{}, {}", self.machine_in_words(), self.memory.human());
+        [(Fact::Kernel, self.kernel.clone()), (Fact::Machine, machine)]
     }
 
     /// This machine as [`Environment::other_machine`] names others.

@@ -35,8 +35,23 @@ pub struct Plan {
     pub seed: u64,
     /// Size of a device that is made.
     pub device_size: Bytes,
-    /// The place of every arm, by its number.
+    /// The places where its arms are built, in the order in which arms name them; none: the host of the coordinator.
+    pub places: Vec<Option<String>>,
+    /// The place of every arm, by its index.
     pub place_of: Vec<usize>,
+}
+
+/// The places that arms name, and the index of each arm's.
+fn places_of(arms: &[Arm]) -> (Vec<Option<String>>, Vec<usize>) {
+    let mut places: Vec<Option<String>> = Vec::new();
+    let mut index = |arm: &Arm| {
+        places.iter().position(|place| *place == arm.place).unwrap_or_else(|| {
+            places.push(arm.place.clone());
+            places.len() - 1
+        })
+    };
+    let place_of = arms.iter().map(&mut index).collect();
+    (places, place_of)
 }
 
 impl Plan {
@@ -62,9 +77,9 @@ impl Plan {
         let results: Vec<Vec<ResultKind>> =
             workloads.iter().map(|workload| workload.results().collect()).collect();
         let (contrasts, parts) = (Vec::new(), Vec::new());
-        let place_of = vec![0; trial.arms.len()];
+        let (places, place_of) = places_of(&trial.arms);
         let mut plan =
-            Self { trial, workloads, results, cells, contrasts, parts, seed, device_size, place_of };
+            Self { trial, workloads, results, cells, contrasts, parts, seed, device_size, places, place_of };
         match plan.trial.claim.clone().filter(|claim| !claim.question) {
             Some(claim) => {
                 let parts = claim.parts(&plan.trial.arms, &plan.workloads, cpus)?;
@@ -97,6 +112,7 @@ impl Plan {
             parts: Vec::new(),
             seed: 0,
             device_size: Bytes(0),
+            places: vec![None],
             place_of: vec![0; arms.len()],
         };
         plan.contrasts = all_pairs(&plan);

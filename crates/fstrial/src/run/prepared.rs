@@ -12,7 +12,8 @@ pub(crate) struct Shared {
 
 /// What makes two filesystems alike before a load: arms that differ in their queue only share one.
 fn is_alike(a: &Arm, b: &Arm) -> bool {
-    a.filesystem == b.filesystem
+    a.place == b.place
+        && a.filesystem == b.filesystem
         && a.mkfs == b.mkfs
         && a.profile == b.profile
         && a.mount_options() == b.mount_options()

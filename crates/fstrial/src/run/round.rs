@@ -33,6 +33,8 @@ pub struct Earlier {
     pub rounds: Vec<Round>,
     /// When they were run.
     pub times: RoundTimes,
+    /// What the machine was at every place where they were run, by its name, as JSON; of several, that of the last run.
+    pub environments: BTreeMap<String, String>,
 }
 
 /// When the rounds of a trial were run.

@@ -57,7 +57,7 @@ impl Stored {
                     of_arm.clone_from(&measurement.commands);
                 }
             }
-            rounds.see(run);
+            rounds.see(run, &plan);
         })?;
         let rounds = rounds.finish(stored.summary.planned_rounds);
         Ok(Self { plan, environment, rounds, besides, commands })
@@ -89,7 +89,7 @@ pub(crate) fn damaged(store: &Store, what: String) -> ExpectedError {
 /// A run cannot be read.
 pub fn earlier(store: &Store, plan: &Plan, id: TrialId) -> Result<Earlier, ExpectedError> {
     let mut rounds = Rounds::default();
-    for_each_run(store, plan, id, None, |run| rounds.see(run))?;
+    for_each_run(store, plan, id, None, |run| rounds.see(run, plan))?;
     Ok(rounds.finish(store.trial(id)?.summary.planned_rounds))
 }
 
@@ -105,6 +105,8 @@ pub struct Run {
     pub started_at: String,
     /// When it ended.
     pub ended_at: String,
+    /// What the machine was that it ran on, as JSON.
+    pub environment: String,
     /// Everything that was measured, or why nothing was.
     pub measured: Result<Measurement, RunFailure>,
     /// What the judge is told of it.
@@ -141,6 +143,7 @@ pub fn for_each_run(
                 cell,
                 started_at: run.started_at,
                 ended_at: run.ended_at,
+                environment: run.environment,
                 measured: run.outcome,
                 outcome,
             }),
@@ -158,10 +161,15 @@ pub fn for_each_run(
 struct Rounds {
     rounds: BTreeMap<u32, Round>,
     times: RoundTimes,
+    environments: BTreeMap<String, String>,
 }
 
 impl Rounds {
-    fn see(&mut self, run: Run) {
+    fn see(&mut self, run: Run, plan: &Plan) {
+        let place = &plan.trial.arms[plan.cells[run.cell].arm].place;
+        if self.environments.get(place.as_deref().unwrap_or_default()) != Some(&run.environment) {
+            self.environments.insert(place.clone().unwrap_or_default(), run.environment);
+        }
         self.times.see(run.round, &run.started_at, &run.ended_at);
         let round =
             self.rounds.entry(run.round).or_insert_with(|| Round { number: run.round, ..Round::default() });
@@ -169,7 +177,12 @@ impl Rounds {
     }
 
     fn finish(self, planned: Option<u32>) -> Earlier {
-        Earlier { planned, rounds: self.rounds.into_values().collect(), times: self.times }
+        Earlier {
+            planned,
+            rounds: self.rounds.into_values().collect(),
+            times: self.times,
+            environments: self.environments,
+        }
     }
 }
 

@@ -1,6 +1,10 @@
 //! Which stored trial is resumed.
 
-use crate::{error::ExpectedError, report::plain, run::environment::Environment};
+use crate::{
+    error::ExpectedError,
+    report::plain,
+    run::{environment::Environment, place::Place, round::Earlier},
+};
 use fstrial_model::{trial::Trial, units::Nanos};
 use fstrial_store::{Store, StoredTrial, TrialId, TrialStatus};
 
@@ -51,6 +55,29 @@ pub(super) fn find_resumable(
             "leave --resume out to begin; `fstrial results list` shows the trials there are",
         )
     }))
+}
+
+/// Refuses to resume a trial of which a place is another machine now.
+pub(super) fn check_places(
+    id: TrialId,
+    places: &[Box<dyn Place>],
+    earlier: &Earlier,
+) -> Result<(), ExpectedError> {
+    for found in places.iter().map(|place| place.environment()).filter(|found| !found.place.is_empty()) {
+        let there = earlier.environments.get(&found.place).and_then(|stored| found.other_machine(stored));
+        if let Some(there) = there {
+            return Err(ExpectedError::usage(
+                format!(
+                    "could not resume trial {id}: the place {} was {}, and is {} now",
+                    found.place,
+                    plain(&there),
+                    found.machine_in_words()
+                ),
+                "have its command reach the same machine, or leave --resume out to begin again",
+            ));
+        }
+    }
+    Ok(())
 }
 
 fn of_another_machine(stored: &StoredTrial, there: &str, here: &Environment) -> ExpectedError {

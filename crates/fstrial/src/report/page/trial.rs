@@ -333,6 +333,9 @@ fn conditions(shown: &Shown) -> Markup {
             dl.facts {
                 dt { "machine" } dd { @for line in environment.describe() { (line) br; } }
                 dt { "device" } dd { (environment.device) }
+                @for there in &document.places {
+                    dt { (there.place) } dd { @for line in there.describe() { (line) br; } }
+                }
                 @if !tools.is_empty() {
                     dt { "tools" } dd { @for (tool, version) in tools { code { (tool) } ": " (version) br; } }
                 }

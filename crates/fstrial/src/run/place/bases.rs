@@ -30,12 +30,17 @@ impl Bases {
         Self { folder: folder.to_owned(), kept: BTreeMap::new() }
     }
 
-    /// Makes sure that the folder has space for all bases of a trial.
+    /// Makes sure that the folder has space for all bases that a trial keeps at a place.
     ///
     /// # Errors
     /// It has not, or is not there.
-    pub(super) fn require_space(&self, plan: &Plan, binding: &DeviceBinding) -> Result<(), StackError> {
-        let needed = needed(plan, binding.size().unwrap_or(plan.device_size));
+    pub(super) fn require_space(
+        &self,
+        plan: &Plan,
+        place: Option<&str>,
+        binding: &DeviceBinding,
+    ) -> Result<(), StackError> {
+        let needed = needed(plan, place, binding.size().unwrap_or(plan.device_size));
         if needed.0 == 0 { Ok(()) } else { base::require_space(&self.folder, needed) }
     }
 
@@ -51,10 +56,11 @@ impl Bases {
     }
 }
 
-/// Space that all bases of a trial take at most, about. Clones share their blocks at first; when the image is
+/// Space that all bases of a trial at a place take at most, about. Clones share their blocks at first; when the image is
 /// overwritten, each is left with all of its own.
-fn needed(plan: &Plan, device: Bytes) -> Bytes {
-    let all = shared(&plan.trial);
+fn needed(plan: &Plan, place: Option<&str>, device: Bytes) -> Bytes {
+    let mut all = shared(&plan.trial);
+    all.retain(|shared| plan.trial.arms[shared.arms[0]].place.as_deref() == place);
     let one = |shared: &Shared| match plan.trial.trial.restore {
         Restoring::Copy => (shared.state.space(device).0 + device.0 / OVERHEAD_PART).min(device.0),
         Restoring::Clone => device.0,
@@ -74,7 +80,7 @@ mod tests {
             ..Trial::default()
         };
         trial.trial.restore = restore;
-        needed(&Plan::new(trial, 1, 1).unwrap(), Bytes::mib(800))
+        needed(&Plan::new(trial, 1, 1).unwrap(), None, Bytes::mib(800))
     }
 
     #[test]

@@ -113,7 +113,7 @@ fn make_ready(
     opening: &mut Opening<'_>,
 ) -> Result<(Option<Preconditioned>, Box<dyn Device>), ExpectedError> {
     let binding = main.binding(&plan.trial.arms[0]);
-    let room = bases.require_space(plan, &binding).map_err(ExpectedError::from);
+    let room = bases.require_space(plan, opening.place, &binding).map_err(ExpectedError::from);
     match room.and_then(|()| precondition(&binding, opening)) {
         Ok(preconditioned) => Ok((preconditioned, main)),
         Err(error) => {

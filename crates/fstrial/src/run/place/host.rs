@@ -32,6 +32,7 @@ impl Host {
         let bases = Bases::in_folder(opening.state_folder);
         let devices = Devices::provide(plan, &bases, &mut opening)?;
         let environment = Environment {
+            place: opening.place.unwrap_or_default().to_owned(),
             device: devices.main.describe(),
             device_notes: devices.notes(plan),
             throttled_by: devices.throttled_by,

@@ -1,14 +1,17 @@
 //! A place: where workers run, with all that belongs to that host: its devices, the prepared filesystems it keeps, its
 //! ledger, its environment. The coordinator hands it jobs and hears messages; how those get there is the place's own.
 
+pub mod agent;
 mod bases;
 mod child;
 mod devices;
 pub mod host;
 pub mod modelled;
 pub mod precondition;
+pub mod remote;
+mod wire;
 
-use super::{environment::Environment, event::Event, interrupt::Interrupt};
+use super::{environment::Environment, event::Event, interrupt::Interrupt, plan::Plan};
 use crate::error::ExpectedError;
 use fstrial_model::{
     job::{Job, RunFailure, WorkerMessage},
@@ -17,10 +20,14 @@ use fstrial_model::{
     workload::Data,
 };
 use fstrial_stack::{device::Permission, ledger::Ledger};
+use host::Host;
+use remote::Remote;
+use serde::{Deserialize, Serialize};
 use std::path::Path;
 
 /// How a run ended at a place.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Ended {
     /// The worker did its job; no measurement if there was no load.
     Measured(Option<Box<Measurement>>),
@@ -53,8 +60,36 @@ pub trait Place {
     fn close(self: Box<Self>) -> Result<(), ExpectedError>;
 }
 
+/// Opens the places of a plan, in its order; those that were opened before an error stay in `places`, to be closed.
+///
+/// # Errors
+/// A place cannot be reached, or the devices cannot be made there.
+pub fn open_all(
+    plan: &Plan,
+    cpus: u16,
+    opening: Opening<'_>,
+    places: &mut Vec<Box<dyn Place>>,
+) -> Result<(), ExpectedError> {
+    let Opening { ledger, interrupt, permission, state_folder, precondition, tell, .. } = opening;
+    for name in &plan.places {
+        let spec = plan.trial.places.iter().find(|spec| Some(&spec.name) == name.as_ref());
+        places.push(match spec {
+            Some(spec) => Box::new(Remote::open(spec, plan, cpus, interrupt, tell)?),
+            None => {
+                let tell = &mut *tell;
+                let here =
+                    Opening { place: None, ledger, interrupt, permission, state_folder, precondition, tell };
+                Box::new(Host::open(plan, here)?)
+            }
+        });
+    }
+    Ok(())
+}
+
 /// What a place needs besides the plan to be opened.
 pub struct Opening<'a> {
+    /// What the trial calls the place; none: the host where fstrial was started.
+    pub place: Option<&'a str>,
     /// Where what a dying process cannot undo is written down.
     pub ledger: &'a Ledger,
     /// Raised by Ctrl-C.

@@ -1,0 +1,64 @@
+//! Places: hosts where arms are built besides the one where fstrial was started, and how each is reached.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The longest name of a place, in characters.
+const LONGEST_NAME: usize = 40;
+/// The most words of a command.
+const MOST_WORDS: usize = 64;
+
+/// A host where arms are built, and how it is reached.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Place {
+    /// What arms call it.
+    pub name: String,
+    /// The command that runs `fstrial agent` there, with its standard input and output, such as `["ssh", "host",
+    /// "fstrial", "agent"]`. No shell is involved.
+    pub command: Vec<String>,
+}
+
+/// Why a word cannot be the name of a place, if it cannot: names stand after the `@` of an arm.
+pub fn name_problem(name: &str) -> Option<String> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || ['-', '_', '.'].contains(&c);
+    let is_good = (1..=LONGEST_NAME).contains(&name.len()) && name.chars().all(is_plain);
+    (!is_good).then(|| {
+        format!("the name of a place is 1 to {LONGEST_NAME} letters, digits, dots, dashes and underscores")
+    })
+}
+
+impl Place {
+    /// The key of what is impossible about it, with what and what to try.
+    pub(crate) fn problem(&self) -> Option<(&'static str, String, &'static str)> {
+        if let Some(problem) = name_problem(&self.name) {
+            return Some(("name", problem, "call it for example node-1"));
+        }
+        let words = &self.command;
+        if words.first().is_none_or(String::is_empty) || words.len() > MOST_WORDS {
+            let problem = format!("the command of a place has 1 to {MOST_WORDS} words, the first a program");
+            return Some((
+                "command",
+                problem,
+                "write for example [\"ssh\", \"host\", \"fstrial\", \"agent\"]",
+            ));
+        }
+        None
+    }
+}
+
+impl std::str::FromStr for Place {
+    type Err = String;
+
+    /// `NAME=COMMAND`, the command split at spaces.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let example = "write for example node=\"ssh host fstrial agent\"";
+        let (name, command) = text.split_once('=').ok_or_else(|| format!("there is no =; {example}"))?;
+        let command = command.split_whitespace().map(str::to_owned).collect();
+        let place = Self { name: name.to_owned(), command };
+        match place.problem() {
+            Some((_, problem, _)) => Err(format!("{problem}; {example}")),
+            None => Ok(place),
+        }
+    }
+}

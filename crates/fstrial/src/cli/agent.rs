@@ -1,0 +1,29 @@
+//! `fstrial agent`: this host as a place of a trial that runs elsewhere.
+
+use super::{Home, conduct};
+use crate::{
+    error::ExpectedError,
+    run::{interrupt::Interrupt, place::agent},
+};
+use clap::Args;
+
+/// Serve as a place for a trial on another host. Started by the command of that place: `fstrial compare ext4@node
+/// xfs@node --place node="ssh node fstrial agent"`.
+///
+/// Orders come on standard input and answers go to standard output, one JSON document a line; nothing else is exchanged.
+/// Images and prepared filesystems lie in the home, and only devices that are made for the trial are used: never a disk or a
+/// file that was here before. When the input ends, everything is taken down.
+#[derive(Debug, Args)]
+pub(crate) struct AgentArgs {
+    #[command(flatten)]
+    home: Home,
+}
+
+pub(crate) fn exec(args: &AgentArgs) -> Result<u8, ExpectedError> {
+    let interrupt = Interrupt::at_signals()
+        .map_err(|e| ExpectedError::Fault(format!("could not set signal handlers: {e}")))?;
+    let (_lock, ledger) = args.home.ledger()?;
+    conduct::require_root()?;
+    let ledger = conduct::replay(ledger)?;
+    agent::serve(&ledger, args.home.make()?.path(), &interrupt)
+}

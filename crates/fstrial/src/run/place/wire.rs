@@ -1,0 +1,157 @@
+//! What crosses between a trial and the agent at a place: lines of JSON, and nothing else. No descriptor, path or process
+//! number of one host means anything on the other.
+
+use super::Ended;
+use crate::run::environment::Environment;
+use fstrial_model::{
+    job::{Job, WorkerMessage},
+    units::Bytes,
+    workload::Data,
+};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use std::{
+    io::{BufRead, BufReader, Read, Write},
+    sync::mpsc,
+    thread,
+    time::Duration,
+};
+
+/// Raised when an order or an answer changes its meaning; an agent refuses another version than its own. What is in a job
+/// has a number of its own.
+pub(super) const WIRE: u32 = 1;
+/// How often an agent says that it is alive.
+pub(super) const PULSE: Duration = Duration::from_secs(1);
+/// The longest line: a measurement with its histograms.
+const LONGEST_LINE: u64 = 64 << 20;
+
+/// From the trial to the agent.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "order")]
+pub(super) enum Order {
+    /// Make the devices of a trial. Comes once, and first.
+    Open {
+        /// [`WIRE`] of the sender.
+        wire: u32,
+        /// What the trial calls the place.
+        place: String,
+        /// The trial as a file.
+        trial: String,
+        /// Its seed.
+        seed: u64,
+        /// Processors of the host of the trial, which decide default levels.
+        cpus: u16,
+    },
+    /// Run a job.
+    Run {
+        /// What is done.
+        job: Box<Job>,
+    },
+    /// End what is being done and put everything back.
+    Interrupt,
+    /// Give the devices up and end.
+    Close,
+}
+
+/// From the agent to the trial.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "answer")]
+pub(super) enum Answer {
+    /// Nothing has happened.
+    Alive,
+    /// How far the device is.
+    Preparing {
+        /// Bytes done.
+        done: Bytes,
+        /// Bytes in all.
+        total: Bytes,
+    },
+    /// The devices are there.
+    Opened {
+        /// What the machine is, and its device.
+        environment: Box<Environment>,
+        /// What files should hold on it.
+        data: Data,
+    },
+    /// What a worker says.
+    Worker {
+        /// Its message.
+        message: WorkerMessage,
+    },
+    /// A job has ended, and nothing of it is left.
+    Ended {
+        /// How.
+        ended: Ended,
+        /// What a reader should know about how the device did so far.
+        warnings: Vec<String>,
+    },
+    /// Everything is given up. The last line.
+    Closed,
+    /// What was asked for cannot be done. The last line.
+    Refused {
+        /// What is wrong.
+        what: String,
+        /// What to try.
+        hint: Option<String>,
+        /// The exit code of a command that fails so.
+        code: u8,
+    },
+}
+
+/// Writes one line.
+pub(super) fn send(to: &mut impl Write, message: &impl Serialize) -> std::io::Result<()> {
+    let mut line = serde_json::to_string(message).expect("orders and answers are plain data");
+    line.push('\n');
+    to.write_all(line.as_bytes())?;
+    to.flush()
+}
+
+/// A line that was read; none at the end.
+fn read_line<T: DeserializeOwned>(from: &mut impl BufRead) -> Option<Result<T, String>> {
+    let mut line = String::new();
+    match from.by_ref().take(LONGEST_LINE).read_line(&mut line) {
+        Ok(0) | Err(_) => None,
+        // The other side died while it wrote.
+        Ok(_) if !line.ends_with('\n') => None,
+        Ok(_) => Some(serde_json::from_str(&line).map_err(|_| line.trim_end().chars().take(200).collect())),
+    }
+}
+
+/// The messages that come, as they come; one that is none as its text. No more when the other side is gone, which `gone`
+/// hears first.
+pub(super) fn receive<T: DeserializeOwned + Send + 'static>(
+    from: impl Read + Send + 'static,
+    gone: impl FnOnce() + Send + 'static,
+) -> mpsc::Receiver<Result<T, String>> {
+    let (sender, messages) = mpsc::channel();
+    thread::spawn(move || {
+        let mut from = BufReader::new(from);
+        while let Some(message) = read_line(&mut from) {
+            if sender.send(message).is_err() {
+                break;
+            }
+        }
+        gone();
+    });
+    messages
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_come_as_they_were_sent_and_what_is_none_comes_as_text() {
+        let mut lines = Vec::new();
+        send(&mut lines, &Order::Interrupt).unwrap();
+        lines.extend(b"Last login: today\n");
+        send(&mut lines, &Order::Close).unwrap();
+        let (sender, gone) = mpsc::channel();
+        let received: Vec<Result<Order, String>> =
+            receive(std::io::Cursor::new(lines), move || sender.send(()).unwrap()).iter().collect();
+        assert!(
+            matches!(&received[..], [Ok(Order::Interrupt), Err(text), Ok(Order::Close)] if text == "Last login: today"),
+            "{received:?}"
+        );
+        gone.recv().unwrap();
+    }
+}
