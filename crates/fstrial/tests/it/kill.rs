@@ -10,7 +10,7 @@ use std::{collections::BTreeMap, fs, path::Path, sync::Mutex, time::Duration};
 const INSPECTION: [(&str, u64); 5] =
     [("attach", 30), ("mkfs", 150), ("mount", 30), ("unmount", 60), ("detach", 30)];
 /// Stages of a run, likewise.
-const RUN: [(&str, u64); 8] = [
+pub(crate) const RUN: [(&str, u64); 8] = [
     ("attach", 30),
     ("mkfs", 150),
     ("mount", 30),
@@ -41,7 +41,7 @@ enum Victim {
 
 /// When somebody is killed: a while after an event.
 #[derive(Debug, Clone, Copy)]
-enum Moment {
+pub(crate) enum Moment {
     /// After the start.
     Preparing,
     /// After a stage of an inspection began.
@@ -54,7 +54,7 @@ enum Moment {
 
 impl Moment {
     /// Every moment with the longest delay after it, in ms.
-    fn all() -> Vec<(Self, u64)> {
+    pub(crate) fn all() -> Vec<(Self, u64)> {
         let inspecting = INSPECTION.iter().map(|(stage, ms)| (Self::Inspecting(stage), *ms));
         let running = RUN.iter().map(|(stage, ms)| (Self::Running(stage), *ms));
         let rest = [(Self::Preparing, 60), (Self::Preparing, 1200), (Self::Between, 20)];
@@ -64,7 +64,7 @@ impl Moment {
 
 /// What a command has said so far.
 #[derive(Debug, Default)]
-struct Heard {
+pub(crate) struct Heard {
     stage: Option<String>,
     in_run: bool,
     runs_ended: u64,
@@ -73,7 +73,7 @@ struct Heard {
 }
 
 impl Heard {
-    fn hear(&mut self, event: &Value) {
+    pub(crate) fn hear(&mut self, event: &Value) {
         match event["event"].as_str() {
             Some("device-ready") => self.stage = Some("ready".into()),
             Some("run-started") => (self.in_run, self.stage) = (true, Some("start".into())),
@@ -101,7 +101,7 @@ impl Heard {
     }
 
     /// Where it was, for the tally.
-    fn place(&self) -> String {
+    pub(crate) fn place(&self) -> String {
         match (&self.stage, self.in_run) {
             (None, _) => "preparing".into(),
             (Some(stage), true) => format!("run {stage}"),
@@ -113,14 +113,14 @@ impl Heard {
 
 /// Kills by where they landed.
 #[derive(Default)]
-struct Tally(BTreeMap<String, u32>);
+pub(crate) struct Tally(BTreeMap<String, u32>);
 
 impl Tally {
-    fn add(&mut self, place: String) {
+    pub(crate) fn add(&mut self, place: String) {
         *self.0.entry(place).or_default() += 1;
     }
 
-    fn say(&self, test: &str) {
+    pub(crate) fn say(&self, test: &str) {
         let places: Vec<String> = self.0.iter().map(|(place, count)| format!("{place} {count}")).collect();
         say(&format!("{test}: {} kills: {}", self.0.values().sum::<u32>(), places.join(", ")));
     }
@@ -156,7 +156,13 @@ fn strike(running: &Running, victim: Victim, workers_first: bool) -> bool {
 }
 
 /// Listens until a moment has come for the n-th time, and a while longer; false if the command ended before.
-fn wait_until(running: &mut Running, heard: &mut Heard, moment: Moment, nth: u64, delay: Duration) -> bool {
+pub(crate) fn wait_until(
+    running: &mut Running,
+    heard: &mut Heard,
+    moment: Moment,
+    nth: u64,
+    delay: Duration,
+) -> bool {
     let mut seen = 0;
     while !matches!(moment, Moment::Preparing) && seen < nth {
         let Some(event) = running.event() else { return false };
@@ -168,13 +174,13 @@ fn wait_until(running: &mut Running, heard: &mut Heard, moment: Moment, nth: u64
 }
 
 /// A trial of a file that is killed again and again.
-struct Killed {
-    lab: Lab,
+pub(crate) struct Killed {
+    pub(crate) lab: Lab,
     file: &'static str,
 }
 
 /// One session of a killed trial, as it began.
-struct Before {
+pub(crate) struct Before {
     runs: u64,
     /// The round it must begin with.
     next_round: u64,
@@ -183,14 +189,19 @@ struct Before {
 impl Killed {
     /// Writes the trial file.
     fn new(arms: &str) -> Self {
+        Self::with(|_| arms.to_owned())
+    }
+
+    /// The same for arms that something in the lab belongs to.
+    pub(crate) fn with(arms: impl FnOnce(&Lab) -> String) -> Self {
         let lab = Lab::new();
         fs::create_dir(lab.path("dirs")).unwrap();
-        lab.save(&format!("compare {arms} --rounds 150"), "trial.toml");
+        lab.save(&format!("compare {} --rounds 150", arms(&lab)), "trial.toml");
         Self { lab, file: "trial.toml" }
     }
 
     /// Starts or goes on, whichever is possible.
-    fn session(&self, flags: &str) -> (Running, Before) {
+    pub(crate) fn session(&self, flags: &str) -> (Running, Before) {
         let trials = self.lab.trials();
         let runs = trials.iter().map(|trial| trial["runs"].as_u64().unwrap()).sum();
         let last = trials.last().filter(|trial| trial["status"] != "decided");
@@ -200,7 +211,7 @@ impl Killed {
     }
 
     /// What must hold after a session, however it ended.
-    fn check(&self, before: &Before, heard: &Heard, when: &str) {
+    pub(crate) fn check(&self, before: &Before, heard: &Heard, when: &str) {
         self.lab.assert_nothing_left(when);
         self.lab.check_store();
         let stored: u64 = self.lab.trials().iter().map(|trial| trial["runs"].as_u64().unwrap()).sum();

@@ -17,6 +17,7 @@ mod labs;
 mod made;
 mod operations;
 mod outputs;
+mod places;
 mod planted;
 mod pty;
 mod report;

@@ -1,0 +1,251 @@
+//! Arms at another place: an agent in mount, PID, network and host-name namespaces of its own, which sees neither the
+//! trial's folders nor its processes, with a home and devices of its own. Only bytes cross a socket.
+
+use crate::{
+    kill::{Heard, Killed, Moment, RUN, Tally, wait_until},
+    support::{self, Dice, FSTRIAL, Lab, PATIENCE, SMALL},
+};
+use fstrial_store::{Store, TrialId};
+use rustix::process::Signal;
+use serde_json::Value;
+use std::{collections::BTreeMap, os::unix::fs::PermissionsExt, time::Duration};
+
+/// Kills of agents.
+const AGENT_KILLS: usize = 24;
+
+/// The flags of a trial that has the place `box`, whose agent has the home `there`.
+fn with_place(lab: &Lab) -> String {
+    let [root, home, images] = [lab.root(), lab.home(), lab.images()].map(|path| path.display().to_string());
+    std::fs::create_dir_all(lab.home()).unwrap();
+    let script = lab.write(
+        "box.sh",
+        &format!(
+            "#!/bin/sh\nexec unshare --mount --pid --net --uts --fork --mount-proc --propagation private sh -c '\
+             mount -t tmpfs none {home} && mount -t tmpfs none {images} && hostname elsewhere && \
+             cd / && exec {FSTRIAL} agent --home {root}/there'\n"
+        ),
+    );
+    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
+    format!("--place box={}", script.display())
+}
+
+/// The agent below a process, once it is that.
+fn agent_below(pid: u32) -> Option<u32> {
+    let is_agent = |pid: &u32| support::command_line(*pid).contains("fstrial agent");
+    let children = support::children_of(pid);
+    children.iter().copied().find(is_agent).or_else(|| children.into_iter().find_map(agent_below))
+}
+
+/// Nothing that the agent wrote down is left to be done.
+fn clean_there(lab: &Lab) {
+    let cleaned = lab.run(&format!("clean --home {}", lab.path("there").display()));
+    assert_eq!(cleaned.code(), 0, "{cleaned:?}");
+    assert_eq!(support::names_in(&lab.path("there/ledger")), Vec::<String>::new(), "{}", cleaned.stdout);
+}
+
+#[test]
+fn arms_at_two_places_are_one_trial() {
+    let name = "arms_at_two_places_are_one_trial";
+    if !support::is_root_with_loop_devices(name) {
+        return;
+    }
+    let lab = Lab::new();
+    let place = with_place(&lab);
+    let ended = lab.run(&format!(
+        "compare ext4 ext4@box xfs@box:state=filled:30% {SMALL} {place} --device image:images --rounds 4 --json"
+    ));
+    assert!([0, 3].contains(&ended.code()), "{ended:?}");
+    let document = ended.document();
+    let names: Vec<&str> =
+        document["arms"].as_array().unwrap().iter().map(|arm| arm["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["ext4", "ext4-box", "xfs-box-state-filled-30-"]);
+    assert_eq!(
+        (&document["places"][0]["place"], &document["places"][0]["host"]),
+        (&"box".into(), &"elsewhere".into())
+    );
+    let there = lab.path("there").display().to_string();
+    assert!(document["places"][0]["device"].as_str().unwrap().ends_with(&there), "{}", document["places"]);
+    let audit = document["audit"].to_string();
+    assert!(audit.contains("machine (as asked for): ") && audit.contains("elsewhere ("), "{audit}");
+
+    // Every run says where it was, and nothing in its job is of one host only.
+    let store = Store::open_read_only(&lab.home().join("results.db")).unwrap();
+    let runs = store.runs(TrialId(1)).unwrap();
+    assert_eq!(runs.len(), 12);
+    for run in runs {
+        let environment: Value = serde_json::from_str(&run.environment).unwrap();
+        let is_there = run.arm != "ext4";
+        assert_eq!(environment["place"].as_str(), is_there.then_some("box"), "{}", run.arm);
+        assert_eq!(environment["host"] == "elsewhere", is_there, "{}", run.arm);
+        assert!(run.outcome.is_ok() && !run.job.contains("/proc/"), "{run:?}");
+    }
+    let again = lab.run("results show 1 --json");
+    assert_eq!(again.document(), document, "the same, whenever it is asked for");
+    let shown = lab.run("results show 1").stdout;
+    assert!(
+        shown.contains("box: fstrial") && shown.contains("kernel") | shown.contains("machine"),
+        "{shown}"
+    );
+    lab.assert_nothing_left("after the trial");
+    clean_there(&lab);
+}
+
+#[test]
+fn an_interrupted_trial_leaves_nothing_at_its_places() {
+    let name = "an_interrupted_trial_leaves_nothing_at_its_places";
+    if !support::is_root_with_loop_devices(name) {
+        return;
+    }
+    let mut dice = Dice::new(11);
+    let lab = Lab::new();
+    let place = with_place(&lab);
+    for stage in ["mkfs", "load", "unmount"] {
+        let mut running = lab.start(&format!("compare ext4@box xfs@box {SMALL} {place} --rounds 150 --json"));
+        let mut heard = Heard::default();
+        let delay = Duration::from_millis(dice.below(60));
+        assert!(wait_until(&mut running, &mut heard, Moment::Running(stage), 1, delay));
+        running.signal(Signal::INT);
+        let ended = running.end(PATIENCE);
+        assert_eq!(ended.code(), 130, "{stage}: {ended:?}");
+        lab.assert_nothing_left(stage);
+        clean_there(&lab);
+    }
+}
+
+#[test]
+fn what_is_no_place_is_refused_with_a_remedy() {
+    let lab = Lab::new();
+    for (words, said) in [
+        ("xfs@box", "there is no place `box`"),
+        ("xfs@box --place bix=true", "did you mean `bix`?"),
+        ("xfs@b/x --place box=true", "letters, digits, dots, dashes"),
+        ("xfs@box --place box=true --place box=false", "two places are called `box`"),
+        ("xfs@box --place box=true --device disk --erase /dev/null", "a disk is of this host only"),
+        ("xfs@box --place box=/nowhere/program", "could not start"),
+        ("xfs@box --place box=false", "the agent at box is gone: exit status: 1"),
+        ("xfs@box --place", "a value is required"),
+        ("xfs@box --place box", "there is no ="),
+    ] {
+        let words =
+            format!("compare ext4@box --place {words}").replace("ext4@box --place xfs", "ext4@box xfs");
+        let ended = lab.run(&words);
+        assert_eq!(ended.code(), 2, "{words}: {ended:?}");
+        assert!(ended.stderr.contains(said), "{words}: {}", ended.stderr);
+    }
+    let mut printing = lab.prepare(FSTRIAL);
+    printing.args(["compare", "ext4@box", "xfs@box", "--place", "box=echo Last login"]);
+    let ended = support::Running::start(printing).end(PATIENCE);
+    assert_eq!(ended.code(), 2, "{ended:?}");
+    assert!(ended.stderr.contains("what answers at box is not an agent: \"Last login\""), "{}", ended.stderr);
+    lab.assert_nothing_left("after refusals");
+}
+
+/// An agent whose orders end has nothing to do; one that hears nonsense does not guess.
+#[test]
+fn an_agent_without_a_trial_ends() {
+    let name = "an_agent_without_a_trial_ends";
+    if !support::is_root_with_loop_devices(name) {
+        return;
+    }
+    let lab = Lab::new();
+    let ended = lab.run("agent");
+    assert_eq!(ended.code(), 2, "{ended:?}");
+    assert!(ended.stdout.contains("heard no trial"), "{ended:?}");
+    lab.assert_nothing_left("after the agent");
+}
+
+#[test]
+fn a_killed_agent_costs_one_run() {
+    let name = "a_killed_agent_costs_one_run";
+    if !support::is_root_with_loop_devices(name) {
+        return;
+    }
+    let mut dice = Dice::new(12);
+    let killed = Killed::with(|lab| {
+        format!("ext4@box xfs@box ext4 {SMALL} --device image:images {}", with_place(lab))
+    });
+    let (mut running, before) = killed.session("--budget 240s");
+    let (mut heard, mut tally) = (Heard::default(), Tally::default());
+    let mut lost_in_a_row: BTreeMap<String, u32> = BTreeMap::new();
+    let (mut strikes, mut lost) = (0, 0);
+    let mut target: Option<(&str, Duration)> = None;
+    while let Some(event) = running.event() {
+        heard.hear(&event);
+        let arm = event["arm"].as_str().unwrap_or_default().to_owned();
+        match event["event"].as_str() {
+            Some("run-started")
+                if arm != "ext4"
+                    && strikes < AGENT_KILLS
+                    && lost_in_a_row.get(&arm).is_none_or(|n| *n < 2) =>
+            {
+                let (stage, longest) = RUN[strikes % RUN.len()];
+                target = Some((stage, Duration::from_micros(dice.below(longest * 1000))));
+            }
+            Some("run-stage") if target.is_some_and(|(stage, _)| event["stage"] == stage) => {
+                support::pause(target.take().unwrap().1);
+                if let Some(agent) = agent_below(running.pid()) {
+                    support::kill(agent);
+                    strikes += 1;
+                    tally.add(heard.place());
+                }
+            }
+            Some("run-ended") if event["failure"].is_null() => drop(lost_in_a_row.remove(&arm)),
+            Some("run-ended") => {
+                assert_eq!(event["failure"]["kind"], "lost", "{event}");
+                assert!(
+                    event["failure"]["what"].as_str().unwrap().contains("the agent at box is gone"),
+                    "{event}"
+                );
+                *lost_in_a_row.entry(arm).or_default() += 1;
+                lost += 1;
+            }
+            Some("round-started") if strikes >= AGENT_KILLS => running.signal(Signal::INT),
+            _ => {}
+        }
+        if event["event"] == "run-ended" {
+            target = None;
+        }
+    }
+    let ended = running.end(PATIENCE);
+    assert_eq!(ended.code(), 130, "{ended:?}");
+    assert!(lost > 0 && lost <= strikes, "{lost} runs were lost to {strikes} kills");
+    killed.check(&before, &heard, "after the kills");
+    clean_there(&killed.lab);
+    tally.say(name);
+}
+
+#[test]
+fn a_killed_command_leaves_nothing_at_its_places() {
+    let name = "a_killed_command_leaves_nothing_at_its_places";
+    if !support::is_root_with_loop_devices(name) {
+        return;
+    }
+    let mut dice = Dice::new(13);
+    let killed = Killed::with(|lab| format!("ext4@box xfs@box {SMALL} {}", with_place(lab)));
+    let mut tally = Tally::default();
+    for (attempt, (moment, longest)) in Moment::all().into_iter().enumerate() {
+        let delay = Duration::from_micros(dice.below(longest * 1000));
+        let when = format!("kill {attempt}: {delay:?} after {moment:?}");
+        let (mut running, before) = killed.session("");
+        let mut heard = Heard::default();
+        if wait_until(&mut running, &mut heard, moment, 1 + dice.below(2), delay) {
+            // Every other time the agent dies with it, and nobody is left to put anything back.
+            let agent = agent_below(running.pid()).filter(|_| attempt % 2 == 0);
+            support::kill(running.pid());
+            agent.into_iter().for_each(support::kill);
+            tally.add(heard.place());
+        }
+        while let Some(line) = running.line() {
+            if let Ok(event) = serde_json::from_str(&line) {
+                heard.hear(&event);
+            }
+        }
+        assert!(running.end(PATIENCE).is_killed(), "{when}");
+        killed.check(&before, &heard, &when);
+        if attempt % 3 == 0 {
+            clean_there(&killed.lab);
+        }
+    }
+    clean_there(&killed.lab);
+    tally.say(name);
+}
