@@ -20,6 +20,13 @@ const LOG_NODE: &str = "LOG";
 /// All steps: the device, each arm, the first round, what repeats.
 pub fn render(plan: &Plan, precondition: Option<Nanos>) -> String {
     let mut out = String::new();
+    for place in plan.trial.places.iter().filter(|place| plan.places.contains(&Some(place.name.clone()))) {
+        let (name, command) = (&place.name, place.command.join(" "));
+        let _ = writeln!(
+            out,
+            "Place {name}\n   1. run `{command}`, which makes the device below in the home of its agent\n      undo: its input ends, and it takes everything down\n"
+        );
+    }
     let _ = writeln!(out, "Device\n{}", device(plan));
     if let Some(round) = precondition {
         let _ = writeln!(
