@@ -65,7 +65,7 @@ const fn target(name: &'static str, takes: fn(&[u8]), examples: Examples) -> Tar
 }
 
 /// Every parser of the workspace that takes what did not come from ourselves.
-pub(crate) const TARGETS: [Target; 41] = [
+pub(crate) const TARGETS: [Target; 42] = [
     target("trial", trial, In(&[("trials/agreement", ".toml"), ("claims", ".toml"), ("docs", ".md")])),
     target("claim", claim, In(&[("claims", ".toml")])),
     target("eras", eras, In(&[("claims", "eras.toml")])),
@@ -116,6 +116,7 @@ pub(crate) const TARGETS: [Target; 41] = [
     target("job", job, Texts(&[JOB])),
     target("message", message, Texts(&MESSAGES)),
     target("device-protocol", device_protocol, Texts(&DEVICE_PROTOCOL)),
+    target("place-lines", place_lines, Texts(&PLACE_LINES)),
     target("environment", environment, Texts(&[ENVIRONMENT])),
     target("command-line", command_line, Texts(&COMMAND_LINES)),
     target("judge", judge, Texts(&JUDGED)),
@@ -161,6 +162,11 @@ const DEVICE_PROTOCOL: [&str; 3] = [
     r#"{"model":{"name":"x"},"size":"64MiB","folder":null,"name":"a"}"#,
     r#"{"answer":"ready","descriptor":7}"#,
     r#"{"answer":"failed","why":"no memory"}"#,
+];
+const PLACE_LINES: [&str; 3] = [
+    "{\"order\":\"open\",\"wire\":1,\"place\":\"n\",\"trial\":\"[[arm]]\",\"seed\":1,\"cpus\":2}\n{\"order\":\"interrupt\"}\n",
+    "{\"order\":\"run\",\"job\":{\"protocol\":4,\"arm\":{\"filesystem\":\"xfs\"},\"task\":null,\"fsck\":false}}\n",
+    "{\"answer\":\"alive\"}\n{\"answer\":\"ended\",\"ended\":\"interrupted\",\"warnings\":[]}\n",
 ];
 const ENVIRONMENT: &str = r#"{"fstrial":"0.1.0","host":"lab1","kernel":"6.12.0 x86_64","distribution":"Debian","processor":"CPU","cpus":4,"memory":"16GiB","clocksource":"tsc","governor":null,"virtual_machine":false,"load_average":"0.00","device":"image","device_notes":[],"generator_loop_ns":30}"#;
 const COMMAND_LINES: [&str; 6] = [
@@ -453,6 +459,10 @@ fn message(bytes: &[u8]) {
 
 fn device_protocol(bytes: &[u8]) {
     let _ = black_box((serde_json::from_slice::<Offer>(bytes), serde_json::from_slice::<Said>(bytes)));
+}
+
+fn place_lines(bytes: &[u8]) {
+    commands::place_lines(bytes);
 }
 
 fn environment(bytes: &[u8]) {

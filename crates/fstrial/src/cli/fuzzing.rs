@@ -1,7 +1,7 @@
 //! Entrances for the fuzzer (`crates/fstrial-attack`) to what only commands read.
 
 use super::{Cli, Command, judge};
-use crate::run::environment::Environment;
+use crate::run::{environment::Environment, place::wire};
 use clap::Parser;
 use std::{hint::black_box, path::Path};
 
@@ -17,6 +17,11 @@ pub fn judge(file: &Path) {
     let words = ["fstrial".as_ref(), "judge".as_ref(), file.as_os_str()];
     let Ok(Cli { command: Command::Judge(args) }) = Cli::try_parse_from(words) else { return };
     let _ = black_box(judge::judged(&args));
+}
+
+/// The lines that cross between a trial and the agent at a place.
+pub fn place_lines(bytes: &[u8]) {
+    wire::read_all(bytes);
 }
 
 /// The environment of a session, as a store has it.

@@ -207,6 +207,7 @@ fn cell_data(
         rate_interval: report.rate_interval,
         rounds: samples.iter().map(|sample| (sample.round, sample.rate)).collect(),
         latency: latency(&all, &loads),
+        latency_operations: (!all.is_empty()).then(|| all.len()),
         cdf: distribution(&all, detail),
         series: series(told, (cell, result), &loads, detail),
         tails: tails(&loads).filter(|_| !detail.few_contrasts),

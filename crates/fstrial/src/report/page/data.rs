@@ -100,6 +100,9 @@ pub(super) struct CellData {
     /// Quantile, latency of all runs together in ns, and the least and the greatest of single runs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) latency: Vec<Quantile>,
+    /// Operations that the quantiles are of. The greatest latency grows with them, so they are shown with it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) latency_operations: Option<u64>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) cdf: Vec<(f64, f64)>,
     #[serde(skip_serializing_if = "Option::is_none")]

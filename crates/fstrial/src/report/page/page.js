@@ -919,11 +919,16 @@
       const tip = (position) => {
         const quantile = quantileAt(position);
         const rows = cells
-          .map(([arm, , points]) => [arm, points.find((point) => ninesOf(point[0]) === ninesOf(quantile))])
-          .map(([arm, point]) => [
+          .map(([arm, cell, points]) => [
+            arm,
+            points.find((point) => ninesOf(point[0]) === ninesOf(quantile)),
+            // The greatest of more operations is greater.
+            quantile >= 1 ? ` of ${cell.latency_operations} operations` : '',
+          ])
+          .map(([arm, point, of]) => [
             nameOf(context, arm),
             nameOf(context, arm),
-            point ? withInterval(point[1], point.slice(2), 'ns') : 'too few operations',
+            point ? withInterval(point[1], point.slice(2), 'ns') + of : 'too few operations',
           ]);
         return tipBox(`${quantileText(quantile)}, ${threadsText(context.level)}`, rows, theme);
       };
@@ -945,11 +950,12 @@
           ...ARM_AND_THREADS,
           { key: 'quantile', label: 'quantile', unit: 'quantile' },
           { key: 'latency_ns', label: 'latency', unit: 'ns' },
+          { key: 'operations', label: 'of operations', unit: 'count' },
           { key: 'least_run_ns', label: 'least run', unit: 'ns' },
           { key: 'greatest_run_ns', label: 'greatest run', unit: 'ns' },
         ],
         rows: rowsOf(context, tableLevels(context, all), (cell, key) =>
-          (cell.latency || []).map(([quantile, ns, low, high]) => [...key, quantile, ns, low, high]),
+          (cell.latency || []).map(([quantile, ns, low, high]) => [...key, quantile, ns, cell.latency_operations, low, high]),
         ),
       };
     },

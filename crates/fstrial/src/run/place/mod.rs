@@ -9,7 +9,7 @@ pub mod host;
 pub mod modelled;
 pub mod precondition;
 pub mod remote;
-mod wire;
+pub mod wire;
 
 use super::{environment::Environment, event::Event, interrupt::Interrupt, plan::Plan};
 use crate::error::ExpectedError;

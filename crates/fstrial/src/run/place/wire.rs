@@ -135,6 +135,17 @@ pub(super) fn receive<T: DeserializeOwned + Send + 'static>(
     messages
 }
 
+/// Reads every line as either side would: an entrance for the fuzzer.
+pub fn read_all(lines: &[u8]) {
+    let (mut orders, mut answers) = (lines, lines);
+    while let Some(order) = read_line::<Order>(&mut orders) {
+        std::hint::black_box(order.is_ok());
+    }
+    while let Some(answer) = read_line::<Answer>(&mut answers) {
+        std::hint::black_box(answer.is_ok());
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
