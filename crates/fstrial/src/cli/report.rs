@@ -5,7 +5,7 @@ use crate::{
     error::ExpectedError,
     exit_code,
     report::{
-        again, lkml, markdown,
+        again, json_lines, lkml, markdown,
         page::{self, TrialPage},
         table,
     },
@@ -19,6 +19,7 @@ Examples:
   fstrial report                              the last trial as a page, in the home folder
   fstrial report 12 --out page.html           trial 12 as a page to hand on
   fstrial report 12 15 18 --out disks.html    the same arms on three devices, side by side
+  fstrial report 12 15 --format text          two trials side by side on the terminal: what was different, what each found
   fstrial report --claims --out claims.html   the catalogue of claims, as far as it was checked here
   fstrial report 12 --format lkml             plain text of 80 columns for a mailing list
   fstrial report 12 --format markdown         for a ticket";
@@ -58,8 +59,10 @@ pub(crate) struct ReportArgs {
 enum Format {
     /// A self-contained page.
     Html,
-    /// Tables for a terminal.
+    /// Tables for a terminal. Two trials are set side by side: what was different about them, and what each found.
     Text,
+    /// The same for programs, a line for each document.
+    Json,
     /// Tables for a ticket.
     Markdown,
     /// Plain text of 80 columns for a mailing list, with kernel version and reproducer.
@@ -85,7 +88,7 @@ pub(crate) fn exec(args: &ReportArgs) -> Result<u8, ExpectedError> {
     let trials = ids.into_iter().map(|id| results::find(&store, id)).collect::<Result<Vec<_>, _>>()?;
     let text = match args.format {
         Format::Html => page_of(&store, &trials)?,
-        Format::Text | Format::Markdown | Format::Lkml => texts(&store, &trials, args.format)?,
+        Format::Text | Format::Json | Format::Markdown | Format::Lkml => texts(&store, &trials, args.format)?,
     };
     let numbers: Vec<String> = trials.iter().map(|trial| trial.summary.id.to_string()).collect();
     deliver(args, &text, &format!("trial-{}.html", numbers.join("-")))
@@ -99,16 +102,21 @@ pub(crate) fn page_of(store: &Store, trials: &[StoredTrial]) -> Result<String, E
 }
 
 fn texts(store: &Store, trials: &[StoredTrial], format: Format) -> Result<String, ExpectedError> {
+    if let ([a, b], Format::Text | Format::Json) = (trials, format) {
+        let diff = results::side_by_side(store, [a, b])?;
+        return Ok(if format == Format::Json { json_lines::line(&diff) } else { diff.render() });
+    }
     let mut parts = Vec::new();
     for trial in trials {
         let document = results::judge_again(store, trial)?;
         parts.push(match format {
             Format::Markdown => markdown::render(&document),
             Format::Lkml => lkml::render(&document),
+            Format::Json => json_lines::line(&document),
             Format::Html | Format::Text => table::render(&document),
         });
     }
-    Ok(parts.join("\n"))
+    Ok(parts.join(if format == Format::Json { "" } else { "\n" }))
 }
 
 /// Writes it where it is wanted, and says where that is.
@@ -119,7 +127,7 @@ fn deliver(args: &ReportArgs, text: &str, name: &str) -> Result<u8, ExpectedErro
             // A file is no terminal: no colours in it.
             let text: Cow<'_, str> = match args.format {
                 Format::Text => anstream::adapter::strip_str(text).to_string().into(),
-                Format::Html | Format::Markdown | Format::Lkml => text.into(),
+                Format::Html | Format::Json | Format::Markdown | Format::Lkml => text.into(),
             };
             out_file::write(path, text.as_bytes(), args.force)?;
             super::say(&format!("wrote {}\n", path.display()));

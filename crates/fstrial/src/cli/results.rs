@@ -11,7 +11,7 @@ use crate::{
     exit_code,
     report::{
         again,
-        diff::{self, Side},
+        diff::{self, Diff, Side},
         document::Document,
         json_lines, table,
     },
@@ -41,7 +41,7 @@ enum Action {
         #[arg(long)]
         json: bool,
     },
-    /// Set two trials side by side: what was different about them, and what each of them found.
+    /// The same as `fstrial report A B --format text`: two trials side by side.
     ///
     /// There is no verdict: two trials were not interleaved, so whatever changed between them is in the figures.
     Diff {
@@ -79,7 +79,12 @@ pub(crate) fn exec(args: &ResultsArgs) -> Result<u8, ExpectedError> {
         None => list::exec(&open(home)?, &list::ListArgs::default())?,
         Some(Action::List(list)) => list::exec(&open(home)?, list)?,
         Some(Action::Show { id, json }) => show(&open(home)?, *id, *json)?,
-        Some(Action::Diff { a, b, json }) => diff_of(&open(home)?, [*a, *b], *json)?,
+        Some(Action::Diff { a, b, json }) => {
+            let store = open(home)?;
+            let [a, b] = [find(&store, Some(*a))?, find(&store, Some(*b))?];
+            let diff = side_by_side(&store, [&a, &b])?;
+            super::print(&if *json { json_lines::line(&diff) } else { diff.render() });
+        }
         Some(Action::Export(export)) => export::exec(&open(home)?, export)?,
         Some(Action::Fio { id, out, force }) => {
             let store = open(home)?;
@@ -139,21 +144,15 @@ fn show(store: &Store, id: Option<i64>, json: bool) -> Result<(), ExpectedError>
     Ok(())
 }
 
-fn diff_of(store: &Store, ids: [i64; 2], json: bool) -> Result<(), ExpectedError> {
-    let [a, b] = ids.map(|id| find(store, Some(id)));
-    let (a, b) = (a?, b?);
+/// Two trials side by side.
+pub(crate) fn side_by_side(store: &Store, trials: [&StoredTrial; 2]) -> Result<Diff, ExpectedError> {
     let side = |stored: &StoredTrial| Side {
         id: stored.summary.id.0,
         name: stored.summary.name.clone(),
         started_at: stored.summary.started_at.clone(),
     };
-    let diff = diff::diff([side(&a), side(&b)], &judge_again(store, &a)?, &judge_again(store, &b)?);
-    if json {
-        json_lines::print(&diff);
-    } else {
-        super::print(&diff.render());
-    }
-    Ok(())
+    let [a, b] = trials.map(|trial| judge_again(store, trial));
+    Ok(diff::diff(trials.map(side), &a?, &b?))
 }
 
 /// The document of a stored trial, judged again from its runs.

@@ -10,10 +10,15 @@ use crate::{
 #[derive(Debug, Default)]
 pub struct JsonLines;
 
+/// One value as one line.
+pub fn line(value: &impl serde::Serialize) -> String {
+    let line = serde_json::to_string(value).expect("events and documents are plain data");
+    format!("{line}\n")
+}
+
 /// Prints one value as one line on standard output.
 pub fn print(value: &impl serde::Serialize) {
-    let line = serde_json::to_string(value).expect("events and documents are plain data");
-    stdout::write(format!("{line}\n").as_bytes());
+    stdout::write(line(value).as_bytes());
 }
 
 impl Listener for JsonLines {

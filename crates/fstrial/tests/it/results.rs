@@ -117,11 +117,14 @@ fn trials_are_found_by_what_they_are() {
 #[test]
 fn two_trials_are_set_side_by_side_without_a_verdict() {
     let lab = lab();
-    let text = good(&lab, "results diff 1 2").stdout;
+    let text = good(&lab, "report 1 2 --format text").stdout;
+    assert_eq!(good(&lab, "results diff 1 2").stdout, text, "another spelling");
     for part in ["a: trial 1", "b: trial 2", "no verdict", "trial.name", "random-write", "b / a"] {
         assert!(text.contains(part), "lacks `{part}`: {text}");
     }
-    let diff = good(&lab, "results diff 1 2 --json").json().remove(0);
+    let diff = good(&lab, "report 1 2 --format json").json().remove(0);
+    assert_eq!(good(&lab, "results diff 1 2 --json").json(), [diff.clone()]);
+    assert_eq!(good(&lab, "report 1 --format json").stdout, good(&lab, "results show 1 --json").stdout);
     assert_eq!(
         (diff["cells"].as_array().unwrap().len(), diff["contrasts"][0]["of"].as_str()),
         (2, Some("b"))
