@@ -14,6 +14,7 @@
 use crate::{
     filesystem::Filesystem,
     place,
+    problem::closest,
     profile::Profile,
     state::{State, StateError},
     units::{Bytes, Percent},
@@ -475,22 +476,6 @@ fn unknown_filesystem_hint(word: &str) -> String {
         Some(near) => format!("did you mean `{near}`?"),
         None => format!("there are {}, {RAW} and {DIRECTORY}:PATH", names.join(", ")),
     }
-}
-
-/// The candidate nearest to a misspelt word, if one is near enough to be meant.
-pub fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let short: String = word.chars().take(60).collect();
-    candidates
-        .into_iter()
-        .map(|candidate| (similarity(&short, candidate), candidate))
-        .filter(|(similarity, _)| *similarity >= 0.65)
-        .max_by(|a, b| a.0.total_cmp(&b.0))
-        .map(|(_, candidate)| candidate)
-}
-
-/// 0 to 1. Jaro–Winkler alone misses swapped letters in short words (`xsf`), edit distance alone long common beginnings.
-fn similarity(a: &str, b: &str) -> f64 {
-    strsim::normalized_damerau_levenshtein(a, b).max(strsim::jaro_winkler(a, b) - 0.1)
 }
 
 /// Turns mkfs words back into short-form items: `["-d", "agcount=16"]` into `agcount=16` where that reads back the

@@ -5,9 +5,8 @@
 //! it costs on this machine is measured when it is made and taken off.
 
 use crate::{
-    arm::closest,
-    device::is_chunk,
-    trial::{Problem, TrialError, problem, read_toml},
+    problem::{Problem, TrialError, closest, problem, read_toml},
+    stripe::is_chunk,
     units::{Bandwidth, Bytes, Nanos, Percent},
 };
 use schemars::JsonSchema;

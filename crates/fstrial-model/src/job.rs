@@ -7,10 +7,11 @@
 
 use crate::{
     arm::Arm,
-    device::{Raid, Stripe, Throttle},
+    device::{Raid, Throttle},
     facts::ArmFacts,
     measurement::{Measurement, Stage},
     state::{Restoring, Space, State, StateFigures},
+    stripe::Stripe,
     units::{Bytes, Nanos, Percent},
     workload::{
         Data, Figure, Operation, Pattern, Program, Rate, RateTarget, TimedOperation, Until, space_of_sets,

@@ -37,8 +37,10 @@ pub mod place;
 #[doc(hidden)]
 pub mod planted;
 pub mod preset;
+pub mod problem;
 pub mod profile;
 pub mod state;
+pub mod stripe;
 pub mod trial;
 pub mod unit;
 pub mod units;

@@ -191,7 +191,7 @@ pub fn preset(name: &str) -> Option<Entry> {
 
 /// What to try instead of a preset that does not exist.
 pub fn hint_for_unknown(name: &str) -> String {
-    match crate::arm::closest(name, names()) {
+    match crate::problem::closest(name, names()) {
         Some(near) => format!("did you mean `{near}`?"),
         None => "`fstrial workloads` lists what there is".into(),
     }

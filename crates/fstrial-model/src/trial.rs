@@ -5,18 +5,19 @@
 //! the line.
 
 use crate::{
-    arm::{Arm, closest},
+    arm::Arm,
     claim::{Claim, Machine, era::Rules},
     device::{Device, DeviceKind, LogDevice},
     metric::Metric,
     place::Place,
+    problem::{Problem, TrialError, problem, read_toml},
     state::{Restoring, State},
     units::{Bytes, Nanos, Percent},
     workload::{Entry, Pattern, Workload},
 };
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize, de::DeserializeOwned};
-use std::{collections::BTreeMap, ops::Range};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 mod checks;
 mod files;
@@ -135,88 +136,6 @@ pub enum ErrorControl {
     Fdr,
     /// The chance of even one wrong difference is at most 5 % (Holm).
     Fwer,
-}
-
-/// A trial file that cannot be used, with the place.
-#[derive(Debug, Clone, thiserror::Error, miette::Diagnostic)]
-#[error("{message}")]
-pub struct TrialError {
-    /// What is wrong.
-    pub message: String,
-    /// The file's name and text, cut to the neighbourhood if it is huge.
-    #[source_code]
-    pub source_code: miette::NamedSource<String>,
-    /// The place, if it is in the text.
-    #[label("{label}")]
-    pub span: Option<miette::SourceSpan>,
-    /// What is said at the place.
-    pub label: String,
-    /// What to try.
-    #[help]
-    pub help: Option<String>,
-    /// What is wrong in the file that is named at the place.
-    #[related]
-    pub within: Vec<Self>,
-}
-
-impl TrialError {
-    /// An error about a file as a whole.
-    pub(crate) fn of_file(name: &str, message: String) -> Self {
-        Self {
-            message,
-            source_code: miette::NamedSource::new(name, String::new()),
-            span: None,
-            label: String::new(),
-            help: None,
-            within: Vec::new(),
-        }
-    }
-
-    /// An error at a place of a text, shown in part if its lines are too long.
-    pub(crate) fn at(
-        name: &str,
-        text: &str,
-        span: Range<usize>,
-        message: String,
-        help: Option<String>,
-    ) -> Self {
-        let (shown, span) = readable(text, &widen(text, span));
-        Self {
-            message,
-            source_code: miette::NamedSource::new(name, shown),
-            span: Some(span.into()),
-            label: "here".into(),
-            help,
-            within: Vec::new(),
-        }
-    }
-}
-
-/// Something impossible in a trial: where, what, and what to try.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{message}")]
-pub struct Problem {
-    /// Path of keys and indexes to the place, such as `["arm", "1", "mkfs"]`.
-    pub path: Vec<String>,
-    /// What is wrong.
-    pub message: String,
-    /// What to try.
-    pub hint: Option<String>,
-}
-
-impl Problem {
-    /// The error that underlines the place in the text of a file.
-    pub(crate) fn at(self, name: &str, text: &str) -> TrialError {
-        TrialError::at(name, text, span_of(text, &self.path), self.message, self.hint)
-    }
-}
-
-pub(crate) fn problem(path: &[&str], message: impl Into<String>, hint: impl Into<String>) -> Problem {
-    Problem {
-        path: path.iter().map(|part| (*part).to_owned()).collect(),
-        message: message.into(),
-        hint: Some(hint.into()),
-    }
 }
 
 impl Trial {
@@ -395,114 +314,6 @@ pub fn can_run(arm: &Arm, workload: &Workload) -> bool {
                 | Pattern::Flush(_) => false,
                 Pattern::Io(io) => !io.access.starts_empty() && Some(&group.set) == first.as_ref(),
             })
-}
-
-/// Reads TOML of at most so many bytes; an error underlines the place.
-pub(crate) fn read_toml<T: DeserializeOwned>(
-    name: &str,
-    text: &str,
-    most_bytes: usize,
-) -> Result<T, Box<TrialError>> {
-    if text.len() > most_bytes {
-        let message =
-            format!("{name} is larger than such a file can be ({} bytes, at most {most_bytes})", text.len());
-        let help = Some("is this the right file? it should be a page of TOML".into());
-        return Err(Box::new(TrialError { help, ..TrialError::of_file(name, message) }));
-    }
-    toml::from_str(text).map_err(|error| syntax_error(name, text, &error))
-}
-
-/// Turns an error of the TOML reader into one with the closest valid name.
-fn syntax_error(name: &str, text: &str, error: &toml::de::Error) -> Box<TrialError> {
-    let (message, help) = syntax_words(error.message());
-    let shown = error.span().map(|span| readable(text, &widen(text, span)));
-    Box::new(TrialError {
-        span: shown.as_ref().map(|(_, span)| span.clone().into()),
-        source_code: miette::NamedSource::new(name, shown.map_or_else(String::new, |(text, _)| text)),
-        label: "here".into(),
-        message,
-        help,
-        within: Vec::new(),
-    })
-}
-
-/// What an error of the TOML reader says, and what to try. A list of all that is possible is left out where the nearest
-/// is meant, or where nobody would read it.
-pub fn syntax_words(message: &str) -> (String, Option<String>) {
-    const READABLE: usize = 20;
-    let message: String = message.chars().take(2000).collect();
-    let Some((word, known)) = unknown_word(&message) else {
-        return (message.chars().take(600).collect(), None);
-    };
-    let short = || message.split(", expected").next().unwrap_or(&message).chars().take(200).collect();
-    match closest(&word, known.iter().map(String::as_str)) {
-        Some(near) => (short(), Some(format!("did you mean `{near}`?"))),
-        None if known.len() > READABLE => {
-            (short(), Some("all that is possible: `fstrial generate schema`, and docs/trial-files.md".into()))
-        }
-        None => (message.chars().take(600).collect(), None),
-    }
-}
-
-/// An empty span cannot be underlined; take one character, and stay on character borders.
-fn widen(text: &str, span: Range<usize>) -> Range<usize> {
-    let mut start = span.start.min(text.len());
-    while !text.is_char_boundary(start) {
-        start -= 1;
-    }
-    let mut end = span.end.clamp(start, text.len());
-    if end == start && end < text.len() {
-        end += 1;
-    }
-    while !text.is_char_boundary(end) {
-        end += 1;
-    }
-    start..end
-}
-
-/// The text around a place, if the lines there are too long to show: otherwise all of it.
-fn readable(text: &str, span: &Range<usize>) -> (String, Range<usize>) {
-    const AROUND: usize = 60;
-    let from = text[..span.start].rfind('\n').map_or(0, |at| at + 1);
-    let to = text[span.end..].find('\n').map_or(text.len(), |at| span.end + at);
-    if to - from <= 400 {
-        return (text.to_owned(), span.clone());
-    }
-    let start = widen(text, from.max(span.start.saturating_sub(AROUND))..span.start).start;
-    let end = widen(text, span.start..span.end.min(span.start + AROUND)).end;
-    let after = widen(text, end..to.min(end + AROUND)).end;
-    (text[start..after].to_owned(), span.start - start..end - start)
-}
-
-/// The word and the valid ones, from serde's "unknown field `x`, expected one of `a`, `b`".
-fn unknown_word(message: &str) -> Option<(String, Vec<String>)> {
-    if !message.starts_with("unknown ") {
-        return None;
-    }
-    let mut quoted = message.split('`').skip(1).step_by(2).map(str::to_owned);
-    Some((quoted.next()?, quoted.collect()))
-}
-
-/// Where a path of keys stands in the text: the deepest part of it that exists.
-fn span_of(text: &str, path: &[String]) -> Range<usize> {
-    let Ok(table) = toml::de::DeTable::parse(text) else { return 0..0 };
-    let mut found = 0..text.len().min(1);
-    let mut here: Option<&toml::de::DeValue<'_>> = None;
-    for part in path {
-        let next = match here {
-            None => table.get_ref().get(part.as_str()),
-            // What a job file says stands where it is named.
-            Some(toml::de::DeValue::Table(inner)) => inner.get(part.as_str()).or_else(|| inner.get("fio")),
-            Some(toml::de::DeValue::Array(items)) => {
-                part.parse::<usize>().ok().and_then(|index| items.get(index))
-            }
-            Some(_) => None,
-        };
-        let Some(next) = next else { break };
-        found = next.span();
-        here = Some(next.get_ref());
-    }
-    widen(text, found)
 }
 
 #[cfg(test)]

@@ -24,11 +24,12 @@ use crate::{
 };
 use fstrial_model::{
     arm::{Arm, RAW, Switch},
-    device::{Raid, Stripe, Throttle},
+    device::{Raid, Throttle},
     facts::{ArmFacts, Fact},
     filesystem::{ExternalLog, Filesystem, Several},
     job::{DeviceBinding, Setup},
     state::{Space, StateFigures},
+    stripe::Stripe,
     units::{Bytes, Nanos},
 };
 use std::{

@@ -4,7 +4,7 @@ use crate::exit_code;
 use fstrial_model::{
     arm::ArmError,
     job::{FailureKind, RunFailure},
-    trial::{Problem, TrialError},
+    problem::{Problem, TrialError},
 };
 use fstrial_stack::StackError;
 use fstrial_store::StoreError;

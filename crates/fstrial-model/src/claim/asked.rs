@@ -2,9 +2,10 @@
 
 use super::{CellName, Claim, Expectation, Level, Number};
 use crate::{
-    arm::{Arm, closest},
+    arm::Arm,
     metric::Metric,
-    trial::{Problem, can_run, problem},
+    problem::{Problem, closest, problem},
+    trial::can_run,
     workload::{ResultKind, Workload},
 };
 

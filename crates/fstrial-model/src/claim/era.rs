@@ -2,7 +2,8 @@
 
 use crate::{
     arm::{Arm, CacheMode},
-    trial::{Trial, TrialError, read_toml},
+    problem::{TrialError, read_toml},
+    trial::Trial,
 };
 use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};

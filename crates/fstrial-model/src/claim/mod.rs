@@ -18,7 +18,8 @@ pub use shipped::CLAIMS;
 
 use crate::{
     arm::Arm,
-    trial::{Problem, Trial, problem},
+    problem::{Problem, problem},
+    trial::Trial,
     units::Nanos,
 };
 use era::Rules;

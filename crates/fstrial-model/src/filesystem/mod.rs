@@ -16,11 +16,11 @@ mod xfs;
 
 use crate::{
     ability::{self, Abilities},
-    device::Stripe,
     facts::{DataUpdate, Durability},
     mkfs_options::MkfsOptions,
     profile::Profile,
     state::FreeSpace,
+    stripe::Stripe,
     units::Bytes,
 };
 

@@ -10,7 +10,7 @@ use super::{
     parse::{Fault, Job, JobFile, Setting},
     value::{Reading, Surroundings, Value, cut},
 };
-use crate::arm::closest;
+use crate::problem::closest;
 use std::ops::RangeInclusive;
 
 /// Engines with a native form.

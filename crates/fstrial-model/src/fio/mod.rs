@@ -29,7 +29,7 @@ pub use map::Remark;
 pub use parse::{Fault, Job, JobFile, MAX_FILE_BYTES, MAX_JOBS, MAX_LINE_BYTES, Setting, WrittenSection};
 pub use value::{Surroundings, Value};
 
-use crate::trial::TrialError;
+use crate::problem::TrialError;
 use inspect::Lists;
 use map::Mapped;
 use native::{NativePhase, NativeWorkload};

@@ -8,7 +8,7 @@ use super::{
     keys::{KEYS, Key},
     value::{Reading, Surroundings, Value, cut},
 };
-use crate::{arm::closest, trial::TrialError};
+use crate::problem::{TrialError, closest};
 use std::{
     borrow::Cow,
     collections::{BTreeMap, BTreeSet},

@@ -1,12 +1,13 @@
 //! What is impossible about a trial: whatever cannot be run is refused with the place and what to try, before anything is
 //! touched.
 
-use super::{Compare, Problem, Trial, can_run, problem};
+use super::{Compare, Trial, can_run};
 use crate::{
-    arm::{Switch, closest},
+    arm::Switch,
     device::DeviceKind,
     filesystem::Filesystem,
     metric::Metric,
+    problem::{Problem, closest, problem},
     state::Restoring,
     units::{Bytes, Nanos},
     workload::{Group, Pattern, Workload, comparable},

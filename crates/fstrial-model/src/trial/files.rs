@@ -4,10 +4,11 @@
 //! The caller reads such a file and hands over what it becomes. That takes the place of the name, so what is stored,
 //! saved and repeated never names a file.
 
-use super::{Problem, Trial, TrialError, problem};
+use super::Trial;
 use crate::{
     device::ModelChoice,
     device_model::{DeviceModel, MODEL_FILE},
+    problem::{Problem, TrialError, problem},
     workload::Entry,
 };
 

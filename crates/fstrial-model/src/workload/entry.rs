@@ -8,7 +8,7 @@ use super::{
     Workload, operation::OperationKeys,
 };
 use crate::{
-    arm::closest,
+    problem::closest,
     units::{Bytes, Nanos, Percent},
 };
 use schemars::JsonSchema;

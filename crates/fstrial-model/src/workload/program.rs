@@ -156,7 +156,7 @@ fn placeholder(name: &str) -> Result<Placeholder<'_>, Wrong> {
         return Ok(*known);
     }
     let names = || PLACEHOLDERS.iter().map(|(name, _)| *name).chain(["input:NAME", "parameter:NAME"]);
-    let hint = match crate::arm::closest(name, names()) {
+    let hint = match crate::problem::closest(name, names()) {
         Some(near) => format!("did you mean {{{near}}}? {{{{ stands for a brace"),
         None => format!("there are {}; {{{{ stands for a brace", names().collect::<Vec<_>>().join(", ")),
     };

@@ -10,12 +10,13 @@ use crate::{error::ExpectedError, exit_code, run::environment};
 use clap::Args;
 use fstrial_model::{
     arm::{Arm, ArmError, DIRECTORY},
-    device::{Device, DeviceKind, LogDevice, LogKind, Raid, Stripe, Throttle},
+    device::{Device, DeviceKind, LogDevice, LogKind, Raid, Throttle},
     fio::Inspection,
     metric::Metric,
     place::Place,
     preset::DEFAULT_WORKLOADS,
     state::{Restoring, State},
+    stripe::Stripe,
     trial::{Compare, ErrorControl, Settings, Trial},
     units::{Bytes, Nanos, Percent},
     workload::{Entry, Rate, RateTarget, Until, Workload},
@@ -380,7 +381,7 @@ pub(super) fn device_of(
     };
     let kind = DeviceKind::ALL.into_iter().find(|kind| kind.name() == word).ok_or_else(|| {
         let names = DeviceKind::ALL.map(DeviceKind::name);
-        let hint = match fstrial_model::arm::closest(word, names) {
+        let hint = match fstrial_model::problem::closest(word, names) {
             Some(near) => format!("did you mean `{near}`?"),
             None => format!("there are {}", names.join(", ")),
         };

@@ -14,7 +14,7 @@ use fstrial_model::{
     filesystem::FILESYSTEMS,
     fio::{self, Inspection, Surroundings, Understanding},
     preset::{self, FAMILIES},
-    trial::{Problem, syntax_words},
+    problem::{Problem, syntax_words},
     units::Bytes,
     workload::{Entry, TimedOperation, Workload},
 };

@@ -9,7 +9,8 @@ use fstrial_model::{
     arm::Arm,
     job::{GroupTask, Load, OperationTask, PhaseTask, ProgramTask, Task},
     metric::Metric,
-    trial::{Compare, Problem, Settings, Trial, can_run},
+    problem::Problem,
+    trial::{Compare, Settings, Trial, can_run},
     units::Bytes,
     workload::{Data, Group, Phase, ResultKind, Workload, comparable},
 };

@@ -3,11 +3,12 @@
 
 use crate::{cli::in_file, error::ExpectedError};
 use fstrial_model::{
-    arm::{Arm, closest},
+    arm::Arm,
     claim::{CLAIMS, Claim, Machine, Need, era::Rules},
     device::Device,
     filesystem::Filesystem,
     preset,
+    problem::closest,
     trial::Trial,
 };
 use fstrial_stack::{command, host};
