@@ -14,6 +14,7 @@ use fstrial_store::Store;
 use std::{
     fs,
     io::{BufRead, BufReader},
+    os::unix::fs::PermissionsExt,
     panic::{self, AssertUnwindSafe},
     path::Path,
     process::Stdio,
@@ -32,6 +33,12 @@ const PROGRAM: &str = "kind = 'program'\nthreads = [1]\nfile_size = '16MiB'\n\
     command = ['dd', 'if=/dev/zero', 'of=file', 'bs=1M', 'count=400', 'conv=fsync']\n\
     [[metric]]\nname = 'wall'\nmeasure = 'wall'\n";
 
+/// An agent in namespaces of its own, which does not see the folders of the trial.
+const BOX: &str = "#!/bin/sh\nmkdir -p -m 700 {home} {images}\nexec unshare --mount --pid --net --uts --fork --mount-proc --propagation private sh -c '\
+    mount -t tmpfs none {home} && mount -t tmpfs none {images} && cd / && exec {program} agent --home {there}'\n";
+/// The kind of trial with a place, which has a home of its own to clean.
+const AT_A_PLACE: &str = "place";
+
 /// A kind of trial: what it is called, the words, and after what event it is interesting.
 struct Kind {
     name: &'static str,
@@ -41,7 +48,7 @@ struct Kind {
 }
 
 /// Every kind of trial that leaves something else behind. `{small}` are the flags of all, `{disk}` a loop device.
-const KINDS: [Kind; 17] = [
+const KINDS: [Kind; 18] = [
     kind("image", "ext4 xfs {small} --size 320MiB --device image:images", ""),
     kind(
         "settings",
@@ -82,6 +89,7 @@ const KINDS: [Kind; 17] = [
         "ext4:scheduler=none,read_ahead=64KiB b=ext4:read_ahead=32KiB {small} --device disk --erase {disk} --erase-signature ext4 --erase-signature xfs",
         "load",
     ),
+    kind(AT_A_PLACE, "ext4@box xfs@box {small} --size 320MiB --device image --place box={box}", ""),
     kind("home-below-mnt", "ext4 xfs --workload freeze.toml --size 320MiB --device image:images", "load"),
 ];
 
@@ -149,6 +157,15 @@ impl Place {
         let prepare = |lab: Lab| {
             lab.write("freeze.toml", FREEZE);
             lab.write("program.toml", PROGRAM);
+            let of = |name: &str| lab.path(name).display().to_string();
+            let script = lab.write(
+                "box.sh",
+                BOX.replace("{home}", &of("home"))
+                    .replace("{images}", &of("images"))
+                    .replace("{program}", &lab.program())
+                    .replace("{there}", &of("there")),
+            );
+            fs::set_permissions(script, fs::Permissions::from_mode(0o755)).expect("it is ours");
             lab
         };
         let lab = prepare(Lab::new(subject));
@@ -164,7 +181,9 @@ impl Place {
             (Some(lab), "home-below-mnt") => lab,
             _ => &self.lab,
         };
+        let script = lab.path("box.sh").display().to_string();
         let words = kind.words.replace("{small}", SMALL).replace("{disk}", &self.disk.path);
+        let words = words.replace("{box}", &script);
         let words = format!("compare {words} --rounds 40 --budget 5m --json --no-page");
         let settings = self.disk.settings();
         let mut started = ways::start(lab, way, &words);
@@ -197,10 +216,16 @@ impl Place {
         }
         let mut cleaned = None;
         let clean = child::eventually(patience, || {
-            let ended = lab.run("clean");
-            let is_good = ended.code() == Some(0) && ended.fault().is_none();
-            cleaned = Some(ended);
-            is_good && lab.ledger().is_empty() && left(lab, &traces).is_empty()
+            let there = lab.path("there");
+            let homes = [lab.home(), there.clone()].into_iter().filter(|home| home.is_dir());
+            let all: Vec<_> =
+                homes.map(|home| lab.run(&format!("clean --home {}", home.display()))).collect();
+            let is_good = all.iter().all(|ended| ended.code() == Some(0) && ended.fault().is_none());
+            cleaned = all.into_iter().next_back();
+            is_good
+                && names_in(&there.join("ledger")).is_empty()
+                && lab.ledger().is_empty()
+                && left(lab, &traces).is_empty()
         });
         if !clean {
             let left = left(lab, &traces);

@@ -240,9 +240,14 @@ pub(super) fn descendants(pid: u32) -> Vec<u32> {
     all
 }
 
-/// The worker that a command or an outer worker has started, once it is that.
+/// The worker that a command, its agent or an outer worker has started, once it is that.
 pub(super) fn worker_of(pid: u32) -> Option<u32> {
-    child_with(pid, b"worker")
+    child_with(pid, b"worker").or_else(|| children_of(pid).into_iter().find_map(worker_of))
+}
+
+/// The agent that answers for a place of a command.
+pub(super) fn agent_of(pid: u32) -> Option<u32> {
+    child_with(pid, b"agent").or_else(|| children_of(pid).into_iter().find_map(agent_of))
 }
 
 /// The process that serves the modelled device of a command.

@@ -2,7 +2,7 @@
 
 use super::{
     plain,
-    traces::{descendants, serving, worker_of},
+    traces::{agent_of, descendants, serving, worker_of},
 };
 use crate::{child, lab::Lab};
 use rustix::{
@@ -24,6 +24,7 @@ pub(super) enum Way {
     Everything,
     Worker,
     Inner,
+    Agent,
     StopAndContinue,
     Term,
     Int,
@@ -37,15 +38,16 @@ pub(super) enum Way {
 }
 
 use Way::{
-    Abort, Coordinator, DeviceServerStopped, Everything, Hup, Inner, Int, IntThenKill, IntTwice,
+    Abort, Agent, Coordinator, DeviceServerStopped, Everything, Hup, Inner, Int, IntThenKill, IntTwice,
     StopAndContinue, Term, TerminalClosed, Worker, WorkerStoppedThenKill,
 };
 
-pub(super) const WAYS: [Way; 14] = [
+pub(super) const WAYS: [Way; 15] = [
     Coordinator,
     Everything,
     Worker,
     Inner,
+    Agent,
     StopAndContinue,
     Term,
     Int,
@@ -107,9 +109,8 @@ pub(super) fn start(lab: &Lab, way: Way, words: &str) -> Started {
 impl Way {
     pub(super) fn end(self) -> End {
         match self {
-            Term | Int | Hup | TerminalClosed | Worker | Inner | StopAndContinue | DeviceServerStopped => {
-                End::Polite
-            }
+            Term | Int | Hup | TerminalClosed | Worker | Inner | Agent | StopAndContinue
+            | DeviceServerStopped => End::Polite,
             Coordinator | Everything | Abort | IntThenKill | IntTwice | WorkerStoppedThenKill => End::Killed,
         }
     }
@@ -127,8 +128,12 @@ impl Way {
                 send(command, Signal::KILL);
                 all.into_iter().for_each(|pid| send(pid, Signal::KILL));
             }
-            Worker | Inner => {
-                let victim = if self == Worker { outer } else { inner };
+            Worker | Inner | Agent => {
+                let victim = match self {
+                    Worker => outer,
+                    Inner => inner,
+                    _ => agent_of(command),
+                };
                 victim.into_iter().for_each(|pid| send(pid, Signal::KILL));
                 // The trial goes on with another worker, and then ends in order.
                 child::pause(moment * 4);
@@ -178,7 +183,7 @@ impl Way {
             Coordinator | Everything | WorkerStoppedThenKill => status.signal() == Some(9),
             IntThenKill => status.signal() == Some(9) || status.code() == Some(130),
             Abort => status.signal() == Some(6),
-            Worker | Inner | Term | Int | Hup | TerminalClosed | StopAndContinue | IntTwice
+            Worker | Inner | Agent | Term | Int | Hup | TerminalClosed | StopAndContinue | IntTwice
             | DeviceServerStopped => status.code() == Some(130),
         }
     }
