@@ -21,6 +21,7 @@ mod phase;
 mod postmark;
 pub mod program;
 mod rate;
+mod settle;
 mod summary;
 
 pub use combination::Conflict;
