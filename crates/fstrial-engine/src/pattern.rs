@@ -94,7 +94,7 @@ pub(crate) struct Request {
     pub(crate) write: bool,
     /// A read that a write of the same block follows, as one operation; or that write.
     pub(crate) update: bool,
-    /// Cut the file to nothing before.
+    /// The first of a lap that begins anew: cut the file to nothing before, or drop the files from the page cache.
     pub(crate) restart: bool,
     /// Which of the thread's files.
     pub(crate) file: u32,
@@ -128,6 +128,8 @@ enum Order {
     Append { next: u64, lapped: bool },
     /// From each block `step` blocks on; behind the end, the next lane: the blocks `step` apart that begin one later.
     Strided { next: u64, step: u64 },
+    /// Another order, with laps that begin anew.
+    Laps { order: Box<Self>, left: u64 },
 }
 
 /// Which requests read.
@@ -146,6 +148,14 @@ enum Choice {
 impl Order {
     fn new(load: &Load, io: &Io, geometry: &Geometry, generator: &mut Generator) -> Self {
         let (blocks, next) = (geometry.blocks, geometry.first_block);
+        if io.cold_laps {
+            let io = Io { cold_laps: false, ..io.clone() };
+            let order = match Self::new(load, &io, geometry, generator) {
+                Self::Uniform => Self::Drawn(Sampler::new(io.distribution, blocks, load.seed)),
+                order => order,
+            };
+            return Self::Laps { order: Box::new(order), left: blocks };
+        }
         match io.access {
             Access::Random if io.each_block_once => {
                 Self::Once { lap: Permutation::new(blocks, generator), next: 0 }
@@ -159,6 +169,51 @@ impl Order {
                 Self::Strided { next, step: stride.0 / geometry.block_size }
             }
         }
+    }
+
+    /// The next block, and whether a lap begins anew with it.
+    fn step(&mut self, geometry: &Geometry, generator: &mut Generator) -> (u64, bool) {
+        let blocks = geometry.blocks;
+        let mut restart = false;
+        let block = match self {
+            Self::Uniform => unreachable!("its blocks come with their file"),
+            Self::Drawn(sampler) => sampler.draw(generator),
+            Self::Once { lap, next } => {
+                if *next == blocks {
+                    *lap = Permutation::new(blocks, generator);
+                    *next = 0;
+                }
+                *next += 1;
+                lap.at(*next - 1)
+            }
+            Self::Consecutive { next } => {
+                let block = *next;
+                *next = if block + 1 == blocks { 0 } else { block + 1 };
+                block
+            }
+            Self::Append { next, lapped } => {
+                let block = *next;
+                restart = *lapped && block % geometry.blocks_per_file == 0;
+                *next = if block + 1 == blocks { 0 } else { block + 1 };
+                *lapped |= *next == 0;
+                block
+            }
+            Self::Strided { next, step } => {
+                let block = *next;
+                *next = block + *step;
+                if *next >= blocks {
+                    let lane = block % *step + 1;
+                    *next = if lane < (*step).min(blocks) { lane } else { 0 };
+                }
+                block
+            }
+            Self::Laps { order, left } => {
+                restart = *left == 0;
+                *left = if restart { blocks } else { *left } - 1;
+                order.step(geometry, generator).0
+            }
+        };
+        (block, restart)
     }
 }
 
@@ -219,46 +274,15 @@ impl Requests {
         }
     }
 
-    /// File, block in it, and whether to cut the file before. Kept out of [`Requests::next`], which is a part of
+    /// File, block in it, and whether a lap begins anew. Kept out of [`Requests::next`], which is a part of
     /// the loop.
     #[inline(never)]
     fn next_ordered(&mut self) -> (u32, u64, bool) {
         let Self { geometry, order, generator, .. } = self;
-        let blocks = geometry.blocks;
-        let mut restart = false;
-        let block = match order {
-            Order::Uniform => return uniform(geometry, generator),
-            Order::Drawn(sampler) => sampler.draw(generator),
-            Order::Once { lap, next } => {
-                if *next == blocks {
-                    *lap = Permutation::new(blocks, generator);
-                    *next = 0;
-                }
-                *next += 1;
-                lap.at(*next - 1)
-            }
-            Order::Consecutive { next } => {
-                let block = *next;
-                *next = if block + 1 == blocks { 0 } else { block + 1 };
-                block
-            }
-            Order::Append { next, lapped } => {
-                let block = *next;
-                restart = *lapped && block % geometry.blocks_per_file == 0;
-                *next = if block + 1 == blocks { 0 } else { block + 1 };
-                *lapped |= *next == 0;
-                block
-            }
-            Order::Strided { next, step } => {
-                let block = *next;
-                *next = block + *step;
-                if *next >= blocks {
-                    let lane = block % *step + 1;
-                    *next = if lane < (*step).min(blocks) { lane } else { 0 };
-                }
-                block
-            }
-        };
+        if matches!(order, Order::Uniform) {
+            return uniform(geometry, generator);
+        }
+        let (block, restart) = order.step(geometry, generator);
         let (file, block) = geometry.place(block);
         (file, block, restart)
     }
@@ -390,6 +414,20 @@ mod tests {
                 for thread in 0..usize::from(threads) {
                     assert_laps(&io, threads, thread, seed)?;
                 }
+            }
+        }
+
+        #[test]
+        fn cold_laps_begin_anew_after_every_block(per_file in 2_u64..30, files in 1_u32..3, drawn: bool) {
+            for access in [Access::Sequential, Access::Random, Access::Extend] {
+                let once = access == Access::Random && !drawn;
+                let shape = small(access, Sharing::Shared, files, u64::from(files) * per_file);
+                let io = Io { cold_laps: true, each_block_once: once, ..shape };
+                let mut requests = requests(&io, 1, 0, 7);
+                let lap = (u64::from(files) * per_file) as usize;
+                let restarts: Vec<bool> = (0..3 * lap).map(|_| requests.next().restart).collect();
+                let expected: Vec<bool> = (0..3 * lap).map(|n| n > 0 && n % lap == 0).collect();
+                prop_assert_eq!(restarts, expected);
             }
         }
 

@@ -11,8 +11,8 @@ use super::{
 use crate::{
     units::{Bytes, Nanos, Percent},
     workload::{
-        Access, Arrivals, Backend, DataKind, Distribution, Entry, Layout, OpenSync, Rate, Sharing, SyncCall,
-        Until,
+        Access, Advice, Arrivals, Backend, DataKind, Distribution, Entry, Layout, OpenSync, Rate, Sharing,
+        SyncCall, Until,
     },
 };
 use std::collections::BTreeSet;
@@ -201,7 +201,7 @@ impl Mapper<'_> {
         }
         let layout = self.layout(requests, backend);
         let (fsync_every, fsync) = self.sync(requests, &files, backend, depth);
-        self.page_cache(requests, &timing, backend, direct, layout);
+        let (advice, cold_laps) = self.page_cache(requests, &timing, backend, direct, layout);
         self.threads(threads, backend);
         let access = self.access(requests, &files, layout);
         let (distribution, each_block_once) = self.distribution(requests, &files, threads);
@@ -229,6 +229,8 @@ impl Mapper<'_> {
             fsync: (fsync_every > 0 || fsync_at_end).then_some(fsync),
             fsync_at_end: is(fsync_at_end),
             layout: (!access.starts_empty()).then_some(layout),
+            advice: (advice != Advice::None).then_some(advice),
+            cold_laps: is(cold_laps),
             rate: self.rate(requests, threads),
             ..self.data(requests)
         };
@@ -395,6 +397,7 @@ impl Mapper<'_> {
         let warmup = self.time("ramp_time");
         let asked = self.number("io_size");
         let limit = self.number("number_ios");
+        let loops = self.number("loops").unwrap_or(1);
         if runtime.0 > 0 && !DURATIONS.contains(&runtime.0) {
             self.reason("runtime", "native runs take 50ms to 1d");
         }
@@ -409,12 +412,24 @@ impl Mapper<'_> {
                 "time_based",
                 "fio reopens its files and empties its queue whenever it has gone through `size`; native threads go on",
             );
+            if loops > 1 {
+                self.note("loops", "with time_based fio goes on until the time is over in any case");
+            }
             return Timing { warmup, duration: runtime, amount: None, repeats: true };
         }
         if warmup.0 > 0 {
             self.reason("ramp_time", "what fio transfers before the clock starts counts towards its size");
         }
-        let amount = asked.unwrap_or(files.each_clone);
+        if loops > 1 && (asked.is_some_and(|bytes| bytes != files.each_clone) || limit.is_some()) {
+            self.reason(
+                "loops",
+                "each of fio's loops begins at the first block again, wherever the one before it ended",
+            );
+        }
+        if loops > 1 && self.switch("end_fsync").unwrap_or(false) {
+            self.reason("loops", "fio syncs at the end of each, native threads once");
+        }
+        let amount = asked.unwrap_or(files.each_clone).saturating_mul(loops);
         let repeats = amount > files.each_clone;
         let amount = limit.map_or(amount, |limit| amount.min(limit.saturating_mul(requests.block)));
         if !amount.is_multiple_of(requests.block) {
@@ -638,7 +653,7 @@ impl Mapper<'_> {
         flag
     }
 
-    /// What fio tells the kernel about caches, which the native engine does not.
+    /// What fio tells the kernel of the order of requests, and whether it drops what it has gone through.
     fn page_cache(
         &mut self,
         requests: Requests,
@@ -646,27 +661,29 @@ impl Mapper<'_> {
         backend: Backend,
         direct: bool,
         layout: Layout,
-    ) {
+    ) -> (Advice, bool) {
         let hint = self.word("fadvise_hint").unwrap_or("1");
         let invalidates = self.switch("invalidate").unwrap_or(true);
         if direct && backend != Backend::Mmap {
-            return;
+            return (Advice::None, false);
         }
         // A write of part of a page reads the rest of it, and a mapping reads what it writes to.
         let is_partial = !requests.block.is_multiple_of(PAGE) && layout == Layout::Written;
         let reads = requests.has_reads() || is_partial || backend == Backend::Mmap;
-        if reads && hint != "0" {
-            self.reason(
-                "fadvise_hint",
-                "fio tells the kernel the order of requests, which sets its read-ahead; native threads do not (direct=1 or \
-                 fadvise_hint=0 would)",
-            );
-        }
-        if timing.repeats && invalidates {
+        let advice = match hint {
+            _ if !reads => Advice::None,
+            "0" => Advice::None,
+            "random" => Advice::Random,
+            "sequential" => Advice::Sequential,
+            _ if requests.is_random => Advice::Random,
+            _ => Advice::Sequential,
+        };
+        let cold_laps = timing.repeats && invalidates;
+        if cold_laps && backend == Backend::Mmap {
             self.reason(
                 "invalidate",
-                "whenever fio has gone through `size` it drops the file from the page cache and starts writing it back; \
-                 native threads do not (direct=1 would, and for writes invalidate=0)",
+                "whenever fio has gone through `size` it maps the file anew and drops it from the page cache; native \
+                 maps stay",
             );
         }
         if !invalidates && reads {
@@ -675,6 +692,7 @@ impl Mapper<'_> {
                 "fio then reads what its own layout left in memory; native runs start with empty caches",
             );
         }
+        (advice, cold_laps)
     }
 
     fn threads(&mut self, threads: u64, backend: Backend) {

@@ -4,8 +4,8 @@ use super::{value::tests::host, *};
 use crate::{
     units::{Bytes, Nanos, Percent},
     workload::{
-        self, Access, Backend, DataKind, Distribution, Entry, Layout, OpenSync, Pattern, Sharing, SyncCall,
-        Until, program::Values,
+        self, Access, Advice, Backend, DataKind, Distribution, Entry, Layout, OpenSync, Pattern, Sharing,
+        SyncCall, Until, program::Values,
     },
 };
 use proptest::prelude::*;
@@ -150,16 +150,33 @@ fn values_reach_the_native_job() {
     assert_eq!(native("[a]\nsize=1m\nrw=write\nbuffered=1\ndirect=1\n").direct, Some(true));
 }
 
+/// Seen with strace: fadvise(RANDOM) or (SEQUENTIAL) when a file is opened, madvise for mappings, and fadvise(DONTNEED) at
+/// every pass over `size`.
+#[test]
+fn the_page_cache_is_told_what_fio_tells_it() {
+    let cache = |lines: &str| {
+        let job = native(&format!("[a]\nsize=1m\n{lines}"));
+        (job.advice, job.cold_laps)
+    };
+    assert_eq!(cache("rw=randread\n"), (Some(Advice::Random), None));
+    assert_eq!(cache("rw=read\n"), (Some(Advice::Sequential), None));
+    assert_eq!(cache("rw=read\nfadvise_hint=random\n"), (Some(Advice::Random), None));
+    assert_eq!(cache("rw=read\nfadvise_hint=0\nloops=2\n"), (None, Some(true)));
+    assert_eq!(cache("rw=randwrite\nioengine=mmap\n"), (Some(Advice::Random), None));
+    assert_eq!(cache("rw=write\ntime_based\nruntime=1\n"), (None, Some(true)));
+    assert_eq!(cache("rw=write\ntime_based\nruntime=1\ninvalidate=0\n"), (None, None));
+    assert_eq!(cache("rw=randread\ndirect=1\nloops=2\n"), (None, None));
+    let looped = native("[a]\nsize=1m\nrw=randread\nbs=64k\nloops=3\nnumjobs=2\n");
+    assert_eq!((looped.requests, looped.cold_laps), (Some(96), Some(true)));
+}
+
 #[test]
 fn what_fio_does_otherwise_runs_through_fio() {
     const BASE: &str = "[a]\nsize=1m\nrw=randwrite\n";
     for (lines, key) in [
-        // Seen with strace: fadvise(RANDOM) before buffered reads, fadvise(DONTNEED) at every pass over `size`.
-        ("rw=randread\n", "fadvise_hint"),
-        ("runtime=1\ntime_based\n", "invalidate"),
         ("rw=read\nfadvise_hint=0\ninvalidate=0\n", "invalidate"),
-        ("ioengine=mmap\n", "fadvise_hint"),
-        ("ioengine=mmap\nfadvise_hint=0\nnumjobs=2\n", "thread"),
+        ("ioengine=mmap\nruntime=1\ntime_based\n", "invalidate"),
+        ("ioengine=mmap\nnumjobs=2\n", "thread"),
         ("rw=rw\ndirect=1\n", "rw"),
         ("rw=randread:8\ndirect=1\n", "rw"),
         ("rw=randtrim\ndirect=1\n", "rw"),
@@ -203,7 +220,9 @@ fn what_fio_does_otherwise_runs_through_fio() {
         ("ioengine=vsync\niodepth=4\n", "ioengine"),
         ("ioengine=posixaio\n", "ioengine"),
         ("hipri\n", "hipri"),
-        ("loops=2\n", "loops"),
+        ("loops=2\nend_fsync=1\n", "loops"),
+        ("loops=2\nio_size=4m\n", "loops"),
+        ("loops=2\nnumber_ios=10\n", "loops"),
         ("verify=md5\n", "verify"),
         ("filesize=4k-64k\nnrfiles=2\n", "filesize"),
         ("bsrange=4k-4k\n", "bsrange"),
@@ -212,7 +231,10 @@ fn what_fio_does_otherwise_runs_through_fio() {
     }
     for native in [
         "runtime=1\ntime_based\ninvalidate=0\n",
-        "rw=randread\nfadvise_hint=0\n",
+        "runtime=1\ntime_based\n",
+        "rw=randread\n",
+        "ioengine=mmap\n",
+        "loops=3\n",
         "rw=write\nfallocate=none\n",
     ] {
         assert_eq!(reasons(&format!("{BASE}{native}")), [""; 0], "{native:?}");

@@ -1,8 +1,9 @@
 //! A workload as a user writes it: every key once, with its type, its place and the kinds of workload that have it.
 
 use super::{
-    Access, Backend, DataKind, Distribution, Figure, FileTree, Flush, FsyncCounts, Layout, Log, MetricEntry,
-    Mix, OpenSync, Operation, Postmark, PostmarkPart, Rate, RateTarget, Sharing, SyncCall, TreeEntry, Until,
+    Access, Advice, Backend, DataKind, Distribution, Figure, FileTree, Flush, FsyncCounts, Layout, Log,
+    MetricEntry, Mix, OpenSync, Operation, Postmark, PostmarkPart, Rate, RateTarget, Sharing, SyncCall,
+    TreeEntry, Until,
 };
 use crate::units::{Bytes, Nanos, Percent};
 use schemars::JsonSchema;
@@ -208,6 +209,10 @@ keys! {
         layout: Layout,
         /// io: a kernel thread takes the requests of each `io_uring` (`IORING_SETUP_SQPOLL`).
         sqpoll: bool,
+        /// io: what the kernel is told of the order of requests, `sequential` or `random`, or `none` (if left out).
+        advice: Advice,
+        /// io: after each lap of a thread over its blocks, they are dropped from the page cache.
+        cold_laps: bool,
         /// io: `io_uring` polls the device for completions (`IORING_SETUP_IOPOLL`); needs direct.
         iopoll: bool,
     }
