@@ -128,6 +128,8 @@ enum Order {
     Append { next: u64, lapped: bool },
     /// From each block `step` blocks on; behind the end, the next lane: the blocks `step` apart that begin one later.
     Strided { next: u64, step: u64 },
+    /// One request in each file by turns; each file has an order of its own.
+    Turns { orders: Vec<Self>, file: u64 },
     /// Another order, with laps that begin anew.
     Laps { order: Box<Self>, left: u64 },
 }
@@ -155,6 +157,18 @@ impl Order {
                 order => order,
             };
             return Self::Laps { order: Box::new(order), left: blocks };
+        }
+        // On a bare device all files are one stretch.
+        let files = u64::from(io.files);
+        if io.round_robin && files > 1 {
+            let alone = Io { round_robin: false, ..io.clone() };
+            let one = Geometry { files: 1, blocks: blocks / files, first_block: next / files, ..*geometry };
+            // Without a file's number: a uniform one is drawn as others are.
+            let mut order = || match Self::new(load, &alone, &one, generator) {
+                Self::Uniform => Self::Drawn(Sampler::new(io.distribution, one.blocks, load.seed)),
+                order => order,
+            };
+            return Self::Turns { orders: (0..files).map(|_| order()).collect(), file: 0 };
         }
         match io.access {
             Access::Random if io.each_block_once => {
@@ -206,6 +220,15 @@ impl Order {
                     *next = if lane < (*step).min(blocks) { lane } else { 0 };
                 }
                 block
+            }
+            Self::Turns { orders, file } => {
+                let each = blocks / orders.len() as u64;
+                let turn = *file;
+                *file = if turn + 1 == orders.len() as u64 { 0 } else { turn + 1 };
+                let one = Geometry { files: 1, blocks: each, ..*geometry };
+                let (block, begins) = orders[turn as usize].step(&one, generator);
+                restart = begins;
+                turn * each + block
             }
             Self::Laps { order, left } => {
                 restart = *left == 0;
@@ -415,6 +438,34 @@ mod tests {
                     assert_laps(&io, threads, thread, seed)?;
                 }
             }
+        }
+
+        #[test]
+        fn turns_go_from_file_to_file_and_cover_all(files in 2_u32..5, per_file in 2_u64..30, threads in 1_u16..3) {
+            for access in [Access::Sequential, Access::Random, Access::Append] {
+                let io = Io {
+                    round_robin: true,
+                    each_block_once: access == Access::Random,
+                    ..small(access, Sharing::Shared, files, u64::from(files) * per_file)
+                };
+                for thread in 0..usize::from(threads) {
+                    assert_laps(&io, threads, thread, 5)?;
+                    let mut requests = requests(&io, threads, thread, 5);
+                    for n in 0..2 * files * per_file as u32 {
+                        let request = requests.next();
+                        prop_assert_eq!(request.file, n % files);
+                        let laps = n / files >= per_file as u32;
+                        // Other threads begin somewhere else, and appending ones share no files.
+                        let begins = access == Access::Append && laps && request.offset == 0;
+                        prop_assert!(thread > 0 || request.restart == begins, "{:?} {}", access, n);
+                    }
+                }
+            }
+            let device = Io { round_robin: true, ..small(Access::Sequential, Sharing::Shared, 2, 20) };
+            let geometry = Geometry::on_device(&device, 1, 0);
+            let mut requests = Requests::new(&load_of(device.clone(), 1), &device, geometry, 0);
+            let offsets: Vec<u64> = (0..4).map(|_| requests.next().offset / 4096).collect();
+            prop_assert_eq!(offsets, [0, 10, 1, 11]);
         }
 
         #[test]

@@ -78,7 +78,8 @@ fn places(job: &Entry) -> String {
         None | Some(Layout::Empty) => "empty",
     };
     let files = counted(job.files.unwrap_or(1).into(), "file");
-    format!("{files} {whose} ({} in all, {layout})", job.file_size.unwrap_or_default())
+    let turns = if job.round_robin.is_some() { " by turns" } else { "" };
+    format!("{files}{turns} {whose} ({} in all, {layout})", job.file_size.unwrap_or_default())
 }
 
 fn writing(job: &Entry) -> Vec<String> {

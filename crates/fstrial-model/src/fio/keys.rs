@@ -120,8 +120,6 @@ keys! {
         "random, and zipf over one file; zipf over a file that clones share, pareto, normal, zones and centres run through fio" =>
             "random_distribution": Text;
         "files of each clone" => "nrfiles" | "nr_files": Number;
-        "several files: random with random access, sequential with sequential; else through fio" =>
-            "file_service_type": Text;
         "how files that are only written are laid out; keep runs through fio" => "fallocate": Text;
         "an fsync after that many writes of a thread; in a mix through fio" => "fsync": Number;
         "an fdatasync after that many writes of a thread; in a mix through fio" => "fdatasync": Number;
@@ -156,6 +154,12 @@ keys! {
         "all caches are dropped before every run; passes through the page cache are dropped as with `cold_laps`; reads with 0, and passes of mmap, run through fio" =>
             "invalidate": Bool;
         "so many times `size`; with io_size, number_ios or end_fsync through fio" => "loops": Number = "1";
+        "several files: roundrobin by turns, random with random access, sequential with sequential; else through fio" =>
+            "file_service_type": Text;
+        "with $jobnum files of each clone, without it files that all clones share; native files have names of their own" =>
+            "filename_format": Text = "$jobname.$jobnum.$filenum";
+        "of jobs that only write, with do_verify=0, a note; else the native engine does not verify, and fio does" =>
+            "verify": Text = "0 none";
     }
     Note {
         "a remark; it is not given to fio" => "description": Text;
@@ -189,7 +193,6 @@ keys! {
     Foreign {
         "phases follow each other at `stonewall` only" => "wait_for": Text;
         "the native engine takes no locks on files" => "lockfile": Text = "none";
-        "native files have names of their own" => "filename_format": Text = "$jobname.$jobnum.$filenum";
         "native requests all have one size" =>
             "bsrange" | "blocksize_range": Text, "bssplit": Text, "bs_is_seq_rand": Bool = "0";
         "native requests are aligned to their size" => "bs_unaligned" | "blocksize_unaligned": Flag = "0";
@@ -213,10 +216,9 @@ keys! {
         "the native engine has no atomic writes" => "atomic": Bool = "0";
         "native threads start at one instant" => "startdelay": Text = "0";
         "the native engine does not verify what it reads" =>
-            "verify_only": Flag = "0", "verify": Text = "0", "do_verify": Bool, "verify_interval": Number,
-            "verify_offset": Number, "verify_pattern": Text, "verify_fatal": Bool, "verify_async": Number,
-            "verify_async_cpus": Text, "verify_backlog": Text, "verify_backlog_batch": Number,
-            "experimental_verify": Bool = "0";
+            "do_verify": Bool = "0", "verify_only": Flag = "0", "verify_interval": Number, "verify_offset": Number,
+            "verify_pattern": Text, "verify_fatal": Bool, "verify_async": Number, "verify_async_cpus": Text,
+            "verify_backlog": Text, "verify_backlog_batch": Number, "experimental_verify": Bool = "0";
         "native buffers are ordinary aligned memory" => "mem" | "iomem": Text = "malloc", "hugepage-size": Number;
         "native buffers are aligned to pages" => "iomem_align" | "mem_align": Number = "0";
         "the native engine does not trim" =>

@@ -79,6 +79,8 @@ struct Files {
     total: u64,
     each_clone: u64,
     count: u64,
+    /// Whether each request goes to the next one.
+    by_turns: bool,
     sharing: Sharing,
 }
 
@@ -206,6 +208,7 @@ impl Mapper<'_> {
         let access = self.access(requests, &files, layout);
         let (distribution, each_block_once) = self.distribution(requests, &files, threads);
         let open_sync = self.open_sync(backend);
+        self.verify(requests);
         let fsync_at_end = self.sync_at_end(requests, timing.amount, fsync);
         let is = |on: bool| on.then_some(true);
         let what = Entry {
@@ -229,6 +232,7 @@ impl Mapper<'_> {
             fsync: (fsync_every > 0 || fsync_at_end).then_some(fsync),
             fsync_at_end: is(fsync_at_end),
             layout: (!access.starts_empty()).then_some(layout),
+            round_robin: is(files.by_turns),
             advice: (advice != Advice::None).then_some(advice),
             cold_laps: is(cold_laps),
             rate: self.rate(requests, threads),
@@ -298,9 +302,15 @@ impl Mapper<'_> {
         let mut size = self.number("size");
         let mut count = self.number("nrfiles").unwrap_or(1);
         let named = self.take("filename").map(|setting| setting.text.split(':').collect::<Vec<_>>());
-        let is_named = named.is_some();
+        let format = self.word("filename_format").unwrap_or("$jobnum.$filenum");
+        if self.job.get("filename_format").is_some() {
+            self.note("filename_format", "native files have names of their own");
+        }
+        let is_named = named.is_some() || !format.contains("$jobnum");
         if let Some(names) = named {
             count = self.named(&names);
+        } else if count > 1 && !format.contains("$filenum") {
+            self.reason("filename_format", "without $filenum all files of a clone are one");
         }
         if let Some(each) = self.file_size() {
             let together = each.saturating_mul(count);
@@ -313,10 +323,8 @@ impl Mapper<'_> {
         if !each_clone.is_multiple_of(count) || !(each_clone / count).is_multiple_of(requests.block) {
             self.reason("size", "native files are whole numbers of requests");
         }
-        let service = self.word("file_service_type");
-        if count > 1 {
-            self.service(service, requests.is_random);
-        }
+        let by_turns = count > 1 && self.service(requests.is_random);
+        self.take("file_service_type");
         if count > 100_000 {
             self.reason("nrfiles", "native threads have at most 100000 files");
         }
@@ -325,7 +333,7 @@ impl Mapper<'_> {
             self.reason("offset_increment", "native regions are those of one file");
         }
         let parts = if sharing == Sharing::Shared { 1 } else { threads };
-        Files { total: each_clone.saturating_mul(parts), each_clone, count, sharing }
+        Files { total: each_clone.saturating_mul(parts), each_clone, count, by_turns, sharing }
     }
 
     /// How many files a list of names comes to.
@@ -356,18 +364,21 @@ impl Mapper<'_> {
         }
     }
 
-    fn service(&mut self, word: Option<&str>, is_random: bool) {
-        match (word, is_random) {
+    /// Whether requests go from file to file by turns.
+    fn service(&mut self, is_random: bool) -> bool {
+        match (self.word("file_service_type"), is_random) {
+            (None | Some("roundrobin" | "roundrobin:1"), _) => return true,
             (Some("random"), true) => {
                 self.note("file_service_type", "a file and a block in it are drawn, from another generator");
             }
             (Some("sequential"), false) => {}
             _ => self.reason(
                 "file_service_type",
-                "fio goes from file to file with each request; native threads draw the file (random) or finish one \
-                 first (sequential)",
+                "native threads take the files by turns (roundrobin), draw one (random access) or finish one first \
+                 (sequential access)",
             ),
         }
+        false
     }
 
     fn sharing(&mut self, requests: Requests, threads: u64, is_named: bool, each_clone: u64) -> Sharing {
@@ -757,7 +768,7 @@ impl Mapper<'_> {
         if let Some(problem) = native.problem() {
             self.reason(key, problem);
         }
-        if files.count > 1 {
+        if files.count > 1 && !files.by_turns {
             self.reason(key, "fio's law holds in each of several files, the native one over all of them");
         }
         if files.sharing == Sharing::Shared && threads > 1 {
@@ -801,6 +812,39 @@ impl Mapper<'_> {
         self.note(key, "fio's latency begins when a request is sent, also when it was due before");
         // fio's rate is each clone's, an entry's that of all its threads.
         Some(Rate { per_second: per_second as f64 * threads as f64, arrivals })
+    }
+
+    /// Checksums in what is written, which nobody looks at.
+    fn verify(&mut self, requests: Requests) {
+        const ONLY_WITH_VERIFY: [&str; 6] = [
+            "do_verify",
+            "verify_backlog",
+            "verify_backlog_batch",
+            "verify_fatal",
+            "verify_interval",
+            "verify_offset",
+        ];
+        let kind = self.word("verify").unwrap_or("none");
+        if ["none", "0"].contains(&kind) {
+            for key in ONLY_WITH_VERIFY {
+                if self.take(key).is_some() {
+                    self.note(key, "without verify it says nothing");
+                }
+            }
+            return;
+        }
+        let verifies = self.job.get("do_verify").is_none_or(|setting| setting.value == Value::Switch(true));
+        let looks = verifies || requests.has_reads() || self.job.get("verify_backlog").is_some();
+        if looks {
+            self.reason("verify", "the native engine does not verify what it reads");
+            return;
+        }
+        self.taken.extend(ONLY_WITH_VERIFY);
+        self.note(
+            "verify",
+            "nothing is read back: of it there are only the checksums that fio works out for what it writes, and native \
+             threads do not",
+        );
     }
 
     fn data(&mut self, requests: Requests) -> Entry {

@@ -119,7 +119,12 @@ fn values_reach_the_native_job() {
     assert_eq!((region.sharing, region.file_size), (Some(Sharing::Region), Some(Bytes::mib(4))));
     assert_eq!(with("io_size=4m\n").requests, Some(1024));
     assert_eq!(with("number_ios=3\n").requests, Some(3));
-    assert_eq!(with("nrfiles=4\nfile_service_type=random\n").files, Some(4));
+    let drawn = with("nrfiles=4\nfile_service_type=random\n");
+    assert_eq!((drawn.files, drawn.round_robin), (Some(4), None));
+    let turns = with("filename=a:b\n");
+    assert_eq!((turns.files, turns.round_robin, turns.file_size), (Some(2), Some(true), Some(Bytes::mib(1))));
+    let shared = with("filename_format=$jobname.$filenum\nnumjobs=4\n");
+    assert_eq!((shared.sharing, shared.file_size), (Some(Sharing::Shared), Some(Bytes::mib(1))));
     assert_eq!(
         with("filesize=2m\nsize=4m\nnrfiles=2\nfile_service_type=random\n").file_size,
         Some(Bytes::mib(4))
@@ -186,7 +191,10 @@ fn what_fio_does_otherwise_runs_through_fio() {
         ("bs=65m\nsize=130m\n", "bs"),
         ("size=1001k\n", "size"),
         ("size=50%\n", "size"),
-        ("nrfiles=4\n", "file_service_type"),
+        ("nrfiles=4\nfile_service_type=roundrobin:2\n", "file_service_type"),
+        ("nrfiles=4\nfile_service_type=sequential\n", "file_service_type"),
+        ("nrfiles=4\nfilename_format=$jobname.$jobnum\n", "filename_format"),
+        ("rw=write\nfilename_format=data.$filenum\nnumjobs=2\n", "filename"),
         ("rw=write\nfilename=f\nnumjobs=2\n", "filename"),
         ("filename=f\nnumjobs=2\noffset_increment=4k\n", "offset_increment"),
         ("offset=4k\n", "offset"),
@@ -224,17 +232,31 @@ fn what_fio_does_otherwise_runs_through_fio() {
         ("loops=2\nio_size=4m\n", "loops"),
         ("loops=2\nnumber_ios=10\n", "loops"),
         ("verify=md5\n", "verify"),
+        ("verify=md5\ndo_verify=0\nrw=randrw\n", "verify"),
+        ("verify=md5\ndo_verify=0\nverify_backlog=8\n", "verify"),
+        ("verify=md5\ndo_verify=0\nverify_pattern=7\n", "verify_pattern"),
         ("filesize=4k-64k\nnrfiles=2\n", "filesize"),
         ("bsrange=4k-4k\n", "bsrange"),
     ] {
         assert!(reasons(&format!("{BASE}{lines}")).contains(&key), "{lines:?}");
     }
+}
+
+#[test]
+fn what_the_load_engine_does_too_runs_natively() {
+    const BASE: &str = "[a]\nsize=1m\nrw=randwrite\n";
     for native in [
         "runtime=1\ntime_based\ninvalidate=0\n",
         "runtime=1\ntime_based\n",
         "rw=randread\n",
         "ioengine=mmap\n",
         "loops=3\n",
+        "verify=md5\ndo_verify=0\n",
+        "verify_fatal=1\nverify_interval=512\n",
+        "nrfiles=4\n",
+        "filename=a:b\n",
+        "filename=a:b\nrandom_distribution=zipf\n",
+        "filename_format=data.$jobnum\nnumjobs=2\n",
         "rw=write\nfallocate=none\n",
     ] {
         assert_eq!(reasons(&format!("{BASE}{native}")), [""; 0], "{native:?}");
@@ -250,6 +272,10 @@ fn jobs_that_native_groups_cannot_be_run_through_fio() {
     assert_eq!(reasons(&two("[a]\nstonewall\n")), ["name"]);
     assert_eq!(reasons(&two("filename=f\n[b]\nstonewall\nfilename=f\n")), ["filename"]);
     assert_eq!(reasons(&two("time_based\nruntime=1\n[b]\ntime_based\nruntime=2\n")), ["runtime"]);
+    assert_eq!(
+        reasons(&two("filename_format=x.$jobnum\n[b]\nstonewall\nfilename_format=x.$jobnum\n")),
+        ["filename_format"]
+    );
     assert_eq!(
         reasons(&two("time_based\nruntime=1\nnumjobs=1000\n[b]\ntime_based\nruntime=1\nnumjobs=100\n")),
         ["numjobs"]

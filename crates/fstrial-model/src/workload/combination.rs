@@ -112,7 +112,7 @@ impl Io {
         ]
     }
 
-    fn file_rules(&self) -> [Rule; 8] {
+    fn file_rules(&self) -> [Rule; 9] {
         let (append, reads) = (self.access.starts_empty(), self.reads.0 > 0.0);
         [
             (
@@ -164,6 +164,12 @@ impl Io {
                 "fsync_all_files",
                 "the threads of one cursor take turns at the syncs of all files: none knows what the others wrote",
                 "use fsync_all_files = true, or another sharing",
+            ),
+            (
+                self.round_robin && self.sharing == Sharing::Region,
+                "round_robin",
+                "a region is a stretch of all files, of which a thread has not the same part of each",
+                "use another sharing, or leave round_robin out",
             ),
         ]
     }
@@ -255,6 +261,7 @@ mod tests {
                 Io { sharing: Sharing::Cursor, fsync_every: 1, fsync_counts: FsyncCounts::Requests, ..io() },
                 "fsync_all_files",
             ),
+            (Io { round_robin: true, sharing: Sharing::Region, ..io() }, "round_robin"),
             (Io { advice: Advice::Random, direct: true, ..io() }, "advice"),
             (Io { cold_laps: true, direct: true, ..io() }, "cold_laps"),
             (Io { cold_laps: true, ..map() }, "cold_laps"),
@@ -272,7 +279,7 @@ mod tests {
             assert!(!conflict.hint.is_empty());
             problems.insert(conflict.problem);
         }
-        assert_eq!(problems.len(), 6 + 6 + 8 + 5, "every rule of the table has its example");
+        assert_eq!(problems.len(), 6 + 6 + 9 + 5, "every rule of the table has its example");
     }
 
     #[test]

@@ -209,6 +209,8 @@ keys! {
         layout: Layout,
         /// io: a kernel thread takes the requests of each `io_uring` (`IORING_SETUP_SQPOLL`).
         sqpoll: bool,
+        /// io: each request goes to the next file, as fio's do, instead of where it comes to over all files.
+        round_robin: bool,
         /// io: what the kernel is told of the order of requests, `sequential` or `random`, or `none` (if left out).
         advice: Advice,
         /// io: after each lap of a thread over its blocks, they are dropped from the page cache.

@@ -70,6 +70,9 @@ pub struct Io {
     pub fsync_all_files: bool,
     /// What [`Io::fsync_every`] counts.
     pub fsync_counts: FsyncCounts,
+    /// Each request goes to the next file; in each file they follow [`Io::access`] by themselves.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub round_robin: bool,
     /// What the kernel is told of the order of requests, for its read-ahead.
     #[serde(skip_serializing_if = "Advice::is_none")]
     pub advice: Advice,
@@ -429,6 +432,7 @@ impl Default for Io {
             fsync_at_end: false,
             fsync_all_files: false,
             fsync_counts: FsyncCounts::Writes,
+            round_robin: false,
             advice: Advice::None,
             cold_laps: false,
         }

@@ -296,6 +296,26 @@ fn a_device_that_a_job_names_is_neither_opened_nor_changed() {
     lab.assert_nothing_left("after jobs for a device");
 }
 
+/// What the engine's own tests say of `round_robin`, of fio: files by turns, each in its own order.
+#[test]
+fn fio_goes_from_file_to_file() {
+    if !has_fio("fio_goes_from_file_to_file") {
+        return;
+    }
+    let lab = Lab::new();
+    lab.write("job.fio", "[job]\nsize=192k\nbs=16k\nnrfiles=3\nrw=write\nwrite_iolog=log\n");
+    let ended = lab.prepare("fio").arg("job.fio").output().unwrap();
+    assert!(ended.status.success(), "{ended:?}");
+    let log = fs::read_to_string(lab.path("log")).unwrap();
+    let place = |line: &str| -> Option<(u64, u64)> {
+        let words: Vec<&str> = line.split(' ').collect();
+        let [_, file, "write", offset, _] = words[..] else { return None };
+        Some((file.rsplit('.').next()?.parse().ok()?, offset.parse::<u64>().ok()? / 16_384))
+    };
+    let places: Vec<(u64, u64)> = log.lines().filter_map(place).collect();
+    assert_eq!(places, (0..12).map(|n| (n % 3, n / 3)).collect::<Vec<_>>(), "{log}");
+}
+
 /// The system calls of a command that begin with these words, in order.
 fn calls(lab: &Lab, command: &str, words: &[&str]) -> Option<Vec<String>> {
     let trace = ["-f", "-qq", "-e", "trace=fadvise64,madvise", "-o", "trace"];
