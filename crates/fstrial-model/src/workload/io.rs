@@ -73,6 +73,10 @@ pub struct Io {
     /// Each request goes to the next file; in each file they follow [`Io::access`] by themselves.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub round_robin: bool,
+    /// With [`Access::Random`]: requests from each block that is drawn, one after the other. At the end of all files the
+    /// next block is drawn before.
+    #[serde(skip_serializing_if = "is_one")]
+    pub in_a_row: u32,
     /// What the kernel is told of the order of requests, for its read-ahead.
     #[serde(skip_serializing_if = "Advice::is_none")]
     pub advice: Advice,
@@ -80,6 +84,11 @@ pub struct Io {
     /// write what is not written yet. A lap of drawn blocks is as many requests as there are blocks.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub cold_laps: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants it so")]
+fn is_one(number: &u32) -> bool {
+    *number == 1
 }
 
 /// Where each request goes.
@@ -358,6 +367,16 @@ impl Io {
                 "use access = \"random\"; sequential and strided visit each block once anyway",
             ));
         }
+        if self.in_a_row == 0 {
+            return Err(entry_error("in_a_row", "no request from a block that was drawn", "use at least 1"));
+        }
+        if self.in_a_row > 1 && (self.access != Access::Random || self.each_block_once || self.round_robin) {
+            return Err(entry_error(
+                "in_a_row",
+                "requests in a row begin at blocks that are drawn over all files, with replacement",
+                "use access = \"random\", and leave out each_block_once and round_robin",
+            ));
+        }
         if self.each_block_once && !uniform {
             return Err(entry_error(
                 "each_block_once",
@@ -433,6 +452,7 @@ impl Default for Io {
             fsync_all_files: false,
             fsync_counts: FsyncCounts::Writes,
             round_robin: false,
+            in_a_row: 1,
             advice: Advice::None,
             cold_laps: false,
         }
