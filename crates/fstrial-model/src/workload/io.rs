@@ -261,11 +261,13 @@ impl Io {
 
     /// Blocks that a thread must have at least, for its access to mean anything.
     pub fn blocks_wanted(&self) -> u64 {
-        match self.stride {
+        let wanted = match self.stride {
             Some(stride) if self.access == Access::Strided => stride.0 / self.block_size.0 + 1,
             _ if self.distribution.is_uniform() => 1,
             _ => 2,
-        }
+        };
+        // By turns each file has an order of its own.
+        if self.round_robin { wanted.saturating_mul(self.files.into()) } else { wanted }
     }
 
     /// Refuses combinations that cannot be run anywhere.
@@ -384,7 +386,7 @@ impl Io {
                 "leave out each_block_once or distribution",
             ));
         }
-        if !uniform && self.blocks_per_thread(1) < 2 {
+        if !uniform && self.blocks_per_thread(1) < self.blocks_wanted() {
             return Err(entry_error(
                 "distribution",
                 format!("there is one block only, and {} needs two", self.distribution),
@@ -486,6 +488,10 @@ mod tests {
         }
         for (io, key) in [
             (Io { total_size: Bytes::kib(16), ..zipf.clone() }, "distribution"),
+            (Io { total_size: Bytes::kib(48), files: 3, round_robin: true, ..zipf.clone() }, "distribution"),
+            (Io { in_a_row: 0, ..random.clone() }, "in_a_row"),
+            (Io { in_a_row: 2, each_block_once: true, ..random.clone() }, "in_a_row"),
+            (Io { in_a_row: 2, ..strided.clone() }, "in_a_row"),
             (Io { access: Access::Sequential, ..zipf.clone() }, "distribution"),
             (Io { distribution: Distribution::Zipf { theta: 1.0 }, ..random.clone() }, "distribution"),
             (Io { each_block_once: true, ..zipf }, "each_block_once"),
