@@ -247,7 +247,7 @@ fn run_thread(
                 Backend::IoUring => part.run(Uring::new(files, payload(depth, len), len, io)?, arrival),
                 Backend::Mmap => {
                     let size = geometry.base + geometry.file_size();
-                    part.run(Mmap::new(files, payload(1, len), len, size)?, arrival)
+                    part.run(Mmap::new(files, payload(1, len), len, size)?.advised(io.advice)?, arrival)
                 }
             }
         }
@@ -329,7 +329,8 @@ impl Part<'_> {
             recorder,
             Pace::new(self.clock, self.load.handicap),
         )
-        .offered(Arrivals::of(self.load, self.number, self.clock));
+        .offered(Arrivals::of(self.load, self.number, self.clock))
+        .cooling(self.io, &self.geometry);
         let drive = match self.load.until {
             Until::Time => drive,
             Until::Done => drive.of_amount(amount(self.io, &self.geometry, self.load.threads, self.number)),

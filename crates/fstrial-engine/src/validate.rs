@@ -176,7 +176,7 @@ fn order(io: &Io, threads: u16) -> Result<(), EngineError> {
             "leave out each_block_once or distribution",
         );
     }
-    if !uniform && blocks < 2 {
+    if !uniform && blocks < io.blocks_wanted() {
         return refuse(
             format!("each thread works on one block, and {} needs two", io.distribution),
             "use a larger file_size, a smaller block_size or fewer threads",
@@ -286,6 +286,11 @@ mod tests {
             // Two threads with a block each.
             (Io { total_size: Bytes(8192), sharing: Sharing::PerThread, ..zipf.clone() }, false, "needs two"),
             (Io { total_size: Bytes(8192), sharing: Sharing::Region, ..zipf.clone() }, false, "needs two"),
+            (
+                Io { total_size: Bytes::kib(8), files: 2, round_robin: true, ..zipf.clone() },
+                false,
+                "needs two",
+            ),
             (Io { distribution: Distribution::Pareto { h: 2.0 }, ..io() }, false, "between 0.001"),
             (Io { access: Access::Sequential, ..zipf.clone() }, false, "random access"),
             (Io { each_block_once: true, ..zipf }, false, "cannot be distributed"),

@@ -3,17 +3,18 @@
 //! What fio does was read in its manual and source and seen with strace (fio 3.33): `docs/fio.md` has the findings. A
 //! setting that no rule here has taken makes the job run through fio, so nothing is ever silently ignored.
 
+mod files;
+mod requests;
+mod writes;
+
 use super::{
     keys::Treatment,
-    native::{
-        Access, Arrivals, Backend, Data, Distribution, Layout, NativeJob, OpenSync, Rate, Sharing, SyncCall,
-    },
     parse::{Job, Setting},
     value::Value,
 };
 use crate::{
     units::{Bytes, Nanos, Percent},
-    workload,
+    workload::{Advice, Backend, Entry, OpenSync, Sharing, Until},
 };
 use std::collections::BTreeSet;
 
@@ -32,7 +33,8 @@ pub struct Remark {
 
 /// What became of one job.
 pub(crate) struct Mapped {
-    pub(crate) native: NativeJob,
+    /// What its threads do, as a group with times of its own.
+    pub(crate) entry: Entry,
     pub(crate) reasons: Vec<Remark>,
     pub(crate) notes: Vec<Remark>,
 }
@@ -43,6 +45,8 @@ const BLOCKS: std::ops::RangeInclusive<u64> = 1..=64 << 20;
 const SECTOR: u64 = 512;
 const DURATIONS: std::ops::RangeInclusive<u64> = 50_000_000..=86_400_000_000_000;
 const PAGE: u64 = 4096;
+/// The longest that a phase may take that runs until it is done.
+pub(super) const LONGEST: Nanos = Nanos::secs(86_400);
 
 struct Mapper<'a> {
     job: &'a Job,
@@ -59,6 +63,8 @@ struct Requests {
     /// Percent.
     reads: u64,
     block: u64,
+    /// From each place that is drawn.
+    in_a_row: u32,
 }
 
 impl Requests {
@@ -76,13 +82,16 @@ struct Files {
     total: u64,
     each_clone: u64,
     count: u64,
+    /// Whether each request goes to the next one.
+    by_turns: bool,
     sharing: Sharing,
 }
 
 /// When a job ends.
 struct Timing {
     warmup: Nanos,
-    duration: Option<Nanos>,
+    duration: Nanos,
+    /// What each clone transfers, if that is its end.
     amount: Option<u64>,
     /// Whether the files are gone through more than once.
     repeats: bool,
@@ -91,9 +100,9 @@ struct Timing {
 /// Maps a job that was checked.
 pub(crate) fn map(job: &Job) -> Mapped {
     let mut mapper = Mapper { job, taken: BTreeSet::new(), reasons: Vec::new(), notes: Vec::new() };
-    let native = mapper.job();
+    let entry = mapper.job();
     mapper.rest();
-    Mapped { native, reasons: mapper.reasons, notes: mapper.notes }
+    Mapped { entry, reasons: mapper.reasons, notes: mapper.notes }
 }
 
 /// Remarks and access to settings.
@@ -182,7 +191,7 @@ impl<'a> Mapper<'a> {
 
 /// The rules.
 impl Mapper<'_> {
-    fn job(&mut self) -> NativeJob {
+    fn job(&mut self) -> Entry {
         for key in ["name", "kb_base"] {
             self.take(key);
         }
@@ -197,178 +206,56 @@ impl Mapper<'_> {
         }
         let layout = self.layout(requests, backend);
         let (fsync_every, fsync) = self.sync(requests, &files, backend, depth);
-        self.page_cache(requests, &timing, backend, direct, layout);
+        let (advice, cold_laps) = self.page_cache(requests, &timing, backend, direct, layout);
         self.threads(threads, backend);
         let access = self.access(requests, &files, layout);
         let (distribution, each_block_once) = self.distribution(requests, &files, threads);
-        let amount = timing.amount;
-        NativeJob {
-            name: self.job.name.clone(),
-            access,
-            distribution,
-            each_block_once,
-            reads: Percent(requests.reads as f64),
-            block_size: Bytes(requests.block),
-            file_size: Bytes(files.total),
-            sharing: files.sharing,
-            files: u32::try_from(files.count).unwrap_or(u32::MAX),
-            direct,
-            open_sync: self.open_sync(backend),
-            backend,
-            depth: u16::try_from(depth).unwrap_or(u16::MAX),
-            sqpoll: self.ring_switch("sqthread_poll", backend),
-            iopoll: self.polls(backend, direct),
-            fsync_every: u32::try_from(fsync_every).unwrap_or(u32::MAX),
-            fsync,
-            fsync_at_end: self.sync_at_end(requests, amount, fsync),
-            layout,
-            rate: self.rate(requests),
-            threads: u16::try_from(threads).unwrap_or(u16::MAX),
-            warmup: timing.warmup,
-            duration: timing.duration,
-            amount: amount.map(Bytes),
-            data: self.data(requests),
-        }
-    }
-
-    fn requests(&mut self) -> Requests {
-        let text = self.word("rw").unwrap_or("read");
-        let (word, modifier) = text.split_once(':').map_or((text, false), |(word, _)| (word, true));
-        if modifier {
-            self.reason("rw", "native offsets have no modifier");
-        }
-        if word.contains("trim") {
-            self.reason("rw", "the native engine does not trim");
-        }
-        let is_mixed = ["rw", "readwrite", "randrw"].contains(&word);
-        let mut reads = if word.ends_with("read") { 100 } else { 0 };
-        let shares = [self.number("rwmixread"), self.number("rwmixwrite").map(|share| 100 - share.min(100))];
-        if is_mixed {
-            let is_write_later = self.job.position("rwmixwrite") > self.job.position("rwmixread");
-            let [first, second] = if is_write_later { [shares[1], shares[0]] } else { shares };
-            reads = first.or(second).unwrap_or(50);
-        }
-        let is_random = word.starts_with("rand");
-        if is_mixed && !is_random && reads > 0 && reads < 100 {
-            self.reason(
-                "rw",
-                "fio keeps one place for reads and one for writes; native threads have one for both",
-            );
-        }
-        Requests { is_random, is_mixed, reads, block: self.block(is_mixed, reads) }
-    }
-
-    fn block(&mut self, is_mixed: bool, reads: u64) -> u64 {
-        let [read, write] = self.by_direction("bs").map(|size| size.unwrap_or(PAGE));
-        let block = if reads == 0 { write } else { read };
-        if is_mixed && read != write {
-            self.reason("bs", "native reads and writes have one size");
-        }
-        if !BLOCKS.contains(&block) {
-            self.reason("bs", "native requests have at most 64 MiB");
-        }
-        let aligned = self.by_direction("ba");
-        if aligned.iter().flatten().any(|size| *size != block && *size != 0) {
-            self.reason("ba", "native offsets are multiples of the block size");
-        }
-        block.max(1)
-    }
-
-    fn files(&mut self, requests: Requests, threads: u64) -> Files {
-        let mut size = self.number("size");
-        let mut count = self.number("nrfiles").unwrap_or(1);
-        let named = self.take("filename").map(|setting| setting.text.split(':').collect::<Vec<_>>());
-        let is_named = named.is_some();
-        if let Some(names) = named {
-            count = self.named(&names);
-        }
-        if let Some(each) = self.file_size() {
-            let together = each.saturating_mul(count);
-            if size.is_some_and(|size| size != together) {
-                self.reason("filesize", "native threads transfer what their files hold");
-            }
-            size = Some(together);
-        }
-        let each_clone = size.unwrap_or(requests.block);
-        if !each_clone.is_multiple_of(count) || !(each_clone / count).is_multiple_of(requests.block) {
-            self.reason("size", "native files are whole numbers of requests");
-        }
-        let service = self.word("file_service_type");
-        if count > 1 {
-            self.service(service, requests.is_random);
-        }
-        if count > 100_000 {
-            self.reason("nrfiles", "native threads have at most 100000 files");
-        }
-        let sharing = self.sharing(requests, threads, is_named, each_clone);
-        if count > 1 && sharing == Sharing::Region {
-            self.reason("offset_increment", "native regions are those of one file");
-        }
-        let parts = if sharing == Sharing::Shared { 1 } else { threads };
-        Files { total: each_clone.saturating_mul(parts), each_clone, count, sharing }
-    }
-
-    /// How many files a list of names comes to.
-    fn named(&mut self, names: &[&str]) -> u64 {
-        let count = names.len() as u64;
-        if let Some(Value::Number(asked)) = self.job.get("nrfiles").map(|setting| &setting.value)
-            && *asked != count
-        {
-            match count {
-                1 => self.note("nrfiles", "`filename` names the one file, and this says nothing"),
-                _ => self.reason("nrfiles", "which of the named files it means is left to fio"),
-            }
-        }
-        if names.iter().collect::<BTreeSet<_>>().len() != names.len() {
-            self.reason("filename", "a file is named twice; native threads have each file once");
-        }
-        count
-    }
-
-    /// The size of each file, if it is given as one.
-    fn file_size(&mut self) -> Option<u64> {
-        match self.take("filesize")?.value {
-            Value::Number(size) => Some(size),
-            _ => {
-                self.reason("filesize", "native files all have one size");
-                None
-            }
-        }
-    }
-
-    fn service(&mut self, word: Option<&str>, is_random: bool) {
-        match (word, is_random) {
-            (Some("random"), true) => {
-                self.note("file_service_type", "a file and a block in it are drawn, from another generator");
-            }
-            (Some("sequential"), false) => {}
-            _ => self.reason(
-                "file_service_type",
-                "fio goes from file to file with each request; native threads draw the file (random) or finish one \
-                 first (sequential)",
-            ),
-        }
-    }
-
-    fn sharing(&mut self, requests: Requests, threads: u64, is_named: bool, each_clone: u64) -> Sharing {
-        let step = self.number("offset_increment").unwrap_or(0);
-        match (is_named, threads, step) {
-            (_, 1, _) | (false, _, 0) => Sharing::PerThread,
-            (true, _, 0) => {
-                if !requests.is_random {
-                    self.reason(
-                        "filename",
-                        "fio's clones all start at the beginning of the shared file; native threads start at evenly \
-                         spaced places",
-                    );
-                }
-                Sharing::Shared
-            }
-            (true, _, step) if step == each_clone => Sharing::Region,
-            _ => {
-                self.reason("offset_increment", "native regions are as large as what each thread transfers");
-                Sharing::PerThread
-            }
+        let open_sync = self.open_sync(backend);
+        self.verify(requests);
+        let fsync_at_end = self.sync_at_end(requests, timing.amount, fsync);
+        let is = |on: bool| on.then_some(true);
+        let what = Entry {
+            name: Some(self.job.name.clone()),
+            workers: Some(u16::try_from(threads).unwrap_or(u16::MAX)),
+            access: Some(access),
+            distribution: (!distribution.is_uniform()).then_some(distribution),
+            each_block_once: is(each_block_once),
+            reads: Some(Percent(requests.reads as f64)),
+            block_size: Some(Bytes(requests.block)),
+            file_size: Some(Bytes(files.total)),
+            sharing: Some(files.sharing),
+            files: Some(u32::try_from(files.count).unwrap_or(u32::MAX)),
+            direct: Some(direct),
+            open_sync: (open_sync != OpenSync::None).then_some(open_sync),
+            backend: Some(backend),
+            depth: Some(u16::try_from(depth).unwrap_or(u16::MAX)),
+            sqpoll: is(self.ring_switch("sqthread_poll", backend)),
+            iopoll: is(self.polls(backend, direct)),
+            fsync_every: (fsync_every > 0).then_some(u32::try_from(fsync_every).unwrap_or(u32::MAX)),
+            fsync: (fsync_every > 0 || fsync_at_end).then_some(fsync),
+            fsync_at_end: is(fsync_at_end),
+            layout: (!access.starts_empty()).then_some(layout),
+            round_robin: is(files.by_turns),
+            in_a_row: (requests.in_a_row > 1).then_some(requests.in_a_row),
+            advice: (advice != Advice::None).then_some(advice),
+            cold_laps: is(cold_laps),
+            rate: self.rate(requests, threads),
+            ..self.data(requests)
+        };
+        match timing.amount {
+            None => Entry {
+                until: Some(Until::Time),
+                warmup: Some(timing.warmup),
+                duration: Some(timing.duration),
+                ..what
+            },
+            // fio's amount is each clone's, an entry's that of all its threads.
+            Some(amount) => Entry {
+                until: Some(Until::Done),
+                duration: Some(LONGEST),
+                requests: Some((amount / requests.block).saturating_mul(threads)),
+                ..what
+            },
         }
     }
 
@@ -377,6 +264,7 @@ impl Mapper<'_> {
         let warmup = self.time("ramp_time");
         let asked = self.number("io_size");
         let limit = self.number("number_ios");
+        let loops = self.number("loops").unwrap_or(1);
         if runtime.0 > 0 && !DURATIONS.contains(&runtime.0) {
             self.reason("runtime", "native runs take 50ms to 1d");
         }
@@ -391,12 +279,24 @@ impl Mapper<'_> {
                 "time_based",
                 "fio reopens its files and empties its queue whenever it has gone through `size`; native threads go on",
             );
-            return Timing { warmup, duration: Some(runtime), amount: None, repeats: true };
+            if loops > 1 {
+                self.note("loops", "with time_based fio goes on until the time is over in any case");
+            }
+            return Timing { warmup, duration: runtime, amount: None, repeats: true };
         }
         if warmup.0 > 0 {
             self.reason("ramp_time", "what fio transfers before the clock starts counts towards its size");
         }
-        let amount = asked.unwrap_or(files.each_clone);
+        if loops > 1 && (asked.is_some_and(|bytes| bytes != files.each_clone) || limit.is_some()) {
+            self.reason(
+                "loops",
+                "each of fio's loops begins at the first block again, wherever the one before it ended",
+            );
+        }
+        if loops > 1 && self.switch("end_fsync").unwrap_or(false) {
+            self.reason("loops", "fio syncs at the end of each, native threads once");
+        }
+        let amount = asked.unwrap_or(files.each_clone).saturating_mul(loops);
         let repeats = amount > files.each_clone;
         let amount = limit.map_or(amount, |limit| amount.min(limit.saturating_mul(requests.block)));
         if !amount.is_multiple_of(requests.block) {
@@ -409,7 +309,7 @@ impl Mapper<'_> {
                  end (time_based would make it the time)",
             );
         }
-        Timing { warmup: Nanos(0), duration: None, amount: Some(amount), repeats }
+        Timing { warmup: Nanos(0), duration: LONGEST, amount: Some(amount), repeats }
     }
 
     fn engine(&mut self) -> (Backend, u64) {
@@ -506,159 +406,6 @@ impl Mapper<'_> {
         polls
     }
 
-    fn layout(&mut self, requests: Requests, backend: Backend) -> Layout {
-        let mode = self.word("fallocate").unwrap_or("native");
-        let is_overwrite = self.switch("overwrite").unwrap_or(false);
-        if requests.has_reads() || is_overwrite || backend == Backend::Mmap {
-            if mode != "native" && mode != "none" && mode != "0" {
-                self.note("fallocate", "the files are written in full in any case");
-            }
-            return Layout::Written;
-        }
-        match mode {
-            "none" | "0" => return Layout::Empty,
-            "truncate" => return Layout::Sparse,
-            "keep" => self.reason("fallocate", "native files with space have their size, too"),
-            "native" => self.note(
-                "fallocate",
-                "as with fio, first writes go to space without data; where a filesystem has no fallocate, fio leaves \
-                 the file empty",
-            ),
-            _ => {}
-        }
-        Layout::Fallocated
-    }
-
-    fn access(&mut self, requests: Requests, files: &Files, layout: Layout) -> Access {
-        match (requests.is_random, layout == Layout::Empty) {
-            (true, true) if files.sharing == Sharing::Shared => {
-                self.reason("fallocate", "native clones do not share a file that is empty");
-                Access::Random
-            }
-            (true, _) => Access::Random,
-            (false, false) => Access::Sequential,
-            (false, true) => Access::Extend,
-        }
-    }
-
-    fn sync(&mut self, requests: Requests, files: &Files, backend: Backend, depth: u64) -> (u64, SyncCall) {
-        if self.take("sync_file_range").is_some() {
-            self.reason(
-                "sync_file_range",
-                "native calls of it cover the whole file and wait, fio's cover what was written since the last one",
-            );
-        }
-        let calls = [
-            ("fsync", self.number("fsync"), SyncCall::Fsync),
-            ("fdatasync", self.number("fdatasync"), SyncCall::Fdatasync),
-        ];
-        let mut on =
-            calls.into_iter().filter_map(|(key, every, call)| Some((key, every.filter(|n| *n > 0)?, call)));
-        let Some((key, every, call)) = on.next() else { return (0, SyncCall::Fsync) };
-        if on.next().is_some() {
-            self.reason(key, "native threads make one kind of sync call");
-        }
-        if !requests.writes() {
-            self.note(key, "a job that only reads syncs nothing");
-            return (0, call);
-        }
-        if requests.is_mixed {
-            self.reason(
-                key,
-                "in a mix fio syncs after reads, too, while the number of writes is a multiple of it",
-            );
-        }
-        if files.count > 1 {
-            self.reason(
-                key,
-                "of several files fio syncs the one whose turn it is, native threads all they wrote to",
-            );
-        }
-        if depth > 1 {
-            self.reason(
-                key,
-                "fio syncs while other requests are in flight, native threads wait for them first",
-            );
-        }
-        if backend == Backend::IoUring {
-            self.note(key, "fio syncs through the ring, native threads with the system call");
-        }
-        if u32::try_from(every).is_err() {
-            self.reason(key, "a number of writes beyond 2^32");
-        }
-        self.note(
-            key,
-            "the write and its sync are one native operation, and recorded apart as well; fio does not sync after the \
-             last write of a job",
-        );
-        (every, call)
-    }
-
-    fn sync_at_end(&mut self, requests: Requests, amount: Option<u64>, call: SyncCall) -> bool {
-        let is_on = self.switch("end_fsync").unwrap_or(false) && requests.writes();
-        if is_on && amount.is_none() {
-            self.reason(
-                "end_fsync",
-                "fio counts the sync towards its time, native threads sync after theirs",
-            );
-        }
-        if is_on && call != SyncCall::Fsync {
-            self.reason("end_fsync", "native threads make one kind of sync call");
-        }
-        is_on
-    }
-
-    fn open_sync(&mut self, backend: Backend) -> OpenSync {
-        let flag = match self.word("sync") {
-            Some("sync" | "1") => OpenSync::Sync,
-            Some("dsync") => OpenSync::Dsync,
-            _ => OpenSync::None,
-        };
-        if flag != OpenSync::None && backend == Backend::Mmap {
-            self.reason("sync", "it does nothing to memory that is a file; native runs refuse it");
-        }
-        flag
-    }
-
-    /// What fio tells the kernel about caches, which the native engine does not.
-    fn page_cache(
-        &mut self,
-        requests: Requests,
-        timing: &Timing,
-        backend: Backend,
-        direct: bool,
-        layout: Layout,
-    ) {
-        let hint = self.word("fadvise_hint").unwrap_or("1");
-        let invalidates = self.switch("invalidate").unwrap_or(true);
-        if direct && backend != Backend::Mmap {
-            return;
-        }
-        // A write of part of a page reads the rest of it, and a mapping reads what it writes to.
-        let is_partial = !requests.block.is_multiple_of(PAGE) && layout == Layout::Written;
-        let reads = requests.has_reads() || is_partial || backend == Backend::Mmap;
-        if reads && hint != "0" {
-            self.reason(
-                "fadvise_hint",
-                "fio tells the kernel the order of requests, which sets its read-ahead; native threads do not (direct=1 or \
-                 fadvise_hint=0 would)",
-            );
-        }
-        if timing.repeats && invalidates {
-            self.reason(
-                "invalidate",
-                "whenever fio has gone through `size` it drops the file from the page cache and starts writing it back; \
-                 native threads do not (direct=1 would, and for writes invalidate=0)",
-            );
-        }
-        if !invalidates && reads {
-            self.reason(
-                "invalidate",
-                "fio then reads what its own layout left in memory; native runs start with empty caches",
-            );
-        }
-    }
-
     fn threads(&mut self, threads: u64, backend: Backend) {
         let is_thread = self.switch("thread").unwrap_or(false);
         self.take("stonewall");
@@ -676,126 +423,5 @@ impl Mapper<'_> {
                 "fio's clones are processes, native ones threads; the system calls are the same",
             );
         }
-    }
-
-    fn distribution(&mut self, requests: Requests, files: &Files, threads: u64) -> (Distribution, bool) {
-        let text = self.word("random_distribution").unwrap_or("random");
-        let has_map = !self.switch("norandommap").unwrap_or(false);
-        if !requests.is_random {
-            return (Distribution::Uniform, false);
-        }
-        let (word, parameter) = text.split_once(':').unwrap_or((text, ""));
-        let number: Option<f64> = if parameter.is_empty() { "1.1" } else { parameter }.parse().ok();
-        let theta = match (word, number) {
-            ("random", _) if parameter.is_empty() => {
-                self.note(
-                    "rw",
-                    "what is drawn comes from another generator, from the seed of the round, the same for every arm",
-                );
-                return (Distribution::Uniform, has_map);
-            }
-            ("zipf", Some(theta)) => theta,
-            ("pareto" | "normal", _) => {
-                self.reason(
-                    "random_distribution",
-                    "fio scatters what it draws over the file; native hot blocks of this law are neighbours",
-                );
-                return (Distribution::Uniform, false);
-            }
-            _ => {
-                self.reason(
-                    "random_distribution",
-                    "the native forms of fio's distributions are random and zipf:THETA",
-                );
-                return (Distribution::Uniform, false);
-            }
-        };
-        self.zipf(theta, files, threads);
-        (Distribution::Zipf(theta), false)
-    }
-
-    /// When Zipf's law over fio's ranges is that over native blocks.
-    fn zipf(&mut self, theta: f64, files: &Files, threads: u64) {
-        let key = "random_distribution";
-        let native = workload::Distribution::Zipf { theta };
-        if let Some(problem) = native.problem() {
-            self.reason(key, problem);
-        }
-        if files.count > 1 {
-            self.reason(key, "fio's law holds in each of several files, the native one over all of them");
-        }
-        if files.sharing == Sharing::Shared && threads > 1 {
-            self.reason(
-                key,
-                "each of fio's clones has hot blocks of its own in the shared file; native threads have the same ones",
-            );
-        }
-        self.note(
-            key,
-            "the same law from another generator; hot blocks are scattered over the file, in another order than fio's, \
-             which can put two ranks on one block",
-        );
-    }
-
-    fn rate(&mut self, requests: Requests) -> Option<Rate> {
-        let arrivals = match self.word("rate_process") {
-            Some("poisson") => Arrivals::Poisson,
-            _ => Arrivals::Constant,
-        };
-        let direction = usize::from(requests.reads == 0);
-        let bytes = self.by_direction("rate")[direction].filter(|rate| *rate > 0);
-        let iops = self.by_direction("rate_iops")[direction].filter(|rate| *rate > 0);
-        let (key, per_second) = match (bytes, iops) {
-            (None, None) => return None,
-            (Some(_), Some(_)) => {
-                self.reason("rate", "native threads have one rate");
-                return None;
-            }
-            (Some(bytes), None) => {
-                if !bytes.is_multiple_of(requests.block) {
-                    self.reason("rate", "it is no whole number of requests a second");
-                }
-                ("rate", bytes / requests.block)
-            }
-            (None, Some(iops)) => ("rate_iops", iops),
-        };
-        if requests.is_mixed {
-            self.reason(key, "fio holds reads and writes to a rate each, native threads have one for both");
-        }
-        self.note(key, "fio's latency begins when a request is sent, also when it was due before");
-        Some(Rate { per_second, arrivals })
-    }
-
-    fn data(&mut self, requests: Requests) -> Data {
-        let is_zero = self.switch("zero_buffers").unwrap_or(false);
-        let refills = self.switch("refill_buffers").unwrap_or(false);
-        let scrambles = self.switch("scramble_buffers");
-        let share = |number: Option<u64>| u8::try_from(number.unwrap_or(0).min(100)).unwrap_or(100);
-        let compressible = share(self.number("buffer_compress_percentage"));
-        let duplicates = share(self.number("dedupe_percentage"));
-        let is_mixed = compressible > 0 || duplicates > 0;
-        if is_zero && (is_mixed || refills || scrambles == Some(true)) {
-            self.reason("zero_buffers", "with other keys for data it does not mean zeros");
-        }
-        if is_zero {
-            return Data::Zero;
-        }
-        if is_mixed {
-            let key = if compressible > 0 { "buffer_compress_percentage" } else { "dedupe_percentage" };
-            self.note(key, "the same shares, of other bytes");
-            return Data::Mixed { compressible, duplicates };
-        }
-        if requests.writes() && !refills {
-            if scrambles == Some(false) {
-                self.reason("scramble_buffers", "fio then writes one random buffer over and over");
-            } else {
-                self.note(
-                    "refill_buffers",
-                    "fio changes a few words of one random buffer for each write, native writes differ in every page; \
-                     neither compresses",
-                );
-            }
-        }
-        Data::Random
     }
 }

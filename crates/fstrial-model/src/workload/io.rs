@@ -11,30 +11,32 @@ use serde::{Deserialize, Serialize};
 
 /// Reads and writes inside files laid out before the clock starts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
 pub struct Io {
     /// Where each request goes.
     pub access: Access,
     /// With [`Access::Strided`]: distance between the starts of consecutive requests, a multiple of the block size.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub stride: Option<Bytes>,
     /// With [`Access::Random`]: how often each block is drawn.
-    #[serde(default, skip_serializing_if = "Distribution::is_uniform")]
+    #[serde(skip_serializing_if = "Distribution::is_uniform")]
     pub distribution: Distribution,
     /// With [`Access::Random`]: without replacement. Each thread visits every block it works on once in a lap, in an
     /// order drawn anew for every lap.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub each_block_once: bool,
     /// Share of requests that read; the others write.
     pub reads: Percent,
     /// Share of reads that are followed by a write of the same block; both together are one operation.
-    #[serde(default, skip_serializing_if = "Percent::is_zero")]
+    #[serde(skip_serializing_if = "Percent::is_zero")]
     pub update: Percent,
     /// How it is decided which requests read.
-    #[serde(default, skip_serializing_if = "Mix::is_drawn")]
+    #[serde(skip_serializing_if = "Mix::is_drawn")]
     pub mix: Mix,
     /// Size of one request.
     pub block_size: Bytes,
-    /// Size of all files together.
+    /// Size of all files together; `file_size` in an entry.
+    #[serde(alias = "file_size")]
     pub total_size: Bytes,
     /// Who uses which file.
     pub sharing: Sharing,
@@ -51,30 +53,42 @@ pub struct Io {
     /// Which sync call. [`Backend::Mmap`] calls `msync` instead of `fsync` and `fdatasync`.
     pub fsync: SyncCall,
     /// Requests of all threads together in a phase that runs until it is done; none: one lap over the files.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub requests: Option<u64>,
     /// `IORING_SETUP_SQPOLL`: a kernel thread takes the requests of each ring, without a system call.
-    #[serde(default)]
     pub sqpoll: bool,
     /// `IORING_SETUP_IOPOLL`: completions are polled from the device instead of interrupting.
-    #[serde(default)]
     pub iopoll: bool,
     /// Whether each write is durable when it returns.
-    #[serde(default)]
     pub open_sync: OpenSync,
     /// What the files hold before the clock starts.
-    #[serde(default)]
     pub layout: Layout,
     /// Each thread syncs all its files once when its time is over, if it writes at all. The measured time is over as
     /// well: these calls are in no latency and no throughput, but their errors count.
-    #[serde(default)]
     pub fsync_at_end: bool,
     /// A sync that is due covers every file of the thread, in order, not only those that the thread has written.
-    #[serde(default)]
     pub fsync_all_files: bool,
     /// What [`Io::fsync_every`] counts.
-    #[serde(default)]
     pub fsync_counts: FsyncCounts,
+    /// Each request goes to the next file; in each file they follow [`Io::access`] by themselves.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub round_robin: bool,
+    /// With [`Access::Random`]: requests from each block that is drawn, one after the other. At the end of all files the
+    /// next block is drawn before.
+    #[serde(skip_serializing_if = "is_one")]
+    pub in_a_row: u32,
+    /// What the kernel is told of the order of requests, for its read-ahead.
+    #[serde(skip_serializing_if = "Advice::is_none")]
+    pub advice: Advice,
+    /// After each lap of a thread over its blocks, `fadvise(DONTNEED)` drops them from the page cache, and starts to
+    /// write what is not written yet. A lap of drawn blocks is as many requests as there are blocks.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub cold_laps: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants it so")]
+fn is_one(number: &u32) -> bool {
+    *number == 1
 }
 
 /// Where each request goes.
@@ -196,6 +210,26 @@ pub enum Layout {
     Empty,
 }
 
+/// What the kernel is told of the order of requests: `fadvise` on each file before the clock starts, `madvise` on maps.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Advice {
+    /// Nothing: it finds out by itself.
+    #[default]
+    None,
+    /// One after the other: it reads ahead twice as far.
+    Sequential,
+    /// In no order: it does not read ahead.
+    Random,
+}
+
+impl Advice {
+    /// Whether nothing is told.
+    pub(super) fn is_none(&self) -> bool {
+        *self == Self::None
+    }
+}
+
 /// What [`Io::fsync_every`] counts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -227,11 +261,13 @@ impl Io {
 
     /// Blocks that a thread must have at least, for its access to mean anything.
     pub fn blocks_wanted(&self) -> u64 {
-        match self.stride {
+        let wanted = match self.stride {
             Some(stride) if self.access == Access::Strided => stride.0 / self.block_size.0 + 1,
             _ if self.distribution.is_uniform() => 1,
             _ => 2,
-        }
+        };
+        // By turns each file has an order of its own.
+        if self.round_robin { wanted.saturating_mul(self.files.into()) } else { wanted }
     }
 
     /// Refuses combinations that cannot be run anywhere.
@@ -333,6 +369,16 @@ impl Io {
                 "use access = \"random\"; sequential and strided visit each block once anyway",
             ));
         }
+        if self.in_a_row == 0 {
+            return Err(entry_error("in_a_row", "no request from a block that was drawn", "use at least 1"));
+        }
+        if self.in_a_row > 1 && (self.access != Access::Random || self.each_block_once || self.round_robin) {
+            return Err(entry_error(
+                "in_a_row",
+                "requests in a row begin at blocks that are drawn over all files, with replacement",
+                "use access = \"random\", and leave out each_block_once and round_robin",
+            ));
+        }
         if self.each_block_once && !uniform {
             return Err(entry_error(
                 "each_block_once",
@@ -340,7 +386,7 @@ impl Io {
                 "leave out each_block_once or distribution",
             ));
         }
-        if !uniform && self.blocks_per_thread(1) < 2 {
+        if !uniform && self.blocks_per_thread(1) < self.blocks_wanted() {
             return Err(entry_error(
                 "distribution",
                 format!("there is one block only, and {} needs two", self.distribution),
@@ -407,6 +453,10 @@ impl Default for Io {
             fsync_at_end: false,
             fsync_all_files: false,
             fsync_counts: FsyncCounts::Writes,
+            round_robin: false,
+            in_a_row: 1,
+            advice: Advice::None,
+            cold_laps: false,
         }
     }
 }
@@ -438,6 +488,10 @@ mod tests {
         }
         for (io, key) in [
             (Io { total_size: Bytes::kib(16), ..zipf.clone() }, "distribution"),
+            (Io { total_size: Bytes::kib(48), files: 3, round_robin: true, ..zipf.clone() }, "distribution"),
+            (Io { in_a_row: 0, ..random.clone() }, "in_a_row"),
+            (Io { in_a_row: 2, each_block_once: true, ..random.clone() }, "in_a_row"),
+            (Io { in_a_row: 2, ..strided.clone() }, "in_a_row"),
             (Io { access: Access::Sequential, ..zipf.clone() }, "distribution"),
             (Io { distribution: Distribution::Zipf { theta: 1.0 }, ..random.clone() }, "distribution"),
             (Io { each_block_once: true, ..zipf }, "each_block_once"),
