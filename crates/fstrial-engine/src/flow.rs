@@ -21,7 +21,7 @@ use crate::{
 };
 use fstrial_model::{
     job::Load,
-    workload::{FileTree, Flow, FlowStep, OpenFile, Order, Target},
+    workload::{Behaviour as _, FileTree, Flow, FlowStep, OpenFile, Order, Target},
 };
 use rustix::{
     fs::{

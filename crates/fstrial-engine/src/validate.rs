@@ -65,10 +65,7 @@ pub fn validate(load: &Load, block_device: bool) -> Result<(), EngineError> {
             )
         }
         Pattern::Files(set) => file_set(set),
-        Pattern::Flow(flow) => settings(flow.check()),
-        Pattern::Postmark(postmark) => settings(postmark.check()),
-        Pattern::Log(log) => settings(log.check()),
-        Pattern::Flush(flush) => settings(flush.check()),
+        pattern => settings(pattern.check()),
     }
 }
 

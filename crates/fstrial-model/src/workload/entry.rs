@@ -2,10 +2,10 @@
 
 use super::entry_error::{EntryError, entry_error};
 use super::{
-    Access, Backend, Data, DataKind, Distribution, Figure, FileSet, FileTree, Flow, FlowStep, Flush,
-    FsyncCounts, Group, Io, Layout, Log, MetricEntry, Mix, OpenSync, Operation, Pattern, Phase, Postmark,
-    PostmarkPart, Rate, RateTarget, Sharing, Step, SyncCall, TimedOperation, TimedProgram, TreeEntry, Until,
-    Workload, operation::OperationKeys,
+    Access, Backend, Behaviour as _, Data, DataKind, Distribution, Figure, FileSet, FileTree, Flow, FlowStep,
+    Flush, FsyncCounts, Group, Io, Layout, Log, MetricEntry, Mix, OpenSync, Operation, Pattern, Phase,
+    Postmark, PostmarkPart, Rate, RateTarget, Sharing, Step, SyncCall, TimedOperation, TimedProgram,
+    TreeEntry, Until, Workload, operation::OperationKeys,
 };
 use crate::{
     arm::closest,

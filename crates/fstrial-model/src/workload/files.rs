@@ -1,6 +1,10 @@
 //! A working set of small files: its settings, and which steps can be repeated without end.
 
-use super::entry_error::{EntryError, entry_error};
+use super::{
+    Behaviour, Durability,
+    behaviour::space_of_file,
+    entry_error::{EntryError, entry_error},
+};
 use crate::units::Bytes;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -54,8 +58,44 @@ impl Step {
 }
 
 impl FileSet {
-    /// Refuses sets that cannot be run anywhere.
-    pub(crate) fn check(&self) -> Result<(), EntryError> {
+    fn has(&self, step: Step) -> bool {
+        self.steps.contains(&step)
+    }
+}
+
+impl Behaviour for FileSet {
+    fn words(&self) -> &'static str {
+        "a set of small files"
+    }
+
+    fn ends(&self) -> bool {
+        false
+    }
+
+    fn is_buffered_write(&self) -> bool {
+        self.has(Step::Write) && !self.has(Step::Fsync)
+    }
+
+    fn durability(&self) -> Durability {
+        if self.has(Step::Fsync) {
+            Durability::PerFile
+        } else if self.steps.iter().all(|step| matches!(step, Step::Read | Step::Stat)) {
+            Durability::ReadsOnly
+        } else {
+            Durability::None
+        }
+    }
+
+    fn space_needed(&self, threads: u16) -> Bytes {
+        let files = 2 * u64::from(self.files) * u64::from(threads);
+        Bytes(files.saturating_mul(space_of_file(self.file_size)))
+    }
+
+    fn request_size(&self) -> Option<Bytes> {
+        Some(self.file_size)
+    }
+
+    fn check(&self) -> Result<(), EntryError> {
         let position = |step: Step| self.steps.iter().position(|s| *s == step);
         let create = position(Step::Create);
         if self.steps.is_empty() || self.steps.len() > 32 {
@@ -100,5 +140,19 @@ impl FileSet {
             ));
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_largest_set_at_the_highest_level_needs_more_than_can_be_counted() {
+        let set = FileSet { files: 10_000_000, file_size: Bytes::gib(1), steps: Step::ALL.to_vec() };
+        set.check().unwrap();
+        assert_eq!(set.space_needed(1024), Bytes(u64::MAX));
+        let small = FileSet { files: 10, file_size: Bytes(1), steps: vec![Step::Read] };
+        assert_eq!(small.space_needed(2), Bytes(10 * 2 * (4096 + 1024) * 2));
     }
 }
