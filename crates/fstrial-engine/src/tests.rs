@@ -4,9 +4,9 @@ use crate::{
     EngineError, Moment, Prepared, Site, Target,
     clock::Clock,
     files::Files,
-    layout::ThreadWork,
-    pattern::Geometry,
+    patterns::{IoWork, ThreadWork},
     prepare,
+    requests::Geometry,
     testing::{decode, file_set_of, io, load_of},
 };
 use fstrial_model::{
@@ -442,11 +442,13 @@ pub(crate) fn on_path(io: &Io, path: &str) -> Prepared {
     };
     let load = Load { duration: Nanos::millis(30), warmup: Nanos(0), ..load_of(io.clone(), 2) };
     let threads = (0..2)
-        .map(|thread| ThreadWork::Io {
-            io: io.clone(),
-            files: Files { fds: vec![open().unwrap()], paths: vec![path.into()] },
-            geometry: Geometry::on_files(io, 2, thread),
-            cursor: None,
+        .map(|thread| -> Box<dyn ThreadWork> {
+            Box::new(IoWork {
+                io: io.clone(),
+                files: Files { fds: vec![open().unwrap()], paths: vec![path.into()] },
+                geometry: Geometry::on_files(io, 2, thread),
+                cursor: None,
+            })
         })
         .collect();
     Prepared { clock: Clock::best(), groups: vec![(load, threads)] }

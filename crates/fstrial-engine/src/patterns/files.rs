@@ -4,19 +4,22 @@
 //! however many files there are. The newest file stays open from its `create` until the last `write` or `fsync` that
 //! follows at once; closing it is timed with that step.
 
+use super::{Ground, Loop, Routine, Thread, ThreadWork, Works, refuse_device, works};
 use crate::{
     EngineError,
-    arrival::{Arrivals, Next},
     buffer::{Pages, Payload},
-    clock::Pace,
-    error::layout,
-    files::{PART, Writer, part_size},
+    error::{layout, refuse},
+    files::{Writer, allow_open_files},
     generator::Generator,
-    recorder::{Lane, Recorder},
+    recorder::{Lane, Recorder, Shape},
+    timekeeper::Timekeeper,
 };
-use fstrial_model::workload::{FileSet, Step};
+use fstrial_model::{
+    job::Load,
+    workload::{FileSet, Step},
+};
 use rustix::{
-    fs::{AtFlags, Mode, OFlags, fsync, openat, statat, unlinkat},
+    fs::{AtFlags, CWD, Mode, OFlags, fsync, mkdirat, openat, statat, syncfs, unlinkat},
     io::{Errno, pread, pwrite, retry_on_intr},
 };
 use std::{
@@ -24,6 +27,111 @@ use std::{
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     path::{Path, PathBuf},
 };
+
+/// Files larger than this are read and written in parts.
+const PART: usize = 1 << 20;
+/// Files of one thread at most.
+const FILES_MAX: u32 = 10_000_000;
+/// Steps of a turn at most.
+const STEPS_MAX: usize = 64;
+
+impl Routine for FileSet {
+    fn validate(&self, _threads: u16, block_device: bool) -> Result<(), EngineError> {
+        refuse_device(block_device)?;
+        plays_without_end(self)
+    }
+
+    fn lay_out(&self, ground: Ground<'_>) -> Result<Works, EngineError> {
+        if !ground.is_new {
+            return Err(EngineError::Impossible {
+                problem: format!("the file set `{}` is in use already", ground.load.set),
+                hint: "give this phase or group a set = \"…\" of its own",
+            });
+        }
+        rings(ground.load, self, ground.directory()).map(works)
+    }
+}
+
+/// Plays one turn with the number of files only: a turn that keeps or grows the set can be repeated without end.
+fn plays_without_end(set: &FileSet) -> Result<(), EngineError> {
+    if set.steps.is_empty() || set.steps.len() > STEPS_MAX {
+        return refuse(
+            "a turn over a file set has 1 to 64 steps",
+            "write steps = [\"create\", \"write\", \"delete\"]",
+        );
+    }
+    if set.files > FILES_MAX {
+        return refuse(
+            format!("cannot use {} files", set.files),
+            "use at most 10000000 files for each thread",
+        );
+    }
+    let count = |step| set.steps.iter().filter(|s| **s == step).count();
+    if count(Step::Delete) > count(Step::Create) {
+        let problem = "each turn deletes more files than it creates: the set would run empty";
+        return refuse(problem, "add \"create\" to the steps, or leave out \"delete\"");
+    }
+    let mut files = u64::from(set.files);
+    for step in &set.steps {
+        match step {
+            Step::Create => files += 1,
+            _ if files == 0 => {
+                let problem = format!("the set has no file when `{}` comes", step.name());
+                return refuse(problem, "use more files, or let \"create\" come first");
+            }
+            Step::Delete => files -= 1,
+            Step::Write | Step::Fsync | Step::Read | Step::Stat => {}
+        }
+    }
+    Ok(())
+}
+
+fn rings(load: &Load, set: &FileSet, directory: &Path) -> Result<Vec<Work>, EngineError> {
+    allow_open_files(2 * u64::from(load.threads))?;
+    let mut writer = Writer::new(load);
+    let mut works = Vec::new();
+    for thread in 0..load.threads {
+        let path = directory.join(format!("{}-{thread:04}", load.set));
+        mkdirat(CWD, &path, Mode::RWXU).map_err(|errno| writer.error("make the directory", &path, errno))?;
+        let fd = openat(CWD, &path, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+            .map_err(|errno| layout("open", &path, errno))?;
+        let ring = Ring::new(fd, path, u64::from(set.files));
+        for number in 0..u64::from(set.files) {
+            ring.lay_out(number, set.file_size.0, &mut writer)?;
+        }
+        works.push(Work { set: set.clone(), ring });
+    }
+    if let Some(Work { ring, .. }) = works.first() {
+        // One call for all: a sync for each of a million small files would take hours.
+        syncfs(&ring.directory).map_err(|errno| layout("syncfs", directory, errno))?;
+    }
+    Ok(works)
+}
+
+/// A ring of files, and the turns over it.
+#[derive(Debug)]
+struct Work {
+    set: FileSet,
+    ring: Ring,
+}
+
+impl ThreadWork for Work {
+    fn descriptors(&self) -> Option<Vec<BorrowedFd<'_>>> {
+        Some(vec![self.ring.directory.as_fd()])
+    }
+
+    fn ready<'a>(&'a mut self, thread: &Thread<'_>) -> Result<Loop<'a>, EngineError> {
+        let Self { set, ring } = self;
+        let time = thread.time(Shape::Files, &lanes(set));
+        let turns = Turns::new(set, ring, thread.payload(1, part_size(set)), thread.choices(), time);
+        Ok(Box::new(|start| turns.run(start)))
+    }
+}
+
+/// Bytes in one part of a file.
+fn part_size(set: &FileSet) -> usize {
+    usize::try_from(set.file_size.0).unwrap_or(PART).clamp(1, PART)
+}
 
 /// The files of one thread: those numbered from `oldest` to just before `next`.
 #[derive(Debug)]
@@ -56,10 +164,6 @@ impl Ring {
     /// A ring that will have `files` files, once they are laid out.
     pub(crate) fn new(directory: OwnedFd, path: PathBuf, files: u64) -> Self {
         Self { directory, path, oldest: 0, next: files }
-    }
-
-    pub(crate) fn directory(&self) -> BorrowedFd<'_> {
-        self.directory.as_fd()
     }
 
     /// Makes and fills a file of the first set.
@@ -109,14 +213,10 @@ pub(crate) struct Turns<'a> {
     payload: Payload,
     read: Pages,
     choices: Generator,
-    recorder: Recorder,
-    pace: Pace,
-    now: u64,
+    time: Timekeeper,
     newest: Option<OwnedFd>,
     /// The newest file was created in this turn and not yet written.
     newest_is_empty: bool,
-    /// When turns are due; none makes the next one when one is done.
-    arrivals: Option<Arrivals>,
 }
 
 /// The lanes that a load on file sets records.
@@ -150,13 +250,12 @@ fn with_closes(steps: &[Step]) -> Vec<(Step, bool)> {
 
 impl<'a> Turns<'a> {
     /// Everything the loop needs is allocated here. `payload` has one slot of [`part_size`] bytes.
-    pub(crate) fn new(
+    fn new(
         set: &FileSet,
         ring: &'a mut Ring,
         payload: Payload,
         choices: Generator,
-        recorder: Recorder,
-        pace: Pace,
+        time: Timekeeper,
     ) -> Self {
         let mut read = Pages::new(part_size(set));
         read.as_mut_slice().fill(1);
@@ -168,38 +267,19 @@ impl<'a> Turns<'a> {
             payload,
             read,
             choices,
-            recorder,
-            pace,
-            now: 0,
+            time,
             newest: None,
             newest_is_empty: false,
-            arrivals: None,
         }
-    }
-
-    /// An open loop if there are arrivals.
-    pub(crate) fn offered(self, arrivals: Option<Arrivals>) -> Self {
-        Self { arrivals, ..self }
     }
 
     /// Makes turns from tick `start` until the time is over or too many failed.
-    pub(crate) fn run(mut self, start: u64) -> Recorder {
-        self.recorder.start_at(start);
-        if let Some(arrivals) = &mut self.arrivals {
-            arrivals.start_at(start);
+    fn run(mut self, start: u64) -> Recorder {
+        self.time.start_at(start);
+        while let Some(due) = self.time.next_turn() {
+            self.turn(due);
         }
-        self.now = self.pace.clock.now();
-        self.recorder.tick(self.now);
-        while !self.recorder.is_over() {
-            match Arrivals::next(&mut self.arrivals, self.now) {
-                Next::Turn(due) => self.turn(due),
-                Next::Rested(now) => {
-                    self.now = now;
-                    self.recorder.tick(now);
-                }
-            }
-        }
-        self.recorder
+        self.time.recorder
     }
 
     /// One turn, whose latency counts from tick `start`.
@@ -208,17 +288,15 @@ impl<'a> Turns<'a> {
         self.newest_is_empty = false;
         for n in 0..self.steps.len() {
             let (step, close) = self.steps[n];
-            let before = self.now;
             let result = self.step(step);
             if close {
                 self.newest = None;
             }
-            self.now = self.pace.after(before);
-            self.recorder.tick(self.now);
+            let took = self.time.lap();
             match result {
                 Ok(moved) => {
                     bytes += moved;
-                    self.recorder.part(lane(step), self.now.saturating_sub(before));
+                    self.time.recorder.part(lane(step), took);
                 }
                 Err(failure) => {
                     self.newest = None;
@@ -227,16 +305,16 @@ impl<'a> Turns<'a> {
                 }
             }
         }
-        self.recorder.operation(Lane::Turn, self.now.saturating_sub(start), bytes);
+        self.time.turned(start, bytes);
     }
 
     #[cold]
     fn failed(&mut self, failure: &Failure) {
-        let (now, path) = (self.now, &self.ring.path);
+        let path = &self.ring.path;
         match failure {
-            Failure::Call(name, errno) => self.recorder.error(now, name, path, errno),
+            Failure::Call(name, errno) => self.time.error(name, path, errno),
             Failure::Short { name, bytes, of } => {
-                self.recorder.error(now, name, path, &format_args!("only {bytes} of {of} bytes"));
+                self.time.error(name, path, &format_args!("only {bytes} of {of} bytes"));
             }
         }
     }
@@ -339,6 +417,31 @@ impl AsRef<Path> for Ring {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{testing::file_set_of, validate};
+
+    #[test]
+    fn turns_that_run_empty_are_refused() {
+        use Step::{Create, Delete, Fsync, Read, Stat, Write};
+        for (files, steps, ok) in [
+            (10, vec![Read], true),
+            (10, vec![Stat], true),
+            (10, vec![Write, Fsync], true),
+            (10, vec![Create, Write, Fsync, Delete], true),
+            (0, vec![Create, Delete], true),
+            (0, vec![Create], true),
+            (1, vec![Delete, Create], true),
+            (0, vec![Delete, Create], false),
+            (1, vec![Delete, Read, Create], false),
+            (10, vec![Delete], false),
+            (10, vec![Create, Delete, Delete], false),
+            (0, vec![Read], false),
+            (10, vec![], false),
+        ] {
+            let load = file_set_of(files, 100, &steps, 1);
+            assert_eq!(validate(&load, false).is_ok(), ok, "{files} {steps:?}");
+            assert!(validate(&load, true).is_err());
+        }
+    }
 
     #[test]
     fn names_are_different_and_valid() {
