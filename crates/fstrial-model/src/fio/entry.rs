@@ -6,20 +6,18 @@
 use super::{
     How, Understanding,
     foreign::{ForeignJobs, Reported},
-    native::{Access, Arrivals, Data, Distribution, NativeJob, NativePhase, OpenSync, Sharing, SyncCall},
+    map::LONGEST,
 };
 use crate::{
     unit,
-    units::{Bytes, Nanos, Percent},
+    units::{Bytes, Nanos},
     workload::{
-        self, Better, DataKind, Entry, Kind, MetricEntry, Rate, Until,
+        Better, Entry, Kind, MetricEntry,
         metric::{MAX_METRICS, OneOrMany, Take},
     },
 };
 use std::collections::BTreeSet;
 
-/// The longest that anything may take: a phase that runs until it is done, or fio.
-const LONGEST: Nanos = Nanos::secs(86_400);
 /// What fio may take besides the times of its jobs, and how fast it lays out files at least, in bytes a second.
 const AROUND: Nanos = Nanos::secs(600);
 const SLOWEST_LAYOUT: u64 = 20 << 20;
@@ -35,7 +33,7 @@ impl Understanding {
         let name = plain(name, NAME_BYTES);
         let name = if name.is_empty() { "fio".to_owned() } else { name };
         let entry = match &self.how {
-            How::Native(workload) => native(&workload.phases),
+            How::Native(phases) => native(phases),
             How::Foreign { jobs, .. } => foreign(jobs),
         };
         Entry { name: Some(name), about: Some(self.explain().trim_end().to_owned()), ..entry }
@@ -72,141 +70,40 @@ impl Names {
     }
 }
 
-fn native(phases: &[NativePhase]) -> Entry {
-    let at_once = |phase: &NativePhase| phase.groups.iter().map(|job| u32::from(job.threads)).sum::<u32>();
+/// The jobs of each phase as one entry.
+fn native(phases: &[Vec<Entry>]) -> Entry {
+    let at_once = |jobs: &Vec<Entry>| jobs.iter().filter_map(|job| job.workers).map(u32::from).sum::<u32>();
     let most = phases.iter().map(at_once).max().unwrap_or(1).clamp(1, 1024);
-    let top = Entry {
-        kind: Some(Kind::Io),
-        threads: Some(vec![u16::try_from(most).unwrap_or(1024)]),
-        ..Entry::default()
-    };
+    let (kind, threads) = (Some(Kind::Io), Some(vec![u16::try_from(most).unwrap_or(1024)]));
     let mut names = Names::default();
     let mut sets = 0;
-    let mut part = |job: &NativeJob| {
+    let mut part = |job: &Entry| {
         sets += 1;
         let set = Some(format!("job-{sets}"));
-        let name = Some(names.own(&job.name, PART_BYTES));
-        Entry { name, set, workers: Some(job.threads), ..of_job(job) }
+        let name = Some(names.own(job.name.as_deref().unwrap_or_default(), PART_BYTES));
+        Entry { name, set, ..job.clone() }
+    };
+    // One job is its phase; several, which have the same times, are its groups.
+    let mut phase = |jobs: &[Entry]| match jobs {
+        [job] => part(job),
+        jobs => {
+            let Entry { until, warmup, duration, .. } = jobs[0];
+            let group = |job| Entry { until: None, warmup: None, duration: None, ..job };
+            let groups = jobs.iter().map(&mut part).map(group).collect();
+            Entry { until, warmup, duration, groups: Some(groups), ..Entry::default() }
+        }
     };
     match phases {
-        [NativePhase { groups }] if groups.len() == 1 => over(of_job(&groups[0]), times(&groups[0]), top),
-        [NativePhase { groups }] => {
-            let times = times(&groups[0]);
-            over(Entry { groups: Some(groups.iter().map(part).collect()), ..Entry::default() }, times, top)
-        }
-        _ => {
-            let phase = |(number, phase): (usize, &NativePhase)| {
-                let times = times(&phase.groups[0]);
-                let place = Entry { settle: (number > 0).then_some(true), ..Entry::default() };
-                match &phase.groups[..] {
-                    [job] => over(part(job), times, place),
-                    groups => {
-                        let groups = Some(groups.iter().map(&mut part).collect());
-                        let name = Some(format!("phase-{}", number + 1));
-                        over(Entry { name, groups, ..Entry::default() }, times, place)
-                    }
-                }
+        [jobs] if jobs.len() == 1 => Entry { kind, threads, name: None, workers: None, ..jobs[0].clone() },
+        [jobs] => Entry { kind, threads, ..phase(jobs) },
+        phases => {
+            let numbered = |(index, jobs): (usize, &Vec<Entry>)| {
+                let (phase, settle) = (phase(jobs), (index > 0).then_some(true));
+                let name = phase.name.clone().or_else(|| Some(format!("phase-{}", index + 1)));
+                Entry { name, settle, ..phase }
             };
-            Entry { phases: Some(phases.iter().enumerate().map(phase).collect()), ..top }
-        }
-    }
-}
-
-/// The times of a phase and its place, beside what its threads do. No key is in more than one of them.
-fn over(what: Entry, times: Entry, place: Entry) -> Entry {
-    Entry {
-        until: times.until,
-        warmup: times.warmup,
-        duration: times.duration,
-        settle: place.settle,
-        kind: place.kind,
-        threads: place.threads,
-        ..what
-    }
-}
-
-/// When it ends. The groups of a phase have the same times.
-fn times(job: &NativeJob) -> Entry {
-    match (job.amount, job.duration) {
-        (None, Some(duration)) => Entry {
-            until: Some(Until::Time),
-            warmup: Some(job.warmup),
-            duration: Some(duration),
-            ..Entry::default()
-        },
-        // The longest it may take.
-        _ => Entry { until: Some(Until::Done), duration: Some(LONGEST), ..Entry::default() },
-    }
-}
-
-/// What the threads of a job do.
-fn of_job(job: &NativeJob) -> Entry {
-    let threads = u64::from(job.threads);
-    let syncs = job.fsync_every > 0 || job.fsync_at_end;
-    let (data, compressible, duplicates) = data(job.data);
-    // fio's rate is each clone's, an entry's that of all its threads.
-    let rate = job.rate.map(|rate| Rate {
-        per_second: rate.per_second as f64 * f64::from(job.threads),
-        arrivals: match rate.arrivals {
-            Arrivals::Constant => workload::Arrivals::Constant,
-            Arrivals::Poisson => workload::Arrivals::Poisson,
-        },
-    });
-    let is = |on: bool| on.then_some(true);
-    Entry {
-        access: Some(access(job.access)),
-        distribution: match job.distribution {
-            Distribution::Uniform => None,
-            Distribution::Zipf(theta) => Some(workload::Distribution::Zipf { theta }),
-        },
-        each_block_once: is(job.each_block_once),
-        reads: Some(job.reads),
-        block_size: Some(job.block_size),
-        file_size: Some(job.file_size),
-        files: Some(job.files),
-        sharing: Some(match job.sharing {
-            Sharing::Shared => workload::Sharing::Shared,
-            Sharing::PerThread => workload::Sharing::PerThread,
-            Sharing::Region => workload::Sharing::Region,
-        }),
-        direct: Some(job.direct),
-        backend: Some(job.backend),
-        depth: Some(job.depth),
-        sqpoll: is(job.sqpoll),
-        iopoll: is(job.iopoll),
-        open_sync: (job.open_sync != OpenSync::None).then_some(job.open_sync),
-        layout: (!access(job.access).starts_empty()).then_some(job.layout),
-        fsync_every: (job.fsync_every > 0).then_some(job.fsync_every),
-        fsync: syncs.then_some(match job.fsync {
-            SyncCall::Fsync => workload::SyncCall::Fsync,
-            SyncCall::Fdatasync => workload::SyncCall::Fdatasync,
-        }),
-        fsync_at_end: is(job.fsync_at_end),
-        // fio's amount is each clone's, too.
-        requests: job.amount.map(|amount| (amount.0 / job.block_size.0.max(1)).saturating_mul(threads)),
-        rate,
-        data: Some(data),
-        compressible,
-        duplicates,
-        ..Entry::default()
-    }
-}
-
-fn access(access: Access) -> workload::Access {
-    match access {
-        Access::Random => workload::Access::Random,
-        Access::Sequential => workload::Access::Sequential,
-        Access::Extend => workload::Access::Extend,
-    }
-}
-
-fn data(data: Data) -> (DataKind, Option<Percent>, Option<Percent>) {
-    match data {
-        Data::Zero => (DataKind::Zero, None, None),
-        Data::Random => (DataKind::Random, None, None),
-        Data::Mixed { compressible, duplicates } => {
-            let share = |percent: u8| Some(Percent(f64::from(percent)));
-            (DataKind::Mixed, share(compressible), share(duplicates))
+            let phases = Some(phases.iter().enumerate().map(numbered).collect());
+            Entry { kind, threads, phases, ..Entry::default() }
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What becomes of each line of a job file, for people who wrote it: all of it at once, whether it is run or refused.
 
-use super::{How, Job, JobFile, Remark, Understanding};
+use super::{How, Job, JobFile, Remark, Understanding, describe::describe};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -68,9 +68,7 @@ pub struct KeyFate {
 /// What each job does, in the order of the file.
 fn descriptions(understood: &Understanding) -> Vec<String> {
     match &understood.how {
-        How::Native(workload) => {
-            workload.phases.iter().flat_map(|phase| &phase.groups).map(|group| group.describe()).collect()
-        }
+        How::Native(phases) => phases.iter().flatten().map(describe).collect(),
         How::Foreign { .. } => Vec::new(),
     }
 }

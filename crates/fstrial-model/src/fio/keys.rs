@@ -3,9 +3,6 @@
 //! Read from `fio --cmdhelp=all` and `fio --enghelp=…`; the meanings were looked up with strace where the manual leaves
 //! them open. `docs/fio.md` prints the same table, and a test holds the two together.
 
-use Treatment::{Exact, Foreign, Note, Refused};
-use ValueKind::{Bool, Flag, Floats, Micros, Number, Numbers, Range, Seconds, Text};
-
 /// What is made of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Treatment {
@@ -71,17 +68,6 @@ pub struct Key {
     pub why: &'static str,
 }
 
-const fn key(
-    name: &'static str,
-    alias: &'static str,
-    kind: ValueKind,
-    treatment: Treatment,
-    neutral: &'static str,
-    why: &'static str,
-) -> Key {
-    Key { name, alias, kind, treatment, neutral, why }
-}
-
 impl Key {
     /// Finds a key by its name or its other name.
     pub fn find(word: &str) -> Option<&'static Self> {
@@ -94,424 +80,218 @@ impl Key {
     }
 }
 
-const NAME_ONLY: &str = "a name; nothing measured depends on it";
-const REPORT: &str = "it shapes fio's report only; fstrial keeps every latency and a series of its own";
-const CLOCK: &str = "fio would read its clock less often; the native engine times every request, `fstrial doctor` says at what cost";
-const LOG: &str = "it shapes the lines of fio's logs, which are not written";
-const LOG_FILE: &str = "it writes files of its own; every run's series and latencies are stored, and \
-                        `fstrial results fio` gives them in fio's form";
-const ZONES: &str = "the native engine knows no zones";
-const VERIFY: &str = "the native engine does not verify what it reads";
-const REPLAY: &str = "a replay opens the files that are named in the log";
-const TRIM: &str = "the native engine does not trim";
-const PLACE: &str = "the native engine does not bind its threads to processors or memory";
-const PRIORITY: &str = "the native engine does not change priorities";
-const THINK: &str = "the native engine does not think between requests";
-const RATE: &str = "the native rate has no other rule than its own";
-const TARGET: &str = "the native engine does not search for a depth";
-const STEADY: &str = "native runs end after a time or an amount";
-const BATCH: &str = "the native engine submits what is free and reaps what is done";
-const FLOW: &str = "the native engine does not balance jobs by tokens";
-const DEDUPE: &str = "the native data has a share of duplicates, not a way to choose them";
-const CGROUP: &str =
-    "it makes control groups on this host; that is the trial's to do, the same for every arm";
-const NO_PRIORITY: &str = "requests of a priority of their own have no native form";
-const RANDOM: &str = "the trial draws the seed of each round, the same for every arm";
+/// Makes the table: by treatment, the reasons, and the keys of each with their other name and the values that do nothing.
+macro_rules! keys {
+    ($($treatment:ident {
+        $($why:literal => $($name:literal $(| $alias:literal)?: $kind:ident $(= $neutral:literal)?),+;)+
+    })+) => {
+        /// Every key, by what is made of it.
+        pub const KEYS: &[Key] = &[$($($(Key {
+            name: $name,
+            alias: concat!($($alias)?),
+            kind: ValueKind::$kind,
+            treatment: Treatment::$treatment,
+            neutral: concat!($($neutral)?),
+            why: $why,
+        }),+),+),+];
+    };
+}
 
-/// The table, in the order of `fio --cmdhelp=all`, then the keys of engines.
-pub const KEYS: &[Key] = &[
-    key("description", "", Text, Note, "", "a remark; it is not given to fio"),
-    key("name", "", Text, Exact, "", NAME_ONLY),
-    key("wait_for", "", Text, Foreign, "", "phases follow each other at `stonewall` only"),
-    key(
-        "filename",
-        "",
-        Text,
-        Exact,
-        "",
-        "files that all clones of the job share; for a device or a path there is a file of the arm, with a note",
-    ),
-    key("lockfile", "", Text, Foreign, "none", "the native engine takes no locks on files"),
-    key("directory", "", Text, Note, "", "files are made in the arm's own directory instead"),
-    key(
-        "filename_format",
-        "",
-        Text,
-        Foreign,
-        "$jobname.$jobnum.$filenum",
-        "native files have names of their own",
-    ),
-    key("unique_filename", "", Bool, Note, "", "it is for fio's clients on other machines"),
-    key("opendir", "", Text, Refused, "", "it would use every file it finds"),
-    key("rw", "readwrite", Text, Exact, "", "reads and writes; trims and offset modifiers run through fio"),
-    key(
-        "bs",
-        "blocksize",
-        Numbers,
-        Exact,
-        "",
-        "one size for every request; another for reads than for writes runs through fio",
-    ),
-    key("ba", "blockalign", Numbers, Exact, "", "the same as bs; anything else runs through fio"),
-    key("bsrange", "blocksize_range", Text, Foreign, "", "native requests all have one size"),
-    key("bssplit", "", Text, Foreign, "", "native requests all have one size"),
-    key(
-        "bs_unaligned",
-        "blocksize_unaligned",
-        Flag,
-        Foreign,
-        "0",
-        "native requests are aligned to their size",
-    ),
-    key("bs_is_seq_rand", "", Bool, Foreign, "0", "native requests all have one size"),
-    key("randrepeat", "", Bool, Note, "", RANDOM),
-    key("randseed", "", Text, Note, "", RANDOM),
-    key(
-        "norandommap",
-        "",
-        Flag,
-        Exact,
-        "",
-        "without it, each block is visited once before any again, as here with `each_block_once`",
-    ),
-    key("softrandommap", "", Bool, Note, "", "it says what to do when there is no memory for the random map"),
-    key("ignore_error", "", Text, Foreign, "", "an error is an outcome of the arm"),
-    key("rw_sequencer", "", Text, Foreign, "sequential", "it belongs to offset modifiers"),
-    key(
-        "ioengine",
-        "",
-        Text,
-        Exact,
-        "",
-        "sync, psync, vsync, pvsync, pvsync2, libaio, io_uring and mmap; other engines for files run through fio",
-    ),
-    key("iodepth", "", Number, Exact, "", "requests in flight for each thread"),
-    key("iodepth_batch", "iodepth_batch_submit", Number, Foreign, "1", BATCH),
-    key("iodepth_batch_complete_min", "iodepth_batch_complete", Number, Foreign, "1", BATCH),
-    key("iodepth_batch_complete_max", "", Number, Foreign, "", BATCH),
-    key("iodepth_low", "", Number, Foreign, "", BATCH),
-    key(
-        "serialize_overlap",
-        "",
-        Bool,
-        Foreign,
-        "0",
-        "the native engine does not look for requests that overlap",
-    ),
-    key("io_submit_mode", "", Text, Foreign, "inline", "native threads submit their own requests"),
-    key(
-        "size",
-        "",
-        Number,
-        Exact,
-        "",
-        "bytes of each clone's files, and what it transfers unless it is time_based",
-    ),
-    key("io_size", "io_limit", Number, Exact, "", "what each clone transfers"),
-    key("fill_device", "fill_fs", Bool, Foreign, "0", "native files have a size"),
-    key("filesize", "", Range, Exact, "", "one size for each file; a range runs through fio"),
-    key("file_append", "", Bool, Foreign, "0", "native appends start with an empty file"),
-    key("offset", "fileoffset", Number, Foreign, "0 0%", "native requests go to the whole file"),
-    key(
-        "offset_increment",
-        "",
-        Number,
-        Exact,
-        "",
-        "with a shared file and steps of `size`: a region for each thread; else through fio",
-    ),
-    key("offset_align", "", Number, Foreign, "0", "native offsets are multiples of the block size"),
-    key("number_ios", "", Number, Exact, "", "an end after that many requests; with time_based through fio"),
-    key(
-        "random_generator",
-        "",
-        Text,
-        Note,
-        "",
-        "offsets come from another generator; that each block comes once is kept",
-    ),
-    key(
-        "random_distribution",
-        "",
-        Text,
-        Exact,
-        "",
-        "random, and zipf over one file; zipf over a file that clones share, pareto, normal, zones and centres run through fio",
-    ),
-    key("percentage_random", "", Numbers, Foreign, "100", "native access is random or sequential"),
-    key("allrandrepeat", "", Bool, Note, "", RANDOM),
-    key("nrfiles", "nr_files", Number, Exact, "", "files of each clone"),
-    key(
-        "file_service_type",
-        "",
-        Text,
-        Exact,
-        "",
-        "several files: random with random access, sequential with sequential; else through fio",
-    ),
-    key("openfiles", "", Number, Foreign, "", "native files all stay open"),
-    key(
-        "fallocate",
-        "",
-        Text,
-        Exact,
-        "",
-        "how files that are only written are laid out; keep runs through fio",
-    ),
-    key(
-        "fadvise_hint",
-        "",
-        Text,
-        Exact,
-        "",
-        "without effect on direct I/O; reads through the page cache are native with 0 only",
-    ),
-    key("fsync", "", Number, Exact, "", "an fsync after that many writes of a thread; in a mix through fio"),
-    key(
-        "fdatasync",
-        "",
-        Number,
-        Exact,
-        "",
-        "an fdatasync after that many writes of a thread; in a mix through fio",
-    ),
-    key("write_barrier", "", Number, Foreign, "0", "the native engine sends no barriers"),
-    key("sync_file_range", "", Text, Foreign, "", "native calls of it cover the whole file and wait"),
-    key("direct", "", Bool, Exact, "", "past the page cache"),
-    key("atomic", "", Bool, Foreign, "0", "the native engine has no atomic writes"),
-    key("buffered", "", Bool, Exact, "", "the opposite of direct; the later of the two counts"),
-    key("overwrite", "", Bool, Exact, "", "files are written before they are overwritten"),
-    key("loops", "", Number, Foreign, "1", "a native run is done once; rounds repeat it"),
-    key("numjobs", "", Number, Exact, "", "threads: the one level of the workload"),
-    key("startdelay", "", Text, Foreign, "0", "native threads start at one instant"),
-    key(
-        "runtime",
-        "timeout",
-        Seconds,
-        Exact,
-        "",
-        "time measured, with time_based; without it there is an end at size as well, and the job runs through fio",
-    ),
-    key("time_based", "", Flag, Exact, "", "run for the whole runtime"),
-    key("verify_only", "", Flag, Foreign, "0", VERIFY),
-    key("ramp_time", "", Seconds, Exact, "", "time before the clock starts; without time_based through fio"),
-    key("clocksource", "", Text, Note, "", "the native engine chooses its clock and says which"),
-    key("mem", "iomem", Text, Foreign, "malloc", "native buffers are ordinary aligned memory"),
-    key("iomem_align", "mem_align", Number, Foreign, "0", "native buffers are aligned to pages"),
-    key("verify", "", Text, Foreign, "0", VERIFY),
-    key("do_verify", "", Bool, Foreign, "", VERIFY),
-    key("verify_interval", "", Number, Foreign, "", VERIFY),
-    key("verify_offset", "", Number, Foreign, "", VERIFY),
-    key("verify_pattern", "", Text, Foreign, "", VERIFY),
-    key("verify_fatal", "", Bool, Foreign, "", VERIFY),
-    key("verify_dump", "", Bool, Refused, "0", "it writes blocks to files of its own"),
-    key("verify_async", "", Number, Foreign, "", VERIFY),
-    key("verify_async_cpus", "", Text, Foreign, "", VERIFY),
-    key("verify_backlog", "", Text, Foreign, "", VERIFY),
-    key("verify_backlog_batch", "", Number, Foreign, "", VERIFY),
-    key("experimental_verify", "", Bool, Foreign, "0", VERIFY),
-    key("verify_state_load", "", Bool, Refused, "0", "it reads a file of an earlier job"),
-    key("verify_state_save", "", Bool, Refused, "0", "it writes a file of its own"),
-    key("trim_percentage", "", Number, Foreign, "0", TRIM),
-    key("trim_verify_zero", "", Bool, Foreign, "", TRIM),
-    key("trim_backlog", "", Text, Foreign, "", TRIM),
-    key("trim_backlog_batch", "", Number, Foreign, "", TRIM),
-    key("write_iolog", "", Text, Refused, "", "it writes a file of its own"),
-    key("read_iolog", "", Text, Refused, "", REPLAY),
-    key("read_iolog_chunked", "", Bool, Refused, "", REPLAY),
-    key("replay_no_stall", "", Bool, Refused, "", REPLAY),
-    key("replay_redirect", "", Text, Refused, "", REPLAY),
-    key("replay_scale", "", Number, Refused, "", REPLAY),
-    key("replay_align", "", Number, Refused, "", REPLAY),
-    key("replay_time_scale", "", Number, Refused, "", REPLAY),
-    key("replay_skip", "", Text, Refused, "", REPLAY),
-    key("merge_blktrace_file", "", Text, Refused, "", REPLAY),
-    key("merge_blktrace_scalars", "", Floats, Refused, "", REPLAY),
-    key("merge_blktrace_iters", "", Floats, Refused, "", REPLAY),
-    key("exec_prerun", "", Text, Refused, "", "it runs a command"),
-    key("exec_postrun", "", Text, Refused, "", "it runs a command"),
-    key(
-        "ioscheduler",
-        "",
-        Text,
-        Refused,
-        "",
-        "it sets the scheduler of the device; write scheduler= on the arm, where it is put back",
-    ),
-    key("zonemode", "", Text, Foreign, "none", ZONES),
-    key("zonesize", "", Text, Foreign, "0", ZONES),
-    key("zonecapacity", "", Text, Foreign, "0", ZONES),
-    key("zonerange", "", Text, Foreign, "0", ZONES),
-    key("zoneskip", "", Text, Foreign, "0", ZONES),
-    key("read_beyond_wp", "", Bool, Foreign, "0", ZONES),
-    key("max_open_zones", "", Number, Foreign, "0", ZONES),
-    key("job_max_open_zones", "", Number, Foreign, "0", ZONES),
-    key("ignore_zone_limits", "", Bool, Foreign, "0", ZONES),
-    key("zone_reset_threshold", "", Floats, Foreign, "0", ZONES),
-    key("zone_reset_frequency", "", Floats, Foreign, "0", ZONES),
-    key("lockmem", "", Text, Refused, "0", "it takes memory from the whole machine"),
-    key("rwmixread", "", Number, Exact, "", "share of reads in a mix"),
-    key("rwmixwrite", "", Number, Exact, "", "share of writes in a mix"),
-    key("nice", "", Text, Foreign, "0", PRIORITY),
-    key("prio", "", Number, Foreign, "", PRIORITY),
-    key("prioclass", "", Number, Foreign, "", PRIORITY),
-    key("thinktime", "", Micros, Foreign, "0", THINK),
-    key("thinktime_spin", "", Micros, Foreign, "0", THINK),
-    key("thinktime_blocks", "", Number, Foreign, "", THINK),
-    key("thinktime_blocks_type", "", Text, Foreign, "", THINK),
-    key("thinktime_iotime", "", Seconds, Foreign, "0", THINK),
-    key(
-        "rate",
-        "",
-        Numbers,
-        Exact,
-        "",
-        "bytes a second of each clone, as requests a second; a mix runs through fio",
-    ),
-    key("rate_min", "ratemin", Numbers, Foreign, "0", RATE),
-    key("rate_process", "", Text, Exact, "", "linear or poisson"),
-    key("rate_cycle", "ratecycle", Number, Foreign, "", RATE),
-    key("rate_ignore_thinktime", "", Bool, Foreign, "0", RATE),
-    key("rate_iops", "", Numbers, Exact, "", "requests a second of each clone; a mix runs through fio"),
-    key("rate_iops_min", "", Numbers, Foreign, "0", RATE),
-    key("max_latency", "", Micros, Foreign, "0", "the native engine does not stop at a slow request"),
-    key("latency_target", "", Micros, Foreign, "0", TARGET),
-    key("latency_window", "", Micros, Foreign, "0", TARGET),
-    key("latency_percentile", "", Floats, Foreign, "100", TARGET),
-    key("latency_run", "", Bool, Foreign, "0", TARGET),
-    key(
-        "invalidate",
-        "",
-        Bool,
-        Exact,
-        "",
-        "all caches are dropped before every run; passes through the page cache that fio drops again run through fio",
-    ),
-    key("sync", "", Text, Exact, "", "files opened with O_SYNC or O_DSYNC; for mmap through fio"),
-    key("write_hint", "", Text, Foreign, "none", "the native engine gives no hints on lifetime"),
-    key("create_serialize", "", Bool, Note, "", "files are laid out before the clock starts, in any order"),
-    key("create_fsync", "", Bool, Foreign, "1", "files are always on the device before the clock starts"),
-    key("create_on_open", "", Bool, Foreign, "0", "files are laid out before the clock starts"),
-    key("create_only", "", Bool, Foreign, "0", "it measures nothing"),
-    key("allow_file_create", "", Bool, Foreign, "1", "an arm is empty before each run"),
-    key("allow_mounted_write", "", Bool, Refused, "0", "it is for writing to devices that are in use"),
-    key("pre_read", "", Bool, Foreign, "0", "caches are empty when a run starts"),
-    key("cpumask", "", Number, Foreign, "", PLACE),
-    key("cpus_allowed", "", Text, Foreign, "", PLACE),
-    key("cpus_allowed_policy", "", Text, Foreign, "", PLACE),
-    key("numa_cpu_nodes", "", Text, Foreign, "", PLACE),
-    key("numa_mem_policy", "", Text, Foreign, "", PLACE),
-    key(
-        "end_fsync",
-        "",
-        Bool,
-        Exact,
-        "",
-        "an fsync of every file at the end, inside the time; with time_based through fio",
-    ),
-    key("fsync_on_close", "", Bool, Foreign, "0", "native files are closed when the clock has stopped"),
-    key("unlink", "", Bool, Note, "", "files are removed with the arm, when the clock has stopped"),
-    key("unlink_each_loop", "", Bool, Foreign, "0", "a native run is done once"),
-    key("exitall", "", Flag, Foreign, "0", "native thread groups end together"),
-    key("exit_what", "", Text, Foreign, "", "native thread groups end together"),
-    key("exitall_on_error", "", Flag, Foreign, "0", "an error is an outcome of the arm"),
-    key("stonewall", "wait_for_previous", Flag, Exact, "", "a phase of its own, after those before it"),
-    key("new_group", "", Flag, Note, "", REPORT),
-    key("thread", "", Flag, Exact, "", "native clones are always threads of one process"),
-    key("per_job_logs", "", Bool, Note, "", LOG),
-    key("write_bw_log", "", Text, Refused, "", LOG_FILE),
-    key("bwavgtime", "", Number, Note, "", REPORT),
-    key("write_lat_log", "", Text, Refused, "", LOG_FILE),
-    key("write_iops_log", "", Text, Refused, "", LOG_FILE),
-    key("iopsavgtime", "", Number, Note, "", REPORT),
-    key("log_entries", "", Number, Note, "", LOG),
-    key("log_avg_msec", "", Number, Note, "", LOG),
-    key("log_hist_msec", "", Number, Note, "", LOG),
-    key("log_hist_coarseness", "", Number, Note, "", LOG),
-    key("write_hist_log", "", Text, Refused, "", LOG_FILE),
-    key("log_max_value", "", Bool, Note, "", LOG),
-    key("log_offset", "", Bool, Note, "", LOG),
-    key("log_prio", "", Bool, Note, "", LOG),
-    key("log_compression", "", Number, Note, "", LOG),
-    key("log_compression_cpus", "", Text, Note, "", LOG),
-    key("log_store_compressed", "", Bool, Note, "", LOG),
-    key("log_unix_epoch", "", Bool, Note, "", LOG),
-    key("log_alternate_epoch", "", Bool, Note, "", LOG),
-    key("log_alternate_epoch_clock_id", "", Number, Note, "", LOG),
-    key("block_error_percentiles", "", Bool, Note, "", REPORT),
-    key("group_reporting", "", Flag, Note, "", "the clones of a job are always reported together"),
-    key("stats", "", Bool, Foreign, "1", "a native thread is always counted"),
-    key("zero_buffers", "", Flag, Exact, "", "data of zeros"),
-    key("refill_buffers", "", Flag, Exact, "", "every write has new random data, as here always"),
-    key(
-        "scramble_buffers",
-        "",
-        Bool,
-        Exact,
-        "",
-        "the default; without it fio writes one random buffer over and over, and runs through fio",
-    ),
-    key("buffer_pattern", "", Text, Foreign, "", "native data is random, zero or a mix"),
-    key("buffer_compress_percentage", "", Number, Exact, "", "a share of the data that compresses away"),
-    key(
-        "buffer_compress_chunk",
-        "",
-        Number,
-        Foreign,
-        "",
-        "native data has a share of zeros, not pieces of a size",
-    ),
-    key("dedupe_percentage", "", Number, Exact, "", "a share of requests that repeat others"),
-    key("dedupe_mode", "", Text, Foreign, "repeat", DEDUPE),
-    key("dedupe_working_set_percentage", "", Number, Foreign, "", DEDUPE),
-    key("dedupe_global", "", Bool, Foreign, "0", DEDUPE),
-    key("clat_percentiles", "", Bool, Note, "", REPORT),
-    key("lat_percentiles", "", Bool, Note, "", REPORT),
-    key("slat_percentiles", "", Bool, Note, "", REPORT),
-    key("percentile_list", "", Floats, Note, "", REPORT),
-    key("significant_figures", "", Number, Note, "", REPORT),
-    key("disk_util", "", Bool, Note, "", REPORT),
-    key("gtod_reduce", "", Bool, Note, "", CLOCK),
-    key("disable_lat", "", Bool, Note, "", CLOCK),
-    key("disable_clat", "", Bool, Note, "", CLOCK),
-    key("disable_slat", "", Bool, Note, "", CLOCK),
-    key("disable_bw_measurement", "disable_bw", Bool, Note, "", CLOCK),
-    key("gtod_cpu", "", Number, Foreign, "", "the native engine has no thread that only reads the clock"),
-    key("unified_rw_reporting", "", Text, Note, "", REPORT),
-    key("continue_on_error", "", Text, Foreign, "none 0", "an error is an outcome of the arm"),
-    key("error_dump", "", Bool, Note, "", REPORT),
-    key("profile", "", Text, Refused, "", "a profile makes jobs that are not in the file"),
-    key("cgroup", "", Text, Refused, "", CGROUP),
-    key("cgroup_nodelete", "", Bool, Refused, "0", CGROUP),
-    key("cgroup_weight", "", Number, Refused, "0", CGROUP),
-    key("uid", "", Number, Refused, "", "who a run belongs to is the trial's to decide"),
-    key("gid", "", Number, Refused, "", "who a run belongs to is the trial's to decide"),
-    key("kb_base", "", Text, Exact, "", "what k, m and g mean in this section"),
-    key("unit_base", "", Text, Note, "", REPORT),
-    key("hugepage-size", "", Number, Foreign, "", "native buffers are ordinary aligned memory"),
-    key("flow_id", "", Number, Foreign, "0", FLOW),
-    key("flow", "", Text, Foreign, "0", FLOW),
-    key("flow_sleep", "", Number, Foreign, "0", FLOW),
-    key("steadystate", "ss", Text, Foreign, "", STEADY),
-    key("steadystate_duration", "ss_dur", Seconds, Foreign, "0", STEADY),
-    key("steadystate_ramp_time", "ss_ramp", Seconds, Foreign, "0", STEADY),
-    key("userspace_reap", "", Flag, Foreign, "0", "native completions are fetched with the system call"),
-    key("nowait", "", Bool, Foreign, "0", "native requests wait"),
-    key("cmdprio_percentage", "", Numbers, Foreign, "0", NO_PRIORITY),
-    key("cmdprio_class", "", Numbers, Foreign, "", NO_PRIORITY),
-    key("cmdprio", "", Numbers, Foreign, "", NO_PRIORITY),
-    key("cmdprio_bssplit", "", Text, Foreign, "", NO_PRIORITY),
-    key("hipri", "", Flag, Exact, "", "with io_uring and direct: completions are polled; else through fio"),
-    key("hipri_percentage", "", Number, Foreign, "", "native completions are polled or not"),
-    key("fixedbufs", "", Flag, Note, "", "the native ring registers its buffers where the kernel can"),
-    key("registerfiles", "", Flag, Note, "", "the native ring registers its files where the kernel can"),
-    key("sqthread_poll", "", Flag, Exact, "", "a kernel thread fetches the requests"),
-    key("sqthread_poll_cpu", "", Number, Foreign, "", PLACE),
-    key("nonvectored", "", Flag, Note, "", "native ring requests are never vectored"),
-    key("uncached", "", Bool, Foreign, "0", "native requests are cached or direct"),
-    key("force_async", "", Number, Foreign, "0", "native requests are tried at once"),
-    key("thp", "", Bool, Foreign, "0", "native mappings ask for no huge pages"),
-];
+keys! {
+    Exact {
+        "a name; nothing measured depends on it" => "name": Text;
+        "files that all clones of the job share; for a device or a path there is a file of the arm, with a note" =>
+            "filename": Text;
+        "reads and writes; trims and offset modifiers run through fio" => "rw" | "readwrite": Text;
+        "one size for every request; another for reads than for writes runs through fio" =>
+            "bs" | "blocksize": Numbers;
+        "the same as bs; anything else runs through fio" => "ba" | "blockalign": Numbers;
+        "without it, each block is visited once before any again, as here with `each_block_once`" =>
+            "norandommap": Flag;
+        "sync, psync, vsync, pvsync, pvsync2, libaio, io_uring and mmap; other engines for files run through fio" =>
+            "ioengine": Text;
+        "requests in flight for each thread" => "iodepth": Number;
+        "bytes of each clone's files, and what it transfers unless it is time_based" => "size": Number;
+        "what each clone transfers" => "io_size" | "io_limit": Number;
+        "one size for each file; a range runs through fio" => "filesize": Range;
+        "with a shared file and steps of `size`: a region for each thread; else through fio" =>
+            "offset_increment": Number;
+        "an end after that many requests; with time_based through fio" => "number_ios": Number;
+        "random, and zipf over one file; zipf over a file that clones share, pareto, normal, zones and centres run through fio" =>
+            "random_distribution": Text;
+        "files of each clone" => "nrfiles" | "nr_files": Number;
+        "several files: random with random access, sequential with sequential; else through fio" =>
+            "file_service_type": Text;
+        "how files that are only written are laid out; keep runs through fio" => "fallocate": Text;
+        "without effect on direct I/O; reads through the page cache are native with 0 only" => "fadvise_hint": Text;
+        "an fsync after that many writes of a thread; in a mix through fio" => "fsync": Number;
+        "an fdatasync after that many writes of a thread; in a mix through fio" => "fdatasync": Number;
+        "past the page cache" => "direct": Bool;
+        "the opposite of direct; the later of the two counts" => "buffered": Bool;
+        "files are written before they are overwritten" => "overwrite": Bool;
+        "threads: the one level of the workload" => "numjobs": Number;
+        "time measured, with time_based; without it there is an end at size as well, and the job runs through fio" =>
+            "runtime" | "timeout": Seconds;
+        "run for the whole runtime" => "time_based": Flag;
+        "time before the clock starts; without time_based through fio" => "ramp_time": Seconds;
+        "share of reads in a mix" => "rwmixread": Number;
+        "share of writes in a mix" => "rwmixwrite": Number;
+        "bytes a second of each clone, as requests a second; a mix runs through fio" => "rate": Numbers;
+        "linear or poisson" => "rate_process": Text;
+        "requests a second of each clone; a mix runs through fio" => "rate_iops": Numbers;
+        "all caches are dropped before every run; passes through the page cache that fio drops again run through fio" =>
+            "invalidate": Bool;
+        "files opened with O_SYNC or O_DSYNC; for mmap through fio" => "sync": Text;
+        "an fsync of every file at the end, inside the time; with time_based through fio" => "end_fsync": Bool;
+        "a phase of its own, after those before it" => "stonewall" | "wait_for_previous": Flag;
+        "native clones are always threads of one process" => "thread": Flag;
+        "data of zeros" => "zero_buffers": Flag;
+        "every write has new random data, as here always" => "refill_buffers": Flag;
+        "the default; without it fio writes one random buffer over and over, and runs through fio" =>
+            "scramble_buffers": Bool;
+        "a share of the data that compresses away" => "buffer_compress_percentage": Number;
+        "a share of requests that repeat others" => "dedupe_percentage": Number;
+        "what k, m and g mean in this section" => "kb_base": Text;
+        "with io_uring and direct: completions are polled; else through fio" => "hipri": Flag;
+        "a kernel thread fetches the requests" => "sqthread_poll": Flag;
+    }
+    Note {
+        "a remark; it is not given to fio" => "description": Text;
+        "files are made in the arm's own directory instead" => "directory": Text;
+        "it is for fio's clients on other machines" => "unique_filename": Bool;
+        "the trial draws the seed of each round, the same for every arm" =>
+            "randrepeat": Bool, "randseed": Text, "allrandrepeat": Bool;
+        "it says what to do when there is no memory for the random map" => "softrandommap": Bool;
+        "offsets come from another generator; that each block comes once is kept" => "random_generator": Text;
+        "the native engine chooses its clock and says which" => "clocksource": Text;
+        "files are laid out before the clock starts, in any order" => "create_serialize": Bool;
+        "files are removed with the arm, when the clock has stopped" => "unlink": Bool;
+        "it shapes fio's report only; fstrial keeps every latency and a series of its own" =>
+            "new_group": Flag, "bwavgtime": Number, "iopsavgtime": Number, "block_error_percentiles": Bool,
+            "clat_percentiles": Bool, "lat_percentiles": Bool, "slat_percentiles": Bool, "percentile_list": Floats,
+            "significant_figures": Number, "disk_util": Bool, "unified_rw_reporting": Text, "error_dump": Bool,
+            "unit_base": Text;
+        "it shapes the lines of fio's logs, which are not written" =>
+            "per_job_logs": Bool, "log_entries": Number, "log_avg_msec": Number, "log_hist_msec": Number,
+            "log_hist_coarseness": Number, "log_max_value": Bool, "log_offset": Bool, "log_prio": Bool,
+            "log_compression": Number, "log_compression_cpus": Text, "log_store_compressed": Bool,
+            "log_unix_epoch": Bool, "log_alternate_epoch": Bool, "log_alternate_epoch_clock_id": Number;
+        "the clones of a job are always reported together" => "group_reporting": Flag;
+        "fio would read its clock less often; the native engine times every request, `fstrial doctor` says at what cost" =>
+            "gtod_reduce": Bool, "disable_lat": Bool, "disable_clat": Bool, "disable_slat": Bool,
+            "disable_bw_measurement" | "disable_bw": Bool;
+        "the native ring registers its buffers where the kernel can" => "fixedbufs": Flag;
+        "the native ring registers its files where the kernel can" => "registerfiles": Flag;
+        "native ring requests are never vectored" => "nonvectored": Flag;
+    }
+    Foreign {
+        "phases follow each other at `stonewall` only" => "wait_for": Text;
+        "the native engine takes no locks on files" => "lockfile": Text = "none";
+        "native files have names of their own" => "filename_format": Text = "$jobname.$jobnum.$filenum";
+        "native requests all have one size" =>
+            "bsrange" | "blocksize_range": Text, "bssplit": Text, "bs_is_seq_rand": Bool = "0";
+        "native requests are aligned to their size" => "bs_unaligned" | "blocksize_unaligned": Flag = "0";
+        "an error is an outcome of the arm" =>
+            "ignore_error": Text, "exitall_on_error": Flag = "0", "continue_on_error": Text = "none 0";
+        "it belongs to offset modifiers" => "rw_sequencer": Text = "sequential";
+        "the native engine submits what is free and reaps what is done" =>
+            "iodepth_batch" | "iodepth_batch_submit": Number = "1",
+            "iodepth_batch_complete_min" | "iodepth_batch_complete": Number = "1",
+            "iodepth_batch_complete_max": Number, "iodepth_low": Number;
+        "the native engine does not look for requests that overlap" => "serialize_overlap": Bool = "0";
+        "native threads submit their own requests" => "io_submit_mode": Text = "inline";
+        "native files have a size" => "fill_device" | "fill_fs": Bool = "0";
+        "native appends start with an empty file" => "file_append": Bool = "0";
+        "native requests go to the whole file" => "offset" | "fileoffset": Number = "0 0%";
+        "native offsets are multiples of the block size" => "offset_align": Number = "0";
+        "native access is random or sequential" => "percentage_random": Numbers = "100";
+        "native files all stay open" => "openfiles": Number;
+        "the native engine sends no barriers" => "write_barrier": Number = "0";
+        "native calls of it cover the whole file and wait" => "sync_file_range": Text;
+        "the native engine has no atomic writes" => "atomic": Bool = "0";
+        "a native run is done once; rounds repeat it" => "loops": Number = "1";
+        "native threads start at one instant" => "startdelay": Text = "0";
+        "the native engine does not verify what it reads" =>
+            "verify_only": Flag = "0", "verify": Text = "0", "do_verify": Bool, "verify_interval": Number,
+            "verify_offset": Number, "verify_pattern": Text, "verify_fatal": Bool, "verify_async": Number,
+            "verify_async_cpus": Text, "verify_backlog": Text, "verify_backlog_batch": Number,
+            "experimental_verify": Bool = "0";
+        "native buffers are ordinary aligned memory" => "mem" | "iomem": Text = "malloc", "hugepage-size": Number;
+        "native buffers are aligned to pages" => "iomem_align" | "mem_align": Number = "0";
+        "the native engine does not trim" =>
+            "trim_percentage": Number = "0", "trim_verify_zero": Bool, "trim_backlog": Text,
+            "trim_backlog_batch": Number;
+        "the native engine knows no zones" =>
+            "zonemode": Text = "none", "zonesize": Text = "0", "zonecapacity": Text = "0", "zonerange": Text = "0",
+            "zoneskip": Text = "0", "read_beyond_wp": Bool = "0", "max_open_zones": Number = "0",
+            "job_max_open_zones": Number = "0", "ignore_zone_limits": Bool = "0",
+            "zone_reset_threshold": Floats = "0", "zone_reset_frequency": Floats = "0";
+        "the native engine does not change priorities" => "nice": Text = "0", "prio": Number, "prioclass": Number;
+        "the native engine does not think between requests" =>
+            "thinktime": Micros = "0", "thinktime_spin": Micros = "0", "thinktime_blocks": Number,
+            "thinktime_blocks_type": Text, "thinktime_iotime": Seconds = "0";
+        "the native rate has no other rule than its own" =>
+            "rate_min" | "ratemin": Numbers = "0", "rate_cycle" | "ratecycle": Number,
+            "rate_ignore_thinktime": Bool = "0", "rate_iops_min": Numbers = "0";
+        "the native engine does not stop at a slow request" => "max_latency": Micros = "0";
+        "the native engine does not search for a depth" =>
+            "latency_target": Micros = "0", "latency_window": Micros = "0", "latency_percentile": Floats = "100",
+            "latency_run": Bool = "0";
+        "the native engine gives no hints on lifetime" => "write_hint": Text = "none";
+        "files are always on the device before the clock starts" => "create_fsync": Bool = "1";
+        "files are laid out before the clock starts" => "create_on_open": Bool = "0";
+        "it measures nothing" => "create_only": Bool = "0";
+        "an arm is empty before each run" => "allow_file_create": Bool = "1";
+        "caches are empty when a run starts" => "pre_read": Bool = "0";
+        "the native engine does not bind its threads to processors or memory" =>
+            "cpumask": Number, "cpus_allowed": Text, "cpus_allowed_policy": Text, "numa_cpu_nodes": Text,
+            "numa_mem_policy": Text, "sqthread_poll_cpu": Number;
+        "native files are closed when the clock has stopped" => "fsync_on_close": Bool = "0";
+        "a native run is done once" => "unlink_each_loop": Bool = "0";
+        "native thread groups end together" => "exitall": Flag = "0", "exit_what": Text;
+        "a native thread is always counted" => "stats": Bool = "1";
+        "native data is random, zero or a mix" => "buffer_pattern": Text;
+        "native data has a share of zeros, not pieces of a size" => "buffer_compress_chunk": Number;
+        "the native data has a share of duplicates, not a way to choose them" =>
+            "dedupe_mode": Text = "repeat", "dedupe_working_set_percentage": Number, "dedupe_global": Bool = "0";
+        "the native engine has no thread that only reads the clock" => "gtod_cpu": Number;
+        "the native engine does not balance jobs by tokens" =>
+            "flow_id": Number = "0", "flow": Text = "0", "flow_sleep": Number = "0";
+        "native runs end after a time or an amount" =>
+            "steadystate" | "ss": Text, "steadystate_duration" | "ss_dur": Seconds = "0",
+            "steadystate_ramp_time" | "ss_ramp": Seconds = "0";
+        "native completions are fetched with the system call" => "userspace_reap": Flag = "0";
+        "native requests wait" => "nowait": Bool = "0";
+        "requests of a priority of their own have no native form" =>
+            "cmdprio_percentage": Numbers = "0", "cmdprio_class": Numbers, "cmdprio": Numbers,
+            "cmdprio_bssplit": Text;
+        "native completions are polled or not" => "hipri_percentage": Number;
+        "native requests are cached or direct" => "uncached": Bool = "0";
+        "native requests are tried at once" => "force_async": Number = "0";
+        "native mappings ask for no huge pages" => "thp": Bool = "0";
+    }
+    Refused {
+        "it would use every file it finds" => "opendir": Text;
+        "it writes blocks to files of its own" => "verify_dump": Bool = "0";
+        "it reads a file of an earlier job" => "verify_state_load": Bool = "0";
+        "it writes a file of its own" => "verify_state_save": Bool = "0", "write_iolog": Text;
+        "a replay opens the files that are named in the log" =>
+            "read_iolog": Text, "read_iolog_chunked": Bool, "replay_no_stall": Bool, "replay_redirect": Text,
+            "replay_scale": Number, "replay_align": Number, "replay_time_scale": Number, "replay_skip": Text,
+            "merge_blktrace_file": Text, "merge_blktrace_scalars": Floats, "merge_blktrace_iters": Floats;
+        "it runs a command" => "exec_prerun": Text, "exec_postrun": Text;
+        "it sets the scheduler of the device; write scheduler= on the arm, where it is put back" =>
+            "ioscheduler": Text;
+        "it takes memory from the whole machine" => "lockmem": Text = "0";
+        "it is for writing to devices that are in use" => "allow_mounted_write": Bool = "0";
+        "it writes files of its own; every run's series and latencies are stored, and `fstrial results fio` gives them in fio's form" =>
+            "write_bw_log": Text, "write_lat_log": Text, "write_iops_log": Text, "write_hist_log": Text;
+        "a profile makes jobs that are not in the file" => "profile": Text;
+        "it makes control groups on this host; that is the trial's to do, the same for every arm" =>
+            "cgroup": Text, "cgroup_nodelete": Bool = "0", "cgroup_weight": Number = "0";
+        "who a run belongs to is the trial's to decide" => "uid": Number, "gid": Number;
+    }
+}
 
 /// Engines of fio that stay inside the files of a job, and run through fio.
 pub(crate) const FOREIGN_ENGINES: [&str; 8] =

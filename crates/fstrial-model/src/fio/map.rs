@@ -5,15 +5,15 @@
 
 use super::{
     keys::Treatment,
-    native::{
-        Access, Arrivals, Backend, Data, Distribution, Layout, NativeJob, OpenSync, Rate, Sharing, SyncCall,
-    },
     parse::{Job, Setting},
     value::Value,
 };
 use crate::{
     units::{Bytes, Nanos, Percent},
-    workload,
+    workload::{
+        Access, Arrivals, Backend, DataKind, Distribution, Entry, Layout, OpenSync, Rate, Sharing, SyncCall,
+        Until,
+    },
 };
 use std::collections::BTreeSet;
 
@@ -32,7 +32,8 @@ pub struct Remark {
 
 /// What became of one job.
 pub(crate) struct Mapped {
-    pub(crate) native: NativeJob,
+    /// What its threads do, as a group with times of its own.
+    pub(crate) entry: Entry,
     pub(crate) reasons: Vec<Remark>,
     pub(crate) notes: Vec<Remark>,
 }
@@ -43,6 +44,8 @@ const BLOCKS: std::ops::RangeInclusive<u64> = 1..=64 << 20;
 const SECTOR: u64 = 512;
 const DURATIONS: std::ops::RangeInclusive<u64> = 50_000_000..=86_400_000_000_000;
 const PAGE: u64 = 4096;
+/// The longest that a phase may take that runs until it is done.
+pub(super) const LONGEST: Nanos = Nanos::secs(86_400);
 
 struct Mapper<'a> {
     job: &'a Job,
@@ -82,7 +85,8 @@ struct Files {
 /// When a job ends.
 struct Timing {
     warmup: Nanos,
-    duration: Option<Nanos>,
+    duration: Nanos,
+    /// What each clone transfers, if that is its end.
     amount: Option<u64>,
     /// Whether the files are gone through more than once.
     repeats: bool,
@@ -91,9 +95,9 @@ struct Timing {
 /// Maps a job that was checked.
 pub(crate) fn map(job: &Job) -> Mapped {
     let mut mapper = Mapper { job, taken: BTreeSet::new(), reasons: Vec::new(), notes: Vec::new() };
-    let native = mapper.job();
+    let entry = mapper.job();
     mapper.rest();
-    Mapped { native, reasons: mapper.reasons, notes: mapper.notes }
+    Mapped { entry, reasons: mapper.reasons, notes: mapper.notes }
 }
 
 /// Remarks and access to settings.
@@ -182,7 +186,7 @@ impl<'a> Mapper<'a> {
 
 /// The rules.
 impl Mapper<'_> {
-    fn job(&mut self) -> NativeJob {
+    fn job(&mut self) -> Entry {
         for key in ["name", "kb_base"] {
             self.take(key);
         }
@@ -201,33 +205,47 @@ impl Mapper<'_> {
         self.threads(threads, backend);
         let access = self.access(requests, &files, layout);
         let (distribution, each_block_once) = self.distribution(requests, &files, threads);
-        let amount = timing.amount;
-        NativeJob {
-            name: self.job.name.clone(),
-            access,
-            distribution,
-            each_block_once,
-            reads: Percent(requests.reads as f64),
-            block_size: Bytes(requests.block),
-            file_size: Bytes(files.total),
-            sharing: files.sharing,
-            files: u32::try_from(files.count).unwrap_or(u32::MAX),
-            direct,
-            open_sync: self.open_sync(backend),
-            backend,
-            depth: u16::try_from(depth).unwrap_or(u16::MAX),
-            sqpoll: self.ring_switch("sqthread_poll", backend),
-            iopoll: self.polls(backend, direct),
-            fsync_every: u32::try_from(fsync_every).unwrap_or(u32::MAX),
-            fsync,
-            fsync_at_end: self.sync_at_end(requests, amount, fsync),
-            layout,
-            rate: self.rate(requests),
-            threads: u16::try_from(threads).unwrap_or(u16::MAX),
-            warmup: timing.warmup,
-            duration: timing.duration,
-            amount: amount.map(Bytes),
-            data: self.data(requests),
+        let open_sync = self.open_sync(backend);
+        let fsync_at_end = self.sync_at_end(requests, timing.amount, fsync);
+        let is = |on: bool| on.then_some(true);
+        let what = Entry {
+            name: Some(self.job.name.clone()),
+            workers: Some(u16::try_from(threads).unwrap_or(u16::MAX)),
+            access: Some(access),
+            distribution: (!distribution.is_uniform()).then_some(distribution),
+            each_block_once: is(each_block_once),
+            reads: Some(Percent(requests.reads as f64)),
+            block_size: Some(Bytes(requests.block)),
+            file_size: Some(Bytes(files.total)),
+            sharing: Some(files.sharing),
+            files: Some(u32::try_from(files.count).unwrap_or(u32::MAX)),
+            direct: Some(direct),
+            open_sync: (open_sync != OpenSync::None).then_some(open_sync),
+            backend: Some(backend),
+            depth: Some(u16::try_from(depth).unwrap_or(u16::MAX)),
+            sqpoll: is(self.ring_switch("sqthread_poll", backend)),
+            iopoll: is(self.polls(backend, direct)),
+            fsync_every: (fsync_every > 0).then_some(u32::try_from(fsync_every).unwrap_or(u32::MAX)),
+            fsync: (fsync_every > 0 || fsync_at_end).then_some(fsync),
+            fsync_at_end: is(fsync_at_end),
+            layout: (!access.starts_empty()).then_some(layout),
+            rate: self.rate(requests, threads),
+            ..self.data(requests)
+        };
+        match timing.amount {
+            None => Entry {
+                until: Some(Until::Time),
+                warmup: Some(timing.warmup),
+                duration: Some(timing.duration),
+                ..what
+            },
+            // fio's amount is each clone's, an entry's that of all its threads.
+            Some(amount) => Entry {
+                until: Some(Until::Done),
+                duration: Some(LONGEST),
+                requests: Some((amount / requests.block).saturating_mul(threads)),
+                ..what
+            },
         }
     }
 
@@ -391,7 +409,7 @@ impl Mapper<'_> {
                 "time_based",
                 "fio reopens its files and empties its queue whenever it has gone through `size`; native threads go on",
             );
-            return Timing { warmup, duration: Some(runtime), amount: None, repeats: true };
+            return Timing { warmup, duration: runtime, amount: None, repeats: true };
         }
         if warmup.0 > 0 {
             self.reason("ramp_time", "what fio transfers before the clock starts counts towards its size");
@@ -409,7 +427,7 @@ impl Mapper<'_> {
                  end (time_based would make it the time)",
             );
         }
-        Timing { warmup: Nanos(0), duration: None, amount: Some(amount), repeats }
+        Timing { warmup: Nanos(0), duration: LONGEST, amount: Some(amount), repeats }
     }
 
     fn engine(&mut self) -> (Backend, u64) {
@@ -711,13 +729,13 @@ impl Mapper<'_> {
             }
         };
         self.zipf(theta, files, threads);
-        (Distribution::Zipf(theta), false)
+        (Distribution::Zipf { theta }, false)
     }
 
     /// When Zipf's law over fio's ranges is that over native blocks.
     fn zipf(&mut self, theta: f64, files: &Files, threads: u64) {
         let key = "random_distribution";
-        let native = workload::Distribution::Zipf { theta };
+        let native = Distribution::Zipf { theta };
         if let Some(problem) = native.problem() {
             self.reason(key, problem);
         }
@@ -737,7 +755,7 @@ impl Mapper<'_> {
         );
     }
 
-    fn rate(&mut self, requests: Requests) -> Option<Rate> {
+    fn rate(&mut self, requests: Requests, threads: u64) -> Option<Rate> {
         let arrivals = match self.word("rate_process") {
             Some("poisson") => Arrivals::Poisson,
             _ => Arrivals::Constant,
@@ -763,27 +781,33 @@ impl Mapper<'_> {
             self.reason(key, "fio holds reads and writes to a rate each, native threads have one for both");
         }
         self.note(key, "fio's latency begins when a request is sent, also when it was due before");
-        Some(Rate { per_second, arrivals })
+        // fio's rate is each clone's, an entry's that of all its threads.
+        Some(Rate { per_second: per_second as f64 * threads as f64, arrivals })
     }
 
-    fn data(&mut self, requests: Requests) -> Data {
+    fn data(&mut self, requests: Requests) -> Entry {
         let is_zero = self.switch("zero_buffers").unwrap_or(false);
         let refills = self.switch("refill_buffers").unwrap_or(false);
         let scrambles = self.switch("scramble_buffers");
-        let share = |number: Option<u64>| u8::try_from(number.unwrap_or(0).min(100)).unwrap_or(100);
-        let compressible = share(self.number("buffer_compress_percentage"));
-        let duplicates = share(self.number("dedupe_percentage"));
+        let compressible = self.number("buffer_compress_percentage").unwrap_or(0);
+        let duplicates = self.number("dedupe_percentage").unwrap_or(0);
         let is_mixed = compressible > 0 || duplicates > 0;
+        let of = |kind| Entry { data: Some(kind), ..Entry::default() };
         if is_zero && (is_mixed || refills || scrambles == Some(true)) {
             self.reason("zero_buffers", "with other keys for data it does not mean zeros");
         }
         if is_zero {
-            return Data::Zero;
+            return of(DataKind::Zero);
         }
         if is_mixed {
             let key = if compressible > 0 { "buffer_compress_percentage" } else { "dedupe_percentage" };
             self.note(key, "the same shares, of other bytes");
-            return Data::Mixed { compressible, duplicates };
+            let share = |percent: u64| Some(Percent(percent as f64));
+            return Entry {
+                compressible: share(compressible),
+                duplicates: share(duplicates),
+                ..of(DataKind::Mixed)
+            };
         }
         if requests.writes() && !refills {
             if scrambles == Some(false) {
@@ -796,6 +820,6 @@ impl Mapper<'_> {
                 );
             }
         }
-        Data::Random
+        of(DataKind::Random)
     }
 }

@@ -11,13 +11,13 @@
 //! [`output`] reads what fio answers. A job file comes from elsewhere: everything here is bounded, and fuzzed.
 
 mod check;
+mod describe;
 mod entry;
 mod foreign;
 mod inspect;
 mod keys;
 mod map;
 mod names;
-pub mod native;
 pub mod output;
 mod parse;
 mod value;
@@ -29,10 +29,10 @@ pub use map::Remark;
 pub use parse::{Fault, Job, JobFile, MAX_FILE_BYTES, MAX_JOBS, MAX_LINE_BYTES, Setting, WrittenSection};
 pub use value::{Surroundings, Value};
 
-use crate::trial::TrialError;
+use crate::{trial::TrialError, workload::Entry};
+use describe::describe;
 use inspect::Lists;
 use map::Mapped;
-use native::{NativePhase, NativeWorkload};
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt::Write,
@@ -52,8 +52,8 @@ pub struct Understanding {
 /// How a job file runs.
 #[derive(Debug, Clone, PartialEq)]
 pub enum How {
-    /// By the load engine: every key has a native form.
-    Native(NativeWorkload),
+    /// By the load engine, as every key has a native form: for each phase, what the threads of its jobs do.
+    Native(Vec<Vec<Entry>>),
     /// By fio itself.
     Foreign {
         /// Why, each once, by line.
@@ -150,9 +150,9 @@ fn findings(file: &JobFile) -> Findings {
 fn decide(name: &str, file: &JobFile, findings: &Findings, placed: &[Remark], keys: usize) -> Understanding {
     let mut notes = findings.notes.clone();
     let how = if findings.reasons.is_empty() {
-        let group = |index: &usize| findings.mapped[*index].native.clone();
-        let phase = |phase: &Vec<usize>| NativePhase { groups: phase.iter().map(group).collect() };
-        let native = How::Native(NativeWorkload { phases: findings.phases.iter().map(phase).collect() });
+        let job = |index: &usize| findings.mapped[*index].entry.clone();
+        let phase = |phase: &Vec<usize>| phase.iter().map(job).collect();
+        let native = How::Native(findings.phases.iter().map(phase).collect());
         let understanding = Understanding { how: native, notes: Vec::new(), keys: 0 };
         match understanding.entry(name).resolve(1) {
             Ok(_) => understanding.how,
@@ -221,13 +221,13 @@ fn shared_files(file: &JobFile) -> Vec<Remark> {
 /// What native thread groups of one phase cannot differ in.
 fn unequal_groups(file: &JobFile, mapped: &[Mapped], phase: &[usize]) -> Vec<Remark> {
     let mut found = Vec::new();
-    let threads: u64 = phase.iter().map(|index| u64::from(mapped[*index].native.threads)).sum();
+    let threads: u64 = phase.iter().map(|index| u64::from(mapped[*index].entry.workers.unwrap_or(1))).sum();
     if threads > check::MAX_CLONES {
         let text = format!("{threads} threads at once; a native phase has at most {}", check::MAX_CLONES);
         found.push(remark(&file.jobs[phase[0]], "numjobs", text));
     }
     let [first, others @ ..] = phase else { return found };
-    let of = |index: usize| &mapped[index].native;
+    let of = |index: usize| &mapped[index].entry;
     for other in others {
         if (of(*first).warmup, of(*first).duration) != (of(*other).warmup, of(*other).duration) {
             let text =
@@ -236,7 +236,7 @@ fn unequal_groups(file: &JobFile, mapped: &[Mapped], phase: &[usize]) -> Vec<Rem
         }
     }
     for index in phase {
-        if !others.is_empty() && of(*index).amount.is_some() {
+        if !others.is_empty() && of(*index).requests.is_some() {
             let text = "jobs that run at once each end when they have transferred their size; native thread groups have one end";
             found.push(remark(&file.jobs[*index], "size", text));
         }
@@ -282,13 +282,13 @@ impl Understanding {
     fn write_explanation(&self, out: &mut String) -> std::fmt::Result {
         writeln!(out, "{}", self.headline())?;
         match &self.how {
-            How::Native(workload) => {
-                for (index, phase) in workload.phases.iter().enumerate() {
-                    if workload.phases.len() > 1 {
+            How::Native(phases) => {
+                for (index, jobs) in phases.iter().enumerate() {
+                    if phases.len() > 1 {
                         writeln!(out, "  phase {}", index + 1)?;
                     }
-                    for group in &phase.groups {
-                        writeln!(out, "  {}: {}", group.name, group.describe())?;
+                    for job in jobs {
+                        writeln!(out, "  {}: {}", job.name.as_deref().unwrap_or_default(), describe(job))?;
                     }
                 }
             }

@@ -1,9 +1,12 @@
 //! Whole job files: what is said of them, what fio is given, and what is refused.
 
-use super::{native::*, value::tests::host, *};
+use super::{value::tests::host, *};
 use crate::{
     units::{Bytes, Nanos, Percent},
-    workload::{self, Entry, Pattern, Until, program::Values},
+    workload::{
+        self, Access, Backend, DataKind, Distribution, Entry, Layout, OpenSync, Pattern, Sharing, SyncCall,
+        Until, program::Values,
+    },
 };
 use proptest::prelude::*;
 use std::path::PathBuf;
@@ -37,9 +40,9 @@ fn understood(text: &str) -> Understanding {
     understand("job.fio", text, &host()).unwrap_or_else(|error| panic!("{}", shown(&error)))
 }
 
-fn native(text: &str) -> NativeJob {
+fn native(text: &str) -> Entry {
     match understood(text).how {
-        How::Native(mut workload) => workload.phases.remove(0).groups.remove(0),
+        How::Native(mut phases) => phases.remove(0).remove(0),
         How::Foreign { reasons, .. } => panic!("{text}: {reasons:?}"),
     }
 }
@@ -76,32 +79,24 @@ fn every_job_file_is_explained() {
 #[test]
 fn the_smallest_job_is_fios_defaults() {
     let job = native("[a]\nsize=1m\ndirect=1\n");
-    let expected = NativeJob {
-        name: "a".into(),
-        access: Access::Sequential,
-        distribution: Distribution::Uniform,
-        each_block_once: false,
-        reads: Percent(100.0),
-        block_size: Bytes::kib(4),
-        file_size: Bytes::mib(1),
-        sharing: Sharing::PerThread,
-        files: 1,
-        direct: true,
-        open_sync: OpenSync::None,
-        backend: Backend::Sync,
-        depth: 1,
-        sqpoll: false,
-        iopoll: false,
-        fsync_every: 0,
-        fsync: SyncCall::Fsync,
-        fsync_at_end: false,
-        layout: Layout::Written,
-        rate: None,
-        threads: 1,
-        warmup: Nanos(0),
-        duration: None,
-        amount: Some(Bytes::mib(1)),
-        data: Data::Random,
+    let expected = Entry {
+        name: Some("a".into()),
+        workers: Some(1),
+        until: Some(Until::Done),
+        duration: Some(Nanos::secs(86_400)),
+        requests: Some(256),
+        access: Some(Access::Sequential),
+        reads: Some(Percent(100.0)),
+        block_size: Some(Bytes::kib(4)),
+        file_size: Some(Bytes::mib(1)),
+        sharing: Some(Sharing::PerThread),
+        files: Some(1),
+        direct: Some(true),
+        backend: Some(Backend::Sync),
+        depth: Some(1),
+        layout: Some(Layout::Written),
+        data: Some(DataKind::Random),
+        ..Entry::default()
     };
     assert_eq!(job, expected);
 }
@@ -110,45 +105,49 @@ fn the_smallest_job_is_fios_defaults() {
 fn values_reach_the_native_job() {
     const BASE: &str = "[a]\nsize=1m\ndirect=1\nrw=randwrite\n";
     let with = |lines: &str| native(&format!("{BASE}{lines}"));
-    assert!(with("").each_block_once && !with("norandommap\n").each_block_once);
-    assert_eq!(with("random_distribution=zipf\n").distribution, Distribution::Zipf(1.1));
-    assert_eq!(with("random_distribution=zipf:1.3\n").distribution, Distribution::Zipf(1.3));
-    assert_eq!(with("rw=randrw\nrwmixwrite=30\n").reads, Percent(70.0));
-    assert_eq!(with("rw=randrw\nrwmixwrite=30\nrwmixread=60\n").reads, Percent(60.0));
-    assert_eq!(with("bs=8k,16k\n").block_size, Bytes::kib(16));
-    assert_eq!(with("bs=8k,\n").block_size, Bytes::kib(4));
-    assert_eq!(with("numjobs=4\n").file_size, Bytes::mib(4));
+    assert_eq!((with("").each_block_once, with("norandommap\n").each_block_once), (Some(true), None));
+    assert_eq!(with("random_distribution=zipf\n").distribution, Some(Distribution::Zipf { theta: 1.1 }));
+    assert_eq!(with("random_distribution=zipf:1.3\n").distribution, Some(Distribution::Zipf { theta: 1.3 }));
+    assert_eq!(with("rw=randrw\nrwmixwrite=30\n").reads, Some(Percent(70.0)));
+    assert_eq!(with("rw=randrw\nrwmixwrite=30\nrwmixread=60\n").reads, Some(Percent(60.0)));
+    assert_eq!(with("bs=8k,16k\n").block_size, Some(Bytes::kib(16)));
+    assert_eq!(with("bs=8k,\n").block_size, Some(Bytes::kib(4)));
+    assert_eq!(with("numjobs=4\n").file_size, Some(Bytes::mib(4)));
     let shared = with("numjobs=4\nfilename=f\n");
-    assert_eq!((shared.sharing, shared.file_size), (Sharing::Shared, Bytes::mib(1)));
+    assert_eq!((shared.sharing, shared.file_size), (Some(Sharing::Shared), Some(Bytes::mib(1))));
     let region = with("numjobs=4\nfilename=f\noffset_increment=1m\n");
-    assert_eq!((region.sharing, region.file_size), (Sharing::Region, Bytes::mib(4)));
-    assert_eq!(with("io_size=4m\n").amount, Some(Bytes::mib(4)));
-    assert_eq!(with("number_ios=3\n").amount, Some(Bytes::kib(12)));
-    assert_eq!(with("nrfiles=4\nfile_service_type=random\n").files, 4);
-    assert_eq!(with("filesize=2m\nsize=4m\nnrfiles=2\nfile_service_type=random\n").file_size, Bytes::mib(4));
-    assert_eq!(with("fallocate=truncate\n").layout, Layout::Sparse);
-    assert_eq!(with("overwrite=1\n").layout, Layout::Written);
-    assert_eq!(with("").layout, Layout::Fallocated);
-    assert_eq!(with("sync=1\n").open_sync, OpenSync::Sync);
-    assert_eq!(with("fsync=8\n").fsync_every, 8);
-    assert_eq!(with("fdatasync=32\n").fsync, SyncCall::Fdatasync);
-    assert!(with("end_fsync=1\n").fsync_at_end);
-    assert_eq!(with("fallocate=none\n").layout, Layout::Empty);
-    assert_eq!(with("rw=write\nfallocate=none\n").access, Access::Extend);
-    assert_eq!(with("rate=4m\n").rate.unwrap().per_second, 1024);
-    assert_eq!(with("ioengine=io_uring\nsqthread_poll=1\n").backend, Backend::IoUring);
-    assert!(with("ioengine=io_uring\nsqthread_poll=1\n").sqpoll);
-    assert_eq!(with("ioengine=pvsync\niodepth=8\n").depth, 1);
-    assert_eq!(with("zero_buffers\n").data, Data::Zero);
-    assert_eq!(with("dedupe_percentage=30\n").data, Data::Mixed { compressible: 0, duplicates: 30 });
+    assert_eq!((region.sharing, region.file_size), (Some(Sharing::Region), Some(Bytes::mib(4))));
+    assert_eq!(with("io_size=4m\n").requests, Some(1024));
+    assert_eq!(with("number_ios=3\n").requests, Some(3));
+    assert_eq!(with("nrfiles=4\nfile_service_type=random\n").files, Some(4));
+    assert_eq!(
+        with("filesize=2m\nsize=4m\nnrfiles=2\nfile_service_type=random\n").file_size,
+        Some(Bytes::mib(4))
+    );
+    assert_eq!(with("fallocate=truncate\n").layout, Some(Layout::Sparse));
+    assert_eq!(with("overwrite=1\n").layout, Some(Layout::Written));
+    assert_eq!(with("").layout, Some(Layout::Fallocated));
+    assert_eq!(with("sync=1\n").open_sync, Some(OpenSync::Sync));
+    assert_eq!(with("fsync=8\n").fsync_every, Some(8));
+    assert_eq!(with("fdatasync=32\n").fsync, Some(SyncCall::Fdatasync));
+    assert_eq!(with("end_fsync=1\n").fsync_at_end, Some(true));
+    assert_eq!(with("fallocate=none\n").layout, Some(Layout::Empty));
+    assert_eq!(with("rw=write\nfallocate=none\n").access, Some(Access::Extend));
+    assert_eq!(with("rate=4m\n").rate.unwrap().to_string(), "1024/s");
+    assert_eq!(with("ioengine=io_uring\nsqthread_poll=1\n").backend, Some(Backend::IoUring));
+    assert_eq!(with("ioengine=io_uring\nsqthread_poll=1\n").sqpoll, Some(true));
+    assert_eq!(with("ioengine=pvsync\niodepth=8\n").depth, Some(1));
+    assert_eq!(with("zero_buffers\n").data, Some(DataKind::Zero));
+    let mixed = with("dedupe_percentage=30\n");
+    assert_eq!((mixed.data, mixed.duplicates), (Some(DataKind::Mixed), Some(Percent(30.0))));
     let timed = with("runtime=2\ntime_based\nramp_time=500ms\n");
     assert_eq!(
-        (timed.duration, timed.warmup, timed.amount),
-        (Some(Nanos::secs(2)), Nanos::millis(500), None)
+        (timed.duration, timed.warmup, timed.requests),
+        (Some(Nanos::secs(2)), Some(Nanos::millis(500)), None)
     );
-    assert!(!with("buffered=1\nbuffered=0\n").reads.eq(&Percent(100.0)));
-    assert!(!native("[a]\nsize=1m\nrw=write\ndirect=1\nbuffered=1\n").direct);
-    assert!(native("[a]\nsize=1m\nrw=write\nbuffered=1\ndirect=1\n").direct);
+    assert!(!with("buffered=1\nbuffered=0\n").reads.eq(&Some(Percent(100.0))));
+    assert_eq!(native("[a]\nsize=1m\nrw=write\ndirect=1\nbuffered=1\n").direct, Some(false));
+    assert_eq!(native("[a]\nsize=1m\nrw=write\nbuffered=1\ndirect=1\n").direct, Some(true));
 }
 
 #[test]
@@ -293,8 +292,8 @@ fn no_key_is_silently_ignored() {
             Ok(Understanding { how: How::Foreign { reasons, .. }, notes, .. }) => {
                 reasons.iter().chain(&notes).any(|remark| remark.is_written)
             }
-            Ok(Understanding { how: How::Native(workload), notes: found, .. }) => {
-                found.len() > notes || workload.phases[0].groups[0] != before
+            Ok(Understanding { how: How::Native(phases), notes: found, .. }) => {
+                found.len() > notes || phases[0][0] != before
             }
         };
         assert!(seen, "{text}");
@@ -410,7 +409,7 @@ fn what_is_of_each_clone_in_fio_is_of_all_threads_in_an_entry() {
     assert_eq!((workload.threads, phase.until), (vec![4], Until::Done));
     // 128 requests of each clone, over files of its own.
     assert_eq!((io.requests, io.total_size, io.each_block_once), (Some(512), Bytes::mib(4), true));
-    assert_eq!((io.fsync_every, io.fsync), (2, workload::SyncCall::Fdatasync));
+    assert_eq!((io.fsync_every, io.fsync), (2, SyncCall::Fdatasync));
     assert_eq!(phase.groups[0].rate.unwrap().to_string(), "400/s");
     assert_eq!(phase.groups[0].data, Some(workload::Data::Random));
 }

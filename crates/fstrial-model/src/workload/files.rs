@@ -5,7 +5,7 @@ use super::{
     behaviour::space_of_file,
     entry_error::{EntryError, entry_error},
 };
-use crate::units::Bytes;
+use crate::{arm::closest, units::Bytes};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 /// of the ring: the [`steps`](Self::steps), in order. `create` makes the newest file, `delete` removes the oldest,
 /// `read` and `stat` take one at random, so the set keeps its size for as long as a run lasts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
 pub struct FileSet {
     /// Files in each thread's ring, laid out before the clock starts.
     pub files: u32,
@@ -24,7 +25,7 @@ pub struct FileSet {
 
 /// One step of a turn over a [`FileSet`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
+#[serde(rename_all = "kebab-case", try_from = "String")]
 pub enum Step {
     /// Make the newest file and leave it open.
     Create,
@@ -54,6 +55,27 @@ impl Step {
             Self::Stat => "stat",
             Self::Delete => "delete",
         }
+    }
+}
+
+impl TryFrom<String> for Step {
+    type Error = String;
+
+    fn try_from(step: String) -> Result<Self, String> {
+        let step = step.trim();
+        let known = Self::ALL.into_iter().find(|known| known.name() == step);
+        known.ok_or_else(|| match closest(step, Self::ALL.map(Self::name)) {
+            Some(near) => format!("there is no step `{step}`; did you mean `{near}`?"),
+            None => format!("there is no step `{step}`: there are {}", Self::ALL.map(Self::name).join(", ")),
+        })
+    }
+}
+
+impl Default for FileSet {
+    /// Files of 4 KiB that are made, written and deleted, 200 for each thread.
+    fn default() -> Self {
+        let steps = vec![Step::Create, Step::Write, Step::Delete];
+        Self { files: 200, file_size: Bytes::kib(4), steps }
     }
 }
 

@@ -32,8 +32,10 @@ const KEPT_MAX: u32 = 4096;
 #[serde(deny_unknown_fields)]
 pub struct Flow {
     /// The sets of files: 1 to 16.
+    #[serde(default)]
     pub sets: Vec<FileTree>,
     /// What one turn does, one line each: `create mail`, `write`, `fsync`, `close`, `10x (open mail, read, close)`.
+    #[serde(default)]
     pub steps: Vec<FlowStep>,
     /// Turns of each thread; without it until the time is over or a set is worked through.
     #[serde(default, skip_serializing_if = "Option::is_none")]

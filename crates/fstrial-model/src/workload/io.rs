@@ -12,30 +12,32 @@ use serde::{Deserialize, Serialize};
 
 /// Reads and writes inside files laid out before the clock starts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
 pub struct Io {
     /// Where each request goes.
     pub access: Access,
     /// With [`Access::Strided`]: distance between the starts of consecutive requests, a multiple of the block size.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub stride: Option<Bytes>,
     /// With [`Access::Random`]: how often each block is drawn.
-    #[serde(default, skip_serializing_if = "Distribution::is_uniform")]
+    #[serde(skip_serializing_if = "Distribution::is_uniform")]
     pub distribution: Distribution,
     /// With [`Access::Random`]: without replacement. Each thread visits every block it works on once in a lap, in an
     /// order drawn anew for every lap.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub each_block_once: bool,
     /// Share of requests that read; the others write.
     pub reads: Percent,
     /// Share of reads that are followed by a write of the same block; both together are one operation.
-    #[serde(default, skip_serializing_if = "Percent::is_zero")]
+    #[serde(skip_serializing_if = "Percent::is_zero")]
     pub update: Percent,
     /// How it is decided which requests read.
-    #[serde(default, skip_serializing_if = "Mix::is_drawn")]
+    #[serde(skip_serializing_if = "Mix::is_drawn")]
     pub mix: Mix,
     /// Size of one request.
     pub block_size: Bytes,
-    /// Size of all files together.
+    /// Size of all files together; `file_size` in an entry.
+    #[serde(alias = "file_size")]
     pub total_size: Bytes,
     /// Who uses which file.
     pub sharing: Sharing,
@@ -52,29 +54,22 @@ pub struct Io {
     /// Which sync call. [`Backend::Mmap`] calls `msync` instead of `fsync` and `fdatasync`.
     pub fsync: SyncCall,
     /// Requests of all threads together in a phase that runs until it is done; none: one lap over the files.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub requests: Option<u64>,
     /// `IORING_SETUP_SQPOLL`: a kernel thread takes the requests of each ring, without a system call.
-    #[serde(default)]
     pub sqpoll: bool,
     /// `IORING_SETUP_IOPOLL`: completions are polled from the device instead of interrupting.
-    #[serde(default)]
     pub iopoll: bool,
     /// Whether each write is durable when it returns.
-    #[serde(default)]
     pub open_sync: OpenSync,
     /// What the files hold before the clock starts.
-    #[serde(default)]
     pub layout: Layout,
     /// Each thread syncs all its files once when its time is over, if it writes at all. The measured time is over as
     /// well: these calls are in no latency and no throughput, but their errors count.
-    #[serde(default)]
     pub fsync_at_end: bool,
     /// A sync that is due covers every file of the thread, in order, not only those that the thread has written.
-    #[serde(default)]
     pub fsync_all_files: bool,
     /// What [`Io::fsync_every`] counts.
-    #[serde(default)]
     pub fsync_counts: FsyncCounts,
 }
 

@@ -1,10 +1,14 @@
-//! Which keys belong to which kind of workload: one table, for all kinds.
+//! Which keys belong where, and how one entry is laid over another: by the table of all keys, for all kinds at once.
 
 use super::{
     Entry, Kind,
-    entry::Keys,
+    entry::{KEYS, Keys, Place},
     entry_error::{EntryError, entry_error},
 };
+use toml::{Table, Value};
+
+/// Tables that are laid over another's key by key.
+const MERGED: [&str; 2] = ["parameters", "tree"];
 
 impl Kind {
     /// What a workload of this kind is written with, for errors.
@@ -20,128 +24,90 @@ impl Kind {
             Self::Operation => "kind = \"operation\" has operation, tree and repeat",
         }
     }
+
+    /// The name in files.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Io => "io",
+            Self::Files => "files",
+            Self::Flow => "flow",
+            Self::Postmark => "postmark",
+            Self::Log => "log",
+            Self::Flush => "flush",
+            Self::Program => "program",
+            Self::Operation => "operation",
+        }
+    }
 }
 
 impl Entry {
-    /// Refuses keys of other kinds, where they are written: what is taken over from around may be for others. Programs
-    /// and operations check their keys when they are settled, as they can be neither a phase nor a group.
-    pub(super) fn keys_of(&self, kind: Option<Kind>) -> Result<(), EntryError> {
-        match kind {
-            None | Some(Kind::Program | Kind::Operation) => Ok(()),
-            Some(kind) => self.only_keys_of(kind),
-        }
+    /// The keys that are written, with their values.
+    pub(crate) fn keys(&self) -> Table {
+        Table::try_from(self).expect("an entry is plain data")
     }
 
-    /// Refuses keys of other kinds.
+    /// The first key that is written though it belongs nowhere here.
+    fn misplaced(&self, is_wrong: impl Fn(&Keys) -> bool) -> Option<(&'static Keys, &'static str)> {
+        let written = self.keys();
+        let wrong = KEYS.iter().filter(|keys| is_wrong(keys));
+        wrong
+            .flat_map(|keys| keys.names.iter().map(move |key| (keys, *key)))
+            .find(|(_, key)| written.contains_key(*key))
+    }
+
+    /// Refuses keys that mean nothing in a phase or group.
+    pub(super) fn only_keys_in(&self, place: Place) -> Result<(), EntryError> {
+        let Some((_, key)) = self.misplaced(|keys| keys.deepest < place) else { return Ok(()) };
+        let place = if place == Place::Phase { "phase" } else { "group" };
+        Err(entry_error(
+            key,
+            format!("`{key}` does not belong into a {place}"),
+            "write it in the entry around it (a group's own number of threads is `workers`)",
+        ))
+    }
+
+    /// Refuses keys of other kinds, where they are written: what is taken over from around may be for others.
     pub(super) fn only_keys_of(&self, kind: Kind) -> Result<(), EntryError> {
-        let (io, flow, program) = (kind == Kind::Io, kind == Kind::Flow, kind == Kind::Program);
-        let operation = kind == Kind::Operation;
-        let steps = [("steps", self.steps.is_some())];
-        let trees = [("sets", self.sets.is_some()), ("turns", self.turns.is_some())];
-        let ends = [("fsync_at_end", self.fsync_at_end.is_some())];
-        let postmark = [("postmark", self.postmark.is_some()), ("part", self.part.is_some())];
-        let log = [("log", self.log.is_some())];
-        let flush = [("flush", self.flush.is_some())];
-        let block = [("block_size", self.block_size.is_some())];
-        let sizes = [("file_size", self.file_size.is_some()), ("files", self.files.is_some())];
-        let owned: [(&Keys, &str, bool); 13] = [
-            (&self.of_requests(), "io", io),
-            (&block, "io", io || program),
-            (&steps, "files", kind == Kind::Files || flow),
-            (&trees, "flow", flow),
-            (&postmark, "postmark", kind == Kind::Postmark),
-            (&log, "log", kind == Kind::Log),
-            (&flush, "flush", kind == Kind::Flush),
-            (&ends, "io", io || flow),
-            (&sizes, "io", io || kind == Kind::Files || program),
-            (&self.of_engine(), "io", !program && !operation),
-            (&self.of_data(), "io", !program),
-            (&self.of_operation(), "operation", operation),
-            (&self.of_program(), "program", program),
-        ];
-        for (keys, owner, is_mine) in owned {
-            if let Some((key, _)) = keys.iter().find(|(_, present)| *present && !is_mine) {
-                return Err(entry_error(key, format!("`{key}` belongs to kind = \"{owner}\""), kind.has()));
+        let is_wrong = |keys: &Keys| !keys.kinds.is_empty() && !keys.kinds.contains(&kind);
+        let Some((keys, key)) = self.misplaced(is_wrong) else { return Ok(()) };
+        Err(entry_error(key, format!("`{key}` belongs to kind = \"{}\"", keys.kinds[0].name()), kind.has()))
+    }
+
+    /// This entry, with the keys of another where it has none.
+    pub(super) fn over(&self, base: Table) -> Self {
+        let mut keys = base;
+        for (key, own) in self.keys() {
+            match (keys.get_mut(&key), own) {
+                (Some(Value::Table(base)), Value::Table(own)) if MERGED.contains(&key.as_str()) => {
+                    base.extend(own)
+                }
+                (_, own) => drop(keys.insert(key, own)),
             }
         }
-        Ok(())
+        keys.remove("use");
+        keys.try_into().expect("made of two entries")
     }
 
-    /// What only requests have.
-    fn of_requests(&self) -> [(&'static str, bool); 20] {
-        [
-            ("access", self.access.is_some()),
-            ("stride", self.stride.is_some()),
-            ("distribution", self.distribution.is_some()),
-            ("each_block_once", self.each_block_once.is_some()),
-            ("reads", self.reads.is_some()),
-            ("update", self.update.is_some()),
-            ("mix", self.mix.is_some()),
-            ("sharing", self.sharing.is_some()),
-            ("direct", self.direct.is_some()),
-            ("backend", self.backend.is_some()),
-            ("depth", self.depth.is_some()),
-            ("fsync_every", self.fsync_every.is_some()),
-            ("fsync", self.fsync.is_some()),
-            ("fsync_counts", self.fsync_counts.is_some()),
-            ("fsync_all_files", self.fsync_all_files.is_some()),
-            ("open_sync", self.open_sync.is_some()),
-            ("layout", self.layout.is_some()),
-            ("sqpoll", self.sqpoll.is_some()),
-            ("iopoll", self.iopoll.is_some()),
-            ("requests", self.requests.is_some()),
-        ]
+    /// What a phase or a group takes over from the entry around it: all but what belongs to that place.
+    pub(super) fn inherited(&self) -> Table {
+        let mut keys = self.keys();
+        let outermost =
+            KEYS.iter().filter(|keys| keys.deepest == Place::Workload).flat_map(|keys| keys.names);
+        outermost.chain(&["name", "group"]).for_each(|key| drop(keys.remove(*key)));
+        keys
     }
 
-    /// What all have that the engine runs.
-    fn of_engine(&self) -> [(&'static str, bool); 11] {
-        [
-            ("until", self.until.is_some()),
-            ("measured", self.measured.is_some()),
-            ("settle", self.settle.is_some()),
-            ("find_rate", self.find_rate.is_some()),
-            ("workers", self.workers.is_some()),
-            ("set", self.set.is_some()),
-            ("background", self.background.is_some()),
-            ("figure", self.figure.is_some()),
-            ("rate", self.rate.is_some()),
-            ("phase", self.phases.is_some()),
-            ("group", self.groups.is_some()),
-        ]
-    }
-
-    /// What all have whose files are written by the engine.
-    fn of_data(&self) -> [(&'static str, bool); 3] {
-        [
-            ("data", self.data.is_some()),
-            ("compressible", self.compressible.is_some()),
-            ("duplicates", self.duplicates.is_some()),
-        ]
-    }
-
-    /// What only an operation has.
-    fn of_operation(&self) -> [(&'static str, bool); 5] {
-        [
-            ("operation", self.operation.is_some()),
-            ("tree", self.tree.is_some()),
-            ("repeat", self.repeat.is_some()),
-            ("filesystem_size", self.filesystem_size.is_some()),
-            ("hold", self.hold.is_some()),
-        ]
-    }
-
-    /// What only a program has.
-    fn of_program(&self) -> [(&'static str, bool); 8] {
-        [
-            ("command", self.command.is_some()),
-            ("prepare", self.prepare.is_some()),
-            ("cleanup", self.cleanup.is_some()),
-            ("version", self.version.is_some()),
-            ("deadline", self.deadline.is_some()),
-            ("inputs", self.inputs.is_some()),
-            ("parameters", self.parameters.is_some()),
-            ("metric", self.metrics.is_some()),
-        ]
+    /// The keys of the pattern, and what is in its table if its kind has one; the key beside the table wins.
+    pub(super) fn pattern_keys(&self, kind: Kind) -> Table {
+        let is_own = |keys: &&Keys| keys.deepest == Place::Pattern && keys.kinds.contains(&kind);
+        let own = KEYS.iter().filter(is_own).flat_map(|keys| keys.names);
+        let mut written = self.keys();
+        let mut keys: Table =
+            own.filter_map(|key| Some(((*key).to_owned(), written.remove(*key)?))).collect();
+        match keys.remove(kind.name()) {
+            Some(Value::Table(table)) => table.into_iter().chain(keys).collect(),
+            _ => keys,
+        }
     }
 }
 
@@ -165,6 +131,24 @@ mod tests {
         for kind in ["flow", "postmark", "log", "flush"] {
             let text = format!("kind = '{kind}'\ncommand = ['a']");
             assert_eq!(problem(&text), "`command` belongs to kind = \"program\"", "{kind}");
+        }
+    }
+    #[test]
+    fn every_key_of_a_pattern_is_known_to_what_it_settles_to() {
+        for keys in KEYS.iter().filter(|keys| keys.deepest == Place::Pattern) {
+            let settled = |kind: &&Kind| !matches!(kind, Kind::Program | Kind::Operation);
+            for kind in keys.kinds.iter().filter(settled) {
+                for key in keys.names.iter().filter(|key| **key != kind.name()) {
+                    let mut written = Table::new();
+                    written.insert("kind".into(), kind.name().into());
+                    written.insert((*key).to_owned(), Value::Array(Vec::new()));
+                    let read = written.try_into::<crate::workload::Pattern>();
+                    assert!(
+                        !read.is_err_and(|error| error.message().contains("unknown field")),
+                        "{kind:?}: {key}"
+                    );
+                }
+            }
         }
     }
 }

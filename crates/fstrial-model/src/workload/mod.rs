@@ -22,6 +22,7 @@ mod phase;
 mod postmark;
 pub mod program;
 mod rate;
+mod settle;
 mod summary;
 
 pub use behaviour::Behaviour;

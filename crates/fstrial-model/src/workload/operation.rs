@@ -4,7 +4,7 @@
 //! it cannot, is in [`crate::ability`].
 
 use super::{
-    Data, FileTree, ResultKind, Size,
+    Data, Entry, FileTree, Kind, ResultKind, Size,
     entry_error::{EntryError, entry_error},
 };
 use crate::{
@@ -195,17 +195,6 @@ pub struct TreeEntry {
     pub width: Option<u32>,
 }
 
-impl TreeEntry {
-    /// This entry with the fields of another where it has none.
-    pub(super) fn over(self, base: Self) -> Self {
-        Self {
-            files: self.files.or(base.files),
-            size: self.size.or(base.size),
-            width: self.width.or(base.width),
-        }
-    }
-}
-
 /// The name of the tree, and of its directory.
 pub const TREE: &str = "tree";
 /// The longest that threads write around a freeze.
@@ -249,24 +238,16 @@ impl TimedOperation {
     }
 }
 
-/// The keys of an operation as they are written.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct OperationKeys {
-    pub operation: Option<Operation>,
-    pub tree: Option<TreeEntry>,
-    pub repeat: Option<u16>,
-    pub filesystem_size: Option<Bytes>,
-    pub duration: Option<Nanos>,
-    pub hold: Option<Nanos>,
-    pub data: Option<Data>,
-}
-
-impl OperationKeys {
-    /// Settles every field.
+impl Entry {
+    /// Settles an operation of the filesystem that is run with these numbers of threads.
     ///
     /// # Errors
     /// The key at fault, what is wrong with it and what to try.
-    pub(super) fn settle(self) -> Result<TimedOperation, EntryError> {
+    pub(super) fn operation(&self, threads: &[u16]) -> Result<TimedOperation, EntryError> {
+        self.only_keys_of(Kind::Operation)?;
+        if self.warmup.is_some() {
+            return Err(entry_error("warmup", "an operation has no warm-up", "leave warmup out"));
+        }
         let Some(operation) = self.operation else {
             let names = Operation::ALL.map(Operation::name).join(", ");
             return Err(entry_error(
@@ -275,7 +256,7 @@ impl OperationKeys {
                 format!("there are {names}"),
             ));
         };
-        self.check_keys(operation)?;
+        self.only_keys_of_operation(operation)?;
         let tree = operation.usual_tree().map(|usual| tree(usual, self.tree.unwrap_or_default()));
         tree.as_ref().map(|tree| tree.check("tree")).transpose()?;
         if let (Operation::Defragment, Some(tree)) = (operation, &tree) {
@@ -292,12 +273,14 @@ impl OperationKeys {
         if hold > Nanos::secs(60) {
             return Err(entry_error("hold", format!("frozen for {hold}"), "use 0s to 1m"));
         }
-        let (filesystem_size, data) = (self.filesystem_size, self.data);
-        Ok(TimedOperation { operation, tree, repeat, filesystem_size, duration, hold, data })
+        let data = Data::of_entry(self.data, self.compressible, self.duplicates)?;
+        let filesystem_size = self.filesystem_size;
+        let settled = TimedOperation { operation, tree, repeat, filesystem_size, duration, hold, data };
+        settled.check_threads(threads).map(|()| settled)
     }
 
     /// Refuses keys that another operation has.
-    fn check_keys(&self, operation: Operation) -> Result<(), EntryError> {
+    fn only_keys_of_operation(&self, operation: Operation) -> Result<(), EntryError> {
         let freezes = operation == Operation::Freeze;
         let keys = [
             ("duration", self.duration.is_some(), freezes),

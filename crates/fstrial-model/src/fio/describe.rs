@@ -1,0 +1,111 @@
+//! A job's entry in a line, for people.
+
+use crate::{
+    units::Nanos,
+    workload::{
+        Access, Arrivals, Backend, DataKind, Distribution, Entry, Layout, OpenSync, Sharing, SyncCall,
+    },
+};
+
+/// What the threads of a job that runs natively do.
+pub(super) fn describe(job: &Entry) -> String {
+    let threads = job.workers.unwrap_or(1);
+    let mut parts = vec![counted(threads.into(), "thread"), requests(job), places(job)];
+    parts.push(if job.direct == Some(true) { "direct" } else { "through the page cache" }.into());
+    let polled = [(job.sqpoll, " sqpoll"), (job.iopoll, " iopoll")];
+    let polled: String = polled.iter().filter(|(on, _)| on.is_some()).map(|(_, word)| *word).collect();
+    parts.push(format!("{} depth {}{polled}", backend(job), job.depth.unwrap_or(1)));
+    if job.reads.is_some_and(|reads| reads.0 < 100.0) {
+        parts.extend(writing(job));
+    }
+    if let Some(rate) = job.rate {
+        let arrivals = if rate.arrivals == Arrivals::Poisson { "Poisson" } else { "constant" };
+        parts.push(format!("{}/s for each thread, {arrivals}", rate.per_second / f64::from(threads)));
+    }
+    parts.push(end(job, threads));
+    parts.join(", ")
+}
+
+fn counted(number: u64, what: &str) -> String {
+    if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
+}
+
+fn backend(job: &Entry) -> &'static str {
+    match job.backend {
+        None | Some(Backend::Sync) => "sync",
+        Some(Backend::Vsync) => "vsync",
+        Some(Backend::Aio) => "aio",
+        Some(Backend::IoUring) => "io_uring",
+        Some(Backend::Mmap) => "mmap",
+    }
+}
+
+fn requests(job: &Entry) -> String {
+    let access = match job.access {
+        Some(Access::Random) => "random",
+        Some(Access::Extend) => "extending",
+        _ => "sequential",
+    };
+    let reads = job.reads.unwrap_or_default();
+    let kind = match reads.0 {
+        0.0 => "writes".to_owned(),
+        100.0 => "reads".to_owned(),
+        _ => format!("requests, {reads} of them reads"),
+    };
+    let order = match job.distribution {
+        _ if job.each_block_once.is_some() => ", each block once".to_owned(),
+        Some(distribution) if distribution != Distribution::Uniform => format!(", {distribution}"),
+        _ => String::new(),
+    };
+    format!("{access} {} {kind}{order}", job.block_size.unwrap_or_default())
+}
+
+fn places(job: &Entry) -> String {
+    let whose = match job.sharing {
+        Some(Sharing::PerThread) => "for each thread",
+        Some(Sharing::Region) => "with a region for each thread",
+        _ => "shared",
+    };
+    let layout = match job.layout {
+        Some(Layout::Written) => "written",
+        Some(Layout::Fallocated) => "fallocated",
+        Some(Layout::Sparse) => "sparse",
+        None | Some(Layout::Empty) => "empty",
+    };
+    let files = counted(job.files.unwrap_or(1).into(), "file");
+    format!("{files} {whose} ({} in all, {layout})", job.file_size.unwrap_or_default())
+}
+
+fn writing(job: &Entry) -> Vec<String> {
+    let mut parts = Vec::new();
+    match job.open_sync {
+        None | Some(OpenSync::None) => {}
+        Some(OpenSync::Sync) => parts.push("O_SYNC".into()),
+        Some(OpenSync::Dsync) => parts.push("O_DSYNC".into()),
+    }
+    let call = if job.fsync == Some(SyncCall::Fdatasync) { "fdatasync" } else { "fsync" };
+    parts.extend(job.fsync_every.map(|every| format!("{call} every {every}")));
+    parts.extend(job.fsync_at_end.map(|_| format!("{call} at the end")));
+    parts.push(match job.data {
+        Some(DataKind::Zero) => "zeros".into(),
+        Some(DataKind::Mixed) => format!(
+            "data {} compressible and {} duplicates",
+            job.compressible.unwrap_or_default(),
+            job.duplicates.unwrap_or_default()
+        ),
+        _ => "random data".into(),
+    });
+    parts
+}
+
+fn end(job: &Entry, threads: u16) -> String {
+    let warmup = job.warmup.filter(|warmup| *warmup > Nanos(0));
+    let warmup = warmup.map_or_else(String::new, |warmup| format!(" after {warmup}"));
+    match job.requests {
+        Some(requests) => {
+            let bytes = requests / u64::from(threads.max(1)) * job.block_size.unwrap_or_default().0;
+            format!("until {} for each thread", crate::units::Bytes(bytes))
+        }
+        None => format!("{}{warmup}", job.duration.unwrap_or_default()),
+    }
+}

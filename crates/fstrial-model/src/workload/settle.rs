@@ -1,0 +1,389 @@
+//! How an entry is settled: its preset laid under it, its phases and groups one by one, until nothing is left to guess.
+
+use super::{
+    Data, Entry, Figure, Group, Kind, Pattern, Phase, TimedProgram, Until, Workload,
+    entry::Place,
+    entry_error::{EntryError, entry_error},
+};
+use crate::units::Nanos;
+
+/// Phases of a workload, and groups of a phase, at most.
+const PARTS_MAX: usize = 64;
+
+/// The name that a phase or a group gives itself.
+fn part_name(own: &Entry) -> Result<String, EntryError> {
+    let name = own.name.clone().unwrap_or_default();
+    if name.len() > 40 || name.contains(['\n', '\t', '@', '/']) {
+        return Err(entry_error(
+            "name",
+            format!("`{name}` is no good as the name of a phase or a group"),
+            "use up to 40 characters without / and @",
+        ));
+    }
+    Ok(name)
+}
+
+fn check_times(warmup: Nanos, duration: Nanos) -> Result<(), EntryError> {
+    if !(Nanos::millis(50)..=Nanos::secs(86_400)).contains(&duration) {
+        return Err(entry_error(
+            "duration",
+            "a measured time must lie between 50ms and 1d",
+            "use 50ms to 1d, such as 1s",
+        ));
+    }
+    if warmup > Nanos::secs(86_400) {
+        return Err(entry_error("warmup", "a warm-up of more than a day", "use 0s to 1d, such as 250ms"));
+    }
+    Ok(())
+}
+
+impl Entry {
+    /// Lays this entry's fields over the preset it names.
+    fn over_preset(&self) -> Result<Self, EntryError> {
+        if self.fio.is_some() {
+            return Err(entry_error(
+                "fio",
+                "job files are not read here: `fio` stands in a trial file, for `fstrial run`",
+                "name the job file itself: fstrial compare … --workload job.fio",
+            ));
+        }
+        let Some(name) = &self.preset else { return Ok(self.clone()) };
+        let base = crate::preset::preset(name).ok_or_else(|| {
+            entry_error(
+                "use",
+                format!("there is no workload `{name}`"),
+                crate::preset::hint_for_unknown(name),
+            )
+        })?;
+        Ok(self.over(base.keys()))
+    }
+
+    /// Settles every field. `cpus` decides the default levels: 1 and all of them.
+    ///
+    /// # Errors
+    /// The key at fault, what is wrong with it and what to try.
+    pub fn resolve(&self, cpus: u16) -> Result<Workload, EntryError> {
+        let full = self.over_preset()?;
+        let mut threads = full.threads.clone().unwrap_or_else(|| vec![1, cpus.max(1)]);
+        threads.sort_unstable();
+        threads.dedup();
+        if threads.is_empty() || threads[0] == 0 || threads[threads.len() - 1] > 1024 {
+            return Err(entry_error(
+                "threads",
+                "numbers of threads must lie between 1 and 1024",
+                "write threads = [1, 4, 16]",
+            ));
+        }
+        let name = full.name.clone().unwrap_or_else(|| "workload".into());
+        if name.is_empty() || name.len() > 60 || name.contains(['\n', '\t', '@']) {
+            return Err(entry_error(
+                "name",
+                format!("`{name}` is no good as a name"),
+                "use 1 to 60 characters without @",
+            ));
+        }
+        if full.kind == Some(Kind::Program) {
+            let duration = full.duration.unwrap_or(Nanos::secs(10));
+            check_times(Nanos(0), duration)?;
+            let program = Some(TimedProgram { program: full.program()?, duration });
+            return Ok(Workload { name, program, threads, ..Workload::default() });
+        }
+        if full.kind == Some(Kind::Operation) {
+            // Few operations are done by threads.
+            let threads = if full.threads.is_none() { vec![1] } else { threads };
+            let operation = Some(full.operation(&threads)?);
+            return Ok(Workload { name, operation, threads, ..Workload::default() });
+        }
+        let phases = full.resolve_phases()?;
+        if !phases.iter().any(|phase| phase.results().next().is_some()) {
+            return Err(entry_error("phase", "no phase is measured", "leave out measured = false in one"));
+        }
+        let workload = Workload { name, phases, threads, ..Workload::default() };
+        let mut names: Vec<String> = workload.results().map(|result| result.name).collect();
+        names.sort_unstable();
+        if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+            let problem = match twice[0].as_str() {
+                "" => "phases or groups without a name".to_owned(),
+                name => format!("two phases or groups are called `{name}`"),
+            };
+            return Err(entry_error("phase", problem, "give each a name = \"…\" of its own"));
+        }
+        Ok(workload)
+    }
+
+    /// The entry with the preset's fields and the default levels written out: it means the same on another machine and
+    /// with another version's presets.
+    ///
+    /// # Errors
+    /// There is no such preset.
+    pub fn settled(&self, cpus: u16) -> Result<Self, EntryError> {
+        let threads = self.resolve(cpus)?.threads;
+        Ok(Self { threads: Some(threads), ..self.over_preset()? })
+    }
+
+    fn resolve_phases(&self) -> Result<Vec<Phase>, EntryError> {
+        let Some(phases) = &self.phases else {
+            return Ok(vec![self.phase(self, String::new())?]);
+        };
+        if phases.is_empty() || phases.len() > PARTS_MAX || self.groups.is_some() {
+            return Err(entry_error(
+                "phase",
+                "a workload has 1 to 64 phases, or groups of threads, not both",
+                "write groups inside phases: [[workload.phase.group]]",
+            ));
+        }
+        let phase = |own: &Self| {
+            own.only_keys_in(Place::Phase)?;
+            own.over(self.inherited()).phase(own, part_name(own)?)
+        };
+        phases.iter().map(phase).collect()
+    }
+
+    /// Settles the groups of a phase; `own` is what it says itself.
+    fn resolve_groups(&self, own: &Self) -> Result<Vec<Group>, EntryError> {
+        match &self.groups {
+            None => {
+                self.kind.map_or(Ok(()), |kind| own.only_keys_of(kind))?;
+                Ok(vec![self.group(String::new())?])
+            }
+            Some(groups) if groups.is_empty() || groups.len() > PARTS_MAX => {
+                Err(entry_error("group", "a phase has 1 to 64 groups", "leave out the empty list"))
+            }
+            Some(groups) => groups
+                .iter()
+                .map(|own| {
+                    own.only_keys_in(Place::Group)?;
+                    own.kind.or(self.kind).map_or(Ok(()), |kind| own.only_keys_of(kind))?;
+                    own.over(self.inherited()).group(part_name(own)?)
+                })
+                .collect(),
+        }
+    }
+
+    /// Settles one phase; `own` is what it says itself.
+    fn phase(&self, own: &Self, name: String) -> Result<Phase, EntryError> {
+        let groups = self.resolve_groups(own)?;
+        let goes_on = groups.iter().all(|group| group.pattern.goes_on());
+        let until = self.until.unwrap_or(if goes_on { Until::Time } else { Until::Done });
+        let slow = groups.iter().any(|group| group.pattern.is_buffered_write());
+        let (warmup, duration) = match until {
+            Until::Time => (
+                self.warmup.unwrap_or(if slow { Nanos::secs(2) } else { Nanos::millis(250) }),
+                self.duration.unwrap_or(if slow { Nanos::secs(10) } else { Nanos::secs(1) }),
+            ),
+            Until::Done => (Nanos(0), self.duration.unwrap_or(Nanos::secs(3600))),
+        };
+        check_times(warmup, duration)?;
+        self.check_end(&groups, until, goes_on)?;
+        Ok(Phase {
+            name,
+            groups,
+            until,
+            warmup,
+            duration,
+            measured: self.measured.unwrap_or(true),
+            settle: self.settle.unwrap_or(false),
+            find_rate: self.find_rate,
+        })
+    }
+
+    /// Refuses ends of a phase that what its groups do does not have.
+    fn check_end(&self, groups: &[Group], until: Until, goes_on: bool) -> Result<(), EntryError> {
+        let (timed, done) = (until == Until::Time, until == Until::Done);
+        let any = |is: fn(&Group) -> bool| groups.iter().any(is);
+        let looks = |group: &Group| {
+            matches!(group.pattern, Pattern::Io(_)) && group.rate.is_none() && !group.background
+        };
+        let rules = [
+            (
+                done && any(|group| !group.pattern.ends()),
+                "until",
+                "what a group of threads does here has no end",
+                "leave out until = \"done\", or give it an amount: requests, turns, commits or batches",
+            ),
+            (
+                timed && !goes_on,
+                "until",
+                "what a group of threads does here is done some time, and a phase that measures a time goes on",
+                "write until = \"done\", or leave the amount out",
+            ),
+            (
+                timed && any(|group| group.figure == Figure::Time),
+                "figure",
+                "a phase that measures a time takes that time",
+                "use until = \"done\" for a time that is a result",
+            ),
+            (
+                done && any(|group| group.background),
+                "background",
+                "a group in the background has no end that a phase could wait for",
+                "leave out until = \"done\"",
+            ),
+            (
+                self.find_rate.is_some() && (done || groups.len() > 1 || !looks(&groups[0])),
+                "find_rate",
+                "a rate is looked for with one group of threads of kind = \"io\", over time, at no rate of its own",
+                "leave out until = \"done\", rate and other groups",
+            ),
+        ];
+        let broken = rules.into_iter().find(|(is_broken, ..)| *is_broken);
+        broken.map_or(Ok(()), |(_, key, problem, hint)| Err(entry_error(key, problem, hint)))
+    }
+
+    /// Settles what the threads of a group do.
+    fn pattern(&self) -> Result<Pattern, EntryError> {
+        let Some(kind) = self.kind else {
+            return Err(entry_error(
+                "kind",
+                "the workload says neither `use` nor `kind`",
+                "write use = \"random-write\", or kind = \"io\" (or another) and its fields",
+            ));
+        };
+        if matches!(kind, Kind::Program | Kind::Operation) {
+            return Err(entry_error(
+                "kind",
+                "programs and operations are neither phases nor groups of threads",
+                "give it a [[workload]] of its own",
+            ));
+        }
+        let mut keys = self.pattern_keys(kind);
+        keys.insert("kind".into(), kind.name().into());
+        // All was read once with the types it has here, but for the steps: what they are depends on the kind.
+        let pattern: Pattern = keys.try_into().map_err(|error: toml::de::Error| EntryError {
+            key: "steps",
+            problem: error.message().to_owned(),
+            hint: None,
+        })?;
+        pattern.check().map(|()| pattern)
+    }
+
+    /// Settles one group.
+    fn group(&self, name: String) -> Result<Group, EntryError> {
+        let pattern = self.pattern()?;
+        if self.workers.is_some_and(|workers| !(1..=1024).contains(&workers)) {
+            return Err(entry_error(
+                "workers",
+                "numbers of threads must lie between 1 and 1024",
+                "workers = 1",
+            ));
+        }
+        if self.rate.is_some()
+            && matches!(pattern, Pattern::Postmark(_) | Pattern::Log(_) | Pattern::Flush(_))
+        {
+            return Err(entry_error(
+                "rate",
+                "a rate is offered to kind = \"io\", \"files\" and \"flow\"",
+                "leave rate out",
+            ));
+        }
+        let set = self.set.clone().unwrap_or_else(|| "load".into());
+        let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+        if set.is_empty() || set.len() > 40 || !set.chars().all(plain) {
+            return Err(entry_error(
+                "set",
+                format!("`{set}` is no good as a name of files"),
+                "use 1 to 40 letters, digits, - and _",
+            ));
+        }
+        Ok(Group {
+            name,
+            workers: self.workers,
+            set,
+            data: Data::of_entry(self.data, self.compressible, self.duplicates)?,
+            rate: self.rate,
+            background: self.background.unwrap_or(false),
+            figure: self.figure_of(&pattern)?,
+            pattern,
+        })
+    }
+
+    /// What the throughput of a pattern counts.
+    fn figure_of(&self, pattern: &Pattern) -> Result<Figure, EntryError> {
+        let figure = self.figure.unwrap_or(Figure::Operations);
+        if figure == Figure::BytesWritten && !matches!(pattern, Pattern::Io(io) if io.writes()) {
+            return Err(entry_error(
+                "figure",
+                "bytes written are told from bytes read in a kind = \"io\" that writes",
+                "use figure = \"bytes\" or figure = \"operations\"",
+            ));
+        }
+        Ok(figure)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        units::{Bytes, Percent},
+        workload::{Access, Distribution, Io, Mix, Sharing},
+    };
+
+    fn resolve(text: &str) -> Result<Workload, EntryError> {
+        toml::from_str::<Entry>(text).unwrap().resolve(2)
+    }
+
+    #[test]
+    fn the_tools_workloads_can_be_written() {
+        for (text, check) in [
+            (
+                "kind = 'io'\naccess = 'strided'\nstride = '1MiB'\ndirect = true",
+                (|io| io.stride == Some(Bytes::mib(1))) as fn(&Io) -> bool,
+            ),
+            ("use = 'random-read'\ndistribution = 'zipf'", |io| {
+                io.distribution == Distribution::Zipf { theta: 0.99 }
+            }),
+            ("use = 'random-write'\neach_block_once = true", |io| io.each_block_once),
+            ("use = 'sequential-write'\nsharing = 'region'", |io| io.sharing == Sharing::Region),
+            ("use = 'sequential-read'\nupdate = '100%'", |io| io.writes() && io.reads == Percent(100.0)),
+            ("use = 'random-mixed'\nmix = 'ratio'\nreads = '60%'", |io| io.mix == Mix::Ratio),
+            ("use = 'append-fsync'\naccess = 'extend'", |io| io.access == Access::Extend),
+        ] {
+            let workload = resolve(text).unwrap_or_else(|e| panic!("{text}: {}", e.problem));
+            let Pattern::Io(io) = &workload.phases[0].groups[0].pattern else { panic!("{text}: io") };
+            assert!(check(io), "{text}: {io:?}");
+            let stored = serde_json::to_string(&workload).unwrap();
+            assert_eq!(serde_json::from_str::<Workload>(&stored).unwrap(), workload);
+        }
+    }
+
+    #[test]
+    fn data_and_rate_belong_to_both_kinds() {
+        for preset in ["random-write", "create-files"] {
+            let plain = resolve(&format!("use = '{preset}'")).unwrap();
+            assert_eq!((plain.phases[0].groups[0].data, plain.phases[0].groups[0].rate), (None, None));
+            let text = format!("use = '{preset}'\ndata = 'mixed'\nduplicates = '20%'\nrate = '50/s poisson'");
+            let workload = resolve(&text).unwrap();
+            let mixed = Data::Mixed { compressible: Percent(0.0), duplicate: Percent(20.0) };
+            let group = &workload.phases[0].groups[0];
+            assert_eq!(group.data, Some(mixed));
+            assert_eq!(group.rate.unwrap().to_string(), "50/s poisson");
+            let stored = serde_json::to_string(&workload).unwrap();
+            assert_eq!(serde_json::from_str::<Workload>(&stored).unwrap(), workload);
+        }
+    }
+
+    #[test]
+    fn keys_of_something_else_are_refused() {
+        for (text, key) in [
+            ("use = 'random-write'\ncompressible = '10%'", "compressible"),
+            ("use = 'random-write'\ndata = 'zero'\nduplicates = '10%'", "duplicates"),
+            ("use = 'random-write'\ndata = 'mixed'", "data"),
+            ("use = 'create-files'\ndistribution = 'zipf'", "distribution"),
+            ("use = 'create-files'\neach_block_once = true", "each_block_once"),
+            ("use = 'create-files'\nupdate = '1%'", "update"),
+            ("use = 'create-files'\nmix = 'ratio'", "mix"),
+            ("use = 'create-files'\nstride = '1MiB'", "stride"),
+            ("use = 'append-fsync'\neach_block_once = true", "each_block_once"),
+            ("use = 'random-write'\nupdate = '10%'", "update"),
+            ("use = 'random-read'\nfigure = 'bytes-written'", "figure"),
+            ("use = 'varmail'\nfigure = 'bytes-written'", "figure"),
+            ("use = 'varmail'\nfsync_at_end = true", "fsync_at_end"),
+            ("use = 'create-files'\nfsync_at_end = true", "fsync_at_end"),
+        ] {
+            let error = resolve(text).unwrap_err();
+            assert_eq!(error.key, key, "{text}: {}", error.problem);
+            assert!(error.hint.is_some());
+        }
+    }
+}
