@@ -31,6 +31,11 @@ pub trait Behaviour {
     /// Bytes the laid-out files take for `threads` threads, without the filesystem's own needs.
     fn space_needed(&self, threads: u16) -> Bytes;
 
+    /// Whether its operations can be offered at a rate.
+    fn takes_rate(&self) -> bool {
+        false
+    }
+
     /// The size of every read and every write, where all have the same.
     fn request_size(&self) -> Option<Bytes> {
         None

@@ -98,6 +98,10 @@ impl Behaviour for FileSet {
         self.has(Step::Write) && !self.has(Step::Fsync)
     }
 
+    fn takes_rate(&self) -> bool {
+        true
+    }
+
     fn durability(&self) -> Durability {
         if self.has(Step::Fsync) {
             Durability::PerFile

@@ -295,6 +295,10 @@ impl Behaviour for Flow {
         writes && !syncs
     }
 
+    fn takes_rate(&self) -> bool {
+        true
+    }
+
     fn durability(&self) -> Durability {
         let steps = self.written_out();
         if self.sets.iter().any(|set| set.sync) && steps.iter().any(|step| step.writes()) {

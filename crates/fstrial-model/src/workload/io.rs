@@ -270,6 +270,10 @@ impl Behaviour for Io {
         !self.direct && self.writes() && !synced
     }
 
+    fn takes_rate(&self) -> bool {
+        true
+    }
+
     fn durability(&self) -> Durability {
         let every_write = self.fsync_every == 1 && self.fsync_counts == FsyncCounts::Writes;
         // sync_file_range makes nothing durable.

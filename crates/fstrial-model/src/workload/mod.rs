@@ -29,7 +29,7 @@ pub use behaviour::Behaviour;
 pub use combination::Conflict;
 pub use data::{Data, DataKind};
 pub use distribution::Distribution;
-pub use entry::{Entry, Kind};
+pub use entry::Entry;
 pub use entry_error::EntryError;
 pub use files::{FileSet, Step};
 pub use flow::{FileTree, Flow, Names, Order, Size};
@@ -46,6 +46,7 @@ pub use rate::{Arrivals, Rate};
 pub use summary::Durability;
 
 use crate::units::{Bytes, Nanos};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, ops::Deref};
 
@@ -135,14 +136,15 @@ pub(crate) fn space_of_sets<'a>(needs: impl Iterator<Item = (&'a str, Bytes)>) -
     Bytes(sets.values().fold(0, |sum, bytes| sum.saturating_add(*bytes)))
 }
 
-/// Makes the enum of patterns from its rows. This is the only list of them in the crate.
+/// Makes the kinds of workload and the patterns from one row for each pattern: its word in files, its settings, and what it
+/// is written with. This is the only list of them in the crate.
 macro_rules! patterns {
-    ($($(#[$doc:meta])* $name:ident($settings:ty),)*) => {
+    ($($(#[$doc:meta])* $word:literal $name:ident($settings:ty) has $keys:literal,)*) => {
         /// What every thread of a workload does. It answers what its settings answer: see [`Behaviour`].
         #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-        #[serde(rename_all = "kebab-case", tag = "kind")]
+        #[serde(tag = "kind")]
         pub enum Pattern {
-            $($(#[$doc])* $name($settings),)*
+            $($(#[$doc])* #[serde(rename = $word)] $name($settings),)*
         }
 
         impl Deref for Pattern {
@@ -154,20 +156,57 @@ macro_rules! patterns {
                 }
             }
         }
+
+        /// The kinds of workload.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+        pub enum Kind {
+            $($(#[$doc])* #[serde(rename = $word)] $name,)*
+            /// A command that is run, and numbers from its output.
+            #[serde(rename = "program")]
+            Program,
+            /// Something that is done to the filesystem itself.
+            #[serde(rename = "operation")]
+            Operation,
+        }
+
+        impl Kind {
+            /// Those that threads do.
+            const PATTERNS: &[Self] = &[$(Self::$name),*];
+            /// Those whose files the engine writes.
+            const WITH_FILES: &[Self] = &[$(Self::$name,)* Self::Operation];
+
+            /// The word in files.
+            const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$name => $word,)*
+                    Self::Program => "program",
+                    Self::Operation => "operation",
+                }
+            }
+
+            /// The keys that it is written with, for errors.
+            const fn keys(self) -> &'static str {
+                match self {
+                    $(Self::$name => $keys,)*
+                    Self::Program => "command and [[metric]]",
+                    Self::Operation => "operation, tree and repeat",
+                }
+            }
+        }
     };
 }
 
 patterns! {
-    /// Reads and writes inside files laid out beforehand (or the bare device).
-    Io(Io),
-    /// A working set of many small files that are made, written, read and deleted.
-    Files(FileSet),
-    /// A program over sets of files.
-    Flow(Flow),
+    /// Reads and writes inside files.
+    "io" Io(Io) has "access, reads, block_size, file_size and more",
+    /// A set of small files.
+    "files" Files(FileSet) has "files, file_size and steps",
+    /// Programs over sets of files.
+    "flow" Flow(Flow) has "sets, steps and turns",
     /// PostMark.
-    Postmark(Postmark),
-    /// A write-ahead log with many committers.
-    Log(Log),
+    "postmark" Postmark(Postmark) has "a table [postmark], and part",
+    /// A log that all threads commit to.
+    "log" Log(Log) has "a table [log]",
     /// A database's page flusher.
-    Flush(Flush),
+    "flush" Flush(Flush) has "a table [flush]",
 }

@@ -267,9 +267,7 @@ impl Entry {
                 "workers = 1",
             ));
         }
-        if self.rate.is_some()
-            && matches!(pattern, Pattern::Postmark(_) | Pattern::Log(_) | Pattern::Flush(_))
-        {
+        if self.rate.is_some() && !pattern.takes_rate() {
             return Err(entry_error(
                 "rate",
                 "a rate is offered to kind = \"io\", \"files\" and \"flow\"",
