@@ -413,11 +413,9 @@ fn file_set_keeps_its_size() {
 #[test]
 fn file_set_turns_of_every_sort_run_clean() {
     use Step::{Create, Delete, Fsync, Read, Stat, Write};
-    let turns: [&[Step]; 8] = [
+    let turns: [&[Step]; 6] = [
         &[Read],
         &[Stat],
-        &[Write],
-        &[Fsync],
         &[Create, Write, Fsync, Delete],
         &[Create, Stat, Write, Read, Delete],
         &[Create, Read, Delete],
@@ -429,7 +427,7 @@ fn file_set_turns_of_every_sort_run_clean() {
         assert!(result.operations > 0);
     }
     let directory = directory();
-    let grown = run_in(&file_set_of(0, 10, &[Create, Write], 1), directory.path());
+    let grown = run_in(&file_set_of(1, 10, &[Create, Write], 1), directory.path());
     assert!(file_names(directory.path()).len() as u64 >= grown.operations, "a turn without delete grows");
 }
 

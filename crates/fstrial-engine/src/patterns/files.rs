@@ -4,11 +4,11 @@
 //! however many files there are. The newest file stays open from its `create` until the last `write` or `fsync` that
 //! follows at once; closing it is timed with that step.
 
-use super::{Ground, Loop, Routine, Thread, ThreadWork, Works, refuse_device, works};
+use super::{Ground, Loop, Routine, Thread, ThreadWork, Works, works};
 use crate::{
     EngineError,
     buffer::{Pages, Payload},
-    error::{layout, refuse},
+    error::layout,
     files::{Writer, allow_open_files},
     generator::Generator,
     recorder::{Lane, Recorder, Shape},
@@ -30,17 +30,8 @@ use std::{
 
 /// Files larger than this are read and written in parts.
 const PART: usize = 1 << 20;
-/// Files of one thread at most.
-const FILES_MAX: u32 = 10_000_000;
-/// Steps of a turn at most.
-const STEPS_MAX: usize = 64;
 
 impl Routine for FileSet {
-    fn validate(&self, _threads: u16, block_device: bool) -> Result<(), EngineError> {
-        refuse_device(block_device)?;
-        plays_without_end(self)
-    }
-
     fn lay_out(&self, ground: Ground<'_>) -> Result<Works, EngineError> {
         if !ground.is_new {
             return Err(EngineError::Impossible {
@@ -50,40 +41,6 @@ impl Routine for FileSet {
         }
         rings(ground.load, self, ground.directory()).map(works)
     }
-}
-
-/// Plays one turn with the number of files only: a turn that keeps or grows the set can be repeated without end.
-fn plays_without_end(set: &FileSet) -> Result<(), EngineError> {
-    if set.steps.is_empty() || set.steps.len() > STEPS_MAX {
-        return refuse(
-            "a turn over a file set has 1 to 64 steps",
-            "write steps = [\"create\", \"write\", \"delete\"]",
-        );
-    }
-    if set.files > FILES_MAX {
-        return refuse(
-            format!("cannot use {} files", set.files),
-            "use at most 10000000 files for each thread",
-        );
-    }
-    let count = |step| set.steps.iter().filter(|s| **s == step).count();
-    if count(Step::Delete) > count(Step::Create) {
-        let problem = "each turn deletes more files than it creates: the set would run empty";
-        return refuse(problem, "add \"create\" to the steps, or leave out \"delete\"");
-    }
-    let mut files = u64::from(set.files);
-    for step in &set.steps {
-        match step {
-            Step::Create => files += 1,
-            _ if files == 0 => {
-                let problem = format!("the set has no file when `{}` comes", step.name());
-                return refuse(problem, "use more files, or let \"create\" come first");
-            }
-            Step::Delete => files -= 1,
-            Step::Write | Step::Fsync | Step::Read | Step::Stat => {}
-        }
-    }
-    Ok(())
 }
 
 fn rings(load: &Load, set: &FileSet, directory: &Path) -> Result<Vec<Work>, EngineError> {
@@ -417,31 +374,6 @@ impl AsRef<Path> for Ring {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{testing::file_set_of, validate};
-
-    #[test]
-    fn turns_that_run_empty_are_refused() {
-        use Step::{Create, Delete, Fsync, Read, Stat, Write};
-        for (files, steps, ok) in [
-            (10, vec![Read], true),
-            (10, vec![Stat], true),
-            (10, vec![Write, Fsync], true),
-            (10, vec![Create, Write, Fsync, Delete], true),
-            (0, vec![Create, Delete], true),
-            (0, vec![Create], true),
-            (1, vec![Delete, Create], true),
-            (0, vec![Delete, Create], false),
-            (1, vec![Delete, Read, Create], false),
-            (10, vec![Delete], false),
-            (10, vec![Create, Delete, Delete], false),
-            (0, vec![Read], false),
-            (10, vec![], false),
-        ] {
-            let load = file_set_of(files, 100, &steps, 1);
-            assert_eq!(validate(&load, false).is_ok(), ok, "{files} {steps:?}");
-            assert!(validate(&load, true).is_err());
-        }
-    }
 
     #[test]
     fn names_are_different_and_valid() {

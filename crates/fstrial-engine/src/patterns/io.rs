@@ -1,14 +1,12 @@
 //! Requests inside files, or on a bare device.
 
-mod checks;
-
-use super::{Ground, Loop, Routine, Thread, ThreadWork, Works, works};
+use super::{Ground, Loop, Routine, Thread, ThreadWork, Works, checked, works};
 use crate::{
     EngineError, Target, Usage,
     aio::{self, Aio},
     cursor::{Cursor, Source},
     drive::{self, Drive, Engine},
-    error::layout,
+    error::{layout, refuse},
     files::{Files, Writer, allow_open_files, create, open_all},
     mmap::Mmap,
     recorder::Shape,
@@ -20,7 +18,7 @@ use crate::{
 use fstrial_model::{
     job::Load,
     units::Bytes,
-    workload::{Backend, Io, Layout, Sharing, Until},
+    workload::{Backend, Behaviour as _, Io, Layout, Sharing, Until},
 };
 use rustix::{
     fs::{CWD, FileType, Mode, OFlags, SeekFrom, fstat, fsync, ioctl_blksszget, openat, seek},
@@ -32,9 +30,29 @@ use std::{
     sync::Arc,
 };
 
+/// Memory for the requests in flight of one thread at most (also the kernel's limit for one registered buffer).
+const FLIGHT_MAX: u64 = 1 << 30;
+
 impl Routine for Io {
     fn validate(&self, threads: u16, block_device: bool) -> Result<(), EngineError> {
-        checks::all(self, threads, block_device)
+        checked(self.check())?;
+        let (depth, block) = (self.depth, self.block_size);
+        if u64::from(depth) * block.0 > FLIGHT_MAX {
+            let problem = format!("{depth} requests of {block} in flight take too much memory");
+            return refuse(problem, "keep depth times block_size within 1GiB");
+        }
+        if block_device && !self.runs_on_bare_device() {
+            let hint = "use access = \"sequential\" on it";
+            return refuse("a bare device cannot be appended to, nor extended", hint);
+        }
+        if block_device && !block.0.is_multiple_of(512) {
+            let problem = format!("a bare device has whole sectors, and {block} is not a multiple of 512");
+            return refuse(problem, "use a block_size that is a multiple of 512");
+        }
+        self.too_few_blocks(threads).map_or(Ok(()), |(has, wants)| {
+            let problem = format!("each of {threads} threads has {has} blocks of {block}, and needs {wants}");
+            refuse(problem, "raise file_size, or lower threads, files, block_size or stride")
+        })
     }
 
     fn lay_out(&self, ground: Ground<'_>) -> Result<Works, EngineError> {
@@ -237,5 +255,118 @@ fn check_backend(io: &Io) -> Result<(), EngineError> {
         Backend::Sync | Backend::Vsync | Backend::Mmap => Ok(()),
         Backend::Aio => aio::probe(io.depth),
         Backend::IoUring => uring::probe(io),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        testing::{io, load_of},
+        validate,
+    };
+    use fstrial_model::{
+        units::{Bytes, Percent},
+        workload::{Access, Arrivals, Backend, Distribution, Layout, OpenSync, Rate},
+    };
+
+    fn problem(io: Io, device: bool) -> String {
+        let error = validate(&load_of(io, 2), device).unwrap_err();
+        assert!(error.is_refusal() && error.hint().is_some());
+        error.to_string()
+    }
+
+    #[test]
+    fn good_loads_pass() {
+        validate(&load_of(io(), 1), false).unwrap();
+        validate(&load_of(io(), 1024), true).unwrap();
+        let fallocated = Io { layout: Layout::Fallocated, reads: Percent(0.0), ..io() };
+        validate(&load_of(fallocated, 1), true).unwrap();
+        validate(&load_of(Io { backend: Backend::IoUring, depth: 32, direct: true, ..io() }, 1), true)
+            .unwrap();
+        let append = Io { access: Access::Append, sharing: Sharing::PerThread, reads: Percent(0.0), ..io() };
+        validate(&load_of(append.clone(), 4), false).unwrap();
+        for io in [
+            Io { access: Access::Extend, ..append.clone() },
+            Io { access: Access::Extend, sharing: Sharing::Region, ..append },
+            Io { access: Access::Strided, stride: Some(Bytes::mib(1)), ..io() },
+            Io { distribution: Distribution::Zipf { theta: 0.99 }, sharing: Sharing::Region, ..io() },
+            Io { each_block_once: true, update: Percent(50.0), ..io() },
+        ] {
+            let mut load = load_of(io, 4);
+            load.rate = Some("100/s poisson".parse().unwrap());
+            validate(&load, false).unwrap();
+        }
+    }
+
+    #[test]
+    fn orders_that_leave_nothing_to_choose_are_named() {
+        let zipf = Io { distribution: Distribution::Zipf { theta: 0.99 }, ..io() };
+        let strided = Io { access: Access::Strided, stride: Some(Bytes::mib(1)), ..io() };
+        let extend = Io { access: Access::Extend, sharing: Sharing::PerThread, reads: Percent(0.0), ..io() };
+        let region = Io { sharing: Sharing::Region, ..io() };
+        for (io, device, words) in [
+            // Two threads with a block each.
+            (
+                Io { total_size: Bytes(8192), sharing: Sharing::PerThread, ..zipf.clone() },
+                false,
+                "has 1 blocks",
+            ),
+            (Io { total_size: Bytes(8192), sharing: Sharing::Region, ..zipf.clone() }, false, "has 1 blocks"),
+            (Io { distribution: Distribution::Pareto { h: 2.0 }, ..io() }, false, "between 0.001"),
+            (Io { access: Access::Sequential, ..zipf.clone() }, false, "random access"),
+            (Io { each_block_once: true, ..zipf }, false, "leaves nothing to be drawn"),
+            (Io { each_block_once: true, ..extend.clone() }, false, "random access"),
+            (Io { stride: None, ..strided.clone() }, false, "how far apart"),
+            (Io { stride: Some(Bytes(6144)), ..strided.clone() }, false, "the block size, 4KiB"),
+            (Io { stride: Some(Bytes::mib(16)), ..strided.clone() }, false, "leaves files of 16MiB"),
+            (Io { stride: Some(Bytes::mib(8)), sharing: Sharing::Region, ..strided }, false, "needs 2049"),
+            (Io { stride: Some(Bytes::mib(1)), ..io() }, false, "belongs to strided"),
+            (Io { sharing: Sharing::Shared, ..extend.clone() }, false, "share"),
+            (Io { reads: Percent(1.0), ..extend.clone() }, false, "only write"),
+            (extend.clone(), true, "nor extended"),
+            (Io { access: Access::Append, sharing: Sharing::Region, ..extend.clone() }, false, "share"),
+            (Io { update: Percent(1.0), ..extend }, false, "nothing is read"),
+            (Io { update: Percent(f64::NAN), ..io() }, false, "a share of NaN%"),
+            (Io { total_size: Bytes(4096), ..region }, false, "each of 2 threads"),
+        ] {
+            let got = problem(io, device);
+            assert!(got.contains(words), "{got} / {words}");
+        }
+        let mut load = load_of(io(), 1);
+        load.rate = Some(Rate { per_second: f64::INFINITY, arrivals: Arrivals::Constant });
+        assert!(validate(&load, false).unwrap_err().to_string().contains("offered rate"));
+    }
+
+    #[test]
+    fn impossible_combinations_are_named() {
+        let append = Io { access: Access::Append, sharing: Sharing::PerThread, reads: Percent(0.0), ..io() };
+        for (io, device, words) in [
+            (Io { depth: 2, ..io() }, false, "one request in flight"),
+            (Io { depth: 0, ..io() }, false, "a depth of 0"),
+            (Io { direct: true, block_size: Bytes(1000), ..io() }, false, "requests of 1000B"),
+            (Io { block_size: Bytes(1000), ..io() }, true, "multiple of 512"),
+            (Io { block_size: Bytes(0), ..io() }, false, "a request of 0B"),
+            (Io { files: 0, ..io() }, false, "0 files"),
+            (Io { total_size: Bytes(4095), ..io() }, false, "smaller than one request"),
+            (Io { total_size: Bytes(8191), sharing: Sharing::PerThread, ..io() }, false, "has 0 blocks"),
+            (Io { reads: Percent(f64::NAN), ..io() }, false, "a share of NaN%"),
+            (
+                Io { backend: Backend::IoUring, depth: 1024, block_size: Bytes::mib(2), ..io() },
+                false,
+                "memory",
+            ),
+            (Io { sharing: Sharing::Shared, ..append.clone() }, false, "share"),
+            (Io { reads: Percent(1.0), ..append.clone() }, false, "only write"),
+            (append, true, "appended"),
+            (Io { layout: Layout::Sparse, ..io() }, false, "holes"),
+            (Io { backend: Backend::Mmap, depth: 2, ..io() }, false, "before the next"),
+            (Io { backend: Backend::Mmap, open_sync: OpenSync::Sync, ..io() }, false, "O_SYNC"),
+            (Io { backend: Backend::Aio, depth: 1025, ..io() }, false, "1024"),
+            (Io { iopoll: true, direct: true, ..io() }, false, "polls"),
+        ] {
+            let got = problem(io, device);
+            assert!(got.contains(words), "{got} / {words}");
+        }
     }
 }

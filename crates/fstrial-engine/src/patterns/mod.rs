@@ -24,7 +24,7 @@ use crate::{
 };
 use fstrial_model::{
     job::Load,
-    workload::{Behaviour, Pattern},
+    workload::{Behaviour, EntryError, Pattern},
 };
 use std::{fmt::Debug, os::fd::BorrowedFd, path::Path};
 
@@ -47,23 +47,25 @@ pub(crate) fn routine(pattern: &Pattern) -> &dyn Routine {
 pub(crate) trait Routine: Behaviour {
     /// Refuses what cannot be done. Looks at nothing but the settings.
     fn validate(&self, _threads: u16, block_device: bool) -> Result<(), EngineError> {
-        refuse_device(block_device)?;
-        self.check().or_else(|error| {
-            let hint = error.hint.map_or(String::new(), |hint| format!(": {hint}"));
-            refuse(format!("{}{hint}", error.problem), "change the workload")
-        })
+        if block_device {
+            return refuse(
+                "a bare device holds no files",
+                "use a workload of kind \"io\" on it, or put a filesystem on it",
+            );
+        }
+        checked(self.check())
     }
 
     /// Lays out the files, syncs them, and gives the work of each thread.
     fn lay_out(&self, ground: Ground<'_>) -> Result<Works, EngineError>;
 }
 
-/// Refuses a bare device.
-fn refuse_device(block_device: bool) -> Result<(), EngineError> {
-    if !block_device {
-        return Ok(());
-    }
-    refuse("a bare device holds no files", "use a workload of kind \"io\" on it, or put a filesystem on it")
+/// What the settings' own check says.
+fn checked(result: Result<(), EntryError>) -> Result<(), EngineError> {
+    result.or_else(|error| {
+        let hint = error.hint.map_or(String::new(), |hint| format!(": {hint}"));
+        refuse(format!("{}{hint}", error.problem), "change the workload")
+    })
 }
 
 /// Where a load lays out its files, and what is known of the place.

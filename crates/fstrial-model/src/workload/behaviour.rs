@@ -23,7 +23,9 @@ pub trait Behaviour {
     }
 
     /// Whether writes go through the page cache without a sync call, so that write-back is part of what is measured.
-    fn is_buffered_write(&self) -> bool;
+    fn is_buffered_write(&self) -> bool {
+        false
+    }
 
     /// When what it writes is made durable.
     fn durability(&self) -> Durability;

@@ -165,6 +165,21 @@ impl Behaviour for FileSet {
                 "add \"create\" as the first step",
             ));
         }
+        let mut files = self.files;
+        for step in &self.steps {
+            match step {
+                Step::Create => files += 1,
+                Step::Delete => files -= 1,
+                _ if files > 0 => {}
+                _ => {
+                    return Err(entry_error(
+                        "steps",
+                        format!("the set has no file when `{}` comes", step.name()),
+                        "use more files, or let \"create\" come first",
+                    ));
+                }
+            }
+        }
         Ok(())
     }
 }
@@ -180,5 +195,27 @@ mod tests {
         assert_eq!(set.space_needed(1024), Bytes(u64::MAX));
         let small = FileSet { files: 10, file_size: Bytes(1), steps: vec![Step::Read] };
         assert_eq!(small.space_needed(2), Bytes(10 * 2 * (4096 + 1024) * 2));
+    }
+
+    #[test]
+    fn turns_that_run_empty_are_refused() {
+        use Step::{Create, Delete, Fsync, Read, Stat, Write};
+        for (files, steps, ok) in [
+            (10, vec![Read], true),
+            (10, vec![Stat], true),
+            (10, vec![Create, Write, Fsync, Delete], true),
+            (1, vec![Delete, Create], true),
+            (2, vec![Delete, Read, Create], true),
+            (1, vec![Delete, Read, Create], false),
+            (1, vec![Delete, Stat, Create], false),
+            (0, vec![Create], false),
+            (10, vec![Delete], false),
+            (10, vec![Write, Fsync], false),
+            (10, vec![Create, Delete, Delete], false),
+            (10, vec![], false),
+        ] {
+            let set = FileSet { files, file_size: Bytes(100), steps };
+            assert_eq!(set.check().is_ok(), ok, "{files} {:?}", set.steps);
+        }
     }
 }

@@ -70,10 +70,6 @@ impl Behaviour for Flush {
         self.batches.is_some()
     }
 
-    fn is_buffered_write(&self) -> bool {
-        false
-    }
-
     fn durability(&self) -> Durability {
         Durability::Periodic
     }

@@ -238,6 +238,11 @@ impl Behaviour for Io {
         if self.requests == Some(0) {
             return Err(entry_error("requests", "no request at all", "use at least 1, or leave it out"));
         }
+        for (key, share) in [("reads", self.reads), ("update", self.update)] {
+            if !(0.0..=100.0).contains(&share.0) {
+                return Err(entry_error(key, format!("a share of {}%", share.0), "use 0% to 100%"));
+            }
+        }
         if !(1..=1024).contains(&self.depth) {
             return Err(entry_error("depth", format!("a depth of {}", self.depth), "use 1 to 1024"));
         }

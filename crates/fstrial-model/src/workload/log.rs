@@ -55,10 +55,6 @@ impl Behaviour for Log {
         self.commits.is_some()
     }
 
-    fn is_buffered_write(&self) -> bool {
-        false
-    }
-
     fn durability(&self) -> Durability {
         Durability::PerRequest
     }
