@@ -5,7 +5,7 @@ use crate::{
     files::Files,
     flush,
     recorder::{Lane, Recorder},
-    requests::Request,
+    requests::{Geometry, Request},
     timekeeper::Timekeeper,
 };
 use fstrial_model::{
@@ -13,10 +13,10 @@ use fstrial_model::{
     workload::{FsyncCounts, Io, SyncCall, Until},
 };
 use rustix::{
-    fs::ftruncate,
+    fs::{Advice, fadvise, ftruncate},
     io::{Errno, retry_on_intr},
 };
-use std::os::fd::OwnedFd;
+use std::{num::NonZeroU64, os::fd::OwnedFd};
 
 /// A way to hand requests to the kernel. Slots are numbered from 0 to the depth; a slot is free, or in flight.
 pub(crate) trait Engine {
@@ -143,6 +143,9 @@ pub(crate) struct Drive<'a, E> {
     left: u64,
     /// Slots whose read is complete and whose write of the same block has to follow.
     halfway: Vec<usize>,
+    /// The bytes of each file that are dropped from the page cache when a lap begins anew, from where and how many; none
+    /// if it is cut then.
+    cold: Option<(u64, u64)>,
 }
 
 /// The lanes that a load of requests records.
@@ -182,7 +185,19 @@ impl<'a, E: Engine> Drive<'a, E> {
             held: None,
             left: u64::MAX,
             halfway: Vec::with_capacity(depth),
+            cold: None,
         }
+    }
+
+    /// Drops the thread's part of its files from the page cache when a lap begins anew, if the load wants that.
+    pub(crate) fn cooling(self, io: &Io, geometry: &Geometry) -> Self {
+        let part = match geometry.files {
+            1 => {
+                (geometry.base + geometry.origin * geometry.block_size, geometry.blocks * geometry.block_size)
+            }
+            _ => (0, geometry.file_size()),
+        };
+        Self { cold: io.cold_laps.then_some(part), ..self }
     }
 
     /// Stops after this many requests.
@@ -335,18 +350,26 @@ impl<'a, E: Engine> Drive<'a, E> {
         self.engine.push(slot, &flight.request);
     }
 
-    /// Cuts a file to nothing, unless something is in flight (the slot of this very request is not free either). The
-    /// time it takes belongs to no operation.
+    /// Cuts a file to nothing, or drops all from the page cache, unless something is in flight (the slot of this very
+    /// request is not free either). The time it takes belongs to no operation.
     #[cold]
     fn restart(&mut self, file: u32) -> bool {
         if self.free.len() + 1 + self.halfway.len() < self.flights.len() {
             return false;
         }
         let file = file as usize;
-        let result = retry_on_intr(|| ftruncate(&self.files.fds[file], 0));
+        let result = match self.cold {
+            None => {
+                retry_on_intr(|| ftruncate(&self.files.fds[file], 0)).map_err(|errno| ("ftruncate", errno))
+            }
+            Some((from, bytes)) => {
+                let drop = |fd| fadvise(fd, from, NonZeroU64::new(bytes), Advice::DontNeed);
+                self.files.fds.iter().try_for_each(drop).map_err(|errno| ("fadvise", errno))
+            }
+        };
         self.time.look();
-        if let Err(errno) = result {
-            self.time.error("ftruncate", &self.files.paths[file], &errno);
+        if let Err((call, errno)) = result {
+            self.time.error(call, &self.files.paths[file], &errno);
         }
         true
     }
@@ -466,7 +489,7 @@ mod tests {
         arrival::Arrivals,
         clock::{Clock, Pace},
         recorder::{Shape, Timeline},
-        requests::{Geometry, Requests},
+        requests::Requests,
         testing::{VirtualTime, decode, io, load_of, pass_ns},
     };
     use fstrial_model::{

@@ -23,7 +23,10 @@ use crate::{
     flush::last_errno,
     requests::Request,
 };
-use fstrial_model::{units::Nanos, workload::SyncCall};
+use fstrial_model::{
+    units::Nanos,
+    workload::{Advice, SyncCall},
+};
 use rustix::io::Errno;
 use std::{
     io,
@@ -219,6 +222,26 @@ impl<'a> Mmap<'a> {
         };
         let maps = files.fds.iter().zip(&files.paths).map(map).collect::<Result<_, _>>()?;
         Ok(Self { files, maps, payload, read, result: None })
+    }
+
+    /// Tells the kernel in what order the maps are touched.
+    ///
+    /// # Errors
+    /// [`EngineError::Layout`].
+    pub(crate) fn advised(self, advice: Advice) -> Result<Self, EngineError> {
+        let advice = match advice {
+            Advice::None => return Ok(self),
+            Advice::Sequential => libc::MADV_SEQUENTIAL,
+            Advice::Random => libc::MADV_RANDOM,
+        };
+        for (map, path) in self.maps.iter().zip(&self.files.paths) {
+            // SAFETY: the range is exactly this map's, and such advice changes nothing in it.
+            let result = unsafe { libc::madvise(map.start.cast(), map.len, advice) };
+            if result != 0 {
+                return Err(layout("madvise", path, last_errno()));
+            }
+        }
+        Ok(self)
     }
 
     #[inline]

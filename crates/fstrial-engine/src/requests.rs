@@ -94,7 +94,7 @@ pub(crate) struct Request {
     pub(crate) write: bool,
     /// A read that a write of the same block follows, as one operation; or that write.
     pub(crate) update: bool,
-    /// Cut the file to nothing before.
+    /// The first of a lap that begins anew: cut the file to nothing before, or drop the files from the page cache.
     pub(crate) restart: bool,
     /// Which of the thread's files.
     pub(crate) file: u32,
@@ -128,6 +128,10 @@ enum Order {
     Append { next: u64, lapped: bool },
     /// From each block `step` blocks on; behind the end, the next lane: the blocks `step` apart that begin one later.
     Strided { next: u64, step: u64 },
+    /// One request in each file by turns; each file has an order of its own.
+    Turns { orders: Vec<Self>, file: u64 },
+    /// Another order, with laps that begin anew.
+    Laps { order: Box<Self>, left: u64 },
 }
 
 /// Which requests read.
@@ -146,6 +150,26 @@ enum Choice {
 impl Order {
     fn new(load: &Load, io: &Io, geometry: &Geometry, generator: &mut Generator) -> Self {
         let (blocks, next) = (geometry.blocks, geometry.first_block);
+        if io.cold_laps {
+            let io = Io { cold_laps: false, ..io.clone() };
+            let order = match Self::new(load, &io, geometry, generator) {
+                Self::Uniform => Self::Drawn(Sampler::new(io.distribution, blocks, load.seed)),
+                order => order,
+            };
+            return Self::Laps { order: Box::new(order), left: blocks };
+        }
+        // On a bare device all files are one stretch.
+        let files = u64::from(io.files);
+        if io.round_robin && files > 1 {
+            let alone = Io { round_robin: false, ..io.clone() };
+            let one = Geometry { files: 1, blocks: blocks / files, first_block: next / files, ..*geometry };
+            // Without a file's number: a uniform one is drawn as others are.
+            let mut order = || match Self::new(load, &alone, &one, generator) {
+                Self::Uniform => Self::Drawn(Sampler::new(io.distribution, one.blocks, load.seed)),
+                order => order,
+            };
+            return Self::Turns { orders: (0..files).map(|_| order()).collect(), file: 0 };
+        }
         match io.access {
             Access::Random if io.each_block_once => {
                 Self::Once { lap: Permutation::new(blocks, generator), next: 0 }
@@ -159,6 +183,60 @@ impl Order {
                 Self::Strided { next, step: stride.0 / geometry.block_size }
             }
         }
+    }
+
+    /// The next block, and whether a lap begins anew with it.
+    fn step(&mut self, geometry: &Geometry, generator: &mut Generator) -> (u64, bool) {
+        let blocks = geometry.blocks;
+        let mut restart = false;
+        let block = match self {
+            Self::Uniform => unreachable!("its blocks come with their file"),
+            Self::Drawn(sampler) => sampler.draw(generator),
+            Self::Once { lap, next } => {
+                if *next == blocks {
+                    *lap = Permutation::new(blocks, generator);
+                    *next = 0;
+                }
+                *next += 1;
+                lap.at(*next - 1)
+            }
+            Self::Consecutive { next } => {
+                let block = *next;
+                *next = if block + 1 == blocks { 0 } else { block + 1 };
+                block
+            }
+            Self::Append { next, lapped } => {
+                let block = *next;
+                restart = *lapped && block % geometry.blocks_per_file == 0;
+                *next = if block + 1 == blocks { 0 } else { block + 1 };
+                *lapped |= *next == 0;
+                block
+            }
+            Self::Strided { next, step } => {
+                let block = *next;
+                *next = block + *step;
+                if *next >= blocks {
+                    let lane = block % *step + 1;
+                    *next = if lane < (*step).min(blocks) { lane } else { 0 };
+                }
+                block
+            }
+            Self::Turns { orders, file } => {
+                let each = blocks / orders.len() as u64;
+                let turn = *file;
+                *file = if turn + 1 == orders.len() as u64 { 0 } else { turn + 1 };
+                let one = Geometry { files: 1, blocks: each, ..*geometry };
+                let (block, begins) = orders[turn as usize].step(&one, generator);
+                restart = begins;
+                turn * each + block
+            }
+            Self::Laps { order, left } => {
+                restart = *left == 0;
+                *left = if restart { blocks } else { *left } - 1;
+                order.step(geometry, generator).0
+            }
+        };
+        (block, restart)
     }
 }
 
@@ -219,46 +297,15 @@ impl Requests {
         }
     }
 
-    /// File, block in it, and whether to cut the file before. Kept out of [`Requests::next`], which is a part of
+    /// File, block in it, and whether a lap begins anew. Kept out of [`Requests::next`], which is a part of
     /// the loop.
     #[inline(never)]
     fn next_ordered(&mut self) -> (u32, u64, bool) {
         let Self { geometry, order, generator, .. } = self;
-        let blocks = geometry.blocks;
-        let mut restart = false;
-        let block = match order {
-            Order::Uniform => return uniform(geometry, generator),
-            Order::Drawn(sampler) => sampler.draw(generator),
-            Order::Once { lap, next } => {
-                if *next == blocks {
-                    *lap = Permutation::new(blocks, generator);
-                    *next = 0;
-                }
-                *next += 1;
-                lap.at(*next - 1)
-            }
-            Order::Consecutive { next } => {
-                let block = *next;
-                *next = if block + 1 == blocks { 0 } else { block + 1 };
-                block
-            }
-            Order::Append { next, lapped } => {
-                let block = *next;
-                restart = *lapped && block % geometry.blocks_per_file == 0;
-                *next = if block + 1 == blocks { 0 } else { block + 1 };
-                *lapped |= *next == 0;
-                block
-            }
-            Order::Strided { next, step } => {
-                let block = *next;
-                *next = block + *step;
-                if *next >= blocks {
-                    let lane = block % *step + 1;
-                    *next = if lane < (*step).min(blocks) { lane } else { 0 };
-                }
-                block
-            }
-        };
+        if matches!(order, Order::Uniform) {
+            return uniform(geometry, generator);
+        }
+        let (block, restart) = order.step(geometry, generator);
         let (file, block) = geometry.place(block);
         (file, block, restart)
     }
@@ -390,6 +437,48 @@ mod tests {
                 for thread in 0..usize::from(threads) {
                     assert_laps(&io, threads, thread, seed)?;
                 }
+            }
+        }
+
+        #[test]
+        fn turns_go_from_file_to_file_and_cover_all(files in 2_u32..5, per_file in 2_u64..30, threads in 1_u16..3) {
+            for access in [Access::Sequential, Access::Random, Access::Append] {
+                let io = Io {
+                    round_robin: true,
+                    each_block_once: access == Access::Random,
+                    ..small(access, Sharing::Shared, files, u64::from(files) * per_file)
+                };
+                for thread in 0..usize::from(threads) {
+                    assert_laps(&io, threads, thread, 5)?;
+                    let mut requests = requests(&io, threads, thread, 5);
+                    for n in 0..2 * files * per_file as u32 {
+                        let request = requests.next();
+                        prop_assert_eq!(request.file, n % files);
+                        let laps = n / files >= per_file as u32;
+                        // Other threads begin somewhere else, and appending ones share no files.
+                        let begins = access == Access::Append && laps && request.offset == 0;
+                        prop_assert!(thread > 0 || request.restart == begins, "{:?} {}", access, n);
+                    }
+                }
+            }
+            let device = Io { round_robin: true, ..small(Access::Sequential, Sharing::Shared, 2, 20) };
+            let geometry = Geometry::on_device(&device, 1, 0);
+            let mut requests = Requests::new(&load_of(device.clone(), 1), &device, geometry, 0);
+            let offsets: Vec<u64> = (0..4).map(|_| requests.next().offset / 4096).collect();
+            prop_assert_eq!(offsets, [0, 10, 1, 11]);
+        }
+
+        #[test]
+        fn cold_laps_begin_anew_after_every_block(per_file in 2_u64..30, files in 1_u32..3, drawn: bool) {
+            for access in [Access::Sequential, Access::Random, Access::Extend] {
+                let once = access == Access::Random && !drawn;
+                let shape = small(access, Sharing::Shared, files, u64::from(files) * per_file);
+                let io = Io { cold_laps: true, each_block_once: once, ..shape };
+                let mut requests = requests(&io, 1, 0, 7);
+                let lap = (u64::from(files) * per_file) as usize;
+                let restarts: Vec<bool> = (0..3 * lap).map(|_| requests.next().restart).collect();
+                let expected: Vec<bool> = (0..3 * lap).map(|n| n > 0 && n % lap == 0).collect();
+                prop_assert_eq!(restarts, expected);
             }
         }
 

@@ -13,7 +13,9 @@ use fstrial_model::{
     job::Load,
     measurement::{ClockSource, LoadResult, OperationKind},
     units::{Bytes, Nanos, Percent},
-    workload::{Access, Backend, Data, Distribution, Io, Mix, Pattern, Sharing, Step, SyncCall, Until},
+    workload::{
+        Access, Advice, Backend, Data, Distribution, Io, Mix, Pattern, Sharing, Step, SyncCall, Until,
+    },
 };
 use rustix::fs::{CWD, MemfdFlags, Mode, OFlags, memfd_create, openat};
 use std::{collections::BTreeSet, path::Path};
@@ -161,6 +163,10 @@ fn orders_of_every_sort_run_clean() {
         Io { access: Access::Sequential, sharing: Sharing::Region, files: 2, ..base.clone() },
         Io { mix: Mix::Ratio, reads: Percent(60.0), ..base.clone() },
         Io { update: Percent(30.0), fsync_every: 3, ..base.clone() },
+        Io { advice: Advice::Sequential, access: Access::Sequential, ..base.clone() },
+        Io { advice: Advice::Random, total_size: Bytes::kib(64), ..base.clone() },
+        Io { round_robin: true, files: 3, cold_laps: true, ..base.clone() },
+        Io { cold_laps: true, total_size: Bytes::kib(64), files: 2, ..base.clone() },
         Io { update: Percent(100.0), reads: Percent(100.0), fsync_every: 1, ..base },
         Io { sharing: Sharing::Region, files: 1, ..extend.clone() },
         extend,

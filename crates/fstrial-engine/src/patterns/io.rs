@@ -90,7 +90,7 @@ impl ThreadWork for Work {
             Backend::IoUring => self.drive(Uring::new(files, payload(depth), len, io)?, thread),
             Backend::Mmap => {
                 let size = geometry.base + geometry.file_size();
-                self.drive(Mmap::new(files, payload(1), len, size)?, thread)
+                self.drive(Mmap::new(files, payload(1), len, size)?.advised(io.advice)?, thread)
             }
         })
     }
@@ -105,7 +105,7 @@ impl Work {
             None => Requests::new(load, &self.io, self.geometry, number).into(),
         };
         let time = thread.time(Shape::Io, &drive::lanes(&self.io, load.until));
-        let drive = Drive::new(engine, &self.io, source, &self.files, time);
+        let drive = Drive::new(engine, &self.io, source, &self.files, time).cooling(&self.io, &self.geometry);
         let drive = match load.until {
             Until::Time => drive,
             Until::Done => drive.of_amount(amount(&self.io, &self.geometry, load.threads, number)),

@@ -3,7 +3,7 @@
 use crate::{
     units::Nanos,
     workload::{
-        Access, Arrivals, Backend, DataKind, Distribution, Entry, Layout, OpenSync, Sharing, SyncCall,
+        Access, Advice, Arrivals, Backend, DataKind, Distribution, Entry, Layout, OpenSync, Sharing, SyncCall,
     },
 };
 
@@ -12,6 +12,11 @@ pub(super) fn describe(job: &Entry) -> String {
     let threads = job.workers.unwrap_or(1);
     let mut parts = vec![counted(threads.into(), "thread"), requests(job), places(job)];
     parts.push(if job.direct == Some(true) { "direct" } else { "through the page cache" }.into());
+    parts.extend(job.advice.map(|advice| match advice {
+        Advice::Random => "advised as random".into(),
+        Advice::None | Advice::Sequential => "advised as sequential".into(),
+    }));
+    parts.extend(job.cold_laps.map(|_| "dropped from it after each lap".into()));
     let polled = [(job.sqpoll, " sqpoll"), (job.iopoll, " iopoll")];
     let polled: String = polled.iter().filter(|(on, _)| on.is_some()).map(|(_, word)| *word).collect();
     parts.push(format!("{} depth {}{polled}", backend(job), job.depth.unwrap_or(1)));
@@ -73,7 +78,8 @@ fn places(job: &Entry) -> String {
         None | Some(Layout::Empty) => "empty",
     };
     let files = counted(job.files.unwrap_or(1).into(), "file");
-    format!("{files} {whose} ({} in all, {layout})", job.file_size.unwrap_or_default())
+    let turns = if job.round_robin.is_some() { " by turns" } else { "" };
+    format!("{files}{turns} {whose} ({} in all, {layout})", job.file_size.unwrap_or_default())
 }
 
 fn writing(job: &Entry) -> Vec<String> {

@@ -120,10 +120,7 @@ keys! {
         "random, and zipf over one file; zipf over a file that clones share, pareto, normal, zones and centres run through fio" =>
             "random_distribution": Text;
         "files of each clone" => "nrfiles" | "nr_files": Number;
-        "several files: random with random access, sequential with sequential; else through fio" =>
-            "file_service_type": Text;
         "how files that are only written are laid out; keep runs through fio" => "fallocate": Text;
-        "without effect on direct I/O; reads through the page cache are native with 0 only" => "fadvise_hint": Text;
         "an fsync after that many writes of a thread; in a mix through fio" => "fsync": Number;
         "an fdatasync after that many writes of a thread; in a mix through fio" => "fdatasync": Number;
         "past the page cache" => "direct": Bool;
@@ -139,8 +136,6 @@ keys! {
         "bytes a second of each clone, as requests a second; a mix runs through fio" => "rate": Numbers;
         "linear or poisson" => "rate_process": Text;
         "requests a second of each clone; a mix runs through fio" => "rate_iops": Numbers;
-        "all caches are dropped before every run; passes through the page cache that fio drops again run through fio" =>
-            "invalidate": Bool;
         "files opened with O_SYNC or O_DSYNC; for mmap through fio" => "sync": Text;
         "an fsync of every file at the end, inside the time; with time_based through fio" => "end_fsync": Bool;
         "a phase of its own, after those before it" => "stonewall" | "wait_for_previous": Flag;
@@ -154,6 +149,17 @@ keys! {
         "what k, m and g mean in this section" => "kb_base": Text;
         "with io_uring and direct: completions are polled; else through fio" => "hipri": Flag;
         "a kernel thread fetches the requests" => "sqthread_poll": Flag;
+        "what the kernel is told of the order of requests, as `advice`; without effect on direct I/O" =>
+            "fadvise_hint": Text;
+        "all caches are dropped before every run; passes through the page cache are dropped as with `cold_laps`; reads with 0, and passes of mmap, run through fio" =>
+            "invalidate": Bool;
+        "so many times `size`; with io_size, number_ios or end_fsync through fio" => "loops": Number = "1";
+        "several files: roundrobin by turns, random with random access, sequential with sequential; else through fio" =>
+            "file_service_type": Text;
+        "with $jobnum files of each clone, without it files that all clones share; native files have names of their own" =>
+            "filename_format": Text = "$jobname.$jobnum.$filenum";
+        "of jobs that only write, with do_verify=0, a note; else the native engine does not verify, and fio does" =>
+            "verify": Text = "0 none";
     }
     Note {
         "a remark; it is not given to fio" => "description": Text;
@@ -187,7 +193,6 @@ keys! {
     Foreign {
         "phases follow each other at `stonewall` only" => "wait_for": Text;
         "the native engine takes no locks on files" => "lockfile": Text = "none";
-        "native files have names of their own" => "filename_format": Text = "$jobname.$jobnum.$filenum";
         "native requests all have one size" =>
             "bsrange" | "blocksize_range": Text, "bssplit": Text, "bs_is_seq_rand": Bool = "0";
         "native requests are aligned to their size" => "bs_unaligned" | "blocksize_unaligned": Flag = "0";
@@ -209,13 +214,11 @@ keys! {
         "the native engine sends no barriers" => "write_barrier": Number = "0";
         "native calls of it cover the whole file and wait" => "sync_file_range": Text;
         "the native engine has no atomic writes" => "atomic": Bool = "0";
-        "a native run is done once; rounds repeat it" => "loops": Number = "1";
         "native threads start at one instant" => "startdelay": Text = "0";
         "the native engine does not verify what it reads" =>
-            "verify_only": Flag = "0", "verify": Text = "0", "do_verify": Bool, "verify_interval": Number,
-            "verify_offset": Number, "verify_pattern": Text, "verify_fatal": Bool, "verify_async": Number,
-            "verify_async_cpus": Text, "verify_backlog": Text, "verify_backlog_batch": Number,
-            "experimental_verify": Bool = "0";
+            "do_verify": Bool = "0", "verify_only": Flag = "0", "verify_interval": Number, "verify_offset": Number,
+            "verify_pattern": Text, "verify_fatal": Bool, "verify_async": Number, "verify_async_cpus": Text,
+            "verify_backlog": Text, "verify_backlog_batch": Number, "experimental_verify": Bool = "0";
         "native buffers are ordinary aligned memory" => "mem" | "iomem": Text = "malloc", "hugepage-size": Number;
         "native buffers are aligned to pages" => "iomem_align" | "mem_align": Number = "0";
         "the native engine does not trim" =>

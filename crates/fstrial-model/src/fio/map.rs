@@ -11,8 +11,8 @@ use super::{
 use crate::{
     units::{Bytes, Nanos, Percent},
     workload::{
-        Access, Arrivals, Backend, DataKind, Distribution, Entry, Layout, OpenSync, Rate, Sharing, SyncCall,
-        Until,
+        Access, Advice, Arrivals, Backend, DataKind, Distribution, Entry, Layout, OpenSync, Rate, Sharing,
+        SyncCall, Until,
     },
 };
 use std::collections::BTreeSet;
@@ -79,6 +79,8 @@ struct Files {
     total: u64,
     each_clone: u64,
     count: u64,
+    /// Whether each request goes to the next one.
+    by_turns: bool,
     sharing: Sharing,
 }
 
@@ -201,11 +203,12 @@ impl Mapper<'_> {
         }
         let layout = self.layout(requests, backend);
         let (fsync_every, fsync) = self.sync(requests, &files, backend, depth);
-        self.page_cache(requests, &timing, backend, direct, layout);
+        let (advice, cold_laps) = self.page_cache(requests, &timing, backend, direct, layout);
         self.threads(threads, backend);
         let access = self.access(requests, &files, layout);
         let (distribution, each_block_once) = self.distribution(requests, &files, threads);
         let open_sync = self.open_sync(backend);
+        self.verify(requests);
         let fsync_at_end = self.sync_at_end(requests, timing.amount, fsync);
         let is = |on: bool| on.then_some(true);
         let what = Entry {
@@ -229,6 +232,9 @@ impl Mapper<'_> {
             fsync: (fsync_every > 0 || fsync_at_end).then_some(fsync),
             fsync_at_end: is(fsync_at_end),
             layout: (!access.starts_empty()).then_some(layout),
+            round_robin: is(files.by_turns),
+            advice: (advice != Advice::None).then_some(advice),
+            cold_laps: is(cold_laps),
             rate: self.rate(requests, threads),
             ..self.data(requests)
         };
@@ -296,9 +302,15 @@ impl Mapper<'_> {
         let mut size = self.number("size");
         let mut count = self.number("nrfiles").unwrap_or(1);
         let named = self.take("filename").map(|setting| setting.text.split(':').collect::<Vec<_>>());
-        let is_named = named.is_some();
+        let format = self.word("filename_format").unwrap_or("$jobnum.$filenum");
+        if self.job.get("filename_format").is_some() {
+            self.note("filename_format", "native files have names of their own");
+        }
+        let is_named = named.is_some() || !format.contains("$jobnum");
         if let Some(names) = named {
             count = self.named(&names);
+        } else if count > 1 && !format.contains("$filenum") {
+            self.reason("filename_format", "without $filenum all files of a clone are one");
         }
         if let Some(each) = self.file_size() {
             let together = each.saturating_mul(count);
@@ -311,10 +323,8 @@ impl Mapper<'_> {
         if !each_clone.is_multiple_of(count) || !(each_clone / count).is_multiple_of(requests.block) {
             self.reason("size", "native files are whole numbers of requests");
         }
-        let service = self.word("file_service_type");
-        if count > 1 {
-            self.service(service, requests.is_random);
-        }
+        let by_turns = count > 1 && self.service(requests.is_random);
+        self.take("file_service_type");
         if count > 100_000 {
             self.reason("nrfiles", "native threads have at most 100000 files");
         }
@@ -323,7 +333,7 @@ impl Mapper<'_> {
             self.reason("offset_increment", "native regions are those of one file");
         }
         let parts = if sharing == Sharing::Shared { 1 } else { threads };
-        Files { total: each_clone.saturating_mul(parts), each_clone, count, sharing }
+        Files { total: each_clone.saturating_mul(parts), each_clone, count, by_turns, sharing }
     }
 
     /// How many files a list of names comes to.
@@ -354,18 +364,21 @@ impl Mapper<'_> {
         }
     }
 
-    fn service(&mut self, word: Option<&str>, is_random: bool) {
-        match (word, is_random) {
+    /// Whether requests go from file to file by turns.
+    fn service(&mut self, is_random: bool) -> bool {
+        match (self.word("file_service_type"), is_random) {
+            (None | Some("roundrobin" | "roundrobin:1"), _) => return true,
             (Some("random"), true) => {
                 self.note("file_service_type", "a file and a block in it are drawn, from another generator");
             }
             (Some("sequential"), false) => {}
             _ => self.reason(
                 "file_service_type",
-                "fio goes from file to file with each request; native threads draw the file (random) or finish one \
-                 first (sequential)",
+                "native threads take the files by turns (roundrobin), draw one (random access) or finish one first \
+                 (sequential access)",
             ),
         }
+        false
     }
 
     fn sharing(&mut self, requests: Requests, threads: u64, is_named: bool, each_clone: u64) -> Sharing {
@@ -395,6 +408,7 @@ impl Mapper<'_> {
         let warmup = self.time("ramp_time");
         let asked = self.number("io_size");
         let limit = self.number("number_ios");
+        let loops = self.number("loops").unwrap_or(1);
         if runtime.0 > 0 && !DURATIONS.contains(&runtime.0) {
             self.reason("runtime", "native runs take 50ms to 1d");
         }
@@ -409,12 +423,24 @@ impl Mapper<'_> {
                 "time_based",
                 "fio reopens its files and empties its queue whenever it has gone through `size`; native threads go on",
             );
+            if loops > 1 {
+                self.note("loops", "with time_based fio goes on until the time is over in any case");
+            }
             return Timing { warmup, duration: runtime, amount: None, repeats: true };
         }
         if warmup.0 > 0 {
             self.reason("ramp_time", "what fio transfers before the clock starts counts towards its size");
         }
-        let amount = asked.unwrap_or(files.each_clone);
+        if loops > 1 && (asked.is_some_and(|bytes| bytes != files.each_clone) || limit.is_some()) {
+            self.reason(
+                "loops",
+                "each of fio's loops begins at the first block again, wherever the one before it ended",
+            );
+        }
+        if loops > 1 && self.switch("end_fsync").unwrap_or(false) {
+            self.reason("loops", "fio syncs at the end of each, native threads once");
+        }
+        let amount = asked.unwrap_or(files.each_clone).saturating_mul(loops);
         let repeats = amount > files.each_clone;
         let amount = limit.map_or(amount, |limit| amount.min(limit.saturating_mul(requests.block)));
         if !amount.is_multiple_of(requests.block) {
@@ -638,7 +664,7 @@ impl Mapper<'_> {
         flag
     }
 
-    /// What fio tells the kernel about caches, which the native engine does not.
+    /// What fio tells the kernel of the order of requests, and whether it drops what it has gone through.
     fn page_cache(
         &mut self,
         requests: Requests,
@@ -646,27 +672,29 @@ impl Mapper<'_> {
         backend: Backend,
         direct: bool,
         layout: Layout,
-    ) {
+    ) -> (Advice, bool) {
         let hint = self.word("fadvise_hint").unwrap_or("1");
         let invalidates = self.switch("invalidate").unwrap_or(true);
         if direct && backend != Backend::Mmap {
-            return;
+            return (Advice::None, false);
         }
         // A write of part of a page reads the rest of it, and a mapping reads what it writes to.
         let is_partial = !requests.block.is_multiple_of(PAGE) && layout == Layout::Written;
         let reads = requests.has_reads() || is_partial || backend == Backend::Mmap;
-        if reads && hint != "0" {
-            self.reason(
-                "fadvise_hint",
-                "fio tells the kernel the order of requests, which sets its read-ahead; native threads do not (direct=1 or \
-                 fadvise_hint=0 would)",
-            );
-        }
-        if timing.repeats && invalidates {
+        let advice = match hint {
+            _ if !reads => Advice::None,
+            "0" => Advice::None,
+            "random" => Advice::Random,
+            "sequential" => Advice::Sequential,
+            _ if requests.is_random => Advice::Random,
+            _ => Advice::Sequential,
+        };
+        let cold_laps = timing.repeats && invalidates;
+        if cold_laps && backend == Backend::Mmap {
             self.reason(
                 "invalidate",
-                "whenever fio has gone through `size` it drops the file from the page cache and starts writing it back; \
-                 native threads do not (direct=1 would, and for writes invalidate=0)",
+                "whenever fio has gone through `size` it maps the file anew and drops it from the page cache; native \
+                 maps stay",
             );
         }
         if !invalidates && reads {
@@ -675,6 +703,7 @@ impl Mapper<'_> {
                 "fio then reads what its own layout left in memory; native runs start with empty caches",
             );
         }
+        (advice, cold_laps)
     }
 
     fn threads(&mut self, threads: u64, backend: Backend) {
@@ -739,7 +768,7 @@ impl Mapper<'_> {
         if let Some(problem) = native.problem() {
             self.reason(key, problem);
         }
-        if files.count > 1 {
+        if files.count > 1 && !files.by_turns {
             self.reason(key, "fio's law holds in each of several files, the native one over all of them");
         }
         if files.sharing == Sharing::Shared && threads > 1 {
@@ -783,6 +812,39 @@ impl Mapper<'_> {
         self.note(key, "fio's latency begins when a request is sent, also when it was due before");
         // fio's rate is each clone's, an entry's that of all its threads.
         Some(Rate { per_second: per_second as f64 * threads as f64, arrivals })
+    }
+
+    /// Checksums in what is written, which nobody looks at.
+    fn verify(&mut self, requests: Requests) {
+        const ONLY_WITH_VERIFY: [&str; 6] = [
+            "do_verify",
+            "verify_backlog",
+            "verify_backlog_batch",
+            "verify_fatal",
+            "verify_interval",
+            "verify_offset",
+        ];
+        let kind = self.word("verify").unwrap_or("none");
+        if ["none", "0"].contains(&kind) {
+            for key in ONLY_WITH_VERIFY {
+                if self.take(key).is_some() {
+                    self.note(key, "without verify it says nothing");
+                }
+            }
+            return;
+        }
+        let verifies = self.job.get("do_verify").is_none_or(|setting| setting.value == Value::Switch(true));
+        let looks = verifies || requests.has_reads() || self.job.get("verify_backlog").is_some();
+        if looks {
+            self.reason("verify", "the native engine does not verify what it reads");
+            return;
+        }
+        self.taken.extend(ONLY_WITH_VERIFY);
+        self.note(
+            "verify",
+            "nothing is read back: of it there are only the checksums that fio works out for what it writes, and native \
+             threads do not",
+        );
     }
 
     fn data(&mut self, requests: Requests) -> Entry {

@@ -201,6 +201,9 @@ fn shared_files(file: &JobFile) -> Vec<Remark> {
         let (key, files): (_, Vec<_>) = match job.get("filename") {
             // The same path has become the same name.
             Some(setting) => ("filename", setting.text.split(':').map(|name| ("", name)).collect()),
+            None if job.get("filename_format").is_some_and(|format| !format.text.contains("$jobname")) => {
+                ("filename_format", vec![("", directory)])
+            }
             None => ("name", vec![(job.section.as_str(), directory)]),
         };
         let files: BTreeSet<_> = files.into_iter().collect();

@@ -4,8 +4,8 @@ use super::{value::tests::host, *};
 use crate::{
     units::{Bytes, Nanos, Percent},
     workload::{
-        self, Access, Backend, DataKind, Distribution, Entry, Layout, OpenSync, Pattern, Sharing, SyncCall,
-        Until, program::Values,
+        self, Access, Advice, Backend, DataKind, Distribution, Entry, Layout, OpenSync, Pattern, Sharing,
+        SyncCall, Until, program::Values,
     },
 };
 use proptest::prelude::*;
@@ -119,7 +119,12 @@ fn values_reach_the_native_job() {
     assert_eq!((region.sharing, region.file_size), (Some(Sharing::Region), Some(Bytes::mib(4))));
     assert_eq!(with("io_size=4m\n").requests, Some(1024));
     assert_eq!(with("number_ios=3\n").requests, Some(3));
-    assert_eq!(with("nrfiles=4\nfile_service_type=random\n").files, Some(4));
+    let drawn = with("nrfiles=4\nfile_service_type=random\n");
+    assert_eq!((drawn.files, drawn.round_robin), (Some(4), None));
+    let turns = with("filename=a:b\n");
+    assert_eq!((turns.files, turns.round_robin, turns.file_size), (Some(2), Some(true), Some(Bytes::mib(1))));
+    let shared = with("filename_format=$jobname.$filenum\nnumjobs=4\n");
+    assert_eq!((shared.sharing, shared.file_size), (Some(Sharing::Shared), Some(Bytes::mib(1))));
     assert_eq!(
         with("filesize=2m\nsize=4m\nnrfiles=2\nfile_service_type=random\n").file_size,
         Some(Bytes::mib(4))
@@ -150,16 +155,33 @@ fn values_reach_the_native_job() {
     assert_eq!(native("[a]\nsize=1m\nrw=write\nbuffered=1\ndirect=1\n").direct, Some(true));
 }
 
+/// Seen with strace: fadvise(RANDOM) or (SEQUENTIAL) when a file is opened, madvise for mappings, and fadvise(DONTNEED) at
+/// every pass over `size`.
+#[test]
+fn the_page_cache_is_told_what_fio_tells_it() {
+    let cache = |lines: &str| {
+        let job = native(&format!("[a]\nsize=1m\n{lines}"));
+        (job.advice, job.cold_laps)
+    };
+    assert_eq!(cache("rw=randread\n"), (Some(Advice::Random), None));
+    assert_eq!(cache("rw=read\n"), (Some(Advice::Sequential), None));
+    assert_eq!(cache("rw=read\nfadvise_hint=random\n"), (Some(Advice::Random), None));
+    assert_eq!(cache("rw=read\nfadvise_hint=0\nloops=2\n"), (None, Some(true)));
+    assert_eq!(cache("rw=randwrite\nioengine=mmap\n"), (Some(Advice::Random), None));
+    assert_eq!(cache("rw=write\ntime_based\nruntime=1\n"), (None, Some(true)));
+    assert_eq!(cache("rw=write\ntime_based\nruntime=1\ninvalidate=0\n"), (None, None));
+    assert_eq!(cache("rw=randread\ndirect=1\nloops=2\n"), (None, None));
+    let looped = native("[a]\nsize=1m\nrw=randread\nbs=64k\nloops=3\nnumjobs=2\n");
+    assert_eq!((looped.requests, looped.cold_laps), (Some(96), Some(true)));
+}
+
 #[test]
 fn what_fio_does_otherwise_runs_through_fio() {
     const BASE: &str = "[a]\nsize=1m\nrw=randwrite\n";
     for (lines, key) in [
-        // Seen with strace: fadvise(RANDOM) before buffered reads, fadvise(DONTNEED) at every pass over `size`.
-        ("rw=randread\n", "fadvise_hint"),
-        ("runtime=1\ntime_based\n", "invalidate"),
         ("rw=read\nfadvise_hint=0\ninvalidate=0\n", "invalidate"),
-        ("ioengine=mmap\n", "fadvise_hint"),
-        ("ioengine=mmap\nfadvise_hint=0\nnumjobs=2\n", "thread"),
+        ("ioengine=mmap\nruntime=1\ntime_based\n", "invalidate"),
+        ("ioengine=mmap\nnumjobs=2\n", "thread"),
         ("rw=rw\ndirect=1\n", "rw"),
         ("rw=randread:8\ndirect=1\n", "rw"),
         ("rw=randtrim\ndirect=1\n", "rw"),
@@ -169,7 +191,10 @@ fn what_fio_does_otherwise_runs_through_fio() {
         ("bs=65m\nsize=130m\n", "bs"),
         ("size=1001k\n", "size"),
         ("size=50%\n", "size"),
-        ("nrfiles=4\n", "file_service_type"),
+        ("nrfiles=4\nfile_service_type=roundrobin:2\n", "file_service_type"),
+        ("nrfiles=4\nfile_service_type=sequential\n", "file_service_type"),
+        ("nrfiles=4\nfilename_format=$jobname.$jobnum\n", "filename_format"),
+        ("rw=write\nfilename_format=data.$filenum\nnumjobs=2\n", "filename"),
         ("rw=write\nfilename=f\nnumjobs=2\n", "filename"),
         ("filename=f\nnumjobs=2\noffset_increment=4k\n", "offset_increment"),
         ("offset=4k\n", "offset"),
@@ -203,16 +228,35 @@ fn what_fio_does_otherwise_runs_through_fio() {
         ("ioengine=vsync\niodepth=4\n", "ioengine"),
         ("ioengine=posixaio\n", "ioengine"),
         ("hipri\n", "hipri"),
-        ("loops=2\n", "loops"),
+        ("loops=2\nend_fsync=1\n", "loops"),
+        ("loops=2\nio_size=4m\n", "loops"),
+        ("loops=2\nnumber_ios=10\n", "loops"),
         ("verify=md5\n", "verify"),
+        ("verify=md5\ndo_verify=0\nrw=randrw\n", "verify"),
+        ("verify=md5\ndo_verify=0\nverify_backlog=8\n", "verify"),
+        ("verify=md5\ndo_verify=0\nverify_pattern=7\n", "verify_pattern"),
         ("filesize=4k-64k\nnrfiles=2\n", "filesize"),
         ("bsrange=4k-4k\n", "bsrange"),
     ] {
         assert!(reasons(&format!("{BASE}{lines}")).contains(&key), "{lines:?}");
     }
+}
+
+#[test]
+fn what_the_load_engine_does_too_runs_natively() {
+    const BASE: &str = "[a]\nsize=1m\nrw=randwrite\n";
     for native in [
         "runtime=1\ntime_based\ninvalidate=0\n",
-        "rw=randread\nfadvise_hint=0\n",
+        "runtime=1\ntime_based\n",
+        "rw=randread\n",
+        "ioengine=mmap\n",
+        "loops=3\n",
+        "verify=md5\ndo_verify=0\n",
+        "verify_fatal=1\nverify_interval=512\n",
+        "nrfiles=4\n",
+        "filename=a:b\n",
+        "filename=a:b\nrandom_distribution=zipf\n",
+        "filename_format=data.$jobnum\nnumjobs=2\n",
         "rw=write\nfallocate=none\n",
     ] {
         assert_eq!(reasons(&format!("{BASE}{native}")), [""; 0], "{native:?}");
@@ -228,6 +272,10 @@ fn jobs_that_native_groups_cannot_be_run_through_fio() {
     assert_eq!(reasons(&two("[a]\nstonewall\n")), ["name"]);
     assert_eq!(reasons(&two("filename=f\n[b]\nstonewall\nfilename=f\n")), ["filename"]);
     assert_eq!(reasons(&two("time_based\nruntime=1\n[b]\ntime_based\nruntime=2\n")), ["runtime"]);
+    assert_eq!(
+        reasons(&two("filename_format=x.$jobnum\n[b]\nstonewall\nfilename_format=x.$jobnum\n")),
+        ["filename_format"]
+    );
     assert_eq!(
         reasons(&two("time_based\nruntime=1\nnumjobs=1000\n[b]\ntime_based\nruntime=1\nnumjobs=100\n")),
         ["numjobs"]

@@ -1,6 +1,6 @@
 //! Which settings of requests do not go together: one table, for the trial file and for the engine.
 
-use super::{Backend, FsyncCounts, Io, Layout, OpenSync, Sharing, SyncCall};
+use super::{Access, Backend, FsyncCounts, Io, Layout, OpenSync, Sharing, SyncCall};
 
 /// Settings that do not go together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,7 +19,12 @@ type Rule = (bool, &'static str, &'static str, &'static str);
 impl Io {
     /// The first settings that do not go together anywhere, whatever the machine.
     pub fn conflict(&self) -> Option<Conflict> {
-        let mut rules = self.backend_rules().into_iter().chain(self.map_rules()).chain(self.file_rules());
+        let mut rules = self
+            .backend_rules()
+            .into_iter()
+            .chain(self.map_rules())
+            .chain(self.file_rules())
+            .chain(self.cache_rules());
         rules.find(|(applies, ..)| *applies).map(|(_, key, problem, hint)| Conflict { key, problem, hint })
     }
 
@@ -107,7 +112,7 @@ impl Io {
         ]
     }
 
-    fn file_rules(&self) -> [Rule; 8] {
+    fn file_rules(&self) -> [Rule; 9] {
         let (append, reads) = (self.access.starts_empty(), self.reads.0 > 0.0);
         [
             (
@@ -160,6 +165,48 @@ impl Io {
                 "the threads of one cursor take turns at the syncs of all files: none knows what the others wrote",
                 "use fsync_all_files = true, or another sharing",
             ),
+            (
+                self.round_robin && self.sharing == Sharing::Region,
+                "round_robin",
+                "a region is a stretch of all files, of which a thread has not the same part of each",
+                "use another sharing, or leave round_robin out",
+            ),
+        ]
+    }
+
+    fn cache_rules(&self) -> [Rule; 5] {
+        let cold = |with: bool| self.cold_laps && with;
+        [
+            (
+                self.direct && !self.advice.is_none(),
+                "advice",
+                "direct I/O has no read-ahead that advice could change",
+                "use direct = false, or leave advice out",
+            ),
+            (
+                cold(self.direct),
+                "cold_laps",
+                "direct I/O leaves nothing in the page cache that a lap could drop",
+                "use direct = false, or leave cold_laps out",
+            ),
+            (
+                cold(self.backend == Backend::Mmap),
+                "cold_laps",
+                "pages that are mapped stay in the page cache",
+                "use backend = \"sync\", or leave cold_laps out",
+            ),
+            (
+                cold(self.access == Access::Append),
+                "cold_laps",
+                "appending cuts its file after each lap, and nothing of it stays in the page cache",
+                "use access = \"extend\", or leave cold_laps out",
+            ),
+            (
+                cold(self.sharing == Sharing::Cursor),
+                "cold_laps",
+                "threads with one cursor have no laps of their own",
+                "use another sharing, or leave cold_laps out",
+            ),
         ]
     }
 
@@ -172,7 +219,7 @@ impl Io {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workload::Access;
+    use crate::workload::Advice;
     use crate::{
         units::{Bytes, Percent},
         workload::{Entry, Pattern},
@@ -214,6 +261,12 @@ mod tests {
                 Io { sharing: Sharing::Cursor, fsync_every: 1, fsync_counts: FsyncCounts::Requests, ..io() },
                 "fsync_all_files",
             ),
+            (Io { round_robin: true, sharing: Sharing::Region, ..io() }, "round_robin"),
+            (Io { advice: Advice::Random, direct: true, ..io() }, "advice"),
+            (Io { cold_laps: true, direct: true, ..io() }, "cold_laps"),
+            (Io { cold_laps: true, ..map() }, "cold_laps"),
+            (Io { cold_laps: true, ..append() }, "cold_laps"),
+            (Io { cold_laps: true, sharing: Sharing::Cursor, ..io() }, "cold_laps"),
         ]
     }
 
@@ -226,7 +279,7 @@ mod tests {
             assert!(!conflict.hint.is_empty());
             problems.insert(conflict.problem);
         }
-        assert_eq!(problems.len(), 6 + 6 + 8, "every rule of the table has its example");
+        assert_eq!(problems.len(), 6 + 6 + 9 + 5, "every rule of the table has its example");
     }
 
     #[test]

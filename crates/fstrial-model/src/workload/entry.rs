@@ -1,7 +1,7 @@
 //! A workload as a user writes it: every key once, with its type, its place and the kinds of workload that have it.
 
 use super::{
-    Access, Backend, DataKind, Distribution, Figure, FileTree, Flush, FsyncCounts, Kind, Layout, Log,
+    Access, Advice, Backend, DataKind, Distribution, Figure, FileTree, Flush, FsyncCounts, Kind, Layout, Log,
     MetricEntry, Mix, OpenSync, Operation, Postmark, PostmarkPart, Rate, RateTarget, Sharing, SyncCall,
     TreeEntry, Until,
 };
@@ -189,6 +189,12 @@ keys! {
         layout: Layout,
         /// io: a kernel thread takes the requests of each `io_uring` (`IORING_SETUP_SQPOLL`).
         sqpoll: bool,
+        /// io: each request goes to the next file, as fio's do, instead of where it comes to over all files.
+        round_robin: bool,
+        /// io: what the kernel is told of the order of requests, `sequential` or `random`, or `none` (if left out).
+        advice: Advice,
+        /// io: after each lap of a thread over its blocks, they are dropped from the page cache.
+        cold_laps: bool,
         /// io: `io_uring` polls the device for completions (`IORING_SETUP_IOPOLL`); needs direct.
         iopoll: bool,
     }

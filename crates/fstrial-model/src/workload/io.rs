@@ -71,6 +71,16 @@ pub struct Io {
     pub fsync_all_files: bool,
     /// What [`Io::fsync_every`] counts.
     pub fsync_counts: FsyncCounts,
+    /// Each request goes to the next file; in each file they follow [`Io::access`] by themselves.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub round_robin: bool,
+    /// What the kernel is told of the order of requests, for its read-ahead.
+    #[serde(skip_serializing_if = "Advice::is_none")]
+    pub advice: Advice,
+    /// After each lap of a thread over its blocks, `fadvise(DONTNEED)` drops them from the page cache, and starts to
+    /// write what is not written yet. A lap of drawn blocks is as many requests as there are blocks.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub cold_laps: bool,
 }
 
 /// Where each request goes.
@@ -190,6 +200,26 @@ pub enum Layout {
     Sparse,
     /// Nothing: the load's writes extend the files.
     Empty,
+}
+
+/// What the kernel is told of the order of requests: `fadvise` on each file before the clock starts, `madvise` on maps.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Advice {
+    /// Nothing: it finds out by itself.
+    #[default]
+    None,
+    /// One after the other: it reads ahead twice as far.
+    Sequential,
+    /// In no order: it does not read ahead.
+    Random,
+}
+
+impl Advice {
+    /// Whether nothing is told.
+    pub(super) fn is_none(&self) -> bool {
+        *self == Self::None
+    }
 }
 
 /// What [`Io::fsync_every`] counts.
@@ -464,6 +494,9 @@ impl Default for Io {
             fsync_at_end: false,
             fsync_all_files: false,
             fsync_counts: FsyncCounts::Writes,
+            round_robin: false,
+            advice: Advice::None,
+            cold_laps: false,
         }
     }
 }

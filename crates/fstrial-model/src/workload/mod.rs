@@ -35,7 +35,7 @@ pub use files::{FileSet, Step};
 pub use flow::{FileTree, Flow, Names, Order, Size};
 pub use flow_step::{FlowStep, FlowStepError, OpenFile, Target};
 pub use flush::Flush;
-pub use io::{Access, Backend, FsyncCounts, Io, Layout, Mix, OpenSync, Sharing, SyncCall};
+pub use io::{Access, Advice, Backend, FsyncCounts, Io, Layout, Mix, OpenSync, Sharing, SyncCall};
 pub use log::Log;
 pub use metric::{Better, MetricEntry, MetricRule};
 pub use operation::{Operation, TREE, TimedOperation, TreeEntry, Unclean, WRITTEN};

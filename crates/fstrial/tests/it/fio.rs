@@ -296,6 +296,67 @@ fn a_device_that_a_job_names_is_neither_opened_nor_changed() {
     lab.assert_nothing_left("after jobs for a device");
 }
 
+/// What the engine's own tests say of `round_robin`, of fio: files by turns, each in its own order.
+#[test]
+fn fio_goes_from_file_to_file() {
+    if !has_fio("fio_goes_from_file_to_file") {
+        return;
+    }
+    let lab = Lab::new();
+    lab.write("job.fio", "[job]\nsize=192k\nbs=16k\nnrfiles=3\nrw=write\nwrite_iolog=log\n");
+    let ended = lab.prepare("fio").arg("job.fio").output().unwrap();
+    assert!(ended.status.success(), "{ended:?}");
+    let log = fs::read_to_string(lab.path("log")).unwrap();
+    let place = |line: &str| -> Option<(u64, u64)> {
+        let words: Vec<&str> = line.split(' ').collect();
+        let [_, file, "write", offset, _] = words[..] else { return None };
+        Some((file.rsplit('.').next()?.parse().ok()?, offset.parse::<u64>().ok()? / 16_384))
+    };
+    let places: Vec<(u64, u64)> = log.lines().filter_map(place).collect();
+    assert_eq!(places, (0..12).map(|n| (n % 3, n / 3)).collect::<Vec<_>>(), "{log}");
+}
+
+/// The system calls of a command that begin with these words, in order.
+fn calls(lab: &Lab, command: &str, words: &[&str]) -> Option<Vec<String>> {
+    let trace = ["-f", "-qq", "-e", "trace=fadvise64,madvise", "-o", "trace"];
+    let traced = lab.prepare("strace").args(trace).args(command.split(' ')).output().ok()?;
+    assert!([0, 3].iter().any(|code| traced.status.code() == Some(*code)), "{command}: {traced:?}");
+    let text = fs::read_to_string(lab.path("trace")).unwrap();
+    let word = |line: &str| words.iter().find(|word| line.contains(**word)).map(|word| (*word).to_owned());
+    Some(text.lines().filter_map(word).collect())
+}
+
+#[test]
+fn the_page_cache_is_told_what_fio_tells_it() {
+    let name = "the_page_cache_is_told_what_fio_tells_it";
+    if !has_fio(name) {
+        return;
+    }
+    for (lines, told, passes) in [
+        ("rw=read\nloops=3\n", "POSIX_FADV_SEQUENTIAL", 3),
+        ("rw=randread\nloops=2\n", "POSIX_FADV_RANDOM", 2),
+        ("rw=randread\nfadvise_hint=sequential\n", "POSIX_FADV_SEQUENTIAL", 1),
+        ("rw=randread\nioengine=mmap\n", "MADV_RANDOM", 1),
+    ] {
+        let lab = lab_with(&format!("[job]\nsize=64k\nbs=16k\nthread\n{lines}"));
+        let words = ["POSIX_FADV_SEQUENTIAL", "POSIX_FADV_RANDOM", "MADV_RANDOM", "POSIX_FADV_DONTNEED"];
+        let theirs = calls(&lab, "fio job.fio", &words);
+        let compare = format!("{} compare dir:a dir:b --workload job.fio --rounds 1", support::FSTRIAL);
+        let ours = calls(&lab, &compare, &words);
+        let (Some(theirs), Some(ours)) = (theirs, ours) else {
+            support::skip(name, "needs strace");
+            return;
+        };
+        let count = |calls: &[String], word: &str| calls.iter().filter(|call| *call == word).count();
+        assert!(theirs.iter().any(|call| call == told), "{lines}: {theirs:?}");
+        // Of two arms and one round. fio tells it anew whenever it opens the file again.
+        assert_eq!(count(&ours, told), 2, "{lines}: {ours:?}");
+        // fio also drops what it has laid out, and before the first pass.
+        assert_eq!(count(&theirs, "POSIX_FADV_DONTNEED"), 1 + passes, "{lines}: {theirs:?}");
+        assert_eq!(count(&ours, "POSIX_FADV_DONTNEED"), 2 * (passes - 1), "{lines}: {ours:?}");
+    }
+}
+
 /// Two phases that run natively: the second one reads nothing of the first, and ends when it is done.
 const NATIVE: &str = "[global]\ndirect=1\nsize=1m\nbs=16k\n[reader]\nrw=randread\ntime_based\nruntime=1s\nramp_time=50ms\n\
                       numjobs=2\n[writer]\nstonewall\nrw=write\nfsync=4\nend_fsync=1\n";
