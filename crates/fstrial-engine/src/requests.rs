@@ -128,6 +128,8 @@ enum Order {
     Append { next: u64, lapped: bool },
     /// From each block `step` blocks on; behind the end, the next lane: the blocks `step` apart that begin one later.
     Strided { next: u64, step: u64 },
+    /// So many blocks from each that is drawn, as far as there are any.
+    Rows { starts: Sampler, length: u32, left: u32, next: u64 },
     /// One request in each file by turns; each file has an order of its own.
     Turns { orders: Vec<Self>, file: u64 },
     /// Another order, with laps that begin anew.
@@ -173,6 +175,10 @@ impl Order {
         match io.access {
             Access::Random if io.each_block_once => {
                 Self::Once { lap: Permutation::new(blocks, generator), next: 0 }
+            }
+            Access::Random if io.in_a_row > 1 => {
+                let starts = Sampler::new(io.distribution, blocks, load.seed);
+                Self::Rows { starts, length: io.in_a_row, left: 0, next: 0 }
             }
             Access::Random if io.distribution.is_uniform() && geometry.is_whole() => Self::Uniform,
             Access::Random => Self::Drawn(Sampler::new(io.distribution, blocks, load.seed)),
@@ -220,6 +226,14 @@ impl Order {
                     *next = if lane < (*step).min(blocks) { lane } else { 0 };
                 }
                 block
+            }
+            Self::Rows { starts, length, left, next } => {
+                if *left == 0 || *next == blocks {
+                    *next = starts.draw(generator);
+                }
+                *left = if *left == 0 { *length } else { *left } - 1;
+                *next += 1;
+                *next - 1
             }
             Self::Turns { orders, file } => {
                 let each = blocks / orders.len() as u64;
@@ -437,6 +451,23 @@ mod tests {
                 for thread in 0..usize::from(threads) {
                     assert_laps(&io, threads, thread, seed)?;
                 }
+            }
+        }
+
+        #[test]
+        fn rows_have_their_length_and_stay_inside(length in 2_u32..9, blocks in 1_u64..40, region: bool, seed: u64) {
+            let sharing = if region { Sharing::Region } else { Sharing::Shared };
+            let io = Io { in_a_row: length, ..small(Access::Random, sharing, 1, 2 * blocks) };
+            let geometry = Geometry::on_files(&io, 2, 1);
+            let mut requests = requests(&io, 2, 1, seed);
+            let mut last = None;
+            for n in 0..20 * length {
+                let block = requests.next().offset / 4096;
+                prop_assert!((geometry.origin..geometry.origin + geometry.blocks).contains(&block));
+                // Rows begin where they may; inside of one the next block follows, but for the last of all.
+                let follows = last.is_none_or(|last| block == last + 1 || last + 1 == geometry.origin + geometry.blocks);
+                prop_assert!(n % length == 0 || follows, "{n}: {last:?} {block}");
+                last = Some(block);
             }
         }
 

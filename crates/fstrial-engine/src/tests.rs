@@ -165,6 +165,7 @@ fn orders_of_every_sort_run_clean() {
         Io { update: Percent(30.0), fsync_every: 3, ..base.clone() },
         Io { advice: Advice::Sequential, access: Access::Sequential, ..base.clone() },
         Io { advice: Advice::Random, total_size: Bytes::kib(64), ..base.clone() },
+        Io { in_a_row: 5, files: 2, ..base.clone() },
         Io { round_robin: true, files: 3, cold_laps: true, ..base.clone() },
         Io { cold_laps: true, total_size: Bytes::kib(64), files: 2, ..base.clone() },
         Io { update: Percent(100.0), reads: Percent(100.0), fsync_every: 1, ..base },

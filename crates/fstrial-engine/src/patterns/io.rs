@@ -313,6 +313,11 @@ mod tests {
                 "has 1 blocks",
             ),
             (Io { total_size: Bytes(8192), sharing: Sharing::Region, ..zipf.clone() }, false, "has 1 blocks"),
+            (
+                Io { total_size: Bytes::kib(8), files: 2, round_robin: true, ..zipf.clone() },
+                false,
+                "needs two",
+            ),
             (Io { distribution: Distribution::Pareto { h: 2.0 }, ..io() }, false, "between 0.001"),
             (Io { access: Access::Sequential, ..zipf.clone() }, false, "random access"),
             (Io { each_block_once: true, ..zipf }, false, "leaves nothing to be drawn"),

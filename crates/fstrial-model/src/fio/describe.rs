@@ -62,7 +62,8 @@ fn requests(job: &Entry) -> String {
         Some(distribution) if distribution != Distribution::Uniform => format!(", {distribution}"),
         _ => String::new(),
     };
-    format!("{access} {} {kind}{order}", job.block_size.unwrap_or_default())
+    let row = job.in_a_row.map_or_else(String::new, |length| format!(", {length} in a row"));
+    format!("{access} {} {kind}{order}{row}", job.block_size.unwrap_or_default())
 }
 
 fn places(job: &Entry) -> String {

@@ -102,7 +102,6 @@ keys! {
         "a name; nothing measured depends on it" => "name": Text;
         "files that all clones of the job share; for a device or a path there is a file of the arm, with a note" =>
             "filename": Text;
-        "reads and writes; trims and offset modifiers run through fio" => "rw" | "readwrite": Text;
         "one size for every request; another for reads than for writes runs through fio" =>
             "bs" | "blocksize": Numbers;
         "the same as bs; anything else runs through fio" => "ba" | "blockalign": Numbers;
@@ -117,8 +116,6 @@ keys! {
         "with a shared file and steps of `size`: a region for each thread; else through fio" =>
             "offset_increment": Number;
         "an end after that many requests; with time_based through fio" => "number_ios": Number;
-        "random, and zipf over one file; zipf over a file that clones share, pareto, normal, zones and centres run through fio" =>
-            "random_distribution": Text;
         "files of each clone" => "nrfiles" | "nr_files": Number;
         "how files that are only written are laid out; keep runs through fio" => "fallocate": Text;
         "an fsync after that many writes of a thread; in a mix through fio" => "fsync": Number;
@@ -160,6 +157,10 @@ keys! {
             "filename_format": Text = "$jobname.$jobnum.$filenum";
         "of jobs that only write, with do_verify=0, a note; else the native engine does not verify, and fio does" =>
             "verify": Text = "0 none";
+        "reads and writes; N requests in a row (rw=randread:N) with norandommap; trims and other offset modifiers run through fio" =>
+            "rw" | "readwrite": Text;
+        "random, zipf over one file, two zones; zipf over a file that clones share, pareto, normal, other zones and centres run through fio" =>
+            "random_distribution": Text;
     }
     Note {
         "a remark; it is not given to fio" => "description": Text;

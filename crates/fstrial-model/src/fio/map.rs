@@ -3,6 +3,10 @@
 //! What fio does was read in its manual and source and seen with strace (fio 3.33): `docs/fio.md` has the findings. A
 //! setting that no rule here has taken makes the job run through fio, so nothing is ever silently ignored.
 
+mod files;
+mod requests;
+mod writes;
+
 use super::{
     keys::Treatment,
     parse::{Job, Setting},
@@ -10,10 +14,7 @@ use super::{
 };
 use crate::{
     units::{Bytes, Nanos, Percent},
-    workload::{
-        Access, Advice, Arrivals, Backend, DataKind, Distribution, Entry, Layout, OpenSync, Rate, Sharing,
-        SyncCall, Until,
-    },
+    workload::{Advice, Backend, Entry, OpenSync, Sharing, Until},
 };
 use std::collections::BTreeSet;
 
@@ -62,6 +63,8 @@ struct Requests {
     /// Percent.
     reads: u64,
     block: u64,
+    /// From each place that is drawn.
+    in_a_row: u32,
 }
 
 impl Requests {
@@ -233,6 +236,7 @@ impl Mapper<'_> {
             fsync_at_end: is(fsync_at_end),
             layout: (!access.starts_empty()).then_some(layout),
             round_robin: is(files.by_turns),
+            in_a_row: (requests.in_a_row > 1).then_some(requests.in_a_row),
             advice: (advice != Advice::None).then_some(advice),
             cold_laps: is(cold_laps),
             rate: self.rate(requests, threads),
@@ -252,154 +256,6 @@ impl Mapper<'_> {
                 requests: Some((amount / requests.block).saturating_mul(threads)),
                 ..what
             },
-        }
-    }
-
-    fn requests(&mut self) -> Requests {
-        let text = self.word("rw").unwrap_or("read");
-        let (word, modifier) = text.split_once(':').map_or((text, false), |(word, _)| (word, true));
-        if modifier {
-            self.reason("rw", "native offsets have no modifier");
-        }
-        if word.contains("trim") {
-            self.reason("rw", "the native engine does not trim");
-        }
-        let is_mixed = ["rw", "readwrite", "randrw"].contains(&word);
-        let mut reads = if word.ends_with("read") { 100 } else { 0 };
-        let shares = [self.number("rwmixread"), self.number("rwmixwrite").map(|share| 100 - share.min(100))];
-        if is_mixed {
-            let is_write_later = self.job.position("rwmixwrite") > self.job.position("rwmixread");
-            let [first, second] = if is_write_later { [shares[1], shares[0]] } else { shares };
-            reads = first.or(second).unwrap_or(50);
-        }
-        let is_random = word.starts_with("rand");
-        if is_mixed && !is_random && reads > 0 && reads < 100 {
-            self.reason(
-                "rw",
-                "fio keeps one place for reads and one for writes; native threads have one for both",
-            );
-        }
-        Requests { is_random, is_mixed, reads, block: self.block(is_mixed, reads) }
-    }
-
-    fn block(&mut self, is_mixed: bool, reads: u64) -> u64 {
-        let [read, write] = self.by_direction("bs").map(|size| size.unwrap_or(PAGE));
-        let block = if reads == 0 { write } else { read };
-        if is_mixed && read != write {
-            self.reason("bs", "native reads and writes have one size");
-        }
-        if !BLOCKS.contains(&block) {
-            self.reason("bs", "native requests have at most 64 MiB");
-        }
-        let aligned = self.by_direction("ba");
-        if aligned.iter().flatten().any(|size| *size != block && *size != 0) {
-            self.reason("ba", "native offsets are multiples of the block size");
-        }
-        block.max(1)
-    }
-
-    fn files(&mut self, requests: Requests, threads: u64) -> Files {
-        let mut size = self.number("size");
-        let mut count = self.number("nrfiles").unwrap_or(1);
-        let named = self.take("filename").map(|setting| setting.text.split(':').collect::<Vec<_>>());
-        let format = self.word("filename_format").unwrap_or("$jobnum.$filenum");
-        if self.job.get("filename_format").is_some() {
-            self.note("filename_format", "native files have names of their own");
-        }
-        let is_named = named.is_some() || !format.contains("$jobnum");
-        if let Some(names) = named {
-            count = self.named(&names);
-        } else if count > 1 && !format.contains("$filenum") {
-            self.reason("filename_format", "without $filenum all files of a clone are one");
-        }
-        if let Some(each) = self.file_size() {
-            let together = each.saturating_mul(count);
-            if size.is_some_and(|size| size != together) {
-                self.reason("filesize", "native threads transfer what their files hold");
-            }
-            size = Some(together);
-        }
-        let each_clone = size.unwrap_or(requests.block);
-        if !each_clone.is_multiple_of(count) || !(each_clone / count).is_multiple_of(requests.block) {
-            self.reason("size", "native files are whole numbers of requests");
-        }
-        let by_turns = count > 1 && self.service(requests.is_random);
-        self.take("file_service_type");
-        if count > 100_000 {
-            self.reason("nrfiles", "native threads have at most 100000 files");
-        }
-        let sharing = self.sharing(requests, threads, is_named, each_clone);
-        if count > 1 && sharing == Sharing::Region {
-            self.reason("offset_increment", "native regions are those of one file");
-        }
-        let parts = if sharing == Sharing::Shared { 1 } else { threads };
-        Files { total: each_clone.saturating_mul(parts), each_clone, count, by_turns, sharing }
-    }
-
-    /// How many files a list of names comes to.
-    fn named(&mut self, names: &[&str]) -> u64 {
-        let count = names.len() as u64;
-        if let Some(Value::Number(asked)) = self.job.get("nrfiles").map(|setting| &setting.value)
-            && *asked != count
-        {
-            match count {
-                1 => self.note("nrfiles", "`filename` names the one file, and this says nothing"),
-                _ => self.reason("nrfiles", "which of the named files it means is left to fio"),
-            }
-        }
-        if names.iter().collect::<BTreeSet<_>>().len() != names.len() {
-            self.reason("filename", "a file is named twice; native threads have each file once");
-        }
-        count
-    }
-
-    /// The size of each file, if it is given as one.
-    fn file_size(&mut self) -> Option<u64> {
-        match self.take("filesize")?.value {
-            Value::Number(size) => Some(size),
-            _ => {
-                self.reason("filesize", "native files all have one size");
-                None
-            }
-        }
-    }
-
-    /// Whether requests go from file to file by turns.
-    fn service(&mut self, is_random: bool) -> bool {
-        match (self.word("file_service_type"), is_random) {
-            (None | Some("roundrobin" | "roundrobin:1"), _) => return true,
-            (Some("random"), true) => {
-                self.note("file_service_type", "a file and a block in it are drawn, from another generator");
-            }
-            (Some("sequential"), false) => {}
-            _ => self.reason(
-                "file_service_type",
-                "native threads take the files by turns (roundrobin), draw one (random access) or finish one first \
-                 (sequential access)",
-            ),
-        }
-        false
-    }
-
-    fn sharing(&mut self, requests: Requests, threads: u64, is_named: bool, each_clone: u64) -> Sharing {
-        let step = self.number("offset_increment").unwrap_or(0);
-        match (is_named, threads, step) {
-            (_, 1, _) | (false, _, 0) => Sharing::PerThread,
-            (true, _, 0) => {
-                if !requests.is_random {
-                    self.reason(
-                        "filename",
-                        "fio's clones all start at the beginning of the shared file; native threads start at evenly \
-                         spaced places",
-                    );
-                }
-                Sharing::Shared
-            }
-            (true, _, step) if step == each_clone => Sharing::Region,
-            _ => {
-                self.reason("offset_increment", "native regions are as large as what each thread transfers");
-                Sharing::PerThread
-            }
         }
     }
 
@@ -550,162 +406,6 @@ impl Mapper<'_> {
         polls
     }
 
-    fn layout(&mut self, requests: Requests, backend: Backend) -> Layout {
-        let mode = self.word("fallocate").unwrap_or("native");
-        let is_overwrite = self.switch("overwrite").unwrap_or(false);
-        if requests.has_reads() || is_overwrite || backend == Backend::Mmap {
-            if mode != "native" && mode != "none" && mode != "0" {
-                self.note("fallocate", "the files are written in full in any case");
-            }
-            return Layout::Written;
-        }
-        match mode {
-            "none" | "0" => return Layout::Empty,
-            "truncate" => return Layout::Sparse,
-            "keep" => self.reason("fallocate", "native files with space have their size, too"),
-            "native" => self.note(
-                "fallocate",
-                "as with fio, first writes go to space without data; where a filesystem has no fallocate, fio leaves \
-                 the file empty",
-            ),
-            _ => {}
-        }
-        Layout::Fallocated
-    }
-
-    fn access(&mut self, requests: Requests, files: &Files, layout: Layout) -> Access {
-        match (requests.is_random, layout == Layout::Empty) {
-            (true, true) if files.sharing == Sharing::Shared => {
-                self.reason("fallocate", "native clones do not share a file that is empty");
-                Access::Random
-            }
-            (true, _) => Access::Random,
-            (false, false) => Access::Sequential,
-            (false, true) => Access::Extend,
-        }
-    }
-
-    fn sync(&mut self, requests: Requests, files: &Files, backend: Backend, depth: u64) -> (u64, SyncCall) {
-        if self.take("sync_file_range").is_some() {
-            self.reason(
-                "sync_file_range",
-                "native calls of it cover the whole file and wait, fio's cover what was written since the last one",
-            );
-        }
-        let calls = [
-            ("fsync", self.number("fsync"), SyncCall::Fsync),
-            ("fdatasync", self.number("fdatasync"), SyncCall::Fdatasync),
-        ];
-        let mut on =
-            calls.into_iter().filter_map(|(key, every, call)| Some((key, every.filter(|n| *n > 0)?, call)));
-        let Some((key, every, call)) = on.next() else { return (0, SyncCall::Fsync) };
-        if on.next().is_some() {
-            self.reason(key, "native threads make one kind of sync call");
-        }
-        if !requests.writes() {
-            self.note(key, "a job that only reads syncs nothing");
-            return (0, call);
-        }
-        if requests.is_mixed {
-            self.reason(
-                key,
-                "in a mix fio syncs after reads, too, while the number of writes is a multiple of it",
-            );
-        }
-        if files.count > 1 {
-            self.reason(
-                key,
-                "of several files fio syncs the one whose turn it is, native threads all they wrote to",
-            );
-        }
-        if depth > 1 {
-            self.reason(
-                key,
-                "fio syncs while other requests are in flight, native threads wait for them first",
-            );
-        }
-        if backend == Backend::IoUring {
-            self.note(key, "fio syncs through the ring, native threads with the system call");
-        }
-        if u32::try_from(every).is_err() {
-            self.reason(key, "a number of writes beyond 2^32");
-        }
-        self.note(
-            key,
-            "the write and its sync are one native operation, and recorded apart as well; fio does not sync after the \
-             last write of a job",
-        );
-        (every, call)
-    }
-
-    fn sync_at_end(&mut self, requests: Requests, amount: Option<u64>, call: SyncCall) -> bool {
-        let is_on = self.switch("end_fsync").unwrap_or(false) && requests.writes();
-        if is_on && amount.is_none() {
-            self.reason(
-                "end_fsync",
-                "fio counts the sync towards its time, native threads sync after theirs",
-            );
-        }
-        if is_on && call != SyncCall::Fsync {
-            self.reason("end_fsync", "native threads make one kind of sync call");
-        }
-        is_on
-    }
-
-    fn open_sync(&mut self, backend: Backend) -> OpenSync {
-        let flag = match self.word("sync") {
-            Some("sync" | "1") => OpenSync::Sync,
-            Some("dsync") => OpenSync::Dsync,
-            _ => OpenSync::None,
-        };
-        if flag != OpenSync::None && backend == Backend::Mmap {
-            self.reason("sync", "it does nothing to memory that is a file; native runs refuse it");
-        }
-        flag
-    }
-
-    /// What fio tells the kernel of the order of requests, and whether it drops what it has gone through.
-    fn page_cache(
-        &mut self,
-        requests: Requests,
-        timing: &Timing,
-        backend: Backend,
-        direct: bool,
-        layout: Layout,
-    ) -> (Advice, bool) {
-        let hint = self.word("fadvise_hint").unwrap_or("1");
-        let invalidates = self.switch("invalidate").unwrap_or(true);
-        if direct && backend != Backend::Mmap {
-            return (Advice::None, false);
-        }
-        // A write of part of a page reads the rest of it, and a mapping reads what it writes to.
-        let is_partial = !requests.block.is_multiple_of(PAGE) && layout == Layout::Written;
-        let reads = requests.has_reads() || is_partial || backend == Backend::Mmap;
-        let advice = match hint {
-            _ if !reads => Advice::None,
-            "0" => Advice::None,
-            "random" => Advice::Random,
-            "sequential" => Advice::Sequential,
-            _ if requests.is_random => Advice::Random,
-            _ => Advice::Sequential,
-        };
-        let cold_laps = timing.repeats && invalidates;
-        if cold_laps && backend == Backend::Mmap {
-            self.reason(
-                "invalidate",
-                "whenever fio has gone through `size` it maps the file anew and drops it from the page cache; native \
-                 maps stay",
-            );
-        }
-        if !invalidates && reads {
-            self.reason(
-                "invalidate",
-                "fio then reads what its own layout left in memory; native runs start with empty caches",
-            );
-        }
-        (advice, cold_laps)
-    }
-
     fn threads(&mut self, threads: u64, backend: Backend) {
         let is_thread = self.switch("thread").unwrap_or(false);
         self.take("stonewall");
@@ -723,165 +423,5 @@ impl Mapper<'_> {
                 "fio's clones are processes, native ones threads; the system calls are the same",
             );
         }
-    }
-
-    fn distribution(&mut self, requests: Requests, files: &Files, threads: u64) -> (Distribution, bool) {
-        let text = self.word("random_distribution").unwrap_or("random");
-        let has_map = !self.switch("norandommap").unwrap_or(false);
-        if !requests.is_random {
-            return (Distribution::Uniform, false);
-        }
-        let (word, parameter) = text.split_once(':').unwrap_or((text, ""));
-        let number: Option<f64> = if parameter.is_empty() { "1.1" } else { parameter }.parse().ok();
-        let theta = match (word, number) {
-            ("random", _) if parameter.is_empty() => {
-                self.note(
-                    "rw",
-                    "what is drawn comes from another generator, from the seed of the round, the same for every arm",
-                );
-                return (Distribution::Uniform, has_map);
-            }
-            ("zipf", Some(theta)) => theta,
-            ("pareto" | "normal", _) => {
-                self.reason(
-                    "random_distribution",
-                    "fio scatters what it draws over the file; native hot blocks of this law are neighbours",
-                );
-                return (Distribution::Uniform, false);
-            }
-            _ => {
-                self.reason(
-                    "random_distribution",
-                    "the native forms of fio's distributions are random and zipf:THETA",
-                );
-                return (Distribution::Uniform, false);
-            }
-        };
-        self.zipf(theta, files, threads);
-        (Distribution::Zipf { theta }, false)
-    }
-
-    /// When Zipf's law over fio's ranges is that over native blocks.
-    fn zipf(&mut self, theta: f64, files: &Files, threads: u64) {
-        let key = "random_distribution";
-        let native = Distribution::Zipf { theta };
-        if let Some(problem) = native.problem() {
-            self.reason(key, problem);
-        }
-        if files.count > 1 && !files.by_turns {
-            self.reason(key, "fio's law holds in each of several files, the native one over all of them");
-        }
-        if files.sharing == Sharing::Shared && threads > 1 {
-            self.reason(
-                key,
-                "each of fio's clones has hot blocks of its own in the shared file; native threads have the same ones",
-            );
-        }
-        self.note(
-            key,
-            "the same law from another generator; hot blocks are scattered over the file, in another order than fio's, \
-             which can put two ranks on one block",
-        );
-    }
-
-    fn rate(&mut self, requests: Requests, threads: u64) -> Option<Rate> {
-        let arrivals = match self.word("rate_process") {
-            Some("poisson") => Arrivals::Poisson,
-            _ => Arrivals::Constant,
-        };
-        let direction = usize::from(requests.reads == 0);
-        let bytes = self.by_direction("rate")[direction].filter(|rate| *rate > 0);
-        let iops = self.by_direction("rate_iops")[direction].filter(|rate| *rate > 0);
-        let (key, per_second) = match (bytes, iops) {
-            (None, None) => return None,
-            (Some(_), Some(_)) => {
-                self.reason("rate", "native threads have one rate");
-                return None;
-            }
-            (Some(bytes), None) => {
-                if !bytes.is_multiple_of(requests.block) {
-                    self.reason("rate", "it is no whole number of requests a second");
-                }
-                ("rate", bytes / requests.block)
-            }
-            (None, Some(iops)) => ("rate_iops", iops),
-        };
-        if requests.is_mixed {
-            self.reason(key, "fio holds reads and writes to a rate each, native threads have one for both");
-        }
-        self.note(key, "fio's latency begins when a request is sent, also when it was due before");
-        // fio's rate is each clone's, an entry's that of all its threads.
-        Some(Rate { per_second: per_second as f64 * threads as f64, arrivals })
-    }
-
-    /// Checksums in what is written, which nobody looks at.
-    fn verify(&mut self, requests: Requests) {
-        const ONLY_WITH_VERIFY: [&str; 6] = [
-            "do_verify",
-            "verify_backlog",
-            "verify_backlog_batch",
-            "verify_fatal",
-            "verify_interval",
-            "verify_offset",
-        ];
-        let kind = self.word("verify").unwrap_or("none");
-        if ["none", "0"].contains(&kind) {
-            for key in ONLY_WITH_VERIFY {
-                if self.take(key).is_some() {
-                    self.note(key, "without verify it says nothing");
-                }
-            }
-            return;
-        }
-        let verifies = self.job.get("do_verify").is_none_or(|setting| setting.value == Value::Switch(true));
-        let looks = verifies || requests.has_reads() || self.job.get("verify_backlog").is_some();
-        if looks {
-            self.reason("verify", "the native engine does not verify what it reads");
-            return;
-        }
-        self.taken.extend(ONLY_WITH_VERIFY);
-        self.note(
-            "verify",
-            "nothing is read back: of it there are only the checksums that fio works out for what it writes, and native \
-             threads do not",
-        );
-    }
-
-    fn data(&mut self, requests: Requests) -> Entry {
-        let is_zero = self.switch("zero_buffers").unwrap_or(false);
-        let refills = self.switch("refill_buffers").unwrap_or(false);
-        let scrambles = self.switch("scramble_buffers");
-        let compressible = self.number("buffer_compress_percentage").unwrap_or(0);
-        let duplicates = self.number("dedupe_percentage").unwrap_or(0);
-        let is_mixed = compressible > 0 || duplicates > 0;
-        let of = |kind| Entry { data: Some(kind), ..Entry::default() };
-        if is_zero && (is_mixed || refills || scrambles == Some(true)) {
-            self.reason("zero_buffers", "with other keys for data it does not mean zeros");
-        }
-        if is_zero {
-            return of(DataKind::Zero);
-        }
-        if is_mixed {
-            let key = if compressible > 0 { "buffer_compress_percentage" } else { "dedupe_percentage" };
-            self.note(key, "the same shares, of other bytes");
-            let share = |percent: u64| Some(Percent(percent as f64));
-            return Entry {
-                compressible: share(compressible),
-                duplicates: share(duplicates),
-                ..of(DataKind::Mixed)
-            };
-        }
-        if requests.writes() && !refills {
-            if scrambles == Some(false) {
-                self.reason("scramble_buffers", "fio then writes one random buffer over and over");
-            } else {
-                self.note(
-                    "refill_buffers",
-                    "fio changes a few words of one random buffer for each write, native writes differ in every page; \
-                     neither compresses",
-                );
-            }
-        }
-        of(DataKind::Random)
     }
 }

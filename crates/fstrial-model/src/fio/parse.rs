@@ -368,7 +368,10 @@ fn fill_in<'a>(value: &'a str, place: &Place, surroundings: &Surroundings) -> Re
         };
         let Some(known) = surroundings.variables.get(name) else {
             return Err(place.fault(
-                format!("the variable `{}` has no value here: the environment is not asked", cut(name)),
+                format!(
+                    "the variable `{}` has no value here: of the environment, numbers are taken",
+                    cut(name)
+                ),
                 "write its value in place of it",
             ));
         };
@@ -529,7 +532,7 @@ mod tests {
     #[test]
     fn variables_come_from_the_map_only() {
         assert_eq!(text(&parse("[a]\nsize=${SIZE}\n").jobs[0], "size"), "64m");
-        assert!(refused("[a]\nsize=${HOME}\n").contains("environment is not asked"));
+        assert!(refused("[a]\nsize=${HOME}\n").contains("numbers are taken"));
         assert!(refused("[a]\nsize=${SIZE\n").contains("not closed"));
     }
 

@@ -108,6 +108,10 @@ fn values_reach_the_native_job() {
     assert_eq!((with("").each_block_once, with("norandommap\n").each_block_once), (Some(true), None));
     assert_eq!(with("random_distribution=zipf\n").distribution, Some(Distribution::Zipf { theta: 1.1 }));
     assert_eq!(with("random_distribution=zipf:1.3\n").distribution, Some(Distribution::Zipf { theta: 1.3 }));
+    let hotspot = Distribution::Hotspot { fraction: 0.1, share: 0.6 };
+    assert_eq!(with("random_distribution=zoned:60/10:40/90\n").distribution, Some(hotspot));
+    let rows = with("rw=randread:8\nnorandommap\n");
+    assert_eq!((rows.in_a_row, rows.each_block_once), (Some(8), None));
     assert_eq!(with("rw=randrw\nrwmixwrite=30\n").reads, Some(Percent(70.0)));
     assert_eq!(with("rw=randrw\nrwmixwrite=30\nrwmixread=60\n").reads, Some(Percent(60.0)));
     assert_eq!(with("bs=8k,16k\n").block_size, Some(Bytes::kib(16)));
@@ -184,6 +188,10 @@ fn what_fio_does_otherwise_runs_through_fio() {
         ("ioengine=mmap\nnumjobs=2\n", "thread"),
         ("rw=rw\ndirect=1\n", "rw"),
         ("rw=randread:8\ndirect=1\n", "rw"),
+        ("rw=randrw:8\ndirect=1\nnorandommap\n", "rw"),
+        ("rw=read:8k\ndirect=1\n", "rw"),
+        ("rw=randread:8\nnorandommap\nrw_sequencer=identical\n", "rw_sequencer"),
+        ("rw=randread:8\nnorandommap\nnrfiles=2\n", "rw"),
         ("rw=randtrim\ndirect=1\n", "rw"),
         ("direct=1\nbs=8k,16k\nrw=randrw\n", "bs"),
         ("bs=100\n", "size"),
@@ -223,7 +231,9 @@ fn what_fio_does_otherwise_runs_through_fio() {
         ("random_distribution=normal:10\n", "random_distribution"),
         ("random_distribution=zipf:1.2\nfilename=f\nnumjobs=2\n", "random_distribution"),
         ("random_distribution=zipf:1.2\nnrfiles=2\nfile_service_type=random\n", "random_distribution"),
-        ("random_distribution=zoned:60/10:40/90\n", "random_distribution"),
+        ("random_distribution=zoned:60/10:30/20:10/70\n", "random_distribution"),
+        ("random_distribution=zoned:60/10:30/90\n", "random_distribution"),
+        ("random_distribution=zoned_abs:60/64k:40/960k\n", "random_distribution"),
         ("percentage_random=50\n", "percentage_random"),
         ("ioengine=vsync\niodepth=4\n", "ioengine"),
         ("ioengine=posixaio\n", "ioengine"),

@@ -20,7 +20,7 @@ pub struct Surroundings {
     pub memory_mib: u64,
     /// Size of a page: `$pagesize`.
     pub page_bytes: u32,
-    /// Variables for `${NAME}`. The environment is never asked.
+    /// Variables for `${NAME}`. The environment is not asked here.
     pub variables: std::collections::BTreeMap<String, String>,
 }
 

@@ -189,6 +189,8 @@ keys! {
         layout: Layout,
         /// io: a kernel thread takes the requests of each `io_uring` (`IORING_SETUP_SQPOLL`).
         sqpoll: bool,
+        /// io, random: requests from each block that is drawn, one after the other; 1 if left out.
+        in_a_row: u32,
         /// io: each request goes to the next file, as fio's do, instead of where it comes to over all files.
         round_robin: bool,
         /// io: what the kernel is told of the order of requests, `sequential` or `random`, or `none` (if left out).

@@ -74,6 +74,10 @@ pub struct Io {
     /// Each request goes to the next file; in each file they follow [`Io::access`] by themselves.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub round_robin: bool,
+    /// With [`Access::Random`]: requests from each block that is drawn, one after the other. At the end of all files the
+    /// next block is drawn before.
+    #[serde(skip_serializing_if = "is_one")]
+    pub in_a_row: u32,
     /// What the kernel is told of the order of requests, for its read-ahead.
     #[serde(skip_serializing_if = "Advice::is_none")]
     pub advice: Advice,
@@ -81,6 +85,11 @@ pub struct Io {
     /// write what is not written yet. A lap of drawn blocks is as many requests as there are blocks.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub cold_laps: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants it so")]
+fn is_one(number: &u32) -> bool {
+    *number == 1
 }
 
 /// Where each request goes.
@@ -363,11 +372,13 @@ impl Io {
 
     /// Blocks that a thread must have at least, for its access to mean anything.
     pub fn blocks_wanted(&self) -> u64 {
-        match self.stride {
+        let wanted = match self.stride {
             Some(stride) if self.access == Access::Strided => stride.0 / self.block_size.0 + 1,
             _ if self.distribution.is_uniform() => 1,
             _ => 2,
-        }
+        };
+        // By turns each file has an order of its own.
+        if self.round_robin { wanted.saturating_mul(self.files.into()) } else { wanted }
     }
 
     /// What only strided access has, and needs.
@@ -420,6 +431,16 @@ impl Io {
                 "use access = \"random\"; sequential and strided visit each block once anyway",
             ));
         }
+        if self.in_a_row == 0 {
+            return Err(entry_error("in_a_row", "no request from a block that was drawn", "use at least 1"));
+        }
+        if self.in_a_row > 1 && (self.access != Access::Random || self.each_block_once || self.round_robin) {
+            return Err(entry_error(
+                "in_a_row",
+                "requests in a row begin at blocks that are drawn over all files, with replacement",
+                "use access = \"random\", and leave out each_block_once and round_robin",
+            ));
+        }
         if self.each_block_once && !uniform {
             return Err(entry_error(
                 "each_block_once",
@@ -427,7 +448,7 @@ impl Io {
                 "leave out each_block_once or distribution",
             ));
         }
-        if !uniform && self.blocks_per_thread(1) < 2 {
+        if !uniform && self.blocks_per_thread(1) < self.blocks_wanted() {
             return Err(entry_error(
                 "distribution",
                 format!("there is one block only, and {} needs two", self.distribution),
@@ -495,6 +516,7 @@ impl Default for Io {
             fsync_all_files: false,
             fsync_counts: FsyncCounts::Writes,
             round_robin: false,
+            in_a_row: 1,
             advice: Advice::None,
             cold_laps: false,
         }
@@ -528,6 +550,10 @@ mod tests {
         }
         for (io, key) in [
             (Io { total_size: Bytes::kib(16), ..zipf.clone() }, "distribution"),
+            (Io { total_size: Bytes::kib(48), files: 3, round_robin: true, ..zipf.clone() }, "distribution"),
+            (Io { in_a_row: 0, ..random.clone() }, "in_a_row"),
+            (Io { in_a_row: 2, each_block_once: true, ..random.clone() }, "in_a_row"),
+            (Io { in_a_row: 2, ..strided.clone() }, "in_a_row"),
             (Io { access: Access::Sequential, ..zipf.clone() }, "distribution"),
             (Io { distribution: Distribution::Zipf { theta: 1.0 }, ..random.clone() }, "distribution"),
             (Io { each_block_once: true, ..zipf }, "each_block_once"),

@@ -19,7 +19,10 @@ use fstrial_model::{
     workload::{Entry, TimedOperation, Workload},
 };
 use serde_json::json;
-use std::path::{Path, PathBuf};
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+};
 
 /// List the workload presets, or show one as the text to copy and change.
 #[derive(Debug, Args)]
@@ -147,15 +150,26 @@ fn inspect(file: &Path) -> Result<Inspection, ExpectedError> {
     Ok(fio::inspect(&file.display().to_string(), &text, &surroundings()))
 }
 
-/// What `$ncpus` and its like mean here. The environment's variables are not handed over.
+/// What `$ncpus` and its like mean here. Of the environment's variables, numbers are handed over: what a job file says is
+/// stored and shown, and one of somebody else's must not get at passwords.
 fn surroundings() -> Surroundings {
     let pages = rustix::param::page_size();
     Surroundings {
         cpus: environment::cpus().into(),
         memory_mib: Environment::of_this_machine().memory.0 >> 20,
         page_bytes: u32::try_from(pages).unwrap_or(4096),
-        variables: [].into(),
+        variables: std::env::vars_os().filter_map(number).collect(),
     }
+}
+
+/// A variable of the environment that is a number, perhaps with a unit.
+fn number((name, value): (OsString, OsString)) -> Option<(String, String)> {
+    let (name, value) = (name.into_string().ok()?, value.into_string().ok()?);
+    let unit = value.trim_start_matches(|c: char| c.is_ascii_digit());
+    let is_unit =
+        ["", "%"].contains(&unit) || unit.len() <= 3 && unit.chars().all(|c| c.is_ascii_alphabetic());
+    let digits = value.len() - unit.len();
+    (is_unit && (1..=15).contains(&digits)).then_some((name, value))
 }
 
 fn list(json: bool) {

@@ -120,7 +120,7 @@ fn a_seed_decides_the_offsets() {
     let lab = Lab::new();
     let understanding = understand(
         "job.fio",
-        "[a]\nrw=randwrite\nsize=256k\nnumber_ios=8\nnorandommap\nverify=md5\ndo_verify=0\nfallocate=none\nnumjobs=2\n",
+        "[a]\nrw=randwrite\nsize=256k\nnumber_ios=8\nnorandommap\nverify=md5\ndo_verify=0\nthinktime=1\nfallocate=none\nnumjobs=2\n",
         &host(),
     );
     let How::Foreign { jobs, .. } = understanding.unwrap().how else { panic!() };
@@ -166,6 +166,25 @@ fn workloads_show_takes_what_compare_takes() {
         assert_eq!((shown.code(), compared.code()), (2, 2), "{shown:?} {compared:?}");
         assert_eq!(shown.stderr, compared.stderr);
         assert!(shown.stderr.contains(hint), "{shown:?}");
+    }
+}
+
+#[test]
+fn numbers_of_the_environment_stand_for_variables_and_nothing_else_does() {
+    let lab = Lab::new();
+    lab.write("size.fio", "[a]\nrw=read\nsize=${JOB_SIZE}\ndirect=1\n");
+    for (value, code) in
+        [("64m", 0), ("1048576", 0), ("hunter2", 2), ("64m;x", 2), ("", 2), ("1234567890123456", 2)]
+    {
+        let shown = lab
+            .prepare(support::FSTRIAL)
+            .args(["workloads", "show", "size.fio"])
+            .env("JOB_SIZE", value)
+            .output();
+        let shown = shown.unwrap();
+        assert_eq!(shown.status.code(), Some(code), "{value}: {shown:?}");
+        let said = [shown.stdout, shown.stderr].map(|said| String::from_utf8(said).unwrap()).concat();
+        assert!(code == 0 || value.is_empty() || !said.contains(value), "{said}");
     }
 }
 
@@ -279,7 +298,7 @@ fn a_device_that_a_job_names_is_neither_opened_nor_changed() {
     // Without a size, as jobs for devices are.
     let native = format!("[a]\nfilename={path}\nrw=randwrite\ndirect=1\nnumber_ios=64\n");
     lab.write("native.fio", &native);
-    lab.write("fio.fio", &format!("{native}verify=md5\ndo_verify=0\n"));
+    lab.write("fio.fio", &format!("{native}verify=md5\ndo_verify=0\nthinktime=1\n"));
     let image = "--device image:images --size 512MiB --rounds 1 --json";
     for (arms, job, how) in [("raw ext4", "native.fio", "natively"), ("ext4 xfs", "fio.fio", "through fio")] {
         if how == "through fio" && !through_fio {
@@ -361,7 +380,7 @@ fn the_page_cache_is_told_what_fio_tells_it() {
 const NATIVE: &str = "[global]\ndirect=1\nsize=1m\nbs=16k\n[reader]\nrw=randread\ntime_based\nruntime=1s\nramp_time=50ms\n\
                       numjobs=2\n[writer]\nstonewall\nrw=write\nfsync=4\nend_fsync=1\n";
 /// One job that verifies, and two clones of another.
-const FOREIGN: &str = "[writer]\nrw=randwrite\nsize=1m\nverify=md5\ndo_verify=0\n[reader]\nstonewall\nrw=randread\nsize=1m\n\
+const FOREIGN: &str = "[writer]\nrw=randwrite\nsize=1m\nverify=md5\n[reader]\nstonewall\nrw=randread\nsize=1m\n\
                        bssplit=4k/50:8k/50\nnumjobs=2\n";
 
 fn lab_with(job_file: &str) -> Lab {
