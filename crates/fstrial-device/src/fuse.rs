@@ -7,13 +7,13 @@
 
 use crate::{
     error::DeviceError,
+    front::{FrontEnd, Shown},
     server::Server,
-    simulator::{Kind, Request as DeviceRequest},
 };
 use fuser::{
-    AccessFlags, BackgroundSession, Config, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags,
-    Generation, INodeNo, InitFlags, KernelConfig, LockOwner, MountOption, OpenFlags, ReplyAttr, ReplyData,
-    ReplyEmpty, ReplyEntry, ReplyOpen, ReplyWrite, Request, Session, WriteFlags,
+    AccessFlags, Config, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo,
+    InitFlags, KernelConfig, LockOwner, MountOption, OpenFlags, ReplyAttr, ReplyData, ReplyEmpty, ReplyEntry,
+    ReplyOpen, ReplyWrite, Request, Session, WriteFlags,
 };
 use std::{
     ffi::{OsStr, OsString},
@@ -34,53 +34,42 @@ const FILE: INodeNo = INodeNo(2);
 /// How long the kernel may keep names and attributes: they never change.
 const FOR_EVER: Duration = Duration::from_secs(86_400);
 
-/// A file that is a device. The filesystem goes when this is dropped, or the process ends.
-pub struct Shown {
-    /// First in order: while it is open the filesystem cannot be unmounted.
-    file: File,
-    _session: BackgroundSession,
+/// FUSE, mounted at an empty folder.
+pub struct Fuse<'a> {
+    /// The folder, in a namespace of this process.
+    pub folder: &'a Path,
 }
 
-impl Shown {
-    /// The open file.
-    pub fn file(&self) -> &File {
-        &self.file
+impl FrontEnd for Fuse<'_> {
+    fn show(&self, server: Arc<Server>, name: &str) -> Result<Shown, DeviceError> {
+        let no_fuse = |source| DeviceError::NoFuse { source };
+        let mut config = Config::default();
+        config.mount_options = vec![
+            MountOption::FSName("fstrial".into()),
+            MountOption::NoDev,
+            MountOption::NoSuid,
+            MountOption::NoExec,
+        ];
+        config.n_threads = Some(THREADS);
+        config.clone_fd = true;
+        let device = OnlyFile { server, name: name.into() };
+        let session = Session::new(device, self.folder, &config).and_then(Session::spawn).map_err(no_fuse)?;
+        let path = self.folder.join(name);
+        let opened = File::options().read(true).write(true).open(&path);
+        Ok(Shown::new(opened.map_err(|error| DeviceError::io("open", path, error))?, session))
     }
 }
 
-/// Mounts the filesystem at an empty folder and opens its file, which has this name.
-///
-/// # Errors
-/// The kernel has no FUSE, or not for us.
-pub fn show(server: Arc<Server>, folder: &Path, name: &str) -> Result<Shown, DeviceError> {
-    let no_fuse = |source| DeviceError::NoFuse { source };
-    let mut config = Config::default();
-    config.mount_options = vec![
-        MountOption::FSName("fstrial".into()),
-        MountOption::NoDev,
-        MountOption::NoSuid,
-        MountOption::NoExec,
-    ];
-    config.n_threads = Some(THREADS);
-    config.clone_fd = true;
-    let front = Front { server, name: name.into() };
-    let session = Session::new(front, folder, &config).and_then(Session::spawn).map_err(no_fuse)?;
-    let path = folder.join(name);
-    let file =
-        File::options().read(true).write(true).open(&path).map_err(|e| DeviceError::io("open", path, e))?;
-    Ok(Shown { file, _session: session })
-}
-
 /// The filesystem of one file.
-struct Front {
+struct OnlyFile {
     server: Arc<Server>,
     name: OsString,
 }
 
-impl Front {
+impl OnlyFile {
     fn attributes(&self, number: INodeNo) -> FileAttr {
         let is_file = number == FILE;
-        let size = if is_file { self.server.backing().size() } else { 0 };
+        let size = if is_file { self.server.size() } else { 0 };
         FileAttr {
             ino: number,
             size,
@@ -101,7 +90,7 @@ impl Front {
     }
 }
 
-impl Filesystem for Front {
+impl Filesystem for OnlyFile {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> std::io::Result<()> {
         for wanted in [InitFlags::FUSE_ASYNC_DIO, InitFlags::FUSE_BIG_WRITES, InitFlags::FUSE_MAX_PAGES] {
             // An older kernel is slower, not wrong.
@@ -153,15 +142,9 @@ impl Filesystem for Front {
         _: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        if !self.server.backing().holds(offset, size.into()) {
-            return reply.error(Errno::EINVAL);
-        }
-        match self.server.backing().read(offset, size as usize) {
+        match self.server.read(offset, size) {
+            Ok((request, data)) => self.server.submit(request, Box::new(move || reply.data(&data))),
             Err(error) => reply.error(error.into()),
-            Ok(data) => {
-                let request = DeviceRequest { kind: Kind::Read, offset, length: size.into() };
-                self.server.submit(request, Box::new(move || reply.data(&data)));
-            }
         }
     }
 
@@ -177,21 +160,15 @@ impl Filesystem for Front {
         _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        let length = data.len() as u64;
-        if !self.server.backing().holds(offset, length) {
-            return reply.error(Errno::ENOSPC);
+        let written = u32::try_from(data.len()).expect("the kernel sends at most a mebibyte");
+        match self.server.write(offset, data) {
+            Ok(request) => self.server.submit(request, Box::new(move || reply.written(written))),
+            Err(error) => reply.error(error.into()),
         }
-        if let Err(error) = self.server.backing().write(offset, data) {
-            return reply.error(error.into());
-        }
-        let written = u32::try_from(length).expect("the kernel sends at most a mebibyte");
-        let request = DeviceRequest { kind: Kind::Write, offset, length };
-        self.server.submit(request, Box::new(move || reply.written(written)));
     }
 
     fn fsync(&self, _: &Request, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
-        let request = DeviceRequest { kind: Kind::Flush, offset: 0, length: 0 };
-        self.server.submit(request, Box::new(move || reply.ok()));
+        self.server.submit(Server::flush(), Box::new(move || reply.ok()));
     }
 
     fn fallocate(
@@ -205,16 +182,9 @@ impl Filesystem for Front {
         reply: ReplyEmpty,
     ) {
         // Whatever the mode, for a device it means zeroes: to allocate there is nothing.
-        if !self.server.backing().holds(offset, length) {
-            return reply.error(Errno::ENOSPC);
+        match self.server.discard(offset, length) {
+            Ok(request) => self.server.submit(request, Box::new(move || reply.ok())),
+            Err(error) => reply.error(error.into()),
         }
-        if !self.server.takes_discards() {
-            return reply.error(Errno::EOPNOTSUPP);
-        }
-        if let Err(error) = self.server.backing().discard(offset, length) {
-            return reply.error(error.into());
-        }
-        let request = DeviceRequest { kind: Kind::Discard, offset, length };
-        self.server.submit(request, Box::new(move || reply.ok()));
     }
 }

@@ -1,7 +1,7 @@
 //! The process that serves a modelled device: what it is told, line by line, and what it answers.
 //!
 //! ```text
-//! coordinator ── fstrial device-server: own mount namespace, FUSE mounted in it, the file held open
+//! coordinator ── fstrial device-server: own mount namespace, a front end (FUSE mounted in it), the file held open
 //!      │             ▲ /proc/PID/fd/N
 //!      └── worker ───┴─ loop device on it ─ mkfs, mount, load
 //! ```
@@ -12,7 +12,7 @@
 use crate::{
     backing::Backing,
     error::DeviceError,
-    fuse,
+    front::{FrontEnd, Shown},
     server::{Counts, Server},
 };
 use fstrial_model::{
@@ -21,10 +21,7 @@ use fstrial_model::{
 };
 use rustix::mm::MlockAllFlags;
 use serde::{Deserialize, Serialize};
-use std::{
-    os::fd::AsRawFd,
-    path::{Path, PathBuf},
-};
+use std::{os::fd::AsRawFd, path::PathBuf, sync::Arc};
 
 /// The priority of the serving process: before all that are not real-time.
 const FIRST: i32 = -20;
@@ -95,13 +92,13 @@ pub enum Said {
     },
 }
 
-/// Serves a device at a mount point of this process's own namespace, until there are no more commands.
+/// Serves a device through a front end until there are no more commands.
 ///
 /// # Errors
-/// No memory, no space, no FUSE.
+/// No memory, no space, no such front end here.
 pub fn serve(
     offer: Offer,
-    mount_point: &Path,
+    front: &dyn FrontEnd,
     commands: &mut dyn Iterator<Item = Command>,
     say: &mut dyn FnMut(Said),
 ) -> Result<(), DeviceError> {
@@ -114,8 +111,19 @@ pub fn serve(
         Some(folder) => Backing::in_folder(folder, offer.size)?,
     };
     let server = Server::start(offer.model, backing);
-    let shown = fuse::show(server.clone(), mount_point, &offer.name)?;
+    let shown = front.show(Arc::clone(&server), &offer.name)?;
     let _ = rustix::mm::mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE);
+    attend(&server, &shown, commands, say);
+    Ok(())
+}
+
+/// Says that the device is there, and does what it is told.
+fn attend(
+    server: &Server,
+    shown: &Shown,
+    commands: &mut dyn Iterator<Item = Command>,
+    say: &mut dyn FnMut(Said),
+) {
     say(Said::Ready { descriptor: shown.file().as_raw_fd() });
     for command in commands {
         say(match command {
@@ -138,5 +146,42 @@ pub fn serve(
             Command::Count => Said::Counted { counts: server.counts() },
         });
     }
-    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fstrial_model::device_model::Service;
+
+    /// A front end whose kernel is this test: it makes one request of each kind, and has a file of its own.
+    struct Alone;
+
+    impl FrontEnd for Alone {
+        fn show(&self, server: Arc<Server>, _: &str) -> Result<Shown, DeviceError> {
+            let request = server.write(4096, b"data").unwrap();
+            server.submit(request, Box::new(|| ()));
+            server.submit(Server::flush(), Box::new(|| ()));
+            let (request, data) = server.read(4096, 4).unwrap();
+            server.submit(request, Box::new(move || assert_eq!(data, b"data")));
+            Ok(Shown::new(tempfile::tempfile().unwrap(), ()))
+        }
+    }
+
+    #[test]
+    fn a_front_end_is_told_of_when_it_is_there_and_its_requests_are_counted() {
+        let slow = Service { latency: Nanos::secs(3600), ..Service::default() };
+        let model = DeviceModel { write: slow, ..DeviceModel::default() };
+        let server = Server::start(model, Backing::in_memory(Bytes::mib(1)).unwrap());
+        let shown = Alone.show(Arc::clone(&server), "alone").unwrap();
+        let free = |is_free| Command::Free { is_free };
+        let commands = [Command::Count, free(true), free(false), Command::Renew { seed: 1 }, Command::Count];
+        let mut said = Vec::new();
+        attend(&server, &shown, &mut commands.into_iter(), &mut |answer| said.push(answer));
+        let descriptor = shown.file().as_raw_fd();
+        let counts =
+            Counts { reads: 1, bytes_read: 4, writes: 1, bytes_written: 4, flushes: 1, ..Counts::default() };
+        let none = Counts::default();
+        assert_eq!(said[..2], [Said::Ready { descriptor }, Said::Counted { counts }]);
+        assert_eq!(said[2..], [Said::Done, Said::Done, Said::Done, Said::Counted { counts: none }]);
+    }
 }

@@ -13,9 +13,11 @@ use fstrial_model::{
     device_model::DeviceModel,
     units::{Bytes, Nanos},
 };
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use std::{
     collections::HashMap,
+    io,
     num::NonZeroU64,
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
     thread,
@@ -125,14 +127,50 @@ impl Server {
         server
     }
 
-    /// The data.
-    pub fn backing(&self) -> &Backing {
-        &self.backing
+    /// Its size in bytes.
+    pub fn size(&self) -> u64 {
+        self.backing.size()
     }
 
-    /// Whether it takes discards.
-    pub fn takes_discards(&self) -> bool {
-        self.model.discard.is_some()
+    /// Reads so many bytes; gives them, and the request to [`submit`](Self::submit).
+    ///
+    /// # Errors
+    /// `EINVAL` beyond the end, and those of a file on a disk.
+    pub fn read(&self, offset: u64, length: u32) -> io::Result<(Request, Vec<u8>)> {
+        let request = self.inside(Kind::Read, offset, length.into(), Errno::INVAL)?;
+        Ok((request, self.backing.read(offset, length as usize)?))
+    }
+
+    /// Writes; gives the request to [`submit`](Self::submit).
+    ///
+    /// # Errors
+    /// `ENOSPC` beyond the end, and those of a file on a disk.
+    pub fn write(&self, offset: u64, data: &[u8]) -> io::Result<Request> {
+        let request = self.inside(Kind::Write, offset, data.len() as u64, Errno::NOSPC)?;
+        self.backing.write(offset, data).map(|()| request)
+    }
+
+    /// The request to [`submit`](Self::submit) for a flush.
+    pub fn flush() -> Request {
+        Request { kind: Kind::Flush, offset: 0, length: 0 }
+    }
+
+    /// Makes a range read as zeroes; gives the request to [`submit`](Self::submit).
+    ///
+    /// # Errors
+    /// `ENOSPC` beyond the end, `EOPNOTSUPP` of a device that takes no discards, and those of a file on a disk.
+    pub fn discard(&self, offset: u64, length: u64) -> io::Result<Request> {
+        let request = self.inside(Kind::Discard, offset, length, Errno::NOSPC)?;
+        if self.model.discard.is_none() {
+            return Err(Errno::OPNOTSUPP.into());
+        }
+        self.backing.discard(offset, length).map(|()| request)
+    }
+
+    /// A request, if it is inside of the device.
+    fn inside(&self, kind: Kind, offset: u64, length: u64, beyond: Errno) -> io::Result<Request> {
+        let is_inside = self.backing.holds(offset, length);
+        is_inside.then_some(Request { kind, offset, length }).ok_or_else(|| beyond.into())
     }
 
     /// Puts it back to the state in which it was bought: idle, empty caches, full credits, all flash erased. The data stay.
@@ -283,6 +321,20 @@ mod tests {
         server.submit(read(), Box::new(move || sender.send(()).unwrap()));
         receiver.try_recv().unwrap();
         assert_eq!(server.counts(), Counts { reads: 1, bytes_read: 4096, ..Counts::default() });
+    }
+
+    #[test]
+    fn what_lies_beyond_the_end_is_refused_and_so_are_discards_of_a_device_without() {
+        let server = server(DeviceModel::default());
+        let (end, errno) = (1 << 20, |error: io::Error| Errno::from_io_error(&error).unwrap());
+        assert_eq!(errno(server.read(end - 512, 1024).unwrap_err()), Errno::INVAL);
+        assert_eq!(errno(server.write(end - 512, &[0; 1024]).unwrap_err()), Errno::NOSPC);
+        assert_eq!(errno(server.write(u64::MAX, &[0; 2]).unwrap_err()), Errno::NOSPC);
+        assert_eq!(errno(server.discard(end, 1).unwrap_err()), Errno::NOSPC);
+        assert_eq!(errno(server.discard(0, 4096).unwrap_err()), Errno::OPNOTSUPP);
+        server.write(end - 512, &[7; 512]).unwrap();
+        let (request, data) = server.read(end - 512, 512).unwrap();
+        assert_eq!((request.kind, request.length, data), (Kind::Read, 512, vec![7; 512]));
     }
 
     #[test]

@@ -18,7 +18,7 @@ use crate::{
     drive::Engine,
     files::Files,
     flush::last_errno,
-    pattern::Request,
+    requests::Request,
 };
 use fstrial_model::units::Nanos;
 use rustix::io::Errno;

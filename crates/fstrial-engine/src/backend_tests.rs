@@ -8,14 +8,14 @@ use crate::{
     drive::{Drive, Engine, lanes},
     files::Files,
     generator::{Generator, Stream},
-    layout::ThreadWork,
     mmap::Mmap,
-    pattern::{Geometry, Request, Requests},
     prepare,
     recorder::{Recorder, Shape, Timeline},
+    requests::{Geometry, Request, Requests},
     sync::Sync,
     testing::{files_below, io, load_of, load_to_end},
     tests::{TinyMount, count, directory, engines, kinds, on_path, run, run_in, skipped},
+    timekeeper::Timekeeper,
     uring::{self, Uring},
     vsync::Vsync,
 };
@@ -243,8 +243,8 @@ fn told(io: &Io) -> Vec<Told> {
         Listener { len: io.block_size.0 as usize, in_flight: std::collections::VecDeque::new(), told: &told };
     let requests = Requests::new(&load, io, Geometry::on_files(io, 1, 0), 0);
     let recorder = Recorder::new(timeline, Shape::Io, &lanes(io, Until::Time));
-    Drive::new(listener, io, requests.into(), &files, recorder, Pace::new(clock, Percent(0.0)))
-        .run(clock.now());
+    let time = Timekeeper::new(recorder, Pace::new(clock, Percent(0.0)));
+    Drive::new(listener, io, requests.into(), &files, time).run(clock.now());
     told.into_inner()
 }
 
@@ -400,8 +400,7 @@ fn files_are_open_as_the_load_wants() {
             let load = load_of(io, 2);
             let prepared = prepare(&load, Target::Directory(directory.path())).unwrap();
             for thread in &prepared.groups[0].1 {
-                let ThreadWork::Io { files, .. } = thread else { panic!("a load of requests") };
-                let flags = fcntl_getfl(&files.fds[0]).unwrap();
+                let flags = fcntl_getfl(thread.descriptors().unwrap()[0]).unwrap();
                 // O_SYNC is the bit of O_DSYNC and one more.
                 let synced = match open_sync {
                     OpenSync::None => 0,

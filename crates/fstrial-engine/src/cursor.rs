@@ -3,7 +3,7 @@
 //! As sysbench's generator behind its mutex: the order of requests, the count that makes a series of syncs due and the
 //! ratio of reads to writes belong to all threads together. What each thread does with its request is its own.
 
-use crate::pattern::{Geometry, Request, Requests};
+use crate::requests::{Geometry, Request, Requests};
 use fstrial_model::{
     job::Load,
     workload::{FsyncCounts, Io, Sharing, Until},

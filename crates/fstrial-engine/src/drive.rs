@@ -1,13 +1,12 @@
 //! The hot loop over requests, the same for every way to hand them to the kernel.
 
 use crate::{
-    arrival::Arrivals,
-    clock::Pace,
     cursor::{Next, Source, counts_syncs},
     files::Files,
     flush,
-    pattern::{Geometry, Request},
     recorder::{Lane, Recorder},
+    requests::{Geometry, Request},
+    timekeeper::Timekeeper,
 };
 use fstrial_model::{
     units::Nanos,
@@ -130,9 +129,7 @@ pub(crate) struct Drive<'a, E> {
     engine: E,
     source: Source,
     files: &'a Files,
-    recorder: Recorder,
-    pace: Pace,
-    now: u64,
+    time: Timekeeper,
     block_size: usize,
     flights: Vec<Flight>,
     free: Vec<usize>,
@@ -149,8 +146,6 @@ pub(crate) struct Drive<'a, E> {
     /// The bytes of each file that are dropped from the page cache when a lap begins anew, from where and how many; none
     /// if it is cut then.
     cold: Option<(u64, u64)>,
-    /// When requests are due; none makes the next one when one has completed.
-    arrivals: Option<Arrivals>,
 }
 
 /// The lanes that a load of requests records.
@@ -174,22 +169,13 @@ pub(crate) fn lanes(io: &Io, until: Until) -> Vec<Lane> {
 
 impl<'a, E: Engine> Drive<'a, E> {
     /// Everything the loop needs is allocated here.
-    pub(crate) fn new(
-        engine: E,
-        io: &Io,
-        source: Source,
-        files: &'a Files,
-        recorder: Recorder,
-        pace: Pace,
-    ) -> Self {
+    pub(crate) fn new(engine: E, io: &Io, source: Source, files: &'a Files, time: Timekeeper) -> Self {
         let depth = usize::from(io.depth);
         Self {
             engine,
             source,
             files,
-            recorder,
-            pace,
-            now: 0,
+            time,
             block_size: io.block_size.0 as usize,
             flights: vec![Flight::default(); depth],
             free: (0..depth).rev().collect(),
@@ -200,7 +186,6 @@ impl<'a, E: Engine> Drive<'a, E> {
             left: u64::MAX,
             halfway: Vec::with_capacity(depth),
             cold: None,
-            arrivals: None,
         }
     }
 
@@ -220,19 +205,9 @@ impl<'a, E: Engine> Drive<'a, E> {
         Self { left: requests, ..self }
     }
 
-    /// An open loop if there are arrivals.
-    pub(crate) fn offered(self, arrivals: Option<Arrivals>) -> Self {
-        Self { arrivals, ..self }
-    }
-
     /// Makes requests from tick `start` until the time is over or too many failed; waits for those in flight.
     pub(crate) fn run(mut self, start: u64) -> Recorder {
-        self.recorder.start_at(start);
-        if let Some(arrivals) = &mut self.arrivals {
-            arrivals.start_at(start);
-        }
-        self.now = self.pace.clock.now();
-        self.recorder.tick(self.now);
+        self.time.start_at(start);
         if self.is_plain() {
             self.turn::<true>()
         } else {
@@ -244,19 +219,19 @@ impl<'a, E: Engine> Drive<'a, E> {
         if self.sync_at_end {
             self.sync_all();
         }
-        self.recorder
+        self.time.recorder
     }
 
     /// Whether there is nothing but requests: none is due at a time, owes a sync, is an update or the last.
     fn is_plain(&self) -> bool {
         let own = matches!(self.source, Source::Own(_));
-        own && self.arrivals.is_none() && self.owed.every == 0 && !self.updates && self.left == u64::MAX
+        own && self.time.arrivals.is_none() && self.owed.every == 0 && !self.updates && self.left == u64::MAX
     }
 
     /// Makes requests until the time is over or too many failed. A load that [is plain](Self::is_plain) has a loop
     /// without the questions that it need not ask.
     fn turn<const PLAIN: bool>(&mut self) {
-        while !self.recorder.is_over() {
+        while !self.time.recorder.is_over() {
             self.fill::<PLAIN>();
             if PLAIN || !self.is_idle() {
                 self.complete::<PLAIN>();
@@ -283,7 +258,7 @@ impl<'a, E: Engine> Drive<'a, E> {
                 self.sync_file(file);
             }
         }
-        self.recorder.finish(self.now);
+        self.time.recorder.finish(self.time.now);
     }
 
     /// Nothing is in flight.
@@ -294,14 +269,14 @@ impl<'a, E: Engine> Drive<'a, E> {
     /// Whether there is a request to make: always, or when it is due.
     #[inline]
     fn is_due(&self) -> bool {
-        self.arrivals.as_ref().is_none_or(|arrivals| arrivals.is_due(self.now))
+        self.time.arrivals.as_ref().is_none_or(|arrivals| arrivals.is_due(self.time.now))
     }
 
     /// Nothing to do before the next request is due.
     fn rest(&mut self) {
-        if let Some(arrivals) = &self.arrivals {
-            self.now = arrivals.rest();
-            self.recorder.tick(self.now);
+        if let Some(arrivals) = &self.time.arrivals {
+            self.time.now = arrivals.rest();
+            self.time.recorder.tick(self.time.now);
         }
     }
 
@@ -326,7 +301,7 @@ impl<'a, E: Engine> Drive<'a, E> {
                 (None, Source::Shared(_)) => {
                     self.free.push(slot);
                     self.ask();
-                    if self.recorder.is_over() {
+                    if self.time.recorder.is_over() {
                         return;
                     }
                     continue;
@@ -339,9 +314,9 @@ impl<'a, E: Engine> Drive<'a, E> {
                 self.held = Some(request);
                 return;
             }
-            let start = match &mut self.arrivals {
+            let start = match &mut self.time.arrivals {
                 Some(arrivals) if !PLAIN => arrivals.take(),
-                _ => self.now,
+                _ => self.time.now,
             };
             self.flights[slot] = Flight { start, part: start, request };
             if !PLAIN {
@@ -370,7 +345,7 @@ impl<'a, E: Engine> Drive<'a, E> {
     fn finish_update(&mut self, slot: usize) {
         let flight = &mut self.flights[slot];
         flight.request.write = true;
-        flight.part = self.now;
+        flight.part = self.time.now;
         self.owed.request(slot, flight.start, &flight.request);
         self.engine.push(slot, &flight.request);
     }
@@ -392,10 +367,9 @@ impl<'a, E: Engine> Drive<'a, E> {
                 self.files.fds.iter().try_for_each(drop).map_err(|errno| ("fadvise", errno))
             }
         };
-        self.now = self.pace.clock.now();
-        self.recorder.tick(self.now);
+        self.time.look();
         if let Err((call, errno)) = result {
-            self.recorder.error(self.now, call, &self.files.paths[file], &errno);
+            self.time.error(call, &self.files.paths[file], &errno);
         }
         true
     }
@@ -403,19 +377,18 @@ impl<'a, E: Engine> Drive<'a, E> {
     /// Waits for completions and records them; not beyond the time at which a request is due that has a slot.
     #[inline]
     fn complete<const PLAIN: bool>(&mut self) {
-        let waited = match &self.arrivals {
+        let waited = match &self.time.arrivals {
             Some(arrivals) if !PLAIN && !self.free.is_empty() && self.owed.due.is_none() => {
-                self.engine.wait(Some(Nanos(arrivals.patience_ns(self.now))))
+                self.engine.wait(Some(Nanos(arrivals.patience_ns(self.time.now))))
             }
             _ => self.engine.wait(None),
         };
-        self.now = self.pace.after(self.now);
-        self.recorder.tick(self.now);
+        self.time.lap();
         if let Err(errno) = waited {
-            self.recorder.error(self.now, E::WAITS_BY, &self.files.paths[0], &errno);
+            self.time.error(E::WAITS_BY, &self.files.paths[0], &errno);
         }
-        let Self { engine, source, recorder, files, now, block_size, flights, free, owed, halfway, .. } =
-            self;
+        let Self { engine, source, time, files, block_size, flights, free, owed, halfway, .. } = self;
+        let Timekeeper { recorder, now, .. } = time;
         let block = *block_size as u64;
         engine.reap(|slot, result| {
             let flight = &flights[slot];
@@ -469,19 +442,17 @@ impl<'a, E: Engine> Drive<'a, E> {
             && ok
             && let Some(bytes) = due.bytes
         {
-            self.recorder.operation(Lane::SyncedWrite, self.now.saturating_sub(due.start), bytes);
+            self.time.recorder.operation(Lane::SyncedWrite, self.time.since(due.start), bytes);
         }
     }
 
     /// Syncs one file and records it; says whether that went well.
     fn sync_file(&mut self, file: usize) -> bool {
-        let before = self.now;
         let (name, result) = self.engine.sync(file, &self.files.fds[file], self.owed.call);
-        self.now = self.pace.after(before);
-        self.recorder.tick(self.now);
+        let took = self.time.lap();
         match result {
-            Ok(()) => self.recorder.part(Lane::Fsync, self.now.saturating_sub(before)),
-            Err(errno) => self.recorder.error(self.now, name, &self.files.paths[file], &errno),
+            Ok(()) => self.time.recorder.part(Lane::Fsync, took),
+            Err(errno) => self.time.error(name, &self.files.paths[file], &errno),
         }
         result.is_ok()
     }
@@ -492,8 +463,8 @@ impl<'a, E: Engine> Drive<'a, E> {
         for (file, fd) in self.files.fds.iter().enumerate() {
             let (name, result) = self.engine.sync(file, fd, self.owed.call);
             if let Err(errno) = result {
-                let now = self.pace.clock.now();
-                self.recorder.late_error(now, name, &self.files.paths[file], &errno);
+                let now = self.time.pace.clock.now();
+                self.time.recorder.late_error(now, name, &self.files.paths[file], &errno);
             }
         }
     }
@@ -515,9 +486,10 @@ fn failed(recorder: &mut Recorder, now: u64, files: &Files, request: &Request, r
 mod tests {
     use super::*;
     use crate::{
-        clock::Clock,
-        pattern::Requests,
+        arrival::Arrivals,
+        clock::{Clock, Pace},
         recorder::{Shape, Timeline},
+        requests::Requests,
         testing::{VirtualTime, decode, io, load_of, pass_ns},
     };
     use fstrial_model::{
@@ -583,8 +555,9 @@ mod tests {
         let timeline = Timeline::new(CLOCK, 0, load.warmup, load.duration);
         let recorder = Recorder::new(timeline, Shape::Io, &lanes(&io, Until::Time));
         let source = Requests::new(&load, &io, Geometry::on_files(&io, 1, 0), 0).into();
-        let drive = Drive::new(fake, &io, source, &files, recorder, Pace::new(CLOCK, load.handicap))
-            .offered(Arrivals::of(&load, 0, CLOCK));
+        let time =
+            Timekeeper::new(recorder, Pace::new(CLOCK, load.handicap)).offered(Arrivals::of(&load, 0, CLOCK));
+        let drive = Drive::new(fake, &io, source, &files, time);
         Recorder::merge(vec![drive.run(CLOCK.now())])
     }
 

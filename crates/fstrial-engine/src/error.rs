@@ -164,6 +164,11 @@ impl EngineError {
     }
 }
 
+/// Refuses a load that makes no sense.
+pub(crate) fn refuse(problem: impl Into<String>, hint: &'static str) -> Result<(), EngineError> {
+    Err(EngineError::Impossible { problem: problem.into(), hint })
+}
+
 /// The error of a system call while laying out.
 pub(crate) fn layout(
     operation: &'static str,

@@ -9,7 +9,7 @@ use crate::{
 use fstrial_model::{
     job::Load,
     units::Bytes,
-    workload::{Advice, FileSet, Io, Layout, OpenSync, Pattern},
+    workload::{Advice, Io, Layout, OpenSync},
 };
 use rustix::{
     fs::{
@@ -29,9 +29,6 @@ const CHUNK: usize = 1 << 20;
 /// Descriptors that a process needs beside the load's files.
 const SPARE_FILES: u64 = 64;
 
-/// Files larger than this are read and written in parts.
-pub(crate) const PART: usize = 1 << 20;
-
 /// The open files of one thread, which no other thread uses: a shared descriptor's reference count would be a shared
 /// cache line in the hot loop.
 #[derive(Debug)]
@@ -39,11 +36,6 @@ pub(crate) struct Files {
     pub(crate) fds: Vec<OwnedFd>,
     /// Their names, for errors.
     pub(crate) paths: Vec<PathBuf>,
-}
-
-/// Bytes in one part of a file.
-pub(crate) fn part_size(set: &FileSet) -> usize {
-    usize::try_from(set.file_size.0).unwrap_or(PART).clamp(1, PART)
 }
 
 /// Raises the soft limit of open files as far as is needed and allowed.
@@ -130,13 +122,10 @@ pub(crate) struct Writer {
 
 impl Writer {
     pub(crate) fn new(load: &Load) -> Self {
-        let block = match &load.pattern {
-            Pattern::Io(io) => io.block_size.0 as usize,
-            Pattern::Files(set) => part_size(set),
-            Pattern::Flow(_) | Pattern::Postmark(_) | Pattern::Log(_) | Pattern::Flush(_) => CHUNK,
-        };
+        // Data repeats by the block that the load writes, else by whole chunks.
+        let block = load.pattern.request_size().map_or(CHUNK as u64, |size| size.0.clamp(1, CHUNK as u64));
         let generator = Generator::new(load.seed, Stream::Layout);
-        let mut filler = Filler::new(load.data, block.clamp(1, CHUNK), generator);
+        let mut filler = Filler::new(load.data, block as usize, generator);
         let mut chunk = Pages::new(CHUNK);
         filler.fill(chunk.as_mut_slice());
         Self { filler, chunk, needed: load.pattern.space_needed(load.threads) }

@@ -21,7 +21,7 @@ use crate::{
     error::layout,
     files::Files,
     flush::last_errno,
-    pattern::Request,
+    requests::Request,
 };
 use fstrial_model::{
     units::Nanos,

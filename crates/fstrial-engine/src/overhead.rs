@@ -9,9 +9,10 @@ use crate::{
     error::layout,
     files::Files,
     generator::{Generator, Stream},
-    pattern::{Geometry, Request, Requests},
     recorder::{Lane, Recorder, Shape, Timeline},
+    requests::{Geometry, Request, Requests},
     sync::Sync,
+    timekeeper::Timekeeper,
 };
 use fstrial_model::{
     job::Load,
@@ -224,8 +225,7 @@ impl Stand {
             &self.io,
             requests.into(),
             &self.files,
-            recorder,
-            Pace::new(self.clock, self.load.handicap),
+            Timekeeper::new(recorder, Pace::new(self.clock, self.load.handicap)),
         );
         Recorder::merge(vec![drive.run(self.clock.now())])
     }

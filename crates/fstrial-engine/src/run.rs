@@ -3,35 +3,14 @@
 
 use crate::{
     EngineError, Prepared,
-    aio::Aio,
-    arrival::Arrivals,
-    buffer::Payload,
-    clock::{Anchor, Clock, Pace, sleep_ns},
-    cursor::Source,
+    clock::{Anchor, Clock, sleep_ns},
     descriptors::OwnTable,
-    drive::{self, Drive, Engine},
-    files::{Files, part_size},
-    fileset::{self, Turns},
-    flow::Turning,
-    flusher::{self, Flusher},
-    generator::{Generator, Stream},
-    layout::ThreadWork,
-    log::{self, Committer},
-    mmap::Mmap,
-    pattern::{Geometry, Requests},
-    postmark::{self, Postman},
-    recorder::{Lane, Recorder, Shape, Timeline},
-    sync::Sync,
-    uring::Uring,
-    vsync::Vsync,
+    patterns::{Thread, ThreadWork, Works},
+    recorder::{Recorder, Timeline},
 };
-use fstrial_model::{
-    job::Load,
-    measurement::LoadResult,
-    workload::{Backend, Io, Sharing, Until},
-};
+use fstrial_model::{job::Load, measurement::LoadResult, workload::Until};
 use std::{
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    sync::{Condvar, Mutex, MutexGuard, PoisonError},
     thread::{Builder, ScopedJoinHandle},
 };
 
@@ -134,7 +113,7 @@ impl Prepared {
         // The files belong to this thread, so that they are open exactly as long as it says: the load's threads only
         // borrow them (see `descriptors`).
         let Self { clock, groups } = self;
-        let (loads, mut works): (Vec<Load>, Vec<Vec<ThreadWork>>) = groups.into_iter().unzip();
+        let (loads, mut works): (Vec<Load>, Vec<Works>) = groups.into_iter().unzip();
         let total: usize = works.iter().map(Vec::len).sum();
         let gate = Gate::default();
         let mut recorders = std::thread::scope(|scope| {
@@ -146,7 +125,7 @@ impl Prepared {
             for (group, number, work) in all {
                 let (load, gate) = (&loads[group], &gate);
                 let thread = Builder::new().name(format!("{}-{number}", load.set));
-                match thread.spawn_scoped(scope, move || run_thread(number, load, clock, work, gate)) {
+                match thread.spawn_scoped(scope, move || run_thread(number, load, clock, &mut **work, gate)) {
                     Ok(handle) => handles[group].push(handle),
                     Err(source) => {
                         let started: usize = handles.iter().map(Vec::len).sum();
@@ -221,7 +200,7 @@ fn run_thread(
     number: usize,
     load: &Load,
     clock: Clock,
-    work: &mut ThreadWork,
+    work: &mut dyn ThreadWork,
     gate: &Gate,
 ) -> Result<Option<Recorder>, EngineError> {
     // Dropped last: what has descriptors comes after. In the unit tests many loads of one process run at once, and a copy
@@ -230,125 +209,8 @@ fn run_thread(
     let _table = lent.map(|lent| OwnTable::new(&lent));
     let arrival = Arrival { gate, ready: false };
     let timeline = Timeline::of(clock, 0, load);
-    let payload =
-        |slots, len| Payload::new(load.data, slots, len, Generator::new(load.seed, Stream::Payload(number)));
-    match work {
-        ThreadWork::Io { io, files, geometry, cursor } => {
-            let source = match cursor {
-                Some(cursor) => Source::Shared(Arc::clone(cursor)),
-                None => Requests::new(load, io, *geometry, number).into(),
-            };
-            let part = Part { number, load, clock, io, files, geometry: *geometry, source, timeline };
-            let (len, depth) = (io.block_size.0 as usize, usize::from(io.depth));
-            match io.backend {
-                Backend::Sync => part.run(Sync::new(files, payload(1, len), len), arrival),
-                Backend::Vsync => part.run(Vsync::new(files, payload(depth, len), len, io.depth), arrival),
-                Backend::Aio => part.run(Aio::new(files, payload(depth, len), len, io.depth)?, arrival),
-                Backend::IoUring => part.run(Uring::new(files, payload(depth, len), len, io)?, arrival),
-                Backend::Mmap => {
-                    let size = geometry.base + geometry.file_size();
-                    part.run(Mmap::new(files, payload(1, len), len, size)?.advised(io.advice)?, arrival)
-                }
-            }
-        }
-        ThreadWork::Files { set, ring } => {
-            let payload = payload(1, part_size(set));
-            let choices = Generator::new(load.seed, Stream::Requests(number));
-            let lanes = fileset::lanes(set);
-            let recorder = Recorder::new(timeline, Shape::Files, &lanes).among(load.threads);
-            let turns = Turns::new(set, ring, payload, choices, recorder, Pace::new(clock, load.handicap))
-                .offered(Arrivals::of(load, number, clock));
-            Ok(at_start(arrival, |start| turns.run(start)))
-        }
-        program => {
-            let run = run_program(number, load, clock, program, timeline);
-            Ok(at_start(arrival, run))
-        }
-    }
-}
-
-/// Makes ready what stands for a whole program; gives what is to be done from the start on.
-pub(crate) fn run_program<'a>(
-    number: usize,
-    load: &Load,
-    clock: Clock,
-    work: &'a mut ThreadWork,
-    timeline: Timeline,
-) -> Box<dyn FnOnce(u64) -> Recorder + 'a> {
-    let payload = |len| Payload::new(load.data, 1, len, Generator::new(load.seed, Stream::Payload(number)));
-    let choices = Generator::new(load.seed, Stream::Requests(number));
-    let pace = Pace::new(clock, load.handicap);
-    let recorder = |lanes: &[Lane]| Recorder::new(timeline, Shape::Files, lanes).among(load.threads);
-    match work {
-        ThreadWork::Flow { program, views } => {
-            let (payload, recorder) = (payload(program.request()), recorder(&program.lanes()));
-            let turning = Turning::new(Arc::clone(program), views, payload, choices, recorder, pace)
-                .offered(Arrivals::of(load, number, clock));
-            Box::new(|start| turning.run(start))
-        }
-        ThreadWork::Postmark(pool) => {
-            let postman = Postman::new(pool, recorder(&postmark::LANES), pace);
-            Box::new(|start| postman.run(start))
-        }
-        ThreadWork::Log(log) => {
-            let (payload, recorder) = (payload(log.write_max()), recorder(&log::LANES));
-            Box::new(move |start| Committer::new(log, payload, recorder, pace).run(start))
-        }
-        ThreadWork::Flush { flush, files } => {
-            let (payload, recorder) = (payload(flusher::write_max(flush)), recorder(&flusher::LANES));
-            let flusher = Flusher::new(*flush, files, payload, choices, recorder, pace);
-            Box::new(|start| flusher.run(start))
-        }
-        ThreadWork::Io { .. } | ThreadWork::Files { .. } => {
-            unreachable!("run by themselves")
-        }
-    }
-}
-
-/// What a thread needs to drive requests.
-struct Part<'a> {
-    number: usize,
-    load: &'a Load,
-    clock: Clock,
-    io: &'a Io,
-    files: &'a Files,
-    geometry: Geometry,
-    source: Source,
-    timeline: Timeline,
-}
-
-impl Part<'_> {
-    fn run(self, engine: impl Engine, arrival: Arrival<'_>) -> Result<Option<Recorder>, EngineError> {
-        let lanes = drive::lanes(self.io, self.load.until);
-        let recorder = Recorder::new(self.timeline, Shape::Io, &lanes).among(self.load.threads);
-        let drive = Drive::new(
-            engine,
-            self.io,
-            self.source,
-            self.files,
-            recorder,
-            Pace::new(self.clock, self.load.handicap),
-        )
-        .offered(Arrivals::of(self.load, self.number, self.clock))
-        .cooling(self.io, &self.geometry);
-        let drive = match self.load.until {
-            Until::Time => drive,
-            Until::Done => drive.of_amount(amount(self.io, &self.geometry, self.load.threads, self.number)),
-        };
-        Ok(at_start(arrival, |start| drive.run(start)))
-    }
-}
-
-/// Requests of a thread in a phase that runs until it is done, unless it gets them one by one.
-fn amount(io: &Io, geometry: &Geometry, threads: u16, thread: usize) -> u64 {
-    let all = match (io.requests, io.sharing) {
-        (_, Sharing::Cursor) => return u64::MAX,
-        (None, Sharing::PerThread | Sharing::Region) => return geometry.blocks,
-        (None, Sharing::Shared) => geometry.blocks,
-        (Some(requests), _) => requests,
-    };
-    let (each, rest) = (all / u64::from(threads), all % u64::from(threads));
-    each + u64::from((thread as u64) < rest)
+    let run = work.ready(&Thread { number, load, clock, timeline })?;
+    Ok(at_start(arrival, run))
 }
 
 /// Tells that this thread is ready and waits for the start.

@@ -4,7 +4,7 @@ use crate::{
     buffer::{Pages, Payload},
     drive::Engine,
     files::Files,
-    pattern::Request,
+    requests::Request,
 };
 use fstrial_model::units::Nanos;
 use rustix::io::{Errno, pread, pwrite, retry_on_intr};

@@ -3,10 +3,9 @@
 use crate::{
     Target,
     clock::Clock,
-    layout::ThreadWork,
+    patterns::{Thread, Works},
     prepare,
     recorder::{Recorder, Timeline},
-    run::run_program,
 };
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use fstrial_model::{
@@ -113,7 +112,7 @@ pub(crate) fn run_to_end(load: &Load, directory: &Path) -> LoadResult {
 }
 
 /// Runs programs that are laid out.
-pub(crate) fn run_work(load: &Load, mut work: Vec<ThreadWork>) -> LoadResult {
+pub(crate) fn run_work(load: &Load, mut work: Works) -> LoadResult {
     let clock = Clock::best();
     let ready = std::sync::Barrier::new(work.len());
     let recorders = std::thread::scope(|scope| {
@@ -124,7 +123,7 @@ pub(crate) fn run_work(load: &Load, mut work: Vec<ThreadWork>) -> LoadResult {
             .map(|(number, work)| {
                 let timeline = Timeline::new(clock, 0, load.warmup, load.duration);
                 scope.spawn(move || {
-                    let run = run_program(number, load, clock, work, timeline);
+                    let run = work.ready(&Thread { number, load, clock, timeline }).unwrap();
                     ready.wait();
                     run(clock.now())
                 })

@@ -19,7 +19,7 @@ use crate::{
     error::layout,
     files::Files,
     generator::{Generator, Stream},
-    pattern::Request,
+    requests::Request,
 };
 use fstrial_model::{
     units::Nanos,

@@ -8,7 +8,7 @@ use crate::{
     buffer::{PAGE, Pages, Payload},
     drive::Engine,
     files::Files,
-    pattern::Request,
+    requests::Request,
 };
 use fstrial_model::units::Nanos;
 use rustix::io::{Errno, preadv, pwritev, retry_on_intr};

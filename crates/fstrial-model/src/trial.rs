@@ -13,7 +13,7 @@ use crate::{
     problem::{Problem, TrialError, problem, read_toml},
     state::{Restoring, State},
     units::{Bytes, Nanos, Percent},
-    workload::{Entry, Pattern, Workload},
+    workload::{Entry, Workload},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -306,14 +306,7 @@ pub fn can_run(arm: &Arm, workload: &Workload) -> bool {
     !arm.is_raw()
         || workload.program.is_none()
             && workload.operation.is_none()
-            && groups.all(|group| match &group.pattern {
-                Pattern::Files(_)
-                | Pattern::Flow(_)
-                | Pattern::Postmark(_)
-                | Pattern::Log(_)
-                | Pattern::Flush(_) => false,
-                Pattern::Io(io) => !io.access.starts_empty() && Some(&group.set) == first.as_ref(),
-            })
+            && groups.all(|group| group.pattern.runs_on_bare_device() && Some(&group.set) == first.as_ref())
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use crate::{
     problem::{Problem, closest, problem},
     state::Restoring,
     units::{Bytes, Nanos},
-    workload::{Group, Pattern, Workload, comparable},
+    workload::{Workload, comparable},
 };
 
 impl Trial {
@@ -469,16 +469,9 @@ impl Trial {
                 ));
             }
             let most = workload.threads.iter().copied().max().unwrap_or(1);
-            let groups = workload.phases.iter().flat_map(|phase| &phase.groups);
-            let blocks = |group: &Group| match &group.pattern {
-                Pattern::Io(io) => Some((io.blocks_per_thread(group.workers(most)), io.blocks_wanted())),
-                Pattern::Files(_)
-                | Pattern::Flow(_)
-                | Pattern::Postmark(_)
-                | Pattern::Log(_)
-                | Pattern::Flush(_) => None,
-            };
-            if let Some((has, wants)) = groups.filter_map(blocks).find(|(has, wants)| has < wants) {
+            let mut groups = workload.phases.iter().flat_map(|phase| &phase.groups);
+            let too_few = groups.find_map(|group| group.pattern.too_few_blocks(group.workers(most)));
+            if let Some((has, wants)) = too_few {
                 return Some(problem(
                     &["workload", &at, "threads"],
                     format!(

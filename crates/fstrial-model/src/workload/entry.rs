@@ -1,7 +1,7 @@
 //! A workload as a user writes it: every key once, with its type, its place and the kinds of workload that have it.
 
 use super::{
-    Access, Advice, Backend, DataKind, Distribution, Figure, FileTree, Flush, FsyncCounts, Layout, Log,
+    Access, Advice, Backend, DataKind, Distribution, Figure, FileTree, Flush, FsyncCounts, Kind, Layout, Log,
     MetricEntry, Mix, OpenSync, Operation, Postmark, PostmarkPart, Rate, RateTarget, Sharing, SyncCall,
     TreeEntry, Until,
 };
@@ -9,28 +9,6 @@ use crate::units::{Bytes, Nanos, Percent};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-
-/// The kinds of workload.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Kind {
-    /// Reads and writes inside files.
-    Io,
-    /// A set of small files.
-    Files,
-    /// Programs over sets of files.
-    Flow,
-    /// PostMark.
-    Postmark,
-    /// A log that all threads commit to.
-    Log,
-    /// A database's page flusher.
-    Flush,
-    /// A command that is run, and numbers from its output.
-    Program,
-    /// Something that is done to the filesystem itself.
-    Operation,
-}
 
 /// Places of keys, from the outermost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -58,10 +36,12 @@ pub(super) struct Keys {
 /// Makes the structure, in which every key may be left out, and the table of its keys. `as` is how a key is written
 /// where Rust or its plural is in the way.
 macro_rules! keys {
+    (@kinds [$($kind:ident),*]) => { &[$(Kind::$kind),*] };
+    (@kinds ($these:ident)) => { Kind::$these };
     (@written $key:ident) => { stringify!($key) };
     (@written $key:ident $written:literal) => { $written };
     ($(#[$about:meta])* pub struct $name:ident:
-     $($place:ident [$($kind:ident),*] { $($(#[$doc:meta])* $key:ident $(as $written:literal)?: $type:ty,)* })*) => {
+     $($place:ident $kinds:tt { $($(#[$doc:meta])* $key:ident $(as $written:literal)?: $type:ty,)* })*) => {
         $(#[$about])*
         #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
         #[serde(deny_unknown_fields)]
@@ -76,7 +56,7 @@ macro_rules! keys {
         /// The keys of an entry by their places.
         pub(super) const KEYS: &[Keys] = &[$(Keys {
             deepest: Place::$place,
-            kinds: &[$(Kind::$kind),*],
+            kinds: keys!(@kinds $kinds),
             names: &[$(keys!(@written $key $($written)?)),*],
         }),*];
     };
@@ -117,7 +97,7 @@ keys! {
         /// Time measured: 1s for direct and synced workloads, 10s for buffered writes if left out.
         duration: Nanos,
     }
-    Phase [Io, Files, Flow, Postmark, Log, Flush] {
+    Phase (PATTERNS) {
         /// When a phase is over: after its `time`, or when every thread is `done` with its amount. Left out: `done` where
         /// there is an amount that is done some time (requests, turns, a set to work through, PostMark), else `time`.
         until: Until,
@@ -128,7 +108,7 @@ keys! {
         /// Look for the highest rate that keeps this promise, such as "p99<5ms", instead of measuring one.
         find_rate: RateTarget,
     }
-    Group [Io, Files, Flow, Postmark, Log, Flush] {
+    Group (PATTERNS) {
         /// Number of threads of a group; left out: as many as the level says.
         workers: u16,
         /// Name of the files to work on; phases and groups that name the same share them.
@@ -142,7 +122,7 @@ keys! {
         /// its next request when one has completed.
         rate: Rate,
     }
-    Group [Io, Files, Flow, Postmark, Log, Flush, Operation] {
+    Group (WITH_FILES) {
         /// What the files hold: random, zero, repeated-word or mixed; what suits the device if left out.
         data: DataKind,
         /// Mixed data: share that compresses away.
@@ -275,11 +255,11 @@ keys! {
         /// program: the numbers that are picked from its output, 1 to 64.
         metrics as "metric": Vec<MetricEntry>,
     }
-    Workload [Io, Files, Flow, Postmark, Log, Flush] {
+    Workload (PATTERNS) {
         /// Parts of the workload that come one after the other. What a phase does not say is as in the workload.
         phases as "phase": Vec<Self>,
     }
-    Phase [Io, Files, Flow, Postmark, Log, Flush] {
+    Phase (PATTERNS) {
         /// Groups of threads that work at once in a phase, or in a workload without phases. What a group does not say is as
         /// in its phase.
         groups as "group": Vec<Self>,

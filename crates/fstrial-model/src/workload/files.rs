@@ -1,6 +1,10 @@
 //! A working set of small files: its settings, and which steps can be repeated without end.
 
-use super::entry_error::{EntryError, entry_error};
+use super::{
+    Behaviour, Durability,
+    behaviour::space_of_file,
+    entry_error::{EntryError, entry_error},
+};
 use crate::{problem::closest, units::Bytes};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -76,8 +80,48 @@ impl Default for FileSet {
 }
 
 impl FileSet {
-    /// Refuses sets that cannot be run anywhere.
-    pub(crate) fn check(&self) -> Result<(), EntryError> {
+    fn has(&self, step: Step) -> bool {
+        self.steps.contains(&step)
+    }
+}
+
+impl Behaviour for FileSet {
+    fn words(&self) -> &'static str {
+        "a set of small files"
+    }
+
+    fn ends(&self) -> bool {
+        false
+    }
+
+    fn is_buffered_write(&self) -> bool {
+        self.has(Step::Write) && !self.has(Step::Fsync)
+    }
+
+    fn takes_rate(&self) -> bool {
+        true
+    }
+
+    fn durability(&self) -> Durability {
+        if self.has(Step::Fsync) {
+            Durability::PerFile
+        } else if self.steps.iter().all(|step| matches!(step, Step::Read | Step::Stat)) {
+            Durability::ReadsOnly
+        } else {
+            Durability::None
+        }
+    }
+
+    fn space_needed(&self, threads: u16) -> Bytes {
+        let files = 2 * u64::from(self.files) * u64::from(threads);
+        Bytes(files.saturating_mul(space_of_file(self.file_size)))
+    }
+
+    fn request_size(&self) -> Option<Bytes> {
+        Some(self.file_size)
+    }
+
+    fn check(&self) -> Result<(), EntryError> {
         let position = |step: Step| self.steps.iter().position(|s| *s == step);
         let create = position(Step::Create);
         if self.steps.is_empty() || self.steps.len() > 32 {
@@ -121,6 +165,57 @@ impl FileSet {
                 "add \"create\" as the first step",
             ));
         }
+        let mut files = self.files;
+        for step in &self.steps {
+            match step {
+                Step::Create => files += 1,
+                Step::Delete => files -= 1,
+                _ if files > 0 => {}
+                _ => {
+                    return Err(entry_error(
+                        "steps",
+                        format!("the set has no file when `{}` comes", step.name()),
+                        "use more files, or let \"create\" come first",
+                    ));
+                }
+            }
+        }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_largest_set_at_the_highest_level_needs_more_than_can_be_counted() {
+        let set = FileSet { files: 10_000_000, file_size: Bytes::gib(1), steps: Step::ALL.to_vec() };
+        set.check().unwrap();
+        assert_eq!(set.space_needed(1024), Bytes(u64::MAX));
+        let small = FileSet { files: 10, file_size: Bytes(1), steps: vec![Step::Read] };
+        assert_eq!(small.space_needed(2), Bytes(10 * 2 * (4096 + 1024) * 2));
+    }
+
+    #[test]
+    fn turns_that_run_empty_are_refused() {
+        use Step::{Create, Delete, Fsync, Read, Stat, Write};
+        for (files, steps, ok) in [
+            (10, vec![Read], true),
+            (10, vec![Stat], true),
+            (10, vec![Create, Write, Fsync, Delete], true),
+            (1, vec![Delete, Create], true),
+            (2, vec![Delete, Read, Create], true),
+            (1, vec![Delete, Read, Create], false),
+            (1, vec![Delete, Stat, Create], false),
+            (0, vec![Create], false),
+            (10, vec![Delete], false),
+            (10, vec![Write, Fsync], false),
+            (10, vec![Create, Delete, Delete], false),
+            (10, vec![], false),
+        ] {
+            let set = FileSet { files, file_size: Bytes(100), steps };
+            assert_eq!(set.check().is_ok(), ok, "{files} {:?}", set.steps);
+        }
     }
 }

@@ -5,6 +5,8 @@
 //! with a run. The steps are in [`FlowStep`], one line of text each.
 
 use super::{
+    Behaviour, Durability,
+    behaviour::space_of_file,
     entry_error::{EntryError, entry_error},
     flow_step::{FlowStep, OpenFile, Target},
 };
@@ -232,83 +234,12 @@ struct Handle<'a> {
     is_open: bool,
 }
 
-impl Flow {
-    /// The steps with all repeats written out.
-    pub fn written_out(&self) -> Vec<&FlowStep> {
-        let mut all = Vec::new();
-        self.steps.iter().for_each(|step| step.write_out(&mut all));
-        all
+impl Behaviour for Flow {
+    fn words(&self) -> &'static str {
+        "programs over sets of files"
     }
 
-    /// Whether threads come to an end by themselves: after so many turns, when each has gone through its part of a
-    /// set, or because a turn leaves a set fuller or emptier than it was. Otherwise a set that runs full or empty is
-    /// an error of the run.
-    pub fn ends(&self) -> bool {
-        self.turns.is_some()
-            || self.sets.iter().any(|set| set.order.is_once())
-            || self.growth().values().any(|n| *n != 0)
-    }
-
-    /// Files that each turn adds to each set, or takes from it.
-    fn growth(&self) -> BTreeMap<&str, i64> {
-        let mut growth = BTreeMap::new();
-        let mut handles: BTreeMap<&str, &str> = BTreeMap::new();
-        for step in self.written_out() {
-            let mut add = |set: &'_ str, n: i64| {
-                if let Some(set) = self.sets.iter().find(|s| s.name == set) {
-                    *growth.entry(set.name.as_str()).or_insert(0) += n;
-                }
-            };
-            let of = |target: &Target| match target {
-                Target::Set(set) => set.clone(),
-                Target::On(handle) => handles.get(handle.as_str()).copied().unwrap_or_default().to_owned(),
-            };
-            match step {
-                FlowStep::Create { set, .. } | FlowStep::Mkdir { set } => add(set, 1),
-                FlowStep::Rmdir { set } => add(set, -1),
-                FlowStep::Delete { target } => add(&of(target), -1),
-                FlowStep::Rename { target, to, over } => {
-                    add(&of(target), -1);
-                    add(to, i64::from(!over));
-                }
-                _ => {}
-            }
-            if let FlowStep::Create { set, handle } | FlowStep::Open { set, handle } = step {
-                handles.insert(handle, set);
-            }
-        }
-        growth
-    }
-
-    /// Whether writes go through the page cache without a sync call.
-    pub fn is_buffered_write(&self) -> bool {
-        let steps = self.written_out();
-        let writes = steps.iter().any(|step| step.writes());
-        let syncs = steps.iter().any(|step| step.syncs()) || self.sets.iter().any(|set| set.sync);
-        writes && !syncs
-    }
-
-    /// Bytes that all places take when each holds a file of its size, and an inode. Appends come on top.
-    pub fn space_needed(&self, threads: u16) -> Bytes {
-        let of = |set: &FileTree| {
-            let each = set.size.mean().0.div_ceil(4096).saturating_mul(4096).saturating_add(1024);
-            let sets = if set.per_thread { u64::from(threads) } else { 1 };
-            each.saturating_mul(u64::from(set.files)).saturating_mul(sets)
-        };
-        let sum = self.sets.iter().fold(0_u64, |sum, set| sum.saturating_add(of(set)));
-        Bytes(sum.saturating_add(sum / 8))
-    }
-
-    /// The size of the largest request of any step.
-    pub fn largest_request(&self) -> Bytes {
-        self.written_out().into_iter().filter_map(FlowStep::request).max().unwrap_or(Bytes(1))
-    }
-
-    /// Refuses programs that cannot be run anywhere.
-    ///
-    /// # Errors
-    /// The key at fault (`sets`, `steps`, `turns`), what is wrong and what to try.
-    pub fn check(&self) -> Result<(), EntryError> {
+    fn check(&self) -> Result<(), EntryError> {
         if self.sets.is_empty() || self.sets.len() > 16 {
             return Err(entry_error(
                 "sets",
@@ -346,6 +277,96 @@ impl Flow {
         }
         let mut handles = BTreeMap::new();
         self.written_out().into_iter().try_for_each(|step| self.check_step(step, &mut handles))
+    }
+
+    /// Whether threads come to an end by themselves: after so many turns, when each has gone through its part of a
+    /// set, or because a turn leaves a set fuller or emptier than it was. Otherwise a set that runs full or empty is
+    /// an error of the run.
+    fn ends(&self) -> bool {
+        self.turns.is_some()
+            || self.sets.iter().any(|set| set.order.is_once())
+            || self.growth().values().any(|n| *n != 0)
+    }
+
+    fn is_buffered_write(&self) -> bool {
+        let steps = self.written_out();
+        let writes = steps.iter().any(|step| step.writes());
+        let syncs = steps.iter().any(|step| step.syncs()) || self.sets.iter().any(|set| set.sync);
+        writes && !syncs
+    }
+
+    fn takes_rate(&self) -> bool {
+        true
+    }
+
+    fn durability(&self) -> Durability {
+        let steps = self.written_out();
+        if self.sets.iter().any(|set| set.sync) && steps.iter().any(|step| step.writes()) {
+            Durability::PerRequest
+        } else if steps.iter().any(|step| step.syncs()) {
+            Durability::PerFile
+        } else if self.fsync_at_end {
+            Durability::AtEnd
+        } else if steps.iter().any(|step| changes(step)) {
+            Durability::None
+        } else {
+            Durability::ReadsOnly
+        }
+    }
+
+    /// All places hold a file of their size. Appends come on top.
+    fn space_needed(&self, threads: u16) -> Bytes {
+        let of = |set: &FileTree| {
+            let sets = if set.per_thread { u64::from(threads) } else { 1 };
+            space_of_file(set.size.mean()).saturating_mul(u64::from(set.files)).saturating_mul(sets)
+        };
+        let sum = self.sets.iter().fold(0_u64, |sum, set| sum.saturating_add(of(set)));
+        Bytes(sum.saturating_add(sum / 8))
+    }
+}
+
+impl Flow {
+    /// The steps with all repeats written out.
+    pub fn written_out(&self) -> Vec<&FlowStep> {
+        let mut all = Vec::new();
+        self.steps.iter().for_each(|step| step.write_out(&mut all));
+        all
+    }
+
+    /// Files that each turn adds to each set, or takes from it.
+    fn growth(&self) -> BTreeMap<&str, i64> {
+        let mut growth = BTreeMap::new();
+        let mut handles: BTreeMap<&str, &str> = BTreeMap::new();
+        for step in self.written_out() {
+            let mut add = |set: &'_ str, n: i64| {
+                if let Some(set) = self.sets.iter().find(|s| s.name == set) {
+                    *growth.entry(set.name.as_str()).or_insert(0) += n;
+                }
+            };
+            let of = |target: &Target| match target {
+                Target::Set(set) => set.clone(),
+                Target::On(handle) => handles.get(handle.as_str()).copied().unwrap_or_default().to_owned(),
+            };
+            match step {
+                FlowStep::Create { set, .. } | FlowStep::Mkdir { set } => add(set, 1),
+                FlowStep::Rmdir { set } => add(set, -1),
+                FlowStep::Delete { target } => add(&of(target), -1),
+                FlowStep::Rename { target, to, over } => {
+                    add(&of(target), -1);
+                    add(to, i64::from(!over));
+                }
+                _ => {}
+            }
+            if let FlowStep::Create { set, handle } | FlowStep::Open { set, handle } = step {
+                handles.insert(handle, set);
+            }
+        }
+        growth
+    }
+
+    /// The size of the largest request of any step.
+    pub fn largest_request(&self) -> Bytes {
+        self.written_out().into_iter().filter_map(FlowStep::request).max().unwrap_or(Bytes(1))
     }
 
     fn set(&self, name: &str, step: &FlowStep) -> Result<&FileTree, EntryError> {
@@ -430,6 +451,19 @@ impl Flow {
     fn is_changed(&self, set: &str) -> bool {
         self.growth().contains_key(set)
     }
+}
+
+/// Whether a step changes anything.
+fn changes(step: &FlowStep) -> bool {
+    let entries = matches!(
+        step,
+        FlowStep::Create { .. }
+            | FlowStep::Delete { .. }
+            | FlowStep::Rename { .. }
+            | FlowStep::Mkdir { .. }
+            | FlowStep::Rmdir { .. }
+    );
+    entries || step.writes()
 }
 
 /// Whether a step can do its work on those sets.

@@ -1,6 +1,7 @@
 //! A database's page flusher: batches of pages at random places, with a doublewrite buffer or without.
 
 use super::{
+    Behaviour, Durability,
     entry_error::{EntryError, entry_error},
     io::SyncCall,
 };
@@ -58,20 +59,29 @@ impl Flush {
     pub const fn batch_bytes(&self) -> u64 {
         self.page.0.saturating_mul(self.batch as u64)
     }
+}
 
-    /// Bytes that its files take.
-    pub fn space_needed(&self, threads: u16) -> Bytes {
+impl Behaviour for Flush {
+    fn words(&self) -> &'static str {
+        "a database's page flusher"
+    }
+
+    fn ends(&self) -> bool {
+        self.batches.is_some()
+    }
+
+    fn durability(&self) -> Durability {
+        Durability::Periodic
+    }
+
+    fn space_needed(&self, threads: u16) -> Bytes {
         let data = self.file_size.0.saturating_mul(u64::from(self.files));
         let doublewrite =
             if self.doublewrite { self.batch_bytes().saturating_mul(u64::from(threads)) } else { 0 };
         Bytes(data.saturating_add(doublewrite))
     }
 
-    /// Refuses settings that cannot be run anywhere.
-    ///
-    /// # Errors
-    /// The key at fault, what is wrong with it and what to try.
-    pub fn check(&self) -> Result<(), EntryError> {
+    fn check(&self) -> Result<(), EntryError> {
         if self.sync == SyncCall::SyncFileRange {
             return Err(entry_error(
                 "sync",

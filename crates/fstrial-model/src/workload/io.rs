@@ -1,6 +1,7 @@
 //! Reads and writes inside files: every setting of the pattern, and which combinations are possible.
 
 use super::{
+    Behaviour, Durability,
     combination::Conflict,
     distribution::Distribution,
     entry_error::{EntryError, entry_error},
@@ -242,36 +243,12 @@ pub enum FsyncCounts {
     Requests,
 }
 
-impl Io {
-    /// Whether any request writes.
-    pub fn writes(&self) -> bool {
-        self.reads.0 < 100.0 || self.update.0 > 0.0
+impl Behaviour for Io {
+    fn words(&self) -> &'static str {
+        "reads and writes inside files"
     }
 
-    /// Whole blocks that each of `threads` threads works on.
-    pub fn blocks_per_thread(&self, threads: u16) -> u64 {
-        let (files, threads) = (u64::from(self.files.max(1)), u64::from(threads.max(1)));
-        let in_files = |bytes: u64| bytes / files / self.block_size.0.max(1) * files;
-        match self.sharing {
-            Sharing::Shared | Sharing::Cursor => in_files(self.total_size.0),
-            Sharing::Region => in_files(self.total_size.0) / threads,
-            Sharing::PerThread => in_files(self.total_size.0 / threads),
-        }
-    }
-
-    /// Blocks that a thread must have at least, for its access to mean anything.
-    pub fn blocks_wanted(&self) -> u64 {
-        let wanted = match self.stride {
-            Some(stride) if self.access == Access::Strided => stride.0 / self.block_size.0 + 1,
-            _ if self.distribution.is_uniform() => 1,
-            _ => 2,
-        };
-        // By turns each file has an order of its own.
-        if self.round_robin { wanted.saturating_mul(self.files.into()) } else { wanted }
-    }
-
-    /// Refuses combinations that cannot be run anywhere.
-    pub(crate) fn check(&self) -> Result<(), EntryError> {
+    fn check(&self) -> Result<(), EntryError> {
         let block = self.block_size.0;
         if !(1..=Bytes::mib(64).0).contains(&block) {
             return Err(entry_error(
@@ -300,6 +277,11 @@ impl Io {
         if self.requests == Some(0) {
             return Err(entry_error("requests", "no request at all", "use at least 1, or leave it out"));
         }
+        for (key, share) in [("reads", self.reads), ("update", self.update)] {
+            if !(0.0..=100.0).contains(&share.0) {
+                return Err(entry_error(key, format!("a share of {}%", share.0), "use 0% to 100%"));
+            }
+        }
         if !(1..=1024).contains(&self.depth) {
             return Err(entry_error("depth", format!("a depth of {}", self.depth), "use 1 to 1024"));
         }
@@ -317,6 +299,86 @@ impl Io {
             ));
         }
         Ok(())
+    }
+
+    fn ends(&self) -> bool {
+        true
+    }
+
+    fn goes_on(&self) -> bool {
+        self.requests.is_none()
+    }
+
+    fn is_buffered_write(&self) -> bool {
+        let synced = self.fsync_every > 0 || self.open_sync != OpenSync::None;
+        !self.direct && self.writes() && !synced
+    }
+
+    fn takes_rate(&self) -> bool {
+        true
+    }
+
+    fn durability(&self) -> Durability {
+        let every_write = self.fsync_every == 1 && self.fsync_counts == FsyncCounts::Writes;
+        // sync_file_range makes nothing durable.
+        let syncs = self.fsync != SyncCall::SyncFileRange;
+        if !self.writes() {
+            Durability::ReadsOnly
+        } else if self.open_sync != OpenSync::None || (every_write && syncs) {
+            Durability::PerRequest
+        } else if self.fsync_every > 0 && syncs {
+            Durability::Periodic
+        } else if self.fsync_at_end && syncs {
+            Durability::AtEnd
+        } else {
+            Durability::None
+        }
+    }
+
+    fn space_needed(&self, _threads: u16) -> Bytes {
+        self.total_size
+    }
+
+    fn request_size(&self) -> Option<Bytes> {
+        Some(self.block_size)
+    }
+
+    fn runs_on_bare_device(&self) -> bool {
+        !self.access.starts_empty()
+    }
+
+    fn too_few_blocks(&self, threads: u16) -> Option<(u64, u64)> {
+        let (has, wants) = (self.blocks_per_thread(threads), self.blocks_wanted());
+        (has < wants).then_some((has, wants))
+    }
+}
+
+impl Io {
+    /// Whether any request writes.
+    pub fn writes(&self) -> bool {
+        self.reads.0 < 100.0 || self.update.0 > 0.0
+    }
+
+    /// Whole blocks that each of `threads` threads works on.
+    pub fn blocks_per_thread(&self, threads: u16) -> u64 {
+        let (files, threads) = (u64::from(self.files.max(1)), u64::from(threads.max(1)));
+        let in_files = |bytes: u64| bytes / files / self.block_size.0.max(1) * files;
+        match self.sharing {
+            Sharing::Shared | Sharing::Cursor => in_files(self.total_size.0),
+            Sharing::Region => in_files(self.total_size.0) / threads,
+            Sharing::PerThread => in_files(self.total_size.0 / threads),
+        }
+    }
+
+    /// Blocks that a thread must have at least, for its access to mean anything.
+    pub fn blocks_wanted(&self) -> u64 {
+        let wanted = match self.stride {
+            Some(stride) if self.access == Access::Strided => stride.0 / self.block_size.0 + 1,
+            _ if self.distribution.is_uniform() => 1,
+            _ => 2,
+        };
+        // By turns each file has an order of its own.
+        if self.round_robin { wanted.saturating_mul(self.files.into()) } else { wanted }
     }
 
     /// What only strided access has, and needs.

@@ -10,36 +10,6 @@ use toml::{Table, Value};
 /// Tables that are laid over another's key by key.
 const MERGED: [&str; 2] = ["parameters", "tree"];
 
-impl Kind {
-    /// What a workload of this kind is written with, for errors.
-    const fn has(self) -> &'static str {
-        match self {
-            Self::Io => "kind = \"io\" has access, reads, block_size, file_size and more",
-            Self::Files => "kind = \"files\" has files, file_size and steps",
-            Self::Flow => "kind = \"flow\" has sets, steps and turns",
-            Self::Postmark => "kind = \"postmark\" has a table [postmark], and part",
-            Self::Log => "kind = \"log\" has a table [log]",
-            Self::Flush => "kind = \"flush\" has a table [flush]",
-            Self::Program => "kind = \"program\" has command and [[metric]]",
-            Self::Operation => "kind = \"operation\" has operation, tree and repeat",
-        }
-    }
-
-    /// The name in files.
-    pub(super) const fn name(self) -> &'static str {
-        match self {
-            Self::Io => "io",
-            Self::Files => "files",
-            Self::Flow => "flow",
-            Self::Postmark => "postmark",
-            Self::Log => "log",
-            Self::Flush => "flush",
-            Self::Program => "program",
-            Self::Operation => "operation",
-        }
-    }
-}
-
 impl Entry {
     /// The keys that are written, with their values.
     pub(crate) fn keys(&self) -> Table {
@@ -70,7 +40,9 @@ impl Entry {
     pub(super) fn only_keys_of(&self, kind: Kind) -> Result<(), EntryError> {
         let is_wrong = |keys: &Keys| !keys.kinds.is_empty() && !keys.kinds.contains(&kind);
         let Some((keys, key)) = self.misplaced(is_wrong) else { return Ok(()) };
-        Err(entry_error(key, format!("`{key}` belongs to kind = \"{}\"", keys.kinds[0].name()), kind.has()))
+        let owner = keys.kinds[0].name();
+        let hint = format!("kind = \"{}\" has {}", kind.name(), kind.keys());
+        Err(entry_error(key, format!("`{key}` belongs to kind = \"{owner}\""), hint))
     }
 
     /// This entry, with the keys of another where it has none.

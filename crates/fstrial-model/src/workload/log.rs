@@ -1,6 +1,7 @@
 //! A write-ahead log with many committers: databases' redo logs, with group commit or without.
 
 use super::{
+    Behaviour, Durability,
     entry_error::{EntryError, entry_error},
     io::SyncCall,
 };
@@ -45,17 +46,24 @@ impl Default for Log {
     }
 }
 
-impl Log {
-    /// Bytes that its files take.
-    pub fn space_needed(&self) -> Bytes {
+impl Behaviour for Log {
+    fn words(&self) -> &'static str {
+        "a log that all threads commit to"
+    }
+
+    fn ends(&self) -> bool {
+        self.commits.is_some()
+    }
+
+    fn durability(&self) -> Durability {
+        Durability::PerRequest
+    }
+
+    fn space_needed(&self, _threads: u16) -> Bytes {
         Bytes(self.file_size.0.saturating_mul(u64::from(self.files) + 1))
     }
 
-    /// Refuses settings that cannot be run anywhere.
-    ///
-    /// # Errors
-    /// The key at fault, what is wrong with it and what to try.
-    pub fn check(&self) -> Result<(), EntryError> {
+    fn check(&self) -> Result<(), EntryError> {
         if self.call == SyncCall::SyncFileRange {
             return Err(entry_error(
                 "call",

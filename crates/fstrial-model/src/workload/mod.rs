@@ -3,6 +3,7 @@
 //! An entry in a trial file names a preset (`use = "random-write"`) and changes some of its fields, or writes all
 //! fields out. [`Entry::resolve`] turns it into a [`Workload`] in which nothing is left to guess.
 
+mod behaviour;
 mod combination;
 mod data;
 mod distribution;
@@ -24,10 +25,11 @@ mod rate;
 mod settle;
 mod summary;
 
+pub use behaviour::Behaviour;
 pub use combination::Conflict;
 pub use data::{Data, DataKind};
 pub use distribution::Distribution;
-pub use entry::{Entry, Kind};
+pub use entry::Entry;
 pub use entry_error::EntryError;
 pub use files::{FileSet, Step};
 pub use flow::{FileTree, Flow, Names, Order, Size};
@@ -44,8 +46,9 @@ pub use rate::{Arrivals, Rate};
 pub use summary::Durability;
 
 use crate::units::{Bytes, Nanos};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, ops::Deref};
 
 /// A workload with every field settled.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -91,8 +94,8 @@ impl Workload {
 
     /// Whether any measured phase leaves write-back to the page cache, so that short runs say little.
     pub fn is_buffered_write(&self) -> bool {
-        let patterns = self.phases.iter().filter(|phase| phase.measured).flat_map(Phase::patterns);
-        patterns.into_iter().any(Pattern::is_buffered_write)
+        let mut patterns = self.phases.iter().filter(|phase| phase.measured).flat_map(Phase::patterns);
+        patterns.any(|pattern| pattern.is_buffered_write())
     }
 
     /// Bytes that all its files take at a level, without the filesystem's own needs.
@@ -133,75 +136,77 @@ pub(crate) fn space_of_sets<'a>(needs: impl Iterator<Item = (&'a str, Bytes)>) -
     Bytes(sets.values().fold(0, |sum, bytes| sum.saturating_add(*bytes)))
 }
 
-/// What every thread of a workload does.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", tag = "kind")]
-pub enum Pattern {
-    /// Reads and writes inside files laid out beforehand (or the bare device).
-    Io(Io),
-    /// A working set of many small files that are made, written, read and deleted.
-    Files(FileSet),
-    /// A program over sets of files.
-    Flow(Flow),
-    /// PostMark.
-    Postmark(Postmark),
-    /// A write-ahead log with many committers.
-    Log(Log),
-    /// A database's page flusher.
-    Flush(Flush),
+/// Makes the kinds of workload and the patterns from one row for each pattern: its word in files, its settings, and what it
+/// is written with. This is the only list of them in the crate.
+macro_rules! patterns {
+    ($($(#[$doc:meta])* $word:literal $name:ident($settings:ty) has $keys:literal,)*) => {
+        /// What every thread of a workload does. It answers what its settings answer: see [`Behaviour`].
+        #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+        #[serde(tag = "kind")]
+        pub enum Pattern {
+            $($(#[$doc])* #[serde(rename = $word)] $name($settings),)*
+        }
+
+        impl Deref for Pattern {
+            type Target = dyn Behaviour;
+
+            fn deref(&self) -> &Self::Target {
+                match self {
+                    $(Self::$name(settings) => settings,)*
+                }
+            }
+        }
+
+        /// The kinds of workload.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+        pub enum Kind {
+            $($(#[$doc])* #[serde(rename = $word)] $name,)*
+            /// A command that is run, and numbers from its output.
+            #[serde(rename = "program")]
+            Program,
+            /// Something that is done to the filesystem itself.
+            #[serde(rename = "operation")]
+            Operation,
+        }
+
+        impl Kind {
+            /// Those that threads do.
+            const PATTERNS: &[Self] = &[$(Self::$name),*];
+            /// Those whose files the engine writes.
+            const WITH_FILES: &[Self] = &[$(Self::$name,)* Self::Operation];
+
+            /// The word in files.
+            const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$name => $word,)*
+                    Self::Program => "program",
+                    Self::Operation => "operation",
+                }
+            }
+
+            /// The keys that it is written with, for errors.
+            const fn keys(self) -> &'static str {
+                match self {
+                    $(Self::$name => $keys,)*
+                    Self::Program => "command and [[metric]]",
+                    Self::Operation => "operation, tree and repeat",
+                }
+            }
+        }
+    };
 }
 
-impl Pattern {
-    /// Whether it has an amount to do, so that a phase of it can be over when it is done.
-    pub fn ends(&self) -> bool {
-        match self {
-            Self::Io(_) | Self::Postmark(_) => true,
-            Self::Files(_) => false,
-            Self::Flow(flow) => flow.ends(),
-            Self::Log(log) => log.commits.is_some(),
-            Self::Flush(flush) => flush.batches.is_some(),
-        }
-    }
-
-    /// Whether it can go on for as long as it takes.
-    pub fn goes_on(&self) -> bool {
-        match self {
-            Self::Io(io) => io.requests.is_none(),
-            Self::Files(_) => true,
-            Self::Postmark(_) => false,
-            Self::Flow(flow) => !flow.ends(),
-            Self::Log(log) => log.commits.is_none(),
-            Self::Flush(flush) => flush.batches.is_none(),
-        }
-    }
-
-    /// Whether writes go through the page cache without a sync call, so that write-back is part of what is measured.
-    pub fn is_buffered_write(&self) -> bool {
-        match self {
-            Self::Io(io) => {
-                let synced = io.fsync_every > 0 || io.open_sync != OpenSync::None;
-                !io.direct && io.writes() && !synced
-            }
-            Self::Files(set) => set.steps.contains(&Step::Write) && !set.steps.contains(&Step::Fsync),
-            Self::Flow(flow) => flow.is_buffered_write(),
-            Self::Postmark(_) => true,
-            Self::Log(_) | Self::Flush(_) => false,
-        }
-    }
-
-    /// Bytes the laid-out files take for `threads` threads, without the filesystem's own needs.
-    pub fn space_needed(&self, threads: u16) -> Bytes {
-        match self {
-            Self::Io(io) => io.total_size,
-            // A small file takes at least one block of 4 KiB, and an inode.
-            Self::Files(set) => {
-                let each = set.file_size.0.div_ceil(4096) * 4096 + 1024;
-                Bytes(u64::from(set.files) * u64::from(threads) * each * 2)
-            }
-            Self::Flow(flow) => flow.space_needed(threads),
-            Self::Postmark(postmark) => postmark.space_needed(threads),
-            Self::Log(log) => log.space_needed(),
-            Self::Flush(flush) => flush.space_needed(threads),
-        }
-    }
+patterns! {
+    /// Reads and writes inside files.
+    "io" Io(Io) has "access, reads, block_size, file_size and more",
+    /// A set of small files.
+    "files" Files(FileSet) has "files, file_size and steps",
+    /// Programs over sets of files.
+    "flow" Flow(Flow) has "sets, steps and turns",
+    /// PostMark.
+    "postmark" Postmark(Postmark) has "a table [postmark], and part",
+    /// A log that all threads commit to.
+    "log" Log(Log) has "a table [log]",
+    /// A database's page flusher.
+    "flush" Flush(Flush) has "a table [flush]",
 }

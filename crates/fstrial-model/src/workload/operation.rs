@@ -5,6 +5,7 @@
 
 use super::{
     Data, Entry, FileTree, Kind, ResultKind, Size,
+    behaviour::space_of_file,
     entry_error::{EntryError, entry_error},
 };
 use crate::{
@@ -342,10 +343,10 @@ impl TimedOperation {
     /// Bytes it needs on the device, of which files may take 80 %: the tree, its copies, and the filesystem's size
     /// where it is given.
     pub fn space_needed(&self, threads: u16) -> Bytes {
-        let tree = self.tree.as_ref().map_or(0, |tree| {
-            let each = tree.size.mean().0.div_ceil(4096).saturating_mul(4096).saturating_add(1024);
-            each.saturating_mul(tree.files.into())
-        });
+        let tree = self
+            .tree
+            .as_ref()
+            .map_or(0, |tree| space_of_file(tree.size.mean()).saturating_mul(tree.files.into()));
         let writers = if self.operation == Operation::Freeze { u64::from(threads) * WRITTEN.0 } else { 0 };
         // Copies that share no blocks, and what a defragmentation moves, need the space twice.
         let twice = matches!(self.operation, Operation::ReflinkCopy | Operation::Defragment);

@@ -1,6 +1,10 @@
 //! PostMark 1.5x: the mail-like benchmark of many small files, setting by setting.
 
-use super::entry_error::{EntryError, entry_error};
+use super::{
+    Behaviour, Durability,
+    behaviour::space_of_file,
+    entry_error::{EntryError, entry_error},
+};
 use crate::units::Bytes;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -72,18 +76,37 @@ impl Default for Postmark {
     }
 }
 
-impl Postmark {
-    /// Bytes that the pools take at most: every slot of the table used by a file of full size.
-    pub fn space_needed(&self, threads: u16) -> Bytes {
-        let each = self.size_high.0.div_ceil(4096).saturating_mul(4096).saturating_add(1024);
-        Bytes(each.saturating_mul(2 * u64::from(self.number)).saturating_mul(u64::from(threads)))
+impl Behaviour for Postmark {
+    fn words(&self) -> &'static str {
+        "PostMark"
     }
 
-    /// Refuses settings that the tool does not take or that cannot be run anywhere.
-    ///
-    /// # Errors
-    /// The key at fault, what is wrong with it and what to try.
-    pub fn check(&self) -> Result<(), EntryError> {
+    fn ends(&self) -> bool {
+        true
+    }
+
+    fn is_buffered_write(&self) -> bool {
+        true
+    }
+
+    fn durability(&self) -> Durability {
+        Durability::None
+    }
+
+    fn own_content(&self) -> Option<&'static str> {
+        Some("the tool's text")
+    }
+
+    /// At most: every slot of the table is used by a file of full size.
+    fn space_needed(&self, threads: u16) -> Bytes {
+        Bytes(
+            space_of_file(self.size_high)
+                .saturating_mul(2 * u64::from(self.number))
+                .saturating_mul(u64::from(threads)),
+        )
+    }
+
+    fn check(&self) -> Result<(), EntryError> {
         if self.size_low.0 == 0 || self.size_low > self.size_high || self.size_high > Bytes::gib(1) {
             let problem = format!("sizes from {} to {}", self.size_low, self.size_high);
             return Err(entry_error("size_low", problem, "use 1B to 1GiB, the smaller first"));

@@ -254,15 +254,7 @@ impl Entry {
             problem: error.message().to_owned(),
             hint: None,
         })?;
-        match &pattern {
-            Pattern::Io(io) => io.check(),
-            Pattern::Files(set) => set.check(),
-            Pattern::Flow(flow) => flow.check(),
-            Pattern::Postmark(postmark) => postmark.check(),
-            Pattern::Log(log) => log.check(),
-            Pattern::Flush(flush) => flush.check(),
-        }?;
-        Ok(pattern)
+        pattern.check().map(|()| pattern)
     }
 
     /// Settles one group.
@@ -275,9 +267,7 @@ impl Entry {
                 "workers = 1",
             ));
         }
-        if self.rate.is_some()
-            && matches!(pattern, Pattern::Postmark(_) | Pattern::Log(_) | Pattern::Flush(_))
-        {
+        if self.rate.is_some() && !pattern.takes_rate() {
             return Err(entry_error(
                 "rate",
                 "a rate is offered to kind = \"io\", \"files\" and \"flow\"",

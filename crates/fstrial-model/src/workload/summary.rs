@@ -1,6 +1,6 @@
 //! What a reader wants to know of a workload before running it: what it makes durable, and what its files hold.
 
-use super::{Data, FlowStep, FsyncCounts, Group, Io, OpenSync, Pattern, Phase, Step, SyncCall, Workload};
+use super::{Data, Group, Phase, Workload};
 use std::fmt;
 
 /// When what is written is made durable, from never to always.
@@ -33,84 +33,18 @@ impl fmt::Display for Durability {
     }
 }
 
-impl Io {
-    fn durability(&self) -> Durability {
-        let every_write = self.fsync_every == 1 && self.fsync_counts == FsyncCounts::Writes;
-        // sync_file_range makes nothing durable.
-        let syncs = self.fsync != SyncCall::SyncFileRange;
-        if !self.writes() {
-            Durability::ReadsOnly
-        } else if self.open_sync != OpenSync::None || (every_write && syncs) {
-            Durability::PerRequest
-        } else if self.fsync_every > 0 && syncs {
-            Durability::Periodic
-        } else if self.fsync_at_end && syncs {
-            Durability::AtEnd
-        } else {
-            Durability::None
-        }
-    }
-}
-
-impl Pattern {
-    /// When what it writes is made durable.
-    pub fn durability(&self) -> Durability {
-        match self {
-            Self::Io(io) => io.durability(),
-            Self::Files(set) if set.steps.contains(&Step::Fsync) => Durability::PerFile,
-            Self::Files(set) if set.steps.iter().any(|step| !matches!(step, Step::Read | Step::Stat)) => {
-                Durability::None
-            }
-            Self::Files(_) => Durability::ReadsOnly,
-            Self::Flow(flow) => {
-                let steps = flow.written_out();
-                let writes_to_synced =
-                    flow.sets.iter().any(|set| set.sync) && steps.iter().any(|s| s.writes());
-                if writes_to_synced {
-                    Durability::PerRequest
-                } else if steps.iter().any(|step| step.syncs()) {
-                    Durability::PerFile
-                } else if flow.fsync_at_end {
-                    Durability::AtEnd
-                } else if steps.iter().any(|step| changes(step)) {
-                    Durability::None
-                } else {
-                    Durability::ReadsOnly
-                }
-            }
-            Self::Postmark(_) => Durability::None,
-            Self::Log(_) => Durability::PerRequest,
-            Self::Flush(_) => Durability::Periodic,
-        }
-    }
-}
-
-/// Whether a step changes anything.
-fn changes(step: &FlowStep) -> bool {
-    let entries = matches!(
-        step,
-        FlowStep::Create { .. }
-            | FlowStep::Delete { .. }
-            | FlowStep::Rename { .. }
-            | FlowStep::Mkdir { .. }
-            | FlowStep::Rmdir { .. }
-    );
-    entries || step.writes()
-}
-
 impl Group {
     /// What the files hold, in words; none where the device decides.
     pub fn content(&self) -> Option<String> {
-        match (self.data, &self.pattern) {
-            (None, Pattern::Postmark(_)) => Some("the tool's text".into()),
-            (None, _) => None,
-            (Some(Data::Random), _) => Some("random".into()),
-            (Some(Data::Zero), _) => Some("zeros".into()),
-            (Some(Data::RepeatedWord), _) => Some("one repeated word".into()),
-            (Some(Data::Mixed { compressible, duplicate }), _) => {
-                Some(format!("random, {compressible} compressible, {duplicate} duplicates"))
+        Some(match self.data {
+            None => self.pattern.own_content()?.into(),
+            Some(Data::Random) => "random".into(),
+            Some(Data::Zero) => "zeros".into(),
+            Some(Data::RepeatedWord) => "one repeated word".into(),
+            Some(Data::Mixed { compressible, duplicate }) => {
+                format!("random, {compressible} compressible, {duplicate} duplicates")
             }
-        }
+        })
     }
 }
 

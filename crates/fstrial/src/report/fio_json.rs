@@ -66,7 +66,7 @@ pub struct Answer {
 struct Job {
     jobname: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    desc: Option<&'static str>,
+    desc: Option<String>,
     groupid: usize,
     error: u32,
     eta: u32,
@@ -228,26 +228,18 @@ fn both(
 
 /// Bytes read and written. None where requests have sizes of their own and went both ways.
 fn bytes(of: &LoadMetadata<'_>, counts: [u64; 2]) -> [Option<u64>; 2] {
-    let of_size = |size: u64| counts.map(|count| Some(count.saturating_mul(size)));
-    match (of.pattern, counts) {
-        (Pattern::Io(io), _) => of_size(io.block_size.0),
-        (Pattern::Files(set), _) => of_size(set.file_size.0),
-        (_, [0, _]) => [Some(0), Some(of.load.bytes)],
-        (_, [_, 0]) => [Some(of.load.bytes), Some(0)],
-        _ => [None, None],
+    match (of.pattern.request_size(), counts) {
+        (Some(size), _) => counts.map(|count| Some(count.saturating_mul(size.0))),
+        (None, [0, _]) => [Some(0), Some(of.load.bytes)],
+        (None, [_, 0]) => [Some(of.load.bytes), Some(0)],
+        (None, _) => [None, None],
     }
 }
 
 /// What to say where a job file could not do the same.
-const fn description(pattern: &Pattern) -> Option<&'static str> {
-    match pattern {
-        Pattern::Io(_) => None,
-        Pattern::Files(_) => Some("a set of small files, which is no pattern of fio's"),
-        Pattern::Flow(_) => Some("programs over sets of files, which is no pattern of fio's"),
-        Pattern::Postmark(_) => Some("PostMark, which is no pattern of fio's"),
-        Pattern::Log(_) => Some("a log that all threads commit to, which is no pattern of fio's"),
-        Pattern::Flush(_) => Some("a database's page flusher, which is no pattern of fio's"),
-    }
+fn description(pattern: &Pattern) -> Option<String> {
+    let is_foreign = !matches!(pattern, Pattern::Io(_));
+    is_foreign.then(|| format!("{}, which is no pattern of fio's", pattern.words()))
 }
 
 /// The keys of a job file that would do the same, or as much of it as fio has keys for.

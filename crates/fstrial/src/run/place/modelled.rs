@@ -5,8 +5,11 @@
 //! device's state has to outlive a run.
 
 use crate::{error::ExpectedError, exit_code, numbers};
-use fstrial_device::serve::{self, Command as Order, Offer, Said};
-use fstrial_device::server::Counts;
+use fstrial_device::{
+    fuse::Fuse,
+    serve::{self, Command as Order, Offer, Said},
+    server::Counts,
+};
 use fstrial_engine::Usage;
 use fstrial_model::{
     arm::Arm,
@@ -507,7 +510,10 @@ pub fn serve() -> Result<u8, ExpectedError> {
     });
     let mut orders = lines.map_while(|line| serde_json::from_str(&line).ok());
     let served = match isolation::mount_point() {
-        Ok(point) => serve::serve(offer, &point, &mut orders, &mut { say }).map_err(|e| e.to_string()),
+        Ok(point) => {
+            let front = Fuse { folder: &point };
+            serve::serve(offer, &front, &mut orders, &mut { say }).map_err(|e| e.to_string())
+        }
         Err(error) => Err(error.to_string()),
     };
     if let Err(why) = served {

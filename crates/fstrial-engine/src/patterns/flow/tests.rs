@@ -3,12 +3,16 @@
 use super::*;
 use crate::testing::{count, directory, files_below, io, load_of, load_to_end, run_to_end};
 use fstrial_model::{
+    job::Load,
     measurement::{LoadResult, OperationKind},
     units::Nanos,
     workload::Pattern,
 };
 use proptest::prelude::*;
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+};
 
 /// A program as it stands in a file.
 fn flow(text: &str) -> Flow {

@@ -9,14 +9,15 @@
 //! a sync has failed, the log fails every later commit: what the kernel dropped cannot be told from what it kept, and
 //! databases stop there too.
 
+use super::{Ground, Loop, Routine, Thread, ThreadWork, Works, works};
 use crate::{
     EngineError,
     buffer::Payload,
-    clock::Pace,
     error::layout,
     files::{Writer, create},
     flush,
-    recorder::{Lane, Recorder},
+    recorder::{Lane, Recorder, Shape},
+    timekeeper::Timekeeper,
 };
 use fstrial_model::workload::Log;
 use rustix::{
@@ -25,16 +26,39 @@ use rustix::{
 };
 use std::{
     collections::VecDeque,
-    os::fd::OwnedFd,
+    os::fd::{BorrowedFd, OwnedFd},
     path::{Path, PathBuf},
-    sync::{Condvar, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
 };
 
 /// Bytes that a leader writes at once at most.
 const GROUP_MAX: u64 = 1 << 20;
 
 /// The lanes that it records.
-pub(crate) const LANES: [Lane; 3] = [Lane::Turn, Lane::Write, Lane::Fsync];
+const LANES: [Lane; 3] = [Lane::Turn, Lane::Write, Lane::Fsync];
+
+impl Routine for Log {
+    fn lay_out(&self, ground: Ground<'_>) -> Result<Works, EngineError> {
+        let log = Arc::new(prepare(self, ground.directory(), &mut Writer::new(ground.load))?);
+        Ok(works((0..ground.load.threads).map(|_| Work(Arc::clone(&log)))))
+    }
+}
+
+/// A thread's part in the log.
+#[derive(Debug)]
+struct Work(Arc<SharedLog>);
+
+impl ThreadWork for Work {
+    fn descriptors(&self) -> Option<Vec<BorrowedFd<'_>>> {
+        None
+    }
+
+    fn ready<'a>(&'a mut self, thread: &Thread<'_>) -> Result<Loop<'a>, EngineError> {
+        let payload = thread.payload(1, self.0.write_max());
+        let committer = Committer::new(&self.0, payload, thread.time(Shape::Files, &LANES));
+        Ok(Box::new(|start| committer.run(start)))
+    }
+}
 
 /// Where the log is written: only by who holds the lock, or is the leader.
 #[derive(Debug)]
@@ -69,7 +93,7 @@ struct Broken {
 
 /// A log that all threads of a load share.
 #[derive(Debug)]
-pub(crate) struct SharedLog {
+struct SharedLog {
     settings: Log,
     path: PathBuf,
     place: Mutex<Place>,
@@ -86,11 +110,7 @@ fn name(number: u64) -> String {
 }
 
 /// Lays out the files: written whole for a log that is overwritten in place, else one empty file.
-pub(crate) fn prepare(
-    settings: &Log,
-    directory: &Path,
-    writer: &mut Writer,
-) -> Result<SharedLog, EngineError> {
+fn prepare(settings: &Log, directory: &Path, writer: &mut Writer) -> Result<SharedLog, EngineError> {
     let fd = openat(CWD, directory, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
         .map_err(|errno| layout("open", directory, errno))?;
     let (files, size) = if settings.growing { (1, 0) } else { (settings.files, settings.file_size.0) };
@@ -116,12 +136,12 @@ pub(crate) fn prepare(
 
 impl SharedLog {
     /// Records that fit into one write.
-    pub(crate) fn group_max(&self) -> u64 {
+    fn group_max(&self) -> u64 {
         (GROUP_MAX / self.settings.record.0).max(1)
     }
 
     /// Bytes of the largest write.
-    pub(crate) fn write_max(&self) -> usize {
+    fn write_max(&self) -> usize {
         (self.group_max().min(1024) * self.settings.record.0) as usize
     }
 }
@@ -150,42 +170,33 @@ impl Place {
 }
 
 /// One thread's loop of commits.
-pub(crate) struct Committer<'a> {
+struct Committer<'a> {
     log: &'a SharedLog,
     payload: Payload,
-    recorder: Recorder,
-    pace: Pace,
-    now: u64,
+    time: Timekeeper,
 }
 
 impl<'a> Committer<'a> {
     /// `payload` has one slot of [`SharedLog::write_max`] bytes.
-    pub(crate) fn new(log: &'a SharedLog, payload: Payload, recorder: Recorder, pace: Pace) -> Self {
-        Self { log, payload, recorder, pace, now: 0 }
+    fn new(log: &'a SharedLog, payload: Payload, time: Timekeeper) -> Self {
+        Self { log, payload, time }
     }
 
     /// Commits from tick `start` on, until the time is over, the amount is done or the log is broken.
-    pub(crate) fn run(mut self, start: u64) -> Recorder {
-        self.recorder.start_at(start);
-        self.now = self.pace.clock.now();
-        self.recorder.tick(self.now);
+    fn run(mut self, start: u64) -> Recorder {
+        self.time.start_at(start);
         let mut left = self.log.settings.commits.unwrap_or(u64::MAX);
-        while left > 0 && !self.recorder.is_over() {
+        while left > 0 && !self.time.recorder.is_over() {
             left -= 1;
-            let before = self.now;
+            let before = self.time.now;
             let result = if self.log.settings.group { self.commit_in_group() } else { self.commit_alone() };
-            self.now = self.pace.after(before);
-            self.recorder.tick(self.now);
+            self.time.lap();
             match result {
-                Ok(()) => {
-                    let latency = self.now.saturating_sub(before);
-                    self.recorder.operation(Lane::Turn, latency, self.log.settings.record.0);
-                }
-                Err(Broken { call, errno }) => self.recorder.error(self.now, call, &self.log.path, &errno),
+                Ok(()) => self.time.turned(before, self.log.settings.record.0),
+                Err(Broken { call, errno }) => self.time.error(call, &self.log.path, &errno),
             }
         }
-        self.recorder.finish(self.now);
-        self.recorder
+        self.time.finish()
     }
 
     fn commit_in_group(&mut self) -> Result<(), Broken> {
@@ -241,7 +252,7 @@ impl<'a> Committer<'a> {
         let len = (records * record.0) as usize;
         let range = self.payload.take(0, len);
         let (bytes, fd) = (&self.payload.bytes()[range], &place.files[0]);
-        let (offset, start) = (place.offset, self.pace.clock.now());
+        let (offset, start) = (place.offset, self.time.pace.clock.now());
         let mut done = 0;
         while done < len {
             let written = retry_on_intr(|| pwrite(fd, &bytes[done..], offset + done as u64));
@@ -250,14 +261,14 @@ impl<'a> Committer<'a> {
                 written => done += written,
             }
         }
-        let middle = self.pace.clock.now();
+        let middle = self.time.pace.clock.now();
         let result = flush::flush(fd, call);
-        let end = self.pace.clock.now();
+        let end = self.time.pace.clock.now();
         result.map_err(|errno| Broken { call: flush::name(call), errno })?;
         place.offset += len as u64;
-        self.recorder.tick(end);
-        self.recorder.part(Lane::Write, middle.saturating_sub(start));
-        self.recorder.part(Lane::Fsync, end.saturating_sub(middle));
+        self.time.recorder.tick(end);
+        self.time.recorder.part(Lane::Write, middle.saturating_sub(start));
+        self.time.recorder.part(Lane::Fsync, end.saturating_sub(middle));
         Ok(records)
     }
 }

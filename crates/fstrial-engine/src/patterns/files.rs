@@ -4,19 +4,22 @@
 //! however many files there are. The newest file stays open from its `create` until the last `write` or `fsync` that
 //! follows at once; closing it is timed with that step.
 
+use super::{Ground, Loop, Routine, Thread, ThreadWork, Works, works};
 use crate::{
     EngineError,
-    arrival::{Arrivals, Next},
     buffer::{Pages, Payload},
-    clock::Pace,
     error::layout,
-    files::{PART, Writer, part_size},
+    files::{Writer, allow_open_files},
     generator::Generator,
-    recorder::{Lane, Recorder},
+    recorder::{Lane, Recorder, Shape},
+    timekeeper::Timekeeper,
 };
-use fstrial_model::workload::{FileSet, Step};
+use fstrial_model::{
+    job::Load,
+    workload::{FileSet, Step},
+};
 use rustix::{
-    fs::{AtFlags, Mode, OFlags, fsync, openat, statat, unlinkat},
+    fs::{AtFlags, CWD, Mode, OFlags, fsync, mkdirat, openat, statat, syncfs, unlinkat},
     io::{Errno, pread, pwrite, retry_on_intr},
 };
 use std::{
@@ -24,6 +27,68 @@ use std::{
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     path::{Path, PathBuf},
 };
+
+/// Files larger than this are read and written in parts.
+const PART: usize = 1 << 20;
+
+impl Routine for FileSet {
+    fn lay_out(&self, ground: Ground<'_>) -> Result<Works, EngineError> {
+        if !ground.is_new {
+            return Err(EngineError::Impossible {
+                problem: format!("the file set `{}` is in use already", ground.load.set),
+                hint: "give this phase or group a set = \"…\" of its own",
+            });
+        }
+        rings(ground.load, self, ground.directory()).map(works)
+    }
+}
+
+fn rings(load: &Load, set: &FileSet, directory: &Path) -> Result<Vec<Work>, EngineError> {
+    allow_open_files(2 * u64::from(load.threads))?;
+    let mut writer = Writer::new(load);
+    let mut works = Vec::new();
+    for thread in 0..load.threads {
+        let path = directory.join(format!("{}-{thread:04}", load.set));
+        mkdirat(CWD, &path, Mode::RWXU).map_err(|errno| writer.error("make the directory", &path, errno))?;
+        let fd = openat(CWD, &path, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+            .map_err(|errno| layout("open", &path, errno))?;
+        let ring = Ring::new(fd, path, u64::from(set.files));
+        for number in 0..u64::from(set.files) {
+            ring.lay_out(number, set.file_size.0, &mut writer)?;
+        }
+        works.push(Work { set: set.clone(), ring });
+    }
+    if let Some(Work { ring, .. }) = works.first() {
+        // One call for all: a sync for each of a million small files would take hours.
+        syncfs(&ring.directory).map_err(|errno| layout("syncfs", directory, errno))?;
+    }
+    Ok(works)
+}
+
+/// A ring of files, and the turns over it.
+#[derive(Debug)]
+struct Work {
+    set: FileSet,
+    ring: Ring,
+}
+
+impl ThreadWork for Work {
+    fn descriptors(&self) -> Option<Vec<BorrowedFd<'_>>> {
+        Some(vec![self.ring.directory.as_fd()])
+    }
+
+    fn ready<'a>(&'a mut self, thread: &Thread<'_>) -> Result<Loop<'a>, EngineError> {
+        let Self { set, ring } = self;
+        let time = thread.time(Shape::Files, &lanes(set));
+        let turns = Turns::new(set, ring, thread.payload(1, part_size(set)), thread.choices(), time);
+        Ok(Box::new(|start| turns.run(start)))
+    }
+}
+
+/// Bytes in one part of a file.
+fn part_size(set: &FileSet) -> usize {
+    usize::try_from(set.file_size.0).unwrap_or(PART).clamp(1, PART)
+}
 
 /// The files of one thread: those numbered from `oldest` to just before `next`.
 #[derive(Debug)]
@@ -56,10 +121,6 @@ impl Ring {
     /// A ring that will have `files` files, once they are laid out.
     pub(crate) fn new(directory: OwnedFd, path: PathBuf, files: u64) -> Self {
         Self { directory, path, oldest: 0, next: files }
-    }
-
-    pub(crate) fn directory(&self) -> BorrowedFd<'_> {
-        self.directory.as_fd()
     }
 
     /// Makes and fills a file of the first set.
@@ -109,14 +170,10 @@ pub(crate) struct Turns<'a> {
     payload: Payload,
     read: Pages,
     choices: Generator,
-    recorder: Recorder,
-    pace: Pace,
-    now: u64,
+    time: Timekeeper,
     newest: Option<OwnedFd>,
     /// The newest file was created in this turn and not yet written.
     newest_is_empty: bool,
-    /// When turns are due; none makes the next one when one is done.
-    arrivals: Option<Arrivals>,
 }
 
 /// The lanes that a load on file sets records.
@@ -150,13 +207,12 @@ fn with_closes(steps: &[Step]) -> Vec<(Step, bool)> {
 
 impl<'a> Turns<'a> {
     /// Everything the loop needs is allocated here. `payload` has one slot of [`part_size`] bytes.
-    pub(crate) fn new(
+    fn new(
         set: &FileSet,
         ring: &'a mut Ring,
         payload: Payload,
         choices: Generator,
-        recorder: Recorder,
-        pace: Pace,
+        time: Timekeeper,
     ) -> Self {
         let mut read = Pages::new(part_size(set));
         read.as_mut_slice().fill(1);
@@ -168,38 +224,19 @@ impl<'a> Turns<'a> {
             payload,
             read,
             choices,
-            recorder,
-            pace,
-            now: 0,
+            time,
             newest: None,
             newest_is_empty: false,
-            arrivals: None,
         }
-    }
-
-    /// An open loop if there are arrivals.
-    pub(crate) fn offered(self, arrivals: Option<Arrivals>) -> Self {
-        Self { arrivals, ..self }
     }
 
     /// Makes turns from tick `start` until the time is over or too many failed.
-    pub(crate) fn run(mut self, start: u64) -> Recorder {
-        self.recorder.start_at(start);
-        if let Some(arrivals) = &mut self.arrivals {
-            arrivals.start_at(start);
+    fn run(mut self, start: u64) -> Recorder {
+        self.time.start_at(start);
+        while let Some(due) = self.time.next_turn() {
+            self.turn(due);
         }
-        self.now = self.pace.clock.now();
-        self.recorder.tick(self.now);
-        while !self.recorder.is_over() {
-            match Arrivals::next(&mut self.arrivals, self.now) {
-                Next::Turn(due) => self.turn(due),
-                Next::Rested(now) => {
-                    self.now = now;
-                    self.recorder.tick(now);
-                }
-            }
-        }
-        self.recorder
+        self.time.recorder
     }
 
     /// One turn, whose latency counts from tick `start`.
@@ -208,17 +245,15 @@ impl<'a> Turns<'a> {
         self.newest_is_empty = false;
         for n in 0..self.steps.len() {
             let (step, close) = self.steps[n];
-            let before = self.now;
             let result = self.step(step);
             if close {
                 self.newest = None;
             }
-            self.now = self.pace.after(before);
-            self.recorder.tick(self.now);
+            let took = self.time.lap();
             match result {
                 Ok(moved) => {
                     bytes += moved;
-                    self.recorder.part(lane(step), self.now.saturating_sub(before));
+                    self.time.recorder.part(lane(step), took);
                 }
                 Err(failure) => {
                     self.newest = None;
@@ -227,16 +262,16 @@ impl<'a> Turns<'a> {
                 }
             }
         }
-        self.recorder.operation(Lane::Turn, self.now.saturating_sub(start), bytes);
+        self.time.turned(start, bytes);
     }
 
     #[cold]
     fn failed(&mut self, failure: &Failure) {
-        let (now, path) = (self.now, &self.ring.path);
+        let path = &self.ring.path;
         match failure {
-            Failure::Call(name, errno) => self.recorder.error(now, name, path, errno),
+            Failure::Call(name, errno) => self.time.error(name, path, errno),
             Failure::Short { name, bytes, of } => {
-                self.recorder.error(now, name, path, &format_args!("only {bytes} of {of} bytes"));
+                self.time.error(name, path, &format_args!("only {bytes} of {of} bytes"));
             }
         }
     }

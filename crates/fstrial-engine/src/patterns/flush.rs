@@ -4,14 +4,16 @@
 //! then a sync of each data file that got one. Writes and syncs are recorded by themselves too. With an interval a
 //! batch begins that long after the one before began, or at once if it is late; the wait belongs to no operation.
 
+use super::{Ground, Loop, Routine, Thread, ThreadWork, Works, works};
 use crate::{
     EngineError,
     buffer::Payload,
-    clock::{Pace, sleep_ns},
+    clock::sleep_ns,
     files::{Files, Writer, allow_open_files, create, open_all},
     flush,
     generator::Generator,
-    recorder::{Lane, Recorder},
+    recorder::{Lane, Recorder, Shape},
+    timekeeper::Timekeeper,
 };
 use fstrial_model::{
     job::Load,
@@ -21,7 +23,10 @@ use rustix::{
     fs::{CWD, OFlags, fsync},
     io::{pwrite, retry_on_intr},
 };
-use std::path::{Path, PathBuf};
+use std::{
+    os::fd::{AsFd, BorrowedFd},
+    path::{Path, PathBuf},
+};
 
 /// Bytes of the doublewrite buffer that are written at once (InnoDB's doublewrite area is 1 MiB).
 const STRETCH: usize = 1 << 20;
@@ -29,15 +34,38 @@ const STRETCH: usize = 1 << 20;
 const NAP_NS: u64 = 50_000_000;
 
 /// The lanes that it records.
-pub(crate) const LANES: [Lane; 3] = [Lane::Turn, Lane::Write, Lane::Fsync];
+const LANES: [Lane; 3] = [Lane::Turn, Lane::Write, Lane::Fsync];
+
+impl Routine for Flush {
+    fn lay_out(&self, ground: Ground<'_>) -> Result<Works, EngineError> {
+        let files = prepare(ground.load, self, ground.directory())?;
+        Ok(works(files.into_iter().map(|files| Work { flush: *self, files })))
+    }
+}
+
+/// The files that a thread flushes pages to.
+#[derive(Debug)]
+struct Work {
+    flush: Flush,
+    files: Files,
+}
+
+impl ThreadWork for Work {
+    fn descriptors(&self) -> Option<Vec<BorrowedFd<'_>>> {
+        Some(self.files.fds.iter().map(AsFd::as_fd).collect())
+    }
+
+    fn ready<'a>(&'a mut self, thread: &Thread<'_>) -> Result<Loop<'a>, EngineError> {
+        let payload = thread.payload(1, write_max(&self.flush));
+        let time = thread.time(Shape::Files, &LANES);
+        let flusher = Flusher::new(self.flush, &self.files, payload, thread.choices(), time);
+        Ok(Box::new(|start| flusher.run(start)))
+    }
+}
 
 /// Lays out the files; gives each thread its descriptors: the data files, then its doublewrite file if there is one.
-pub(crate) fn prepare(
-    load: &Load,
-    flush: &Flush,
-    directory: &Path,
-    writer: &mut Writer,
-) -> Result<Vec<Files>, EngineError> {
+fn prepare(load: &Load, flush: &Flush, directory: &Path) -> Result<Vec<Files>, EngineError> {
+    let mut writer = Writer::new(load);
     let each = u64::from(flush.files) + u64::from(flush.doublewrite);
     allow_open_files(each * u64::from(load.threads))?;
     let mut lay_out = |path: &PathBuf, size: u64| {
@@ -63,7 +91,7 @@ pub(crate) fn prepare(
 }
 
 /// Bytes of the largest write.
-pub(crate) fn write_max(flush: &Flush) -> usize {
+fn write_max(flush: &Flush) -> usize {
     let page = flush.page.0 as usize;
     let pages = STRETCH / page;
     if flush.doublewrite { page * pages.clamp(1, flush.batch as usize) } else { page }
@@ -77,59 +105,44 @@ struct Failure {
 }
 
 /// One thread's loop of batches.
-pub(crate) struct Flusher<'a> {
+struct Flusher<'a> {
     flush: Flush,
     files: &'a Files,
     payload: Payload,
     choices: Generator,
     /// Which data files this batch has written.
     dirty: Vec<bool>,
-    recorder: Recorder,
-    pace: Pace,
-    now: u64,
+    time: Timekeeper,
 }
 
 impl<'a> Flusher<'a> {
     /// `payload` has one slot of [`write_max`] bytes.
-    pub(crate) fn new(
-        flush: Flush,
-        files: &'a Files,
-        payload: Payload,
-        choices: Generator,
-        recorder: Recorder,
-        pace: Pace,
-    ) -> Self {
+    fn new(flush: Flush, files: &'a Files, payload: Payload, choices: Generator, time: Timekeeper) -> Self {
         let dirty = vec![false; flush.files as usize];
-        Self { flush, files, payload, choices, dirty, recorder, pace, now: 0 }
+        Self { flush, files, payload, choices, dirty, time }
     }
 
     /// Writes batches from tick `start` on, until the time is over, the amount is done or too many failed.
-    pub(crate) fn run(mut self, start: u64) -> Recorder {
-        self.recorder.start_at(start);
-        self.now = self.pace.clock.now();
-        self.recorder.tick(self.now);
-        let interval = self.pace.clock.ticks(self.flush.interval.0);
-        let mut due = self.now;
+    fn run(mut self, start: u64) -> Recorder {
+        self.time.start_at(start);
+        let interval = self.time.pace.clock.ticks(self.flush.interval.0);
+        let mut due = self.time.now;
         let mut left = self.flush.batches.unwrap_or(u64::MAX);
-        while left > 0 && !self.recorder.is_over() {
+        while left > 0 && !self.time.recorder.is_over() {
             left -= 1;
-            let begin = self.now;
+            let begin = self.time.now;
             match self.batch() {
-                Ok(()) => {
-                    let latency = self.now.saturating_sub(begin);
-                    self.recorder.operation(Lane::Turn, latency, self.bytes());
-                }
+                Ok(()) => self.time.turned(begin, self.bytes()),
                 Err(Failure { file, call, what }) => {
-                    self.recorder.error(self.now, call, &self.files.paths[file], &what);
+                    self.time.error(call, &self.files.paths[file], &what);
                 }
             }
-            due = (due + interval).max(self.now);
+            due = (due + interval).max(self.time.now);
             if left > 0 {
                 self.wait_until(due);
             }
         }
-        self.recorder.finish(self.now);
-        self.recorder
+        self.time.finish()
     }
 
     /// Bytes written by one batch.
@@ -138,12 +151,11 @@ impl<'a> Flusher<'a> {
     }
 
     fn wait_until(&mut self, due: u64) {
-        while !self.recorder.is_over()
-            && let Some(left) = due.checked_sub(self.now).filter(|left| *left > 0)
+        while !self.time.recorder.is_over()
+            && let Some(left) = due.checked_sub(self.time.now).filter(|left| *left > 0)
         {
-            sleep_ns(self.pace.clock.nanos(left).clamp(1, NAP_NS));
-            self.now = self.pace.clock.now();
-            self.recorder.tick(self.now);
+            sleep_ns(self.time.pace.clock.nanos(left).clamp(1, NAP_NS));
+            self.time.look();
         }
     }
 
@@ -210,16 +222,13 @@ impl<'a> Flusher<'a> {
 
     /// A call is complete.
     fn done(&mut self, lane: Lane) {
-        let before = self.now;
-        self.now = self.pace.after(before);
-        self.recorder.tick(self.now);
-        self.recorder.part(lane, self.now.saturating_sub(before));
+        let took = self.time.lap();
+        self.time.recorder.part(lane, took);
     }
 
     #[cold]
     fn failed(&mut self, file: usize, call: &'static str, what: String) -> Failure {
-        self.now = self.pace.after(self.now);
-        self.recorder.tick(self.now);
+        self.time.lap();
         Failure { file, call, what }
     }
 }

@@ -6,14 +6,15 @@
 //! its own directory; the empty subdirectories stay at the end. Writes take the tool's own text, of which all files hold
 //! the same start, unless the load asks for zeros or one repeated word.
 
+use super::{Ground, Loop, Routine, Thread, ThreadWork, Works, works};
 use crate::{
     EngineError,
     buffer::{self, Pages},
-    clock::Pace,
     error::layout,
     files::{Writer, allow_open_files},
     generator::{Generator, Stream},
-    recorder::{Lane, Recorder},
+    recorder::{Lane, Recorder, Shape},
+    timekeeper::Timekeeper,
 };
 use fstrial_model::{
     job::Load,
@@ -116,7 +117,7 @@ struct Counters {
 
 /// The tool without its I/O.
 #[derive(Debug, Clone)]
-pub(crate) struct Pool {
+struct Pool {
     settings: Postmark,
     random: Twister,
     files: Vec<File>,
@@ -273,7 +274,7 @@ impl Pool {
 
 /// One thread's pool and where its files are.
 #[derive(Debug)]
-pub(crate) struct Pooled {
+struct Pooled {
     pool: Pool,
     directory: OwnedFd,
     path: PathBuf,
@@ -281,20 +282,26 @@ pub(crate) struct Pooled {
     read: Pages,
 }
 
-impl Pooled {
-    /// Where the files are.
-    pub(crate) fn directory(&self) -> BorrowedFd<'_> {
-        self.directory.as_fd()
+impl Routine for Postmark {
+    fn lay_out(&self, ground: Ground<'_>) -> Result<Works, EngineError> {
+        prepare(ground.load, self, ground.directory()).map(works)
+    }
+}
+
+impl ThreadWork for Pooled {
+    fn descriptors(&self) -> Option<Vec<BorrowedFd<'_>>> {
+        Some(vec![self.directory.as_fd()])
+    }
+
+    fn ready<'a>(&'a mut self, thread: &Thread<'_>) -> Result<Loop<'a>, EngineError> {
+        let postman = Postman { work: self, time: thread.time(Shape::Files, &LANES) };
+        Ok(Box::new(|start| postman.run(start)))
     }
 }
 
 /// Makes the directories of the first part, or finds them, and draws up to the start of the part.
-pub(crate) fn prepare(
-    load: &Load,
-    settings: &Postmark,
-    directory: &Path,
-    writer: &Writer,
-) -> Result<Vec<Pooled>, EngineError> {
+fn prepare(load: &Load, settings: &Postmark, directory: &Path) -> Result<Vec<Pooled>, EngineError> {
+    let writer = Writer::new(load);
     allow_open_files(2 * u64::from(load.threads))?;
     let starts = matches!(settings.part, PostmarkPart::Create | PostmarkPart::All);
     let pool = |thread: u16| {
@@ -324,7 +331,7 @@ pub(crate) fn prepare(
 }
 
 /// The lanes that it records.
-pub(crate) const LANES: [Lane; 5] = [Lane::Turn, Lane::Create, Lane::Read, Lane::Append, Lane::Delete];
+const LANES: [Lane; 5] = [Lane::Turn, Lane::Create, Lane::Read, Lane::Append, Lane::Delete];
 
 /// A path without the heap.
 struct Name([u8; NAME_MAX]);
@@ -347,38 +354,28 @@ impl Name {
 }
 
 /// One thread's loop over its pool.
-pub(crate) struct Postman<'a> {
+struct Postman<'a> {
     work: &'a mut Pooled,
-    recorder: Recorder,
-    pace: Pace,
-    now: u64,
+    time: Timekeeper,
 }
 
-impl<'a> Postman<'a> {
-    pub(crate) fn new(work: &'a mut Pooled, recorder: Recorder, pace: Pace) -> Self {
-        Self { work, recorder, pace, now: 0 }
-    }
-
+impl Postman<'_> {
     /// Does the part from tick `start` on, until it is done, the time is over or too much failed.
-    pub(crate) fn run(mut self, start: u64) -> Recorder {
-        self.recorder.start_at(start);
-        self.now = self.pace.clock.now();
-        self.recorder.tick(self.now);
+    fn run(mut self, start: u64) -> Recorder {
+        self.time.start_at(start);
         let part = self.work.pool.settings.part;
-        while !self.recorder.is_over()
+        while !self.time.recorder.is_over()
             && let Some(actions) = self.work.pool.next(part)
         {
             self.operation(&actions);
         }
-        self.recorder.finish(self.now);
-        self.recorder
+        self.time.finish()
     }
 
     fn operation(&mut self, actions: &[Action; 2]) {
-        let start = self.now;
+        let start = self.time.now;
         let (mut bytes, mut ok) = (0, true);
         for action in actions {
-            let before = self.now;
             let (lane, result) = match action {
                 Action::Create(file) => (Lane::Create, self.work.create(file)),
                 Action::Read(file) => (Lane::Read, self.work.read(file)),
@@ -386,21 +383,20 @@ impl<'a> Postman<'a> {
                 Action::Delete(file) => (Lane::Delete, self.work.delete(file)),
                 Action::Nothing => continue,
             };
-            self.now = self.pace.after(before);
-            self.recorder.tick(self.now);
+            let took = self.time.lap();
             match result {
                 Ok(moved) => {
                     bytes += moved;
-                    self.recorder.part(lane, self.now.saturating_sub(before));
+                    self.time.recorder.part(lane, took);
                 }
                 Err((name, what)) => {
                     ok = false;
-                    self.recorder.error(self.now, name, &self.work.path, &what);
+                    self.time.error(name, &self.work.path, &what);
                 }
             }
         }
         if ok {
-            self.recorder.operation(Lane::Turn, self.now.saturating_sub(start), bytes);
+            self.time.turned(start, bytes);
         }
     }
 }

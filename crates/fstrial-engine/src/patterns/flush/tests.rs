@@ -1,10 +1,7 @@
 //! Batches: what is written where, what is synced, and failures.
 
 use super::*;
-use crate::{
-    layout::ThreadWork,
-    testing::{count, directory, files_below, load_to_end, run_to_end, run_work},
-};
+use crate::testing::{count, directory, files_below, load_to_end, run_to_end, run_work};
 use fstrial_model::{
     measurement::OperationKind,
     units::{Bytes, Nanos},
@@ -83,7 +80,7 @@ fn failed_batches_are_an_outcome() {
     let load = load_to_end(Pattern::Flush(flush), 1);
     for (fd, words) in [(full(), "write /dev/x: No space left"), (null(), "fsync /dev/x: ")] {
         let files = Files { fds: vec![fd], paths: vec!["/dev/x".into()] };
-        let result = run_work(&load, vec![ThreadWork::Flush { flush, files }]);
+        let result = run_work(&load, works([Work { flush, files }]));
         assert_eq!((result.operations, result.errors), (0, 16));
         let first = result.first_error.unwrap();
         assert!(first.starts_with(words), "{first}");
@@ -101,8 +98,9 @@ fn direct_pages_run_where_the_filesystem_does_them() {
         }
         Err(error) => {
             assert!(matches!(error, EngineError::DirectUnsupported { .. }), "{error}");
-            let line =
-                format!("SKIPPED flusher::tests::direct_pages_run_where_the_filesystem_does_them: {error}\n");
+            let line = format!(
+                "SKIPPED patterns::flush::tests::direct_pages_run_where_the_filesystem_does_them: {error}\n"
+            );
             std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes()).unwrap();
         }
     }

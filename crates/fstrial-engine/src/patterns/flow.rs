@@ -9,20 +9,18 @@
 //! with a last request that is not longer than the file; `create` does not look at the parent directory first; files
 //! are named relative to their set's directory.
 
+use super::{Ground, Loop, Routine, Thread, ThreadWork, Works, works};
 use crate::{
     EngineError,
-    arrival::{Arrivals, Next},
     buffer::{Pages, Payload},
-    clock::{Pace, sleep_ns},
+    clock::sleep_ns,
     files::{Writer, allow_open_files},
     generator::Generator,
-    recorder::{Lane, Recorder},
-    tree::{PathBuffer, Pick, Tree, Trees, View, Walk},
+    recorder::{Lane, Recorder, Shape},
+    timekeeper::Timekeeper,
+    tree::{PathBuffer, Pick, Tree, View, Walk},
 };
-use fstrial_model::{
-    job::Load,
-    workload::{FileTree, Flow, FlowStep, OpenFile, Order, Target},
-};
+use fstrial_model::workload::{Behaviour as _, FileTree, Flow, FlowStep, OpenFile, Order, Target};
 use rustix::{
     fs::{
         AtFlags, Mode, OFlags, RawDir, SeekFrom, fdatasync, fsync, mkdirat, openat, renameat, seek, statat,
@@ -33,7 +31,6 @@ use rustix::{
 use std::{
     mem::MaybeUninit,
     os::fd::{BorrowedFd, OwnedFd},
-    path::Path,
     sync::Arc,
 };
 
@@ -43,6 +40,35 @@ const LISTING: usize = 32 << 10;
 const PATIENCE_NS: u64 = 10_000_000_000;
 /// Longest sleep between two looks at the clock.
 const NAP_NS: u64 = 50_000_000;
+
+impl Routine for Flow {
+    fn lay_out(&self, ground: Ground<'_>) -> Result<Works, EngineError> {
+        let program = Arc::new(Program::new(self));
+        let views = prepare(self, &program, ground)?;
+        Ok(works(views.into_iter().map(|views| Work { program: Arc::clone(&program), views })))
+    }
+}
+
+/// A program, and the sets that a thread sees.
+#[derive(Debug)]
+struct Work {
+    program: Arc<Program>,
+    views: Vec<View>,
+}
+
+impl ThreadWork for Work {
+    fn descriptors(&self) -> Option<Vec<BorrowedFd<'_>>> {
+        Some(self.views.iter().flat_map(View::descriptors).collect())
+    }
+
+    fn ready<'a>(&'a mut self, thread: &Thread<'_>) -> Result<Loop<'a>, EngineError> {
+        let Self { program, views } = self;
+        let time = thread.time(Shape::Files, &program.lanes());
+        let payload = thread.payload(1, program.request);
+        let turning = Turning::new(program, views, payload, thread.choices(), time);
+        Ok(Box::new(|start| turning.run(start)))
+    }
+}
 
 /// An open file: one that a step opened, or one of a set that is kept open.
 #[derive(Debug, Clone, Copy)]
@@ -110,7 +136,7 @@ impl Act {
 
 /// A program ready to run; all threads share it, and nobody changes it.
 #[derive(Debug)]
-pub(crate) struct Program {
+struct Program {
     acts: Vec<(Act, Option<Lane>)>,
     slots: usize,
     /// Sets whose files are kept open.
@@ -197,7 +223,7 @@ impl<'a> Numbers<'a> {
 
 impl Program {
     /// From a program that was checked.
-    pub(crate) fn new(flow: &Flow) -> Self {
+    fn new(flow: &Flow) -> Self {
         let mut numbers =
             Numbers { sets: &flow.sets, handles: Vec::new(), kept: vec![false; flow.sets.len()] };
         let acts = flow.written_out().into_iter().map(|step| numbers.act(step)).map(|act| (act, act.lane()));
@@ -214,7 +240,7 @@ impl Program {
     }
 
     /// The lanes that it records.
-    pub(crate) fn lanes(&self) -> Vec<Lane> {
+    fn lanes(&self) -> Vec<Lane> {
         let mut lanes = vec![Lane::Turn];
         let at_end = self.sync_at_end.then_some(Lane::Fsync);
         for lane in self.acts.iter().filter_map(|(_, lane)| *lane).chain(at_end) {
@@ -224,23 +250,13 @@ impl Program {
         }
         lanes
     }
-
-    /// Bytes of the largest request.
-    pub(crate) fn request(&self) -> usize {
-        self.request
-    }
 }
 
 /// Lays out the sets of a program, or finds those in `trees` or those that an earlier phase left; gives each thread its
 /// views of them.
-pub(crate) fn prepare(
-    load: &Load,
-    flow: &Flow,
-    program: &Program,
-    directory: &Path,
-    trees: &mut Trees,
-    writer: &mut Writer,
-) -> Result<Vec<Vec<View>>, EngineError> {
+fn prepare(flow: &Flow, program: &Program, ground: Ground<'_>) -> Result<Vec<Vec<View>>, EngineError> {
+    let (load, directory, trees) = (ground.load, ground.directory(), ground.trees);
+    let mut writer = Writer::new(load);
     let kept: u64 =
         flow.sets.iter().zip(&program.kept).map(|(set, kept)| u64::from(set.files) * u64::from(*kept)).sum();
     let each = kept + (flow.sets.len() + program.slots + 1) as u64;
@@ -248,7 +264,7 @@ pub(crate) fn prepare(
     let threads = usize::from(load.threads);
     let mut views: Vec<Vec<View>> = (0..threads).map(|_| Vec::new()).collect();
     for (set, kept) in flow.sets.iter().zip(&program.kept) {
-        let mut get = |thread| trees.get(set, directory, load.seed, thread, writer);
+        let mut get = |thread| trees.get(set, directory, load.seed, thread, &mut writer);
         let trees: Vec<(Arc<Tree>, Vec<u32>)> = if set.per_thread {
             (0..load.threads).map(|thread| get(Some(thread))).collect::<Result<_, _>>()?
         } else {
@@ -301,8 +317,8 @@ struct Slot {
 }
 
 /// One thread's loop over a program.
-pub(crate) struct Turning<'a> {
-    program: Arc<Program>,
+struct Turning<'a> {
+    program: &'a Program,
     views: &'a mut [View],
     slots: Vec<Slot>,
     payload: Payload,
@@ -310,22 +326,17 @@ pub(crate) struct Turning<'a> {
     listing: Vec<MaybeUninit<u8>>,
     paths: [PathBuffer; 2],
     choices: Generator,
-    recorder: Recorder,
-    pace: Pace,
-    now: u64,
-    /// When turns are due; none makes the next one when one is done.
-    arrivals: Option<Arrivals>,
+    time: Timekeeper,
 }
 
 impl<'a> Turning<'a> {
-    /// Everything the loop needs is allocated here. `payload` has one slot of [`Program::request`] bytes.
-    pub(crate) fn new(
-        program: Arc<Program>,
+    /// Everything the loop needs is allocated here. `payload` has one slot of the largest request.
+    fn new(
+        program: &'a Program,
         views: &'a mut [View],
         payload: Payload,
         choices: Generator,
-        recorder: Recorder,
-        pace: Pace,
+        time: Timekeeper,
     ) -> Self {
         let mut read = Pages::new(program.request);
         read.as_mut_slice().fill(1);
@@ -338,59 +349,36 @@ impl<'a> Turning<'a> {
             listing: vec![MaybeUninit::new(0); LISTING],
             paths: [PathBuffer::new(), PathBuffer::new()],
             choices,
-            recorder,
-            pace,
-            now: 0,
-            arrivals: None,
+            time,
         }
-    }
-
-    /// An open loop if there are arrivals.
-    pub(crate) fn offered(self, arrivals: Option<Arrivals>) -> Self {
-        Self { arrivals, ..self }
     }
 
     /// Makes turns from tick `start` until the time is over, the amount is done or too many failed.
-    pub(crate) fn run(mut self, start: u64) -> Recorder {
-        self.recorder.start_at(start);
-        if let Some(arrivals) = &mut self.arrivals {
-            arrivals.start_at(start);
-        }
-        self.now = self.pace.clock.now();
-        self.recorder.tick(self.now);
+    fn run(mut self, start: u64) -> Recorder {
+        self.time.start_at(start);
         let mut left = self.program.turns.unwrap_or(u64::MAX);
-        while left > 0 && !self.recorder.is_over() {
-            match Arrivals::next(&mut self.arrivals, self.now) {
-                Next::Turn(due) => {
-                    self.turn(due);
-                    left -= 1;
-                }
-                Next::Rested(now) => {
-                    self.now = now;
-                    self.recorder.tick(now);
-                }
-            }
+        while left > 0
+            && let Some(due) = self.time.next_turn()
+        {
+            self.turn(due);
+            left -= 1;
         }
         self.done();
-        self.recorder
+        self.time.recorder
     }
 
     /// The thread has done its amount: the sync at the end is a part of it, and so of its time.
     #[cold]
     fn done(&mut self) {
-        if self.program.sync_at_end && !self.recorder.is_over() {
-            let before = self.now;
+        if self.program.sync_at_end && !self.time.recorder.is_over() {
             let result = syncfs(&self.views[0].root);
-            self.now = self.pace.after(before);
-            self.recorder.tick(self.now);
+            let took = self.time.lap();
             match result {
-                Ok(()) => self.recorder.part(Lane::Fsync, self.now.saturating_sub(before)),
-                Err(errno) => {
-                    self.recorder.error(self.now, "syncfs of", self.views[0].tree.path(), &errno);
-                }
+                Ok(()) => self.time.recorder.part(Lane::Fsync, took),
+                Err(errno) => self.time.error("syncfs of", self.views[0].tree.path(), &errno),
             }
         }
-        self.recorder.finish(self.now);
+        self.time.recorder.finish(self.time.now);
     }
 
     /// One turn, whose latency counts from tick `start`.
@@ -398,41 +386,38 @@ impl<'a> Turning<'a> {
         let mut bytes = 0;
         for n in 0..self.program.acts.len() {
             let (act, lane) = self.program.acts[n];
-            let before = self.now;
             let result = self.act(act);
-            self.now = self.pace.after(before);
-            self.recorder.tick(self.now);
+            let took = self.time.lap();
             match result {
                 Ok(moved) => {
                     bytes += moved as u64;
                     if let Some(lane) = lane {
-                        self.recorder.part(lane, self.now.saturating_sub(before));
+                        self.time.recorder.part(lane, took);
                     }
                 }
                 Err(failure) => return self.failed(&failure),
             }
             // A turn that is too late is left, unless it is the first: it may be the only one.
-            if self.recorder.is_over() && !self.recorder.is_empty() {
+            if self.time.recorder.is_over() && !self.time.recorder.is_empty() {
                 return;
             }
         }
-        self.recorder.operation(Lane::Turn, self.now.saturating_sub(start), bytes);
+        self.time.turned(start, bytes);
     }
 
     #[cold]
     fn failed(&mut self, failure: &Failure) {
         (0..self.slots.len()).for_each(|slot| self.close(slot));
-        let now = self.now;
         let path = |set: usize| self.views[set].tree.path();
         match failure {
-            Failure::Call(name, set, errno) => self.recorder.error(now, name, path(*set), errno),
+            Failure::Call(name, set, errno) => self.time.error(name, path(*set), errno),
             Failure::Short { name, set, bytes, of } => {
-                self.recorder.error(now, name, path(*set), &format_args!("only {bytes} of {of} bytes"));
+                self.time.error(name, path(*set), &format_args!("only {bytes} of {of} bytes"));
             }
             Failure::Exhausted { set, existing } => {
                 let what = if *existing { "no file is left in it" } else { "no place is free in it" };
-                self.recorder.error(now, "pick in", path(*set), &what);
-                self.recorder.finish(now);
+                self.time.error("pick in", path(*set), &what);
+                self.time.recorder.finish(self.time.now);
             }
             Failure::Done => self.done(),
         }
@@ -487,7 +472,7 @@ impl<'a> Turning<'a> {
         existing: bool,
         held: Option<u32>,
     ) -> Result<u32, Failure> {
-        let patience = self.now + self.pace.clock.ticks(PATIENCE_NS);
+        let patience = self.time.now + self.time.pace.clock.ticks(PATIENCE_NS);
         loop {
             let exhausted =
                 if self.program.ends { Failure::Done } else { Failure::Exhausted { set, existing } };
@@ -497,9 +482,9 @@ impl<'a> Turning<'a> {
                 Pick::Nothing => return Err(exhausted),
                 Pick::Wait => {
                     std::thread::yield_now();
-                    let now = self.pace.clock.now();
-                    self.recorder.tick(now);
-                    if self.recorder.is_over() {
+                    let now = self.time.pace.clock.now();
+                    self.time.recorder.tick(now);
+                    if self.time.recorder.is_over() {
                         return Err(Failure::Done);
                     }
                     if now > patience {
@@ -753,11 +738,11 @@ impl<'a> Turning<'a> {
 
     /// Waits, but not beyond the end of the run.
     fn delay(&mut self, ns: u64) {
-        let clock = self.pace.clock;
-        let end = self.now + clock.ticks(ns);
-        while !self.recorder.is_over() {
+        let clock = self.time.pace.clock;
+        let end = self.time.now + clock.ticks(ns);
+        while !self.time.recorder.is_over() {
             let now = clock.now();
-            self.recorder.tick(now);
+            self.time.recorder.tick(now);
             let Some(left) = end.checked_sub(now).filter(|left| *left > 0) else { return };
             sleep_ns(clock.nanos(left).clamp(1, NAP_NS));
         }

@@ -1,0 +1,33 @@
+//! The way of a served device to the kernel: what a front end is to do, and what it gives.
+
+use crate::{error::DeviceError, server::Server};
+use std::{any::Any, fs::File, sync::Arc};
+
+/// A way to show a device to the kernel. It brings the kernel's requests to the [`Server`]: first their data
+/// ([`Server::read`] and its like), then, to [`Server::submit`], what it gave, with the answer.
+pub trait FrontEnd {
+    /// Shows a device, under a name that no other on the host has.
+    ///
+    /// # Errors
+    /// The kernel does not have this way, or not for us.
+    fn show(&self, server: Arc<Server>, name: &str) -> Result<Shown, DeviceError>;
+}
+
+/// A device that the kernel has. It goes when this is dropped, or the process ends.
+pub struct Shown {
+    /// First in order: what is open cannot be taken away.
+    file: File,
+    _kept: Box<dyn Any>,
+}
+
+impl Shown {
+    /// The open device, and what it lives by.
+    pub fn new(file: File, kept: impl Any) -> Self {
+        Self { file, _kept: Box::new(kept) }
+    }
+
+    /// The open device: a block device, or a file for a loop device to stand on.
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+}

@@ -1,0 +1,377 @@
+//! Requests inside files, or on a bare device.
+
+use super::{Ground, Loop, Routine, Thread, ThreadWork, Works, checked, works};
+use crate::{
+    EngineError, Target, Usage,
+    aio::{self, Aio},
+    cursor::{Cursor, Source},
+    drive::{self, Drive, Engine},
+    error::{layout, refuse},
+    files::{Files, Writer, allow_open_files, create, open_all},
+    mmap::Mmap,
+    recorder::Shape,
+    requests::{Geometry, Requests},
+    sync::Sync,
+    uring::{self, Uring},
+    vsync::Vsync,
+};
+use fstrial_model::{
+    job::Load,
+    units::Bytes,
+    workload::{Backend, Behaviour as _, Io, Layout, Sharing, Until},
+};
+use rustix::{
+    fs::{CWD, FileType, Mode, OFlags, SeekFrom, fstat, fsync, ioctl_blksszget, openat, seek},
+    io::Errno,
+};
+use std::{
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+/// Memory for the requests in flight of one thread at most (also the kernel's limit for one registered buffer).
+const FLIGHT_MAX: u64 = 1 << 30;
+
+impl Routine for Io {
+    fn validate(&self, threads: u16, block_device: bool) -> Result<(), EngineError> {
+        checked(self.check())?;
+        let (depth, block) = (self.depth, self.block_size);
+        if u64::from(depth) * block.0 > FLIGHT_MAX {
+            let problem = format!("{depth} requests of {block} in flight take too much memory");
+            return refuse(problem, "keep depth times block_size within 1GiB");
+        }
+        if block_device && !self.runs_on_bare_device() {
+            let hint = "use access = \"sequential\" on it";
+            return refuse("a bare device cannot be appended to, nor extended", hint);
+        }
+        if block_device && !block.0.is_multiple_of(512) {
+            let problem = format!("a bare device has whole sectors, and {block} is not a multiple of 512");
+            return refuse(problem, "use a block_size that is a multiple of 512");
+        }
+        self.too_few_blocks(threads).map_or(Ok(()), |(has, wants)| {
+            let problem = format!("each of {threads} threads has {has} blocks of {block}, and needs {wants}");
+            refuse(problem, "raise file_size, or lower threads, files, block_size or stride")
+        })
+    }
+
+    fn lay_out(&self, ground: Ground<'_>) -> Result<Works, EngineError> {
+        check_backend(self)?;
+        let Ground { load, is_new, as_it_is, .. } = ground;
+        Ok(works(match ground.target {
+            Target::Directory(directory) => on_files(load, self, directory, is_new)?,
+            Target::BlockDevice(device) => on_device(load, self, device, is_new, as_it_is)?,
+        }))
+    }
+}
+
+/// Requests of one thread.
+#[derive(Debug)]
+pub(crate) struct Work {
+    pub(crate) io: Io,
+    pub(crate) files: Files,
+    pub(crate) geometry: Geometry,
+    pub(crate) cursor: Option<Arc<Cursor>>,
+}
+
+impl ThreadWork for Work {
+    fn descriptors(&self) -> Option<Vec<BorrowedFd<'_>>> {
+        Some(self.files.fds.iter().map(AsFd::as_fd).collect())
+    }
+
+    fn ready<'a>(&'a mut self, thread: &Thread<'_>) -> Result<Loop<'a>, EngineError> {
+        let Self { io, files, geometry, .. } = &*self;
+        let (len, depth) = (io.block_size.0 as usize, usize::from(io.depth));
+        let payload = |slots| thread.payload(slots, len);
+        Ok(match io.backend {
+            Backend::Sync => self.drive(Sync::new(files, payload(1), len), thread),
+            Backend::Vsync => self.drive(Vsync::new(files, payload(depth), len, io.depth), thread),
+            Backend::Aio => self.drive(Aio::new(files, payload(depth), len, io.depth)?, thread),
+            Backend::IoUring => self.drive(Uring::new(files, payload(depth), len, io)?, thread),
+            Backend::Mmap => {
+                let size = geometry.base + geometry.file_size();
+                self.drive(Mmap::new(files, payload(1), len, size)?.advised(io.advice)?, thread)
+            }
+        })
+    }
+}
+
+impl Work {
+    /// The loop with one way to hand requests to the kernel.
+    fn drive<'a>(&'a self, engine: impl Engine + 'a, thread: &Thread<'_>) -> Loop<'a> {
+        let Thread { number, load, .. } = *thread;
+        let source = match &self.cursor {
+            Some(cursor) => Source::Shared(Arc::clone(cursor)),
+            None => Requests::new(load, &self.io, self.geometry, number).into(),
+        };
+        let time = thread.time(Shape::Io, &drive::lanes(&self.io, load.until));
+        let drive = Drive::new(engine, &self.io, source, &self.files, time).cooling(&self.io, &self.geometry);
+        let drive = match load.until {
+            Until::Time => drive,
+            Until::Done => drive.of_amount(amount(&self.io, &self.geometry, load.threads, number)),
+        };
+        Box::new(|start| drive.run(start))
+    }
+}
+
+/// Requests of a thread in a phase that runs until it is done, unless it gets them one by one.
+fn amount(io: &Io, geometry: &Geometry, threads: u16, thread: usize) -> u64 {
+    let all = match (io.requests, io.sharing) {
+        (_, Sharing::Cursor) => return u64::MAX,
+        (None, Sharing::PerThread | Sharing::Region) => return geometry.blocks,
+        (None, Sharing::Shared) => geometry.blocks,
+        (Some(requests), _) => requests,
+    };
+    let (each, rest) = (all / u64::from(threads), all % u64::from(threads));
+    each + u64::from((thread as u64) < rest)
+}
+
+fn on_files(load: &Load, io: &Io, directory: &Path, is_new: bool) -> Result<Vec<Work>, EngineError> {
+    allow_open_files(u64::from(io.files) * u64::from(load.threads))?;
+    let sets = match io.sharing {
+        Sharing::Shared | Sharing::Region | Sharing::Cursor => 1,
+        Sharing::PerThread => usize::from(load.threads),
+    };
+    let paths = |set: usize| -> Vec<PathBuf> {
+        (0..io.files).map(|n| directory.join(format!("{}-{set:04}-{n:04}.dat", load.set))).collect()
+    };
+    if is_new {
+        let full = Geometry::on_files(io, load.threads, 0).file_size();
+        let layout_of_files = if io.access.starts_empty() { Layout::Empty } else { io.layout };
+        let mut writer = Writer::new(load);
+        for path in (0..sets).flat_map(paths) {
+            let fd = create(CWD, &path)?;
+            writer.lay_out(layout_of_files, &fd, &path, full)?;
+            fsync(&fd).map_err(|errno| layout("fsync", &path, errno))?;
+        }
+    }
+    let cursor = Cursor::of(load, io, Geometry::on_files(io, load.threads, 0));
+    (0..usize::from(load.threads))
+        .map(|thread| {
+            let files = opened(io, paths(thread % sets), OFlags::RDWR)?;
+            let geometry = Geometry::on_files(io, load.threads, thread);
+            if !is_new {
+                check_size(io, &files, geometry.file_size())?;
+            }
+            Ok(Work { io: io.clone(), files, geometry, cursor: cursor.clone() })
+        })
+        .collect()
+}
+
+/// Opens a thread's own descriptors, and tries polling once.
+fn opened(io: &Io, paths: Vec<PathBuf>, access: OFlags) -> Result<Files, EngineError> {
+    let files = open_all(io, paths, access)?;
+    if io.iopoll {
+        uring::try_poll(&files, io)?;
+    }
+    Ok(files)
+}
+
+/// Files that an earlier phase has left must be large enough for what reads or overwrites them.
+fn check_size(io: &Io, files: &Files, size: u64) -> Result<(), EngineError> {
+    if io.access.starts_empty() {
+        return Ok(());
+    }
+    for (fd, path) in files.fds.iter().zip(&files.paths) {
+        let found = fstat(fd).map_err(|errno| layout("stat", path, errno))?.st_size;
+        if u64::try_from(found).unwrap_or(0) < size {
+            let problem = format!(
+                "{} was left with {} by an earlier phase, and {} are wanted",
+                path.display(),
+                Bytes(u64::try_from(found).unwrap_or(0)),
+                Bytes(size)
+            );
+            let hint =
+                "give both phases the same file_size, files and sharing, or each a set = \"…\" of its own";
+            return Err(EngineError::Impossible { problem, hint });
+        }
+    }
+    Ok(())
+}
+
+fn on_device(
+    load: &Load,
+    io: &Io,
+    device: &Path,
+    is_new: bool,
+    as_it_is: Option<Usage>,
+) -> Result<Vec<Work>, EngineError> {
+    allow_open_files(u64::from(load.threads))?;
+    let access = match as_it_is {
+        Some(Usage::ReadOnly) if io.reads.0 < 100.0 || !io.update.is_zero() => {
+            let problem = format!("{} may only be read, and the load writes", device.display());
+            return Err(EngineError::Impossible { problem, hint: "use reads = \"100%\"" });
+        }
+        Some(Usage::ReadOnly) => OFlags::RDONLY,
+        Some(Usage::ReadWrite) | None => OFlags::RDWR,
+    };
+    let fd = openat(CWD, device, access | OFlags::CLOEXEC, Mode::empty())
+        .map_err(|errno| layout("open", device, errno))?;
+    check_device(&fd, io, device)?;
+    // A device has its blocks already: what is not to be written needs nothing.
+    if is_new && as_it_is.is_none() && io.layout == Layout::Written {
+        let last = Geometry::on_device(io, load.threads, usize::from(load.threads) - 1);
+        Writer::new(load).write(&fd, device, last.base + last.file_size())?;
+        fsync(&fd).map_err(|errno| layout("fsync", device, errno))?;
+    }
+    let cursor = Cursor::of(load, io, Geometry::on_device(io, load.threads, 0));
+    (0..usize::from(load.threads))
+        .map(|thread| {
+            let files = opened(io, vec![device.to_path_buf()], access)?;
+            let geometry = Geometry::on_device(io, load.threads, thread);
+            Ok(Work { io: io.clone(), files, geometry, cursor: cursor.clone() })
+        })
+        .collect()
+}
+
+/// A device must be one, be large enough, and do the block size.
+fn check_device(fd: &OwnedFd, io: &Io, device: &Path) -> Result<(), EngineError> {
+    let stat = fstat(fd).map_err(|errno| layout("stat", device, errno))?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::BlockDevice {
+        let problem = format!("{} is not a block device", device.display());
+        return Err(EngineError::Impossible { problem, hint: "name a block device, or a directory" });
+    }
+    let size = seek(fd, SeekFrom::End(0)).map_err(|errno| layout("seek to the end of", device, errno))?;
+    if size < io.total_size.0 {
+        let problem =
+            format!("{} has {}, but the load wants {}", device.display(), Bytes(size), io.total_size);
+        return Err(EngineError::Impossible { problem, hint: "use a smaller file_size, or a larger device" });
+    }
+    let sector =
+        ioctl_blksszget(fd).map_err(|errno| layout("ask for the logical block size of", device, errno))?;
+    if io.direct && !io.block_size.0.is_multiple_of(u64::from(sector)) {
+        return Err(EngineError::DirectUnsupported {
+            path: device.to_path_buf(),
+            block_size: io.block_size,
+            source: Errno::INVAL.into(),
+        });
+    }
+    Ok(())
+}
+
+/// Whether the kernel can do the load's backend at all.
+fn check_backend(io: &Io) -> Result<(), EngineError> {
+    match io.backend {
+        Backend::Sync | Backend::Vsync | Backend::Mmap => Ok(()),
+        Backend::Aio => aio::probe(io.depth),
+        Backend::IoUring => uring::probe(io),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        testing::{io, load_of},
+        validate,
+    };
+    use fstrial_model::{
+        units::{Bytes, Percent},
+        workload::{Access, Arrivals, Backend, Distribution, Layout, OpenSync, Rate},
+    };
+
+    fn problem(io: Io, device: bool) -> String {
+        let error = validate(&load_of(io, 2), device).unwrap_err();
+        assert!(error.is_refusal() && error.hint().is_some());
+        error.to_string()
+    }
+
+    #[test]
+    fn good_loads_pass() {
+        validate(&load_of(io(), 1), false).unwrap();
+        validate(&load_of(io(), 1024), true).unwrap();
+        let fallocated = Io { layout: Layout::Fallocated, reads: Percent(0.0), ..io() };
+        validate(&load_of(fallocated, 1), true).unwrap();
+        validate(&load_of(Io { backend: Backend::IoUring, depth: 32, direct: true, ..io() }, 1), true)
+            .unwrap();
+        let append = Io { access: Access::Append, sharing: Sharing::PerThread, reads: Percent(0.0), ..io() };
+        validate(&load_of(append.clone(), 4), false).unwrap();
+        for io in [
+            Io { access: Access::Extend, ..append.clone() },
+            Io { access: Access::Extend, sharing: Sharing::Region, ..append },
+            Io { access: Access::Strided, stride: Some(Bytes::mib(1)), ..io() },
+            Io { distribution: Distribution::Zipf { theta: 0.99 }, sharing: Sharing::Region, ..io() },
+            Io { each_block_once: true, update: Percent(50.0), ..io() },
+        ] {
+            let mut load = load_of(io, 4);
+            load.rate = Some("100/s poisson".parse().unwrap());
+            validate(&load, false).unwrap();
+        }
+    }
+
+    #[test]
+    fn orders_that_leave_nothing_to_choose_are_named() {
+        let zipf = Io { distribution: Distribution::Zipf { theta: 0.99 }, ..io() };
+        let strided = Io { access: Access::Strided, stride: Some(Bytes::mib(1)), ..io() };
+        let extend = Io { access: Access::Extend, sharing: Sharing::PerThread, reads: Percent(0.0), ..io() };
+        let region = Io { sharing: Sharing::Region, ..io() };
+        for (io, device, words) in [
+            // Two threads with a block each.
+            (
+                Io { total_size: Bytes(8192), sharing: Sharing::PerThread, ..zipf.clone() },
+                false,
+                "has 1 blocks",
+            ),
+            (Io { total_size: Bytes(8192), sharing: Sharing::Region, ..zipf.clone() }, false, "has 1 blocks"),
+            (
+                Io { total_size: Bytes::kib(8), files: 2, round_robin: true, ..zipf.clone() },
+                false,
+                "needs two",
+            ),
+            (Io { distribution: Distribution::Pareto { h: 2.0 }, ..io() }, false, "between 0.001"),
+            (Io { access: Access::Sequential, ..zipf.clone() }, false, "random access"),
+            (Io { each_block_once: true, ..zipf }, false, "leaves nothing to be drawn"),
+            (Io { each_block_once: true, ..extend.clone() }, false, "random access"),
+            (Io { stride: None, ..strided.clone() }, false, "how far apart"),
+            (Io { stride: Some(Bytes(6144)), ..strided.clone() }, false, "the block size, 4KiB"),
+            (Io { stride: Some(Bytes::mib(16)), ..strided.clone() }, false, "leaves files of 16MiB"),
+            (Io { stride: Some(Bytes::mib(8)), sharing: Sharing::Region, ..strided }, false, "needs 2049"),
+            (Io { stride: Some(Bytes::mib(1)), ..io() }, false, "belongs to strided"),
+            (Io { sharing: Sharing::Shared, ..extend.clone() }, false, "share"),
+            (Io { reads: Percent(1.0), ..extend.clone() }, false, "only write"),
+            (extend.clone(), true, "nor extended"),
+            (Io { access: Access::Append, sharing: Sharing::Region, ..extend.clone() }, false, "share"),
+            (Io { update: Percent(1.0), ..extend }, false, "nothing is read"),
+            (Io { update: Percent(f64::NAN), ..io() }, false, "a share of NaN%"),
+            (Io { total_size: Bytes(4096), ..region }, false, "each of 2 threads"),
+        ] {
+            let got = problem(io, device);
+            assert!(got.contains(words), "{got} / {words}");
+        }
+        let mut load = load_of(io(), 1);
+        load.rate = Some(Rate { per_second: f64::INFINITY, arrivals: Arrivals::Constant });
+        assert!(validate(&load, false).unwrap_err().to_string().contains("offered rate"));
+    }
+
+    #[test]
+    fn impossible_combinations_are_named() {
+        let append = Io { access: Access::Append, sharing: Sharing::PerThread, reads: Percent(0.0), ..io() };
+        for (io, device, words) in [
+            (Io { depth: 2, ..io() }, false, "one request in flight"),
+            (Io { depth: 0, ..io() }, false, "a depth of 0"),
+            (Io { direct: true, block_size: Bytes(1000), ..io() }, false, "requests of 1000B"),
+            (Io { block_size: Bytes(1000), ..io() }, true, "multiple of 512"),
+            (Io { block_size: Bytes(0), ..io() }, false, "a request of 0B"),
+            (Io { files: 0, ..io() }, false, "0 files"),
+            (Io { total_size: Bytes(4095), ..io() }, false, "smaller than one request"),
+            (Io { total_size: Bytes(8191), sharing: Sharing::PerThread, ..io() }, false, "has 0 blocks"),
+            (Io { reads: Percent(f64::NAN), ..io() }, false, "a share of NaN%"),
+            (
+                Io { backend: Backend::IoUring, depth: 1024, block_size: Bytes::mib(2), ..io() },
+                false,
+                "memory",
+            ),
+            (Io { sharing: Sharing::Shared, ..append.clone() }, false, "share"),
+            (Io { reads: Percent(1.0), ..append.clone() }, false, "only write"),
+            (append, true, "appended"),
+            (Io { layout: Layout::Sparse, ..io() }, false, "holes"),
+            (Io { backend: Backend::Mmap, depth: 2, ..io() }, false, "before the next"),
+            (Io { backend: Backend::Mmap, open_sync: OpenSync::Sync, ..io() }, false, "O_SYNC"),
+            (Io { backend: Backend::Aio, depth: 1025, ..io() }, false, "1024"),
+            (Io { iopoll: true, direct: true, ..io() }, false, "polls"),
+        ] {
+            let got = problem(io, device);
+            assert!(got.contains(words), "{got} / {words}");
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! What a pattern says of itself, so that nobody else has to know which patterns there are.
+
+use super::{Durability, entry_error::EntryError};
+use crate::units::Bytes;
+
+/// What every pattern answers. Its settings implement this; [`Pattern`](super::Pattern) has a row for them.
+pub trait Behaviour {
+    /// What it is, in a few words that can stand inside a sentence: "a set of small files".
+    fn words(&self) -> &'static str;
+
+    /// Refuses settings that cannot be run anywhere.
+    ///
+    /// # Errors
+    /// The key at fault, what is wrong with it and what to try.
+    fn check(&self) -> Result<(), EntryError>;
+
+    /// Whether it has an amount to do, so that a phase of it can be over when it is done.
+    fn ends(&self) -> bool;
+
+    /// Whether it can go on for as long as it takes.
+    fn goes_on(&self) -> bool {
+        !self.ends()
+    }
+
+    /// Whether writes go through the page cache without a sync call, so that write-back is part of what is measured.
+    fn is_buffered_write(&self) -> bool {
+        false
+    }
+
+    /// When what it writes is made durable.
+    fn durability(&self) -> Durability;
+
+    /// Bytes the laid-out files take for `threads` threads, without the filesystem's own needs.
+    fn space_needed(&self, threads: u16) -> Bytes;
+
+    /// Whether its operations can be offered at a rate.
+    fn takes_rate(&self) -> bool {
+        false
+    }
+
+    /// The size of every read and every write, where all have the same.
+    fn request_size(&self) -> Option<Bytes> {
+        None
+    }
+
+    /// What its files hold unless it is told, where that is not what suits the device.
+    fn own_content(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// Whether it works on a bare device, which has no files to make or to make longer.
+    fn runs_on_bare_device(&self) -> bool {
+        false
+    }
+
+    /// The blocks that each of `threads` threads has, and those that it needs, if it has too few.
+    fn too_few_blocks(&self, _threads: u16) -> Option<(u64, u64)> {
+        None
+    }
+}
+
+/// A file of 4 KiB blocks, with its inode.
+pub(super) const fn space_of_file(size: Bytes) -> u64 {
+    size.0.div_ceil(4096).saturating_mul(4096).saturating_add(1024)
+}
