@@ -35,7 +35,7 @@ pub fn serve(ledger: &Ledger, folder: &Path, interrupt: &Interrupt) -> Result<u8
     let pulse = say.clone();
     thread::spawn(move || {
         while pulse.say(&Answer::Alive) {
-            thread::sleep(PULSE);
+            thread::park_timeout(PULSE);
         }
     });
     let opened = match orders.recv() {

@@ -147,7 +147,7 @@ impl Link {
         let _ = self.socket.shutdown(Shutdown::Both);
         let began = Instant::now();
         while began.elapsed() < patience && !self.child.try_wait().is_ok_and(|status| status.is_some()) {
-            thread::sleep(POLL);
+            thread::park_timeout(POLL);
         }
         let _ = self.child.kill();
         let status = self.child.wait().map(|status| status.to_string()).unwrap_or_default();
@@ -250,7 +250,7 @@ impl Remote {
                         "look at the host of the place",
                     ));
                 }
-                Err(_) => thread::sleep(Duration::from_secs(1)),
+                Err(_) => thread::park_timeout(Duration::from_secs(1)),
             }
         }
     }
