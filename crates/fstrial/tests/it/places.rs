@@ -69,7 +69,7 @@ fn arms_at_two_places_are_one_trial() {
     assert!(audit.contains("machine (as asked for): ") && audit.contains("elsewhere ("), "{audit}");
 
     // Every run says where it was, and nothing in its job is of one host only.
-    let store = Store::open_read_only(&lab.home().join("results.db")).unwrap();
+    let store = Store::open_read_only(lab.home().join("results.db")).unwrap();
     let runs = store.runs(TrialId(1)).unwrap();
     assert_eq!(runs.len(), 12);
     for run in runs {

@@ -123,7 +123,7 @@ fn two_trials_are_set_side_by_side_without_a_verdict() {
         assert!(text.contains(part), "lacks `{part}`: {text}");
     }
     let diff = good(&lab, "report 1 2 --format json").json().remove(0);
-    assert_eq!(good(&lab, "results diff 1 2 --json").json(), [diff.clone()]);
+    assert_eq!(good(&lab, "results diff 1 2 --json").json(), std::slice::from_ref(&diff));
     assert_eq!(good(&lab, "report 1 --format json").stdout, good(&lab, "results show 1 --json").stdout);
     assert_eq!(
         (diff["cells"].as_array().unwrap().len(), diff["contrasts"][0]["of"].as_str()),
