@@ -158,7 +158,10 @@ fn build(tree: &Path) -> Result<(), String> {
     if status.success() {
         return Ok(());
     }
-    Err(format!("the tree does not build with all toys ({status})\n{}", remedy("NAME")))
+    Err(format!(
+        "the tree does not build with all toys ({status}). If it does not without them either, begin there.\n{}",
+        remedy("NAME")
+    ))
 }
 
 /// What to do about a toy that fits no more.
