@@ -7,6 +7,7 @@ mod circles;
 mod names;
 mod tests;
 mod tidy;
+mod toys;
 
 use std::{
     path::PathBuf,
@@ -17,12 +18,13 @@ use std::{
 /// A check: what it is called and what it does.
 type Check = (&'static str, fn(&[String]) -> Result<(), String>);
 
-const CHECKS: [Check; 6] = [
+const CHECKS: [Check; 7] = [
     ("fmt", fmt),
     ("tidy", |_| tidy::check(&root())),
     ("clippy", clippy),
     ("deny", deny),
     ("test", tests::run),
+    ("toys", |_| toys::check(&root())),
     ("attack", |_| attack::run(&attack::Size::Small, &[])),
 ];
 

@@ -3,11 +3,6 @@
 
 /// Where everything that depends on a filesystem belongs.
 const HOME: &str = "crates/fstrial-model/src/filesystem/";
-/// Names that mean nothing else, in small letters.
-const NAMES: [&str; 13] = [
-    "ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "jfs", "reiserfs", "nilfs", "bcachefs", "exfat", "vfat",
-    "ntfs",
-];
 /// Files and folders that may name them, and why.
 const ALLOWED: &[(&str, &str)] = &[
     ("crates/fstrial-attack/src/", "the attack's own arms and devices: it is a test"),
@@ -29,24 +24,30 @@ const ALLOWED: &[(&str, &str)] = &[
     ("crates/fstrial/src/report/document.rs", "what the kernel's throttle does to which, told side by side"),
     ("crates/fstrial/src/report/watch/view.rs", "an example in its help"),
     ("crates/fstrial/src/run/simulation/", "tests"),
-    ("xtask/src/names.rs", "this list"),
 ];
 
+/// The names of all filesystems, in small letters, as their rows have them: of all files with their texts.
+pub(crate) fn of_rows(files: &[(String, String)]) -> Vec<&str> {
+    let rows = files.iter().filter(|(name, _)| name.starts_with(HOME)).flat_map(|(_, text)| text.lines());
+    let names = rows.filter_map(|line| line.strip_prefix("    name: \"")?.strip_suffix("\","));
+    names.filter(|name| !name.is_empty()).collect()
+}
+
 /// Notes the strings of a file that name a filesystem where none may be named.
-pub(crate) fn check(name: &str, text: &str, found: &mut Vec<String>) {
+pub(crate) fn check(name: &str, text: &str, names: &[&str], found: &mut Vec<String>) {
     let is_test = ["/tests/", "/benches/", "/examples/", "/tests.rs"].iter().any(|part| name.contains(part));
     if is_test || name.starts_with(HOME) || ALLOWED.iter().any(|(allowed, _)| name.starts_with(allowed)) {
         return;
     }
-    for line in naming(text) {
+    for line in naming(text, names) {
         found.push(format!("{name}:{line}: names a filesystem, which only {HOME} may do"));
     }
 }
 
 /// The list's entries that nothing needs: of all files with their texts.
-pub(crate) fn check_list<'a>(files: impl Iterator<Item = (&'a str, &'a str)>, found: &mut Vec<String>) {
+pub(crate) fn check_list(files: &[(String, String)], names: &[&str], found: &mut Vec<String>) {
     let mut needed = vec![false; ALLOWED.len()];
-    for (name, _) in files.filter(|(_, text)| !naming(text).is_empty()) {
+    for (name, _) in files.iter().filter(|(_, text)| !naming(text, names).is_empty()) {
         if let Some(at) = ALLOWED.iter().position(|(allowed, _)| name.starts_with(allowed)) {
             needed[at] = true;
         }
@@ -56,11 +57,11 @@ pub(crate) fn check_list<'a>(files: impl Iterator<Item = (&'a str, &'a str)>, fo
 }
 
 /// The lines where strings begin that name a filesystem, up to the tests of the file.
-fn naming(text: &str) -> Vec<usize> {
+fn naming(text: &str, names: &[&str]) -> Vec<usize> {
     let code = text.split("#[cfg(test)]\nmod tests").next().unwrap_or(text);
     let names_one = |string: &str| {
         let lower = string.to_lowercase();
-        NAMES.iter().any(|name| {
+        names.iter().any(|name| {
             lower
                 .match_indices(name)
                 .any(|(at, _)| !lower[..at].ends_with(|before: char| before.is_ascii_alphanumeric()))
@@ -132,6 +133,17 @@ fn line_of(code: &str, at: usize) -> usize {
 mod tests {
     use super::*;
 
+    const NAMES: &[&str] = &["ext4", "xfs", "btrfs"];
+
+    #[test]
+    fn names_are_those_of_the_rows() {
+        let file = |name: &str, text: &str| (name.to_owned(), text.to_owned());
+        let row = "const A: Filesystem = Filesystem {\n    name: \"newfs\",\n    kernel: \"new\",\n};\n";
+        let files =
+            [file(&format!("{HOME}others.rs"), row), file("crates/a/src/b.rs", "    name: \"other\",\n")];
+        assert_eq!(of_rows(&files), ["newfs"]);
+    }
+
     #[test]
     fn strings_that_name_filesystems_are_found_and_nothing_else() {
         let text = concat!(
@@ -139,7 +151,7 @@ mod tests {
             "let c: &'a str = \"use\n XFS\";\nlet d = r#\"{\"filesystem\":\"btrfs\"}\"#; let e = '\\''; // \"xfs\"\n",
             "let f = \"mkfs.ext4\";\n#[cfg(test)]\nmod tests { const G: &str = \"xfs\"; }\n",
         );
-        assert_eq!(naming(text), [3, 5, 6]);
+        assert_eq!(naming(text, NAMES), [3, 5, 6]);
     }
 
     #[test]
@@ -149,12 +161,12 @@ mod tests {
         for home in
             ["crates/fstrial-model/src/filesystem/xfs.rs", "crates/a/tests/it/a.rs", "crates/a/src/tests.rs"]
         {
-            check(home, text, &mut found);
+            check(home, text, NAMES, &mut found);
         }
         assert_eq!(found, [""; 0]);
-        check("crates/fstrial-stack/src/new.rs", text, &mut found);
+        check("crates/fstrial-stack/src/new.rs", text, NAMES, &mut found);
         assert_eq!(found.len(), 1, "{found:?}");
-        check_list([].into_iter(), &mut found);
+        check_list(&[], NAMES, &mut found);
         assert_eq!(found.len(), 1 + ALLOWED.len(), "an entry that nothing needs is found");
     }
 }
