@@ -132,6 +132,17 @@ fn what_is_no_place_is_refused_with_a_remedy() {
         assert_eq!(ended.code(), 2, "{words}: {ended:?}");
         assert!(ended.stderr.contains(said), "{words}: {}", ended.stderr);
     }
+    // What the command leaves behind holds its socket and its standard error.
+    let script = lab.write("left.sh", "#!/bin/sh\nsleep 15 &\necho no such host >&2\nexit 255\n");
+    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let began = std::time::Instant::now();
+    let ended = lab.run(&format!("compare ext4@box xfs@box --place box={}", script.display()));
+    assert!(
+        ended.stderr.contains("the agent at box is gone: exit status: 255: no such host"),
+        "{}",
+        ended.stderr
+    );
+    assert!(began.elapsed() < Duration::from_secs(12), "it was waited for: {:?}", began.elapsed());
     let mut printing = lab.prepare(FSTRIAL);
     printing.args(["compare", "ext4@box", "xfs@box", "--place", "box=echo Last login"]);
     let ended = support::Running::start(printing).end(PATIENCE);

@@ -22,11 +22,11 @@ use fstrial_model::{
     workload::Data,
 };
 use std::{
-    io::Read,
+    io::{BufRead, BufReader},
     net::Shutdown,
     os::{fd::OwnedFd, unix::net::UnixStream, unix::process::CommandExt},
     process::{Child, Command, Stdio},
-    sync::mpsc,
+    sync::{Arc, Mutex, PoisonError, mpsc},
     thread,
     time::{Duration, Instant},
 };
@@ -63,7 +63,8 @@ struct Link {
     child: Child,
     socket: UnixStream,
     answers: mpsc::Receiver<Result<Answer, String>>,
-    complaints: thread::JoinHandle<String>,
+    /// The last line that the command complained in.
+    complaint: Arc<Mutex<String>>,
     /// When the agent was told to interrupt.
     told: Option<Instant>,
 }
@@ -77,6 +78,14 @@ enum Gone {
 }
 
 impl Gone {
+    /// The same with the last words of the command, if there is nothing better.
+    fn or(self, words: String) -> Self {
+        match self {
+            Self::Ended(said) if said.is_empty() => Self::Ended(words),
+            other => other,
+        }
+    }
+
     fn what(&self, name: &str) -> String {
         match self {
             Self::Ended(words) if words.is_empty() => format!("the agent at {name} is gone"),
@@ -89,6 +98,8 @@ impl Gone {
 impl Link {
     fn start(spec: &Spec) -> std::io::Result<Self> {
         let (socket, theirs) = UnixStream::pair()?;
+        // A command that never reads must not hold the trial.
+        socket.set_write_timeout(Some(SILENCE))?;
         let [input, output] = [OwnedFd::from(theirs.try_clone()?), OwnedFd::from(theirs)];
         #[expect(
             clippy::disallowed_methods,
@@ -103,14 +114,17 @@ impl Link {
             .stderr(Stdio::piped())
             .spawn()?;
         let stderr = child.stderr.take().expect("piped above");
-        let complaints = thread::spawn(move || {
-            let mut text = String::new();
-            // What an agent says in a line or two; more than this is not read.
-            let _ = stderr.take(64 << 10).read_to_string(&mut text);
-            text
+        let complaint = Arc::new(Mutex::new(String::new()));
+        let last = Arc::clone(&complaint);
+        thread::spawn(move || {
+            for line in
+                BufReader::new(stderr).lines().map_while(Result::ok).filter(|line| !line.trim().is_empty())
+            {
+                *last.lock().unwrap_or_else(PoisonError::into_inner) = line.chars().take(500).collect();
+            }
         });
         let answers = wire::receive(socket.try_clone()?, || {});
-        Ok(Self { child, socket, answers, complaints, told: None })
+        Ok(Self { child, socket, answers, complaint, told: None })
     }
 
     fn say(&mut self, order: &Order) {
@@ -133,6 +147,13 @@ impl Link {
                 Ok(Ok(Answer::Alive)) => heard = Instant::now(),
                 Ok(Ok(answer)) => return Ok(answer),
                 Ok(Err(text)) => return Err(Gone::Gibberish(text)),
+                // Whatever still holds the socket when the command has ended, the agent was its child.
+                Err(mpsc::RecvTimeoutError::Timeout)
+                    if heard.elapsed() > 2 * PULSE
+                        && self.child.try_wait().is_ok_and(|ended| ended.is_some()) =>
+                {
+                    return Err(Gone::Ended(String::new()));
+                }
                 Err(mpsc::RecvTimeoutError::Timeout) if heard.elapsed() < SILENCE => {}
                 Err(mpsc::RecvTimeoutError::Timeout) => {
                     return Err(Gone::Ended(format!("it said nothing for {} s", SILENCE.as_secs())));
@@ -146,19 +167,22 @@ impl Link {
     fn end(mut self, patience: Duration) -> String {
         let _ = self.socket.shutdown(Shutdown::Both);
         let began = Instant::now();
-        while began.elapsed() < patience && !self.child.try_wait().is_ok_and(|status| status.is_some()) {
+        let status = loop {
+            let status = self.child.try_wait().ok().flatten();
+            if status.is_some() || began.elapsed() > patience {
+                break status;
+            }
             thread::park_timeout(POLL);
-        }
-        let _ = self.child.kill();
-        let status = self.child.wait().map(|status| status.to_string()).unwrap_or_default();
-        // What holds the pipe open after its command has ended is not waited for.
-        let words = if self.complaints.is_finished() || began.elapsed() < patience {
-            self.complaints.join().unwrap_or_default()
-        } else {
-            String::new()
         };
-        let last = words.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
-        [status.as_str(), last].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(": ")
+        if status.is_none() {
+            let _ = self.child.kill();
+        }
+        // Time for its last words; one that cannot be killed is not waited for.
+        thread::park_timeout(2 * POLL);
+        let _ = self.child.try_wait();
+        let status = status.map(|status| status.to_string()).unwrap_or_default();
+        let last = self.complaint.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        [status, last].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(": ")
     }
 }
 
@@ -220,10 +244,7 @@ impl Remote {
                 }
                 Err(gone) => {
                     let words = link.end(SHORT_FAREWELL);
-                    let what = match gone {
-                        Gone::Ended(_) => Gone::Ended(words).what(name),
-                        Gone::Gibberish(_) => gone.what(name),
-                    };
+                    let what = gone.or(words).what(name);
                     return Err(ExpectedError::usage(
                         what,
                         "the command of a place must run `fstrial agent` there and print nothing else",
@@ -256,15 +277,12 @@ impl Remote {
     }
 
     /// Gives the link up after an agent was lost in a run.
-    fn lose(&mut self, gone: &Gone) -> Ended {
+    fn lose(&mut self, gone: Gone) -> Ended {
         let words = self.link.take().map(|link| link.end(SHORT_FAREWELL)).unwrap_or_default();
         if self.interrupt.is_raised() {
             return Ended::Interrupted;
         }
-        let what = match gone {
-            Gone::Ended(said) if said.is_empty() => Gone::Ended(words).what(&self.spec.name),
-            other => other.what(&self.spec.name),
-        };
+        let what = gone.or(words).what(&self.spec.name);
         Ended::Failed(failure(FailureKind::Lost, what, "look at the host of the place"))
     }
 }
@@ -304,7 +322,7 @@ impl Place for Remote {
                 Ok(other) => Gone::Gibberish(format!("{other:?}")),
                 Err(gone) => gone,
             };
-            return self.lose(&gone);
+            return self.lose(gone);
         }
     }
 
