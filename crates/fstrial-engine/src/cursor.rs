@@ -114,7 +114,7 @@ impl Place {
         }
         self.out += 1;
         let request = self.requests.next();
-        let counted = if self.block > 0 { u64::from(request.len) / self.block } else { 1 };
+        let counted = u64::from(request.len).checked_div(self.block).unwrap_or(1);
         self.left = self.left.saturating_sub(counted);
         self.written |= request.write || request.update;
         Next::Request(request)

@@ -768,7 +768,10 @@ mod tests {
                 let request = requests.next();
                 let block = request.offset / 4096;
                 let end = block + u64::from(request.len) / 4096;
-                assert!(!request.write || (block - geometry.origin) % 2 == 0, "aligned to the smallest");
+                assert!(
+                    !request.write || (block - geometry.origin).is_multiple_of(2),
+                    "aligned to the smallest"
+                );
                 assert!(block >= geometry.origin && end <= geometry.origin + geometry.blocks);
                 *counts.entry((request.write, request.len / 4096)).or_insert(0_u32) += 1;
             }
