@@ -50,8 +50,8 @@ pub(crate) struct CompareArgs {
     #[arg(short, long, value_name = "KIND")]
     device: Option<String>,
 
-    /// Where arms such as xfs@NAME are built: a command that runs `fstrial agent` there, such as node='ssh node fstrial
-    /// agent'.
+    /// Where arms such as xfs@NAME are built: a command that runs `fstrial agent` there, such as
+    /// node='ssh -o BatchMode=yes node fstrial agent'.
     #[arg(long = "place", value_name = "NAME=COMMAND", hide_short_help = true)]
     places: Vec<Place>,
 

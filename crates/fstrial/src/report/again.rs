@@ -65,8 +65,8 @@ pub fn judged<T>(
     };
     let session = stored.sessions.last().expect("a trial that was read has a session");
     let repeat = document::repeat_command(&session.command_line, plan.seed);
-    let mut document = document::document(&plan, &finished, &environment, Some(stored.summary.id.0), repeat);
-    document.places = places;
+    let machines = (&environment, places);
+    let mut document = document::document(&plan, &finished, machines, Some(stored.summary.id.0), repeat);
     document.warnings.extend(stored.sessions.iter().flat_map(|session| session.warnings.iter().cloned()));
     Ok(tell(Told {
         stored,

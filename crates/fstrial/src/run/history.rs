@@ -9,7 +9,7 @@ use super::{
     environment::Environment,
     judge::ALPHA,
     plan::Plan,
-    round::Round,
+    round::{Earlier, Round},
     sample::Sample,
     stored,
 };
@@ -202,6 +202,9 @@ fn points_of(
         Err(ExpectedError::Store(StoreError::Damaged { what, .. })) => return Ok(Err(what)),
         Err(error) => return Err(error),
     };
+    let Some(read) = read.at_the_place_of(asked, &earlier) else {
+        return Ok(Err("the environment of its runs cannot be read".into()));
+    };
     let Some(planned) = earlier.planned else { return Ok(Err("it has no complete round".into())) };
     let schedule = Schedule::new(ALPHA, planned.max(1) as usize);
     let mut points = Vec::new();
@@ -280,6 +283,15 @@ impl Read {
         let plan = Plan::new(trial, stored.summary.seed, first.cpus)
             .map_err(|problem| format!("it cannot be planned: {problem}"))?;
         Ok(Self { plan, environment: first })
+    }
+
+    /// The same with the machine that the arm asked for was built on, if that is at a place of its own. None if it cannot be
+    /// read.
+    fn at_the_place_of(self, asked: &Asked, earlier: &Earlier) -> Option<Self> {
+        let arms = &self.plan.trial.arms;
+        let place = arms.iter().find(|arm| arm.name == asked.arm).and_then(|arm| arm.place.as_ref());
+        let Some(stored) = place.and_then(|place| earlier.environments.get(place)) else { return Some(self) };
+        Some(Self { environment: serde_json::from_str(stored).ok()?, ..self })
     }
 
     fn point(

@@ -264,6 +264,7 @@ impl CheckArgs {
             Permission { erase: self.erase.clone(), erase_signatures: self.erase_signature.clone() };
         let conducting = ConductArgs::of(permission, self.quiet || self.json);
         match conduct::measure(&plan.trial, &conducting, home, resume, interrupt) {
+            Ok(Answered { left: Some(error), .. }) => Err(error),
             Ok(Answered { code: exit_code::INTERRUPTED, .. }) => Ok(None),
             Ok(Answered { document, .. }) => Ok(Some(Outcome {
                 trial: document.trial_id,

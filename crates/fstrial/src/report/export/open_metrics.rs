@@ -71,7 +71,7 @@ impl OpenMetrics {
             ("status", summary.status.name()),
             ("host", summary.host.as_deref().unwrap_or_default()),
             ("kernel", summary.kernel.as_deref().unwrap_or_default()),
-            ("device", &document.environment.device),
+            ("device", &document.of_machines(|there| &there.device)),
             ("tags", &summary.tags.join(",")),
         ]);
         let _ = writeln!(self.info, "fstrial_trial_info{info} 1 {ended}");

@@ -211,13 +211,17 @@ pub(super) fn distrust(shown: &Shown) -> Markup {
                         ". A difference may come from those."
                     }
                 }
-                @for note in &document.environment.device_notes { li { (note) } }
-                li {
-                    "This speaks for this machine (" (document.environment.cpus) " CPUs"
-                    @if document.environment.virtual_machine { ", a virtual machine that may have noisy neighbours" }
-                    "), Linux " (document.environment.kernel) ", this device (" (document.environment.device)
-                    ") and these amounts of data, and for no other."
-                }
+                @for note in document.machines().flat_map(|there| &there.device_notes) { li { (note) } }
+                @if document.machines().next().is_some() { li {
+                    @for (index, there) in document.machines().enumerate() {
+                        @if index == 0 { "This speaks for " } @else { ", and " }
+                        @if there.place.is_empty() { "this machine" } @else { (there.place) }
+                        " (" (there.cpus) " CPUs"
+                        @if there.virtual_machine { ", a virtual machine that may have noisy neighbours" }
+                        "), Linux " (there.kernel) ", this device (" (there.device) ")"
+                    }
+                    " and these amounts of data, and for no other."
+                } }
             }
         }
     }

@@ -90,7 +90,7 @@ fn assert_same(told: &Told<'_>, store: &Store, id: TrialId) {
     let stored = store.trial(id).unwrap();
     let environment = serde_json::from_str(&stored.sessions.last().unwrap().environment).unwrap();
     let repeat = repeat_command(&stored.sessions.last().unwrap().command_line, told.plan.seed);
-    let live = document(told.plan, told.finished(), &environment, Some(id.0), repeat);
+    let live = document(told.plan, told.finished(), (&environment, Vec::new()), Some(id.0), repeat);
     let again = judge_again(store, &stored).unwrap();
     let [live, again] = [live, again].map(|document| serde_json::to_string_pretty(&document).unwrap());
     assert_eq!(live, again);
