@@ -119,6 +119,42 @@ fn an_interruption_while_a_state_is_made_ends_the_trial() {
     assert!(told.heard.contains(&Heard::StatePreparing("aged:70% for b".into())));
 }
 
+/// The warnings of a trial of two equal arms in twenty rounds.
+fn warned(seed: u64, world: &World) -> Vec<String> {
+    let plan = plan(&["a=ext4", "b=ext4"], &[1], seed, |settings| settings.rounds = Some(20));
+    simulate(&plan, world, none).finished().judge().unwrap().warnings()
+}
+
+#[test]
+fn an_order_that_matters_is_said_and_decides_nothing() {
+    let world = World { second: 0.9, ..World::default() };
+    let plan = plan(&["a=ext4", "b=ext4"], &[1], 5, |settings| settings.rounds = Some(20));
+    let told = simulate(&plan, &world, none);
+    assert_eq!(throughput(&told, "b", "a").verdict, Outcome::Undecided);
+    let said = told.finished().judge().unwrap().warnings().join("\n");
+    assert!(said.contains("the first of two runs differs from the second in 1 of 1 comparisons"), "{said}");
+    // 1 / 0.9 is 11 % more.
+    assert!(said.contains("random-write · 1 thread (+11 %)"), "{said}");
+}
+
+#[test]
+fn runs_that_are_not_steady_are_said() {
+    let said = warned(5, &World { rise: 1.4, noise: 0.05, ..World::default() }).join("\n");
+    // Three quarters of the measured time apart, which is 80 % of the run: 1.4^0.6.
+    assert!(
+        said.contains("in 2 of 2 cells") && said.contains("a · random-write · 1 thread (+22 %)"),
+        "{said}"
+    );
+}
+
+#[test]
+fn ordinary_trials_are_seldom_warned() {
+    let warned = (0..60)
+        .filter(|seed| !warned(*seed, &World { seed: *seed, noise: 0.05, ..World::default() }).is_empty());
+    // Of 60 at most 5 % for each of two checks: 6 are expected at worst, and 13 are one in a hundred.
+    assert!(warned.count() < 13);
+}
+
 #[test]
 fn a_planted_handicap_is_found_before_the_budget_ends() {
     let mut covered = 0;
@@ -575,7 +611,7 @@ fn a_verdict_of_single_rounds_stays_when_later_ones_have_few_operations() {
         let sample = |cell: usize| {
             let task = plan.task(cell, round, Data::Random);
             let load = &task.phases[0].groups[0].load;
-            let measured = measurement(world, plan.arm_name(cell), load, None);
+            let measured = measurement(world, plan.arm_name(cell), load, (1.0, None));
             (cell, Ok(Sample::all(round, cell + 1, &measured).unwrap()))
         };
         judge.take(Round { number: round, runs: vec![sample(0), sample(1)] });
@@ -634,6 +670,7 @@ impl Wild {
             noise: self.noise,
             tail_noise: 3.0 * self.noise,
             arms: vec![("c", slow), ("d", faster(1.02))],
+            ..World::default()
         }
     }
 }
