@@ -328,14 +328,14 @@ fn windows(kind: Windows, drift: f64, dice: &mut Dice) -> Vec<f64> {
     run
 }
 
-/// The share of 2000 cells that are called drifting at 5 %.
+/// The share of 1000 cells that are called drifting at 5 %.
 fn called_drifting(kind: Windows, rounds: usize, drift: f64) -> f64 {
     let mut dice = Dice::new(77);
     let is_called = |_: &usize| {
         let runs: Vec<Vec<f64>> = (0..rounds).map(|_| windows(kind, drift, &mut dice)).collect();
         steady::drift(&runs, 8.0).unwrap().p <= 0.05
     };
-    (0..2000).filter(is_called).count() as f64 / 2000.0
+    (0..1000).filter(is_called).count() as f64 / 1000.0
 }
 
 #[test]
@@ -352,8 +352,8 @@ fn steady_cells_are_seldom_called_drifting_and_drifts_are_found() {
                 100.0 * ten,
                 100.0 * twenty
             ));
-            // Promised: 5 %. Three standard deviations of 2000 draws are 1.5 %.
-            assert!(none <= 0.065, "{kind:?}, {rounds} rounds: {none}");
+            // Promised: 5 %. Three standard deviations of 1000 draws are 2.1 %.
+            assert!(none <= 0.071, "{kind:?}, {rounds} rounds: {none}");
             assert!(twenty > 0.85, "{kind:?}, {rounds} rounds: {twenty}");
         }
     }

@@ -222,7 +222,7 @@ fn round(number: u32, values: &BTreeMap<usize, Value>) -> Round {
         let slot = value.order.filter(|_| is_ordered).and_then(|order| usize::try_from(order).ok());
         (*arm, Ok(vec![Sample::of_value(number, slot.unwrap_or(0), value.value, value.cv)]))
     });
-    Round { number, runs: runs.collect() }
+    Round { number, is_resumed: false, runs: runs.collect() }
 }
 
 /// How many rounds are judged of so many contrasts. Each may keep an average of every two of its rounds; a verdict holds

@@ -1,6 +1,9 @@
 //! `--dry-run`: every step of a trial in order, with its undo.
 
 use crate::run::{
+    cell::Cell,
+    coordinator::{MOST_ROUNDS, OVERHEAD_GUESS, planned_rounds},
+    judge::ALPHA,
     plan::{Plan, threads_in_words},
     prepared::shared,
 };
@@ -12,8 +15,11 @@ use fstrial_model::{
     units::Nanos,
     workload::{Phase, Until, Workload},
 };
+use fstrial_stats::schedule::Schedule;
 use std::fmt::Write;
 
+/// Of normal values with standard deviation 1, half are nearer to their mean than this.
+const MEDIAN_OF_NORMAL: f64 = 0.674_489_75;
 /// The log device where it has no name yet.
 const LOG_NODE: &str = "LOG";
 
@@ -67,7 +73,42 @@ pub fn render(plan: &Plan, precondition: Option<Nanos>) -> String {
         settings.budget,
         plan.contrasts.len()
     );
+    out += &detectable(plan);
     out
+}
+
+/// Which differences the budget can show, before anything is known of the device.
+fn detectable(plan: &Plan) -> String {
+    let run = |cell: &Cell| plan.workloads[cell.workload].time().0 + OVERHEAD_GUESS.0;
+    let round: u64 = plan.cells.iter().map(run).sum();
+    let settings = &plan.trial.trial;
+    let fit = u32::try_from(settings.budget.0 / round.max(1)).unwrap_or(u32::MAX);
+    let rounds = settings.rounds.unwrap_or(fit.min(MOST_ROUNDS));
+    let schedules = [planned_rounds(settings.rounds, fit), rounds.max(4)]
+        .map(|planned| Schedule::new(ALPHA, planned as usize));
+    let in_words = |schedule: &Schedule| {
+        let shown = [0.01, 0.03, 0.1].map(|noise| {
+            // The noise is told as the median difference of equal arms, as in the calibration.
+            let found = schedule.detectable(rounds as usize, noise / MEDIAN_OF_NORMAL);
+            found.map(|log| log.exp_m1() * 100.0)
+        });
+        let [quiet, usual, noisy] = shown;
+        Some(format!("{:.1}, {:.0} or {:.0} %", quiet?, usual?, noisy?))
+    };
+    let about = format!("\nAbout {rounds} rounds of {} fit into that", Nanos(round));
+    let noise = "if equal arms differ by 1, 3 or 10 % from round to round";
+    let [planned, alone] = schedules.each_ref().map(in_words);
+    match planned {
+        None => format!("{about}: too few to decide anything but by the early lane.\n"),
+        Some(found) => {
+            let loss = alone.filter(|alone| *alone != found);
+            let loss = loss.map(|alone| format!(" (could it not be gone on with: {alone})"));
+            format!(
+                "{about}. Four of five trials then find a difference of {found}, {noise}{}.\n",
+                loss.unwrap_or_default()
+            )
+        }
+    }
 }
 
 /// What is prepared once, before the first round.

@@ -100,8 +100,17 @@ impl<'a> Judge<'a> {
         self.planned
     }
 
+    /// Somebody goes on with the trial: what was given up as futile is looked at again from the next round on.
+    pub fn reopen(&mut self) {
+        self.present.is_resumed = true;
+        self.panel.reopen();
+    }
+
     /// Takes a round that was run before.
     pub fn take(&mut self, round: Round) {
+        if round.is_resumed {
+            self.reopen();
+        }
         round.runs.into_iter().for_each(|(cell, outcome)| self.take_run(cell, outcome));
         self.end_round();
     }
@@ -159,6 +168,10 @@ impl<'a> Judge<'a> {
     }
 
     fn judge_round(&mut self, round: Round) {
+        // The number of rounds may have been planned only now.
+        if round.is_resumed {
+            self.panel.reopen();
+        }
         self.latest.fill(None);
         for index in 0..self.plan.contrasts.len() {
             let contrast = &self.plan.contrasts[index];

@@ -286,7 +286,7 @@ impl Model {
 
     /// Takes what is stored of a trial that is gone on with.
     pub fn prime(&mut self, plan: &Plan, earlier: &Earlier) {
-        for Round { number, runs } in &earlier.rounds {
+        for Round { number, runs, .. } in &earlier.rounds {
             self.round = *number;
             for (cell, outcome) in runs {
                 self.take_rates(*cell, outcome.iter().flatten().map(|sample: &Sample| sample.rate));
