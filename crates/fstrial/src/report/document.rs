@@ -11,7 +11,7 @@ use crate::run::{
     sample::{LoadSample, Sample},
 };
 use fstrial_model::{
-    device::{DeviceKind, ThrottledBy},
+    device::ThrottledBy,
     facts::ArmFacts,
     trial::{Compare, ErrorControl},
     unit,
@@ -261,8 +261,8 @@ fn instrument_warning(workloads: &[WorkloadReport], environment: &Environment) -
 fn noise_warning(plan: &Plan, finished: &Finished<'_>) -> Option<String> {
     let judge = finished.judge().filter(|_| !finished.is_decided())?;
     let spread = judge.spread_between_rounds()?;
-    let is_image = plan.trial.device.kind == DeviceKind::Image;
-    (is_image && spread > NOISY).then(|| {
+    let is_file = plan.trial.device.kind.is_file();
+    (is_file && spread > NOISY).then(|| {
         format!(
             "on this device the same arm varies by {:.0} % from round to round, so small differences drown: more rounds \
              (--budget) find them here, a quieter device finds them sooner (--device model:gp3-3000, or another of \
