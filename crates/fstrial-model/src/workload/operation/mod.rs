@@ -24,7 +24,13 @@ pub use freeze::WRITTEN;
 pub use timed::{TimedOperation, TreeEntry};
 
 use super::{FileTree, ResultKind, Size, entry_error::EntryError};
-use crate::{ability::Ability, arm::Arm, filesystem::Filesystem, unit, units::Bytes};
+use crate::{
+    ability::{Ability, NO_TOOL},
+    arm::Arm,
+    filesystem::Filesystem,
+    unit,
+    units::Bytes,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -134,7 +140,7 @@ const PLAIN: Row = Row {
     freezes: false,
     makes_a_filesystem: |_| false,
     space: |timed, _| timed.tree_space().max(timed.size_space(1)),
-    ability: |_| Ability::Cannot("nobody has said how"),
+    ability: |_| NO_TOOL,
     in_a_directory: Ability::Cannot(
         "a directory is part of a filesystem that others use, and has no device of its own",
     ),
