@@ -379,21 +379,21 @@ pub(super) fn device_of(
         Some((word, rest)) => (word, Some(rest)),
         None => (text, None),
     };
-    let kind = DeviceKind::ALL.into_iter().find(|kind| kind.name() == word).ok_or_else(|| {
-        let names = DeviceKind::ALL.map(DeviceKind::name);
-        let hint = match fstrial_model::problem::closest(word, names) {
+    let kind = DeviceKind::ALL.iter().copied().find(|kind| kind.name() == word).ok_or_else(|| {
+        let names: Vec<&str> = DeviceKind::ALL.iter().map(|kind| kind.name()).collect();
+        let hint = match fstrial_model::problem::closest(word, names.iter().copied()) {
             Some(near) => format!("did you mean `{near}`?"),
             None => format!("there are {}", names.join(", ")),
         };
         ExpectedError::usage(format!("there is no device `{word}`"), hint)
     })?;
-    if kind == DeviceKind::Model {
+    if kind.is_modelled() {
         let model = rest.map(super::device::choice).transpose()?;
         return Ok(Device { size, model, ..Device::of(kind) });
     }
-    let erased = if kind == DeviceKind::Disk { erase } else { None };
+    let erased = erase.filter(|_| kind.is_erased());
     let path = rest.map(PathBuf::from).or(erased);
-    if kind == DeviceKind::Disk && path.is_none() {
+    if kind.is_erased() && path.is_none() {
         return Err(ExpectedError::usage(
             "which disk? every run erases all of it",
             "add --erase /dev/disk/by-id/… with the whole device, named in full",

@@ -31,7 +31,7 @@ use crate::{
     },
 };
 pub(crate) use args::{ConductArgs, FailIf, only_for_disks};
-use fstrial_model::{device::DeviceKind, metric::Metric, trial::Trial, units::Nanos};
+use fstrial_model::{metric::Metric, trial::Trial, units::Nanos};
 use fstrial_stack::{StackError, command, host, ledger::Ledger};
 use fstrial_store::{NewTrial, Session, Store, TrialId, TrialStatus};
 pub(crate) use resume::comparable;
@@ -119,7 +119,7 @@ pub(crate) fn measure(
     let resumed = resume.map(|id| find_resumable(&store, &settled, id)).transpose()?;
     let seed = resumed.map(|(_, seed)| seed).or(trial.trial.seed).unwrap_or_else(draw_seed);
     let plan = Plan::new(settled, seed, environment::cpus())?;
-    if plan.places.contains(&None) && plan.trial.device.kind != DeviceKind::Directory {
+    if plan.places.contains(&None) && plan.trial.device.kind.holds_filesystems() {
         require_root()?;
     }
     let ledger = replay(ledger)?;
@@ -234,9 +234,9 @@ fn state_folder(plan: &Plan, args: &ConductArgs, home: &Home) -> Result<PathBuf,
     if let Some(folder) = &args.state_dir {
         return Ok(folder.clone());
     }
-    match plan.trial.device.kind {
-        DeviceKind::Image => Ok(plan.trial.device.path.clone().unwrap_or_else(|| PathBuf::from("."))),
-        _ => Ok(home.make()?.path().to_owned()),
+    match plan.trial.device.folder() {
+        Some(folder) => Ok(folder.to_owned()),
+        None => Ok(home.make()?.path().to_owned()),
     }
 }
 

@@ -278,7 +278,7 @@ fn of_operation(timed: &TimedOperation, space: Bytes) -> Vec<String> {
         lines.push(format!("Repeated:   {} times in a run; the median counts", timed.repeat));
     }
     for row in FILESYSTEMS.iter().filter(|row| row.abilities.are_known()) {
-        let how = match row.ability(timed.operation) {
+        let how = match timed.operation.ability_of(row) {
             Ability::Cannot(reason) => format!("cannot: {reason}"),
             able => able.name().unwrap_or_default().to_owned(),
         };

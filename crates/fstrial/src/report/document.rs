@@ -12,7 +12,7 @@ use crate::run::{
 };
 use fstrial_model::{
     arm::Arm,
-    device::{DeviceKind, ThrottledBy},
+    device::ThrottledBy,
     facts::ArmFacts,
     trial::{Compare, ErrorControl},
     unit,
@@ -303,8 +303,8 @@ fn instrument_warning(document: &Document) -> Option<String> {
 fn noise_warning(plan: &Plan, finished: &Finished<'_>) -> Option<String> {
     let judge = finished.judge().filter(|_| !finished.is_decided())?;
     let spread = judge.spread_between_rounds()?;
-    let is_image = plan.trial.device.kind == DeviceKind::Image;
-    (is_image && spread > NOISY).then(|| {
+    let is_file = plan.trial.device.kind.is_file();
+    (is_file && spread > NOISY).then(|| {
         format!(
             "on this device the same arm varies by {:.0} % from round to round, so small differences drown: more rounds \
              (--budget) find them here, a quieter device finds them sooner (--device model:gp3-3000, or another of \

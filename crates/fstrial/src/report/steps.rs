@@ -9,7 +9,7 @@ use crate::run::{
 };
 use fstrial_model::{
     arm::{Arm, Switch},
-    device::{DeviceKind, LogDevice, LogKind},
+    device::{LogDevice, LogKind},
     filesystem::ExternalLog,
     state::Restoring,
     units::Nanos,
@@ -166,39 +166,9 @@ fn phases(workload: &Workload) -> String {
 }
 
 fn device(plan: &Plan) -> String {
-    let device = &plan.trial.device;
-    let path = device.path.as_ref().map(|path| path.display().to_string());
-    if let Some(members) = device.members {
-        let kind = match device.kind {
-            DeviceKind::Ramdisk => "ramdisks".to_owned(),
-            _ => format!("nameless files in {}", path.as_deref().unwrap_or("the current folder")),
-        };
-        return format!(
-            "   1. make {members} {kind}, each of {}, and write all of them\n      undo: close them; remove zram devices (in the ledger)",
-            plan.device_size
-        );
-    }
-    match device.kind {
-        DeviceKind::Image => format!(
-            "   1. make a nameless file of {} in {}, allocate it and write all of it\n      undo: close it (it has no name; it goes with the last process that holds it)",
-            plan.device_size,
-            path.as_deref().unwrap_or("the current folder")
-        ),
-        DeviceKind::Ramdisk => format!(
-            "   1. take an unused brd, else add a zram device of {0}, else a file of {0} in memory\n      undo: remove the zram device (in the ledger); close the file",
-            plan.device_size
-        ),
-        DeviceKind::Model => format!(
-            "   1. start a process that serves a device of {} as the model says ({}), through FUSE in a mount namespace of its own\n      undo: it ends with this command; the kernel unmounts",
-            plan.device_size,
-            device.modelled().map(|model| model.summary()).unwrap_or_default()
-        ),
-        DeviceKind::Disk => format!(
-            "   1. check that {} may be erased, and hold it open\n      undo: none: every run ERASES it",
-            path.as_deref().unwrap_or("?")
-        ),
-        DeviceKind::Directory => "   1. nothing: existing directories are used as they are".into(),
-    }
+    let (what, undo) = plan.trial.device.making(plan.device_size);
+    let undo = undo.map_or(String::new(), |undo| format!("\n      undo: {undo}"));
+    format!("   1. {what}{undo}")
 }
 
 /// How a run comes to its filesystem: by mkfs, or by what was prepared with it.
@@ -246,14 +216,10 @@ fn arm_steps(plan: &Plan, arm: &Arm) -> Vec<(String, String)> {
         let path = arm.path.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
         steps.add(format!("make a folder fstrial-run-… in {path}"), "delete it (in the ledger)");
     } else {
-        let node = match plan.trial.device.kind {
-            _ if plan.trial.device.raid.is_some() => "/dev/mdN",
-            DeviceKind::Image | DeviceKind::Model => "/dev/loopN",
-            DeviceKind::Ramdisk => "the ramdisk",
-            DeviceKind::Disk | DeviceKind::Directory => "the disk",
-        };
-        device_steps(plan, arm, node, &mut steps);
-        filesystem_steps(plan, arm, node, &mut steps);
+        let device = &plan.trial.device;
+        let node = device.raid.map_or_else(|| device.kind.node(), |_| "/dev/mdN".into());
+        device_steps(plan, arm, &node, &mut steps);
+        filesystem_steps(plan, arm, &node, &mut steps);
     }
     steps.add(
         "lay out the workload's files, sync, drop the page cache of the machine (as root)",
@@ -285,7 +251,7 @@ fn device_steps(plan: &Plan, arm: &Arm, node: &str, steps: &mut Steps) {
         "start a worker in mount and process namespaces of its own",
         "it ends; the kernel unmounts and detaches what is left",
     );
-    if matches!(plan.trial.device.kind, DeviceKind::Image | DeviceKind::Model) {
+    if plan.trial.device.kind.is_looped() {
         steps.add(
             match plan.trial.device.members {
                 Some(_) => "add a loop device for each member, with direct I/O and discards switched off",

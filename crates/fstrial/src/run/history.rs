@@ -16,7 +16,6 @@ use super::{
 use crate::error::ExpectedError;
 use clap::ValueEnum;
 use fstrial_model::{
-    device::DeviceKind,
     metric::Metric,
     trial::{Compare, Trial},
 };
@@ -342,12 +341,12 @@ impl Read {
         self.environment.kernel.split(' ').next().unwrap_or_default()
     }
 
-    /// The device in words, and of an image the folder that it lay in.
+    /// The device in words, and of a file the folder that it lay in.
     fn device(&self) -> (&str, Option<&str>) {
         let device = self.environment.device.as_str();
-        match (self.plan.trial.device.kind, device.rsplit_once(" in /")) {
-            (DeviceKind::Image, Some((image, _))) => (image, Some(&device[image.len() + " in ".len()..])),
-            _ => (device, None),
+        match device.rsplit_once(" in /").filter(|_| self.plan.trial.device.kind.is_file()) {
+            Some((file, _)) => (file, Some(&device[file.len() + " in ".len()..])),
+            None => (device, None),
         }
     }
 

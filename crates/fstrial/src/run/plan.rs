@@ -5,7 +5,6 @@ use super::{
     parts::{ClaimPart, claimed},
 };
 use fstrial_model::{
-    ability,
     arm::Arm,
     job::{GroupTask, Load, OperationTask, PhaseTask, ProgramTask, Task},
     metric::Metric,
@@ -197,7 +196,7 @@ impl Plan {
     pub fn tool(&self, cell: usize) -> Option<&'static str> {
         let Cell { workload, arm, .. } = self.cells[cell];
         let timed = self.workloads[workload].operation.as_ref()?;
-        ability::ability(&self.trial.arms[arm], timed.operation).name()
+        timed.operation.ability(&self.trial.arms[arm]).name()
     }
 
     /// What two cells have in common that are compared: the workload and the level, or the arm and the level.

@@ -27,7 +27,7 @@ use clap::{Args, ValueEnum};
 use comfy_table::{ContentArrangement, Table, presets};
 use fstrial_model::{
     claim::{Claim, Machine},
-    device::{Device, DeviceKind},
+    device::Device,
     job::FailureKind,
     trial::Trial,
     units::{Bytes, Nanos},
@@ -149,7 +149,7 @@ pub(super) fn exec(args: &CheckArgs, home: &Home) -> Result<u8, ExpectedError> {
         args.device.as_ref().map(|text| device_of(text, args.size, args.erase.clone())).transpose()?;
     let plan = |claimed| args.plan(claimed, &machine, device.as_ref(), is_alone);
     let planned: Vec<Planned> = chosen.iter().map(plan).collect::<Result<_, _>>()?;
-    if planned.iter().all(|plan| plan.trial.device.kind != DeviceKind::Disk) {
+    if !planned.iter().any(|plan| plan.trial.device.kind.is_erased()) {
         let flags =
             [("--erase", args.erase.is_some()), ("--erase-signature", !args.erase_signature.is_empty())];
         let kinds = planned.iter().map(|plan| plan.trial.device.kind);

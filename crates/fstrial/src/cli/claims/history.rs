@@ -11,7 +11,7 @@ use crate::{
     },
     run::environment::Environment,
 };
-use fstrial_model::{claim::Claim, device::DeviceKind, trial::Trial, units::Nanos};
+use fstrial_model::{claim::Claim, trial::Trial, units::Nanos};
 use fstrial_store::{Store, StoredTrial, TrialId, TrialStatus};
 
 /// The stored trials that were there for a claim, made on this machine with this kernel; the last one last.
@@ -141,7 +141,7 @@ impl History {
         let same = |check: &&Check| conduct::comparable(check.trial.clone()) == wanted;
         let Some(check) = self.checks.iter().rev().find(same) else { return Ok(Step::Begin) };
         // The name of a disk may be another one's tomorrow.
-        if check.trial.device.kind == DeviceKind::Disk {
+        if check.trial.device.kind.is_erased() {
             return Ok(Step::Begin);
         }
         let is_enough = self.spent(check)?.as_secs_f64() >= ENOUGH * budget.as_secs_f64();

@@ -13,9 +13,7 @@ use crate::{
         stored::Besides,
     },
 };
-use fstrial_model::{
-    device::DeviceKind, measurement::Stage, metric::Metric, trial::Compare, workload::Until,
-};
+use fstrial_model::{measurement::Stage, metric::Metric, trial::Compare, workload::Until};
 use fstrial_stats::{quantile::are_enough, spread, steady};
 use std::{collections::BTreeMap, ops::Range};
 
@@ -323,7 +321,7 @@ fn tails(loads: &[&LoadSample]) -> Option<TailsData> {
 /// What lies on a device that was made for the trial, with the filesystem's own: its size less what is left.
 #[expect(clippy::cast_precision_loss, reason = "sizes of devices are far below 2^53")]
 fn space_used(told: &Told<'_>, besides: &Besides) -> Option<f64> {
-    let is_made = !matches!(told.plan.trial.device.kind, DeviceKind::Directory | DeviceKind::Disk);
+    let is_made = told.plan.trial.device.kind.is_made();
     // The bare device has no filesystem, and says 0.
     let left = median(besides.space_left.iter().copied()).filter(|left| is_made && *left > 0.0)?;
     Some(told.plan.device_size.0 as f64 - left).filter(|used| *used > 0.0)

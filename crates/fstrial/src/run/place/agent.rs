@@ -13,10 +13,7 @@ use crate::{
     exit_code,
     run::{event::Event, interrupt::Interrupt, plan::Plan},
 };
-use fstrial_model::{
-    device::{DeviceKind, LogKind},
-    trial::Trial,
-};
+use fstrial_model::{device::LogKind, trial::Trial};
 use fstrial_stack::{device::Permission, ledger::Ledger};
 use std::{io::Read, path::Path, sync::mpsc, thread, time::Duration};
 
@@ -148,8 +145,8 @@ fn here(mut trial: Trial, place: &str, folder: &Path) -> Result<Trial, ExpectedE
             "use an image, a ramdisk or a modelled device",
         ));
     }
-    let image = trial.device.kind == DeviceKind::Image;
-    trial.device.path = (image || trial.device.path.is_some()).then(|| folder.to_owned());
+    let is_file = trial.device.kind.is_file();
+    trial.device.path = (is_file || trial.device.path.is_some()).then(|| folder.to_owned());
     if let Some(log) = &mut trial.log_device {
         log.path = (log.kind == LogKind::Image).then(|| folder.to_owned());
     }
