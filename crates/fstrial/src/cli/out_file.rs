@@ -125,7 +125,6 @@ impl Folder {
 /// How folders are opened: to work from, not to be listed.
 const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
-/// A file being written.
 #[derive(Debug)]
 pub(crate) struct OutFile {
     folder: Folder,

@@ -39,7 +39,6 @@ pub(super) fn listed(names: &[impl AsRef<str>]) -> String {
     }
 }
 
-/// What was asked, in words.
 pub(super) fn question(document: &Document) -> String {
     let mut workloads: Vec<&str> = document.workloads.iter().map(|workload| workload.name.as_str()).collect();
     workloads.dedup();
@@ -130,7 +129,6 @@ fn line(standing: &Standing<'_>) -> Markup {
     }
 }
 
-/// Why there is no answer.
 fn nothing_to_say(document: &Document) -> &'static str {
     match (&document.claim, document.failures.is_empty()) {
         (Some(_), _) => "The claim below is what the trial was there for.",
