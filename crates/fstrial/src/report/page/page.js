@@ -191,24 +191,8 @@
   const shapeName = (shape) => `sign-of-arm-${SHAPES.indexOf(shape)}`;
   SHAPES.forEach((shape) => echarts.graphic.registerShape(shapeName(shape), echarts.graphic.extendPath(shape, {})));
   const THEMES = {
-    light: {
-      ink: '#1c1f22',
-      soft: '#5a6169',
-      line: '#c9ced3',
-      faint: '#e9ebed',
-      ground: '#ffffff',
-      accent: '#0b5394',
-      colours: COLOURS.light,
-    },
-    dark: {
-      ink: '#e6e8ea',
-      soft: '#a4acb4',
-      line: '#4a525a',
-      faint: '#2a3037',
-      ground: '#15191d',
-      accent: '#7db8ee',
-      colours: COLOURS.dark,
-    },
+    light: { ink: '#1c1f22', soft: '#5a6169', line: '#c9ced3', faint: '#e9ebed', ground: '#ffffff', accent: '#0b5394' },
+    dark: { ink: '#e6e8ea', soft: '#a4acb4', line: '#4a525a', faint: '#2a3037', ground: '#15191d', accent: '#7db8ee' },
   };
   const darkScreen = window.matchMedia('(prefers-color-scheme: dark)');
   let printing = false;
@@ -219,7 +203,7 @@
     const number = numberOfName(name);
     const turn = Math.floor(number / 10);
     return {
-      colour: theme.colours[number % 10],
+      colour: COLOURS[theme === THEMES.dark ? 'dark' : 'light'][number % 10],
       shape: SHAPES[(number + turn) % 10],
       dash: DASHES[(number + 3 * turn) % 10],
     };
@@ -267,16 +251,9 @@
       }
       return ticks.filter((tick) => tick >= low * 0.9999 && tick <= high * 1.0001);
     };
-    const wishes = [
-      ...(binary
-        ? []
-        : [
-            [[1, 2, 5], 1],
-            [[1, 3], 1],
-          ]),
-      ...[1, 2, 3, 4, 6, 10].map((stride) => [[1], stride]),
-    ];
-    const ticks = wishes.map((wish) => between(...wish)).find((each) => each.length <= most) || [];
+    const dense = binary ? [] : [between([1, 2, 5], 1), between([1, 3], 1)];
+    const sparse = [1, 2, 3, 4, 6, 10].map((stride) => between([1], stride));
+    const ticks = [...dense, ...sparse].find((each) => each.length <= most) || [];
     return ticks.length > 2 ? ticks : roundTicks(low, high, 4);
   }
 
@@ -415,6 +392,8 @@
     return found.filter((stretch) => stretch.length > 1);
   }
 
+  const STILL = { animation: false, emphasis: { disabled: true } };
+
   /**
    * Marks, as series of ECharts. Their points are positions; `looks` are the arm's, if the mark is of an arm; `more` is
    * taken over into the series.
@@ -468,12 +447,11 @@
       ),
 
     /** Pale bars that lie, one in each row, with a colour each. Points are [x, row]. */
-    lying: ({ points, colours, x: { option } }) => ({
+    rows: ({ points, colours, x: { option } }) => ({
       type: 'bar',
       name: 'then',
-      animation: false,
+      ...STILL,
       barMaxWidth: 14,
-      emphasis: { disabled: true },
       data: points.map(([value], index) => ({
         value: value === null ? option.min : Math.max(value, option.min),
         itemStyle: { color: colours[index], opacity: 0.4 },
@@ -492,12 +470,11 @@
         type: 'line',
         name,
         z: 3,
-        animation: false,
+        ...STILL,
         symbol: `path://${shape}`,
         data: points.map((point, index) => ({ value: point, symbolSize: few || index % stride === offset ? 8 : 0 })),
         showAllSymbol: true,
         connectNulls: false,
-        emphasis: { disabled: true },
         lineStyle: { color: colour, width: 1.75, type: dash },
         itemStyle: { color: colour },
         ...more,
@@ -509,12 +486,11 @@
       type: 'scatter',
       name,
       z: 4,
-      animation: false,
+      ...STILL,
       symbol: `path://${shape}`,
       symbolSize: 9,
       data: points,
       itemStyle: { color: colour, opacity: 1 },
-      emphasis: { disabled: true },
       ...more,
     }),
   };
@@ -736,7 +712,6 @@
 
   /** Throughput against threads; with one level, arms one below the other. */
   const throughput = {
-    log: true,
     legend: (context) => context.section.levels.length > 1 || 'switches',
     view(context) {
       const { section, log } = context;
@@ -822,9 +797,7 @@
   /** Latency percentiles on a scale of nines. */
   const latency = {
     levels: true,
-    log: true,
     logAtFirst: true,
-    legend: () => true,
     view: ofLevel(
       (cell) => cell.latency,
       (context, cells) => {
@@ -882,9 +855,7 @@
   /** Cumulative distribution of latency. */
   const cdf = {
     levels: true,
-    log: true,
     logAtFirst: true,
-    legend: () => true,
     view: ofLevel(
       (cell) => cell.cdf,
       (context, cells) => {
@@ -934,23 +905,17 @@
     p50: { label: 'median latency', unit: 'ns', part: 'tails', key: 'p50' },
     p99: { label: 'p99 latency', unit: 'ns', part: 'tails', key: 'p99' },
   };
-  const courseOf = (context) => COURSES[context.choice.what] || COURSES.throughput;
+  const courseOf = (context) => COURSES[context.choice] || COURSES.throughput;
   const stepsIn = (cell, { part, key }) => cell[part]?.[key];
 
   /** Throughput or latency in the course of a run. */
   const series = {
     levels: true,
-    log: true,
-    legend: () => true,
-    choices: (context) => [
-      {
-        key: 'what',
-        label: 'what',
-        options: Object.entries(COURSES)
-          .filter(([, course]) => context.section.cells.some((cell) => stepsIn(cell, course)?.length))
-          .map(([value, { label }]) => ({ value, label })),
-      },
-    ],
+    choice: 'what',
+    options: (context) =>
+      Object.entries(COURSES)
+        .filter(([, course]) => context.section.cells.some((cell) => stepsIn(cell, course)?.length))
+        .map(([value, { label }]) => ({ value, label })),
     view: ofLevel(
       (cell, context) => {
         const course = courseOf(context);
@@ -1059,19 +1024,14 @@
 
   /** How the ratio of a contrast, and what is known of it, went round by round. */
   const rounds = {
-    log: true,
     legend: () => false,
-    choices: (context) => [
-      {
-        key: 'contrast',
-        label: 'comparison',
-        options: withCourse(context.section).map(([index, contrast]) => ({
-          value: String(index),
-          group: `${metricText(contrast.metric)}, ${threadsText(contrast.threads)}`,
-          label: `${shorten(pairText(context, contrast), 60)}: ${contrast.verdict}`,
-        })),
-      },
-    ],
+    choice: 'comparison',
+    options: (context) =>
+      withCourse(context.section).map(([index, contrast]) => ({
+        value: String(index),
+        group: `${metricText(contrast.metric)}, ${threadsText(contrast.threads)}`,
+        label: `${shorten(pairText(context, contrast), 60)}: ${contrast.verdict}`,
+      })),
     view(context) {
       const found = withCourse(context.section);
       if (!found.length) return null;
@@ -1161,8 +1121,7 @@
     ];
   }
 
-  const chosenContrast = (context, found) =>
-    found.find(([index]) => String(index) === context.choice.contrast) || found[0];
+  const chosenContrast = (context, found) => found.find(([index]) => String(index) === context.choice) || found[0];
   const withCourse = (section) =>
     [...(section.contrasts || []).entries()].filter(([, { course }]) => course && course.rounds.length > 0);
   const pairText = (context, contrast) => `${nameOf(context, contrast.a)} / ${nameOf(context, contrast.b)}`;
@@ -1205,7 +1164,6 @@
    *   columns: Object[], row: function(Object): Array}} what of a section
    */
   const barsPlot = (what) => ({
-    log: true,
     legend: (context) => context.section.levels.length > 1 || 'switches',
     view(context) {
       const { section, log } = context;
@@ -1286,9 +1244,7 @@
   /** Times of the stages around the load. */
   const stages = {
     levels: true,
-    log: true,
     logAtFirst: true,
-    legend: () => true,
     view: ofLevel(
       (cell) => cell.stages && Object.entries(cell.stages),
       (context, cells) => {
@@ -1329,7 +1285,6 @@
   /** The same arms in several trials. */
   const compare = {
     levels: true,
-    log: true,
     legend: () => 'switches',
     levelsOf: (context) =>
       [...new Set(sameSections(context).flatMap(([, section]) => section.levels))].sort((a, b) => a - b),
@@ -1391,20 +1346,12 @@
 
   /** What the source of a claim published, pale behind what is measured here. */
   const original = {
-    log: true,
-    legend: () => true,
-    choices: (context) => [
-      {
-        key: 'table',
-        label: 'table',
-        options: originalPictures(context).map(({ table, column }, index) => ({
-          value: String(index),
-          label: [shorten(table.title, 60), column === null ? '' : shorten(table.columns[column], 30)]
-            .filter(Boolean)
-            .join(': '),
-        })),
-      },
-    ],
+    choice: 'table',
+    options: (context) =>
+      originalPictures(context).map(({ table, column }, index) => {
+        const words = [shorten(table.title, 60), column === null ? '' : shorten(table.columns[column], 30)];
+        return { value: String(index), label: words.filter(Boolean).join(': ') };
+      }),
     view(context) {
       const { table, column } = chosenOriginal(context) || {};
       if (!table) return null;
@@ -1431,7 +1378,7 @@
     });
   }
 
-  const chosenOriginal = (context) => originalPictures(context)[Number(context.choice.table || 0)];
+  const chosenOriginal = (context) => originalPictures(context)[Number(context.choice || 0)];
 
   /** The columns of a table that name arms, with their points; none if its rows are not levels. */
   function originalCurves(context, table) {
@@ -1550,7 +1497,7 @@
       x: valueAxis(values, { unit, log, zero: true, count: context.width < 480 ? 3 : 6, name }),
       y: rowAxis(entries, context),
       pointer: 'y',
-      marks: [{ kind: 'lying', points: values.map((value, index) => [value, index]), colours }],
+      marks: [{ kind: 'rows', points: values.map((value, index) => [value, index]), colours }],
       tip: (index) => [
         `then, ${table.title}: ${table.columns[column]}`,
         [[null, entries[index].label, human(values[index], unit, 4)]],
@@ -1580,30 +1527,18 @@
   function tableElement({ columns, rows }, title) {
     const shown = columns.map((column, index) => [column, index]).filter(([column]) => !column.csvOnly);
     const isText = (column) => column.unit === 'text';
-    const head = make(
-      'tr',
-      {},
-      ...shown.map(([column]) =>
-        make('th', { scope: 'col', class: isText(column) ? undefined : 'number', dir: 'auto' }, column.label),
-      ),
-    );
-    const body = rows.slice(0, MOST_ROWS).map((row) =>
-      make(
-        'tr',
-        {},
-        ...shown.map(([column, index], place) =>
-          make(
-            place === 0 ? 'th' : 'td',
-            {
-              scope: place === 0 ? 'row' : undefined,
-              class: isText(column) ? undefined : 'number',
-              dir: isText(column) ? 'auto' : undefined,
-            },
-            cellText(row[index], column.unit),
-          ),
-        ),
-      ),
-    );
+    const cell = (tag, scope, column, dir, text) =>
+      make(tag, { scope, class: isText(column) ? undefined : 'number', dir: dir && 'auto' }, text);
+    const head = make('tr', {}, ...shown.map(([column]) => cell('th', 'col', column, true, column.label)));
+    const body = rows.slice(0, MOST_ROWS).map((row) => {
+      const texts = shown.map(([column, index]) => [column, cellText(row[index], column.unit)]);
+      const cells = texts.map(([column, text], place) =>
+        place === 0
+          ? cell('th', 'row', column, isText(column), text)
+          : cell('td', undefined, column, isText(column), text),
+      );
+      return make('tr', {}, ...cells);
+    });
     const cut = rows.length > MOST_ROWS ? `The first ${MOST_ROWS} of ${rows.length} rows; the CSV has all.` : null;
     return [
       make('table', {}, make('caption', {}, title), make('thead', {}, head), make('tbody', {}, ...body)),
@@ -1646,7 +1581,8 @@
       this.sectionIndex = Number(element.dataset.section || 0);
       this.trial = trials[this.trialIndex];
       this.section = this.trial && this.trial.sections[this.sectionIndex];
-      this.choice = {};
+      /** The value chosen of the plot's options, if any was. */
+      this.choice = null;
       this.log = Boolean(this.plot && this.plot.logAtFirst);
       const heading = element.querySelector(
         'figcaption h1, figcaption h2, figcaption h3, figcaption h4, figcaption h5',
@@ -1714,11 +1650,16 @@
       }
     }
 
+    /** Whether it has a legend: `switches` if its rows have names of their own. */
+    hasLegend(context) {
+      return this.plot.legend ? this.plot.legend(context) : true;
+    }
+
     build() {
       this.box = this.element.appendChild(make('div', { class: 'chart', role: 'img', 'aria-label': this.title }));
       const context = this.context();
       this.tools = this.makeTools(context);
-      this.legend = this.plot.legend(context) ? this.makeLegend() : null;
+      this.legend = this.hasLegend(context) ? this.makeLegend() : null;
       this.notes = make('div', { class: 'notes' });
       this.table = make('div', { class: 'scroll', tabindex: 0, role: 'group', 'aria-label': `figures: ${this.title}` });
       this.details = make('details', { toggle: () => this.fillTable() }, make('summary', {}, 'figures'), this.table);
@@ -1729,53 +1670,34 @@
 
     makeTools(context) {
       const left = [];
-      for (const choice of this.plot.choices ? this.plot.choices(context) : []) {
-        if (choice.options.length > 1)
-          left.push(selectElement(choice.label, choice.options, (value) => this.choose(choice.key, value)));
-      }
+      const options = this.options(context);
+      if (options.length > 1) left.push(selectElement(this.plot.choice, options, (value) => this.choose(value)));
       const levels = this.plot.levels ? this.levels(context) : [];
       if (levels.length > 1) {
-        const options = levels.map((level) => ({ value: String(level), label: threadsText(level) }));
-        const label = selectElement('level', options, (value) => chooseLevel(this.section, Number(value)));
+        const words = levels.map((level) => ({ value: String(level), label: threadsText(level) }));
+        const label = selectElement('level', words, (value) => chooseLevel(this.section, Number(value)));
         this.levelSelect = label.querySelector('select');
         left.push(label);
       }
-      if (this.plot.log) {
-        const box = make('input', {
-          type: 'checkbox',
-          change: () => {
-            this.log = box.checked;
-            this.render();
-          },
-        });
-        box.checked = this.log;
-        left.push(make('label', { title: 'logarithmic scale' }, box, 'log'));
-      }
+      const scale = make('input', {
+        type: 'checkbox',
+        change: () => {
+          this.log = scale.checked;
+          this.render();
+        },
+      });
+      scale.checked = this.log;
+      left.push(make('label', { title: 'logarithmic scale' }, scale, 'log'));
       const right = [
         ['SVG', () => this.saveSvg()],
         ['PNG', () => this.savePng()],
         ['CSV', () => this.saveCsv()],
-      ].map(([name, action]) =>
-        make(
-          'button',
-          {
-            type: 'button',
-            title: `save this figure as ${name}`,
-            'aria-label': `${name}: ${this.title}`,
-            click: action,
-          },
-          name,
-        ),
-      );
-      const link = make(
-        'a',
-        {
-          href: `#${this.element.id}`,
-          title: 'link to this figure',
-          'aria-label': `# link to this figure: ${this.title}`,
-        },
-        '#',
-      );
+      ].map(([name, click]) => {
+        const words = { title: `save this figure as ${name}`, 'aria-label': `${name}: ${this.title}` };
+        return make('button', { type: 'button', ...words, click }, name);
+      });
+      const words = { title: 'link to this figure', 'aria-label': `# link to this figure: ${this.title}` };
+      const link = make('a', { href: `#${this.element.id}`, ...words }, '#');
       return make(
         'div',
         { class: 'tools' },
@@ -1812,8 +1734,12 @@
       return make('div', { class: 'legend', role: 'toolbar', 'aria-label': 'arms shown', keydown: move }, ...buttons);
     }
 
-    choose(key, value) {
-      this.choice[key] = value;
+    options(context) {
+      return this.plot.options ? this.plot.options(context) : [];
+    }
+
+    choose(value) {
+      this.choice = value;
       this.render();
     }
 
@@ -1890,16 +1816,10 @@
 
     /** What is chosen, for paper, where no control shows it. */
     chosenText(context) {
-      const choices = this.plot.choices ? this.plot.choices(context) : [];
-      const words = choices.map(
-        ({ key, options }) => options.find(({ value }) => value === this.choice[key]) || options[0],
-      );
-      return [
-        context.level === undefined ? '' : threadsText(context.level),
-        ...words.map((option) => (option ? option.label : '')),
-      ]
-        .filter(Boolean)
-        .join(', ');
+      const options = this.options(context);
+      const chosen = options.find(({ value }) => value === this.choice) || options[0];
+      const level = context.level === undefined ? '' : threadsText(context.level);
+      return [level, chosen ? chosen.label : ''].filter(Boolean).join(', ');
     }
 
     emptyText(context) {
@@ -1924,7 +1844,7 @@
     /** What a file shows: always light, complete in itself, and of one width. */
     exportView() {
       const plain = this.context();
-      const legend = this.plot.legend(plain) === true;
+      const legend = this.hasLegend(plain) === true;
       const where = [this.section.title, plain.level === undefined ? '' : threadsText(plain.level)]
         .filter(Boolean)
         .join(', ');
@@ -1978,18 +1898,12 @@
     return context.arms.flatMap((arm) => {
       const own = context.section.cells.filter((cell) => cell.arm === arm);
       const failed = own.filter((cell) => cell.failed).map((cell) => cell.threads);
+      const last = failed.pop();
       const reasons = [...new Set(own.filter((cell) => cell.cannot).map((cell) => String(cell.cannot)))];
       return [
-        ...(failed.length
-          ? [
-              `${nameOf(context, arm)} failed with ${listText(
-                failed
-                  .slice(0, -1)
-                  .map(String)
-                  .concat(threadsText(failed[failed.length - 1])),
-              )}.`,
-            ]
-          : []),
+        ...(last === undefined
+          ? []
+          : [`${nameOf(context, arm)} failed with ${listText([...failed, threadsText(last)])}.`]),
         ...reasons.map((reason) => `${nameOf(context, arm)} cannot do this: ${reason}`),
       ];
     });
