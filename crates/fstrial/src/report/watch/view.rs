@@ -244,12 +244,7 @@ fn short_title(line: &ContrastLine) -> String {
 /// `1.42× [1.36, 1.49]`.
 fn figures(line: &ContrastLine) -> String {
     match (line.state.ratio, line.state.interval) {
-        (Some(ratio), Some((low, high))) => format!(
-            "{} [{}, {}]",
-            numbers::ratio(ratio),
-            numbers::ratio_digits(low),
-            numbers::ratio_digits(high)
-        ),
+        (Some(ratio), Some(ends)) => format!("{} {}", numbers::ratio(ratio), numbers::ratio_interval(ends)),
         (Some(ratio), None) => numbers::ratio(ratio),
         (None, _) if line.state.too_few_operations => "too few operations".into(),
         (None, _) => String::new(),
