@@ -202,7 +202,6 @@ fn decide_on_help() -> String {
     format!("Metrics that keep the trial going: {} [default: throughput]", Metric::names())
 }
 
-/// Parses a metric's name.
 pub(crate) fn metric(text: &str) -> Result<Metric, String> {
     Metric::of_name(text).ok_or_else(|| format!("there are {}", Metric::names()))
 }

@@ -105,7 +105,6 @@ pub(super) fn judged(args: &JudgeArgs) -> Result<(usize, Vec<ContrastState>), Ex
     Ok((rounds.len(), judge(args, &arms, rounds)?))
 }
 
-/// Reads and checks the file.
 fn read(args: &JudgeArgs) -> Result<(Vec<String>, Rounds), ExpectedError> {
     let name = args.file.display().to_string();
     let source = in_file::open(&args.file, in_file::DATA)?;

@@ -248,7 +248,6 @@ impl<'p> Following<'p> {
         Ok(())
     }
 
-    /// Takes a stored run.
     fn take(&mut self, run: stored::Run) {
         self.last_run = Some(run.id);
         if let Some((from, to)) = since(&run.started_at).zip(since(&run.ended_at)) {

@@ -75,19 +75,9 @@ const JOB_FILE: &str = ".fio";
 /// What a word after `--workload` means.
 pub(super) enum Named {
     /// A preset, or a workload from a file of its own.
-    Written {
-        /// What it is.
-        entry: Box<Entry>,
-        /// Its text.
-        text: String,
-    },
+    Written { entry: Box<Entry>, text: String },
     /// A fio job file, which says everything itself.
-    Job {
-        /// The job file.
-        file: PathBuf,
-        /// What is made of it.
-        inspection: Inspection,
-    },
+    Job { file: PathBuf, inspection: Inspection },
 }
 
 /// Reads what a word after `--workload` means.

@@ -15,7 +15,6 @@ use fstrial_store::{Store, StoredTrial, TrialStatus};
 
 /// A trial with its answer and what led to it.
 pub struct Told<'a> {
-    /// As it is stored.
     pub stored: &'a StoredTrial,
     /// Its rounds and verdicts.
     pub finished: &'a Finished<'a>,
@@ -25,9 +24,7 @@ pub struct Told<'a> {
     pub besides: &'a [Besides],
     /// The commands that made each arm.
     pub commands: &'a [Vec<String>],
-    /// The plan.
     pub plan: &'a crate::run::plan::Plan,
-    /// The answer.
     pub document: Document,
 }
 

@@ -45,9 +45,7 @@ pub const OVERHEAD_GUESS: Nanos = Nanos::secs(1);
 pub struct Context<'a, 'w> {
     /// Where jobs go: the places of the plan, in its order.
     pub places: &'a mut [Box<dyn Place + 'w>],
-    /// The time.
     pub clock: &'a dyn Clock,
-    /// Who hears what happens.
     pub listener: &'a mut dyn Listener,
     /// Raised by Ctrl-C.
     pub interrupt: &'a Interrupt,
@@ -55,7 +53,6 @@ pub struct Context<'a, 'w> {
     pub deadline: Nanos,
 }
 
-/// Why a trial ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reason {
     /// No contrast is open any more: each is decided, or was given up because a decision in time was too unlikely.
@@ -66,15 +63,12 @@ pub enum Reason {
     Interrupted,
 }
 
-/// A trial that is over.
 pub struct Finished<'a> {
     /// Everything that was judged.
     pub all: Judge<'a>,
-    /// What every arm really is.
     pub facts: Vec<ArmFacts>,
     /// What differs between arms besides what was asked for.
     pub audit: Vec<String>,
-    /// Why it ended.
     pub reason: Reason,
     /// The last round that has a run, earlier sessions included.
     pub rounds: u32,
@@ -102,7 +96,6 @@ impl<'a> Finished<'a> {
     }
 }
 
-/// Runs a trial.
 pub struct Coordinator<'a, 'w, 'p> {
     plan: &'p Plan,
     context: Context<'a, 'w>,
@@ -140,7 +133,6 @@ pub fn planned_rounds(asked: Option<u32>, affordable: u32) -> u32 {
     asked.map_or_else(|| affordable.clamp(PLANNED_ROUNDS.0, PLANNED_ROUNDS.1), |rounds| rounds.max(4))
 }
 
-/// How a round ended.
 enum RoundEnd {
     Complete,
     OutOfTime,

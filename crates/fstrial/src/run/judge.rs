@@ -35,7 +35,6 @@ pub struct Judge<'a> {
     waiting: Vec<Round>,
     /// By cell and result.
     pub(super) samples: Vec<Vec<Vec<Sample>>>,
-    /// What became of each cell.
     cells: Vec<CellState>,
     /// Failures in words, as they came.
     failures: Vec<String>,
@@ -45,7 +44,6 @@ pub struct Judge<'a> {
     latest: Vec<Option<f64>>,
 }
 
-/// What became of a cell.
 #[derive(Debug, Clone, Default)]
 struct CellState {
     failed: bool,
@@ -301,7 +299,6 @@ impl<'a> Judge<'a> {
         spread::median(&all)
     }
 
-    /// Whether a cell has failed.
     pub fn has_failed(&self, cell: usize) -> bool {
         self.cells[cell].failed
     }
@@ -353,7 +350,6 @@ impl<'a> Judge<'a> {
         self.tails[index].as_ref().filter(|tail| tail.has_too_few() && decision == Decision::Undecided)
     }
 
-    /// Where every contrast stands.
     pub fn states(&self) -> Vec<ContrastState> {
         (0..self.plan.contrasts.len()).map(|index| self.state(index)).collect()
     }

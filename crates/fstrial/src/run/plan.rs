@@ -252,7 +252,6 @@ impl Plan {
         sections
     }
 
-    /// The name of an arm.
     pub fn arm_name(&self, cell: usize) -> &str {
         &self.trial.arms[self.cells[cell].arm].name
     }

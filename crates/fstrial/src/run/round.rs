@@ -47,7 +47,6 @@ pub struct RoundTimes {
 }
 
 impl RoundTimes {
-    /// Adds a run.
     pub fn see(&mut self, round: u32, started_at: &str, ended_at: &str) {
         let time = self.rounds.entry(round).or_insert_with(|| (0, started_at.to_owned(), String::new()));
         time.0 += 1;

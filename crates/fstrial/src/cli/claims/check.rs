@@ -118,7 +118,6 @@ fn wide_table() -> Table {
     table
 }
 
-/// What came of a claim.
 #[derive(Debug, Serialize)]
 struct Outcome {
     #[serde(flatten)]

@@ -29,7 +29,6 @@ fn is_same(one: &Environment, other: &Environment) -> bool {
     essence(one) == essence(other)
 }
 
-/// One of them.
 struct Check {
     stored: StoredTrial,
     trial: Trial,
@@ -37,18 +36,14 @@ struct Check {
 
 /// What was found the last time.
 pub(super) struct Last {
-    /// The answer.
     pub(super) report: ClaimReport,
     /// When the trial began.
     pub(super) on: String,
-    /// Its number.
     pub(super) trial: TrialId,
-    /// The kind of its device.
     pub(super) device: &'static str,
 }
 
 impl Last {
-    /// The day.
     pub(super) fn day(&self) -> &str {
         self.on.get(..10).unwrap_or(&self.on)
     }
@@ -56,11 +51,8 @@ impl Last {
 
 /// What to do about a claim of which something may be stored.
 pub(super) enum Step {
-    /// Begin.
     Begin,
-    /// Go on with this trial.
     GoOn(TrialId),
-    /// It is known already.
     Known(Box<Last>),
 }
 

@@ -35,7 +35,6 @@ pub struct OpenMetrics {
     lines: BTreeMap<&'static str, String>,
     /// Lines about the trials themselves.
     info: String,
-    /// Lines about verdicts.
     verdicts: String,
     /// What was said already: a sample must not be there twice.
     said: BTreeSet<String>,

@@ -39,7 +39,6 @@ pub(super) fn listed(names: &[impl AsRef<str>]) -> String {
     }
 }
 
-/// What was asked, in words.
 pub(super) fn question(document: &Document) -> String {
     let mut workloads: Vec<&str> = document.workloads.iter().map(|workload| workload.name.as_str()).collect();
     workloads.dedup();
@@ -117,9 +116,7 @@ fn line(standing: &Standing<'_>) -> Markup {
                 Some((ratio, interval)) => {
                     @if less { " takes " } @else { " has " }
                     (numbers::ratio(*ratio))
-                    @if let Some((low, high)) = interval {
-                        span.interval { " [" (numbers::ratio_digits(*low)) ", " (numbers::ratio_digits(*high)) "]" }
-                    }
+                    @if let Some(ends) = interval { span.interval { " " (numbers::ratio_interval(*ends)) } }
                     @if less { " what " (first) " takes" } @else { " the throughput of " (first) }
                 }
                 None => " is behind",
@@ -130,7 +127,6 @@ fn line(standing: &Standing<'_>) -> Markup {
     }
 }
 
-/// Why there is no answer.
 fn nothing_to_say(document: &Document) -> &'static str {
     match (&document.claim, document.failures.is_empty()) {
         (Some(_), _) => "The claim below is what the trial was there for.",
@@ -352,8 +348,6 @@ fn cell(standings: &[Standing<'_>], workload: &WorkloadReport, level: u16) -> Ma
 /// What an arm behind has of the one that leads: `btrfs: 0.63× xfs [0.26, 0.83]`.
 fn behind(arm: &str, ratio: Option<Ratio>, leader: &str) -> String {
     let Some((ratio, interval)) = ratio else { return format!("{arm}: behind") };
-    let interval = interval.map_or_else(String::new, |(low, high)| {
-        format!(" [{}, {}]", numbers::ratio_digits(low), numbers::ratio_digits(high))
-    });
+    let interval = interval.map_or_else(String::new, |ends| format!(" {}", numbers::ratio_interval(ends)));
     format!("{arm}: {} {leader}{interval}", numbers::ratio(ratio))
 }

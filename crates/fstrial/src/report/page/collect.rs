@@ -52,7 +52,6 @@ impl Detail {
     }
 }
 
-/// The data of a trial.
 pub(super) fn of_trial(told: &Told<'_>) -> TrialData {
     let document = &told.document;
     let names: Vec<String> = match document.compare {

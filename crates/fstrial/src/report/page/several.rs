@@ -22,7 +22,6 @@ pub(super) fn answer(trials: &[TrialPage]) -> Markup {
     }
 }
 
-/// What the trials differ in.
 fn varying(trials: &[TrialPage]) -> Vec<&'static str> {
     let differs = |of: &dyn Fn(&TrialPage) -> String| trials.iter().any(|trial| of(trial) != of(&trials[0]));
     let environment: [(&'static str, bool); 9] = [

@@ -18,9 +18,7 @@ const MOST_VERDICTS: usize = 150;
 
 /// What is shown of a trial in words.
 pub(super) struct Shown {
-    /// The answer.
     pub(super) document: Document,
-    /// As it is stored.
     stored: StoredTrial,
     /// The commands that made each arm.
     commands: Vec<Vec<String>>,
