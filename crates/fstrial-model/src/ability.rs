@@ -1,13 +1,9 @@
-//! What the operations are done with, or why they cannot be done. What is not the same everywhere is in the rows of the
-//! filesystems.
+//! What the operations are done with, or why they cannot be done. What is the same everywhere is in the rows of the
+//! operations, the rest in those of the filesystems.
 //!
 //! What a filesystem cannot do is an answer of a trial, not an error; the reasons here are shown to people as they are.
 
-use crate::{
-    arm::Arm,
-    filesystem::{FILESYSTEMS, Filesystem},
-    workload::{Operation, Unclean},
-};
+use crate::filesystem::FILESYSTEMS;
 
 /// How something is done, or why not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,6 +25,15 @@ impl Ability {
             Self::Cannot(_) => None,
         }
     }
+}
+
+/// How a filesystem is stopped uncleanly while the machine goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unclean {
+    /// By its own shutdown ioctl, of that name: nothing that is only in memory is written any more.
+    Shutdown(&'static str),
+    /// Its device is copied while it is mounted and nobody writes; later the copy is put back.
+    Image,
 }
 
 /// A filesystem's own way of doing the operations that are not the same everywhere.
@@ -64,9 +69,7 @@ impl Abilities {
 /// `cp` asks the kernel; one that cannot says so (`FICLONE`).
 pub(crate) const CLONE: Ability =
     Ability::Program("cp", &["-r", "--reflink=always", "--", "{tree}", "{copy}"]);
-/// Both are ioctls of the kernel's virtual filesystem layer; a filesystem that has none says so.
-const FREEZE: Ability = Ability::Call("FIFREEZE");
-const NO_TOOL: Ability = Ability::Cannot("fstrial knows no tool for it");
+pub(crate) const NO_TOOL: Ability = Ability::Cannot("fstrial knows no tool for it");
 
 /// A filesystem of which no more is known than that it is one.
 pub const UNKNOWN: Abilities = Abilities {
@@ -80,61 +83,6 @@ pub const UNKNOWN: Abilities = Abilities {
     grow: NO_TOOL,
     shrink: NO_TOOL,
 };
-
-impl Filesystem {
-    /// How it does an operation.
-    pub fn ability(&self, operation: Operation) -> Ability {
-        let own = self.abilities;
-        match operation {
-            Operation::Mkfs => Ability::Program(self.mkfs, &[]),
-            Operation::Mount => Ability::Program("mount", &[]),
-            Operation::Recovery => {
-                own.unclean.map_or_else(Ability::Cannot, |_| Ability::Program("mount", &[]))
-            }
-            Operation::Check => match self.fsck {
-                // The device follows.
-                Some((program, words)) => Ability::Program(program, words),
-                None => NO_TOOL,
-            },
-            Operation::Repair => own.repair,
-            Operation::Freeze => FREEZE,
-            Operation::Snapshot => own.snapshot,
-            Operation::Defragment => own.defragment,
-            Operation::ReflinkCopy => own.reflink,
-            Operation::Grow => own.grow,
-            Operation::Shrink => own.shrink,
-            Operation::Space | Operation::Fill | Operation::DeleteTree | Operation::Find => {
-                anywhere(operation)
-            }
-        }
-    }
-}
-
-/// How an operation is done that is the same on every filesystem.
-fn anywhere(operation: Operation) -> Ability {
-    match operation {
-        Operation::Space => Ability::Call("statvfs"),
-        Operation::Fill => Ability::Call("write"),
-        Operation::DeleteTree => Ability::Program("rm", &["-rf", "--", "{tree}"]),
-        // A question about its size makes it look at every file; none is as large.
-        Operation::Find => Ability::Program("find", &["{tree}", "-size", "+4000000G"]),
-        Operation::ReflinkCopy => CLONE,
-        _ => Ability::Cannot(
-            "a directory is part of a filesystem that others use, and has no device of its own",
-        ),
-    }
-}
-
-/// How an arm does an operation. An existing directory does what needs neither a device nor all of the filesystem.
-pub fn ability(arm: &Arm, operation: Operation) -> Ability {
-    match arm.row() {
-        Some(row) => row.ability(operation),
-        None if operation == Operation::Fill => Ability::Cannot(
-            "a directory is part of a filesystem that others use, which must not be filled up",
-        ),
-        None => anywhere(operation),
-    }
-}
 
 /// The flag under which a program of an operation prints its version.
 pub fn version_flag(program: &str) -> &'static str {
@@ -152,19 +100,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cannot_be_done_says_why_and_the_rest_names_its_tool() {
-        for row in FILESYSTEMS {
-            for operation in Operation::ALL {
-                match row.ability(operation) {
-                    Ability::Cannot(reason) => assert!(reason.len() > 10, "{} {operation}", row.name),
-                    able => assert!(able.name().is_some_and(|name| !name.is_empty())),
-                }
-            }
-            assert_eq!(row.abilities.snapshot.name(), row.abilities.delete_snapshot.name(), "{}", row.name);
-        }
-    }
-
-    #[test]
     fn programs_are_asked_for_their_version_as_they_know_it() {
         for (program, flag) in [
             ("mkfs.vfat", "--help"),
@@ -176,22 +111,5 @@ mod tests {
         ] {
             assert_eq!(version_flag(program), flag, "{program}");
         }
-    }
-
-    #[test]
-    fn answers_are_those_of_the_three() {
-        let cannot = |arm: &str| -> Vec<&str> {
-            let arm: Arm = arm.parse().unwrap();
-            let unable = |operation: &Operation| matches!(ability(&arm, *operation), Ability::Cannot(_));
-            Operation::ALL.into_iter().filter(unable).map(Operation::name).collect()
-        };
-        assert_eq!(cannot("ext4"), ["snapshot", "reflink-copy", "shrink"]);
-        assert_eq!(cannot("xfs"), ["snapshot", "shrink"]);
-        assert!(cannot("btrfs").is_empty());
-        let directory = cannot("dir:/srv");
-        assert!(
-            !["reflink-copy", "space", "delete-tree", "find"].iter().any(|able| directory.contains(able))
-        );
-        assert_eq!(directory.len(), Operation::ALL.len() - 4);
     }
 }

@@ -1,15 +1,22 @@
 //! The device section of a trial: what kind of device every arm is built on.
 
+mod kind;
+
+pub use kind::DeviceKind;
+
 use crate::{
     device_model::{self, DeviceModel},
     filesystem::Filesystem,
-    problem::{Problem, problem},
     stripe::{Stripe, chunk_problem},
     units::Bytes,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, de};
-use std::{fmt, path::PathBuf, str::FromStr};
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    str::FromStr,
+};
 
 /// The device every arm of a trial is built on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -94,29 +101,9 @@ impl Device {
         }
     }
 
-    /// What is impossible about its model.
-    pub(crate) fn model_problem(&self) -> Option<Problem> {
-        let at = &["device", "model"];
-        match (self.kind, &self.model) {
-            (DeviceKind::Model, None) => Some(problem(
-                &["device", "kind"],
-                "kind = \"model\" names no model",
-                "write model = \"gp3-3000\"; `fstrial device list` shows the models there are",
-            )),
-            (DeviceKind::Model, Some(ModelChoice::Named(name))) => {
-                device_model::named(name).err().map(|(message, hint)| problem(at, message, hint))
-            }
-            (DeviceKind::Model, Some(ModelChoice::Written(model))) => model.problem().map(|found| Problem {
-                path: at.iter().map(|part| (*part).to_owned()).chain(found.path).collect(),
-                ..found
-            }),
-            (_, None) => None,
-            (kind, Some(_)) => Some(problem(
-                at,
-                format!("a model beside kind = \"{}\"", kind.name()),
-                "write kind = \"model\"",
-            )),
-        }
+    /// The folder that its file lies in, if it is one.
+    pub fn folder(&self) -> Option<&Path> {
+        self.kind.is_file().then(|| self.path.as_deref().unwrap_or(Path::new(".")))
     }
 
     /// The model it follows, if it is a modelled device.
@@ -132,44 +119,6 @@ impl Device {
     pub fn settled(&self) -> Self {
         let model = self.modelled().map(|model| ModelChoice::Written(Box::new(model)));
         Self { model, ..self.clone() }
-    }
-}
-
-/// The kinds of device.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum DeviceKind {
-    /// A loop device with direct I/O on a file of our own, allocated and written in full.
-    #[default]
-    Image,
-    /// Memory: brd, a zram device of our own, or a loop device on a file in memory.
-    Ramdisk,
-    /// A device that behaves as a model says, with data in memory.
-    Model,
-    /// A whole real device, which is erased.
-    Disk,
-    /// Existing directories; every arm is `dir:PATH`.
-    Directory,
-}
-
-impl DeviceKind {
-    /// All kinds.
-    pub const ALL: [Self; 5] = [Self::Image, Self::Ramdisk, Self::Model, Self::Disk, Self::Directory];
-
-    /// The name in files and flags.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Image => "image",
-            Self::Ramdisk => "ramdisk",
-            Self::Model => "model",
-            Self::Disk => "disk",
-            Self::Directory => "directory",
-        }
-    }
-
-    /// Whether we make it, of a size to be chosen.
-    pub const fn is_made(self) -> bool {
-        matches!(self, Self::Image | Self::Ramdisk | Self::Model)
     }
 }
 
@@ -345,7 +294,7 @@ impl Device {
             let hint = "write members = 4, and raid = { level = \"raid10\" }".to_owned();
             return self.raid.map(|raid| ("raid", format!("{} of no members", raid.level.name()), hint));
         };
-        if !matches!(self.kind, DeviceKind::Image | DeviceKind::Ramdisk) {
+        if !self.can_be_several() {
             let hint = "use image or ramdisk, or leave members out".into();
             return Some(("members", format!("members of a {}", self.kind.name()), hint));
         }

@@ -13,9 +13,7 @@ use crate::{
     state::{Restoring, Space, State, StateFigures},
     stripe::Stripe,
     units::{Bytes, Nanos, Percent},
-    workload::{
-        Data, Figure, Operation, Pattern, Program, Rate, RateTarget, TimedOperation, Until, space_of_sets,
-    },
+    workload::{Data, Figure, Pattern, Program, Rate, RateTarget, TimedOperation, Until, space_of_sets},
 };
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -238,7 +236,7 @@ pub struct ProgramTask {
 impl Task {
     /// Whether it freezes its filesystem.
     pub fn freezes(&self) -> bool {
-        self.operation.as_ref().is_some_and(|task| task.timed.operation == Operation::Freeze)
+        self.operation.as_ref().is_some_and(|task| task.timed.operation.freezes())
     }
 
     /// Bytes its files take, without the filesystem's own needs.

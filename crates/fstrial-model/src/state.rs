@@ -162,37 +162,18 @@ impl State {
 
     /// Space its files take on a device of this size, about.
     pub fn space(&self, device: Bytes) -> Bytes {
-        #[expect(
-            clippy::cast_precision_loss,
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "an estimate; shares are at most 1"
-        )]
-        let share = |share: Percent| Bytes((device.0 as f64 * share.fraction()) as u64);
         match self {
-            Self::Fresh => Bytes(0),
-            Self::Filled(filled) => share(filled.utilisation),
-            Self::Aged(aged) => share(aged.utilisation),
             Self::Populated(tree) => tree.space(),
+            _ => scaled(device, |all| all * self.utilisation().map_or(0.0, Percent::fraction)),
         }
     }
 
     /// The least device that leaves `needed` bytes besides its files, a fifth of what is left kept for the filesystem.
     pub fn device_for(&self, needed: Bytes) -> Bytes {
-        let room = needed.0 / 8 * 10;
-        #[expect(
-            clippy::cast_precision_loss,
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "sizes are far below 2^53, shares below 1"
-        )]
-        let beside = |share: Percent| Bytes((room as f64 / (1.0 - share.fraction()).max(0.01)) as u64);
-        match self {
-            Self::Fresh => Bytes(room),
-            Self::Filled(filled) => beside(filled.utilisation),
-            Self::Aged(aged) => beside(aged.utilisation),
-            Self::Populated(tree) => Bytes(room + tree.space().0 / 8 * 10),
-        }
+        let room = |bytes: Bytes| bytes.0 / 8 * 10;
+        let tree = if let Self::Populated(tree) = self { tree.space() } else { Bytes(0) };
+        let free = 1.0 - self.utilisation().map_or(0.0, Percent::fraction);
+        scaled(Bytes(room(needed) + room(tree)), |room| room / free.max(0.01))
     }
 
     /// What is impossible about it, and what to write instead.
@@ -200,48 +181,52 @@ impl State {
     /// # Errors
     /// A parameter out of its range.
     pub fn check(&self) -> Result<(), String> {
-        let within = |what: &str, share: Percent, most: f64| {
-            let fits = (1.0..=most).contains(&share.0);
-            if fits { Ok(()) } else { Err(format!("{what} of {share}: use 1% to {most}%")) }
-        };
-        let number = |what: &str, value: u64, least: u64, most: u64| {
-            let fits = (least..=most).contains(&value);
-            if fits { Ok(()) } else { Err(format!("{what} of {value}: use {least} to {most}")) }
-        };
-        let size = |value: Bytes, least: Bytes, most: Bytes| {
-            let fits = least <= value && value <= most;
-            if fits { Ok(()) } else { Err(format!("file_size of {value}: use {least} to {most}")) }
-        };
         match self {
             Self::Fresh => Ok(()),
             Self::Filled(filled) => {
-                within("a utilisation", filled.utilisation, 98.0)?;
-                size(filled.file_size, Bytes::kib(4), Bytes::gib(1))
+                within("a utilisation", filled.utilisation, Percent(1.0), Percent(98.0))?;
+                within("file_size", filled.file_size, Bytes::kib(4), Bytes::gib(1))
             }
             Self::Aged(aged) => {
-                within("a utilisation", aged.utilisation, 95.0)?;
+                within("a utilisation", aged.utilisation, Percent(1.0), Percent(95.0))?;
                 if let Some(score) = aged.layout_score
                     && !(0.0..=1.0).contains(&score)
                 {
                     return Err(format!("a layout score of {score}: use 0 (every block apart) to 1 (none)"));
                 }
-                number("turnovers", aged.turnovers.into(), 1, 1000)?;
-                number("together", aged.together.into(), 1, 64)?;
-                size(aged.file_size, Bytes::kib(4), Bytes::mib(64))
+                within("turnovers", aged.turnovers, 1, 1000)?;
+                within("together", aged.together, 1, 64)?;
+                within("file_size", aged.file_size, Bytes::kib(4), Bytes::mib(64))
             }
             Self::Populated(tree) => {
-                number("files", tree.files.into(), 1, 10_000_000)?;
-                number("per_directory", tree.per_directory.into(), 1, 1_000_000)?;
-                number("width", tree.width.into(), 1, 10_000)?;
+                within("files", tree.files, 1, 10_000_000)?;
+                within("per_directory", tree.per_directory, 1, 1_000_000)?;
+                within("width", tree.width, 1, 10_000)?;
                 if tree.depth() > MOST_DEPTH {
                     return Err(format!(
                         "directories more than {MOST_DEPTH} deep: raise width or per_directory, or use fewer files"
                     ));
                 }
-                size(tree.file_size, Bytes(0), Bytes::mib(64))
+                within("file_size", tree.file_size, Bytes(0), Bytes::mib(64))
             }
         }
     }
+}
+
+fn within<T: PartialOrd + fmt::Display>(what: &str, value: T, least: T, most: T) -> Result<(), String> {
+    let fits = least <= value && value <= most;
+    if fits { Ok(()) } else { Err(format!("{what} of {value}: use {least} to {most}")) }
+}
+
+/// A size that follows from another one, whole bytes of it.
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "sizes are far below 2^53, and what is negative is nothing"
+)]
+fn scaled(size: Bytes, scale: impl FnOnce(f64) -> f64) -> Bytes {
+    Bytes(scale(size.0 as f64) as u64)
 }
 
 impl Populated {
@@ -263,14 +248,8 @@ impl Populated {
 
     /// Space of its files, each in whole blocks of 4 KiB with half a KiB of metadata.
     fn space(&self) -> Bytes {
-        #[expect(
-            clippy::cast_precision_loss,
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "an estimate of a size that was checked"
-        )]
-        let mean = (self.file_size.0 as f64 * (SIZE_SIGMA * SIZE_SIGMA / 2.0).exp()) as u64;
-        Bytes(u64::from(self.files) * (mean + 2560))
+        let mean = scaled(self.file_size, |median| median * (SIZE_SIGMA * SIZE_SIGMA / 2.0).exp());
+        Bytes(u64::from(self.files) * (mean.0 + 2560))
     }
 }
 
@@ -298,7 +277,21 @@ struct Table {
     file_size: Option<Bytes>,
 }
 
+/// The kinds with their parameters, and how many of these can be given by their place alone.
+const KINDS: [(&str, &[&str], usize); 4] = [
+    ("fresh", &[], 0),
+    ("filled", &["utilisation", "file_size"], 1),
+    ("aged", &["utilisation", "layout_score", "turnovers", "file_size", "together"], 2),
+    ("populated", &["files", "per_directory", "width", "file_size"], 1),
+];
+
 impl Table {
+    /// The parameters of its kind, and how many of them can be given by their place alone.
+    fn parameters(&self) -> Option<(&'static [&'static str], usize)> {
+        let kind = KINDS.iter().find(|(kind, ..)| *kind == self.kind)?;
+        Some((kind.1, kind.2))
+    }
+
     /// Refuses the first parameter that this kind does not have.
     fn only(&self, allowed: &[&str]) -> Result<(), String> {
         let given = [
@@ -311,23 +304,20 @@ impl Table {
             ("width", self.width.is_some()),
             ("file_size", self.file_size.is_some()),
         ];
-        match given.iter().find(|(name, given)| *given && !allowed.contains(name)) {
-            None => Ok(()),
-            Some((name, _)) if allowed.is_empty() => {
-                Err(format!("`{}` has no `{name}`; it has no parameters", self.kind))
-            }
-            Some((name, _)) => Err(format!("`{}` has no `{name}`; it has {}", self.kind, allowed.join(", "))),
-        }
+        let Some((name, _)) = given.iter().find(|(name, given)| *given && !allowed.contains(name)) else {
+            return Ok(());
+        };
+        let has = if allowed.is_empty() { "no parameters".into() } else { allowed.join(", ") };
+        Err(format!("`{}` has no `{name}`; it has {has}", self.kind))
     }
 
     fn state(&self) -> Result<State, String> {
+        let Some((allowed, _)) = self.parameters() else {
+            return Err(format!("there is no `{:.40}`; {WANTED}", self.kind));
+        };
+        self.only(allowed)?;
         let state = match self.kind.as_str() {
-            "fresh" => {
-                self.only(&[])?;
-                State::Fresh
-            }
             "filled" => {
-                self.only(&["utilisation", "file_size"])?;
                 let usual = Filled::default();
                 State::Filled(Filled {
                     utilisation: self.utilisation.unwrap_or(usual.utilisation),
@@ -335,7 +325,6 @@ impl Table {
                 })
             }
             "aged" => {
-                self.only(&["utilisation", "layout_score", "turnovers", "file_size", "together"])?;
                 let usual = Aged::default();
                 State::Aged(Aged {
                     utilisation: self.utilisation.unwrap_or(usual.utilisation),
@@ -346,7 +335,6 @@ impl Table {
                 })
             }
             "populated" => {
-                self.only(&["files", "per_directory", "width", "file_size"])?;
                 let usual = Populated::default();
                 State::Populated(Populated {
                     files: self.files.unwrap_or(usual.files),
@@ -355,7 +343,7 @@ impl Table {
                     file_size: self.file_size.unwrap_or(usual.file_size),
                 })
             }
-            other => return Err(format!("there is no `{other:.40}`; {WANTED}")),
+            _ => State::Fresh,
         };
         state.check()?;
         Ok(state)
@@ -363,12 +351,7 @@ impl Table {
 
     /// Takes one part of the short form: `name=value`, or a value whose place says what it is.
     fn take(&mut self, place: usize, part: &str) -> Result<(), String> {
-        let by_place: &[&str] = match self.kind.as_str() {
-            "filled" => &["utilisation"],
-            "aged" => &["utilisation", "layout_score"],
-            "populated" => &["files"],
-            _ => &[],
-        };
+        let by_place = self.parameters().map_or(&[][..], |(names, placed)| &names[..placed]);
         let (name, value) = match part.split_once('=') {
             Some(pair) => pair,
             None => match by_place.get(place) {
@@ -381,9 +364,8 @@ impl Table {
         match name {
             "utilisation" => self.utilisation = Some(value.parse().map_err(unit)?),
             "layout_score" => {
-                let score: f64 =
-                    value.parse().map_err(|_| format!("`{value:.40}` is not a layout score such as 0.9"))?;
-                self.layout_score = Some(score);
+                let wrong = |_| format!("`{value:.40}` is not a layout score such as 0.9");
+                self.layout_score = Some(value.parse().map_err(wrong)?);
             }
             "turnovers" => self.turnovers = Some(whole()?),
             "together" => self.together = Some(whole()?),

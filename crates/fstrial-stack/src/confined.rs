@@ -444,6 +444,14 @@ fn leave_session_keys() -> io::Result<()> {
     if result >= 0 || has_none { Ok(()) } else { Err(error) }
 }
 
+/// Has a program start in a session of its own, without a terminal: signals of ours do not reach it, and what would ask
+/// for a password is refused instead of being stopped.
+pub fn in_own_session(command: &mut Command) -> &mut Command {
+    let prepare = || rustix::process::setsid().map(drop).map_err(io::Error::from);
+    // SAFETY: between fork and exec the closure makes one system call; it neither allocates nor locks.
+    unsafe { command.pre_exec(prepare) }
+}
+
 /// Waits for a child, ends what is left of its group, and reads what it used.
 fn wait(pid: Pid, began: Instant) -> Result<Event, StackError> {
     let failed = |e: io::Error| StackError::io("wait for", format!("/proc/{}", pid.as_raw_nonzero()), e);

@@ -1,7 +1,7 @@
 //! Storage stacks: finding and making devices, mkfs, mount, queue settings, caches, the facts, and taking it all down.
 //!
 //! Two sides, two processes:
-//! - the coordinator makes the trial's device once ([`device::provide`]) and holds it to the end;
+//! - the coordinator makes the trial's device once ([`device`]) and holds it to the end;
 //! - a worker, isolated in namespaces of its own ([`isolation`]), builds one arm on it for one run ([`stack`]).
 //!
 //! What a dying process cannot undo by dying is written to the [`ledger`] before it is done.

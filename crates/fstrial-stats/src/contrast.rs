@@ -10,8 +10,8 @@ use crate::question::Question;
 use crate::schedule::Schedule;
 use crate::{normal, signed_rank};
 
-/// First round after which futility may end a contrast.
-const FUTILE_FROM: usize = 10;
+/// First round after which a contrast may be given up.
+pub(crate) const FUTILE_FROM: usize = 10;
 /// A contrast is futile if its chance of a decision by the planned end is below this.
 const FUTILE_CHANCE: f64 = 0.02;
 /// Room for the numerical error of the schedule's recursion in [`Contrast::within_reach`]: measured
@@ -160,23 +160,28 @@ impl Contrast {
         found.expect("the same rounds give the same finding")
     }
 
-    /// Whether the chance of a decision by the planned end is too small to go on.
-    pub(crate) fn is_futile(&self, directional: &Schedule, equivalence: &Schedule) -> bool {
-        self.chance(directional, equivalence).is_some_and(|chance| chance < FUTILE_CHANCE)
+    /// Whether the chance of a decision within `horizon` rounds is too small to go on; none where there is no telling.
+    pub(crate) fn is_futile(
+        &self,
+        horizon: usize,
+        directional: &Schedule,
+        equivalence: &Schedule,
+    ) -> Option<bool> {
+        Some(self.chance(horizon, directional, equivalence)? < FUTILE_CHANCE)
     }
 
-    /// pp of the method's §6: the chance of a decision by the planned last round if the truth is the
-    /// present estimate, give or take its error. `None` before round 10, from the planned end on, and without
+    /// pp of the method's §6: the chance of a decision within `horizon` rounds if the truth is the
+    /// present estimate, give or take its error. `None` before round 10, from the horizon on, and without
     /// an interval.
-    fn chance(&self, directional: &Schedule, equivalence: &Schedule) -> Option<f64> {
-        let (n, planned) = (self.rounds(), directional.planned_rounds());
-        if n < FUTILE_FROM || n >= planned {
+    fn chance(&self, horizon: usize, directional: &Schedule, equivalence: &Schedule) -> Option<f64> {
+        let n = self.rounds();
+        if n < FUTILE_FROM || n >= horizon {
             return None;
         }
         let (low, high) = self.shifted_interval(directional)?;
         let se = (high - low) / (2.0 * directional.z(n)?);
-        let at_end = |schedule: &Schedule| (n..=planned).rev().find_map(|look| schedule.z(look));
-        let share = n as f64 / planned as f64;
+        let at_end = |schedule: &Schedule| (n..=horizon).rev().find_map(|look| schedule.z(look));
+        let share = n as f64 / horizon as f64;
         let end_half = |z: f64| z * se * share.sqrt();
         let tau = se * (1.0 - share).sqrt();
         let estimate = self.walsh.estimate()?.abs();
@@ -223,7 +228,7 @@ mod tests {
         for (d, q) in d.iter().zip(q) {
             contrast.push(&Pair { log_ratio: 5.0 * d, q, a_first: None });
             let reference = expected.iter().find(|(n, _)| *n == contrast.rounds());
-            match (contrast.chance(&five, &ten), reference) {
+            match (contrast.chance(40, &five, &ten), reference) {
                 (Some(chance), Some((_, pp))) => assert!((chance - pp).abs() < 1e-6, "{chance} is not {pp}"),
                 (None, None) => {}
                 other => panic!("round {}: {other:?}", contrast.rounds()),

@@ -2,7 +2,7 @@
 //!
 //! Each question is one contrast with its own rounds. After every round [`Panel::settle`] first
 //! settles EQUIVALENT per question (the level 1−2α interval lies inside the band), then FASTER and
-//! SLOWER over all questions together, and last ends what has become futile. The directional
+//! SLOWER over all questions together, and last gives up what has become futile. The directional
 //! verdicts share α: with Benjamini–Hochberg at most 5 % of those in a report are wrong on average;
 //! with Holm the chance of even one wrong is at most 5 %.
 //!
@@ -18,7 +18,7 @@
 //! A panel is a deterministic function of its constructor's arguments and the sequence of calls, so
 //! a stored trial can be recomputed.
 
-use crate::contrast::{Contrast, Crossing, Side};
+use crate::contrast::{Contrast, Crossing, FUTILE_FROM, Side};
 use crate::estimate::Pair;
 use crate::question::Question;
 use crate::schedule::Schedule;
@@ -36,7 +36,7 @@ pub enum Decision {
     Undecided,
 }
 
-/// What is known about one question. Frozen when the question is decided or futile.
+/// What is known about one question. Frozen when the question is decided.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Verdict {
     /// The answer.
@@ -52,7 +52,8 @@ pub struct Verdict {
     pub rounds: usize,
     /// Whether the early lane decided.
     pub by_lane: bool,
-    /// Whether the question was given up because a decision by the planned end was too unlikely.
+    /// Whether the question is given up, because a decision by the planned end is too unlikely. It is decided all the same
+    /// if rounds go on and show it: giving up saves time and costs no error.
     pub futile: bool,
     /// For an undecided question: about how many rounds in all a decision would take.
     pub rounds_needed: Option<f64>,
@@ -97,8 +98,14 @@ struct Entry {
     /// For each of `Panel::levels`: the first crossing at that level, now or earlier. Empty as long as there is none, and
     /// again when the question is closed: most questions of a large trial cross at no level, and m² of these would not fit.
     crossings: Vec<Option<Crossing>>,
-    /// Set when the question is decided or futile.
+    /// Set when the question is decided.
     closed: Option<Verdict>,
+    /// Whether a decision within the horizon is too unlikely.
+    futile: bool,
+    /// Rounds that it is to have before it is given up.
+    patience: usize,
+    /// Rounds within which a decision must be likely.
+    horizon: usize,
 }
 
 impl Panel {
@@ -119,7 +126,14 @@ impl Panel {
         };
         let entry = |question: Question| {
             assert!(question.band > 0.0 && question.threshold.is_finite(), "bad question: {question:?}");
-            Entry { contrast: Contrast::new(question), crossings: Vec::new(), closed: None }
+            Entry {
+                contrast: Contrast::new(question),
+                crossings: Vec::new(),
+                closed: None,
+                futile: false,
+                patience: 0,
+                horizon: planned_rounds,
+            }
         };
         Panel {
             multiplicity: m,
@@ -143,7 +157,7 @@ impl Panel {
 
     /// Adds one round to a question. A round that one of the cells lost is not pushed at all.
     ///
-    /// Ignored once the question is decided or futile: its verdict rests on the rounds it had.
+    /// Ignored once the question is decided: its verdict rests on the rounds it had.
     ///
     /// # Panics
     /// If there is no such question, the panel is finished, the log-ratio is not finite, or q is not
@@ -180,18 +194,30 @@ impl Panel {
         self.finished = true;
     }
 
-    /// Whether the trial should go on for this question: it is neither decided nor futile, the panel
+    /// Whether the trial should go on for this question: it is neither decided nor given up, the panel
     /// is not finished, and the question holds the trial open. The planned end is the caller's
     /// business: a resumed trial goes beyond it.
     pub fn is_open(&self, question: usize) -> bool {
         let entry = &self.entries[question];
-        entry.closed.is_none() && !self.finished && entry.contrast.question.holds_open
+        let is_given_up = entry.futile && entry.contrast.rounds() >= entry.patience;
+        entry.closed.is_none() && !self.finished && entry.contrast.question.holds_open && !is_given_up
+    }
+
+    /// Somebody asks for more rounds: no question is given up before it has had as many more as one needs to be given up
+    /// in the first place, and then only if a decision is unlikely within as many more as were planned. It costs no error,
+    /// because none is gained by giving up.
+    pub fn reopen(&mut self) {
+        for entry in &mut self.entries {
+            let rounds = entry.contrast.rounds();
+            (entry.patience, entry.horizon) =
+                (rounds + FUTILE_FROM, rounds + self.directional.planned_rounds());
+        }
     }
 
     /// What is known about a question so far.
     pub fn verdict(&self, question: usize) -> Verdict {
         let entry = &self.entries[question];
-        entry.closed.unwrap_or_else(|| self.undecided(&entry.contrast))
+        entry.closed.unwrap_or_else(|| self.undecided(entry))
     }
 
     /// Closes a question with its verdict.
@@ -278,17 +304,17 @@ impl Panel {
     }
 
     fn settle_futile(&mut self) {
-        for index in self.open() {
-            let contrast = &self.entries[index].contrast;
-            if contrast.question.holds_open && contrast.is_futile(&self.directional, &self.equivalence) {
-                let verdict = Verdict { futile: true, ..self.undecided(contrast) };
-                self.close(index, verdict);
+        for entry in self.entries.iter_mut().filter(|entry| entry.closed.is_none()) {
+            let contrast = &entry.contrast;
+            if let Some(futile) = contrast.is_futile(entry.horizon, &self.directional, &self.equivalence) {
+                entry.futile = futile && contrast.question.holds_open;
             }
         }
     }
 
-    fn undecided(&self, contrast: &Contrast) -> Verdict {
+    fn undecided(&self, Entry { contrast, futile, .. }: &Entry) -> Verdict {
         Verdict {
+            futile: *futile,
             rounds_needed: contrast.rounds_needed(&self.directional),
             excludes_zero_undecided: contrast.side(&self.directional).is_some(),
             ..known(contrast, &self.directional)

@@ -101,6 +101,17 @@ impl Schedule {
         }
     }
 
+    /// The difference (a natural log) that is found in four of five trials that stop after `n` rounds or before, if the
+    /// log-ratios of rounds vary normally by the standard deviation `sd`: what it takes at the last look that can decide.
+    /// `None` if none of these rounds can.
+    ///
+    /// Of normal values the signed ranks are 3/π as good as their mean is (Hodges and Lehmann 1956).
+    pub fn detectable(&self, n: usize, sd: f64) -> Option<f64> {
+        let (look, z) = (2..=n).rev().find_map(|look| Some((look, self.z(look)?)))?;
+        let effective = look as f64 * 3.0 / std::f64::consts::PI;
+        Some((z + normal::quantile(0.8)) * sd / effective.sqrt())
+    }
+
     fn extended_to(&self, n: usize) -> MutexGuard<'_, Walk> {
         let mut walk = self.walk.lock().unwrap_or_else(PoisonError::into_inner);
         while walk.looks.len() <= n {
@@ -342,6 +353,17 @@ mod tests {
         let obrien_fleming = move |t: f64| 4.0 * normal::above(edge / t.sqrt());
         check(&obrien_fleming, [4.87688, 3.35701, 2.68028, 2.28981, 2.03102]);
         check(&|t| 0.05 * t, [2.57583, 2.49197, 2.41082, 2.33914, 2.27550]);
+    }
+
+    #[test]
+    fn what_can_be_detected_shrinks_with_the_rounds_and_grows_with_what_is_kept_for_later() {
+        let schedule = Schedule::new(0.05, 60);
+        assert_eq!(schedule.detectable(8, 0.1), None, "no sign can decide in eight rounds");
+        let at = |schedule: &Schedule, n| schedule.detectable(n, 0.1).unwrap();
+        // By hand: (2.551386 + 0.841621) · 0.1 / √(60 · 3/π).
+        assert_close(at(&schedule, 60), 0.044826, 1e-5);
+        assert!(at(&schedule, 60) < at(&schedule, 20) && at(&schedule, 20) < at(&schedule, 12));
+        assert!(at(&Schedule::new(0.05, 12), 12) < at(&schedule, 12));
     }
 
     #[test]

@@ -1,108 +1,60 @@
-//! Was the warm-up long enough? MSER-5 on the typical course of one cell.
+//! Did a cell run steadily in the time that is measured? Whether its rate at the end of a run differs from that at the
+//! beginning, over all its rounds.
 //!
-//! Split warm-up plus measured time of every run into equal windows, divide each window's count by
-//! its run's mean, take the median over rounds: the typical course. MSER-5 (White 1997) averages it
-//! in batches of five windows and cuts off the leading batches that make the standard error of the
-//! rest smallest. If that cut ends after the warm-up, the measured time began too early.
+//! Warm-up and measured time of every run are counted in equal windows. Of each run the last quarter of the measured
+//! windows is set against the first: d = ln(operations in the last / operations in the first). In a steady run either
+//! quarter could as well have been the other, so the sign of d is a fair coin, and the signed-rank test over the rounds
+//! ([`crate::signed_rank`]) is exact. The typical drift is the median of the Walsh averages of d.
 //!
-//! A check and a warning only. Every run keeps the same fixed warm-up: cutting each run by its own
-//! data makes identical arms differ more. Needs a handful of rounds to be about the workload and
-//! not about one run; says nothing about slow drift beyond the run length.
+//! Source: Wilcoxon 1945; Hodges and Lehmann 1963. Assumes that a steady run looks alike forwards and backwards in time:
+//! windows may depend on their neighbours, and stalls may come at any time. Something that comes at one time of every run,
+//! such as a commit, is drift.
+//!
+//! A check and a warning only. Every run keeps the same fixed warm-up: cutting each run by its own data makes identical
+//! arms differ more. Says nothing about slow drift beyond the run length.
 
-use crate::spread;
+use crate::{estimate::Walsh, signed_rank};
 
 /// Windows that warm-up plus measured time are split into.
 pub const WINDOWS: usize = 40;
 /// Rounds below which no judgement is passed.
 pub const LEAST_ROUNDS: usize = 8;
-/// Windows per batch: the 5 of MSER-5.
-const BATCH: usize = 5;
 
-/// What the typical course says about the warm-up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Steady {
-    /// The cut ends within the warm-up.
-    Steady,
-    /// The cut ends after the warm-up: use a longer one, at least `cut` windows.
-    StillWarming {
-        /// End of the cut, in windows from the start of the run.
-        cut: usize,
-    },
-    /// The best cut is the largest one tried: no steady state in this run length.
-    NoSteadyState,
+/// How a cell changes in the course of a run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Drift {
+    /// ln(rate at the end of the measured time / rate at its beginning), typically.
+    pub log: f64,
+    /// Two-sided p of "it is steady".
+    pub p: f64,
 }
 
-/// Judges one cell. `rounds` holds each run's operation counts in equal windows of warm-up plus
-/// measured time (by default 40, all runs alike); `warmup_windows` is the warm-up in windows, not
-/// necessarily whole.
+/// How a cell drifts. `rounds` holds each run's operation counts in equal windows of warm-up plus measured time (by default
+/// 40, all runs alike); `warmup_windows` is the warm-up in windows, not necessarily whole.
 ///
-/// `None` with fewer than 8 rounds, fewer than two batches of windows, unequal numbers of windows
-/// or a run that completed nothing.
-pub fn judge<R: AsRef<[f64]>>(rounds: &[R], warmup_windows: f64) -> Option<Steady> {
-    if rounds.len() < LEAST_ROUNDS {
-        return None;
-    }
-    let cut = mser5(&typical_course(rounds)?)?;
-    Some(if cut.batches == cut.largest_tried {
-        Steady::NoSteadyState
-    } else if (cut.batches * BATCH) as f64 > warmup_windows {
-        Steady::StillWarming { cut: cut.batches * BATCH }
-    } else {
-        Steady::Steady
-    })
-}
-
-/// Median over rounds of window count / run mean. `None` for no rounds, runs without operations or
-/// unequal numbers of windows.
-pub fn typical_course<R: AsRef<[f64]>>(rounds: &[R]) -> Option<Vec<f64>> {
+/// Runs that did nothing in one of the two quarters say nothing and are left out. `None` with fewer than 8 others, with
+/// fewer than four measured windows, or unequal numbers of windows.
+pub fn drift<R: AsRef<[f64]>>(rounds: &[R], warmup_windows: f64) -> Option<Drift> {
     let windows = rounds.first()?.as_ref().len();
-    let mut relative = Vec::with_capacity(rounds.len());
-    for run in rounds.iter().map(AsRef::as_ref) {
-        let mean = run.iter().sum::<f64>() / run.len() as f64;
-        if run.len() != windows || mean.is_nan() || mean <= 0.0 {
-            return None;
-        }
-        relative.push(run.iter().map(|count| count / mean).collect::<Vec<f64>>());
-    }
-    let at = |window: usize| relative.iter().map(|run| run[window]).collect::<Vec<f64>>();
-    (0..windows).map(|window| spread::median(&at(window))).collect()
-}
-
-/// The cut MSER-5 chooses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cut {
-    /// Leading batches of five windows to leave out.
-    pub batches: usize,
-    /// The largest cut tried, ⌊k/2⌋ of k batches.
-    pub largest_tried: usize,
-}
-
-/// MSER-5: the cut c in 0…⌊k/2⌋ that minimises Σ_{i>c} (y_i − ȳ_c)²/(k − c)², the first minimum.
-/// Windows that do not fill a batch are left out at the end. `None` with fewer than two batches.
-pub fn mser5(windows: &[f64]) -> Option<Cut> {
-    let batches = batch_means(windows);
-    if batches.len() < 2 {
+    let measured = windows - (warmup_windows.max(0.0).ceil() as usize).min(windows);
+    let quarter = measured / 4;
+    if quarter == 0 || rounds.iter().any(|run| run.as_ref().len() != windows) {
         return None;
     }
-    let largest_tried = batches.len() / 2;
-    let mut best = (f64::INFINITY, 0);
-    for cut in 0..=largest_tried {
-        let error = squared_standard_error(&batches[cut..]);
-        if error < best.0 {
-            best = (error, cut);
+    let mut walsh = Walsh::default();
+    for run in rounds.iter().map(AsRef::as_ref) {
+        let first: f64 = run[windows - measured..][..quarter].iter().sum();
+        let last: f64 = run[windows - quarter..].iter().sum();
+        let d = libm::log(last) - libm::log(first);
+        if d.is_finite() {
+            walsh.push(d, 1.0);
         }
     }
-    Some(Cut { batches: best.1, largest_tried })
-}
-
-fn batch_means(windows: &[f64]) -> Vec<f64> {
-    windows.chunks_exact(BATCH).map(|batch| batch.iter().sum::<f64>() / BATCH as f64).collect()
-}
-
-fn squared_standard_error(kept: &[f64]) -> f64 {
-    let count = kept.len() as f64;
-    let mean = kept.iter().sum::<f64>() / count;
-    kept.iter().map(|y| (y - mean) * (y - mean)).sum::<f64>() / (count * count)
+    if walsh.rounds() < LEAST_ROUNDS {
+        return None;
+    }
+    let wrong = walsh.not_above(0.0).min(walsh.not_below(0.0));
+    Some(Drift { log: walsh.estimate()?, p: (2.0 * signed_rank::at_most(walsh.rounds(), wrong)).min(1.0) })
 }
 
 /// Rounds that steadiness in SNIA's sense is judged by: the last five.
@@ -150,48 +102,51 @@ mod tests {
         assert!(!is_snia_steady(&[105.2, 102.6, 100.0, 97.4, 94.8]));
     }
 
-    const COURSE: [f64; 40] = [
-        310.0, 420.0, 515.0, 600.0, 700.0, 812.0, 930.0, 1001.0, 985.0, 1010.0, 1003.0, 997.0, 1012.0, 990.0,
-        1004.0, 1008.0, 995.0, 1001.0, 999.0, 1006.0, 1011.0, 988.0, 1002.0, 1000.0, 993.0, 1007.0, 1004.0,
-        998.0, 1001.0, 1005.0, 996.0, 1009.0, 1000.0, 994.0, 1003.0, 1002.0, 997.0, 1006.0, 999.0, 1001.0,
-    ];
-
-    #[test]
-    fn reference_vector() {
-        let expected = [509.0, 947.6, 1001.2, 1001.8, 998.8, 1003.0, 1000.4, 1001.0];
-        for (mean, batch) in batch_means(&COURSE).iter().zip(expected) {
-            assert!((mean - batch).abs() < 1e-9);
-        }
-        assert_eq!(mser5(&COURSE), Some(Cut { batches: 2, largest_tried: 4 }));
+    /// A run of 8 windows of warm-up and 32 that rise by `rise` from quarter to quarter, from `base`.
+    fn run(base: f64, rise: f64) -> Vec<f64> {
+        (0..40).map(|window| base * if window < 8 { 0.5 } else { rise.powi((window - 8) / 8) }).collect()
     }
 
     #[test]
-    fn verdicts() {
-        // Runs of very different speed but one course.
-        let rounds: Vec<Vec<f64>> =
-            (1..=8).map(|speed| COURSE.iter().map(|c| c * f64::from(speed)).collect()).collect();
-        assert_eq!(judge(&rounds, 8.0), Some(Steady::StillWarming { cut: 10 }));
-        assert_eq!(judge(&rounds, 10.0), Some(Steady::Steady));
-        assert_eq!(judge(&rounds[..7], 8.0), None);
-        let climbing: Vec<f64> = (1..=40).map(f64::from).collect();
-        assert_eq!(judge(&vec![climbing; 8], 8.0), Some(Steady::NoSteadyState));
-        assert_eq!(judge(&vec![[5.0; 40]; 8], 0.0), Some(Steady::Steady));
+    fn a_drift_is_that_from_the_first_quarter_to_the_last_whatever_the_speed() {
+        let rounds: Vec<Vec<f64>> = (1..=8).map(|speed| run(f64::from(speed), 1.02)).collect();
+        let found = drift(&rounds, 8.0).unwrap();
+        assert!((found.log - 3.0 * 1.02_f64.ln()).abs() < 1e-12);
+        // All eight signs agree: 2 · 2⁻⁸.
+        assert_eq!(found.p, 0.0078125);
+        let falling: Vec<Vec<f64>> = rounds.iter().map(|run| run.iter().rev().copied().collect()).collect();
+        assert!(drift(&falling, 0.0).unwrap().log < 0.0);
     }
 
     #[test]
-    fn one_odd_run_does_not_move_the_typical_course() {
-        let mut rounds = vec![[100.0; 40]; 9];
-        rounds[3][..20].fill(1.0);
-        assert_eq!(judge(&rounds, 8.0), Some(Steady::Steady));
+    fn what_happens_in_the_warm_up_does_not_count() {
+        let steady = vec![run(100.0, 1.0); 8];
+        assert_eq!(drift(&steady, 8.0), Some(Drift { log: 0.0, p: 1.0 }));
+        assert_eq!(
+            drift(&steady, 7.3),
+            Some(Drift { log: 0.0, p: 1.0 }),
+            "a window that belongs to both is left out"
+        );
+        assert!(drift(&steady, 4.0).unwrap().log > 0.0);
+    }
+
+    #[test]
+    fn one_odd_run_is_no_drift() {
+        let mut rounds: Vec<Vec<f64>> =
+            (0..9).map(|round| run(100.0, if round % 2 == 0 { 1.001 } else { 0.999 })).collect();
+        rounds[3][8..20].fill(1.0);
+        assert!(drift(&rounds, 8.0).unwrap().p > 0.5);
     }
 
     #[test]
     fn nothing_to_judge() {
-        assert_eq!(mser5(&[1.0; 9]), None);
-        assert_eq!(judge(&vec![[0.0; 40]; 8], 8.0), None);
+        assert_eq!(drift(&vec![run(1.0, 1.1); 7], 8.0), None, "too few rounds");
+        assert_eq!(drift(&vec![[0.0; 40]; 8], 8.0), None, "nothing was done");
+        assert_eq!(drift(&vec![[1.0; 40]; 8], 37.0), None, "no four windows are measured");
+        assert_eq!(drift(&vec![[1.0; 40]; 8], 1e9), None);
         let mut uneven = vec![vec![1.0; 40]; 8];
         uneven[5].pop();
-        assert_eq!(judge(&uneven, 8.0), None);
-        assert_eq!(judge::<[f64; 40]>(&[], 8.0), None);
+        assert_eq!(drift(&uneven, 8.0), None);
+        assert_eq!(drift::<[f64; 40]>(&[], 8.0), None);
     }
 }

@@ -5,7 +5,7 @@
 //! a t-test that looks after every round, must fail, which shows that the harness can.
 //! `cargo test -p fstrial-stats --test calibration -- --nocapture` prints the tables.
 
-use fstrial_stats::{Decision, Multiplicity, Pair, Panel, Question, Verdict, lane};
+use fstrial_stats::{Decision, Multiplicity, Pair, Panel, Question, Verdict, lane, steady};
 use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng, SeedableRng};
 
@@ -292,4 +292,69 @@ fn canary_a_t_test_at_every_look_raises_far_too_many_alarms() {
     let rate = percent(alarmed.count(), 2000);
     show(&format!("canary, t-test at every look: {rate:.1} % false alarms"));
     assert!(rate > 10.0, "the harness cannot tell a bad test from a good one: {rate} %");
+}
+
+/// How the windows of a run vary. None of them knows how far into the run it is.
+#[derive(Clone, Copy, Debug)]
+enum Windows {
+    /// Each for itself, by 10 %.
+    Independent,
+    /// Like their neighbours: autoregressive with 0.5, by 10 %.
+    Wandering,
+    /// As independent ones; three runs in ten do nothing in two neighbouring windows.
+    Stalling,
+}
+
+/// The measured windows of a run with 8 of warm-up before them, which rises by `drift` (a fraction) from its first quarter
+/// to its last.
+fn windows(kind: Windows, drift: f64, dice: &mut Dice) -> Vec<f64> {
+    let mut level = dice.normal();
+    let mut run: Vec<f64> = (0..40)
+        .map(|window| {
+            let fresh = dice.normal();
+            level = match kind {
+                Windows::Wandering => 0.5 * level + 0.75_f64.sqrt() * fresh,
+                Windows::Independent | Windows::Stalling => fresh,
+            };
+            // The middles of the first and the last quarter are three quarters of the measured time apart.
+            let measured = (f64::from(window) - 8.0) / 32.0;
+            1000.0 * (1.0 + 0.1 * level).max(0.01) * (1.0 + drift).powf(measured / 0.75)
+        })
+        .collect();
+    if matches!(kind, Windows::Stalling) && dice.unit() < 0.3 {
+        let at = (dice.unit() * 39.0) as usize;
+        run[at..at + 2].fill(0.0);
+    }
+    run
+}
+
+/// The share of 1000 cells that are called drifting at 5 %.
+fn called_drifting(kind: Windows, rounds: usize, drift: f64) -> f64 {
+    let mut dice = Dice::new(77);
+    let is_called = |_: &usize| {
+        let runs: Vec<Vec<f64>> = (0..rounds).map(|_| windows(kind, drift, &mut dice)).collect();
+        steady::drift(&runs, 8.0).unwrap().p <= 0.05
+    };
+    (0..1000).filter(is_called).count() as f64 / 1000.0
+}
+
+#[test]
+fn steady_cells_are_seldom_called_drifting_and_drifts_are_found() {
+    for kind in [Windows::Independent, Windows::Wandering, Windows::Stalling] {
+        for rounds in [8, 12, 25] {
+            let [none, five, ten, twenty] =
+                [0.0, 0.05, 0.1, 0.2].map(|drift| called_drifting(kind, rounds, drift));
+            show(&format!(
+                "{kind:?}, {rounds} rounds: called drifting {:.1} % without drift; a drift of 5, 10, 20 % found in \
+                 {:.0}, {:.0}, {:.0} %",
+                100.0 * none,
+                100.0 * five,
+                100.0 * ten,
+                100.0 * twenty
+            ));
+            // Promised: 5 %. Three standard deviations of 1000 draws are 2.1 %.
+            assert!(none <= 0.071, "{kind:?}, {rounds} rounds: {none}");
+            assert!(twenty > 0.85, "{kind:?}, {rounds} rounds: {twenty}");
+        }
+    }
 }

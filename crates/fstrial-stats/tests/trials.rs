@@ -144,7 +144,7 @@ fn hopeless_noise_is_futile_from_round_ten_and_only_while_futility_is_on() {
     let watched = course(Question::comparison(band()), 40, &pairs);
     let first = watched.iter().position(|verdict| verdict.futile).unwrap() + 1;
     assert!((10..40).contains(&first), "futile after {first} rounds");
-    assert_eq!(watched[39], watched[first - 1]);
+    assert!(watched[first..].iter().all(|verdict| verdict.futile), "it stays hopeless");
     assert!(watched[39].rounds_needed.unwrap() > 1000.0);
 
     let mut patient = one(Question::comparison(band()), 40);
@@ -161,6 +161,44 @@ fn hopeless_noise_is_futile_from_round_ten_and_only_while_futility_is_on() {
 
     let bystander = course(Question::comparison(band()).not_holding_open(), 40, &pairs);
     assert!(bystander.iter().all(|verdict| !verdict.futile));
+}
+
+#[test]
+fn what_was_given_up_goes_on_when_more_rounds_are_asked_for_and_may_be_decided() {
+    // 4 % on noise of 10 %, in the first rounds the other way round.
+    let noise = |i: usize| 0.1 * (((i * 37 % 11) as f64) / 5.0 - 1.0);
+    let round = |i: usize| pair(if i < 14 { noise(i) } else { 0.04 + noise(i) }, 0.02, i);
+    let mut panel = one(Question::comparison(band()), 16);
+    let mut rounds = 0;
+    while panel.is_open(0) {
+        panel.push(0, round(rounds));
+        panel.settle();
+        rounds += 1;
+    }
+    let given_up = panel.verdict(0);
+    assert!(given_up.futile && given_up.decision == Decision::Undecided && rounds < 16, "{given_up:?}");
+    let mut sessions = 1;
+    while panel.verdict(0).decision == Decision::Undecided {
+        panel.reopen();
+        assert!(panel.is_open(0), "it is gone on with");
+        let before = rounds;
+        while panel.is_open(0) {
+            panel.push(0, round(rounds));
+            panel.settle();
+            rounds += 1;
+        }
+        sessions += 1;
+        assert!(
+            rounds - before >= 10 || !panel.verdict(0).futile,
+            "given up after {} rounds",
+            rounds - before
+        );
+        assert!(sessions < 20);
+    }
+    let decided = panel.verdict(0);
+    assert_eq!((decided.decision, decided.futile), (Decision::Faster, false), "{decided:?}");
+    assert_eq!(decided.rounds, rounds, "no round was left out");
+    assert!(sessions > 1);
 }
 
 #[test]

@@ -15,13 +15,7 @@ use std::{io, path::PathBuf};
 pub enum ExpectedError {
     /// The command line is wrong in a way the parser cannot see.
     #[error("{message}")]
-    Usage {
-        /// What is wrong.
-        message: String,
-        /// What to try.
-        hint: Option<String>,
-    },
-    /// A trial file is wrong.
+    Usage { message: String, hint: Option<String> },
     #[error(transparent)]
     TrialFile(Box<TrialError>),
     /// A trial built from flags is impossible.
@@ -33,18 +27,14 @@ pub enum ExpectedError {
     /// A file cannot be read or written.
     #[error("could not {what} {}: {source}", path.display())]
     File {
-        /// What was tried.
         what: &'static str,
-        /// On what.
         path: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },
     /// The device or something else of the host cannot be used.
     #[error(transparent)]
     Stack(#[from] StackError),
-    /// The home cannot be used.
     #[error(transparent)]
     Home(StackError),
     /// Something on the host could not be put back.
@@ -55,28 +45,23 @@ pub enum ExpectedError {
     Run {
         /// Which arm and stage.
         context: String,
-        /// Why.
         failure: RunFailure,
     },
     /// Another place cannot be used, or what is there cannot be put back.
     #[error("at the place {name}: {what}")]
     Place {
-        /// Which.
         name: String,
         /// What is wrong, in the words of its agent.
         what: String,
-        /// What to try.
         hint: Option<String>,
         /// The exit code that it has.
         code: u8,
     },
-    /// The store cannot be used.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// Standard output did not take the answer.
     #[error("could not write the answer to standard output: {source}")]
     Unwritten {
-        /// Why.
         #[source]
         source: io::Error,
         /// How to see it, where it is kept.
@@ -119,7 +104,6 @@ impl ExpectedError {
         text
     }
 
-    /// The process's exit code.
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Usage { .. } | Self::TrialFile(_) | Self::Trial(_) | Self::Arm(_) | Self::File { .. } => {
@@ -146,7 +130,6 @@ impl ExpectedError {
         }
     }
 
-    /// What to try.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Usage { hint, .. } | Self::Place { hint, .. } => hint.clone(),

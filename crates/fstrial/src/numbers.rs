@@ -61,6 +61,11 @@ pub fn ratio(value: f64) -> String {
     format!("{}×", ratio_digits(value))
 }
 
+/// The ends of a ratio's interval: `[1.36, 1.49]`.
+pub fn ratio_interval((low, high): (f64, f64)) -> String {
+    format!("[{}, {}]", ratio_digits(low), ratio_digits(high))
+}
+
 /// A ratio without its sign: enough decimals to tell it from 1, and from 0.
 pub fn ratio_digits(value: f64) -> String {
     let decimals = match value {

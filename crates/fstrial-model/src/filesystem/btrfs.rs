@@ -2,10 +2,9 @@
 
 use super::{Character, Filesystem, Observed, PLAIN, Several};
 use crate::{
-    ability::{Abilities, Ability, CLONE},
+    ability::{Abilities, Ability, CLONE, Unclean},
     facts::DataUpdate,
     mkfs_options::MkfsOptions,
-    workload::Unclean,
 };
 
 pub(super) const BTRFS: Filesystem = Filesystem {

@@ -5,11 +5,10 @@ use super::{
     number,
 };
 use crate::{
-    ability::{Abilities, Ability},
+    ability::{Abilities, Ability, Unclean},
     facts::DataUpdate,
     mkfs_options::MkfsOptions,
     state::FreeSpace,
-    workload::Unclean,
 };
 
 pub(super) const EXT4: Filesystem = Filesystem {

@@ -4,11 +4,10 @@ use super::{
     Character, ExternalLog, Filesystem, FreeSpaceReader, Observed, PLAIN, StripeWords, bytes, number,
 };
 use crate::{
-    ability::{Abilities, Ability, CLONE},
+    ability::{Abilities, Ability, CLONE, Unclean},
     mkfs_options::MkfsOptions,
     state::FreeSpace,
     units::Bytes,
-    workload::Unclean,
 };
 
 pub(super) const XFS: Filesystem = Filesystem {

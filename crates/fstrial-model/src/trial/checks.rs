@@ -4,7 +4,6 @@
 use super::{Compare, Trial, can_run};
 use crate::{
     arm::Switch,
-    device::DeviceKind,
     filesystem::Filesystem,
     metric::Metric,
     problem::{Problem, closest, problem},
@@ -74,7 +73,7 @@ impl Trial {
                 "write decide_on = [\"throughput\"]",
             ));
         }
-        if settings.decide_on.contains(&Metric::DeviceBytes) && self.device.kind == DeviceKind::Directory {
+        if settings.decide_on.contains(&Metric::DeviceBytes) && !self.device.kind.holds_filesystems() {
             return Some(problem(
                 &["trial", "decide_on"],
                 "what is written to the device of a directory is not known: others write to it too",
@@ -135,7 +134,7 @@ impl Trial {
                 let path = vec!["arm".into(), index.to_string(), "filesystem".into()];
                 return Some(Problem { path, message: error.to_string(), hint });
             }
-            if arm.discard == Some(Switch::On) && self.device.kind == DeviceKind::Image {
+            if arm.discard == Some(Switch::On) && self.device.kind.is_file() {
                 return Some(problem(
                     &["arm", &index.to_string(), "discard"],
                     "discards would take away what the image has allocated, and the next run would find another device",
@@ -193,7 +192,7 @@ impl Trial {
     fn device_problem(&self) -> Option<Problem> {
         let directories = self.arms.iter().filter(|arm| arm.is_directory()).count();
         let device = &self.device;
-        let is_directory = device.kind == DeviceKind::Directory;
+        let is_directory = !device.kind.holds_filesystems();
         if is_directory != (directories > 0) || (is_directory && directories != self.arms.len()) {
             return Some(problem(
                 &["device", "kind"],
@@ -201,20 +200,8 @@ impl Trial {
                 "make every arm dir:PATH (with kind = \"directory\"), or none",
             ));
         }
-        if device.size.is_some() && !device.kind.is_made() {
-            return Some(problem(
-                &["device", "size"],
-                format!("a {} has the size it has", device.kind.name()),
-                "leave size out",
-            ));
-        }
-        let takes_path = matches!(device.kind, DeviceKind::Image | DeviceKind::Model | DeviceKind::Disk);
-        if device.path.is_some() && !takes_path {
-            return Some(problem(
-                &["device", "path"],
-                format!("a {} takes no path", device.kind.name()),
-                "leave path out",
-            ));
+        if let Some(found) = device.key_problem() {
+            return Some(found);
         }
         if let Some((key, message, hint)) = device.members_problem() {
             return Some(problem(&["device", key], message, hint));
@@ -242,14 +229,7 @@ impl Trial {
                 return Some(problem(&["device", "stripe"], message, hint));
             }
         }
-        if device.kind == DeviceKind::Disk && device.path.is_none() {
-            return Some(problem(
-                &["device", "kind"],
-                "kind = \"disk\" names no device",
-                "write path = \"/dev/disk/by-id/…\" and say --erase with the same path on the command line",
-            ));
-        }
-        if let Some(found) = device.model_problem() {
+        if let Some(found) = device.kind_problem() {
             return Some(found);
         }
         let least = self.arms.iter().filter_map(|arm| arm.row()).max_by_key(|row| row.min_size_mib);
@@ -284,7 +264,7 @@ impl Trial {
                 "leave fsck out, or add an arm such as ext4",
             ));
         }
-        if settings.restore == Restoring::Clone && self.device.kind != DeviceKind::Image {
+        if settings.restore == Restoring::Clone && !self.device.kind.is_file() {
             return Some(problem(
                 &["trial", "restore"],
                 format!("a {} cannot be cloned", self.device.kind.name()),

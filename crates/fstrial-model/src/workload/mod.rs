@@ -39,7 +39,7 @@ pub use flush::Flush;
 pub use io::{Access, Advice, Backend, FsyncCounts, Io, Layout, Mix, OpenSync, Sharing, SyncCall};
 pub use log::Log;
 pub use metric::{Better, MetricEntry, MetricRule};
-pub use operation::{Operation, TREE, TimedOperation, TreeEntry, Unclean, WRITTEN};
+pub use operation::{Operation, TREE, TimedOperation, TreeEntry, WRITTEN};
 pub use phase::{Figure, Group, Phase, RateTarget, ResultKind, Until, comparable};
 pub use postmark::{Postmark, PostmarkPart};
 pub use program::Program;

@@ -1,9 +1,17 @@
 //! `directory`: existing directories. Nothing is made, mounted or set, and no privileges are needed; as root the page
 //! cache is dropped before every run, as it is everywhere.
 
-use super::Device;
+use super::{Asked, Device, Progress};
 use crate::error::StackError;
 use fstrial_model::{arm::Arm, job::DeviceBinding};
+
+/// Nothing is made.
+///
+/// # Errors
+/// None.
+pub fn provide(_: &Asked<'_>, _: Progress<'_>) -> Result<Box<dyn Device>, StackError> {
+    Ok(Box::new(Directory))
+}
 
 /// The directories are in the arms themselves.
 #[derive(Debug)]

@@ -4,7 +4,7 @@
 //! the process. It is allocated and written in full before the first run, so that no run measures how the host's
 //! filesystem allocates or converts extents; and with data that cannot be compressed or found to be zero.
 
-use super::{Device, Progress};
+use super::{Asked, Device, Progress, several::Several};
 use crate::{error::StackError, host, loopdev};
 use fstrial_model::{arm::Arm, filesystem::Filesystem, job::DeviceBinding, units::Bytes};
 use rustix::fs::{FallocateFlags, IFlags, MemfdFlags, Mode, OFlags};
@@ -19,6 +19,21 @@ use std::{
 const FILL_BYTES: usize = 4 << 20;
 /// Bytes after which they are brought to the disk.
 const SYNC_BYTES: u64 = 64 << 20;
+
+/// Makes one in its folder, or members.
+///
+/// # Errors
+/// As [`Image::make`].
+pub fn provide(asked: &Asked<'_>, progress: Progress<'_>) -> Result<Box<dyn Device>, StackError> {
+    let folder = asked.spec.folder().unwrap_or(Path::new("."));
+    let make = |tell: Progress<'_>| -> Result<Box<dyn Device>, StackError> {
+        Ok(Box::new(Image::make(folder, asked.size, tell)?))
+    };
+    match asked.spec.members {
+        Some(count) => Several::make(asked, count, progress, make),
+        None => make(progress),
+    }
+}
 
 /// A file of ours for loop devices, on disk or in memory.
 #[derive(Debug)]

@@ -10,7 +10,7 @@ pub mod zram;
 use crate::{error::StackError, ledger::Ledger};
 use fstrial_model::{
     arm::Arm,
-    device::{Device as DeviceSpec, DeviceKind, LogDevice, LogKind},
+    device::{Device as DeviceSpec, LogDevice, LogKind},
     job::DeviceBinding,
     measurement::Stage,
     units::Bytes,
@@ -79,6 +79,21 @@ pub struct Permission {
     pub erase_signatures: Vec<String>,
 }
 
+/// What the coordinator asks of the implementation of a kind: `image::provide`, `disk::provide` and their like.
+#[derive(Debug, Clone, Copy)]
+pub struct Asked<'a> {
+    /// The device section of the trial, which was checked.
+    pub spec: &'a DeviceSpec,
+    /// The size of one that is made.
+    pub size: Bytes,
+    /// What any must have.
+    pub least: Bytes,
+    /// What may be erased.
+    pub permission: &'a Permission,
+    /// Where what outlives us is written down.
+    pub ledger: &'a Ledger,
+}
+
 /// Makes the log device of a trial.
 ///
 /// # Errors
@@ -95,36 +110,3 @@ pub fn provide_log(spec: &LogDevice, progress: Progress<'_>) -> Result<Box<dyn D
 
 /// Told how far a lengthy preparation is: done, of total, in bytes. Says whether to go on.
 pub type Progress<'a> = &'a mut dyn FnMut(Bytes, Bytes) -> ControlFlow<()>;
-
-/// Makes or accepts the device of a trial, of all kinds but modelled ones. `size` is for devices that are made; `least` is what any device must have.
-///
-/// # Errors
-/// It cannot be made here, or must not be used.
-///
-/// # Panics
-/// If asked for a modelled device, which needs a process to serve it.
-pub fn provide(
-    spec: &DeviceSpec,
-    size: Bytes,
-    least: Bytes,
-    permission: &Permission,
-    ledger: &Ledger,
-    progress: Progress<'_>,
-) -> Result<Box<dyn Device>, StackError> {
-    if let Some(count) = spec.members {
-        return Ok(Box::new(several::Several::make(spec, count, size, ledger, progress)?));
-    }
-    match spec.kind {
-        DeviceKind::Image => {
-            let folder = spec.path.clone().unwrap_or_else(|| PathBuf::from("."));
-            Ok(Box::new(image::Image::make(&folder, size, progress)?))
-        }
-        DeviceKind::Ramdisk => ramdisk::provide(size, ledger, progress),
-        DeviceKind::Model => panic!("modelled devices are served by a process of their own"),
-        DeviceKind::Disk => {
-            let path = spec.path.clone().expect("validated: a disk has a path");
-            Ok(Box::new(disk::Disk::accept(&path, least, permission)?))
-        }
-        DeviceKind::Directory => Ok(Box::new(directory::Directory)),
-    }
-}

@@ -2,24 +2,31 @@
 //!
 //! brd if it has one that nobody uses; else a zram device of our own; else a loop device on a file in memory.
 
-use super::{Device, Permission, Progress, disk, image::Image, zram};
-use crate::{error::StackError, host, ledger::Ledger};
+use super::{Asked, Device, Permission, Progress, disk, image::Image, several::Several, zram};
+use crate::{error::StackError, host};
 use fstrial_model::units::Bytes;
 use std::{fs::File, os::unix::fs::FileExt, path::PathBuf};
 
-/// Makes or finds one.
+/// Makes or finds one, or makes members.
 ///
 /// # Errors
 /// Not enough memory, or no permission.
-pub fn provide(size: Bytes, ledger: &Ledger, progress: Progress<'_>) -> Result<Box<dyn Device>, StackError> {
-    host::require_memory(size, "a ramdisk")?;
-    if let Some(brd) = unused_brd(size) {
-        return Ok(Box::new(brd));
+pub fn provide(asked: &Asked<'_>, progress: Progress<'_>) -> Result<Box<dyn Device>, StackError> {
+    let own = |tell: Progress<'_>| -> Result<Box<dyn Device>, StackError> {
+        match zram::is_available() {
+            true => Ok(Box::new(zram::Zram::add(asked.size, asked.ledger)?)),
+            false => Ok(Box::new(Image::in_memory(asked.size, tell)?)),
+        }
+    };
+    if let Some(count) = asked.spec.members {
+        host::require_memory(Bytes(asked.size.0 * u64::from(count)), "members in memory")?;
+        return Several::make(asked, count, progress, own);
     }
-    if zram::is_available() {
-        return Ok(Box::new(zram::Zram::add(size, ledger)?));
+    host::require_memory(asked.size, "a ramdisk")?;
+    match unused_brd(asked.size) {
+        Some(brd) => Ok(Box::new(brd)),
+        None => own(progress),
     }
-    Ok(Box::new(Image::in_memory(size, progress)?))
 }
 
 /// Makes one for a log: a loop device on a file in memory, whose sectors are as small as any. zram has sectors of 4 KiB,

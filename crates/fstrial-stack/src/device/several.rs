@@ -1,15 +1,14 @@
 //! Several devices of one kind: members that btrfs spreads a filesystem over itself, or of which md makes an array.
 
-use super::{Device, Progress, image::Image, zram};
-use crate::{array, error::StackError, host, ledger::Ledger};
+use super::{Asked, Device, Progress};
+use crate::{array, error::StackError};
 use fstrial_model::{
     arm::Arm,
-    device::{Device as DeviceSpec, DeviceKind, Raid, RaidLevel},
+    device::{Raid, RaidLevel},
     job::DeviceBinding,
     units::Bytes,
     workload::Data,
 };
-use std::path::Path;
 
 /// Members, all of one kind and size.
 pub struct Several {
@@ -18,28 +17,25 @@ pub struct Several {
 }
 
 impl Several {
-    /// Makes them, each of this size.
+    /// Makes so many by `make`, each of the size that is asked for.
     ///
     /// # Errors
     /// One of them cannot be made, or no array can be made here.
     pub fn make(
-        spec: &DeviceSpec,
+        asked: &Asked<'_>,
         count: u16,
-        size: Bytes,
-        ledger: &Ledger,
         progress: Progress<'_>,
-    ) -> Result<Self, StackError> {
-        if spec.raid.is_some() {
+        make: impl Fn(Progress<'_>) -> Result<Box<dyn Device>, StackError>,
+    ) -> Result<Box<dyn Device>, StackError> {
+        let (raid, size, count) = (asked.spec.raid, asked.size.0, u64::from(count));
+        if raid.is_some() {
             array::require()?;
         }
-        let all = Bytes(size.0 * u64::from(count));
-        if spec.kind == DeviceKind::Ramdisk {
-            host::require_memory(all, "members in memory")?;
-        }
         let mut members: Vec<Box<dyn Device>> = Vec::new();
-        for number in 0..u64::from(count) {
-            let tell = &mut |done: Bytes, _: Bytes| progress(Bytes(size.0 * number + done.0), all);
-            match member(spec, size, ledger, tell) {
+        for number in 0..count {
+            let tell =
+                &mut |done: Bytes, _: Bytes| progress(Bytes(size * number + done.0), Bytes(size * count));
+            match make(tell) {
                 Ok(member) => members.push(member),
                 Err(error) => {
                     // What cannot be given up stays in the ledger; the first error is told.
@@ -48,21 +44,8 @@ impl Several {
                 }
             }
         }
-        Ok(Self { members, raid: spec.raid })
+        Ok(Box::new(Self { members, raid }))
     }
-}
-
-fn member(
-    spec: &DeviceSpec,
-    size: Bytes,
-    ledger: &Ledger,
-    tell: Progress<'_>,
-) -> Result<Box<dyn Device>, StackError> {
-    Ok(match spec.kind {
-        DeviceKind::Ramdisk if zram::is_available() => Box::new(zram::Zram::add(size, ledger)?),
-        DeviceKind::Ramdisk => Box::new(Image::in_memory(size, tell)?),
-        _ => Box::new(Image::make(spec.path.as_deref().unwrap_or(Path::new(".")), size, tell)?),
-    })
 }
 
 impl Device for Several {

@@ -3,12 +3,15 @@
 use super::{Home, conduct};
 use crate::{
     error::ExpectedError,
-    run::{interrupt::Interrupt, place::agent},
+    run::{
+        interrupt::Interrupt,
+        place::agent::{self, Prepared},
+    },
 };
 use clap::Args;
 
 /// Serve as a place for a trial on another host. Started by the command of that place: `fstrial compare ext4@node
-/// xfs@node --place node="ssh node fstrial agent"`.
+/// xfs@node --place node="ssh -o BatchMode=yes node fstrial agent"`.
 ///
 /// Orders come on standard input and answers go to standard output, one JSON document a line; nothing else is exchanged.
 /// Images and prepared filesystems lie in the home, and only devices that are made for the trial are used: never a disk or a
@@ -22,8 +25,13 @@ pub(crate) struct AgentArgs {
 pub(crate) fn exec(args: &AgentArgs) -> Result<u8, ExpectedError> {
     let interrupt = Interrupt::at_signals()
         .map_err(|e| ExpectedError::Fault(format!("could not set signal handlers: {e}")))?;
-    let (_lock, ledger) = args.home.ledger()?;
-    conduct::require_root()?;
-    let ledger = conduct::replay(ledger)?;
-    agent::serve(&ledger, args.home.make()?.path(), &interrupt)
+    let mut lock = None;
+    let prepare = || {
+        conduct::require_root()?;
+        let (held, ledger) = args.home.ledger()?;
+        lock = Some(held);
+        let (ledger, folder) = (conduct::replay(ledger)?, args.home.make()?.path().to_owned());
+        Ok(Prepared { ledger, folder })
+    };
+    agent::serve(prepare, &interrupt)
 }

@@ -50,8 +50,8 @@ pub(crate) struct CompareArgs {
     #[arg(short, long, value_name = "KIND")]
     device: Option<String>,
 
-    /// Where arms such as xfs@NAME are built: a command that runs `fstrial agent` there, such as node='ssh node fstrial
-    /// agent'.
+    /// Where arms such as xfs@NAME are built: a command that runs `fstrial agent` there, such as
+    /// node='ssh -o BatchMode=yes node fstrial agent'.
     #[arg(long = "place", value_name = "NAME=COMMAND", hide_short_help = true)]
     places: Vec<Place>,
 
@@ -202,7 +202,6 @@ fn decide_on_help() -> String {
     format!("Metrics that keep the trial going: {} [default: throughput]", Metric::names())
 }
 
-/// Parses a metric's name.
 pub(crate) fn metric(text: &str) -> Result<Metric, String> {
     Metric::of_name(text).ok_or_else(|| format!("there are {}", Metric::names()))
 }
@@ -379,21 +378,21 @@ pub(super) fn device_of(
         Some((word, rest)) => (word, Some(rest)),
         None => (text, None),
     };
-    let kind = DeviceKind::ALL.into_iter().find(|kind| kind.name() == word).ok_or_else(|| {
-        let names = DeviceKind::ALL.map(DeviceKind::name);
-        let hint = match fstrial_model::problem::closest(word, names) {
+    let kind = DeviceKind::ALL.iter().copied().find(|kind| kind.name() == word).ok_or_else(|| {
+        let names: Vec<&str> = DeviceKind::ALL.iter().map(|kind| kind.name()).collect();
+        let hint = match fstrial_model::problem::closest(word, names.iter().copied()) {
             Some(near) => format!("did you mean `{near}`?"),
             None => format!("there are {}", names.join(", ")),
         };
         ExpectedError::usage(format!("there is no device `{word}`"), hint)
     })?;
-    if kind == DeviceKind::Model {
+    if kind.is_modelled() {
         let model = rest.map(super::device::choice).transpose()?;
         return Ok(Device { size, model, ..Device::of(kind) });
     }
-    let erased = if kind == DeviceKind::Disk { erase } else { None };
+    let erased = erase.filter(|_| kind.is_erased());
     let path = rest.map(PathBuf::from).or(erased);
-    if kind == DeviceKind::Disk && path.is_none() {
+    if kind.is_erased() && path.is_none() {
         return Err(ExpectedError::usage(
             "which disk? every run erases all of it",
             "add --erase /dev/disk/by-id/… with the whole device, named in full",

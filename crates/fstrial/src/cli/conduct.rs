@@ -31,7 +31,7 @@ use crate::{
     },
 };
 pub(crate) use args::{ConductArgs, FailIf, only_for_disks};
-use fstrial_model::{device::DeviceKind, metric::Metric, trial::Trial, units::Nanos};
+use fstrial_model::{metric::Metric, trial::Trial, units::Nanos};
 use fstrial_stack::{StackError, command, host, ledger::Ledger};
 use fstrial_store::{NewTrial, Session, Store, TrialId, TrialStatus};
 pub(crate) use resume::comparable;
@@ -46,6 +46,8 @@ pub(crate) struct Answered {
     page: Option<TrialPage>,
     /// How the command ends.
     pub(crate) code: u8,
+    /// A place that could not be given up: the answer stands all the same.
+    pub(crate) left: Option<ExpectedError>,
 }
 
 /// Conducts a trial from the first check to the answer, prints it, and gives the exit code. `resume`: go on with this
@@ -61,7 +63,7 @@ pub(crate) fn conduct(
         super::print(&dry_run(trial, args.precondition)?);
         return Ok(exit_code::VERDICT);
     }
-    let Answered { document, page, code } = measure(trial, args, home, resume, &interrupt()?)?;
+    let Answered { document, page, code, left } = measure(trial, args, home, resume, &interrupt()?)?;
     let id = document.trial_id.unwrap_or_default();
     let page = page.map(|page| kept(home, id, page));
     if args.json {
@@ -72,6 +74,9 @@ pub(crate) fn conduct(
     }
     if let Some(page) = page.filter(|_| !args.quiet) {
         super::say(&page);
+    }
+    if let Some(left) = left {
+        return Err(left);
     }
     super::written(code, Some(format!("fstrial results show {id}")))
 }
@@ -114,7 +119,7 @@ pub(crate) fn measure(
     let resumed = resume.map(|id| find_resumable(&store, &settled, id)).transpose()?;
     let seed = resumed.map(|(_, seed)| seed).or(trial.trial.seed).unwrap_or_else(draw_seed);
     let plan = Plan::new(settled, seed, environment::cpus())?;
-    if plan.places.contains(&None) && plan.trial.device.kind != DeviceKind::Directory {
+    if plan.places.contains(&None) && plan.trial.device.kind.holds_filesystems() {
         require_root()?;
     }
     let ledger = replay(ledger)?;
@@ -140,11 +145,11 @@ pub(crate) fn measure(
     let conducting = Conducting { plan: &plan, args, clock: &clock, interrupt };
     let answered = opened
         .and_then(|()| conducting.answer(&mut places, &mut shown, &mut store, resumed.map(|(id, _)| id)));
-    // Whatever came of the trial, its devices are given up; of two errors the first one is told.
-    let closed = places.into_iter().map(Place::close).fold(Ok(()), Result::and);
-    let answered = answered?;
-    closed?;
-    Ok(answered)
+    // Whatever came of the trial, its devices are given up, and every one that cannot be is told.
+    let mut left: Vec<ExpectedError> = places.into_iter().filter_map(|place| place.close().err()).collect();
+    let last = left.pop_if(|_| answered.is_ok());
+    left.iter().for_each(super::show);
+    Ok(Answered { left: last, ..answered? })
 }
 
 /// Who shows what happens: the terminal, or lines of JSON.
@@ -193,6 +198,7 @@ impl<'a> Conducting<'a> {
             code: ending(&told.document, told.finished, self.args.fail_if),
             document: told.document.clone(),
             page: (!self.args.no_page).then(|| TrialPage::of(told)),
+            left: None,
         })
     }
 
@@ -228,9 +234,9 @@ fn state_folder(plan: &Plan, args: &ConductArgs, home: &Home) -> Result<PathBuf,
     if let Some(folder) = &args.state_dir {
         return Ok(folder.clone());
     }
-    match plan.trial.device.kind {
-        DeviceKind::Image => Ok(plan.trial.device.path.clone().unwrap_or_else(|| PathBuf::from("."))),
-        _ => Ok(home.make()?.path().to_owned()),
+    match plan.trial.device.folder() {
+        Some(folder) => Ok(folder.to_owned()),
+        None => Ok(home.make()?.path().to_owned()),
     }
 }
 
@@ -315,14 +321,10 @@ impl Conducting<'_> {
     }
 }
 
-/// What the host is where the trial was started; if no arm is built here, with the device of the first place.
+/// What the host is where the trial was started, with its device if an arm is built here.
 fn here(places: &[Box<dyn Place>]) -> Environment {
-    let all = || places.iter().map(|place| place.environment());
-    let of_first = || {
-        let Environment { device, device_notes, .. } = places[0].environment().clone();
-        Environment { device, device_notes, ..Environment::of_this_machine() }
-    };
-    all().find(|found| found.place.is_empty()).cloned().unwrap_or_else(of_first)
+    let mut all = places.iter().map(|place| place.environment());
+    all.find(|found| found.place.is_empty()).cloned().unwrap_or_else(Environment::of_this_machine)
 }
 
 pub(crate) fn status_of(finished: &Finished<'_>) -> TrialStatus {

@@ -104,7 +104,6 @@ pub(super) fn choice(name: &str) -> Result<ModelChoice, ExpectedError> {
     Ok(ModelChoice::Named(name.to_owned()))
 }
 
-/// The model in a file.
 pub(super) fn of_file(path: &Path) -> Result<DeviceModel, ExpectedError> {
     Ok(DeviceModel::parse(&path.display().to_string(), &in_file::text(path)?)?)
 }

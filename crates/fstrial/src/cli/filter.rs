@@ -50,7 +50,6 @@ pub(crate) struct FilterArgs {
 }
 
 impl FilterArgs {
-    /// The question for the store.
     pub(crate) fn filter(&self) -> Filter {
         Filter {
             name: self.name.clone(),
@@ -66,13 +65,11 @@ impl FilterArgs {
     }
 }
 
-/// Parses how a trial stands.
 pub(crate) fn status(text: &str) -> Result<TrialStatus, String> {
     let known = TrialStatus::ALL.into_iter().find(|status| status.name() == text);
     known.ok_or_else(|| format!("there are {}", TrialStatus::ALL.map(TrialStatus::name).join(", ")))
 }
 
-/// Parses a tag.
 pub(crate) fn tag(text: &str) -> Result<String, String> {
     match tag_problem(text) {
         Some(problem) => Err(problem),

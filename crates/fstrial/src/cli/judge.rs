@@ -105,7 +105,6 @@ pub(super) fn judged(args: &JudgeArgs) -> Result<(usize, Vec<ContrastState>), Ex
     Ok((rounds.len(), judge(args, &arms, rounds)?))
 }
 
-/// Reads and checks the file.
 fn read(args: &JudgeArgs) -> Result<(Vec<String>, Rounds), ExpectedError> {
     let name = args.file.display().to_string();
     let source = in_file::open(&args.file, in_file::DATA)?;
@@ -222,7 +221,7 @@ fn round(number: u32, values: &BTreeMap<usize, Value>) -> Round {
         let slot = value.order.filter(|_| is_ordered).and_then(|order| usize::try_from(order).ok());
         (*arm, Ok(vec![Sample::of_value(number, slot.unwrap_or(0), value.value, value.cv)]))
     });
-    Round { number, runs: runs.collect() }
+    Round { number, is_resumed: false, runs: runs.collect() }
 }
 
 /// How many rounds are judged of so many contrasts. Each may keep an average of every two of its rounds; a verdict holds

@@ -44,7 +44,6 @@ const PLANNED: usize = 60;
 pub(crate) struct Noise {
     /// What was compared with itself.
     pub(crate) of: String,
-    /// On what.
     pub(crate) on: String,
     /// Rounds it rests on.
     pub(crate) rounds: usize,

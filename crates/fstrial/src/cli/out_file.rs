@@ -74,11 +74,7 @@ impl Folder {
             std::fs::create_dir_all(path)?;
             Ok(Self(rustix::fs::openat(CWD, path, FOLDER, Mode::empty())?))
         };
-        make().map_err(|source| ExpectedError::File {
-            what: "make the folder",
-            path: path.to_owned(),
-            source,
-        })
+        make().map_err(not_made(path))
     }
 
     /// A folder in it, made where it is missing; a link is not followed.
@@ -90,11 +86,7 @@ impl Folder {
             }
             Ok(Self(rustix::fs::openat(&self.0, name, FOLDER | OFlags::NOFOLLOW, Mode::empty())?))
         };
-        make().map_err(|source| ExpectedError::File {
-            what: "make the folder",
-            path: path.to_owned(),
-            source,
-        })
+        make().map_err(not_made(path))
     }
 
     /// Writes a file in it. `path` is the whole name, for errors.
@@ -125,7 +117,6 @@ impl Folder {
 /// How folders are opened: to work from, not to be listed.
 const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
-/// A file being written.
 #[derive(Debug)]
 pub(crate) struct OutFile {
     folder: Folder,
@@ -223,6 +214,10 @@ fn name_of(path: &Path) -> Result<&OsStr, ExpectedError> {
 fn failed(path: &Path) -> impl Fn(io::Error) -> ExpectedError + use<> {
     let path = path.to_owned();
     move |source| ExpectedError::File { what: "write", path: path.clone(), source }
+}
+
+fn not_made(path: &Path) -> impl Fn(io::Error) -> ExpectedError {
+    move |source| ExpectedError::File { what: "make the folder", path: path.to_owned(), source }
 }
 
 fn there_already(path: &Path) -> ExpectedError {

@@ -94,7 +94,6 @@ pub(crate) fn exec(args: &ReportArgs) -> Result<u8, ExpectedError> {
     deliver(args, &text, &format!("trial-{}.html", numbers.join("-")))
 }
 
-/// Trials as a page.
 pub(crate) fn page_of(store: &Store, trials: &[StoredTrial]) -> Result<String, ExpectedError> {
     let pages: Result<Vec<TrialPage>, _> =
         trials.iter().map(|trial| again::judged(store, trial, TrialPage::of)).collect();

@@ -144,7 +144,6 @@ fn show(store: &Store, id: Option<i64>, json: bool) -> Result<(), ExpectedError>
     Ok(())
 }
 
-/// Two trials side by side.
 pub(crate) fn side_by_side(store: &Store, trials: [&StoredTrial; 2]) -> Result<Diff, ExpectedError> {
     let side = |stored: &StoredTrial| Side {
         id: stored.summary.id.0,

@@ -17,7 +17,7 @@ use crate::{
     },
 };
 use clap::Args;
-use fstrial_store::{RunId, Store, StoredTrial, TrialId, TrialStatus, TrialSummary};
+use fstrial_store::{RunId, SessionId, Store, StoredTrial, TrialId, TrialStatus, TrialSummary};
 use jiff::Timestamp;
 use std::time::{Duration, Instant};
 
@@ -175,6 +175,8 @@ struct Following<'p> {
     /// Whether the last round is not judged yet: more runs of it may come.
     is_open: bool,
     last_run: Option<RunId>,
+    /// Its session.
+    last_session: Option<SessionId>,
     /// Times of the last runs, in seconds.
     times: Vec<f64>,
     /// When the last run ended, on the clock of the model.
@@ -205,6 +207,7 @@ impl<'p> Following<'p> {
             judge: Judge::new(plan),
             is_open: false,
             last_run: None,
+            last_session: None,
             times: Vec::new(),
             idle_since: 0.0,
             status: TrialStatus::Running,
@@ -245,7 +248,6 @@ impl<'p> Following<'p> {
         Ok(())
     }
 
-    /// Takes a stored run.
     fn take(&mut self, run: stored::Run) {
         self.last_run = Some(run.id);
         if let Some((from, to)) = since(&run.started_at).zip(since(&run.ended_at)) {
@@ -257,6 +259,9 @@ impl<'p> Following<'p> {
         if self.model.round != run.round {
             // The one before is over: what comes now belongs to another.
             self.end_round();
+            if self.last_session.replace(run.session).is_some_and(|before| before != run.session) {
+                self.judge.reopen();
+            }
             self.model.round = run.round;
             self.model.runs = (0, self.expected(run.round));
         }

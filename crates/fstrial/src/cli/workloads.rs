@@ -75,19 +75,9 @@ const JOB_FILE: &str = ".fio";
 /// What a word after `--workload` means.
 pub(super) enum Named {
     /// A preset, or a workload from a file of its own.
-    Written {
-        /// What it is.
-        entry: Box<Entry>,
-        /// Its text.
-        text: String,
-    },
+    Written { entry: Box<Entry>, text: String },
     /// A fio job file, which says everything itself.
-    Job {
-        /// The job file.
-        file: PathBuf,
-        /// What is made of it.
-        inspection: Inspection,
-    },
+    Job { file: PathBuf, inspection: Inspection },
 }
 
 /// Reads what a word after `--workload` means.
@@ -278,7 +268,7 @@ fn of_operation(timed: &TimedOperation, space: Bytes) -> Vec<String> {
         lines.push(format!("Repeated:   {} times in a run; the median counts", timed.repeat));
     }
     for row in FILESYSTEMS.iter().filter(|row| row.abilities.are_known()) {
-        let how = match row.ability(timed.operation) {
+        let how = match timed.operation.ability_of(row) {
             Ability::Cannot(reason) => format!("cannot: {reason}"),
             able => able.name().unwrap_or_default().to_owned(),
         };

@@ -15,7 +15,6 @@ use fstrial_store::{Store, StoredTrial, TrialStatus};
 
 /// A trial with its answer and what led to it.
 pub struct Told<'a> {
-    /// As it is stored.
     pub stored: &'a StoredTrial,
     /// Its rounds and verdicts.
     pub finished: &'a Finished<'a>,
@@ -25,9 +24,7 @@ pub struct Told<'a> {
     pub besides: &'a [Besides],
     /// The commands that made each arm.
     pub commands: &'a [Vec<String>],
-    /// The plan.
     pub plan: &'a crate::run::plan::Plan,
-    /// The answer.
     pub document: Document,
 }
 
@@ -65,8 +62,8 @@ pub fn judged<T>(
     };
     let session = stored.sessions.last().expect("a trial that was read has a session");
     let repeat = document::repeat_command(&session.command_line, plan.seed);
-    let mut document = document::document(&plan, &finished, &environment, Some(stored.summary.id.0), repeat);
-    document.places = places;
+    let machines = (&environment, places);
+    let mut document = document::document(&plan, &finished, machines, Some(stored.summary.id.0), repeat);
     document.warnings.extend(stored.sessions.iter().flat_map(|session| session.warnings.iter().cloned()));
     Ok(tell(Told {
         stored,

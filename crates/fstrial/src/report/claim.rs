@@ -19,12 +19,9 @@ use std::fmt::Write;
 /// Failures told with a claim that they leave undecided, at most.
 const MOST_FAILURES: usize = 3;
 
-/// A claim with its answer.
 #[derive(Debug, Clone, Serialize)]
 pub struct ClaimReport {
-    /// What it is called.
     pub id: String,
-    /// What is claimed.
     pub statement: String,
     /// Who said so, when and where, in one line.
     pub source: String,
@@ -32,7 +29,6 @@ pub struct ClaimReport {
     pub setup: String,
     /// The original figures in a few words.
     pub said: String,
-    /// What is found.
     pub verdict: ClaimVerdict,
     /// The same in words; the claim's own where it has some.
     pub answer: String,
@@ -42,7 +38,6 @@ pub struct ClaimReport {
     pub substituted: Vec<String>,
     /// How it was scaled to this machine.
     pub scaled: Vec<String>,
-    /// Its parts.
     pub parts: Vec<PartReport>,
     /// Tables and curves of the source.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -62,9 +57,7 @@ pub struct PartReport {
     pub then: Option<Number>,
     /// What the figure is: `ratio`, `factor for each doubling`, or the unit of an amount; none where it is not one figure.
     pub figure: Option<String>,
-    /// What is measured.
     pub measured: Option<f64>,
-    /// Its interval.
     pub interval: Option<(f64, f64)>,
     /// What is found where it is not one figure: who leads where.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -73,7 +66,6 @@ pub struct PartReport {
     pub rounds: usize,
     /// About how many rounds in all a decision would take, where there is none.
     pub rounds_needed: Option<u64>,
-    /// What is found.
     pub verdict: ClaimVerdict,
 }
 
@@ -394,7 +386,6 @@ impl ClaimReport {
     }
 }
 
-/// The colour of a verdict.
 pub fn style(verdict: ClaimVerdict) -> Style {
     match verdict {
         ClaimVerdict::Holds => AnsiColor::Green.on_default(),

@@ -216,7 +216,10 @@ fn differences(a: &Document, b: &Document) -> Vec<Difference> {
 /// Everything that can differ, as lines with a name.
 fn facts(document: &Document) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
-    flatten("environment", &json(&document.environment), &mut found);
+    for machine in document.machines() {
+        let name = if machine.place.is_empty() { "environment" } else { &format!("place {}", machine.place) };
+        flatten(name, &json(machine), &mut found);
+    }
     for arm in &document.arms {
         flatten(&format!("arm {}", arm.name), &json(&arm.configuration), &mut found);
         flatten(&format!("arm {}", arm.name), &json(&arm.facts), &mut found);

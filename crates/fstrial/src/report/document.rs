@@ -11,7 +11,8 @@ use crate::run::{
     sample::{LoadSample, Sample},
 };
 use fstrial_model::{
-    device::{DeviceKind, ThrottledBy},
+    arm::Arm,
+    device::ThrottledBy,
     facts::ArmFacts,
     trial::{Compare, ErrorControl},
     unit,
@@ -19,6 +20,7 @@ use fstrial_model::{
 };
 use fstrial_stats::{estimate::Walsh, signed_rank};
 use serde::Serialize;
+use std::collections::BTreeSet;
 
 /// Spread of an arm's rounds, as a fraction, above which a device is called noisy.
 const NOISY: f64 = 0.05;
@@ -59,7 +61,7 @@ pub struct Document {
     /// The claim that it was there to decide, with what is found.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub claim: Option<ClaimReport>,
-    /// The machine.
+    /// The host where fstrial was started.
     pub environment: Environment,
     /// The machines of the places that arms name.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -87,6 +89,9 @@ pub struct ArmReport {
     pub name: String,
     /// Its short form.
     pub configuration: String,
+    /// The place it was built at; none: the host where fstrial was started.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub place: Option<String>,
     /// What it really was.
     pub facts: Option<ArmFacts>,
 }
@@ -160,13 +165,39 @@ pub struct CellReport {
 }
 
 impl Document {
-    /// The places that arms name, with the machines there, in lines for people.
-    pub fn places_in_words(&self) -> Vec<String> {
+    /// The machines on which arms were built: the host where fstrial was started, if it is one, and the places.
+    pub fn machines(&self) -> impl Iterator<Item = &Environment> {
+        let is_here = self.arms.iter().any(|arm| arm.place.is_none());
+        Some(&self.environment).filter(|_| is_here).into_iter().chain(&self.places)
+    }
+
+    /// What these machines are, in lines for people.
+    pub fn machines_in_words(&self) -> Vec<String> {
         let lines = |there: &Environment| {
-            let of_place = there.describe().into_iter().chain(there.device_notes.iter().cloned());
-            of_place.map(|line| format!("{}: {line}", there.place)).collect::<Vec<_>>()
+            let name = match there.place.as_str() {
+                "" => String::new(),
+                place => format!("{place} ({}): ", there.host),
+            };
+            let lines = there.describe().into_iter().chain(there.device_notes.iter().cloned());
+            lines.map(|line| format!("{name}{line}")).collect::<Vec<_>>()
         };
-        self.places.iter().flat_map(lines).collect()
+        self.machines().flat_map(lines).collect()
+    }
+
+    /// What one of their figures is, said once where they agree: `6.1.0 · 6.12.3`.
+    pub fn of_machines(&self, figure: impl Fn(&Environment) -> &str) -> String {
+        let mut all: Vec<&str> = Vec::new();
+        for machine in self.machines() {
+            if !all.contains(&figure(machine)) {
+                all.push(figure(machine));
+            }
+        }
+        all.join(" · ")
+    }
+
+    /// The machine on which an arm was built.
+    fn machine_of(&self, arm: &ArmReport) -> Option<&Environment> {
+        self.machines().find(|machine| machine.place == arm.place.as_deref().unwrap_or_default())
     }
 }
 
@@ -174,7 +205,7 @@ impl Document {
 pub fn document(
     plan: &Plan,
     finished: &Finished<'_>,
-    environment: &Environment,
+    (environment, places): (&Environment, Vec<Environment>),
     trial_id: Option<i64>,
     repeat: String,
 ) -> Document {
@@ -186,17 +217,10 @@ pub fn document(
     let arms = plan.trial.arms.iter().enumerate().map(|(index, arm)| ArmReport {
         name: arm.name.clone(),
         configuration: arm.configuration(),
+        place: arm.place.clone(),
         facts: finished.facts.get(index).cloned(),
     });
-    let warnings = finished.judge().map(Judge::warnings).unwrap_or_default();
-    let warnings = throttle_warning(plan, environment)
-        .into_iter()
-        .chain(warnings)
-        .chain(instrument_warning(&workloads, environment))
-        .chain(noise_warning(plan, finished))
-        .chain(ceiling_warning(plan, &workloads));
-    let warnings = warnings.collect();
-    Document {
+    let mut document = Document {
         schema_version: SCHEMA_VERSION,
         name: settings.name.clone(),
         trial_id,
@@ -220,39 +244,57 @@ pub fn document(
             finished.reason != Reason::Interrupted,
         ),
         environment: environment.clone(),
-        places: Vec::new(),
+        places,
         arms: arms.collect(),
         audit: finished.audit.clone(),
         workloads,
         failures: finished.all.failures().to_vec(),
-        warnings,
+        warnings: Vec::new(),
         trial: plan.trial.to_toml(),
         repeat,
-    }
+    };
+    document.warnings = throttle_warning(plan, &document)
+        .into_iter()
+        .chain(finished.judge().map(Judge::warnings).unwrap_or_default())
+        .chain(instrument_warning(&document))
+        .chain(noise_warning(plan, finished))
+        .chain(ceiling_warning(plan, &document.workloads))
+        .collect();
+    document
 }
 
 /// Says so where the cap on the device favours one arm's filesystem over another's.
-fn throttle_warning(plan: &Plan, environment: &Environment) -> Option<String> {
-    let mut filesystems: Vec<&str> = plan.trial.arms.iter().map(|arm| arm.filesystem.as_str()).collect();
-    filesystems.sort_unstable();
-    filesystems.dedup();
-    let is_unfair = environment.throttled_by == Some(ThrottledBy::V1) && filesystems.len() > 1;
-    is_unfair.then(|| {
-        format!(
-            "THE DEVICE IS NOT THE SAME for {}: the throttle is cgroup v1, which lets journal writes of ext4 go free and \
-             makes XFS pay for its log; compare arms of one filesystem, or use a modelled device",
-            filesystems.join(", ")
-        )
-    })
+fn throttle_warning(plan: &Plan, document: &Document) -> Option<String> {
+    let is_at = |machine: &Environment, arm: &Arm| arm.place.as_deref().unwrap_or_default() == machine.place;
+    let favoured = document.machines().filter(|machine| machine.throttled_by == Some(ThrottledBy::V1));
+    favoured
+        .map(|machine| {
+            let arms = plan.trial.arms.iter().filter(|arm| is_at(machine, arm));
+            arms.map(|arm| arm.filesystem.as_str()).collect::<BTreeSet<_>>()
+        })
+        .find(|filesystems| filesystems.len() > 1)
+        .map(|filesystems| {
+            format!(
+                "THE DEVICE IS NOT THE SAME for {}: the throttle is cgroup v1, which lets journal writes of ext4 go free and \
+                 makes XFS pay for its log; compare arms of one filesystem, or use a modelled device",
+                filesystems.into_iter().collect::<Vec<_>>().join(", ")
+            )
+        })
 }
 
 /// Says so where the load generator's own loop is a noticeable part of an operation.
-fn instrument_warning(workloads: &[WorkloadReport], environment: &Environment) -> Option<String> {
-    let cells = workloads.iter().flat_map(|workload| &workload.cells);
-    let (fastest, arm) =
-        cells.filter_map(|cell| Some((cell.latency_ns?[0], &cell.arm))).min_by(|a, b| a.0.total_cmp(&b.0))?;
-    #[expect(clippy::cast_precision_loss, reason = "some tens of nanoseconds")]
-    let share = environment.generator_loop_ns? as f64 / fastest * 100.0;
+fn instrument_warning(document: &Document) -> Option<String> {
+    let share = |workload: &WorkloadReport, cell: &CellReport| {
+        // The arm, or the workload if workloads are compared: then the section has the arm's name.
+        let arm = document.arms.iter().find(|arm| [&cell.arm, &workload.name].contains(&&arm.name))?;
+        #[expect(clippy::cast_precision_loss, reason = "some tens of nanoseconds")]
+        let cost = document.machine_of(arm)?.generator_loop_ns? as f64;
+        Some(cost / cell.latency_ns?[0] * 100.0)
+    };
+    let shares = document.workloads.iter().flat_map(|workload| {
+        workload.cells.iter().filter_map(move |cell| Some((share(workload, cell)?, &cell.arm)))
+    });
+    let (share, arm) = shares.max_by(|a, b| a.0.total_cmp(&b.0))?;
     let part = format!("the load generator's own loop is about {share:.0} % of an operation on {arm}");
     (share >= LOOP_SHARE).then(|| format!("{part}: differences are larger than they look"))
 }
@@ -261,8 +303,8 @@ fn instrument_warning(workloads: &[WorkloadReport], environment: &Environment) -
 fn noise_warning(plan: &Plan, finished: &Finished<'_>) -> Option<String> {
     let judge = finished.judge().filter(|_| !finished.is_decided())?;
     let spread = judge.spread_between_rounds()?;
-    let is_image = plan.trial.device.kind == DeviceKind::Image;
-    (is_image && spread > NOISY).then(|| {
+    let is_file = plan.trial.device.kind.is_file();
+    (is_file && spread > NOISY).then(|| {
         format!(
             "on this device the same arm varies by {:.0} % from round to round, so small differences drown: more rounds \
              (--budget) find them here, a quieter device finds them sooner (--device model:gp3-3000, or another of \

@@ -27,9 +27,7 @@ const BOUNDS: [u64; 10] = [2, 4, 10, 20, 50, 100, 250, 500, 750, 1000];
 pub struct RunMetadata<'a> {
     /// Version of fstrial that made the run.
     pub fstrial: &'a str,
-    /// When the run began.
     pub started: jiff::Timestamp,
-    /// When the run ended.
     pub ended: jiff::Timestamp,
 }
 
@@ -40,13 +38,10 @@ pub struct LoadMetadata<'a> {
     pub job: String,
     /// What every thread did.
     pub pattern: &'a Pattern,
-    /// Number of threads.
     pub threads: u16,
-    /// When it was over.
     pub until: Until,
     /// Time before the clock started.
     pub warmup: Nanos,
-    /// What came out.
     pub load: &'a LoadResult,
 }
 

@@ -14,15 +14,19 @@ const COLUMNS: usize = 80;
 
 /// The whole post.
 pub fn render(document: &Document) -> String {
-    let environment = &document.environment;
     let mut out = String::new();
     let words: Vec<String> =
         document.arms.iter().map(|arm| format!("{} = {}", arm.name, arm.configuration)).collect();
     let _ = writeln!(out, "{}\n", wrapped(&format!("Subject: {}", markdown::title(document)), 0));
-    let _ = writeln!(out, "Kernel:   Linux {}", plain(&environment.kernel));
-    field(&mut out, "Machine:", &environment.describe()[1]);
-    field(&mut out, "Device:", &environment.device);
-    environment.device_notes.iter().for_each(|note| field(&mut out, "", note));
+    for machine in document.machines() {
+        if !machine.place.is_empty() {
+            field(&mut out, "Place:", &format!("{} ({})", machine.place, machine.host));
+        }
+        field(&mut out, "Kernel:", &format!("Linux {}", machine.kernel));
+        field(&mut out, "Machine:", &machine.describe()[1]);
+        field(&mut out, "Device:", &machine.device);
+        machine.device_notes.iter().for_each(|note| field(&mut out, "", note));
+    }
     for (index, arm) in words.iter().enumerate() {
         field(&mut out, if index == 0 { "Arms:" } else { "" }, arm);
     }
@@ -43,7 +47,7 @@ pub fn render(document: &Document) -> String {
     part(&mut out, "Failed", &document.failures);
     part(&mut out, "Caveats", &document.warnings);
     part(&mut out, "What else differs between the arms", &document.audit);
-    let _ = writeln!(out, "\nReproducer (fstrial {})\n", plain(&environment.fstrial));
+    let _ = writeln!(out, "\nReproducer (fstrial {})\n", plain(&document.environment.fstrial));
     let _ = writeln!(
         out,
         "  {}\n\nor, with this as trial.toml, `fstrial run trial.toml`:\n",

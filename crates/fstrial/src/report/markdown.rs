@@ -23,9 +23,7 @@ pub fn render(document: &Document) -> String {
     lines(&mut out, Some("What else differs between the arms"), &document.audit);
     let mut conditions: Vec<String> =
         document.arms.iter().map(|arm| format!("{} = {}", arm.name, arm.configuration)).collect();
-    conditions.extend(document.environment.describe());
-    conditions.extend(document.environment.device_notes.iter().cloned());
-    conditions.extend(document.places_in_words());
+    conditions.extend(document.machines_in_words());
     conditions.push(format!(
         "{}, seed {}; differences of less than {} % are taken not to matter",
         verdict::rounds_in_words(document.rounds as usize),

@@ -1,6 +1,5 @@
 //! A plot of text: points with their intervals and the segments between changes, for 80 columns.
 
-/// Rows of a plot.
 const ROWS: usize = 9;
 /// Columns left of it: numbers and the axis.
 const MARGIN: usize = 10;
@@ -8,7 +7,6 @@ const MARGIN: usize = 10;
 /// One point: a logarithm with its interval.
 pub type Dot = (f64, Option<(f64, f64)>);
 
-/// The signs of a plot.
 struct Signs {
     dot: char,
     several: char,
@@ -44,7 +42,6 @@ const ASCII: Signs = Signs {
     change: '^',
 };
 
-/// What is drawn.
 pub struct Plot<'a> {
     /// The points, in order.
     pub dots: &'a [Dot],

@@ -191,14 +191,7 @@ fn how_far(took: Duration, done: Bytes, total: Bytes) -> String {
 /// An open contrast: where its interval stands.
 fn narrowing(state: &ContrastState) -> String {
     let interval = match (state.ratio, state.interval) {
-        (Some(ratio), Some((low, high))) => {
-            format!(
-                "{} [{}, {}]",
-                numbers::ratio(ratio),
-                numbers::ratio_digits(low),
-                numbers::ratio_digits(high)
-            )
-        }
+        (Some(ratio), Some(ends)) => format!("{} {}", numbers::ratio(ratio), numbers::ratio_interval(ends)),
         (Some(ratio), None) => format!("{} [no interval yet]", numbers::ratio(ratio)),
         (None, _) => "no round yet".into(),
     };

@@ -1,19 +1,25 @@
 //! `--dry-run`: every step of a trial in order, with its undo.
 
 use crate::run::{
+    cell::Cell,
+    coordinator::{MOST_ROUNDS, OVERHEAD_GUESS, planned_rounds},
+    judge::ALPHA,
     plan::{Plan, threads_in_words},
     prepared::shared,
 };
 use fstrial_model::{
     arm::{Arm, Switch},
-    device::{DeviceKind, LogDevice, LogKind},
+    device::{LogDevice, LogKind},
     filesystem::ExternalLog,
     state::Restoring,
     units::Nanos,
     workload::{Phase, Until, Workload},
 };
+use fstrial_stats::schedule::Schedule;
 use std::fmt::Write;
 
+/// Of normal values with standard deviation 1, half are nearer to their mean than this.
+const MEDIAN_OF_NORMAL: f64 = 0.674_489_75;
 /// The log device where it has no name yet.
 const LOG_NODE: &str = "LOG";
 
@@ -67,7 +73,42 @@ pub fn render(plan: &Plan, precondition: Option<Nanos>) -> String {
         settings.budget,
         plan.contrasts.len()
     );
+    out += &detectable(plan);
     out
+}
+
+/// Which differences the budget can show, before anything is known of the device.
+fn detectable(plan: &Plan) -> String {
+    let run = |cell: &Cell| plan.workloads[cell.workload].time().0 + OVERHEAD_GUESS.0;
+    let round: u64 = plan.cells.iter().map(run).sum();
+    let settings = &plan.trial.trial;
+    let fit = u32::try_from(settings.budget.0 / round.max(1)).unwrap_or(u32::MAX);
+    let rounds = settings.rounds.unwrap_or(fit.min(MOST_ROUNDS));
+    let schedules = [planned_rounds(settings.rounds, fit), rounds.max(4)]
+        .map(|planned| Schedule::new(ALPHA, planned as usize));
+    let in_words = |schedule: &Schedule| {
+        let shown = [0.01, 0.03, 0.1].map(|noise| {
+            // The noise is told as the median difference of equal arms, as in the calibration.
+            let found = schedule.detectable(rounds as usize, noise / MEDIAN_OF_NORMAL);
+            found.map(|log| log.exp_m1() * 100.0)
+        });
+        let [quiet, usual, noisy] = shown;
+        Some(format!("{:.1}, {:.0} or {:.0} %", quiet?, usual?, noisy?))
+    };
+    let about = format!("\nAbout {rounds} rounds of {} fit into that", Nanos(round));
+    let noise = "if equal arms differ by 1, 3 or 10 % from round to round";
+    let [planned, alone] = schedules.each_ref().map(in_words);
+    match planned {
+        None => format!("{about}: too few to decide anything but by the early lane.\n"),
+        Some(found) => {
+            let loss = alone.filter(|alone| *alone != found);
+            let loss = loss.map(|alone| format!(" (could it not be gone on with: {alone})"));
+            format!(
+                "{about}. Four of five trials then find a difference of {found}, {noise}{}.\n",
+                loss.unwrap_or_default()
+            )
+        }
+    }
 }
 
 /// What is prepared once, before the first round.
@@ -125,39 +166,9 @@ fn phases(workload: &Workload) -> String {
 }
 
 fn device(plan: &Plan) -> String {
-    let device = &plan.trial.device;
-    let path = device.path.as_ref().map(|path| path.display().to_string());
-    if let Some(members) = device.members {
-        let kind = match device.kind {
-            DeviceKind::Ramdisk => "ramdisks".to_owned(),
-            _ => format!("nameless files in {}", path.as_deref().unwrap_or("the current folder")),
-        };
-        return format!(
-            "   1. make {members} {kind}, each of {}, and write all of them\n      undo: close them; remove zram devices (in the ledger)",
-            plan.device_size
-        );
-    }
-    match device.kind {
-        DeviceKind::Image => format!(
-            "   1. make a nameless file of {} in {}, allocate it and write all of it\n      undo: close it (it has no name; it goes with the last process that holds it)",
-            plan.device_size,
-            path.as_deref().unwrap_or("the current folder")
-        ),
-        DeviceKind::Ramdisk => format!(
-            "   1. take an unused brd, else add a zram device of {0}, else a file of {0} in memory\n      undo: remove the zram device (in the ledger); close the file",
-            plan.device_size
-        ),
-        DeviceKind::Model => format!(
-            "   1. start a process that serves a device of {} as the model says ({}), through FUSE in a mount namespace of its own\n      undo: it ends with this command; the kernel unmounts",
-            plan.device_size,
-            device.modelled().map(|model| model.summary()).unwrap_or_default()
-        ),
-        DeviceKind::Disk => format!(
-            "   1. check that {} may be erased, and hold it open\n      undo: none: every run ERASES it",
-            path.as_deref().unwrap_or("?")
-        ),
-        DeviceKind::Directory => "   1. nothing: existing directories are used as they are".into(),
-    }
+    let (what, undo) = plan.trial.device.making(plan.device_size);
+    let undo = undo.map_or(String::new(), |undo| format!("\n      undo: {undo}"));
+    format!("   1. {what}{undo}")
 }
 
 /// How a run comes to its filesystem: by mkfs, or by what was prepared with it.
@@ -205,14 +216,10 @@ fn arm_steps(plan: &Plan, arm: &Arm) -> Vec<(String, String)> {
         let path = arm.path.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
         steps.add(format!("make a folder fstrial-run-… in {path}"), "delete it (in the ledger)");
     } else {
-        let node = match plan.trial.device.kind {
-            _ if plan.trial.device.raid.is_some() => "/dev/mdN",
-            DeviceKind::Image | DeviceKind::Model => "/dev/loopN",
-            DeviceKind::Ramdisk => "the ramdisk",
-            DeviceKind::Disk | DeviceKind::Directory => "the disk",
-        };
-        device_steps(plan, arm, node, &mut steps);
-        filesystem_steps(plan, arm, node, &mut steps);
+        let device = &plan.trial.device;
+        let node = device.raid.map_or_else(|| device.kind.node(), |_| "/dev/mdN".into());
+        device_steps(plan, arm, &node, &mut steps);
+        filesystem_steps(plan, arm, &node, &mut steps);
     }
     steps.add(
         "lay out the workload's files, sync, drop the page cache of the machine (as root)",
@@ -244,7 +251,7 @@ fn device_steps(plan: &Plan, arm: &Arm, node: &str, steps: &mut Steps) {
         "start a worker in mount and process namespaces of its own",
         "it ends; the kernel unmounts and detaches what is left",
     );
-    if matches!(plan.trial.device.kind, DeviceKind::Image | DeviceKind::Model) {
+    if plan.trial.device.kind.is_looped() {
         steps.add(
             match plan.trial.device.members {
                 Some(_) => "add a loop device for each member, with direct I/O and discards switched off",

@@ -15,7 +15,6 @@ use fstrial_model::metric::Metric;
 pub struct Standing<'a> {
     /// The workload, or one of its phases.
     pub workload: &'a WorkloadReport,
-    /// The level.
     pub threads: u16,
     /// Arms that none was found to be ahead of, in their order; never empty.
     pub leading: Vec<&'a str>,

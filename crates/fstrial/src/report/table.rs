@@ -30,9 +30,7 @@ pub fn render(document: &Document) -> String {
     section(&mut out, "Failed", &document.failures, LOUD);
     section(&mut out, "Warnings", &document.warnings, LOUD);
     section(&mut out, "What else differs between the arms", &document.audit, Style::new());
-    let mut conditions = document.environment.describe();
-    conditions.extend(document.environment.device_notes.iter().cloned());
-    conditions.extend(document.places_in_words());
+    let mut conditions = document.machines_in_words();
     conditions.extend(fact_notes(document));
     conditions.push(format!(
         "{}, order drawn from seed {}; intervals are 95 % (90 % for equivalent, 99 % and more where few rounds were plain enough) and hold whenever a trial stops",

@@ -25,18 +25,14 @@ const WIDTH: usize = 80;
 /// What may differ from point to point only with a word about it: the figures may be about something else.
 const SUSPICIOUS: [&str; 3] = ["host", "memory", "folder of the image"];
 
-/// The whole answer.
 #[derive(Debug, Clone, Serialize)]
 pub struct TrendDocument {
-    /// [`SCHEMA_VERSION`].
     pub schema_version: u32,
     /// The arm that is looked at.
     pub arm: String,
     /// The arm it is measured against; none for its own figures.
     pub against: Option<String>,
-    /// On what.
     pub metric: Metric,
-    /// The order of points.
     pub by: By,
     /// Steps smaller than this are no change, in percent.
     pub practical_percent: f64,
@@ -51,11 +47,9 @@ pub struct TrendDocument {
 /// One series with what was found in it.
 #[derive(Debug, Clone, Serialize)]
 pub struct SeriesReport {
-    /// The workload.
     pub workload: String,
     /// The phase, or the group of threads in it; empty if the workload has only one.
     pub phase: String,
-    /// The level.
     pub threads: u16,
     /// Unit of the figure of a single arm; of ratios, of what they are ratios of.
     pub unit: String,
@@ -71,11 +65,9 @@ pub struct SeriesReport {
     pub noise_percent: Option<f64>,
     /// The stretches between cuts.
     pub segments: Vec<SegmentReport>,
-    /// What changed.
     pub changes: Vec<ChangeReport>,
     /// That the last segment is surely worse than an earlier one by more than the limit.
     pub worse: Option<StepReport>,
-    /// What a reader should know.
     pub warnings: Vec<String>,
 }
 
@@ -109,10 +101,8 @@ pub struct StepReport {
     pub better: bool,
 }
 
-/// A change.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ChangeReport {
-    /// How much.
     #[serde(flatten)]
     pub step: StepReport,
     /// Index of the first point of the new segment.
@@ -125,7 +115,6 @@ pub struct ChangeReport {
     pub along: BTreeMap<String, (String, String)>,
 }
 
-/// Limits that were asked for.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Limits {
     /// Steps smaller than this are no change, as a fraction; the metric's own band if left out.

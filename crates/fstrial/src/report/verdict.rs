@@ -51,7 +51,7 @@ fn with_ratio(
     round_seconds: Option<f64>,
 ) -> String {
     let interval = match state.interval {
-        Some((low, high)) => format!(" [{}, {}]", numbers::ratio_digits(low), numbers::ratio_digits(high)),
+        Some(ends) => format!(" {}", numbers::ratio_interval(ends)),
         None => String::new(),
     };
     let ratio = numbers::ratio(ratio);
@@ -112,9 +112,8 @@ pub fn undecided_latency(states: &[&ContrastState]) -> Vec<String> {
 }
 
 fn with_interval(state: &ContrastState) -> Option<String> {
-    let (ratio, (low, high)) = (numbers::ratio(state.ratio?), state.interval?);
-    let (low, high) = (numbers::ratio_digits(low), numbers::ratio_digits(high));
-    Some(format!("{} / {} at {} {ratio} [{low}, {high}]", state.a, state.b, threads_in_words(state.threads)))
+    let (ratio, interval) = (numbers::ratio(state.ratio?), numbers::ratio_interval(state.interval?));
+    Some(format!("{} / {} at {} {ratio} {interval}", state.a, state.b, threads_in_words(state.threads)))
 }
 
 /// How much longer an undecided contrast would take.
@@ -177,65 +176,36 @@ mod tests {
             suggestive: false,
             ..state()
         };
+        let said = |state: ContrastState| line(&state, 3.0, None, None);
         let lines = [
-            line(&state(), 3.0, None, None),
-            line(
-                &ContrastState {
-                    metric: Metric::P99,
-                    less_is_better: true,
-                    ratio: Some(0.71),
-                    interval: Some((0.6, 0.8)),
-                    ..state()
-                },
-                3.0,
-                None,
-                None,
-            ),
-            line(
-                &ContrastState {
-                    verdict: Outcome::Equivalent,
-                    ratio: Some(1.004),
-                    interval: Some((0.99, 1.01)),
-                    threads: 1,
-                    ..state()
-                },
-                3.0,
-                None,
-                None,
-            ),
-            line(
-                &ContrastState {
-                    metric: Metric::DeviceBytes,
-                    less_is_better: true,
-                    verdict: Outcome::Slower,
-                    ratio: Some(2.31),
-                    interval: Some((2.29, 2.33)),
-                    ..state()
-                },
-                3.0,
-                None,
-                None,
-            ),
+            said(state()),
+            said(ContrastState {
+                metric: Metric::P99,
+                less_is_better: true,
+                ratio: Some(0.71),
+                interval: Some((0.6, 0.8)),
+                ..state()
+            }),
+            said(ContrastState {
+                verdict: Outcome::Equivalent,
+                ratio: Some(1.004),
+                interval: Some((0.99, 1.01)),
+                threads: 1,
+                ..state()
+            }),
+            said(ContrastState {
+                metric: Metric::DeviceBytes,
+                less_is_better: true,
+                verdict: Outcome::Slower,
+                ratio: Some(2.31),
+                interval: Some((2.29, 2.33)),
+                ..state()
+            }),
             line(&undecided, 3.0, Some(20.0), None),
-            line(
-                &ContrastState { suggestive: true, rounds_needed: None, ..undecided.clone() },
-                3.0,
-                None,
-                None,
-            ),
-            line(
-                &ContrastState { interval: None, ratio: Some(1.3), rounds: 2, ..undecided.clone() },
-                3.0,
-                None,
-                None,
-            ),
-            line(
-                &ContrastState { too_few_operations: true, ratio: None, metric: Metric::P99, ..undecided },
-                3.0,
-                None,
-                None,
-            ),
-            line(&ContrastState { verdict: Outcome::Failed, ratio: None, ..state() }, 3.0, None, None),
+            said(ContrastState { suggestive: true, rounds_needed: None, ..undecided.clone() }),
+            said(ContrastState { interval: None, ratio: Some(1.3), rounds: 2, ..undecided.clone() }),
+            said(ContrastState { too_few_operations: true, ratio: None, metric: Metric::P99, ..undecided }),
+            said(ContrastState { verdict: Outcome::Failed, ratio: None, ..state() }),
             line(&state(), 3.0, None, Some("no cache flushes (barriers off) on xfs")),
         ];
         insta::assert_snapshot!(lines.join("\n"));

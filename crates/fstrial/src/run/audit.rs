@@ -5,6 +5,7 @@ use fstrial_model::{
     arm::Arm,
     facts::{ArmFacts, DataUpdate, Fact},
 };
+use std::collections::BTreeSet;
 
 /// The facts that are audited, in the order they are shown. Mount options as a whole differ by name only; what they
 /// mean is in the other facts.
@@ -32,7 +33,8 @@ const AUDITED: [Fact; 21] = [
     Fact::CachesDropped,
 ];
 
-/// One line for every fact in which arms differ: `journal: metadata (ext4) · none (ext2)`.
+/// One line for every fact in which arms differ: `journal: metadata (ext4) · none (ext2)`. Tools can differ where arms are
+/// built at several places.
 pub fn differences(arms: &[Arm], facts: &[ArmFacts]) -> Vec<String> {
     let slowed = arms.iter().filter_map(|arm| {
         let handicap = arm.handicap?;
@@ -41,26 +43,35 @@ pub fn differences(arms: &[Arm], facts: &[ArmFacts]) -> Vec<String> {
             arm.name
         ))
     });
-    slowed.chain(AUDITED.iter().filter_map(|fact| difference(*fact, arms, facts))).collect()
+    let audited = AUDITED.iter().filter_map(|fact| {
+        let asked = if arms.iter().any(|arm| asks_for(arm, *fact)) { " (as asked for)" } else { "" };
+        difference(&format!("{}{asked}", fact.name()), arms, facts, |known| known.facts.get(fact))
+    });
+    let tools: BTreeSet<&String> = facts.iter().flat_map(|known| known.tools.keys()).collect();
+    let tools = tools.into_iter().filter_map(|tool| {
+        difference(&format!("version of {tool}"), arms, facts, |known| known.tools.get(tool))
+    });
+    slowed.chain(audited).chain(tools).collect()
 }
 
-fn difference(fact: Fact, arms: &[Arm], facts: &[ArmFacts]) -> Option<String> {
+fn difference(
+    what: &str,
+    arms: &[Arm],
+    facts: &[ArmFacts],
+    value: impl Fn(&ArmFacts) -> Option<&String>,
+) -> Option<String> {
     let mut values: Vec<(&str, Vec<&str>)> = Vec::new();
     for (arm, known) in arms.iter().zip(facts) {
         // What an arm does not have (the bare device has no block size) is no difference.
-        let Some(value) = known.facts.get(&fact) else { continue };
+        let Some(value) = value(known) else { continue };
         match values.iter_mut().find(|(seen, _)| seen == value) {
             Some((_, names)) => names.push(&arm.name),
             None => values.push((value.as_str(), vec![&arm.name])),
         }
     }
-    if values.len() < 2 {
-        return None;
-    }
-    let asked = arms.iter().any(|arm| asks_for(arm, fact));
     let parts: Vec<String> =
         values.iter().map(|(value, names)| format!("{value} ({})", names.join(", "))).collect();
-    Some(format!("{}{}: {}", fact.name(), if asked { " (as asked for)" } else { "" }, parts.join(" · ")))
+    (parts.len() > 1).then(|| format!("{what}: {}", parts.join(" · ")))
 }
 
 /// Whether an arm sets a fact by one of its own fields.
@@ -138,6 +149,18 @@ mod tests {
         let arms = [Arm::plain("ext4"), Arm::plain("xfs"), Arm::plain("ext2")];
         let all = [facts("metadata", SAFE), facts("metadata", SAFE), facts("none", SAFE)];
         assert_eq!(differences(&arms, &all), ["journal: metadata (ext4, xfs) · none (ext2)"]);
+    }
+
+    #[test]
+    fn a_tool_of_two_versions_is_listed() {
+        let with = |version: &str| ArmFacts {
+            tools: BTreeMap::from([("mkfs.xfs".to_owned(), version.to_owned())]),
+            ..facts("metadata", SAFE)
+        };
+        let arms = [Arm::plain("ext4"), Arm::plain("xfs"), Arm { name: "there".into(), ..Arm::plain("xfs") }];
+        let all = [facts("metadata", SAFE), with("6.1.0"), with("6.13.0")];
+        assert_eq!(differences(&arms, &all), ["version of mkfs.xfs: 6.1.0 (xfs) · 6.13.0 (there)"]);
+        assert_eq!(differences(&arms[..2], &all[..2]), Vec::<String>::new());
     }
 
     #[test]

@@ -7,7 +7,6 @@ use fstrial_model::metric::Metric;
 pub struct Cell {
     /// Index of the workload.
     pub workload: usize,
-    /// Number of threads.
     pub threads: u16,
     /// Index of the arm.
     pub arm: usize,
@@ -24,20 +23,16 @@ pub struct Contrast {
     pub result_a: usize,
     /// Index of the result in those of the workload of `b`.
     pub result_b: usize,
-    /// On what.
     pub metric: Metric,
     /// Whether the trial goes on until this is decided.
     pub holds_open: bool,
-    /// What is asked about it.
     pub ask: Ask,
-    /// What is looked at.
     pub of: Of,
 }
 
 /// What is asked about a contrast.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Ask {
-    /// Whether there is a difference.
     Difference,
     /// Whether it lies above this.
     Above(f64),
@@ -45,7 +40,6 @@ pub enum Ask {
     Within(f64),
 }
 
-/// What a contrast looks at.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Of {
     /// The ratio of its two cells.

@@ -19,7 +19,6 @@ pub enum ClaimVerdict {
     Holds,
     /// Not a claim: what was asked is measured.
     Measured,
-    /// Not decided.
     Undecided,
     /// It cannot be checked on this machine.
     CannotRun,

@@ -11,7 +11,6 @@ pub trait Clock {
     fn timestamp(&self) -> String;
 }
 
-/// The machine's clock.
 #[derive(Debug)]
 pub struct MachineClock {
     started: Instant,

@@ -10,7 +10,6 @@ use fstrial_model::metric::Metric;
 use fstrial_stats::{Decision, Pair, Question};
 use serde::Serialize;
 
-/// Where a contrast stands.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ContrastState {
     /// The arm measured against the other; the workload, if workloads are compared.
@@ -21,19 +20,15 @@ pub struct ContrastState {
     pub workload: String,
     /// The phase, or the group of threads in it; empty if the workload has only one.
     pub phase: String,
-    /// The level.
     pub threads: u16,
-    /// On what.
     pub metric: Metric,
     /// Whether less of it is better: of latencies, and of some numbers that other programs print.
     pub less_is_better: bool,
-    /// What is decided.
     pub verdict: Outcome,
     /// `a` over `b` on the metric itself: 1.42 is 42 % more operations, or 42 % more latency. None without rounds.
     pub ratio: Option<f64>,
     /// Interval of the ratio.
     pub interval: Option<(f64, f64)>,
-    /// Level of the interval.
     pub interval_level: f64,
     /// Rounds it rests on.
     pub rounds: usize,
@@ -59,7 +54,6 @@ pub enum Outcome {
     Slower,
     /// The difference lies inside the band that does not matter.
     Equivalent,
-    /// Not decided.
     Undecided,
     /// One of the two failed; there is no ratio.
     Failed,

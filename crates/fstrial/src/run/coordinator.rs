@@ -32,21 +32,20 @@ use fstrial_model::{
     workload::Data,
 };
 
-/// Rounds planned for at least and at most, whatever the budget.
-const PLANNED_ROUNDS: (u32, u32) = (12, 200);
+/// Rounds planned for at least and at most, whatever the budget: a trial that is undecided at its end can be gone on with,
+/// and error is spent for that from the beginning.
+const PLANNED_ROUNDS: (u32, u32) = (60, 200);
 /// A trial ends after this many rounds, whatever its budget: more would not decide it, and the estimates grow with the
 /// square of the rounds.
-const MOST_ROUNDS: u32 = 500;
+pub const MOST_ROUNDS: u32 = 500;
 /// What a run costs besides its load, before any was timed.
-const OVERHEAD_GUESS: Nanos = Nanos::secs(1);
+pub const OVERHEAD_GUESS: Nanos = Nanos::secs(1);
 
 /// What the coordinator needs besides the plan.
 pub struct Context<'a, 'w> {
     /// Where jobs go: the places of the plan, in its order.
     pub places: &'a mut [Box<dyn Place + 'w>],
-    /// The time.
     pub clock: &'a dyn Clock,
-    /// Who hears what happens.
     pub listener: &'a mut dyn Listener,
     /// Raised by Ctrl-C.
     pub interrupt: &'a Interrupt,
@@ -54,7 +53,6 @@ pub struct Context<'a, 'w> {
     pub deadline: Nanos,
 }
 
-/// Why a trial ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reason {
     /// No contrast is open any more: each is decided, or was given up because a decision in time was too unlikely.
@@ -65,15 +63,12 @@ pub enum Reason {
     Interrupted,
 }
 
-/// A trial that is over.
 pub struct Finished<'a> {
     /// Everything that was judged.
     pub all: Judge<'a>,
-    /// What every arm really is.
     pub facts: Vec<ArmFacts>,
     /// What differs between arms besides what was asked for.
     pub audit: Vec<String>,
-    /// Why it ended.
     pub reason: Reason,
     /// The last round that has a run, earlier sessions included.
     pub rounds: u32,
@@ -101,7 +96,6 @@ impl<'a> Finished<'a> {
     }
 }
 
-/// Runs a trial.
 pub struct Coordinator<'a, 'w, 'p> {
     plan: &'p Plan,
     context: Context<'a, 'w>,
@@ -134,7 +128,11 @@ fn data_for(places: &[Box<dyn Place + '_>]) -> Data {
     all.into_iter().find(|data| *data != Data::Random).unwrap_or(Data::Random)
 }
 
-/// How a round ended.
+/// The number of rounds that the decision rule plans with: as many as were asked for, or else as fit into the budget.
+pub fn planned_rounds(asked: Option<u32>, affordable: u32) -> u32 {
+    asked.map_or_else(|| affordable.clamp(PLANNED_ROUNDS.0, PLANNED_ROUNDS.1), |rounds| rounds.max(4))
+}
+
 enum RoundEnd {
     Complete,
     OutOfTime,
@@ -145,11 +143,15 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
     /// A coordinator for a plan, going on after earlier rounds.
     pub fn new(plan: &'p Plan, context: Context<'a, 'w>, earlier: Earlier) -> Self {
         let round = earlier.rounds.last().map_or(0, |round| round.number);
+        let (mut judge, _) = course::replay(plan, earlier.planned, earlier.rounds);
+        if round > 0 {
+            judge.reopen();
+        }
         Self {
             plan,
             data: data_for(context.places),
             context,
-            judge: course::replay(plan, earlier.planned, earlier.rounds).0,
+            judge,
             run_time: vec![None; plan.cells.len()],
             round,
             times: earlier.times,
@@ -352,10 +354,7 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
             return Ok(());
         }
         let affordable = u32::try_from(self.left().0 / round_time.0.max(1)).unwrap_or(u32::MAX);
-        let planned = match self.plan.trial.trial.rounds {
-            Some(rounds) => rounds.max(4),
-            None => affordable.saturating_add(self.round).clamp(PLANNED_ROUNDS.0, PLANNED_ROUNDS.1),
-        };
+        let planned = planned_rounds(self.plan.trial.trial.rounds, affordable.saturating_add(self.round));
         self.judge.plan_rounds(planned);
         self.tell(&Event::RoundsPlanned { planned })
     }

@@ -4,7 +4,6 @@
 
 use super::{judge::Judge, plan::Plan, round::Round};
 
-/// How one contrast went.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Course {
     /// Every round that was judged, in order.

@@ -138,6 +138,17 @@ impl Environment {
         })
     }
 
+    /// What a place was before, and what it is, in words, if that is another machine or kernel than in a stored environment
+    /// (as JSON).
+    pub fn changed(&self, stored: &str) -> Option<(String, String)> {
+        if let Some(there) = self.other_machine(stored) {
+            return Some((there, self.machine_in_words()));
+        }
+        let stored: serde_json::Value = serde_json::from_str(stored).ok()?;
+        let before = stored.get("kernel")?.as_str().filter(|kernel| *kernel != self.kernel)?;
+        Some((format!("Linux {before}"), format!("Linux {}", self.kernel)))
+    }
+
     /// What tells arms apart that are built on several machines.
     pub fn machine_facts(&self) -> [(Fact, String); 2] {
         let machine = format!("{}, {}", self.machine_in_words(), self.memory.human());
@@ -200,6 +211,9 @@ mod tests {
         ] {
             assert_eq!(here.other_machine(stored).as_deref(), Some(words), "{stored}");
         }
+        let other_kernel = Environment { kernel: "6.1.0 x86_64".into(), ..here.clone() };
+        let words = (format!("Linux {}", here.kernel), "Linux 6.1.0 x86_64".to_owned());
+        assert_eq!((here.changed(&same), other_kernel.changed(&same)), (None, Some(words)));
         let nameless = Environment { host: String::new(), processor: UNKNOWN.into(), ..here };
         assert_eq!(nameless.other_machine(&same), None);
     }

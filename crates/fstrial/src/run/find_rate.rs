@@ -26,7 +26,6 @@ pub struct Seen {
     pub served: f64,
     /// The quantile of their latency.
     pub latency: Nanos,
-    /// How many there were.
     pub operations: u64,
 }
 
@@ -42,7 +41,6 @@ pub struct Found {
 /// A search without a rate.
 #[derive(Debug, Clone, PartialEq)]
 pub enum SearchError<E> {
-    /// A measurement failed.
     Measurement(E),
     /// Even the lowest rate broke the promise; every step, in words.
     None(String),

@@ -27,11 +27,9 @@ pub const PROBED_FOR: Nanos = Nanos::millis(1500);
 /// What is known of a device before it is probed.
 #[derive(Debug, Clone, Copy)]
 pub struct Known {
-    /// Its size.
     pub size: Bytes,
     /// The kernel takes it for a rotating disk.
     pub is_rotational: bool,
-    /// It may be written to.
     pub may_write: bool,
 }
 

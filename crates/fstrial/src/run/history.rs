@@ -9,14 +9,13 @@ use super::{
     environment::Environment,
     judge::ALPHA,
     plan::Plan,
-    round::Round,
+    round::{Earlier, Round},
     sample::Sample,
     stored,
 };
 use crate::error::ExpectedError;
 use clap::ValueEnum;
 use fstrial_model::{
-    device::DeviceKind,
     metric::Metric,
     trial::{Compare, Trial},
 };
@@ -202,6 +201,9 @@ fn points_of(
         Err(ExpectedError::Store(StoreError::Damaged { what, .. })) => return Ok(Err(what)),
         Err(error) => return Err(error),
     };
+    let Some(read) = read.at_the_place_of(asked, &earlier) else {
+        return Ok(Err("the environment of its runs cannot be read".into()));
+    };
     let Some(planned) = earlier.planned else { return Ok(Err("it has no complete round".into())) };
     let schedule = Schedule::new(ALPHA, planned.max(1) as usize);
     let mut points = Vec::new();
@@ -282,6 +284,15 @@ impl Read {
         Ok(Self { plan, environment: first })
     }
 
+    /// The same with the machine that the arm asked for was built on, if that is at a place of its own. None if it cannot be
+    /// read.
+    fn at_the_place_of(self, asked: &Asked, earlier: &Earlier) -> Option<Self> {
+        let arms = &self.plan.trial.arms;
+        let place = arms.iter().find(|arm| arm.name == asked.arm).and_then(|arm| arm.place.as_ref());
+        let Some(stored) = place.and_then(|place| earlier.environments.get(place)) else { return Some(self) };
+        Some(Self { environment: serde_json::from_str(stored).ok()?, ..self })
+    }
+
     fn point(
         &self,
         stored: &StoredTrial,
@@ -330,12 +341,12 @@ impl Read {
         self.environment.kernel.split(' ').next().unwrap_or_default()
     }
 
-    /// The device in words, and of an image the folder that it lay in.
+    /// The device in words, and of a file the folder that it lay in.
     fn device(&self) -> (&str, Option<&str>) {
         let device = self.environment.device.as_str();
-        match (self.plan.trial.device.kind, device.rsplit_once(" in /")) {
-            (DeviceKind::Image, Some((image, _))) => (image, Some(&device[image.len() + " in ".len()..])),
-            _ => (device, None),
+        match device.rsplit_once(" in /").filter(|_| self.plan.trial.device.kind.is_file()) {
+            Some((file, _)) => (file, Some(&device[file.len() + " in ".len()..])),
+            None => (device, None),
         }
     }
 

@@ -22,6 +22,8 @@ const HEARD: &str = "interrupted: ending the run and putting everything back (a 
 #[derive(Debug, Clone, Default)]
 pub struct Interrupt {
     raised: Arc<AtomicBool>,
+    /// A signal came: the next one ends the process at once.
+    signalled: Arc<AtomicBool>,
     /// When that was first seen.
     since: Arc<OnceLock<Instant>>,
     /// A signal ends the process at once: nothing needs to be put back.
@@ -43,9 +45,15 @@ impl Interrupt {
         self.is_raised() && self.since.get().is_some_and(|since| since.elapsed() > GRACE)
     }
 
-    /// Raises it.
+    /// Raises it for another reason than a signal.
     pub fn raise(&self) {
         self.raised.store(true, Ordering::Relaxed);
+    }
+
+    /// Does what a signal does: a key was pressed that is Ctrl-C elsewhere.
+    pub fn signal(&self) {
+        self.signalled.store(true, Ordering::Relaxed);
+        self.raise();
     }
 
     /// Whether the first signal is to end the process at once: as long as nothing would have to be put back.
@@ -61,11 +69,13 @@ impl Interrupt {
         let interrupt = Self::default();
         for signal in SIGNALS {
             // In this order: the first signal finds the flag down and raises it, the second one finds it up.
-            for ends in [&interrupt.raised, &interrupt.at_once] {
+            for ends in [&interrupt.signalled, &interrupt.at_once] {
                 let code = i32::from(crate::exit_code::INTERRUPTED);
                 signal_hook::flag::register_conditional_shutdown(signal, code, Arc::clone(ends))?;
             }
-            signal_hook::flag::register(signal, Arc::clone(&interrupt.raised))?;
+            for raises in [&interrupt.signalled, &interrupt.raised] {
+                signal_hook::flag::register(signal, Arc::clone(raises))?;
+            }
         }
         Ok(interrupt)
     }

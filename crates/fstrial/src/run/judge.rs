@@ -35,7 +35,6 @@ pub struct Judge<'a> {
     waiting: Vec<Round>,
     /// By cell and result.
     pub(super) samples: Vec<Vec<Vec<Sample>>>,
-    /// What became of each cell.
     cells: Vec<CellState>,
     /// Failures in words, as they came.
     failures: Vec<String>,
@@ -45,7 +44,6 @@ pub struct Judge<'a> {
     latest: Vec<Option<f64>>,
 }
 
-/// What became of a cell.
 #[derive(Debug, Clone, Default)]
 struct CellState {
     failed: bool,
@@ -100,8 +98,17 @@ impl<'a> Judge<'a> {
         self.planned
     }
 
+    /// Somebody goes on with the trial: what was given up as futile is looked at again from the next round on.
+    pub fn reopen(&mut self) {
+        self.present.is_resumed = true;
+        self.panel.reopen();
+    }
+
     /// Takes a round that was run before.
     pub fn take(&mut self, round: Round) {
+        if round.is_resumed {
+            self.reopen();
+        }
         round.runs.into_iter().for_each(|(cell, outcome)| self.take_run(cell, outcome));
         self.end_round();
     }
@@ -159,6 +166,10 @@ impl<'a> Judge<'a> {
     }
 
     fn judge_round(&mut self, round: Round) {
+        // The number of rounds may have been planned only now.
+        if round.is_resumed {
+            self.panel.reopen();
+        }
         self.latest.fill(None);
         for index in 0..self.plan.contrasts.len() {
             let contrast = &self.plan.contrasts[index];
@@ -288,7 +299,6 @@ impl<'a> Judge<'a> {
         spread::median(&all)
     }
 
-    /// Whether a cell has failed.
     pub fn has_failed(&self, cell: usize) -> bool {
         self.cells[cell].failed
     }
@@ -340,7 +350,6 @@ impl<'a> Judge<'a> {
         self.tails[index].as_ref().filter(|tail| tail.has_too_few() && decision == Decision::Undecided)
     }
 
-    /// Where every contrast stands.
     pub fn states(&self) -> Vec<ContrastState> {
         (0..self.plan.contrasts.len()).map(|index| self.state(index)).collect()
     }

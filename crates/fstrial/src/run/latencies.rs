@@ -52,12 +52,10 @@ impl Latencies {
         Self { counts, total }
     }
 
-    /// How many there are.
     pub fn len(&self) -> u64 {
         self.total
     }
 
-    /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.total == 0
     }
@@ -86,7 +84,6 @@ impl Latencies {
         (self.total > 0).then(|| sum / self.total as f64)
     }
 
-    /// Adds those of another run.
     pub fn add(&mut self, other: &Self) {
         let mut merged = Vec::with_capacity(self.counts.len() + other.counts.len());
         let (mut mine, mut theirs) = (self.counts.iter().peekable(), other.counts.iter().peekable());

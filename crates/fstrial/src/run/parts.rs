@@ -10,7 +10,6 @@ use fstrial_model::claim::{Asked, Bound, Part, Spot};
 /// A part of a claim with the contrasts that decide it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ClaimPart {
-    /// What is asked.
     pub part: Part,
     /// Indexes of its contrasts. Of a bound: the first one is about the bound, the second about the direction.
     pub contrasts: Vec<usize>,

@@ -5,7 +5,6 @@ use super::{
     parts::{ClaimPart, claimed},
 };
 use fstrial_model::{
-    ability,
     arm::Arm,
     job::{GroupTask, Load, OperationTask, PhaseTask, ProgramTask, Task},
     metric::Metric,
@@ -120,22 +119,36 @@ impl Plan {
         plan
     }
 
-    /// The order of a round: groups (workload × level, or arm × level) shuffled, then what is compared inside each group,
-    /// so that the slots of two compared cells are exchangeable. Cells that are no longer run are left out afterwards, which keeps it so.
+    /// The order of a round: blocks of cells shuffled, then the cells inside each block. Compared cells are in one block, so
+    /// that their slots are exchangeable, and stay so when cells that are no longer run are left out afterwards.
     pub fn order(&self, round: u32) -> Vec<usize> {
         let mut random = ChaCha8Rng::seed_from_u64(self.seed ^ (u64::from(round) << 32));
-        let mut groups: Vec<Vec<usize>> = Vec::new();
-        for cell in 0..self.cells.len() {
-            match groups.iter_mut().find(|group| self.setting(group[0]) == self.setting(cell)) {
-                Some(group) => group.push(cell),
-                None => groups.push(vec![cell]),
+        let mut blocks = self.blocks();
+        shuffle(&mut blocks, &mut random);
+        for block in &mut blocks {
+            shuffle(block, &mut random);
+        }
+        blocks.into_iter().flatten().collect()
+    }
+
+    /// The cells of each setting (workload × level, or arm × level), which run directly after one another; settings are one
+    /// block where cells of both are compared. Shuffled apart, a cell would begin the round more often than one that it is
+    /// compared with, if more cells are left of the other's setting.
+    fn blocks(&self) -> Vec<Vec<usize>> {
+        let first_of = |cell| (0..cell).find(|other| self.setting(*other) == self.setting(cell));
+        // By cell: the first one of its block.
+        let mut block: Vec<usize> =
+            (0..self.cells.len()).map(|cell| first_of(cell).unwrap_or(cell)).collect();
+        for contrast in &self.contrasts {
+            let one = contrast.cells().map(|cell| block[cell]).min().expect("a contrast has cells");
+            for other in contrast.cells() {
+                let other = block[other];
+                block.iter_mut().filter(|first| **first == other).for_each(|first| *first = one);
             }
         }
-        shuffle(&mut groups, &mut random);
-        for group in &mut groups {
-            shuffle(group, &mut random);
-        }
-        groups.into_iter().flatten().collect()
+        let is_first = |cell: &usize| block[*cell] == *cell;
+        let members = |first: usize| (0..block.len()).filter(|cell| block[*cell] == first).collect();
+        (0..block.len()).filter(is_first).map(members).collect()
     }
 
     /// The task of a cell in a round: the same seeds for every arm. `data` is what suits the device; the workload may say
@@ -183,7 +196,7 @@ impl Plan {
     pub fn tool(&self, cell: usize) -> Option<&'static str> {
         let Cell { workload, arm, .. } = self.cells[cell];
         let timed = self.workloads[workload].operation.as_ref()?;
-        ability::ability(&self.trial.arms[arm], timed.operation).name()
+        timed.operation.ability(&self.trial.arms[arm]).name()
     }
 
     /// What two cells have in common that are compared: the workload and the level, or the arm and the level.
@@ -239,7 +252,6 @@ impl Plan {
         sections
     }
 
-    /// The name of an arm.
     pub fn arm_name(&self, cell: usize) -> &str {
         &self.trial.arms[self.cells[cell].arm].name
     }
@@ -435,6 +447,32 @@ mod tests {
         assert_eq!(seen.len(), 6);
         // Binomial(6000, 1/6): mean 1000, standard deviation 29; five of them is one false alarm in a million.
         assert!(seen.values().all(|count| (855..=1145).contains(count)), "{seen:?}");
+    }
+
+    #[test]
+    fn cells_that_are_compared_across_settings_stay_exchangeable_when_others_settle() {
+        let mut across = trial(&["ext4", "xfs"], &["random-write"]);
+        across.workloads[0].threads = Some(vec![1, 2, 4]);
+        let mut plan = Plan::new(across, 3, 4).unwrap();
+        let cell = |threads, arm| {
+            plan.cells.iter().position(|cell| (cell.threads, cell.arm) == (threads, arm)).unwrap()
+        };
+        let (a, b, settled) = (cell(1, 0), cell(2, 0), cell(1, 1));
+        let first = plan.contrasts[0].clone();
+        plan.contrasts.push(Contrast { a, b, ..first });
+        let mut begins = [0_u32; 2];
+        for round in 1..=6000 {
+            let order: Vec<usize> = plan.order(round).into_iter().filter(|cell| *cell != settled).collect();
+            assert_eq!(order.len(), 5);
+            for (compared, begins) in [a, b].iter().zip(&mut begins) {
+                *begins += u32::from(order[0] == *compared);
+            }
+            // The level that is compared with no other keeps its arms together.
+            let at = |arm| order.iter().position(|other| *other == cell(4, arm)).unwrap();
+            assert_eq!(at(0).abs_diff(at(1)), 1);
+        }
+        // Two blocks, of 3 and 2 cells: each of the three begins a sixth of the rounds, as above.
+        assert!(begins.iter().all(|count| (855..=1145).contains(count)), "{begins:?}");
     }
 
     #[test]

@@ -32,18 +32,14 @@ pub struct Probe {
     pub flushes: bool,
     /// Bytes of the device that are used, from its beginning.
     pub span: Bytes,
-    /// How long.
     pub duration: Nanos,
 }
 
-/// What it showed.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Shown {
     /// Requests in a second; infinite (in JSON null) where they take no time, as a model may ask.
     pub iops: f64,
-    /// Median latency.
     pub p50: Nanos,
-    /// 99th percentile of latency.
     pub p99: Nanos,
 }
 

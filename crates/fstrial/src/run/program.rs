@@ -68,7 +68,6 @@ pub enum Step {
     Ended,
 }
 
-/// What a program yields.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProgramOutcome {
     /// One number for each rule, in their order.
@@ -152,7 +151,6 @@ pub fn run(
     })
 }
 
-/// One program being run.
 struct Run<'a> {
     program: &'a Program,
     place: Confined,

@@ -11,7 +11,6 @@ pub struct Recorder<'a> {
 }
 
 impl<'a> Recorder<'a> {
-    /// A recorder of one trial.
     pub fn new(store: &'a mut Store, trial: TrialId) -> Self {
         Self { store, trial }
     }

@@ -13,6 +13,8 @@ pub type RunOutcome = Result<Vec<Sample>, RunFailure>;
 pub struct Round {
     /// Its number, from 1.
     pub number: u32,
+    /// It is the first one of a session that went on with the trial.
+    pub is_resumed: bool,
     /// What came of each run by the index of its cell, in the order in which they were run.
     pub runs: Vec<(usize, RunOutcome)>,
 }
@@ -45,7 +47,6 @@ pub struct RoundTimes {
 }
 
 impl RoundTimes {
-    /// Adds a run.
     pub fn see(&mut self, round: u32, started_at: &str, ended_at: &str) {
         let time = self.rounds.entry(round).or_insert_with(|| (0, started_at.to_owned(), String::new()));
         time.0 += 1;

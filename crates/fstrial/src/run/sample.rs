@@ -12,7 +12,6 @@ use fstrial_stats::{quantile::are_enough, spread};
 /// What one result of a run says, in numbers.
 #[derive(Debug, Clone)]
 pub struct Sample {
-    /// Its round.
     pub round: u32,
     /// Its position in the round; the same for all where it is not known.
     pub slot: usize,
@@ -43,7 +42,6 @@ pub struct LoadSample {
     pub generator_share: f64,
     /// Operations in 40 windows of warm-up and measured time.
     pub steady_windows: Vec<f64>,
-    /// Its latencies.
     pub latencies: Latencies,
     /// What it did in the course of time.
     pub series: Series,

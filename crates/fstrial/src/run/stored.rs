@@ -11,7 +11,7 @@ use fstrial_model::{
     measurement::{Measurement, Stage},
     trial::Trial,
 };
-use fstrial_store::{RunId, Store, StoreError, StoredRun, StoredTrial, TrialId};
+use fstrial_store::{RunId, SessionId, Store, StoreError, StoredRun, StoredTrial, TrialId};
 use std::collections::BTreeMap;
 
 /// A stored trial.
@@ -97,6 +97,8 @@ pub fn earlier(store: &Store, plan: &Plan, id: TrialId) -> Result<Earlier, Expec
 pub struct Run {
     /// Its number in the store.
     pub id: RunId,
+    /// The session it was run in.
+    pub session: SessionId,
     /// Its round.
     pub round: u32,
     /// Index of its cell.
@@ -139,6 +141,7 @@ pub fn for_each_run(
             Err(error) => unread = Some(format!("run {} cannot be read: {error}", run.id)),
             Ok(outcome) => see(Run {
                 id: run.id,
+                session: run.session,
                 round: run.round,
                 cell,
                 started_at: run.started_at,
@@ -160,6 +163,8 @@ pub fn for_each_run(
 #[derive(Default)]
 struct Rounds {
     rounds: BTreeMap<u32, Round>,
+    /// Of the run before.
+    session: Option<SessionId>,
     times: RoundTimes,
     environments: BTreeMap<String, String>,
 }
@@ -171,8 +176,9 @@ impl Rounds {
             self.environments.insert(place.clone().unwrap_or_default(), run.environment);
         }
         self.times.see(run.round, &run.started_at, &run.ended_at);
-        let round =
-            self.rounds.entry(run.round).or_insert_with(|| Round { number: run.round, ..Round::default() });
+        let is_resumed = self.session.replace(run.session).is_some_and(|before| before != run.session);
+        let fresh = || Round { number: run.round, is_resumed, runs: Vec::new() };
+        let round = self.rounds.entry(run.round).or_insert_with(fresh);
         round.runs.push((run.cell, run.outcome));
     }
 

@@ -1,37 +1,51 @@
-//! What should be known about what was measured: warm-ups that were too short, generators that were the limit.
+//! What should be known about what was measured: runs that were not steady, orders that mattered, generators that were the
+//! limit.
 
-use super::judge::Judge;
-use fstrial_model::workload::Until;
-use fstrial_stats::{
-    spread,
-    steady::{self, Steady},
+use super::{
+    cell::{Contrast, Of},
+    judge::{ALPHA, Judge},
+    sample::Sample,
 };
+use fstrial_model::{metric::Metric, workload::Until};
+use fstrial_stats::{
+    shift::{Shift, shift},
+    spread,
+    steady::{self, Drift},
+};
+use std::collections::BTreeMap;
 
 /// From this share of a core on, the generator's own work is said with the result.
 const GENERATOR_LIMIT: f64 = 0.25;
+/// A drift within a run that matters.
+const LEAST_DRIFT: f64 = 0.03;
+/// Rounds of either order that are needed to tell whether it matters.
+const LEAST_OF_AN_ORDER: usize = 4;
 
 impl Judge<'_> {
-    /// Warnings about what was measured: warm-ups that were too short, generators that were the limit; each with what to
-    /// do about it.
+    /// Warnings about what was measured, each with what to do about it. Of each kind, 5 % of trials without anything of it
+    /// are warned at most.
     pub fn warnings(&self) -> Vec<String> {
         let all =
             || (0..self.samples.len()).flat_map(|cell| (0..self.samples[cell].len()).map(move |n| (cell, n)));
-        let checked: Vec<_> = all().filter_map(|at| Some((at, self.steadiness(at)?))).collect();
-        let warn = |what: &str, remedy: &str, found: Vec<(usize, usize)>, of: usize| {
-            let names: Vec<String> = found.iter().map(|(cell, n)| self.plan.result_name(*cell, *n)).collect();
+        let warn = |what: &str, remedy: &str, names: Vec<String>, of: usize| {
             let some = names.len();
             (some > 0).then(|| format!("{what} in {some} of {of} cells ({remedy}): {}", names.join(", ")))
         };
-        let steady = |what: &str, remedy: &str, is: fn(&Steady) -> bool| {
-            let found = checked.iter().filter(|(_, steady)| is(steady)).map(|(at, _)| *at).collect();
-            warn(what, remedy, found, checked.len())
-        };
-        let warming = steady("still warming up when the clock started", "use a longer --warmup", |steady| {
-            matches!(steady, Steady::StillWarming { .. })
+        let checked: Vec<_> = all().filter_map(|at| Some((at, self.drift(at)?))).collect();
+        #[expect(clippy::cast_precision_loss, reason = "a handful of cells")]
+        let level = ALPHA / checked.len().max(1) as f64;
+        let drifts =
+            checked.iter().filter(|(_, drift)| drift.p <= level && drift.log.abs() > LEAST_DRIFT.ln_1p());
+        let drifting = drifts.map(|((cell, result), drift)| {
+            let percent = drift.log.exp_m1() * 100.0;
+            format!("{} ({percent:+.0} %)", self.plan.result_name(*cell, *result))
         });
-        let unsteady = steady("no steady state within a run", "use a longer --duration", |steady| {
-            matches!(steady, Steady::NoSteadyState)
-        });
+        let drifting = warn(
+            "not steady: the rate at the end of the measured time is another than at its beginning",
+            "use a longer --warmup",
+            drifting.collect(),
+            checked.len(),
+        );
         // Whoever waits for the time at which a request is due watches the clock for it.
         let waits = |(cell, result): (usize, usize)| {
             let workload = &self.plan.workloads[self.plan.cells[cell].workload];
@@ -39,14 +53,14 @@ impl Judge<'_> {
             phase.is_some_and(|phase| phase.groups.iter().any(|group| group.rate.is_some()))
         };
         let is_limit = |at: &(usize, usize)| self.generator_share(*at) >= GENERATOR_LIMIT && !waits(*at);
-        let busy: Vec<_> = all().filter(is_limit).collect();
+        let busy = all().filter(is_limit).map(|(cell, result)| self.plan.result_name(cell, result)).collect();
         let limit = warn(
             "the load generator itself used much of its cores, so a part of what was measured is its own work",
             "use a larger block_size, or see the CPU columns",
             busy,
             all().count(),
         );
-        warming.into_iter().chain(unsteady).chain(limit).collect()
+        drifting.into_iter().chain(self.order_warning()).chain(limit).collect()
     }
 
     /// The median share of a core that each thread of the generator used outside the kernel; 0 where it is not known.
@@ -55,9 +69,8 @@ impl Judge<'_> {
         spread::median(&loads.map(|load| load.generator_share).collect::<Vec<_>>()).unwrap_or(0.0)
     }
 
-    /// Whether a cell had reached a steady state when the clock started; none with too few rounds, and none for work
-    /// that ends when it is done.
-    fn steadiness(&self, (cell, result): (usize, usize)) -> Option<Steady> {
+    /// How a cell changed in the course of its runs; none with too few rounds, and none for work that ends when it is done.
+    fn drift(&self, (cell, result): (usize, usize)) -> Option<Drift> {
         let workload = &self.plan.workloads[self.plan.cells[cell].workload];
         let phase =
             workload.phases.iter().flat_map(|phase| phase.results().map(move |_| phase)).nth(result)?;
@@ -65,10 +78,61 @@ impl Judge<'_> {
             return None;
         }
         let loads = self.samples[cell][result].iter().filter_map(|sample| sample.load.as_ref());
-        let runs: Vec<Vec<f64>> = loads.map(|load| load.steady_windows.clone()).collect();
+        let runs: Vec<&[f64]> = loads.map(|load| load.steady_windows.as_slice()).collect();
         let total = (phase.warmup.0 + phase.duration.0).max(1);
-        #[expect(clippy::cast_precision_loss, reason = "a fraction for comparison")]
+        #[expect(clippy::cast_precision_loss, reason = "a fraction of some windows")]
         let warmup_windows = phase.warmup.0 as f64 / total as f64 * steady::WINDOWS as f64;
-        steady::judge(&runs, warmup_windows)
+        steady::drift(&runs, warmup_windows)
+    }
+
+    /// Says so where it mattered which of two cells ran first. The order is drawn, so that it favours neither; but what the
+    /// first leaves to the second makes rounds differ, and a cause of it may be worth removing.
+    fn order_warning(&self) -> Option<String> {
+        let of_two = |contrast: &&Contrast| {
+            contrast.of == Of::Ratio && contrast.a != contrast.b && contrast.metric == Metric::Throughput
+        };
+        let checked: Vec<_> = self
+            .plan
+            .contrasts
+            .iter()
+            .filter(of_two)
+            .filter_map(|contrast| Some((contrast, self.order_effect(contrast)?)))
+            .collect();
+        #[expect(clippy::cast_precision_loss, reason = "thousands of contrasts")]
+        let level = ALPHA / checked.len().max(1) as f64;
+        let found = checked.iter().filter(|(_, shift)| shift.p <= level);
+        let told: Vec<String> = found
+            .map(|(contrast, shift)| {
+                let name = |cell, result| self.plan.result_name(cell, result);
+                // From the one order to the other it counts twice.
+                let percent = (shift.estimate / 2.0).exp_m1() * 100.0;
+                let [a, b] = [name(contrast.a, contrast.result_a), name(contrast.b, contrast.result_b)];
+                format!("{a} / {b} ({percent:+.0} %)")
+            })
+            .collect();
+        (!told.is_empty()).then(|| {
+            format!(
+                "the first of two runs differs from the second in {} of {} comparisons (the order is drawn, so this favours \
+                 neither, but it costs rounds): {}",
+                told.len(),
+                checked.len(),
+                told.join(", ")
+            )
+        })
+    }
+
+    /// How the ratio of two cells differs between rounds in which the first of them ran first and others; none if one of the
+    /// two orders was drawn too seldom.
+    fn order_effect(&self, contrast: &Contrast) -> Option<Shift> {
+        let of_b = self.samples(contrast.b, contrast.result_b).iter().map(|sample| (sample.round, sample));
+        let of_b: BTreeMap<u32, &Sample> = of_b.collect();
+        let mut logs: [Vec<f64>; 2] = Default::default();
+        for a in self.samples(contrast.a, contrast.result_a) {
+            let Some(b) = of_b.get(&a.round).filter(|b| b.slot != a.slot) else { continue };
+            logs[usize::from(a.slot < b.slot)].push((a.rate / b.rate).ln());
+        }
+        let [second, first] = logs;
+        let enough = first.len().min(second.len()) >= LEAST_OF_AN_ORDER;
+        shift(&second, &first, ALPHA).filter(|_| enough)
     }
 }

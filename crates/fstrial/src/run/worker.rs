@@ -109,9 +109,7 @@ fn say(message: &WorkerMessage) {
     let _ = writeln!(out, "{line}").and_then(|()| out.flush());
 }
 
-/// One job being done.
 struct Run<'a> {
-    /// What is done.
     job: &'a Job,
     /// The same with all that belongs to this place.
     placed: &'a PlacedJob,
@@ -120,9 +118,7 @@ struct Run<'a> {
     stage: Stage,
     stage_began: Instant,
     stages: Vec<(Stage, Nanos)>,
-    /// What a program printed.
     output: Option<String>,
-    /// What mkfs printed.
     mkfs_output: String,
     /// The group that the load is in, on a throttled device.
     throttled: Option<Throttled>,

@@ -83,9 +83,11 @@ fn arms_at_two_places_are_one_trial() {
     assert_eq!(again.document(), document, "the same, whenever it is asked for");
     let shown = lab.run("results show 1").stdout;
     assert!(
-        shown.contains("box: fstrial") && shown.contains("kernel") | shown.contains("machine"),
+        shown.contains("box (elsewhere): fstrial") && shown.contains("kernel") | shown.contains("machine"),
         "{shown}"
     );
+    let post = lab.run("report 1 --format lkml").stdout;
+    assert!(post.contains("Place:    box (elsewhere)") && post.matches("Kernel:").count() == 2, "{post}");
     lab.assert_nothing_left("after the trial");
     clean_there(&lab);
 }
@@ -104,9 +106,14 @@ fn an_interrupted_trial_leaves_nothing_at_its_places() {
         let mut heard = Heard::default();
         let delay = Duration::from_millis(dice.below(60));
         assert!(wait_until(&mut running, &mut heard, Moment::Running(stage), 1, delay));
+        let agent = agent_below(running.pid()).unwrap();
         running.signal(Signal::INT);
+        // It is told by the trial as well; that is no second signal, at which it would end at once.
+        support::pause(Duration::from_millis(dice.below(200)));
+        support::send(agent, Signal::TERM);
         let ended = running.end(PATIENCE);
         assert_eq!(ended.code(), 130, "{stage}: {ended:?}");
+        assert_eq!(support::names_in(&lab.path("there/ledger")), Vec::<String>::new(), "{stage}");
         lab.assert_nothing_left(stage);
         clean_there(&lab);
     }
@@ -143,11 +150,17 @@ fn what_is_no_place_is_refused_with_a_remedy() {
         ended.stderr
     );
     assert!(began.elapsed() < Duration::from_secs(12), "it was waited for: {:?}", began.elapsed());
-    let mut printing = lab.prepare(FSTRIAL);
-    printing.args(["compare", "ext4@box", "xfs@box", "--place", "box=echo Last login"]);
-    let ended = support::Running::start(printing).end(PATIENCE);
-    assert_eq!(ended.code(), 2, "{ended:?}");
-    assert!(ended.stderr.contains("what answers at box is not an agent: \"Last login\""), "{}", ended.stderr);
+    for (command, said) in [
+        ("echo Last login", "what answers at box is not an agent: \"Last login\""),
+        // The home of the trial, which is at work there.
+        (&format!("{FSTRIAL} agent"), "at the place box: another trial is running with the results in"),
+    ] {
+        let mut comparing = lab.prepare(FSTRIAL);
+        comparing.args(["compare", "ext4@box", "xfs@box", "--place", &format!("box={command}")]);
+        let ended = support::Running::start(comparing).end(PATIENCE);
+        assert_eq!(ended.code(), 2, "{ended:?}");
+        assert!(ended.stderr.contains(said), "{}", ended.stderr);
+    }
     lab.assert_nothing_left("after refusals");
 }
 
@@ -220,6 +233,11 @@ fn a_killed_agent_costs_one_run() {
     let ended = running.end(PATIENCE);
     assert_eq!(ended.code(), 130, "{ended:?}");
     assert!(lost > 0 && lost <= strikes, "{lost} runs were lost to {strikes} kills");
+    assert_eq!(
+        support::names_in(&killed.lab.path("there/ledger")),
+        Vec::<String>::new(),
+        "another agent puts back what the last one left"
+    );
     killed.check(&before, &heard, "after the kills");
     clean_there(&killed.lab);
     tally.say(name);

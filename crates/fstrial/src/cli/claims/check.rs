@@ -27,7 +27,7 @@ use clap::{Args, ValueEnum};
 use comfy_table::{ContentArrangement, Table, presets};
 use fstrial_model::{
     claim::{Claim, Machine},
-    device::{Device, DeviceKind},
+    device::Device,
     job::FailureKind,
     trial::Trial,
     units::{Bytes, Nanos},
@@ -118,7 +118,6 @@ fn wide_table() -> Table {
     table
 }
 
-/// What came of a claim.
 #[derive(Debug, Serialize)]
 struct Outcome {
     #[serde(flatten)]
@@ -149,7 +148,7 @@ pub(super) fn exec(args: &CheckArgs, home: &Home) -> Result<u8, ExpectedError> {
         args.device.as_ref().map(|text| device_of(text, args.size, args.erase.clone())).transpose()?;
     let plan = |claimed| args.plan(claimed, &machine, device.as_ref(), is_alone);
     let planned: Vec<Planned> = chosen.iter().map(plan).collect::<Result<_, _>>()?;
-    if planned.iter().all(|plan| plan.trial.device.kind != DeviceKind::Disk) {
+    if !planned.iter().any(|plan| plan.trial.device.kind.is_erased()) {
         let flags =
             [("--erase", args.erase.is_some()), ("--erase-signature", !args.erase_signature.is_empty())];
         let kinds = planned.iter().map(|plan| plan.trial.device.kind);
@@ -264,6 +263,7 @@ impl CheckArgs {
             Permission { erase: self.erase.clone(), erase_signatures: self.erase_signature.clone() };
         let conducting = ConductArgs::of(permission, self.quiet || self.json);
         match conduct::measure(&plan.trial, &conducting, home, resume, interrupt) {
+            Ok(Answered { left: Some(error), .. }) => Err(error),
             Ok(Answered { code: exit_code::INTERRUPTED, .. }) => Ok(None),
             Ok(Answered { document, .. }) => Ok(Some(Outcome {
                 trial: document.trial_id,

@@ -11,7 +11,7 @@ use crate::{
     },
     run::environment::Environment,
 };
-use fstrial_model::{claim::Claim, device::DeviceKind, trial::Trial, units::Nanos};
+use fstrial_model::{claim::Claim, trial::Trial, units::Nanos};
 use fstrial_store::{Store, StoredTrial, TrialId, TrialStatus};
 
 /// The stored trials that were there for a claim, made on this machine with this kernel; the last one last.
@@ -29,7 +29,6 @@ fn is_same(one: &Environment, other: &Environment) -> bool {
     essence(one) == essence(other)
 }
 
-/// One of them.
 struct Check {
     stored: StoredTrial,
     trial: Trial,
@@ -37,18 +36,14 @@ struct Check {
 
 /// What was found the last time.
 pub(super) struct Last {
-    /// The answer.
     pub(super) report: ClaimReport,
     /// When the trial began.
     pub(super) on: String,
-    /// Its number.
     pub(super) trial: TrialId,
-    /// The kind of its device.
     pub(super) device: &'static str,
 }
 
 impl Last {
-    /// The day.
     pub(super) fn day(&self) -> &str {
         self.on.get(..10).unwrap_or(&self.on)
     }
@@ -56,11 +51,8 @@ impl Last {
 
 /// What to do about a claim of which something may be stored.
 pub(super) enum Step {
-    /// Begin.
     Begin,
-    /// Go on with this trial.
     GoOn(TrialId),
-    /// It is known already.
     Known(Box<Last>),
 }
 
@@ -141,7 +133,7 @@ impl History {
         let same = |check: &&Check| conduct::comparable(check.trial.clone()) == wanted;
         let Some(check) = self.checks.iter().rev().find(same) else { return Ok(Step::Begin) };
         // The name of a disk may be another one's tomorrow.
-        if check.trial.device.kind == DeviceKind::Disk {
+        if check.trial.device.kind.is_erased() {
             return Ok(Step::Begin);
         }
         let is_enough = self.spent(check)?.as_secs_f64() >= ENOUGH * budget.as_secs_f64();

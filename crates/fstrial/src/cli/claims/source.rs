@@ -24,7 +24,6 @@ pub(super) struct Claimed {
 /// Whether a claim can be checked here.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Ready {
-    /// It can.
     Yes,
     /// It cannot: what is missing.
     Missing(Vec<String>),
@@ -90,12 +89,10 @@ pub(super) fn claim(trial: &Trial) -> &Claim {
 }
 
 impl Claimed {
-    /// A claim from its text.
     pub(super) fn of_text(name: &str, text: &str) -> Self {
         Self { name: name.into(), text: text.into() }
     }
 
-    /// As it is written.
     pub(super) fn text(&self) -> &str {
         &self.text
     }

@@ -139,7 +139,7 @@ impl ConductArgs {
 
 /// Refuses flags about a disk where the device is something else.
 pub(crate) fn only_for_disks(kind: DeviceKind, flags: &[(&str, bool)]) -> Result<(), ExpectedError> {
-    match flags.iter().find(|(_, is_given)| *is_given && kind != DeviceKind::Disk) {
+    match flags.iter().find(|(_, is_given)| *is_given && !kind.is_erased()) {
         None => Ok(()),
         Some((flag, _)) => Err(ExpectedError::usage(
             format!(

@@ -19,7 +19,10 @@ pub(super) fn find_resumable(
     let same =
         |toml: &str| Trial::parse("stored trial", toml).is_ok_and(|stored| comparable(stored) == settled);
     let here = Environment::of_this_machine();
-    let moved = |stored: &StoredTrial| here.other_machine(&stored.sessions.last()?.environment);
+    let is_here = settled.arms.iter().any(|arm| arm.place.is_none());
+    let moved = |stored: &StoredTrial| {
+        stored.sessions.last().filter(|_| is_here).and_then(|last| here.other_machine(&last.environment))
+    };
     if id != 0 {
         let stored = store.trial(TrialId(id))?;
         if !same(&stored.toml) {
@@ -57,25 +60,23 @@ pub(super) fn find_resumable(
     }))
 }
 
-/// Refuses to resume a trial of which a place is another machine now.
+/// Refuses to resume a trial of which a place is another machine, or has another kernel, now.
 pub(super) fn check_places(
     id: TrialId,
     places: &[Box<dyn Place>],
     earlier: &Earlier,
 ) -> Result<(), ExpectedError> {
-    for found in places.iter().map(|place| place.environment()).filter(|found| !found.place.is_empty()) {
-        let there = earlier.environments.get(&found.place).and_then(|stored| found.other_machine(stored));
-        if let Some(there) = there {
-            return Err(ExpectedError::usage(
-                format!(
-                    "could not resume trial {id}: the place {} was {}, and is {} now",
-                    found.place,
-                    plain(&there),
-                    found.machine_in_words()
-                ),
-                "have its command reach the same machine, or leave --resume out to begin again",
-            ));
-        }
+    let is_one_host = places.iter().all(|place| place.environment().place.is_empty());
+    for found in places.iter().map(|place| place.environment()).filter(|_| !is_one_host) {
+        let Some((was, is)) = earlier.environments.get(&found.place).and_then(|stored| found.changed(stored))
+        else {
+            continue;
+        };
+        let place = if found.place.is_empty() { "this host" } else { &format!("the place {}", found.place) };
+        return Err(ExpectedError::usage(
+            format!("could not resume trial {id}: {place} was {}, and is {} now", plain(&was), plain(&is)),
+            "go on where its arms were, or leave --resume out to begin again",
+        ));
     }
     Ok(())
 }
@@ -92,11 +93,13 @@ fn of_another_machine(stored: &StoredTrial, there: &str, here: &Environment) -> 
     )
 }
 
-/// A trial without what may differ when it is gone on with: the budget is the session's, the seed the stored trial's, and
-/// words about a workload (with the lines of its job file) or a claim change nothing that is measured.
+/// A trial without what may differ when it is gone on with: the budget is the session's, the seed the stored trial's; how
+/// a place is reached and words about a workload (with the lines of its job file) or a claim change nothing that is
+/// measured.
 pub(crate) fn comparable(mut trial: Trial) -> Trial {
     trial.trial.budget = Nanos(0);
     trial.trial.seed = None;
+    trial.places.iter_mut().for_each(|place| place.command.clear());
     trial.workloads.iter_mut().for_each(|workload| workload.about = None);
     trial.claim = trial.claim.map(|claim| Box::new(claim.without_words()));
     trial

@@ -57,7 +57,6 @@ pub(super) fn export(
     Ok(line)
 }
 
-/// What became of one run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Written {
     /// It has its file.
@@ -68,7 +67,6 @@ enum Written {
     Unknown,
 }
 
-/// Writes one run.
 fn write(
     store: &Store,
     run: &StoredRun,

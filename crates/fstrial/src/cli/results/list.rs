@@ -42,7 +42,6 @@ Examples:
   fstrial results tag 7                       print its tags
   fstrial results tag 7 +nightly +v6.12 -new  add two, take one off")]
 pub(crate) struct TagArgs {
-    /// Its number.
     id: i64,
     /// +TAG adds one, -TAG takes one off; a bare word is added. Flags stand before them.
     #[arg(value_name = "±TAG", allow_hyphen_values = true)]
@@ -81,7 +80,6 @@ pub(crate) fn json(trial: &TrialSummary) -> serde_json::Value {
     })
 }
 
-/// The table for people.
 fn table(trials: &[TrialSummary], filter: &Filter) -> Table {
     let differ =
         |of: fn(&TrialSummary) -> &Option<String>| trials.iter().map(of).collect::<BTreeSet<_>>().len() > 1;

@@ -27,7 +27,6 @@ const JSON: &str = "application/json";
 const TEXT: &str = "text/plain; charset=utf-8";
 const STYLE: &str = include_str!("style.css");
 
-/// What is sent back.
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) status: StatusCode,
@@ -43,7 +42,6 @@ impl Answer {
         Self { status, kind, policy: POLICY.to_owned(), body: body.into() }
     }
 
-    /// A line of text.
     pub(super) fn text(status: StatusCode, text: &str) -> Self {
         Self::new(status, TEXT, format!("{text}\n"))
     }
@@ -67,7 +65,6 @@ impl Answer {
 
 /// Why there is no answer.
 enum Trouble {
-    /// There is nothing here.
     NotFound,
     /// It is known what is wrong.
     Expected(ExpectedError),

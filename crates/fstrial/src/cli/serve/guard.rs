@@ -20,7 +20,6 @@ const MAX_TARGET_BYTES: usize = 4096;
 /// Most parameters of a query.
 const MAX_PARAMETERS: usize = 64;
 
-/// What this server is called.
 #[derive(Debug, Clone)]
 pub(super) struct Names {
     /// Whether it can only be reached from this machine.
@@ -54,9 +53,7 @@ impl Asked {
 /// A request that is not let in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Refusal {
-    /// The status that says so.
     pub(super) status: StatusCode,
-    /// Why.
     pub(super) why: &'static str,
 }
 

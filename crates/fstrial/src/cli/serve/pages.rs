@@ -11,7 +11,6 @@ use fstrial_store::{TrialStatus, TrialSummary};
 use maud::{DOCTYPE, Markup, html};
 use std::cmp::Ordering;
 
-/// Trials on one page.
 const PER_PAGE: usize = 100;
 /// Fields of the search, with their words and an example.
 const FIELDS: [(&str, &str, &str); 9] = [
@@ -26,7 +25,6 @@ const FIELDS: [(&str, &str, &str); 9] = [
     ("status", "status", ""),
 ];
 
-/// The order of the list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Sort {
     column: usize,

@@ -64,7 +64,6 @@ const HEADERS: [(HeaderName, &str); 5] = [
 pub(super) struct Shop {
     /// The file of the results.
     pub(super) store: PathBuf,
-    /// What the server is called.
     pub(super) names: Names,
 }
 

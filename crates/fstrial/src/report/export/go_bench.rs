@@ -23,7 +23,6 @@ pub struct GoBench<W> {
 }
 
 impl<W: Write> GoBench<W> {
-    /// A writer of nothing yet.
     pub fn new(out: W) -> Self {
         Self { out, told: BTreeMap::new() }
     }

@@ -35,7 +35,6 @@ pub struct OpenMetrics {
     lines: BTreeMap<&'static str, String>,
     /// Lines about the trials themselves.
     info: String,
-    /// Lines about verdicts.
     verdicts: String,
     /// What was said already: a sample must not be there twice.
     said: BTreeSet<String>,
@@ -71,7 +70,7 @@ impl OpenMetrics {
             ("status", summary.status.name()),
             ("host", summary.host.as_deref().unwrap_or_default()),
             ("kernel", summary.kernel.as_deref().unwrap_or_default()),
-            ("device", &document.environment.device),
+            ("device", &document.of_machines(|there| &there.device)),
             ("tags", &summary.tags.join(",")),
         ]);
         let _ = writeln!(self.info, "fstrial_trial_info{info} 1 {ended}");

@@ -39,7 +39,6 @@ pub(super) fn listed(names: &[impl AsRef<str>]) -> String {
     }
 }
 
-/// What was asked, in words.
 pub(super) fn question(document: &Document) -> String {
     let mut workloads: Vec<&str> = document.workloads.iter().map(|workload| workload.name.as_str()).collect();
     workloads.dedup();
@@ -117,9 +116,7 @@ fn line(standing: &Standing<'_>) -> Markup {
                 Some((ratio, interval)) => {
                     @if less { " takes " } @else { " has " }
                     (numbers::ratio(*ratio))
-                    @if let Some((low, high)) = interval {
-                        span.interval { " [" (numbers::ratio_digits(*low)) ", " (numbers::ratio_digits(*high)) "]" }
-                    }
+                    @if let Some(ends) = interval { span.interval { " " (numbers::ratio_interval(*ends)) } }
                     @if less { " what " (first) " takes" } @else { " the throughput of " (first) }
                 }
                 None => " is behind",
@@ -130,7 +127,6 @@ fn line(standing: &Standing<'_>) -> Markup {
     }
 }
 
-/// Why there is no answer.
 fn nothing_to_say(document: &Document) -> &'static str {
     match (&document.claim, document.failures.is_empty()) {
         (Some(_), _) => "The claim below is what the trial was there for.",
@@ -211,13 +207,17 @@ pub(super) fn distrust(shown: &Shown) -> Markup {
                         ". A difference may come from those."
                     }
                 }
-                @for note in &document.environment.device_notes { li { (note) } }
-                li {
-                    "This speaks for this machine (" (document.environment.cpus) " CPUs"
-                    @if document.environment.virtual_machine { ", a virtual machine that may have noisy neighbours" }
-                    "), Linux " (document.environment.kernel) ", this device (" (document.environment.device)
-                    ") and these amounts of data, and for no other."
-                }
+                @for note in document.machines().flat_map(|there| &there.device_notes) { li { (note) } }
+                @if document.machines().next().is_some() { li {
+                    @for (index, there) in document.machines().enumerate() {
+                        @if index == 0 { "This speaks for " } @else { ", and " }
+                        @if there.place.is_empty() { "this machine" } @else { (there.place) }
+                        " (" (there.cpus) " CPUs"
+                        @if there.virtual_machine { ", a virtual machine that may have noisy neighbours" }
+                        "), Linux " (there.kernel) ", this device (" (there.device) ")"
+                    }
+                    " and these amounts of data, and for no other."
+                } }
             }
         }
     }
@@ -348,8 +348,6 @@ fn cell(standings: &[Standing<'_>], workload: &WorkloadReport, level: u16) -> Ma
 /// What an arm behind has of the one that leads: `btrfs: 0.63× xfs [0.26, 0.83]`.
 fn behind(arm: &str, ratio: Option<Ratio>, leader: &str) -> String {
     let Some((ratio, interval)) = ratio else { return format!("{arm}: behind") };
-    let interval = interval.map_or_else(String::new, |(low, high)| {
-        format!(" [{}, {}]", numbers::ratio_digits(low), numbers::ratio_digits(high))
-    });
+    let interval = interval.map_or_else(String::new, |ends| format!(" {}", numbers::ratio_interval(ends)));
     format!("{arm}: {} {leader}{interval}", numbers::ratio(ratio))
 }

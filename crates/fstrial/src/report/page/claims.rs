@@ -5,7 +5,6 @@ use crate::{report::claim::ClaimReport, run::claim::ClaimVerdict};
 use fstrial_model::claim::OriginalTable;
 use maud::{Markup, html};
 
-/// A claim of the catalogue.
 pub struct ClaimEntry {
     /// What was said then, and the answer of the last check here, if there was one.
     pub report: ClaimReport,
@@ -15,7 +14,6 @@ pub struct ClaimEntry {
     pub trial: Option<TrialPage>,
 }
 
-/// The class of a verdict.
 fn class(verdict: ClaimVerdict) -> &'static str {
     match verdict {
         ClaimVerdict::Holds => "verdict-holds",
@@ -28,7 +26,6 @@ fn class(verdict: ClaimVerdict) -> &'static str {
     }
 }
 
-/// The catalogue as a page.
 pub fn page(mut entries: Vec<ClaimEntry>) -> String {
     let trials = entries.iter_mut().filter_map(|entry| entry.trial.as_mut());
     trials.enumerate().for_each(|(place, trial)| trial.told.place(place));
@@ -159,7 +156,6 @@ fn key() -> Markup {
     }
 }
 
-/// A claim with its answer.
 pub(super) fn claim(report: &ClaimReport, anchor: &str) -> Markup {
     html! {
         section.claim id=(anchor) {

@@ -13,9 +13,7 @@ use crate::{
         stored::Besides,
     },
 };
-use fstrial_model::{
-    device::DeviceKind, measurement::Stage, metric::Metric, trial::Compare, workload::Until,
-};
+use fstrial_model::{measurement::Stage, metric::Metric, trial::Compare, workload::Until};
 use fstrial_stats::{quantile::are_enough, spread, steady};
 use std::{collections::BTreeMap, ops::Range};
 
@@ -54,7 +52,6 @@ impl Detail {
     }
 }
 
-/// The data of a trial.
 pub(super) fn of_trial(told: &Told<'_>) -> TrialData {
     let document = &told.document;
     let names: Vec<String> = match document.compare {
@@ -72,8 +69,8 @@ pub(super) fn of_trial(told: &Told<'_>) -> TrialData {
         id: document.trial_id,
         name: document.name.clone(),
         started_at: told.stored.summary.started_at.clone(),
-        kernel: document.environment.kernel.clone(),
-        device: document.environment.device.clone(),
+        kernel: document.of_machines(|there| &there.kernel),
+        device: document.of_machines(|there| &there.device),
         compare: document.compare,
         practical: document.practical_percent / 100.0,
         arms: names,
@@ -323,7 +320,7 @@ fn tails(loads: &[&LoadSample]) -> Option<TailsData> {
 /// What lies on a device that was made for the trial, with the filesystem's own: its size less what is left.
 #[expect(clippy::cast_precision_loss, reason = "sizes of devices are far below 2^53")]
 fn space_used(told: &Told<'_>, besides: &Besides) -> Option<f64> {
-    let is_made = !matches!(told.plan.trial.device.kind, DeviceKind::Directory | DeviceKind::Disk);
+    let is_made = told.plan.trial.device.kind.is_made();
     // The bare device has no filesystem, and says 0.
     let left = median(besides.space_left.iter().copied()).filter(|left| is_made && *left > 0.0)?;
     Some(told.plan.device_size.0 as f64 - left).filter(|used| *used > 0.0)

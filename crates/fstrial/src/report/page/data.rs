@@ -18,7 +18,6 @@ pub(super) const SCHEMA_VERSION: u32 = 1;
 /// Everything that is drawn on a page.
 #[derive(Debug, Serialize)]
 pub(super) struct PageData {
-    /// [`SCHEMA_VERSION`].
     pub(super) schema_version: u32,
     /// The version of fstrial that made the page.
     pub(super) fstrial: &'static str,
@@ -28,7 +27,6 @@ pub(super) struct PageData {
     pub(super) trials: Vec<TrialData>,
 }
 
-/// A metric.
 #[derive(Debug, Serialize)]
 pub(super) struct MetricData {
     /// Its name in sentences.
@@ -39,13 +37,11 @@ pub(super) struct MetricData {
 }
 
 impl MetricData {
-    /// Every metric.
     pub(super) fn all() -> BTreeMap<&'static str, Self> {
         METRICS.iter().map(|row| (row.name, Self { words: row.words, band: row.band })).collect()
     }
 }
 
-/// A trial.
 #[derive(Debug, Serialize)]
 pub(super) struct TrialData {
     pub(super) id: Option<i64>,
@@ -74,11 +70,8 @@ pub(super) struct SectionData {
     pub(super) less_is_better: bool,
     pub(super) warmup_seconds: Option<f64>,
     pub(super) duration_seconds: Option<f64>,
-    /// Its levels.
     pub(super) levels: Vec<u16>,
-    /// Its cells.
     pub(super) cells: Vec<CellData>,
-    /// Its contrasts.
     pub(super) contrasts: Vec<ContrastData>,
 }
 
@@ -151,7 +144,6 @@ pub(super) struct TailsData {
     pub(super) p99: Vec<f64>,
 }
 
-/// A contrast.
 #[derive(Debug, Serialize)]
 pub(super) struct ContrastData {
     pub(super) a: usize,
@@ -205,7 +197,6 @@ impl serde_json::ser::Formatter for Short {
 }
 
 impl PageData {
-    /// As JSON.
     pub(super) fn to_json(&self) -> String {
         let mut text = Vec::new();
         let mut serializer = serde_json::Serializer::with_formatter(&mut text, Short);

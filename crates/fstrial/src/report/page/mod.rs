@@ -132,7 +132,6 @@ fn plot(id: &str, kind: &str, (trial, section): (usize, usize), title: &str, abo
     }
 }
 
-/// The head of a table.
 fn head(columns: &[impl AsRef<str>]) -> Markup {
     html! {
         thead { tr { @for column in columns { th scope="col" { (column.as_ref()) } } } }

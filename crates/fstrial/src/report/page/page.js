@@ -4,9 +4,10 @@
  *
  * - Nothing here makes HTML from text: elements are built one by one, and text is set as text. Names of arms, titles
  *   and reasons come from files of strangers.
- * - Every axis is linear to ECharts: `makeAxis` maps values (logarithms, units, percentiles) and makes the ticks, so
+ * - Every axis is linear to ECharts: `valueAxis` maps values (logarithms, units, percentiles) and makes the ticks, so
  *   that all scales look and behave alike.
- * - A plot is an entry of `PLOTS`: `view` gives what is drawn, `table` the same as rows, for people and for CSV.
+ * - A plot is an entry of `PLOTS`: `view` gives what is drawn as data (axes, marks in values, what the pointer tells), which
+ *   `chartOption` draws; `table` gives the same as rows, for people and for CSV.
  */
 'use strict';
 
@@ -72,33 +73,11 @@
     return value.toFixed(decimals).replace('-', '−');
   }
 
-  const DECIMAL = [
-    [1, ''],
-    [1e3, 'k'],
-    [1e6, 'M'],
-    [1e9, 'G'],
-    [1e12, 'T'],
-  ];
-  const BINARY = [
-    [1, ''],
-    [1024, 'Ki'],
-    [1024 ** 2, 'Mi'],
-    [1024 ** 3, 'Gi'],
-    [1024 ** 4, 'Ti'],
-  ];
-  const TIME = [
-    [1, 'ns'],
-    [1e3, 'µs'],
-    [1e6, 'ms'],
-    [1e9, 's'],
-  ];
-  const NANOSECONDS = new Map([
-    ['ns', 1],
-    ['us', 1e3],
-    ['µs', 1e3],
-    ['ms', 1e6],
-    ['s', 1e9],
-  ]);
+  const powers = (base, labels) => labels.map((label, power) => [base ** power, label]);
+  const DECIMAL = powers(1000, ['', 'k', 'M', 'G', 'T']);
+  const BINARY = powers(1024, ['', 'Ki', 'Mi', 'Gi', 'Ti']);
+  const TIME = powers(1000, ['ns', 'µs', 'ms', 's']);
+  const NANOSECONDS = new Map(Object.entries({ ns: 1, us: 1e3, µs: 1e3, ms: 1e6, s: 1e9 }));
 
   /**
    * How numbers of a unit are written.
@@ -123,13 +102,14 @@
     return fitting.length ? fitting[fitting.length - 1] : steps[0];
   }
 
+  const withLabel = (text, label) => text + (label === '' || label.startsWith(NBSP) ? '' : NBSP) + label;
+
   /** A number with its unit, for people. */
   function human(value, unit, digits = 3) {
     if (!isNumber(value)) return '–';
     const { factor, steps } = quantity(unit);
     const [size, label] = stepFor(value * factor, steps);
-    const gap = label === '' || label.startsWith(NBSP) ? '' : NBSP;
-    return significant((value * factor) / size, digits) + gap + label;
+    return withLabel(significant((value * factor) / size, digits), label);
   }
 
   /** A number and its interval: `12.3 k op/s [12.1 k op/s, 12.5 k op/s]` with the unit said once. */
@@ -191,30 +171,8 @@
   // After Okabe and Ito. Against the ground the contrast is at least 3 : 1, and any two differ by a ΔE*ab of at least 11
   // for normal sight, protanopia and deuteranopia (Machado's matrices).
   const COLOURS = {
-    light: [
-      '#0072b2',
-      '#d55e00',
-      '#007a5a',
-      '#8f2d78',
-      '#978040',
-      '#2f2f2f',
-      '#3b9cc4',
-      '#673805',
-      '#7a5cf0',
-      '#737f95',
-    ],
-    dark: [
-      '#56b4e9',
-      '#ff8a3d',
-      '#5fe0b8',
-      '#c56ba0',
-      '#f5e06a',
-      '#f4f4f4',
-      '#a9c7d6',
-      '#9c7350',
-      '#8f7dff',
-      '#a8a39a',
-    ],
+    light: '#0072b2 #d55e00 #007a5a #8f2d78 #978040 #2f2f2f #3b9cc4 #673805 #7a5cf0 #737f95'.split(' '),
+    dark: '#56b4e9 #ff8a3d #5fe0b8 #c56ba0 #f5e06a #f4f4f4 #a9c7d6 #9c7350 #8f7dff #a8a39a'.split(' '),
   };
   const DASHES = ['solid', [7, 3], [2, 2], [9, 3, 2, 3], [5, 2], 'solid', [2, 4], [9, 3, 2, 3, 2, 3], [12, 3], [4, 4]];
   // In a box of 10 × 10. Shapes, because colour alone tells nothing to some and in grey print to all.
@@ -233,26 +191,8 @@
   const shapeName = (shape) => `sign-of-arm-${SHAPES.indexOf(shape)}`;
   SHAPES.forEach((shape) => echarts.graphic.registerShape(shapeName(shape), echarts.graphic.extendPath(shape, {})));
   const THEMES = {
-    light: {
-      name: 'light',
-      ink: '#1c1f22',
-      soft: '#5a6169',
-      line: '#c9ced3',
-      faint: '#e9ebed',
-      ground: '#ffffff',
-      accent: '#0b5394',
-      colours: COLOURS.light,
-    },
-    dark: {
-      name: 'dark',
-      ink: '#e6e8ea',
-      soft: '#a4acb4',
-      line: '#4a525a',
-      faint: '#2a3037',
-      ground: '#15191d',
-      accent: '#7db8ee',
-      colours: COLOURS.dark,
-    },
+    light: { ink: '#1c1f22', soft: '#5a6169', line: '#c9ced3', faint: '#e9ebed', ground: '#ffffff', accent: '#0b5394' },
+    dark: { ink: '#e6e8ea', soft: '#a4acb4', line: '#4a525a', faint: '#2a3037', ground: '#15191d', accent: '#7db8ee' },
   };
   const darkScreen = window.matchMedia('(prefers-color-scheme: dark)');
   let printing = false;
@@ -263,7 +203,7 @@
     const number = numberOfName(name);
     const turn = Math.floor(number / 10);
     return {
-      colour: theme.colours[number % 10],
+      colour: COLOURS[theme === THEMES.dark ? 'dark' : 'light'][number % 10],
       shape: SHAPES[(number + turn) % 10],
       dash: DASHES[(number + 3 * turn) % 10],
     };
@@ -311,17 +251,23 @@
       }
       return ticks.filter((tick) => tick >= low * 0.9999 && tick <= high * 1.0001);
     };
-    const wishes = [
-      ...(binary
-        ? []
-        : [
-            [[1, 2, 5], 1],
-            [[1, 3], 1],
-          ]),
-      ...[1, 2, 3, 4, 6, 10].map((stride) => [[1], stride]),
-    ];
-    const ticks = wishes.map((wish) => between(...wish)).find((each) => each.length <= most) || [];
+    const dense = binary ? [] : [between([1, 2, 5], 1), between([1, 3], 1)];
+    const sparse = [1, 2, 3, 4, 6, 10].map((stride) => between([1], stride));
+    const ticks = [...dense, ...sparse].find((each) => each.length <= most) || [];
     return ticks.length > 2 ? ticks : roundTicks(low, high, 4);
+  }
+
+  const asIs = (value) => value;
+
+  /**
+   * An axis with the given ends, ticks and text of a tick, in positions.
+   * @param {Object} more `map` and `unmap` from and to values where these are no positions; else parts of the option
+   * @returns {{map: function(number): ?number, unmap: function(number): number, option: Object}}
+   */
+  function makeAxis(min, max, ticks, text, name, { map = asIs, unmap = asIs, ...more } = {}) {
+    const tick = { customValues: ticks };
+    const option = { type: 'value', min, max, name, axisTick: tick, axisLabel: { ...tick, formatter: text }, ...more };
+    return { map, unmap, option };
   }
 
   /**
@@ -329,81 +275,73 @@
    * @param {number[]} values all that must fit on it
    * @param {{unit: string, log?: boolean, zero?: boolean, name?: string, count?: number, pad?: number}} wish `zero`:
    *   begins at zero unless logarithmic; `count`: about so many ticks; `pad`: share of the range to leave free
-   * @returns {{map: function(number): ?number, unmap: function(number): number, option: Object}}
    */
-  function makeAxis(values, wish) {
-    const { factor, steps, binary } = quantity(wish.unit || '');
-    const fitting = values.filter((value) => (wish.log ? isPositive(value) : isNumber(value)));
+  function valueAxis(values, { unit = '', log, zero, name = '', count = 0, pad = 0.06 }) {
+    const { factor, steps, binary } = quantity(unit);
+    const fitting = values.filter(log ? isPositive : isNumber);
     const known = (fitting.length ? fitting : [1]).map((value) => value * factor);
     let low = known.reduce((least, value) => Math.min(least, value));
     let high = known.reduce((most, value) => Math.max(most, value));
-    if (wish.log) return logAxis(low, high, { factor, steps, binary }, wish);
-    if (wish.zero) low = Math.min(low, 0);
-    const room = (high - low || Math.abs(high) || 1) * (wish.pad === undefined ? 0.06 : wish.pad);
+    if (log) {
+      const room = Math.max((high / low) ** 0.05, 1.02);
+      [low, high] = [low / room, high * room];
+      const ticks = logTicks(low, high, binary, count ? count + 1 : 7).map(Math.log10);
+      const text = (position) => {
+        const [size, label] = stepFor(10 ** position, steps);
+        return withLabel(String(Number((10 ** position / size).toPrecision(4))), label);
+      };
+      return makeAxis(Math.log10(low), Math.log10(high), ticks, text, name, {
+        map: (value) => (isPositive(value) ? Math.log10(value * factor) : null),
+        unmap: (position) => 10 ** position / factor,
+      });
+    }
+    if (zero) low = Math.min(low, 0);
+    const room = (high - low || Math.abs(high) || 1) * pad;
     high += room;
-    if (!wish.zero) low -= room;
+    if (!zero) low -= room;
     const [size, label] = stepFor(Math.max(Math.abs(low), Math.abs(high)), steps);
-    const ticks = roundTicks(low / size, high / size, wish.count || 5);
-    const toUnit = factor / size;
-    return {
-      map: (value) => (isNumber(value) ? value * toUnit : null),
-      unmap: (position) => position / toUnit,
-      option: axisOption(
-        low / size,
-        high / size,
-        ticks,
-        (tick) => String(Number(tick.toPrecision(6))).replace('-', '−'),
-        [wish.name, label.trim()].filter(Boolean).join(', '),
-      ),
-    };
+    const title = [name, label.trim()].filter(Boolean).join(', ');
+    return makeAxis(low / size, high / size, roundTicks(low / size, high / size, count || 5), tickText, title, {
+      map: (value) => (isNumber(value) ? (value * factor) / size : null),
+      unmap: (position) => (position * size) / factor,
+    });
   }
 
-  function logAxis(low, high, { factor, steps, binary }, wish) {
-    const room = Math.max((high / low) ** 0.05, 1.02);
-    const [from, to] = [low / room, high * room];
-    const ticks = logTicks(from, to, binary, wish.count ? wish.count + 1 : 7);
-    const text = (position) => {
-      const value = 10 ** position;
-      const [size, label] = stepFor(value, steps);
-      const tick = Number((value / size).toPrecision(4));
-      return label === '' ? String(tick) : `${tick}${label.startsWith(NBSP) ? '' : NBSP}${label}`;
-    };
-    return {
-      map: (value) => (isPositive(value) ? Math.log10(value * factor) : null),
-      unmap: (position) => 10 ** position / factor,
-      option: axisOption(Math.log10(from), Math.log10(to), ticks.map(Math.log10), text, wish.name || ''),
-    };
-  }
-
-  /** An axis with the given ends, ticks and text of a tick, in positions. */
-  function axisOption(min, max, ticks, text, name) {
-    return {
-      type: 'value',
-      min,
-      max,
-      name,
-      axisTick: { customValues: ticks },
-      axisLabel: { customValues: ticks, formatter: text },
-    };
-  }
+  const tickText = (tick) => String(Number(tick.toPrecision(6))).replace('-', '−');
 
   /** Threads, evenly spaced for each doubling. */
   function levelAxis(levels) {
     const map = (level) => Math.log2(Math.max(level, 0.5));
     const ends = levels.map(map);
     const room = ends.length > 1 ? (ends[ends.length - 1] - ends[0]) * 0.06 : 1;
-    return {
+    const text = (position) => String(Math.round(2 ** position));
+    return makeAxis(Math.min(...ends) - room, Math.max(...ends) + room, ends, text, 'threads', {
       map,
       unmap: (position) => nearest(levels, position, map),
-      option: axisOption(
-        Math.min(...ends) - room,
-        Math.max(...ends) + room,
-        ends,
-        (position) => String(Math.round(2 ** position)),
-        'threads',
-      ),
-    };
+    });
   }
+
+  /** Names at 0, 1, 2 … */
+  function stepAxis(names, title, more = {}) {
+    const last = names.length - 1;
+    return makeAxis(-0.5, last + 0.5, [...names.keys()], (index) => names[index], title, {
+      unmap: (position) => Math.min(Math.max(Math.round(position), 0), last),
+      ...more,
+    });
+  }
+
+  /** A row for each of `rows`, with its label. */
+  function rowAxis(rows, { theme, width }) {
+    const formatter = (index) => (rows[index] ? shorten(rows[index].label, width < 480 ? 16 : 34) : '');
+    const axisLabel = { interval: 0, formatter, color: theme.ink };
+    const option = { type: 'category', inverse: true, data: rows.map((_, index) => String(index)), axisLabel };
+    return { map: asIs, unmap: Number, option };
+  }
+
+  /** The axis with what lies beyond it at its ends. */
+  const clipped = ({ map, option: { min, max } }) => ({
+    map: (value) => (map(value) === null ? null : Math.min(Math.max(map(value), min), max)),
+  });
 
   /** The candidate whose position is nearest to `position`. */
   function nearest(candidates, position, positionOf) {
@@ -420,160 +358,148 @@
 
   // ---------------------------------------------------------------- what is drawn
 
-  /** Marks below the data: not for the pointer. */
-  const SILENT = { type: 'custom', silent: true, animation: false, tooltip: { show: false } };
+  const segment = ([x1, y1], [x2, y2], style) => ({ type: 'line', silent: true, shape: { x1, y1, x2, y2 }, style });
+  const block = (x, y, width, height, style) => ({ type: 'rect', silent: true, shape: { x, y, width, height }, style });
+  const words = (x, y, text, size, style) => ({
+    type: 'text',
+    silent: true,
+    x,
+    y,
+    style: { text, font: `${size}px ${FONT}`, ...style },
+  });
 
-  /** The area between two lines, in pieces where a value is missing. Points are [x, low, high] in positions. */
-  function band(points, colour, opacity = 0.1) {
-    const pieces = [[]];
+  /** A mark that is not for the pointer: `shapes` of a point, given what turns positions into pixels. */
+  const silent = (z, points, shapes) => ({
+    type: 'custom',
+    silent: true,
+    animation: false,
+    tooltip: { show: false },
+    z,
+    data: points,
+    renderItem: ({ dataIndex }, { coord }) => ({
+      type: 'group',
+      children: shapes((point) => coord(point), points[dataIndex], dataIndex),
+    }),
+  });
+
+  /** The stretches of points of which all is known. */
+  function stretches(points) {
+    const found = [[]];
     for (const point of points) {
-      if (point.every(isNumber)) pieces[pieces.length - 1].push(point);
-      else if (pieces[pieces.length - 1].length) pieces.push([]);
+      if (point.every(isNumber)) found[found.length - 1].push(point);
+      else if (found[found.length - 1].length) found.push([]);
     }
-    return pieces
-      .filter((piece) => piece.length > 1)
-      .map((piece) => ({
-        ...SILENT,
-        z: 1,
-        data: [[piece[0][0], piece[0][1]]],
-        renderItem: (_, api) => ({
-          type: 'polygon',
-          silent: true,
-          shape: {
-            points: [
-              ...piece.map(([x, low]) => api.coord([x, low])),
-              ...piece
-                .slice()
-                .reverse()
-                .map(([x, , high]) => api.coord([x, high])),
-            ],
-          },
-          style: { fill: colour, opacity },
-        }),
-      }));
+    return found.filter((stretch) => stretch.length > 1);
   }
 
-  /** Error bars. Points are [x, low, high] in positions, or [y, low, high] if `lying`. */
-  function errorBars(points, colour, lying = false) {
-    const whole = points.filter((point) => point.every(isNumber));
-    return {
-      ...SILENT,
-      z: 2,
-      data: whole.map(([at, low]) => (lying ? [low, at] : [at, low])),
-      renderItem: (params, api) => {
-        const [at, low, high] = whole[params.dataIndex];
-        const [from, to] = lying
-          ? [api.coord([low, at]), api.coord([high, at])]
-          : [api.coord([at, low]), api.coord([at, high])];
-        const cap = lying ? [0, 3] : [3, 0];
-        const stroke = (a, b) => ({
-          type: 'line',
-          silent: true,
-          style: { stroke: colour, lineWidth: 1.25 },
-          shape: { x1: a[0], y1: a[1], x2: b[0], y2: b[1] },
-        });
-        const ends = [from, to].map(([x, y]) => stroke([x - cap[0], y - cap[1]], [x + cap[0], y + cap[1]]));
-        return { type: 'group', children: [stroke(from, to), ...ends] };
-      },
-    };
-  }
-
-  /** A shaded rectangle with a word in its upper left corner; corners in positions. */
-  function shade([x0, y0], [x1, y1], theme, word = '') {
-    return {
-      ...SILENT,
-      z: 0,
-      data: [[x0, y0]],
-      renderItem: (_, api) => {
-        const [left, bottom] = api.coord([x0, y0]);
-        const [right, top] = api.coord([x1, y1]);
-        return {
-          type: 'group',
-          children: [
-            {
-              type: 'rect',
-              silent: true,
-              style: { fill: theme.soft, opacity: 0.13 },
-              shape: { x: left, y: top, width: right - left, height: bottom - top },
-            },
-            {
-              type: 'text',
-              silent: true,
-              x: left + 4,
-              y: top + 4,
-              style: { text: word, fill: theme.soft, font: `11px ${FONT}` },
-            },
-          ],
-        };
-      },
-    };
-  }
-
-  /** A straight line between two points in positions. */
-  function rule(from, to, colour, dash = null) {
-    return {
-      ...SILENT,
-      z: 1,
-      data: [from],
-      renderItem: (_, api) => {
-        const [[x1, y1], [x2, y2]] = [api.coord(from), api.coord(to)];
-        return {
-          type: 'line',
-          silent: true,
-          shape: { x1, y1, x2, y2 },
-          style: { stroke: colour, lineWidth: 1, lineDash: dash },
-        };
-      },
-    };
-  }
+  const STILL = { animation: false, emphasis: { disabled: true } };
 
   /**
-   * A line of an arm. With many points its shape is put on a few of them, at other places for each arm.
-   * @param {Array} points [x, y] in positions, y null where nothing is known
+   * Marks, as series of ECharts. Their points are positions; `looks` are the arm's, if the mark is of an arm; `more` is
+   * taken over into the series.
    */
-  function line(name, points, theme, more = {}) {
-    const { colour, shape, dash } = looks(name, theme);
-    const few = points.length <= 16;
-    const stride = Math.ceil(points.length / 6);
-    const offset = few ? 0 : Math.floor(((numberOfName(name) % 5) / 5) * stride);
-    return {
-      type: 'line',
-      name: String(name),
-      z: 3,
-      animation: false,
-      symbol: `path://${shape}`,
-      data: points.map((point, index) => ({ value: point, symbolSize: few || index % stride === offset ? 8 : 0 })),
-      showAllSymbol: true,
-      connectNulls: false,
-      emphasis: { disabled: true },
-      lineStyle: { color: colour, width: 1.75, type: dash },
-      itemStyle: { color: colour },
-      ...more,
-    };
-  }
+  const KINDS = {
+    /** The area between two lines. Points are [x, low, high]. */
+    band: ({ points, colour, opacity = 0.1 }) =>
+      stretches(points).map((stretch) =>
+        silent(1, [stretch[0].slice(0, 2)], (pixel) => {
+          const [low, high] = [1, 2].map((end) => stretch.map((point) => pixel([point[0], point[end]])));
+          const shape = { points: [...low, ...high.reverse()] };
+          return [{ type: 'polygon', silent: true, shape, style: { fill: colour, opacity } }];
+        }),
+      ),
 
-  /** Shapes of an arm at points in positions. */
-  function dots(name, points, theme, more = {}) {
-    const { colour, shape } = looks(name, theme);
-    return {
+    /** Error bars. Points are [x, low, high], or [y, low, high] if `lying`. */
+    errors({ points, colour, lying }) {
+      const whole = points.filter((point) => point.every(isNumber));
+      const ends = whole.map(([at, ...range]) => range.map((end) => (lying ? [end, at] : [at, end])));
+      const [across, along] = lying ? [0, 3] : [3, 0];
+      const stroke = (from, to) => segment(from, to, { stroke: colour, lineWidth: 1.25 });
+      const starts = ends.map(([from]) => from);
+      return silent(2, starts, (pixel, _, index) => {
+        const [from, to] = ends[index].map(pixel);
+        const caps = [from, to].map(([x, y]) => stroke([x - across, y - along], [x + across, y + along]));
+        return [stroke(from, to), ...caps];
+      });
+    },
+
+    /** A shaded rectangle between two corners, with a word in its upper left one. */
+    shade: ({ points: [from, to], word = '', theme }) =>
+      silent(0, [from], (pixel) => {
+        const [[left, bottom], [right, top]] = [pixel(from), pixel(to)];
+        const area = block(left, top, right - left, bottom - top, { fill: theme.soft, opacity: 0.13 });
+        return [area, words(left + 4, top + 4, word, 11, { fill: theme.soft })];
+      }),
+
+    /** A straight line between two points. */
+    rule: ({ points: [from, to], theme }) =>
+      silent(1, [from], (pixel) => [segment(pixel(from), pixel(to), { stroke: theme.soft, lineWidth: 1 })]),
+
+    /** Pale bars of some pixels that stand on the axis. */
+    bars: ({ points, colour, pixels, y }) =>
+      silent(
+        2,
+        points.filter((point) => point[1] !== null),
+        (pixel, point) => {
+          const [[middle, top], [, bottom]] = [pixel(point), pixel([0, y.option.min])];
+          return [block(middle - pixels / 2, top, pixels, bottom - top, { fill: colour, opacity: 0.45 })];
+        },
+      ),
+
+    /** Pale bars that lie, one in each row, with a colour each. Points are [x, row]. */
+    rows: ({ points, colours, x: { option } }) => ({
+      type: 'bar',
+      name: 'then',
+      ...STILL,
+      barMaxWidth: 14,
+      data: points.map(([value], index) => ({
+        value: value === null ? option.min : Math.max(value, option.min),
+        itemStyle: { color: colours[index], opacity: 0.4 },
+      })),
+    }),
+
+    /**
+     * A line of an arm, interrupted where y is null. With many points its shape is put on a few of them, at other places
+     * for each arm.
+     */
+    line({ name, points, looks: { colour, shape, dash }, more }) {
+      const few = points.length <= 16;
+      const stride = Math.ceil(points.length / 6);
+      const offset = few ? 0 : Math.floor(((numberOfName(name) % 5) / 5) * stride);
+      return {
+        type: 'line',
+        name,
+        z: 3,
+        ...STILL,
+        symbol: `path://${shape}`,
+        data: points.map((point, index) => ({ value: point, symbolSize: few || index % stride === offset ? 8 : 0 })),
+        showAllSymbol: true,
+        connectNulls: false,
+        lineStyle: { color: colour, width: 1.75, type: dash },
+        itemStyle: { color: colour },
+        ...more,
+      };
+    },
+
+    /** Shapes of an arm at points. */
+    dots: ({ name, points, looks: { colour, shape }, more }) => ({
       type: 'scatter',
-      name: String(name),
+      name,
       z: 4,
-      animation: false,
+      ...STILL,
       symbol: `path://${shape}`,
       symbolSize: 9,
       data: points,
       itemStyle: { color: colour, opacity: 1 },
-      emphasis: { disabled: true },
       ...more,
-    };
-  }
+    }),
+  };
 
   /**
    * Text of a tooltip: a heading and rows of [arm or null, label, figure].
    * @returns {HTMLElement}
    */
-  function tipBox(heading, rows, theme) {
+  function tipBox([heading, rows], theme) {
     const body = rows.map(([arm, label, figure]) =>
       make(
         'tr',
@@ -583,24 +509,40 @@
         make('td', { class: 'number' }, figure),
       ),
     );
-    return make(
-      'div',
-      { class: 'tip' },
-      make('p', { dir: 'auto' }, shorten(heading, 90)),
-      make('table', {}, make('tbody', {}, ...body)),
-    );
+    const table = make('table', {}, make('tbody', {}, ...body));
+    return make('div', { class: 'tip' }, make('p', { dir: 'auto' }, shorten(heading, 90)), table);
+  }
+
+  /** The series of a view's marks. */
+  function seriesOf({ x, y, marks }, theme) {
+    return marks.flatMap((mark) => {
+      const upright = mark.y || y;
+      const [first, rest] = mark.lying ? [upright, x] : [x, upright];
+      const own = looks(mark.name, theme);
+      return KINDS[mark.kind]({
+        colour: own.colour,
+        looks: own,
+        ...mark,
+        points: mark.points.map(([at, ...values]) => [first.map(at), ...values.map((value) => rest.map(value))]),
+        theme,
+        x,
+        y: upright,
+      });
+    });
   }
 
   /**
    * The whole option of a chart.
    * @param {Object} context of the figure
-   * @param {{x: Object, y: Object|Object[], series: Object[], tip: function, pointer?: string, shadow?: boolean}} parts
-   *   `x` and `y` are ECharts axes; `tip(position, params)` makes the tooltip; `pointer` is the axis it follows
+   * @param {{x: Object, y: Object, right?: Object, marks: Object[], tip: function, pointer?: string}} view axes; marks of
+   *   a kind in `KINDS` with points in values, on an axis `y` of their own if they have one; `tip(value)` gives the
+   *   heading and rows of the tooltip at a value of the axis that `pointer` names
    */
-  function chartOption(context, { x, y, series, tip, pointer = 'x', shadow = false }) {
+  function chartOption(context, view) {
     const { theme } = context;
-    const axes = (Array.isArray(y) ? y : [y]).map((axis) => dressAxis(axis, theme, 'y'));
-    const inExport = context.exporting ? exportParts(context) : { top: 0 };
+    const { x, y, right, tip, pointer = 'x' } = view;
+    const uprights = [y, right].filter(Boolean).map(({ option }) => dressAxis(option, theme, 'y'));
+    const inExport = context.exporting ? exportParts({ ...context, ...view }) : { top: 0 };
     return {
       animation: false,
       backgroundColor: context.exporting ? theme.ground : 'transparent',
@@ -609,19 +551,19 @@
       grid: {
         left: 6,
         right: context.exporting ? 24 : 14,
-        top: inExport.top + (axes.some((axis) => axis.name) ? 28 : 10),
+        top: inExport.top + (uprights.some((axis) => axis.name) ? 28 : 10),
         bottom: context.exporting ? 34 : 26,
         outerBoundsMode: 'same',
         outerBoundsContain: 'axisLabel',
       },
-      xAxis: dressAxis(x, theme, 'x'),
-      yAxis: axes.length === 1 ? axes[0] : axes,
+      xAxis: dressAxis(x.option, theme, 'x'),
+      yAxis: uprights,
       tooltip: {
         trigger: 'axis',
         confine: true,
         transitionDuration: 0,
         axisPointer: {
-          type: shadow ? 'shadow' : 'line',
+          type: y.option.type === 'category' ? 'shadow' : 'line',
           axis: pointer,
           snap: false,
           animation: false,
@@ -630,8 +572,8 @@
           label: { show: false },
         },
         formatter: (params) => {
-          const all = Array.isArray(params) ? params : [params];
-          return all.length ? tip(all[0].axisValue, all) : '';
+          const [first] = [params].flat();
+          return first ? tipBox(tip({ x, y }[pointer].unmap(first.axisValue)), theme) : '';
         },
         backgroundColor: theme.ground,
         borderColor: theme.line,
@@ -641,70 +583,53 @@
         textStyle: { color: theme.ink, fontSize: 12, fontFamily: FONT },
       },
       ...inExport.option,
-      series,
+      series: seriesOf(view, theme),
     };
   }
 
   function dressAxis(axis, theme, side) {
-    const labels = axis.axisLabel || {};
-    const ofCategories = axis.type === 'category';
+    const below = side === 'x';
+    const align = below ? 'center' : axis.position || 'left';
+    const lineStyle = { color: theme.line };
     return {
-      nameLocation: side === 'x' ? 'middle' : 'end',
-      nameGap: side === 'x' ? 24 : 10,
+      nameLocation: below ? 'middle' : 'end',
+      nameGap: below ? 24 : 10,
       splitNumber: 5,
-      nameTextStyle: {
-        color: theme.soft,
-        fontSize: 12,
-        align: side === 'x' ? 'center' : axis.position || 'left',
-        padding: 0,
-      },
+      nameTextStyle: { color: theme.soft, fontSize: 12, align, padding: 0 },
       ...axis,
-      axisLine: { show: side === 'x' && !ofCategories, lineStyle: { color: theme.line }, onZero: false },
-      axisTick: { ...axis.axisTick, show: side === 'x' && !ofCategories, lineStyle: { color: theme.line } },
-      splitLine: { show: axis.splitLine !== false && !ofCategories, lineStyle: { color: theme.faint } },
-      axisLabel: { color: theme.soft, fontSize: 12, hideOverlap: side === 'x', ...labels },
+      axisLine: { show: below, lineStyle, onZero: false },
+      axisTick: { ...axis.axisTick, show: below, lineStyle },
+      splitLine: { show: axis.splitLine !== false && axis.type !== 'category', lineStyle: { color: theme.faint } },
+      axisLabel: { color: theme.soft, fontSize: 12, hideOverlap: below, ...axis.axisLabel },
     };
   }
 
   /** What a drawing of its own needs that the page says around it: a title, and which arm is which. */
-  function exportParts(context) {
-    const { theme } = context;
-    const names = context.legend === false ? [] : context.arms.map((arm) => context.trial.arms[arm]);
-    const rows = Math.ceil(names.length / 4);
-    const width = 210;
-    const legend = names.flatMap((name, index) => {
+  function exportParts({ theme, trial, arms, legend, heading, subheading, about }) {
+    const names = legend === false ? [] : arms.map((arm) => trial.arms[arm]);
+    const graphic = names.flatMap((name, index) => {
       const { colour, shape, dash } = looks(name, theme);
-      const [left, top] = [16 + (index % 4) * width, 58 + Math.floor(index / 4) * 20];
+      const [left, top] = [16 + (index % 4) * 210, 58 + Math.floor(index / 4) * 20];
+      const style = { stroke: colour, lineWidth: 2, lineDash: Array.isArray(dash) ? dash : null };
       return [
-        {
-          type: 'line',
-          silent: true,
-          shape: { x1: left, y1: top + 6, x2: left + 28, y2: top + 6 },
-          style: { stroke: colour, lineWidth: 2, lineDash: Array.isArray(dash) ? dash : null },
-        },
+        segment([left, top + 6], [left + 28, top + 6], style),
         { type: shapeName(shape), silent: true, x: left + 9, y: top + 1, style: { fill: colour } },
-        {
-          type: 'text',
-          silent: true,
-          x: left + 34,
-          y: top + 7,
-          style: { textVerticalAlign: 'middle', text: shorten(name, 24), fill: theme.ink, font: `12px ${FONT}` },
-        },
+        words(left + 34, top + 7, shorten(name, 24), 12, { textVerticalAlign: 'middle', fill: theme.ink }),
       ];
     });
     return {
-      top: 58 + rows * 20,
+      top: 58 + Math.ceil(names.length / 4) * 20,
       option: {
         title: {
-          text: shorten(context.heading, 100),
-          subtext: shorten(context.subheading, 130),
+          text: shorten(heading, 100),
+          subtext: shorten([about, subheading].filter(Boolean).join(' · '), 130),
           left: 11,
           top: 10,
           itemGap: 8,
           textStyle: { color: theme.ink, fontSize: 15, fontWeight: 600, fontFamily: FONT },
           subtextStyle: { color: theme.soft, fontSize: 12, fontFamily: FONT },
         },
-        graphic: legend,
+        graphic,
       },
     };
   }
@@ -713,22 +638,36 @@
 
   const nameOf = (context, arm) => plainText(context.trial.arms[arm]);
   const cellOf = (section, arm, threads) => section.cells.find((cell) => cell.arm === arm && cell.threads === threads);
-  /** The arms to draw at a level for which `has` finds something in their cell, as [arm, cell, found]. */
+
+  /** The arms to draw at a level for which `has` finds something in their cell. */
   function cellsWith(context, level, has) {
     return context.arms
-      .map((arm) => [arm, cellOf(context.section, arm, level)])
-      .filter(([, cell]) => cell && !cell.cannot)
-      .map(([arm, cell]) => [arm, cell, has(cell)])
-      .filter(([, , found]) => (Array.isArray(found) ? found.length > 0 : found !== undefined && found !== null));
+      .map((arm) => ({ arm, name: nameOf(context, arm), cell: cellOf(context.section, arm, level) }))
+      .filter(({ cell }) => cell && !cell.cannot)
+      .map((each) => ({ ...each, found: has(each.cell, context) }))
+      .filter(({ found }) => (Array.isArray(found) ? found.length > 0 : found !== undefined && found !== null));
   }
-  /** Sorts arms by a figure for a sentence: `xfs 1.2, ext4 1.4`. */
+
+  /** The view of a plot that shows one level, if `has` finds something in any cell. */
+  const ofLevel = (has, view) => (context) => {
+    const cells = cellsWith(context, context.level, has);
+    return cells.length ? view(context, cells) : null;
+  };
+
+  /** How far an arm is from the middle of all, in places. */
+  const besideMiddle = (context, arm) => context.arms.indexOf(arm) - (context.arms.length - 1) / 2;
+
+  /** Arms with a figure each for a sentence: `xfs 1.2, ext4 1.4`. */
   const inOrder = (entries, unit) =>
     entries.map(([name, value]) => `${shorten(name, 80)} ${human(value, unit)}`).join(', ');
+  const leastFirst = (entries) => entries.sort((a, b) => a[1] - b[1]);
+  const tipRows = (cells, figure) => cells.map((each) => [each.name, each.name, figure(each.cell, each.found)]);
+
   const rowsOf = (context, levels, perCell) =>
     levels.flatMap((threads) =>
       context.allArms.flatMap((arm) => {
         const cell = cellOf(context.section, arm, threads);
-        return cell ? perCell(cell, [context.trial.arms[arm], threads]) : [];
+        return cell ? perCell(cell).map((row) => [context.trial.arms[arm], threads, ...row]) : [];
       }),
     );
   const ARM_AND_THREADS = [
@@ -736,97 +675,88 @@
     { key: 'threads', label: 'threads', unit: 'count' },
   ];
   const tableLevels = (context, all) => (all || context.level === undefined ? context.section.levels : [context.level]);
+  /** The table of a plot: what `perCell` makes of each cell are the rows, after the arm and the threads. */
+  const levelTable = (columns, perCell) => (context, all) => ({
+    columns: [...ARM_AND_THREADS, ...columns],
+    rows: rowsOf(context, tableLevels(context, all), perCell),
+  });
+
+  const rateColumns = (unit) => [
+    { key: 'rate', label: 'rate', unit },
+    { key: 'rate_low', label: 'low', unit },
+    { key: 'rate_high', label: 'high', unit },
+    { key: 'unit', label: '', unit: 'text', csvOnly: true },
+    { key: 'runs', label: 'runs', unit: 'count' },
+    { key: 'note', label: 'note', unit: 'text' },
+  ];
+  const rateRow = (cell, unit) => [
+    cell.rate,
+    ...(cell.rate_interval || [null, null]),
+    unit,
+    cell.runs,
+    outcomeText(cell),
+  ];
+  const outcomeText = (cell) => (cell.cannot ? `cannot: ${cell.cannot}` : cell.failed ? 'failed' : '');
+  const rateText = (cell, unit) => withInterval(cell.rate, cell.rate_interval, unit);
+  const rateEnds = (cell) => [cell.rate, ...(cell.rate_interval || [])];
+
+  /** An arm's rates against threads. */
+  function rateMarks(name, cells, banded) {
+    const points = cells.filter((cell) => cell.rate_interval).map((cell) => [cell.threads, ...cell.rate_interval]);
+    return [
+      ...(banded ? [{ kind: 'band', name, points }] : []),
+      { kind: 'errors', name, points },
+      { kind: 'line', name, points: cells.map((cell) => [cell.threads, cell.rate]) },
+    ];
+  }
 
   /** Throughput against threads; with one level, arms one below the other. */
   const throughput = {
-    log: true,
     legend: (context) => context.section.levels.length > 1 || 'switches',
     view(context) {
-      const { section, theme, log } = context;
-      const cells = section.levels.flatMap((level) => cellsWith(context, level, (cell) => cell.rate));
+      const { section, log } = context;
+      const { levels, unit } = section;
+      const rates = (level) => cellsWith(context, level, (cell) => cell.rate);
+      const cells = levels.flatMap(rates);
       if (!cells.length) return null;
-      if (section.levels.length === 1)
-        return forest(
-          context,
-          cells.map(([arm, cell]) => ({
-            label: nameOf(context, arm),
-            name: nameOf(context, arm),
-            value: cell.rate,
-            interval: cell.rate_interval,
-            heading: `${nameOf(context, arm)}, ${threadsText(cell.threads)}`,
-            runs: cell.runs,
-          })),
-          section.unit,
-        );
-      const x = levelAxis(section.levels);
-      const y = makeAxis(
-        cells.flatMap(([, cell, rate]) => [rate, ...(cell.rate_interval || [])]),
-        { unit: section.unit, log, zero: true, name: section.less_is_better ? 'less is better' : '' },
-      );
-      const series = context.arms.flatMap((arm) => {
-        const own = cells.filter(([other]) => other === arm).map(([, cell]) => cell);
-        const name = nameOf(context, arm);
-        const { colour } = looks(name, theme);
-        const bars = own
-          .filter((cell) => cell.rate_interval)
-          .map((cell) => [x.map(cell.threads), ...cell.rate_interval.map(y.map)]);
-        return [
-          ...(context.arms.length > MOST_BANDS ? [] : band(bars, colour)),
-          errorBars(bars, colour),
-          line(
-            name,
-            own.map((cell) => [x.map(cell.threads), y.map(cell.rate)]),
-            theme,
-          ),
-        ];
-      });
-      const tip = (position) => {
-        const level = x.unmap(position);
-        return tipBox(
-          threadsText(level),
-          cellsWith(context, level, (cell) => cell.rate).map(([arm, cell]) => [
-            nameOf(context, arm),
-            nameOf(context, arm),
-            withInterval(cell.rate, cell.rate_interval, section.unit),
-          ]),
-          theme,
-        );
-      };
-      return { option: chartOption(context, { x: x.option, y: y.option, series, tip }), gist: rateGist(context) };
-    },
-    table(context) {
+      if (levels.length === 1) return forest(context, cells.map(forestRow), unit);
+      const name = section.less_is_better ? 'less is better' : '';
       return {
-        columns: [
-          ...ARM_AND_THREADS,
-          { key: 'rate', label: 'rate', unit: context.section.unit },
-          { key: 'rate_low', label: 'low', unit: context.section.unit },
-          { key: 'rate_high', label: 'high', unit: context.section.unit },
-          { key: 'unit', label: '', unit: 'text', csvOnly: true },
-          { key: 'runs', label: 'runs', unit: 'count' },
-          { key: 'note', label: 'note', unit: 'text' },
-        ],
-        rows: rowsOf(context, context.section.levels, (cell, key) => [
-          [
-            ...key,
-            cell.rate,
-            ...(cell.rate_interval || [null, null]),
-            context.section.unit,
-            cell.runs,
-            outcomeText(cell),
-          ],
-        ]),
+        x: levelAxis(levels),
+        y: valueAxis(
+          cells.flatMap(({ cell }) => rateEnds(cell)),
+          { unit, log, zero: true, name },
+        ),
+        marks: context.arms.flatMap((arm) => {
+          const own = cells.filter((each) => each.arm === arm).map(({ cell }) => cell);
+          return rateMarks(nameOf(context, arm), own, context.arms.length <= MOST_BANDS);
+        }),
+        tip: (level) => [threadsText(level), tipRows(rates(level), (cell) => rateText(cell, unit))],
+        gist: rateGist(context),
       };
     },
+    table: (context) => ({
+      columns: [...ARM_AND_THREADS, ...rateColumns(context.section.unit)],
+      rows: rowsOf(context, context.section.levels, (cell) => [rateRow(cell, context.section.unit)]),
+    }),
   };
 
-  const outcomeText = (cell) => (cell.cannot ? `cannot: ${cell.cannot}` : cell.failed ? 'failed' : '');
-
   function rateGist(context) {
-    const level = context.section.levels[context.section.levels.length - 1];
-    const cells = cellsWith(context, level, (cell) => cell.rate).map(([arm, , rate]) => [nameOf(context, arm), rate]);
-    cells.sort((a, b) => (context.section.less_is_better ? a[1] - b[1] : b[1] - a[1]));
-    return `With ${threadsText(level)}, best first: ${inOrder(cells, context.section.unit)}.`;
+    const { levels, less_is_better: lessIsBetter, unit } = context.section;
+    const level = levels[levels.length - 1];
+    const cells = cellsWith(context, level, (cell) => cell.rate).map(({ name, found }) => [name, found]);
+    const bestFirst = lessIsBetter ? leastFirst(cells) : cells.sort((a, b) => b[1] - a[1]);
+    return `With ${threadsText(level)}, best first: ${inOrder(bestFirst, unit)}.`;
   }
+
+  const forestRow = ({ name, cell, found: value }) => ({
+    label: name,
+    name,
+    value,
+    interval: cell.rate_interval,
+    heading: `${name}, ${threadsText(cell.threads)}`,
+    runs: cell.runs,
+  });
 
   /**
    * Values with intervals, one below the other, each in a row of its own with its name.
@@ -834,189 +764,129 @@
    *   runs?: number}>} rows `name` gives the looks
    */
   function forest(context, rows, unit) {
-    const { theme, log } = context;
     const all = rows.flatMap((row) => [row.value, ...(row.interval || [])]).filter(isNumber);
-    const [least, most] = [Math.min(...all), Math.max(...all)];
     const areRates = rows.some((row) => row.interval);
-    const x = makeAxis(all, {
-      unit,
-      log,
-      name: areRates && context.section.less_is_better ? 'less is better' : '',
-      zero: least < most * 0.5 || !areRates,
-      count: context.width < 480 ? 3 : 5,
-      pad: 0.08,
-    });
-    const y = {
-      type: 'category',
-      inverse: true,
-      data: rows.map((_, index) => String(index)),
-      axisLabel: { interval: 0, formatter: (index) => rowLabel(rows[index], context), color: theme.ink },
-    };
-    const series = rows.flatMap((row, index) => {
-      const { colour } = looks(row.name, theme);
-      const bars = row.interval ? [errorBars([[index, ...row.interval.map(x.map)]], colour, true)] : [];
-      return [...bars, dots(row.name, [[x.map(row.value), index]], theme)];
-    });
-    const tip = (_, params) => {
-      const row = rows[Number(params[0].axisValue)];
-      const lines = [[row.name, row.label, withInterval(row.value, row.interval, unit)]];
-      if (row.runs) lines.push([null, 'runs', String(row.runs)]);
-      return tipBox(row.heading, lines, theme);
-    };
+    const headed = rows.map((row) => [row.heading, row.value]);
     return {
-      option: chartOption(context, { x: { ...x.option, splitLine: true }, y, series, tip, pointer: 'y', shadow: true }),
-      height: 64 + rows.length * 26,
-      gist: `${inOrder(
-        rows.map((row) => [row.heading, row.value]),
+      x: valueAxis(all, {
         unit,
-      )}.`,
+        log: context.log,
+        name: areRates && context.section.less_is_better ? 'less is better' : '',
+        zero: Math.min(...all) < Math.max(...all) * 0.5 || !areRates,
+        count: context.width < 480 ? 3 : 5,
+        pad: 0.08,
+      }),
+      y: rowAxis(rows, context),
+      pointer: 'y',
+      marks: rows.flatMap(({ name, value, interval }, index) => [
+        ...(interval ? [{ kind: 'errors', lying: true, name, points: [[index, ...interval]] }] : []),
+        { kind: 'dots', name, points: [[value, index]] },
+      ]),
+      tip(index) {
+        const { name, label, value, interval, heading, runs } = rows[index];
+        const figures = [[name, label, withInterval(value, interval, unit)]];
+        return [heading, runs ? [...figures, [null, 'runs', String(runs)]] : figures];
+      },
+      height: 64 + rows.length * 26,
+      gist: `${inOrder(headed, unit)}.`,
     };
   }
 
-  const rowLabel = (row, context) => (row ? shorten(row.label, context.width < 480 ? 16 : 34) : '');
+  const pointOf = (points, quantile) => points.find(([of]) => of === quantile);
 
   /** Latency percentiles on a scale of nines. */
   const latency = {
     levels: true,
-    log: true,
     logAtFirst: true,
-    legend: () => true,
-    view(context) {
-      const { theme, log } = context;
-      const cells = cellsWith(context, context.level, (cell) => cell.latency);
-      if (!cells.length) return null;
-      const places = QUANTILES.map(ninesOf);
-      const x = axisOption(
-        0.15,
-        5.15,
-        places,
-        (place) => quantileText(quantileAt(place)),
-        'share of operations that are faster',
-      );
-      const y = makeAxis(
-        cells.flatMap(([, , points]) => points.flatMap((point) => point.slice(1))),
-        { unit: 'ns', log, zero: true, name: 'latency' },
-      );
-      // Bars stand a little apart: the ranges of single runs overlap.
-      const apart = (arm) =>
-        (context.arms.indexOf(arm) - (context.arms.length - 1) / 2) * Math.min(0.035, 0.16 / context.arms.length);
-      const series = cells.flatMap(([arm, , points]) => {
-        const name = nameOf(context, arm);
-        const place = (quantile) => ninesOf(quantile) + apart(arm);
-        return [
-          errorBars(
-            points.map(([quantile, , low, high]) => [place(quantile), y.map(low), y.map(high)]),
-            looks(name, theme).colour,
-          ),
-          line(
-            name,
+    view: ofLevel(
+      (cell) => cell.latency,
+      (context, cells) => {
+        const { level, log } = context;
+        // Bars stand a little apart: the ranges of single runs overlap.
+        const apart = Math.min(0.035, 0.16 / context.arms.length);
+        const ends = cells.flatMap(({ found }) => found.flatMap((point) => point.slice(1)));
+        const at99 = cells.flatMap(({ name, found }) => {
+          const point = pointOf(found, 0.99);
+          return point ? [[name, point[1]]] : [];
+        });
+        const tick = (place) => quantileText(quantileAt(place));
+        const title = 'share of operations that are faster';
+        return {
+          x: makeAxis(0.15, 5.15, QUANTILES.map(ninesOf), tick, title, { unmap: quantileAt }),
+          y: valueAxis(ends, { unit: 'ns', log, zero: true, name: 'latency' }),
+          marks: cells.flatMap(({ arm, name, found }) => {
+            const place = (quantile) => ninesOf(quantile) + besideMiddle(context, arm) * apart;
             // A percentile that is not known interrupts the line.
-            QUANTILES.map((quantile) => [place(quantile), y.map((points.find(([of]) => of === quantile) || [])[1])]),
-            theme,
-          ),
-        ];
-      });
-      const tip = (position) => {
-        const quantile = quantileAt(position);
-        const rows = cells
-          .map(([arm, cell, points]) => [
-            arm,
-            points.find((point) => ninesOf(point[0]) === ninesOf(quantile)),
-            // The greatest of more operations is greater.
-            quantile >= 1 ? ` of ${cell.latency_operations} operations` : '',
-          ])
-          .map(([arm, point, of]) => [
-            nameOf(context, arm),
-            nameOf(context, arm),
-            point ? withInterval(point[1], point.slice(2), 'ns') + of : 'too few operations',
-          ]);
-        return tipBox(`${quantileText(quantile)}, ${threadsText(context.level)}`, rows, theme);
-      };
-      const at99 = cells
-        .map(([arm, , points]) => [nameOf(context, arm), points.find((point) => point[0] === 0.99)])
-        .filter(([, point]) => point)
-        .map(([name, point]) => [name, point[1]])
-        .sort((a, b) => a[1] - b[1]);
-      return {
-        option: chartOption(context, { x, y: y.option, series, tip }),
-        gist: at99.length
-          ? `99th percentile with ${threadsText(context.level)}, best first: ${inOrder(at99, 'ns')}.`
-          : '',
-      };
-    },
-    table(context, all) {
-      return {
-        columns: [
-          ...ARM_AND_THREADS,
-          { key: 'quantile', label: 'quantile', unit: 'quantile' },
-          { key: 'latency_ns', label: 'latency', unit: 'ns' },
-          { key: 'operations', label: 'of operations', unit: 'count' },
-          { key: 'least_run_ns', label: 'least run', unit: 'ns' },
-          { key: 'greatest_run_ns', label: 'greatest run', unit: 'ns' },
-        ],
-        rows: rowsOf(context, tableLevels(context, all), (cell, key) =>
-          (cell.latency || []).map(([quantile, ns, low, high]) => [...key, quantile, ns, cell.latency_operations, low, high]),
-        ),
-      };
-    },
+            const points = QUANTILES.map((quantile) => [place(quantile), pointOf(found, quantile)?.[1]]);
+            const ranges = found.map(([quantile, , low, high]) => [place(quantile), low, high]);
+            return [
+              { kind: 'errors', name, points: ranges },
+              { kind: 'line', name, points },
+            ];
+          }),
+          tip: (quantile) => [
+            `${quantileText(quantile)}, ${threadsText(level)}`,
+            tipRows(cells, (cell, points) => {
+              const point = pointOf(points, quantile);
+              // The greatest of more operations is greater.
+              const of = quantile >= 1 ? ` of ${cell.latency_operations} operations` : '';
+              return point ? withInterval(point[1], point.slice(2), 'ns') + of : 'too few operations';
+            }),
+          ],
+          gist: at99.length
+            ? `99th percentile with ${threadsText(level)}, best first: ${inOrder(leastFirst(at99), 'ns')}.`
+            : '',
+        };
+      },
+    ),
+    table: levelTable(
+      [
+        { key: 'quantile', label: 'quantile', unit: 'quantile' },
+        { key: 'latency_ns', label: 'latency', unit: 'ns' },
+        { key: 'operations', label: 'of operations', unit: 'count' },
+        { key: 'least_run_ns', label: 'least run', unit: 'ns' },
+        { key: 'greatest_run_ns', label: 'greatest run', unit: 'ns' },
+      ],
+      (cell) =>
+        (cell.latency || []).map(([quantile, ns, low, high]) => [quantile, ns, cell.latency_operations, low, high]),
+    ),
   };
 
   /** Cumulative distribution of latency. */
   const cdf = {
     levels: true,
-    log: true,
     logAtFirst: true,
-    legend: () => true,
-    view(context) {
-      const { theme, log } = context;
-      const cells = cellsWith(context, context.level, (cell) => cell.cdf);
-      if (!cells.length) return null;
-      const x = makeAxis(
-        cells.flatMap(([, , points]) => points.map((point) => point[0])),
-        { unit: 'ns', log, zero: true, name: 'latency', count: context.width < 480 ? 3 : 6 },
-      );
-      const ticks = [0, 0.25, 0.5, 0.75, 1];
-      const y = axisOption(0, 1, ticks, (share) => `${share * 100}${NBSP}%`, 'share of operations');
-      const series = cells.map(([arm, , points]) =>
-        line(
-          nameOf(context, arm),
-          points.map(([ns, share]) => [x.map(ns), share]),
-          theme,
-        ),
-      );
-      const tip = (position) => {
-        const ns = x.unmap(position);
-        return tipBox(
-          `done within ${human(ns, 'ns')}`,
-          cells.map(([arm, , points]) => [
-            nameOf(context, arm),
-            nameOf(context, arm),
-            percentText(shareWithin(points, ns, x), 4),
-          ]),
-          theme,
+    view: ofLevel(
+      (cell) => cell.cdf,
+      (context, cells) => {
+        const { level, log, width } = context;
+        const shareTick = (share) => `${share * 100}${NBSP}%`;
+        const x = valueAxis(
+          cells.flatMap(({ found }) => found.map(([ns]) => ns)),
+          { unit: 'ns', log, zero: true, name: 'latency', count: width < 480 ? 3 : 6 },
         );
-      };
-      const medians = cells
-        .map(([arm, , points]) => [nameOf(context, arm), (points.find((point) => point[1] >= 0.5) || [null])[0]])
-        .filter(([, ns]) => ns !== null)
-        .sort((a, b) => a[1] - b[1]);
-      return {
-        option: chartOption(context, { x: x.option, y, series, tip }),
-        gist: `Half of the operations with ${threadsText(context.level)} are done within: ${inOrder(medians, 'ns')}.`,
-      };
-    },
-    table(context, all) {
-      return {
-        columns: [
-          ...ARM_AND_THREADS,
-          { key: 'latency_ns', label: 'latency up to', unit: 'ns' },
-          { key: 'share', label: 'share', unit: 'share' },
-        ],
-        rows: rowsOf(context, tableLevels(context, all), (cell, key) =>
-          (cell.cdf || []).map((point) => [...key, ...point]),
-        ),
-      };
-    },
+        const medians = cells
+          .map(({ name, found }) => [name, (found.find(([, share]) => share >= 0.5) || [null])[0]])
+          .filter(([, ns]) => ns !== null);
+        return {
+          x,
+          y: makeAxis(0, 1, [0, 0.25, 0.5, 0.75, 1], shareTick, 'share of operations'),
+          marks: cells.map(({ name, found }) => ({ kind: 'line', name, points: found })),
+          tip: (ns) => [
+            `done within ${human(ns, 'ns')}`,
+            tipRows(cells, (_, points) => percentText(shareWithin(points, ns, x), 4)),
+          ],
+          gist: `Half of the operations with ${threadsText(level)} are done within: ${inOrder(leastFirst(medians), 'ns')}.`,
+        };
+      },
+    ),
+    table: levelTable(
+      [
+        { key: 'latency_ns', label: 'latency up to', unit: 'ns' },
+        { key: 'share', label: 'share', unit: 'share' },
+      ],
+      (cell) => cell.cdf || [],
+    ),
   };
 
   /** Share of operations done within a time, between two known points as the line is drawn. */
@@ -1029,197 +899,145 @@
     return low + ((high - low) * (at - left)) / (right - left);
   }
 
-  const SERIES = new Map([
-    [
-      'throughput',
-      {
-        label: 'throughput',
-        unit: 'op/s',
-        of: (cell) => cell.series && cell.series.typical,
-        step: (cell) => cell.series.step_seconds,
-      },
-    ],
-    [
-      'p50',
-      {
-        label: 'median latency',
-        unit: 'ns',
-        of: (cell) => cell.tails && cell.tails.p50,
-        step: (cell) => cell.tails.step_seconds,
-      },
-    ],
-    [
-      'p99',
-      {
-        label: 'p99 latency',
-        unit: 'ns',
-        of: (cell) => cell.tails && cell.tails.p99,
-        step: (cell) => cell.tails.step_seconds,
-      },
-    ],
-  ]);
+  /** What is followed in the course of a run: `key` of the `part` of a cell. */
+  const COURSES = {
+    throughput: { label: 'throughput', unit: 'op/s', part: 'series', key: 'typical' },
+    p50: { label: 'median latency', unit: 'ns', part: 'tails', key: 'p50' },
+    p99: { label: 'p99 latency', unit: 'ns', part: 'tails', key: 'p99' },
+  };
+  const courseOf = (context) => COURSES[context.choice] || COURSES.throughput;
+  const stepsIn = (cell, { part, key }) => cell[part]?.[key];
 
   /** Throughput or latency in the course of a run. */
   const series = {
     levels: true,
-    log: true,
-    legend: () => true,
-    choices: (context) => [
-      {
-        key: 'what',
-        label: 'what',
-        options: [...SERIES]
-          .filter(([, kind]) => context.section.cells.some((cell) => (kind.of(cell) || []).length))
-          .map(([value, kind]) => ({ value, label: kind.label })),
+    choice: 'what',
+    options: (context) =>
+      Object.entries(COURSES)
+        .filter(([, course]) => context.section.cells.some((cell) => stepsIn(cell, course)?.length))
+        .map(([value, { label }]) => ({ value, label })),
+    view: ofLevel(
+      (cell, context) => {
+        const course = courseOf(context);
+        // Nothing completed in a step: no latency is known, while a rate of nothing is a rate.
+        const known = (value) => (course.unit === 'ns' && !isPositive(value) ? null : value);
+        return stepsIn(cell, course)?.map(known);
       },
-    ],
-    view(context) {
-      const { theme, log, section } = context;
-      const kind = SERIES.get(context.choice.what) || SERIES.get('throughput');
-      // Nothing completed in a step: no latency is known, while a rate of nothing is a rate.
-      const clean = (value) => (kind.unit === 'ns' && !isPositive(value) ? null : value);
-      const cells = cellsWith(context, context.level, (cell) => kind.of(cell)).map(([arm, cell, values]) => [
-        arm,
-        cell,
-        values.map(clean),
-      ]);
-      if (!cells.length) return null;
-      const bands = kind.unit === 'op/s' && context.arms.length <= MOST_BANDS;
-      const extra = (cell) => (bands ? [...(cell.series.low || []), ...(cell.series.high || [])] : []);
-      const y = makeAxis(
-        cells.flatMap(([, cell, values]) => [...values, ...extra(cell)]),
-        { unit: kind.unit, log, zero: true },
-      );
-      const end = Math.max(...cells.map(([, cell, values]) => values.length * kind.step(cell)));
-      const ticks = roundTicks(0, end, context.width < 480 ? 4 : 8);
-      const x = axisOption(0, end, ticks, (tick) => String(Number(tick.toPrecision(6))), 'seconds');
-      const drawn = cells.flatMap(([arm, cell, values]) => {
-        const name = nameOf(context, arm);
-        const middle = (index) => (index + 0.5) * kind.step(cell);
-        const range = bands
-          ? (cell.series.low || []).map((low, index) => [
-              middle(index),
-              y.map(low),
-              y.map((cell.series.high || [])[index]),
-            ])
-          : [];
-        return [
-          ...band(range, looks(name, theme).colour),
-          line(
-            name,
-            values.map((value, index) => [middle(index), y.map(value)]),
-            theme,
+      (context, cells) => {
+        const { label, unit, part } = courseOf(context);
+        const warmup = context.section.warmup_seconds || 0;
+        const step = (cell) => cell[part].step_seconds;
+        const ranges = unit === 'op/s';
+        const bands = ranges && context.arms.length <= MOST_BANDS;
+        const y = valueAxis(
+          cells.flatMap(({ cell, found }) =>
+            bands ? [found, cell.series.low || [], cell.series.high || []].flat() : found,
           ),
-        ];
-      });
-      const warmup = isPositive(section.warmup_seconds)
-        ? [shade([0, y.option.min], [Math.min(section.warmup_seconds, end), y.option.max], theme, 'warm-up')]
-        : [];
-      const tip = (position) => seriesTip(context, kind, cells, position);
-      return {
-        option: chartOption(context, { x, y: y.option, series: [...warmup, ...drawn], tip }),
-        gist: seriesGist(context, kind, cells),
-      };
-    },
-    table(context, all) {
-      const at = (values, index) => (values && index < values.length ? values[index] : null);
-      return {
-        columns: [
-          ...ARM_AND_THREADS,
-          { key: 'from_seconds', label: 'from', unit: 's' },
-          { key: 'rate', label: 'rate', unit: 'op/s' },
-          { key: 'rate_low', label: 'low', unit: 'op/s' },
-          { key: 'rate_high', label: 'high', unit: 'op/s' },
-          { key: 'p50_ns', label: 'p50', unit: 'ns' },
-          { key: 'p99_ns', label: 'p99', unit: 'ns' },
-        ],
-        rows: rowsOf(context, tableLevels(context, all), (cell, key) =>
-          seriesSteps(cell).map(([from, index, tail]) => {
-            const parts = cell.series || {};
-            const tails = cell.tails || {};
-            return [
-              ...key,
-              from,
-              at(parts.typical, index),
-              at(parts.low, index),
-              at(parts.high, index),
-              at(tails.p50, tail) || null,
-              at(tails.p99, tail) || null,
-            ];
-          }),
-        ),
-      };
-    },
+          { unit, log: context.log, zero: true },
+        );
+        const end = Math.max(...cells.map(({ cell, found }) => found.length * step(cell)));
+        const [bottom, top] = [y.option.min, y.option.max].map(y.unmap);
+        const ticks = roundTicks(0, end, context.width < 480 ? 4 : 8);
+        const measured = cells
+          .map(({ name, cell, found }) => [
+            name,
+            found.filter((value, index) => index >= warmup / step(cell) && isNumber(value)),
+          ])
+          .filter(([, values]) => values.length)
+          .map(([name, values]) => `${shorten(name, 80)} between ${extremes(values, unit)}`);
+        return {
+          x: makeAxis(0, end, ticks, tickText, 'seconds'),
+          y,
+          marks: [
+            ...(warmup > 0
+              ? [
+                  {
+                    kind: 'shade',
+                    points: [
+                      [0, bottom],
+                      [Math.min(warmup, end), top],
+                    ],
+                    word: 'warm-up',
+                  },
+                ]
+              : []),
+            ...cells.flatMap(({ name, cell, found }) => {
+              const middle = (index) => (index + 0.5) * step(cell);
+              const range = (cell.series?.low || []).map((low, index) => [
+                middle(index),
+                low,
+                cell.series.high?.[index],
+              ]);
+              return [
+                ...(bands ? [{ kind: 'band', name, points: range }] : []),
+                { kind: 'line', name, points: found.map((value, index) => [middle(index), value]) },
+              ];
+            }),
+          ],
+          tip: (seconds) => [
+            `at ${significant(seconds, 3)}${NBSP}s${seconds < warmup ? ', warm-up' : ''}`,
+            tipRows(cells, (cell, values) => {
+              const index = Math.floor(seconds / step(cell));
+              const range = ranges ? [cell.series.low?.[index], cell.series.high?.[index]] : null;
+              return withInterval(values[index], range, unit);
+            }),
+          ],
+          gist: `${label} after the warm-up, ${threadsText(context.level)}: ${measured.join('; ')}.`,
+        };
+      },
+    ),
+    table: levelTable(
+      [
+        { key: 'from_seconds', label: 'from', unit: 's' },
+        { key: 'rate', label: 'rate', unit: 'op/s' },
+        { key: 'rate_low', label: 'low', unit: 'op/s' },
+        { key: 'rate_high', label: 'high', unit: 'op/s' },
+        { key: 'p50_ns', label: 'p50', unit: 'ns' },
+        { key: 'p99_ns', label: 'p99', unit: 'ns' },
+      ],
+      ({ series: rates = null, tails = null }) =>
+        seriesSteps(rates, tails).map(([from, index, tail]) => [
+          from,
+          ...['typical', 'low', 'high'].map((part) => rates?.[part]?.[index]),
+          ...['p50', 'p99'].map((part) => tails?.[part]?.[tail] || null),
+        ]),
+    ),
   };
 
-  /** The steps of a cell's course as [seconds, index in the rates, index in the latencies]. */
-  function seriesSteps(cell) {
-    const [rates, tails] = [cell.series, cell.tails];
-    const indices = (count) => Array.from({ length: count }, (_, index) => index);
-    const exactly = (seconds) => Number(seconds.toPrecision(9));
+  /** The steps of a cell's course as [seconds, index in the rates, index in the latencies], -1 where one has none. */
+  function seriesSteps(rates, tails) {
+    const steps = (count, { step_seconds: step }, indices) =>
+      Array.from({ length: count }, (_, index) => [Number((index * step).toPrecision(9)), ...indices(index)]);
     if (rates && tails && rates.step_seconds === tails.step_seconds) {
-      return indices(Math.max(rates.typical.length, tails.p50.length)).map((index) => [
-        exactly(index * rates.step_seconds),
-        index,
-        index,
-      ]);
+      return steps(Math.max(rates.typical.length, tails.p50.length), rates, (index) => [index, index]);
     }
     return [
-      ...indices(rates ? rates.typical.length : 0).map((index) => [exactly(index * rates.step_seconds), index, -1]),
-      ...indices(tails ? tails.p50.length : 0).map((index) => [exactly(index * tails.step_seconds), -1, index]),
-    ]
-      .sort((a, b) => a[0] - b[0])
-      .map(([from, index, tail]) => [from, index < 0 ? Infinity : index, tail < 0 ? Infinity : tail]);
-  }
-
-  function seriesTip(context, kind, cells, position) {
-    const rows = cells.map(([arm, cell, values]) => {
-      const index = Math.floor(position / kind.step(cell));
-      const low = kind.unit === 'op/s' ? (cell.series.low || [])[index] : null;
-      const high = kind.unit === 'op/s' ? (cell.series.high || [])[index] : null;
-      return [nameOf(context, arm), nameOf(context, arm), withInterval(values[index], [low, high], kind.unit)];
-    });
-    const inWarmup = isPositive(context.section.warmup_seconds) && position < context.section.warmup_seconds;
-    return tipBox(`at ${significant(position, 3)}${NBSP}s${inWarmup ? ', warm-up' : ''}`, rows, context.theme);
+      ...(rates ? steps(rates.typical.length, rates, (index) => [index, -1]) : []),
+      ...(tails ? steps(tails.p50.length, tails, (index) => [-1, index]) : []),
+    ].sort((a, b) => a[0] - b[0]);
   }
 
   const extremes = (values, unit) => `${human(Math.min(...values), unit)} and ${human(Math.max(...values), unit)}`;
-
-  function seriesGist(context, kind, cells) {
-    const parts = cells
-      .map(([arm, cell, values]) => {
-        const from = (context.section.warmup_seconds || 0) / kind.step(cell);
-        const measured = values.filter((value, index) => index >= from && isNumber(value));
-        return measured.length ? `${shorten(nameOf(context, arm), 80)} between ${extremes(measured, kind.unit)}` : null;
-      })
-      .filter(Boolean);
-    return `${kind.label} after the warm-up, ${threadsText(context.level)}: ${parts.join('; ')}.`;
-  }
 
   // The level of an interval where a contrast does not say.
   const USUAL_LEVEL = 0.95;
 
   /** How the ratio of a contrast, and what is known of it, went round by round. */
   const rounds = {
-    log: true,
     legend: () => false,
-    choices: (context) => [
-      {
-        key: 'contrast',
-        label: 'comparison',
-        options: withCourse(context.section).map(([index, contrast]) => ({
-          value: String(index),
-          group: `${metricText(contrast.metric)}, ${threadsText(contrast.threads)}`,
-          label: `${shorten(pairText(context, contrast), 60)}: ${contrast.verdict}`,
-        })),
-      },
-    ],
+    choice: 'comparison',
+    options: (context) =>
+      withCourse(context.section).map(([index, contrast]) => ({
+        value: String(index),
+        group: `${metricText(contrast.metric)}, ${threadsText(contrast.threads)}`,
+        label: `${shorten(pairText(context, contrast), 60)}: ${contrast.verdict}`,
+      })),
     view(context) {
       const found = withCourse(context.section);
       if (!found.length) return null;
       const [, contrast] = chosenContrast(context, found);
-      const { theme, log } = context;
-      const course = contrast.course;
+      const { course } = contrast;
+      const last = course.rounds[course.rounds.length - 1];
       const practical = isPositive(contrast.practical)
         ? contrast.practical
         : metricOf(contrast.metric).band || context.trial.practical;
@@ -1227,20 +1045,18 @@
       // The first intervals can be far wider than everything after them; they run out of the picture.
       const settled = (values) =>
         (values || []).filter((value, index, all) => isNumber(value) && index >= all.length / 3);
-      const y = makeAxis([1, ...edges, ...course.pairs, ...settled(course.low), ...settled(course.high)], {
-        unit: '',
-        log,
+      const y = valueAxis([1, ...edges, ...course.pairs, ...settled(course.low), ...settled(course.high)], {
+        log: context.log,
         name: `ratio ${shorten(pairText(context, contrast), 48)}`,
       });
-      const last = course.rounds[course.rounds.length - 1];
-      const [from, to] = [course.rounds[0] - 0.5, last + 0.5];
       const ticks = roundTicks(course.rounds[0], last, context.width < 480 ? 5 : 10).filter(Number.isInteger);
-      const x = axisOption(from, to, ticks.length ? ticks : [last], String, 'round');
-      const drawn = roundMarks(course, { y, from, to, edges, log, theme });
-      const tip = (position) => roundTip(course, Math.round(position), theme);
-      const subheading = `${pairText(context, contrast)}, ${threadsText(contrast.threads)} · ${context.subheading}`;
+      const [from, to] = [course.rounds[0] - 0.5, last + 0.5];
       return {
-        option: chartOption({ ...context, subheading }, { x, y: y.option, series: drawn, tip }),
+        x: makeAxis(from, to, ticks.length ? ticks : [last], String, 'round', { unmap: Math.round }),
+        y,
+        marks: roundMarks(course, clipped(y), edges, [from, to], context.theme),
+        tip: (round) => [`round ${round}`, roundTip(course, course.rounds.indexOf(round))],
+        about: `${pairText(context, contrast)}, ${threadsText(contrast.threads)}`,
         gist: contrastText(context, contrast),
         notes: [contrastText(context, contrast), ...roundsKey(edges), ...leftOutText(context)],
         alert: contrast.unequal,
@@ -1248,7 +1064,8 @@
     },
     table(context, all) {
       const found = withCourse(context.section);
-      const chosen = all ? found : found.filter((entry) => entry === chosenContrast(context, found));
+      const chosen = all || !found.length ? found : [chosenContrast(context, found)];
+      const arms = context.trial.arms;
       return {
         columns: [
           { key: 'a', label: 'arm', unit: 'text' },
@@ -1261,76 +1078,63 @@
           { key: 'low', label: 'low', unit: 'ratio' },
           { key: 'high', label: 'high', unit: 'ratio' },
         ],
-        rows: chosen.flatMap(([, contrast]) =>
-          contrast.course.rounds.map((round, index) => [
-            context.trial.arms[contrast.a],
-            context.trial.arms[contrast.b],
-            contrast.threads,
-            contrast.metric,
-            round,
-            ...['pairs', 'ratio', 'low', 'high'].map((part) => (contrast.course[part] || [])[index]),
+        rows: chosen.flatMap(([, { a, b, threads, metric, course }]) =>
+          alongRounds(course, 'pairs', 'ratio', 'low', 'high').map((row) => [
+            arms[a],
+            arms[b],
+            threads,
+            metric,
+            ...row,
           ]),
         ),
       };
     },
   };
 
+  /** Parts of a course, round by round. */
+  const alongRounds = (course, ...parts) =>
+    course.rounds.map((round, index) => [round, ...parts.map((part) => course[part]?.[index])]);
+
   /** The band that does not matter, the pairs, and the estimate with its interval as far as it is in the picture. */
-  function roundMarks(course, { y, from, to, edges, log, theme }) {
-    const inside = (value) =>
-      isNumber(value) && (value > 0 || !log) ? Math.min(Math.max(y.map(value), y.option.min), y.option.max) : null;
-    const at = (part, index) => inside((course[part] || [])[index]);
-    const pairs = course.rounds.map((round, index) => [round, y.map(course.pairs[index])]);
+  function roundMarks(course, inside, [low, high], [from, to], theme) {
+    const accent = { symbol: 'none', lineStyle: { color: theme.accent, width: 2 } };
+    const ring = { color: theme.ground, borderColor: theme.ink, borderWidth: 1.5, opacity: 1 };
+    const pairs = alongRounds(course, 'pairs');
     return [
-      shade([from, y.map(edges[0])], [to, y.map(edges[1])], theme),
-      rule([from, y.map(1)], [to, y.map(1)], theme.soft),
-      ...band(
-        course.rounds.map((round, index) => [round, at('low', index), at('high', index)]),
-        theme.accent,
-        0.2,
-      ),
       {
-        type: 'line',
-        name: 'estimate',
-        z: 3,
-        animation: false,
-        symbol: 'none',
-        emphasis: { disabled: true },
-        data: course.rounds.map((round, index) => [round, at('ratio', index)]),
-        lineStyle: { color: theme.accent, width: 2 },
+        kind: 'shade',
+        points: [
+          [from, low],
+          [to, high],
+        ],
       },
       {
-        type: 'scatter',
-        name: 'pair',
-        z: 4,
-        animation: false,
-        symbol: 'circle',
-        symbolSize: 7,
-        emphasis: { disabled: true },
-        data: pairs.filter((point) => point[1] !== null),
-        itemStyle: { color: theme.ground, borderColor: theme.ink, borderWidth: 1.5, opacity: 1 },
+        kind: 'rule',
+        points: [
+          [from, 1],
+          [to, 1],
+        ],
       },
+      { kind: 'band', y: inside, points: alongRounds(course, 'low', 'high'), colour: theme.accent, opacity: 0.2 },
+      { kind: 'line', y: inside, name: 'estimate', points: alongRounds(course, 'ratio'), more: accent },
+      { kind: 'dots', name: 'pair', points: pairs, more: { symbol: 'circle', symbolSize: 7, itemStyle: ring } },
     ];
   }
 
-  const chosenContrast = (context, found) =>
-    found.find(([index]) => String(index) === context.choice.contrast) || found[0];
+  const chosenContrast = (context, found) => found.find(([index]) => String(index) === context.choice) || found[0];
   const withCourse = (section) =>
-    (section.contrasts || [])
-      .map((contrast, index) => [index, contrast])
-      .filter(([, contrast]) => contrast.course && contrast.course.rounds.length > 0);
+    [...(section.contrasts || []).entries()].filter(([, { course }]) => course && course.rounds.length > 0);
   const pairText = (context, contrast) => `${nameOf(context, contrast.a)} / ${nameOf(context, contrast.b)}`;
 
   function contrastText(context, contrast) {
-    const level = ` (${percentText(isNumber(contrast.interval_level) ? contrast.interval_level : USUAL_LEVEL, 7)})`;
-    const interval =
-      (contrast.interval || []).every(isNumber) && contrast.interval
-        ? ` [${contrast.interval.map(ratioText).join(', ')}]${level}`
-        : '';
-    const ratio = isNumber(contrast.ratio) ? `, ratio ${ratioText(contrast.ratio)}${interval}` : '';
+    const { interval, interval_level: level, ratio } = contrast;
+    const known = interval && interval.every(isNumber);
+    const around = known
+      ? ` [${interval.map(ratioText).join(', ')}] (${percentText(isNumber(level) ? level : USUAL_LEVEL, 7)})`
+      : '';
     return (
       `${pairText(context, contrast)}, ${metricText(contrast.metric)}, ${threadsText(contrast.threads)}: ` +
-      `${contrast.verdict}${ratio}.` +
+      `${contrast.verdict}${isNumber(ratio) ? `, ratio ${ratioText(ratio)}${around}` : ''}.` +
       (contrast.less_is_better ? ' Less is better.' : '')
     );
   }
@@ -1343,241 +1147,144 @@
       ? [`${trial.contrasts_left_out} more comparisons of this trial are left out here: the page would be too large.`]
       : [];
 
-  function roundTip(course, round, theme) {
-    const index = course.rounds.indexOf(round);
-    if (index < 0) return tipBox(`round ${round}`, [], theme);
-    const at = (part) => (course[part] || [])[index];
-    return tipBox(
-      `round ${round}`,
-      [
-        [null, 'this round', ratioText(at('pairs'))],
-        [null, 'estimate so far', ratioText(at('ratio'))],
-        [
-          null,
-          'interval',
-          isNumber(at('low')) && isNumber(at('high'))
-            ? `${ratioText(at('low'))} to ${ratioText(at('high'))}`
-            : 'not yet known',
-        ],
-      ],
-      theme,
-    );
+  function roundTip(course, index) {
+    if (index < 0) return [];
+    const [pair, ratio, low, high] = ['pairs', 'ratio', 'low', 'high'].map((part) => course[part]?.[index]);
+    const known = isNumber(low) && isNumber(high);
+    return [
+      [null, 'this round', ratioText(pair)],
+      [null, 'estimate so far', ratioText(ratio)],
+      [null, 'interval', known ? `${ratioText(low)} to ${ratioText(high)}` : 'not yet known'],
+    ];
   }
 
   /**
    * A plot of one number for each arm and level: a bar with the arm's shape on its end.
-   * @param {{unit: string, of: function(Object): ?number, columns: Object[], row: function(Object): Array}} what
+   * @param {function(Object): {unit: string, label: string, axis?: string, of: function(Object): ?number,
+   *   columns: Object[], row: function(Object): Array}} what of a section
    */
-  function barsPlot(what) {
-    return {
-      log: true,
-      legend: (context) => context.section.levels.length > 1 || 'switches',
-      view(context) {
-        const { section, theme, log } = context;
-        const unit = what.unit(section);
-        const groups = section.levels.map((level) => cellsWith(context, level, (cell) => what.of(cell, section)));
-        const values = groups.flat().map(([, , value]) => value);
-        if (!values.length || (log && !values.some(isPositive))) return null;
-        const level = section.levels[section.levels.length - 1];
-        const best = groups[groups.length - 1]
-          .map(([arm, , value]) => [nameOf(context, arm), value])
-          .sort((a, b) => a[1] - b[1]);
-        const gist = `${what.label(section)} with ${threadsText(level)}, least first: ${inOrder(best, unit)}.`;
-        if (section.levels.length === 1) {
-          const view = forest(
-            context,
-            groups[0].map(([arm, cell, value]) => ({
-              label: nameOf(context, arm),
-              name: nameOf(context, arm),
-              value,
-              heading: `${nameOf(context, arm)}, ${threadsText(cell.threads)}`,
-            })),
-            unit,
-          );
-          return { ...view, gist };
-        }
-        const y = makeAxis(values, { unit, log, zero: true, name: what.axis ? what.axis(section) : '' });
-        const drawn = bars(context, groups, y);
-        const x = axisOption(
-          -0.5,
-          groups.length - 0.5,
-          groups.map((_, index) => index),
-          (index) => String(section.levels[index]),
-          'threads',
-        );
-        const tip = (position) => {
-          const index = Math.min(Math.max(Math.round(position), 0), groups.length - 1);
-          return tipBox(
-            threadsText(section.levels[index]),
-            groups[index].map(([arm, , value]) => [nameOf(context, arm), nameOf(context, arm), human(value, unit, 4)]),
-            theme,
-          );
-        };
-        return { option: chartOption(context, { x, y: y.option, series: drawn, tip }), gist };
-      },
-      table: (context) => ({
-        columns: [...ARM_AND_THREADS, ...what.columns(context.section)],
-        rows: rowsOf(context, context.section.levels, (cell, key) =>
-          isNumber(what.of(cell, context.section)) ? [[...key, ...what.row(cell, context.section)]] : [],
-        ),
-      }),
-    };
-  }
+  const barsPlot = (what) => ({
+    legend: (context) => context.section.levels.length > 1 || 'switches',
+    view(context) {
+      const { section, log } = context;
+      const { unit, label, axis, of } = what(section);
+      const groups = section.levels.map((level) => cellsWith(context, level, of));
+      const values = groups.flat().map(({ found }) => found);
+      if (!values.length || (log && !values.some(isPositive))) return null;
+      const level = section.levels[groups.length - 1];
+      const best = leastFirst(groups[groups.length - 1].map(({ name, found }) => [name, found]));
+      const gist = `${label} with ${threadsText(level)}, least first: ${inOrder(best, unit)}.`;
+      if (groups.length === 1) {
+        const rows = groups[0].map((each) => ({ ...forestRow(each), interval: undefined, runs: undefined }));
+        return { ...forest(context, rows, unit), gist };
+      }
+      return {
+        x: stepAxis(section.levels.map(String), 'threads'),
+        y: valueAxis(values, { unit, log, zero: true, name: axis }),
+        marks: barMarks(context, groups),
+        tip: (index) => [
+          threadsText(section.levels[index]),
+          tipRows(groups[index], (_, value) => human(value, unit, 4)),
+        ],
+        gist,
+      };
+    },
+    table(context) {
+      const { columns, of, row } = what(context.section);
+      return levelTable(columns, (cell) => (isNumber(of(cell)) ? [row(cell)] : []))(context, true);
+    },
+  });
 
-  /** Bars side by side in groups, each [arm, cell, value]; positions of groups are 0, 1, 2 … */
-  function bars(context, groups, y) {
+  /** Bars side by side in groups; positions of groups are 0, 1, 2 … */
+  function barMarks(context, groups) {
     const room = 0.76 / Math.max(context.arms.length, 1);
-    const place = (group, arm) => group + (context.arms.indexOf(arm) - (context.arms.length - 1) / 2) * room;
     const pixels = ((context.width - 60) / groups.length) * room;
     return context.arms.flatMap((arm) => {
       const name = nameOf(context, arm);
-      const own = groups
-        .flatMap((cells, group) =>
-          cells.filter(([other]) => other === arm).map(([, , value]) => [place(group, arm), y.map(value)]),
-        )
-        .filter((point) => point[1] !== null);
-      const { colour } = looks(name, context.theme);
+      const points = groups.flatMap((cells, group) =>
+        cells.filter((each) => each.arm === arm).map(({ found }) => [group + besideMiddle(context, arm) * room, found]),
+      );
       return [
-        {
-          ...SILENT,
-          z: 2,
-          data: own,
-          renderItem: (params, api) => {
-            const [left, top] = api.coord(own[params.dataIndex]);
-            const bottom = api.coord([0, y.option.min])[1];
-            const width = Math.max(Math.min(pixels - 2, 14), 2);
-            return {
-              type: 'rect',
-              silent: true,
-              shape: { x: left - width / 2, y: top, width, height: bottom - top },
-              style: { fill: colour, opacity: 0.45 },
-            };
-          },
-        },
-        dots(name, own, context.theme, { symbolSize: Math.max(Math.min(pixels, 9), 4) }),
+        { kind: 'bars', name, points, pixels: Math.max(Math.min(pixels - 2, 14), 2) },
+        { kind: 'dots', name, points, more: { symbolSize: Math.max(Math.min(pixels, 9), 4) } },
       ];
     });
   }
 
-  const cpu = barsPlot({
-    unit: () => 'ns',
-    label: () => 'CPU time for each operation',
-    of: (cell) => cell.cpu_ns,
-    columns: () => [{ key: 'cpu_ns', label: 'CPU for each operation', unit: 'ns' }],
-    row: (cell) => [cell.cpu_ns],
-  });
-  const space = barsPlot({
-    unit: () => 'B',
-    label: () => 'Space used',
-    of: (cell) => cell.space_used_bytes,
-    columns: () => [{ key: 'space_used_bytes', label: 'space used', unit: 'B' }],
-    row: (cell) => [cell.space_used_bytes],
-  });
+  const numberPlot = (key, unit, label, short) =>
+    barsPlot(() => ({
+      unit,
+      label,
+      of: (cell) => cell[key],
+      columns: [{ key, label: short, unit }],
+      row: (cell) => [cell[key]],
+    }));
+  const cpu = numberPlot('cpu_ns', 'ns', 'CPU time for each operation', 'CPU for each operation');
+  const space = numberPlot('space_used_bytes', 'B', 'Space used', 'space used');
 
-  /** Whether every cell that wrote to the device had asked for bytes, so that a factor can be given. */
-  const asksBytes = (section) =>
-    section.cells.filter((cell) => isNumber(cell.device_bytes)).every((cell) => isPositive(cell.asked_bytes));
-  const device = barsPlot({
-    axis: (section) => (asksBytes(section) ? 'bytes per byte asked' : 'for each operation'),
-    unit: (section) => (asksBytes(section) ? '' : 'B'),
-    label: (section) =>
-      asksBytes(section) ? 'Bytes to the device for each byte asked' : 'Bytes to the device for each operation',
-    of: (cell, section) =>
-      !isNumber(cell.device_bytes)
-        ? null
-        : asksBytes(section)
-          ? cell.device_bytes / cell.asked_bytes
-          : cell.device_bytes,
-    columns: (section) => [
-      { key: 'device_bytes', label: 'to the device', unit: 'B' },
-      { key: 'asked_bytes', label: 'asked', unit: 'B' },
-      ...(asksBytes(section) ? [{ key: 'factor', label: 'for each byte asked', unit: 'ratio' }] : []),
-    ],
-    row: (cell, section) => [
-      cell.device_bytes,
-      cell.asked_bytes,
-      ...(asksBytes(section) ? [cell.device_bytes / cell.asked_bytes] : []),
-    ],
+  const device = barsPlot((section) => {
+    const wrote = section.cells.filter((cell) => isNumber(cell.device_bytes));
+    // A factor can be given where every cell that wrote to the device had asked for bytes.
+    const asked = wrote.every((cell) => isPositive(cell.asked_bytes));
+    const of = ({ device_bytes: bytes, asked_bytes: of_ }) => (!isNumber(bytes) ? null : asked ? bytes / of_ : bytes);
+    return {
+      axis: asked ? 'bytes per byte asked' : 'for each operation',
+      unit: asked ? '' : 'B',
+      label: `Bytes to the device for each ${asked ? 'byte asked' : 'operation'}`,
+      of,
+      columns: [
+        { key: 'device_bytes', label: 'to the device', unit: 'B' },
+        { key: 'asked_bytes', label: 'asked', unit: 'B' },
+        ...(asked ? [{ key: 'factor', label: 'for each byte asked', unit: 'ratio' }] : []),
+      ],
+      row: (cell) => [cell.device_bytes, cell.asked_bytes, ...(asked ? [of(cell)] : [])],
+    };
   });
 
   /** Times of the stages around the load. */
   const stages = {
     levels: true,
-    log: true,
     logAtFirst: true,
-    legend: () => true,
-    view(context) {
-      const { theme, log } = context;
-      const cells = cellsWith(context, context.level, (cell) => cell.stages && Object.entries(cell.stages));
-      if (!cells.length) return null;
-      const names = [...new Set(cells.flatMap(([, , entries]) => entries.map(([stage]) => stage)))];
-      const x = makeAxis(
-        cells.flatMap(([, , entries]) => entries.map((entry) => entry[1])),
-        { unit: 's', log, zero: true, count: context.width < 480 ? 3 : 6 },
-      );
-      // A little apart within a row, so that equal times do not cover each other.
-      const apart = 0.6 / Math.max(context.arms.length, 1);
-      const offset = (arm) => (context.arms.indexOf(arm) - (context.arms.length - 1) / 2) * apart;
-      const y = {
-        ...axisOption(
-          -0.5,
-          names.length - 0.5,
-          names.map((_, index) => index),
-          (index) => shorten(names[index], 16),
-          '',
-        ),
-        inverse: true,
-      };
-      const drawn = cells.map(([arm, , entries]) =>
-        dots(
-          nameOf(context, arm),
-          entries
-            .map(([stage, seconds]) => [x.map(seconds), names.indexOf(stage) + offset(arm)])
-            .filter((point) => point[0] !== null),
-          theme,
-        ),
-      );
-      const tip = (position) => {
-        const stage = names[Math.min(Math.max(Math.round(position), 0), names.length - 1)];
-        return tipBox(
-          stage,
-          cells.map(([arm, cell]) => [nameOf(context, arm), nameOf(context, arm), human(cell.stages[stage], 's', 3)]),
-          theme,
-        );
-      };
-      return {
-        option: chartOption(context, { x: x.option, y, series: drawn, tip, pointer: 'y' }),
-        height: 70 + names.length * Math.max(34, context.arms.length * 7),
-        gist:
-          names
-            .map(
-              (stage) =>
-                `${stage}: ${inOrder(
-                  cells.map(([arm, cell]) => [nameOf(context, arm), cell.stages[stage]]),
-                  's',
-                )}`,
-            )
-            .join('; ') + '.',
-      };
-    },
-    table(context, all) {
-      return {
-        columns: [
-          ...ARM_AND_THREADS,
-          { key: 'stage', label: 'stage', unit: 'text' },
-          { key: 'seconds', label: 'time', unit: 's' },
-        ],
-        rows: rowsOf(context, tableLevels(context, all), (cell, key) =>
-          Object.entries(cell.stages || {}).map((entry) => [...key, ...entry]),
-        ),
-      };
-    },
+    view: ofLevel(
+      (cell) => cell.stages && Object.entries(cell.stages),
+      (context, cells) => {
+        const { log, width, arms } = context;
+        const names = [...new Set(cells.flatMap(({ found }) => found.map(([stage]) => stage)))];
+        const seconds = cells.flatMap(({ found }) => found.map((entry) => entry[1]));
+        // A little apart within a row, so that equal times do not cover each other.
+        const apart = 0.6 / Math.max(arms.length, 1);
+        const ofStage = (stage) => cells.map(({ name, cell }) => [name, cell.stages[stage]]);
+        return {
+          x: valueAxis(seconds, { unit: 's', log, zero: true, count: width < 480 ? 3 : 6 }),
+          y: stepAxis(
+            names.map((name) => shorten(name, 16)),
+            '',
+            { inverse: true },
+          ),
+          pointer: 'y',
+          marks: cells.map(({ arm, name, found }) => ({
+            kind: 'dots',
+            name,
+            points: found.map(([stage, time]) => [time, names.indexOf(stage) + besideMiddle(context, arm) * apart]),
+          })),
+          tip: (index) => [names[index], tipRows(cells, (cell) => human(cell.stages[names[index]], 's', 3))],
+          height: 70 + names.length * Math.max(34, arms.length * 7),
+          gist: names.map((stage) => `${stage}: ${inOrder(ofStage(stage), 's')}`).join('; ') + '.',
+        };
+      },
+    ),
+    table: levelTable(
+      [
+        { key: 'stage', label: 'stage', unit: 'text' },
+        { key: 'seconds', label: 'time', unit: 's' },
+      ],
+      (cell) => Object.entries(cell.stages || {}),
+    ),
   };
 
   /** The same arms in several trials. */
   const compare = {
     levels: true,
-    log: true,
     legend: () => 'switches',
     levelsOf: (context) =>
       [...new Set(sameSections(context).flatMap(([, section]) => section.levels))].sort((a, b) => a - b),
@@ -1585,10 +1292,7 @@
       const rows = compareCells(context, [context.level])
         .filter(([, name, cell]) => isNumber(cell.rate) && !isHidden(context, name))
         .map(([trial, name, cell], index, all) => ({
-          name,
-          value: cell.rate,
-          interval: cell.rate_interval,
-          runs: cell.runs,
+          ...forestRow({ name, cell, found: cell.rate }),
           label: `${index === 0 || all[index - 1][1] !== name ? `${name} · ` : ''}${trialLabel(trial)}`,
           heading: `${name}, ${trialLabel(trial)}, ${threadsText(cell.threads)}`,
         }));
@@ -1596,39 +1300,25 @@
     },
     table(context, all) {
       const unit = context.section.unit;
+      const levels = all ? compare.levelsOf(context) : [context.level];
       return {
-        columns: [
-          { key: 'trial', label: 'trial', unit: 'text' },
-          ...ARM_AND_THREADS,
-          { key: 'rate', label: 'rate', unit },
-          { key: 'rate_low', label: 'low', unit },
-          { key: 'rate_high', label: 'high', unit },
-          { key: 'unit', label: '', unit: 'text', csvOnly: true },
-          { key: 'runs', label: 'runs', unit: 'count' },
-          { key: 'note', label: 'note', unit: 'text' },
-        ],
-        rows: compareCells(context, all ? compare.levelsOf(context) : [context.level]).map(([trial, name, cell]) => [
+        columns: [{ key: 'trial', label: 'trial', unit: 'text' }, ...ARM_AND_THREADS, ...rateColumns(unit)],
+        rows: compareCells(context, levels).map(([trial, name, cell]) => [
           trialLabel(trial),
           name,
           cell.threads,
-          cell.rate,
-          ...(cell.rate_interval || [null, null]),
-          unit,
-          cell.runs,
-          outcomeText(cell),
+          ...rateRow(cell, unit),
         ]),
       };
     },
   };
 
   const isHidden = (context, name) => hiddenArms[context.trialIndex].has(context.trial.arms.indexOf(name));
-  const sameSections = (context) =>
-    trials.flatMap((trial) =>
-      trial.sections
-        .filter((section) => section.title === context.section.title && section.unit === context.section.unit)
-        .slice(0, 1)
-        .map((section) => [trial, section]),
-    );
+  const sameSections = ({ section: { title, unit } }) =>
+    trials.flatMap((trial) => {
+      const same = trial.sections.find((section) => section.title === title && section.unit === unit);
+      return same ? [[trial, same]] : [];
+    });
 
   /** Cells of all trials at some levels as [trial, name of the arm, cell], arm by arm. */
   function compareCells(context, levels) {
@@ -1646,40 +1336,25 @@
 
   /** What tells a trial from the others on the page. */
   function trialLabel(trial) {
-    const differs = (key) => trials.some((other) => other[key] !== trial[key]);
+    const differing = ['name', 'kernel', 'device'].filter((key) => trials.some((other) => other[key] !== trial[key]));
     const number = trial.id === null || trial.id === undefined ? '' : `#${trial.id}`;
     const day = String(trial.started_at || '').slice(0, 10);
-    const parts = [
-      number,
-      differs('name') && trial.name,
-      differs('kernel') && trial.kernel,
-      differs('device') && trial.device,
-    ];
-    const chosen = parts.filter(Boolean);
+    const chosen = [number, ...differing.map((key) => trial[key])].filter(Boolean);
     if (chosen.length < 2 && day) chosen.push(day);
     return chosen.join(' ') || String(trial.name);
   }
 
   /** What the source of a claim published, pale behind what is measured here. */
   const original = {
-    log: true,
-    legend: () => true,
-    choices: (context) => [
-      {
-        key: 'table',
-        label: 'table',
-        options: originalPictures(context).map(({ table, column }, index) => ({
-          value: String(index),
-          label: [shorten(table.title, 60), column === null ? '' : shorten(table.columns[column], 30)]
-            .filter(Boolean)
-            .join(': '),
-        })),
-      },
-    ],
+    choice: 'table',
+    options: (context) =>
+      originalPictures(context).map(({ table, column }, index) => {
+        const words = [shorten(table.title, 60), column === null ? '' : shorten(table.columns[column], 30)];
+        return { value: String(index), label: words.filter(Boolean).join(': ') };
+      }),
     view(context) {
-      const picture = chosenOriginal(context);
-      if (!picture) return null;
-      const { table, column } = picture;
+      const { table, column } = chosenOriginal(context) || {};
+      if (!table) return null;
       return column === null
         ? originalOverlay(context, table, originalCurves(context, table))
         : originalBars(context, table, column);
@@ -1687,11 +1362,7 @@
     table(context) {
       const { columns, rows } = (chosenOriginal(context) || { table: { columns: [], rows: [] } }).table;
       return {
-        columns: columns.map((label, index) => ({
-          key: String(label),
-          label: String(label),
-          unit: index ? 'plain' : 'text',
-        })),
+        columns: columns.map(String).map((label, index) => ({ key: label, label, unit: index ? 'plain' : 'text' })),
         rows: rows.map((row) => columns.map((_, index) => row[index])),
       };
     },
@@ -1707,30 +1378,27 @@
     });
   }
 
-  const chosenOriginal = (context) => originalPictures(context)[Number(context.choice.table || 0)];
+  const chosenOriginal = (context) => originalPictures(context)[Number(context.choice || 0)];
 
-  /** The columns of a table that name arms, as [arm, column, points]; none if its rows are not levels. */
+  /** The columns of a table that name arms, with their points; none if its rows are not levels. */
   function originalCurves(context, table) {
     const numbers = table.rows.map((row) => numberIn(row[0]));
     if (!numbers.length || !numbers.every(isPositive)) return [];
     return table.columns
-      .map((column, index) => [column, index])
-      .slice(1)
-      .flatMap(([column, index]) => {
-        const arm = armNamedIn(context, column);
-        const points = table.rows
+      .map((column, index) => ({
+        arm: armNamedIn(context, column),
+        column: String(column),
+        points: table.rows
           .map((row, place) => [numbers[place], numberIn(row[index])])
-          .filter((point) => isNumber(point[1]));
-        return arm === null || !points.length ? [] : [[arm, String(column), points]];
-      });
+          .filter((point) => isNumber(point[1])),
+      }))
+      .filter(({ arm, points }, index) => index > 0 && arm !== null && points.length);
   }
 
   /** The number that a value is or begins with. */
   function numberIn(value) {
     if (isNumber(value)) return value;
-    const found = /^\s*(\d+(?:\.\d+)?)/.exec(
-      String(value === null || value === undefined ? '' : value).replace(/(\d)[,\u202f](?=\d{3})/g, '$1'),
-    );
+    const found = /^\s*(\d+(?:\.\d+)?)/.exec(String(value ?? '').replace(/(\d)[,\u202f](?=\d{3})/g, '$1'));
     return found ? Number(found[1]) : null;
   }
 
@@ -1748,83 +1416,64 @@
     return named.length ? named[0] : null;
   }
 
-  /** What was measured here and what was published, at a level. */
-  function overlayTip(context, level, { now, then, table }) {
-    const here = now.flatMap(([arm, cells]) =>
-      cells
-        .filter((cell) => cell.threads === level)
-        .map((cell) => [
-          nameOf(context, arm),
-          `${nameOf(context, arm)}, here`,
-          withInterval(cell.rate, cell.rate_interval, context.section.unit),
-        ]),
-    );
-    const old = then.flatMap(([arm, column, points]) =>
-      points
-        .filter((point) => point[0] === level)
-        .map((point) => [nameOf(context, arm), `then, ${column}`, human(point[1], String(table.unit || ''), 4)]),
-    );
-    return tipBox(threadsText(level), [...here, ...old], context.theme);
-  }
-
   /** A source's curves, pale and wide on an axis of their own, behind those measured here. */
   function originalOverlay(context, table, curves) {
     const { section, theme, log } = context;
+    const unit = String(table.unit || '');
     const now = context.arms
-      .map((arm) => [arm, section.cells.filter((cell) => cell.arm === arm && isNumber(cell.rate) && !cell.cannot)])
-      .filter(([, cells]) => cells.length);
-    const then = curves.filter(([arm]) => context.arms.includes(arm));
-    const levels = [
-      ...new Set([...section.levels, ...then.flatMap(([, , points]) => points.map((point) => point[0]))]),
-    ].sort((a, b) => a - b);
-    const x = levelAxis(levels);
-    const left = makeAxis(
-      now.flatMap(([, cells]) => cells.flatMap((cell) => [cell.rate, ...(cell.rate_interval || [])])),
-      { unit: section.unit, log, zero: true, name: 'here' },
+      .map((arm) => ({
+        name: nameOf(context, arm),
+        cells: section.cells.filter((cell) => cell.arm === arm && isNumber(cell.rate) && !cell.cannot),
+      }))
+      .filter(({ cells }) => cells.length);
+    const then = curves
+      .filter(({ arm }) => context.arms.includes(arm))
+      .map((curve) => ({ name: nameOf(context, curve.arm), ...curve }));
+    const published = then.flatMap(({ points }) => points);
+    const levels = [...new Set([...section.levels, ...published.map(([level]) => level)])].sort((a, b) => a - b);
+    const right = valueAxis(
+      published.map((point) => point[1]),
+      { unit, log, zero: true, name: 'then' },
     );
-    const right = makeAxis(
-      then.flatMap(([, , points]) => points.map((point) => point[1])),
-      { unit: String(table.unit || ''), log, zero: true, name: 'then' },
-    );
-    const drawn = [
-      ...then.map(([arm, , points]) =>
-        line(
-          nameOf(context, arm),
-          points.map(([level, value]) => [x.map(level), right.map(value)]),
-          theme,
-          {
-            yAxisIndex: 1,
-            z: 2,
-            lineStyle: { ...line(nameOf(context, arm), [], theme).lineStyle, width: 5, opacity: 0.3, type: 'solid' },
-            itemStyle: { color: looks(nameOf(context, arm), theme).colour, opacity: 0.4 },
-          },
-        ),
-      ),
-      ...now.flatMap(([arm, cells]) => {
-        const points = cells
-          .filter((cell) => cell.rate_interval)
-          .map((cell) => [x.map(cell.threads), ...cell.rate_interval.map(left.map)]);
-        return [
-          errorBars(points, looks(nameOf(context, arm), theme).colour),
-          line(
-            nameOf(context, arm),
-            cells.map((cell) => [x.map(cell.threads), left.map(cell.rate)]),
-            theme,
-          ),
-        ];
-      }),
-    ];
-    const subheading = `thin: here; pale: then, ${table.title} · ${context.subheading}`;
-    const tip = (position) => overlayTip(context, x.unmap(position), { now, then, table });
+    Object.assign(right.option, { position: 'right', splitLine: false });
+    const pale = (color) => ({
+      yAxisIndex: 1,
+      z: 2,
+      lineStyle: { color, width: 5, opacity: 0.3, type: 'solid' },
+      itemStyle: { color, opacity: 0.4 },
+    });
+    const last = then.map(({ column, points }) => [column, points[points.length - 1][1]]);
     return {
-      option: chartOption(
-        { ...context, subheading },
-        { x: x.option, y: [left.option, { ...right.option, position: 'right', splitLine: false }], series: drawn, tip },
+      x: levelAxis(levels),
+      y: valueAxis(
+        now.flatMap(({ cells }) => cells.flatMap(rateEnds)),
+        { unit: section.unit, log, zero: true, name: 'here' },
       ),
-      gist: `Here: ${rateGist(context)} Then: ${inOrder(
-        then.map(([, column, points]) => [column, points[points.length - 1][1]]),
-        String(table.unit || ''),
-      )}.`,
+      right,
+      marks: [
+        ...then.map(({ name, points }) => {
+          return { kind: 'line', name, y: right, points, more: pale(looks(name, theme).colour) };
+        }),
+        ...now.flatMap(({ name, cells }) => rateMarks(name, cells, false)),
+      ],
+      /** What was measured here and what was published, at a level. */
+      tip: (level) => [
+        threadsText(level),
+        [
+          ...now.flatMap(({ name, cells }) =>
+            cells
+              .filter((cell) => cell.threads === level)
+              .map((cell) => [name, `${name}, here`, rateText(cell, section.unit)]),
+          ),
+          ...then.flatMap(({ name, column, points }) =>
+            points
+              .filter((point) => point[0] === level)
+              .map((point) => [name, `then, ${column}`, human(point[1], unit, 4)]),
+          ),
+        ],
+      ],
+      about: `thin: here; pale: then, ${table.title}`,
+      gist: `Here: ${rateGist(context)} Then: ${inOrder(last, unit)}.`,
       notes: [
         `Thin: measured here, left axis. Pale and wide: then, ${table.title}, right axis. ` +
           'Each axis has a scale of its own.',
@@ -1840,45 +1489,20 @@
       .map((row) => ({ label: String(row[0]), value: numberIn(row[column]), arm: armNamedIn(context, row[0]) }))
       .filter((entry) => isNumber(entry.value) && (entry.arm === null || context.arms.includes(entry.arm)));
     if (!entries.length) return null;
-    const x = makeAxis(
-      entries.map((entry) => entry.value),
-      { unit, log, zero: true, count: context.width < 480 ? 3 : 6, name: shorten(table.columns[column], 40) },
-    );
-    const y = {
-      type: 'category',
-      inverse: true,
-      data: entries.map((_, index) => String(index)),
-      axisLabel: {
-        interval: 0,
-        color: theme.ink,
-        formatter: (index) => (entries[index] ? rowLabel(entries[index], context) : ''),
-      },
-    };
-    const colour = ({ arm }) => (arm === null ? theme.soft : looks(nameOf(context, arm), theme).colour);
-    const drawn = [
-      {
-        type: 'bar',
-        name: 'then',
-        animation: false,
-        barMaxWidth: 14,
-        emphasis: { disabled: true },
-        data: entries.map((entry) => ({
-          value: Math.max(x.map(entry.value) === null ? x.option.min : x.map(entry.value), x.option.min),
-          itemStyle: { color: colour(entry), opacity: 0.4 },
-        })),
-      },
-    ];
-    const tip = (_, params) => {
-      const entry = entries[Number(params[0].axisValue)];
-      const figure = human(entry.value, unit, 4);
-      return tipBox(`then, ${table.title}: ${table.columns[column]}`, [[null, entry.label, figure]], theme);
-    };
-    const figures = entries.map((entry) => [entry.label, entry.value]);
+    const values = entries.map(({ value }) => value);
+    const name = shorten(table.columns[column], 40);
+    const colours = entries.map(({ arm }) => (arm === null ? theme.soft : looks(nameOf(context, arm), theme).colour));
+    const figures = entries.map(({ label, value }) => [label, value]);
     return {
-      option: chartOption(
-        { ...context, legend: false },
-        { x: x.option, y, series: drawn, tip, pointer: 'y', shadow: true },
-      ),
+      x: valueAxis(values, { unit, log, zero: true, count: context.width < 480 ? 3 : 6, name }),
+      y: rowAxis(entries, context),
+      pointer: 'y',
+      marks: [{ kind: 'rows', points: values.map((value, index) => [value, index]), colours }],
+      tip: (index) => [
+        `then, ${table.title}: ${table.columns[column]}`,
+        [[null, entries[index].label, human(values[index], unit, 4)]],
+      ],
+      legend: false,
       height: 64 + entries.length * 22,
       gist: `Then, ${table.title}, ${table.columns[column]}: ${inOrder(figures, unit)}.`,
     };
@@ -1903,30 +1527,18 @@
   function tableElement({ columns, rows }, title) {
     const shown = columns.map((column, index) => [column, index]).filter(([column]) => !column.csvOnly);
     const isText = (column) => column.unit === 'text';
-    const head = make(
-      'tr',
-      {},
-      ...shown.map(([column]) =>
-        make('th', { scope: 'col', class: isText(column) ? undefined : 'number', dir: 'auto' }, column.label),
-      ),
-    );
-    const body = rows.slice(0, MOST_ROWS).map((row) =>
-      make(
-        'tr',
-        {},
-        ...shown.map(([column, index], place) =>
-          make(
-            place === 0 ? 'th' : 'td',
-            {
-              scope: place === 0 ? 'row' : undefined,
-              class: isText(column) ? undefined : 'number',
-              dir: isText(column) ? 'auto' : undefined,
-            },
-            cellText(row[index], column.unit),
-          ),
-        ),
-      ),
-    );
+    const cell = (tag, scope, column, dir, text) =>
+      make(tag, { scope, class: isText(column) ? undefined : 'number', dir: dir && 'auto' }, text);
+    const head = make('tr', {}, ...shown.map(([column]) => cell('th', 'col', column, true, column.label)));
+    const body = rows.slice(0, MOST_ROWS).map((row) => {
+      const texts = shown.map(([column, index]) => [column, cellText(row[index], column.unit)]);
+      const cells = texts.map(([column, text], place) =>
+        place === 0
+          ? cell('th', 'row', column, isText(column), text)
+          : cell('td', undefined, column, isText(column), text),
+      );
+      return make('tr', {}, ...cells);
+    });
     const cut = rows.length > MOST_ROWS ? `The first ${MOST_ROWS} of ${rows.length} rows; the CSV has all.` : null;
     return [
       make('table', {}, make('caption', {}, title), make('thead', {}, head), make('tbody', {}, ...body)),
@@ -1969,7 +1581,8 @@
       this.sectionIndex = Number(element.dataset.section || 0);
       this.trial = trials[this.trialIndex];
       this.section = this.trial && this.trial.sections[this.sectionIndex];
-      this.choice = {};
+      /** The value chosen of the plot's options, if any was. */
+      this.choice = null;
       this.log = Boolean(this.plot && this.plot.logAtFirst);
       const heading = element.querySelector(
         'figcaption h1, figcaption h2, figcaption h3, figcaption h4, figcaption h5',
@@ -2037,11 +1650,16 @@
       }
     }
 
+    /** Whether it has a legend: `switches` if its rows have names of their own. */
+    hasLegend(context) {
+      return this.plot.legend ? this.plot.legend(context) : true;
+    }
+
     build() {
       this.box = this.element.appendChild(make('div', { class: 'chart', role: 'img', 'aria-label': this.title }));
       const context = this.context();
       this.tools = this.makeTools(context);
-      this.legend = this.plot.legend(context) ? this.makeLegend() : null;
+      this.legend = this.hasLegend(context) ? this.makeLegend() : null;
       this.notes = make('div', { class: 'notes' });
       this.table = make('div', { class: 'scroll', tabindex: 0, role: 'group', 'aria-label': `figures: ${this.title}` });
       this.details = make('details', { toggle: () => this.fillTable() }, make('summary', {}, 'figures'), this.table);
@@ -2052,53 +1670,34 @@
 
     makeTools(context) {
       const left = [];
-      for (const choice of this.plot.choices ? this.plot.choices(context) : []) {
-        if (choice.options.length > 1)
-          left.push(selectElement(choice.label, choice.options, (value) => this.choose(choice.key, value)));
-      }
+      const options = this.options(context);
+      if (options.length > 1) left.push(selectElement(this.plot.choice, options, (value) => this.choose(value)));
       const levels = this.plot.levels ? this.levels(context) : [];
       if (levels.length > 1) {
-        const options = levels.map((level) => ({ value: String(level), label: threadsText(level) }));
-        const label = selectElement('level', options, (value) => chooseLevel(this.section, Number(value)));
+        const words = levels.map((level) => ({ value: String(level), label: threadsText(level) }));
+        const label = selectElement('level', words, (value) => chooseLevel(this.section, Number(value)));
         this.levelSelect = label.querySelector('select');
         left.push(label);
       }
-      if (this.plot.log) {
-        const box = make('input', {
-          type: 'checkbox',
-          change: () => {
-            this.log = box.checked;
-            this.render();
-          },
-        });
-        box.checked = this.log;
-        left.push(make('label', { title: 'logarithmic scale' }, box, 'log'));
-      }
+      const scale = make('input', {
+        type: 'checkbox',
+        change: () => {
+          this.log = scale.checked;
+          this.render();
+        },
+      });
+      scale.checked = this.log;
+      left.push(make('label', { title: 'logarithmic scale' }, scale, 'log'));
       const right = [
         ['SVG', () => this.saveSvg()],
         ['PNG', () => this.savePng()],
         ['CSV', () => this.saveCsv()],
-      ].map(([name, action]) =>
-        make(
-          'button',
-          {
-            type: 'button',
-            title: `save this figure as ${name}`,
-            'aria-label': `${name}: ${this.title}`,
-            click: action,
-          },
-          name,
-        ),
-      );
-      const link = make(
-        'a',
-        {
-          href: `#${this.element.id}`,
-          title: 'link to this figure',
-          'aria-label': `# link to this figure: ${this.title}`,
-        },
-        '#',
-      );
+      ].map(([name, click]) => {
+        const words = { title: `save this figure as ${name}`, 'aria-label': `${name}: ${this.title}` };
+        return make('button', { type: 'button', ...words, click }, name);
+      });
+      const words = { title: 'link to this figure', 'aria-label': `# link to this figure: ${this.title}` };
+      const link = make('a', { href: `#${this.element.id}`, ...words }, '#');
       return make(
         'div',
         { class: 'tools' },
@@ -2135,8 +1734,12 @@
       return make('div', { class: 'legend', role: 'toolbar', 'aria-label': 'arms shown', keydown: move }, ...buttons);
     }
 
-    choose(key, value) {
-      this.choice[key] = value;
+    options(context) {
+      return this.plot.options ? this.plot.options(context) : [];
+    }
+
+    choose(value) {
+      this.choice = value;
       this.render();
     }
 
@@ -2189,7 +1792,7 @@
       this.box.setAttribute('aria-label', [this.title, view.gist].filter(Boolean).join('. '));
       if (!this.chart) this.chart = echarts.init(this.box, null, { renderer: 'svg', width: context.width, height });
       this.chart.resize({ width: context.width, height, silent: true });
-      this.chart.setOption(view.option, { notMerge: true });
+      this.chart.setOption(chartOption(context, view), { notMerge: true });
       const drawing = this.box.querySelector('svg');
       drawing.setAttribute('viewBox', `0 0 ${context.width} ${height}`);
       drawing.setAttribute('aria-hidden', 'true');
@@ -2213,16 +1816,10 @@
 
     /** What is chosen, for paper, where no control shows it. */
     chosenText(context) {
-      const choices = this.plot.choices ? this.plot.choices(context) : [];
-      const words = choices.map(
-        ({ key, options }) => options.find(({ value }) => value === this.choice[key]) || options[0],
-      );
-      return [
-        context.level === undefined ? '' : threadsText(context.level),
-        ...words.map((option) => (option ? option.label : '')),
-      ]
-        .filter(Boolean)
-        .join(', ');
+      const options = this.options(context);
+      const chosen = options.find(({ value }) => value === this.choice) || options[0];
+      const level = context.level === undefined ? '' : threadsText(context.level);
+      return [level, chosen ? chosen.label : ''].filter(Boolean).join(', ');
     }
 
     emptyText(context) {
@@ -2247,7 +1844,7 @@
     /** What a file shows: always light, complete in itself, and of one width. */
     exportView() {
       const plain = this.context();
-      const legend = this.plot.legend(plain) === true;
+      const legend = this.hasLegend(plain) === true;
       const where = [this.section.title, plain.level === undefined ? '' : threadsText(plain.level)]
         .filter(Boolean)
         .join(', ');
@@ -2260,7 +1857,7 @@
         subheading: [this.trial.name, where, this.trial.kernel, `fstrial ${root.fstrial}`].filter(Boolean).join(' · '),
       });
       const view = context.arms.length ? this.plot.view(context) : null;
-      return view && { option: view.option, height: Math.max(EXPORT_HEIGHT, (view.height || 0) + 90) };
+      return view && { option: chartOption(context, view), height: Math.max(EXPORT_HEIGHT, (view.height || 0) + 90) };
     }
 
     /** Draws the file's picture by `renderer` and hands the chart to `use`. */
@@ -2301,18 +1898,12 @@
     return context.arms.flatMap((arm) => {
       const own = context.section.cells.filter((cell) => cell.arm === arm);
       const failed = own.filter((cell) => cell.failed).map((cell) => cell.threads);
+      const last = failed.pop();
       const reasons = [...new Set(own.filter((cell) => cell.cannot).map((cell) => String(cell.cannot)))];
       return [
-        ...(failed.length
-          ? [
-              `${nameOf(context, arm)} failed with ${listText(
-                failed
-                  .slice(0, -1)
-                  .map(String)
-                  .concat(threadsText(failed[failed.length - 1])),
-              )}.`,
-            ]
-          : []),
+        ...(last === undefined
+          ? []
+          : [`${nameOf(context, arm)} failed with ${listText([...failed, threadsText(last)])}.`]),
         ...reasons.map((reason) => `${nameOf(context, arm)} cannot do this: ${reason}`),
       ];
     });

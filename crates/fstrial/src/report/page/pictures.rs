@@ -6,12 +6,10 @@ use super::{
 };
 use maud::{Markup, html};
 
-/// A kind of picture.
 struct Picture {
     /// Its name for the script.
     kind: &'static str,
     title: &'static str,
-    /// What it shows.
     about: &'static str,
     /// Whether there is anything to draw.
     is_there: fn(&SectionData) -> bool,

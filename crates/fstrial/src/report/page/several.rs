@@ -22,7 +22,6 @@ pub(super) fn answer(trials: &[TrialPage]) -> Markup {
     }
 }
 
-/// What the trials differ in.
 fn varying(trials: &[TrialPage]) -> Vec<&'static str> {
     let differs = |of: &dyn Fn(&TrialPage) -> String| trials.iter().any(|trial| of(trial) != of(&trials[0]));
     let environment: [(&'static str, bool); 9] = [
@@ -41,12 +40,15 @@ fn varying(trials: &[TrialPage]) -> Vec<&'static str> {
                 document.trial.split_once("[[workload]]").map(|(_, rest)| rest.to_owned()).unwrap_or_default()
             }),
         ),
-        ("host", differs(&|trial| trial.told.document.environment.host.clone())),
-        ("memory", differs(&|trial| trial.told.document.environment.memory.human())),
-        ("device", differs(&|trial| trial.told.document.environment.device.clone())),
-        ("kernel", differs(&|trial| trial.told.document.environment.kernel.clone())),
-        ("machine", differs(&|trial| trial.told.document.environment.processor.clone())),
-        ("version of fstrial", differs(&|trial| trial.told.document.environment.fstrial.clone())),
+        ("host", differs(&|trial| trial.told.document.of_machines(|there| &there.host))),
+        (
+            "memory",
+            differs(&|trial| trial.told.document.machines().map(|there| there.memory.human()).collect()),
+        ),
+        ("device", differs(&|trial| trial.told.document.of_machines(|there| &there.device))),
+        ("kernel", differs(&|trial| trial.told.document.of_machines(|there| &there.kernel))),
+        ("machine", differs(&|trial| trial.told.document.of_machines(|there| &there.processor))),
+        ("version of fstrial", differs(&|trial| trial.told.document.of_machines(|there| &there.fstrial))),
         ("date", differs(&|trial| trial.told.day().to_owned())),
     ];
     environment.into_iter().filter(|(_, differs)| *differs).map(|(what, _)| what).collect()

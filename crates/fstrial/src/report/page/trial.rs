@@ -11,16 +11,14 @@ use crate::run::contrast::ContrastState;
 use fstrial_model::{facts::Fact, metric::Metric};
 use fstrial_store::StoredTrial;
 use maud::{Markup, html};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Verdicts told of a workload, at most; of more only those against the arm that leads.
 const MOST_VERDICTS: usize = 150;
 
 /// What is shown of a trial in words.
 pub(super) struct Shown {
-    /// The answer.
     pub(super) document: Document,
-    /// As it is stored.
     stored: StoredTrial,
     /// The commands that made each arm.
     commands: Vec<Vec<String>>,
@@ -113,8 +111,10 @@ fn number(shown: &Shown) -> String {
 
 /// When and where.
 fn when(shown: &Shown) -> String {
-    let environment = &shown.document.environment;
-    format!("{} · {} · Linux {}", shown.day(), environment.device, environment.kernel)
+    let document = &shown.document;
+    let (device, kernel) =
+        (document.of_machines(|there| &there.device), document.of_machines(|there| &there.kernel));
+    format!("{} · {device} · Linux {kernel}", shown.day())
 }
 
 fn rest(trial: &TrialPage, place: usize) -> Markup {
@@ -323,18 +323,17 @@ fn facts(document: &Document) -> Markup {
 /// The machine, the tools, the instrument.
 fn conditions(shown: &Shown) -> Markup {
     let document = &shown.document;
-    let environment = &document.environment;
-    let tools: BTreeMap<&String, &String> =
+    let tools: BTreeSet<(&String, &String)> =
         document.arms.iter().filter_map(|arm| arm.facts.as_ref()).flat_map(|facts| &facts.tools).collect();
     let summary = &shown.stored.summary;
     html! {
         section id=(shown.anchor("environment")) {
             h3 { "Environment" }
             dl.facts {
-                dt { "machine" } dd { @for line in environment.describe() { (line) br; } }
-                dt { "device" } dd { (environment.device) }
-                @for there in &document.places {
-                    dt { (there.place) } dd { @for line in there.describe() { (line) br; } }
+                @for there in document.machines() {
+                    @if there.place.is_empty() { dt { "machine" } } @else { dt { (there.place) " (" (there.host) ")" } }
+                    dd { @for line in there.describe() { (line) br; } }
+                    dt { "device" } dd { (there.device) }
                 }
                 @if !tools.is_empty() {
                     dt { "tools" } dd { @for (tool, version) in tools { code { (tool) } ": " (version) br; } }
@@ -363,10 +362,17 @@ fn instrument(document: &Document) -> String {
     let greatest = loads
         .filter(|cell| cell.latency_ns.is_some())
         .max_by(|x, y| x.generator_share.total_cmp(&y.generator_share));
-    let cost = document.environment.generator_loop_ns;
-    let cost = cost.map_or_else(String::new, |ns| {
-        format!("its loop around an operation that does nothing took {ns} ns when the trial began; ")
+    let costs = document.machines().filter_map(|there| {
+        let at = if there.place.is_empty() { String::new() } else { format!(" at {}", there.place) };
+        Some(format!("{} ns{at}", there.generator_loop_ns?))
     });
+    let costs = costs.collect::<Vec<_>>().join(", ");
+    let cost = match costs.as_str() {
+        "" => String::new(),
+        costs => {
+            format!("its loop around an operation that does nothing took {costs} when the trial began; ")
+        }
+    };
     match greatest {
         Some(cell) => format!(
             "{cost}each thread of the load generator spent {:.0} % of a core outside the kernel where it spent the most (the median run of {} at {}); every arm \

@@ -183,7 +183,7 @@ fn show(mut screen: Screen, shared: &Shared, started: Instant, interrupt: &Inter
         }
         match step(&mut screen, shared, started) {
             Ok(Some(Wish::Quit)) => break true,
-            Ok(Some(Wish::Interrupt)) => interrupt.raise(),
+            Ok(Some(Wish::Interrupt)) => interrupt.signal(),
             Ok(_) => {}
             Err(_) => break false,
         }

@@ -7,7 +7,6 @@ use ratatui::style::{Color, Modifier, Style};
 pub struct Look {
     /// Whether it has more than ASCII.
     pub unicode: bool,
-    /// Whether colours are wanted.
     pub colour: bool,
 }
 

@@ -27,7 +27,6 @@ pub struct Model {
     pub name: String,
     /// Its number in the store.
     pub trial: Option<i64>,
-    /// The device.
     pub device: String,
     /// Whether it runs, in words: `running`, `decided`.
     pub status: String,
@@ -49,7 +48,6 @@ pub struct Model {
     pub contrasts: Vec<Line>,
     /// Throughput against threads, for everything that is compared.
     pub curves: Vec<Curves>,
-    /// The run that ended last.
     pub last_run: Option<LastRun>,
     /// Failures and warnings, the newest last.
     pub messages: Vec<String>,
@@ -60,7 +58,6 @@ pub struct Model {
 pub struct Line {
     /// Where it stands; its names are safe to show.
     pub state: ContrastState,
-    /// How it came there.
     pub course: Vec<CoursePoint>,
     /// Index of its curves.
     pub curves: Option<usize>,
@@ -77,7 +74,6 @@ pub struct Curves {
     pub lines: Vec<CurveLine>,
 }
 
-/// One of them.
 #[derive(Debug, Clone)]
 pub struct CurveLine {
     /// The arm or workload.
@@ -86,12 +82,10 @@ pub struct CurveLine {
     pub cells: Vec<CurveCell>,
 }
 
-/// A cell's throughput.
 #[derive(Debug, Clone)]
 pub struct CurveCell {
     /// Index of the cell in the plan, and of the result.
     at: (usize, usize),
-    /// Level.
     pub threads: u16,
     /// Typical throughput so far and its interval.
     pub typical: Typical,
@@ -100,7 +94,6 @@ pub struct CurveCell {
 /// The last run in the course of its time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LastRun {
-    /// Which it was.
     pub title: String,
     /// Operations in each step.
     pub operations: Vec<u64>,
@@ -178,7 +171,6 @@ impl Model {
         }
     }
 
-    /// Adds a message.
     pub fn say(&mut self, message: &str) {
         self.messages.push(plain(message));
         let surplus = self.messages.len().saturating_sub(MOST_MESSAGES);
@@ -286,7 +278,7 @@ impl Model {
 
     /// Takes what is stored of a trial that is gone on with.
     pub fn prime(&mut self, plan: &Plan, earlier: &Earlier) {
-        for Round { number, runs } in &earlier.rounds {
+        for Round { number, runs, .. } in &earlier.rounds {
             self.round = *number;
             for (cell, outcome) in runs {
                 self.take_rates(*cell, outcome.iter().flatten().map(|sample: &Sample| sample.rate));

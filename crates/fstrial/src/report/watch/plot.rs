@@ -188,7 +188,6 @@ pub(super) fn threads(buffer: &mut Buffer, area: Rect, look: Look, curves: &Curv
 pub(super) const SERIES: [Color; 6] =
     [Color::Cyan, Color::Yellow, Color::Magenta, Color::Green, Color::Red, Color::Blue];
 
-/// The letter of an arm.
 pub(super) fn letter(index: usize) -> char {
     const LETTERS: &[u8] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
     LETTERS.get(index).map_or('?', |letter| char::from(*letter))

@@ -89,11 +89,9 @@ fn give_back_at_panic() {
 /// What somebody at the keyboard wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wish {
-    /// To leave the view.
     Quit,
     /// To stop what runs.
     Interrupt,
-    /// To look at something else.
     Look(Move),
     /// The terminal has another size.
     Redraw,

@@ -52,7 +52,6 @@ impl Pane {
     }
 }
 
-/// What was chosen by keys.
 #[derive(Debug, Clone, Copy)]
 pub struct Choices {
     /// Index of the selected contrast.
@@ -61,9 +60,7 @@ pub struct Choices {
     pub(super) first: usize,
     /// Contrasts that fitted when it was drawn last.
     pub(super) page: usize,
-    /// The pane.
     pub pane: Pane,
-    /// Whether help is shown.
     pub help: bool,
 }
 
@@ -73,24 +70,17 @@ impl Default for Choices {
     }
 }
 
-/// What a key asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Move {
     /// To the next contrast.
     Down,
     /// To the one before.
     Up,
-    /// A page on.
     PageDown,
-    /// A page back.
     PageUp,
-    /// To the first.
     Top,
-    /// To the last.
     Bottom,
-    /// To the next pane.
     NextPane,
-    /// To the one before.
     PreviousPane,
     /// Help, or back from it.
     Help,
@@ -254,12 +244,7 @@ fn short_title(line: &ContrastLine) -> String {
 /// `1.42× [1.36, 1.49]`.
 fn figures(line: &ContrastLine) -> String {
     match (line.state.ratio, line.state.interval) {
-        (Some(ratio), Some((low, high))) => format!(
-            "{} [{}, {}]",
-            numbers::ratio(ratio),
-            numbers::ratio_digits(low),
-            numbers::ratio_digits(high)
-        ),
+        (Some(ratio), Some(ends)) => format!("{} {}", numbers::ratio(ratio), numbers::ratio_interval(ends)),
         (Some(ratio), None) => numbers::ratio(ratio),
         (None, _) if line.state.too_few_operations => "too few operations".into(),
         (None, _) => String::new(),

@@ -1,6 +1,14 @@
-//! Filling a filesystem up to its last block.
+//! Filling a filesystem up to its last block, and deleting then.
 
-use super::{files::Content, number};
+use super::{
+    AROUND, Numbers, Run, SLOWEST,
+    files::{Content, content},
+    ns, number,
+};
+use fstrial_model::{
+    measurement::Stage,
+    units::{Bytes, Nanos},
+};
 use fstrial_stack::StackError;
 use std::{
     fs::{self, File},
@@ -18,24 +26,44 @@ const SMALL_WRITE: usize = 4 << 10;
 /// The last part counts as nearly full.
 const NEARLY: f64 = 0.95;
 
+pub(super) fn perform(run: &mut Run<'_>) -> Numbers {
+    if run.order.task.timed.filesystem_size.is_some() {
+        let size = run.part(Bytes::le)?;
+        run.rebuild(size)?;
+    }
+    let size = run.standing.device_size().map_err(|e| run.failed(&e))?;
+    run.settle()?;
+    run.enter(Stage::Load, Nanos(AROUND.0 + Nanos::secs(size.0 / SLOWEST).0));
+    let content = content(run.order.task.data, run.order.task.seed, 1 << 20);
+    let folder = run.path("fill")?;
+    let filled = fill(&folder, &content).map_err(|e| run.failed(&e))?;
+    let began = Instant::now();
+    let deleted = fs::remove_file(&filled.first).map_err(|e| StackError::io("delete", &filled.first, e));
+    // Too little space to delete is an outcome of the filesystem, not of the size asked for.
+    let deleted = deleted.and_then(|()| run.standing.sync());
+    deleted.map_err(|e| run.arm_failed(format!("full, and then: {e}")))?;
+    let took: Nanos = began.elapsed().into();
+    Ok(vec![number(filled.bytes), filled.rate, filled.rate_nearly_full, ns(took)])
+}
+
 /// What filling up yielded.
 #[derive(Debug)]
-pub(super) struct Filled {
+struct Filled {
     /// Bytes that fitted.
-    pub(super) bytes: u64,
+    bytes: u64,
     /// Bytes per second of all of it.
-    pub(super) rate: f64,
+    rate: f64,
     /// Bytes per second of the last twentieth.
-    pub(super) rate_nearly_full: f64,
+    rate_nearly_full: f64,
     /// The first file.
-    pub(super) first: PathBuf,
+    first: PathBuf,
 }
 
 /// Bytes that were there after so many seconds.
 type Mark = (u64, f64);
 
 /// Writes files into a new folder until no block is left.
-pub(super) fn fill(folder: &Path, content: &Content) -> Result<Filled, StackError> {
+fn fill(folder: &Path, content: &Content) -> Result<Filled, StackError> {
     fs::create_dir(folder).map_err(|e| StackError::io("make the folder", folder, e))?;
     let began = Instant::now();
     let mut marks: Vec<Mark> = vec![(0, 0.0)];

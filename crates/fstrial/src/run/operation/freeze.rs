@@ -3,8 +3,13 @@
 //! Each writer overwrites its own file, through the page cache, with a sync after every 16th write. It notes how long
 //! each write (with the sync it owes) took if that overlapped a freeze; the longest of any writer is the stall.
 
-use super::files::Content;
+use super::{
+    AROUND, Numbers, Order, Run,
+    files::{Content, content},
+    median, ns,
+};
 use fstrial_model::{
+    measurement::Stage,
     units::Nanos,
     workload::{TimedOperation, WRITTEN},
 };
@@ -22,28 +27,44 @@ use std::{
 };
 
 /// Bytes of one write.
-pub(super) const REQUEST: usize = 64 << 10;
+const REQUEST: usize = 64 << 10;
 /// Writes between two syncs.
 const SYNC_EVERY: u64 = 16;
 /// How long a writer may take to come back after a thaw.
 const PATIENCE: Duration = Duration::from_secs(120);
 
+pub(super) fn perform(run: &mut Run<'_>) -> Numbers {
+    let Order { task, threads, arm, ledger } = run.order;
+    let content = content(task.data, task.seed, REQUEST);
+    let folder = run.path("writers")?;
+    run.enter(Stage::Layout, AROUND);
+    let writers = lay_out(&folder, threads, &content).map_err(|e| run.failed(&e))?;
+    run.settle()?;
+    let freezer = run.standing.freezer(arm, ledger).map_err(|e| run.failed(&e))?;
+    let timed = &task.timed;
+    let longest = timed.duration.0 + u64::from(timed.repeat) * timed.hold.0;
+    run.enter(Stage::Load, Nanos(longest + AROUND.0));
+    let seen = measure(freezer, &writers, timed, &content);
+    let seen = seen.map_err(|e| run.unless_unsupported("FIFREEZE", &e))?;
+    Ok(vec![ns(median(seen.freeze)), ns(median(seen.thaw)), ns(median(seen.stall))])
+}
+
 /// The file of a writer.
-pub(super) type Written = (PathBuf, File);
+type Written = (PathBuf, File);
 
 /// What freezes did, each.
 #[derive(Debug, Default)]
-pub(super) struct Seen {
+struct Seen {
     /// Until the filesystem was frozen.
-    pub(super) freeze: Vec<Nanos>,
+    freeze: Vec<Nanos>,
     /// Until it was thawed.
-    pub(super) thaw: Vec<Nanos>,
+    thaw: Vec<Nanos>,
     /// The longest write of any writer that met it.
-    pub(super) stall: Vec<Nanos>,
+    stall: Vec<Nanos>,
 }
 
 /// Makes the files of the writers.
-pub(super) fn lay_out(folder: &Path, threads: u16, content: &Content) -> Result<Vec<Written>, StackError> {
+fn lay_out(folder: &Path, threads: u16, content: &Content) -> Result<Vec<Written>, StackError> {
     fs::create_dir(folder).map_err(|e| StackError::io("make the folder", folder, e))?;
     let one = |number| {
         let path = folder.join(format!("{number:04}"));
@@ -139,7 +160,7 @@ fn wait(time: Duration) {
 }
 
 /// Has all files written to for the operation's time, with the freezes spread over it.
-pub(super) fn measure(
+fn measure(
     mut freezer: Freezer,
     writers: &[Written],
     timed: &TimedOperation,

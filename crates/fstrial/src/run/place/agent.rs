@@ -1,128 +1,126 @@
 //! The other end of a [`Remote`](super::remote::Remote) place: this host, for a trial that runs elsewhere.
 //!
-//! Orders come on standard input and answers go to standard output. When the input ends, the trial is gone: the agent ends
-//! its run and takes everything down as after an interruption.
+//! Orders come on standard input and answers go to standard output. When the input ends, or nothing comes for too long, the
+//! trial is gone: the agent ends its run and takes everything down as after an interruption.
 
 use super::{
     Opening, Place,
     host::Host,
-    wire::{self, Answer, Order, PULSE, WIRE},
+    wire::{self, Answer, Order, SILENCE, Voice, WIRE},
 };
 use crate::{
     error::ExpectedError,
     exit_code,
     run::{event::Event, interrupt::Interrupt, plan::Plan},
 };
-use fstrial_model::{
-    device::{DeviceKind, LogKind},
-    trial::Trial,
-};
+use fstrial_model::{device::LogKind, trial::Trial};
 use fstrial_stack::{device::Permission, ledger::Ledger};
-use std::{
-    io::{Stdout, Write},
-    path::Path,
-    sync::{Arc, Mutex, PoisonError, mpsc},
-    thread,
-};
+use std::{io::Read, path::Path, sync::mpsc, thread, time::Duration};
 
-/// Serves one trial to its end. What is made lies in `folder`.
+/// How long the last words may take.
+const LAST_WORDS: Duration = Duration::from_secs(5);
+
+/// What an agent works with.
+pub struct Prepared {
+    /// Where what a dying process cannot undo is written down.
+    pub ledger: Ledger,
+    /// The folder in which everything is made.
+    pub folder: std::path::PathBuf,
+}
+
+/// Serves one trial to its end. `prepare` puts back what an agent before has left, and makes sure that this is the only
+/// one.
 ///
 /// # Errors
-/// What was made cannot be put back. Whatever else goes wrong is told to the trial.
-pub fn serve(ledger: &Ledger, folder: &Path, interrupt: &Interrupt) -> Result<u8, ExpectedError> {
-    let say = Voice(Arc::new(Mutex::new(std::io::stdout())));
-    let orders = orders(interrupt);
-    let pulse = say.clone();
-    thread::spawn(move || {
-        while pulse.say(&Answer::Alive) {
-            thread::park_timeout(PULSE);
-        }
+/// What was made cannot be put back, or nothing can be made. The trial is told as well.
+pub fn serve(
+    prepare: impl FnOnce() -> Result<Prepared, ExpectedError>,
+    interrupt: &Interrupt,
+) -> Result<u8, ExpectedError> {
+    let voice = Voice::to(std::io::stdout(), || Answer::Alive);
+    let orders = orders(std::io::stdin(), SILENCE, interrupt);
+    let served = attend(prepare, &orders, &voice, interrupt);
+    voice.say(match &served {
+        Ok(()) => Answer::Closed,
+        Err(error) => Answer::Refused { what: error.in_full(), hint: error.hint(), code: error.exit_code() },
     });
-    let opened = match orders.recv() {
-        Ok(Order::Open { wire: WIRE, place, trial, seed, cpus }) => {
-            open((&place, &trial, seed, cpus), ledger, folder, interrupt, &say)
+    voice.end(LAST_WORDS);
+    served.map(|()| exit_code::VERDICT)
+}
+
+/// Does what is ordered.
+fn attend(
+    prepare: impl FnOnce() -> Result<Prepared, ExpectedError>,
+    orders: &mpsc::Receiver<Order>,
+    voice: &Voice<Answer>,
+    interrupt: &Interrupt,
+) -> Result<(), ExpectedError> {
+    let (place, trial, seed, cpus) = match orders.recv() {
+        Ok(Order::Open { wire: WIRE, fstrial, place, trial, seed, cpus })
+            if fstrial == env!("CARGO_PKG_VERSION") =>
+        {
+            (place, trial, seed, cpus)
         }
-        Ok(Order::Open { wire, .. }) => Err(ExpectedError::usage(
-            format!("the trial speaks version {wire} to its places, and this agent {WIRE}"),
-            "use one version of fstrial everywhere",
-        )),
-        _ => Err(ExpectedError::usage(
-            "`fstrial agent` heard no trial on its standard input",
-            "it is started by the command of a place: `fstrial compare --place NAME=COMMAND`",
-        )),
+        Ok(Order::Open { fstrial, .. }) => {
+            return Err(ExpectedError::usage(
+                format!("the trial is run by fstrial {fstrial}, and this is {}", env!("CARGO_PKG_VERSION")),
+                "use one version of fstrial everywhere",
+            ));
+        }
+        Ok(Order::Close) => return prepare().map(drop),
+        _ => {
+            return Err(ExpectedError::usage(
+                "`fstrial agent` heard no trial on its standard input",
+                "it is started by the command of a place: `fstrial compare --place NAME=COMMAND`",
+            ));
+        }
     };
-    let mut host = match opened {
-        Ok(host) => host,
-        Err(error) => return refuse(&say, error),
-    };
+    let prepared = prepare()?;
+    let mut host = open((&place, &trial, seed, cpus), &prepared, interrupt, voice)?;
     let (environment, data) = (Box::new(host.environment().clone()), host.data());
-    say.say(&Answer::Opened { environment, data });
+    voice.say(Answer::Opened { environment, data });
     while let Ok(Order::Run { job }) = orders.recv() {
-        let ended = host.run(&job, &mut |message| {
-            say.say(&Answer::Worker { message: message.clone() });
-        });
-        say.say(&Answer::Ended { ended, warnings: host.warnings() });
+        let ended = host.run(&job, &mut |message| voice.say(Answer::Worker { message: message.clone() }));
+        voice.say(Answer::Ended { ended, warnings: host.warnings() });
     }
-    match Box::new(host).close() {
-        Ok(()) => {
-            say.say(&Answer::Closed);
-            Ok(exit_code::VERDICT)
-        }
-        Err(error) => refuse(&say, error),
-    }
+    Box::new(host).close()
 }
 
-/// Tells the trial of an error, and ends with it.
-fn refuse(say: &Voice, error: ExpectedError) -> Result<u8, ExpectedError> {
-    let (what, hint, code) = (error.in_full(), error.hint(), error.exit_code());
-    say.say(&Answer::Refused { what, hint, code });
-    Err(error)
-}
-
-/// The orders that come. That to interrupt is heard at once, whatever else is being done, and so is the end of them.
-fn orders(interrupt: &Interrupt) -> mpsc::Receiver<Order> {
+/// The orders that come. That to interrupt is heard at once, whatever else is being done, and so is the end of them; what is
+/// no order ends the trial as well, because nobody knows what the other side thinks.
+fn orders(
+    from: impl Read + Send + 'static,
+    silence: Duration,
+    interrupt: &Interrupt,
+) -> mpsc::Receiver<Order> {
     let (sender, orders) = mpsc::channel();
-    let (raised, gone) = (interrupt.clone(), interrupt.clone());
-    let lines = wire::receive(std::io::stdin(), move || gone.raise());
+    let interrupt = interrupt.clone();
+    let lines = wire::receive(from);
     thread::spawn(move || {
-        // What is no order ends the trial as well: nobody knows what the other side thinks.
-        while let Ok(Ok(order)) = lines.recv() {
+        while let Ok(Ok(order)) = lines.recv_timeout(silence) {
             match order {
-                Order::Interrupt => raised.raise(),
+                Order::Alive => {}
+                Order::Interrupt => interrupt.raise(),
                 order => drop(sender.send(order)),
             }
         }
-        raised.raise();
+        interrupt.raise();
     });
     orders
-}
-
-/// Standard output, for the thread that works and the one that says that it does.
-#[derive(Clone)]
-struct Voice(Arc<Mutex<Stdout>>);
-
-impl Voice {
-    /// Whether anybody listens.
-    fn say(&self, answer: &Answer) -> bool {
-        let mut out = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // If the trial is gone, the end of its orders says so.
-        wire::send(&mut *out, answer).and_then(|()| out.flush()).is_ok()
-    }
 }
 
 /// Makes the devices of a trial here.
 fn open(
     (place, trial, seed, cpus): (&str, &str, u64, u16),
-    ledger: &Ledger,
-    folder: &Path,
+    Prepared { ledger, folder }: &Prepared,
     interrupt: &Interrupt,
-    say: &Voice,
+    voice: &Voice<Answer>,
 ) -> Result<Host, ExpectedError> {
     let trial = here(Trial::parse("the trial", trial)?, place, folder)?;
     let plan = Plan::new(trial, seed, cpus)?;
     let mut tell = |event: &Event<'_>| {
         if let &Event::DeviceProgress { done, total } = event {
-            say.say(&Answer::Preparing { done, total });
+            voice.say(Answer::Preparing { done, total });
         }
     };
     let permission = Permission::default();
@@ -147,8 +145,8 @@ fn here(mut trial: Trial, place: &str, folder: &Path) -> Result<Trial, ExpectedE
             "use an image, a ramdisk or a modelled device",
         ));
     }
-    let image = trial.device.kind == DeviceKind::Image;
-    trial.device.path = (image || trial.device.path.is_some()).then(|| folder.to_owned());
+    let is_file = trial.device.kind.is_file();
+    trial.device.path = (is_file || trial.device.path.is_some()).then(|| folder.to_owned());
     if let Some(log) = &mut trial.log_device {
         log.path = (log.kind == LogKind::Image).then(|| folder.to_owned());
     }
@@ -159,4 +157,26 @@ fn here(mut trial: Trial, place: &str, folder: &Path) -> Result<Trial, ExpectedE
         ));
     }
     Ok(trial)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{io::Write, os::unix::net::UnixStream};
+
+    #[test]
+    fn a_trial_that_says_nothing_for_too_long_is_gone() {
+        let (mut near, far) = UnixStream::pair().unwrap();
+        let interrupt = Interrupt::default();
+        let orders = orders(far, Duration::from_millis(500), &interrupt);
+        for _ in 0..10 {
+            near.write_all(b"{\"order\":\"alive\"}\n").unwrap();
+            thread::park_timeout(Duration::from_millis(100));
+        }
+        assert!(!interrupt.is_raised(), "it said that it is alive for a second");
+        assert!(orders.recv().is_err(), "no order came");
+        assert!(interrupt.is_raised());
+        // Nobody has hung up.
+        near.write_all(b"\n").unwrap();
+    }
 }

@@ -12,14 +12,14 @@ use crate::{
     run::{event::Event, plan::Plan},
 };
 use fstrial_model::{
-    device::ThrottledBy,
+    device::{DeviceKind, ThrottledBy},
     filesystem::Filesystem,
     job::{DeviceBinding, Setup},
     units::{Bytes, Nanos},
 };
 use fstrial_stack::{
     StackError,
-    device::{self, Device},
+    device::{self, Asked, Device, Progress, directory, disk, image, ramdisk},
     throttle,
 };
 use std::ops::ControlFlow;
@@ -159,17 +159,30 @@ fn provide(plan: &Plan, opening: &mut Opening<'_>) -> Result<Box<dyn Device>, Ex
     // A filesystem needs room for itself: files may take 80 % of what its state leaves of a device.
     let needed = plan.trial.device_for(Bytes(most.max().unwrap_or(0)));
     let least = needed.max(Bytes(smallest));
-    let (permission, ledger) = (opening.permission, opening.ledger);
-    opening.telling(|tell| {
-        modelled::provide(&plan.trial.device, plan.device_size, least, permission, ledger, tell)
-    })
+    let spec = &plan.trial.device;
+    let Opening { permission, ledger, .. } = *opening;
+    let asked = Asked { spec, size: plan.device_size, least, permission, ledger };
+    opening.telling(|tell| provider(spec.kind)(&asked, tell))
+}
+
+type Provider = fn(&Asked<'_>, Progress<'_>) -> Result<Box<dyn Device>, ExpectedError>;
+
+/// The table: how each kind of device is made or accepted.
+fn provider(kind: DeviceKind) -> Provider {
+    match kind {
+        DeviceKind::Image => |asked, tell| Ok(image::provide(asked, tell)?),
+        DeviceKind::Ramdisk => |asked, tell| Ok(ramdisk::provide(asked, tell)?),
+        DeviceKind::Model => modelled::provide,
+        DeviceKind::Disk => |asked, tell| Ok(disk::provide(asked, tell)?),
+        DeviceKind::Directory => |asked, tell| Ok(directory::provide(asked, tell)?),
+    }
 }
 
 impl Opening<'_> {
     /// Makes something that takes a while, telling how far it is.
     fn telling<T>(
         &mut self,
-        make: impl FnOnce(device::Progress<'_>) -> Result<T, ExpectedError>,
+        make: impl FnOnce(Progress<'_>) -> Result<T, ExpectedError>,
     ) -> Result<T, ExpectedError> {
         let mut told = Bytes(0);
         make(&mut |done: Bytes, total: Bytes| {

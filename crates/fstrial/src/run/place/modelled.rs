@@ -13,7 +13,6 @@ use fstrial_device::{
 use fstrial_engine::Usage;
 use fstrial_model::{
     arm::Arm,
-    device::{Device as DeviceSpec, DeviceKind},
     device_model::{DeviceModel, Service},
     job::DeviceBinding,
     measurement::Stage,
@@ -21,7 +20,7 @@ use fstrial_model::{
 };
 use fstrial_stack::{
     StackError,
-    device::{self, Device, Permission, Progress},
+    device::{Asked, Device, Progress},
     host, isolation,
     ledger::Ledger,
     loopdev::{self, LoopDevice},
@@ -69,23 +68,16 @@ const LARGEST: Bytes = Bytes::gib(4096);
 /// More late answers than this share are told.
 const LATE_SHARE: f64 = 0.02;
 
-/// Makes or accepts the device of a trial, of any kind. `size` is for devices that are made; `least` is what any device
-/// must have.
+/// Makes one and measures what the way to it costs.
 ///
 /// # Errors
-/// It cannot be made here, or must not be used.
-pub fn provide(
-    spec: &DeviceSpec,
-    size: Bytes,
-    least: Bytes,
-    permission: &Permission,
-    ledger: &Ledger,
-    progress: Progress<'_>,
-) -> Result<Box<dyn Device>, ExpectedError> {
-    if spec.kind == DeviceKind::Model {
-        return Ok(Box::new(Modelled::make(spec, size, ledger)?));
-    }
-    Ok(device::provide(spec, size, least, permission, ledger, progress)?)
+/// No memory or space, no FUSE, no loop device.
+///
+/// # Panics
+/// If the device section was not checked.
+pub fn provide(asked: &Asked<'_>, _: Progress<'_>) -> Result<Box<dyn Device>, ExpectedError> {
+    let model = asked.spec.modelled().expect("validated: a modelled device has a model");
+    Ok(Box::new(Modelled::of_model(model, asked.size, asked.spec.path.clone(), asked.ledger)?))
 }
 
 /// A modelled device that a trial owns.
@@ -114,22 +106,10 @@ fn unable(what: impl Into<String>, hint: impl Into<String>) -> StackError {
 }
 
 impl Modelled {
-    /// Makes one and measures what the way to it costs.
+    /// Makes one that follows a model; its data are in a sparse file in `folder`, or in memory.
     ///
     /// # Errors
-    /// No memory or space, no FUSE, no loop device.
-    ///
-    /// # Panics
-    /// If the device section was not checked.
-    pub fn make(spec: &DeviceSpec, size: Bytes, ledger: &Ledger) -> Result<Self, ExpectedError> {
-        let model = spec.modelled().expect("validated: a modelled device has a model");
-        Self::of_model(model, size, spec.path.clone(), ledger)
-    }
-
-    /// The same from a model; the data are in a sparse file in `folder`, or in memory.
-    ///
-    /// # Errors
-    /// As [`make`](Self::make).
+    /// As [`provide`].
     pub fn of_model(
         model: DeviceModel,
         size: Bytes,

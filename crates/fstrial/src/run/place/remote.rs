@@ -9,10 +9,11 @@
 
 use super::{
     Ended, Place,
-    wire::{self, Answer, Order, PULSE, WIRE},
+    wire::{self, Answer, Order, PULSE, SILENCE, Voice, WIRE},
 };
 use crate::{
     error::ExpectedError,
+    exit_code,
     run::{environment::Environment, event::Event, interrupt::Interrupt, plan::Plan},
 };
 use fstrial_model::{
@@ -21,52 +22,91 @@ use fstrial_model::{
     place::Place as Spec,
     workload::Data,
 };
+use fstrial_stack::confined;
 use std::{
+    collections::VecDeque,
     io::{BufRead, BufReader},
     net::Shutdown,
-    os::{fd::OwnedFd, unix::net::UnixStream, unix::process::CommandExt},
+    os::{fd::OwnedFd, unix::net::UnixStream},
     process::{Child, Command, Stdio},
     sync::{Arc, Mutex, PoisonError, mpsc},
     thread,
     time::{Duration, Instant},
 };
 
-/// How long an agent may say nothing: many times its pulse.
-const SILENCE: Duration = Duration::from_secs(30);
-/// How long an agent may take to end when its trial has nothing more to say.
-const FAREWELL: Duration = Duration::from_secs(150);
-/// The same after an interruption.
-const SHORT_FAREWELL: Duration = Duration::from_secs(12);
-/// How long another agent is tried for after one was lost: the old one may still be taking things down.
-const RETRY: Duration = Duration::from_secs(60);
+/// How long is waited for what.
+#[derive(Debug, Clone, Copy)]
+struct Patience {
+    /// For a sign of life.
+    silence: Duration,
+    /// For the devices, since they came on.
+    opening: Duration,
+    /// For the end of an agent whose trial has nothing more to say.
+    farewell: Duration,
+    /// The same after an interruption, or when it is lost already.
+    short_farewell: Duration,
+    /// For another agent after one was lost: it may be silence that tells the old one, which then takes everything down.
+    another: Duration,
+}
+
+const PATIENCE: Patience = Patience {
+    silence: SILENCE,
+    opening: Duration::from_secs(300),
+    farewell: Duration::from_secs(150),
+    short_farewell: Duration::from_secs(12),
+    another: Duration::from_secs(120),
+};
+const _: () = assert!(
+    PATIENCE.another.as_secs() > 2 * (SILENCE.as_secs() + PATIENCE.short_farewell.as_secs()),
+    "a trial that waits for another agent finds that the old one is gone"
+);
 /// How often an interruption is looked for.
 const POLL: Duration = Duration::from_millis(50);
-const _: () = assert!(SILENCE.as_secs() > 10 * PULSE.as_secs());
+/// How long is waited between two attempts to have another agent.
+const PAUSE: Duration = Duration::from_secs(1);
+/// How many of the last lines that a command complained in are told.
+const LAST_WORDS: usize = 3;
 
 /// A place on the other side of a socket.
 pub struct Remote {
     spec: Spec,
     /// The first order to every agent.
-    open: (String, u64, u16),
+    open: Opened,
     interrupt: Interrupt,
+    patience: Patience,
     /// None: the agent is gone.
     link: Option<Link>,
     environment: Environment,
     data: Data,
     /// The agent keeps prepared filesystems, which are gone with it.
     keeps: bool,
-    warnings: Vec<String>,
+    /// Since when no agent has put back what the last one may have left.
+    lost: Option<Instant>,
+    /// The last words of every agent that was lost.
+    losses: Vec<String>,
+    /// What the device warns of: of agents that are gone, and of this one.
+    warnings: [Vec<String>; 2],
+}
+
+/// What an agent is told to make.
+#[derive(Debug, Clone, Default)]
+struct Opened {
+    trial: String,
+    seed: u64,
+    cpus: u16,
 }
 
 /// An agent that was started.
 struct Link {
     child: Child,
     socket: UnixStream,
+    voice: Voice<Order>,
     answers: mpsc::Receiver<Result<Answer, String>>,
-    /// The last line that the command complained in.
-    complaint: Arc<Mutex<String>>,
+    /// The last lines that the command complained in.
+    complaint: Arc<Mutex<VecDeque<String>>>,
     /// When the agent was told to interrupt.
     told: Option<Instant>,
+    patience: Patience,
 }
 
 /// Why no answer comes.
@@ -96,52 +136,67 @@ impl Gone {
 }
 
 impl Link {
-    fn start(spec: &Spec) -> std::io::Result<Self> {
+    fn start(spec: &Spec, patience: Patience) -> Result<Self, ExpectedError> {
+        let failed = |error| {
+            ExpectedError::usage(
+                format!(
+                    "could not start {:?}, the command of the place {}: {error}",
+                    spec.command[0], spec.name
+                ),
+                "check the command; no shell is involved",
+            )
+        };
+        Self::spawn(spec, patience).map_err(failed)
+    }
+
+    fn spawn(spec: &Spec, patience: Patience) -> std::io::Result<Self> {
         let (socket, theirs) = UnixStream::pair()?;
-        // A command that never reads must not hold the trial.
-        socket.set_write_timeout(Some(SILENCE))?;
         let [input, output] = [OwnedFd::from(theirs.try_clone()?), OwnedFd::from(theirs)];
         #[expect(
             clippy::disallowed_methods,
             reason = "the user's own command, which lives as long as the trial"
         )]
-        let mut child = Command::new(&spec.command[0])
+        let mut command = Command::new(&spec.command[0]);
+        command
             .args(&spec.command[1..])
-            // Ctrl-C is for us: the agent is told.
-            .process_group(0)
             .stdin(Stdio::from(input))
             .stdout(Stdio::from(output))
-            .stderr(Stdio::piped())
-            .spawn()?;
+            .stderr(Stdio::piped());
+        // Ctrl-C is for us: the agent is told.
+        let mut child = confined::in_own_session(&mut command).spawn()?;
         let stderr = child.stderr.take().expect("piped above");
-        let complaint = Arc::new(Mutex::new(String::new()));
+        let complaint = Arc::new(Mutex::new(VecDeque::new()));
         let last = Arc::clone(&complaint);
         thread::spawn(move || {
             for line in
                 BufReader::new(stderr).lines().map_while(Result::ok).filter(|line| !line.trim().is_empty())
             {
-                *last.lock().unwrap_or_else(PoisonError::into_inner) = line.chars().take(500).collect();
+                let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
+                last.push_back(line.trim().chars().take(300).collect());
+                if last.len() > LAST_WORDS {
+                    last.pop_front();
+                }
             }
         });
-        let answers = wire::receive(socket.try_clone()?, || {});
-        Ok(Self { child, socket, answers, complaint, told: None })
+        let voice = Voice::to(socket.try_clone()?, || Order::Alive);
+        let answers = wire::receive(socket.try_clone()?);
+        Ok(Self { child, socket, voice, answers, complaint, told: None, patience })
     }
 
-    fn say(&mut self, order: &Order) {
-        // If nobody is there, no answer comes.
-        let _ = wire::send(&mut self.socket, order);
-    }
-
-    /// The next answer but signs of life. An interruption is passed on.
-    fn hear(&mut self, interrupt: &Interrupt) -> Result<Answer, Gone> {
-        let mut heard = Instant::now();
+    /// The next answer but signs of life, which may take as long as `limit`. An interruption is passed on.
+    fn hear(&mut self, interrupt: &Interrupt, limit: Option<Duration>) -> Result<Answer, Gone> {
+        let began = Instant::now();
+        let mut heard = began;
         loop {
             if interrupt.is_raised() && self.told.is_none() {
                 self.told = Some(Instant::now());
-                self.say(&Order::Interrupt);
+                self.voice.say(Order::Interrupt);
             }
-            if self.told.is_some_and(|told| told.elapsed() > SHORT_FAREWELL) {
+            if self.told.is_some_and(|told| told.elapsed() > self.patience.short_farewell) {
                 return Err(Gone::Ended("it did not end when it was interrupted".into()));
+            }
+            if let Some(limit) = limit.filter(|limit| began.elapsed() > *limit) {
+                return Err(Gone::Ended(format!("it hangs: nothing was done for {} s", limit.as_secs())));
             }
             match self.answers.recv_timeout(POLL) {
                 Ok(Ok(Answer::Alive)) => heard = Instant::now(),
@@ -154,12 +209,27 @@ impl Link {
                 {
                     return Err(Gone::Ended(String::new()));
                 }
-                Err(mpsc::RecvTimeoutError::Timeout) if heard.elapsed() < SILENCE => {}
+                Err(mpsc::RecvTimeoutError::Timeout) if heard.elapsed() < self.patience.silence => {}
                 Err(mpsc::RecvTimeoutError::Timeout) => {
-                    return Err(Gone::Ended(format!("it said nothing for {} s", SILENCE.as_secs())));
+                    let silence = self.patience.silence.as_secs();
+                    return Err(Gone::Ended(format!("it said nothing for {silence} s")));
                 }
                 Err(mpsc::RecvTimeoutError::Disconnected) => return Err(Gone::Ended(String::new())),
             }
+        }
+    }
+
+    /// Has the agent give everything up and end.
+    fn close(mut self, name: &str, interrupt: &Interrupt) -> Result<(), ExpectedError> {
+        let (farewell, short) = (self.patience.farewell, self.patience.short_farewell);
+        self.voice.say(Order::Close);
+        let answer = self.hear(interrupt, Some(farewell));
+        let words = self.end(short);
+        match answer {
+            Ok(Answer::Closed) => Ok(()),
+            Ok(Answer::Refused { what, hint, code }) => Err(refused(name, what, hint, code)),
+            Ok(other) => Err(ExpectedError::Fault(format!("the agent at {name} said {other:?}"))),
+            Err(gone) => Err(left_behind(name, &gone.or(words).what(name))),
         }
     }
 
@@ -180,10 +250,34 @@ impl Link {
         // Time for its last words; one that cannot be killed is not waited for.
         thread::park_timeout(2 * POLL);
         let _ = self.child.try_wait();
-        let status = status.map(|status| status.to_string()).unwrap_or_default();
+        let status = status.map(|status| status.to_string());
         let last = self.complaint.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        [status, last].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(": ")
+        let last = Some(Vec::from(last).join("; ")).filter(|last| !last.is_empty());
+        status.into_iter().chain(last).collect::<Vec<_>>().join(": ")
     }
+}
+
+/// An agent says why something cannot be done.
+fn refused(name: &str, what: String, hint: Option<String>, code: u8) -> ExpectedError {
+    let there = |hint: String| match code {
+        exit_code::CLEAN_UP_INCOMPLETE => format!("{hint}; it is all at {name}"),
+        _ => hint,
+    };
+    ExpectedError::Place { name: name.to_owned(), what, hint: hint.map(there), code }
+}
+
+/// Nobody has said that everything is put back.
+fn left_behind(name: &str, why: &str) -> ExpectedError {
+    ExpectedError::Place {
+        name: name.to_owned(),
+        what: format!("what was made may still be there: {why}"),
+        hint: Some(clean_there()),
+        code: exit_code::CLEAN_UP_INCOMPLETE,
+    }
+}
+
+fn clean_there() -> String {
+    "run `fstrial clean` there, with the --home of its agent".into()
 }
 
 impl Remote {
@@ -198,52 +292,56 @@ impl Remote {
         interrupt: &Interrupt,
         tell: &mut dyn FnMut(&Event<'_>),
     ) -> Result<Self, ExpectedError> {
+        let open = Opened { trial: plan.trial.to_toml(), seed: plan.seed, cpus };
+        Self::with(spec, open, interrupt, PATIENCE, tell)
+    }
+
+    fn with(
+        spec: &Spec,
+        open: Opened,
+        interrupt: &Interrupt,
+        patience: Patience,
+        tell: &mut dyn FnMut(&Event<'_>),
+    ) -> Result<Self, ExpectedError> {
         let mut place = Self {
             spec: spec.clone(),
-            open: (plan.trial.to_toml(), plan.seed, cpus),
+            open,
             interrupt: interrupt.clone(),
+            patience,
             link: None,
             environment: Environment::default(),
             data: Data::Random,
             keeps: false,
-            warnings: Vec::new(),
+            lost: None,
+            losses: Vec::new(),
+            warnings: Default::default(),
         };
-        place.connect(tell)?;
+        let (link, environment, data) = place.connect(tell)?;
+        (place.link, place.environment, place.data) = (Some(link), environment, data);
         Ok(place)
     }
 
     /// Starts an agent and opens the trial there.
-    fn connect(&mut self, tell: &mut dyn FnMut(&Event<'_>)) -> Result<(), ExpectedError> {
+    fn connect(&self, tell: &mut dyn FnMut(&Event<'_>)) -> Result<(Link, Environment, Data), ExpectedError> {
         let name = &self.spec.name;
-        let mut link = Link::start(&self.spec).map_err(|error| {
-            ExpectedError::usage(
-                format!(
-                    "could not start {:?}, the command of the place {name}: {error}",
-                    self.spec.command[0]
-                ),
-                "check the command; no shell is involved",
-            )
-        })?;
-        let (trial, seed, cpus) = self.open.clone();
-        link.say(&Order::Open { wire: WIRE, place: name.clone(), trial, seed, cpus });
+        let mut link = Link::start(&self.spec, self.patience)?;
+        let Opened { trial, seed, cpus } = self.open.clone();
+        let fstrial = env!("CARGO_PKG_VERSION").to_owned();
+        link.voice.say(Order::Open { wire: WIRE, fstrial, place: name.clone(), trial, seed, cpus });
         loop {
-            match link.hear(&self.interrupt) {
+            match link.hear(&self.interrupt, Some(self.patience.opening)) {
                 Ok(Answer::Preparing { done, total }) => tell(&Event::DeviceProgress { done, total }),
-                Ok(Answer::Opened { environment, data }) => {
-                    (self.environment, self.data) = (*environment, data);
-                    self.link = Some(link);
-                    return Ok(());
-                }
+                Ok(Answer::Opened { environment, data }) => return Ok((link, *environment, data)),
                 Ok(Answer::Refused { what, hint, code }) => {
-                    link.end(FAREWELL);
-                    return Err(ExpectedError::Place { name: name.clone(), what, hint, code });
+                    link.end(self.patience.farewell);
+                    return Err(refused(name, what, hint, code));
                 }
                 Ok(other) => {
-                    link.end(SHORT_FAREWELL);
+                    link.end(self.patience.short_farewell);
                     return Err(ExpectedError::Fault(format!("the agent at {name} said {other:?}")));
                 }
                 Err(gone) => {
-                    let words = link.end(SHORT_FAREWELL);
+                    let words = link.end(self.patience.short_farewell);
                     let what = gone.or(words).what(name);
                     return Err(ExpectedError::usage(
                         what,
@@ -254,36 +352,68 @@ impl Remote {
         }
     }
 
-    /// Has an agent again after one was lost: the old one may still hold its home.
-    fn reconnect(&mut self) -> Result<(), RunFailure> {
-        if self.keeps {
-            let what = format!("the filesystems prepared at {} are gone with its agent", self.spec.name);
-            return Err(failure(FailureKind::HostLacks, what, "run the trial again with --resume"));
-        }
-        let began = Instant::now();
+    /// Tries again as long as one that was lost may still be at work, or may hold its home.
+    fn again<T>(
+        &self,
+        lost: Instant,
+        attempt: impl Fn(&Self) -> Result<T, ExpectedError>,
+    ) -> Result<T, ExpectedError> {
+        let patience =
+            if self.interrupt.is_raised() { self.patience.short_farewell } else { self.patience.another };
         loop {
-            match self.connect(&mut |_| {}) {
-                Ok(()) => return Ok(()),
-                Err(error) if began.elapsed() > RETRY || self.interrupt.is_raised() => {
-                    return Err(failure(
-                        FailureKind::HostLacks,
-                        error.in_full(),
-                        "look at the host of the place",
-                    ));
-                }
-                Err(_) => thread::park_timeout(Duration::from_secs(1)),
+            match attempt(self) {
+                Err(_) if lost.elapsed() < patience => thread::park_timeout(PAUSE),
+                result => return result,
             }
         }
     }
 
+    /// Has an agent again after one was lost: on the same machine, or the runs of an arm are not of one arm.
+    fn reconnect(&mut self, lost: Instant) -> Result<(), RunFailure> {
+        let name = &self.spec.name;
+        if self.keeps {
+            let what = format!("the filesystems prepared at {name} are gone with its agent");
+            return Err(failure(FailureKind::HostLacks, what, "run the trial again with --resume"));
+        }
+        let (link, environment, _) =
+            self.again(lost, |place| place.connect(&mut |_| {})).map_err(|error| {
+                failure(FailureKind::HostLacks, error.in_full(), "look at the host of the place")
+            })?;
+        let before = serde_json::to_string(&self.environment).expect("an environment is plain data");
+        if let Some((was, is)) = environment.changed(&before) {
+            // What is there was told to be made by us.
+            let closed = link.close(name, &self.interrupt).err();
+            let left = closed.map(|error| format!("; {error}")).unwrap_or_default();
+            return Err(failure(
+                FailureKind::HostLacks,
+                format!("the place {name} was {was}, and its next agent is on {is}{left}"),
+                "have its command reach the same machine",
+            ));
+        }
+        (self.link, self.environment, self.lost) = (Some(link), environment, None);
+        Ok(())
+    }
+
     /// Gives the link up after an agent was lost in a run.
     fn lose(&mut self, gone: Gone) -> Ended {
-        let words = self.link.take().map(|link| link.end(SHORT_FAREWELL)).unwrap_or_default();
+        let words = self.link.take().map(|link| link.end(self.patience.short_farewell)).unwrap_or_default();
+        let what = gone.or(words).what(&self.spec.name);
+        let [gone, current] = &mut self.warnings;
+        gone.append(current);
+        self.lost = Some(Instant::now());
         if self.interrupt.is_raised() {
             return Ended::Interrupted;
         }
-        let what = gone.or(words).what(&self.spec.name);
+        self.losses.push(what.clone());
         Ended::Failed(failure(FailureKind::Lost, what, "look at the host of the place"))
+    }
+
+    /// What happened there, from somebody who looks at it from here.
+    fn told_there(&self, ended: Ended) -> Ended {
+        let Ended::Failed(failure) = ended else { return ended };
+        let hint = if failure.kind == FailureKind::CleanUp { Some(clean_there()) } else { failure.hint };
+        let what = format!("at the place {}: {}", self.spec.name, failure.what);
+        Ended::Failed(RunFailure { what, hint, ..failure })
     }
 }
 
@@ -301,23 +431,23 @@ impl Place for Remote {
     }
 
     fn run(&mut self, job: &Job, hear: &mut dyn FnMut(&WorkerMessage)) -> Ended {
-        if self.link.is_none()
-            && let Err(failure) = self.reconnect()
+        if let Some(lost) = self.lost
+            && let Err(failure) = self.reconnect(lost)
         {
             return if self.interrupt.is_raised() { Ended::Interrupted } else { Ended::Failed(failure) };
         }
         self.keeps |= job.state.is_some();
-        let link = self.link.as_mut().expect("there is one, or there was none to be had");
-        link.say(&Order::Run { job: Box::new(job.clone()) });
+        let link = self.link.as_mut().expect("one that was lost was replaced");
+        link.voice.say(Order::Run { job: Box::new(job.clone()) });
         loop {
-            let gone = match link.hear(&self.interrupt) {
+            let gone = match link.hear(&self.interrupt, None) {
                 Ok(Answer::Worker { message }) => {
                     hear(&message);
                     continue;
                 }
                 Ok(Answer::Ended { ended, warnings }) => {
-                    self.warnings = warnings;
-                    return ended;
+                    self.warnings[1] = warnings;
+                    return self.told_there(ended);
                 }
                 Ok(other) => Gone::Gibberish(format!("{other:?}")),
                 Err(gone) => gone,
@@ -327,26 +457,29 @@ impl Place for Remote {
     }
 
     fn warnings(&self) -> Vec<String> {
-        self.warnings.iter().map(|warning| format!("{}: {warning}", self.spec.name)).collect()
+        let lost = self.losses.last().map(|last| {
+            let each = if self.losses.len() == 1 { "it cost a run" } else { "each time it cost a run" };
+            let times = match self.losses.len() {
+                1 => "once".to_owned(),
+                times => format!("{times} times"),
+            };
+            format!("an agent was lost {times} ({last}): {each}, and the device was made again")
+        });
+        let all = self.warnings.iter().flatten().cloned().chain(lost);
+        all.map(|warning| format!("{}: {warning}", self.spec.name)).collect()
     }
 
+    /// If the agent was lost, another one puts back what it left.
     fn close(mut self: Box<Self>) -> Result<(), ExpectedError> {
-        let Some(mut link) = self.link.take() else { return Ok(()) };
-        link.say(&Order::Close);
-        let answer = link.hear(&self.interrupt);
-        link.end(if self.interrupt.is_raised() { SHORT_FAREWELL } else { FAREWELL });
-        match answer {
-            Ok(Answer::Closed) => Ok(()),
-            Ok(Answer::Refused { what, hint, code }) => {
-                Err(ExpectedError::Place { name: self.spec.name.clone(), what, hint, code })
+        let (name, interrupt) = (self.spec.name.clone(), self.interrupt.clone());
+        match (self.link.take(), self.lost) {
+            (Some(link), _) => link.close(&name, &interrupt),
+            (None, None) => Ok(()),
+            (None, Some(lost)) => {
+                let put_back =
+                    |place: &Self| Link::start(&place.spec, place.patience)?.close(&name, &interrupt);
+                self.again(lost, put_back).map_err(|error| left_behind(&name, &error.in_full()))
             }
-            Ok(other) => Err(ExpectedError::Fault(format!("the agent at {} said {other:?}", self.spec.name))),
-            Err(gone) => Err(ExpectedError::Place {
-                name: self.spec.name.clone(),
-                what: gone.what(&self.spec.name),
-                hint: Some("run `fstrial clean` there".into()),
-                code: crate::exit_code::CLEAN_UP_INCOMPLETE,
-            }),
         }
     }
 }
@@ -354,6 +487,146 @@ impl Place for Remote {
 impl Drop for Remote {
     /// After an error: the agent puts everything back when it hears nothing more.
     fn drop(&mut self) {
-        self.link.take().map(|link| link.end(SHORT_FAREWELL));
+        self.link.take().map(|link| link.end(self.patience.short_farewell));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fstrial_model::{arm::Arm, job::PROTOCOL};
+
+    const SHORT: Patience = Patience {
+        silence: Duration::from_secs(20),
+        opening: Duration::from_secs(2),
+        farewell: Duration::from_secs(2),
+        short_farewell: Duration::from_millis(500),
+        another: Duration::from_secs(2),
+    };
+    /// What the scripts of agents have: `hear` waits for an order and tells whether one came, `start` counts how often one
+    /// was started, `opened NAME` says that the devices are there, on a host of that name.
+    const WORDS: &str = r#"
+        hear() { while read -r line; do case $line in *'"alive"'*) ;; *) return 0 ;; esac; done; return 1; }
+        start() { echo >> "$2"; wc -l < "$2"; }
+        opened() { echo "$1" | sed "s/HOST/$2/"; }
+        closed() { echo '{"answer":"closed"}'; }
+    "#;
+
+    /// A place whose agent is a script for sh. What it was told and how often it was started is in `folder`.
+    fn place(script: &str, folder: &tempfile::TempDir) -> Result<Remote, ExpectedError> {
+        let environment = Box::new(Environment { host: "HOST".into(), ..Environment::of_this_machine() });
+        let opened = serde_json::to_string(&Answer::Opened { environment, data: Data::Random }).unwrap();
+        let starts = folder.path().join("starts").display().to_string();
+        let command =
+            ["sh", "-c", &format!("{WORDS}\n{script}"), "agent", &opened, &starts].map(str::to_owned);
+        let spec = Spec { name: "box".into(), command: command.into() };
+        Remote::with(&spec, Opened::default(), &Interrupt::default(), SHORT, &mut |_| {})
+    }
+
+    fn run(place: &mut Remote) -> RunFailure {
+        let job = Job { protocol: PROTOCOL, arm: Arm::plain("ext4"), task: None, state: None, fsck: false };
+        match place.run(&job, &mut |_| {}) {
+            Ended::Failed(failure) => failure,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn folder() -> tempfile::TempDir {
+        tempfile::tempdir().unwrap()
+    }
+
+    #[test]
+    fn the_next_agent_must_be_on_the_same_machine() {
+        let folder = folder();
+        let script = r#"case $(start "$@") in
+            1) hear; opened "$1" a; hear; exit 1 ;;
+            2) hear; opened "$1" b; hear; closed ;;
+            *) hear; closed ;;
+        esac"#;
+        let mut place = place(script, &folder).unwrap();
+        let lost = run(&mut place);
+        assert_eq!(
+            (lost.kind, lost.what.as_str()),
+            (FailureKind::Lost, "the agent at box is gone: exit status: 1")
+        );
+        let other = run(&mut place);
+        assert_eq!(other.kind, FailureKind::HostLacks);
+        assert!(other.what.contains("was a (") && other.what.contains("its next agent is on b ("), "{other}");
+        assert_eq!(place.environment().host, "a", "what was measured was measured there");
+        Box::new(place).close().unwrap();
+    }
+
+    #[test]
+    fn what_a_lost_agent_left_is_put_back_by_another_one_at_the_end() {
+        let folder = folder();
+        let script = r#"case $(start "$@") in
+            1) hear; opened "$1" a; hear
+               echo '{"answer":"ended","ended":"interrupted","warnings":["slow"]}'; hear; exit 1 ;;
+            2) exit 1 ;;
+            *) hear; echo "$line" > "$2.heard"; closed ;;
+        esac"#;
+        let mut place = place(script, &folder).unwrap();
+        let job = Job { protocol: PROTOCOL, arm: Arm::plain("ext4"), task: None, state: None, fsck: false };
+        assert!(matches!(place.run(&job, &mut |_| {}), Ended::Interrupted));
+        assert_eq!(run(&mut place).kind, FailureKind::Lost);
+        assert_eq!(
+            place.warnings(),
+            [
+                "box: slow",
+                "box: an agent was lost once (the agent at box is gone: exit status: 1): it cost a run, and the \
+                 device was made again"
+            ]
+        );
+        Box::new(place).close().unwrap();
+        let heard = std::fs::read_to_string(folder.path().join("starts.heard")).unwrap();
+        assert_eq!(heard, "{\"order\":\"close\"}\n");
+    }
+
+    #[test]
+    fn a_lost_agent_without_another_one_is_no_good_end() {
+        let folder = folder();
+        let script = r#"case $(start "$@") in 1) hear; opened "$1" a; hear; exit 1 ;; *) exit 7 ;; esac"#;
+        let mut place = place(script, &folder).unwrap();
+        run(&mut place);
+        let left = Box::new(place).close().unwrap_err();
+        assert_eq!(left.exit_code(), exit_code::CLEAN_UP_INCOMPLETE);
+        assert!(left.to_string().contains("may still be there") && left.to_string().contains("7"), "{left}");
+    }
+
+    #[test]
+    fn an_agent_that_is_alive_and_does_nothing_is_not_waited_for() {
+        let alive = "while sleep 0.1; do echo '{\"answer\":\"alive\"}'; done";
+        let opening = place(&format!("hear; {alive}"), &folder()).err().unwrap().to_string();
+        assert!(opening.contains("it hangs: nothing was done for 2 s"), "{opening}");
+        let place = place(&format!("hear; opened \"$1\" a; {alive}"), &folder()).unwrap();
+        let closing = Box::new(place).close().unwrap_err();
+        assert_eq!(closing.exit_code(), exit_code::CLEAN_UP_INCOMPLETE);
+        assert!(closing.to_string().contains("it hangs"), "{closing}");
+    }
+
+    #[test]
+    fn a_command_has_no_terminal_and_its_last_words_are_told() {
+        let in_own_session = "test $(cut -d' ' -f6 /proc/$$/stat) = $$ || { echo session >&2; exit 1; }";
+        let words = "printf 'one\\ntwo\\n\\nthree\\nfour\\n' >&2; exit 3";
+        let said = place(&format!("{in_own_session}; {words}"), &folder()).err().unwrap().to_string();
+        assert!(said.contains("exit status: 3: two; three; four"), "{said}");
+    }
+
+    #[test]
+    fn a_failure_says_where_it_was() {
+        let failure = RunFailure {
+            kind: FailureKind::CleanUp,
+            stage: Stage::Detach,
+            what: "busy".into(),
+            hint: Some("`fstrial clean`".into()),
+        };
+        let ended = Answer::Ended { ended: Ended::Failed(failure), warnings: Vec::new() };
+        let ended = serde_json::to_string(&ended).unwrap();
+        let script = format!("hear; opened \"$1\" a; hear; echo '{ended}'; hear; closed");
+        let mut place = place(&script, &folder()).unwrap();
+        let failure = run(&mut place);
+        assert_eq!(failure.what, "at the place box: busy");
+        assert_eq!(failure.hint, Some(clean_there()));
+        Box::new(place).close().unwrap();
     }
 }

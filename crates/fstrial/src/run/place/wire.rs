@@ -19,8 +19,11 @@ use std::{
 /// Raised when an order or an answer changes its meaning; an agent refuses another version than its own. What is in a job
 /// has a number of its own.
 pub(super) const WIRE: u32 = 1;
-/// How often an agent says that it is alive.
+/// How often either side says that it is alive.
 pub(super) const PULSE: Duration = Duration::from_secs(1);
+/// How long a side may say nothing before the other one takes it for gone.
+pub(super) const SILENCE: Duration = Duration::from_secs(30);
+const _: () = assert!(SILENCE.as_secs() > 10 * PULSE.as_secs());
 /// The longest line: a measurement with its histograms.
 const LONGEST_LINE: u64 = 64 << 20;
 
@@ -28,10 +31,14 @@ const LONGEST_LINE: u64 = 64 << 20;
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "order")]
 pub(super) enum Order {
+    /// Nothing has happened.
+    Alive,
     /// Make the devices of a trial. Comes once, and first.
     Open {
         /// [`WIRE`] of the sender.
         wire: u32,
+        /// Its version: what generates the load must be the same everywhere.
+        fstrial: String,
         /// What the trial calls the place.
         place: String,
         /// The trial as a file.
@@ -48,7 +55,7 @@ pub(super) enum Order {
     },
     /// End what is being done and put everything back.
     Interrupt,
-    /// Give the devices up and end.
+    /// Give the devices up and end. As the first order: only put back what an agent before has left.
     Close,
 }
 
@@ -97,8 +104,46 @@ pub(super) enum Answer {
     },
 }
 
-/// Writes one line.
-pub(super) fn send(to: &mut impl Write, message: &impl Serialize) -> std::io::Result<()> {
+/// Says messages from a thread of its own: whoever does not read holds nobody up.
+pub(super) struct Voice<T> {
+    messages: mpsc::Sender<T>,
+    ended: mpsc::Receiver<()>,
+}
+
+impl<T: Serialize + Send + 'static> Voice<T> {
+    /// Speaks to the other side, and says `alive` whenever there was nothing else to say for a pulse.
+    pub(super) fn to(mut to: impl Write + Send + 'static, alive: fn() -> T) -> Self {
+        let (messages, said) = mpsc::channel();
+        let (at_end, ended) = mpsc::channel();
+        thread::spawn(move || {
+            let _at_end: mpsc::Sender<()> = at_end;
+            loop {
+                let message = match said.recv_timeout(PULSE) {
+                    Ok(message) => message,
+                    Err(mpsc::RecvTimeoutError::Timeout) => alive(),
+                    Err(mpsc::RecvTimeoutError::Disconnected) => break,
+                };
+                if write_line(&mut to, &message).is_err() {
+                    break;
+                }
+            }
+        });
+        Self { messages, ended }
+    }
+
+    /// Says something. If nobody is there any more, no answer comes either.
+    pub(super) fn say(&self, message: T) {
+        let _ = self.messages.send(message);
+    }
+
+    /// Says what is still to be said, for as long as `patience`.
+    pub(super) fn end(self, patience: Duration) {
+        drop(self.messages);
+        let _ = self.ended.recv_timeout(patience);
+    }
+}
+
+fn write_line(to: &mut impl Write, message: &impl Serialize) -> std::io::Result<()> {
     let mut line = serde_json::to_string(message).expect("orders and answers are plain data");
     line.push('\n');
     to.write_all(line.as_bytes())?;
@@ -116,11 +161,9 @@ fn read_line<T: DeserializeOwned>(from: &mut impl BufRead) -> Option<Result<T, S
     }
 }
 
-/// The messages that come, as they come; one that is none as its text. No more when the other side is gone, which `gone`
-/// hears first.
+/// The messages that come, as they come; one that is none as its text. No more when the other side is gone.
 pub(super) fn receive<T: DeserializeOwned + Send + 'static>(
     from: impl Read + Send + 'static,
-    gone: impl FnOnce() + Send + 'static,
 ) -> mpsc::Receiver<Result<T, String>> {
     let (sender, messages) = mpsc::channel();
     thread::spawn(move || {
@@ -130,7 +173,6 @@ pub(super) fn receive<T: DeserializeOwned + Send + 'static>(
                 break;
             }
         }
-        gone();
     });
     messages
 }
@@ -153,16 +195,32 @@ mod tests {
     #[test]
     fn messages_come_as_they_were_sent_and_what_is_none_comes_as_text() {
         let mut lines = Vec::new();
-        send(&mut lines, &Order::Interrupt).unwrap();
+        write_line(&mut lines, &Order::Interrupt).unwrap();
         lines.extend(b"Last login: today\n");
-        send(&mut lines, &Order::Close).unwrap();
-        let (sender, gone) = mpsc::channel();
-        let received: Vec<Result<Order, String>> =
-            receive(std::io::Cursor::new(lines), move || sender.send(()).unwrap()).iter().collect();
+        write_line(&mut lines, &Order::Close).unwrap();
+        let received: Vec<Result<Order, String>> = receive(std::io::Cursor::new(lines)).iter().collect();
         assert!(
             matches!(&received[..], [Ok(Order::Interrupt), Err(text), Ok(Order::Close)] if text == "Last login: today"),
             "{received:?}"
         );
-        gone.recv().unwrap();
+    }
+
+    #[test]
+    fn a_side_that_does_not_read_holds_nobody_up_and_hears_all_when_it_does() {
+        let (near, far) = std::os::unix::net::UnixStream::pair().unwrap();
+        let voice = Voice::to(near, || Order::Alive);
+        let place = "x".repeat(1 << 20);
+        for seed in 0..8 {
+            let (fstrial, trial) = (String::new(), String::new());
+            voice.say(Order::Open { wire: WIRE, fstrial, place: place.clone(), trial, seed, cpus: 1 });
+        }
+        let orders = receive::<Order>(far);
+        for wanted in 0..8 {
+            let order = orders.recv().unwrap().unwrap();
+            assert!(matches!(order, Order::Open { seed, .. } if seed == wanted));
+        }
+        assert!(matches!(orders.recv().unwrap().unwrap(), Order::Alive), "nothing else was said");
+        voice.end(PULSE);
+        assert!(orders.iter().all(|order| matches!(order, Ok(Order::Alive))));
     }
 }

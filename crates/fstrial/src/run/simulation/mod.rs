@@ -105,13 +105,25 @@ struct World {
     noise: f64,
     /// Standard deviation of the log of a run's slowest latencies.
     tail_noise: f64,
+    /// The rate of every second run, as a factor: of the later one of two arms.
+    second: f64,
+    /// By which factor the rate rises in the course of a run, from its first window to its last.
+    rise: f64,
     /// Arms that are not ordinary, by name.
     arms: Vec<(&'static str, Character)>,
 }
 
 impl Default for World {
     fn default() -> Self {
-        Self { seed: 1, rate: 500_000.0, noise: 0.01, tail_noise: 0.03, arms: Vec::new() }
+        Self {
+            seed: 1,
+            rate: 500_000.0,
+            noise: 0.01,
+            tail_noise: 0.03,
+            second: 1.0,
+            rise: 1.0,
+            arms: Vec::new(),
+        }
     }
 }
 
@@ -227,7 +239,8 @@ impl Place for SimulatedPlace<'_> {
         if fault == Some(Fault::Silent) {
             return Ended::Measured(None);
         }
-        Ended::Measured(Some(Box::new(measurement(self.world, &job.arm.name, load, fault))))
+        let place = if self.run.is_multiple_of(2) { self.world.second } else { 1.0 };
+        Ended::Measured(Some(Box::new(measurement(self.world, &job.arm.name, load, (place, fault)))))
     }
 }
 
@@ -304,14 +317,15 @@ fn fraction(random: &mut ChaCha8Rng) -> f64 {
     clippy::cast_sign_loss,
     reason = "small numbers"
 )]
-fn measurement(world: &World, arm: &str, load: &Load, fault: Option<Fault>) -> Measurement {
+fn measurement(world: &World, arm: &str, load: &Load, (place, fault): (f64, Option<Fault>)) -> Measurement {
     let character = world.character(arm);
     let name = arm.bytes().fold(u64::from(load.threads), |hash, byte| hash * 257 + u64::from(byte));
     let mut random = ChaCha8Rng::seed_from_u64(world.seed ^ load.seed ^ name.rotate_left(40));
     // What disturbs the whole round disturbs its arms alike.
     let drift = 1.0 + 0.1 * fraction(&mut ChaCha8Rng::seed_from_u64(world.seed ^ load.seed));
     let scale = f64::from(load.threads).powf(character.growth);
-    let rate = world.rate * character.speed * drift * scale * (world.noise * normal(&mut random)).exp();
+    let rate =
+        world.rate * character.speed * place * drift * scale * (world.noise * normal(&mut random)).exp();
     let seconds = load.duration.as_secs_f64();
     let operations = match fault {
         Some(Fault::NoOperations) => 0,
@@ -326,7 +340,8 @@ fn measurement(world: &World, arm: &str, load: &Load, fault: Option<Fault>) -> M
     let cv = 0.01 + 0.03 * fraction(&mut random);
     let mut windows = |count: u64| -> Vec<u64> {
         let mean = operations as f64 / count as f64;
-        (0..count).map(|_| (mean * (1.0 + cv * normal(&mut random))).max(0.0) as u64).collect()
+        let rise = |at: u64| world.rise.powf(at as f64 / count as f64 - 0.5);
+        (0..count).map(|at| (mean * rise(at) * (1.0 + cv * normal(&mut random))).max(0.0) as u64).collect()
     };
     let load = LoadResult {
         threads: load.threads,

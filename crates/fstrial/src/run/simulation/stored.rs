@@ -1,7 +1,11 @@
 //! Trials that are stored as they run, cut off and gone on with: what is judged again from the store is what was judged
 //! live, to the last bit.
 
-use super::{claims::claimed_within, trials::random_faults, *};
+use super::{
+    claims::claimed_within,
+    trials::{faster, random_faults, throughput},
+    *,
+};
 use crate::{
     cli::{conduct::status_of, results::judge_again},
     exit_code,
@@ -53,7 +57,10 @@ fn stored_session<'p>(
 
 /// What the stored rounds left.
 fn before(plan: &Plan, earlier: &Earlier) -> Before {
-    let (judge, _) = course::replay(plan, earlier.planned, earlier.rounds.clone());
+    let (mut judge, _) = course::replay(plan, earlier.planned, earlier.rounds.clone());
+    if !earlier.rounds.is_empty() {
+        judge.reopen();
+    }
     let cells = || 0..plan.cells.len();
     let mut before = Before {
         states: judge.planned().map(|_| judge.states()).unwrap_or_default(),
@@ -90,7 +97,7 @@ fn assert_same(told: &Told<'_>, store: &Store, id: TrialId) {
     let stored = store.trial(id).unwrap();
     let environment = serde_json::from_str(&stored.sessions.last().unwrap().environment).unwrap();
     let repeat = repeat_command(&stored.sessions.last().unwrap().command_line, told.plan.seed);
-    let live = document(told.plan, told.finished(), &environment, Some(id.0), repeat);
+    let live = document(told.plan, told.finished(), (&environment, Vec::new()), Some(id.0), repeat);
     let again = judge_again(store, &stored).unwrap();
     let [live, again] = [live, again].map(|document| serde_json::to_string_pretty(&document).unwrap());
     assert_eq!(live, again);
@@ -109,6 +116,35 @@ fn a_stored_trial_is_judged_again_to_the_last_bit() {
         assert_same(&told, &store, id);
         assert_eq!(store.trial(id).unwrap().summary.planned_rounds, told.planned());
         assert_eq!(store.check().unwrap(), Vec::<String>::new());
+    }
+}
+
+/// Every session goes on with what the one before gave up, and in the end the difference is found.
+#[test]
+fn an_undecided_trial_is_decided_by_going_on_with_it() {
+    for seed in 0..8 {
+        let plan = plan(&["a=ext4", "b=ext4"], &[1], seed, |settings| settings.budget = Nanos::secs(80));
+        let world = World { seed, noise: 0.08, arms: vec![("b", faster(1.05))], ..World::default() };
+        let (mut store, id) = begun(&plan);
+        let (mut rounds, mut sessions) = (0, 0);
+        loop {
+            let told = stored_session(&plan, &world, none, None, (&mut store, id));
+            finish(&mut store, id, &told);
+            assert_same(&told, &store, id);
+            sessions += 1;
+            if told.finished().is_decided() {
+                assert_eq!(throughput(&told, "b", "a").verdict, Outcome::Faster, "seed {seed}");
+                break;
+            }
+            assert!(
+                told.finished().rounds >= rounds + 10,
+                "seed {seed}: {rounds} rounds, and it is not gone on with"
+            );
+            rounds = told.finished().rounds;
+            assert!(sessions < 20, "seed {seed}");
+            store.reopen_trial(id, &process(&environment())).unwrap();
+        }
+        assert!(sessions > 1, "seed {seed}");
     }
 }
 

@@ -8,7 +8,7 @@ use crate::{
 use proptest::prelude::*;
 
 /// How the throughput contrast of two arms stands, the later one over the earlier one.
-fn throughput(told: &Told<'_>, a: &str, b: &str) -> ContrastState {
+pub(super) fn throughput(told: &Told<'_>, a: &str, b: &str) -> ContrastState {
     of_metric(told, a, b, Metric::Throughput)
 }
 
@@ -17,7 +17,7 @@ fn of_metric(told: &Told<'_>, a: &str, b: &str, metric: Metric) -> ContrastState
     told.states().into_iter().find(is).expect("planned for")
 }
 
-fn faster(speed: f64) -> Character {
+pub(super) fn faster(speed: f64) -> Character {
     Character { speed, ..ORDINARY }
 }
 
@@ -117,6 +117,42 @@ fn an_interruption_while_a_state_is_made_ends_the_trial() {
     assert_eq!(told.finished().reason, Reason::Interrupted);
     assert_eq!(told.heard.last(), Some(&Heard::RunStage(Stage::Mkfs)));
     assert!(told.heard.contains(&Heard::StatePreparing("aged:70% for b".into())));
+}
+
+/// The warnings of a trial of two equal arms in twenty rounds.
+fn warned(seed: u64, world: &World) -> Vec<String> {
+    let plan = plan(&["a=ext4", "b=ext4"], &[1], seed, |settings| settings.rounds = Some(20));
+    simulate(&plan, world, none).finished().judge().unwrap().warnings()
+}
+
+#[test]
+fn an_order_that_matters_is_said_and_decides_nothing() {
+    let world = World { second: 0.9, ..World::default() };
+    let plan = plan(&["a=ext4", "b=ext4"], &[1], 5, |settings| settings.rounds = Some(20));
+    let told = simulate(&plan, &world, none);
+    assert_eq!(throughput(&told, "b", "a").verdict, Outcome::Undecided);
+    let said = told.finished().judge().unwrap().warnings().join("\n");
+    assert!(said.contains("the first of two runs differs from the second in 1 of 1 comparisons"), "{said}");
+    // 1 / 0.9 is 11 % more.
+    assert!(said.contains("random-write · 1 thread (+11 %)"), "{said}");
+}
+
+#[test]
+fn runs_that_are_not_steady_are_said() {
+    let said = warned(5, &World { rise: 1.4, noise: 0.05, ..World::default() }).join("\n");
+    // Three quarters of the measured time apart, which is 80 % of the run: 1.4^0.6.
+    assert!(
+        said.contains("in 2 of 2 cells") && said.contains("a · random-write · 1 thread (+22 %)"),
+        "{said}"
+    );
+}
+
+#[test]
+fn ordinary_trials_are_seldom_warned() {
+    let warned = (0..60)
+        .filter(|seed| !warned(*seed, &World { seed: *seed, noise: 0.05, ..World::default() }).is_empty());
+    // Of 60 at most 5 % for each of two checks: 6 are expected at worst, and 13 are one in a hundred.
+    assert!(warned.count() < 13);
 }
 
 #[test]
@@ -239,7 +275,7 @@ fn a_number_of_rounds_is_respected_and_planned_with() {
 #[test]
 fn rounds_are_planned_once_from_time_alone() {
     // Inspection 0.6 s, a round 3.1 s: what is left after it, in rounds, and the one that was.
-    for (budget, planned) in [(10, 12), (60, 19), (300, 96), (7200, 200)] {
+    for (budget, planned) in [(10, 60), (60, 60), (300, 96), (7200, 200)] {
         let plan = plan(&["a=ext4", "b=xfs"], &[1], 1, |settings| settings.budget = Nanos::secs(budget));
         for (noise, speed) in [(0.0, 1.0), (0.01, 10.0), (0.5, 1.0)] {
             let world = World { noise, arms: vec![("b", faster(speed))], ..World::default() };
@@ -575,10 +611,10 @@ fn a_verdict_of_single_rounds_stays_when_later_ones_have_few_operations() {
         let sample = |cell: usize| {
             let task = plan.task(cell, round, Data::Random);
             let load = &task.phases[0].groups[0].load;
-            let measured = measurement(world, plan.arm_name(cell), load, None);
+            let measured = measurement(world, plan.arm_name(cell), load, (1.0, None));
             (cell, Ok(Sample::all(round, cell + 1, &measured).unwrap()))
         };
-        judge.take(Round { number: round, runs: vec![sample(0), sample(1)] });
+        judge.take(Round { number: round, is_resumed: false, runs: vec![sample(0), sample(1)] });
         judge.states().into_iter().find(|state| state.metric == Metric::P99).unwrap()
     };
     let before = (1..=7).map(|round| p99(round, &World::default())).last().unwrap();
@@ -634,6 +670,7 @@ impl Wild {
             noise: self.noise,
             tail_noise: 3.0 * self.noise,
             arms: vec![("c", slow), ("d", faster(1.02))],
+            ..World::default()
         }
     }
 }

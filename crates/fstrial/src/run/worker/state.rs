@@ -23,7 +23,6 @@ const SLOWEST: u64 = 2 << 20;
 /// A stage that takes long says how far it is every so often.
 const BETWEEN: Duration = Duration::from_secs(1);
 
-/// A state that was made.
 #[derive(Debug, Clone)]
 pub(super) struct Prepared {
     made: Made,

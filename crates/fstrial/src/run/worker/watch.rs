@@ -20,7 +20,6 @@ const ROOM: usize = 2000;
 pub(super) struct Watch {
     /// None where the kernel's log cannot be read.
     log: Option<KernelLog>,
-    /// Why not.
     note: Option<String>,
     /// This run's own devices, as the kernel calls them.
     devices: Vec<String>,
@@ -29,7 +28,6 @@ pub(super) struct Watch {
     found: Found,
 }
 
-/// What was found so far.
 #[derive(Debug, Default)]
 struct Found {
     first: Vec<(Stage, String)>,
@@ -39,7 +37,6 @@ struct Found {
 }
 
 impl Watch {
-    /// Begins to listen.
     pub(super) fn begin() -> Self {
         let (log, note) = match KernelLog::open() {
             Ok(log) => (Some(log), None),

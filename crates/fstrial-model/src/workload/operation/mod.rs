@@ -1,0 +1,240 @@
+//! Operations of a filesystem as workloads: what an administrator waits for, and a throughput test never shows.
+//!
+//! Each is a row in a file of its own: the numbers that it yields, the keys that it takes, and what a filesystem does it
+//! with, or why it cannot ([`crate::ability`]).
+
+mod check;
+mod defragment;
+mod delete_tree;
+mod fill;
+mod find;
+mod freeze;
+mod grow;
+mod mkfs;
+mod mount;
+mod recovery;
+mod reflink_copy;
+mod repair;
+mod shrink;
+mod snapshot;
+mod space;
+mod timed;
+
+pub use freeze::WRITTEN;
+pub use timed::{TimedOperation, TreeEntry};
+
+use super::{FileTree, ResultKind, Size, entry_error::EntryError};
+use crate::{
+    ability::{Ability, NO_TOOL},
+    arm::Arm,
+    filesystem::Filesystem,
+    unit,
+    units::Bytes,
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// Makes the operations from one row for each: its word in files, and what there is to know of it. This is the only list of
+/// them in the crate, in the order they are listed.
+macro_rules! operations {
+    ($($(#[$doc:meta])* $word:literal $name:ident is $row:path,)*) => {
+        /// What is done and timed.
+        #[derive(
+            Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+        )]
+        pub enum Operation {
+            $($(#[$doc])* #[serde(rename = $word)] $name,)*
+        }
+
+        impl Operation {
+            /// All, in the order they are listed.
+            pub const ALL: &[Self] = &[$(Self::$name),*];
+
+            /// The name in files and output.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$name => $word,)*
+                }
+            }
+
+            const fn row(self) -> &'static Row {
+                match self {
+                    $(Self::$name => &$row,)*
+                }
+            }
+        }
+    };
+}
+
+operations! {
+    /// Making the filesystem, with the arm's options.
+    "mkfs" Mkfs is mkfs::ROW,
+    /// Mounting a populated filesystem, cold, and unmounting it.
+    "mount" Mount is mount::ROW,
+    /// Mounting after an unclean stop, and once more after a clean one.
+    "recovery" Recovery is recovery::ROW,
+    /// The full check, read-only, of a populated filesystem.
+    "check" Check is check::ROW,
+    /// The full check that may repair, of a populated filesystem without damage.
+    "repair" Repair is repair::ROW,
+    /// Freezing and thawing while threads write, and how long they stall.
+    "freeze" Freeze is freeze::ROW,
+    /// Making a read-only snapshot of a populated filesystem, and deleting it.
+    "snapshot" Snapshot is snapshot::ROW,
+    /// The filesystem's own tool against fragmentation, with extents and sequential reads before and after.
+    "defragment" Defragment is defragment::ROW,
+    /// Copying a tree by sharing its blocks.
+    "reflink-copy" ReflinkCopy is reflink_copy::ROW,
+    /// What a tree costs in space.
+    "space" Space is space::ROW,
+    /// Filling up to the last block, and deleting then.
+    "fill" Fill is fill::ROW,
+    /// Deleting a tree.
+    "delete-tree" DeleteTree is delete_tree::ROW,
+    /// Looking at every file of a tree, cold and warm.
+    "find" Find is find::ROW,
+    /// Making it larger while it is mounted.
+    "grow" Grow is grow::ROW,
+    /// Making it smaller while it is mounted.
+    "shrink" Shrink is shrink::ROW,
+}
+
+/// What there is to know of an operation.
+struct Row {
+    /// What it yields, in order.
+    numbers: &'static [Number],
+    /// The tree it works on if none is described; none if it works on none.
+    tree: Option<UsualTree>,
+    /// Refuses a tree that it cannot work on.
+    check_tree: fn(&FileTree) -> Result<(), EntryError>,
+    /// How often it is done in a run if nothing is said; none for those that are done once. Those that take
+    /// milliseconds are repeated, as a single time would be mostly chance.
+    repeat: Option<u16>,
+    /// Whether the filesystem may be made smaller than its device.
+    has_size: bool,
+    /// Whether it freezes the filesystem, for a time (`hold`), while threads write, for another (`duration`).
+    freezes: bool,
+    /// Whether the filesystem that was there is made anew in it.
+    makes_a_filesystem: fn(&TimedOperation) -> bool,
+    /// Bytes that its files take with so many threads.
+    space: fn(&TimedOperation, u16) -> u64,
+    /// What a filesystem does it with.
+    ability: fn(&Filesystem) -> Ability,
+    /// What it is done with in an existing directory.
+    in_a_directory: Ability,
+}
+
+/// A number that an operation yields: name, unit, whether less is better.
+type Number = (&'static str, &'static str, bool);
+/// Files, size, width.
+type UsualTree = (u32, Size, u32);
+
+/// One that is done once, without a tree, and needs a device.
+const PLAIN: Row = Row {
+    numbers: &[],
+    tree: None,
+    check_tree: |_| Ok(()),
+    repeat: None,
+    has_size: false,
+    freezes: false,
+    makes_a_filesystem: |_| false,
+    space: |timed, _| timed.tree_space().max(timed.size_space(1)),
+    ability: |_| NO_TOOL,
+    in_a_directory: Ability::Cannot(
+        "a directory is part of a filesystem that others use, and has no device of its own",
+    ),
+};
+
+/// One that is done with a usual tree.
+const POPULATED: Row = Row { tree: Some((4000, Size::Gamma { mean: Bytes::kib(8) }, 20)), ..PLAIN };
+
+/// A time.
+const fn time(name: &'static str) -> Number {
+    (name, unit::TIME, true)
+}
+
+/// The name of the tree, and of its directory.
+pub const TREE: &str = "tree";
+
+impl Operation {
+    /// What it yields, in order.
+    pub fn results(self) -> impl Iterator<Item = ResultKind> {
+        self.row().numbers.iter().map(|(name, unit, less_is_better)| ResultKind {
+            name: (*name).to_owned(),
+            unit: (*unit).to_owned(),
+            less_is_better: *less_is_better,
+            has_latencies: false,
+            has_offered_rate: false,
+        })
+    }
+
+    /// Whether it freezes the filesystem, while threads write.
+    pub const fn freezes(self) -> bool {
+        self.row().freezes
+    }
+
+    /// How a filesystem does it.
+    pub fn ability_of(self, filesystem: &Filesystem) -> Ability {
+        (self.row().ability)(filesystem)
+    }
+
+    /// How an arm does it. An existing directory does what needs neither a device nor all of the filesystem.
+    pub fn ability(self, arm: &Arm) -> Ability {
+        arm.row().map_or(self.row().in_a_directory, |row| self.ability_of(row))
+    }
+}
+
+impl fmt::Display for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::filesystem::FILESYSTEMS;
+
+    #[test]
+    fn what_cannot_be_done_says_why_and_the_rest_names_its_tool() {
+        for row in FILESYSTEMS {
+            for operation in Operation::ALL {
+                match operation.ability_of(row) {
+                    Ability::Cannot(reason) => assert!(reason.len() > 10, "{} {operation}", row.name),
+                    able => assert!(able.name().is_some_and(|name| !name.is_empty())),
+                }
+            }
+            assert_eq!(row.abilities.snapshot.name(), row.abilities.delete_snapshot.name(), "{}", row.name);
+        }
+    }
+
+    #[test]
+    fn answers_are_those_of_the_three() {
+        let cannot = |arm: &str| -> Vec<&str> {
+            let arm: Arm = arm.parse().unwrap();
+            let unable = |operation: &&Operation| matches!(operation.ability(&arm), Ability::Cannot(_));
+            Operation::ALL.iter().filter(unable).map(|operation| operation.name()).collect()
+        };
+        assert_eq!(cannot("ext4"), ["snapshot", "reflink-copy", "shrink"]);
+        assert_eq!(cannot("xfs"), ["snapshot", "shrink"]);
+        assert!(cannot("btrfs").is_empty());
+        let directory = cannot("dir:/srv");
+        assert!(
+            !["reflink-copy", "space", "delete-tree", "find"].iter().any(|able| directory.contains(able))
+        );
+        assert_eq!(directory.len(), Operation::ALL.len() - 4);
+    }
+
+    #[test]
+    fn every_operation_is_in_the_document_and_has_a_preset() {
+        let document = include_str!("../../../../../docs/operations.md");
+        for operation in Operation::ALL {
+            assert!(document.contains(&format!("op-{operation}")), "{operation} in docs/operations.md");
+            let entry = crate::preset::preset(&format!("op-{operation}")).unwrap();
+            assert_eq!(entry.operation, Some(*operation));
+        }
+        let names: Vec<String> = Operation::ALL.iter().map(|operation| format!("`{operation}`")).collect();
+        assert!(document.contains(&names.join(", ")), "the key `operation` has them all, in order");
+    }
+}

@@ -1,0 +1,13 @@
+//! Copying a tree by sharing its blocks.
+
+use super::{POPULATED, Row, time};
+use crate::{ability::CLONE, unit};
+
+pub(super) const ROW: Row = Row {
+    numbers: &[time("copy"), ("space", unit::BYTES, true)],
+    // Copies that share no blocks need the space twice.
+    space: |timed, _| timed.tree_space().saturating_mul(2),
+    ability: |row| row.abilities.reflink,
+    in_a_directory: CLONE,
+    ..POPULATED
+};
