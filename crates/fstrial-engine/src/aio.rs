@@ -147,6 +147,7 @@ pub(crate) struct Aio<'a> {
     /// Start of `read`: taken once, as nothing of ours may look at it while the kernel writes.
     read_start: *mut u8,
     read_stride: usize,
+    /// Of the largest request.
     len: usize,
     files: &'a Files,
     /// Completions taken from the kernel and not yet reaped: the first `taken` of `events`.
@@ -216,8 +217,9 @@ impl Engine for Aio<'_> {
 
     #[inline]
     fn push(&mut self, slot: usize, request: &Request) {
+        assert!(request.len as usize <= self.len, "the slot has room");
         let (opcode, buffer) = if request.write {
-            let range = self.payload.next(slot);
+            let range = self.payload.take(slot, request.len as usize);
             (WRITE, self.payload.bytes()[range].as_ptr().cast_mut())
         } else {
             (READ, self.read_start.wrapping_add(slot * self.read_stride))
@@ -227,7 +229,7 @@ impl Engine for Aio<'_> {
             opcode,
             fd: self.files.fds[request.file as usize].as_raw_fd().cast_unsigned(),
             buffer: buffer.expose_provenance() as u64,
-            bytes: self.len as u64,
+            bytes: u64::from(request.len),
             offset: request.offset.cast_signed(),
             ..ControlBlock::default()
         };
@@ -348,7 +350,7 @@ mod tests {
             rustix::fs::open("/dev/shm", rustix::fs::OFlags::PATH, rustix::fs::Mode::empty()).unwrap();
         let mut queue = Aio::new(&files, payload(2), 4096, 2).unwrap();
         for slot in [0, 1] {
-            queue.push(slot, &Request::default());
+            queue.push(slot, &Request { len: 4096, ..Request::default() });
         }
         queue.wait(None).unwrap();
         let mut results = Vec::new();

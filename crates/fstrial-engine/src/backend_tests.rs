@@ -62,12 +62,17 @@ impl Model {
     /// Makes requests of blocks, never two of one block at once, and compares every byte read.
     fn drive(&mut self, engine: &mut impl Engine, requests: &[(bool, u64)]) {
         for (write, block) in requests {
-            let request = Request { write: *write, offset: block * self.len as u64, ..Request::default() };
+            let request = Request {
+                write: *write,
+                offset: block * self.len as u64,
+                len: self.len as u32,
+                ..Request::default()
+            };
             while self.free.is_empty() || self.in_flight.iter().any(|(_, r, _)| r.offset == request.offset) {
                 self.complete(engine);
             }
             let slot = self.free.pop().unwrap();
-            let range = if *write { self.mirror.next(slot) } else { 0..0 };
+            let range = if *write { self.mirror.take(slot, self.len) } else { 0..0 };
             let bytes = self.mirror.bytes()[range].to_vec();
             engine.push(slot, &request);
             self.in_flight.push((slot, request, bytes));

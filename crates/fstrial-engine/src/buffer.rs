@@ -213,7 +213,7 @@ impl Payload {
             let duplicates = &self.duplicates;
             if duplicates.below > 0 && u128::from(stamps.next()) < duplicates.below {
                 let start = duplicates.start + stamps.below(duplicates.blocks) as usize * duplicates.stride;
-                return start..start + self.len;
+                return start..start + len;
             }
             for page in self.pages.as_mut_slice()[range.clone()].chunks_mut(PAGE) {
                 let stamp = stamps.next().to_ne_bytes();
@@ -275,6 +275,18 @@ mod tests {
             let slot = n % slots;
             let range = payload.next(slot);
             assert!(range.start >= slot * payload.stride && range.end <= (slot + 1) * payload.stride);
+        }
+    }
+
+    #[test]
+    fn what_is_taken_has_its_length_also_where_it_repeats() {
+        let half = Data::Mixed { compressible: Percent(0.0), duplicate: Percent(50.0) };
+        for data in [Data::Random, Data::Zero, half] {
+            let mut payload = payload(data, 2, 16 << 10);
+            for n in 0..100 {
+                let len = 4096 * (1 + n % 4);
+                assert_eq!(payload.take(n % 2, len).len(), len);
+            }
         }
     }
 

@@ -68,7 +68,7 @@ fn zeta(n: u64, theta: f64) -> f64 {
 
 /// Uniform in [0, 1), with 53 bits.
 #[inline]
-fn unit(generator: &mut Generator) -> f64 {
+pub(crate) fn unit(generator: &mut Generator) -> f64 {
     (generator.next() >> 11) as f64 * (1.0 / (1_u64 << 53) as f64)
 }
 

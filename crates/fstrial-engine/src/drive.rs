@@ -1,7 +1,7 @@
 //! The hot loop over requests, the same for every way to hand them to the kernel.
 
 use crate::{
-    cursor::{Next, Source, counts_syncs},
+    cursor::{Next, Source, counts_blocks, counts_syncs},
     files::Files,
     flush,
     recorder::{Lane, Recorder},
@@ -135,12 +135,13 @@ pub(crate) struct Drive<'a, E> {
     free: Vec<usize>,
     owed: Owed,
     sync_at_end: bool,
-    /// Whether some requests are updates.
-    updates: bool,
+    /// Whether some requests are updates, or have sizes of their own.
+    uneven: bool,
     /// The next request, if it is known: one that cannot go out before all others are complete, or a cursor's.
     held: Option<Request>,
-    /// Requests still to be made.
+    /// Requests still to be made, or blocks.
     left: u64,
+    left_is_blocks: bool,
     /// Slots whose read is complete and whose write of the same block has to follow.
     halfway: Vec<usize>,
     /// The bytes of each file that are dropped from the page cache when a lap begins anew, from where and how many; none
@@ -181,9 +182,10 @@ impl<'a, E: Engine> Drive<'a, E> {
             free: (0..depth).rev().collect(),
             owed: Owed::new(io, files.fds.len()),
             sync_at_end: io.fsync_at_end && io.writes(),
-            updates: io.update.0 > 0.0,
+            uneven: io.update.0 > 0.0 || io.has_sizes(),
             held: None,
             left: u64::MAX,
+            left_is_blocks: counts_blocks(io),
             halfway: Vec::with_capacity(depth),
             cold: None,
         }
@@ -222,10 +224,10 @@ impl<'a, E: Engine> Drive<'a, E> {
         self.time.recorder
     }
 
-    /// Whether there is nothing but requests: none is due at a time, owes a sync, is an update or the last.
+    /// Whether there is nothing but requests of one size: none is due at a time, owes a sync, is an update or the last.
     fn is_plain(&self) -> bool {
         let own = matches!(self.source, Source::Own(_));
-        own && self.time.arrivals.is_none() && self.owed.every == 0 && !self.updates && self.left == u64::MAX
+        own && self.time.arrivals.is_none() && self.owed.every == 0 && !self.uneven && self.left == u64::MAX
     }
 
     /// Makes requests until the time is over or too many failed. A load that [is plain](Self::is_plain) has a loop
@@ -259,6 +261,11 @@ impl<'a, E: Engine> Drive<'a, E> {
             }
         }
         self.time.recorder.finish(self.time.now);
+    }
+
+    /// What a request takes from what is left.
+    fn counted(&self, request: &Request) -> u64 {
+        if self.left_is_blocks { u64::from(request.len) / self.block_size as u64 } else { 1 }
     }
 
     /// Nothing is in flight.
@@ -297,6 +304,7 @@ impl<'a, E: Engine> Drive<'a, E> {
         {
             let request = match (self.held.take(), &mut self.source) {
                 (Some(request), _) => request,
+                (None, Source::Own(requests)) if PLAIN => requests.next_block(),
                 (None, Source::Own(requests)) => requests.next(),
                 (None, Source::Shared(_)) => {
                     self.free.push(slot);
@@ -320,7 +328,7 @@ impl<'a, E: Engine> Drive<'a, E> {
             };
             self.flights[slot] = Flight { start, part: start, request };
             if !PLAIN {
-                self.left -= 1;
+                self.left -= self.counted(&request).min(self.left);
                 self.owed.request(slot, start, &request);
             }
             self.engine.push(slot, &request);
@@ -389,11 +397,11 @@ impl<'a, E: Engine> Drive<'a, E> {
         }
         let Self { engine, source, time, files, block_size, flights, free, owed, halfway, .. } = self;
         let Timekeeper { recorder, now, .. } = time;
-        let block = *block_size as u64;
         engine.reap(|slot, result| {
             let flight = &flights[slot];
-            let Request { write, update, .. } = flight.request;
-            if result != Ok(*block_size) {
+            let Request { write, update, len, .. } = flight.request;
+            let len = if PLAIN { *block_size } else { len as usize };
+            if result != Ok(len) {
                 free.push(slot);
                 failed(recorder, *now, files, &flight.request, result);
                 return;
@@ -406,7 +414,7 @@ impl<'a, E: Engine> Drive<'a, E> {
             }
             free.push(slot);
             source.completed(write && !update);
-            let bytes = if !PLAIN && update { 2 * block } else { block };
+            let bytes = if !PLAIN && update { 2 * len } else { len } as u64;
             match &mut owed.due {
                 Some(due) if !PLAIN && due.slot == Some(slot) => {
                     due.bytes = Some(bytes);

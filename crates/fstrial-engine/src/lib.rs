@@ -86,6 +86,7 @@ mod permutation;
 mod recorder;
 mod requests;
 mod run;
+mod sizes;
 mod state;
 mod sync;
 mod tails;

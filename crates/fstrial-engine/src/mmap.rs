@@ -199,7 +199,7 @@ pub(crate) struct Mmap<'a> {
 }
 
 impl<'a> Mmap<'a> {
-    /// Maps the first `size` bytes of every file. For requests of `len` bytes; `payload` has one slot.
+    /// Maps the first `size` bytes of every file. For requests of up to `len` bytes; `payload` has one slot.
     ///
     /// # Errors
     /// [`EngineError::Limit`] if there is no room for the maps; otherwise [`EngineError::Layout`].
@@ -250,16 +250,17 @@ impl<'a> Mmap<'a> {
         if let Some(errno) = map.lost {
             return Err(errno);
         }
-        let len = self.read.as_slice().len();
+        let len = request.len as usize;
+        assert!(len <= self.read.as_slice().len(), "the buffer has room");
         let place = map.place(request.offset, len);
         let (from, to) = if request.write {
-            let range = self.payload.next(slot);
+            let range = self.payload.take(slot, len);
             (self.payload.bytes()[range].as_ptr(), place)
         } else {
             (place.cast_const(), self.read.as_mut_slice().as_mut_ptr())
         };
-        // SAFETY: both have `len` bytes: the place was checked, and so was the payload's range by its index (its
-        // length is that of every request). Maps and heap memory do not overlap.
+        // SAFETY: both have `len` bytes: the place was checked, and so was the payload's range by its index, and
+        // the length of what is read into. Maps and heap memory do not overlap.
         let whole = unsafe { watched_copy(from, to, len, place.addr()) };
         std::hint::black_box(to);
         if whole {
@@ -350,7 +351,7 @@ mod tests {
     }
 
     fn result(engine: &mut Mmap<'_>, write: bool, offset: u64) -> Result<usize, Errno> {
-        engine.push(0, &Request { write, offset, ..Request::default() });
+        engine.push(0, &Request { write, offset, len: LEN as u32, ..Request::default() });
         engine.wait(None).unwrap();
         let mut result = None;
         engine.reap(|_, this| result = Some(this));

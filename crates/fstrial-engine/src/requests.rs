@@ -4,16 +4,17 @@ use crate::{
     distribution::Sampler,
     generator::{Generator, Stream, draw_below},
     permutation::Permutation,
+    sizes::Sizer,
 };
 use fstrial_model::{
     job::Load,
-    workload::{Access, Io, Mix, Sharing},
+    workload::{Access, Io, Mix, Sharing, Sizes},
 };
 
 /// The blocks one thread works on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Geometry {
-    /// Size of a block, and of every request, in bytes.
+    /// Size of a block in bytes, and of every request unless they have sizes of their own.
     pub(crate) block_size: u64,
     /// Blocks in each file.
     pub(crate) blocks_per_file: u64,
@@ -98,6 +99,8 @@ pub(crate) struct Request {
     pub(crate) restart: bool,
     /// Which of the thread's files.
     pub(crate) file: u32,
+    /// Size in bytes.
+    pub(crate) len: u32,
     /// Where in the file, in bytes.
     pub(crate) offset: u64,
 }
@@ -111,6 +114,8 @@ pub(crate) struct Requests {
     choice: Choice,
     /// A draw below this updates what it reads.
     update_below: u128,
+    /// Sizes of reads and of writes, if they are not all one block.
+    sizes: Option<Box<[Sizer; 2]>>,
 }
 
 /// Which block is next.
@@ -252,6 +257,24 @@ impl Order {
         };
         (block, restart)
     }
+
+    /// The request at the last block takes so many more after it.
+    fn skip(&mut self, more: u64, blocks: u64) {
+        match self {
+            Self::Consecutive { next } => {
+                // At the last block it has come round already, and there are no more.
+                *next += more;
+                if *next >= blocks {
+                    *next = 0;
+                }
+            }
+            Self::Laps { order, left } => {
+                *left = left.saturating_sub(more);
+                order.skip(more, blocks);
+            }
+            _ => {}
+        }
+    }
 }
 
 impl Choice {
@@ -275,20 +298,67 @@ impl Requests {
             generator,
             choice: Choice::new(io),
             update_below: draw_below(io.update.fraction()),
+            sizes: io.has_sizes().then(|| {
+                let sizer = |sizes: &Option<Sizes>| Sizer::new(sizes.as_ref(), io.block_size);
+                Box::new([sizer(&io.read_size), sizer(&io.write_size)])
+            }),
         }
     }
 
-    /// The next request.
+    /// The next request, whatever its size.
+    pub(crate) fn next(&mut self) -> Request {
+        if self.sizes.is_none() { self.next_block() } else { self.next_sized() }
+    }
+
+    /// The next request where each is one block.
     #[inline(always)]
     #[expect(
         clippy::inline_always,
         reason = "called, it would return its parts in memory, which then are waited for"
     )]
-    pub(crate) fn next(&mut self) -> Request {
+    pub(crate) fn next_block(&mut self) -> Request {
         let (file, block, restart) = match self.order {
             Order::Uniform => uniform(&self.geometry, &mut self.generator),
             _ => self.next_ordered(),
         };
+        let (write, update) = self.choose();
+        let offset = self.geometry.base + block * self.geometry.block_size;
+        Request { write, update, restart, file, len: self.geometry.block_size as u32, offset }
+    }
+
+    /// The next request where they have sizes of their own: a place first, which is a multiple of the smallest size if it is
+    /// drawn, then a size that fits there.
+    #[inline(never)]
+    fn next_sized(&mut self) -> Request {
+        let (write, update) = self.choose();
+        let mut restarts = false;
+        loop {
+            let (file, block, restart) = self.next_ordered();
+            restarts |= restart;
+            let Self { geometry, sizes, generator, order, .. } = self;
+            let end = (geometry.origin + geometry.blocks)
+                .saturating_sub(u64::from(file) * geometry.blocks_per_file);
+            let sizer = &sizes.as_ref().expect("checked by the caller")[usize::from(write)];
+            let block = match order {
+                Order::Consecutive { .. } => block,
+                Order::Laps { order, .. } if matches!(**order, Order::Consecutive { .. }) => block,
+                // Where only a part of a file is this thread's, there is one file.
+                _ => block - (block - geometry.origin) % sizer.least(),
+            };
+            let room = geometry.blocks_per_file.min(end) - block;
+            // There is room somewhere: a file, or a thread's part of it, has that of the largest request.
+            let Some(blocks) = sizer.draw(room, generator) else { continue };
+            order.skip(blocks - 1, geometry.blocks);
+            let offset = geometry.base + block * geometry.block_size;
+            let len = (blocks * geometry.block_size) as u32;
+            return Request { write, update, restart: restarts, file, len, offset };
+        }
+    }
+
+    /// Whether the next request writes, or updates what it reads.
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "a part of the loop, as what calls it")]
+    fn choose(&mut self) -> (bool, bool) {
         let write = match self.choice {
             Choice::Reads => false,
             Choice::Writes => true,
@@ -299,8 +369,7 @@ impl Requests {
             0 => false,
             below => !write && u128::from(self.generator.next()) < below,
         };
-        let offset = self.geometry.base + block * self.geometry.block_size;
-        Request { write, update, restart, file, offset }
+        (write, update)
     }
 
     /// An operation is complete: it counts for the ratio of those to come.
@@ -657,6 +726,80 @@ mod tests {
                 updates += u32::from(request.update);
             }
             assert!((low..=high).contains(&updates), "{percent}%: {updates}");
+        }
+    }
+
+    #[test]
+    fn sizes_follow_each_other_without_gaps_or_overlaps() {
+        // Eight files of 20 blocks: what no longer fits is drawn again, so that each file is filled to its end.
+        let io = Io {
+            write_size: Some("4KiB:60,64KiB:40".parse().unwrap()),
+            ..small(Access::Sequential, Sharing::Shared, 8, 160)
+        };
+        let mut requests = requests(&io, 1, 0, 3);
+        let mut large = 0;
+        for _lap in 0..20 {
+            for file in 0..8 {
+                let mut end = 0;
+                while end < 20 * 4096 {
+                    let request = requests.next();
+                    assert_eq!((request.file, request.offset), (file, end));
+                    end += u64::from(request.len);
+                    large += u32::from(request.len == 65536);
+                }
+                assert_eq!(end, 20 * 4096);
+            }
+        }
+        assert!((100..=160).contains(&large), "at most one in each file of each lap: {large}");
+    }
+
+    #[test]
+    fn reads_and_writes_have_sizes_of_their_own() {
+        for sharing in [Sharing::Shared, Sharing::Region, Sharing::PerThread] {
+            let io = Io {
+                reads: Percent(50.0),
+                write_size: Some("8KiB-32KiB".parse().unwrap()),
+                ..small(Access::Random, sharing, 1, 600)
+            };
+            let geometry = Geometry::on_files(&io, 3, 1);
+            let mut requests = requests(&io, 3, 1, 4);
+            let mut counts = BTreeMap::new();
+            for _ in 0..20_000 {
+                let request = requests.next();
+                let block = request.offset / 4096;
+                let end = block + u64::from(request.len) / 4096;
+                assert!(
+                    !request.write || (block - geometry.origin).is_multiple_of(2),
+                    "aligned to the smallest"
+                );
+                assert!(block >= geometry.origin && end <= geometry.origin + geometry.blocks);
+                *counts.entry((request.write, request.len / 4096)).or_insert(0_u32) += 1;
+            }
+            assert_eq!(counts.keys().filter(|(write, _)| !write).count(), 1);
+            assert!((9_600..10_400).contains(&counts[&(false, 1)]), "{counts:?}");
+            for size in 2..=8 {
+                assert!((1_250..1_620).contains(&counts[&(true, size)]), "{counts:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn laps_of_sizes_are_as_many_blocks_as_others() {
+        for access in [Access::Sequential, Access::Random] {
+            let sizes = Some("4KiB:1,16KiB:1".parse().unwrap());
+            let io = Io { cold_laps: true, write_size: sizes, ..small(access, Sharing::Shared, 1, 100) };
+            let mut requests = requests(&io, 1, 0, 7);
+            let (mut blocks, mut laps) = (0, 0);
+            for _ in 0..4000 {
+                let request = requests.next();
+                if request.restart {
+                    assert!((100..104).contains(&blocks), "{access:?}: {blocks}");
+                    assert!(access == Access::Random || (blocks == 100 && request.offset == 0));
+                    (blocks, laps) = (0, laps + 1);
+                }
+                blocks += request.len / 4096;
+            }
+            assert!((95..=100).contains(&laps), "{laps}");
         }
     }
 

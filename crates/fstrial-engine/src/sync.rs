@@ -41,7 +41,7 @@ impl From<Outcome> for Result<usize, Errno> {
 }
 
 impl<'a> Sync<'a> {
-    /// For requests of `block_size` bytes; `payload` has one slot.
+    /// For requests of up to `block_size` bytes; `payload` has one slot.
     pub(crate) fn new(files: &'a Files, payload: Payload, block_size: usize) -> Self {
         let mut read = Pages::new(block_size);
         // Touches every page before the clock runs.
@@ -57,11 +57,11 @@ impl Engine for Sync<'_> {
     fn push(&mut self, slot: usize, request: &Request) {
         let fd = &self.files.fds[request.file as usize];
         let result = if request.write {
-            let range = self.payload.next(slot);
+            let range = self.payload.take(slot, request.len as usize);
             let bytes = &self.payload.bytes()[range];
             retry_on_intr(|| pwrite(fd, bytes, request.offset))
         } else {
-            let buffer = self.read.as_mut_slice();
+            let buffer = &mut self.read.as_mut_slice()[..request.len as usize];
             retry_on_intr(|| pread(fd, &mut *buffer, request.offset))
         };
         self.outcome = Some(result.into());

@@ -84,6 +84,36 @@ pub(crate) fn kinds(result: &LoadResult) -> Vec<OperationKind> {
 }
 
 #[test]
+fn requests_of_several_sizes_count_with_their_bytes() {
+    let sizes = |text: &str| Some(text.parse().unwrap());
+    let sized = Io { read_size: sizes("4KiB:1,64KiB:1"), write_size: sizes("8KiB-24KiB"), ..io() };
+    for io in engines(&sized) {
+        let result = run(&load_of(io.clone(), 2));
+        assert_eq!(result.first_error, None, "{io:?}");
+        // 34 KiB and 16 KiB on average, as many reads as writes.
+        let mean = result.bytes as f64 / result.operations as f64 / 1024.0;
+        let tolerance = 5.0 * 24.0 / (result.operations as f64).sqrt();
+        assert!((mean - 25.0).abs() < tolerance, "{io:?}: {mean} KiB in {} operations", result.operations);
+    }
+}
+
+#[test]
+fn a_lap_of_several_sizes_is_the_files_once() {
+    let write_size = Some("4KiB:60,64KiB:40".parse().unwrap());
+    let reads = Percent(0.0);
+    for (sharing, threads) in [(Sharing::PerThread, 3), (Sharing::Region, 4), (Sharing::Cursor, 3)] {
+        let lap = Io { access: Access::Sequential, sharing, write_size: write_size.clone(), reads, ..io() };
+        for io in engines(&Io { total_size: Bytes::mib(3), ..lap }) {
+            let load = Load { until: Until::Done, warmup: Nanos(0), ..load_of(io.clone(), threads) };
+            let load = Load { duration: Nanos::secs(60), ..load };
+            let result =
+                prepare(&load, Target::Directory(directory().path())).unwrap().run(&mut |_| {}).unwrap();
+            assert_eq!((result.first_error, result.bytes), (None, 3 << 20), "{io:?}");
+        }
+    }
+}
+
+#[test]
 fn mixed_requests_are_counted_once_and_by_kind() {
     for io in engines(&io()) {
         let result = run(&load_of(io.clone(), 2));

@@ -48,6 +48,7 @@ pub(crate) struct Uring<'a> {
     /// Start of `read`: taken once, as nothing of ours may look at it while the kernel writes.
     read_start: *mut u8,
     read_stride: usize,
+    /// Of the largest request.
     len: u32,
     /// Registered files are used by their index.
     files: &'a Files,
@@ -79,7 +80,7 @@ pub(crate) fn try_poll(files: &Files, io: &Io) -> Result<(), EngineError> {
     let payload = Payload::new(Data::Zero, 1, len, Generator::new(0, Stream::Layout));
     let one = Io { depth: 1, ..io.clone() };
     let mut ring = Uring::new(files, payload, len, &one)?;
-    ring.push(0, &Request::default());
+    ring.push(0, &Request { len: ring.len, ..Request::default() });
     let mut outcome = None;
     while outcome.is_none() {
         // A ring that polls may wake without a completion.
@@ -183,7 +184,8 @@ impl<'a> Uring<'a> {
 
     #[inline]
     fn entry_on(&mut self, fd: impl Into<Target>, slot: usize, request: &Request) -> Entry {
-        let (len, fixed) = (self.len, self.fixed_buffers);
+        let (len, fixed) = (request.len, self.fixed_buffers);
+        assert!(len <= self.len, "the slot has room");
         let fd = fd.into();
         /// The same call for both ways to name a file, which have no type in common.
         macro_rules! on {
@@ -195,7 +197,7 @@ impl<'a> Uring<'a> {
             };
         }
         let entry = if request.write {
-            let range = self.payload.next(slot);
+            let range = self.payload.take(slot, len as usize);
             let bytes = self.payload.bytes()[range].as_ptr();
             if fixed { on!(WriteFixed, bytes, len, PAYLOAD) } else { on!(Write, bytes, len) }
         } else {
@@ -366,8 +368,8 @@ mod tests {
         let files = Files { fds: vec![reader], paths: vec!["pipe".into()] };
         let mut ring = Uring::new(&files, payload(2), 4096, &of_depth(2)).unwrap();
         // Pipes have no offsets; the request's is 0, which the kernel takes for streams.
-        ring.push(0, &Request::default());
-        ring.push(1, &Request::default());
+        ring.push(0, &Request { len: 4096, ..Request::default() });
+        ring.push(1, &Request { len: 4096, ..Request::default() });
         ring.ring.submit().unwrap();
         let dropping = std::thread::spawn(move || {
             // Two pages, one for each read.
@@ -387,7 +389,7 @@ mod tests {
         let (reader, writer) = rustix::pipe::pipe().unwrap();
         let files = Files { fds: vec![reader], paths: vec!["pipe".into()] };
         let mut ring = Uring::new(&files, payload(1), 4096, &of_depth(1)).unwrap();
-        ring.push(0, &Request::default());
+        ring.push(0, &Request { len: 4096, ..Request::default() });
         let start = Instant::now();
         ring.wait(Some(Nanos::millis(20))).unwrap();
         assert!(start.elapsed().as_millis() >= 19);
@@ -405,7 +407,7 @@ mod tests {
         let files = Files { fds: vec![reader], paths: vec!["pipe".into()] };
         let mut ring = Uring::new(&files, payload(1), 4096, &of_depth(1)).unwrap();
         ring.polls = true;
-        ring.push(0, &Request::default());
+        ring.push(0, &Request { len: 4096, ..Request::default() });
         let start = Instant::now();
         ring.wait(Some(Nanos::millis(20))).unwrap();
         assert!(start.elapsed().as_millis() >= 19);
@@ -428,7 +430,7 @@ mod tests {
         let files = Files { fds: vec![file], paths: vec!["memfd".into()] };
         let mut ring = Uring::new(&files, payload(4), 4096, &of_depth(4)).unwrap();
         for slot in 0..4 {
-            ring.push(slot, &Request { write: slot % 2 == 0, ..Request::default() });
+            ring.push(slot, &Request { write: slot % 2 == 0, len: 4096, ..Request::default() });
         }
         drop(ring);
     }
@@ -440,7 +442,7 @@ mod tests {
         let mut ring = Uring::new(&files, payload(1), 4096, &of_depth(1)).unwrap();
         (ring.fixed_files, ring.fixed_buffers) = (false, false);
         for write in [true, false] {
-            ring.push(0, &Request { write, ..Request::default() });
+            ring.push(0, &Request { write, len: 4096, ..Request::default() });
             ring.wait(None).unwrap();
             let mut results = Vec::new();
             ring.reap(|slot, result| results.push((slot, result)));

@@ -25,9 +25,13 @@ pub(crate) struct Vsync<'a> {
     /// The n-th request of a call reads into the n-th stretch.
     read: Pages,
     read_stride: usize,
+    /// Of the largest request.
+    #[cfg(test)]
     len: usize,
     /// The first request queued.
     first: Request,
+    /// Where in the file the last one ends.
+    end: u64,
     queue: Vec<Queued>,
     /// Sent and not yet reaped.
     done: Vec<(usize, Result<usize, Errno>)>,
@@ -42,12 +46,13 @@ pub(crate) struct Vsync<'a> {
 #[derive(Debug)]
 struct Queued {
     slot: usize,
+    len: usize,
     /// Its bytes in the payload, if it writes.
     bytes: Range<usize>,
 }
 
 impl<'a> Vsync<'a> {
-    /// For requests of `len` bytes; `payload` has `depth` slots.
+    /// For requests of up to `len` bytes; `payload` has `depth` slots.
     pub(crate) fn new(files: &'a Files, payload: Payload, len: usize, depth: u16) -> Self {
         let depth = usize::from(depth);
         let read_stride = len.next_multiple_of(PAGE);
@@ -59,8 +64,10 @@ impl<'a> Vsync<'a> {
             payload,
             read,
             read_stride,
+            #[cfg(test)]
             len,
             first: Request::default(),
+            end: 0,
             queue: Vec::with_capacity(depth),
             done: Vec::with_capacity(depth),
             writes: Vec::with_capacity(depth),
@@ -73,18 +80,18 @@ impl<'a> Vsync<'a> {
     /// Whether a request may join those queued.
     #[inline]
     fn follows(&self, request: &Request) -> bool {
-        let end = self.first.offset + (self.queue.len() * self.len) as u64;
         let Request { write, file, .. } = self.first;
-        self.queue.is_empty() || (request.write == write && request.file == file && request.offset == end)
+        self.queue.is_empty()
+            || (request.write == write && request.file == file && request.offset == self.end)
     }
 
     /// Sends what is queued.
     fn send(&mut self) {
         let result = if self.first.write { self.write() } else { self.read() };
         let mut left = result.unwrap_or(0);
-        for Queued { slot, .. } in self.queue.drain(..) {
+        for Queued { slot, len, .. } in self.queue.drain(..) {
             // Bytes are transferred in order: what is missing at the end is missing from the last requests.
-            let bytes = left.min(self.len);
+            let bytes = left.min(len);
             left -= bytes;
             self.done.push((slot, result.map(|_| bytes)));
         }
@@ -100,10 +107,10 @@ impl<'a> Vsync<'a> {
     }
 
     fn read(&mut self) -> Result<usize, Errno> {
-        let (fd, len) = (&self.files.fds[self.first.file as usize], self.len);
+        let fd = &self.files.fds[self.first.file as usize];
         let mut slices = emptied_mut(std::mem::take(&mut self.reads));
-        let stretches = self.read.as_mut_slice().chunks_exact_mut(self.read_stride).take(self.queue.len());
-        slices.extend(stretches.map(|stretch| IoSliceMut::new(&mut stretch[..len])));
+        let stretches = self.read.as_mut_slice().chunks_exact_mut(self.read_stride).zip(&self.queue);
+        slices.extend(stretches.map(|(stretch, queued)| IoSliceMut::new(&mut stretch[..queued.len])));
         let result = retry_on_intr(|| preadv(fd, &mut slices, self.first.offset));
         self.reads = emptied_mut(slices);
         result
@@ -138,8 +145,10 @@ impl Engine for Vsync<'_> {
         {
             self.places[slot] = self.queue.len();
         }
-        let bytes = if request.write { self.payload.next(slot) } else { 0..0 };
-        self.queue.push(Queued { slot, bytes });
+        let len = request.len as usize;
+        let bytes = if request.write { self.payload.take(slot, len) } else { 0..0 };
+        self.end = request.offset + u64::from(request.len);
+        self.queue.push(Queued { slot, len, bytes });
     }
 
     #[inline]
@@ -176,7 +185,7 @@ mod tests {
     const LEN: usize = 1000;
 
     fn request(write: bool, block: u64) -> Request {
-        Request { write, offset: block * LEN as u64, ..Request::default() }
+        Request { write, offset: block * LEN as u64, len: LEN as u32, ..Request::default() }
     }
 
     fn reaped(engine: &mut Vsync<'_>) -> Vec<(usize, Result<usize, Errno>)> {

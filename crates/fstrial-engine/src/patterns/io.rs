@@ -36,9 +36,9 @@ const FLIGHT_MAX: u64 = 1 << 30;
 impl Routine for Io {
     fn validate(&self, threads: u16, block_device: bool) -> Result<(), EngineError> {
         checked(self.check())?;
-        let (depth, block) = (self.depth, self.block_size);
-        if u64::from(depth) * block.0 > FLIGHT_MAX {
-            let problem = format!("{depth} requests of {block} in flight take too much memory");
+        let (depth, block, largest) = (self.depth, self.block_size, self.largest_request());
+        if u64::from(depth) * largest.0 > FLIGHT_MAX {
+            let problem = format!("{depth} requests of {largest} in flight take too much memory");
             return refuse(problem, "keep depth times block_size within 1GiB");
         }
         if block_device && !self.runs_on_bare_device() {
@@ -81,7 +81,7 @@ impl ThreadWork for Work {
 
     fn ready<'a>(&'a mut self, thread: &Thread<'_>) -> Result<Loop<'a>, EngineError> {
         let Self { io, files, geometry, .. } = &*self;
-        let (len, depth) = (io.block_size.0 as usize, usize::from(io.depth));
+        let (len, depth) = (io.largest_request().0 as usize, usize::from(io.depth));
         let payload = |slots| thread.payload(slots, len);
         Ok(match io.backend {
             Backend::Sync => self.drive(Sync::new(files, payload(1), len), thread),

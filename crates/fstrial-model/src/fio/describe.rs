@@ -3,7 +3,8 @@
 use crate::{
     units::Nanos,
     workload::{
-        Access, Advice, Arrivals, Backend, DataKind, Distribution, Entry, Layout, OpenSync, Sharing, SyncCall,
+        Access, Advice, Arrivals, Backend, DataKind, Distribution, Entry, Layout, OpenSync, Sharing, Sizes,
+        SyncCall, Until,
     },
 };
 
@@ -63,7 +64,19 @@ fn requests(job: &Entry) -> String {
         _ => String::new(),
     };
     let row = job.in_a_row.map_or_else(String::new, |length| format!(", {length} in a row"));
-    format!("{access} {} {kind}{order}{row}", job.block_size.unwrap_or_default())
+    let size = match (&job.read_size, &job.write_size) {
+        (None, None) => job.block_size.unwrap_or_default().to_string(),
+        (Some(sizes), None) | (None, Some(sizes)) if matches!(reads.0, 0.0 | 100.0) => sizes.to_string(),
+        (read, write) => {
+            let of = |sizes: &Option<Sizes>| {
+                sizes
+                    .as_ref()
+                    .map_or_else(|| job.block_size.unwrap_or_default().to_string(), Sizes::to_string)
+            };
+            format!("{} and {}", of(read), of(write))
+        }
+    };
+    format!("{access} {size} {kind}{order}{row}")
 }
 
 fn places(job: &Entry) -> String {
@@ -113,6 +126,7 @@ fn end(job: &Entry, threads: u16) -> String {
             let bytes = requests / u64::from(threads.max(1)) * job.block_size.unwrap_or_default().0;
             format!("until {} for each thread", crate::units::Bytes(bytes))
         }
+        None if job.until == Some(Until::Done) => "once over the files of each thread".into(),
         None => format!("{}{warmup}", job.duration.unwrap_or_default()),
     }
 }

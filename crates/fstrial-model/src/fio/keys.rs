@@ -102,8 +102,11 @@ keys! {
         "a name; nothing measured depends on it" => "name": Text;
         "files that all clones of the job share; for a device or a path there is a file of the arm, with a note" =>
             "filename": Text;
-        "one size for every request; another for reads than for writes runs through fio" =>
+        "size of every request, one for reads and one for writes" =>
             "bs" | "blocksize": Numbers;
+        "sizes from one to another, as `read_size` and `write_size`, with norandommap where places are drawn; multiples of the smallest only" =>
+            "bsrange" | "blocksize_range": Text;
+        "sizes with their shares, as bsrange; percents that are 100 together" => "bssplit": Text;
         "the same as bs; anything else runs through fio" => "ba" | "blockalign": Numbers;
         "without it, each block is visited once before any again, as here with `each_block_once`" =>
             "norandommap": Flag;
@@ -194,8 +197,8 @@ keys! {
     Foreign {
         "phases follow each other at `stonewall` only" => "wait_for": Text;
         "the native engine takes no locks on files" => "lockfile": Text = "none";
-        "native requests all have one size" =>
-            "bsrange" | "blocksize_range": Text, "bssplit": Text, "bs_is_seq_rand": Bool = "0";
+        "native requests that read or write have their size by what they do, not by their order" =>
+            "bs_is_seq_rand": Bool = "0";
         "native requests are aligned to their size" => "bs_unaligned" | "blocksize_unaligned": Flag = "0";
         "an error is an outcome of the arm" =>
             "ignore_error": Text, "exitall_on_error": Flag = "0", "continue_on_error": Text = "none 0";

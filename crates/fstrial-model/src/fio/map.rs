@@ -62,7 +62,9 @@ struct Requests {
     is_mixed: bool,
     /// Percent.
     reads: u64,
+    /// What sizes and offsets are multiples of; the size of all requests unless they have sizes of their own.
     block: u64,
+    has_sizes: bool,
     /// From each place that is drawn.
     in_a_row: u32,
 }
@@ -195,7 +197,7 @@ impl Mapper<'_> {
         for key in ["name", "kb_base"] {
             self.take(key);
         }
-        let requests = self.requests();
+        let (requests, [read_size, write_size]) = self.requests();
         let threads = self.number("numjobs").unwrap_or(1);
         let files = self.files(requests, threads);
         let timing = self.timing(requests, &files);
@@ -222,6 +224,8 @@ impl Mapper<'_> {
             each_block_once: is(each_block_once),
             reads: Some(Percent(requests.reads as f64)),
             block_size: Some(Bytes(requests.block)),
+            read_size,
+            write_size,
             file_size: Some(Bytes(files.total)),
             sharing: Some(files.sharing),
             files: Some(u32::try_from(files.count).unwrap_or(u32::MAX)),
@@ -253,7 +257,7 @@ impl Mapper<'_> {
             Some(amount) => Entry {
                 until: Some(Until::Done),
                 duration: Some(LONGEST),
-                requests: Some((amount / requests.block).saturating_mul(threads)),
+                requests: (!requests.has_sizes).then(|| (amount / requests.block).saturating_mul(threads)),
                 ..what
             },
         }
@@ -299,6 +303,14 @@ impl Mapper<'_> {
         let amount = asked.unwrap_or(files.each_clone).saturating_mul(loops);
         let repeats = amount > files.each_clone;
         let amount = limit.map_or(amount, |limit| amount.min(limit.saturating_mul(requests.block)));
+        if requests.has_sizes
+            && (amount != files.each_clone || limit.is_some() || files.sharing == Sharing::Shared)
+        {
+            self.reason(
+                "size",
+                "requests of several sizes natively go on for a time, or once over the files of each thread",
+            );
+        }
         if !amount.is_multiple_of(requests.block) {
             self.reason("io_size", "native threads transfer whole numbers of requests");
         }

@@ -110,6 +110,20 @@ fn values_reach_the_native_job() {
     assert_eq!(with("random_distribution=zipf:1.3\n").distribution, Some(Distribution::Zipf { theta: 1.3 }));
     let hotspot = Distribution::Hotspot { fraction: 0.1, share: 0.6 };
     assert_eq!(with("random_distribution=zoned:60/10:40/90\n").distribution, Some(hotspot));
+    let sized = with("bssplit=4k/60:64k/40,8k/100\nrw=randrw\nnorandommap\ntime_based\nruntime=1\n");
+    let sizes = |text: &str| Some(text.parse::<workload::Sizes>().unwrap());
+    assert_eq!((sized.read_size, sized.write_size), (sizes("4KiB:60,64KiB:40"), sizes("8KiB")));
+    assert_eq!(sized.block_size, Some(Bytes::kib(4)));
+    let lap = with("rw=write\nbsrange=2k-16k\n");
+    assert_eq!(
+        (lap.write_size, lap.block_size, lap.requests),
+        (sizes("2KiB-16KiB"), Some(Bytes::kib(2)), None)
+    );
+    assert_eq!(with("bsrange=4k-4k\n").write_size, None);
+    assert_eq!(
+        with("rw=write\nbssplit=1k/50:3k/50\nkb_base=1000\nsize=600000\ndirect=0\n").block_size,
+        Some(Bytes(1000))
+    );
     let rows = with("rw=randread:8\nnorandommap\n");
     assert_eq!((rows.in_a_row, rows.each_block_once), (Some(8), None));
     assert_eq!(with("rw=randrw\nrwmixwrite=30\n").reads, Some(Percent(70.0)));
@@ -246,7 +260,6 @@ fn what_fio_does_otherwise_runs_through_fio() {
         ("verify=md5\ndo_verify=0\nverify_backlog=8\n", "verify"),
         ("verify=md5\ndo_verify=0\nverify_pattern=7\n", "verify_pattern"),
         ("filesize=4k-64k\nnrfiles=2\n", "filesize"),
-        ("bsrange=4k-4k\n", "bsrange"),
     ] {
         assert!(reasons(&format!("{BASE}{lines}")).contains(&key), "{lines:?}");
     }

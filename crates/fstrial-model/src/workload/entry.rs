@@ -2,8 +2,8 @@
 
 use super::{
     Access, Advice, Backend, DataKind, Distribution, Figure, FileTree, Flush, FsyncCounts, Kind, Layout, Log,
-    MetricEntry, Mix, OpenSync, Operation, Postmark, PostmarkPart, Rate, RateTarget, Sharing, SyncCall,
-    TreeEntry, Until,
+    MetricEntry, Mix, OpenSync, Operation, Postmark, PostmarkPart, Rate, RateTarget, Sharing, Sizes,
+    SyncCall, TreeEntry, Until,
 };
 use crate::units::{Bytes, Nanos, Percent};
 use schemars::JsonSchema;
@@ -150,6 +150,13 @@ keys! {
     Pattern [Io, Program] {
         /// io: size of one request, from 1 byte; a multiple of 512 for direct.
         block_size: Bytes,
+    }
+    Pattern [Io] {
+        /// io: sizes of reads where they are not all `block_size`, such as "4KiB:60,64KiB:40" with weights, "4KiB-64KiB" or
+        /// "8KiB"; multiples of `block_size`. Places that are drawn are multiples of the smallest.
+        read_size: Sizes,
+        /// io: sizes of writes, as `read_size`.
+        write_size: Sizes,
     }
     Pattern [Io, Files, Program] {
         /// io: size of all files together. files: size of each file.

@@ -5,6 +5,7 @@ use super::{
     combination::Conflict,
     distribution::Distribution,
     entry_error::{EntryError, entry_error},
+    sizes::Sizes,
 };
 use crate::units::{Bytes, Percent};
 use schemars::JsonSchema;
@@ -34,8 +35,14 @@ pub struct Io {
     /// How it is decided which requests read.
     #[serde(skip_serializing_if = "Mix::is_drawn")]
     pub mix: Mix,
-    /// Size of one request.
+    /// Size of one request; where requests have sizes of their own, what these and all offsets are multiples of.
     pub block_size: Bytes,
+    /// Sizes of reads; none: all have the block size. The write of an update has the size of its read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub read_size: Option<Sizes>,
+    /// Sizes of writes, as for reads.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub write_size: Option<Sizes>,
     /// Size of all files together; `file_size` in an entry.
     #[serde(alias = "file_size")]
     pub total_size: Bytes,
@@ -264,10 +271,11 @@ impl Behaviour for Io {
                 "use a multiple of 512 bytes, or direct = false",
             ));
         }
+        self.check_sizes()?;
         if !(1..=100_000).contains(&self.files) {
             return Err(entry_error("files", format!("{} files", self.files), "use 1 to 100000"));
         }
-        if self.total_size.0 / u64::from(self.files) < block {
+        if self.total_size.0 / u64::from(self.files) < self.largest_request().0 {
             return Err(entry_error(
                 "file_size",
                 "a file would be smaller than one request",
@@ -340,7 +348,7 @@ impl Behaviour for Io {
     }
 
     fn request_size(&self) -> Option<Bytes> {
-        Some(self.block_size)
+        (!self.has_sizes()).then_some(self.block_size)
     }
 
     fn runs_on_bare_device(&self) -> bool {
@@ -357,6 +365,17 @@ impl Io {
     /// Whether any request writes.
     pub fn writes(&self) -> bool {
         self.reads.0 < 100.0 || self.update.0 > 0.0
+    }
+
+    /// Whether requests have sizes of their own.
+    pub fn has_sizes(&self) -> bool {
+        self.read_size.is_some() || self.write_size.is_some()
+    }
+
+    /// Size of the largest request.
+    pub fn largest_request(&self) -> Bytes {
+        let sizes = [&self.read_size, &self.write_size];
+        sizes.into_iter().flatten().map(Sizes::most).fold(self.block_size, Bytes::max)
     }
 
     /// Whole blocks that each of `threads` threads works on.
@@ -376,7 +395,8 @@ impl Io {
             Some(stride) if self.access == Access::Strided => stride.0 / self.block_size.0 + 1,
             _ if self.distribution.is_uniform() => 1,
             _ => 2,
-        };
+        }
+        .max(self.largest_request().0 / self.block_size.0.max(1));
         // By turns each file has an order of its own.
         if self.round_robin { wanted.saturating_mul(self.files.into()) } else { wanted }
     }
@@ -409,6 +429,36 @@ impl Io {
                 "use access = \"strided\", or leave stride out",
             )),
         }
+    }
+
+    /// Sizes of requests must be whole blocks, and not every order of blocks has room for them.
+    fn check_sizes(&self) -> Result<(), EntryError> {
+        for (key, sizes) in [("read_size", &self.read_size), ("write_size", &self.write_size)] {
+            let Some(sizes) = sizes else { continue };
+            if let Some(problem) = sizes.problem(self.block_size) {
+                return Err(entry_error(key, problem, "write 4KiB:60,64KiB:40 and block_size = \"4KiB\""));
+            }
+            let is_plain = match self.access {
+                Access::Random => !self.each_block_once && self.in_a_row == 1,
+                Access::Sequential => true,
+                Access::Strided | Access::Append | Access::Extend => false,
+            };
+            if !is_plain || self.round_robin {
+                return Err(entry_error(
+                    key,
+                    "requests of several sizes go one after the other, or to places that are drawn",
+                    "use access = \"sequential\" or \"random\" without each_block_once, in_a_row and round_robin",
+                ));
+            }
+            if self.sharing == Sharing::Region && self.files > 1 {
+                return Err(entry_error(
+                    key,
+                    "a region that ends in the middle of a file may have no room for a request",
+                    "use files = 1, or another sharing",
+                ));
+            }
+        }
+        Ok(())
     }
 
     /// What only random access has.
@@ -499,6 +549,8 @@ impl Default for Io {
             update: Percent(0.0),
             mix: Mix::Drawn,
             block_size: Bytes::kib(16),
+            read_size: None,
+            write_size: None,
             total_size: Bytes::mib(256),
             sharing: Sharing::Shared,
             files: 1,
@@ -527,6 +579,10 @@ impl Default for Io {
 mod tests {
     use super::*;
 
+    fn sizes(text: &str) -> Option<Sizes> {
+        Some(text.parse().unwrap())
+    }
+
     #[test]
     fn what_does_not_go_together_is_refused_at_its_key() {
         let random = Io::default();
@@ -545,6 +601,8 @@ mod tests {
             &Io { each_block_once: true, ..random.clone() },
             &Io { reads: Percent(100.0), update: Percent(10.0), ..zipf.clone() },
             &Io { mix: Mix::Ratio, reads: Percent(60.0), ..random.clone() },
+            &Io { write_size: sizes("16KiB:60,64KiB:40"), ..random.clone() },
+            &Io { read_size: sizes("16KiB-1MiB"), access: Access::Sequential, ..random.clone() },
         ] {
             good.check().unwrap_or_else(|e| panic!("{good:?}: {}", e.problem));
         }
@@ -552,6 +610,17 @@ mod tests {
             (Io { total_size: Bytes::kib(16), ..zipf.clone() }, "distribution"),
             (Io { total_size: Bytes::kib(48), files: 3, round_robin: true, ..zipf.clone() }, "distribution"),
             (Io { in_a_row: 0, ..random.clone() }, "in_a_row"),
+            (Io { write_size: sizes("16KiB:60,20KiB:40"), ..random.clone() }, "write_size"),
+            (Io { read_size: sizes("4KiB-64KiB"), ..random.clone() }, "read_size"),
+            (Io { write_size: sizes("32KiB"), each_block_once: true, ..random.clone() }, "write_size"),
+            (Io { write_size: sizes("32KiB"), in_a_row: 2, ..random.clone() }, "write_size"),
+            (Io { write_size: sizes("32KiB"), round_robin: true, ..random.clone() }, "write_size"),
+            (Io { write_size: sizes("32KiB"), ..append.clone() }, "write_size"),
+            (
+                Io { write_size: sizes("32KiB"), sharing: Sharing::Region, files: 2, ..random.clone() },
+                "write_size",
+            ),
+            (Io { write_size: sizes("32KiB"), total_size: Bytes::kib(16), ..random.clone() }, "file_size"),
             (Io { in_a_row: 2, each_block_once: true, ..random.clone() }, "in_a_row"),
             (Io { in_a_row: 2, ..strided.clone() }, "in_a_row"),
             (Io { access: Access::Sequential, ..zipf.clone() }, "distribution"),
@@ -593,7 +662,7 @@ mod tests {
     fn settings_at_their_defaults_are_not_written() {
         // Stored trials and jobs from before there were these settings stay the same, and are read.
         let text = serde_json::to_string(&Io::default()).unwrap();
-        for key in ["stride", "distribution", "each_block_once", "update", "mix"] {
+        for key in ["stride", "distribution", "each_block_once", "update", "mix", "read_size", "write_size"] {
             assert!(!text.contains(key), "{text}");
         }
         assert_eq!(serde_json::from_str::<Io>(&text).unwrap(), Io::default());
@@ -604,6 +673,8 @@ mod tests {
             each_block_once: true,
             update: Percent(10.0),
             mix: Mix::Ratio,
+            read_size: sizes("16KiB:3,32KiB:1"),
+            write_size: sizes("16KiB-1MiB"),
             ..Io::default()
         };
         let text = serde_json::to_string(&other).unwrap();

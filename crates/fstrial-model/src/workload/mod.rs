@@ -23,6 +23,7 @@ mod postmark;
 pub mod program;
 mod rate;
 mod settle;
+mod sizes;
 mod summary;
 
 pub use behaviour::Behaviour;
@@ -43,6 +44,7 @@ pub use phase::{Figure, Group, Phase, RateTarget, ResultKind, Until, comparable}
 pub use postmark::{Postmark, PostmarkPart};
 pub use program::Program;
 pub use rate::{Arrivals, Rate};
+pub use sizes::Sizes;
 pub use summary::Durability;
 
 use crate::units::{Bytes, Nanos};

@@ -1,10 +1,21 @@
 //! Requests: their kind, size, place and rate.
 
-use super::{BLOCKS, Files, Mapper, PAGE, Requests};
-use crate::workload::{Arrivals, Distribution, Rate, Sharing};
+use super::{
+    super::value::{Reading, Surroundings},
+    BLOCKS, Files, Mapper, PAGE, Requests,
+};
+use crate::{
+    units::Bytes,
+    workload::{Arrivals, Distribution, Rate, Sharing, Sizes},
+};
+use std::collections::BTreeMap;
+
+fn common_divisor(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { common_divisor(b, a % b) }
+}
 
 impl Mapper<'_> {
-    pub(super) fn requests(&mut self) -> Requests {
+    pub(super) fn requests(&mut self) -> (Requests, [Option<Sizes>; 2]) {
         let text = self.word("rw").unwrap_or("read");
         let (word, modifier) = text.split_once(':').map_or((text, None), |(word, n)| (word, Some(n)));
         if word.contains("trim") {
@@ -26,7 +37,92 @@ impl Mapper<'_> {
             );
         }
         let in_a_row = modifier.map_or(1, |modifier| self.in_a_row(modifier, is_random, is_mixed));
-        Requests { is_random, is_mixed, reads, block: self.block(is_mixed, reads), in_a_row }
+        let sizes = self.sizes(is_mixed, reads);
+        let block = self.block(&sizes);
+        let own = sizes
+            .map(|sizes| sizes.filter(|sizes| sizes.least() != Bytes(block) || sizes.most() != Bytes(block)));
+        let has_sizes = own.iter().any(Option::is_some);
+        if has_sizes && is_random {
+            self.places_of_sizes(&own, block);
+        }
+        (Requests { is_random, is_mixed, reads, block, has_sizes, in_a_row }, own)
+    }
+
+    /// Sizes of reads and of writes; none where there are no such requests.
+    fn sizes(&mut self, is_mixed: bool, reads: u64) -> [Option<Sizes>; 2] {
+        let fixed = self.by_direction("bs").map(|size| size.unwrap_or(PAGE));
+        let written: Vec<&'static str> =
+            ["bssplit", "bsrange"].into_iter().filter(|key| self.take(key).is_some()).collect();
+        let has_fixed = self.job.get("bs").is_some();
+        if let [key, others @ ..] = &written[..]
+            && (has_fixed || !others.is_empty())
+        {
+            self.reason(key, "which of bs, bsrange and bssplit counts is left to fio");
+        }
+        let used = [is_mixed || reads > 0, is_mixed || reads == 0];
+        let mut sizes = [None, None];
+        for direction in [0, 1].into_iter().filter(|direction| used[*direction]) {
+            let read = match written.first() {
+                Some(key) => self.written_sizes(key, direction),
+                None => Some(Sizes::Listed(vec![(Bytes(fixed[direction]), 1.0)])),
+            };
+            sizes[direction] = read;
+        }
+        sizes
+    }
+
+    /// What `bssplit` or `bsrange` say for a direction, or the reason why that has no native form.
+    fn written_sizes(&mut self, key: &'static str, direction: usize) -> Option<Sizes> {
+        let (text, lists): (&str, Vec<&str>) =
+            self.word(key).map(|text| (text, text.split(',').collect())).unwrap_or_default();
+        let list = if lists.len() > 1 { lists[direction] } else { text };
+        // What is worked out from the host is left to fio.
+        let nowhere =
+            Surroundings { cpus: 1, memory_mib: 0, page_bytes: 4096, variables: BTreeMap::default() };
+        let reading = Reading { surroundings: &nowhere, decimal: self.word("kb_base") == Some("1000") };
+        let size = |text: &str| (!text.contains(['$', '('])).then(|| reading.number(text).ok().map(Bytes))?;
+        let sizes = if key == "bsrange" {
+            list.split_once('-')
+                .and_then(|(least, most)| Some(Sizes::Between { least: size(least)?, most: size(most)? }))
+        } else {
+            let part = |part: &str| {
+                let (bytes, share) = part.split_once('/')?;
+                Some((size(bytes)?, share.parse::<u8>().ok().map(f64::from)?))
+            };
+            let parts: Option<Vec<_>> = list.split(':').map(part).collect();
+            let is_whole =
+                |parts: &Vec<(Bytes, f64)>| parts.iter().map(|(_, share)| share).sum::<f64>() == 100.0;
+            parts.filter(is_whole).map(Sizes::listed)
+        };
+        match sizes.filter(|sizes| sizes.problem(sizes.least()).is_none()) {
+            Some(sizes) => Some(sizes),
+            None => {
+                self.reason(
+                    key,
+                    "native sizes are multiples of the smallest one, each once, with whole percents that are 100 together",
+                );
+                None
+            }
+        }
+    }
+
+    /// When places of requests of several sizes are the same.
+    fn places_of_sizes(&mut self, sizes: &[Option<Sizes>; 2], block: u64) {
+        let key = ["bssplit", "bsrange"].into_iter().find(|key| self.job.get(key).is_some()).unwrap_or("bs");
+        let distribution = self.word("random_distribution").unwrap_or("random");
+        if !self.switch("norandommap").unwrap_or(false) && distribution == "random" {
+            self.reason(
+                key,
+                "fio cuts a request short that comes to a block which was visited, by its random map (norandommap would \
+                 not)",
+            );
+        }
+        if distribution != "random" && sizes.iter().flatten().any(|sizes| sizes.least() != Bytes(block)) {
+            self.reason(
+                key,
+                "fio then has hot places for reads and others for writes; native threads have one law",
+            );
+        }
     }
 
     /// Requests from each place that is drawn.
@@ -58,17 +154,16 @@ impl Mapper<'_> {
         })
     }
 
-    pub(super) fn block(&mut self, is_mixed: bool, reads: u64) -> u64 {
-        let [read, write] = self.by_direction("bs").map(|size| size.unwrap_or(PAGE));
-        let block = if reads == 0 { write } else { read };
-        if is_mixed && read != write {
-            self.reason("bs", "native reads and writes have one size");
-        }
-        if !BLOCKS.contains(&block) {
+    /// What all sizes are multiples of.
+    fn block(&mut self, sizes: &[Option<Sizes>; 2]) -> u64 {
+        let least = sizes.iter().flatten().map(|sizes| sizes.least().0);
+        let block = least.clone().reduce(common_divisor).unwrap_or(PAGE);
+        if sizes.iter().flatten().any(|sizes| !BLOCKS.contains(&sizes.most().0)) {
             self.reason("bs", "native requests have at most 64 MiB");
         }
         let aligned = self.by_direction("ba");
-        if aligned.iter().flatten().any(|size| *size != block && *size != 0) {
+        let is_own = |size: &u64| *size == 0 || least.clone().all(|least| least == *size);
+        if !aligned.iter().flatten().all(is_own) {
             self.reason("ba", "native offsets are multiples of the block size");
         }
         block.max(1)
@@ -178,6 +273,9 @@ impl Mapper<'_> {
                 return None;
             }
             (Some(bytes), None) => {
+                if requests.has_sizes {
+                    self.reason("rate", "native rates are requests a second, and these have several sizes");
+                }
                 if !bytes.is_multiple_of(requests.block) {
                     self.reason("rate", "it is no whole number of requests a second");
                 }
