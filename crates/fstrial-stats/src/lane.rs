@@ -6,8 +6,9 @@
 //! [`crate::schedule`] leaves.
 //!
 //! The order condition makes a pure position effect harmless; n₁ does the same for a machine with
-//! two states. Assumes rough normality only at a level so far out that it hardly matters: the
-//! calibration test (tests/calibration.rs) bounds what it costs. Not used for quantiles.
+//! two states. Assumes that disturbances come in many sizes: rough normality, at a level so far out
+//! that it hardly matters (the calibration test, tests/calibration.rs, bounds what it costs), but not
+//! one size with either sign, by which it is deceived. Not used for quantiles.
 
 use crate::{spread, student};
 
