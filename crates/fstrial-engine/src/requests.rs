@@ -258,11 +258,11 @@ impl Order {
         (block, restart)
     }
 
-    /// The request at the last block takes so many more after it.
+    /// Skips `more` blocks, which the request at the last block covers as well.
     fn skip(&mut self, more: u64, blocks: u64) {
         match self {
             Self::Consecutive { next } => {
-                // At the last block it has come round already, and there are no more.
+                // After the last block `next` is 0 again, and `more` is 0.
                 *next += more;
                 if *next >= blocks {
                     *next = 0;

@@ -39,6 +39,7 @@ pub mod planted;
 pub mod preset;
 pub mod problem;
 pub mod profile;
+mod rows;
 pub mod state;
 pub mod stripe;
 pub mod trial;

@@ -6,9 +6,9 @@
 
 use crate::estimate::{Pair, Walsh};
 use crate::lane::{self, Found};
+use crate::normal;
 use crate::question::Question;
 use crate::schedule::Schedule;
-use crate::{normal, signed_rank};
 
 /// First round after which a contrast may be given up.
 pub(crate) const FUTILE_FROM: usize = 10;
@@ -133,11 +133,8 @@ impl Contrast {
 
     /// What its rounds say at any level.
     pub(crate) fn evidence(&self) -> Evidence {
-        let bar = self.bar();
-        let wrong_side = self.walsh.not_above(bar).min(self.walsh.not_below(-bar));
         let lane = self.question.lane.then(|| lane::evidence(&self.shifted, &self.a_first)).flatten();
-        let alone = 2.0 * signed_rank::at_most(self.rounds(), wrong_side);
-        Evidence { rounds: self.rounds(), alone, lane }
+        Evidence { rounds: self.rounds(), alone: self.walsh.two_sided(self.bar()), lane }
     }
 
     /// A directional finding at the level of `schedule`: by its interval, else by the early lane.

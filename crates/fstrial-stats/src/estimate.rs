@@ -10,7 +10,7 @@
 //! about one value, which random order makes true when a and b do not differ. No round is dropped.
 
 use crate::schedule::Schedule;
-use crate::spread;
+use crate::{signed_rank, spread};
 
 /// Least restlessness of a run pair, as a coefficient of variation: keeps one round that happened
 /// to look perfectly quiet from outweighing all others.
@@ -110,6 +110,12 @@ impl Walsh {
         self.sorted.partition_point(|w| *w <= x)
     }
 
+    /// Two-sided p of "the value lies within ±`bar`" by the signed ranks; above 1 where nothing speaks against it.
+    pub fn two_sided(&self, bar: f64) -> f64 {
+        let wrong_side = self.not_above(bar).min(self.not_below(-bar));
+        2.0 * signed_rank::at_most(self.rounds(), wrong_side)
+    }
+
     /// How many averages are ≥ `x`.
     pub fn not_below(&self, x: f64) -> usize {
         self.sorted.len() - self.sorted.partition_point(|w| *w < x)
@@ -178,7 +184,7 @@ mod tests {
         assert_interval(&w, 9, 0.0295, 0.174);
         // W = 1, exact two-sided p = 0.00390625 (scipy).
         assert_eq!(w.not_above(0.0), 1);
-        assert_eq!(2.0 * crate::signed_rank::at_most(10, 1), 0.00390625);
+        assert_eq!(2.0 * signed_rank::at_most(10, 1), 0.00390625);
     }
 
     #[test]

@@ -13,7 +13,7 @@
 //! A check and a warning only. Every run keeps the same fixed warm-up: cutting each run by its own data makes identical
 //! arms differ more. Says nothing about slow drift beyond the run length.
 
-use crate::{estimate::Walsh, signed_rank};
+use crate::estimate::Walsh;
 
 /// Windows that warm-up plus measured time are split into.
 pub const WINDOWS: usize = 40;
@@ -53,8 +53,7 @@ pub fn drift<R: AsRef<[f64]>>(rounds: &[R], warmup_windows: f64) -> Option<Drift
     if walsh.rounds() < LEAST_ROUNDS {
         return None;
     }
-    let wrong = walsh.not_above(0.0).min(walsh.not_below(0.0));
-    Some(Drift { log: walsh.estimate()?, p: (2.0 * signed_rank::at_most(walsh.rounds(), wrong)).min(1.0) })
+    Some(Drift { log: walsh.estimate()?, p: walsh.two_sided(0.0).min(1.0) })
 }
 
 /// Rounds that steadiness in SNIA's sense is judged by: the last five.

@@ -183,7 +183,7 @@ impl Way {
             Coordinator | Everything | WorkerStoppedThenKill => status.signal() == Some(9),
             IntThenKill => status.signal() == Some(9) || status.code() == Some(130),
             Abort => status.signal() == Some(6),
-            // Killed before the place was there, it is a place that cannot be had.
+            // Killed while the place is being opened, the command ends because it has no place.
             Agent => matches!(status.code(), Some(2 | 130)),
             Worker | Inner | Term | Int | Hup | TerminalClosed | StopAndContinue | IntTwice
             | DeviceServerStopped => status.code() == Some(130),

@@ -9,53 +9,29 @@ mod ramdisk;
 use super::Device;
 use crate::{
     problem::{Problem, problem},
+    rows::rows,
     units::Bytes,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Makes the kinds from one row for each: its word in files, and what there is to know of it. This is the only list of them
-/// in the crate.
-macro_rules! kinds {
-    ($($(#[$about:meta])* $word:literal $name:ident is $row:path,)*) => {
-        /// The kinds of device.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
-        pub enum DeviceKind {
-            $($(#[$about])* #[serde(rename = $word)] $name,)*
-        }
-
-        impl DeviceKind {
-            /// All kinds.
-            pub const ALL: &[Self] = &[$(Self::$name),*];
-
-            /// The name in files and flags.
-            pub const fn name(self) -> &'static str {
-                match self {
-                    $(Self::$name => $word,)*
-                }
-            }
-
-            const fn row(self) -> &'static Row {
-                match self {
-                    $(Self::$name => &$row,)*
-                }
-            }
-        }
-    };
-}
-
-kinds! {
-    /// A loop device with direct I/O on a file of our own, allocated and written in full.
-    #[default]
-    "image" Image is image::ROW,
-    /// Memory: brd, a zram device of our own, or a loop device on a file in memory.
-    "ramdisk" Ramdisk is ramdisk::ROW,
-    /// A device that behaves as a model says, with data in memory.
-    "model" Model is model::ROW,
-    /// A whole real device, which is erased.
-    "disk" Disk is disk::ROW,
-    /// Existing directories; every arm is `dir:PATH`.
-    "directory" Directory is directory::ROW,
+// The only list of them in the crate.
+rows! {
+    /// The kinds of device.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+    pub enum DeviceKind of Row {
+        /// A loop device with direct I/O on a file of our own, allocated and written in full.
+        #[default]
+        "image" Image is image::ROW,
+        /// Memory: brd, a zram device of our own, or a loop device on a file in memory.
+        "ramdisk" Ramdisk is ramdisk::ROW,
+        /// A device that behaves as a model says, with data in memory.
+        "model" Model is model::ROW,
+        /// A whole real device, which is erased.
+        "disk" Disk is disk::ROW,
+        /// Existing directories; every arm is `dir:PATH`.
+        "directory" Directory is directory::ROW,
+    }
 }
 
 /// What there is to know of a kind.

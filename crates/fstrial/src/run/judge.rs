@@ -106,9 +106,7 @@ impl<'a> Judge<'a> {
 
     /// Takes a round that was run before.
     pub fn take(&mut self, round: Round) {
-        if round.is_resumed {
-            self.reopen();
-        }
+        self.present.is_resumed = round.is_resumed;
         round.runs.into_iter().for_each(|(cell, outcome)| self.take_run(cell, outcome));
         self.end_round();
     }
@@ -166,7 +164,6 @@ impl<'a> Judge<'a> {
     }
 
     fn judge_round(&mut self, round: Round) {
-        // The number of rounds may have been planned only now.
         if round.is_resumed {
             self.panel.reopen();
         }

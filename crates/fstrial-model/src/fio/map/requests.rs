@@ -48,7 +48,7 @@ impl Mapper<'_> {
         (Requests { is_random, is_mixed, reads, block, has_sizes, in_a_row }, own)
     }
 
-    /// Sizes of reads and of writes; none where there are no such requests.
+    /// Sizes of reads and of writes; none where nothing is read, or nothing written.
     fn sizes(&mut self, is_mixed: bool, reads: u64) -> [Option<Sizes>; 2] {
         let fixed = self.by_direction("bs").map(|size| size.unwrap_or(PAGE));
         let written: Vec<&'static str> =

@@ -28,6 +28,7 @@ use crate::{
     ability::{Ability, NO_TOOL},
     arm::Arm,
     filesystem::Filesystem,
+    rows::rows,
     unit,
     units::Bytes,
 };
@@ -35,69 +36,44 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Makes the operations from one row for each: its word in files, and what there is to know of it. This is the only list of
-/// them in the crate, in the order they are listed.
-macro_rules! operations {
-    ($($(#[$doc:meta])* $word:literal $name:ident is $row:path,)*) => {
-        /// What is done and timed.
-        #[derive(
-            Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
-        )]
-        pub enum Operation {
-            $($(#[$doc])* #[serde(rename = $word)] $name,)*
-        }
-
-        impl Operation {
-            /// All, in the order they are listed.
-            pub const ALL: &[Self] = &[$(Self::$name),*];
-
-            /// The name in files and output.
-            pub const fn name(self) -> &'static str {
-                match self {
-                    $(Self::$name => $word,)*
-                }
-            }
-
-            const fn row(self) -> &'static Row {
-                match self {
-                    $(Self::$name => &$row,)*
-                }
-            }
-        }
-    };
-}
-
-operations! {
-    /// Making the filesystem, with the arm's options.
-    "mkfs" Mkfs is mkfs::ROW,
-    /// Mounting a populated filesystem, cold, and unmounting it.
-    "mount" Mount is mount::ROW,
-    /// Mounting after an unclean stop, and once more after a clean one.
-    "recovery" Recovery is recovery::ROW,
-    /// The full check, read-only, of a populated filesystem.
-    "check" Check is check::ROW,
-    /// The full check that may repair, of a populated filesystem without damage.
-    "repair" Repair is repair::ROW,
-    /// Freezing and thawing while threads write, and how long they stall.
-    "freeze" Freeze is freeze::ROW,
-    /// Making a read-only snapshot of a populated filesystem, and deleting it.
-    "snapshot" Snapshot is snapshot::ROW,
-    /// The filesystem's own tool against fragmentation, with extents and sequential reads before and after.
-    "defragment" Defragment is defragment::ROW,
-    /// Copying a tree by sharing its blocks.
-    "reflink-copy" ReflinkCopy is reflink_copy::ROW,
-    /// What a tree costs in space.
-    "space" Space is space::ROW,
-    /// Filling up to the last block, and deleting then.
-    "fill" Fill is fill::ROW,
-    /// Deleting a tree.
-    "delete-tree" DeleteTree is delete_tree::ROW,
-    /// Looking at every file of a tree, cold and warm.
-    "find" Find is find::ROW,
-    /// Making it larger while it is mounted.
-    "grow" Grow is grow::ROW,
-    /// Making it smaller while it is mounted.
-    "shrink" Shrink is shrink::ROW,
+// The only list of them in the crate.
+rows! {
+    /// What is done and timed.
+    #[derive(
+        Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+    )]
+    pub enum Operation of Row {
+        /// Making the filesystem, with the arm's options.
+        "mkfs" Mkfs is mkfs::ROW,
+        /// Mounting a populated filesystem, cold, and unmounting it.
+        "mount" Mount is mount::ROW,
+        /// Mounting after an unclean stop, and once more after a clean one.
+        "recovery" Recovery is recovery::ROW,
+        /// The full check, read-only, of a populated filesystem.
+        "check" Check is check::ROW,
+        /// The full check that may repair, of a populated filesystem without damage.
+        "repair" Repair is repair::ROW,
+        /// Freezing and thawing while threads write, and how long they stall.
+        "freeze" Freeze is freeze::ROW,
+        /// Making a read-only snapshot of a populated filesystem, and deleting it.
+        "snapshot" Snapshot is snapshot::ROW,
+        /// The filesystem's own tool against fragmentation, with extents and sequential reads before and after.
+        "defragment" Defragment is defragment::ROW,
+        /// Copying a tree by sharing its blocks.
+        "reflink-copy" ReflinkCopy is reflink_copy::ROW,
+        /// What a tree costs in space.
+        "space" Space is space::ROW,
+        /// Filling up to the last block, and deleting then.
+        "fill" Fill is fill::ROW,
+        /// Deleting a tree.
+        "delete-tree" DeleteTree is delete_tree::ROW,
+        /// Looking at every file of a tree, cold and warm.
+        "find" Find is find::ROW,
+        /// Making it larger while it is mounted.
+        "grow" Grow is grow::ROW,
+        /// Making it smaller while it is mounted.
+        "shrink" Shrink is shrink::ROW,
+    }
 }
 
 /// What there is to know of an operation.
@@ -115,9 +91,9 @@ struct Row {
     has_size: bool,
     /// Whether it freezes the filesystem, for a time (`hold`), while threads write, for another (`duration`).
     freezes: bool,
-    /// Whether the filesystem that was there is made anew in it.
+    /// Whether it replaces the filesystem with a new one.
     makes_a_filesystem: fn(&TimedOperation) -> bool,
-    /// Bytes that its files take with so many threads.
+    /// Bytes that its files take, by the number of threads.
     space: fn(&TimedOperation, u16) -> u64,
     /// What a filesystem does it with.
     ability: fn(&Filesystem) -> Ability,

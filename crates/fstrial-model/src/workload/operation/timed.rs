@@ -55,7 +55,7 @@ pub struct TimedOperation {
 }
 
 impl TimedOperation {
-    /// Whether the filesystem that was there is made anew in it.
+    /// Whether it replaces the filesystem with a new one.
     pub fn makes_a_filesystem(&self) -> bool {
         (self.operation.row().makes_a_filesystem)(self)
     }

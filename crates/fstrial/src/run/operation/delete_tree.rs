@@ -1,16 +1,11 @@
 //! Deleting a tree.
 
 use super::{Numbers, Run, ns};
-use fstrial_model::{units::Nanos, workload::TREE};
-use fstrial_stack::operation::Places;
+use fstrial_model::units::Nanos;
 use std::time::Instant;
 
 pub(super) fn perform(run: &mut Run<'_>) -> Numbers {
-    run.populate()?;
-    run.settle()?;
-    run.begin();
-    let places = Places { tree: run.path(TREE)?, ..Places::default() };
-    let tool = run.tool()?;
+    let (tool, places) = run.begin_on_tree()?;
     let deleted = run.must(&tool, &places)?;
     let began = Instant::now();
     run.standing.sync().map_err(|e| run.failed(&e))?;

@@ -245,6 +245,15 @@ impl Run<'_> {
         self.words_of(self.order.task.timed.operation.ability(self.order.arm))
     }
 
+    /// Makes the tree and begins: the program that works on it, and where it is.
+    fn begin_on_tree(&mut self) -> Result<(Tool, Places), RunFailure> {
+        self.populate()?;
+        self.settle()?;
+        self.begin();
+        let places = Places { tree: self.path(TREE)?, ..Places::default() };
+        Ok((self.tool()?, places))
+    }
+
     fn words_of(&self, ability: Ability) -> Result<Tool, RunFailure> {
         match ability {
             Ability::Program(name, words) => Ok((name, words.to_vec())),

@@ -71,7 +71,7 @@ const LAST_WORDS: usize = 3;
 pub struct Remote {
     spec: Spec,
     /// The first order to every agent.
-    open: Opened,
+    open: Asked,
     interrupt: Interrupt,
     patience: Patience,
     /// None: the agent is gone.
@@ -90,7 +90,7 @@ pub struct Remote {
 
 /// What an agent is told to make.
 #[derive(Debug, Clone, Default)]
-struct Opened {
+struct Asked {
     trial: String,
     seed: u64,
     cpus: u16,
@@ -292,13 +292,13 @@ impl Remote {
         interrupt: &Interrupt,
         tell: &mut dyn FnMut(&Event<'_>),
     ) -> Result<Self, ExpectedError> {
-        let open = Opened { trial: plan.trial.to_toml(), seed: plan.seed, cpus };
+        let open = Asked { trial: plan.trial.to_toml(), seed: plan.seed, cpus };
         Self::with(spec, open, interrupt, PATIENCE, tell)
     }
 
     fn with(
         spec: &Spec,
-        open: Opened,
+        open: Asked,
         interrupt: &Interrupt,
         patience: Patience,
         tell: &mut dyn FnMut(&Event<'_>),
@@ -325,7 +325,7 @@ impl Remote {
     fn connect(&self, tell: &mut dyn FnMut(&Event<'_>)) -> Result<(Link, Environment, Data), ExpectedError> {
         let name = &self.spec.name;
         let mut link = Link::start(&self.spec, self.patience)?;
-        let Opened { trial, seed, cpus } = self.open.clone();
+        let Asked { trial, seed, cpus } = self.open.clone();
         let fstrial = env!("CARGO_PKG_VERSION").to_owned();
         link.voice.say(Order::Open { wire: WIRE, fstrial, place: name.clone(), trial, seed, cpus });
         loop {
@@ -520,12 +520,15 @@ mod tests {
         let command =
             ["sh", "-c", &format!("{WORDS}\n{script}"), "agent", &opened, &starts].map(str::to_owned);
         let spec = Spec { name: "box".into(), command: command.into() };
-        Remote::with(&spec, Opened::default(), &Interrupt::default(), SHORT, &mut |_| {})
+        Remote::with(&spec, Asked::default(), &Interrupt::default(), SHORT, &mut |_| {})
+    }
+
+    fn job() -> Job {
+        Job { protocol: PROTOCOL, arm: Arm::plain("ext4"), task: None, state: None, fsck: false }
     }
 
     fn run(place: &mut Remote) -> RunFailure {
-        let job = Job { protocol: PROTOCOL, arm: Arm::plain("ext4"), task: None, state: None, fsck: false };
-        match place.run(&job, &mut |_| {}) {
+        match place.run(&job(), &mut |_| {}) {
             Ended::Failed(failure) => failure,
             other => panic!("{other:?}"),
         }
@@ -566,8 +569,7 @@ mod tests {
             *) hear; echo "$line" > "$2.heard"; closed ;;
         esac"#;
         let mut place = place(script, &folder).unwrap();
-        let job = Job { protocol: PROTOCOL, arm: Arm::plain("ext4"), task: None, state: None, fsck: false };
-        assert!(matches!(place.run(&job, &mut |_| {}), Ended::Interrupted));
+        assert!(matches!(place.run(&job(), &mut |_| {}), Ended::Interrupted));
         assert_eq!(run(&mut place).kind, FailureKind::Lost);
         assert_eq!(
             place.warnings(),
