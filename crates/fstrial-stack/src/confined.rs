@@ -310,6 +310,7 @@ impl Start {
         let all = UnshareFlags::NEWNS | UnshareFlags::NEWPID | UnshareFlags::NEWIPC | UnshareFlags::NEWNET;
         // SAFETY: none of the flags affects memory or descriptors; the thread uses no path of the old namespace after it.
         unsafe { rustix::thread::unshare_unsafe(all) }.map_err(failed("make namespaces"))?;
+        // What is mounted outside while the program runs could be written by it.
         rustix::mount::mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
             .map_err(failed("make mounts private"))?;
         // Opened before anything is covered: the arm may be mounted below any of what is.

@@ -52,13 +52,15 @@ fn unshare_as(flags: UnshareFlags) -> Result<(), StackError> {
     // single-threaded for NEWNS to apply to all of it, and its callers do nothing before this.
     let result = unsafe { rustix::thread::unshare_unsafe(flags) };
     result.map_err(|e| StackError::io("make namespaces for", "/proc/self/ns", e))?;
-    make_private().map_err(|e| StackError::io("make private the mounts below", "/", e))
+    make_slaves().map_err(|e| StackError::io("keep to this namespace the mounts below", "/", e))
 }
 
-/// Nothing that is mounted from here on may show outside, and nothing from outside may come in under our feet.
-fn make_private() -> rustix::io::Result<()> {
-    let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
-    match rustix::mount::mount_change("/", private) {
+/// Nothing that is mounted from here on shows outside. What is unmounted outside goes here as well: otherwise a disk that
+/// somebody unmounts during a trial would stay mounted here, and be pulled out with its journal open. What is mounted
+/// outside lies below what this namespace has mounted at the same place.
+fn make_slaves() -> rustix::io::Result<()> {
+    let slaves = MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC;
+    match rustix::mount::mount_change("/", slaves) {
         Err(Errno::INVAL) => {}
         other => return other,
     }
@@ -75,7 +77,7 @@ fn make_private() -> rustix::io::Result<()> {
     while !is_outermost()? {
         chdir("..")?;
     }
-    let made = rustix::mount::mount_change(".", private);
+    let made = rustix::mount::mount_change(".", slaves);
     fchdir(&root)?;
     rustix::process::chroot(".")?;
     fchdir(&here)?;

@@ -44,10 +44,12 @@ fn entry(lab: &Lab, undo: &Value) -> Value {
         written.is_some()
     });
     assert!(found, "a run in a directory writes its folder down");
-    while running.is_over() || support::worker_of(running.pid()).is_none() {
-        assert!(!running.is_over());
-    }
-    support::signal_group(support::worker_of(running.pid()).unwrap(), Signal::KILL);
+    let mut worker = None;
+    support::eventually(PATIENCE, || {
+        worker = support::worker_of(running.pid());
+        worker.is_some() || running.is_over()
+    });
+    support::signal_group(worker.expect("a worker is at work"), Signal::KILL);
     running.signal(Signal::KILL);
     running.end(PATIENCE);
     lab.clean();
@@ -324,6 +326,46 @@ fn what_fails_in_a_directory_is_told_by_its_own_name() {
         ["a", "b"].map(|name| format!("{}/fstrial-run-", lab.path(&format!("dirs/{name}")).display()));
     assert!(named.iter().any(|path| ended.stderr.contains(path)), "{ended:?}");
     assert!(!ended.stderr.contains("/proc/"), "{ended:?}");
+}
+
+/// A disk that its owner unmounts while a trial runs can be taken out: no worker keeps it mounted.
+#[test]
+fn what_is_unmounted_outside_is_unmounted_in_the_workers() {
+    let name = "what_is_unmounted_outside_is_unmounted_in_the_workers";
+    if !support::is_root_with_loop_devices(name) {
+        return;
+    }
+    let lab = Lab::new();
+    let disk = lab.path("disk");
+    fs::create_dir(&disk).unwrap();
+    let script = "mount -t tmpfs none \"$0\" && exec \"$@\"";
+    let mut command = lab.prepare("unshare");
+    command.args(["--mount", "--propagation", "shared", "sh", "-c", script, disk.to_str().unwrap(), FSTRIAL]);
+    command.args(format!("compare ext4 xfs {} --rounds 2 --json", support::SMALL).split_whitespace());
+    let mut running = Running::start(command);
+    while running.event().is_some_and(|event| event["stage"] != "load") {}
+    let mut workers = vec![running.pid()];
+    for next in 0.. {
+        let Some(pid) = workers.get(next) else { break };
+        workers.extend(support::children_of(*pid));
+    }
+    assert!(workers.len() > 2, "a worker and what started it: {workers:?}");
+    let has_it = |pid: &u32| {
+        let table = fs::read_to_string(format!("/proc/{pid}/mountinfo")).unwrap_or_default();
+        table.contains(disk.to_str().unwrap())
+    };
+    assert!(workers.iter().all(has_it), "they began with it");
+    let outside = running.pid().to_string();
+    support::tool("nsenter", &["--mount", "--target", &outside, "umount", disk.to_str().unwrap()]);
+    assert!(!workers.iter().any(has_it));
+    // What is mounted where a worker has its mount points does not cover them.
+    for folder in ["/mnt", "/media", "/srv"].into_iter().filter(|folder| Path::new(folder).is_dir()) {
+        support::tool("nsenter", &["--mount", "--target", &outside, "mount", "-t", "tmpfs", "none", folder]);
+    }
+    let ended = running.end(PATIENCE);
+    assert_eq!(ended.code(), 3, "{ended:?}");
+    assert_eq!(ended.document()["failures"], json!([]), "{ended:?}");
+    lab.assert_nothing_left(name);
 }
 
 /// A root that is no mount point, as a chroot has it, with what a trial needs of the host mounted below it.

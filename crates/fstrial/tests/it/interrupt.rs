@@ -8,7 +8,7 @@ use std::{
 };
 
 /// What a user waits after Ctrl-C before pressing it again.
-const PROMPT: Duration = Duration::from_secs(10);
+const PROMPT: Duration = Duration::from_secs(30);
 
 /// Arms that are alike: they are not decided while the test looks on.
 fn words(flags: &str) -> String {

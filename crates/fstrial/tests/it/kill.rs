@@ -548,7 +548,7 @@ fn the_detector_sees_a_leak_of_every_kind() {
     let has_process = || lab.leaks().iter().any(|leak| leak.starts_with("process "));
     support::eventually(support::SETTLE, has_process);
     let all = lab.leaks();
-    support::tool("umount", &[point.to_str().unwrap()]);
+    support::unmount(&point);
     drop(process);
     for kind in ["file leaked.img", "process ", "loop device ", " mounted on "] {
         assert!(all.iter().any(|leak| leak.contains(kind)), "no `{kind}` in {all:?}");

@@ -83,13 +83,12 @@ fn mount() {
 #[test]
 fn recovery_brings_back_what_was_synced() {
     let sections = ["after unclean stop", "after clean stop"];
-    let Some((lab, ended)) = operation("recovery", "tree = { files = 300 }", &sections, &[]) else { return };
+    let Some((lab, _)) = operation("recovery", "tree = { files = 300 }", &sections, &[]) else { return };
     // The run itself checks that every file is there; the commands say how it was stopped.
     let commands = commands(&lab);
     for how in ["EXT4_IOC_SHUTDOWN", "XFS_IOC_GOINGDOWN", "the copy put back"] {
         assert!(commands.contains(how), "{how}: {commands}");
     }
-    assert!(value(&ended, "after unclean stop", "xfs") > value(&ended, "after clean stop", "xfs"));
 }
 
 /// The commands of all measured runs, as they are stored.

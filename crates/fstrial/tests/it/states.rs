@@ -183,7 +183,7 @@ fn clones_need_a_host_that_shares_blocks() {
     fs::create_dir(&point).unwrap();
     support::tool("mount", &[&node, point.to_str().unwrap()]);
     let ended = lab.run(&format!("{words} --fsck --device image:{}", point.display()));
-    support::tool("umount", &[point.to_str().unwrap()]);
+    support::unmount(&point);
     device.close();
     fs::remove_file(&image).unwrap();
     assert!([0, 3].contains(&ended.code()), "{}", ended.stderr);

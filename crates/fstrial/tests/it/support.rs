@@ -9,7 +9,11 @@ use std::{
     io::{BufRead, BufReader, Read, Write},
     os::{
         fd::AsFd,
-        unix::{fs::PermissionsExt, process::CommandExt, process::ExitStatusExt},
+        unix::{
+            fs::{MetadataExt, PermissionsExt},
+            process::CommandExt,
+            process::ExitStatusExt,
+        },
     },
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
@@ -24,7 +28,7 @@ pub(crate) const FSTRIAL: &str = env!("CARGO_BIN_EXE_fstrial");
 /// A user that owns nothing.
 pub(crate) const NOBODY: u32 = 65534;
 /// Longer than anything here takes, however busy the machine is.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
 /// Time for the kernel and for dying workers to take everything down.
 pub(crate) const SETTLE: Duration = Duration::from_secs(20);
 /// Flags that make a trial as small as filesystems allow.
@@ -69,6 +73,18 @@ pub(crate) fn tool(program: &str, arguments: &[&str]) -> String {
     let (out, err) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
     assert!(done.status.success(), "{program} {arguments:?}: {}\n{out}\n{err}", done.status);
     out.into_owned()
+}
+
+/// Unmounts, and waits until no other namespace has the filesystem any more: one that was made meanwhile took it along.
+pub(crate) fn unmount(point: &Path) {
+    let device = fs::metadata(point).unwrap().dev();
+    let numbers = format!(" {}:{} ", rustix::fs::major(device), rustix::fs::minor(device));
+    tool("umount", &[point.to_str().unwrap()]);
+    let is_mounted = || {
+        let tables = fs::read_dir("/proc").unwrap().flatten().map(|process| process.path().join("mountinfo"));
+        tables.flat_map(fs::read_to_string).any(|table| table.contains(&numbers))
+    };
+    assert!(eventually(PATIENCE, || !is_mounted()), "{} is still mounted somewhere", point.display());
 }
 
 /// Waits until something holds; false if it does not in time.
