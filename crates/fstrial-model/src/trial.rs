@@ -74,6 +74,10 @@ pub struct Settings {
     pub decide_on: Vec<Metric>,
     /// What is promised about many verdicts together.
     pub errors: ErrorControl,
+    /// Whether a plain difference may be decided after four to seven rounds, which supposes that disturbances come in many
+    /// sizes: `true` (if left out) or `false`.
+    #[serde(skip_serializing_if = "is_true")]
+    pub lane: bool,
     /// At most this many rounds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rounds: Option<u32>,
@@ -100,6 +104,7 @@ impl Default for Settings {
             baseline: None,
             decide_on: vec![Metric::Throughput],
             errors: ErrorControl::Fdr,
+            lane: true,
             rounds: None,
             seed: None,
             fsck: false,
@@ -107,6 +112,11 @@ impl Default for Settings {
             restore: Restoring::Copy,
         }
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants it so")]
+fn is_true(value: &bool) -> bool {
+    *value
 }
 
 /// What is compared with what.

@@ -9,6 +9,7 @@ use crate::lane::{self, Found};
 use crate::normal;
 use crate::question::Question;
 use crate::schedule::Schedule;
+use crate::total::{Ratio, Total};
 
 /// First round after which a contrast may be given up.
 pub(crate) const FUTILE_FROM: usize = 10;
@@ -76,16 +77,24 @@ pub(crate) struct Contrast {
     a_first: Vec<Option<bool>>,
     /// Walsh averages of the shifted log-ratios.
     walsh: Walsh,
+    /// What both did, if that is to agree.
+    total: Option<Total>,
 }
 
 impl Contrast {
     pub(crate) fn new(question: Question) -> Contrast {
-        Contrast { question, shifted: Vec::new(), a_first: Vec::new(), walsh: Walsh::default() }
+        Contrast { question, shifted: Vec::new(), a_first: Vec::new(), walsh: Walsh::default(), total: None }
     }
 
     pub(crate) fn push(&mut self, pair: &Pair) {
         let d = pair.log_ratio - self.question.threshold;
-        self.walsh.push(d, pair.weight());
+        match pair.done {
+            Some(done) if self.total.is_some() || self.shifted.is_empty() => {
+                self.total.get_or_insert_default().push(done);
+            }
+            _ => self.total = None,
+        }
+        self.walsh.push(d);
         self.shifted.push(d);
         self.a_first.push(pair.a_first);
     }
@@ -114,15 +123,67 @@ impl Contrast {
         if self.question.beyond_band { self.question.band } else { 0.0 }
     }
 
-    /// EQUIVALENT: the interval lies strictly inside the band.
+    /// EQUIVALENT: both intervals lie strictly inside the band.
     pub(crate) fn is_equivalent(&self, schedule: &Schedule) -> bool {
+        self.is_typically_equivalent(schedule)
+            && self.total_is_beyond(Side::Above, -self.question.band, schedule)
+            && self.total_is_beyond(Side::Below, self.question.band, schedule)
+    }
+
+    fn is_typically_equivalent(&self, schedule: &Schedule) -> bool {
         let band = self.question.band;
         self.question.equivalence
             && self.shifted_interval(schedule).is_some_and(|(low, high)| low > -band && high < band)
     }
 
-    /// The side on which the whole interval lies, if it does.
+    /// The side on which the whole interval lies, if it does and the total does not contradict it.
     pub(crate) fn side(&self, schedule: &Schedule) -> Option<Side> {
+        self.typical_side(schedule)
+            .filter(|side| self.total_is_beyond(*side, self.least_total(*side), schedule))
+    }
+
+    /// What the total ratio must be beyond for a finding on a side: the direction of the typical ratio, or inside the band.
+    fn least_total(&self, side: Side) -> f64 {
+        let least = self.bar() - self.question.band;
+        if side == Side::Above { least } else { -least }
+    }
+
+    /// Whether the total ratio lies on a side of a shifted log-ratio, at the level of this look. True where totals are no
+    /// matter.
+    fn total_is_beyond(&self, side: Side, shifted: f64, schedule: &Schedule) -> bool {
+        let (log, level) = (shifted + self.question.threshold, schedule.nominal_level(self.rounds()));
+        self.total.as_ref().is_none_or(|total| match side {
+            Side::Above => total.is_above(log, level),
+            Side::Below => total.is_below(log, level),
+        })
+    }
+
+    /// Whether typical and total ratio surely contradict each other: what the one is, the other is not.
+    pub(crate) fn contradicts_itself(&self, directional: &Schedule, equivalence: &Schedule) -> bool {
+        let band = self.question.band;
+        let is = |side, at, schedule| self.total.is_some() && self.total_is_beyond(side, at, schedule);
+        match self.typical_side(directional) {
+            Some(Side::Above) => is(Side::Below, self.least_total(Side::Above), directional),
+            Some(Side::Below) => is(Side::Above, self.least_total(Side::Below), directional),
+            None => {
+                self.is_typically_equivalent(equivalence)
+                    && (is(Side::Below, -band, equivalence) || is(Side::Above, band, equivalence))
+            }
+        }
+    }
+
+    /// Whether the typical ratio would decide by itself, and waits for the total.
+    pub(crate) fn waits_for_total(&self, directional: &Schedule, equivalence: &Schedule) -> bool {
+        (self.typical_side(directional).is_some() && self.side(directional).is_none())
+            || (self.is_typically_equivalent(equivalence) && !self.is_equivalent(equivalence))
+    }
+
+    /// The ratio of all that was done, with the interval of this look.
+    pub(crate) fn total(&self, schedule: &Schedule) -> Option<Ratio> {
+        self.total.as_ref()?.ratio(schedule.nominal_level(self.rounds()))
+    }
+
+    fn typical_side(&self, schedule: &Schedule) -> Option<Side> {
         let bar = self.bar();
         match self.shifted_interval(schedule)? {
             (low, _) if low > bar => Some(Side::Above),
@@ -146,8 +207,19 @@ impl Contrast {
         }
         let (mean, _) = evidence.lane.filter(|_| evidence.is_enough_for_lane(schedule))?;
         let side = if mean > 0.0 { Side::Above } else { Side::Below };
+        if !self.total_allows_lane(side, schedule.alpha()) {
+            return None;
+        }
         let rounds = u32::try_from(self.rounds()).expect("a trial has fewer rounds");
         lane::is_open(self.rounds(), schedule.alpha()).then_some(Crossing::Lane(side, rounds))
+    }
+
+    fn total_allows_lane(&self, side: Side, alpha: f64) -> bool {
+        let (log, level) = (self.least_total(side) + self.question.threshold, lane::level(alpha));
+        self.total.as_ref().is_none_or(|total| match side {
+            Side::Above => total.is_above_by_t(log, level),
+            Side::Below => total.is_below_by_t(log, level),
+        })
     }
 
     /// What the lane of level `alpha` found after so many rounds, the threshold not added back.
@@ -218,12 +290,11 @@ mod tests {
     #[test]
     fn reference_t4_chances() {
         let d = [0.021, -0.043, 0.012, -0.018, 0.040, -0.025, 0.015, -0.035, 0.030, -0.028, 0.010, -0.005];
-        let q = [0.03, 0.04, 0.02, 0.02, 0.04, 0.03, 0.02, 0.02, 0.03, 0.03, 0.02, 0.02];
         let (five, ten) = (Schedule::new(0.05, 40), Schedule::new(0.10, 40));
         let mut contrast = Contrast::new(Question::comparison(libm::log(1.03)));
-        let expected = [(10, 0.149643), (11, 0.122456), (12, 0.102352)];
-        for (d, q) in d.iter().zip(q) {
-            contrast.push(&Pair { log_ratio: 5.0 * d, q, a_first: None });
+        let expected = [(10, 0.156959), (11, 0.133188), (12, 0.113500)];
+        for d in d {
+            contrast.push(&Pair { log_ratio: 5.0 * d, done: None, a_first: None });
             let reference = expected.iter().find(|(n, _)| *n == contrast.rounds());
             match (contrast.chance(40, &five, &ten), reference) {
                 (Some(chance), Some((_, pp))) => assert!((chance - pp).abs() < 1e-6, "{chance} is not {pp}"),

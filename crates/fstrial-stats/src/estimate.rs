@@ -1,87 +1,97 @@
-//! From the rounds of one contrast to an estimate and an interval: weighted Walsh averages.
+//! From the rounds of one contrast to an estimate and an interval: Walsh averages.
 //!
-//! Each pair of rounds i ≤ j gives one average w_ij = (u_i·d_i + u_j·d_j)/(u_i + u_j) of their
-//! log-ratios, a disturbed round (small u) counting less. The estimate θ̂ is the median of all of
-//! them; for a critical count k the interval is [w(k), w(M+1−k)], M = n(n+1)/2.
+//! Each pair of rounds i ≤ j gives one average w_ij = (d_i + d_j)/2 of their log-ratios. The estimate θ̂ is the median of
+//! all of them; for a critical count k the interval is [w(k), w(M+1−k)], M = n(n+1)/2.
 //!
-//! Source: Hodges and Lehmann 1963, weighted. The weights come from the restlessness of both runs
-//! and are unchanged when a and b swap names, so under "no difference" the number of averages below
-//! zero has the ordinary [`crate::signed_rank`] distribution. Assumes the log-ratios are symmetric
-//! about one value, which random order makes true when a and b do not differ. No round is dropped.
+//! Source: Hodges and Lehmann 1963. Assumes the log-ratios are symmetric about one value, which random order makes true
+//! when a and b do not differ. No round is dropped, and all count alike: a round in which an arm stalls is a round that its
+//! users have.
 
 use crate::schedule::Schedule;
 use crate::{signed_rank, spread};
 
-/// Least restlessness of a run pair, as a coefficient of variation: keeps one round that happened
-/// to look perfectly quiet from outweighing all others.
-pub const Q_FLOOR: f64 = 0.002;
-/// Greatest restlessness: a round beyond it says nothing, and its weight must stay a number above 0.
-pub const Q_CEILING: f64 = 1e6;
+/// What one run did: `amount` (of operations or bytes) in `time` (of any unit, the same for all runs of a contrast). A
+/// figure that is no rate has the time 1. Both are above 0 and finite.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Done {
+    /// Operations, bytes, or the figure itself.
+    pub amount: f64,
+    /// What it took.
+    pub time: f64,
+}
+
+impl Done {
+    /// A figure that is no rate.
+    pub fn figure(amount: f64) -> Done {
+        Done { amount, time: 1.0 }
+    }
+}
 
 /// One round of one contrast.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pair {
     /// d = ln(rate_a) − ln(rate_b).
     pub log_ratio: f64,
-    /// q, the restlessness of the round as a fraction: q² = max(cv_a² + cv_b², 0.002²), at most
-    /// [`Q_CEILING`]. Its weight is u = 1/q².
-    pub q: f64,
+    /// What both did, of a contrast whose totals must not contradict its typical ratio ([`crate::total`]): of all of its
+    /// rounds or of none.
+    pub done: Option<[Done; 2]>,
     /// Whether a ran before b. `None` if unknown or meaningless (merged rounds); the early lane is
     /// then closed to the whole contrast.
     pub a_first: Option<bool>,
 }
 
 impl Pair {
-    /// From rates (operations per second, > 0) and coefficients of variation (fractions, ≥ 0).
+    /// A ratio that has no totals.
     ///
     /// # Panics
-    /// If a rate is not positive and finite or a cv is not finite and ≥ 0: such a cell has FAILED
-    /// and has no ratio, and a NaN cv would silently get the largest weight of all.
-    pub fn from_rates(rate_a: f64, cv_a: f64, rate_b: f64, cv_b: f64, a_first: Option<bool>) -> Pair {
-        assert!(rate_a > 0.0 && rate_a.is_finite(), "rate of a: {rate_a}");
-        assert!(rate_b > 0.0 && rate_b.is_finite(), "rate of b: {rate_b}");
-        assert!(cv_a >= 0.0 && cv_a.is_finite(), "cv of a: {cv_a}");
-        assert!(cv_b >= 0.0 && cv_b.is_finite(), "cv of b: {cv_b}");
-        let q = (cv_a * cv_a + cv_b * cv_b).max(Q_FLOOR * Q_FLOOR).sqrt().min(Q_CEILING);
-        Pair { log_ratio: libm::log(rate_a) - libm::log(rate_b), q, a_first }
+    /// If a value is not positive and finite: such a cell has FAILED and has no ratio.
+    pub fn of_values(a: f64, b: f64, a_first: Option<bool>) -> Pair {
+        assert!(a > 0.0 && a.is_finite(), "value of a: {a}");
+        assert!(b > 0.0 && b.is_finite(), "value of b: {b}");
+        Pair { log_ratio: libm::log(a) - libm::log(b), done: None, a_first }
     }
 
-    /// The weight u = 1/q².
-    pub fn weight(&self) -> f64 {
-        let q = self.q.min(Q_CEILING);
-        1.0 / (q * q)
+    /// A ratio of rates, with what was done.
+    ///
+    /// # Panics
+    /// If an amount or a time is not positive and finite.
+    pub fn of_done(a: Done, b: Done, a_first: Option<bool>) -> Pair {
+        let [amounts, times] =
+            [(a.amount, b.amount), (a.time, b.time)].map(|(a, b)| Pair::of_values(a, b, a_first).log_ratio);
+        Pair { log_ratio: amounts - times, done: Some([a, b]), a_first }
     }
 
     /// The same round with the names of the cells exchanged.
     pub fn swapped(&self) -> Pair {
-        Pair { log_ratio: -self.log_ratio, q: self.q, a_first: self.a_first.map(|first| !first) }
+        Pair {
+            log_ratio: -self.log_ratio,
+            done: self.done.map(|[a, b]| [b, a]),
+            a_first: self.a_first.map(|first| !first),
+        }
     }
 }
 
-/// The weighted Walsh averages of the rounds so far, kept sorted as rounds arrive.
+/// The Walsh averages of the rounds so far, kept sorted as rounds arrive.
 ///
-/// Appending round n costs n divisions and one merge of n(n+1)/2 numbers.
+/// Appending round n costs one merge of n(n+1)/2 numbers.
 #[derive(Clone, Debug, Default)]
 pub struct Walsh {
-    /// (d, u) of each round.
-    rounds: Vec<(f64, f64)>,
+    /// d of each round.
+    rounds: Vec<f64>,
     sorted: Vec<f64>,
 }
 
 impl Walsh {
-    /// Adds a round: log-ratio `d` and weight `u` = 1/q².
+    /// Adds a round with the log-ratio `d`.
     ///
     /// # Panics
-    /// If `d` is not finite or `u` is not positive and finite.
-    pub fn push(&mut self, d: f64, u: f64) {
+    /// If `d` is not finite.
+    pub fn push(&mut self, d: f64) {
         assert!(d.is_finite(), "a round without a ratio must be left out, not passed as {d}");
-        assert!(u > 0.0 && u.is_finite(), "a weight must be positive and finite, not {u}");
-        let with_earlier = self.rounds.iter().map(|(d_i, u_i)| (u_i * d_i + u * d) / (u_i + u));
-        // With itself: d, not (u·d + u·d)/(u + u), which may round differently.
-        let mut fresh: Vec<f64> = with_earlier.chain([d]).collect();
+        self.rounds.push(d);
+        let mut fresh: Vec<f64> = self.rounds.iter().map(|earlier| f64::midpoint(*earlier, d)).collect();
         fresh.sort_unstable_by(f64::total_cmp);
         self.sorted = merge(&self.sorted, &fresh);
-        self.rounds.push((d, u));
     }
 
     /// Number of rounds n.
@@ -125,9 +135,7 @@ impl Walsh {
 impl<'a> FromIterator<&'a Pair> for Walsh {
     fn from_iter<I: IntoIterator<Item = &'a Pair>>(pairs: I) -> Walsh {
         let mut walsh = Walsh::default();
-        for pair in pairs {
-            walsh.push(pair.log_ratio, pair.weight());
-        }
+        pairs.into_iter().for_each(|pair| walsh.push(pair.log_ratio));
         walsh
     }
 }
@@ -160,13 +168,10 @@ mod tests {
     use proptest::prelude::*;
 
     const D: [f64; 10] = [0.062, 0.041, 0.055, -0.012, 0.049, 0.071, 0.038, 0.044, 0.310, 0.052];
-    const Q: [f64; 10] = [0.020, 0.025, 0.022, 0.110, 0.021, 0.030, 0.024, 0.019, 0.400, 0.026];
 
-    fn walsh(d: &[f64], q: &[f64]) -> Walsh {
+    fn walsh(d: &[f64]) -> Walsh {
         let mut walsh = Walsh::default();
-        for (d, q) in d.iter().zip(q) {
-            walsh.push(*d, 1.0 / (q * q));
-        }
+        d.iter().for_each(|d| walsh.push(*d));
         walsh
     }
 
@@ -176,8 +181,8 @@ mod tests {
     }
 
     #[test]
-    fn reference_vector_equal_weights() {
-        let w = walsh(&D, &[1.0; 10]);
+    fn reference_vector() {
+        let w = walsh(&D);
         assert!((w.estimate().unwrap() - 0.0515).abs() < 1e-12);
         assert_interval(&w, 1, -0.012, 0.310);
         assert_interval(&w, 4, 0.016, 0.1825);
@@ -188,61 +193,30 @@ mod tests {
     }
 
     #[test]
-    fn reference_vector_weighted() {
-        let w = walsh(&D, &Q);
-        assert!((w.estimate().unwrap() - 0.050184).abs() < 5e-7);
-        assert_interval(&w, 4, 0.038, 0.065254);
-        assert_interval(&w, 9, 0.041688, 0.060150);
-    }
-
-    #[test]
-    fn reference_vector_restlessness() {
-        let counts = [980.0, 1010.0, 995.0, 1003.0, 420.0, 990.0, 1001.0, 1012.0, 998.0, 1005.0];
-        let pair = Pair::from_rates(1.0, spread::cv(&counts).unwrap(), 1.0, 0.031, None);
-        assert!((pair.q * pair.q - 0.03893296).abs() < 5e-9);
-        assert!((pair.weight() - 25.685175).abs() < 5e-7);
-        assert_eq!(Pair::from_rates(2.0, 0.0, 2.0, 0.0, None).q, Q_FLOOR);
-    }
-
-    #[test]
     fn nothing_yet() {
         assert_eq!(Walsh::default().estimate(), None);
         assert_eq!(Walsh::default().interval(1), None);
-        assert_eq!(walsh(&D, &Q).interval(0), None);
-        let pairs: Vec<Pair> = D.iter().map(|d| Pair { log_ratio: *d, q: 0.02, a_first: None }).collect();
+        assert_eq!(walsh(&D).interval(0), None);
+        let pairs: Vec<Pair> = D.iter().map(|d| Pair { log_ratio: *d, done: None, a_first: None }).collect();
         let schedule = Schedule::new(0.05, 60);
         assert_eq!(at_stop(&[], &schedule), None);
         assert_eq!(at_stop(&pairs[..5], &schedule).unwrap().1, None);
-        assert_eq!(at_stop(&pairs, &schedule).unwrap().1, walsh(&D, &[0.02; 10]).interval(2));
-    }
-
-    #[test]
-    fn a_round_that_says_nothing_has_a_weight() {
-        for cv in [1.3e154, 1.4e154, f64::MAX] {
-            let pair = Pair::from_rates(1.0, cv, 2.0, cv, None);
-            assert_eq!((pair.q, pair.weight()), (Q_CEILING, 1e-12));
-        }
+        assert_eq!(at_stop(&pairs, &schedule).unwrap().1, walsh(&D).interval(2));
     }
 
     /// The slow obvious model: all averages, sorted.
-    fn all_averages(rounds: &[(f64, f64)]) -> Vec<f64> {
-        let mut all = Vec::new();
-        for (i, (d_i, u_i)) in rounds.iter().enumerate() {
-            all.push(*d_i);
-            for (d_j, u_j) in &rounds[..i] {
-                all.push((u_j * d_j + u_i * d_i) / (u_j + u_i));
-            }
-        }
+    fn all_averages(rounds: &[f64]) -> Vec<f64> {
+        let pairs =
+            rounds.iter().enumerate().flat_map(|(i, x)| rounds[..=i].iter().map(move |y| (x + y) / 2.0));
+        let mut all: Vec<f64> = pairs.collect();
         all.sort_by(f64::total_cmp);
         all
     }
 
     proptest! {
         #[test]
-        fn equals_the_slow_model(rounds in prop::collection::vec((-3.0..3.0_f64, 0.002..2.0_f64), 1..40), x in -3.0..3.0_f64) {
-            let rounds: Vec<(f64, f64)> = rounds.iter().map(|(d, q)| (*d, 1.0 / (q * q))).collect();
-            let mut walsh = Walsh::default();
-            rounds.iter().for_each(|(d, u)| walsh.push(*d, *u));
+        fn equals_the_slow_model(rounds in prop::collection::vec(-3.0..3.0_f64, 1..40), x in -3.0..3.0_f64) {
+            let walsh = walsh(&rounds);
             let model = all_averages(&rounds);
             prop_assert_eq!(walsh.sorted(), &model[..]);
             let m = model.len();
@@ -257,8 +231,9 @@ mod tests {
         }
 
         #[test]
-        fn exchanging_the_cells_negates_everything(rounds in prop::collection::vec((-3.0..3.0_f64, 0.002..2.0_f64), 1..30)) {
-            let pairs: Vec<Pair> = rounds.iter().map(|(d, q)| Pair { log_ratio: *d, q: *q, a_first: Some(true) }).collect();
+        fn exchanging_the_cells_negates_everything(rounds in prop::collection::vec(-3.0..3.0_f64, 1..30)) {
+            let of = |d: &f64| Pair { log_ratio: *d, done: None, a_first: Some(true) };
+            let pairs: Vec<Pair> = rounds.iter().map(of).collect();
             let there: Walsh = pairs.iter().collect();
             let swapped: Vec<Pair> = pairs.iter().map(Pair::swapped).collect();
             let back: Walsh = swapped.iter().collect();

@@ -61,9 +61,14 @@ pub(crate) fn evidence(d: &[f64], a_first: &[Option<bool>]) -> Option<(f64, f64)
     (mean.abs() > libm::log(LEAST_RATIO)).then_some((mean, p))
 }
 
+/// The two-sided level of a look in the lane of level `alpha`.
+pub(crate) fn level(alpha: f64) -> f64 {
+    SHARE * alpha
+}
+
 /// Whether p is small enough for a verdict in the lane of level `alpha`.
 pub(crate) fn is_enough(p: f64, alpha: f64) -> bool {
-    p <= SHARE * alpha
+    p <= level(alpha)
 }
 
 /// Whether the lane of level `alpha` looks after so many rounds.
@@ -83,8 +88,8 @@ pub fn look(d: &[f64], a_first: &[Option<bool>], alpha: f64) -> Option<Found> {
         return None;
     }
     let (_, sd) = spread::mean_and_sd(d)?;
-    let half = student::upper_quantile(SHARE * alpha / 2.0, n - 1) * sd / (n as f64).sqrt();
-    Some(Found { mean, interval: (mean - half, mean + half), level: 1.0 - SHARE * alpha })
+    let half = student::upper_quantile(level(alpha) / 2.0, n - 1) * sd / (n as f64).sqrt();
+    Some(Found { mean, interval: (mean - half, mean + half), level: 1.0 - level(alpha) })
 }
 
 fn both_orders(a_first: &[Option<bool>]) -> bool {

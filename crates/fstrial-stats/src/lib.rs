@@ -8,7 +8,7 @@
 //! the two cells do not differ, swapping their labels in any round changes nothing, so the sign of
 //! each log-ratio is a fair coin whatever the machine does. A signed-rank test on those signs
 //! ([`signed_rank`]) is therefore exact; [`schedule`] pays for looking after every round; [`lane`]
-//! is a short t-test for plain cases.
+//! is a short t-test for plain cases, and [`total`] sees to it that neither calls an arm faster that does less in all.
 //!
 //! Everything here is a deterministic function of its arguments: no randomness, and all
 //! transcendental functions come from `libm`, so a stored trial gives the same verdict when it is
@@ -18,12 +18,13 @@
 //! what the user cares about, or that an effect found today is there tomorrow.
 //!
 //! ```
-//! use fstrial_stats::{Decision, Multiplicity, Pair, Panel, Question};
+//! use fstrial_stats::{Decision, Done, Multiplicity, Pair, Panel, Question};
 //!
 //! let questions = vec![Question::comparison(libm::log(1.03))];
 //! let mut panel = Panel::new(questions, 0.05, 60, Multiplicity::BenjaminiHochberg);
-//! for (rate_a, a_first) in [(1200.0, true), (1210.0, false), (1190.0, true), (1205.0, false)] {
-//!     panel.push(0, Pair::from_rates(rate_a, 0.02, 1000.0, 0.02, Some(a_first)));
+//! for (amount, a_first) in [(1200.0, true), (1210.0, false), (1190.0, true), (1205.0, false)] {
+//!     let [a, b] = [Done { amount, time: 1.0 }, Done { amount: 1000.0, time: 1.0 }];
+//!     panel.push(0, Pair::of_done(a, b, Some(a_first)));
 //!     panel.settle();
 //! }
 //! assert_eq!(panel.verdict(0).decision, Decision::Faster);
@@ -44,7 +45,8 @@ pub mod signed_rank;
 pub mod spread;
 pub mod steady;
 pub mod student;
+pub mod total;
 
-pub use estimate::Pair;
+pub use estimate::{Done, Pair};
 pub use panel::{Decision, Multiplicity, Panel, Verdict};
 pub use question::Question;

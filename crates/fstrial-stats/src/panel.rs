@@ -22,6 +22,7 @@ use crate::contrast::{Contrast, Crossing, FUTILE_FROM, Side};
 use crate::estimate::Pair;
 use crate::question::Question;
 use crate::schedule::Schedule;
+use crate::total::Ratio;
 
 /// The answer about a over b, where more is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +49,9 @@ pub struct Verdict {
     pub interval: Option<(f64, f64)>,
     /// 1−α; 1−2α for EQUIVALENT; 1−0.02·α_r for a verdict in the lane at level α_r.
     pub interval_level: f64,
+    /// The ratio of all that was done, for a contrast that has totals: its interval has the level of this look alone,
+    /// which is stricter than `interval_level`.
+    pub total: Option<Ratio>,
     /// Rounds of this contrast that the verdict rests on.
     pub rounds: usize,
     /// Whether the early lane decided.
@@ -57,6 +61,8 @@ pub struct Verdict {
     pub futile: bool,
     /// For an undecided question: about how many rounds in all a decision would take.
     pub rounds_needed: Option<f64>,
+    /// Undecided only because the ratio of all that was done does not bear out the typical one.
+    pub waits_for_total: bool,
     /// Undecided although its own level 1−α interval excludes the threshold (0, ln r, or the band):
     /// it would have been decided as the only question.
     pub excludes_zero_undecided: bool,
@@ -307,7 +313,8 @@ impl Panel {
         for entry in self.entries.iter_mut().filter(|entry| entry.closed.is_none()) {
             let contrast = &entry.contrast;
             if let Some(futile) = contrast.is_futile(entry.horizon, &self.directional, &self.equivalence) {
-                entry.futile = futile && contrast.question.holds_open;
+                let is_hopeless = futile || contrast.contradicts_itself(&self.directional, &self.equivalence);
+                entry.futile = is_hopeless && contrast.question.holds_open;
             }
         }
     }
@@ -316,6 +323,7 @@ impl Panel {
         Verdict {
             futile: *futile,
             rounds_needed: contrast.rounds_needed(&self.directional),
+            waits_for_total: contrast.waits_for_total(&self.directional, &self.equivalence),
             excludes_zero_undecided: contrast.side(&self.directional).is_some(),
             ..known(contrast, &self.directional)
         }
@@ -348,10 +356,12 @@ fn known(contrast: &Contrast, schedule: &Schedule) -> Verdict {
         estimate: contrast.estimate(),
         interval: contrast.interval(schedule),
         interval_level: 1.0 - schedule.alpha(),
+        total: contrast.total(schedule),
         rounds: contrast.rounds(),
         by_lane: false,
         futile: false,
         rounds_needed: None,
+        waits_for_total: false,
         excludes_zero_undecided: false,
     }
 }
@@ -426,7 +436,7 @@ mod tests {
             for round in 0..14 {
                 for (index, (effect, spread, _)) in effects.iter().enumerate() {
                     let (noise, a_first) = noise[round * 12 + index];
-                    panel.push(index, Pair { log_ratio: effect + spread * noise, q: 0.02, a_first: Some(a_first) });
+                    panel.push(index, Pair { log_ratio: effect + spread * noise, done: None, a_first: Some(a_first) });
                 }
                 panel.note_crossings();
                 assert_nothing_was_skipped(&panel);

@@ -28,38 +28,26 @@ pub struct Gathering {
     tail: f64,
     rounds: usize,
     operations: (u64, u64),
-    q_squared: f64,
-}
-
-/// A complete group.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Group {
-    /// Rounds merged in it, at least 1.
-    pub rounds: usize,
-    /// Restlessness q of the group: q² = the mean q² of its rounds. A tail is made by the restless
-    /// rounds, so they must be able to lower the weight of their group.
-    pub q: f64,
 }
 
 impl Gathering {
     /// Nothing yet, for the quantile `p` (0 < p < 1).
     pub fn new(p: f64) -> Gathering {
-        Gathering { tail: 1.0 - p, rounds: 0, operations: (0, 0), q_squared: 0.0 }
+        Gathering { tail: 1.0 - p, rounds: 0, operations: (0, 0) }
     }
 
-    /// Adds a round: the operations of both cells and its q. Returns the group if it is complete with
-    /// it, and begins a new one.
-    pub fn add(&mut self, operations_a: u64, operations_b: u64, q: f64) -> Option<Group> {
+    /// Adds a round: the operations of both cells. Returns how many rounds the group has if it is complete with it, and
+    /// begins a new one.
+    pub fn add(&mut self, operations_a: u64, operations_b: u64) -> Option<usize> {
         self.rounds += 1;
         self.operations.0 += operations_a;
         self.operations.1 += operations_b;
-        self.q_squared += q * q;
         if !are_enough(self.tail, self.operations.0.min(self.operations.1)) {
             return None;
         }
-        let group = Group { rounds: self.rounds, q: (self.q_squared / self.rounds as f64).sqrt() };
-        *self = Gathering { rounds: 0, operations: (0, 0), q_squared: 0.0, ..*self };
-        Some(group)
+        let rounds = self.rounds;
+        *self = Gathering { rounds: 0, operations: (0, 0), ..*self };
+        Some(rounds)
     }
 
     /// Whether rounds wait for more.
@@ -78,8 +66,8 @@ mod tests {
         for p in [0.99, 0.999] {
             let mut gathering = Gathering::new(p);
             let enough = (10.0 / (1.0 - p)).round() as u64;
-            assert_eq!(gathering.add(enough, 10 * enough, 0.02), Some(Group { rounds: 1, q: 0.02 }));
-            assert_eq!(gathering.add(enough - 1, enough, 0.02), None);
+            assert_eq!(gathering.add(enough, 10 * enough), Some(1));
+            assert_eq!(gathering.add(enough - 1, enough), None);
             assert!(gathering.is_waiting());
         }
     }
@@ -88,11 +76,9 @@ mod tests {
     fn rounds_are_merged_until_both_cells_have_enough() {
         // 4 000 operations: 4 beyond p99.9 in one round, 8 in two, 12 in three.
         let mut gathering = Gathering::new(0.999);
-        assert_eq!(gathering.add(4_000, 90_000, 0.1), None);
-        assert_eq!(gathering.add(4_000, 90_000, 0.2), None);
-        let group = gathering.add(4_000, 90_000, 0.2).unwrap();
-        assert_eq!(group.rounds, 3);
-        assert!((group.q - 0.03_f64.sqrt()).abs() < 1e-12);
+        assert_eq!(gathering.add(4_000, 90_000), None);
+        assert_eq!(gathering.add(4_000, 90_000), None);
+        assert_eq!(gathering.add(4_000, 90_000), Some(3));
         assert!(!gathering.is_waiting());
     }
 
@@ -104,8 +90,8 @@ mod tests {
             let (mut one, mut other) = (Gathering::new(0.99), Gathering::new(0.99));
             let mut waiting = (0, 0);
             for (a, b) in rounds {
-                let found = one.add(a, b, 0.05);
-                prop_assert_eq!(found, other.add(b, a, 0.05));
+                let found = one.add(a, b);
+                prop_assert_eq!(found, other.add(b, a));
                 waiting = (waiting.0 + a, waiting.1 + b);
                 if found.is_some() {
                     prop_assert!(waiting.0.min(waiting.1) >= 1_000);

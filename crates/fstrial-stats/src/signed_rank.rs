@@ -2,9 +2,8 @@
 //!
 //! The test in words: if a and b do not differ, each round's log-ratio is as likely positive as
 //! negative. Put the sizes in order, let rank r count with probability ½; the sum W_n = Σ r·B_r
-//! (r = 1…n, B_r fair bits) says how far the signs lean to one side. The number of weighted Walsh
-//! averages on the wrong side of zero has this same distribution, because the weights cannot see
-//! which arm is which.
+//! (r = 1…n, B_r fair bits) says how far the signs lean to one side. It is the number of Walsh averages on the wrong side
+//! of zero.
 //!
 //! Source: Wilcoxon 1945; the recursion `p'[s] = p[s]/2 + p[s−r]/2` from `p = [1]` is folklore.
 //! Assumes independent fair signs, nothing about sizes; ties and zeros make it conservative.

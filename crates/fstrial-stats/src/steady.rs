@@ -47,7 +47,7 @@ pub fn drift<R: AsRef<[f64]>>(rounds: &[R], warmup_windows: f64) -> Option<Drift
         let last: f64 = run[windows - quarter..].iter().sum();
         let d = libm::log(last) - libm::log(first);
         if d.is_finite() {
-            walsh.push(d, 1.0);
+            walsh.push(d);
         }
     }
     if walsh.rounds() < LEAST_ROUNDS {

@@ -5,7 +5,7 @@
 //! a t-test that looks after every round, must fail, which shows that the harness can.
 //! `cargo test -p fstrial-stats --test calibration -- --nocapture` prints the tables.
 
-use fstrial_stats::{Decision, Multiplicity, Pair, Panel, Question, Verdict, lane, steady};
+use fstrial_stats::{Decision, Done, Multiplicity, Pair, Panel, Question, Verdict, lane, steady};
 use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng, SeedableRng};
 
@@ -89,10 +89,8 @@ impl Noise {
                     f64::exp(log_scale) * dice.normal()
                 }
             };
-            // What the windows of the runs show of the disturbance: something, not all.
-            let q = 0.02 * f64::exp(0.3 * dice.normal() + 0.5 * log_scale) * (1.0 + 0.2 * size.abs());
             let log_ratio = scale * size * dice_sign(self, dice);
-            Pair { log_ratio, q, a_first: Some(a_first) }
+            Pair { log_ratio, done: None, a_first: Some(a_first) }
         };
         (0..count).map(|_| round()).collect()
     }
@@ -101,6 +99,15 @@ impl Noise {
 /// The random sign of a round; a position effect already has it from the order.
 fn dice_sign(kind: Noise, dice: &mut Dice) -> f64 {
     if matches!(kind, Noise::Position) { 1.0 } else { dice.sign() }
+}
+
+/// The same rounds with what both did: that the totals agree is part of the question.
+fn with_totals(pairs: &[Pair]) -> Vec<Pair> {
+    let of = |pair: &Pair| {
+        let done = [libm::exp(pair.log_ratio / 2.0), libm::exp(-pair.log_ratio / 2.0)].map(Done::figure);
+        Pair { done: Some(done), ..*pair }
+    };
+    pairs.iter().map(of).collect()
 }
 
 /// One question on its own until it is decided, futile or at its planned end.
@@ -244,7 +251,7 @@ fn power(seed: u64, noise_median: f64, effect: f64) -> (f64, f64, f64) {
         for pair in &mut pairs {
             pair.log_ratio += effect;
         }
-        let verdict = trial(comparison(), &pairs, true);
+        let verdict = trial(comparison(), &with_totals(&pairs), true);
         rounds += verdict.rounds;
         right += usize::from(match verdict.decision {
             Decision::Faster => effect > 0.0,
@@ -300,6 +307,72 @@ fn a_difference_of_just_the_band_is_hardly_ever_called_equivalent() {
     let rate = percent(wrong.count(), 2000);
     show(&format!("false EQUIVALENT at exactly 3 %, noise 3 %: {rate:.2} %"));
     assert!(rate <= 5.0, "{rate} %");
+}
+
+/// An arm that does `gain` more than another whenever it does not stall, and stalls for `stall` (a fraction) of its time in
+/// a share `often` of its runs. Every run varies by 1.5 %.
+struct Stalling {
+    gain: f64,
+    often: f64,
+    stall: f64,
+}
+
+impl Stalling {
+    /// The ratio of all that is done, in the long run.
+    fn total(&self) -> f64 {
+        (1.0 + self.gain) * (1.0 - self.often * self.stall)
+    }
+
+    fn trial(&self, dice: &mut Dice) -> Verdict {
+        let run = |level: f64, dice: &mut Dice| level * f64::exp(0.015 * dice.normal());
+        let rounds: Vec<Pair> = (0..PLANNED)
+            .map(|_| {
+                let kept = if dice.unit() < self.often { 1.0 - self.stall } else { 1.0 };
+                let [a, b] = [(1.0 + self.gain) * kept, 1.0].map(|level| Done::figure(run(level, dice)));
+                Pair::of_done(a, b, Some(dice.coin()))
+            })
+            .collect();
+        trial(comparison(), &rounds, true)
+    }
+}
+
+/// An arm must not gain by its own stalls: one that does less in all is called neither faster nor equivalent once a stall
+/// was seen.
+#[test]
+fn an_arm_that_stalls_is_not_called_faster_than_it_is() {
+    const TRIALS: usize = 1000;
+    show("gain, stalls: ratio of all that is done; faster, equivalent, slower, undecided");
+    for (seed, gain, often, stall) in [
+        (600, 0.04, 0.3, 0.3),
+        (601, 0.0, 0.2, 0.5),
+        (602, 0.06, 0.45, 0.4),
+        (603, 0.10, 0.5, 0.5),
+        (604, 0.04, 0.02, 0.5),
+    ] {
+        let (arm, mut dice) = (Stalling { gain, often, stall }, Dice::new(seed));
+        let mut found = [0; 4];
+        for _ in 0..TRIALS {
+            let order = [Decision::Faster, Decision::Equivalent, Decision::Slower, Decision::Undecided];
+            let decision = arm.trial(&mut dice).decision;
+            found[order.iter().position(|known| *known == decision).unwrap()] += 1;
+        }
+        let [faster, equivalent, slower, undecided] = found.map(|count| percent(count, TRIALS));
+        show(&format!(
+            "  {:+.0} %, {:.0} % of runs by {:.0} %: {:.3}; {faster:.1}, {equivalent:.1}, {slower:.1}, {undecided:.1}",
+            100.0 * gain,
+            100.0 * often,
+            100.0 * stall,
+            arm.total()
+        ));
+        if arm.total() < 1.0 - 0.03 {
+            // What has not happened in the eight rounds that a verdict takes, no method can tell.
+            let unseen = 100.0 * (1.0 - often).powi(8);
+            assert!(
+                faster + equivalent <= (unseen + 2.5).max(5.0),
+                "{faster} % faster, {equivalent} % equivalent"
+            );
+        }
+    }
 }
 
 #[test]

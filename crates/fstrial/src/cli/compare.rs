@@ -114,6 +114,11 @@ pub(crate) struct CompareArgs {
     #[arg(long, hide_short_help = true)]
     fwer: bool,
 
+    /// No verdict before the signs of the rounds alone decide it, from the eighth on: without the early lane, which supposes
+    /// that disturbances come in many sizes.
+    #[arg(long, hide_short_help = true)]
+    no_lane: bool,
+
     /// At most this many rounds.
     #[arg(long, value_name = "N", hide_short_help = true)]
     rounds: Option<u32>,
@@ -279,6 +284,7 @@ impl CompareArgs {
                 baseline: self.baseline.clone(),
                 decide_on: self.decide_on.clone().unwrap_or(defaults.decide_on),
                 errors: if self.fwer { ErrorControl::Fwer } else { ErrorControl::Fdr },
+                lane: !self.no_lane,
                 rounds: self.rounds,
                 seed: self.seed,
                 fsck: self.fsck,

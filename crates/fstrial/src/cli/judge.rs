@@ -24,13 +24,11 @@ const PLANNED_ROUNDS: (u32, u32) = (12, 200);
 const ARMS: (usize, usize) = (2, 64);
 /// Most rows read.
 const MAX_ROWS: usize = 1_000_000;
-/// The largest variation inside a run that says anything.
-const MAX_CV: f64 = 1e6;
 /// Most rounds judged, and most numbers kept for all contrasts together: half a gigabyte.
 const MAX_JUDGED: (usize, usize) = (4000, 1 << 26);
 
 /// Judge measurements made elsewhere: a CSV file with the columns round, arm, value, and optionally order (position
-/// in the round) and cv (variation inside the run).
+/// in the round).
 ///
 /// Every arm is measured once in every round, in an order that should have been drawn at random: without that the
 /// verdict is worth as much as the order. Values are rates (more is better) unless --less-is-better.
@@ -70,7 +68,6 @@ struct Row {
     arm: String,
     value: f64,
     order: Option<u64>,
-    cv: Option<f64>,
 }
 
 /// One arm's value in a round.
@@ -78,7 +75,6 @@ struct Row {
 struct Value {
     value: f64,
     order: Option<u64>,
-    cv: f64,
 }
 
 /// Rounds in order, each with the values of its arms by index.
@@ -109,7 +105,7 @@ fn read(args: &JudgeArgs) -> Result<(Vec<String>, Rounds), ExpectedError> {
     let name = args.file.display().to_string();
     let source = in_file::open(&args.file, in_file::DATA)?;
     let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).comment(Some(b'#')).from_reader(source);
-    let hint = "the first line names the columns: round,arm,value and optionally order,cv";
+    let hint = "the first line names the columns: round,arm,value and optionally order";
     let mut arms: Vec<String> = Vec::new();
     let mut rounds = Rounds::new();
     let unread = |error: csv::Error, columns: &csv::StringRecord| {
@@ -164,13 +160,7 @@ fn value(row: &Row, place: &str) -> Result<Value, ExpectedError> {
             "leave failed runs out",
         ));
     }
-    if row.cv.is_some_and(|cv| !(0.0..=MAX_CV).contains(&cv)) {
-        return Err(ExpectedError::usage(
-            format!("{place}: the cv is not a number from 0 to {MAX_CV}"),
-            "cv is a fraction: 0.03 for 3 %",
-        ));
-    }
-    Ok(Value { value: row.value, order: row.order, cv: row.cv.unwrap_or(0.0) })
+    Ok(Value { value: row.value, order: row.order })
 }
 
 /// What is wrong with a row, by line and column as a person counts them.
@@ -219,7 +209,7 @@ fn round(number: u32, values: &BTreeMap<usize, Value>) -> Round {
     let is_ordered = values.values().all(|value| value.order.is_some());
     let runs = values.iter().map(|(arm, value)| {
         let slot = value.order.filter(|_| is_ordered).and_then(|order| usize::try_from(order).ok());
-        (*arm, Ok(vec![Sample::of_value(number, slot.unwrap_or(0), value.value, value.cv)]))
+        (*arm, Ok(vec![Sample::of_value(number, slot.unwrap_or(0), value.value)]))
     });
     Round { number, is_resumed: false, runs: runs.collect() }
 }

@@ -24,7 +24,7 @@ use fstrial_model::{
     workload::Entry,
 };
 use fstrial_stack::{StackError, device::Permission, ledger::Ledger};
-use fstrial_stats::{Decision, Multiplicity, Pair, Panel, Question, spread};
+use fstrial_stats::{Decision, Done, Multiplicity, Pair, Panel, Question, spread};
 use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng, SeedableRng};
 use serde::Serialize;
@@ -154,11 +154,8 @@ fn compare_with_itself(
 }
 
 fn noise(on: String, a: &[Sample], b: &[Sample], round_seconds: f64) -> Noise {
-    let pairs: Vec<Pair> = a
-        .iter()
-        .zip(b)
-        .map(|(a, b)| Pair::from_rates(a.rate, a.cv, b.rate, b.cv, Some(a.slot < b.slot)))
-        .collect();
+    let pairs: Vec<Pair> =
+        a.iter().zip(b).map(|(a, b)| Pair::of_values(a.rate, b.rate, Some(a.slot < b.slot))).collect();
     let sizes: Vec<f64> = pairs.iter().map(|pair| pair.log_ratio.abs() * 100.0).collect();
     Noise {
         of: "ext4 against ext4, random 16 KiB writes, direct, 1 thread, runs of 0.5 s".into(),
@@ -185,7 +182,8 @@ fn detectable(pairs: &[Pair], percent: f64, round_seconds: f64) -> Detectable {
             let index = usize::try_from(word >> 2).unwrap_or(0) % pairs.len();
             let sign = if word & 1 == 0 { 1.0 } else { -1.0 };
             let log_ratio = (percent / 100.0).ln_1p() + sign * pairs[index].log_ratio.abs();
-            panel.push(0, Pair { log_ratio, a_first: Some(word & 2 == 0), ..pairs[index] });
+            let [a, b] = [log_ratio.exp(), 1.0].map(Done::figure);
+            panel.push(0, Pair::of_done(a, b, Some(word & 2 == 0)));
             panel.settle();
             if panel.verdict(0).decision == Decision::Faster {
                 found.push(round);

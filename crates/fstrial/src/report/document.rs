@@ -450,7 +450,7 @@ fn robust_mean(values: impl Iterator<Item = f64>) -> Option<f64> {
         if value <= 0.0 {
             return None;
         }
-        walsh.push(value.ln(), 1.0);
+        walsh.push(value.ln());
     }
     walsh.estimate().map(f64::exp)
 }
@@ -473,7 +473,7 @@ pub struct Typical {
 impl Typical {
     /// Adds the rate of a run.
     pub fn push(&mut self, rate: f64) {
-        self.walsh.push(rate.ln(), 1.0);
+        self.walsh.push(rate.ln());
         self.range = Some(self.range.map_or((rate, rate), |(low, high)| (low.min(rate), high.max(rate))));
     }
 

@@ -33,9 +33,14 @@ pub fn render(document: &Document) -> String {
     let mut conditions = document.machines_in_words();
     conditions.extend(fact_notes(document));
     conditions.push(format!(
-        "{}, order drawn from seed {}; intervals are 95 % (90 % for equivalent, 99 % and more where few rounds were plain enough) and hold whenever a trial stops",
+        "{}, order drawn from seed {}; intervals are 95 % (90 % for equivalent, 99.9 % and more for early) and hold whenever a trial stops",
         verdict::rounds_in_words(document.rounds as usize), document.seed
     ));
+    let verdicts = || document.workloads.iter().flat_map(|workload| &workload.verdicts);
+    if verdicts().any(|verdict| verdict.contrast.early) {
+        let words = "early verdicts suppose that disturbances come in many sizes; --no-lane waits for the eighth round";
+        conditions.push(words.into());
+    }
     section(&mut out, "Conditions", &conditions, QUIET);
     section(&mut out, "Repeat", std::slice::from_ref(&document.repeat), Style::new());
     out

@@ -64,8 +64,21 @@ fn with_ratio(
             format!("{} of {} is {ratio} that of {}{interval}{level}", metric.row().words, state.a, state.b)
         }
     };
-    let rounds = rounds_in_words(state.rounds);
-    format!("{comparison}: {}; {rounds}{}", judgement(state, practical), outlook(state, round_seconds))
+    let (verdict, rounds) = (judgement(state, practical), rounds_in_words(state.rounds));
+    let early = if state.early { ", early" } else { "" };
+    format!("{comparison}: {verdict}; {rounds}{early}{}{}", over_all(state), outlook(state, round_seconds))
+}
+
+/// What all rounds together say, where it is not what a typical one says.
+fn over_all(state: &ContrastState) -> String {
+    let quick = state.faster_between_stalls();
+    let Some(ratio) = state.total_ratio.filter(|_| quick.is_some() || state.waits_for_total) else {
+        return String::new();
+    };
+    let interval = state.total_interval.map(|ends| format!(" {}", numbers::ratio_interval(ends)));
+    let says =
+        quick.map_or(", which leaves it open".into(), |arm| format!(": {arm} is faster between stalls"));
+    format!("; over all rounds it is {}{}{says}", numbers::ratio(ratio), interval.unwrap_or_default())
 }
 
 /// `1 round`, `7 rounds`.
@@ -162,6 +175,10 @@ mod tests {
             rounds_needed: None,
             suggestive: false,
             too_few_operations: false,
+            early: false,
+            total_ratio: None,
+            waits_for_total: false,
+            total_interval: None,
         }
     }
 
@@ -204,8 +221,26 @@ mod tests {
             line(&undecided, 3.0, Some(20.0), None),
             said(ContrastState { suggestive: true, rounds_needed: None, ..undecided.clone() }),
             said(ContrastState { interval: None, ratio: Some(1.3), rounds: 2, ..undecided.clone() }),
-            said(ContrastState { too_few_operations: true, ratio: None, metric: Metric::P99, ..undecided }),
+            said(ContrastState {
+                too_few_operations: true,
+                ratio: None,
+                metric: Metric::P99,
+                ..undecided.clone()
+            }),
             said(ContrastState { verdict: Outcome::Failed, ratio: None, ..state() }),
+            said(ContrastState { rounds: 4, early: true, ..state() }),
+            said(ContrastState {
+                total_ratio: Some(0.95),
+                total_interval: Some((0.9, 0.99)),
+                ..undecided.clone()
+            }),
+            said(ContrastState {
+                interval: Some((1.01, 1.06)),
+                total_ratio: Some(0.99),
+                total_interval: Some((0.9, 1.1)),
+                waits_for_total: true,
+                ..undecided.clone()
+            }),
             line(&state(), 3.0, None, Some("no cache flushes (barriers off) on xfs")),
         ];
         insta::assert_snapshot!(lines.join("\n"));

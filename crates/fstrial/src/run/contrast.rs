@@ -42,6 +42,26 @@ pub struct ContrastState {
     pub suggestive: bool,
     /// A quantile without enough operations in a run.
     pub too_few_operations: bool,
+    /// Whether the verdict is of the early lane.
+    pub early: bool,
+    /// The ratio of all that both did over all rounds, of throughput only.
+    pub total_ratio: Option<f64>,
+    /// Undecided only because the total ratio does not bear out the typical one.
+    pub waits_for_total: bool,
+    /// Its interval, of at least the level `interval_level`.
+    pub total_interval: Option<(f64, f64)>,
+}
+
+impl ContrastState {
+    /// Whether the ratio of all that was done is surely another than the typical one of a round: the one that is better in
+    /// a typical round, because the other part of the difference lies in few of its rounds. None if they agree.
+    pub fn faster_between_stalls(&self) -> Option<&str> {
+        let is_outside = |value: f64, (low, high): (f64, f64)| value < low || value > high;
+        let (typical, total) = (self.ratio?, self.total_ratio?);
+        let differ = is_outside(total, self.interval?) && is_outside(typical, self.total_interval?);
+        let better = if (typical > total) == self.less_is_better { &self.b } else { &self.a };
+        differ.then_some(better)
+    }
 }
 
 /// What is decided about a contrast.
@@ -95,10 +115,13 @@ pub(super) fn paired(
     if let (Some(quantile), Some(tail)) = (metric.quantile(), tail) {
         return tail.add(quantile, a, b);
     }
+    let (a, b) = if less { (b, a) } else { (a, b) };
     let (Some(x), Some(y)) = (a.on(metric), b.on(metric)) else { return Vec::new() };
-    let ((x, a), (y, b)) = if less { ((y, b), (x, a)) } else { ((x, a), (y, b)) };
     let a_first = (a.slot != b.slot).then_some(a.slot < b.slot);
-    vec![Pair::from_rates(x, a.cv, y, b.cv, a_first)]
+    vec![match metric {
+        Metric::Throughput => Pair::of_done(a.done(), b.done(), a_first),
+        _ => Pair::of_values(x, y, a_first),
+    }]
 }
 
 /// All rounds of two cells as pairs on a metric; of a quantile, groups of merged rounds. Where less is better the roles
@@ -127,9 +150,7 @@ pub(super) fn weighted_sum(metric: Metric, less: bool, weighted: &[(f64, &Sample
     };
     let logs: Option<Vec<f64>> =
         weighted.iter().map(|(weight, sample)| Some(weight * value(sample)?.ln())).collect();
-    let spread: f64 = weighted.iter().map(|(weight, sample)| (weight * sample.cv).powi(2)).sum();
-    let q = Pair::from_rates(1.0, spread.sqrt(), 1.0, 0.0, None).q;
-    Some(Pair { log_ratio: direction * logs?.iter().sum::<f64>(), q, a_first: None })
+    Some(Pair { log_ratio: direction * logs?.iter().sum::<f64>(), done: None, a_first: None })
 }
 
 /// The weights that give the slope of logarithms over log2 of the threads, by least squares: they sum to nothing, so

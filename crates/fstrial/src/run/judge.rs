@@ -56,9 +56,9 @@ struct CellState {
 /// The statistics of a plan with its number of rounds.
 fn panel(plan: &Plan, planned: u32) -> Panel {
     let practical = plan.trial.trial.practical.fraction();
-    let asked = plan.contrasts.iter().map(|contrast| Question {
-        holds_open: contrast.holds_open,
-        ..question(contrast, practical, less_is_better(plan, contrast))
+    let asked = plan.contrasts.iter().map(|contrast| {
+        let asked = question(contrast, practical, less_is_better(plan, contrast));
+        Question { holds_open: contrast.holds_open, lane: asked.lane && plan.trial.trial.lane, ..asked }
     });
     let multiplicity = match plan.trial.trial.errors {
         ErrorControl::Fdr => Multiplicity::BenjaminiHochberg,
@@ -361,6 +361,8 @@ impl<'a> Judge<'a> {
         let too_few = self.too_few(index, verdict.decision);
         let (too_few, rounds) = (too_few.is_some(), too_few.map_or(verdict.rounds, |tail| tail.groups));
         let shown = self.has_ratio(index, verdict.decision);
+        let total = verdict.total.filter(|_| shown);
+        let total_ratio = total.map(|total| ratio(total.estimate, less));
         let (ratio, interval) = self.figures(index, &verdict);
         let outcome = match verdict.decision {
             _ if failed => Outcome::Failed,
@@ -386,6 +388,10 @@ impl<'a> Judge<'a> {
             rounds_needed: verdict.rounds_needed.filter(|_| shown).map(rounded_up),
             suggestive: verdict.excludes_zero_undecided && shown,
             too_few_operations: too_few,
+            early: verdict.by_lane,
+            total_ratio,
+            waits_for_total: verdict.waits_for_total && shown,
+            total_interval: total.and_then(|total| Some(ratio_interval(total.interval?, less))),
         }
     }
 }

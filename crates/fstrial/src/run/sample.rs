@@ -7,7 +7,7 @@ use fstrial_model::{
     units::Nanos,
     workload::Figure,
 };
-use fstrial_stats::{quantile::are_enough, spread};
+use fstrial_stats::{Done, quantile::are_enough};
 
 /// What one result of a run says, in numbers.
 #[derive(Debug, Clone)]
@@ -17,8 +17,8 @@ pub struct Sample {
     pub slot: usize,
     /// Its throughput (operations or bytes per second), or the one number it is.
     pub rate: f64,
-    /// Coefficient of variation of the windows; 0 for a single number.
-    pub cv: f64,
+    /// Seconds that it took, of a throughput; 1 of a number that is none.
+    pub seconds: f64,
     /// What only a load of our own has.
     pub load: Option<LoadSample>,
     /// The tool that did it with its version, if it was an operation.
@@ -100,16 +100,16 @@ impl Sample {
         measurement.results.iter().map(sample).collect()
     }
 
-    /// A single number, with how much it varied inside its run.
-    pub fn of_value(round: u32, slot: usize, value: f64, cv: f64) -> Self {
-        Self { round, slot, rate: value, cv, load: None, tool: None }
+    /// A single number.
+    pub fn of_value(round: u32, slot: usize, value: f64) -> Self {
+        Self { round, slot, rate: value, seconds: 1.0, load: None, tool: None }
     }
 
     fn of(round: u32, slot: usize, result: &PhaseResult) -> Result<Self, String> {
         match &result.reading {
             Reading::Load(figure, load) => Self::of_load(round, slot, *figure, load, result),
             Reading::Value(value) if value.value.is_finite() && value.value > 0.0 => {
-                Ok(Self::of_value(round, slot, value.value, 0.0))
+                Ok(Self::of_value(round, slot, value.value))
             }
             Reading::Value(value) => Err(format!("{} {} cannot be compared", value.value, value.unit)),
         }
@@ -129,7 +129,6 @@ impl Sample {
         let latencies =
             latencies_of(load, OperationKind::Operation)?.ok_or("there is no histogram of operations")?;
         let seconds = load.duration.as_secs_f64();
-        let windows: Vec<f64> = load.windows.iter().map(|count| *count as f64).collect();
         let bytes_rate = load.bytes as f64 / seconds;
         let rate = match figure {
             Figure::Operations => load.operations as f64 / seconds,
@@ -142,7 +141,7 @@ impl Sample {
             round,
             slot,
             rate,
-            cv: spread::cv(&windows).unwrap_or(0.0),
+            seconds: if figure == Figure::Time { 1.0 } else { seconds },
             load: Some(LoadSample {
                 bytes_rate,
                 operation_bytes: load.bytes as f64 / load.operations as f64,
@@ -159,6 +158,11 @@ impl Sample {
             }),
             tool: None,
         })
+    }
+
+    /// All that it did, in the time that it took.
+    pub(super) fn done(&self) -> Done {
+        Done { amount: self.rate * self.seconds, time: self.seconds }
     }
 
     /// What it says on a metric that is a number of its own; none of a quantile, and where it has none.

@@ -41,8 +41,7 @@ impl Tail {
     /// verdict on fewer would end the trial, and then not be shown.
     pub(super) fn add(&mut self, quantile: f64, a: &Sample, b: &Sample) -> Vec<Pair> {
         let (Some(load_a), Some(load_b)) = (&a.load, &b.load) else { return Vec::new() };
-        let q = Pair::from_rates(1.0, a.cv, 1.0, b.cv, None).q;
-        self.latest = self.complete(quantile, &load_a.latencies, &load_b.latencies, q);
+        self.latest = self.complete(quantile, &load_a.latencies, &load_b.latencies);
         self.held_back.extend(self.latest);
         if self.merged && self.groups < LEAST_GROUPS {
             Vec::new()
@@ -53,7 +52,7 @@ impl Tail {
 
     /// The pair of a group that is complete with this round. Less is better: the roles are exchanged, and exchanged back
     /// for display.
-    fn complete(&mut self, quantile: f64, a: &Latencies, b: &Latencies, q: f64) -> Option<Pair> {
+    fn complete(&mut self, quantile: f64, a: &Latencies, b: &Latencies) -> Option<Pair> {
         let merged = match self.on_the_way.take() {
             None => (a.clone(), b.clone()),
             Some((mut merged_a, mut merged_b)) => {
@@ -62,14 +61,14 @@ impl Tail {
                 (merged_a, merged_b)
             }
         };
-        let Some(group) = self.gathering.add(a.len(), b.len(), q) else {
+        let Some(rounds) = self.gathering.add(a.len(), b.len()) else {
             self.on_the_way = Some(merged);
             return None;
         };
         self.groups += 1;
-        self.merged |= group.rounds > 1;
+        self.merged |= rounds > 1;
         #[expect(clippy::cast_precision_loss, reason = "latencies are below 2^53 ns")]
-        let latency = |all: &Latencies| (all.quantile(quantile).max(1) as f64).ln();
-        Some(Pair { log_ratio: latency(&merged.1) - latency(&merged.0), q: group.q, a_first: None })
+        let latency = |all: &Latencies| all.quantile(quantile).max(1) as f64;
+        Some(Pair::of_values(latency(&merged.1), latency(&merged.0), None))
     }
 }

@@ -122,6 +122,7 @@ fn a_stored_trial_is_judged_again_to_the_last_bit() {
 /// Every session goes on with what the one before gave up, and in the end the difference is found.
 #[test]
 fn an_undecided_trial_is_decided_by_going_on_with_it() {
+    let mut gone_on_with = 0;
     for seed in 0..8 {
         let plan = plan(&["a=ext4", "b=ext4"], &[1], seed, |settings| settings.budget = Nanos::secs(80));
         let world = World { seed, noise: 0.08, arms: vec![("b", faster(1.05))], ..World::default() };
@@ -144,8 +145,9 @@ fn an_undecided_trial_is_decided_by_going_on_with_it() {
             assert!(sessions < 20, "seed {seed}");
             store.reopen_trial(id, &process(&environment())).unwrap();
         }
-        assert!(sessions > 1, "seed {seed}");
+        gone_on_with += u32::from(sessions > 1);
     }
+    assert!(gone_on_with >= 6, "only {gone_on_with} of 8 trials were undecided at first");
 }
 
 /// What the listeners were told after each round is what the store says of its course.

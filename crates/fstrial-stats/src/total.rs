@@ -1,0 +1,300 @@
+//! The ratio of all that two arms did, and how sure it is.
+//!
+//! R = (Σ amount_a / Σ time_a) / (Σ amount_b / Σ time_b). A typical ratio ([`crate::estimate`]) does not see what an arm
+//! does in a third of its runs; this does. It decides nothing by itself: no typical ratio is called a difference, or the
+//! lack of one, while R contradicts it.
+//!
+//! The test in words: if R is r, a and b·r do the same λ = Σ amounts / Σ times, over both. A run did x = amount − λ·time
+//! more than that, and e = x_a − x_b of a round is as likely positive as negative, whatever its size. p is the share of
+//! the 2ⁿ ways to give the e their signs in which their sum is at least what it is. To studentise the sum changes nothing:
+//! Σe/√(Σe² − (Σe)²/n) rises with Σe, and no sign changes Σe².
+//!
+//! Source: Fisher's randomisation test for pairs (The Design of Experiments, 1935, §21), inverted for an interval. All
+//! signs are counted up to [`EXACT`] rounds; beyond, Lugannani and Rice's formula (1980) with the cumulants of a sum of
+//! signs. Exact for r = 1 if a and b do not differ; for other r it assumes that e is symmetric, which a stalling arm's is
+//! not quite, so that the interval of few rounds is somewhat too short.
+
+use crate::estimate::Done;
+use crate::{lane, normal};
+
+/// Rounds up to which all signs are counted.
+const EXACT: usize = 20;
+/// Steps of Newton's method and halvings: far more than either needs.
+const STEPS: usize = 60;
+/// Greatest |ln R| at which the end of an interval is looked for.
+const FARTHEST: f64 = 60.0;
+
+/// The ratio of all that was done.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Ratio {
+    /// ln R.
+    pub estimate: f64,
+    /// Interval of ln R. `None` while rounds are too few for its level.
+    pub interval: Option<(f64, f64)>,
+}
+
+/// What both arms of a contrast did in the rounds so far.
+#[derive(Clone, Debug, Default)]
+pub struct Total {
+    rounds: Vec<[Done; 2]>,
+}
+
+impl Total {
+    /// Adds a round: what a and b did.
+    pub fn push(&mut self, round: [Done; 2]) {
+        self.rounds.push(round);
+    }
+
+    /// ln R. `None` without rounds, or where sums are beyond what numbers can hold.
+    pub fn estimate(&self) -> Option<f64> {
+        let sum =
+            |arm: usize, of: fn(&Done) -> f64| self.rounds.iter().map(|round| of(&round[arm])).sum::<f64>();
+        let rate = |arm| libm::log(sum(arm, |done| done.amount)) - libm::log(sum(arm, |done| done.time));
+        Some(rate(0) - rate(1)).filter(|ratio| ratio.is_finite())
+    }
+
+    /// R with an interval of the two-sided `level` (0.05 is 95 %).
+    pub fn ratio(&self, level: f64) -> Option<Ratio> {
+        let estimate = self.estimate()?;
+        let ends = [-1.0, 1.0].map(|direction| self.end(estimate, direction, level));
+        Some(Ratio { estimate, interval: ends[0].zip(ends[1]) })
+    }
+
+    /// Whether R is surely greater than e^`log`: one-sided, at half of the two-sided `level`.
+    pub fn is_above(&self, log: f64, level: f64) -> bool {
+        self.excesses(log).is_some_and(|excess| at_least_as_great(&excess) <= level / 2.0 * (1.0 + 1e-9))
+    }
+
+    /// Whether R is surely less than e^`log`.
+    pub fn is_below(&self, log: f64, level: f64) -> bool {
+        self.swapped().is_above(-log, level)
+    }
+
+    /// The same by a t-test, for rounds that are too few for signs: what the early lane assumes, and no more.
+    pub(crate) fn is_above_by_t(&self, log: f64, level: f64) -> bool {
+        let test = self.excesses(log).and_then(|excess| lane::t_test(&excess));
+        test.is_some_and(|(mean, _, p)| mean > 0.0 && p <= level)
+    }
+
+    pub(crate) fn is_below_by_t(&self, log: f64, level: f64) -> bool {
+        self.swapped().is_above_by_t(-log, level)
+    }
+
+    fn swapped(&self) -> Total {
+        Total { rounds: self.rounds.iter().map(|[a, b]| [*b, *a]).collect() }
+    }
+
+    /// e of every round if R were e^`log`; the amounts in units of the greatest, so that no sum overflows.
+    fn excesses(&self, log: f64) -> Option<Vec<f64>> {
+        let r = libm::exp(log);
+        let greatest = |of: fn(&Done) -> f64| self.rounds.iter().flatten().map(of).fold(0.0, f64::max);
+        let (most, longest) = (greatest(|done| done.amount), greatest(|done| done.time));
+        let amounts = |[a, b]: &[Done; 2]| [a.amount / most, b.amount / most * r];
+        let times = |[a, b]: &[Done; 2]| [a.time / longest, b.time / longest];
+        let all = |of: &dyn Fn(&[Done; 2]) -> [f64; 2]| self.rounds.iter().flat_map(of).sum::<f64>();
+        let rate = all(&amounts) / all(&times);
+        let excess = |round: &[Done; 2]| {
+            let ([a, b], [time_a, time_b]) = (amounts(round), times(round));
+            (a - b) - rate * (time_a - time_b)
+        };
+        let found: Vec<f64> = self.rounds.iter().map(excess).collect();
+        (!found.is_empty() && found.iter().all(|e| e.is_finite())).then_some(found)
+    }
+
+    /// The end of the interval in a direction: where R begins to be surely on the other side.
+    fn end(&self, estimate: f64, direction: f64, level: f64) -> Option<f64> {
+        let is_out = |distance: f64| {
+            let log = estimate + direction * distance;
+            if direction < 0.0 { self.is_above(log, level) } else { self.is_below(log, level) }
+        };
+        let mut outside = 1e-6;
+        while !is_out(outside) {
+            outside *= 2.0;
+            if outside > FARTHEST {
+                return None;
+            }
+        }
+        let mut inside = outside / 2.0;
+        while outside - inside > 1e-4 * outside {
+            let middle = f64::midpoint(inside, outside);
+            if is_out(middle) { outside = middle } else { inside = middle }
+        }
+        Some(estimate + direction * outside)
+    }
+}
+
+/// The share of all ways to give the numbers their signs in which their sum is at least what it is.
+fn at_least_as_great(numbers: &[f64]) -> f64 {
+    let numbers: Vec<f64> = numbers.iter().copied().filter(|number| *number != 0.0).collect();
+    let sum: f64 = numbers.iter().sum();
+    if numbers.len() <= EXACT {
+        return counted(&numbers, sum);
+    }
+    if sum < 0.0 { 1.0 - approximately(&numbers, -sum) } else { approximately(&numbers, sum) }
+}
+
+/// The same by counting: for every sum of one half of the numbers, those of the other half that make it up.
+fn counted(numbers: &[f64], sum: f64) -> f64 {
+    let (one, other) = numbers.split_at(numbers.len() / 2);
+    let (one, other) = (signed_sums(one), signed_sums(other));
+    // The sum itself is one of them, perhaps added in another order.
+    let least = sum - 1e-12 * numbers.iter().map(|number| number.abs()).sum::<f64>();
+    let reached = |part: &f64| other.len() - other.partition_point(|rest| part + rest < least);
+    one.iter().map(reached).sum::<usize>() as f64 / (one.len() * other.len()) as f64
+}
+
+/// Every sum of the numbers with signs, in ascending order.
+fn signed_sums(numbers: &[f64]) -> Vec<f64> {
+    let mut sums = vec![0.0];
+    for number in numbers {
+        sums = sums.iter().flat_map(|sum| [sum + number, sum - number]).collect();
+    }
+    sums.sort_unstable_by(f64::total_cmp);
+    sums
+}
+
+/// P(Σ ±x ≥ `sum`) by Lugannani and Rice, for a sum of at least 0.
+fn approximately(numbers: &[f64], sum: f64) -> f64 {
+    let scale = (numbers.iter().map(|x| x * x).sum::<f64>()).sqrt();
+    // At least one of all ways gives the sum that there is.
+    let least = libm::exp2(-(numbers.len() as f64));
+    let sizes: Vec<f64> = numbers.iter().map(|x| x.abs() / scale).collect();
+    let sum = sum / scale;
+    if sum >= sizes.iter().sum::<f64>() * (1.0 - 1e-9) {
+        return least;
+    }
+    let at = saddle(&sizes, sum);
+    let w = (2.0 * (at * sum - sizes.iter().map(|x| log_cosh(at * x)).sum::<f64>())).max(0.0).sqrt();
+    let u = at * curvature(&sizes, at).sqrt();
+    if w < 1e-4 {
+        return 0.5;
+    }
+    (normal::above(w) + normal::density(w) * (1.0 / u - 1.0 / w)).clamp(least, 1.0)
+}
+
+/// The t with K'(t) = `sum`, K(t) = Σ ln cosh(t·x), for a sum that is less than that of the sizes.
+fn saddle(sizes: &[f64], sum: f64) -> f64 {
+    let slope = |t: f64| sizes.iter().map(|x| x * libm::tanh(t * x)).sum::<f64>();
+    let (mut low, mut high) = (0.0, 1.0);
+    while slope(high) < sum {
+        (low, high) = (high, 2.0 * high);
+    }
+    let mut t = f64::midpoint(low, high);
+    for _ in 0..STEPS {
+        let off = slope(t) - sum;
+        if off > 0.0 {
+            high = t
+        } else {
+            low = t
+        }
+        let newton = t - off / curvature(sizes, t);
+        let next = if newton > low && newton < high { newton } else { f64::midpoint(low, high) };
+        if (next - t).abs() <= 1e-10 * t {
+            break;
+        }
+        t = next;
+    }
+    t
+}
+
+/// K''(t).
+fn curvature(sizes: &[f64], t: f64) -> f64 {
+    let of = |x: &f64| x * x * (1.0 - libm::tanh(t * x).powi(2));
+    sizes.iter().map(of).sum()
+}
+
+fn log_cosh(x: f64) -> f64 {
+    x.abs() + libm::log1p(libm::exp(-2.0 * x.abs())) - std::f64::consts::LN_2
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn of(rounds: &[(f64, f64)]) -> Total {
+        let rounds = rounds.iter().map(|(a, b)| [Done::figure(*a), Done::figure(*b)]);
+        Total { rounds: rounds.collect() }
+    }
+
+    /// Darwin's maize in Fisher's own example: crossed and self-fertilised plants in eighths of an inch over 8, of whose
+    /// 2^15 ways to give the differences their signs 863 have a sum of at least 314 (The Design of Experiments, §21).
+    #[test]
+    fn fishers_maize() {
+        let differences = [49, -67, 8, 16, 6, 23, 28, 41, 14, 29, 56, 24, 75, 60, -48].map(f64::from);
+        assert_eq!(differences.iter().sum::<f64>(), 314.0);
+        assert_eq!(at_least_as_great(&differences), 863.0 / 32768.0);
+    }
+
+    #[test]
+    fn few_rounds_are_counted() {
+        assert_eq!(at_least_as_great(&[1.0, 2.0, 3.0]), 1.0 / 8.0);
+        assert_eq!(at_least_as_great(&[1.0, 2.0, -3.0]), 5.0 / 8.0);
+        assert_eq!(at_least_as_great(&[0.0; 4]), 1.0);
+        assert_eq!(at_least_as_great(&[1.0; 20]), libm::exp2(-20.0));
+    }
+
+    #[test]
+    fn what_takes_longer_for_the_same_is_slower() {
+        let done = |time| Done { amount: 1000.0, time };
+        let total = Total { rounds: (0..12).map(|n| [done(2.0 + 0.01 * f64::from(n)), done(1.0)]).collect() };
+        let ratio = total.ratio(0.05).unwrap();
+        let expected = (12.0_f64 / (24.0 + 0.66)).ln();
+        assert!((ratio.estimate - expected).abs() < 1e-12);
+        let (low, high) = ratio.interval.unwrap();
+        assert!(low < expected && expected < high && high - low < 0.05, "{ratio:?}");
+    }
+
+    #[test]
+    fn an_arm_that_stalls_has_done_less() {
+        // 4 % more in seven rounds of ten, 27 % less in the others.
+        let total =
+            of(&(0..40).map(|n| (if n % 10 < 3 { 730.0 } else { 1040.0 }, 1000.0)).collect::<Vec<_>>());
+        assert!((libm::exp(total.estimate().unwrap()) - 0.947).abs() < 1e-12);
+        assert!(total.is_below(0.0, 0.05) && !total.is_above(libm::log(0.97), 0.05));
+    }
+
+    #[test]
+    fn five_rounds_have_no_interval_of_95_percent() {
+        let rounds = [(1.1, 1.0); 6];
+        assert_eq!(of(&rounds[..5]).ratio(0.05).unwrap().interval, None);
+        assert!(of(&rounds).ratio(0.05).unwrap().interval.is_some());
+        assert_eq!(of(&[]).ratio(0.05), None);
+        assert_eq!(of(&[(f64::MAX, 1.0), (f64::MAX, 1.0)]).estimate(), None, "beyond what numbers hold");
+    }
+
+    proptest! {
+        /// The slow obvious model: every way to give the signs.
+        #[test]
+        fn counting_by_halves_is_counting(numbers in prop::collection::vec(-1.0..1.0_f64, 1..12)) {
+            let sum: f64 = numbers.iter().sum();
+            let reached = (0..1_u32 << numbers.len()).filter(|signs| {
+                let signed = |(n, x): (usize, &f64)| if signs >> n & 1 == 1 { *x } else { -x };
+                numbers.iter().enumerate().map(signed).sum::<f64>() >= sum - 1e-12
+            });
+            let exact = reached.count() as f64 / f64::from(1_u32 << numbers.len());
+            prop_assert_eq!(at_least_as_great(&numbers), exact);
+        }
+
+        /// Of many sizes, as where an arm stalls.
+        #[test]
+        fn beyond_what_is_counted_it_is_near_the_count(
+            numbers in prop::collection::vec((-0.7..1.0_f64).prop_map(|x| x * x * x), EXACT + 1..EXACT + 4)
+        ) {
+            let (found, exact) = (at_least_as_great(&numbers), counted(&numbers, numbers.iter().sum()));
+            let deviates = |p: f64| normal::quantile(p.clamp(1e-9, 1.0 - 1e-9));
+            prop_assert!((deviates(found) - deviates(exact)).abs() < 0.3, "{found} is not {exact}");
+        }
+
+        #[test]
+        fn exchanging_the_arms_mirrors_it(rounds in prop::collection::vec((0.5..2.0_f64, 0.5..2.0_f64), 6..40)) {
+            let (there, back) = (of(&rounds).ratio(0.05).unwrap(), of(&rounds).swapped().ratio(0.05).unwrap());
+            prop_assert!((there.estimate + back.estimate).abs() < 1e-12);
+            prop_assert_eq!(there.interval.is_some(), back.interval.is_some());
+            if let Some(((low, high), (b, a))) = there.interval.zip(back.interval) {
+                prop_assert!((low + a).abs() < 1e-3 * (high - low) && (high + b).abs() < 1e-3 * (high - low));
+                prop_assert!(low <= there.estimate && there.estimate <= high);
+            }
+        }
+    }
+}
