@@ -53,14 +53,12 @@ pub struct ContrastState {
 }
 
 impl ContrastState {
-    /// Whether the ratio of all that was done is surely another than the typical one of a round: the one that is better in
-    /// a typical round, because the other part of the difference lies in few of its rounds. None if they agree.
+    /// Where the ratio of all that was done is surely another than that of a typical round: the one that looks better in a
+    /// typical round than it is in all.
     pub fn faster_between_stalls(&self) -> Option<&str> {
-        let is_outside = |value: f64, (low, high): (f64, f64)| value < low || value > high;
-        let (typical, total) = (self.ratio?, self.total_ratio?);
-        let differ = is_outside(total, self.interval?) && is_outside(typical, self.total_interval?);
-        let better = if (typical > total) == self.less_is_better { &self.b } else { &self.a };
-        differ.then_some(better)
+        let (typical, (low, high)) = (self.ratio?, self.total_interval?);
+        let better = if (typical > high) == self.less_is_better { &self.b } else { &self.a };
+        (typical < low || typical > high).then_some(better)
     }
 }
 

@@ -365,7 +365,6 @@ fn rows_that_judge_refuses() {
         ("judge-with-a-negative-value", "round,arm,value\n1,a,1\n1,b,-1\n"),
         ("judge-with-a-value-twice", "round,arm,value\n1,a,1\n1,a,2\n"),
         ("judge-with-one-arm", "round,arm,value\n1,a,1\n2,a,2\n"),
-        ("judge-with-a-bad-cv", "round,arm,value,cv\n1,a,1,0.1\n1,b,1,NaN\n"),
         ("judge-with-nothing", ""),
     ] {
         lab.write("pairs.csv", text);

@@ -260,7 +260,7 @@ fn a_limit_on_the_size_of_files_is_told() {
 #[test]
 fn what_is_read_is_bounded() {
     let lab = lab();
-    let pairs = "round,arm,value,cv\n1,a,1,0\n1,b,2,0\n";
+    let pairs = "round,arm,value\n1,a,1\n1,b,2\n";
     let large = File::create(lab.path("large.toml")).unwrap();
     large.set_len(1 << 30).unwrap();
     support::tool("mkfifo", &[lab.path("fifo.toml").to_str().unwrap()]);
@@ -305,18 +305,12 @@ fn what_is_read_is_bounded() {
 #[test]
 fn figures_beyond_reason_are_refused_and_odd_ones_judged() {
     let lab = lab();
-    let rows =
-        |cv: &str| format!("round,arm,value,cv\n1,a,1e308,{cv}\n1,b,1e-308,{cv}\n2,a,1,0\n2,b,2,{cv}\n");
-    lab.write("odd.csv", &rows("1e6"));
+    // A column that is not known is not looked at.
+    lab.write("odd.csv", "round,arm,value,cv\n1,a,1e308,x\n1,b,1e-308,\n2,a,1,0\n2,b,2,0\n");
     ends(&lab, "judge odd.csv", 3, &[]);
-    for cv in ["1.4e154", "1e308", "1000001"] {
-        lab.write("odd.csv", &rows(cv));
-        ends(&lab, "judge odd.csv", 2, &["odd.csv, row 2", "not a number from 0 to 1000000", "0.03 for 3 %"]);
-    }
-    lab.write("odd.csv", &rows("0"));
     ends(&lab, "judge odd.csv --practical 0%", 2, &["--practical 0%", "1%"]);
-    let arms: String = (0..200_000).map(|arm| format!("1,arm-{arm},1,0\n")).collect();
-    lab.write("arms.csv", &format!("round,arm,value,cv\n{arms}"));
+    let arms: String = (0..200_000).map(|arm| format!("1,arm-{arm},1\n")).collect();
+    lab.write("arms.csv", &format!("round,arm,value\n{arms}"));
     ends(&lab, "judge arms.csv", 2, &["more than 64 arms"]);
 }
 

@@ -44,6 +44,18 @@ fn listed(lab: &Lab, flags: &str) -> Vec<i64> {
     ended.json().iter().map(|trial| trial["id"].as_i64().unwrap()).collect()
 }
 
+/// A document without the figures of its verdicts, which an earlier rule found: rounds were weighted. What was decided stays.
+fn without_ratios(mut document: Value) -> Value {
+    const FIGURES: [&str; 6] =
+        ["ratio", "interval", "early", "total_ratio", "total_interval", "waits_for_total"];
+    for workload in document["workloads"].as_array_mut().unwrap() {
+        for verdict in workload["verdicts"].as_array_mut().unwrap() {
+            verdict.as_object_mut().unwrap().retain(|key, _| !FIGURES.contains(&key.as_str()));
+        }
+    }
+    document
+}
+
 /// A store that an fstrial of schema 4 wrote, with what it said of each trial: one of two workloads, a claim that is
 /// reversed by a failure, and one that was interrupted and resumed.
 #[test]
@@ -61,7 +73,7 @@ fn what_an_earlier_version_stored_is_judged_as_it_was() {
     // First as it is, then in today's schema, to which the tag brings it.
     for _ in 0..2 {
         for id in [1, 2, 3] {
-            assert_eq!(show(id), said(id), "trial {id}");
+            assert_eq!(without_ratios(show(id)), without_ratios(said(id)), "trial {id}");
         }
         good(&lab, "results tag 1 kept");
     }

@@ -90,10 +90,18 @@ struct Character {
     overhead: Nanos,
     /// Bytes written to the device for each operation; none if nobody counts them.
     written: Option<u64>,
+    /// The share of its runs in which it does nothing for a part of the time, and that part.
+    stalls: (f64, f64),
 }
 
-const ORDINARY: Character =
-    Character { speed: 1.0, tail: 1.0, growth: 0.5, overhead: Nanos::millis(300), written: Some(4096) };
+const ORDINARY: Character = Character {
+    speed: 1.0,
+    tail: 1.0,
+    growth: 0.5,
+    overhead: Nanos::millis(300),
+    written: Some(4096),
+    stalls: (0.0, 0.0),
+};
 
 /// What is true of the simulated machine.
 struct World {
@@ -324,8 +332,10 @@ fn measurement(world: &World, arm: &str, load: &Load, (place, fault): (f64, Opti
     // What disturbs the whole round disturbs its arms alike.
     let drift = 1.0 + 0.1 * fraction(&mut ChaCha8Rng::seed_from_u64(world.seed ^ load.seed));
     let scale = f64::from(load.threads).powf(character.growth);
-    let rate =
-        world.rate * character.speed * place * drift * scale * (world.noise * normal(&mut random)).exp();
+    let (often, part) = character.stalls;
+    let stalls = fraction(&mut ChaCha8Rng::seed_from_u64(load.seed.rotate_left(20) ^ name)) < often;
+    let speed = character.speed * if stalls { 1.0 - part } else { 1.0 };
+    let rate = world.rate * speed * place * drift * scale * (world.noise * normal(&mut random)).exp();
     let seconds = load.duration.as_secs_f64();
     let operations = match fault {
         Some(Fault::NoOperations) => 0,

@@ -209,6 +209,37 @@ fn an_arm_compared_with_itself_on_a_noisy_machine_is_rarely_different() {
     assert!(alarms <= MOST_ALARMS, "{alarms} false alarms in 200 trials");
 }
 
+/// Ahead whenever it does not stall, and behind in all.
+#[test]
+fn an_arm_that_stalls_is_not_called_faster() {
+    let stalling = Character { speed: 1.05, stalls: (0.2, 0.6), ..ORDINARY };
+    let mut said = Vec::new();
+    for seed in 0..12 {
+        let plan = plan(&["a=ext4", "b=xfs"], &[1], seed, |settings| settings.rounds = Some(60));
+        let world = World { seed, noise: 0.015, arms: vec![("b", stalling)], ..World::default() };
+        let told = simulate(&plan, &world, none);
+        let state = throughput(&told, "b", "a");
+        // What has not happened in its rounds, no verdict can rest on.
+        let is_unseen = state.total_ratio.unwrap() > 0.97;
+        assert!(is_unseen || state.verdict != Outcome::Faster, "seed {seed}: {state:?}");
+        said.push(state.faster_between_stalls().map(str::to_owned));
+    }
+    assert!(said.iter().all(|arm| arm.as_deref().is_none_or(|arm| arm == "b")), "{said:?}");
+    assert!(said.iter().flatten().count() > 0, "{said:?}");
+}
+
+#[test]
+fn without_the_early_lane_nothing_is_decided_before_the_eighth_round() {
+    let rounds = |lane: bool| {
+        let plan = plan(&["a=ext4", "b=xfs"], &[1], 3, |settings| settings.lane = lane);
+        let told = simulate(&plan, &World { arms: vec![("b", faster(2.0))], ..World::default() }, none);
+        let state = throughput(&told, "b", "a");
+        assert_eq!((state.verdict, state.early), (Outcome::Faster, lane));
+        state.rounds
+    };
+    assert!(rounds(true) < 8 && rounds(false) >= 8, "{} {}", rounds(true), rounds(false));
+}
+
 #[test]
 fn decided_cells_are_not_run_again() {
     let plan = plan(&["a=ext4", "b=ext4", "c=xfs"], &[1], 5, |_| {});
