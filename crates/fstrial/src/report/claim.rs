@@ -103,6 +103,11 @@ pub fn report(
     if verdict == ClaimVerdict::Undecided {
         notes.extend(failures.iter().take(MOST_FAILURES).cloned());
     }
+    if verdict == ClaimVerdict::CannotTell {
+        let words = "the arms ran at the limit of the modelled device, so that being equal says nothing about them; it \
+                     takes a device with a higher limit, or less load";
+        notes.push(words.into());
+    }
     notes.push(format!(
         "this speaks for Linux {}, {}, {}",
         environment.kernel,
@@ -199,7 +204,10 @@ fn answer(claim: &Claim, verdict: ClaimVerdict) -> String {
         ClaimVerdict::Reversed => &claim.answers.reversed,
         ClaimVerdict::NoDifference => &claim.answers.no_difference,
         ClaimVerdict::Less => &claim.answers.less,
-        ClaimVerdict::Measured | ClaimVerdict::Undecided | ClaimVerdict::CannotRun => &None,
+        ClaimVerdict::Measured
+        | ClaimVerdict::Undecided
+        | ClaimVerdict::CannotTell
+        | ClaimVerdict::CannotRun => &None,
     };
     own.clone().unwrap_or_else(|| verdict.words().into())
 }
@@ -393,7 +401,7 @@ pub fn style(verdict: ClaimVerdict) -> Style {
             AnsiColor::Red.on_default()
         }
         ClaimVerdict::Measured => Style::new(),
-        ClaimVerdict::Undecided | ClaimVerdict::CannotRun => Style::new().dimmed(),
+        ClaimVerdict::Undecided | ClaimVerdict::CannotTell | ClaimVerdict::CannotRun => Style::new().dimmed(),
     }
 }
 

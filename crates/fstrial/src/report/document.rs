@@ -3,6 +3,7 @@
 use super::claim::{self, ClaimReport};
 use crate::run::{
     audit,
+    claim::is_at_limit,
     contrast::ContrastState,
     coordinator::{Finished, Reason},
     environment::Environment,
@@ -15,7 +16,6 @@ use fstrial_model::{
     device::ThrottledBy,
     facts::ArmFacts,
     trial::{Compare, ErrorControl},
-    unit,
     workload::Until,
 };
 use fstrial_stats::{estimate::Walsh, signed_rank};
@@ -26,9 +26,6 @@ use std::collections::BTreeSet;
 const NOISY: f64 = 0.05;
 /// From this share of an operation on, in percent, the load generator's own loop is said with the result.
 const LOOP_SHARE: f64 = 3.0;
-
-/// From this share of a modelled device's limit on, it is the device that is measured.
-const CEILING_SHARE: f64 = 0.95;
 
 /// Raised when a field changes its meaning or goes away; new fields do not raise it.
 pub const SCHEMA_VERSION: u32 = 2;
@@ -316,15 +313,8 @@ fn noise_warning(plan: &Plan, finished: &Finished<'_>) -> Option<String> {
 
 /// Says so where arms ran into the ceiling of a modelled device, so that being equal says nothing about them.
 fn ceiling_warning(plan: &Plan, workloads: &[WorkloadReport]) -> Option<String> {
-    let limits = plan.trial.device.modelled()?.limits?;
-    let is_at = |value: Option<f64>, limit: Option<f64>| {
-        value.zip(limit).is_some_and(|(value, limit)| value >= CEILING_SHARE * limit)
-    };
-    #[expect(clippy::cast_precision_loss, reason = "bandwidths are far below 2^53")]
-    let bandwidth = limits.bandwidth.map(|bandwidth| bandwidth.0.0 as f64);
-    let iops = limits.iops.map(f64::from);
     let at_ceiling = |cell: &&CellReport, unit: &str| {
-        is_at(cell.bytes_per_second, bandwidth) || (unit == unit::OPERATIONS && is_at(cell.rate, iops))
+        is_at_limit(&plan.trial.device, cell.bytes_per_second, cell.rate, unit)
     };
     let named = workloads.iter().flat_map(|workload| {
         workload.levels().into_iter().filter_map(move |threads| {

@@ -1,13 +1,17 @@
 //! What the rounds so far say of a claim and its parts.
 
-use super::{contrast::less_is_better, judge::Judge, parts::ClaimPart};
+use super::{cell::Of, contrast::less_is_better, judge::Judge, parts::ClaimPart};
 use fstrial_model::{
     claim::{Asked, Bound, Spot},
+    device::Device,
     metric::Metric,
+    unit,
 };
-use fstrial_stats::Decision;
+use fstrial_stats::{Decision, spread};
 use serde::{Deserialize, Serialize};
 
+/// From this share of its limit on, a modelled device is the limit.
+const CEILING_SHARE: f64 = 0.95;
 /// Rounds in which a workload must be done before it is said that it works.
 const WORKING_ROUNDS: usize = 5;
 
@@ -20,6 +24,8 @@ pub enum ClaimVerdict {
     /// Not a claim: what was asked is measured.
     Measured,
     Undecided,
+    /// There is no difference here, where there could be none: the device was at its limit.
+    CannotTell,
     /// It cannot be checked on this machine.
     CannotRun,
     /// In the direction that is claimed, or none that could be told, but decidedly less than claimed.
@@ -37,6 +43,7 @@ impl ClaimVerdict {
             Self::Holds => "holds",
             Self::Measured => "measured",
             Self::Undecided => "undecided",
+            Self::CannotTell => "cannot tell here",
             Self::Less => "less than claimed",
             Self::NoDifference => "no difference",
             Self::Reversed => "reversed",
@@ -54,6 +61,31 @@ enum Side {
     Unknown,
 }
 
+/// Whether a finding about a part is that there is no difference, or not more of one than a bound allows.
+fn saw_no_effect(asked: &Asked, found: ClaimVerdict) -> bool {
+    match asked {
+        Asked::Ratio { bound, .. } | Asked::Slope { bound, .. } => match (found, bound) {
+            (ClaimVerdict::NoDifference, _) | (ClaimVerdict::Holds, Bound::Within(_)) => true,
+            (ClaimVerdict::Holds, Bound::Below(bound)) => *bound > 1.0,
+            (ClaimVerdict::Holds, Bound::Above(bound)) => *bound < 1.0,
+            _ => false,
+        },
+        Asked::Better { .. } => found == ClaimVerdict::NoDifference,
+        _ => false,
+    }
+}
+
+/// Whether so many bytes a second, or so many of a unit, are what a modelled device allows at most.
+pub fn is_at_limit(device: &Device, bytes: Option<f64>, rate: Option<f64>, of: &str) -> bool {
+    let Some(limits) = device.modelled().and_then(|model| model.limits) else { return false };
+    let is_at = |value: Option<f64>, limit: Option<f64>| {
+        value.zip(limit).is_some_and(|(value, limit)| value >= CEILING_SHARE * limit)
+    };
+    #[expect(clippy::cast_precision_loss, reason = "bandwidths are far below 2^53")]
+    let bandwidth = limits.bandwidth.map(|bandwidth| bandwidth.0.0 as f64);
+    is_at(bytes, bandwidth) || (of == unit::OPERATIONS && is_at(rate, limits.iops.map(f64::from)))
+}
+
 impl Judge<'_> {
     /// What is found about a part of the claim so far.
     pub fn part(&self, index: usize) -> ClaimVerdict {
@@ -62,7 +94,7 @@ impl Judge<'_> {
         if cells.into_iter().any(|cell| self.cannot(cell).is_some()) {
             return ClaimVerdict::CannotRun;
         }
-        match &part.asked {
+        let found = match &part.asked {
             Asked::Ratio { bound, .. } | Asked::Slope { bound, .. } | Asked::Amount { bound, .. } => {
                 self.bounded(*bound, contrasts)
             }
@@ -79,7 +111,31 @@ impl Judge<'_> {
                 other => other,
             },
             Asked::NoSingleWinner(groups) => self.no_single_winner(groups, contrasts),
+        };
+        let is_blind = saw_no_effect(&part.asked, found) && self.is_at_ceiling(contrasts[0]);
+        if is_blind { ClaimVerdict::CannotTell } else { found }
+    }
+
+    /// Whether all cells of a contrast on throughput ran at the limit of a modelled device.
+    fn is_at_ceiling(&self, contrast: usize) -> bool {
+        let contrast = &self.plan.contrasts[contrast];
+        let is_at = |(cell, result): (usize, usize)| {
+            let unit = &self.plan.results[self.plan.cells[cell].workload][result].unit;
+            let samples = self.samples(cell, result);
+            let bytes: Vec<f64> =
+                samples.iter().filter_map(|sample| Some(sample.load.as_ref()?.bytes_rate)).collect();
+            let rates: Vec<f64> = samples.iter().map(|sample| sample.rate).collect();
+            let [bytes, rate] = [bytes, rates].map(|values| spread::median(&values));
+            is_at_limit(&self.plan.trial.device, bytes, rate, unit)
+        };
+        let mut all = match &contrast.of {
+            Of::Slope(cells) => cells.iter().map(|cell| (*cell, contrast.result_a)).collect(),
+            Of::Ratio | Of::Amount => {
+                vec![(contrast.a, contrast.result_a), (contrast.b, contrast.result_b)]
+            }
         }
+        .into_iter();
+        contrast.metric == Metric::Throughput && all.all(is_at)
     }
 
     /// Where a figure lies by one contrast. Where less is better the statistics have the roles exchanged.

@@ -342,6 +342,7 @@ fn counts(outcomes: &[Outcome]) -> String {
         ClaimVerdict::Less,
         ClaimVerdict::Measured,
         ClaimVerdict::Undecided,
+        ClaimVerdict::CannotTell,
         ClaimVerdict::CannotRun,
     ];
     let mut mark = ':';

@@ -22,6 +22,7 @@ fn class(verdict: ClaimVerdict) -> &'static str {
         ClaimVerdict::NoDifference => "verdict-no-difference",
         ClaimVerdict::Undecided => "verdict-undecided",
         ClaimVerdict::Measured => "verdict-measured",
+        ClaimVerdict::CannotTell => "verdict-cannot-tell",
         ClaimVerdict::CannotRun => "verdict-cannot-run",
     }
 }
@@ -72,6 +73,7 @@ fn counts(entries: &[ClaimEntry]) -> Markup {
         ClaimVerdict::Reversed,
         ClaimVerdict::Measured,
         ClaimVerdict::Undecided,
+        ClaimVerdict::CannotTell,
         ClaimVerdict::CannotRun,
     ];
     let is_checked =
@@ -140,6 +142,10 @@ fn key() -> Markup {
         (
             ClaimVerdict::Undecided,
             "not known after the time it was given, or this machine is too small to tell",
+        ),
+        (
+            ClaimVerdict::CannotTell,
+            "the arms are the same here, but ran at the limit of the device, where no filesystem could differ",
         ),
         (ClaimVerdict::CannotRun, "this kernel or machine lacks what it takes"),
     ];

@@ -5,9 +5,13 @@ use crate::{
     report::claim::{self, ClaimReport},
     run::{claim::ClaimVerdict, environment::Environment},
 };
-use fstrial_model::claim::{
-    Machine,
-    era::{Rules, Version},
+use fstrial_model::{
+    claim::{
+        Machine,
+        era::{Rules, Version},
+    },
+    device::ModelChoice,
+    device_model::{self, Limits},
 };
 use std::fmt::Write;
 
@@ -189,6 +193,34 @@ fn with_too_few_processors_only_an_effect_counts() {
     // Where no effect is claimed, not to see one says nothing, and to see one does.
     assert_eq!(of("ratio = [\"c @ 4\", \"a @ 4\"]\nwithin = \"5%\"").verdict, ClaimVerdict::Undecided);
     assert_eq!(of("ratio = [\"b @ 4\", \"a @ 4\"]\nbelow = 1.05").verdict, ClaimVerdict::Reversed);
+}
+
+/// Arms that are the same because the device allows no more say nothing; those that differ do.
+#[test]
+fn no_difference_at_the_limit_of_the_device_tells_nothing() {
+    let of = |iops: u32, line: &str| {
+        let mut plan = claimed(&expect(line), 7);
+        let mut model = device_model::named("gp3-3000").unwrap();
+        model.limits = Some(Limits { iops: Some(iops), ..Limits::default() });
+        plan.trial.device.model = Some(ModelChoice::Written(Box::new(model)));
+        let told = simulate(&plan, &world(1), none);
+        let report = reported(&plan, &told);
+        let is_told = report.notes.iter().any(|note| note.contains("limit of the modelled device"));
+        assert_eq!(is_told, report.verdict == ClaimVerdict::CannotTell, "{:?}", report.notes);
+        report.verdict
+    };
+    let same = "ratio = [\"c @ 1\", \"a @ 1\"]";
+    for (line, otherwise) in [
+        (format!("{same}\nabove = 1.2"), ClaimVerdict::NoDifference),
+        (format!("{same}\nwithin = \"5%\""), ClaimVerdict::Holds),
+        (format!("{same}\nbelow = 1.1"), ClaimVerdict::Holds),
+        ("order = [\"c @ 1\", \"a @ 1\"]".into(), ClaimVerdict::NoDifference),
+    ] {
+        assert_eq!(of(500_000, &line), ClaimVerdict::CannotTell, "{line}");
+        assert_eq!(of(5_000_000, &line), otherwise, "{line}");
+    }
+    let differ = "ratio = [\"b @ 1\", \"a @ 1\"]\nabove = 1.2";
+    assert_eq!(of(500_000, differ), ClaimVerdict::Holds);
 }
 
 #[test]
