@@ -402,6 +402,7 @@ pub const MODELS: &[(&str, &str)] = &[
     ("gp2-burst", include_str!("../../../models/gp2-burst.toml")),
     ("ebs-300", include_str!("../../../models/ebs-300.toml")),
     ("hdd-7200", include_str!("../../../models/hdd-7200.toml")),
+    ("raid10-bbwc", include_str!("../../../models/raid10-bbwc.toml")),
     ("raid10-hdd", include_str!("../../../models/raid10-hdd.toml")),
 ];
 
