@@ -64,6 +64,8 @@ pub struct PartReport {
     pub leaders: Option<String>,
     /// Rounds it rests on.
     pub rounds: usize,
+    /// Whether the early lane decided it.
+    pub early: bool,
     /// About how many rounds in all a decision would take, where there is none.
     pub rounds_needed: Option<u64>,
     pub verdict: ClaimVerdict,
@@ -226,6 +228,7 @@ fn of_question(state: &ContrastState) -> PartReport {
         interval: state.interval,
         leaders: None,
         rounds: state.rounds,
+        early: state.early,
         rounds_needed: None,
         verdict: ClaimVerdict::Measured,
     }
@@ -255,6 +258,7 @@ fn part_report(plan: &Plan, judge: Option<&Judge<'_>>, states: &[ContrastState],
         interval: state.and_then(|state| state.interval),
         leaders: judge.and_then(|_| leaders(plan, states, index)),
         rounds: state.map(|state| state.rounds).or_else(watched).or_else(least).unwrap_or(0),
+        early: state.is_some_and(|state| state.early),
         rounds_needed: state
             .and_then(|state| state.rounds_needed)
             .filter(|_| verdict == ClaimVerdict::Undecided),
@@ -461,7 +465,8 @@ fn render_part(part: &PartReport, is_first: bool, is_one_of_many: bool) -> Strin
     let rounds = super::verdict::rounds_in_words(part.rounds);
     let more =
         part.rounds_needed.map_or_else(String::new, |needed| format!(", about {needed} would decide it"));
-    words += &format!("{QUIET}, {rounds}{more}{QUIET:#}");
+    let early = if part.early { ", early" } else { "" };
+    words += &format!("{QUIET}, {rounds}{early}{more}{QUIET:#}");
     let then = part.then.as_ref().map(|then| format!("{then} then"));
     let expected = part.expected.as_ref().map(|expected| format!("{expected} expected"));
     for said in [expected, then].into_iter().flatten() {
