@@ -16,6 +16,7 @@ use crate::{
     place,
     problem::closest,
     profile::Profile,
+    rows::words,
     state::{State, StateError},
     units::{Bytes, Percent},
 };
@@ -73,43 +74,27 @@ pub struct Arm {
     pub path: Option<PathBuf>,
 }
 
-/// What the kernel takes the device's cache for (`queue/write_cache`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum CacheMode {
-    /// Volatile: flushes are sent.
-    WriteBack,
-    /// Not volatile: flushes are left out.
-    WriteThrough,
-}
-
-impl CacheMode {
-    /// The word in files, flags and (with a space) in sysfs.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::WriteBack => "write-back",
-            Self::WriteThrough => "write-through",
-        }
+words! {
+    /// What the kernel takes the device's cache for (`queue/write_cache`).
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum CacheMode {
+        /// Volatile: flushes are sent.
+        "write-back" WriteBack,
+        /// Not volatile: flushes are left out.
+        "write-through" WriteThrough,
     }
 }
 
-/// Something that is on or off.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Switch {
-    /// On.
-    On,
-    /// Off.
-    Off,
-}
-
-impl Switch {
-    /// The word in files and flags.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::On => "on",
-            Self::Off => "off",
-        }
+words! {
+    /// Something that is on or off.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Switch {
+        /// On.
+        "on" On,
+        /// Off.
+        "off" Off,
     }
 }
 
@@ -607,11 +592,8 @@ impl Arm {
         } else if let Some(value) = item.strip_prefix("read_ahead=") {
             self.read_ahead = Some(value.parse().map_err(|e: crate::units::UnitError| e.to_string())?);
         } else if let Some(value) = item.strip_prefix("cache=") {
-            self.cache = Some(match value {
-                "write-back" => CacheMode::WriteBack,
-                "write-through" => CacheMode::WriteThrough,
-                other => return Err(format!("`cache={other}` is neither write-back nor write-through")),
-            });
+            let unknown = || format!("`cache={value}` is neither write-back nor write-through");
+            self.cache = Some(CacheMode::named(value).ok_or_else(unknown)?);
         } else if let Some(value) = item.strip_prefix("handicap=") {
             self.handicap = Some(value.parse().map_err(|e: crate::units::UnitError| e.to_string())?);
         } else if let Some(value) = item.strip_prefix("state=") {

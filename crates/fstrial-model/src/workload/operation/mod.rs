@@ -208,7 +208,7 @@ mod tests {
         for operation in Operation::ALL {
             assert!(document.contains(&format!("op-{operation}")), "{operation} in docs/operations.md");
             let entry = crate::preset::preset(&format!("op-{operation}")).unwrap();
-            assert_eq!(entry.operation, Some(*operation));
+            assert_eq!(entry.operation, Some(operation));
         }
         let names: Vec<String> = Operation::ALL.iter().map(|operation| format!("`{operation}`")).collect();
         assert!(document.contains(&names.join(", ")), "the key `operation` has them all, in order");
