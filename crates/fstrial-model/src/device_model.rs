@@ -40,13 +40,13 @@ pub struct DeviceModel {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parallelism: Option<u16>,
     /// How long a read takes.
-    #[serde(default, skip_serializing_if = "Service::is_nothing")]
+    #[serde(default, skip_serializing_if = "crate::is_default")]
     pub read: Service,
     /// How long a write takes.
-    #[serde(default, skip_serializing_if = "Service::is_nothing")]
+    #[serde(default, skip_serializing_if = "crate::is_default")]
     pub write: Service,
     /// How long a flush takes, beside writing out the volatile cache.
-    #[serde(default, skip_serializing_if = "Service::is_nothing")]
+    #[serde(default, skip_serializing_if = "crate::is_default")]
     pub flush: Service,
     /// How long a discard takes; left out, the device takes none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -172,10 +172,6 @@ fn usual_chunk() -> Bytes {
 }
 
 impl Service {
-    fn is_nothing(&self) -> bool {
-        *self == Self::default()
-    }
-
     fn problem(&self, key: &str) -> Option<Problem> {
         if self.latency > LONGEST {
             return Some(too_long(&[key, "latency"], self.latency));

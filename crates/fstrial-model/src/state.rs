@@ -111,13 +111,6 @@ words! {
     }
 }
 
-impl Restoring {
-    /// Whether it is what is done if nothing is said.
-    pub fn is_copy(&self) -> bool {
-        *self == Self::Copy
-    }
-}
-
 /// A state that cannot be.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not a state: {problem}")]
