@@ -14,7 +14,7 @@
 use crate::{
     filesystem::Filesystem,
     place,
-    problem::closest,
+    problem::did_you_mean,
     profile::Profile,
     rows::words,
     state::{State, StateError},
@@ -457,10 +457,8 @@ fn forbidden_mount_option(option: &str) -> Option<&'static str> {
 
 fn unknown_filesystem_hint(word: &str) -> String {
     let names = Filesystem::names();
-    match closest(word, names.iter().copied().chain([RAW, DIRECTORY])) {
-        Some(near) => format!("did you mean `{near}`?"),
-        None => format!("there are {}, {RAW} and {DIRECTORY}:PATH", names.join(", ")),
-    }
+    did_you_mean(word, names.iter().copied().chain([RAW, DIRECTORY]))
+        .unwrap_or_else(|| format!("there are {}, {RAW} and {DIRECTORY}:PATH", names.join(", ")))
 }
 
 /// Turns mkfs words back into short-form items: `["-d", "agcount=16"]` into `agcount=16` where that reads back the

@@ -5,7 +5,7 @@
 //! it costs on this machine is measured when it is made and taken off.
 
 use crate::{
-    problem::{Problem, TrialError, closest, problem, read_toml},
+    problem::{Problem, TrialError, did_you_mean, problem, read_toml},
     stripe::is_chunk,
     units::{Bandwidth, Bytes, Nanos, Percent},
 };
@@ -416,10 +416,9 @@ pub fn shipped(name: &str) -> Option<DeviceModel> {
 /// No model that ships is called so.
 pub fn named(name: &str) -> Result<DeviceModel, (String, String)> {
     shipped(name).ok_or_else(|| {
-        let hint = match closest(name, MODELS.iter().map(|(name, _)| *name)) {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => "`fstrial device list` shows the models there are; a file must end in .toml".into(),
-        };
+        let hint = did_you_mean(name, MODELS.iter().map(|(name, _)| *name)).unwrap_or_else(|| {
+            "`fstrial device list` shows the models there are; a file must end in .toml".into()
+        });
         (format!("there is no device model `{name}`"), hint)
     })
 }

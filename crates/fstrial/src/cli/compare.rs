@@ -15,6 +15,7 @@ use fstrial_model::{
     metric::Metric,
     place::Place,
     preset::DEFAULT_WORKLOADS,
+    problem::did_you_mean,
     state::{Restoring, State},
     stripe::Stripe,
     trial::{Compare, ErrorControl, Settings, Trial},
@@ -377,10 +378,8 @@ pub(super) fn device_of(
         None => (text, None),
     };
     let kind = DeviceKind::named(word).ok_or_else(|| {
-        let hint = match fstrial_model::problem::closest(word, DeviceKind::ALL.map(DeviceKind::name)) {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => format!("there are {}", DeviceKind::names()),
-        };
+        let hint = did_you_mean(word, DeviceKind::ALL.map(DeviceKind::name))
+            .unwrap_or_else(|| format!("there are {}", DeviceKind::names()));
         ExpectedError::usage(format!("there is no device `{word}`"), hint)
     })?;
     if kind.is_modelled() {
