@@ -7,7 +7,7 @@ use crate::{
     workload::Figure,
 };
 use serde::{Deserialize, Serialize};
-use std::{collections::BTreeMap, fmt};
+use std::collections::BTreeMap;
 
 words! {
     /// A kind of operation that has a latency histogram of its own.
@@ -42,12 +42,6 @@ words! {
         "rmdir" Rmdir,
         /// Listing a directory.
         "readdir" Readdir,
-    }
-}
-
-impl fmt::Display for OperationKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
     }
 }
 
@@ -196,11 +190,5 @@ words! {
         "save" Save,
         /// Detaching the device.
         "detach" Detach,
-    }
-}
-
-impl fmt::Display for Stage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
     }
 }

@@ -37,6 +37,12 @@ macro_rules! words {
                 [$($word),*].join(", ")
             }
         }
+
+        impl ::std::fmt::Display for $type {
+            fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
+                f.pad(self.name())
+            }
+        }
     };
 }
 

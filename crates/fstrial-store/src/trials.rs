@@ -9,7 +9,6 @@ use crate::{
 use fstrial_model::{arm::Arm, facts::ArmFacts};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde::{Deserialize, Serialize, de::IgnoredAny};
-use std::fmt;
 
 fstrial_model::words! {
     /// How a trial stands.
@@ -26,12 +25,6 @@ fstrial_model::words! {
         "interrupted" Interrupted,
         /// It could not go on.
         "failed" Failed,
-    }
-}
-
-impl fmt::Display for TrialStatus {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
     }
 }
 

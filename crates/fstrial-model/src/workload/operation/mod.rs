@@ -34,7 +34,6 @@ use crate::{
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::fmt;
 
 // The only list of them in the crate.
 rows! {
@@ -158,12 +157,6 @@ impl Operation {
     /// How an arm does it. An existing directory does what needs neither a device nor all of the filesystem.
     pub fn ability(self, arm: &Arm) -> Ability {
         arm.row().map_or(self.row().in_a_directory, |row| self.ability_of(row))
-    }
-}
-
-impl fmt::Display for Operation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
     }
 }
 
