@@ -119,6 +119,6 @@ mod tests {
     #[test]
     fn every_fault_is_planted() {
         let names: Vec<&str> = PLANTS.iter().map(|plant| plant.fault).collect();
-        assert_eq!(names, Fault::ALL.map(|(_, name)| name));
+        assert_eq!(names, Fault::ALL.map(Fault::name));
     }
 }

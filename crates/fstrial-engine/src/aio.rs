@@ -259,7 +259,7 @@ impl Engine for Aio<'_> {
 
     #[cfg(test)]
     fn last_read(&self, slot: usize) -> &[u8] {
-        &self.read.as_slice()[slot * self.read_stride..][..self.len]
+        &self.read.as_slice()[slot * self.read_stride..]
     }
 }
 
@@ -281,16 +281,11 @@ impl Drop for Aio<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::generator::{Generator, Stream};
-    use fstrial_model::workload::Data;
-    use std::{os::fd::OwnedFd, time::Instant};
+    use crate::testing::{payload, pipe_file, reaped};
+    use std::time::Instant;
 
     /// `IOCB_CMD_POLL` (Linux 4.18): the one request that stays in flight for as long as a test wants.
     const POLL: u16 = 5;
-
-    fn payload(depth: usize) -> Payload {
-        Payload::new(Data::Random, depth, 4096, Generator::new(1, Stream::Payload(0)))
-    }
 
     /// Polls a pipe that has nothing to read.
     fn poll(queue: &mut Aio<'_>) {
@@ -305,15 +300,10 @@ mod tests {
         queue.in_flight += 1;
     }
 
-    fn pipe() -> (Files, OwnedFd) {
-        let (reader, writer) = rustix::pipe::pipe().unwrap();
-        (Files { fds: vec![reader], paths: vec!["pipe".into()] }, writer)
-    }
-
     #[test]
     fn drop_waits_for_what_is_in_flight() {
-        let (files, writer) = pipe();
-        let mut queue = Aio::new(&files, payload(2), 4096, 2).unwrap();
+        let (files, writer) = pipe_file();
+        let mut queue = Aio::new(&files, payload(2, 4096), 4096, 2).unwrap();
         poll(&mut queue);
         poll(&mut queue);
         let writing = std::thread::spawn(move || {
@@ -328,8 +318,8 @@ mod tests {
 
     #[test]
     fn a_wait_with_an_end_ends() {
-        let (files, writer) = pipe();
-        let mut queue = Aio::new(&files, payload(1), 4096, 1).unwrap();
+        let (files, writer) = pipe_file();
+        let mut queue = Aio::new(&files, payload(1, 4096), 4096, 1).unwrap();
         poll(&mut queue);
         let start = Instant::now();
         queue.wait(Some(Nanos::millis(20))).unwrap();
@@ -337,25 +327,22 @@ mod tests {
         queue.reap(|_, _| panic!("nothing is complete"));
         rustix::io::write(&writer, b"x").unwrap();
         queue.wait(Some(Nanos::secs(600))).unwrap();
-        let mut results = Vec::new();
-        queue.reap(|slot, result| results.push((slot, result)));
+        let results = reaped(&mut queue);
         let [(0, Ok(events))] = results[..] else { panic!("{results:?}") };
         assert!(events & usize::from(libc::POLLIN.cast_unsigned()) != 0);
     }
 
     #[test]
     fn what_the_kernel_does_not_take_is_reaped_as_its_error() {
-        let (mut files, _writer) = pipe();
+        let (mut files, _writer) = pipe_file();
         files.fds[0] =
             rustix::fs::open("/dev/shm", rustix::fs::OFlags::PATH, rustix::fs::Mode::empty()).unwrap();
-        let mut queue = Aio::new(&files, payload(2), 4096, 2).unwrap();
+        let mut queue = Aio::new(&files, payload(2, 4096), 4096, 2).unwrap();
         for slot in [0, 1] {
             queue.push(slot, &Request { len: 4096, ..Request::default() });
         }
         queue.wait(None).unwrap();
-        let mut results = Vec::new();
-        queue.reap(|slot, result| results.push((slot, result)));
-        assert_eq!(results, [(0, Err(Errno::BADF)), (1, Err(Errno::BADF))]);
+        assert_eq!(reaped(&mut queue), [(0, Err(Errno::BADF)), (1, Err(Errno::BADF))]);
         assert_eq!(queue.in_flight, 0);
     }
 }

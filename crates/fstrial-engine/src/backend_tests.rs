@@ -7,13 +7,12 @@ use crate::{
     clock::{Clock, Pace},
     drive::{Drive, Engine, lanes},
     files::Files,
-    generator::{Generator, Stream},
     mmap::Mmap,
     prepare,
     recorder::{Recorder, Shape, Timeline},
     requests::{Geometry, Request, Requests},
     sync::Sync,
-    testing::{files_below, io, load_of, load_to_end},
+    testing::{files_below, io, load_of, load_to_end, memory_file, payload, reaped},
     tests::{TinyMount, count, directory, engines, kinds, on_path, run, run_in, skipped},
     timekeeper::Timekeeper,
     uring::{self, Uring},
@@ -27,7 +26,7 @@ use fstrial_model::{
 };
 use proptest::prelude::*;
 use rustix::{
-    fs::{MemfdFlags, OFlags, fcntl_getfl, ftruncate, memfd_create},
+    fs::{OFlags, fcntl_getfl},
     io::Errno,
 };
 use std::{
@@ -38,10 +37,6 @@ use std::{
 
 /// Blocks of the file in memory that engines are tested on.
 const BLOCKS: u64 = 16;
-
-fn payload(depth: usize, len: usize) -> Payload {
-    Payload::new(Data::Random, depth, len, Generator::new(7, Stream::Payload(0)))
-}
 
 /// What the file holds by the slow way, and what is in flight.
 struct Model {
@@ -87,9 +82,7 @@ impl Model {
 
     fn complete(&mut self, engine: &mut impl Engine) {
         engine.wait(None).unwrap();
-        let mut results = Vec::new();
-        engine.reap(|slot, result| results.push((slot, result)));
-        for (slot, result) in results {
+        for (slot, result) in reaped(engine) {
             assert_eq!(result, Ok(self.len));
             let at = self.in_flight.iter().position(|(s, ..)| *s == slot).expect("was in flight");
             let (_, request, bytes) = self.in_flight.swap_remove(at);
@@ -97,25 +90,18 @@ impl Model {
             if request.write {
                 self.image[place].copy_from_slice(&bytes);
             } else {
-                assert!(engine.last_read(slot) == &self.image[place], "what was written is read");
+                assert!(engine.last_read(slot)[..self.len] == self.image[place], "what was written is read");
             }
             self.free.push(slot);
         }
     }
 }
 
-/// A file in memory, full of zeros.
-fn file(size: u64) -> Files {
-    let fd = memfd_create("test", MemfdFlags::CLOEXEC).unwrap();
-    ftruncate(&fd, size).unwrap();
-    Files { fds: vec![fd], paths: vec!["memfd".into()] }
-}
-
 /// Runs requests through the backend of `io` and compares what it read, and the file, with the model.
 fn compare(io: &Io, requests: &[(bool, u64)]) {
     let (len, depth) = (io.block_size.0 as usize, usize::from(io.depth));
     let size = BLOCKS * len as u64;
-    let files = file(size);
+    let files = memory_file(size);
     let (mut model, data) = (Model::new(len, depth), payload(depth, len));
     match io.backend {
         Backend::Sync => model.drive(&mut Sync::new(&files, data, len), requests),
@@ -239,9 +225,8 @@ fn told(io: &Io) -> Vec<Told> {
     let told = RefCell::new(Vec::new());
     let (clock, load) = (Clock::best(), load_of(io.clone(), 1));
     let timeline = Timeline::new(clock, 0, Nanos(0), Nanos::millis(20));
-    let fd = || memfd_create("test", MemfdFlags::CLOEXEC).unwrap();
     let files = Files {
-        fds: (0..io.files).map(|_| fd()).collect(),
+        fds: (0..io.files).flat_map(|_| memory_file(0).fds).collect(),
         paths: (0..io.files).map(|n| format!("file {n}").into()).collect(),
     };
     let listener =

@@ -105,6 +105,7 @@ pub use error::EngineError;
 pub use fiemap::pieces;
 pub use layout::{Prepared, Site, prepare};
 pub use overhead::{Overhead, loop_around_nothing, loop_cost_ns, measure_overhead};
+pub use recorder::encode;
 pub use run::Moment;
 pub use state::{Finished, Made, Recipe, finish_state, make_state};
 pub use target::{Target, Usage};

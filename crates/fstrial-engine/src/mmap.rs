@@ -334,33 +334,23 @@ impl Engine for Mmap<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::generator::{Generator, Stream};
-    use fstrial_model::workload::Data;
+    use crate::testing::{memory_file, payload, pipe_file, reaped};
 
     const LEN: usize = 10_000;
 
-    fn file(len: u64) -> Files {
-        let file = rustix::fs::memfd_create("test", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
-        rustix::fs::ftruncate(&file, len).unwrap();
-        Files { fds: vec![file], paths: vec!["memfd".into()] }
-    }
-
     fn engine(files: &Files, size: u64) -> Mmap<'_> {
-        let payload = Payload::new(Data::Random, 1, LEN, Generator::new(1, Stream::Payload(0)));
-        Mmap::new(files, payload, LEN, size).unwrap()
+        Mmap::new(files, payload(1, LEN), LEN, size).unwrap()
     }
 
     fn result(engine: &mut Mmap<'_>, write: bool, offset: u64) -> Result<usize, Errno> {
         engine.push(0, &Request { write, offset, len: LEN as u32, ..Request::default() });
         engine.wait(None).unwrap();
-        let mut result = None;
-        engine.reap(|_, this| result = Some(this));
-        result.unwrap()
+        reaped(engine).pop().unwrap().1
     }
 
     #[test]
     fn pages_that_cannot_be_had_fail_their_request_only() {
-        let files = file(40_000);
+        let files = memory_file(40_000);
         let mut engine = engine(&files, 40_000);
         assert_eq!(result(&mut engine, true, 20_000), Ok(LEN));
         // The second and the third page of the request are beyond the end now.
@@ -380,20 +370,18 @@ mod tests {
 
     #[test]
     fn maps_that_cannot_be_are_refused() {
-        let (reader, _writer) = rustix::pipe::pipe().unwrap();
-        let files = Files { fds: vec![reader], paths: vec!["pipe".into()] };
-        let payload = || Payload::new(Data::Zero, 1, LEN, Generator::new(1, Stream::Payload(0)));
-        let error = Mmap::new(&files, payload(), LEN, 40_000).unwrap_err();
+        let (files, _writer) = pipe_file();
+        let error = Mmap::new(&files, payload(1, LEN), LEN, 40_000).unwrap_err();
         assert!(error.to_string().contains("map pipe"), "{error}");
-        let files = file(1);
-        let error = Mmap::new(&files, payload(), LEN, 1 << 62).unwrap_err();
+        let files = memory_file(1);
+        let error = Mmap::new(&files, payload(1, LEN), LEN, 1 << 62).unwrap_err();
         assert!(error.is_refusal() && error.to_string().contains("cannot map memfd"), "{error}");
     }
 
     #[test]
     #[should_panic(expected = "inside their file")]
     fn a_request_beyond_its_map_is_our_bug() {
-        let files = file(40_000);
+        let files = memory_file(40_000);
         let _result = result(&mut engine(&files, 40_000), true, 30_001);
     }
 }

@@ -446,11 +446,7 @@ impl Recorder {
         if self.is_over() {
             return;
         }
-        self.errors += 1;
-        if self.first_error.is_none() {
-            let text = format!("{operation} {}: {what}", path.display());
-            self.first_error = Some(FirstError { tick: now, text });
-        }
+        self.late_error(now, operation, path, what);
         if self.errors >= ERRORS_MAX {
             self.finish(now);
         }
@@ -465,11 +461,12 @@ impl Recorder {
         path: &Path,
         what: &dyn std::fmt::Display,
     ) {
+        self.count_error(now, || format!("{operation} {}: {what}", path.display()));
+    }
+
+    fn count_error(&mut self, now: u64, text: impl FnOnce() -> String) {
         self.errors += 1;
-        self.first_error.get_or_insert_with(|| FirstError {
-            tick: now,
-            text: format!("{operation} {}: {what}", path.display()),
-        });
+        self.first_error.get_or_insert_with(|| FirstError { tick: now, text: text() });
     }
 
     /// The thread stops: adds what is pending and stops the CPU clock.
@@ -503,20 +500,12 @@ impl Recorder {
         }
         if self.phase == Phase::Timed && now >= self.timeline.end {
             if self.timeline.until_done {
-                self.not_done(now);
+                let duration = self.timeline.duration;
+                self.count_error(now, || format!("the work was not done within {duration}"));
             }
             self.end(now);
         }
         self.advance(now);
-    }
-
-    /// The time is over and the work is not.
-    fn not_done(&mut self, now: u64) {
-        self.errors += 1;
-        if self.first_error.is_none() {
-            let text = format!("the work was not done within {}", self.timeline.duration);
-            self.first_error = Some(FirstError { tick: now, text });
-        }
     }
 
     /// Goes on to the windows that `now` lies in.
@@ -657,7 +646,11 @@ impl Recorder {
     }
 }
 
-fn encode(histogram: &Histogram<u64>) -> String {
+/// A histogram as results carry it: V2 with deflate off, in base64.
+///
+/// # Panics
+/// If a count does not fit in 63 bits.
+pub fn encode(histogram: &Histogram<u64>) -> String {
     let mut bytes = Vec::new();
     V2Serializer::new()
         .serialize(histogram, &mut bytes)

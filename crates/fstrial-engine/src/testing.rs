@@ -2,7 +2,11 @@
 
 use crate::{
     Target,
+    buffer::Payload,
     clock::Clock,
+    drive::Engine,
+    files::Files,
+    generator::{Generator, Stream},
     patterns::{Thread, Works},
     prepare,
     recorder::{Recorder, Timeline},
@@ -15,7 +19,12 @@ use fstrial_model::{
     workload::{Data, FileSet, Io, Pattern, Step, SyncCall, Until},
 };
 use hdrhistogram::{Histogram, serialization::Deserializer};
-use std::{cell::Cell, collections::BTreeMap, path::Path};
+use rustix::{
+    fs::{MemfdFlags, ftruncate, memfd_create},
+    io::Errno,
+    pipe::pipe,
+};
+use std::{cell::Cell, collections::BTreeMap, os::fd::OwnedFd, path::Path};
 
 thread_local! {
     /// Nanoseconds since an arbitrary origin on this thread, if a test made its time virtual.
@@ -59,6 +68,31 @@ pub(crate) fn pass_ns(ns: u64) {
 pub(crate) fn virtual_sleep(ns: u64) -> bool {
     pass_ns(ns + LATE_NS);
     VIRTUAL.get().is_some()
+}
+
+/// A file in memory, full of zeros.
+pub(crate) fn memory_file(size: u64) -> Files {
+    let fd = memfd_create("test", MemfdFlags::CLOEXEC).unwrap();
+    ftruncate(&fd, size).unwrap();
+    Files { fds: vec![fd], paths: vec!["memfd".into()] }
+}
+
+/// The end of an empty pipe that is read, as a file, and the end that is written.
+pub(crate) fn pipe_file() -> (Files, OwnedFd) {
+    let (reader, writer) = pipe().unwrap();
+    (Files { fds: vec![reader], paths: vec!["pipe".into()] }, writer)
+}
+
+/// Random bytes to write, always the same: `slots` of `len` bytes.
+pub(crate) fn payload(slots: usize, len: usize) -> Payload {
+    Payload::new(Data::Random, slots, len, Generator::new(1, Stream::Payload(0)))
+}
+
+/// What an engine has done and not told yet: slots and their results.
+pub(crate) fn reaped(engine: &mut impl Engine) -> Vec<(usize, Result<usize, Errno>)> {
+    let mut results = Vec::new();
+    engine.reap(|slot, result| results.push((slot, result)));
+    results
 }
 
 /// Half reads, half writes at random in one shared file of 16 MiB, cached, one at a time.

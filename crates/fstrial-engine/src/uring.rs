@@ -328,7 +328,7 @@ impl Engine for Uring<'_> {
 
     #[cfg(test)]
     fn last_read(&self, slot: usize) -> &[u8] {
-        &self.read.as_slice()[slot * self.read_stride..][..self.len as usize]
+        &self.read.as_slice()[slot * self.read_stride..]
     }
 }
 
@@ -351,22 +351,17 @@ impl Drop for Uring<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::fd::OwnedFd;
+    use crate::testing::{memory_file, payload, pipe_file, reaped};
 
     fn of_depth(depth: u16) -> Io {
         Io { depth, ..Io::default() }
     }
 
-    fn payload(depth: usize) -> Payload {
-        Payload::new(Data::Random, depth, 4096, Generator::new(1, Stream::Payload(0)))
-    }
-
     #[test]
     fn drop_waits_for_what_is_in_flight() {
         // Reads of an empty pipe stay in flight until something is written.
-        let (reader, writer) = rustix::pipe::pipe().unwrap();
-        let files = Files { fds: vec![reader], paths: vec!["pipe".into()] };
-        let mut ring = Uring::new(&files, payload(2), 4096, &of_depth(2)).unwrap();
+        let (files, writer) = pipe_file();
+        let mut ring = Uring::new(&files, payload(2, 4096), 4096, &of_depth(2)).unwrap();
         // Pipes have no offsets; the request's is 0, which the kernel takes for streams.
         ring.push(0, &Request { len: 4096, ..Request::default() });
         ring.push(1, &Request { len: 4096, ..Request::default() });
@@ -386,9 +381,8 @@ mod tests {
 
     #[test]
     fn a_wait_with_an_end_ends() {
-        let (reader, writer) = rustix::pipe::pipe().unwrap();
-        let files = Files { fds: vec![reader], paths: vec!["pipe".into()] };
-        let mut ring = Uring::new(&files, payload(1), 4096, &of_depth(1)).unwrap();
+        let (files, writer) = pipe_file();
+        let mut ring = Uring::new(&files, payload(1, 4096), 4096, &of_depth(1)).unwrap();
         ring.push(0, &Request { len: 4096, ..Request::default() });
         let start = Instant::now();
         ring.wait(Some(Nanos::millis(20))).unwrap();
@@ -396,16 +390,13 @@ mod tests {
         ring.reap(|_, _| panic!("nothing is complete"));
         rustix::io::write(&writer, &[7; 4096]).unwrap();
         ring.wait(Some(Nanos::secs(600))).unwrap();
-        let mut results = Vec::new();
-        ring.reap(|slot, result| results.push((slot, result)));
-        assert_eq!(results, [(0, Ok(4096))]);
+        assert_eq!(reaped(&mut ring), [(0, Ok(4096))]);
     }
 
     #[test]
     fn a_wait_of_a_ring_that_polls_ends_as_well() {
-        let (reader, writer) = rustix::pipe::pipe().unwrap();
-        let files = Files { fds: vec![reader], paths: vec!["pipe".into()] };
-        let mut ring = Uring::new(&files, payload(1), 4096, &of_depth(1)).unwrap();
+        let (files, writer) = pipe_file();
+        let mut ring = Uring::new(&files, payload(1, 4096), 4096, &of_depth(1)).unwrap();
         ring.polls = true;
         ring.push(0, &Request { len: 4096, ..Request::default() });
         let start = Instant::now();
@@ -425,10 +416,8 @@ mod tests {
 
     #[test]
     fn drop_with_pushed_but_unsubmitted_requests_is_clean() {
-        let file: OwnedFd = rustix::fs::memfd_create("test", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
-        rustix::fs::ftruncate(&file, 8192).unwrap();
-        let files = Files { fds: vec![file], paths: vec!["memfd".into()] };
-        let mut ring = Uring::new(&files, payload(4), 4096, &of_depth(4)).unwrap();
+        let files = memory_file(8192);
+        let mut ring = Uring::new(&files, payload(4, 4096), 4096, &of_depth(4)).unwrap();
         for slot in 0..4 {
             ring.push(slot, &Request { write: slot % 2 == 0, len: 4096, ..Request::default() });
         }
@@ -437,16 +426,13 @@ mod tests {
 
     #[test]
     fn works_without_registration() {
-        let file: OwnedFd = rustix::fs::memfd_create("test", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
-        let files = Files { fds: vec![file], paths: vec!["memfd".into()] };
-        let mut ring = Uring::new(&files, payload(1), 4096, &of_depth(1)).unwrap();
+        let files = memory_file(0);
+        let mut ring = Uring::new(&files, payload(1, 4096), 4096, &of_depth(1)).unwrap();
         (ring.fixed_files, ring.fixed_buffers) = (false, false);
         for write in [true, false] {
             ring.push(0, &Request { write, len: 4096, ..Request::default() });
             ring.wait(None).unwrap();
-            let mut results = Vec::new();
-            ring.reap(|slot, result| results.push((slot, result)));
-            assert_eq!(results, [(0, Ok(4096))]);
+            assert_eq!(reaped(&mut ring), [(0, Ok(4096))]);
         }
         let written = ring.payload.bytes()[..4096].to_vec();
         assert_eq!(ring.read.as_mut_slice(), &written[..], "what was written is read");

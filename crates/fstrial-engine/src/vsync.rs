@@ -25,9 +25,6 @@ pub(crate) struct Vsync<'a> {
     /// The n-th request of a call reads into the n-th stretch.
     read: Pages,
     read_stride: usize,
-    /// Of the largest request.
-    #[cfg(test)]
-    len: usize,
     /// The first request queued.
     first: Request,
     /// Where in the file the last one ends.
@@ -64,8 +61,6 @@ impl<'a> Vsync<'a> {
             payload,
             read,
             read_stride,
-            #[cfg(test)]
-            len,
             first: Request::default(),
             end: 0,
             queue: Vec::with_capacity(depth),
@@ -171,16 +166,14 @@ impl Engine for Vsync<'_> {
 
     #[cfg(test)]
     fn last_read(&self, slot: usize) -> &[u8] {
-        let start = self.places[slot] * self.read_stride;
-        &self.read.as_slice()[start..start + self.len]
+        &self.read.as_slice()[self.places[slot] * self.read_stride..]
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::generator::{Generator, Stream};
-    use fstrial_model::workload::Data;
+    use crate::testing::{memory_file, payload, reaped};
 
     const LEN: usize = 1000;
 
@@ -188,17 +181,9 @@ mod tests {
         Request { write, offset: block * LEN as u64, len: LEN as u32, ..Request::default() }
     }
 
-    fn reaped(engine: &mut Vsync<'_>) -> Vec<(usize, Result<usize, Errno>)> {
-        let mut results = Vec::new();
-        engine.reap(|slot, result| results.push((slot, result)));
-        results
-    }
-
     fn with_engine(test: impl FnOnce(&mut Vsync<'_>)) {
-        let file = rustix::fs::memfd_create("test", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
-        let files = Files { fds: vec![file], paths: vec!["memfd".into()] };
-        let payload = Payload::new(Data::Random, 8, LEN, Generator::new(1, Stream::Payload(0)));
-        test(&mut Vsync::new(&files, payload, LEN, 8));
+        let files = memory_file(0);
+        test(&mut Vsync::new(&files, payload(8, LEN), LEN, 8));
     }
 
     #[test]

@@ -14,8 +14,9 @@
 use crate::{
     filesystem::Filesystem,
     place,
-    problem::closest,
+    problem::did_you_mean,
     profile::Profile,
+    rows::words,
     state::{State, StateError},
     units::{Bytes, Percent},
 };
@@ -73,43 +74,27 @@ pub struct Arm {
     pub path: Option<PathBuf>,
 }
 
-/// What the kernel takes the device's cache for (`queue/write_cache`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum CacheMode {
-    /// Volatile: flushes are sent.
-    WriteBack,
-    /// Not volatile: flushes are left out.
-    WriteThrough,
-}
-
-impl CacheMode {
-    /// The word in files, flags and (with a space) in sysfs.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::WriteBack => "write-back",
-            Self::WriteThrough => "write-through",
-        }
+words! {
+    /// What the kernel takes the device's cache for (`queue/write_cache`).
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum CacheMode {
+        /// Volatile: flushes are sent.
+        "write-back" WriteBack,
+        /// Not volatile: flushes are left out.
+        "write-through" WriteThrough,
     }
 }
 
-/// Something that is on or off.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Switch {
-    /// On.
-    On,
-    /// Off.
-    Off,
-}
-
-impl Switch {
-    /// The word in files and flags.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::On => "on",
-            Self::Off => "off",
-        }
+words! {
+    /// Something that is on or off.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Switch {
+        /// On.
+        "on" On,
+        /// Off.
+        "off" Off,
     }
 }
 
@@ -472,10 +457,8 @@ fn forbidden_mount_option(option: &str) -> Option<&'static str> {
 
 fn unknown_filesystem_hint(word: &str) -> String {
     let names = Filesystem::names();
-    match closest(word, names.iter().copied().chain([RAW, DIRECTORY])) {
-        Some(near) => format!("did you mean `{near}`?"),
-        None => format!("there are {}, {RAW} and {DIRECTORY}:PATH", names.join(", ")),
-    }
+    did_you_mean(word, names.iter().copied().chain([RAW, DIRECTORY]))
+        .unwrap_or_else(|| format!("there are {}, {RAW} and {DIRECTORY}:PATH", names.join(", ")))
 }
 
 /// Turns mkfs words back into short-form items: `["-d", "agcount=16"]` into `agcount=16` where that reads back the
@@ -607,11 +590,8 @@ impl Arm {
         } else if let Some(value) = item.strip_prefix("read_ahead=") {
             self.read_ahead = Some(value.parse().map_err(|e: crate::units::UnitError| e.to_string())?);
         } else if let Some(value) = item.strip_prefix("cache=") {
-            self.cache = Some(match value {
-                "write-back" => CacheMode::WriteBack,
-                "write-through" => CacheMode::WriteThrough,
-                other => return Err(format!("`cache={other}` is neither write-back nor write-through")),
-            });
+            let unknown = || format!("`cache={value}` is neither write-back nor write-through");
+            self.cache = Some(CacheMode::named(value).ok_or_else(unknown)?);
         } else if let Some(value) = item.strip_prefix("handicap=") {
             self.handicap = Some(value.parse().map_err(|e: crate::units::UnitError| e.to_string())?);
         } else if let Some(value) = item.strip_prefix("state=") {

@@ -7,6 +7,7 @@ pub use kind::DeviceKind;
 use crate::{
     device_model::{self, DeviceModel},
     filesystem::Filesystem,
+    rows::words,
     stripe::{Stripe, chunk_problem},
     units::Bytes,
 };
@@ -137,27 +138,16 @@ pub struct LogDevice {
     pub path: Option<PathBuf>,
 }
 
-/// The kinds of log device.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum LogKind {
-    /// A loop device with direct I/O on a file of our own.
-    #[default]
-    Image,
-    /// Memory.
-    Ramdisk,
-}
-
-impl LogKind {
-    /// All kinds.
-    pub const ALL: [Self; 2] = [Self::Image, Self::Ramdisk];
-
-    /// The name in files and flags.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Image => "image",
-            Self::Ramdisk => "ramdisk",
-        }
+words! {
+    /// The kinds of log device.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum LogKind {
+        /// A loop device with direct I/O on a file of our own.
+        #[default]
+        "image" Image,
+        /// Memory.
+        "ramdisk" Ramdisk,
     }
 }
 
@@ -195,31 +185,21 @@ pub struct Raid {
     pub chunk: Option<Bytes>,
 }
 
-/// Levels of md.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum RaidLevel {
-    /// Striped.
-    Raid0,
-    /// Copies.
-    Raid1,
-    /// Striped copies, two of everything.
-    Raid10,
+words! {
+    /// Levels of md.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum RaidLevel {
+        /// Striped.
+        "raid0" Raid0,
+        /// Copies.
+        "raid1" Raid1,
+        /// Striped copies, two of everything.
+        "raid10" Raid10,
+    }
 }
 
 impl RaidLevel {
-    /// All levels.
-    pub const ALL: [Self; 3] = [Self::Raid0, Self::Raid1, Self::Raid10];
-
-    /// The word in files and flags.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Raid0 => "raid0",
-            Self::Raid1 => "raid1",
-            Self::Raid10 => "raid10",
-        }
-    }
-
     /// What mdadm calls it.
     pub const fn number(self) -> u8 {
         match self {
@@ -250,12 +230,8 @@ impl FromStr for Raid {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
         let (word, rest) = text.split_once(',').map_or((text, None), |(word, rest)| (word, Some(rest)));
-        let level = RaidLevel::ALL.into_iter().find(|level| level.name() == word).ok_or_else(|| {
-            format!(
-                "there is no level `{word}`; there are {}",
-                RaidLevel::ALL.map(RaidLevel::name).join(", ")
-            )
-        })?;
+        let level = RaidLevel::named(word)
+            .ok_or_else(|| format!("there is no level `{word}`; there are {}", RaidLevel::names()))?;
         let chunk = rest.map(|rest| {
             let value = rest.strip_prefix("chunk=").ok_or_else(|| format!("`{rest}` is not chunk=SIZE"))?;
             value.parse().map_err(|e: crate::units::UnitError| e.to_string())

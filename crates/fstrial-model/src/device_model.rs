@@ -5,7 +5,7 @@
 //! it costs on this machine is measured when it is made and taken off.
 
 use crate::{
-    problem::{Problem, TrialError, closest, problem, read_toml},
+    problem::{Problem, TrialError, did_you_mean, problem, read_toml},
     stripe::is_chunk,
     units::{Bandwidth, Bytes, Nanos, Percent},
 };
@@ -40,13 +40,13 @@ pub struct DeviceModel {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parallelism: Option<u16>,
     /// How long a read takes.
-    #[serde(default, skip_serializing_if = "Service::is_nothing")]
+    #[serde(default, skip_serializing_if = "crate::is_default")]
     pub read: Service,
     /// How long a write takes.
-    #[serde(default, skip_serializing_if = "Service::is_nothing")]
+    #[serde(default, skip_serializing_if = "crate::is_default")]
     pub write: Service,
     /// How long a flush takes, beside writing out the volatile cache.
-    #[serde(default, skip_serializing_if = "Service::is_nothing")]
+    #[serde(default, skip_serializing_if = "crate::is_default")]
     pub flush: Service,
     /// How long a discard takes; left out, the device takes none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -172,10 +172,6 @@ fn usual_chunk() -> Bytes {
 }
 
 impl Service {
-    fn is_nothing(&self) -> bool {
-        *self == Self::default()
-    }
-
     fn problem(&self, key: &str) -> Option<Problem> {
         if self.latency > LONGEST {
             return Some(too_long(&[key, "latency"], self.latency));
@@ -421,10 +417,9 @@ pub fn shipped(name: &str) -> Option<DeviceModel> {
 /// No model that ships is called so.
 pub fn named(name: &str) -> Result<DeviceModel, (String, String)> {
     shipped(name).ok_or_else(|| {
-        let hint = match closest(name, MODELS.iter().map(|(name, _)| *name)) {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => "`fstrial device list` shows the models there are; a file must end in .toml".into(),
-        };
+        let hint = did_you_mean(name, MODELS.iter().map(|(name, _)| *name)).unwrap_or_else(|| {
+            "`fstrial device list` shows the models there are; a file must end in .toml".into()
+        });
         (format!("there is no device model `{name}`"), hint)
     })
 }

@@ -1,87 +1,59 @@
 //! What an arm really was: facts read back from the device and the mounted filesystem, for the fairness audit.
 
-use crate::state::StateFigures;
+use crate::{rows::words, state::StateFigures};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Something that may differ between arms besides what the user asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Fact {
-    /// The kernel that ran it, where the arms of a trial are at several places.
-    Kernel,
-    /// The machine it ran on, where the arms of a trial are at several places.
-    Machine,
-    /// Whether a sync call flushes the device's cache.
-    Barriers,
-    /// What is journalled.
-    Journal,
-    /// Whether data is overwritten in place.
-    CopyOnWrite,
-    /// What carries checksums.
-    Checksums,
-    /// Whether data is compressed.
-    Compression,
-    /// The device's cache mode as the kernel sees it.
-    CacheMode,
-    /// The filesystem's allocation unit.
-    BlockSize,
-    /// The devices it lies on, and how it is spread over them.
-    Members,
-    /// The stripe that the filesystem aligns to.
-    Stripe,
-    /// Whether freed space is discarded while mounted.
-    Discard,
-    /// What the filesystem was to hold when the load begins.
-    State,
-    /// Space a user can fill when the load begins.
-    SpaceAvailable,
-    /// When access times are written.
-    Atime,
-    /// The I/O scheduler.
-    Scheduler,
-    /// Requests that the queue holds at most, in each direction.
-    QueueRequests,
-    /// The read-ahead of the device.
-    ReadAhead,
-    /// Whether the device accepts discards.
-    DeviceDiscards,
-    /// Work that mkfs leaves for later, and what was done about it.
-    LazyInitialisation,
-    /// Whether the page cache was dropped before the load.
-    CachesDropped,
-    /// Mount options in effect.
-    MountOptions,
-}
-
-impl Fact {
-    /// The name in output.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Kernel => "kernel",
-            Self::Machine => "machine",
-            Self::Barriers => "barriers",
-            Self::Journal => "journal",
-            Self::CopyOnWrite => "copy-on-write",
-            Self::Checksums => "checksums",
-            Self::Compression => "compression",
-            Self::CacheMode => "cache mode",
-            Self::BlockSize => "block size",
-            Self::Members => "members",
-            Self::Stripe => "stripe",
-            Self::Discard => "discard",
-            Self::State => "state",
-            Self::SpaceAvailable => "space available",
-            Self::Atime => "access times",
-            Self::Scheduler => "scheduler",
-            Self::QueueRequests => "queue requests",
-            Self::ReadAhead => "read-ahead",
-            Self::DeviceDiscards => "device discards",
-            Self::LazyInitialisation => "lazy initialisation",
-            Self::CachesDropped => "caches dropped",
-            Self::MountOptions => "mount options",
-        }
+words! {
+    /// Something that may differ between arms besides what the user asked for.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Fact {
+        /// The kernel that ran it, where the arms of a trial are at several places.
+        "kernel" Kernel,
+        /// The machine it ran on, where the arms of a trial are at several places.
+        "machine" Machine,
+        /// Whether a sync call flushes the device's cache.
+        "barriers" Barriers,
+        /// What is journalled.
+        "journal" Journal,
+        /// Whether data is overwritten in place.
+        "copy-on-write" CopyOnWrite,
+        /// What carries checksums.
+        "checksums" Checksums,
+        /// Whether data is compressed.
+        "compression" Compression,
+        /// The device's cache mode as the kernel sees it.
+        "cache mode" CacheMode,
+        /// The filesystem's allocation unit.
+        "block size" BlockSize,
+        /// The devices it lies on, and how it is spread over them.
+        "members" Members,
+        /// The stripe that the filesystem aligns to.
+        "stripe" Stripe,
+        /// Whether freed space is discarded while mounted.
+        "discard" Discard,
+        /// What the filesystem was to hold when the load begins.
+        "state" State,
+        /// Space a user can fill when the load begins.
+        "space available" SpaceAvailable,
+        /// When access times are written.
+        "access times" Atime,
+        /// The I/O scheduler.
+        "scheduler" Scheduler,
+        /// Requests that the queue holds at most, in each direction.
+        "queue requests" QueueRequests,
+        /// The read-ahead of the device.
+        "read-ahead" ReadAhead,
+        /// Whether the device accepts discards.
+        "device discards" DeviceDiscards,
+        /// Work that mkfs leaves for later, and what was done about it.
+        "lazy initialisation" LazyInitialisation,
+        /// Whether the page cache was dropped before the load.
+        "caches dropped" CachesDropped,
+        /// Mount options in effect.
+        "mount options" MountOptions,
     }
 }
 

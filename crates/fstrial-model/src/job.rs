@@ -45,7 +45,7 @@ pub struct PlacedJob {
     /// The device to build the arm on.
     pub device: DeviceBinding,
     /// What it is built with besides the device.
-    #[serde(default, skip_serializing_if = "Setup::is_empty")]
+    #[serde(default, skip_serializing_if = "crate::is_default")]
     pub setup: Setup,
     /// `/proc/PID/fd/N` of the file that keeps the state of the job, which the place holds open; none without a state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -71,11 +71,6 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// Whether there is nothing of the kind.
-    pub fn is_empty(&self) -> bool {
-        *self == Self::default()
-    }
-
     /// The part of it that an arm uses.
     #[must_use]
     pub fn of(&self, arm: &Arm) -> Self {

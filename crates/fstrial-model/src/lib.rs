@@ -21,6 +21,11 @@ macro_rules! strings_in_files {
     )*};
 }
 
+/// Whether a setting is what it is when it is left out, and so can be left out where it is written.
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
 pub mod ability;
 pub mod arm;
 pub mod claim;

@@ -2,89 +2,46 @@
 
 use crate::{
     facts::ArmFacts,
+    rows::words,
     units::{Bytes, Nanos},
     workload::Figure,
 };
 use serde::{Deserialize, Serialize};
-use std::{collections::BTreeMap, fmt};
+use std::collections::BTreeMap;
 
-/// A kind of operation that has a latency histogram of its own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum OperationKind {
-    /// The workload's own unit: a request with the sync it owes, or one turn over a file set. Its rate is the throughput.
-    Operation,
-    /// A read.
-    Read,
-    /// A write.
-    Write,
-    /// A sync call.
-    Fsync,
-    /// Making a file.
-    Create,
-    /// Reading attributes.
-    Stat,
-    /// Deleting a file.
-    Delete,
-    /// Opening a file.
-    Open,
-    /// Closing a file.
-    Close,
-    /// Writing at the end of a file.
-    Append,
-    /// Renaming a file.
-    Rename,
-    /// Making a directory.
-    Mkdir,
-    /// Removing a directory.
-    Rmdir,
-    /// Listing a directory.
-    Readdir,
-}
-
-impl OperationKind {
-    /// All kinds, in the order tables show them.
-    pub const ALL: [Self; 14] = [
-        Self::Operation,
-        Self::Read,
-        Self::Write,
-        Self::Fsync,
-        Self::Create,
-        Self::Stat,
-        Self::Delete,
-        Self::Open,
-        Self::Close,
-        Self::Append,
-        Self::Rename,
-        Self::Mkdir,
-        Self::Rmdir,
-        Self::Readdir,
-    ];
-
-    /// The name in files and output.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Operation => "operation",
-            Self::Read => "read",
-            Self::Write => "write",
-            Self::Fsync => "fsync",
-            Self::Create => "create",
-            Self::Stat => "stat",
-            Self::Delete => "delete",
-            Self::Open => "open",
-            Self::Close => "close",
-            Self::Append => "append",
-            Self::Rename => "rename",
-            Self::Mkdir => "mkdir",
-            Self::Rmdir => "rmdir",
-            Self::Readdir => "readdir",
-        }
-    }
-}
-
-impl fmt::Display for OperationKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
+words! {
+    /// A kind of operation that has a latency histogram of its own.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum OperationKind {
+        /// The workload's own unit: a request with the sync it owes, or one turn over a file set. Its rate is the throughput.
+        "operation" Operation,
+        /// A read.
+        "read" Read,
+        /// A write.
+        "write" Write,
+        /// A sync call.
+        "fsync" Fsync,
+        /// Making a file.
+        "create" Create,
+        /// Reading attributes.
+        "stat" Stat,
+        /// Deleting a file.
+        "delete" Delete,
+        /// Opening a file.
+        "open" Open,
+        /// Closing a file.
+        "close" Close,
+        /// Writing at the end of a file.
+        "append" Append,
+        /// Renaming a file.
+        "rename" Rename,
+        /// Making a directory.
+        "mkdir" Mkdir,
+        /// Removing a directory.
+        "rmdir" Rmdir,
+        /// Listing a directory.
+        "readdir" Readdir,
     }
 }
 
@@ -204,74 +161,34 @@ impl Measurement {
     }
 }
 
-/// A stage of a run, in the order they happen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Stage {
-    /// Attaching the device and setting its queue.
-    Attach,
-    /// Putting back the filesystem that was prepared.
-    Restore,
-    /// Making the filesystem.
-    Mkfs,
-    /// Mounting it.
-    Mount,
-    /// Bringing it into its state.
-    Prepare,
-    /// Laying out the files.
-    Layout,
-    /// Sync and drop caches.
-    Settle,
-    /// Warm-up and measured time.
-    Load,
-    /// Unmounting.
-    Unmount,
-    /// The full check of the filesystem.
-    Fsck,
-    /// Saving the filesystem that was prepared.
-    Save,
-    /// Detaching the device.
-    Detach,
-}
-
-impl Stage {
-    /// All stages in order.
-    pub const ALL: [Self; 12] = [
-        Self::Attach,
-        Self::Restore,
-        Self::Mkfs,
-        Self::Mount,
-        Self::Prepare,
-        Self::Layout,
-        Self::Settle,
-        Self::Load,
-        Self::Unmount,
-        Self::Fsck,
-        Self::Save,
-        Self::Detach,
-    ];
-
-    /// The name in files and output.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Attach => "attach",
-            Self::Restore => "restore",
-            Self::Mkfs => "mkfs",
-            Self::Mount => "mount",
-            Self::Prepare => "prepare",
-            Self::Layout => "layout",
-            Self::Settle => "settle",
-            Self::Load => "load",
-            Self::Unmount => "unmount",
-            Self::Fsck => "fsck",
-            Self::Save => "save",
-            Self::Detach => "detach",
-        }
-    }
-}
-
-impl fmt::Display for Stage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
+words! {
+    /// A stage of a run, in the order they happen.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Stage {
+        /// Attaching the device and setting its queue.
+        "attach" Attach,
+        /// Putting back the filesystem that was prepared.
+        "restore" Restore,
+        /// Making the filesystem.
+        "mkfs" Mkfs,
+        /// Mounting it.
+        "mount" Mount,
+        /// Bringing it into its state.
+        "prepare" Prepare,
+        /// Laying out the files.
+        "layout" Layout,
+        /// Sync and drop caches.
+        "settle" Settle,
+        /// Warm-up and measured time.
+        "load" Load,
+        /// Unmounting.
+        "unmount" Unmount,
+        /// The full check of the filesystem.
+        "fsck" Fsck,
+        /// Saving the filesystem that was prepared.
+        "save" Save,
+        /// Detaching the device.
+        "detach" Detach,
     }
 }

@@ -3,66 +3,48 @@
 //! Only a build with the feature `planted-faults` has them, and only the one that `FSTRIAL_PLANT` names. No default
 //! build has the feature: `cargo xtask tidy` looks at the manifests. Without it [`planted`] is a constant.
 
-/// A fault that can be planted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fault {
-    /// A loop device on a disk is not seen.
-    LoopOnDisk,
-    /// A home that others may write is believed.
-    Home,
-    /// The ledger is reached by its path, which a worker may have covered.
-    CoveredLedger,
-    /// Folders are deleted by a way that keeps a descriptor for each level.
-    Deletion,
-    /// Only descriptors of nodes below `/dev` are seen.
-    Descriptor,
-    /// An entry of the ledger that cannot be read stops the others.
-    BadEntry,
-    /// One device of a filesystem of several counts as any other.
-    Group,
-    /// A file that is there already is overwritten.
-    Overwrite,
-    /// What lies on a disk is not looked at.
-    Signatures,
-    /// Two trials may work with one home.
-    Lock,
-    /// A freeze is not in the ledger.
-    Freeze,
-    /// A loop device is not in the ledger.
-    LoopDevice,
-    /// A queue setting is not in the ledger.
-    QueueSetting,
-    /// The folder of a run is not in the ledger.
-    Folder,
-    /// A parser of sizes cuts a letter in two, and panics.
-    Panic,
-    /// A file is read however long it is.
-    Limit,
-    /// The lengths in a stored histogram are believed.
-    Lengths,
-}
+use crate::rows::words;
 
-impl Fault {
-    /// All of them, with the names that `FSTRIAL_PLANT` knows.
-    pub const ALL: [(Self, &str); 17] = [
-        (Self::LoopOnDisk, "loop-on-disk"),
-        (Self::Home, "home"),
-        (Self::CoveredLedger, "covered-ledger"),
-        (Self::Deletion, "deletion"),
-        (Self::Descriptor, "descriptor"),
-        (Self::BadEntry, "bad-entry"),
-        (Self::Group, "group"),
-        (Self::Overwrite, "overwrite"),
-        (Self::Signatures, "signatures"),
-        (Self::Lock, "lock"),
-        (Self::Freeze, "freeze"),
-        (Self::LoopDevice, "loop-device"),
-        (Self::QueueSetting, "queue-setting"),
-        (Self::Folder, "folder"),
-        (Self::Panic, "panic"),
-        (Self::Limit, "limit"),
-        (Self::Lengths, "lengths"),
-    ];
+// The names are what `FSTRIAL_PLANT` knows.
+words! {
+    /// A fault that can be planted.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Fault {
+        /// A loop device on a disk is not seen.
+        "loop-on-disk" LoopOnDisk,
+        /// A home that others may write is believed.
+        "home" Home,
+        /// The ledger is reached by its path, which a worker may have covered.
+        "covered-ledger" CoveredLedger,
+        /// Folders are deleted by a way that keeps a descriptor for each level.
+        "deletion" Deletion,
+        /// Only descriptors of nodes below `/dev` are seen.
+        "descriptor" Descriptor,
+        /// An entry of the ledger that cannot be read stops the others.
+        "bad-entry" BadEntry,
+        /// One device of a filesystem of several counts as any other.
+        "group" Group,
+        /// A file that is there already is overwritten.
+        "overwrite" Overwrite,
+        /// What lies on a disk is not looked at.
+        "signatures" Signatures,
+        /// Two trials may work with one home.
+        "lock" Lock,
+        /// A freeze is not in the ledger.
+        "freeze" Freeze,
+        /// A loop device is not in the ledger.
+        "loop-device" LoopDevice,
+        /// A queue setting is not in the ledger.
+        "queue-setting" QueueSetting,
+        /// The folder of a run is not in the ledger.
+        "folder" Folder,
+        /// A parser of sizes cuts a letter in two, and panics.
+        "panic" Panic,
+        /// A file is read however long it is.
+        "limit" Limit,
+        /// The lengths in a stored histogram are believed.
+        "lengths" Lengths,
+    }
 }
 
 /// Whether this fault is planted.
@@ -77,9 +59,7 @@ pub const fn planted(_: Fault) -> bool {
 pub fn planted(fault: Fault) -> bool {
     use std::sync::LazyLock;
 
-    static PLANTED: LazyLock<Option<Fault>> = LazyLock::new(|| {
-        let named = std::env::var("FSTRIAL_PLANT").ok()?;
-        Fault::ALL.into_iter().find(|(_, name)| *name == named).map(|(fault, _)| fault)
-    });
+    static PLANTED: LazyLock<Option<Fault>> =
+        LazyLock::new(|| Fault::named(&std::env::var("FSTRIAL_PLANT").ok()?));
     *PLANTED == Some(fault)
 }

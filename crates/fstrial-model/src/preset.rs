@@ -191,10 +191,8 @@ pub fn preset(name: &str) -> Option<Entry> {
 
 /// What to try instead of a preset that does not exist.
 pub fn hint_for_unknown(name: &str) -> String {
-    match crate::problem::closest(name, names()) {
-        Some(near) => format!("did you mean `{near}`?"),
-        None => "`fstrial workloads` lists what there is".into(),
-    }
+    crate::problem::did_you_mean(name, names())
+        .unwrap_or_else(|| "`fstrial workloads` lists what there is".into())
 }
 
 #[cfg(test)]

@@ -123,8 +123,8 @@ pub fn syntax_words(message: &str) -> (String, Option<String>) {
         return (message.chars().take(600).collect(), None);
     };
     let short = || message.split(", expected").next().unwrap_or(&message).chars().take(200).collect();
-    match closest(&word, known.iter().map(String::as_str)) {
-        Some(near) => (short(), Some(format!("did you mean `{near}`?"))),
+    match did_you_mean(&word, known.iter().map(String::as_str)) {
+        Some(hint) => (short(), Some(hint)),
         None if known.len() > READABLE => {
             (short(), Some("all that is possible: `fstrial generate schema`, and docs/trial-files.md".into()))
         }
@@ -202,6 +202,11 @@ pub fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         .filter(|(similarity, _)| *similarity >= 0.65)
         .max_by(|a, b| a.0.total_cmp(&b.0))
         .map(|(_, candidate)| candidate)
+}
+
+/// The hint that names it, if one is near enough.
+pub fn did_you_mean<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<String> {
+    closest(word, candidates).map(|near| format!("did you mean `{near}`?"))
 }
 
 /// 0 to 1. Jaro–Winkler alone misses swapped letters in short words (`xsf`), edit distance alone long common beginnings.

@@ -1,5 +1,6 @@
 //! How btrfs spreads data and metadata over several devices: `raid10`, or `raid0/raid1` for data and metadata apart.
 
+use crate::rows::words;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
@@ -15,57 +16,32 @@ pub struct Profile {
     pub metadata: Spread,
 }
 
-/// One profile.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Spread {
-    /// One copy.
-    Single,
-    /// Two copies, wherever they lie.
-    Dup,
-    /// Striped.
-    Raid0,
-    /// Two copies on two devices.
-    Raid1,
-    /// Three copies on three devices.
-    Raid1c3,
-    /// Four copies on four devices.
-    Raid1c4,
-    /// Striped copies.
-    Raid10,
-    /// Striped with one parity.
-    Raid5,
-    /// Striped with two parities.
-    Raid6,
+words! {
+    /// One profile.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Spread {
+        /// One copy.
+        "single" Single,
+        /// Two copies, wherever they lie.
+        "dup" Dup,
+        /// Striped.
+        "raid0" Raid0,
+        /// Two copies on two devices.
+        "raid1" Raid1,
+        /// Three copies on three devices.
+        "raid1c3" Raid1c3,
+        /// Four copies on four devices.
+        "raid1c4" Raid1c4,
+        /// Striped copies.
+        "raid10" Raid10,
+        /// Striped with one parity.
+        "raid5" Raid5,
+        /// Striped with two parities.
+        "raid6" Raid6,
+    }
 }
 
 impl Spread {
-    const ALL: [Self; 9] = [
-        Self::Single,
-        Self::Dup,
-        Self::Raid0,
-        Self::Raid1,
-        Self::Raid1c3,
-        Self::Raid1c4,
-        Self::Raid10,
-        Self::Raid5,
-        Self::Raid6,
-    ];
-
-    /// The word of mkfs.btrfs.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Single => "single",
-            Self::Dup => "dup",
-            Self::Raid0 => "raid0",
-            Self::Raid1 => "raid1",
-            Self::Raid1c3 => "raid1c3",
-            Self::Raid1c4 => "raid1c4",
-            Self::Raid10 => "raid10",
-            Self::Raid5 => "raid5",
-            Self::Raid6 => "raid6",
-        }
-    }
-
     /// The fewest devices on which it says anything.
     const fn least_members(self) -> u16 {
         match self {
@@ -95,12 +71,8 @@ impl FromStr for Profile {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
         let spread = |word: &str| {
-            Spread::ALL.into_iter().find(|spread| spread.name() == word).ok_or_else(|| {
-                format!(
-                    "there is no profile `{word}`; there are {}",
-                    Spread::ALL.map(Spread::name).join(", ")
-                )
-            })
+            Spread::named(word)
+                .ok_or_else(|| format!("there is no profile `{word}`; there are {}", Spread::names()))
         };
         let (data, metadata) = text.split_once('/').unwrap_or((text, text));
         Ok(Self { data: spread(data)?, metadata: spread(metadata)? })

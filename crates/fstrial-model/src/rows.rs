@@ -1,22 +1,24 @@
-//! Enumerations whose variants are described by a row of data, each in a file of its own.
+//! Enumerations whose variants have a word each, and those whose variants are described by a row of data besides.
 
-/// Makes an enumeration from one line for each variant: its word in files, and the row with what there is to know of it.
-/// `row()` is for the module of the enumeration.
-macro_rules! rows {
+/// Makes an enumeration from one line for each variant: its word in files, flags and output, and its name. What serde
+/// writes is for the attributes of the enumeration to say.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! words {
     (
         $(#[$of_all:meta])*
-        pub enum $type:ident of $row_type:ty {
-            $($(#[$about:meta])* $word:literal $name:ident is $row:path,)*
+        pub enum $type:ident {
+            $($(#[$about:meta])* $word:literal $name:ident,)*
         }
     ) => {
         $(#[$of_all])*
         pub enum $type {
-            $($(#[$about])* #[serde(rename = $word)] $name,)*
+            $($(#[$about])* $name,)*
         }
 
         impl $type {
             /// All, in the order they are listed.
-            pub const ALL: &[Self] = &[$(Self::$name),*];
+            pub const ALL: [Self; [$($word),*].len()] = [$(Self::$name),*];
 
             /// The name in files, flags and output.
             pub const fn name(self) -> &'static str {
@@ -25,6 +27,41 @@ macro_rules! rows {
                 }
             }
 
+            /// The one of a name.
+            pub fn named(name: &str) -> Option<Self> {
+                Self::ALL.into_iter().find(|one| one.name() == name)
+            }
+
+            /// The names of all, with commas.
+            pub fn names() -> String {
+                [$($word),*].join(", ")
+            }
+        }
+
+        impl ::std::fmt::Display for $type {
+            fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
+                f.pad(self.name())
+            }
+        }
+    };
+}
+
+/// As [`words`], with the row of what there is to know of each variant. `row()` is for the module of the enumeration.
+macro_rules! rows {
+    (
+        $(#[$of_all:meta])*
+        pub enum $type:ident of $row_type:ty {
+            $($(#[$about:meta])* $word:literal $name:ident is $row:path,)*
+        }
+    ) => {
+        $crate::words! {
+            $(#[$of_all])*
+            pub enum $type {
+                $($(#[$about])* #[serde(rename = $word)] $word $name,)*
+            }
+        }
+
+        impl $type {
             const fn row(self) -> &'static $row_type {
                 match self {
                     $(Self::$name => &$row,)*
@@ -34,4 +71,4 @@ macro_rules! rows {
     };
 }
 
-pub(crate) use rows;
+pub(crate) use {rows, words};

@@ -4,6 +4,7 @@
 //! `aged`, `filled:80%`, `aged:70%:0.9`, `populated:20000`, `aged:70%:turnovers=8:file_size=64KiB`. A trial file can
 //! say the same as a table: `{ kind = "aged", utilisation = "70%", turnovers = 8 }`. Both read back.
 
+use crate::rows::words;
 use crate::units::{Bytes, Percent, UnitError};
 use schemars::JsonSchema;
 use serde::{
@@ -96,30 +97,17 @@ const MOST_DEPTH: u32 = 64;
 /// Lognormal sizes: standard deviation of their natural logarithm.
 pub const SIZE_SIGMA: f64 = 1.5;
 
-/// How the state comes back before each run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Restoring {
-    /// Written over the whole device: every run finds a device with the same writes behind it.
-    #[default]
-    Copy,
-    /// The image's file shares the blocks of the saved one (FICLONE): quick, and every overwrite of a run is then a
-    /// copy-on-write of the host's filesystem.
-    Clone,
-}
-
-impl Restoring {
-    /// The word in files and flags.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Copy => "copy",
-            Self::Clone => "clone",
-        }
-    }
-
-    /// Whether it is what is done if nothing is said.
-    pub fn is_copy(&self) -> bool {
-        *self == Self::Copy
+words! {
+    /// How the state comes back before each run.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Restoring {
+        /// Written over the whole device: every run finds a device with the same writes behind it.
+        #[default]
+        "copy" Copy,
+        /// The image's file shares the blocks of the saved one (FICLONE): quick, and every overwrite of a run is then a
+        /// copy-on-write of the host's filesystem.
+        "clone" Clone,
     }
 }
 

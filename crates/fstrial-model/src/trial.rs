@@ -65,7 +65,7 @@ pub struct Settings {
     /// The band inside which a difference does not matter.
     pub practical: Percent,
     /// What is compared: `arms` under each workload (if left out), or `workloads` on each arm.
-    #[serde(skip_serializing_if = "Compare::is_arms")]
+    #[serde(skip_serializing_if = "crate::is_default")]
     pub compare: Compare,
     /// Compare every arm (or workload) with this one only; left out: all pairs.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -90,7 +90,7 @@ pub struct Settings {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<State>,
     /// How a prepared state comes back before each run: `copy` (if left out) or `clone`.
-    #[serde(skip_serializing_if = "Restoring::is_copy")]
+    #[serde(skip_serializing_if = "crate::is_default")]
     pub restore: Restoring,
 }
 
@@ -129,13 +129,6 @@ pub enum Compare {
     /// Workloads, on the same arm at the same level, by their results of the same name and unit: a workload of our own
     /// and the tool it stands for, say.
     Workloads,
-}
-
-impl Compare {
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants it so")]
-    fn is_arms(&self) -> bool {
-        *self == Self::Arms
-    }
 }
 
 /// What is promised about many verdicts together.
@@ -285,7 +278,7 @@ impl Trial {
     /// run finds a device with the same writes behind it.
     pub fn restores(&self) -> bool {
         let states = self.arms.iter().filter_map(|arm| self.state_of(arm));
-        !self.trial.restore.is_copy() || states.into_iter().any(|state| !state.is_fresh())
+        self.trial.restore != Restoring::Copy || states.into_iter().any(|state| !state.is_fresh())
     }
 
     /// The arm that leaves the least room for a workload of this size, with the device it needs.

@@ -17,6 +17,25 @@ pub const FOLDER_PREFIX: &str = "fstrial-run-";
 /// Most bytes of a name of the kernel's (`DISK_NAME_LEN`).
 const LONGEST_NAME: usize = 32;
 
+/// Texts that were checked when they were read are written and shown as they are.
+macro_rules! shows_its_text {
+    ($($name:ident),*) => {$(
+        impl From<$name> for String {
+            fn from(checked: $name) -> Self {
+                checked.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+    )*};
+}
+
+shows_its_text!(KernelName, QueueValue);
+
 /// A name that the kernel gives a block device or a filesystem: `loop64`, `nvme0n1`, `cciss!c0d0`, `ext4`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
@@ -32,18 +51,6 @@ impl TryFrom<String> for KernelName {
             return Ok(Self(name));
         }
         Err(format!("`{}` is not a name that the kernel gives", name.escape_debug()))
-    }
-}
-
-impl From<KernelName> for String {
-    fn from(name: KernelName) -> Self {
-        name.0
-    }
-}
-
-impl fmt::Display for KernelName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
     }
 }
 
@@ -99,18 +106,6 @@ impl TryFrom<String> for QueueValue {
             return Ok(Self(value));
         }
         Err(format!("`{}` is not a setting of a queue", value.escape_debug()))
-    }
-}
-
-impl From<QueueValue> for String {
-    fn from(value: QueueValue) -> Self {
-        value.0
-    }
-}
-
-impl fmt::Display for QueueValue {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
     }
 }
 

@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, HashMap};
 
 /// A run that has just ended.
 #[derive(Debug, Clone, Copy)]
-pub struct RunRecord<'a> {
+pub struct RunRecord<'a, J = &'a Job> {
     /// Its round.
     pub round: u32,
     /// Its place in the round's drawn order.
@@ -38,8 +38,8 @@ pub struct RunRecord<'a> {
     pub ended_at: &'a str,
     /// What the machine was that it ran on, as JSON.
     pub environment: &'a str,
-    /// What the worker was told to do.
-    pub job: &'a Job,
+    /// What the worker was told to do; the text of it where a run is copied.
+    pub job: J,
     /// What it yielded.
     pub outcome: Result<&'a Measurement, &'a RunFailure>,
 }
@@ -84,22 +84,23 @@ impl StoredRun {
     pub fn parse_job(&self) -> Result<Job, serde_json::Error> {
         serde_json::from_str(&self.job)
     }
-}
 
-/// A run as its row has it: of a session, with the job as text.
-pub(crate) struct RunRow<'a> {
-    pub(crate) session: SessionId,
-    pub(crate) round: u32,
-    pub(crate) slot: u32,
-    pub(crate) attempt: u32,
-    pub(crate) arm: &'a str,
-    pub(crate) workload: &'a str,
-    pub(crate) threads: u16,
-    pub(crate) started_at: &'a str,
-    pub(crate) ended_at: &'a str,
-    pub(crate) environment: &'a str,
-    pub(crate) job: &'a str,
-    pub(crate) outcome: Result<&'a Measurement, &'a RunFailure>,
+    /// The run as it was recorded, with its job parsed or as text.
+    pub fn with_job<J>(&self, job: J) -> RunRecord<'_, J> {
+        RunRecord {
+            round: self.round,
+            slot: self.slot,
+            attempt: self.attempt,
+            arm: &self.arm,
+            workload: &self.workload,
+            threads: self.threads,
+            started_at: &self.started_at,
+            ended_at: &self.ended_at,
+            environment: &self.environment,
+            job,
+            outcome: self.outcome.as_ref(),
+        }
+    }
 }
 
 impl Store {
@@ -124,21 +125,9 @@ impl Store {
             assert_eq!(record.threads, task.threads, "the run and its job have one level");
         }
         self.write("record a run", |transaction| {
-            let row = RunRow {
-                session: last_session(transaction, trial)?,
-                round: record.round,
-                slot: record.slot,
-                attempt: record.attempt,
-                arm: record.arm,
-                workload: record.workload,
-                threads: record.threads,
-                started_at: record.started_at,
-                ended_at: record.ended_at,
-                environment: record.environment,
-                job: &to_json("the job", record.job)?,
-                outcome: record.outcome,
-            };
-            let run = insert_run(transaction, trial, &row)?;
+            let session = last_session(transaction, trial)?;
+            let job = to_json("the job", record.job)?;
+            let run = insert_run(transaction, trial, session, &job, record)?;
             if let Ok(measurement) = record.outcome {
                 insert_measurement(transaction, run, measurement)?;
             }
@@ -216,11 +205,13 @@ pub(crate) fn visit_runs(
     Ok(())
 }
 
-/// Stores the row of a run and counts it.
-pub(crate) fn insert_run(
+/// Stores the row of a run, with its job as text, and counts it.
+pub(crate) fn insert_run<J>(
     connection: &Connection,
     trial: TrialId,
-    record: &RunRow<'_>,
+    session: SessionId,
+    job: &str,
+    record: &RunRecord<'_, J>,
 ) -> Result<RunId, Fault> {
     let known: bool = connection
         .prepare_cached("SELECT EXISTS (SELECT 1 FROM arm WHERE trial = ?1 AND name = ?2)")?
@@ -240,7 +231,7 @@ pub(crate) fn insert_run(
         )?
         .execute(named_params! {
             ":trial": trial.0,
-            ":session": record.session.0,
+            ":session": session.0,
             ":round": record.round,
             ":slot": record.slot,
             ":attempt": record.attempt,
@@ -252,7 +243,7 @@ pub(crate) fn insert_run(
             ":status": status,
             ":failure": failure,
             ":environment": shared(connection, "environment", record.environment)?,
-            ":job": record.job,
+            ":job": job,
         });
     match inserted {
         Ok(_) => {
@@ -280,10 +271,10 @@ fn has_round(connection: &Connection, trial: TrialId, round: u32) -> Result<bool
 }
 
 /// Keeps the counts of a trial in step with its runs.
-fn count_run(
+fn count_run<J>(
     connection: &Connection,
     trial: TrialId,
-    record: &RunRow<'_>,
+    record: &RunRecord<'_, J>,
     is_new_round: bool,
 ) -> Result<(), Fault> {
     let failed = record.outcome.is_err_and(|failure| failure.kind != FailureKind::Cannot);

@@ -10,7 +10,7 @@ use crate::{
     codec::{is_utc, to_json},
     error::Fault,
     filter::{MAX_TAGS, tag_problem},
-    runs::{RunRow, insert_measurement, insert_run, visit_runs},
+    runs::{insert_measurement, insert_run, visit_runs},
     store::BUSY,
     trials::{add_tags, insert_session, last_session, shared, stored_trial},
 };
@@ -276,22 +276,9 @@ fn copy_run(
     let session = *sessions
         .get(&run.session)
         .ok_or_else(|| damaged(format!("session {} is of another trial", run.session)))?;
-    let row = RunRow {
-        session,
-        round: run.round,
-        slot: run.slot,
-        attempt: run.attempt,
-        arm: &run.arm,
-        workload: &run.workload,
-        threads: run.threads,
-        started_at: &run.started_at,
-        ended_at: &run.ended_at,
-        environment: &run.environment,
-        job: &run.job,
-        outcome: run.outcome.as_ref(),
-    };
     let refused = refused(|| format!("run {}", run.id));
-    let id = insert_run(target, trial, &row).map_err(&refused)?;
+    let record = run.with_job(&run.job);
+    let id = insert_run(target, trial, session, record.job, &record).map_err(&refused)?;
     if let Ok(measurement) = &run.outcome {
         insert_measurement(target, id, measurement).map_err(&refused)?;
     }

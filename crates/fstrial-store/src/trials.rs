@@ -9,44 +9,22 @@ use crate::{
 use fstrial_model::{arm::Arm, facts::ArmFacts};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde::{Deserialize, Serialize, de::IgnoredAny};
-use std::fmt;
 
-/// How a trial stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum TrialStatus {
-    /// A process works on it, or was killed while it did.
-    Running,
-    /// Every contrast is decided.
-    Decided,
-    /// The budget or the last round is used up.
-    BudgetEnded,
-    /// The user stopped it; it can be resumed.
-    Interrupted,
-    /// It could not go on.
-    Failed,
-}
-
-impl TrialStatus {
-    /// All of them.
-    pub const ALL: [Self; 5] =
-        [Self::Running, Self::Decided, Self::BudgetEnded, Self::Interrupted, Self::Failed];
-
-    /// The name in the file and in output.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Running => "running",
-            Self::Decided => "decided",
-            Self::BudgetEnded => "budget-ended",
-            Self::Interrupted => "interrupted",
-            Self::Failed => "failed",
-        }
-    }
-}
-
-impl fmt::Display for TrialStatus {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
+fstrial_model::words! {
+    /// How a trial stands.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum TrialStatus {
+        /// A process works on it, or was killed while it did.
+        "running" Running,
+        /// Every contrast is decided.
+        "decided" Decided,
+        /// The budget or the last round is used up.
+        "budget-ended" BudgetEnded,
+        /// The user stopped it; it can be resumed.
+        "interrupted" Interrupted,
+        /// It could not go on.
+        "failed" Failed,
     }
 }
 

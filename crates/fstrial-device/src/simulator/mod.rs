@@ -43,31 +43,18 @@ pub struct Request {
     pub length: u64,
 }
 
-/// Kinds of request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Kind {
-    /// Read.
-    Read,
-    /// Write.
-    Write,
-    /// Make everything durable that was complete before.
-    Flush,
-    /// Forget what is there.
-    Discard,
-}
-
-impl Kind {
-    /// All kinds.
-    pub const ALL: [Self; 4] = [Self::Read, Self::Write, Self::Flush, Self::Discard];
-
-    /// The name in output.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Read => "read",
-            Self::Write => "write",
-            Self::Flush => "flush",
-            Self::Discard => "discard",
-        }
+fstrial_model::words! {
+    /// Kinds of request.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+    pub enum Kind {
+        /// Read.
+        "read" Read,
+        /// Write.
+        "write" Write,
+        /// Make everything durable that was complete before.
+        "flush" Flush,
+        /// Forget what is there.
+        "discard" Discard,
     }
 }
 

@@ -4,7 +4,7 @@ use super::{CellName, Claim, Expectation, Level, Number};
 use crate::{
     arm::Arm,
     metric::Metric,
-    problem::{Problem, closest, problem},
+    problem::{Problem, did_you_mean, problem},
     trial::can_run,
     workload::{ResultKind, Workload},
 };
@@ -416,10 +416,7 @@ fn pick<'a, I: Iterator<Item = &'a str>>(
         };
     };
     names().position(|known| known == name).ok_or_else(|| {
-        let hint = match closest(name, names()) {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => format!("there are {}", list()),
-        };
+        let hint = did_you_mean(name, names()).unwrap_or_else(|| format!("there are {}", list()));
         (format!("there is no {what} `{name}`"), hint)
     })
 }

@@ -77,10 +77,10 @@ pub struct Claim {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quick: Option<Nanos>,
     /// Other words for its verdicts.
-    #[serde(skip_serializing_if = "Answers::is_empty")]
+    #[serde(skip_serializing_if = "crate::is_default")]
     pub answers: Answers,
     /// How it is scaled to the machine.
-    #[serde(skip_serializing_if = "Scale::is_empty")]
+    #[serde(skip_serializing_if = "crate::is_default")]
     pub scale: Scale,
     /// What was put in the place of what this kernel has no more; written by the check, not by people.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -112,12 +112,6 @@ pub struct Answers {
     /// For less than claimed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub less: Option<String>,
-}
-
-impl Answers {
-    fn is_empty(&self) -> bool {
-        *self == Self::default()
-    }
 }
 
 /// A table or curve of the source, as data.

@@ -54,10 +54,6 @@ pub struct Machine {
 }
 
 impl Scale {
-    pub(super) fn is_empty(&self) -> bool {
-        *self == Self::default()
-    }
-
     /// Scales the workloads of a trial; says how.
     pub fn apply(&self, trial: &mut Trial, machine: &Machine) -> Vec<String> {
         let mut said = Vec::new();

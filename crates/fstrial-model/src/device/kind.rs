@@ -177,7 +177,7 @@ mod tests {
         let document = include_str!("../../../../docs/trial-files.md");
         for kind in DeviceKind::ALL {
             assert!(document.contains(&format!("`{}`", kind.name())), "{kind:?} in docs/trial-files.md");
-            let (what, undo) = Device::of(*kind).making(Bytes::gib(1));
+            let (what, undo) = Device::of(kind).making(Bytes::gib(1));
             assert!(what.len() > 20, "{kind:?}: {what}");
             assert_eq!(undo.is_some(), kind.holds_filesystems(), "{kind:?}");
             assert!(!kind.is_made() || what.contains("1GiB"), "{kind:?}: {what}");

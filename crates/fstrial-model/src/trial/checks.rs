@@ -6,7 +6,7 @@ use crate::{
     arm::Switch,
     filesystem::Filesystem,
     metric::Metric,
-    problem::{Problem, closest, problem},
+    problem::{Problem, did_you_mean, problem},
     state::Restoring,
     units::{Bytes, Nanos},
     workload::{Workload, comparable},
@@ -103,10 +103,8 @@ impl Trial {
         if names.contains(baseline) {
             return None;
         }
-        let hint = closest(baseline, names.iter().map(String::as_str)).map_or_else(
-            || format!("the {what}s are {}", names.join(", ")),
-            |near| format!("did you mean `{near}`?"),
-        );
+        let hint = did_you_mean(baseline, names.iter().map(String::as_str))
+            .unwrap_or_else(|| format!("the {what}s are {}", names.join(", ")));
         Some(problem(&["trial", "baseline"], format!("no {what} is called `{baseline}`"), hint))
     }
 
@@ -169,10 +167,8 @@ impl Trial {
         let (first, _) = elsewhere.clone().next()?;
         let names: Vec<&str> = self.places.iter().map(|place| place.name.as_str()).collect();
         if let Some((index, name)) = elsewhere.find(|(_, name)| !names.contains(&name.as_str())) {
-            let hint = match closest(name, names.iter().copied()) {
-                Some(near) => format!("did you mean `{near}`?"),
-                None => "add [[place]] with its name and command, or --place NAME=COMMAND".into(),
-            };
+            let hint = did_you_mean(name, names.iter().copied())
+                .unwrap_or_else(|| "add [[place]] with its name and command, or --place NAME=COMMAND".into());
             return Some(problem(
                 &["arm", &index.to_string(), "place"],
                 format!("there is no place `{name}`"),

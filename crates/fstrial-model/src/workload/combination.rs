@@ -1,6 +1,6 @@
 //! Which settings of requests do not go together: one table, for the trial file and for the engine.
 
-use super::{Access, Backend, FsyncCounts, Io, Layout, OpenSync, Sharing, SyncCall};
+use super::{Access, Advice, Backend, FsyncCounts, Io, Layout, OpenSync, Sharing, SyncCall};
 
 /// Settings that do not go together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -178,7 +178,7 @@ impl Io {
         let cold = |with: bool| self.cold_laps && with;
         [
             (
-                self.direct && !self.advice.is_none(),
+                self.direct && self.advice != Advice::None,
                 "advice",
                 "direct I/O has no read-ahead that advice could change",
                 "use direct = false, or leave advice out",
@@ -219,7 +219,6 @@ impl Io {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workload::Advice;
     use crate::{
         units::{Bytes, Percent},
         workload::{Entry, Pattern},

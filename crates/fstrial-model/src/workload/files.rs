@@ -5,7 +5,7 @@ use super::{
     behaviour::space_of_file,
     entry_error::{EntryError, entry_error},
 };
-use crate::{problem::closest, units::Bytes};
+use crate::{problem::closest, rows::words, units::Bytes};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -23,38 +23,23 @@ pub struct FileSet {
     pub steps: Vec<Step>,
 }
 
-/// One step of a turn over a [`FileSet`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case", try_from = "String")]
-pub enum Step {
-    /// Make the newest file and leave it open.
-    Create,
-    /// Write the whole of the newest file.
-    Write,
-    /// Sync the newest file.
-    Fsync,
-    /// Open, read and close a random file.
-    Read,
-    /// Look at a random file's attributes.
-    Stat,
-    /// Delete the oldest file.
-    Delete,
-}
-
-impl Step {
-    /// All steps.
-    pub const ALL: [Self; 6] = [Self::Create, Self::Write, Self::Fsync, Self::Read, Self::Stat, Self::Delete];
-
-    /// The name in files and output.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Create => "create",
-            Self::Write => "write",
-            Self::Fsync => "fsync",
-            Self::Read => "read",
-            Self::Stat => "stat",
-            Self::Delete => "delete",
-        }
+words! {
+    /// One step of a turn over a [`FileSet`].
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "kebab-case", try_from = "String")]
+    pub enum Step {
+        /// Make the newest file and leave it open.
+        "create" Create,
+        /// Write the whole of the newest file.
+        "write" Write,
+        /// Sync the newest file.
+        "fsync" Fsync,
+        /// Open, read and close a random file.
+        "read" Read,
+        /// Look at a random file's attributes.
+        "stat" Stat,
+        /// Delete the oldest file.
+        "delete" Delete,
     }
 }
 
@@ -63,10 +48,9 @@ impl TryFrom<String> for Step {
 
     fn try_from(step: String) -> Result<Self, String> {
         let step = step.trim();
-        let known = Self::ALL.into_iter().find(|known| known.name() == step);
-        known.ok_or_else(|| match closest(step, Self::ALL.map(Self::name)) {
+        Self::named(step).ok_or_else(|| match closest(step, Self::ALL.map(Self::name)) {
             Some(near) => format!("there is no step `{step}`; did you mean `{near}`?"),
-            None => format!("there is no step `{step}`: there are {}", Self::ALL.map(Self::name).join(", ")),
+            None => format!("there is no step `{step}`: there are {}", Self::names()),
         })
     }
 }

@@ -41,7 +41,7 @@ pub struct Flow {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turns: Option<u64>,
     /// Each thread that has done its amount calls `syncfs`, inside the time of the phase (bonnie++'s `sync`).
-    #[serde(default, skip_serializing_if = "is_default")]
+    #[serde(default, skip_serializing_if = "crate::is_default")]
     pub fsync_at_end: bool,
 }
 
@@ -58,47 +58,43 @@ pub struct FileTree {
     pub size: Size,
     /// Entries of a directory; 0: all files in one. As filebench's `dirwidth`: directories have widths around it and
     /// depths around ln(files) / ln(width), both gamma-distributed with shape 1.5.
-    #[serde(default, skip_serializing_if = "is_default")]
+    #[serde(default, skip_serializing_if = "crate::is_default")]
     pub width: u32,
     /// Exactly `width` files in each directory, in order, one level deep, instead of filebench's tree.
-    #[serde(default, skip_serializing_if = "is_default")]
+    #[serde(default, skip_serializing_if = "crate::is_default")]
     pub even: bool,
     /// Share of the places that hold a file before the clock starts.
     #[serde(default = "everything", skip_serializing_if = "is_everything")]
     pub present: Percent,
     /// Each thread has such a set of its own.
-    #[serde(default, skip_serializing_if = "is_default")]
+    #[serde(default, skip_serializing_if = "crate::is_default")]
     pub per_thread: bool,
     /// The set was left by an earlier phase with the same name, files, sizes, width and names: nothing is laid out. What
     /// is there is known from that phase, or found by listing the set's directories before the clock starts.
-    #[serde(default, skip_serializing_if = "is_default")]
+    #[serde(default, skip_serializing_if = "crate::is_default")]
     pub existing: bool,
     /// The entries are empty directories, for `mkdir`, `rmdir` and `stat`.
-    #[serde(default, skip_serializing_if = "is_default")]
+    #[serde(default, skip_serializing_if = "crate::is_default")]
     pub directories: bool,
     /// Files are opened for reading only.
-    #[serde(default, skip_serializing_if = "is_default")]
+    #[serde(default, skip_serializing_if = "crate::is_default")]
     pub read_only: bool,
     /// Files are opened with `O_SYNC`.
-    #[serde(default, skip_serializing_if = "is_default")]
+    #[serde(default, skip_serializing_if = "crate::is_default")]
     pub sync: bool,
     /// Which file a step takes.
-    #[serde(default, skip_serializing_if = "is_default")]
+    #[serde(default, skip_serializing_if = "crate::is_default")]
     pub order: Order,
     /// How files are named.
-    #[serde(default, skip_serializing_if = "is_default")]
+    #[serde(default, skip_serializing_if = "crate::is_default")]
     pub names: Names,
     /// Characters of a name, 8 to 255.
     #[serde(default = "shortest_name", skip_serializing_if = "is_shortest_name")]
     pub name_length: u8,
     /// Names have up to so many characters more, each another number of them; 255 in all at most. Where all are of one
     /// length, a search in a directory compares more of them to the end.
-    #[serde(default, skip_serializing_if = "is_default")]
+    #[serde(default, skip_serializing_if = "crate::is_default")]
     pub name_spread: u8,
-}
-
-fn is_default<T: Default + PartialEq>(value: &T) -> bool {
-    *value == T::default()
 }
 
 fn everything() -> Percent {

@@ -33,7 +33,7 @@ pub struct Io {
     #[serde(skip_serializing_if = "Percent::is_zero")]
     pub update: Percent,
     /// How it is decided which requests read.
-    #[serde(skip_serializing_if = "Mix::is_drawn")]
+    #[serde(skip_serializing_if = "crate::is_default")]
     pub mix: Mix,
     /// Size of one request; where requests have sizes of their own, what these and all offsets are multiples of.
     pub block_size: Bytes,
@@ -86,7 +86,7 @@ pub struct Io {
     #[serde(skip_serializing_if = "is_one")]
     pub in_a_row: u32,
     /// What the kernel is told of the order of requests, for its read-ahead.
-    #[serde(skip_serializing_if = "Advice::is_none")]
+    #[serde(skip_serializing_if = "crate::is_default")]
     pub advice: Advice,
     /// After each lap of a thread over its blocks, `fadvise(DONTNEED)` drops them from the page cache, and starts to
     /// write what is not written yet. A lap of drawn blocks is as many requests as there are blocks.
@@ -135,13 +135,6 @@ pub enum Mix {
     /// that the thread has completed. One request at a time and 60 % reads give the fixed cycle read, write, read,
     /// write, read.
     Ratio,
-}
-
-impl Mix {
-    /// Whether it is drawn.
-    pub fn is_drawn(&self) -> bool {
-        *self == Self::Drawn
-    }
 }
 
 /// Who uses which file.
@@ -229,13 +222,6 @@ pub enum Advice {
     Sequential,
     /// In no order: it does not read ahead.
     Random,
-}
-
-impl Advice {
-    /// Whether nothing is told.
-    pub(super) fn is_none(&self) -> bool {
-        *self == Self::None
-    }
 }
 
 /// What [`Io::fsync_every`] counts.

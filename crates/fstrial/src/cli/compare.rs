@@ -15,6 +15,7 @@ use fstrial_model::{
     metric::Metric,
     place::Place,
     preset::DEFAULT_WORKLOADS,
+    problem::did_you_mean,
     state::{Restoring, State},
     stripe::Stripe,
     trial::{Compare, ErrorControl, Settings, Trial},
@@ -198,8 +199,7 @@ fn log_device(text: &str) -> Result<LogDevice, String> {
         Some((word, path)) => (word, Some(PathBuf::from(path))),
         None => (text, None),
     };
-    let kind = LogKind::ALL.into_iter().find(|kind| kind.name() == word);
-    let kind = kind.ok_or_else(|| format!("there are {}", LogKind::ALL.map(LogKind::name).join(", ")))?;
+    let kind = LogKind::named(word).ok_or_else(|| format!("there are {}", LogKind::names()))?;
     Ok(LogDevice { kind, size: None, path })
 }
 
@@ -251,8 +251,7 @@ impl CompareArgs {
 }
 
 fn restoring(text: &str) -> Result<Restoring, String> {
-    let known = [Restoring::Copy, Restoring::Clone];
-    known.into_iter().find(|how| how.name() == text).ok_or_else(|| "use copy or clone".into())
+    Restoring::named(text).ok_or_else(|| "use copy or clone".into())
 }
 
 fn between(text: &str) -> Result<Compare, String> {
@@ -384,12 +383,9 @@ pub(super) fn device_of(
         Some((word, rest)) => (word, Some(rest)),
         None => (text, None),
     };
-    let kind = DeviceKind::ALL.iter().copied().find(|kind| kind.name() == word).ok_or_else(|| {
-        let names: Vec<&str> = DeviceKind::ALL.iter().map(|kind| kind.name()).collect();
-        let hint = match fstrial_model::problem::closest(word, names.iter().copied()) {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => format!("there are {}", names.join(", ")),
-        };
+    let kind = DeviceKind::named(word).ok_or_else(|| {
+        let hint = did_you_mean(word, DeviceKind::ALL.map(DeviceKind::name))
+            .unwrap_or_else(|| format!("there are {}", DeviceKind::names()));
         ExpectedError::usage(format!("there is no device `{word}`"), hint)
     })?;
     if kind.is_modelled() {

@@ -66,8 +66,7 @@ impl FilterArgs {
 }
 
 pub(crate) fn status(text: &str) -> Result<TrialStatus, String> {
-    let known = TrialStatus::ALL.into_iter().find(|status| status.name() == text);
-    known.ok_or_else(|| format!("there are {}", TrialStatus::ALL.map(TrialStatus::name).join(", ")))
+    TrialStatus::named(text).ok_or_else(|| format!("there are {}", TrialStatus::names()))
 }
 
 pub(crate) fn tag(text: &str) -> Result<String, String> {

@@ -503,17 +503,13 @@ impl Spread {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use base64::{Engine as _, engine::general_purpose::STANDARD};
     use fstrial_model::{measurement::ClockSource, units::Bytes, workload::Flow};
-    use hdrhistogram::serialization::{Serializer, V2Serializer};
     use serde_json::Value;
 
     fn histogram(values: &[(u64, u64)]) -> String {
         let mut histogram = Histogram::<u64>::new(3).unwrap();
         values.iter().for_each(|(value, count)| histogram.record_n(*value, *count).unwrap());
-        let mut bytes = Vec::new();
-        V2Serializer::new().serialize(&histogram, &mut bytes).unwrap();
-        STANDARD.encode(bytes)
+        fstrial_engine::encode(&histogram)
     }
 
     fn run() -> RunMetadata<'static> {

@@ -191,7 +191,7 @@ fn number(bytes: &[u8]) -> Option<(i64, usize)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hdrhistogram::serialization::{Serializer as _, V2Serializer};
+    use fstrial_engine::encode;
     use proptest::prelude::*;
 
     fn histogram(values: &[u64]) -> Histogram<u64> {
@@ -200,12 +200,6 @@ mod tests {
             histogram.record(*value).unwrap();
         }
         histogram
-    }
-
-    fn encode(histogram: &Histogram<u64>) -> String {
-        let mut bytes = Vec::new();
-        V2Serializer::new().serialize(histogram, &mut bytes).unwrap();
-        STANDARD.encode(bytes)
     }
 
     #[test]

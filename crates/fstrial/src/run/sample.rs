@@ -243,23 +243,17 @@ pub(crate) fn latency(load: &LoadResult, quantile: f64) -> Result<u64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use base64::{Engine, engine::general_purpose::STANDARD};
     use fstrial_model::{
         measurement::{ClockSource, Value},
         units::Bytes,
     };
-    use hdrhistogram::{
-        Histogram,
-        serialization::{Serializer as _, V2Serializer},
-    };
+    use hdrhistogram::Histogram;
     use std::collections::BTreeMap;
 
     fn histogram(count: u64) -> String {
         let mut histogram = Histogram::<u64>::new(3).unwrap();
         histogram.record_n(1000, count).unwrap();
-        let mut bytes = Vec::new();
-        V2Serializer::new().serialize(&histogram, &mut bytes).unwrap();
-        STANDARD.encode(bytes)
+        fstrial_engine::encode(&histogram)
     }
 
     fn load(counts: &[(OperationKind, u64)], bytes: u64) -> LoadResult {

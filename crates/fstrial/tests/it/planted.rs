@@ -175,5 +175,5 @@ impl Night {
 fn measurement(rate: f64, threads: u16, facts: ArmFacts) -> Measurement {
     let mut histogram = Histogram::<u64>::new_with_bounds(1, 3_600_000_000_000, 3).unwrap();
     histogram.record_n((1e9 * f64::from(threads) / rate) as u64, rate as u64).unwrap();
-    made::measurement(rate, threads, &made::encoded(&histogram), facts)
+    made::measurement(rate, threads, &fstrial_engine::encode(&histogram), facts)
 }

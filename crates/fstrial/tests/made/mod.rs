@@ -1,7 +1,6 @@
 //! Stores with trials that nobody ran: as many arms, workloads, levels and rounds as asked for, with planted differences.
 //! For tests and benchmarks of what is made from a store. Every number comes from a seed.
 
-use base64::{Engine as _, engine::general_purpose::STANDARD};
 use fstrial::run::{environment::Environment, plan::Plan};
 use fstrial_model::{
     arm::Arm,
@@ -13,10 +12,7 @@ use fstrial_model::{
     workload::Figure,
 };
 use fstrial_store::{NewTrial, RunRecord, Session, Store, TrialId, TrialStatus};
-use hdrhistogram::{
-    Histogram,
-    serialization::{Serializer, V2Serializer},
-};
+use hdrhistogram::Histogram;
 use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng, SeedableRng};
 use std::{collections::BTreeMap, fmt::Write as _};
@@ -214,14 +210,7 @@ fn histogram(random: &mut ChaCha8Rng) -> String {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a latency")]
         histogram.record(ns as u64).expect("inside the bounds");
     }
-    encoded(&histogram)
-}
-
-/// A histogram as measurements carry it.
-pub(crate) fn encoded(histogram: &Histogram<u64>) -> String {
-    let mut bytes = Vec::new();
-    V2Serializer::new().serialize(histogram, &mut bytes).expect("a vector takes it");
-    STANDARD.encode(bytes)
+    fstrial_engine::encode(&histogram)
 }
 
 /// What survives a crash on most filesystems.

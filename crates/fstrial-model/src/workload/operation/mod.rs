@@ -34,7 +34,6 @@ use crate::{
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::fmt;
 
 // The only list of them in the crate.
 rows! {
@@ -161,12 +160,6 @@ impl Operation {
     }
 }
 
-impl fmt::Display for Operation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -208,7 +201,7 @@ mod tests {
         for operation in Operation::ALL {
             assert!(document.contains(&format!("op-{operation}")), "{operation} in docs/operations.md");
             let entry = crate::preset::preset(&format!("op-{operation}")).unwrap();
-            assert_eq!(entry.operation, Some(*operation));
+            assert_eq!(entry.operation, Some(operation));
         }
         let names: Vec<String> = Operation::ALL.iter().map(|operation| format!("`{operation}`")).collect();
         assert!(document.contains(&names.join(", ")), "the key `operation` has them all, in order");

@@ -72,11 +72,10 @@ impl Entry {
             return Err(entry_error("warmup", "an operation has no warm-up", "leave warmup out"));
         }
         let Some(operation) = self.operation else {
-            let names: Vec<&str> = Operation::ALL.iter().map(|operation| operation.name()).collect();
             return Err(entry_error(
                 "operation",
                 "an operation without a name",
-                format!("there are {}", names.join(", ")),
+                format!("there are {}", Operation::names()),
             ));
         };
         let row = operation.row();

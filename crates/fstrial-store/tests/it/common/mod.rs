@@ -10,7 +10,7 @@ use fstrial_model::{
     units::{Bytes, Nanos, Percent},
     workload::{Access, Backend, Data, Figure, Io, Pattern, Sharing, SyncCall, Until},
 };
-use fstrial_store::{NewTrial, RunId, RunRecord, Session, Store, StoreError, StoredRun, TrialId};
+use fstrial_store::{NewTrial, RunId, Session, Store, StoreError, StoredRun, TrialId};
 use hdrhistogram::{
     Histogram,
     serialization::{Serializer, V2Serializer},
@@ -218,22 +218,7 @@ pub(crate) fn record(store: &mut Store, trial: TrialId, index: u64) -> Result<Ru
 }
 
 pub(crate) fn record_run(store: &mut Store, trial: TrialId, run: &StoredRun) -> Result<RunId, StoreError> {
-    store.record_run(
-        trial,
-        &RunRecord {
-            round: run.round,
-            slot: run.slot,
-            attempt: run.attempt,
-            arm: &run.arm,
-            workload: &run.workload,
-            threads: run.threads,
-            started_at: &run.started_at,
-            ended_at: &run.ended_at,
-            environment: &run.environment,
-            job: &run.parse_job().unwrap(),
-            outcome: run.outcome.as_ref(),
-        },
-    )
+    store.record_run(trial, &run.with_job(&run.parse_job().unwrap()))
 }
 
 /// Asserts that a trial holds runs 0 to `runs` and nothing else, each as it was recorded.

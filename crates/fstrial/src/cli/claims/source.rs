@@ -8,7 +8,7 @@ use fstrial_model::{
     device::Device,
     filesystem::Filesystem,
     preset,
-    problem::closest,
+    problem::did_you_mean,
     trial::Trial,
 };
 use fstrial_stack::{command, host};
@@ -76,10 +76,8 @@ fn by_word(word: &str) -> Result<Vec<Claimed>, ExpectedError> {
 }
 
 fn unknown(name: &str) -> ExpectedError {
-    let hint = match closest(name, CLAIMS.iter().map(|(id, _)| *id)) {
-        Some(near) => format!("did you mean `{near}`?"),
-        None => "`fstrial claims` lists them; a file must end in .toml".into(),
-    };
+    let hint = did_you_mean(name, CLAIMS.iter().map(|(id, _)| *id))
+        .unwrap_or_else(|| "`fstrial claims` lists them; a file must end in .toml".into());
     ExpectedError::usage(format!("there is no claim `{name}`, and none begins so or has such a tag"), hint)
 }
 

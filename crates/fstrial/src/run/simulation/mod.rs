@@ -17,7 +17,6 @@ use super::{
     round::Earlier,
 };
 use crate::error::ExpectedError;
-use base64::{Engine as _, engine::general_purpose::STANDARD};
 use fstrial_model::{
     arm::Arm,
     facts::{ArmFacts, DataUpdate, Durability, Fact},
@@ -29,10 +28,7 @@ use fstrial_model::{
     units::{Bytes, Nanos},
     workload::{Data, Entry, Figure},
 };
-use hdrhistogram::{
-    Histogram,
-    serialization::{Serializer, V2Serializer},
-};
+use hdrhistogram::Histogram;
 use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng, SeedableRng};
 use std::{
@@ -412,9 +408,7 @@ fn histogram(operations: u64, typical_ns: f64, tail: f64, with_zero: bool) -> St
     if with_zero {
         histogram.record_n(0, operations * 200).unwrap();
     }
-    let mut bytes = Vec::new();
-    V2Serializer::new().serialize(&histogram, &mut bytes).unwrap();
-    STANDARD.encode(bytes)
+    fstrial_engine::encode(&histogram)
 }
 
 /// One event, as far as a test looks at it.

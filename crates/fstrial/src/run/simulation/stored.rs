@@ -12,7 +12,7 @@ use crate::{
     report::document::{document, repeat_command},
     run::{claim::ClaimVerdict, course, environment::Environment, recorder::Recorder, stored::earlier},
 };
-use fstrial_store::{NewTrial, Session, Store, TrialId};
+use fstrial_store::{NewTrial, RunRecord, Session, Store, TrialId};
 use proptest::prelude::*;
 
 const TIME: &str = "2026-01-01T00:00:00Z";
@@ -263,24 +263,9 @@ fn a_stored_run_without_operations_is_an_error_and_no_panic() {
     let mut measurement = run.outcome.clone().unwrap();
     let Reading::Load(_, load) = &mut measurement.results[0].reading else { panic!("a load") };
     load.operations = 0;
-    store
-        .record_run(
-            id,
-            &fstrial_store::RunRecord {
-                round: 3,
-                slot: 1,
-                attempt: 1,
-                arm: &run.arm,
-                workload: &run.workload,
-                threads: run.threads,
-                started_at: &run.started_at,
-                ended_at: &run.ended_at,
-                environment: &run.environment,
-                job: &run.parse_job().unwrap(),
-                outcome: Ok(&measurement),
-            },
-        )
-        .unwrap();
+    let job = run.parse_job().unwrap();
+    let record = RunRecord { round: 3, slot: 1, outcome: Ok(&measurement), ..run.with_job(&job) };
+    store.record_run(id, &record).unwrap();
     let error = judge_again(&store, &store.trial(id).unwrap()).unwrap_err();
     assert!(error.to_string().contains("no operation was completed"), "{error}");
 }
