@@ -7,7 +7,8 @@
 use super::{
     keys::{FOREIGN_ENGINES, Treatment, ValueKind},
     names,
-    parse::{Fault, Job, JobFile, Setting},
+    parse::{Job, JobFile, Setting},
+    source::Fault,
     value::{Reading, Surroundings, Value, cut},
 };
 use crate::problem::closest;

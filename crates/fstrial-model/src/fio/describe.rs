@@ -60,7 +60,10 @@ fn requests(job: &Entry) -> String {
         _ => format!("requests, {reads} of them reads"),
     };
     let order = match (&job.distribution, &job.write_distribution) {
-        _ if job.each_block_once.is_some() => ", each block once".to_owned(),
+        _ if job.each_block_once.is_some() => {
+            let what = if job.in_a_row.or(job.jumps.map(|_| 2)).is_some() { "place" } else { "block" };
+            format!(", each {what} once")
+        }
         (reads, Some(writes)) => {
             format!(", {} and {writes}", reads.as_ref().unwrap_or(&Distribution::Uniform))
         }

@@ -238,8 +238,6 @@ impl Mapper<'_> {
         self.going_on(requests, &files, &timing);
         self.threads(threads, backend);
         let access = self.access(requests, &files, layout);
-        let (distribution, write_distribution, each_block_once) =
-            self.distribution(requests, &files, threads);
         let open_sync = self.open_sync(backend);
         self.verify(requests);
         let fsync_at_end = self.sync_at_end(requests, timing.amount, fsync);
@@ -248,11 +246,6 @@ impl Mapper<'_> {
             name: Some(self.job.name.clone()),
             workers: Some(u16::try_from(threads).unwrap_or(u16::MAX)),
             access: Some(access),
-            stride: requests.stride.map(Bytes),
-            one_lane: is(requests.stride.is_some()),
-            distribution: (!distribution.is_uniform()).then_some(distribution),
-            write_distribution,
-            each_block_once: is(each_block_once),
             reads: Some(Percent(requests.reads as f64)),
             block_size: Some(Bytes(requests.block)),
             read_size,
@@ -271,17 +264,10 @@ impl Mapper<'_> {
             fsync_at_end: is(fsync_at_end),
             layout: (!access.starts_empty()).then_some(layout),
             round_robin: is(files.by_turns),
-            in_a_row: (requests.in_a_row > 1).then_some(requests.in_a_row),
-            in_place: is(requests.in_place),
-            jumps: requests.jumps.map(|[reads, _]| Percent(reads as f64)),
-            write_jumps: requests
-                .jumps
-                .and_then(|[reads, writes]| (reads != writes).then_some(Percent(writes as f64))),
-            apart: is(requests.apart),
             advice: (advice != Advice::None).then_some(advice),
             cold_laps: is(cold_laps),
             rate: self.rate(requests, threads),
-            ..self.data(requests)
+            ..self.places(requests, &files, threads)
         };
         match timing.amount {
             None => Entry {

@@ -101,13 +101,14 @@ fn the_smallest_job_is_fios_defaults() {
     assert_eq!(job, expected);
 }
 
+/// A job of random writes with these lines.
+fn writes_with(lines: &str) -> Entry {
+    native(&format!("[a]\nsize=1m\ndirect=1\nrw=randwrite\n{lines}"))
+}
+
 #[test]
-fn values_reach_the_native_job() {
-    const BASE: &str = "[a]\nsize=1m\ndirect=1\nrw=randwrite\n";
-    let with = |lines: &str| native(&format!("{BASE}{lines}"));
-    assert_eq!((with("").each_block_once, with("norandommap\n").each_block_once), (Some(true), None));
-    assert_eq!(with("random_distribution=zipf\n").distribution, Some(Distribution::Zipf { theta: 1.1 }));
-    assert_eq!(with("random_distribution=zipf:1.3\n").distribution, Some(Distribution::Zipf { theta: 1.3 }));
+fn places_reach_the_native_job() {
+    let with = writes_with;
     let zones = |list: &str| {
         let job = with(&format!("rw=randrw\nrandom_distribution={list}\n"));
         let text = |law: Option<Distribution>| law.map_or_else(String::new, |law| law.to_string());
@@ -116,6 +117,7 @@ fn values_reach_the_native_job() {
     assert_eq!(zones("zoned:60/10:40/90"), ["zones:10%:60,90%:40", ""]);
     assert_eq!(zones("zoned:60/10:30/20:8/30:2/40"), ["zones:10%:60,20%:30,30%:8,40%:2", ""]);
     assert_eq!(zones("zoned:60/10:0/20:40"), ["zones:10%:60,20%:0,70%:40", ""]);
+    assert_eq!(zones("zoned:50/5:30/15:20/"), ["zones:5%:50,15%:30,80%:20", ""]);
     assert_eq!(zones("zoned:60/10:40/20"), ["zones:10%:60,20%:40", ""]);
     assert_eq!(zones("zoned:60/10:40/90,100/50"), ["zones:10%:60,90%:40", "zones:50%:100"]);
     assert_eq!(zones("zoned:100/50,100/50,100/7"), ["zones:50%:100", ""]);
@@ -125,20 +127,6 @@ fn values_reach_the_native_job() {
     assert_eq!(
         (writes.distribution.unwrap().to_string(), writes.write_distribution),
         ("zones:50%:100".into(), None)
-    );
-    let sized = with("bssplit=4k/60:64k/40,8k/100\nrw=randrw\nnorandommap\ntime_based\nruntime=1\n");
-    let sizes = |text: &str| Some(text.parse::<workload::Sizes>().unwrap());
-    assert_eq!((sized.read_size, sized.write_size), (sizes("4KiB:60,64KiB:40"), sizes("8KiB")));
-    assert_eq!(sized.block_size, Some(Bytes::kib(4)));
-    let lap = with("rw=write\nbsrange=2k-16k\n");
-    assert_eq!(
-        (lap.write_size, lap.block_size, lap.requests),
-        (sizes("2KiB-16KiB"), Some(Bytes::kib(2)), None)
-    );
-    assert_eq!(with("bsrange=4k-4k\n").write_size, None);
-    assert_eq!(
-        with("rw=write\nbssplit=1k/50:3k/50\nkb_base=1000\nsize=600000\ndirect=0\n").block_size,
-        Some(Bytes(1000))
     );
     let rows = with("rw=randread:8\nnorandommap\n");
     assert_eq!((rows.in_a_row, rows.in_place, rows.each_block_once), (Some(8), None, None));
@@ -169,6 +157,28 @@ fn values_reach_the_native_job() {
     assert_eq!(with("rw=read:8k\nsize=256k\n").requests, Some(22));
     assert_eq!(with("rw=read:8k\nsize=256k\nnumber_ios=5\nnumjobs=2\n").requests, Some(10));
     assert_eq!((with("rw=write:0\n").stride, with("rw=write:0\n").access), (None, Some(Access::Sequential)));
+}
+
+#[test]
+fn values_reach_the_native_job() {
+    let with = writes_with;
+    assert_eq!((with("").each_block_once, with("norandommap\n").each_block_once), (Some(true), None));
+    assert_eq!(with("random_distribution=zipf\n").distribution, Some(Distribution::Zipf { theta: 1.1 }));
+    assert_eq!(with("random_distribution=zipf:1.3\n").distribution, Some(Distribution::Zipf { theta: 1.3 }));
+    let sized = with("bssplit=4k/60:64k/40,8k/100\nrw=randrw\nnorandommap\ntime_based\nruntime=1\n");
+    let sizes = |text: &str| Some(text.parse::<workload::Sizes>().unwrap());
+    assert_eq!((sized.read_size, sized.write_size), (sizes("4KiB:60,64KiB:40"), sizes("8KiB")));
+    assert_eq!(sized.block_size, Some(Bytes::kib(4)));
+    let lap = with("rw=write\nbsrange=2k-16k\n");
+    assert_eq!(
+        (lap.write_size, lap.block_size, lap.requests),
+        (sizes("2KiB-16KiB"), Some(Bytes::kib(2)), None)
+    );
+    assert_eq!(with("bsrange=4k-4k\n").write_size, None);
+    assert_eq!(
+        with("rw=write\nbssplit=1k/50:3k/50\nkb_base=1000\nsize=600000\ndirect=0\n").block_size,
+        Some(Bytes(1000))
+    );
     assert_eq!(with("rw=randrw\nrwmixwrite=30\n").reads, Some(Percent(70.0)));
     assert_eq!(with("rw=randrw\nrwmixwrite=30\nrwmixread=60\n").reads, Some(Percent(60.0)));
     assert_eq!(with("bs=8k,16k\n").block_size, Some(Bytes::kib(16)));
@@ -242,34 +252,19 @@ fn the_page_cache_is_told_what_fio_tells_it() {
     assert_eq!((looped.requests, looped.cold_laps), (Some(96), Some(true)));
 }
 
+/// Jobs of random writes that run through fio because of a key.
+fn assert_foreign(jobs: &[(&str, &str)]) {
+    for (lines, key) in jobs {
+        assert!(reasons(&format!("[a]\nsize=1m\nrw=randwrite\n{lines}")).contains(key), "{lines:?}");
+    }
+}
+
 #[test]
 fn what_fio_does_otherwise_runs_through_fio() {
-    const BASE: &str = "[a]\nsize=1m\nrw=randwrite\n";
-    for (lines, key) in [
+    assert_foreign(&[
         ("rw=read\nfadvise_hint=0\ninvalidate=0\n", "invalidate"),
         ("ioengine=mmap\nruntime=1\ntime_based\n", "invalidate"),
         ("ioengine=mmap\nnumjobs=2\n", "thread"),
-        ("rw=rw\ndirect=1\nnrfiles=2\n", "rw"),
-        ("rw=rw\ntime_based\nruntime=1\n", "invalidate"),
-        ("rw=rw\ndirect=1\nloops=2\n", "rw"),
-        ("rw=rw:8k\ndirect=1\n", "rw"),
-        ("rw=randread:0\ndirect=1\n", "rw"),
-        ("rw=randread:8\ntime_based\nruntime=1\n", "invalidate"),
-        ("rw=randread:8\nio_size=2m\ndirect=1\n", "rw"),
-        ("rw=randread:8\npercentage_random=50\ndirect=1\n", "percentage_random"),
-        ("rw=randread:8\nfilename=f\nnumjobs=2\noffset_increment=1m\ndirect=1\n", "rw"),
-        ("rw=randread:8\nnorandommap\nbsrange=4k-8k\ndirect=1\n", "rw"),
-        ("rw=read:1k\ndirect=1\n", "rw"),
-        ("rw=read:-8k\ndirect=1\n", "rw"),
-        ("rw=read:8k\nbssplit=4k/50:8k/50\ndirect=1\n", "rw"),
-        ("rw=read:8k\nloops=2\ndirect=1\n", "rw"),
-        ("rw=read:8k\nnrfiles=2\ndirect=1\n", "rw"),
-        ("rw=read:4m\ndirect=1\n", "rw"),
-        // 256 blocks: the stride of 3 ends with the last one, and fio then drops the file.
-        ("rw=read:8k\ntime_based\nruntime=1\n", "invalidate"),
-        ("rw=write:8k\nfallocate=none\n", "fallocate"),
-        ("rw=randread:8\nnorandommap\nnrfiles=2\n", "rw"),
-        ("rw=randtrim\ndirect=1\n", "rw"),
         ("direct=1\nbs=8k,16k\nrw=randrw\n", "bs"),
         ("bs=100\n", "size"),
         ("bs=100\ndirect=1\n", "bs"),
@@ -302,6 +297,48 @@ fn what_fio_does_otherwise_runs_through_fio() {
         ("zero_buffers\nscramble_buffers=1\n", "zero_buffers"),
         ("runtime=1\nramp_time=1\n", "ramp_time"),
         ("runtime=10us\n", "runtime"),
+        (
+            "random_distribution=zoned:60/10:40/90\nnrfiles=2\nfile_service_type=random\n",
+            "random_distribution",
+        ),
+        ("ioengine=vsync\niodepth=4\n", "ioengine"),
+        ("ioengine=posixaio\n", "ioengine"),
+        ("hipri\n", "hipri"),
+        ("loops=2\nend_fsync=1\n", "loops"),
+        ("loops=2\nio_size=4m\n", "loops"),
+        ("loops=2\nnumber_ios=10\n", "loops"),
+        ("verify=md5\n", "verify"),
+        ("verify=md5\ndo_verify=0\nrw=randrw\n", "verify"),
+        ("verify=md5\ndo_verify=0\nverify_backlog=8\n", "verify"),
+        ("verify=md5\ndo_verify=0\nverify_pattern=7\n", "verify_pattern"),
+        ("filesize=4k-64k\nnrfiles=2\n", "filesize"),
+    ]);
+}
+
+#[test]
+fn places_that_fio_goes_to_otherwise_run_through_fio() {
+    assert_foreign(&[
+        ("rw=rw\ndirect=1\nnrfiles=2\n", "rw"),
+        ("rw=rw\ntime_based\nruntime=1\n", "invalidate"),
+        ("rw=rw\ndirect=1\nloops=2\n", "rw"),
+        ("rw=rw:8k\ndirect=1\n", "rw"),
+        ("rw=randread:0\ndirect=1\n", "rw"),
+        ("rw=randread:8\ntime_based\nruntime=1\n", "invalidate"),
+        ("rw=randread:8\nio_size=2m\ndirect=1\n", "rw"),
+        ("rw=randread:8\npercentage_random=50\ndirect=1\n", "percentage_random"),
+        ("rw=randread:8\nfilename=f\nnumjobs=2\noffset_increment=1m\ndirect=1\n", "rw"),
+        ("rw=randread:8\nnorandommap\nbsrange=4k-8k\ndirect=1\n", "rw"),
+        ("rw=read:1k\ndirect=1\n", "rw"),
+        ("rw=read:-8k\ndirect=1\n", "rw"),
+        ("rw=read:8k\nbssplit=4k/50:8k/50\ndirect=1\n", "rw"),
+        ("rw=read:8k\nloops=2\ndirect=1\n", "rw"),
+        ("rw=read:8k\nnrfiles=2\ndirect=1\n", "rw"),
+        ("rw=read:4m\ndirect=1\n", "rw"),
+        // 256 blocks: the stride of 3 ends with the last one, and fio then drops the file.
+        ("rw=read:8k\ntime_based\nruntime=1\n", "invalidate"),
+        ("rw=write:8k\nfallocate=none\n", "fallocate"),
+        ("rw=randread:8\nnorandommap\nnrfiles=2\n", "rw"),
+        ("rw=randtrim\ndirect=1\n", "rw"),
         ("random_distribution=zipf:1.2:0.5\n", "random_distribution"),
         ("random_distribution=zipf:7\n", "random_distribution"),
         ("random_distribution=pareto:0.3\n", "random_distribution"),
@@ -314,28 +351,11 @@ fn what_fio_does_otherwise_runs_through_fio() {
         ("random_distribution=zoned:60/100:40\n", "random_distribution"),
         ("random_distribution=zoned\n", "random_distribution"),
         ("random_distribution=zoned:100/10,\nrw=randrw\n", "random_distribution"),
-        (
-            "random_distribution=zoned:60/10:40/90\nnrfiles=2\nfile_service_type=random\n",
-            "random_distribution",
-        ),
         ("random_distribution=zoned_abs:60/64k:40/961k\n", "random_distribution"),
         ("random_distribution=zoned_abs:60/64k:40\n", "random_distribution"),
         ("percentage_random=50\ntime_based\nruntime=1\n", "invalidate"),
         ("percentage_random=50\nbsrange=4k-8k\nnorandommap\n", "percentage_random"),
-        ("ioengine=vsync\niodepth=4\n", "ioengine"),
-        ("ioengine=posixaio\n", "ioengine"),
-        ("hipri\n", "hipri"),
-        ("loops=2\nend_fsync=1\n", "loops"),
-        ("loops=2\nio_size=4m\n", "loops"),
-        ("loops=2\nnumber_ios=10\n", "loops"),
-        ("verify=md5\n", "verify"),
-        ("verify=md5\ndo_verify=0\nrw=randrw\n", "verify"),
-        ("verify=md5\ndo_verify=0\nverify_backlog=8\n", "verify"),
-        ("verify=md5\ndo_verify=0\nverify_pattern=7\n", "verify_pattern"),
-        ("filesize=4k-64k\nnrfiles=2\n", "filesize"),
-    ] {
-        assert!(reasons(&format!("{BASE}{lines}")).contains(&key), "{lines:?}");
-    }
+    ]);
 }
 
 #[test]
@@ -498,7 +518,9 @@ fn what_opens_other_files_stays_refused() {
         "filename=/dev/sda:..",
         "directory=/a:/b",
     ] {
-        let found = inspect("job.fio", &format!("{job}{line}\n"), &host());
+        let found = inspect("job.fio", &format!("{job}{line}\n"), &host(), &mut |_| {
+            unreachable!("not beside the job file")
+        });
         assert!(found.outcome.is_err(), "{line}");
         let lines: Vec<usize> = found.faults.iter().map(|fault| fault.line).collect();
         assert_eq!(lines, [5], "{line}");
@@ -522,7 +544,7 @@ fn clones_and_jobs_that_name_a_file_need_its_space_once() {
 fn every_line_of_a_job_file_has_its_fate() {
     let text = "[global]\nbs=8k\n[a]\nsize=1m\nrw=write\nrw=randwrite\nverify=md5\ndescription=x\n[b]\nnosuch=1\nsize=1m\n\
                 [global]\nbs=4k\n";
-    let found = inspect("job.fio", text, &host());
+    let found = inspect("job.fio", text, &host(), &mut |_| unreachable!("nothing is included"));
     let fates = |section: &SectionFate| -> Vec<Fate> {
         section.keys.iter().filter(|key| key.line.is_some()).map(|key| key.fate).collect()
     };

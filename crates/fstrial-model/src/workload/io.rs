@@ -678,6 +678,14 @@ mod tests {
         Some(text.parse().unwrap_or(Distribution::Zipf { theta: 7.0 }))
     }
 
+    fn assert_refused(all: Vec<(Io, &str)>) {
+        for (io, key) in all {
+            let error = io.check().unwrap_err();
+            assert_eq!(error.key, key, "{io:?}: {}", error.problem);
+            assert!(error.hint.is_some());
+        }
+    }
+
     #[test]
     fn what_does_not_go_together_is_refused_at_its_key() {
         let random = Io::default();
@@ -697,19 +705,13 @@ mod tests {
             &Io { reads: Percent(100.0), update: Percent(10.0), ..zipf.clone() },
             &Io { mix: Mix::Ratio, reads: Percent(60.0), ..random.clone() },
             &Io { write_size: sizes("16KiB:60,64KiB:40"), ..random.clone() },
-            &Io { in_a_row: 2, in_place: true, each_block_once: true, apart: true, ..random.clone() },
-            &Io { jumps: Some(Percent(0.0)), write_jumps: Some(Percent(100.0)), ..random.clone() },
-            &Io { write_distribution: law("zones:128MiB:1,128MiB:2"), ..zipf.clone() },
-            &Io { apart: true, access: Access::Sequential, ..random.clone() },
-            &Io { one_lane: true, ..strided.clone() },
             &Io { read_size: sizes("16KiB-1MiB"), access: Access::Sequential, ..random.clone() },
         ] {
             good.check().unwrap_or_else(|e| panic!("{good:?}: {}", e.problem));
         }
-        for (io, key) in [
+        assert_refused(vec![
             (Io { total_size: Bytes::kib(16), ..zipf.clone() }, "distribution"),
             (Io { total_size: Bytes::kib(48), files: 3, round_robin: true, ..zipf.clone() }, "distribution"),
-            (Io { in_a_row: 0, ..random.clone() }, "in_a_row"),
             (Io { write_size: sizes("16KiB:60,20KiB:40"), ..random.clone() }, "write_size"),
             (Io { read_size: sizes("4KiB-64KiB"), ..random.clone() }, "read_size"),
             (Io { write_size: sizes("32KiB"), each_block_once: true, ..random.clone() }, "write_size"),
@@ -721,23 +723,10 @@ mod tests {
                 "write_size",
             ),
             (Io { write_size: sizes("32KiB"), total_size: Bytes::kib(16), ..random.clone() }, "file_size"),
-            (Io { in_a_row: 2, round_robin: true, ..random.clone() }, "in_a_row"),
-            (Io { in_place: true, ..random.clone() }, "in_place"),
-            (Io { jumps: Some(Percent(101.0)), ..random.clone() }, "jumps"),
-            (Io { jumps: Some(Percent(50.0)), in_a_row: 2, ..random.clone() }, "jumps"),
-            (Io { jumps: Some(Percent(50.0)), ..strided.clone() }, "jumps"),
-            (Io { write_jumps: Some(Percent(50.0)), ..random.clone() }, "write_jumps"),
-            (Io { write_size: sizes("32KiB"), jumps: Some(Percent(5.0)), ..random.clone() }, "write_size"),
-            (Io { apart: true, ..random.clone() }, "apart"),
-            (Io { one_lane: true, ..random.clone() }, "one_lane"),
-            (Io { write_distribution: Some(Distribution::Uniform), ..strided.clone() }, "write_distribution"),
-            (Io { write_distribution: law("zipf:7"), ..random.clone() }, "write_distribution"),
-            (Io { write_distribution: law("zones:1GiB:1"), ..random.clone() }, "write_distribution"),
             (
                 Io { write_distribution: law("zipf"), each_block_once: true, ..random.clone() },
                 "each_block_once",
             ),
-            (Io { in_a_row: 2, ..strided.clone() }, "in_a_row"),
             (Io { access: Access::Sequential, ..zipf.clone() }, "distribution"),
             (Io { distribution: Distribution::Zipf { theta: 1.0 }, ..random.clone() }, "distribution"),
             (Io { each_block_once: true, ..zipf }, "each_block_once"),
@@ -754,11 +743,39 @@ mod tests {
             (Io { sharing: Sharing::Shared, ..extend }, "sharing"),
             (Io { sharing: Sharing::Region, ..append.clone() }, "sharing"),
             (Io { sharing: Sharing::Shared, ..append }, "sharing"),
+        ]);
+    }
+
+    #[test]
+    fn places_that_do_not_go_together_are_refused_at_their_key() {
+        let random = Io::default();
+        let zipf = Io { distribution: Distribution::Zipf { theta: 0.99 }, ..random.clone() };
+        let strided = Io { access: Access::Strided, stride: Some(Bytes::mib(1)), ..random.clone() };
+        for good in [
+            &Io { in_a_row: 2, in_place: true, each_block_once: true, apart: true, ..random.clone() },
+            &Io { jumps: Some(Percent(0.0)), write_jumps: Some(Percent(100.0)), ..random.clone() },
+            &Io { write_distribution: law("zones:128MiB:1,128MiB:2"), ..zipf.clone() },
+            &Io { apart: true, access: Access::Sequential, ..random.clone() },
+            &Io { one_lane: true, ..strided.clone() },
         ] {
-            let error = io.check().unwrap_err();
-            assert_eq!(error.key, key, "{io:?}: {}", error.problem);
-            assert!(error.hint.is_some());
+            good.check().unwrap_or_else(|e| panic!("{good:?}: {}", e.problem));
         }
+        assert_refused(vec![
+            (Io { in_a_row: 0, ..random.clone() }, "in_a_row"),
+            (Io { in_a_row: 2, round_robin: true, ..random.clone() }, "in_a_row"),
+            (Io { in_place: true, ..random.clone() }, "in_place"),
+            (Io { jumps: Some(Percent(101.0)), ..random.clone() }, "jumps"),
+            (Io { jumps: Some(Percent(50.0)), in_a_row: 2, ..random.clone() }, "jumps"),
+            (Io { jumps: Some(Percent(50.0)), ..strided.clone() }, "jumps"),
+            (Io { write_jumps: Some(Percent(50.0)), ..random.clone() }, "write_jumps"),
+            (Io { write_size: sizes("32KiB"), jumps: Some(Percent(5.0)), ..random.clone() }, "write_size"),
+            (Io { apart: true, ..random.clone() }, "apart"),
+            (Io { one_lane: true, ..random.clone() }, "one_lane"),
+            (Io { write_distribution: Some(Distribution::Uniform), ..strided.clone() }, "write_distribution"),
+            (Io { write_distribution: law("zipf:7"), ..random.clone() }, "write_distribution"),
+            (Io { write_distribution: law("zones:1GiB:1"), ..random.clone() }, "write_distribution"),
+            (Io { in_a_row: 2, ..strided.clone() }, "in_a_row"),
+        ]);
     }
 
     #[test]

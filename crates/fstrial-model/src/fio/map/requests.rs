@@ -5,8 +5,8 @@ use super::{
     BLOCKS, Files, Mapper, PAGE, Requests, Timing,
 };
 use crate::{
-    units::Bytes,
-    workload::{Arrivals, Distribution, Extent, Rate, Sharing, Sizes, Zone},
+    units::{Bytes, Percent},
+    workload::{Arrivals, Distribution, Entry, Extent, Rate, Sharing, Sizes, Zone},
 };
 use std::collections::BTreeMap;
 
@@ -213,7 +213,7 @@ impl Mapper<'_> {
         if timing.repeats && timing.amount.is_some() {
             self.reason(key, "fio begins at the first block again whenever it has gone through `size`");
         }
-        if files.sharing == Sharing::Region && !(requests.apart && !requests.is_random) {
+        if files.sharing == Sharing::Region && (requests.is_random || !requests.apart) {
             self.reason(key, "fio ends at the end of a region, native requests begin it again");
         }
         if requests.has_sizes && (requests.is_random || requests.stride.is_some()) {
@@ -242,8 +242,29 @@ impl Mapper<'_> {
         block.max(1)
     }
 
+    /// Where the requests go, and what they write.
+    pub(super) fn places(&mut self, requests: Requests, files: &Files, threads: u64) -> Entry {
+        let (distribution, write_distribution, each_block_once) = self.distribution(requests, files, threads);
+        let is = |on: bool| on.then_some(true);
+        let share = |percent: u64| Percent(percent as f64);
+        let Requests { stride, in_a_row, in_place, jumps, apart, .. } = requests;
+        Entry {
+            stride: stride.map(Bytes),
+            one_lane: is(stride.is_some()),
+            distribution: (!distribution.is_uniform()).then_some(distribution),
+            write_distribution,
+            each_block_once: is(each_block_once),
+            in_a_row: (in_a_row > 1).then_some(in_a_row),
+            in_place: is(in_place),
+            jumps: jumps.map(|[reads, _]| share(reads)),
+            write_jumps: jumps.and_then(|[reads, writes]| (reads != writes).then_some(share(writes))),
+            apart: is(apart),
+            ..self.data(requests)
+        }
+    }
+
     /// How blocks are drawn, for writes by themselves if they have a law of their own, and whether each comes once.
-    pub(super) fn distribution(
+    fn distribution(
         &mut self,
         requests: Requests,
         files: &Files,
@@ -404,7 +425,10 @@ fn shares(list: &str) -> Option<Vec<(f64, Option<&str>)>> {
 /// Zones in percent of the file. Those without a size share what the others leave.
 fn zones(list: &str) -> Option<Distribution> {
     let shares = shares(list)?;
-    let size = |size: Option<&str>| size.map_or(Some(0), |size| size.parse::<u8>().ok()).map(u32::from);
+    let size = |size: Option<&str>| match size {
+        None | Some("") => Some(0),
+        Some(size) => size.parse::<u8>().ok().map(u32::from),
+    };
     let sizes: Vec<u32> = shares.iter().map(|(_, text)| size(*text)).collect::<Option<_>>()?;
     let open = sizes.iter().filter(|size| **size == 0).count() as u32;
     let rest = 100_u32.checked_sub(sizes.iter().sum())?.checked_div(open).unwrap_or(0);
