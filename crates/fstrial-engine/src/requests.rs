@@ -389,8 +389,8 @@ impl Requests {
             let block = match order {
                 Order::Consecutive { .. } => block,
                 Order::Laps { order, .. } if matches!(**order, Order::Consecutive { .. }) => block,
-                // Where only a part of a file is this thread's, there is one file.
-                _ => block - (block - geometry.origin) % sizer.least(),
+                // Where only a part of several files is this thread's, every request is one block.
+                _ => block - block.saturating_sub(geometry.origin) % sizer.least(),
             };
             let room = geometry.blocks_per_file.min(end) - block;
             // There is room somewhere: a file, or a thread's part of it, has that of the largest request.
@@ -655,11 +655,15 @@ mod tests {
                 Distribution::Latest { theta },
                 Distribution::Hotspot { fraction: theta, share: 0.8 },
                 Distribution::Normal { draws: 12 },
+                "zones:10%:60,20%:30,33.3%:10".parse().unwrap(),
             ] {
                 let io = Io {
                     distribution,
                     reads: Percent(50.0),
                     update: Percent(50.0),
+                    write_distribution: (seed.is_multiple_of(2)).then(|| "zones:40KiB:1,60KiB:2".parse().unwrap()),
+                    jumps: (seed.is_multiple_of(3)).then_some(Percent(100.0 * theta)),
+                    apart: seed.is_multiple_of(3),
                     ..small(Access::Random, Sharing::Region, files, 600)
                 };
                 let take = || {
