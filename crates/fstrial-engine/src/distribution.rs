@@ -7,7 +7,10 @@ use crate::{
     generator::{Generator, Stream},
     permutation::Permutation,
 };
-use fstrial_model::workload::Distribution;
+use fstrial_model::{
+    units::Bytes,
+    workload::{Distribution, Extent, Zone},
+};
 
 /// Draws numbers in `0..n`.
 #[derive(Debug, Clone)]
@@ -18,7 +21,7 @@ pub(crate) enum Sampler {
     Pareto { n: u64, exponent: f64 },
     Normal { n: u64, draws: u32 },
     Special(Special),
-    Hotspot { n: u64, hot: u64, share: f64 },
+    Zones(Zones),
 }
 
 /// Ranks with a probability in proportion to rank^−θ: Gray et al., "Quickly Generating Billion-Record Synthetic
@@ -46,6 +49,20 @@ pub(crate) struct Special {
     d: f64,
     start: f64,
     iterations: u32,
+}
+
+/// Stretches of blocks, by Walker's alias method (1977): a column is drawn, then one of the two zones in it, in constant
+/// time whatever the number of zones.
+#[derive(Debug, Clone)]
+pub(crate) struct Zones(Box<[Column]>);
+
+/// As likely as any other column.
+#[derive(Debug, Clone, Copy)]
+struct Column {
+    /// A draw from here on takes the second zone, which is the first where the column has one only.
+    second_from: u64,
+    /// First block, and number of blocks.
+    zones: [(u64, u64); 2],
 }
 
 /// Terms summed one by one; the sum of the others is known to all digits from their integral.
@@ -125,12 +142,66 @@ impl Special {
     }
 }
 
+impl Zones {
+    /// From zones with their weights.
+    fn new(zones: &[((u64, u64), f64)]) -> Self {
+        let count = zones.len() as f64 / zones.iter().map(|(_, weight)| weight).sum::<f64>();
+        let mut columns: Vec<Column> =
+            zones.iter().map(|(zone, _)| Column { second_from: u64::MAX, zones: [*zone; 2] }).collect();
+        // What is left of each zone, in columns. One that fills less than its own is joined by one that fills more.
+        let mut left: Vec<f64> = zones.iter().map(|(_, weight)| weight * count).collect();
+        let (mut small, mut large): (Vec<usize>, Vec<usize>) =
+            (0..zones.len()).partition(|zone| left[*zone] < 1.0);
+        while let (Some(one), Some(other)) = (small.pop(), large.last().copied()) {
+            columns[one].second_from = (left[one] * 2_f64.powi(64)) as u64;
+            columns[one].zones[1] = zones[other].0;
+            left[other] -= 1.0 - left[one];
+            if left[other] < 1.0 {
+                large.pop();
+                small.push(other);
+            }
+        }
+        Self(columns.into())
+    }
+
+    #[inline]
+    fn draw(&self, generator: &mut Generator) -> u64 {
+        let draw = u128::from(generator.next()) * self.0.len() as u128;
+        let column = &self.0[(draw >> 64) as usize];
+        let (first, blocks) = column.zones[usize::from(draw as u64 >= column.second_from)];
+        first + generator.below(blocks)
+    }
+}
+
+/// First block and number of blocks of each zone of n blocks, rounded as fio does it.
+fn stretches(zones: &[Zone], n: u64, block: Bytes) -> Vec<((u64, u64), f64)> {
+    let (mut percent, mut bytes) = (0.0, 0);
+    let share = |percent: f64| (percent * n as f64 / 100.0) as u64;
+    let stretch = |zone: &Zone| {
+        let (first, blocks) = match zone.extent {
+            Extent::Percent(size) => {
+                let before = percent;
+                percent += size;
+                (share(before), share(size))
+            }
+            Extent::Bytes(size) => {
+                bytes += size.0;
+                let first = (bytes - size.0) / block.0;
+                (first, bytes / block.0 - first)
+            }
+        };
+        let first = first.min(n - 1);
+        ((first, blocks.clamp(1, n - first)), zone.weight)
+    };
+    zones.iter().map(stretch).collect()
+}
+
 impl Sampler {
-    /// For numbers in `0..n`, at least two unless uniform (validated). `seed` is the load's: all its threads have the
-    /// same hot blocks.
-    pub(crate) fn new(distribution: Distribution, n: u64, seed: u64) -> Self {
+    /// For numbers in `0..n` of blocks of this size, at least two unless uniform, and as many as there are in zones
+    /// (validated). `seed` is the load's: all its threads have the same hot blocks.
+    pub(crate) fn new(distribution: &Distribution, n: u64, block: Bytes, seed: u64) -> Self {
         assert!(n > 1 || (n == 1 && distribution.is_uniform()), "validated");
-        match distribution {
+        match *distribution {
             Distribution::Uniform => Self::Uniform { n },
             Distribution::Zipf { theta } => Self::Zipf {
                 ranks: Zipf::new(n, theta),
@@ -144,8 +215,9 @@ impl Sampler {
             }
             Distribution::Hotspot { fraction, share } => {
                 let hot = ((n as f64 * fraction) as u64).clamp(1, n - 1);
-                Self::Hotspot { n, hot, share }
+                Self::Zones(Zones::new(&[((0, hot), share), ((hot, n - hot), 1.0 - share)]))
             }
+            Distribution::Zones(ref zones) => Self::Zones(Zones::new(&stretches(zones, n, block))),
         }
     }
 
@@ -160,13 +232,7 @@ impl Sampler {
             Self::Pareto { n, exponent } => below(*n, libm::pow(unit(generator), *exponent)),
             Self::Normal { n, draws } => below(*n, mean(generator, *draws)),
             Self::Special(special) => special.draw(generator),
-            Self::Hotspot { n, hot, share } => {
-                if unit(generator) < *share {
-                    generator.below(*hot)
-                } else {
-                    hot + generator.below(n - hot)
-                }
-            }
+            Self::Zones(zones) => zones.draw(generator),
         }
     }
 }
@@ -179,7 +245,7 @@ mod tests {
     const DRAWS: u32 = 400_000;
 
     fn counts(distribution: Distribution, n: u64) -> Vec<f64> {
-        let sampler = Sampler::new(distribution, n, 9);
+        let sampler = Sampler::new(&distribution, n, Bytes::kib(4), 9);
         let mut generator = Generator::new(5, Stream::Requests(0));
         let mut counts = vec![0.0; n as usize];
         (0..DRAWS).for_each(|_| counts[sampler.draw(&mut generator) as usize] += 1.0);
@@ -257,10 +323,8 @@ mod tests {
             let apart = hottest[..10].windows(2).filter(|pair| pair[0].abs_diff(pair[1]) > 1).count();
             assert!(apart >= 8, "hot blocks are neighbours: {:?}", &hottest[..10]);
             // By rank: undo the scattering.
-            let Sampler::Zipf { scattered: order, .. } = Sampler::new(Distribution::Zipf { theta }, n, 9)
-            else {
-                panic!("a zipf sampler")
-            };
+            let zipf = Sampler::new(&Distribution::Zipf { theta }, n, Bytes(1), 9);
+            let Sampler::Zipf { scattered: order, .. } = zipf else { panic!("a zipf sampler") };
             scattered = (0..n).map(|rank| scattered[order.at(rank) as usize]).collect();
             assert_fits(&scattered, gray(n, theta));
         }
@@ -268,7 +332,8 @@ mod tests {
 
     #[test]
     fn zipf_is_the_same_for_all_threads_of_a_load_and_differs_between_seeds() {
-        let hottest = |seed| match Sampler::new(Distribution::Zipf { theta: 0.99 }, 1 << 20, seed) {
+        let zipf = Distribution::Zipf { theta: 0.99 };
+        let hottest = |seed| match Sampler::new(&zipf, 1 << 20, Bytes(1), seed) {
             Sampler::Zipf { scattered, .. } => scattered.at(0),
             _ => panic!("a zipf sampler"),
         };
@@ -281,6 +346,45 @@ mod tests {
         let counts = counts(Distribution::Hotspot { fraction: 0.2, share: 0.8 }, 1000);
         assert!((share(&counts[..200]) - 0.8).abs() < 0.004);
         assert_fits(&counts, |number| if number < 200 { 0.8 / 200.0 } else { 0.2 / 800.0 });
+    }
+
+    /// fio 3.33's own way, from io_u.c and zone-dist.c: a table with a place for each of 100 percents.
+    #[test]
+    fn zones_have_the_shares_of_fios_table() {
+        for zones in [&[(60, 10), (30, 20), (8, 30), (2, 40)][..], &[(5, 1), (0, 20), (95, 7)], &[(100, 33)]]
+        {
+            let listed: Vec<String> = zones.iter().map(|(share, size)| format!("{size}%:{share}")).collect();
+            let n = 1237;
+            let mut expected = vec![0.0; n];
+            let mut before = 0;
+            for (share, size) in zones {
+                let (first, blocks) = (before * n / 100, n * size / 100);
+                expected[first..first + blocks]
+                    .iter_mut()
+                    .for_each(|block| *block = f64::from(*share) / 100.0 / blocks as f64);
+                before += size;
+            }
+            let counts = counts(format!("zones:{}", listed.join(",")).parse().unwrap(), n as u64);
+            assert!(counts.iter().zip(&expected).all(|(count, share)| *share > 0.0 || *count == 0.0));
+            assert_fits(&counts, |number| expected[number]);
+        }
+        // In bytes, of blocks of 4 KiB, as zoned_abs: what lies behind the zones is left alone.
+        let counts = counts("zones:1MiB:70,64KiB:20,10KiB:10".parse().unwrap(), 1000);
+        let zones = [(0..256, 0.7), (256..272, 0.2), (272..274, 0.1)];
+        assert_fits(&counts, |number| {
+            zones
+                .iter()
+                .find(|(zone, _)| zone.contains(&number))
+                .map_or(0.0, |(zone, share)| share / zone.len() as f64)
+        });
+    }
+
+    #[test]
+    fn zones_that_are_smaller_than_a_block_have_one() {
+        let counts = counts("zones:1%:50,1%:30,98%:20".parse().unwrap(), 3);
+        for (count, share) in counts.iter().zip([0.8 + 0.1, 0.1, 0.0]) {
+            assert!((count / f64::from(DRAWS) - share).abs() < 0.005, "{counts:?}");
+        }
     }
 
     #[test]
@@ -337,9 +441,11 @@ mod tests {
                 Distribution::Special { percent: k, resolution: 75, iterations: k },
                 Distribution::Special { percent: 100, resolution: 99, iterations: 1 },
                 Distribution::Hotspot { fraction: x, share: x },
+                "zones:33.4%:1,33.3%:0,33.3%:2.5".parse().unwrap(),
+                Distribution::Zones(vec![Zone { extent: Extent::Percent(100.0 / f64::from(k)), weight: x }; k as usize]),
             ] {
                 for n in [n, 2, 3] {
-                    let sampler = Sampler::new(distribution, n, seed);
+                    let sampler = Sampler::new(&distribution, n, Bytes(1), seed);
                     for _ in 0..50 {
                         prop_assert!(sampler.draw(&mut generator) < n, "{distribution} of {n}");
                     }

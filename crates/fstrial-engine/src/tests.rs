@@ -196,6 +196,17 @@ fn orders_of_every_sort_run_clean() {
         Io { advice: Advice::Sequential, access: Access::Sequential, ..base.clone() },
         Io { advice: Advice::Random, total_size: Bytes::kib(64), ..base.clone() },
         Io { in_a_row: 5, files: 2, ..base.clone() },
+        Io { in_a_row: 3, in_place: true, each_block_once: true, apart: true, ..base.clone() },
+        Io { jumps: Some(Percent(30.0)), write_jumps: Some(Percent(0.0)), apart: true, ..base.clone() },
+        Io { access: Access::Sequential, apart: true, files: 2, ..base.clone() },
+        Io { access: Access::Strided, stride: Some(Bytes::kib(64)), one_lane: true, ..base.clone() },
+        Io {
+            distribution: "zones:10%:60,20%:40".parse().unwrap(),
+            write_distribution: Some("zones:512KiB:1".parse().unwrap()),
+            round_robin: true,
+            files: 2,
+            ..base.clone()
+        },
         Io { round_robin: true, files: 3, cold_laps: true, ..base.clone() },
         Io { cold_laps: true, total_size: Bytes::kib(64), files: 2, ..base.clone() },
         Io { update: Percent(100.0), reads: Percent(100.0), fsync_every: 1, ..base },

@@ -16,7 +16,7 @@ use fstrial_model::{
     },
     device::{Raid, Throttle},
     device_model::DeviceModel,
-    fio::{How, Surroundings, output::FioOutput, understand},
+    fio::{How, Surroundings, inspect, output::FioOutput, understand},
     job::{Job, WorkerMessage},
     problem::TrialError,
     profile::Profile,
@@ -362,9 +362,18 @@ fn device_model(bytes: &[u8]) {
 }
 
 /// What is understood is explained, settles if it is native, and is written again so that it is understood. What fio
-/// would be given names no path but the arm's directory.
+/// would be given names no path but the arm's directory. What follows a NUL is what it includes.
 fn fio_job(bytes: &[u8]) {
-    let understanding = match understand("job.fio", &text(bytes), &host()) {
+    let text = text(bytes);
+    let (job, included) = text.split_once('\0').unwrap_or((&text, ""));
+    let mut files = |path: &str| {
+        assert!(
+            !path.starts_with('/') && path.split('/').all(|part| !["", ".", ".."].contains(&part)),
+            "{path}"
+        );
+        Ok(included.to_owned())
+    };
+    let understanding = match inspect("job.fio", job, &host(), &mut files).outcome {
         Ok(understanding) => understanding,
         Err(error) => return shown(&error),
     };

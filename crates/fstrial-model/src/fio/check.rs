@@ -7,7 +7,8 @@
 use super::{
     keys::{FOREIGN_ENGINES, Treatment, ValueKind},
     names,
-    parse::{Fault, Job, JobFile, Setting},
+    parse::{Job, JobFile, Setting},
+    source::Fault,
     value::{Reading, Surroundings, Value, cut},
 };
 use crate::problem::closest;
@@ -151,6 +152,12 @@ fn check_range(setting: &Setting) -> Result<(), Fault> {
         (Value::Number(number), Some(range)) if !range.contains(number) => out_of(range),
         (Value::Numbers(sizes), _) if setting.key.name == "bs" && sizes.contains(&Some(0)) => {
             out_of(&(1..=1 << 30))
+        }
+        (Value::Numbers(shares), _)
+            if setting.key.name == "percentage_random"
+                && shares.iter().flatten().any(|share| *share > 100) =>
+        {
+            out_of(&(0..=100))
         }
         _ => Ok(()),
     }

@@ -50,6 +50,7 @@ fn requests(job: &Entry) -> String {
     let access = match job.access {
         Some(Access::Random) => "random",
         Some(Access::Extend) => "extending",
+        Some(Access::Strided) => "strided",
         _ => "sequential",
     };
     let reads = job.reads.unwrap_or_default();
@@ -58,12 +59,17 @@ fn requests(job: &Entry) -> String {
         100.0 => "reads".to_owned(),
         _ => format!("requests, {reads} of them reads"),
     };
-    let order = match job.distribution {
-        _ if job.each_block_once.is_some() => ", each block once".to_owned(),
-        Some(distribution) if distribution != Distribution::Uniform => format!(", {distribution}"),
+    let order = match (&job.distribution, &job.write_distribution) {
+        _ if job.each_block_once.is_some() => {
+            let what = if job.in_a_row.or(job.jumps.map(|_| 2)).is_some() { "place" } else { "block" };
+            format!(", each {what} once")
+        }
+        (reads, Some(writes)) => {
+            format!(", {} and {writes}", reads.as_ref().unwrap_or(&Distribution::Uniform))
+        }
+        (Some(law), None) if !law.is_uniform() => format!(", {law}"),
         _ => String::new(),
     };
-    let row = job.in_a_row.map_or_else(String::new, |length| format!(", {length} in a row"));
     let size = match (&job.read_size, &job.write_size) {
         (None, None) => job.block_size.unwrap_or_default().to_string(),
         (Some(sizes), None) | (None, Some(sizes)) if matches!(reads.0, 0.0 | 100.0) => sizes.to_string(),
@@ -76,7 +82,23 @@ fn requests(job: &Entry) -> String {
             format!("{} and {}", of(read), of(write))
         }
     };
-    format!("{access} {size} {kind}{order}{row}")
+    format!("{access} {size} {kind}{order}{}", going_on(job))
+}
+
+/// Which requests follow others.
+fn going_on(job: &Entry) -> String {
+    let place = if job.in_place.is_some() { "at each place" } else { "in a row" };
+    let row = job.in_a_row.map(|length| format!(", {length} {place}"));
+    let jumps = match (job.jumps, job.write_jumps) {
+        (Some(reads), Some(writes)) => {
+            Some(format!(", {reads} of reads and {writes} of writes to drawn places"))
+        }
+        (Some(all), None) => Some(format!(", {all} of them to drawn places")),
+        (None, _) => None,
+    };
+    let stride = job.stride.map(|stride| format!(", every {stride}"));
+    let apart = job.apart.map(|_| ", reads and writes each at a place of their own".to_owned());
+    [row, jumps, stride, apart].into_iter().flatten().collect()
 }
 
 fn places(job: &Entry) -> String {

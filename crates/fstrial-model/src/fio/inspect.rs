@@ -135,8 +135,10 @@ impl<'a> Lists<'a> {
     }
 
     fn key(&self, line: usize, text: &str, effective: &BTreeSet<usize>) -> KeyFate {
-        let (faults, reasons, notes) =
-            (self.problems(line), said(&self.reasons, line), said(&self.notes, line));
+        // A line that includes others has several keys.
+        let is_include = text.split_whitespace().next() == Some("include");
+        let said = |list| said(list, line, is_include);
+        let (faults, reasons, notes) = (self.problems(line), said(&self.reasons), said(&self.notes));
         let (fate, why) = if !faults.is_empty() {
             (Fate::Refused, faults)
         } else if !effective.contains(&line) {
@@ -167,10 +169,14 @@ impl<'a> Lists<'a> {
     }
 }
 
-/// What a list says of the key that is written in a line, each thing once.
-fn said(list: &BTreeMap<(bool, usize), Vec<&Remark>>, line: usize) -> Vec<String> {
+/// What a list says of the keys that are written in a line, each thing once.
+fn said(list: &BTreeMap<(bool, usize), Vec<&Remark>>, line: usize, with_key: bool) -> Vec<String> {
     let found = list.get(&(true, line)).map_or(&[][..], Vec::as_slice);
-    let mut said: Vec<String> = found.iter().map(|remark| remark.text.clone()).collect();
+    let one = |remark: &&Remark| match with_key {
+        true => format!("`{}`: {}", remark.key, remark.text),
+        false => remark.text.clone(),
+    };
+    let mut said: Vec<String> = found.iter().map(one).collect();
     said.sort();
     said.dedup();
     said

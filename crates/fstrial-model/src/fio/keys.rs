@@ -160,10 +160,14 @@ keys! {
             "filename_format": Text = "$jobname.$jobnum.$filenum";
         "of jobs that only write, with do_verify=0, a note; else the native engine does not verify, and fio does" =>
             "verify": Text = "0 none";
-        "reads and writes; N requests in a row (rw=randread:N) with norandommap; trims and other offset modifiers run through fio" =>
+        "reads and writes; N requests in a row (rw=randread:N), N bytes skipped (rw=read:N) if a multiple of bs; trims, and N of rw=rw, run through fio" =>
             "rw" | "readwrite": Text;
-        "random, zipf over one file, two zones; zipf over a file that clones share, pareto, normal, other zones and centres run through fio" =>
+        "random, zipf over one file, zones; zipf over a file that clones share, pareto, normal and centres run through fio" =>
             "random_distribution": Text;
+        "share of random requests that go to a place that is drawn, as `jumps`; in sequential jobs nothing, as with fio" =>
+            "percentage_random": Numbers;
+        "whether N requests in a row (rw=randread:N) go on or stay, as `in_place`; for other jobs nothing, as with fio" =>
+            "rw_sequencer": Text;
     }
     Note {
         "a remark; it is not given to fio" => "description": Text;
@@ -202,7 +206,6 @@ keys! {
         "native requests are aligned to their size" => "bs_unaligned" | "blocksize_unaligned": Flag = "0";
         "an error is an outcome of the arm" =>
             "ignore_error": Text, "exitall_on_error": Flag = "0", "continue_on_error": Text = "none 0";
-        "it belongs to offset modifiers" => "rw_sequencer": Text = "sequential";
         "the native engine submits what is free and reaps what is done" =>
             "iodepth_batch" | "iodepth_batch_submit": Number = "1",
             "iodepth_batch_complete_min" | "iodepth_batch_complete": Number = "1",
@@ -213,7 +216,6 @@ keys! {
         "native appends start with an empty file" => "file_append": Bool = "0";
         "native requests go to the whole file" => "offset" | "fileoffset": Number = "0 0%";
         "native offsets are multiples of the block size" => "offset_align": Number = "0";
-        "native access is random or sequential" => "percentage_random": Numbers = "100";
         "native files all stay open" => "openfiles": Number;
         "the native engine sends no barriers" => "write_barrier": Number = "0";
         "native calls of it cover the whole file and wait" => "sync_file_range": Text;

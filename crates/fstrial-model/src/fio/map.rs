@@ -67,6 +67,14 @@ struct Requests {
     has_sizes: bool,
     /// From each place that is drawn.
     in_a_row: u32,
+    /// All of them at that place.
+    in_place: bool,
+    /// Percent of reads and of writes that go to places that are drawn, if not all do.
+    jumps: Option<[u64; 2]>,
+    /// From the start of one request to that of the next, where bytes are skipped between them.
+    stride: Option<u64>,
+    /// Reads go on where reads were, writes where writes were.
+    apart: bool,
 }
 
 impl Requests {
@@ -76,6 +84,15 @@ impl Requests {
 
     fn has_reads(self) -> bool {
         self.reads > 0 || self.is_mixed
+    }
+
+    /// The key because of which requests go on from others otherwise than one after the other over all.
+    fn going_on(self) -> Option<&'static str> {
+        match self {
+            Self { jumps: Some(_), .. } => Some("percentage_random"),
+            _ if self.in_a_row > 1 || self.stride.is_some() || self.apart => Some("rw"),
+            _ => None,
+        }
     }
 }
 
@@ -87,6 +104,15 @@ struct Files {
     /// Whether each request goes to the next one.
     by_turns: bool,
     sharing: Sharing,
+}
+
+impl Files {
+    /// What a thread transfers until it comes to the end, where strides end with it: fio is done then.
+    fn lane(&self, requests: Requests) -> Option<u64> {
+        let stride = requests.stride?;
+        let before_last = self.each_clone.checked_sub(requests.block)?;
+        before_last.is_multiple_of(stride).then(|| (before_last / stride + 1) * requests.block)
+    }
 }
 
 /// When a job ends.
@@ -208,10 +234,10 @@ impl Mapper<'_> {
         }
         let layout = self.layout(requests, backend);
         let (fsync_every, fsync) = self.sync(requests, &files, backend, depth);
-        let (advice, cold_laps) = self.page_cache(requests, &timing, backend, direct, layout);
+        let (advice, cold_laps) = self.page_cache(requests, &files, &timing, backend, direct, layout);
+        self.going_on(requests, &files, &timing);
         self.threads(threads, backend);
         let access = self.access(requests, &files, layout);
-        let (distribution, each_block_once) = self.distribution(requests, &files, threads);
         let open_sync = self.open_sync(backend);
         self.verify(requests);
         let fsync_at_end = self.sync_at_end(requests, timing.amount, fsync);
@@ -220,8 +246,6 @@ impl Mapper<'_> {
             name: Some(self.job.name.clone()),
             workers: Some(u16::try_from(threads).unwrap_or(u16::MAX)),
             access: Some(access),
-            distribution: (!distribution.is_uniform()).then_some(distribution),
-            each_block_once: is(each_block_once),
             reads: Some(Percent(requests.reads as f64)),
             block_size: Some(Bytes(requests.block)),
             read_size,
@@ -240,11 +264,10 @@ impl Mapper<'_> {
             fsync_at_end: is(fsync_at_end),
             layout: (!access.starts_empty()).then_some(layout),
             round_robin: is(files.by_turns),
-            in_a_row: (requests.in_a_row > 1).then_some(requests.in_a_row),
             advice: (advice != Advice::None).then_some(advice),
             cold_laps: is(cold_laps),
             rate: self.rate(requests, threads),
-            ..self.data(requests)
+            ..self.places(requests, &files, threads)
         };
         match timing.amount {
             None => Entry {
@@ -302,6 +325,7 @@ impl Mapper<'_> {
         }
         let amount = asked.unwrap_or(files.each_clone).saturating_mul(loops);
         let repeats = amount > files.each_clone;
+        let amount = amount.min(files.lane(requests).filter(|_| !repeats).unwrap_or(u64::MAX));
         let amount = limit.map_or(amount, |limit| amount.min(limit.saturating_mul(requests.block)));
         if requests.has_sizes
             && (amount != files.each_clone || limit.is_some() || files.sharing == Sharing::Shared)

@@ -20,13 +20,15 @@ mod map;
 mod names;
 pub mod output;
 mod parse;
+mod source;
 mod value;
 
 pub use foreign::{DirectoryError, ForeignJobs};
 pub use inspect::{Fate, KeyFate, SectionFate};
 pub use keys::{KEYS, Key, Treatment, ValueKind};
 pub use map::Remark;
-pub use parse::{Fault, Job, JobFile, MAX_FILE_BYTES, MAX_JOBS, MAX_LINE_BYTES, Setting, WrittenSection};
+pub use parse::{Job, JobFile, MAX_JOBS, Setting, WrittenSection};
+pub use source::{Fault, Files, MAX_FILE_BYTES, MAX_LINE_BYTES};
 pub use value::{Surroundings, Value};
 
 use crate::{problem::TrialError, workload::Entry};
@@ -83,7 +85,7 @@ struct Findings {
     notes: BTreeSet<Remark>,
 }
 
-/// Reads a job file and decides how it runs. `name` is for messages only.
+/// Reads a job file that includes no others and decides how it runs. `name` is for messages only.
 ///
 /// # Errors
 /// It is no job file, or it reaches beyond the files of an arm; with each place underlined and what to try.
@@ -92,12 +94,14 @@ pub fn understand(
     text: &str,
     surroundings: &Surroundings,
 ) -> Result<Understanding, Box<TrialError>> {
-    inspect(name, text, surroundings).outcome
+    let mut alone = |path: &str| Err(format!("`{path}` would be read, and was not handed over"));
+    inspect(name, text, surroundings, &mut alone).outcome
 }
 
-/// Reads a job file and says what becomes of each of its lines. `name` is for messages only.
-pub fn inspect(name: &str, text: &str, surroundings: &Surroundings) -> Inspection {
-    let mut file = JobFile::read(name, text, surroundings);
+/// Reads a job file and says what becomes of each of its lines. `name` is for messages only, `files` has the texts of what
+/// it includes.
+pub fn inspect(name: &str, text: &str, surroundings: &Surroundings, files: &mut Files<'_>) -> Inspection {
+    let mut file = JobFile::read(name, text, surroundings, files);
     check::check(&mut file, surroundings);
     let lines = |file: &JobFile| -> BTreeSet<usize> {
         file.jobs.iter().flat_map(|job| job.settings.iter().map(|setting| setting.line)).collect()

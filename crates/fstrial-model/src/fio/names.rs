@@ -175,7 +175,7 @@ mod tests {
 
     /// The names of each job's files, and what is said.
     fn placed(text: &str) -> (Vec<String>, Vec<Remark>) {
-        let mut file = JobFile::read("job.fio", text, &host());
+        let mut file = JobFile::read("job.fio", text, &host(), &mut |_| Err(String::new()));
         assert!(file.faults.is_empty(), "{:?}", file.faults);
         let notes = place(&mut file);
         let name = |job: &Job| job.get("filename").map_or_else(String::new, |setting| setting.text.clone());
@@ -213,7 +213,7 @@ mod tests {
     #[test]
     fn files_that_bring_their_size_get_the_usual_one() {
         let size = |text: &str| {
-            let mut file = JobFile::read("job.fio", text, &host());
+            let mut file = JobFile::read("job.fio", text, &host(), &mut |_| Err(String::new()));
             let notes = place(&mut file);
             let size = file.jobs[0].get("size").map(|setting| setting.value.clone());
             (size, notes.len())

@@ -1,11 +1,12 @@
 //! Reads the text of a job file: sections, cumulative globals, comments, variables. What the keys mean is not looked at.
 //!
-//! As fio 3.33 does it, with three differences, all on the strict side: `include` is refused, since it would read files
-//! that the user did not hand over; `${NAME}` is looked up in an explicit map only; and blanks around `=` are refused,
-//! since fio loses the unit of `size = 1m`.
+//! As fio 3.33 does it, with three differences, all on the strict side: `include` reads only what lies beside the job file,
+//! since one of somebody else's must not get at other files; `${NAME}` is looked up in an explicit map only; and blanks
+//! around `=` are refused, since fio loses the unit of `size = 1m`.
 
 use super::{
     keys::{KEYS, Key},
+    source::{Fault, Files, MAX_FILE_BYTES, MAX_LINE_BYTES, Place, Source, Sources},
     value::{Reading, Surroundings, Value, cut},
 };
 use crate::problem::{TrialError, closest};
@@ -16,10 +17,6 @@ use std::{
     sync::Arc,
 };
 
-/// The largest job file that is read, in bytes.
-pub const MAX_FILE_BYTES: usize = 1 << 20;
-/// The longest line, in bytes.
-pub const MAX_LINE_BYTES: usize = 4096;
 /// Jobs in one file, at most.
 pub const MAX_JOBS: usize = 256;
 /// Characters of a job's name, at most.
@@ -41,7 +38,8 @@ pub struct JobFile {
     pub sections: Vec<WrittenSection>,
     /// What keeps it from being run.
     pub faults: Vec<Fault>,
-    source: Source,
+    /// Itself, and the files that it includes.
+    sources: Vec<Source>,
 }
 
 /// One job with everything it takes from the global sections before it.
@@ -67,11 +65,11 @@ pub struct Setting {
     pub text: String,
     /// The value as it is meant.
     pub value: Value,
-    /// Its line, from 1.
+    /// Its line, from 1; of a setting in an included file that of the `include`.
     pub line: usize,
     /// Whether it stands in the file; if not, it is what another line comes to.
     pub is_written: bool,
-    pub(crate) span: Range<usize>,
+    pub(crate) place: Place,
 }
 
 /// A section as it is written.
@@ -95,38 +93,6 @@ impl WrittenSection {
 /// As fio does it: by the beginning of the name.
 fn is_global(name: &str) -> bool {
     name.starts_with("global")
-}
-
-/// Something that keeps a job file from being run.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fault {
-    /// Its line, from 1; 0 if it is about the whole file.
-    pub line: usize,
-    /// What is wrong.
-    pub message: String,
-    /// What to try.
-    pub help: String,
-    span: Range<usize>,
-}
-
-/// The place of a line or of a part of it.
-#[derive(Debug, Clone)]
-struct Place {
-    line: usize,
-    span: Range<usize>,
-}
-
-impl Place {
-    fn fault(&self, message: impl Into<String>, help: impl Into<String>) -> Fault {
-        Fault { line: self.line, message: message.into(), help: help.into(), span: self.span.clone() }
-    }
-}
-
-/// The name and text of a file, for messages.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Source {
-    name: String,
-    text: String,
 }
 
 /// A line of a section: key, value, and where it stands.
@@ -157,25 +123,26 @@ impl Job {
 
     /// Something wrong with the whole of it.
     pub(crate) fn fault(&self, message: impl Into<String>, help: impl Into<String>) -> Fault {
-        Place { line: self.line, span: self.span.clone() }.fault(message, help)
+        Place { line: self.line, source: 0, span: self.span.clone() }.fault(message, help)
     }
 }
 
 impl Setting {
     /// Something wrong with it.
     pub(crate) fn fault(&self, message: impl Into<String>, help: impl Into<String>) -> Fault {
-        Place { line: self.line, span: self.span.clone() }.fault(message, help)
+        self.place.fault(message, help)
     }
 }
 
 impl JobFile {
-    /// Reads a job file as far as it can be read; what is wrong is among its faults. `name` is for messages only.
-    pub fn read(name: &str, text: &str, surroundings: &Surroundings) -> Self {
+    /// Reads a job file as far as it can be read; what is wrong is among its faults. `name` is for messages only, `files`
+    /// has the texts of the files that it includes.
+    pub fn read(name: &str, text: &str, surroundings: &Surroundings, files: &mut Files<'_>) -> Self {
         let is_small = text.len() <= MAX_FILE_BYTES;
-        let source =
-            Source { name: name.to_owned(), text: if is_small { text.to_owned() } else { String::new() } };
-        let mut file = Self { jobs: Vec::new(), sections: Vec::new(), faults: Vec::new(), source };
-        let whole = Place { line: 0, span: 0..0 };
+        let main = Source::new(name, if is_small { text } else { "" });
+        let mut file =
+            Self { jobs: Vec::new(), sections: Vec::new(), faults: Vec::new(), sources: vec![main.clone()] };
+        let whole = Place { line: 0, source: 0, span: 0..0 };
         if !is_small {
             let bytes = text.len();
             file.add_fault(whole.fault(
@@ -185,9 +152,11 @@ impl JobFile {
             return file;
         }
         let mut faults = Vec::new();
-        let sections = sections(text, surroundings, &mut faults);
+        let sources = Sources::read(main, files, &mut faults);
+        let sections = sections(&sources, surroundings, &mut faults);
         file.jobs = jobs(&sections, surroundings, &mut faults);
         file.sections = sections.iter().map(Section::written).collect();
+        file.sources = sources.files;
         faults.into_iter().for_each(|fault| file.add_fault(fault));
         if file.faults.is_empty() && file.sections.iter().all(WrittenSection::is_global) {
             file.add_fault(
@@ -198,7 +167,12 @@ impl JobFile {
     }
 
     /// Adds what is wrong, once. Globals are looked at with every job.
-    pub(crate) fn add_fault(&mut self, fault: Fault) {
+    pub(crate) fn add_fault(&mut self, mut fault: Fault) {
+        if fault.source > 0 {
+            let Source { name, text, .. } = &self.sources[fault.source];
+            let line = text[..fault.span.start].matches('\n').count() + 1;
+            fault.message = format!("{} ({name}, line {line})", fault.message);
+        }
         if self.faults.len() < MAX_FAULTS && !self.faults.contains(&fault) {
             self.faults.push(fault);
         }
@@ -216,8 +190,9 @@ impl JobFile {
     pub fn refusal(&self) -> Option<Box<TrialError>> {
         let mut faults: Vec<&Fault> = self.faults.iter().collect();
         faults.sort_by_key(|fault| fault.line);
-        let Source { name, text } = &self.source;
+        let name = &self.sources[0].name;
         let one = |fault: &&Fault| {
+            let Source { name, text, .. } = &self.sources[fault.source];
             TrialError::at(name, text, fault.span.clone(), fault.message.clone(), Some(fault.help.clone()))
         };
         let message = match faults.len() {
@@ -239,22 +214,18 @@ impl Section<'_> {
     }
 }
 
-/// Splits the text into sections.
-fn sections<'a>(text: &'a str, surroundings: &Surroundings, faults: &mut Vec<Fault>) -> Vec<Section<'a>> {
+/// Splits the lines into sections.
+fn sections<'a>(
+    sources: &'a Sources,
+    surroundings: &Surroundings,
+    faults: &mut Vec<Fault>,
+) -> Vec<Section<'a>> {
     let mut sections: Vec<Section<'a>> = Vec::new();
-    let mut at = 0;
-    for (index, raw) in text.split_inclusive('\n').enumerate() {
-        let start = at;
-        at += raw.len();
-        let line = index + 1;
-        // As fio does, also in the middle of a line and of a name.
-        let code = raw.split([';', '#']).next().unwrap_or_default();
-        let word = code.trim();
-        let from = start + (code.len() - code.trim_start().len());
-        let place = Place { line, span: from..from + word.len() };
+    for line in &sources.lines {
+        let (raw, word) = sources.line(line);
+        let place = line.place.clone();
         let read = match plain(raw, word, &place) {
             Err(fault) => Err(fault),
-            Ok(()) if word.is_empty() => Ok(()),
             Ok(()) if word.starts_with('[') => {
                 let name = section_name(word, &place);
                 // What follows a name that cannot be one belongs to no other section.
@@ -267,7 +238,12 @@ fn sections<'a>(text: &'a str, surroundings: &Surroundings, faults: &mut Vec<Fau
                     Err(place.fault("a key outside of any section", "put [global] or [a-name] before it"))
                 }
                 Some(current) => {
-                    current.lines.push((line, word));
+                    if place.source == 0 {
+                        current.lines.push((place.line, word));
+                    }
+                    if line.is_include {
+                        continue;
+                    }
                     raw_setting(word, place, surroundings).map(|setting| current.settings.push(setting))
                 }
             },
@@ -286,7 +262,8 @@ fn sections<'a>(text: &'a str, surroundings: &Surroundings, faults: &mut Vec<Fau
 fn plain(raw: &str, word: &str, place: &Place) -> Result<(), Fault> {
     let line = place.line;
     if raw.len() > MAX_LINE_BYTES {
-        let start = Place { line, span: place.span.start..place.span.start + word.len().min(60) };
+        let span = place.span.start..place.span.start + word.len().min(60);
+        let start = Place { span, ..place.clone() };
         return Err(start.fault(
             format!("line {line} is longer than {MAX_LINE_BYTES} bytes"),
             "split the values over several keys or files",
@@ -318,12 +295,6 @@ fn raw_setting<'a>(
     place: Place,
     surroundings: &Surroundings,
 ) -> Result<RawSetting<'a>, Fault> {
-    if word.split_whitespace().next() == Some("include") {
-        return Err(place.fault(
-            "`include` would read a file that was not handed over",
-            "copy the lines of that file to this place",
-        ));
-    }
     let (name, value) = match word.split_once('=') {
         Some((name, value)) => (name, Some(value)),
         None => (word, None),
@@ -418,7 +389,7 @@ fn jobs(sections: &[Section<'_>], surroundings: &Surroundings, faults: &mut Vec<
             let message = format!("a job's name has 1 to {MAX_NAME_BYTES} bytes");
             faults.push(section.place.fault(message, "write name=something, or leave it out"));
         }
-        let Place { line, span } = section.place.clone();
+        let Place { line, span, .. } = section.place.clone();
         jobs.push(Job { name, section: section.name.to_owned(), line, settings, span });
     }
     jobs
@@ -450,8 +421,8 @@ impl Settings {
                 Value::Text
             });
             let text = text.as_deref().unwrap_or_default().to_owned();
-            let Place { line, span } = place.clone();
-            let setting = Setting { key, text, value, line, is_written: true, span };
+            let setting =
+                Setting { key, text, value, line: place.line, is_written: true, place: place.clone() };
             if let Some(place) = self.places.insert(key.name, self.next) {
                 self.by_application.remove(&place);
             }
@@ -483,14 +454,18 @@ impl Settings {
 mod tests {
     use super::{super::value::tests::host, *};
 
+    fn read(text: &str) -> JobFile {
+        JobFile::read("job.fio", text, &host(), &mut |path| Err(format!("there is no {path}")))
+    }
+
     fn parse(text: &str) -> JobFile {
-        let file = JobFile::read("job.fio", text, &host());
+        let file = read(text);
         assert!(file.faults.is_empty(), "{:?}", file.faults);
         file
     }
 
     fn refused(text: &str) -> String {
-        let file = JobFile::read("job.fio", text, &host());
+        let file = read(text);
         assert!(!file.faults.is_empty() && file.refusal().is_some(), "{text:?}");
         file.faults.iter().map(|fault| format!("{} / {}\n", fault.message, fault.help)).collect()
     }
@@ -509,7 +484,7 @@ mod tests {
         assert_eq!((text(a, "bs"), text(a, "size"), text(a, "rw")), ("8k", "1m", "-"));
         assert_eq!((text(b, "bs"), text(b, "size"), text(b, "rw")), ("16k", "2m", "read"));
         assert_eq!((a.line, b.line), (5, 11));
-        assert_eq!(&file.source.text[b.settings[2].span.clone()], "rw=read");
+        assert_eq!(&file.sources[0].text[b.settings[2].place.span.clone()], "rw=read");
     }
 
     #[test]
@@ -544,7 +519,7 @@ mod tests {
             ("[a\nbs=4k\n", "does not end"),
             ("[]\n", "1 to 255"),
             ("[ ]\nsize=4k\n", "1 to 255"),
-            ("[a]\ninclude other.fio\n", "copy the lines"),
+            ("[a]\ninclude other.fio\n", "there is no other.fio"),
             ("[a]\nbs = 4k\n", "without blanks"),
             ("[a]\nblocksiz=4k\n", "did you mean `blocksize`?"),
             ("[a]\nBS=4k\n", "no key `BS`"),
@@ -579,7 +554,7 @@ mod tests {
         let globals = format!("[global]\n{many}{}[a]\n", "[global]\n".repeat(100_000));
         parse(&globals);
         // Not every line of a file of nonsense is told.
-        let nonsense = JobFile::read("job.fio", &"x\n".repeat(100_000), &host());
+        let nonsense = read(&"x\n".repeat(100_000));
         assert_eq!(nonsense.faults.len(), MAX_FAULTS);
         assert_eq!(nonsense.refusal().unwrap().within.len(), MAX_SHOWN);
     }

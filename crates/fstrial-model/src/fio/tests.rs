@@ -101,15 +101,70 @@ fn the_smallest_job_is_fios_defaults() {
     assert_eq!(job, expected);
 }
 
+/// A job of random writes with these lines.
+fn writes_with(lines: &str) -> Entry {
+    native(&format!("[a]\nsize=1m\ndirect=1\nrw=randwrite\n{lines}"))
+}
+
+#[test]
+fn places_reach_the_native_job() {
+    let with = writes_with;
+    let zones = |list: &str| {
+        let job = with(&format!("rw=randrw\nrandom_distribution={list}\n"));
+        let text = |law: Option<Distribution>| law.map_or_else(String::new, |law| law.to_string());
+        [text(job.distribution), text(job.write_distribution)]
+    };
+    assert_eq!(zones("zoned:60/10:40/90"), ["zones:10%:60,90%:40", ""]);
+    assert_eq!(zones("zoned:60/10:30/20:8/30:2/40"), ["zones:10%:60,20%:30,30%:8,40%:2", ""]);
+    assert_eq!(zones("zoned:60/10:0/20:40"), ["zones:10%:60,20%:0,70%:40", ""]);
+    assert_eq!(zones("zoned:50/5:30/15:20/"), ["zones:5%:50,15%:30,80%:20", ""]);
+    assert_eq!(zones("zoned:60/10:40/20"), ["zones:10%:60,20%:40", ""]);
+    assert_eq!(zones("zoned:60/10:40/90,100/50"), ["zones:10%:60,90%:40", "zones:50%:100"]);
+    assert_eq!(zones("zoned:100/50,100/50,100/7"), ["zones:50%:100", ""]);
+    assert_eq!(zones("zoned_abs:60/64k:40/960k"), ["zones:64KiB:60,960KiB:40", ""]);
+    assert_eq!(zones("zoned_abs:60/64k:40/1ki\nkb_base=1000\nsize=1024ki"), ["zones:64000B:60,1KiB:40", ""]);
+    let writes = with("random_distribution=zoned:60/10:40/90,100/50\n");
+    assert_eq!(
+        (writes.distribution.unwrap().to_string(), writes.write_distribution),
+        ("zones:50%:100".into(), None)
+    );
+    let rows = with("rw=randread:8\nnorandommap\n");
+    assert_eq!((rows.in_a_row, rows.in_place, rows.each_block_once), (Some(8), None, None));
+    let rows = with("rw=randrw:8\nrw_sequencer=identical\n");
+    assert_eq!(
+        (rows.in_a_row, rows.in_place, rows.each_block_once, rows.apart),
+        (Some(8), Some(true), Some(true), Some(true))
+    );
+    assert_eq!(with("rw=rw\n").apart, Some(true));
+    assert_eq!(with("rw=rw\nrwmixread=100\n").apart, None);
+    let share = |share: f64| Some(Percent(share));
+    let jumps = |lines: &str| {
+        let job = with(lines);
+        (job.jumps, job.write_jumps, job.apart)
+    };
+    assert_eq!(jumps("percentage_random=30\n"), (share(30.0), None, None));
+    assert_eq!(jumps("percentage_random=100,30\n"), (share(30.0), None, None));
+    assert_eq!(jumps("percentage_random=100,30\nrw=randread\n"), (None, None, None));
+    assert_eq!(jumps("percentage_random=100,0\nrw=randrw\n"), (share(100.0), share(0.0), Some(true)));
+    assert_eq!(jumps("percentage_random=30\nrw=randrw\n"), (share(30.0), None, Some(true)));
+    assert_eq!(jumps("percentage_random=30\nrw=write\n"), (None, None, None));
+    // Seen with fio 3.33: 0 4 8 … 60 0 4 … of 64 blocks, and 0 3 6 … 63, where it ends.
+    let strided = with("rw=read:12k\nsize=256k\n");
+    assert_eq!(
+        (strided.access, strided.stride, strided.one_lane, strided.requests),
+        (Some(Access::Strided), Some(Bytes::kib(16)), Some(true), Some(64))
+    );
+    assert_eq!(with("rw=read:8k\nsize=256k\n").requests, Some(22));
+    assert_eq!(with("rw=read:8k\nsize=256k\nnumber_ios=5\nnumjobs=2\n").requests, Some(10));
+    assert_eq!((with("rw=write:0\n").stride, with("rw=write:0\n").access), (None, Some(Access::Sequential)));
+}
+
 #[test]
 fn values_reach_the_native_job() {
-    const BASE: &str = "[a]\nsize=1m\ndirect=1\nrw=randwrite\n";
-    let with = |lines: &str| native(&format!("{BASE}{lines}"));
+    let with = writes_with;
     assert_eq!((with("").each_block_once, with("norandommap\n").each_block_once), (Some(true), None));
     assert_eq!(with("random_distribution=zipf\n").distribution, Some(Distribution::Zipf { theta: 1.1 }));
     assert_eq!(with("random_distribution=zipf:1.3\n").distribution, Some(Distribution::Zipf { theta: 1.3 }));
-    let hotspot = Distribution::Hotspot { fraction: 0.1, share: 0.6 };
-    assert_eq!(with("random_distribution=zoned:60/10:40/90\n").distribution, Some(hotspot));
     let sized = with("bssplit=4k/60:64k/40,8k/100\nrw=randrw\nnorandommap\ntime_based\nruntime=1\n");
     let sizes = |text: &str| Some(text.parse::<workload::Sizes>().unwrap());
     assert_eq!((sized.read_size, sized.write_size), (sizes("4KiB:60,64KiB:40"), sizes("8KiB")));
@@ -124,8 +179,6 @@ fn values_reach_the_native_job() {
         with("rw=write\nbssplit=1k/50:3k/50\nkb_base=1000\nsize=600000\ndirect=0\n").block_size,
         Some(Bytes(1000))
     );
-    let rows = with("rw=randread:8\nnorandommap\n");
-    assert_eq!((rows.in_a_row, rows.each_block_once), (Some(8), None));
     assert_eq!(with("rw=randrw\nrwmixwrite=30\n").reads, Some(Percent(70.0)));
     assert_eq!(with("rw=randrw\nrwmixwrite=30\nrwmixread=60\n").reads, Some(Percent(60.0)));
     assert_eq!(with("bs=8k,16k\n").block_size, Some(Bytes::kib(16)));
@@ -189,24 +242,29 @@ fn the_page_cache_is_told_what_fio_tells_it() {
     assert_eq!(cache("rw=write\ntime_based\nruntime=1\n"), (None, Some(true)));
     assert_eq!(cache("rw=write\ntime_based\nruntime=1\ninvalidate=0\n"), (None, None));
     assert_eq!(cache("rw=randread\ndirect=1\nloops=2\n"), (None, None));
+    // Without a map nothing ends before the time: 16855 reads of 64 blocks, and no fadvise between them.
+    let drawn = "rw=randread\ntime_based\nruntime=1\n";
+    assert_eq!(cache(&format!("{drawn}norandommap\n")), (Some(Advice::Random), None));
+    assert_eq!(cache(&format!("{drawn}random_distribution=zipf\n")), (Some(Advice::Random), None));
+    assert_eq!(cache("rw=randread\nnorandommap\nloops=2\n"), (Some(Advice::Random), Some(true)));
+    assert_eq!(cache("rw=read:12k\ntime_based\nruntime=1\n"), (Some(Advice::Sequential), None));
     let looped = native("[a]\nsize=1m\nrw=randread\nbs=64k\nloops=3\nnumjobs=2\n");
     assert_eq!((looped.requests, looped.cold_laps), (Some(96), Some(true)));
 }
 
+/// Jobs of random writes that run through fio because of a key.
+fn assert_foreign(jobs: &[(&str, &str)]) {
+    for (lines, key) in jobs {
+        assert!(reasons(&format!("[a]\nsize=1m\nrw=randwrite\n{lines}")).contains(key), "{lines:?}");
+    }
+}
+
 #[test]
 fn what_fio_does_otherwise_runs_through_fio() {
-    const BASE: &str = "[a]\nsize=1m\nrw=randwrite\n";
-    for (lines, key) in [
+    assert_foreign(&[
         ("rw=read\nfadvise_hint=0\ninvalidate=0\n", "invalidate"),
         ("ioengine=mmap\nruntime=1\ntime_based\n", "invalidate"),
         ("ioengine=mmap\nnumjobs=2\n", "thread"),
-        ("rw=rw\ndirect=1\n", "rw"),
-        ("rw=randread:8\ndirect=1\n", "rw"),
-        ("rw=randrw:8\ndirect=1\nnorandommap\n", "rw"),
-        ("rw=read:8k\ndirect=1\n", "rw"),
-        ("rw=randread:8\nnorandommap\nrw_sequencer=identical\n", "rw_sequencer"),
-        ("rw=randread:8\nnorandommap\nnrfiles=2\n", "rw"),
-        ("rw=randtrim\ndirect=1\n", "rw"),
         ("direct=1\nbs=8k,16k\nrw=randrw\n", "bs"),
         ("bs=100\n", "size"),
         ("bs=100\ndirect=1\n", "bs"),
@@ -239,16 +297,10 @@ fn what_fio_does_otherwise_runs_through_fio() {
         ("zero_buffers\nscramble_buffers=1\n", "zero_buffers"),
         ("runtime=1\nramp_time=1\n", "ramp_time"),
         ("runtime=10us\n", "runtime"),
-        ("random_distribution=zipf:1.2:0.5\n", "random_distribution"),
-        ("random_distribution=zipf:7\n", "random_distribution"),
-        ("random_distribution=pareto:0.3\n", "random_distribution"),
-        ("random_distribution=normal:10\n", "random_distribution"),
-        ("random_distribution=zipf:1.2\nfilename=f\nnumjobs=2\n", "random_distribution"),
-        ("random_distribution=zipf:1.2\nnrfiles=2\nfile_service_type=random\n", "random_distribution"),
-        ("random_distribution=zoned:60/10:30/20:10/70\n", "random_distribution"),
-        ("random_distribution=zoned:60/10:30/90\n", "random_distribution"),
-        ("random_distribution=zoned_abs:60/64k:40/960k\n", "random_distribution"),
-        ("percentage_random=50\n", "percentage_random"),
+        (
+            "random_distribution=zoned:60/10:40/90\nnrfiles=2\nfile_service_type=random\n",
+            "random_distribution",
+        ),
         ("ioengine=vsync\niodepth=4\n", "ioengine"),
         ("ioengine=posixaio\n", "ioengine"),
         ("hipri\n", "hipri"),
@@ -260,9 +312,50 @@ fn what_fio_does_otherwise_runs_through_fio() {
         ("verify=md5\ndo_verify=0\nverify_backlog=8\n", "verify"),
         ("verify=md5\ndo_verify=0\nverify_pattern=7\n", "verify_pattern"),
         ("filesize=4k-64k\nnrfiles=2\n", "filesize"),
-    ] {
-        assert!(reasons(&format!("{BASE}{lines}")).contains(&key), "{lines:?}");
-    }
+    ]);
+}
+
+#[test]
+fn places_that_fio_goes_to_otherwise_run_through_fio() {
+    assert_foreign(&[
+        ("rw=rw\ndirect=1\nnrfiles=2\n", "rw"),
+        ("rw=rw\ntime_based\nruntime=1\n", "invalidate"),
+        ("rw=rw\ndirect=1\nloops=2\n", "rw"),
+        ("rw=rw:8k\ndirect=1\n", "rw"),
+        ("rw=randread:0\ndirect=1\n", "rw"),
+        ("rw=randread:8\ntime_based\nruntime=1\n", "invalidate"),
+        ("rw=randread:8\nio_size=2m\ndirect=1\n", "rw"),
+        ("rw=randread:8\npercentage_random=50\ndirect=1\n", "percentage_random"),
+        ("rw=randread:8\nfilename=f\nnumjobs=2\noffset_increment=1m\ndirect=1\n", "rw"),
+        ("rw=randread:8\nnorandommap\nbsrange=4k-8k\ndirect=1\n", "rw"),
+        ("rw=read:1k\ndirect=1\n", "rw"),
+        ("rw=read:-8k\ndirect=1\n", "rw"),
+        ("rw=read:8k\nbssplit=4k/50:8k/50\ndirect=1\n", "rw"),
+        ("rw=read:8k\nloops=2\ndirect=1\n", "rw"),
+        ("rw=read:8k\nnrfiles=2\ndirect=1\n", "rw"),
+        ("rw=read:4m\ndirect=1\n", "rw"),
+        // 256 blocks: the stride of 3 ends with the last one, and fio then drops the file.
+        ("rw=read:8k\ntime_based\nruntime=1\n", "invalidate"),
+        ("rw=write:8k\nfallocate=none\n", "fallocate"),
+        ("rw=randread:8\nnorandommap\nnrfiles=2\n", "rw"),
+        ("rw=randtrim\ndirect=1\n", "rw"),
+        ("random_distribution=zipf:1.2:0.5\n", "random_distribution"),
+        ("random_distribution=zipf:7\n", "random_distribution"),
+        ("random_distribution=pareto:0.3\n", "random_distribution"),
+        ("random_distribution=normal:10\n", "random_distribution"),
+        ("random_distribution=zipf:1.2\nfilename=f\nnumjobs=2\n", "random_distribution"),
+        ("random_distribution=zipf:1.2\nnrfiles=2\nfile_service_type=random\n", "random_distribution"),
+        ("random_distribution=zoned:60/10:30/90\n", "random_distribution"),
+        ("random_distribution=zoned:60/10:40/91\n", "random_distribution"),
+        ("random_distribution=zoned:60/10:40/x\n", "random_distribution"),
+        ("random_distribution=zoned:60/100:40\n", "random_distribution"),
+        ("random_distribution=zoned\n", "random_distribution"),
+        ("random_distribution=zoned:100/10,\nrw=randrw\n", "random_distribution"),
+        ("random_distribution=zoned_abs:60/64k:40/961k\n", "random_distribution"),
+        ("random_distribution=zoned_abs:60/64k:40\n", "random_distribution"),
+        ("percentage_random=50\ntime_based\nruntime=1\n", "invalidate"),
+        ("percentage_random=50\nbsrange=4k-8k\nnorandommap\n", "percentage_random"),
+    ]);
 }
 
 #[test]
@@ -281,6 +374,15 @@ fn what_the_load_engine_does_too_runs_natively() {
         "filename=a:b\nrandom_distribution=zipf\n",
         "filename_format=data.$jobnum\nnumjobs=2\n",
         "rw=write\nfallocate=none\n",
+        "rw=rw\n",
+        "rw=rw\nbssplit=4k/50:8k/50\n",
+        "rw=rw\ndirect=1\ntime_based\nruntime=1\n",
+        "rw=randrw:8\nrandom_distribution=zoned:60/10:40/90,100/50\n",
+        "rw=randrw\npercentage_random=100,0\n",
+        "rw=read\nrw_sequencer=identical\npercentage_random=5\n",
+        "rw=randread:8\nrw_sequencer=identical\ntime_based\nruntime=1\n",
+        "rw=write:8k\nnumjobs=2\n",
+        "filename=a:b\nrandom_distribution=zoned_abs:60/64k:40/128k\n",
     ] {
         assert_eq!(reasons(&format!("{BASE}{native}")), [""; 0], "{native:?}");
     }
@@ -416,7 +518,9 @@ fn what_opens_other_files_stays_refused() {
         "filename=/dev/sda:..",
         "directory=/a:/b",
     ] {
-        let found = inspect("job.fio", &format!("{job}{line}\n"), &host());
+        let found = inspect("job.fio", &format!("{job}{line}\n"), &host(), &mut |_| {
+            unreachable!("not beside the job file")
+        });
         assert!(found.outcome.is_err(), "{line}");
         let lines: Vec<usize> = found.faults.iter().map(|fault| fault.line).collect();
         assert_eq!(lines, [5], "{line}");
@@ -440,7 +544,7 @@ fn clones_and_jobs_that_name_a_file_need_its_space_once() {
 fn every_line_of_a_job_file_has_its_fate() {
     let text = "[global]\nbs=8k\n[a]\nsize=1m\nrw=write\nrw=randwrite\nverify=md5\ndescription=x\n[b]\nnosuch=1\nsize=1m\n\
                 [global]\nbs=4k\n";
-    let found = inspect("job.fio", text, &host());
+    let found = inspect("job.fio", text, &host(), &mut |_| unreachable!("nothing is included"));
     let fates = |section: &SectionFate| -> Vec<Fate> {
         section.keys.iter().filter(|key| key.line.is_some()).map(|key| key.fate).collect()
     };
@@ -573,7 +677,7 @@ proptest! {
 
     #[test]
     fn any_text_is_understood_or_an_error_that_can_be_shown(
-        text in "(\\[[a-z]{1,8}\\]?\n|(bs|size|rw|direct|runtime|filename|directory|numjobs|ioengine|verify|nosuch)=?[0-9a-z$({/.,:\\\\-]{0,9}\n|.{0,9}\n){0,12}"
+        text in "(\\[[a-z]{1,8}\\]?\n|rw=(read|write|rw|randread|randrw)(:[0-9k-]{1,4})?\n|random_distribution=zoned(_abs)?:[0-9/:,k]{1,20}\n|(bs|size|rw|direct|runtime|filename|directory|numjobs|ioengine|verify|percentage_random|include|nosuch)=?[0-9a-z$({/.,:\\\\-]{0,9}\n|.{0,9}\n){0,12}"
     ) {
         match understand("any.fio", &text, &host()) {
             Ok(understanding) => {

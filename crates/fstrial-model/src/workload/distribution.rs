@@ -1,12 +1,12 @@
 //! How often each block is drawn by random access, written as in the tools that made it known: `zipf:0.99`.
 
-use crate::units::{UnitError, serde_as_text, unit_error};
+use crate::units::{Bytes, UnitError, serde_as_text, unit_error};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::{borrow::Cow, fmt, str::FromStr};
 
 /// How often each block is drawn. Blocks are numbered from 0 to n − 1 over all files of a thread; u and uᵢ are uniform
 /// in [0, 1).
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub enum Distribution {
     /// Each block equally often.
     #[default]
@@ -50,11 +50,36 @@ pub enum Distribution {
         /// The skew, as for [`Self::Zipf`].
         theta: f64,
     },
+    /// Stretches one after the other from the first block on, 1 to 256, each uniform inside; what they leave over is never
+    /// drawn. Each starts where those before it end, rounded down to blocks, and has one block at least (fio's `zoned` and
+    /// `zoned_abs`).
+    Zones(Vec<Zone>),
 }
 
+/// A stretch of the blocks that gets a share of the requests.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Zone {
+    /// How large it is; all zones in percent, or all in bytes.
+    pub extent: Extent,
+    /// Its share of the requests is in proportion to this, 0 or more; not all are 0.
+    pub weight: f64,
+}
+
+/// How large a zone is.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Extent {
+    /// Of the blocks, above 0; all zones together at most 100.
+    Percent(f64),
+    /// Bytes, above 0.
+    Bytes(Bytes),
+}
+
+/// Zones in a list, at most, as in fio.
+const ZONES_MAX: usize = 256;
+
 const WANTED: &str = "a distribution such as \"zipf:0.99\"";
-const KNOWN: &str = "there are uniform, zipf:THETA, pareto:H, normal:K, special:PERCENT,RESOLUTION,ITERATIONS, hotspot:FRACTION,SHARE \
-                     and latest:THETA";
+const KNOWN: &str = "there are uniform, zipf:THETA, pareto:H, normal:K, special:PERCENT,RESOLUTION,ITERATIONS, hotspot:FRACTION,SHARE, \
+                     latest:THETA and zones:SIZE:WEIGHT,…";
 
 impl Distribution {
     /// Whether it is the uniform one.
@@ -89,8 +114,49 @@ impl Distribution {
             {
                 Some("the fraction lies between 0 and 1, the share is 0 to 1, as in 0.2,0.8")
             }
+            Self::Zones(zones) => zones_problem(zones),
             _ => None,
         }
+    }
+
+    /// Blocks of this size that there must be.
+    pub(super) fn blocks_wanted(&self, block: Bytes) -> u64 {
+        let bytes = |zone: &Zone| match zone.extent {
+            Extent::Bytes(bytes) => bytes.0,
+            Extent::Percent(_) => 0,
+        };
+        match self {
+            Self::Uniform => 1,
+            Self::Zones(zones) => {
+                let all = zones.iter().map(bytes).fold(0, u64::saturating_add);
+                all.div_ceil(block.0.max(1)).max(2)
+            }
+            _ => 2,
+        }
+    }
+}
+
+fn zones_problem(zones: &[Zone]) -> Option<&'static str> {
+    let percents = zones.iter().filter_map(|zone| match zone.extent {
+        Extent::Percent(percent) => Some(percent),
+        Extent::Bytes(_) => None,
+    });
+    let is_size = |zone: &Zone| match zone.extent {
+        Extent::Percent(percent) => percent > 0.0,
+        Extent::Bytes(bytes) => bytes.0 > 0,
+    };
+    if !(1..=ZONES_MAX).contains(&zones.len()) || !zones.iter().all(is_size) {
+        Some("there are 1 to 256 zones with a size above 0 each, as in 10%:60,90%:40")
+    } else if ![0, zones.len()].contains(&percents.clone().count()) {
+        Some("zones are all in percent, or all in bytes")
+    } else if percents.sum::<f64>() > 100.0 + 1e-9 {
+        Some("the zones are more than 100% together")
+    } else if !zones.iter().all(|zone| zone.weight >= 0.0 && zone.weight.is_finite())
+        || zones.iter().all(|zone| zone.weight == 0.0)
+    {
+        Some("the weights of zones are numbers from 0 on, not all of them 0")
+    } else {
+        None
     }
 }
 
@@ -112,6 +178,17 @@ fn numbers<T: FromStr + Copy, const N: usize>(
     Ok(all)
 }
 
+/// A zone: its size, and its weight.
+fn zone(text: &str) -> Result<Zone, String> {
+    let wrong = || format!("{text:?} is no zone, such as 10%:60 or 4GiB:60");
+    let (size, weight) = text.split_once(':').ok_or_else(wrong)?;
+    let extent = match size.trim().strip_suffix('%') {
+        Some(percent) => Extent::Percent(percent.trim().parse().map_err(|_| wrong())?),
+        None => Extent::Bytes(size.trim().parse().map_err(|_| wrong())?),
+    };
+    Ok(Zone { extent, weight: weight.trim().parse().map_err(|_| wrong())? })
+}
+
 fn read(text: &str) -> Result<Distribution, String> {
     let (name, given) = match text.split_once(':') {
         Some((name, given)) => (name.trim(), Some(given)),
@@ -129,6 +206,9 @@ fn read(text: &str) -> Result<Distribution, String> {
         })?,
         "hotspot" => {
             numbers(given, [0.2, 0.8]).map(|[fraction, share]| Distribution::Hotspot { fraction, share })?
+        }
+        "zones" => {
+            Distribution::Zones(given.unwrap_or_default().split(',').map(zone).collect::<Result<_, _>>()?)
         }
         _ => return Err(KNOWN.into()),
     };
@@ -157,14 +237,24 @@ impl fmt::Display for Distribution {
             }
             Self::Hotspot { fraction, share } => write!(f, "hotspot:{fraction},{share}"),
             Self::Latest { theta } => write!(f, "latest:{theta}"),
+            Self::Zones(zones) => {
+                write!(f, "zones")?;
+                zones.iter().enumerate().try_for_each(|(n, Zone { extent, weight })| {
+                    write!(f, "{}", if n == 0 { ":" } else { "," })?;
+                    match extent {
+                        Extent::Percent(percent) => write!(f, "{percent}%:{weight}"),
+                        Extent::Bytes(bytes) => write!(f, "{bytes}:{weight}"),
+                    }
+                })
+            }
         }
     }
 }
 
 serde_as_text!(
     Distribution,
-    "^ *(uniform|(zipf|latest|pareto|normal|special|hotspot)( *:[0-9., ]+)?) *$",
-    "how often each block is drawn: uniform, zipf:0.99, pareto:0.2, normal:12, special:1,75,12, hotspot:0.2,0.8, latest:0.99"
+    "^ *(uniform|(zipf|latest|pareto|normal|special|hotspot)( *:[0-9., ]+)?|zones *:[0-9A-Za-z%:., ]+) *$",
+    "how often each block is drawn: uniform, zipf:0.99, pareto:0.2, normal:12, special:1,75,12, hotspot:0.2,0.8, latest:0.99, zones:10%:60,90%:40 or zones:1GiB:60,9GiB:40"
 );
 
 #[cfg(test)]
@@ -184,6 +274,8 @@ mod tests {
             ("hotspot", "hotspot:0.2,0.8"),
             (" zipf : 1.1 ", "zipf:1.1"),
             ("special: 5, 80, 3", "special:5,80,3"),
+            ("zones: 10% : 60, 30.5%:40", "zones:10%:60,30.5%:40"),
+            ("zones:64K:0,1M:2.5", "zones:64KiB:0,1MiB:2.5"),
         ] {
             let read: Distribution = short.parse().unwrap_or_else(|e| panic!("{short}: {e}"));
             assert_eq!(read.to_string(), long);
@@ -210,6 +302,16 @@ mod tests {
             ("hotspot:0,0.8", "between 0 and 1"),
             ("hotspot:0.2,1.1", "0 to 1"),
             ("hotspot:20%,80%", "not a number it takes"),
+            ("zones", "is no zone"),
+            ("zones:10:60:1", "is no zone"),
+            ("zones:10%", "is no zone"),
+            ("zones:0%:60", "above 0"),
+            ("zones:nan%:60", "above 0"),
+            ("zones:60%:60,41%:40", "more than 100%"),
+            ("zones:60%:60,1MiB:40", "all in percent"),
+            ("zones:60%:0,40%:0", "not all of them 0"),
+            ("zones:60%:-1", "from 0 on"),
+            ("zones:60%:inf", "from 0 on"),
         ] {
             let error = text.parse::<Distribution>().unwrap_err().to_string();
             assert!(error.contains(words), "{text}: {error}");
@@ -224,8 +326,14 @@ mod tests {
                 Distribution::Latest { theta },
                 Distribution::Pareto { h: fraction },
                 Distribution::Hotspot { fraction, share },
+                Distribution::Zones(vec![
+                    Zone { extent: Extent::Percent(100.0 * fraction), weight: share + 0.1 },
+                    Zone { extent: Extent::Percent(99.99 - 100.0 * fraction), weight: theta },
+                ]),
+                Distribution::Zones(vec![Zone { extent: Extent::Bytes(Bytes((theta * 1e9) as u64)), weight: theta }]),
             ] {
-                prop_assert_eq!(distribution.to_string().parse::<Distribution>().unwrap(), distribution);
+                let read: Distribution = distribution.to_string().parse().unwrap();
+                prop_assert_eq!(read, distribution);
             }
         }
 

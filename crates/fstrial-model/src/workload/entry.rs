@@ -135,9 +135,13 @@ keys! {
         access: Access,
         /// io, strided: distance between the starts of consecutive requests, a multiple of the block size.
         stride: Bytes,
+        /// io, strided: behind the end again where it began; the blocks between are never visited.
+        one_lane: bool,
         /// io, random: how often each block is drawn, "uniform", "zipf:0.99", "pareto:0.2", "normal:12", "special",
-        /// "hotspot:0.2,0.8" or "latest:0.99".
+        /// "hotspot:0.2,0.8", "latest:0.99" or "zones:10%:60,90%:40".
         distribution: Distribution,
+        /// io, random: how often each block is drawn for writes; as `distribution` if left out.
+        write_distribution: Distribution,
         /// io, random: every block once in a lap of a thread, in random order.
         each_block_once: bool,
         /// io: share of requests that read, "0%" to "100%".
@@ -198,6 +202,15 @@ keys! {
         sqpoll: bool,
         /// io, random: requests from each block that is drawn, one after the other; 1 if left out.
         in_a_row: u32,
+        /// io, random: all requests of a row go to the block that was drawn.
+        in_place: bool,
+        /// io, random: share of requests that go to a block that is drawn; the others go on behind the last one. All if left
+        /// out.
+        jumps: Percent,
+        /// io, random: the same share of writes; as `jumps` if left out.
+        write_jumps: Percent,
+        /// io: reads go on behind the last read, writes behind the last write.
+        apart: bool,
         /// io: each request goes to the next file, as fio's do, instead of where it comes to over all files.
         round_robin: bool,
         /// io: what the kernel is told of the order of requests, `sequential` or `random`, or `none` (if left out).

@@ -20,11 +20,17 @@ pub struct Io {
     /// With [`Access::Strided`]: distance between the starts of consecutive requests, a multiple of the block size.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stride: Option<Bytes>,
+    /// With [`Access::Strided`]: behind the end again where it began, so that the blocks between are never visited.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub one_lane: bool,
     /// With [`Access::Random`]: how often each block is drawn.
     #[serde(skip_serializing_if = "Distribution::is_uniform")]
     pub distribution: Distribution,
+    /// How often each block is drawn for writes; none: as for reads.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub write_distribution: Option<Distribution>,
     /// With [`Access::Random`]: without replacement. Each thread visits every block it works on once in a lap, in an
-    /// order drawn anew for every lap.
+    /// order drawn anew for every lap. With [`Io::in_a_row`] or [`Io::jumps`] these are the blocks that are drawn.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub each_block_once: bool,
     /// Share of requests that read; the others write.
@@ -81,10 +87,23 @@ pub struct Io {
     /// Each request goes to the next file; in each file they follow [`Io::access`] by themselves.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub round_robin: bool,
-    /// With [`Access::Random`]: requests from each block that is drawn, one after the other. At the end of all files the
-    /// next block is drawn before.
+    /// With [`Access::Random`]: requests from each block that is drawn, one after the other. At the end of all files they
+    /// go on at the first block.
     #[serde(skip_serializing_if = "is_one")]
     pub in_a_row: u32,
+    /// All requests of a row go to the block that was drawn.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub in_place: bool,
+    /// With [`Access::Random`]: share of requests that go to a block that is drawn; the others go on behind the last one,
+    /// at the end of all files with the first block, where a thread also begins. None: all are drawn.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub jumps: Option<Percent>,
+    /// The same share of writes; none: as for reads.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub write_jumps: Option<Percent>,
+    /// Reads go on behind the last read, writes behind the last write; otherwise both behind the last request.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub apart: bool,
     /// What the kernel is told of the order of requests, for its read-ahead.
     #[serde(skip_serializing_if = "crate::is_default")]
     pub advice: Advice,
@@ -358,6 +377,11 @@ impl Io {
         self.read_size.is_some() || self.write_size.is_some()
     }
 
+    /// Whether reads and writes have places of their own.
+    pub fn splits(&self) -> bool {
+        self.apart || self.write_distribution.is_some() || self.write_jumps.is_some()
+    }
+
     /// Size of the largest request.
     pub fn largest_request(&self) -> Bytes {
         let sizes = [&self.read_size, &self.write_size];
@@ -379,17 +403,28 @@ impl Io {
     pub fn blocks_wanted(&self) -> u64 {
         let wanted = match self.stride {
             Some(stride) if self.access == Access::Strided => stride.0 / self.block_size.0 + 1,
-            _ if self.distribution.is_uniform() => 1,
-            _ => 2,
+            _ => self.distributions().map(|law| law.blocks_wanted(self.block_size)).max().unwrap_or(1),
         }
         .max(self.largest_request().0 / self.block_size.0.max(1));
         // By turns each file has an order of its own.
         if self.round_robin { wanted.saturating_mul(self.files.into()) } else { wanted }
     }
 
+    /// How blocks are drawn: for reads, and for writes if they have a law of their own.
+    fn distributions(&self) -> impl Iterator<Item = &Distribution> {
+        [Some(&self.distribution), self.write_distribution.as_ref()].into_iter().flatten()
+    }
+
     /// What only strided access has, and needs.
     fn check_access(&self) -> Result<(), EntryError> {
         let block = self.block_size.0;
+        if self.one_lane && self.access != Access::Strided {
+            return Err(entry_error(
+                "one_lane",
+                "only strided access goes in lanes",
+                "use access = \"strided\", or leave one_lane out",
+            ));
+        }
         match (self.access, self.stride) {
             (Access::Strided, None) => Err(entry_error(
                 "stride",
@@ -425,7 +460,7 @@ impl Io {
                 return Err(entry_error(key, problem, "write 4KiB:60,64KiB:40 and block_size = \"4KiB\""));
             }
             let is_plain = match self.access {
-                Access::Random => !self.each_block_once && self.in_a_row == 1,
+                Access::Random => !self.each_block_once && self.in_a_row == 1 && self.jumps.is_none(),
                 Access::Sequential => true,
                 Access::Strided | Access::Append | Access::Extend => false,
             };
@@ -433,7 +468,7 @@ impl Io {
                 return Err(entry_error(
                     key,
                     "requests of several sizes go one after the other, or to places that are drawn",
-                    "use access = \"sequential\" or \"random\" without each_block_once, in_a_row and round_robin",
+                    "use access = \"sequential\" or \"random\" without each_block_once, in_a_row, jumps and round_robin",
                 ));
             }
             if self.sharing == Sharing::Region && self.files > 1 {
@@ -449,46 +484,95 @@ impl Io {
 
     /// What only random access has.
     fn check_random(&self) -> Result<(), EntryError> {
-        if let Some(problem) = self.distribution.problem() {
-            return Err(entry_error("distribution", problem, "write distribution = \"zipf:0.99\""));
+        let is_random = self.access == Access::Random;
+        let laws = [
+            ("distribution", Some(&self.distribution)),
+            ("write_distribution", self.write_distribution.as_ref()),
+        ];
+        for (key, law) in laws.into_iter().filter_map(|(key, law)| Some((key, law?))) {
+            if let Some(problem) = law.problem() {
+                return Err(entry_error(key, problem, "write distribution = \"zipf:0.99\""));
+            }
+            let is_default = key == "distribution" && law.is_uniform();
+            if !is_random && !is_default {
+                return Err(entry_error(
+                    key,
+                    format!("a distribution of {law} belongs to random access"),
+                    "use access = \"random\", or leave distribution out",
+                ));
+            }
+            if self.each_block_once && !is_default {
+                return Err(entry_error(
+                    "each_block_once",
+                    format!("every block once in a lap leaves nothing to be drawn as {law}"),
+                    "leave out each_block_once or distribution",
+                ));
+            }
+            if !law.is_uniform() && self.blocks_per_thread(1) < self.blocks_wanted() {
+                let has = self.blocks_per_thread(1);
+                let blocks = if has == 1 {
+                    "there is one block only".into()
+                } else {
+                    format!("there are {has} blocks only")
+                };
+                let wants = law.blocks_wanted(self.block_size);
+                let wants = if wants == 2 { "two".into() } else { wants.to_string() };
+                return Err(entry_error(
+                    key,
+                    format!("{blocks}, and {law} needs {wants}"),
+                    "raise file_size, or lower block_size",
+                ));
+            }
         }
-        let uniform = self.distribution.is_uniform();
-        if self.access != Access::Random && !uniform {
-            return Err(entry_error(
-                "distribution",
-                format!("a distribution of {} belongs to random access", self.distribution),
-                "use access = \"random\", or leave distribution out",
-            ));
-        }
-        if self.access != Access::Random && self.each_block_once {
+        if !is_random && self.each_block_once {
             return Err(entry_error(
                 "each_block_once",
                 "without replacement goes with random access only",
                 "use access = \"random\"; sequential and strided visit each block once anyway",
             ));
         }
+        self.check_rows()
+    }
+
+    /// Requests that go on from others.
+    fn check_rows(&self) -> Result<(), EntryError> {
+        let is_plain = self.access != Access::Random || self.round_robin;
         if self.in_a_row == 0 {
             return Err(entry_error("in_a_row", "no request from a block that was drawn", "use at least 1"));
         }
-        if self.in_a_row > 1 && (self.access != Access::Random || self.each_block_once || self.round_robin) {
+        if self.in_a_row > 1 && is_plain {
             return Err(entry_error(
                 "in_a_row",
-                "requests in a row begin at blocks that are drawn over all files, with replacement",
-                "use access = \"random\", and leave out each_block_once and round_robin",
+                "requests in a row begin at blocks that are drawn over all files",
+                "use access = \"random\", and leave out round_robin",
             ));
         }
-        if self.each_block_once && !uniform {
+        if self.in_place && self.in_a_row == 1 {
             return Err(entry_error(
-                "each_block_once",
-                format!("every block once in a lap leaves nothing to be drawn as {}", self.distribution),
-                "leave out each_block_once or distribution",
+                "in_place",
+                "it says where the requests of a row go",
+                "write in_a_row = 8, or leave in_place out",
             ));
         }
-        if !uniform && self.blocks_per_thread(1) < self.blocks_wanted() {
+        for (key, share) in [("jumps", self.jumps), ("write_jumps", self.write_jumps)] {
+            let Some(share) = share else { continue };
+            if !(0.0..=100.0).contains(&share.0) {
+                return Err(entry_error(key, format!("a share of {}%", share.0), "use 0% to 100%"));
+            }
+            if is_plain || self.in_a_row > 1 || self.jumps.is_none() {
+                return Err(entry_error(
+                    key,
+                    "some requests go to blocks that are drawn over all files, the others on from there",
+                    "use access = \"random\" and jumps, and leave out in_a_row and round_robin",
+                ));
+            }
+        }
+        let goes_on = self.access == Access::Sequential || self.in_a_row > 1 || self.jumps.is_some();
+        if self.apart && !goes_on {
             return Err(entry_error(
-                "distribution",
-                format!("there is one block only, and {} needs two", self.distribution),
-                "raise file_size, or lower block_size",
+                "apart",
+                "no request goes on where another one was",
+                "use access = \"sequential\", in_a_row or jumps, or leave apart out",
             ));
         }
         Ok(())
@@ -529,7 +613,9 @@ impl Default for Io {
         Self {
             access: Access::Random,
             stride: None,
+            one_lane: false,
             distribution: Distribution::Uniform,
+            write_distribution: None,
             each_block_once: false,
             reads: Percent(0.0),
             update: Percent(0.0),
@@ -555,6 +641,10 @@ impl Default for Io {
             fsync_counts: FsyncCounts::Writes,
             round_robin: false,
             in_a_row: 1,
+            in_place: false,
+            jumps: None,
+            write_jumps: None,
+            apart: false,
             advice: Advice::None,
             cold_laps: false,
         }
@@ -567,6 +657,19 @@ mod tests {
 
     fn sizes(text: &str) -> Option<Sizes> {
         Some(text.parse().unwrap())
+    }
+
+    /// As it may come from elsewhere than a text.
+    fn law(text: &str) -> Option<Distribution> {
+        Some(text.parse().unwrap_or(Distribution::Zipf { theta: 7.0 }))
+    }
+
+    fn assert_refused(all: Vec<(Io, &str)>) {
+        for (io, key) in all {
+            let error = io.check().unwrap_err();
+            assert_eq!(error.key, key, "{io:?}: {}", error.problem);
+            assert!(error.hint.is_some());
+        }
     }
 
     #[test]
@@ -592,10 +695,9 @@ mod tests {
         ] {
             good.check().unwrap_or_else(|e| panic!("{good:?}: {}", e.problem));
         }
-        for (io, key) in [
+        assert_refused(vec![
             (Io { total_size: Bytes::kib(16), ..zipf.clone() }, "distribution"),
             (Io { total_size: Bytes::kib(48), files: 3, round_robin: true, ..zipf.clone() }, "distribution"),
-            (Io { in_a_row: 0, ..random.clone() }, "in_a_row"),
             (Io { write_size: sizes("16KiB:60,20KiB:40"), ..random.clone() }, "write_size"),
             (Io { read_size: sizes("4KiB-64KiB"), ..random.clone() }, "read_size"),
             (Io { write_size: sizes("32KiB"), each_block_once: true, ..random.clone() }, "write_size"),
@@ -607,8 +709,10 @@ mod tests {
                 "write_size",
             ),
             (Io { write_size: sizes("32KiB"), total_size: Bytes::kib(16), ..random.clone() }, "file_size"),
-            (Io { in_a_row: 2, each_block_once: true, ..random.clone() }, "in_a_row"),
-            (Io { in_a_row: 2, ..strided.clone() }, "in_a_row"),
+            (
+                Io { write_distribution: law("zipf"), each_block_once: true, ..random.clone() },
+                "each_block_once",
+            ),
             (Io { access: Access::Sequential, ..zipf.clone() }, "distribution"),
             (Io { distribution: Distribution::Zipf { theta: 1.0 }, ..random.clone() }, "distribution"),
             (Io { each_block_once: true, ..zipf }, "each_block_once"),
@@ -625,11 +729,39 @@ mod tests {
             (Io { sharing: Sharing::Shared, ..extend }, "sharing"),
             (Io { sharing: Sharing::Region, ..append.clone() }, "sharing"),
             (Io { sharing: Sharing::Shared, ..append }, "sharing"),
+        ]);
+    }
+
+    #[test]
+    fn places_that_do_not_go_together_are_refused_at_their_key() {
+        let random = Io::default();
+        let zipf = Io { distribution: Distribution::Zipf { theta: 0.99 }, ..random.clone() };
+        let strided = Io { access: Access::Strided, stride: Some(Bytes::mib(1)), ..random.clone() };
+        for good in [
+            &Io { in_a_row: 2, in_place: true, each_block_once: true, apart: true, ..random.clone() },
+            &Io { jumps: Some(Percent(0.0)), write_jumps: Some(Percent(100.0)), ..random.clone() },
+            &Io { write_distribution: law("zones:128MiB:1,128MiB:2"), ..zipf.clone() },
+            &Io { apart: true, access: Access::Sequential, ..random.clone() },
+            &Io { one_lane: true, ..strided.clone() },
         ] {
-            let error = io.check().unwrap_err();
-            assert_eq!(error.key, key, "{io:?}: {}", error.problem);
-            assert!(error.hint.is_some());
+            good.check().unwrap_or_else(|e| panic!("{good:?}: {}", e.problem));
         }
+        assert_refused(vec![
+            (Io { in_a_row: 0, ..random.clone() }, "in_a_row"),
+            (Io { in_a_row: 2, round_robin: true, ..random.clone() }, "in_a_row"),
+            (Io { in_place: true, ..random.clone() }, "in_place"),
+            (Io { jumps: Some(Percent(101.0)), ..random.clone() }, "jumps"),
+            (Io { jumps: Some(Percent(50.0)), in_a_row: 2, ..random.clone() }, "jumps"),
+            (Io { jumps: Some(Percent(50.0)), ..strided.clone() }, "jumps"),
+            (Io { write_jumps: Some(Percent(50.0)), ..random.clone() }, "write_jumps"),
+            (Io { write_size: sizes("32KiB"), jumps: Some(Percent(5.0)), ..random.clone() }, "write_size"),
+            (Io { apart: true, ..random.clone() }, "apart"),
+            (Io { one_lane: true, ..random.clone() }, "one_lane"),
+            (Io { write_distribution: Some(Distribution::Uniform), ..strided.clone() }, "write_distribution"),
+            (Io { write_distribution: law("zipf:7"), ..random.clone() }, "write_distribution"),
+            (Io { write_distribution: law("zones:1GiB:1"), ..random.clone() }, "write_distribution"),
+            (Io { in_a_row: 2, ..strided.clone() }, "in_a_row"),
+        ]);
     }
 
     #[test]

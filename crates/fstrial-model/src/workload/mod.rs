@@ -29,7 +29,7 @@ mod summary;
 pub use behaviour::Behaviour;
 pub use combination::Conflict;
 pub use data::{Data, DataKind};
-pub use distribution::Distribution;
+pub use distribution::{Distribution, Extent, Zone};
 pub use entry::Entry;
 pub use entry_error::EntryError;
 pub use files::{FileSet, Step};

@@ -9,7 +9,7 @@ use fstrial_model::{
     trial::MAX_FILE_BYTES,
     units::Bytes,
 };
-use rustix::fs::{FileType, OFlags};
+use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
 use std::{
     fs::{File, Metadata},
     io::{self, Read},
@@ -41,6 +41,39 @@ pub(crate) fn text(path: &Path) -> Result<String, ExpectedError> {
             format!("{} is not text: line {line} holds bytes that are not UTF-8", path.display()),
             "is this the right file?",
         )
+    })
+}
+
+/// Reads a text file that lies in the folder of another one or below, by its path from there. Whoever wrote that path may
+/// be somebody else: links are not followed, not even inside, and what is no ordinary file is not opened.
+///
+/// # Errors
+/// It cannot be read so; in words that say nothing of what is in it.
+pub(crate) fn beside(file: &Path, path: &str) -> Result<String, String> {
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let open = |name: &Path, flags| {
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
+        let folder = File::open(folder)?;
+        Ok::<_, io::Error>(File::from(rustix::fs::openat2(&folder, name, flags, Mode::empty(), resolve)?))
+    };
+    let read = || {
+        // First as a place only: opening a device may do something.
+        let place = open(Path::new(path), OFlags::PATH | OFlags::CLOEXEC)?;
+        if !place.metadata()?.is_file() {
+            return Err(io::Error::other("it is no ordinary file"));
+        }
+        let file =
+            open(Path::new(path), OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY)?;
+        if !file.metadata()?.is_file() {
+            return Err(io::Error::other("it is no ordinary file"));
+        }
+        let mut text = String::new();
+        file.take(TEXT.0 + 1).read_to_string(&mut text)?;
+        Ok(text)
+    };
+    read().map_err(|error| match error.raw_os_error().map(rustix::io::Errno::from_raw_os_error) {
+        Some(rustix::io::Errno::LOOP) => format!("`{path}` is not read: links are not followed"),
+        _ => format!("`{path}` is not read: {error}"),
     })
 }
 
@@ -188,6 +221,40 @@ mod tests {
         );
         fs::write(&path, vec![b'#'; MAX_FILE_BYTES]).unwrap();
         assert_eq!(text(&path).unwrap().len(), MAX_FILE_BYTES);
+    }
+
+    #[test]
+    fn what_lies_beside_a_file_is_read_and_nothing_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let job = at("jobs/job.fio");
+        fs::create_dir_all(at("jobs/sub")).unwrap();
+        fs::write(at("jobs/sub/part"), "bs=4k\n").unwrap();
+        fs::write(at("secret"), "password\n").unwrap();
+        assert_eq!(beside(&job, "sub/part").as_deref(), Ok("bs=4k\n"));
+        std::os::unix::fs::symlink(at("secret"), at("jobs/link")).unwrap();
+        std::os::unix::fs::symlink(folder.path(), at("jobs/up")).unwrap();
+        std::os::unix::fs::symlink("sub/part", at("jobs/inside")).unwrap();
+        rustix::fs::mknodat(rustix::fs::CWD, at("jobs/fifo"), FileType::Fifo, 0o600.into(), 0).unwrap();
+        fs::write(at("jobs/bytes"), [0xff, 0xfe]).unwrap();
+        for (path, why) in [
+            ("link", "links are not followed"),
+            ("up/secret", "links are not followed"),
+            ("inside", "links are not followed"),
+            ("../secret", "cross-device link"),
+            ("/etc/passwd", "cross-device link"),
+            ("fifo", "no ordinary file"),
+            ("sub", "no ordinary file"),
+            ("missing", "No such file"),
+            ("bytes", "UTF-8"),
+        ] {
+            let refused = beside(&job, path).unwrap_err();
+            assert!(refused.starts_with(&format!("`{path}` is not read: ")), "{refused}");
+            assert!(refused.contains(why) && !refused.contains("password"), "{refused}");
+        }
+        // More than may be read is cut, and refused by who asked for it.
+        File::create(at("jobs/large")).unwrap().set_len(1 << 30).unwrap();
+        assert_eq!(beside(&job, "large").unwrap().len(), MAX_FILE_BYTES + 1);
     }
 
     #[test]

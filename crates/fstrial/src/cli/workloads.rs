@@ -137,7 +137,8 @@ fn stem(file: &Path) -> String {
 /// What is made of a job file on this machine.
 fn inspect(file: &Path) -> Result<Inspection, ExpectedError> {
     let text = super::in_file::text(file)?;
-    Ok(fio::inspect(&file.display().to_string(), &text, &surroundings()))
+    let mut beside = |path: &str| super::in_file::beside(file, path);
+    Ok(fio::inspect(&file.display().to_string(), &text, &surroundings(), &mut beside))
 }
 
 /// What `$ncpus` and its like mean here. Of the environment's variables, numbers are handed over: what a job file says is

@@ -518,6 +518,132 @@ fn a_hostile_job_file_is_refused_before_anything_is_made() {
 }
 
 #[test]
+fn a_job_file_includes_what_lies_beside_it() {
+    let lab = lab_with("[a]\nrw=write\nsize=1m\ninclude parts/common.inc\n");
+    fs::create_dir(lab.path("parts")).unwrap();
+    lab.write("parts/common.inc", "include direct\nbs=64k\n");
+    lab.write("parts/direct", "direct=1\n");
+    let shown = lab.run("workloads show job.fio --toml");
+    assert!(shown.stdout.contains("direct = true") && shown.stdout.contains("64KiB"), "{shown:?}");
+    // What is stored says it all.
+    let saved = lab.run("compare dir:a dir:b --workload job.fio --save trial.toml --dry-run");
+    assert_eq!(saved.code(), 0, "{saved:?}");
+    lab.write("parts/direct", "direct=1\nnosuch=1\n");
+    let refused = lab.run("workloads show job.fio --toml");
+    assert_eq!(refused.code(), 2);
+    assert!(
+        refused.stderr.contains("parts/direct:2") && refused.stderr.contains("no key `nosuch`"),
+        "{refused:?}"
+    );
+    // What is behind a link stays there.
+    fs::remove_file(lab.path("parts/direct")).unwrap();
+    lab.write("secret", "password=hidden\n");
+    std::os::unix::fs::symlink(lab.path("secret"), lab.path("parts/direct")).unwrap();
+    let refused = lab.run("workloads show job.fio");
+    assert_eq!(refused.code(), 2);
+    assert!(refused.stdout.contains("links are not followed (parts/common.inc, line 1)"), "{refused:?}");
+    assert!(!format!("{refused:?}").contains("hidden"), "{refused:?}");
+}
+
+/// Blocks of 4 KiB that fio goes to, with whether it writes them, in order.
+fn places(lab: &Lab, lines: &str) -> Vec<(bool, u64)> {
+    lab.write("places.fio", &format!("[job]\nioengine=null\nfilename=f\nrandrepeat=0\n{lines}"));
+    let ended = lab.prepare("fio").args(["--debug=io", "places.fio"]).output().unwrap();
+    assert!(ended.status.success(), "{lines}: {ended:?}");
+    let text = String::from_utf8_lossy(&ended.stdout).into_owned() + &String::from_utf8_lossy(&ended.stderr);
+    let place = |line: &str| -> Option<(bool, u64)> {
+        let (_, rest) = line.split_once("fill: io_u ")?.1.split_once("off=0x")?;
+        let offset = u64::from_str_radix(rest.split(',').next()?, 16).ok()?;
+        Some((rest.contains("ddir=1"), offset / 4096))
+    };
+    text.lines().filter_map(place).collect()
+}
+
+/// The native distribution of a job, and how often fio goes to each block: within five standard deviations.
+#[test]
+fn fio_draws_from_its_zones_as_native_threads_do() {
+    if !has_fio("fio_draws_from_its_zones_as_native_threads_do") {
+        return;
+    }
+    let lab = Lab::new();
+    for (list, zones) in [
+        ("zoned:60/10:30/20:8/30:2/40", "zones:10%:60,20%:30,30%:8,40%:2"),
+        ("zoned:50/5:30/15:20/", "zones:5%:50,15%:30,80%:20"),
+        ("zoned:70/33:30/20", "zones:33%:70,20%:30"),
+        ("zoned_abs:60/64k:40/1m", "zones:64KiB:60,1MiB:40"),
+    ] {
+        let lines = format!("rw=randread\nbs=4k\nsize=4m\nrandom_distribution={list}\n");
+        let job = format!("[a]\ndirect=1\n{lines}");
+        let How::Native(phases) = understand("job.fio", &job, &host()).unwrap().how else { panic!("{list}") };
+        assert_eq!(phases[0][0].distribution.as_ref().unwrap().to_string(), zones);
+        let found = places(&lab, &format!("{lines}loops=40\n"));
+        assert_eq!(found.len(), 40 * 1024);
+        let (mut before, mut covered) = (0, 0);
+        for zone in zones.trim_start_matches("zones:").split(',') {
+            let (size, share) = zone.split_once(':').unwrap();
+            let (first, blocks, upto) = match size {
+                "64KiB" => (0, 16, 16),
+                "1MiB" => (16, 256, 272),
+                percent => {
+                    let percent = percent.trim_end_matches('%').parse::<u64>().unwrap();
+                    (before * 1024 / 100, percent * 1024 / 100, before + percent)
+                }
+            };
+            before = upto;
+            let share = share.parse::<f64>().unwrap() / 100.0;
+            let count = found.iter().filter(|(_, block)| (first..first + blocks).contains(block)).count();
+            covered += count;
+            let expected = share * found.len() as f64;
+            let deviation = (expected * (1.0 - share)).sqrt();
+            assert!(
+                (count as f64 - expected).abs() < 5.0 * deviation,
+                "{list} {zone}: {count}, not {expected}"
+            );
+        }
+        assert_eq!(covered, found.len(), "{list}: nothing lies outside");
+    }
+}
+
+/// What the engine's own tests say of `one_lane`, `apart`, `in_a_row`, `in_place` and `jumps`, of fio.
+#[test]
+fn fio_goes_on_as_native_threads_do() {
+    if !has_fio("fio_goes_on_as_native_threads_do") {
+        return;
+    }
+    let lab = Lab::new();
+    let found = |lines: &str| places(&lab, &format!("bs=4k\nsize=4m\n{lines}"));
+    let lane = |skipped: &str| {
+        found(&format!("rw=read:{skipped}\n")).into_iter().map(|(_, block)| block).collect::<Vec<_>>()
+    };
+    assert_eq!(lane("12k"), (0..1024).map(|n| n % 256 * 4).collect::<Vec<_>>());
+    // It ends with the file.
+    assert_eq!(lane("8k"), (0..342).map(|n| n * 3).collect::<Vec<_>>());
+    // Those that are drawn go anywhere, the others follow the last of their kind.
+    for (lines, drawn) in [
+        ("rw=rw\n", &(|_, _| false) as &dyn Fn(usize, bool) -> bool),
+        ("rw=randrw:4\n", &|n, _| n % 4 == 0),
+        ("rw=randrw:4\nnorandommap\n", &|n, _| n % 4 == 0),
+        ("rw=randrw\npercentage_random=100,0\n", &|_, write| !write),
+        ("rw=read\npercentage_random=50\nrw_sequencer=identical\n", &|_, _| false),
+    ] {
+        let mut next = [0, 0];
+        for (n, (write, block)) in found(lines).into_iter().enumerate() {
+            let next = &mut next[usize::from(write)];
+            // At the end of the file another place is drawn.
+            assert!(drawn(n, write) || block == *next || *next == 1024, "{lines} {n}: {block}, not {next}");
+            *next = block + 1;
+        }
+    }
+    let rows = found("rw=randread:4\nrw_sequencer=identical\n");
+    assert!(rows.chunks(4).all(|row| row.iter().all(|place| *place == row[0])), "{rows:?}");
+    let starts: std::collections::BTreeSet<u64> = rows.iter().step_by(4).map(|(_, block)| *block).collect();
+    assert_eq!(starts.len(), 256, "each place once");
+    let jumps = found("rw=randread\npercentage_random=30\nloops=10\n");
+    let follow = jumps.windows(2).filter(|pair| pair[1].1 == pair[0].1 + 1).count();
+    assert!((0.68..0.72).contains(&(follow as f64 / jumps.len() as f64)), "{follow} of {}", jumps.len());
+}
+
+#[test]
 fn flags_do_not_change_a_job_file() {
     let lab = lab_with(NATIVE);
     let io = ["--file-size 1MiB", "--block-size 4KiB", "--rate 100/s", "--find-rate p99<5ms"];

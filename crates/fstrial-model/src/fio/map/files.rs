@@ -31,10 +31,12 @@ impl Mapper<'_> {
             self.reason("size", "native files are whole numbers of requests");
         }
         let by_turns = count > 1 && self.service(requests.is_random);
-        if count > 1 && requests.in_a_row > 1 {
+        if count > 1
+            && let Some(key) = requests.going_on()
+        {
             self.reason(
-                "rw",
-                "of several files fio takes the next one all the same; native rows go on in theirs",
+                key,
+                "of several files fio takes the next one all the same; native requests go on in theirs",
             );
         }
         self.take("file_service_type");
@@ -152,6 +154,12 @@ impl Mapper<'_> {
                 Access::Random
             }
             (true, _) => Access::Random,
+            (false, _) if requests.stride.is_some() => {
+                if layout == Layout::Empty {
+                    self.reason("fallocate", "native strides go over files that have their size");
+                }
+                Access::Strided
+            }
             (false, false) => Access::Sequential,
             (false, true) => Access::Extend,
         }
@@ -161,6 +169,7 @@ impl Mapper<'_> {
     pub(super) fn page_cache(
         &mut self,
         requests: Requests,
+        files: &Files,
         timing: &Timing,
         backend: Backend,
         direct: bool,
@@ -182,7 +191,22 @@ impl Mapper<'_> {
             _ if requests.is_random => Advice::Random,
             _ => Advice::Sequential,
         };
-        let cold_laps = timing.repeats && invalidates;
+        let is_timed = timing.amount.is_none();
+        // Each of fio's loops begins with a drop. In a job for a time the end of the file makes it, or that of the random
+        // map: without a map nothing does.
+        let drops = !is_timed || !requests.is_random || self.has_map();
+        let ends = match requests.going_on() {
+            Some(_) if requests.stride.is_some() => files.lane(requests).is_some(),
+            going_on => going_on.is_some() && !requests.in_place,
+        };
+        if invalidates && is_timed && ends {
+            self.reason(
+                "invalidate",
+                "fio drops the file from the page cache whenever such requests come to its end; native laps count \
+                 requests",
+            );
+        }
+        let cold_laps = timing.repeats && invalidates && drops && requests.stride.is_none();
         if cold_laps && backend == Backend::Mmap {
             self.reason(
                 "invalidate",
