@@ -99,6 +99,7 @@ mod timekeeper;
 mod tree;
 mod uring;
 mod validate;
+mod verify;
 mod vsync;
 
 pub use error::EngineError;
