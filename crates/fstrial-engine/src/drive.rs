@@ -5,10 +5,10 @@ use crate::{
     cursor::{Next, Source, counts_blocks, counts_syncs},
     files::Files,
     flush,
+    ledger::Mismatch,
     recorder::{Lane, Recorder},
     requests::{Geometry, Request},
     timekeeper::Timekeeper,
-    verify::Mismatch,
 };
 use fstrial_model::{
     units::Nanos,

@@ -6,10 +6,10 @@
 use crate::{
     EngineError, Target, Usage,
     clock::Clock,
+    ledger::Ledger,
     patterns::{Ground, Works, routine},
     tree::Trees,
     validate,
-    verify::Ledger,
 };
 use fstrial_model::job::Load;
 use std::{

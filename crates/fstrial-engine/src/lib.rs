@@ -79,6 +79,7 @@ mod flush;
 mod generator;
 mod histogram;
 mod layout;
+mod ledger;
 mod mmap;
 mod overhead;
 mod patterns;

@@ -9,12 +9,13 @@ use crate::{
     error::{layout, refuse},
     files::{Files, Writer, allow_open_files, create, open_all},
     generator::Generator,
+    ledger::Ledger,
     mmap::Mmap,
     recorder::Shape,
     requests::{Geometry, Requests},
     sync::Sync,
     uring::{self, Uring},
-    verify::{Ledger, Verification, Verified},
+    verify::{Verification, Verified},
     vsync::Vsync,
 };
 use fstrial_model::{

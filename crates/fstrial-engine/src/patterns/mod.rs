@@ -18,10 +18,10 @@ use crate::{
     clock::{Clock, Pace},
     error::refuse,
     generator::{Generator, Stream},
+    ledger::Ledger,
     recorder::{Lane, Recorder, Shape, Timeline},
     timekeeper::Timekeeper,
     tree::Trees,
-    verify::Ledger,
 };
 use fstrial_model::{
     job::Load,

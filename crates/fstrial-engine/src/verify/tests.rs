@@ -1,16 +1,16 @@
 //! What was changed behind the engine's back is found, and nothing else.
 
-use super::*;
 use crate::{
-    Site, Target,
+    EngineError, Site, Target,
+    ledger::Header,
     testing::{io, load_of},
     tests::{directory, engines},
 };
 use fstrial_model::{
     job::Load,
     measurement::LoadResult,
-    units::Percent,
-    workload::{Access, Data, Sharing, Until},
+    units::{Bytes, Nanos, Percent},
+    workload::{Access, Data, Io, Sharing, Until},
 };
 use std::path::Path;
 
@@ -153,30 +153,13 @@ fn every_block_written_has_its_own_header() {
         let bytes = std::fs::read(directory.path().join("data-0000-0000.dat")).unwrap();
         for (number, block) in bytes.chunks(BLOCK).enumerate() {
             let run = u64::from_le_bytes(block[8..16].try_into().unwrap());
-            let header = Header { file: 0, run, offset: (number * BLOCK) as u64, write: 1 };
-            assert_eq!(header.problem(block), None, "{data:?} {number}");
+            assert_eq!(
+                Header::new(0, run, (number * BLOCK) as u64, 1).problem(block),
+                None,
+                "{data:?} {number}"
+            );
         }
     }
-}
-
-#[test]
-fn a_read_that_a_write_overlaps_finds_whatever_it_finds() {
-    let ledger = Ledger::new(1, 2, 4, 4096).unwrap();
-    let known = || ledger.known(1, 8192);
-    assert_eq!((ledger.begin(1, 8192), known()), (1, 0));
-    ledger.end(1, 8192, true);
-    assert_eq!((known(), ledger.known(0, 8192)), (1, 0));
-    // Two at once may each leave a part; one after them leaves its own.
-    assert_eq!((ledger.begin(1, 8192), ledger.begin(1, 8192)), (2, 3));
-    ledger.end(1, 8192, true);
-    ledger.end(1, 8192, true);
-    assert_eq!(known(), 0);
-    assert_eq!(ledger.begin(1, 8192), 4);
-    ledger.end(1, 8192, true);
-    assert_eq!(known(), 4);
-    ledger.begin(1, 8192);
-    ledger.end(1, 8192, false);
-    assert_eq!(known(), 0, "one that failed leaves anything");
 }
 
 #[test]

@@ -304,7 +304,7 @@ fn a_device_that_a_job_names_is_neither_opened_nor_changed() {
     fs::write(lab.path("canary"), &bytes).unwrap();
     let device = lab.loop_device(&lab.path("canary"));
     // What looks at new devices by itself has done so.
-    support::pause(std::time::Duration::from_millis(500));
+    support::pause(Duration::from_millis(500));
     let device_path = device.path();
     let watch = Watch::on(&[&device_path]);
     let path = device_path.to_str().unwrap();
