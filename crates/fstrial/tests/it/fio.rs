@@ -479,7 +479,7 @@ impl Spoiler {
                     let Ok(file) = fs::OpenOptions::new().write(true).open(file) else { continue };
                     let _refused = file.write_all_at(&[0xa5; 100], 49_152 + 4096);
                 }
-                thread::sleep(Duration::from_micros(200));
+                support::pause(Duration::from_micros(200));
             }
         };
         Self(is_over, Some(thread::spawn(spoil)))
@@ -500,7 +500,10 @@ fn files_below(folder: &Path) -> Vec<PathBuf> {
 
 #[test]
 fn a_job_that_verifies_finds_a_block_that_was_changed() {
-    let (_lab, results) = compared(VERIFIED, "runs natively: all");
+    let (lab, results) = compared(VERIFIED, "runs natively: all");
+    lab.write("job.fio", VERIFIED);
+    lab.write("job.toml", &lab.run("workloads show job.fio --toml").stdout);
+    assert!(lab.run("workloads show job.toml").stdout.contains("# Verified:   each block"));
     assert_eq!(results, ["job", "job-verify"]);
     let lab = lab_with(VERIFIED);
     let spoiler = Spoiler::of(lab.path("b"));
