@@ -6,7 +6,7 @@
 //! An island: the calls have no wrapper in any library, and the kernel reads and writes memory that Rust thinks is
 //! ours. Why that is sound:
 //! - Each slot has its own bytes in `payload` and in `read`, and is pushed again only after its completion was reaped.
-//! - Nobody looks into `read`, and `payload` changes only the bytes of the slot that is being pushed.
+//! - A slot's bytes in `read` are looked at only while it is not in flight, and `payload` changes only the bytes of the slot that is being pushed.
 //! - The heap memory of both never moves. [`Aio::drop`] waits for everything in flight before they are freed; if that
 //!   fails, the queue and the memory are leaked instead.
 //! - The kernel copies a control block while `io_submit` runs; it may live on the stack.
@@ -15,7 +15,7 @@
 use crate::{
     EngineError,
     buffer::{PAGE, Pages, Payload},
-    drive::Engine,
+    drive::{Engine, Memory},
     files::Files,
     flush::last_errno,
     requests::Request,
@@ -256,10 +256,17 @@ impl Engine for Aio<'_> {
         }
         self.refused.drain(..).for_each(|(slot, errno)| done(slot, Err(errno)));
     }
+}
 
-    #[cfg(test)]
+impl Memory for Aio<'_> {
+    fn payload(&mut self) -> &mut Payload {
+        &mut self.payload
+    }
+
     fn last_read(&self, slot: usize) -> &[u8] {
-        &self.read.as_slice()[slot * self.read_stride..]
+        let start = self.read_start.wrapping_add(slot * self.read_stride).cast_const();
+        // SAFETY: the bytes are the slot's own and as many as it has; it is not in flight, so the kernel does not write them.
+        unsafe { std::slice::from_raw_parts(start, self.len) }
     }
 }
 

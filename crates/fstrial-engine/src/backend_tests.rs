@@ -5,7 +5,7 @@ use crate::{
     aio::Aio,
     buffer::Payload,
     clock::{Clock, Pace},
-    drive::{Drive, Engine, lanes},
+    drive::{Drive, Engine, Memory, lanes},
     files::Files,
     mmap::Mmap,
     prepare,
@@ -55,7 +55,7 @@ impl Model {
     }
 
     /// Makes requests of blocks, never two of one block at once, and compares every byte read.
-    fn drive(&mut self, engine: &mut impl Engine, requests: &[(bool, u64)]) {
+    fn drive(&mut self, engine: &mut (impl Engine + Memory), requests: &[(bool, u64)]) {
         for (write, block) in requests {
             let request = Request {
                 write: *write,
@@ -80,7 +80,7 @@ impl Model {
         }
     }
 
-    fn complete(&mut self, engine: &mut impl Engine) {
+    fn complete(&mut self, engine: &mut (impl Engine + Memory)) {
         engine.wait(None).unwrap();
         for (slot, result) in reaped(engine) {
             assert_eq!(result, Ok(self.len));

@@ -131,6 +131,18 @@ fn mix(bytes: &mut [u8], page: usize, head: usize, generator: &mut Generator) {
     }
 }
 
+/// Makes the first bytes of each page new.
+#[inline]
+pub(crate) fn stamp(bytes: &mut [u8], stamps: &mut Generator) {
+    for page in bytes.chunks_mut(PAGE) {
+        let stamp = stamps.next().to_ne_bytes();
+        match page.first_chunk_mut() {
+            Some(head) => *head = stamp,
+            None => page.copy_from_slice(&stamp[..page.len()]),
+        }
+    }
+}
+
 /// The bytes that one thread writes.
 ///
 /// Making random bytes for every write would measure the generator. So each slot (a request in flight) has a stretch
@@ -215,15 +227,30 @@ impl Payload {
                 let start = duplicates.start + stamps.below(duplicates.blocks) as usize * duplicates.stride;
                 return start..start + len;
             }
-            for page in self.pages.as_mut_slice()[range.clone()].chunks_mut(PAGE) {
-                let stamp = stamps.next().to_ne_bytes();
-                match page.first_chunk_mut() {
-                    Some(head) => *head = stamp,
-                    None => page.copy_from_slice(&stamp[..page.len()]),
-                }
-            }
+            stamp(&mut self.pages.as_mut_slice()[range.clone()], stamps);
         }
         range
+    }
+
+    /// Gives each of `slots` slots bytes of its own, which [`Payload::take`] leaves as they are, for one who makes them new
+    /// beforehand: in [`Payload::upcoming`]. Gives what they are to be stamped from, if they are to differ. There must be
+    /// no duplicates, which several slots have in common.
+    pub(crate) fn left_alone(mut self, slots: usize) -> (Self, Option<Generator>) {
+        assert_eq!(self.duplicates.below, 0, "validated");
+        if self.stride == 0 {
+            let whole = self.pages.as_slice().len();
+            let mut pages = Pages::new(whole * slots);
+            pages.as_mut_slice().chunks_mut(whole).for_each(|part| part.copy_from_slice(self.bytes()));
+            (self.pages, self.stride) = (pages, whole);
+        }
+        let stamps = self.stamps.take();
+        (self, stamps)
+    }
+
+    /// The bytes that the next [`Payload::take`] gives.
+    pub(crate) fn upcoming(&mut self, slot: usize, len: usize) -> &mut [u8] {
+        let start = slot * self.stride + self.turn * PAGE;
+        &mut self.pages.as_mut_slice()[start..start + len]
     }
 
     /// All of the memory.

@@ -1,9 +1,11 @@
 //! The hot loop over requests, the same for every way to hand them to the kernel.
 
 use crate::{
+    buffer::Payload,
     cursor::{Next, Source, counts_blocks, counts_syncs},
     files::Files,
     flush,
+    ledger::Mismatch,
     recorder::{Lane, Recorder},
     requests::{Geometry, Request},
     timekeeper::Timekeeper,
@@ -39,12 +41,24 @@ pub(crate) trait Engine {
     fn sync(&mut self, _file: usize, fd: &OwnedFd, call: SyncCall) -> (&'static str, Result<(), Errno>) {
         (flush::name(call), flush::flush(fd, call))
     }
-    /// The memory that the last read of a slot went into; the slot must not be in flight.
-    #[cfg(test)]
-    fn last_read(&self, _slot: usize) -> &[u8] {
-        &[]
+    /// A block that did not hold what was written, once each, and the number of its file. Requests that read one came out
+    /// as [`NOT_AS_WRITTEN`].
+    #[inline]
+    fn mismatch(&mut self) -> Option<(u32, Mismatch)> {
+        None
     }
 }
+
+/// The memory of a way to hand requests to the kernel, one stretch for each slot.
+pub(crate) trait Memory {
+    /// What is written. Only bytes of a slot that is not in flight may change.
+    fn payload(&mut self) -> &mut Payload;
+    /// What the last read of a slot went into; the slot must not be in flight.
+    fn last_read(&self, slot: usize) -> &[u8];
+}
+
+/// In place of the bytes that a read transferred: it was complete, but did not find what was written.
+pub(crate) const NOT_AS_WRITTEN: usize = usize::MAX;
 
 /// Which files a thread has to sync, and when.
 #[derive(Debug)]
@@ -217,6 +231,10 @@ impl<'a, E: Engine> Drive<'a, E> {
         }
         while !self.is_idle() && self.engine.wait(None).is_ok() {
             self.engine.reap(|slot, _| self.free.push(slot));
+        }
+        while let Some((file, mismatch)) = self.engine.mismatch() {
+            let (now, path) = (self.time.pace.clock.now(), &self.files.paths[file as usize]);
+            self.time.recorder.late_error(now, "verify", path, &mismatch);
         }
         if self.sync_at_end {
             self.sync_all();
@@ -430,6 +448,9 @@ impl<'a, E: Engine> Drive<'a, E> {
                 }
             }
         });
+        while let Some((file, mismatch)) = engine.mismatch() {
+            recorder.error(*now, "verify", &files.paths[file as usize], &mismatch);
+        }
     }
 
     /// Pays the sync that is due: every file that this thread has written since its last one, or simply every file,
@@ -483,6 +504,8 @@ fn failed(recorder: &mut Recorder, now: u64, files: &Files, request: &Request, r
     let name = if request.write { "write" } else { "read" };
     let path = &files.paths[request.file as usize];
     match result {
+        // Each block of it is told by itself.
+        Ok(NOT_AS_WRITTEN) => {}
         Ok(bytes) => {
             recorder.error(now, name, path, &format_args!("only {bytes} bytes at {}", request.offset))
         }

@@ -79,6 +79,7 @@ mod flush;
 mod generator;
 mod histogram;
 mod layout;
+mod ledger;
 mod mmap;
 mod overhead;
 mod patterns;
@@ -99,6 +100,7 @@ mod timekeeper;
 mod tree;
 mod uring;
 mod validate;
+mod verify;
 mod vsync;
 
 pub use error::EngineError;

@@ -17,7 +17,7 @@
 use crate::{
     EngineError,
     buffer::{Pages, Payload},
-    drive::Engine,
+    drive::{Engine, Memory},
     error::layout,
     files::Files,
     flush::last_errno,
@@ -324,8 +324,13 @@ impl Engine for Mmap<'_> {
     fn sync(&mut self, file: usize, _: &OwnedFd, _: SyncCall) -> (&'static str, Result<(), Errno>) {
         ("msync", self.maps[file].sync())
     }
+}
 
-    #[cfg(test)]
+impl Memory for Mmap<'_> {
+    fn payload(&mut self) -> &mut Payload {
+        &mut self.payload
+    }
+
     fn last_read(&self, _: usize) -> &[u8] {
         self.read.as_slice()
     }

@@ -2,7 +2,7 @@
 
 use crate::{
     buffer::{Pages, Payload},
-    drive::Engine,
+    drive::{Engine, Memory},
     files::Files,
     requests::Request,
 };
@@ -78,8 +78,13 @@ impl Engine for Sync<'_> {
             done(0, outcome.into());
         }
     }
+}
 
-    #[cfg(test)]
+impl Memory for Sync<'_> {
+    fn payload(&mut self) -> &mut Payload {
+        &mut self.payload
+    }
+
     fn last_read(&self, _: usize) -> &[u8] {
         self.read.as_slice()
     }

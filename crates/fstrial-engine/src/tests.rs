@@ -494,6 +494,7 @@ pub(crate) fn on_path(io: &Io, path: &str) -> Prepared {
                 files: Files { fds: vec![open().unwrap()], paths: vec![path.into()] },
                 geometry: Geometry::on_files(io, 2, thread),
                 cursor: None,
+                verification: None,
             })
         })
         .collect();

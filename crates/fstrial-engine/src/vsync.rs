@@ -6,7 +6,7 @@
 
 use crate::{
     buffer::{PAGE, Pages, Payload},
-    drive::Engine,
+    drive::{Engine, Memory},
     files::Files,
     requests::Request,
 };
@@ -36,7 +36,6 @@ pub(crate) struct Vsync<'a> {
     writes: Vec<IoSlice<'static>>,
     reads: Vec<IoSliceMut<'static>>,
     /// Which stretch a slot's last read went into.
-    #[cfg(test)]
     places: Vec<usize>,
 }
 
@@ -67,7 +66,6 @@ impl<'a> Vsync<'a> {
             done: Vec::with_capacity(depth),
             writes: Vec::with_capacity(depth),
             reads: Vec::with_capacity(depth),
-            #[cfg(test)]
             places: vec![0; depth],
         }
     }
@@ -136,10 +134,7 @@ impl Engine for Vsync<'_> {
         if self.queue.is_empty() {
             self.first = *request;
         }
-        #[cfg(test)]
-        {
-            self.places[slot] = self.queue.len();
-        }
+        self.places[slot] = self.queue.len();
         let len = request.len as usize;
         let bytes = if request.write { self.payload.take(slot, len) } else { 0..0 };
         self.end = request.offset + u64::from(request.len);
@@ -163,8 +158,13 @@ impl Engine for Vsync<'_> {
     fn reap(&mut self, mut done: impl FnMut(usize, Result<usize, Errno>)) {
         self.done.drain(..).for_each(|(slot, result)| done(slot, result));
     }
+}
 
-    #[cfg(test)]
+impl Memory for Vsync<'_> {
+    fn payload(&mut self) -> &mut Payload {
+        &mut self.payload
+    }
+
     fn last_read(&self, slot: usize) -> &[u8] {
         &self.read.as_slice()[self.places[slot] * self.read_stride..]
     }

@@ -5,20 +5,23 @@ use crate::{
     EngineError, Target, Usage,
     aio::{self, Aio},
     cursor::{Cursor, Source},
-    drive::{self, Drive, Engine},
+    drive::{self, Drive, Engine, Memory},
     error::{layout, refuse},
     files::{Files, Writer, allow_open_files, create, open_all},
+    generator::Generator,
+    ledger::Ledger,
     mmap::Mmap,
     recorder::Shape,
     requests::{Geometry, Requests},
     sync::Sync,
     uring::{self, Uring},
+    verify::{Verification, Verified},
     vsync::Vsync,
 };
 use fstrial_model::{
     job::Load,
     units::Bytes,
-    workload::{Backend, Behaviour as _, Io, Layout, Sharing, Until},
+    workload::{Backend, Behaviour as _, Data, Io, Layout, Sharing, Until},
 };
 use rustix::{
     fs::{CWD, FileType, Mode, OFlags, SeekFrom, fstat, fsync, ioctl_blksszget, openat, seek},
@@ -58,10 +61,20 @@ impl Routine for Io {
     fn lay_out(&self, ground: Ground<'_>) -> Result<Works, EngineError> {
         check_backend(self)?;
         let Ground { load, is_new, as_it_is, .. } = ground;
-        Ok(works(match ground.target {
+        let on_device = matches!(ground.target, Target::BlockDevice(_));
+        let ledger = ledger(load, self, on_device, is_new, ground.ledger)?;
+        let mut all = match ground.target {
             Target::Directory(directory) => on_files(load, self, directory, is_new)?,
-            Target::BlockDevice(device) => on_device(load, self, device, is_new, as_it_is)?,
-        }))
+            Target::BlockDevice(device) => self::on_device(load, self, device, is_new, as_it_is)?,
+        };
+        if let Some(ledger) = ledger {
+            let sets = if on_device { 1 } else { sets(self, load.threads) };
+            for (thread, work) in all.iter_mut().enumerate() {
+                let first_file = (thread % sets) as u32 * self.files;
+                work.verification = Some(Verification { ledger: Arc::clone(&ledger), first_file });
+            }
+        }
+        Ok(works(all))
     }
 }
 
@@ -72,6 +85,8 @@ pub(crate) struct Work {
     pub(crate) files: Files,
     pub(crate) geometry: Geometry,
     pub(crate) cursor: Option<Arc<Cursor>>,
+    /// What its reads are held against, if they are.
+    pub(crate) verification: Option<Verification>,
 }
 
 impl ThreadWork for Work {
@@ -82,27 +97,47 @@ impl ThreadWork for Work {
     fn ready<'a>(&'a mut self, thread: &Thread<'_>) -> Result<Loop<'a>, EngineError> {
         let Self { io, files, geometry, .. } = &*self;
         let (len, depth) = (io.largest_request().0 as usize, usize::from(io.depth));
-        let payload = |slots| thread.payload(slots, len);
+        let payload = thread.payload(depth, len);
+        let (payload, stamps) = match self.verification {
+            Some(_) => payload.left_alone(depth),
+            None => (payload, None),
+        };
         Ok(match io.backend {
-            Backend::Sync => self.drive(Sync::new(files, payload(1), len), thread),
-            Backend::Vsync => self.drive(Vsync::new(files, payload(depth), len, io.depth), thread),
-            Backend::Aio => self.drive(Aio::new(files, payload(depth), len, io.depth)?, thread),
-            Backend::IoUring => self.drive(Uring::new(files, payload(depth), len, io)?, thread),
+            Backend::Sync => self.drive(Sync::new(files, payload, len), stamps, thread),
+            Backend::Vsync => self.drive(Vsync::new(files, payload, len, io.depth), stamps, thread),
+            Backend::Aio => self.drive(Aio::new(files, payload, len, io.depth)?, stamps, thread),
+            Backend::IoUring => self.drive(Uring::new(files, payload, len, io)?, stamps, thread),
             Backend::Mmap => {
                 let size = geometry.base + geometry.file_size();
-                self.drive(Mmap::new(files, payload(1), len, size)?.advised(io.advice)?, thread)
+                self.drive(Mmap::new(files, payload, len, size)?.advised(io.advice)?, stamps, thread)
             }
         })
     }
 }
 
 impl Work {
-    /// The loop with one way to hand requests to the kernel.
-    fn drive<'a>(&'a self, engine: impl Engine + 'a, thread: &Thread<'_>) -> Loop<'a> {
+    /// The loop with one way to hand requests to the kernel; another one where they are verified.
+    fn drive<'a>(
+        &'a self,
+        engine: impl Engine + Memory + 'a,
+        stamps: Option<Generator>,
+        thread: &Thread<'_>,
+    ) -> Loop<'a> {
+        match &self.verification {
+            None => self.plain(engine, thread),
+            Some(verification) => self.plain(Verified::new(engine, verification, stamps, &self.io), thread),
+        }
+    }
+
+    fn plain<'a>(&'a self, engine: impl Engine + 'a, thread: &Thread<'_>) -> Loop<'a> {
         let Thread { number, load, .. } = *thread;
         let source = match &self.cursor {
             Some(cursor) => Source::Shared(Arc::clone(cursor)),
-            None => Requests::new(load, &self.io, self.geometry, number).into(),
+            None => {
+                let seed = self.verification.as_ref().map_or(load.seed, |known| known.ledger.seed);
+                let load = Load { seed, ..load.clone() };
+                Requests::new(&load, &self.io, self.geometry, number).into()
+            }
         };
         let time = thread.time(Shape::Io, &drive::lanes(&self.io, load.until));
         let drive = Drive::new(engine, &self.io, source, &self.files, time).cooling(&self.io, &self.geometry);
@@ -126,12 +161,56 @@ fn amount(io: &Io, geometry: &Geometry, threads: u16, thread: usize) -> u64 {
     each + u64::from((thread as u64) < rest)
 }
 
+/// What is known of the blocks of a load's files, if it verifies them. All who write to a set do so from its first load on,
+/// or none: what somebody else wrote would be told as corruption.
+fn ledger(
+    load: &Load,
+    io: &Io,
+    on_device: bool,
+    is_new: bool,
+    known: &mut Option<Arc<Ledger>>,
+) -> Result<Option<Arc<Ledger>>, EngineError> {
+    let writes_unseen = known.is_some() && !io.verify && io.writes();
+    if writes_unseen || (io.verify && known.is_none() && !is_new) {
+        let problem =
+            format!("of the loads on the files \"{}\" some verify them and others do not", load.set);
+        return Err(EngineError::Impossible {
+            problem,
+            hint: "say verify = true in all of them, or in none",
+        });
+    }
+    if !io.verify {
+        return Ok(None);
+    }
+    if matches!(load.data, Data::Mixed { duplicate, .. } if !duplicate.is_zero()) {
+        let problem = "blocks that are verified are never duplicates: each says where it belongs".into();
+        return Err(EngineError::Impossible { problem, hint: "leave duplicates out, or verify" });
+    }
+    let (files, each) = if on_device {
+        let last = Geometry::on_device(io, load.threads, usize::from(load.threads) - 1);
+        (1, (last.base + last.file_size()) / last.block_size)
+    } else {
+        let files = sets(io, load.threads) as u64 * u64::from(io.files);
+        (files, Geometry::on_files(io, load.threads, 0).blocks_per_file)
+    };
+    match known {
+        Some(ledger) => ledger.check(files, each, io)?,
+        None => *known = Some(Arc::new(Ledger::new(load.seed, files, each, io.block_size.0)?)),
+    }
+    Ok(known.clone())
+}
+
+/// How many sets of files there are: threads by turns have one.
+fn sets(io: &Io, threads: u16) -> usize {
+    match io.sharing {
+        Sharing::Shared | Sharing::Region | Sharing::Cursor => 1,
+        Sharing::PerThread => usize::from(threads),
+    }
+}
+
 fn on_files(load: &Load, io: &Io, directory: &Path, is_new: bool) -> Result<Vec<Work>, EngineError> {
     allow_open_files(u64::from(io.files) * u64::from(load.threads))?;
-    let sets = match io.sharing {
-        Sharing::Shared | Sharing::Region | Sharing::Cursor => 1,
-        Sharing::PerThread => usize::from(load.threads),
-    };
+    let sets = sets(io, load.threads);
     let paths = |set: usize| -> Vec<PathBuf> {
         (0..io.files).map(|n| directory.join(format!("{}-{set:04}-{n:04}.dat", load.set))).collect()
     };
@@ -153,7 +232,7 @@ fn on_files(load: &Load, io: &Io, directory: &Path, is_new: bool) -> Result<Vec<
             if !is_new {
                 check_size(io, &files, geometry.file_size())?;
             }
-            Ok(Work { io: io.clone(), files, geometry, cursor: cursor.clone() })
+            Ok(Work { io: io.clone(), files, geometry, cursor: cursor.clone(), verification: None })
         })
         .collect()
 }
@@ -219,7 +298,7 @@ fn on_device(
         .map(|thread| {
             let files = opened(io, vec![device.to_path_buf()], access)?;
             let geometry = Geometry::on_device(io, load.threads, thread);
-            Ok(Work { io: io.clone(), files, geometry, cursor: cursor.clone() })
+            Ok(Work { io: io.clone(), files, geometry, cursor: cursor.clone(), verification: None })
         })
         .collect()
 }

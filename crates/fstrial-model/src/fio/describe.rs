@@ -1,7 +1,7 @@
 //! A job's entry in a line, for people.
 
 use crate::{
-    units::Nanos,
+    units::{Nanos, Percent},
     workload::{
         Access, Advice, Arrivals, Backend, DataKind, Distribution, Entry, Layout, OpenSync, Sharing, Sizes,
         SyncCall, Until,
@@ -21,6 +21,10 @@ pub(super) fn describe(job: &Entry) -> String {
     let polled = [(job.sqpoll, " sqpoll"), (job.iopoll, " iopoll")];
     let polled: String = polled.iter().filter(|(on, _)| on.is_some()).map(|(_, word)| *word).collect();
     parts.push(format!("{} depth {}{polled}", backend(job), job.depth.unwrap_or(1)));
+    parts.extend(job.verify.map(|_| match job.reads {
+        Some(Percent(100.0)) => "verified".into(),
+        _ => "with a checksum in each block".into(),
+    }));
     if job.reads.is_some_and(|reads| reads.0 < 100.0) {
         parts.extend(writing(job));
     }

@@ -6,7 +6,7 @@
 use super::{
     How, Understanding,
     foreign::{ForeignJobs, Reported},
-    map::LONGEST,
+    map::{LONGEST, reads_back},
 };
 use crate::{
     unit,
@@ -78,7 +78,8 @@ fn native(phases: &[Vec<Entry>]) -> Entry {
     let mut names = Names::default();
     let mut sets = 0;
     let mut part = |job: &Entry| {
-        sets += 1;
+        // What is read back is what the job before it wrote.
+        sets += usize::from(!reads_back(job));
         let set = Some(format!("job-{sets}"));
         let name = Some(names.own(job.name.as_deref().unwrap_or_default(), PART_BYTES));
         Entry { name, set, ..job.clone() }

@@ -158,8 +158,12 @@ keys! {
             "file_service_type": Text;
         "with $jobnum files of each clone, without it files that all clones share; native files have names of their own" =>
             "filename_format": Text = "$jobname.$jobnum.$filenum";
-        "of jobs that only write, with do_verify=0, a note; else the native engine does not verify, and fio does" =>
+        "checksums, as `verify` with crc32c: of a job of one clone that only writes, and of any that only writes with do_verify=0; else through fio" =>
             "verify": Text = "0 none";
+        "a phase of its own that reads everything back, in the order of the writes; without it only the checksums are written" =>
+            "do_verify": Bool;
+        "a checksum for each block; another number of bytes runs through fio" => "verify_interval": Number;
+        "a block that is not what was written is told, and fails the run" => "verify_fatal": Bool;
         "reads and writes; N requests in a row (rw=randread:N), N bytes skipped (rw=read:N) if a multiple of bs; trims, and N of rw=rw, run through fio" =>
             "rw" | "readwrite": Text;
         "random, zipf over one file, zones; zipf over a file that clones share, pareto, normal and centres run through fio" =>
@@ -211,7 +215,7 @@ keys! {
             "iodepth_batch_complete_min" | "iodepth_batch_complete": Number = "1",
             "iodepth_batch_complete_max": Number, "iodepth_low": Number;
         "the native engine does not look for requests that overlap" => "serialize_overlap": Bool = "0";
-        "native threads submit their own requests" => "io_submit_mode": Text = "inline";
+        "one thread of fio draws all requests and hands each to one of `iodepth` others, with a queue each; native threads draw their own, and keep times of their own" => "io_submit_mode": Text = "inline";
         "native files have a size" => "fill_device" | "fill_fs": Bool = "0";
         "native appends start with an empty file" => "file_append": Bool = "0";
         "native requests go to the whole file" => "offset" | "fileoffset": Number = "0 0%";
@@ -221,10 +225,15 @@ keys! {
         "native calls of it cover the whole file and wait" => "sync_file_range": Text;
         "the native engine has no atomic writes" => "atomic": Bool = "0";
         "native threads start at one instant" => "startdelay": Text = "0";
-        "the native engine does not verify what it reads" =>
-            "do_verify": Bool = "0", "verify_only": Flag = "0", "verify_interval": Number, "verify_offset": Number,
-            "verify_pattern": Text, "verify_fatal": Bool, "verify_async": Number, "verify_async_cpus": Text,
-            "verify_backlog": Text, "verify_backlog_batch": Number, "experimental_verify": Bool = "0";
+        "it checks what an earlier run has left, and an arm is empty before each run" => "verify_only": Flag = "0";
+        "native headers are at the start of a block" => "verify_offset": Number;
+        "native blocks have a checksum and no pattern" => "verify_pattern": Text;
+        "native threads look at what they read themselves" =>
+            "verify_async": Number, "verify_async_cpus": Text;
+        "native threads read back when all is written, not in between" =>
+            "verify_backlog": Text, "verify_backlog_batch": Number;
+        "native threads hold what they read against what was written, and do not draw it again" =>
+            "experimental_verify": Bool = "0";
         "native buffers are ordinary aligned memory" => "mem" | "iomem": Text = "malloc", "hugepage-size": Number;
         "native buffers are aligned to pages" => "iomem_align" | "mem_align": Number = "0";
         "the native engine does not trim" =>

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     units::{Bytes, Nanos, Percent},
-    workload::{Advice, Backend, Entry, OpenSync, Sharing, Until},
+    workload::{Access, Advice, Backend, Entry, Layout, OpenSync, Sharing, Until},
 };
 use std::collections::BTreeSet;
 
@@ -35,6 +35,8 @@ pub struct Remark {
 pub(crate) struct Mapped {
     /// What its threads do, as a group with times of its own.
     pub(crate) entry: Entry,
+    /// What they do in a phase after it: read back what they wrote.
+    pub(crate) afterwards: Option<Entry>,
     pub(crate) reasons: Vec<Remark>,
     pub(crate) notes: Vec<Remark>,
 }
@@ -125,12 +127,64 @@ struct Timing {
     repeats: bool,
 }
 
+/// What of a job decides how it reads back.
+struct End {
+    threads: u64,
+    /// It writes each block of its files, once.
+    goes_once: bool,
+    each_block_once: bool,
+    direct: bool,
+    open_sync: OpenSync,
+    backend: Backend,
+}
+
+/// What becomes of `verify`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Verify {
+    /// No checksums.
+    Nothing,
+    /// Checksums that nobody looks at.
+    Written,
+    /// Checksums, and a phase that looks at them.
+    ReadBack,
+}
+
 /// Maps a job that was checked.
 pub(crate) fn map(job: &Job) -> Mapped {
     let mut mapper = Mapper { job, taken: BTreeSet::new(), reasons: Vec::new(), notes: Vec::new() };
-    let entry = mapper.job();
+    let (entry, verify) = mapper.job();
     mapper.rest();
-    Mapped { entry, reasons: mapper.reasons, notes: mapper.notes }
+    let afterwards = (verify == Verify::ReadBack).then(|| read_back(&entry));
+    Mapped { entry, afterwards, reasons: mapper.reasons, notes: mapper.notes }
+}
+
+/// Whether it is the phase in which a job reads back: no other one verifies what it reads.
+pub(super) fn reads_back(job: &Entry) -> bool {
+    job.verify.is_some() && job.reads == Some(Percent(100.0))
+}
+
+/// The phase that reads what a job has written, from the same files and in the same order.
+fn read_back(job: &Entry) -> Entry {
+    let access = match job.access {
+        Some(Access::Extend) => Some(Access::Sequential),
+        access => access,
+    };
+    let advice = match access {
+        _ if job.direct == Some(true) => None,
+        Some(Access::Random) => Some(Advice::Random),
+        _ => Some(Advice::Sequential),
+    };
+    Entry {
+        name: job.name.as_ref().map(|name| format!("{name}-verify")),
+        access,
+        reads: Some(Percent(100.0)),
+        fsync_every: None,
+        fsync: None,
+        fsync_at_end: None,
+        layout: Some(Layout::Written),
+        advice,
+        ..job.clone()
+    }
 }
 
 /// Remarks and access to settings.
@@ -219,7 +273,7 @@ impl<'a> Mapper<'a> {
 
 /// The rules.
 impl Mapper<'_> {
-    fn job(&mut self) -> Entry {
+    fn job(&mut self) -> (Entry, Verify) {
         for key in ["name", "kb_base"] {
             self.take(key);
         }
@@ -239,7 +293,11 @@ impl Mapper<'_> {
         self.threads(threads, backend);
         let access = self.access(requests, &files, layout);
         let open_sync = self.open_sync(backend);
-        self.verify(requests);
+        let goes_once = timing.amount == Some(files.each_clone) && self.number("loops").unwrap_or(1) == 1;
+        let places = self.places(requests, &files, threads);
+        let each_block_once = places.each_block_once == Some(true);
+        let end = End { threads, goes_once, each_block_once, direct, open_sync, backend };
+        let verify = self.verify(requests, &end);
         let fsync_at_end = self.sync_at_end(requests, timing.amount, fsync);
         let is = |on: bool| on.then_some(true);
         let what = Entry {
@@ -266,10 +324,11 @@ impl Mapper<'_> {
             round_robin: is(files.by_turns),
             advice: (advice != Advice::None).then_some(advice),
             cold_laps: is(cold_laps),
+            verify: is(verify != Verify::Nothing),
             rate: self.rate(requests, threads),
-            ..self.places(requests, &files, threads)
+            ..places
         };
-        match timing.amount {
+        let entry = match timing.amount {
             None => Entry {
                 until: Some(Until::Time),
                 warmup: Some(timing.warmup),
@@ -283,7 +342,8 @@ impl Mapper<'_> {
                 requests: (!requests.has_sizes).then(|| (amount / requests.block).saturating_mul(threads)),
                 ..what
             },
-        }
+        };
+        (entry, verify)
     }
 
     fn timing(&mut self, requests: Requests, files: &Files) -> Timing {

@@ -154,9 +154,14 @@ fn findings(file: &JobFile) -> Findings {
 fn decide(name: &str, file: &JobFile, findings: &Findings, placed: &[Remark], keys: usize) -> Understanding {
     let mut notes = findings.notes.clone();
     let how = if findings.reasons.is_empty() {
-        let job = |index: &usize| findings.mapped[*index].entry.clone();
-        let phase = |phase: &Vec<usize>| phase.iter().map(job).collect();
-        let native = How::Native(findings.phases.iter().map(phase).collect());
+        // A job that reads back is alone in its phase.
+        let phases = |phase: &Vec<usize>| -> Vec<Vec<Entry>> {
+            let jobs = || phase.iter().map(|index| &findings.mapped[*index]);
+            let afterwards: Vec<Entry> = jobs().filter_map(|job| job.afterwards.clone()).collect();
+            let written = jobs().map(|job| job.entry.clone()).collect();
+            if afterwards.is_empty() { vec![written] } else { vec![written, afterwards] }
+        };
+        let native = How::Native(findings.phases.iter().flat_map(phases).collect());
         let understanding = Understanding { how: native, notes: Vec::new(), keys: 0 };
         match understanding.entry(name).resolve(1) {
             Ok(_) => understanding.how,
@@ -243,6 +248,10 @@ fn unequal_groups(file: &JobFile, mapped: &[Mapped], phase: &[usize]) -> Vec<Rem
         }
     }
     for index in phase {
+        if !others.is_empty() && mapped[*index].afterwards.is_some() {
+            let text = "each of fio's jobs reads back as soon as it has written; native phases begin and end together";
+            found.push(remark(&file.jobs[*index], "verify", text));
+        }
         if !others.is_empty() && of(*index).requests.is_some() {
             let text = "jobs that run at once each end when they have transferred their size; native thread groups have one end";
             found.push(remark(&file.jobs[*index], "size", text));

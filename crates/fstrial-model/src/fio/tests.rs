@@ -307,10 +307,7 @@ fn what_fio_does_otherwise_runs_through_fio() {
         ("loops=2\nend_fsync=1\n", "loops"),
         ("loops=2\nio_size=4m\n", "loops"),
         ("loops=2\nnumber_ios=10\n", "loops"),
-        ("verify=md5\n", "verify"),
-        ("verify=md5\ndo_verify=0\nrw=randrw\n", "verify"),
-        ("verify=md5\ndo_verify=0\nverify_backlog=8\n", "verify"),
-        ("verify=md5\ndo_verify=0\nverify_pattern=7\n", "verify_pattern"),
+        ("io_submit_mode=offload\niodepth=4\nrate_iops=100\n", "io_submit_mode"),
         ("filesize=4k-64k\nnrfiles=2\n", "filesize"),
     ]);
 }
@@ -359,6 +356,37 @@ fn places_that_fio_goes_to_otherwise_run_through_fio() {
 }
 
 #[test]
+fn what_fio_verifies_otherwise_runs_through_fio() {
+    const BASE: &str = "[a]\nsize=1m\nrw=randwrite\n";
+    for (lines, key) in [
+        // Seen with strace: buffered writes are read back from memory, as nothing syncs them.
+        ("verify=md5\n", "verify"),
+        ("verify=md5\nend_fsync=1\ninvalidate=0\n", "verify"),
+        ("verify=md5\nend_fsync=1\nioengine=mmap\n", "verify"),
+        ("verify=md5\ndirect=1\nnumjobs=2\n", "verify"),
+        ("verify=md5\ndirect=1\nnorandommap\n", "verify"),
+        ("verify=md5\ndirect=1\ntime_based\nruntime=1\n", "verify"),
+        ("verify=md5\ndirect=1\nloops=2\n", "verify"),
+        ("verify=md5\ndirect=1\nnumber_ios=8\n", "verify"),
+        ("verify=md5\ndirect=1\nrate_iops=100\n", "verify"),
+        ("verify=md5\ndirect=1\nrw=write\nbssplit=4k/50:8k/50\n", "verify"),
+        ("verify=md5\ndirect=1\nverify_interval=512\n", "verify_interval"),
+        ("verify=md5\ndirect=1\nzero_buffers\n", "zero_buffers"),
+        ("verify=md5\ndirect=1\nverify_async=2\n", "verify_async"),
+        ("verify=md5\ndirect=1\nverify_only\n", "verify_only"),
+        ("verify=md5\ndirect=1\nexperimental_verify=1\n", "experimental_verify"),
+        ("verify=md5\nrw=read\n", "verify"),
+        ("verify=pattern\ndo_verify=0\n", "verify"),
+        ("verify=md5\ndo_verify=0\nrw=randrw\n", "verify"),
+        ("verify=md5\ndo_verify=0\nverify_backlog=8\n", "verify_backlog"),
+        ("verify=md5\ndo_verify=0\nverify_offset=8\n", "verify_offset"),
+        ("verify=md5\ndo_verify=0\nverify_pattern=7\n", "verify_pattern"),
+    ] {
+        assert!(reasons(&format!("{BASE}{lines}")).contains(&key), "{lines:?}");
+    }
+}
+
+#[test]
 fn what_the_load_engine_does_too_runs_natively() {
     const BASE: &str = "[a]\nsize=1m\nrw=randwrite\n";
     for native in [
@@ -368,6 +396,8 @@ fn what_the_load_engine_does_too_runs_natively() {
         "ioengine=mmap\n",
         "loops=3\n",
         "verify=md5\ndo_verify=0\n",
+        "verify=sha256\ndo_verify=0\nnorandommap\ntime_based\nruntime=1\nverify_interval=4k\n",
+        "verify=crc32c\ndirect=1\nverify_fatal=1\ndo_verify=1\n",
         "verify_fatal=1\nverify_interval=512\n",
         "nrfiles=4\n",
         "filename=a:b\n",
@@ -387,6 +417,38 @@ fn what_the_load_engine_does_too_runs_natively() {
         assert_eq!(reasons(&format!("{BASE}{native}")), [""; 0], "{native:?}");
     }
     assert_eq!(reasons(&format!("{BASE}loops=1\nzonemode=none\nthinktime=0\nverify=0\n")), [""; 0]);
+}
+
+/// Seen with strace: all is written, the file is opened anew and dropped from the page cache, then all is read in the order
+/// in which it was written.
+#[test]
+fn what_a_job_reads_back_is_a_phase_after_its_writes() {
+    let text = "[a]\nsize=1m\nrw=randwrite\nverify=md5\ndirect=1\nioengine=libaio\niodepth=8\n[b]\nstonewall\n\
+                size=1m\nrw=write\nverify=crc32c\nend_fsync=1\n";
+    let phases = understood(text).entry("job").phases.unwrap();
+    let of = |phase: &Entry| {
+        (phase.name.clone().unwrap(), phase.set.clone().unwrap(), phase.reads, phase.verify, phase.settle)
+    };
+    let expected = |name: &str, set: &str, reads, settle| {
+        (name.to_owned(), set.to_owned(), Some(Percent(reads)), Some(true), settle)
+    };
+    assert_eq!(
+        phases.iter().map(of).collect::<Vec<_>>(),
+        [
+            expected("a", "job-1", 0.0, None),
+            expected("a-verify", "job-1", 100.0, Some(true)),
+            expected("b", "job-2", 0.0, Some(true)),
+            expected("b-verify", "job-2", 100.0, Some(true)),
+        ]
+    );
+    let [_, a, write, read] = &phases[..] else { panic!() };
+    assert_eq!((a.access, a.each_block_once, a.depth), (Some(Access::Random), Some(true), Some(8)));
+    assert_eq!((write.fsync_at_end, write.advice), (Some(true), None));
+    assert_eq!((read.fsync_at_end, read.advice), (None, Some(Advice::Sequential)));
+    assert_eq!((a.requests, read.requests), (Some(256), Some(256)));
+    // Two at once would each read back when it has written.
+    let both = format!("{text}[c]\nsize=1m\nrw=write\ntime_based\nruntime=1\n");
+    assert!(reasons(&both).contains(&"verify"));
 }
 
 #[test]

@@ -217,6 +217,8 @@ keys! {
         advice: Advice,
         /// io: after each lap of a thread over its blocks, they are dropped from the page cache.
         cold_laps: bool,
+        /// io: each block is written with its place and a checksum, and held against them when it is read.
+        verify: bool,
         /// io: `io_uring` polls the device for completions (`IORING_SETUP_IOPOLL`); needs direct.
         iopoll: bool,
     }

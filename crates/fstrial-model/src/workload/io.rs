@@ -11,6 +11,9 @@ use crate::units::{Bytes, Percent};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+/// Bytes of a block that is verified, at least.
+const VERIFIED_MIN: u64 = 64;
+
 /// Reads and writes inside files laid out before the clock starts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -111,6 +114,10 @@ pub struct Io {
     /// write what is not written yet. A lap of drawn blocks is as many requests as there are blocks.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub cold_laps: bool,
+    /// Each block that is written says where it belongs, which write of it it is, and has a checksum; each block that is
+    /// read and was written by this run is held against that, within the time.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub verify: bool,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants it so")]
@@ -274,6 +281,13 @@ impl Behaviour for Io {
                 "block_size",
                 format!("direct I/O in requests of {}", self.block_size),
                 "use a multiple of 512 bytes, or direct = false",
+            ));
+        }
+        if self.verify && block < VERIFIED_MIN {
+            return Err(entry_error(
+                "block_size",
+                format!("blocks of {} have no room for what verify writes to them", self.block_size),
+                "use at least 64 bytes, or leave verify out",
             ));
         }
         self.check_sizes()?;
@@ -647,6 +661,7 @@ impl Default for Io {
             apart: false,
             advice: Advice::None,
             cold_laps: false,
+            verify: false,
         }
     }
 }

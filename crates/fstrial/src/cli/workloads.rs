@@ -16,7 +16,7 @@ use fstrial_model::{
     preset::{self, FAMILIES},
     problem::{Problem, syntax_words},
     units::Bytes,
-    workload::{Entry, TimedOperation, Workload},
+    workload::{Entry, Pattern, Phase, TimedOperation, Workload},
 };
 use serde_json::json;
 use std::{
@@ -253,6 +253,10 @@ fn summary(workload: &Workload, source: Option<String>) -> Vec<String> {
         .into_iter()
         .map(|content| content.unwrap_or_else(|| "random (one repeated word on a zram ramdisk)".into()));
     lines.push(format!("Content:    {}", contents.collect::<Vec<_>>().join("; ")));
+    let mut patterns = workload.phases.iter().flat_map(Phase::patterns);
+    if patterns.any(|pattern| matches!(pattern, Pattern::Io(io) if io.verify)) {
+        lines.push("Verified:   each block by a checksum; working these out is inside the time".into());
+    }
     lines
 }
 

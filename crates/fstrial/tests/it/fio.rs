@@ -5,7 +5,20 @@ use crate::support::{self, Lab};
 use fstrial_model::fio::{ForeignJobs, How, Surroundings, output::FioOutput, understand};
 use rustix::fs::inotify;
 use serde_json::Value;
-use std::{fs, io::Write, mem::MaybeUninit, os::fd::OwnedFd, path::Path, process::Stdio};
+use std::{
+    fs,
+    io::Write,
+    mem::MaybeUninit,
+    os::{fd::OwnedFd, unix::fs::FileExt},
+    path::{Path, PathBuf},
+    process::Stdio,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    thread,
+    time::Duration,
+};
 
 fn has_fio(name: &str) -> bool {
     let found = support::command("fio").arg("--version").output();
@@ -291,7 +304,7 @@ fn a_device_that_a_job_names_is_neither_opened_nor_changed() {
     fs::write(lab.path("canary"), &bytes).unwrap();
     let device = lab.loop_device(&lab.path("canary"));
     // What looks at new devices by itself has done so.
-    support::pause(std::time::Duration::from_millis(500));
+    support::pause(Duration::from_millis(500));
     let device_path = device.path();
     let watch = Watch::on(&[&device_path]);
     let path = device_path.to_str().unwrap();
@@ -447,6 +460,99 @@ fn a_job_file_is_compared_through_fio() {
         exported.stdout.starts_with("0 runs written") && exported.stdout.contains("no load"),
         "{exported:?}"
     );
+}
+
+/// Written, and read back from the device.
+const VERIFIED: &str = "[job]\nrw=randwrite\nsize=4m\nbs=16k\ndirect=1\nverify=md5\n";
+
+/// Writes to one block of every file below a folder, over and over, until it is dropped.
+struct Spoiler(Arc<AtomicBool>, Option<thread::JoinHandle<()>>);
+
+impl Spoiler {
+    fn of(folder: PathBuf) -> Self {
+        let is_over = Arc::new(AtomicBool::new(false));
+        let over = Arc::clone(&is_over);
+        let spoil = move || {
+            while !over.load(Relaxed) {
+                for file in files_below(&folder) {
+                    // Gone again, or not there yet.
+                    let Ok(file) = fs::OpenOptions::new().write(true).open(file) else { continue };
+                    let _refused = file.write_all_at(&[0xa5; 100], 49_152 + 4096);
+                }
+                support::pause(Duration::from_micros(200));
+            }
+        };
+        Self(is_over, Some(thread::spawn(spoil)))
+    }
+}
+
+impl Drop for Spoiler {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+        self.1.take().unwrap().join().unwrap();
+    }
+}
+
+fn files_below(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    entries.flat_map(|path| if path.is_dir() { files_below(&path) } else { vec![path] }).collect()
+}
+
+#[test]
+fn a_job_that_verifies_finds_a_block_that_was_changed() {
+    let (lab, results) = compared(VERIFIED, "runs natively: all");
+    lab.write("job.fio", VERIFIED);
+    lab.write("job.toml", &lab.run("workloads show job.fio --toml").stdout);
+    assert!(lab.run("workloads show job.toml").stdout.contains("# Verified:   each block"));
+    assert_eq!(results, ["job", "job-verify"]);
+    let lab = lab_with(VERIFIED);
+    let spoiler = Spoiler::of(lab.path("b"));
+    let spoilt = lab.run("compare dir:a dir:b --workload job.fio --rounds 1");
+    drop(spoiler);
+    let said = format!("{}{}", spoilt.stdout, spoilt.stderr);
+    for words in ["verify ", "at 49152: expected write 1 of the block at 49152 of file 0, found "] {
+        assert!(said.contains(words), "{spoilt:?}");
+    }
+}
+
+#[test]
+fn a_job_reads_back_in_the_order_of_its_writes() {
+    let lab = lab_with(VERIFIED);
+    let trace = ["-f", "-qq", "-s", "0", "-e", "trace=pread64,pwrite64", "-o", "trace"];
+    let compare = ["compare", "dir:a", "dir:b", "--workload", "job.fio", "--rounds", "1"];
+    let traced = lab.prepare("strace").args(trace).arg(support::FSTRIAL).args(compare).output();
+    if traced.is_err() {
+        return support::skip("a_job_reads_back_in_the_order_of_its_writes", "needs strace");
+    }
+    let text = fs::read_to_string(lab.path("trace")).unwrap();
+    let places = |call: &str| -> Vec<u64> {
+        let place = |line: &str| line.split_once(", 16384, ")?.1.split_once(')')?.0.parse().ok();
+        text.lines().filter(|line| line.contains(call)).filter_map(place).collect()
+    };
+    let (writes, reads) = (places("pwrite64("), places("pread64("));
+    assert_eq!(writes.len(), 512, "of two arms");
+    assert!(writes.windows(2).any(|two| two[0] > two[1]), "at random");
+    // Beside these, direct I/O is tried with one read.
+    for written in writes.chunks(256) {
+        assert!(reads.windows(256).any(|read| read == written), "{written:?}");
+    }
+}
+
+#[test]
+fn a_job_verifies_on_filesystems() {
+    if !support::is_root_with_loop_devices("a_job_verifies_on_filesystems") {
+        return;
+    }
+    let lab = Lab::new();
+    lab.write("trial.toml", &trial_with(&["job.fio"]));
+    lab.write("job.fio", VERIFIED);
+    let ended = lab.run("run trial.toml --json");
+    assert_eq!(ended.code(), 3, "{ended:?}");
+    assert!(ended.stderr.contains("job.fio runs natively: all"), "{}", ended.stderr);
+    let document = ended.document();
+    assert_eq!(document["workloads"].as_array().unwrap().len(), 2, "{document}");
+    assert!(!ended.stderr.contains("expected write"), "{}", ended.stderr);
+    lab.assert_nothing_left("after a job that verifies");
 }
 
 /// A trial on small filesystems whose workloads are these job files.

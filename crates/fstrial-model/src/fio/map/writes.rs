@@ -1,6 +1,6 @@
 //! What is written, and when it is made durable.
 
-use super::{super::value::Value, Files, Mapper, Requests};
+use super::{super::value::Value, End, Files, Mapper, Requests, Verify};
 use crate::{
     units::Percent,
     workload::{Backend, DataKind, Entry, OpenSync, SyncCall},
@@ -92,8 +92,8 @@ impl Mapper<'_> {
         flag
     }
 
-    /// Checksums in what is written, which nobody looks at.
-    pub(super) fn verify(&mut self, requests: Requests) {
+    /// Checksums in what is written, and whether all of it is read back.
+    pub(super) fn verify(&mut self, requests: Requests, end: &End) -> Verify {
         const ONLY_WITH_VERIFY: [&str; 6] = [
             "do_verify",
             "verify_backlog",
@@ -109,19 +109,87 @@ impl Mapper<'_> {
                     self.note(key, "without verify it says nothing");
                 }
             }
-            return;
+            return Verify::Nothing;
         }
-        let verifies = self.job.get("do_verify").is_none_or(|setting| setting.value == Value::Switch(true));
-        let looks = verifies || requests.has_reads() || self.job.get("verify_backlog").is_some();
-        if looks {
-            self.reason("verify", "the native engine does not verify what it reads");
-            return;
+        if ["null", "pattern", "pattern_hdr", "meta"].contains(&kind) {
+            self.reason(
+                "verify",
+                "native blocks have a header with a checksum of all of it, fio's then have none",
+            );
         }
-        self.taken.extend(ONLY_WITH_VERIFY);
+        if requests.has_reads() {
+            self.reason(
+                "verify",
+                "fio reads back what a mix wrote after it, and takes what a job finds that only reads for what an earlier \
+                 run wrote; native threads know only what they wrote themselves",
+            );
+        }
+        let interval = self.number("verify_interval").filter(|bytes| *bytes > 0);
+        if interval.is_some_and(|bytes| bytes != requests.block) || requests.block < 64 {
+            self.reason("verify_interval", "native blocks have one checksum each, and at least 64 bytes");
+        }
+        let shapes = ["zero_buffers", "buffer_compress_percentage", "dedupe_percentage"];
+        if let Some(key) = shapes.into_iter().find(|key| self.job.get(key).is_some()) {
+            self.reason(key, "with verify fio writes random data, whatever is asked of it");
+        }
+        self.take("verify_fatal");
         self.note(
             "verify",
-            "nothing is read back: of it there are only the checksums that fio works out for what it writes, and native \
-             threads do not",
+            "a crc32c of each block whichever is asked for, and a header of 32 bytes: the same requests, at another cost \
+             of the processor, which is inside the time as with fio; a block that is not what was written fails the run",
+        );
+        if self.switch("do_verify").unwrap_or(true) {
+            self.reads_back(requests, end);
+            return Verify::ReadBack;
+        }
+        Verify::Written
+    }
+
+    /// When the reads after the writes are a phase like fio's.
+    fn reads_back(&mut self, requests: Requests, end: &End) {
+        if end.threads > 1 {
+            self.reason(
+                "verify",
+                "each of fio's clones reads back as soon as it has written, native ones all at once",
+            );
+        }
+        if !end.goes_once {
+            self.reason(
+                "verify",
+                "fio reads back whenever it has written `size`, and until its time is over; native phases do so once, and \
+                 all of it",
+            );
+        }
+        if requests.is_random && !end.each_block_once {
+            self.reason("verify", "without its random map fio reads back in the order of places");
+        }
+        if requests.has_sizes {
+            self.reason(
+                "verify",
+                "of requests of several sizes fio reads back the same, native threads draw again",
+            );
+        }
+        let Requests { stride, in_a_row, in_place, jumps, .. } = requests;
+        if stride.is_some() || in_a_row > 1 || in_place || jumps.is_some() {
+            self.reason("verify", "what is read back of rows, strides and jumps was not looked at");
+        }
+        let is_on = |key| self.job.get(key).is_some_and(|setting| setting.value == Value::Switch(true));
+        let is_dropped = self.switch("invalidate").unwrap_or(true) && self.job.get("fadvise_hint").is_none();
+        let is_clean = is_on("end_fsync") || end.open_sync != OpenSync::None;
+        if !(end.direct || is_clean && is_dropped) || end.backend == Backend::Mmap {
+            self.reason(
+                "verify",
+                "fio reads back through the page cache what is not on the device yet, from memory; native phases begin with \
+                 empty caches (direct=1 or end_fsync=1 would make both read the device)",
+            );
+        }
+        if self.job.get("rate").is_some() || self.job.get("rate_iops").is_some() {
+            self.reason("verify", "fio reads back as fast as it can, whatever the rate");
+        }
+        self.note(
+            "do_verify",
+            "reading back is a phase of its own with a result of its own, which fio reports as the reads of the job; all is \
+             synced and all caches are dropped before it, outside the time",
         );
     }
 
