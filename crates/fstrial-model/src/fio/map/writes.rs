@@ -171,7 +171,7 @@ impl Mapper<'_> {
         }
         let Requests { stride, in_a_row, in_place, jumps, .. } = requests;
         if stride.is_some() || in_a_row > 1 || in_place || jumps.is_some() {
-            self.reason("verify", "what is read back of rows, strides and jumps was not looked at");
+            self.reason("verify", "native phases read back in the order of their own requests, which for rows, strides and jumps need not be fio's");
         }
         let is_on = |key| self.job.get(key).is_some_and(|setting| setting.value == Value::Switch(true));
         let is_dropped = self.switch("invalidate").unwrap_or(true) && self.job.get("fadvise_hint").is_none();
