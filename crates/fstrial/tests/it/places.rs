@@ -140,7 +140,11 @@ fn what_is_no_place_is_refused_with_a_remedy() {
         assert!(ended.stderr.contains(said), "{words}: {}", ended.stderr);
     }
     // What the command leaves behind holds its socket and its standard error.
-    let script = lab.write("left.sh", "#!/bin/sh\nsleep 100 &\necho no such host >&2\nexit 255\n");
+    let pid = lab.path("left.pid");
+    let script = lab.write(
+        "left.sh",
+        &format!("#!/bin/sh\nsleep 300 &\necho $! >{}\necho no such host >&2\nexit 255\n", pid.display()),
+    );
     std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
     let began = std::time::Instant::now();
     let ended = lab.run(&format!("compare ext4@box xfs@box --place box={}", script.display()));
@@ -149,7 +153,8 @@ fn what_is_no_place_is_refused_with_a_remedy() {
         "{}",
         ended.stderr
     );
-    assert!(began.elapsed() < Duration::from_secs(90), "it was waited for: {:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(250), "it was waited for: {:?}", began.elapsed());
+    support::kill(std::fs::read_to_string(&pid).unwrap().trim().parse().unwrap());
     for (command, said) in [
         ("echo Last login", "what answers at box is not an agent: \"Last login\""),
         // The home of the trial, which is at work there.

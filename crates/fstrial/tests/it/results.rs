@@ -53,6 +53,9 @@ fn without_ratios(mut document: Value) -> Value {
             verdict.as_object_mut().unwrap().retain(|key, _| !FIGURES.contains(&key.as_str()));
         }
     }
+    for part in document["claim"]["parts"].as_array_mut().into_iter().flatten() {
+        part.as_object_mut().unwrap().remove("early");
+    }
     document
 }
 
