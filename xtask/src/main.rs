@@ -4,6 +4,7 @@
 mod agreement;
 mod attack;
 mod circles;
+mod claims;
 mod names;
 mod tests;
 mod tidy;
@@ -39,6 +40,7 @@ fn main() -> ExitCode {
     let long = match wanted {
         "agreement" => Some(agreement::run(&root(), rest)),
         "attack" => Some(attack::run(&attack::Size::Small, rest)),
+        "claims" => Some(claims::run(&root(), rest)),
         "long" if rest.first().is_some_and(|word| word == "attack") => {
             Some(attack::run(&attack::Size::Long, &rest[1..]))
         }
@@ -56,7 +58,7 @@ fn main() -> ExitCode {
     let chosen: Vec<&Check> = CHECKS.iter().filter(|(name, _)| wanted == "ci" || wanted == *name).collect();
     if chosen.is_empty() {
         println!(
-            "usage: cargo xtask [ci | agreement | long attack | {}] [ARGUMENTS]",
+            "usage: cargo xtask [ci | agreement | claims | long attack | {}] [ARGUMENTS]",
             CHECKS.map(|(name, _)| name).join(" | ")
         );
         return ExitCode::from(2);

@@ -13,8 +13,8 @@ use fstrial_model::{
 };
 use rustix::{
     fs::{
-        self, AtFlags, CWD, FallocateFlags, Mode, OFlags, StatxFlags, fadvise, fallocate, ftruncate, openat,
-        statx,
+        self, AtFlags, CWD, FallocateFlags, Mode, OFlags, StatxFlags, fadvise, fallocate, fdatasync,
+        ftruncate, openat, statx, syncfs,
     },
     io::{Errno, pread, pwrite, retry_on_intr},
     process::{Resource, Rlimit, getrlimit, setrlimit},
@@ -22,6 +22,7 @@ use rustix::{
 use std::{
     os::fd::{AsFd, OwnedFd},
     path::{Path, PathBuf},
+    sync::atomic::{AtomicU64, Ordering},
 };
 
 /// Bytes written at once while laying out.
@@ -113,11 +114,23 @@ fn try_direct(fd: &OwnedFd, io: &Io) -> Result<(), Errno> {
     retry_on_intr(|| pread(fd, block.as_mut_slice(), 0)).map(drop)
 }
 
+/// Bytes of a layout after which the filesystem is synced; 0: only at its end. One process does one job, so it is the
+/// process's, like the limit for its memory that it is there for.
+static PACE: AtomicU64 = AtomicU64::new(0);
+
+/// Has layouts synced after so many bytes from now on, or (0) at their end only. Where a limit for the memory does not slow
+/// down writers, a layout would fill it with pages that must be written first, and the kernel would kill the process.
+pub fn pace_layouts(bytes: Bytes) {
+    PACE.store(bytes.0, Ordering::Relaxed);
+}
+
 /// Writes whole files with the load's data.
 pub(crate) struct Writer {
     filler: Filler,
     chunk: Pages,
     needed: Bytes,
+    /// Written since the last sync.
+    unsynced: u64,
 }
 
 impl Writer {
@@ -128,7 +141,7 @@ impl Writer {
         let mut filler = Filler::new(load.data, block as usize, generator);
         let mut chunk = Pages::new(CHUNK);
         filler.fill(chunk.as_mut_slice());
-        Self { filler, chunk, needed: load.pattern.space_needed(load.threads) }
+        Self { filler, chunk, needed: load.pattern.space_needed(load.threads), unsynced: 0 }
     }
 
     /// Gives a new file what it is to hold before the clock starts. `size` is its full size.
@@ -172,8 +185,22 @@ impl Writer {
                 return Err(layout("write", path, Errno::IO));
             }
             done += written as u64;
+            self.keep_pace(fd, path, written as u64)?;
         }
         Ok(())
+    }
+
+    /// Syncs the filesystem when it is time: what the files before this one hold counts, too.
+    fn keep_pace(&mut self, fd: &OwnedFd, path: &Path, written: u64) -> Result<(), EngineError> {
+        let pace = PACE.load(Ordering::Relaxed);
+        self.unsynced += written;
+        if pace == 0 || self.unsynced < pace {
+            return Ok(());
+        }
+        self.unsynced = 0;
+        // A bare device is no file of a filesystem that could be synced.
+        let synced = retry_on_intr(|| fdatasync(fd)).and_then(|()| retry_on_intr(|| syncfs(fd)));
+        synced.map_err(|errno| self.error("sync", path, errno))
     }
 
     /// An error of a call that takes space.

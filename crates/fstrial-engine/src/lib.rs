@@ -87,6 +87,7 @@ mod permutation;
 mod recorder;
 mod requests;
 mod run;
+mod serialise;
 mod sizes;
 mod state;
 mod sync;
@@ -105,6 +106,7 @@ mod vsync;
 
 pub use error::EngineError;
 pub use fiemap::pieces;
+pub use files::pace_layouts;
 pub use layout::{Prepared, Site, prepare};
 pub use overhead::{Overhead, loop_around_nothing, loop_cost_ns, measure_overhead};
 pub use recorder::encode;

@@ -490,6 +490,7 @@ pub(crate) fn on_path(io: &Io, path: &str) -> Prepared {
     let threads = (0..2)
         .map(|thread| -> Box<dyn ThreadWork> {
             Box::new(IoWork {
+                locks: None,
                 io: io.clone(),
                 files: Files { fds: vec![open().unwrap()], paths: vec![path.into()] },
                 geometry: Geometry::on_files(io, 2, thread),

@@ -3,7 +3,8 @@
 //! `name=filesystem@place:item,item,…`, without `@place` on the host where fstrial was started, where each item is, in this order of trial:
 //! - `scheduler=…`, `nr_requests=…`, `read_ahead=…`, `cache=…`, `discard=on|off`: the device's queue;
 //!   `profile=…`: how btrfs spreads itself over several devices; `log=external`: its journal or log on the trial's log
-//!   device; `handicap=…`: a known slowdown; `state=…`: what the filesystem holds;
+//!   device; `handicap=…`: a known slowdown; `control_of=…`: the arm it is a control of; `state=…`: what the filesystem holds;
+//!   `memory=…`: the limit for the memory of the load and its page cache;
 //! - something that starts with `-`: options of mkfs in its own words (`-m reflink=0`);
 //! - a word that this filesystem's mkfs knows (`agcount=16` for xfs): mkfs, under the right flag;
 //! - anything else: a mount option in the filesystem's own words (`noatime`).
@@ -66,9 +67,16 @@ pub struct Arm {
     /// A known slowdown of the load on this arm, to see that it is found; left out: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub handicap: Option<Percent>,
+    /// The arm that it is a control of: the same configuration with a handicap, run to see whether a difference of this
+    /// size can be seen at all. It is compared with that arm only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub control_of: Option<String>,
     /// What the filesystem holds when the load begins; left out: what the trial says for all, or nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<State>,
+    /// The limit for the memory of the load and its page cache together; left out: what the trial says for all, or none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<Bytes>,
     /// The directory of a `dir` arm.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<PathBuf>,
@@ -144,7 +152,9 @@ impl Arm {
             log: None,
             profile: None,
             handicap: None,
+            control_of: None,
             state: None,
+            memory: None,
             path: None,
         }
     }
@@ -179,7 +189,9 @@ impl Arm {
         items.extend(self.log.iter().map(|LogPlace::External| "log=external".to_owned()));
         items.extend(self.profile.iter().map(|profile| format!("profile={profile}")));
         items.extend(self.handicap.iter().map(|h| format!("handicap={h}")));
+        items.extend(self.control_of.iter().map(|name| format!("control_of={name}")));
         items.extend(self.state.iter().map(|state| format!("state={state}")));
+        items.extend(self.memory.iter().map(|limit| format!("memory={limit}")));
         let escaped: Vec<String> =
             items.iter().map(|item| item.replace('\\', "\\\\").replace(',', "\\,")).collect();
         let place = self.place.as_ref().map_or_else(String::new, |place| format!("@{place}"));
@@ -195,6 +207,17 @@ impl Arm {
             return configuration;
         }
         configuration.chars().map(|c| if c.is_alphanumeric() { c } else { '-' }).take(MAX_NAME).collect()
+    }
+
+    /// What it is called wherever it is built.
+    pub fn name_without_place(&self) -> String {
+        Self { place: None, ..self.clone() }.default_name()
+    }
+
+    /// Whether another arm is the same but for the name and the place.
+    pub fn is_at_another_place(&self, other: &Self) -> bool {
+        let bare = |arm: &Self| Self { name: String::new(), place: None, ..arm.clone() };
+        self.place != other.place && bare(self) == bare(other)
     }
 
     /// Why its name cannot be told apart in tables and on the command line, if it cannot.
@@ -316,6 +339,7 @@ impl Arm {
             || self.log.is_some()
             || self.profile.is_some()
             || self.handicap.is_some()
+            || self.memory.is_some()
         {
             return Some(("an existing directory is used as it is, so it takes no options".into(), None));
         }
@@ -594,8 +618,12 @@ impl Arm {
             self.cache = Some(CacheMode::named(value).ok_or_else(unknown)?);
         } else if let Some(value) = item.strip_prefix("handicap=") {
             self.handicap = Some(value.parse().map_err(|e: crate::units::UnitError| e.to_string())?);
+        } else if let Some(value) = item.strip_prefix("control_of=") {
+            self.control_of = Some(value.to_owned());
         } else if let Some(value) = item.strip_prefix("state=") {
             self.state = Some(value.parse().map_err(|e: StateError| e.to_string())?);
+        } else if let Some(value) = item.strip_prefix("memory=") {
+            self.memory = Some(value.parse().map_err(|e: crate::units::UnitError| e.to_string())?);
         } else if item.starts_with('-') {
             self.mkfs.extend(split_unescaped(item, ' ').into_iter().filter(|word| !word.is_empty()));
         } else if let Some(flag) = self.row().and_then(|row| row.mkfs_flag_of(item)) {

@@ -397,6 +397,7 @@ pub const MODELS: &[(&str, &str)] = &[
     ("gp3-3000", include_str!("../../../models/gp3-3000.toml")),
     ("gp2-burst", include_str!("../../../models/gp2-burst.toml")),
     ("ebs-300", include_str!("../../../models/ebs-300.toml")),
+    ("c3-large", include_str!("../../../models/c3-large.toml")),
     ("hdd-7200", include_str!("../../../models/hdd-7200.toml")),
     ("raid10-bbwc", include_str!("../../../models/raid10-bbwc.toml")),
     ("raid10-hdd", include_str!("../../../models/raid10-hdd.toml")),

@@ -50,6 +50,8 @@ words! {
         "device discards" DeviceDiscards,
         /// Work that mkfs leaves for later, and what was done about it.
         "lazy initialisation" LazyInitialisation,
+        /// The limit for the memory of the load and its page cache together, and what holds it.
+        "memory" Memory,
         /// Whether the page cache was dropped before the load.
         "caches dropped" CachesDropped,
         /// Mount options in effect.

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
 /// Raised when a job or a message changes its meaning; a worker refuses another version than its own.
-pub const PROTOCOL: u32 = 4;
+pub const PROTOCOL: u32 = 5;
 
 /// One run: build this arm, put this load on it, measure.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -33,6 +33,9 @@ pub struct Job {
     /// How its filesystem comes into its state; none: it is as mkfs makes it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<StateTask>,
+    /// The limit for the memory of the load and its page cache together, from the layout of its files to its end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<Bytes>,
     /// Check the filesystem fully after unmounting.
     pub fsck: bool,
 }

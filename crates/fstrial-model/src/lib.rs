@@ -36,6 +36,7 @@ pub mod filesystem;
 pub mod fio;
 pub mod job;
 pub mod measurement;
+pub mod memory;
 pub mod metric;
 pub mod mkfs_options;
 pub mod place;

@@ -128,6 +128,36 @@ pub struct PhaseResult {
     /// threads wrote. None where it is not known: of directories, and of runs before this was counted.
     #[serde(default)]
     pub device_written: Option<Bytes>,
+    /// How far the filesystem's journal or log went. None where that is not counted: of directories and filesystems
+    /// without such counters, and of runs before this was counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log: Option<LogUse>,
+}
+
+/// How far a filesystem's journal or log went in the measured time.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogUse {
+    /// Bytes of it. None where nothing like a log goes round.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size: Option<Bytes>,
+    /// Bytes written to it from the mount to the beginning of the measured time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<Bytes>,
+    /// Bytes written to it in the measured time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub written: Option<Bytes>,
+    /// Commits in the measured time, of whatever cause. None where they are not counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commits: Option<u64>,
+}
+
+impl LogUse {
+    /// How often the log was gone through: before the measured time, and in it.
+    #[expect(clippy::cast_precision_loss, reason = "logs are far below 2^53 bytes")]
+    pub fn laps(&self) -> Option<(f64, f64)> {
+        let size = self.size.filter(|size| size.0 > 0)?.0 as f64;
+        Some((self.before?.0 as f64 / size, self.written?.0 as f64 / size))
+    }
 }
 
 /// What is read off a phase.

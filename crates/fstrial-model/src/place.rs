@@ -1,5 +1,7 @@
-//! Places: hosts where arms are built besides the one where fstrial was started, and how each is reached.
+//! Places: where arms are built besides the device of the trial: on other hosts, and how each is reached, or on other
+//! devices.
 
+use crate::device::Device;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -8,15 +10,19 @@ const LONGEST_NAME: usize = 40;
 /// The most words of a command.
 const MOST_WORDS: usize = 64;
 
-/// A host where arms are built, and how it is reached.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+/// Where arms are built: another host, another device of this host, or both.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Place {
     /// What arms call it.
     pub name: String,
     /// The command that runs `fstrial agent` there, with its standard input and output, such as `["ssh", "host",
-    /// "fstrial", "agent"]`. No shell is involved.
+    /// "fstrial", "agent"]`. No shell is involved. Left out: it is this host.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub command: Vec<String>,
+    /// Its device, an image, a ramdisk or a model; left out: one like the trial's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<Device>,
 }
 
 /// Why a word cannot be the name of a place, if it cannot: names stand after the `@` of an arm.
@@ -29,18 +35,41 @@ pub fn name_problem(name: &str) -> Option<String> {
 }
 
 impl Place {
+    /// The same with the model of its device written out.
+    #[must_use]
+    pub(crate) fn settled(&self) -> Self {
+        Self { device: self.device.as_ref().map(Device::settled), ..self.clone() }
+    }
+
+    /// Whether it is a device of the host where fstrial was started.
+    pub fn is_here(&self) -> bool {
+        self.command.is_empty()
+    }
+
     /// The key of what is impossible about it, with what and what to try.
     pub(crate) fn problem(&self) -> Option<(&'static str, String, &'static str)> {
         if let Some(problem) = name_problem(&self.name) {
             return Some(("name", problem, "call it for example node-1"));
         }
         let words = &self.command;
+        if let Some(device) = &self.device {
+            if !device.kind.is_made() {
+                return Some((
+                    "device",
+                    format!("a {} at a place of its own", device.kind.name()),
+                    "use an image, a ramdisk or a modelled device, or make it the device of the trial",
+                ));
+            }
+            if words.is_empty() {
+                return None;
+            }
+        }
         if words.first().is_none_or(String::is_empty) || words.len() > MOST_WORDS {
             let problem = format!("the command of a place has 1 to {MOST_WORDS} words, the first a program");
             return Some((
                 "command",
                 problem,
-                "write for example [\"ssh\", \"host\", \"fstrial\", \"agent\"]",
+                "write for example [\"ssh\", \"host\", \"fstrial\", \"agent\"], or give it a device of this host",
             ));
         }
         None
@@ -55,7 +84,7 @@ impl std::str::FromStr for Place {
         let example = "write for example node=\"ssh host fstrial agent\"";
         let (name, command) = text.split_once('=').ok_or_else(|| format!("there is no =; {example}"))?;
         let command = command.split_whitespace().map(str::to_owned).collect();
-        let place = Self { name: name.to_owned(), command };
+        let place = Self { name: name.to_owned(), command, device: None };
         match place.problem() {
             Some((_, problem, _)) => Err(format!("{problem}; {example}")),
             None => Ok(place),

@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 mod checks;
+mod control;
 mod files;
 
 pub use files::{Files, NamedFileError};
@@ -78,6 +79,14 @@ pub struct Settings {
     /// sizes: `true` (if left out) or `false`.
     #[serde(skip_serializing_if = "is_true")]
     pub lane: bool,
+    /// Whether a control runs along: the first arm (or the baseline) with a known slowdown of twice the band, without which
+    /// no "equivalent" is believed: `true` or `false` (if left out).
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub control: bool,
+    /// Whether arms are compared at each place by themselves, and what their ratios are there with what they are at the first
+    /// place ("xfs leads by more on the faster disk"): `true` or `false` (if left out). Every arm is at two places or more.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub leads: bool,
     /// At most this many rounds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rounds: Option<u32>,
@@ -92,6 +101,10 @@ pub struct Settings {
     /// How a prepared state comes back before each run: `copy` (if left out) or `clone`.
     #[serde(skip_serializing_if = "crate::is_default")]
     pub restore: Restoring,
+    /// The limit for the memory of the load and its page cache together, for arms that name none; left out: what the
+    /// machine has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory: Option<Bytes>,
 }
 
 impl Default for Settings {
@@ -105,11 +118,14 @@ impl Default for Settings {
             decide_on: vec![Metric::Throughput],
             errors: ErrorControl::Fdr,
             lane: true,
+            control: false,
+            leads: false,
             rounds: None,
             seed: None,
             fsck: false,
             state: None,
             restore: Restoring::Copy,
+            memory: None,
         }
     }
 }
@@ -228,6 +244,19 @@ impl Trial {
         toml::to_string(self).expect("a trial consists of strings, numbers and lists")
     }
 
+    /// The device that an arm is built on.
+    pub fn device_of(&self, arm: &Arm) -> &Device {
+        let place = self.places.iter().find(|place| Some(&place.name) == arm.place.as_ref());
+        place.and_then(|place| place.device.as_ref()).unwrap_or(&self.device)
+    }
+
+    /// The trial as it concerns a place: on the place's own device, if it has one.
+    #[must_use]
+    pub fn at(&self, place: &Place) -> Self {
+        let device = place.device.as_ref().unwrap_or(&self.device).clone();
+        Self { device, ..self.clone() }
+    }
+
     /// The trial with every workload written out, independent of this machine and this version's presets.
     ///
     /// # Errors
@@ -238,6 +267,7 @@ impl Trial {
         Ok(Self {
             claim: self.claim.as_ref().map(|claim| Box::new(claim.settled(cpus))),
             device: self.device.settled(),
+            places: self.places.iter().map(Place::settled).collect(),
             workloads: self.workloads.iter().map(settle).collect(),
             ..self.clone()
         })
@@ -274,6 +304,16 @@ impl Trial {
         arm.row().map(|_| arm.state.or(self.trial.state).unwrap_or_default())
     }
 
+    /// The limit for the memory of loads on an arm, if there is one: its own, or the trial's.
+    pub fn memory_of(&self, arm: &Arm) -> Option<Bytes> {
+        arm.memory.or(self.trial.memory)
+    }
+
+    /// The memory that all arms have, where they have limits: the least of them.
+    pub fn least_memory(&self) -> Option<Bytes> {
+        self.arms.iter().filter_map(|arm| self.memory_of(arm)).min().or(self.trial.memory)
+    }
+
     /// Whether filesystems are prepared once and put back before each run. Then all are, fresh ones too, so that every
     /// run finds a device with the same writes behind it.
     pub fn restores(&self) -> bool {
@@ -304,12 +344,23 @@ impl Trial {
 /// Whether an arm can run a workload at all: the bare device has no files to make, cannot be appended to, and is one
 /// set of files.
 pub fn can_run(arm: &Arm, workload: &Workload) -> bool {
+    let is_raw_able = !arm.is_raw() || runs_on_bare_device(workload);
+    is_raw_able && (arm.control_of.is_none() || shows_a_handicap(workload))
+}
+
+/// Whether a slowdown of a load shows in a figure of a workload: not where a program does the work, nor where the rate is
+/// given.
+fn shows_a_handicap(workload: &Workload) -> bool {
+    let is_load = workload.program.is_none() && workload.operation.is_none();
+    is_load && workload.results().any(|result| !result.has_offered_rate)
+}
+
+fn runs_on_bare_device(workload: &Workload) -> bool {
     let mut groups = workload.phases.iter().flat_map(|phase| &phase.groups).peekable();
     let first = groups.peek().map(|group| group.set.clone());
-    !arm.is_raw()
-        || workload.program.is_none()
-            && workload.operation.is_none()
-            && groups.all(|group| group.pattern.runs_on_bare_device() && Some(&group.set) == first.as_ref())
+    workload.program.is_none()
+        && workload.operation.is_none()
+        && groups.all(|group| group.pattern.runs_on_bare_device() && Some(&group.set) == first.as_ref())
 }
 
 #[cfg(test)]

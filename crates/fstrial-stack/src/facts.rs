@@ -1,6 +1,6 @@
 //! The facts of an arm, read back from the device and the mounted filesystem rather than from what was asked for.
 
-use crate::{array, command::Program, host, mounts::Mounted, queue::selected, sysfs};
+use crate::{array, command::Program, host, log::folder_of, mounts::Mounted, queue::selected, sysfs};
 use fstrial_model::{
     arm::{Arm, is_discard},
     facts::{ArmFacts, DataUpdate, Durability, Fact},
@@ -160,10 +160,7 @@ fn filesystem_facts(
 /// How many devices a mounted filesystem lies on, and in which profiles; none for a single one.
 fn members(sources: &Sources<'_>, several: Several) -> Option<String> {
     let (device, _) = sources.device.as_ref()?;
-    let listing = fs::read_dir(several.sysfs).ok()?;
-    let name = device.file_name()?;
-    let own =
-        listing.flatten().map(|entry| entry.path()).find(|path| path.join("devices").join(name).exists())?;
+    let own = folder_of(Path::new(several.sysfs), &device.file_name()?.to_string_lossy())?;
     let count = fs::read_dir(own.join("devices")).ok()?.count();
     // A profile is a folder among the files of a kind of space.
     let profile = |kind: &str| {

@@ -1,11 +1,12 @@
 //! Entrances for the fuzzer (`crates/fstrial-attack`) to parsers that are private here: each takes text of the kernel or
 //! of a tool as whoever reads it does.
 
-use crate::{command::Finished, counters, mounts, operation, queue, signatures, throttle};
+use crate::{
+    cgroup::Version, command::Finished, counters, memory, mounts, operation, queue, signatures, throttle,
+};
 use fstrial_model::{
-    device::ThrottledBy,
     filesystem::{FILESYSTEMS, Observed},
-    units::Nanos,
+    units::{Bytes, Nanos},
 };
 use std::{hint::black_box, os::unix::process::ExitStatusExt, process::ExitStatus};
 
@@ -19,9 +20,10 @@ pub fn mountinfo(text: &str) {
 /// Short texts of the kernel's: queue settings, control groups, counters of a device.
 pub fn kernel_values(text: &str) {
     black_box((queue::selected(text), counters::written(text)));
-    for by in [ThrottledBy::V1, ThrottledBy::V2] {
-        black_box(throttle::own_group(by, text));
+    for version in [Version::V1, Version::V2] {
+        black_box(throttle::CONTROLLER.own_group(version, text));
     }
+    black_box((memory::kills_in(text), memory::is_taken(text, Bytes::mib(64))));
     let (line, rest) = text.split_once('\n').unwrap_or((text, ""));
     black_box(throttle::is_taken(rest, line));
 }

@@ -91,10 +91,22 @@ pub fn size_of_device(path: &Path) -> Result<Bytes, StackError> {
 /// # Errors
 /// `/proc` is not mounted.
 pub fn memory_available() -> Result<Bytes, StackError> {
+    memory_field("MemAvailable:")
+}
+
+/// Memory in all.
+///
+/// # Errors
+/// `/proc` is not mounted.
+pub fn memory() -> Result<Bytes, StackError> {
+    memory_field("MemTotal:")
+}
+
+fn memory_field(name: &str) -> Result<Bytes, StackError> {
     let info = sysfs::read("/proc/meminfo")?;
     let kib = info
         .lines()
-        .find_map(|line| line.strip_prefix("MemAvailable:"))
+        .find_map(|line| line.strip_prefix(name))
         .and_then(|rest| rest.trim().trim_end_matches(" kB").parse().ok())
         .unwrap_or(0);
     Ok(Bytes::kib(kib))

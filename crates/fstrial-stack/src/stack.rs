@@ -17,6 +17,7 @@ use crate::{
     folder::{self, Folder},
     host,
     ledger::Ledger,
+    log::{LogCounter, Named},
     loopdev::LoopDevice,
     mounts::{self, Mounted},
     queue::{self, QueueSettings},
@@ -145,6 +146,14 @@ impl Node {
         }
         let queue = QueueSettings::apply(arm, &sysfs, ledger)?;
         Ok(Self { queue, loop_device, path, sysfs, discards_forbidden })
+    }
+
+    /// What it is called.
+    fn named(&self) -> Option<Named> {
+        // That of a disk is a link by its number.
+        let folder = fs::canonicalize(&self.sysfs).ok()?;
+        let name = folder.file_name()?.to_string_lossy().into_owned();
+        Some(Named { path: self.path.clone(), name, sysfs: folder })
     }
 
     /// Puts the queue back and gives the device up.
@@ -296,9 +305,7 @@ impl Attached {
     /// All its devices, members of an array and the log's included, as the kernel calls them.
     pub fn device_names(&self) -> Vec<String> {
         let nodes = std::iter::once(&self.node).chain(&self.members).chain(&self.log);
-        // That of a disk is a link by its number.
-        let folders = nodes.filter_map(|node| fs::canonicalize(&node.sysfs).ok());
-        folders.filter_map(|folder| Some(folder.file_name()?.to_string_lossy().into_owned())).collect()
+        nodes.filter_map(Node::named).map(|named| named.name).collect()
     }
 
     /// The counters of what the filesystem writes to: its devices and its log's. Of an array it is the array, not its
@@ -307,6 +314,13 @@ impl Attached {
         let members = self.members.iter().filter(|_| self.array.is_none());
         let nodes = std::iter::once(&self.node).chain(members).chain(&self.log);
         DeviceCounters::of(nodes.map(|node| node.sysfs.clone()))
+    }
+
+    /// The counters of the journal or log of the arm's filesystem, which is mounted.
+    fn log_counter(&self, arm: &Arm) -> Option<LogCounter> {
+        let log = self.log.as_ref().filter(|_| self.external_log(arm).is_some());
+        let log = log.map(|node| node.named().ok_or(())).transpose().ok()?;
+        LogCounter::of(arm.row()?.log.as_ref()?, &self.node.named()?, log.as_ref())
     }
 
     /// Its folder in sysfs.
@@ -561,9 +575,20 @@ impl Standing {
         self.attached.as_ref().map(Attached::counters).unwrap_or_default()
     }
 
+    /// The counters of its journal or log, where the kernel has some; of a directory there are none: what it lies on has
+    /// long gone round, and others write to it.
+    pub fn log_counter(&self, arm: &Arm) -> Option<LogCounter> {
+        self.attached.as_ref().filter(|_| self.mounted)?.log_counter(arm)
+    }
+
     /// Notes something that a reader of its facts should know.
     pub fn remark(&mut self, note: String) {
         self.facts.notes.push(note);
+    }
+
+    /// Notes the limit for the memory of loads on it, in words.
+    pub fn has_memory(&mut self, limit: String) {
+        self.facts.facts.insert(Fact::Memory, limit);
     }
 
     /// Notes the state that its filesystem is in.

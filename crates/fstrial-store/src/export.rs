@@ -101,6 +101,14 @@ fn load_metrics(
             add("device_bytes_per_operation", float(written.0) / float(load.operations), unit::BYTES);
         }
     }
+    if let Some(log) = result.log {
+        if let Some((_, laps)) = log.laps() {
+            add("log_laps", laps, unit::COUNT);
+        }
+        if let Some(commits) = log.commits {
+            add("commits", float(commits), unit::COUNT);
+        }
+    }
     if seconds > 0.0 && load.threads > 0 {
         let share = load.cpu_user.as_secs_f64() / seconds / f64::from(load.threads);
         add("generator_share_of_core", share, unit::COUNT);

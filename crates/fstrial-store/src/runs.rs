@@ -9,7 +9,7 @@ use crate::{
 use fstrial_model::{
     facts::ArmFacts,
     job::{FailureKind, Job, RunFailure},
-    measurement::{LoadResult, Measurement, OperationKind, PhaseResult, Reading, Stage, Value},
+    measurement::{LoadResult, LogUse, Measurement, OperationKind, PhaseResult, Reading, Stage, Value},
     units::{Bytes, Nanos},
     workload::Figure,
 };
@@ -316,6 +316,7 @@ pub(crate) fn insert_measurement(
             Reading::Load(figure, load) => insert_load(connection, (run, position), result, *figure, load)?,
             Reading::Value(value) => insert_value(connection, (run, position), result, value)?,
         }
+        insert_log(connection, (run, position), result)?;
     }
     let mut stage = connection
         .prepare_cached("INSERT INTO stage (run, position, stage, duration_ns) VALUES (?1, ?2, ?3, ?4)")?;
@@ -334,6 +335,52 @@ fn cpu_machine(result: &PhaseResult) -> Result<Option<i64>, Fault> {
 /// What was written to the device for a result.
 fn device_written(result: &PhaseResult) -> Result<Option<i64>, Fault> {
     result.device_written.map(|bytes| integer("the bytes written to the device", bytes.0)).transpose()
+}
+
+/// How far the log went: its size, what was written before and in the measured time, and commits.
+fn log_use(result: &PhaseResult) -> Result<[Option<i64>; 4], Fault> {
+    let log = result.log.unwrap_or_default();
+    let bytes = |what, bytes: Option<Bytes>| bytes.map(|bytes| integer(what, bytes.0)).transpose();
+    Ok([
+        bytes("the size of the log", log.size)?,
+        bytes("the bytes logged before", log.before)?,
+        bytes("the bytes logged", log.written)?,
+        log.commits.map(|commits| integer("the number of commits", commits)).transpose()?,
+    ])
+}
+
+/// Keeps them with a result: of every kind alike.
+fn insert_log(
+    connection: &Connection,
+    (run, position): (RunId, i64),
+    result: &PhaseResult,
+) -> Result<(), Fault> {
+    if result.log.is_none() {
+        return Ok(());
+    }
+    let [size, before, written, commits] = log_use(result)?;
+    connection
+        .prepare_cached(
+            "UPDATE result SET log_bytes = ?3, log_before_bytes = ?4, log_written_bytes = ?5, commits = ?6 \
+             WHERE run = ?1 AND position = ?2",
+        )?
+        .execute(params![run.0, position, size, before, written, commits])?;
+    Ok(())
+}
+
+/// The same, read back.
+fn read_log(row: &Row<'_>) -> Result<Option<LogUse>, Fault> {
+    let number = |column: &str| -> Result<Option<u64>, Fault> {
+        let is_known = row.get::<_, Option<i64>>(column)?.is_some();
+        is_known.then(|| unsigned(row, column)).transpose()
+    };
+    let log = LogUse {
+        size: number("log_bytes")?.map(Bytes),
+        before: number("log_before_bytes")?.map(Bytes),
+        written: number("log_written_bytes")?.map(Bytes),
+        commits: number("commits")?,
+    };
+    Ok((log != LogUse::default()).then_some(log))
 }
 
 fn insert_value(
@@ -566,6 +613,7 @@ fn read_results(connection: &Connection, run: RunId) -> Result<Vec<PhaseResult>,
             device_written: written_known
                 .then(|| unsigned(row, "device_written_bytes").map(Bytes))
                 .transpose()?,
+            log: read_log(row)?,
         });
     }
     if results.is_empty() {

@@ -35,6 +35,7 @@ const MIGRATIONS: &[Step] = &[
     Step::of(include_str!("migrations/3.sql")),
     Step { sql: include_str!("migrations/4.sql"), then: Some(fill_quantiles) },
     Step::of(include_str!("migrations/5.sql")),
+    Step::of(include_str!("migrations/6.sql")),
 ];
 
 /// The schema this fstrial writes.

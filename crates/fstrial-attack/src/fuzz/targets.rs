@@ -200,11 +200,13 @@ const MOUNTS: [&str; 2] = [
     "36 35 98:0 /mnt1 /mnt\\0402 rw,noatime master:1 shared:2 - ext3 /dev/root rw,errors=continue\n",
     "1 1 0:45 / / rw - tmpfs tmpfs rw\n22 1 7:64 / /mnt/arm rw,relatime - xfs /dev/loop64 rw,attr2\n",
 ];
-const KERNEL_VALUES: [&str; 4] = [
+const KERNEL_VALUES: [&str; 6] = [
     "none [mq-deadline] kyber",
     "7:blkio:/user\n0::/user.slice\n",
     "    1234 0 5678 90 12 3 45678 90 0 1 2 3 4 5 6\n",
     "7:64 rbps=max wbps=1000\n7:64 rbps=max wbps=1000 riops=max",
+    "oom_kill_disable 0\nunder_oom 0\noom_kill 1\n",
+    "67108864",
 ];
 const SIGNATURES: [&str; 2] = [
     r#"{"signatures":[{"device":"loop0","offset":"0x438","type":"ext4","uuid":"x","label":null}]}"#,

@@ -48,7 +48,7 @@ struct Kind {
 }
 
 /// Every kind of trial that leaves something else behind. `{small}` are the flags of all, `{disk}` a loop device.
-const KINDS: [Kind; 18] = [
+const KINDS: [Kind; 19] = [
     kind("image", "ext4 xfs {small} --size 320MiB --device image:images", ""),
     kind(
         "settings",
@@ -79,6 +79,7 @@ const KINDS: [Kind; 18] = [
         "ext4 xfs {small} --size 320MiB --device image:images --throttle write_iops=20000",
         "load",
     ),
+    kind("memory", "ext4:memory=48MiB xfs {small} --size 320MiB --device image:images --memory 64MiB", ""),
     kind(
         "disk",
         "ext4:scheduler=none,read_ahead=64KiB xfs {small} --device disk --erase {disk} --erase-signature ext4 --erase-signature xfs",

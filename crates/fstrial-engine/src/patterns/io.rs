@@ -13,6 +13,7 @@ use crate::{
     mmap::Mmap,
     recorder::Shape,
     requests::{Geometry, Requests},
+    serialise::{Locks, Serialised},
     sync::Sync,
     uring::{self, Uring},
     verify::{Verification, Verified},
@@ -67,12 +68,12 @@ impl Routine for Io {
             Target::Directory(directory) => on_files(load, self, directory, is_new)?,
             Target::BlockDevice(device) => self::on_device(load, self, device, is_new, as_it_is)?,
         };
-        if let Some(ledger) = ledger {
-            let sets = if on_device { 1 } else { sets(self, load.threads) };
-            for (thread, work) in all.iter_mut().enumerate() {
-                let first_file = (thread % sets) as u32 * self.files;
-                work.verification = Some(Verification { ledger: Arc::clone(&ledger), first_file });
-            }
+        let sets = if on_device { 1 } else { sets(self, load.threads) };
+        let locks = self.serialise.map(|_| Locks::new(sets * self.files as usize));
+        for (thread, work) in all.iter_mut().enumerate() {
+            let first_file = (thread % sets) as u32 * self.files;
+            work.verification = ledger.clone().map(|ledger| Verification { ledger, first_file });
+            work.locks = locks.as_ref().map(|locks| locks.from(first_file as usize));
         }
         Ok(works(all))
     }
@@ -87,6 +88,8 @@ pub(crate) struct Work {
     pub(crate) cursor: Option<Arc<Cursor>>,
     /// What its reads are held against, if they are.
     pub(crate) verification: Option<Verification>,
+    /// Locks of its files, if their requests wait for one another.
+    pub(crate) locks: Option<Locks>,
 }
 
 impl ThreadWork for Work {
@@ -103,9 +106,9 @@ impl ThreadWork for Work {
             None => (payload, None),
         };
         Ok(match io.backend {
-            Backend::Sync => self.drive(Sync::new(files, payload, len), stamps, thread),
+            Backend::Sync => self.serialised(Sync::new(files, payload, len), stamps, thread),
             Backend::Vsync => self.drive(Vsync::new(files, payload, len, io.depth), stamps, thread),
-            Backend::Aio => self.drive(Aio::new(files, payload, len, io.depth)?, stamps, thread),
+            Backend::Aio => self.serialised(Aio::new(files, payload, len, io.depth)?, stamps, thread),
             Backend::IoUring => self.drive(Uring::new(files, payload, len, io)?, stamps, thread),
             Backend::Mmap => {
                 let size = geometry.base + geometry.file_size();
@@ -116,6 +119,19 @@ impl ThreadWork for Work {
 }
 
 impl Work {
+    /// The loop with one way to hand requests to the kernel; behind the locks of its files where the load wants that.
+    fn serialised<'a>(
+        &'a self,
+        engine: impl Engine + Memory + 'a,
+        stamps: Option<Generator>,
+        thread: &Thread<'_>,
+    ) -> Loop<'a> {
+        match &self.locks {
+            None => self.drive(engine, stamps, thread),
+            Some(locks) => self.drive(Serialised::new(engine, locks.clone()), stamps, thread),
+        }
+    }
+
     /// The loop with one way to hand requests to the kernel; another one where they are verified.
     fn drive<'a>(
         &'a self,
@@ -232,7 +248,14 @@ fn on_files(load: &Load, io: &Io, directory: &Path, is_new: bool) -> Result<Vec<
             if !is_new {
                 check_size(io, &files, geometry.file_size())?;
             }
-            Ok(Work { io: io.clone(), files, geometry, cursor: cursor.clone(), verification: None })
+            Ok(Work {
+                io: io.clone(),
+                files,
+                geometry,
+                cursor: cursor.clone(),
+                verification: None,
+                locks: None,
+            })
         })
         .collect()
 }
@@ -298,7 +321,14 @@ fn on_device(
         .map(|thread| {
             let files = opened(io, vec![device.to_path_buf()], access)?;
             let geometry = Geometry::on_device(io, load.threads, thread);
-            Ok(Work { io: io.clone(), files, geometry, cursor: cursor.clone(), verification: None })
+            Ok(Work {
+                io: io.clone(),
+                files,
+                geometry,
+                cursor: cursor.clone(),
+                verification: None,
+                locks: None,
+            })
         })
         .collect()
 }

@@ -84,6 +84,10 @@ pub struct Part {
     pub expectation: usize,
     /// The expectation in its author's words.
     pub says: Option<String>,
+    /// How the source's words were read.
+    pub reading: Option<String>,
+    /// Whether it is about a planted cause.
+    pub planted: bool,
     /// Of what.
     pub metric: Metric,
     /// The original figure.
@@ -129,8 +133,8 @@ impl Claim {
                 // With two processors `2` and `cpus` are one level, and one question.
                 let is_same = |part: &Part| part.asked == asked && part.metric == metric;
                 if !parts.iter().any(is_same) {
-                    let (says, then) = (expected.says.clone(), expected.then.clone());
-                    parts.push(Part { expectation: index, says, metric, then, asked });
+                    let Expectation { says, reading, planted, then, .. } = expected.clone();
+                    parts.push(Part { expectation: index, says, reading, planted, metric, then, asked });
                 }
             }
             let questions: usize = parts.iter().map(|part| part.asked.questions()).sum();

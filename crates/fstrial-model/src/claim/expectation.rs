@@ -16,6 +16,13 @@ pub struct Expectation {
     /// The part of the statement that this is, in words.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub says: Option<String>,
+    /// How the source's words became what is expected: what "much" or "the same" is taken for, and why.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reading: Option<String>,
+    /// It is about a cause that the trial itself has planted (`serialise`, a handicap): where it is not so, the claim cannot
+    /// be told here, as the cause that it speaks of would not be seen either.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub planted: bool,
     /// Two cells: the first over the second, of the figure itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ratio: Option<(CellName, CellName)>,

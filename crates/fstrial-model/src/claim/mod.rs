@@ -4,6 +4,7 @@
 //! replaced by rule ([`era`]), sizes and levels are scaled to the machine ([`Scale`]), and both are told with the answer.
 
 mod asked;
+mod catalogue;
 mod cell;
 pub mod era;
 mod expectation;
@@ -11,6 +12,7 @@ mod scale;
 mod shipped;
 
 pub use asked::{Asked, Bound, Part, Spot};
+pub use catalogue::CATALOGUE;
 pub use cell::{CellName, Level};
 pub use expectation::{Expectation, Number};
 pub use scale::{Machine, Scale, SizeRule};
@@ -23,6 +25,7 @@ use crate::{
     units::Nanos,
 };
 use era::Rules;
+use jiff::civil::Date;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
@@ -49,6 +52,11 @@ pub struct Claim {
     /// Where it was said.
     #[serde(rename = "where", skip_serializing_if = "String::is_empty")]
     pub place: String,
+    /// The day on which what is expected, and the trial that decides it, were last changed (`2026-11-23`). What is
+    /// measured from then on is a test; what was measured before may have shaped it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
+    pub fixed: Option<Date>,
     /// What it was measured on.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub setup: String,
@@ -234,7 +242,7 @@ impl Claim {
     /// Only what decides it, without what is told about it.
     #[must_use]
     pub fn without_words(self) -> Self {
-        let bare = |expected: Expectation| Expectation { says: None, then: None, ..expected };
+        let bare = |expected: Expectation| Expectation { says: None, reading: None, then: None, ..expected };
         Self {
             id: self.id,
             question: self.question,

@@ -29,7 +29,7 @@ pub struct SizeRule {
     /// Never less.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub least: Option<Bytes>,
-    /// No more than this share of the memory.
+    /// No more than this share of the memory, or of the trial's limit for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<Percent>,
     /// No more than this share of the device, where its size is known beforehand.
@@ -62,7 +62,10 @@ impl Scale {
             words.for_each(|word| *word = filled_in(word, machine.cpus));
         }
         if let Some(rule) = &self.file_size {
-            let (size, why) = rule.size(machine, trial.device.size);
+            let limit = trial.least_memory();
+            let memory =
+                (limit.unwrap_or(machine.memory), if limit.is_some() { "memory limit" } else { "memory" });
+            let (size, why) = rule.size(machine, memory, trial.device.size);
             trial.workloads.iter_mut().for_each(|entry| entry.file_size = Some(size));
             said.push(format!("files of {} ({why})", size.human()));
         }
@@ -102,10 +105,15 @@ impl SizeRule {
         clippy::cast_precision_loss,
         reason = "a share"
     )]
-    fn size(&self, machine: &Machine, device: Option<Bytes>) -> (Bytes, String) {
+    fn size(
+        &self,
+        machine: &Machine,
+        (memory, called): (Bytes, &str),
+        device: Option<Bytes>,
+    ) -> (Bytes, String) {
         let share = |of: Bytes, percent: Percent| Bytes((of.0 as f64 * percent.fraction()) as u64);
         let memory =
-            self.memory.map(|percent| (share(machine.memory, percent), format!("{percent} of the memory")));
+            self.memory.map(|percent| (share(memory, percent), format!("{percent} of the {called}")));
         let device = device
             .zip(self.device)
             .map(|(size, percent)| (share(size, percent), format!("{percent} of the device")));
@@ -133,6 +141,7 @@ mod tests {
 
     #[test]
     fn the_tightest_bound_counts_and_is_named() {
+        let plenty = (MACHINE.memory, "memory");
         let rule = SizeRule {
             most: Bytes::gib(4),
             least: Some(Bytes::mib(64)),
@@ -140,10 +149,31 @@ mod tests {
             device: Some(Percent(1.0)),
             quick: Some(Bytes::mib(128)),
         };
-        assert_eq!(rule.size(&MACHINE, None), (Bytes::mib(819), "10% of the memory".into()));
-        assert_eq!(rule.size(&MACHINE, Some(Bytes::gib(1))).0, Bytes::mib(64), "never less than the least");
+        assert_eq!(rule.size(&MACHINE, plenty, None), (Bytes::mib(819), "10% of the memory".into()));
+        assert_eq!(
+            rule.size(&MACHINE, plenty, Some(Bytes::gib(1))).0,
+            Bytes::mib(64),
+            "never less than the least"
+        );
         let quick = Machine { quick: true, ..MACHINE };
-        assert_eq!(rule.size(&quick, None), (Bytes::mib(128), "a quick check".into()));
+        assert_eq!(rule.size(&quick, plenty, None), (Bytes::mib(128), "a quick check".into()));
+    }
+
+    #[test]
+    fn a_limit_takes_the_place_of_the_memory() {
+        let share = SizeRule {
+            most: Bytes::gib(4),
+            least: None,
+            memory: Some(Percent(50.0)),
+            device: None,
+            quick: None,
+        };
+        let scale = Scale { file_size: Some(share), threads: None };
+        let mut trial = Trial { workloads: vec![Entry::of_preset("random-read")], ..Trial::default() };
+        trial.arms = vec!["ext4:memory=256MiB".parse().unwrap(), "xfs".parse().unwrap()];
+        trial.trial.memory = Some(Bytes::mib(512));
+        assert_eq!(scale.apply(&mut trial, &MACHINE), ["files of 128 MiB (50% of the memory limit)"]);
+        assert_eq!(trial.workloads[0].file_size, Some(Bytes::mib(128)));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! btrfs.
 
-use super::{Character, Filesystem, Observed, PLAIN, Several};
+use super::{Character, Filesystem, LogCount, LogReader, LogShape, Observed, PLAIN, Several};
 use crate::{
     ability::{Abilities, Ability, CLONE, Unclean},
     facts::DataUpdate,
@@ -24,6 +24,13 @@ pub(super) const BTRFS: Filesystem = Filesystem {
         forget: ("btrfs", &["device", "scan", "--forget"]),
         data: ["-d", "--data"],
         metadata: ["-m", "--metadata"],
+    }),
+    // What its log tree takes is not counted.
+    log: Some(LogReader {
+        file: "/sys/fs/btrfs/{filesystem}/commit_stats",
+        external: "",
+        shape: |_| Some(LogShape::default()),
+        count: commits,
     }),
     is_told_to_overwrite: true,
     correct,
@@ -73,6 +80,12 @@ const ABILITIES: Abilities = Abilities {
     shrink: Ability::Program("btrfs", &["filesystem", "resize", "{bytes}", "{directory}"]),
 };
 
+/// `commits 2`: of the whole filesystem; a sync of a file is none, as a rule.
+fn commits(stats: &str, _: LogShape) -> Option<LogCount> {
+    let commits = stats.lines().find_map(|line| line.strip_prefix("commits "))?.parse().ok()?;
+    Some(LogCount { written: None, commits: Some(commits) })
+}
+
 /// Without copies of data there are no checksums of data either.
 fn correct(observed: &Observed<'_>, character: &mut Character) {
     let overwrites = observed.has("nodatacow");
@@ -96,6 +109,15 @@ fn complaint(message: &str) -> Option<Option<&str>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Of Linux 6.18.
+    #[test]
+    fn commits_are_counted() {
+        let stats = "commits 2\ncur_commit_ms 0\nlast_commit_ms 2\nmax_commit_ms 7\ntotal_commit_ms 10\n";
+        let two = LogCount { written: None, commits: Some(2) };
+        assert_eq!(commits(stats, LogShape::default()), Some(two));
+        assert_eq!(commits("cur_commit_ms 0\n", LogShape::default()), None);
+    }
 
     #[test]
     fn the_mount_corrects_the_defaults() {

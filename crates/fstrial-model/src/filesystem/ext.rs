@@ -1,14 +1,15 @@
 //! ext4, and ext3 and ext2, which are made by the same programs and mounted by the same module.
 
 use super::{
-    Character, ExternalLog, Filesystem, FreeSpaceReader, MkfsBlock, Observed, PLAIN, StripeWords, bytes,
-    number,
+    Character, ExternalLog, Filesystem, FreeSpaceReader, LogCount, LogReader, LogShape, MkfsBlock, Observed,
+    PLAIN, StripeWords, bytes, log::little, number,
 };
 use crate::{
     ability::{Abilities, Ability, Unclean},
     facts::DataUpdate,
     mkfs_options::MkfsOptions,
     state::FreeSpace,
+    units::Bytes,
 };
 
 pub(super) const EXT4: Filesystem = Filesystem {
@@ -55,6 +56,13 @@ pub(super) const EXT4: Filesystem = Filesystem {
     correct,
     complaint,
     free_space: Some(FreeSpaceReader { program: "e2freefrag", words: &[], read: free_space }),
+    // Its journal is inode 8.
+    log: Some(LogReader {
+        file: "/proc/fs/jbd2/{device}-8/info",
+        external: "/proc/fs/jbd2/{log}/info",
+        shape: log_shape,
+        count: log_count,
+    }),
     packages: ["e2fsprogs", "e2fsprogs", "e2fsprogs", "e2fsprogs"],
     journal: "metadata (data=ordered)",
     checksums: "metadata",
@@ -77,6 +85,7 @@ pub(super) const EXT2: Filesystem = Filesystem {
     mkfs: "mkfs.ext2",
     abilities: &ABILITIES_EXT2,
     external_log: Err("has no journal"),
+    log: None,
     journal: "none",
     checksums: "none",
     crash_consistent: false,
@@ -223,6 +232,31 @@ fn journal_complaint(message: &str) -> Option<Option<&str>> {
     )
 }
 
+/// `s_magic`, `s_log_block_size`, and in `s_jnl_blocks` the size of the journal's inode, high half first
+/// (Documentation/filesystems/ext4/super.rst). It is 0 if the journal is a device.
+fn log_shape(device: &[u8]) -> Option<LogShape> {
+    let superblock = device.get(1024..).filter(|found| found.get(0x38..0x3a) == Some(&[0x53, 0xef]))?;
+    let block = 1024_u64.checked_shl(little(superblock, 0x18)?.try_into().ok()?)?;
+    let size = little(superblock, 0x148)? << 32 | little(superblock, 0x14c)?;
+    Some(LogShape { size: (size > 0).then_some(Bytes(size)), block: Bytes(block) })
+}
+
+/// `4620 transactions (4620 requested), each up to 341 blocks`, and when there was one, what they had on average:
+/// `5 logged blocks per transaction`. The kernel cuts the average to whole blocks.
+///
+/// It does not say which commits were periodic: one that is due is also requested, by the next call that ends after it.
+fn log_count(info: &str, shape: LogShape) -> Option<LogCount> {
+    let commits: u64 = info.split_once(" transactions (")?.0.parse().ok()?;
+    let each = match info.lines().find_map(|line| line.trim().strip_suffix(" logged blocks per transaction"))
+    {
+        Some(blocks) => blocks.parse().ok()?,
+        None if commits == 0 => 0,
+        None => return None,
+    };
+    let written = commits.checked_mul(each)?.checked_mul(shape.block.0)?;
+    Some(LogCount { written: Some(Bytes(written)), commits: Some(commits) })
+}
+
 /// `Max. free extent: 1020 KB`, `Avg. free extent: 12 KB`, `Num. free extent: 7`.
 fn free_space(tool: &str, printed: &str) -> Option<FreeSpace> {
     Some(FreeSpace::Known {
@@ -236,7 +270,6 @@ fn free_space(tool: &str, printed: &str) -> Option<FreeSpace> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::units::Bytes;
 
     #[test]
     fn the_block_size_is_found_in_what_mke2fs_says() {
@@ -259,6 +292,35 @@ mod tests {
         };
         assert_eq!(free_space("tool", text), Some(known));
         assert_eq!(free_space("tool", "no such file"), None);
+    }
+
+    /// Of Linux 6.18, after synced appends to a journal of 4 MiB.
+    #[test]
+    fn what_was_logged_is_transactions_by_their_average_and_the_size_that_of_the_inode() {
+        let shape = LogShape { size: Some(Bytes::mib(4)), block: Bytes(4096) };
+        let info = "4620 transactions (4620 requested), each up to 341 blocks\naverage: \n  0ms waiting for transaction\n\
+                    \x20 1483us average transaction commit time\n  2 handles per transaction\n  3 blocks per transaction\n\
+                    \x20 5 logged blocks per transaction\n";
+        let counted = LogCount { written: Some(Bytes(4620 * 5 * 4096)), commits: Some(4620) };
+        assert_eq!(log_count(info, shape), Some(counted));
+        let fresh = "0 transactions (0 requested), each up to 341 blocks\n";
+        let nothing = LogCount { written: Some(Bytes(0)), commits: Some(0) };
+        assert_eq!(log_count(fresh, shape), Some(nothing));
+        for damaged in
+            ["", "3 transactions", "3 transactions (1 requested)\n", "x transactions (1 requested)"]
+        {
+            assert_eq!(log_count(damaged, shape), None, "{damaged}");
+        }
+        let mut device = vec![0; 4096];
+        device[1024 + 0x38..1024 + 0x3a].copy_from_slice(&[0x53, 0xef]);
+        device[1024 + 0x18] = 2;
+        device[1024 + 0x14e] = 0x40;
+        assert_eq!(log_shape(&device), Some(shape));
+        device[1024 + 0x14e] = 0;
+        assert_eq!(log_shape(&device), Some(LogShape { size: None, ..shape }));
+        device[1024 + 0x1b] = 1;
+        assert_eq!(log_shape(&device), None, "no block is that large");
+        assert_eq!(log_shape(&device[..1030]), None);
     }
 
     #[test]

@@ -11,8 +11,11 @@
 
 mod btrfs;
 mod ext;
+mod log;
 mod others;
 mod xfs;
+
+pub use log::{LogCount, LogReader, LogShape, SUPERBLOCK_BYTES};
 
 use crate::{
     ability::{self, Abilities},
@@ -74,6 +77,8 @@ pub struct Filesystem {
     pub complaint: fn(&str) -> Option<Option<&str>>,
     /// The program that tells how its free space is split.
     pub free_space: Option<FreeSpaceReader>,
+    /// How far its journal or log has gone, where the kernel counts that.
+    pub log: Option<LogReader>,
     /// What it does operations with that are not the same everywhere, or why it cannot.
     pub abilities: &'static Abilities,
     /// The least device it can be made on, in MiB.
@@ -275,6 +280,7 @@ const PLAIN: Filesystem = Filesystem {
     correct: |_, _| {},
     complaint: |_| None,
     free_space: None,
+    log: None,
     abilities: &ability::UNKNOWN,
     min_size_mib: 64,
     packages: ["", "", "", ""],

@@ -1,7 +1,8 @@
 //! XFS.
 
 use super::{
-    Character, ExternalLog, Filesystem, FreeSpaceReader, Observed, PLAIN, StripeWords, bytes, number,
+    Character, ExternalLog, Filesystem, FreeSpaceReader, LogCount, LogReader, LogShape, Observed, PLAIN,
+    StripeWords, bytes, log::big, number,
 };
 use crate::{
     ability::{Abilities, Ability, CLONE, Unclean},
@@ -46,6 +47,12 @@ pub(super) const XFS: Filesystem = Filesystem {
         program: "xfs_db",
         words: &["-r", "-c", "sb 0", "-c", "print blocksize", "-c", "freesp -s"],
         read: free_space,
+    }),
+    log: Some(LogReader {
+        file: "/sys/fs/xfs/{device}/stats/stats",
+        external: "/sys/fs/xfs/{device}/stats/stats",
+        shape: log_shape,
+        count: log_count,
     }),
     min_size_mib: 300,
     packages: ["xfsprogs", "xfsprogs", "xfsprogs", "xfsprogs"],
@@ -146,6 +153,19 @@ fn complaint(message: &str) -> Option<Option<&str>> {
     words.iter().any(|word| said.contains(word)).then_some(Some(device))
 }
 
+/// `sb_magicnum`, `sb_blocksize` and `sb_logblocks` (fs/xfs/libxfs/xfs_format.h).
+fn log_shape(superblock: &[u8]) -> Option<LogShape> {
+    let block = big(superblock, 4).filter(|_| superblock.starts_with(b"XFSB"))?;
+    Some(LogShape { size: Some(Bytes(big(superblock, 96)? * block)), block: Bytes(block) })
+}
+
+/// `log 2054 4135 0 2058 2063`: writes to the log since the mount, and how many sectors of 512 bytes they had.
+fn log_count(stats: &str, _: LogShape) -> Option<LogCount> {
+    let line = stats.lines().find_map(|line| line.strip_prefix("log "))?;
+    let sectors: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
+    Some(LogCount { written: Some(Bytes(sectors.checked_mul(512)?)), commits: None })
+}
+
 /// A histogram (`from to extents blocks pct`) whose last row begins with the least that the largest extent can have,
 /// then `total free extents 4`, `average free extent size 63000`.
 fn free_space(tool: &str, printed: &str) -> Option<FreeSpace> {
@@ -180,6 +200,25 @@ mod tests {
         };
         assert_eq!(free_space("tool", text), Some(known));
         assert_eq!(free_space("tool", "xfs_db: not an XFS filesystem"), None);
+    }
+
+    /// Of Linux 6.18, after synced appends to a log of 64 MiB.
+    #[test]
+    fn what_was_logged_is_in_the_statistics_and_the_log_s_size_in_the_superblock() {
+        let stats = "extent_alloc 1 513 0 0\ntrans 0 2055 0\nlog 2054 4135 0 2058 2063\npush_ail 4112 0 0 0 0 0 0 0 0 0\n";
+        let counted = LogCount { written: Some(Bytes(4135 * 512)), commits: None };
+        assert_eq!(log_count(stats, LogShape::default()), Some(counted));
+        for damaged in ["", "log 2054", "log 1 x", "log 1 18446744073709551615", "logs 1 2"] {
+            assert_eq!(log_count(damaged, LogShape::default()), None, "{damaged}");
+        }
+        let mut superblock = vec![0; 512];
+        superblock[..8].copy_from_slice(b"XFSB\x00\x00\x10\x00");
+        superblock[96..100].copy_from_slice(&[0, 0, 0x40, 0]);
+        let shape = LogShape { size: Some(Bytes::mib(64)), block: Bytes(4096) };
+        assert_eq!(log_shape(&superblock), Some(shape));
+        assert_eq!(log_shape(&superblock[..98]), None);
+        superblock[0] = 0;
+        assert_eq!(log_shape(&superblock), None);
     }
 
     #[test]

@@ -3,8 +3,9 @@
 
 use super::{Compare, Trial, can_run};
 use crate::{
-    arm::Switch,
+    arm::{Arm, Switch},
     filesystem::Filesystem,
+    memory,
     metric::Metric,
     problem::{Problem, did_you_mean, problem},
     state::Restoring,
@@ -19,9 +20,12 @@ impl Trial {
             .or_else(|| self.baseline_problem())
             .or_else(|| self.arms_problem())
             .or_else(|| self.places_problem())
+            .or_else(|| self.place_devices_problem())
+            .or_else(|| self.leads_problem())
             .or_else(|| self.device_problem())
             .or_else(|| self.states_problem())
             .or_else(|| self.log_device_problem())
+            .or_else(|| self.memory_problem())
             .or_else(|| self.workloads_problem())
             .or_else(|| self.claim_problem())
     }
@@ -100,7 +104,7 @@ impl Trial {
                 self.resolve_workloads(1).ok()?.into_iter().map(|workload| workload.name).collect(),
             ),
         };
-        if names.contains(baseline) {
+        if names.contains(baseline) || self.arms.iter().any(|arm| self.is_baseline(arm)) {
             return None;
         }
         let hint = did_you_mean(baseline, names.iter().map(String::as_str))
@@ -112,7 +116,7 @@ impl Trial {
         if self.arms.is_empty() && self.least_arms() == 1 {
             return Some(problem(&["arm"], "no arm to run the workloads on", "name one, such as ext4"));
         }
-        if self.arms.len() < self.least_arms() {
+        if self.arms.iter().filter(|arm| arm.control_of.is_none()).count() < self.least_arms() {
             return Some(problem(
                 &["arm"],
                 "a comparison needs at least two arms",
@@ -146,8 +150,24 @@ impl Trial {
                     "name them apart: a=ext4 b=ext4",
                 ));
             }
+            if let Some((key, message, hint)) = self.control_problem(arm) {
+                return Some(problem(&["arm", &index.to_string(), key], message, hint));
+            }
         }
         None
+    }
+
+    /// A control is an arm of the trial with a slowdown.
+    fn control_problem(&self, arm: &Arm) -> Option<(&'static str, String, &'static str)> {
+        let of = arm.control_of.as_ref()?;
+        let base = self.arms.iter().find(|other| other.name == *of && other.control_of.is_none());
+        if base.is_none() {
+            let message = format!("`{}` is a control of `{of}`, which is no arm of this trial", arm.name);
+            return Some(("control_of", message, "name an arm that is no control itself"));
+        }
+        let is_slowed = arm.handicap.is_some_and(|handicap| !handicap.is_zero());
+        let message = || format!("`{}` is a control without a slowdown", arm.name);
+        (!is_slowed).then(|| ("handicap", message(), "give it one of twice the band, such as handicap=6%"))
     }
 
     /// Places must be there, and a device that is made there must mean no file or disk of this host.
@@ -162,11 +182,10 @@ impl Trial {
                 return Some(problem(&["place", &at, "name"], message, "name them apart"));
             }
         }
-        let mut elsewhere =
-            self.arms.iter().enumerate().filter_map(|(index, arm)| Some((index, arm.place.as_ref()?)));
-        let (first, _) = elsewhere.clone().next()?;
+        let mut elsewhere = self.elsewhere();
+        elsewhere.clone().next()?;
         let names: Vec<&str> = self.places.iter().map(|place| place.name.as_str()).collect();
-        if let Some((index, name)) = elsewhere.find(|(_, name)| !names.contains(&name.as_str())) {
+        if let Some((index, name)) = elsewhere.find(|(_, name)| !names.contains(name)) {
             let hint = did_you_mean(name, names.iter().copied())
                 .unwrap_or_else(|| "add [[place]] with its name and command, or --place NAME=COMMAND".into());
             return Some(problem(
@@ -175,14 +194,61 @@ impl Trial {
                 hint,
             ));
         }
-        if !self.device.kind.is_made() {
+        let has_own =
+            |name: &str| self.places.iter().any(|place| place.name == name && place.device.is_some());
+        if let Some((index, _)) = self.elsewhere().find(|(_, name)| !has_own(name))
+            && !self.device.kind.is_made()
+        {
             return Some(problem(
-                &["arm", &first.to_string(), "place"],
+                &["arm", &index.to_string(), "place"],
                 format!("a {} is of this host only", self.device.kind.name()),
                 "use an image, a ramdisk or a modelled device, which each place makes for itself",
             ));
         }
         None
+    }
+
+    /// Every arm with a place, and its name.
+    fn elsewhere(&self) -> impl Iterator<Item = (usize, &str)> + Clone {
+        self.arms.iter().enumerate().filter_map(|(index, arm)| Some((index, arm.place.as_deref()?)))
+    }
+
+    /// The device of a place must suit the arms as the trial's does.
+    fn place_devices_problem(&self) -> Option<Problem> {
+        self.places.iter().enumerate().find_map(|(index, place)| {
+            let arms =
+                self.arms.iter().filter(|arm| arm.place.as_ref() == Some(&place.name)).cloned().collect();
+            let there = Self { device: place.device.clone()?, places: Vec::new(), arms, ..self.clone() };
+            let states = self.restores().then(|| {
+                let message = "a state, and a place with a device of its own";
+                problem(
+                    &["device"],
+                    message,
+                    "leave one of them out: states are kept for the device of the trial",
+                )
+            });
+            let mut found = there.device_problem().or(states)?;
+            found.path.splice(0..0, ["place".to_owned(), index.to_string()]);
+            Some(found)
+        })
+    }
+
+    /// Leads are of arms that are at several places.
+    fn leads_problem(&self) -> Option<Problem> {
+        if !self.trial.leads {
+            return None;
+        }
+        if self.trial.compare == Compare::Workloads {
+            let hint = "leave one of them out";
+            return Some(problem(&["trial", "leads"], "leads are of arms, and workloads are compared", hint));
+        }
+        let is_elsewhere = |arm: &Arm| self.arms.iter().any(|other| other.is_at_another_place(arm));
+        let alone = self.arms.iter().filter(|arm| arm.control_of.is_none()).find(|arm| !is_elsewhere(arm))?;
+        Some(problem(
+            &["trial", "leads"],
+            format!("`{}` is at one place only", alone.name),
+            "write every arm at each place, such as ext4, xfs, ext4@fast and xfs@fast, or leave leads out",
+        ))
     }
 
     fn device_problem(&self) -> Option<Problem> {
@@ -349,6 +415,39 @@ impl Trial {
         }
     }
 
+    /// The limits for memory that are set, with their place: the trial's first.
+    fn memory_limits(&self) -> impl Iterator<Item = (Vec<String>, Bytes)> {
+        let of_trial = self.trial.memory.map(|limit| (vec!["trial".into(), "memory".into()], limit));
+        let of_arms = self.arms.iter().enumerate().filter_map(|(index, arm)| {
+            Some((vec!["arm".into(), index.to_string(), "memory".into()], arm.memory?))
+        });
+        of_trial.into_iter().chain(of_arms)
+    }
+
+    /// No program works in less than this.
+    fn memory_problem(&self) -> Option<Problem> {
+        let (path, limit) = self.memory_limits().find(|(_, limit)| *limit < memory::LEAST)?;
+        let hint = Some(format!("use {} at least", memory::LEAST));
+        Some(Problem { path, message: format!("a limit of {limit} for the memory"), hint })
+    }
+
+    /// A workload must leave some of the limit to the page cache.
+    fn too_little_memory(&self, workload: &Workload, threads: u16) -> Option<Problem> {
+        let needed = memory::needed(workload, threads);
+        let (path, limit) = self.memory_limits().find(|(_, limit)| *limit < needed)?;
+        let name = &workload.name;
+        Some(Problem {
+            path,
+            message: format!(
+                "`{name}` with {threads} threads takes {} for itself (buffers and records), and the limit for the memory is \
+                 {}",
+                needed.human(),
+                limit.human()
+            ),
+            hint: Some("raise the limit, or lower threads, depth or block_size".into()),
+        })
+    }
+
     /// What does not go together with operations and programs: better refused than left out silently.
     fn operations_problem(&self, workloads: &[Workload]) -> Option<Problem> {
         let at = |index: usize, message: String, hint: &str| {
@@ -357,7 +456,7 @@ impl Trial {
         for (index, workload) in workloads.iter().enumerate() {
             let name = &workload.name;
             let is_load = workload.program.is_none() && workload.operation.is_none();
-            if !is_load && self.arms.iter().any(|arm| arm.handicap.is_some()) {
+            if !is_load && self.arms.iter().any(|arm| arm.handicap.is_some() && arm.control_of.is_none()) {
                 let message = format!("`{name}` cannot be slowed down: only loads of our own can");
                 return at(index, message, "leave out handicap, or this workload");
             }
@@ -436,7 +535,8 @@ impl Trial {
         }
         for (index, workload) in workloads.iter().enumerate() {
             let at = index.to_string();
-            let able = self.arms.iter().filter(|arm| can_run(arm, workload)).count();
+            let able =
+                self.arms.iter().filter(|arm| arm.control_of.is_none() && can_run(arm, workload)).count();
             if able < self.least_arms() {
                 return Some(problem(
                     &["workload", &at, "use"],
@@ -456,6 +556,9 @@ impl Trial {
                     ),
                     "raise file_size, or lower threads, files, block_size or stride",
                 ));
+            }
+            if let Some(found) = self.too_little_memory(workload, most) {
+                return Some(found);
             }
             if let Some(found) = self.room_problem(workload, &at, most) {
                 return Some(found);

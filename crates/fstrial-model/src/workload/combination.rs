@@ -1,6 +1,6 @@
 //! Which settings of requests do not go together: one table, for the trial file and for the engine.
 
-use super::{Access, Advice, Backend, FsyncCounts, Io, Layout, OpenSync, Sharing, SyncCall};
+use super::{Access, Advice, Backend, FsyncCounts, Io, Layout, OpenSync, Serialise, Sharing, SyncCall};
 
 /// Settings that do not go together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,7 +28,8 @@ impl Io {
         rules.find(|(applies, ..)| *applies).map(|(_, key, problem, hint)| Conflict { key, problem, hint })
     }
 
-    fn backend_rules(&self) -> [Rule; 6] {
+    fn backend_rules(&self) -> [Rule; 8] {
+        let aio = self.backend == Backend::Aio;
         let (sync, uring) = (self.backend == Backend::Sync, self.backend == Backend::IoUring);
         [
             (
@@ -54,6 +55,18 @@ impl Io {
                 "iopoll",
                 "only io_uring polls the device for completions",
                 "use backend = \"io_uring\", or leave iopoll out",
+            ),
+            (
+                self.serialise == Some(Serialise::Io) && !sync,
+                "serialise",
+                "only system calls begin and end while a lock is held",
+                "use backend = \"sync\", or serialise = \"submit\" with backend = \"aio\"",
+            ),
+            (
+                self.serialise == Some(Serialise::Submit) && !aio,
+                "serialise",
+                "only aio hands each request over in a call of its own, and waits for it in another",
+                "use backend = \"aio\", or serialise = \"io\" with backend = \"sync\"",
             ),
             (
                 self.iopoll && !self.direct,
@@ -238,6 +251,8 @@ mod tests {
             (Io { sqpoll: true, ..io() }, "sqpoll"),
             (Io { sqpoll: true, backend: Backend::Aio, ..io() }, "sqpoll"),
             (Io { iopoll: true, direct: true, ..io() }, "iopoll"),
+            (Io { serialise: Some(Serialise::Io), ..uring() }, "serialise"),
+            (Io { serialise: Some(Serialise::Submit), ..io() }, "serialise"),
             (Io { iopoll: true, ..uring() }, "iopoll"),
             (Io { direct: true, ..range() }, "fsync"),
             (Io { direct: true, fsync_every: 0, fsync_at_end: true, ..range() }, "fsync"),
@@ -278,7 +293,7 @@ mod tests {
             assert!(!conflict.hint.is_empty());
             problems.insert(conflict.problem);
         }
-        assert_eq!(problems.len(), 6 + 6 + 9 + 5, "every rule of the table has its example");
+        assert_eq!(problems.len(), 8 + 6 + 9 + 5, "every rule of the table has its example");
     }
 
     #[test]
@@ -384,6 +399,8 @@ mod tests {
             io(),
             Io { backend: Backend::Vsync, depth: 1024, reads: Percent(50.0), ..io() },
             Io { backend: Backend::Aio, depth: 1024, direct: true, ..io() },
+            Io { serialise: Some(Serialise::Io), ..io() },
+            Io { serialise: Some(Serialise::Submit), backend: Backend::Aio, depth: 8, ..io() },
             Io { backend: Backend::IoUring, depth: 64, direct: true, sqpoll: true, iopoll: true, ..io() },
             Io { backend: Backend::Mmap, fsync_every: 100, layout: Layout::Sparse, ..io() },
             Io { open_sync: OpenSync::Sync, direct: true, fsync_every: 1, ..io() },

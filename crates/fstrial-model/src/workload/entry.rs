@@ -1,9 +1,9 @@
 //! A workload as a user writes it: every key once, with its type, its place and the kinds of workload that have it.
 
 use super::{
-    Access, Advice, Backend, DataKind, Distribution, Figure, FileTree, Flush, FsyncCounts, Kind, Layout, Log,
-    MetricEntry, Mix, OpenSync, Operation, Postmark, PostmarkPart, Rate, RateTarget, Sharing, Sizes,
-    SyncCall, TreeEntry, Until,
+    Access, Advice, Backend, DataKind, Distribution, Figure, FileTree, Flush, FsyncCounts, Kind, Lap, Layout,
+    Log, MetricEntry, Mix, OpenSync, Operation, Postmark, PostmarkPart, Rate, RateTarget, Serialise, Sharing,
+    Sizes, SyncCall, TreeEntry, Until,
 };
 use crate::units::{Bytes, Nanos, Percent};
 use schemars::JsonSchema;
@@ -94,6 +94,9 @@ keys! {
     Phase [] {
         /// Time before the clock starts: 0.25s for direct and synced workloads, 2s for buffered writes if left out.
         warmup: Nanos,
+        /// Warm up until every arm's journal or log has been full once: `pilot`, which finds out before the first round how long
+        /// the slowest arm takes, or what a pilot has found, such as 6s. Left out: no.
+        lap: Lap,
         /// Time measured: 1s for direct and synced workloads, 10s for buffered writes if left out.
         duration: Nanos,
     }
@@ -221,6 +224,9 @@ keys! {
         verify: bool,
         /// io: `io_uring` polls the device for completions (`IORING_SETUP_IOPOLL`); needs direct.
         iopoll: bool,
+        /// io: requests of a file wait for one another, as under an old kernel's lock: over the whole request (`io`, backend
+        /// sync) or while it is handed to the kernel (`submit`, backend aio).
+        serialise: Serialise,
     }
     Pattern [Files, Flow] {
         /// What one operation does, in order. files: create, write, fsync, read, stat, delete. flow: lines such as

@@ -6,7 +6,7 @@
 
 use super::{
     Behaviour, Durability,
-    behaviour::space_of_file,
+    behaviour::{WRITTEN_FROM, space_of_file},
     entry_error::{EntryError, entry_error},
     flow_step::{FlowStep, OpenFile, Target},
 };
@@ -19,6 +19,8 @@ use std::{borrow::Cow, collections::BTreeMap, fmt, str::FromStr};
 const FILES_MAX: u32 = 10_000_000;
 /// Size of one file at most.
 const FILE_MAX: Bytes = Bytes::gib(1024);
+/// A histogram of latencies, in bytes.
+const HISTOGRAM: u64 = 264 << 10;
 /// Size of one request at most: every thread has buffers of that size.
 const REQUEST_MAX: Bytes = Bytes::mib(16);
 /// Steps of a turn at most, all repeats written out.
@@ -289,6 +291,13 @@ impl Behaviour for Flow {
         let writes = steps.iter().any(|step| step.writes());
         let syncs = steps.iter().any(|step| step.syncs()) || self.sets.iter().any(|set| set.sync);
         writes && !syncs
+    }
+
+    fn buffers_of_a_thread(&self) -> Bytes {
+        // Every kind of step has a histogram of its own; programs of many steps repeat some kinds.
+        let kinds = self.written_out().len().min(6) as u64;
+        let request = self.largest_request().0.min(REQUEST_MAX.0);
+        Bytes(WRITTEN_FROM.max(request) + request + kinds * HISTOGRAM)
     }
 
     fn takes_rate(&self) -> bool {

@@ -2,6 +2,7 @@
 
 use super::{
     Behaviour, Durability,
+    behaviour::WRITTEN_FROM,
     combination::Conflict,
     distribution::Distribution,
     entry_error::{EntryError, entry_error},
@@ -76,6 +77,10 @@ pub struct Io {
     pub sqpoll: bool,
     /// `IORING_SETUP_IOPOLL`: completions are polled from the device instead of interrupting.
     pub iopoll: bool,
+    /// Requests of a file that wait for one another though the kernel lets them go side by side: the file's lock of an old
+    /// kernel, planted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub serialise: Option<Serialise>,
     /// Whether each write is durable when it returns.
     pub open_sync: OpenSync,
     /// What the files hold before the clock starts.
@@ -207,6 +212,17 @@ pub enum SyncCall {
     /// `sync_file_range` over the whole file: writes its dirty pages to the device and waits for them. It makes
     /// nothing durable: no metadata is written and the device's cache is not flushed.
     SyncFileRange,
+}
+
+/// What of a request its file's planted lock is held over, by one thread at a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Serialise {
+    /// The whole request, as ext4's `i_mutex` was over direct overwrites until Linux 5.6: with [`Backend::Sync`].
+    Io,
+    /// Only handing it to the kernel, as XFS's ilock was over the mapping of direct overwrites until Linux 3.5: with
+    /// [`Backend::Aio`].
+    Submit,
 }
 
 /// Whether each write is durable when it returns, by a flag of the open file.
@@ -368,6 +384,13 @@ impl Behaviour for Io {
 
     fn request_size(&self) -> Option<Bytes> {
         (!self.has_sizes()).then_some(self.block_size)
+    }
+
+    fn buffers_of_a_thread(&self) -> Bytes {
+        // Each request in flight is read into a buffer of its own, and written from a stretch of its own with some room.
+        let (slots, request) = (u64::from(self.depth), self.largest_request().0.next_multiple_of(4096));
+        let written = WRITTEN_FROM.max(slots.saturating_mul(request.saturating_add(64 << 10)));
+        Bytes(slots.saturating_mul(request).saturating_add(if self.writes() { written } else { 0 }))
     }
 
     fn runs_on_bare_device(&self) -> bool {
@@ -648,6 +671,7 @@ impl Default for Io {
             requests: None,
             sqpoll: false,
             iopoll: false,
+            serialise: None,
             open_sync: OpenSync::None,
             layout: Layout::Written,
             fsync_at_end: false,

@@ -1,7 +1,7 @@
 //! How an entry is settled: its preset laid under it, its phases and groups one by one, until nothing is left to guess.
 
 use super::{
-    Data, Entry, Figure, Group, Kind, Pattern, Phase, TimedProgram, Until, Workload,
+    Data, Entry, Figure, Group, Kind, Lap, Pattern, Phase, TimedProgram, Until, Workload,
     entry::Place,
     entry_error::{EntryError, entry_error},
 };
@@ -121,6 +121,14 @@ impl Entry {
         Ok(Self { threads: Some(threads), ..self.over_preset()? })
     }
 
+    /// Puts the lap that a pilot has found where one was asked for.
+    pub fn found_lap(&mut self, lap: Nanos) {
+        self.lap = self.lap.map(|_| Lap::Found(lap));
+        for phase in self.phases.iter_mut().flatten() {
+            phase.lap = phase.lap.map(|_| Lap::Found(lap));
+        }
+    }
+
     fn resolve_phases(&self) -> Result<Vec<Phase>, EntryError> {
         let Some(phases) = &self.phases else {
             return Ok(vec![self.phase(self, String::new())?]);
@@ -173,6 +181,10 @@ impl Entry {
             ),
             Until::Done => (Nanos(0), self.duration.unwrap_or(Nanos::secs(3600))),
         };
+        let warmup = match self.lap {
+            Some(Lap::Found(lap)) => warmup.max(lap),
+            Some(Lap::Pilot) | None => warmup,
+        };
         check_times(warmup, duration)?;
         self.check_end(&groups, until, goes_on)?;
         Ok(Phase {
@@ -180,6 +192,7 @@ impl Entry {
             groups,
             until,
             warmup,
+            lap: self.lap,
             duration,
             measured: self.measured.unwrap_or(true),
             settle: self.settle.unwrap_or(false),
@@ -206,6 +219,12 @@ impl Entry {
                 "until",
                 "what a group of threads does here is done some time, and a phase that measures a time goes on",
                 "write until = \"done\", or leave the amount out",
+            ),
+            (
+                done && self.lap.is_some(),
+                "lap",
+                "a phase that is done some time has no warm-up",
+                "leave lap out, or until = \"done\"",
             ),
             (
                 timed && any(|group| group.figure == Figure::Time),

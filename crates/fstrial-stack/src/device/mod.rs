@@ -30,6 +30,10 @@ pub trait Device {
     }
     /// What a reader of the results should know about it.
     fn notes(&self) -> Vec<String>;
+    /// What somebody should know before anything is measured on it; among the notes, too.
+    fn cautions(&self) -> Vec<String> {
+        Vec::new()
+    }
     /// Makes it what it was at first, if it has a state of its own; before every run. The seed is the same for every arm
     /// of a round.
     ///

@@ -9,7 +9,7 @@
 mod owner;
 mod undo;
 
-use crate::{error::StackError, private_dir::PrivateDir};
+use crate::{error::StackError, named::OwnFolder, private_dir::PrivateDir};
 use fstrial_model::planted::{Fault, planted};
 use owner::{Life, Owner, namespace_of, started};
 use serde::{Deserialize, Serialize};
@@ -270,6 +270,22 @@ impl Ledger {
             }
         }
         Ok(())
+    }
+
+    /// Control groups that processes which are gone have left.
+    ///
+    /// # Errors
+    /// The folder cannot be read.
+    pub(crate) fn groups_of_the_dead(&self) -> Result<Vec<OwnFolder>, StackError> {
+        let mut groups = Vec::new();
+        for found in self.entries()?.0 {
+            if let Undo::RemoveGroup { path } = &found.entry.undo
+                && self.life(&found.entry.owner)? == Life::Gone
+            {
+                groups.push(path.clone());
+            }
+        }
+        Ok(groups)
     }
 
     /// Thaws what processes that are gone, or are about to be, have left frozen. To be done before anything waits for

@@ -189,7 +189,7 @@ impl Undo {
             Self::RemoveUnusedLoop { index, moment } => crate::loopdev::remove_unused(*index, *moment),
             Self::Thaw { disk, filesystem } => crate::operation::thaw_left_over(disk, filesystem),
             Self::StopArray { index, members } => crate::array::stop_ours(*index, members),
-            Self::RemoveGroup { path } => crate::throttle::remove(path),
+            Self::RemoveGroup { path } => crate::cgroup::remove(path),
             Self::RestoreAttribute { disk, attribute, value } => {
                 let path = disk.sysfs().join("queue").join(attribute.file());
                 if disk.has_our_queue() { sysfs::write(path, &value.to_string()) } else { Ok(()) }

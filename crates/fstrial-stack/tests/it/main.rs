@@ -13,6 +13,7 @@ mod facts;
 mod failures;
 mod freeze;
 mod holders;
+mod memory;
 mod recorded;
 mod settings;
 mod support;

@@ -2,7 +2,7 @@
 
 use crate::common::{self, ENDED, SEED, SESSION, TOML};
 use fstrial_model::{
-    measurement::{LoadResult, Measurement, OperationKind, PhaseResult, Reading, Value},
+    measurement::{LoadResult, LogUse, Measurement, OperationKind, PhaseResult, Reading, Value},
     units::{Bytes, Nanos},
 };
 use fstrial_store::{Filter, NewTrial, Session, Store, StoreError, StoredRun, TrialId, TrialStatus};
@@ -241,6 +241,12 @@ fn phases_and_numbers_come_back_as_they_were() {
     second.name = "rewrite/readers".into();
     second.cpu_machine = None;
     second.device_written = Some(Bytes(123_456_789));
+    second.log = Some(LogUse {
+        size: Some(Bytes::mib(64)),
+        before: Some(Bytes(0)),
+        written: Some(Bytes::mib(16)),
+        commits: Some(u64::from(u32::MAX)),
+    });
     measurement.results.push(second);
     for (name, value, less_is_better) in [("seeks", 812.5, false), ("latency", 0.25, true)] {
         let reading = Reading::Value(Value { value, unit: "x/s".into(), less_is_better });
@@ -250,6 +256,7 @@ fn phases_and_numbers_come_back_as_they_were() {
             reading,
             cpu_machine: None,
             device_written,
+            log: Some(LogUse { commits: Some(0), ..LogUse::default() }),
         });
     }
     measurement.output = Some("raw, with “quotes”\n".into());
@@ -259,7 +266,13 @@ fn phases_and_numbers_come_back_as_they_were() {
     let rows = store.metric_rows(trial).unwrap();
     let of = |phase: &str| rows.iter().filter(|row| row.phase == phase).count();
     assert_eq!((of("seeks"), of("latency")), (1, 1));
-    assert_eq!(of("rewrite/readers") + 1, of(""), "`failed` and the machine's CPU time are not there");
+    assert_eq!(
+        of("rewrite/readers"),
+        of("") + 1,
+        "without `failed` and the machine's CPU time, with the log"
+    );
+    let laps = rows.iter().find(|row| row.metric == "log_laps").unwrap();
+    assert_eq!((laps.phase.as_str(), laps.value), ("rewrite/readers", 0.25));
     let written: Vec<_> = rows.iter().filter(|row| row.metric == "device_bytes_per_operation").collect();
     let operations = first_load(run.outcome.as_mut().unwrap()).operations as f64;
     assert_eq!(written.len(), 1, "of loads, where it is known");

@@ -86,6 +86,7 @@ fn make(store: &mut Store, made: &Made, number: usize) -> TrialId {
                     reading: Reading::Value(Value { value, unit: "1/s".into(), less_is_better: false }),
                     cpu_machine: None,
                     device_written: None,
+                    log: None,
                 }];
             }
             common::record_run(store, id, &run).unwrap();

@@ -3,6 +3,7 @@
 mod check;
 mod history;
 mod source;
+mod table;
 
 use super::{Home, out_file};
 use crate::{
@@ -23,7 +24,7 @@ use anstyle::Style;
 use clap::{Args, Subcommand};
 use comfy_table::{Table, presets};
 use fstrial_model::{
-    claim::{Claim, OriginalTable},
+    claim::{CATALOGUE, Claim, OriginalTable},
     trial::Trial,
 };
 use history::History;
@@ -73,6 +74,7 @@ enum Action {
         json: bool,
     },
     Check(Box<check::CheckArgs>),
+    Table(table::TableArgs),
     /// Write a file to begin a claim of your own with: commented, and ready to be checked.
     New {
         /// The file; - is standard output.
@@ -89,6 +91,7 @@ pub(crate) fn exec(args: &ClaimsArgs) -> Result<u8, ExpectedError> {
         Some(Action::List { claims, json }) => list(claims, *json, &args.home),
         Some(Action::Show { claim, toml, json }) => show(claim, *toml, *json, &args.home),
         Some(Action::Check(check)) => check::exec(check, &args.home),
+        Some(Action::Table(table)) => table::exec(table, &args.home),
         Some(Action::New { file, force }) => new(file, *force),
     }
 }
@@ -109,7 +112,7 @@ fn list(names: &[String], json: bool, home: &Home) -> Result<u8, ExpectedError> 
         let last = history.last(&trial)?;
         if json {
             json_lines::print(&serde_json::json!({
-                "id": claim.id, "statement": claim.statement, "source": report::source(claim), "tags": claim.tags,
+                "id": claim.id, "catalogue": CATALOGUE, "fixed": claim.fixed, "statement": claim.statement, "source": report::source(claim), "tags": claim.tags,
                 "missing": missing, "last": last.as_ref().map(|last| serde_json::json!({
                     "verdict": last.report.verdict, "on": last.on, "trial": last.trial.0,
                 })),
@@ -133,7 +136,8 @@ fn list(names: &[String], json: bool, home: &Home) -> Result<u8, ExpectedError> 
         let _ = writeln!(out, "  {}\n      {}\n      {found}", plain(&claim.id), plain(&claim.statement));
     }
     if !json {
-        out += "\nfstrial claims show NAME tells more of one; fstrial claims check NAME … checks one, or several.\n";
+        let _ = writeln!(out, "\nversion {CATALOGUE} of the catalogue");
+        out += "fstrial claims show NAME tells more of one; fstrial claims check NAME … checks one, or several.\n";
         super::print(out.trim_start_matches('\n'));
     }
     Ok(exit_code::VERDICT)
@@ -258,11 +262,24 @@ fn planned(trial: &Trial) -> Result<String, ExpectedError> {
     lines.extend(works);
     let plan = Plan::new(trial.settled(environment::cpus())?, 0, environment::cpus())?;
     lines.extend(report::expectations(&plan).iter().map(|line| format!("  holds if: {line}")));
+    lines.extend(readings(claim).iter().map(|reading| format!("  read as: {reading}")));
+    lines.extend(claim.fixed.map(|day| format!("  what is expected was fixed on {day}")));
     lines.extend(claim.scaled.iter().map(|line| format!("  scaled: {line}")));
     lines.extend(claim.substituted.iter().map(|line| format!("  substituted: {line}")));
     let budget = numbers::wait(trial.trial.budget.as_secs_f64());
     lines.push(format!("  at most {budget}: fstrial claims check {}", claim.id));
     Ok(lines.join("\n") + "\n")
+}
+
+/// How the words of the source were read, each reading once.
+fn readings(claim: &Claim) -> Vec<&str> {
+    let mut readings: Vec<&str> = Vec::new();
+    for reading in claim.expectations.iter().filter_map(|expected| expected.reading.as_deref()) {
+        if !readings.contains(&reading) {
+            readings.push(reading);
+        }
+    }
+    readings
 }
 
 fn new(file: &Path, force: bool) -> Result<u8, ExpectedError> {

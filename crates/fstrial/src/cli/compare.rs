@@ -20,7 +20,7 @@ use fstrial_model::{
     stripe::Stripe,
     trial::{Compare, ErrorControl, Settings, Trial},
     units::{Bytes, Nanos, Percent},
-    workload::{Entry, Rate, RateTarget, Until, Workload},
+    workload::{Entry, Lap, Rate, RateTarget, Until, Workload},
 };
 use std::path::{Path, PathBuf};
 
@@ -30,7 +30,7 @@ use std::path::{Path, PathBuf};
 /// An arm is [NAME=]FILESYSTEM[:OPTION,…]. Options are the filesystem's own words: those that mkfs knows go to mkfs
 /// (xfs:agcount=16), anything starting with - goes to mkfs as it is (xfs:-m reflink=0), scheduler=, nr_requests=,
 /// read_ahead=, cache= and discard= set the device's queue, log=external puts its log on --log-device, state= says what
-/// the filesystem holds (state=aged:70%), and all others are mount options (noatime). `raw` is the device without a
+/// the filesystem holds (state=aged:70%), memory= limits what the load and its page cache take, and all others are mount options (noatime). `raw` is the device without a
 /// filesystem, `dir:PATH` an existing directory, which needs no root. FILESYSTEM@PLACE is built on another host (--place).
 #[derive(Debug, Args)]
 pub(crate) struct CompareArgs {
@@ -47,9 +47,10 @@ pub(crate) struct CompareArgs {
     #[arg(short, long, value_name = "N,…", value_delimiter = ',')]
     threads: Option<Vec<u16>>,
 
-    /// Device: image[:FOLDER], ramdisk, model:NAME, disk, or directory.
-    #[arg(short, long, value_name = "KIND")]
-    device: Option<String>,
+    /// Device: image[:FOLDER], ramdisk, model:NAME, disk, or directory. Given more than once, every arm is built on each, and
+    /// it is asked on which one an arm leads by more.
+    #[arg(short, long = "device", value_name = "KIND")]
+    devices: Vec<String>,
 
     /// Where arms such as xfs@NAME are built: a command that runs `fstrial agent` there, such as
     /// node='ssh -o BatchMode=yes node fstrial agent'.
@@ -120,6 +121,11 @@ pub(crate) struct CompareArgs {
     #[arg(long, hide_short_help = true)]
     no_lane: bool,
 
+    /// Run a control along: the first arm once more, slowed down by twice the band. Where that is not seen, "equivalent" is
+    /// not said of the others.
+    #[arg(long, hide_short_help = true)]
+    control: bool,
+
     /// At most this many rounds.
     #[arg(long, value_name = "N", hide_short_help = true)]
     rounds: Option<u32>,
@@ -127,6 +133,10 @@ pub(crate) struct CompareArgs {
     /// Time before the clock starts in every run [default: 0.25s; buffered writes 2s].
     #[arg(long, value_name = "TIME")]
     warmup: Option<Nanos>,
+
+    /// Warm up until every arm's journal or log has been full once: a pilot finds the slowest arm's time.
+    #[arg(long, hide_short_help = true)]
+    lap: bool,
 
     /// Time measured in every run [default: 1s; buffered writes 10s].
     #[arg(long, value_name = "TIME")]
@@ -157,6 +167,11 @@ pub(crate) struct CompareArgs {
     /// How a prepared state comes back before each run: copy, or clone where image and host can [default: copy].
     #[arg(long, value_name = "HOW", value_parser = restoring, hide_short_help = true)]
     restore: Option<Restoring>,
+
+    /// Limit the memory of the load and its page cache together, as on a machine with so much; for arms that name no
+    /// memory= [default: what the machine has].
+    #[arg(long, value_name = "SIZE", hide_short_help = true)]
+    memory: Option<Bytes>,
 
     /// Check the filesystem fully after every run; a corrupt one is a failed run.
     #[arg(long)]
@@ -273,6 +288,7 @@ impl CompareArgs {
         };
         let practical = if self.overnight { Percent(1.0) } else { defaults.practical };
         let names: Vec<&str> = self.arms.iter().map(|arm| arm.name.as_str()).collect();
+        let (device, places, arms) = self.built_on()?;
         Ok(Trial {
             claim: None,
             trial: Settings {
@@ -284,25 +300,55 @@ impl CompareArgs {
                 decide_on: self.decide_on.clone().unwrap_or(defaults.decide_on),
                 errors: if self.fwer { ErrorControl::Fwer } else { ErrorControl::Fdr },
                 lane: !self.no_lane,
+                control: self.control,
+                leads: self.devices.len() > 1,
                 rounds: self.rounds,
                 seed: self.seed,
                 fsck: self.fsck,
                 state: self.state,
                 restore: self.restore.unwrap_or_default(),
+                memory: self.memory,
             },
-            device: self.device()?,
+            device,
             log_device: self.log_device.clone().map(|device| LogDevice { size: self.log_size, ..device }),
-            places: self.places.clone(),
-            arms: self.arms.clone(),
+            places,
+            arms,
             workloads: self.entries()?,
         })
     }
 
-    /// The device of the flags, or `directory` if that is what the arms are.
-    fn device(&self) -> Result<Device, ExpectedError> {
-        let default =
-            if self.arms.iter().all(|arm| arm.filesystem == DIRECTORY) { "directory" } else { "image" };
-        let text = self.device.as_deref().unwrap_or(default);
+    /// The device of the trial, its places and its arms. Of several devices each is a place of its own, where every arm is
+    /// built.
+    fn built_on(&self) -> Result<(Device, Vec<Place>, Vec<Arm>), ExpectedError> {
+        let is_directories = self.arms.iter().all(|arm| arm.filesystem == DIRECTORY);
+        let default = if is_directories { "directory" } else { "image" };
+        let [_, _, ..] = self.devices.as_slice() else {
+            let device = self.device(self.devices.first().map_or(default, String::as_str))?;
+            return Ok((device, self.places.clone(), self.arms.clone()));
+        };
+        if let Some(arm) = self.arms.iter().find(|arm| arm.place.is_some()) {
+            return Err(ExpectedError::usage(
+                format!("`{}` has a place, and several devices are places themselves", arm.name),
+                "write a trial file with [[place]]s that have a command and a device",
+            ));
+        }
+        let (mut places, mut arms): (Vec<Place>, Vec<Arm>) = (Vec::new(), Vec::new());
+        for text in &self.devices {
+            // Of model:nvme, ramdisk and image:/srv the word that tells them apart.
+            let word = text.strip_prefix("model:").unwrap_or_else(|| text.split(':').next().unwrap_or(text));
+            let name: String =
+                word.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+            places.push(Place { name, command: Vec::new(), device: Some(self.device(text)?) });
+        }
+        for (place, arm) in places.iter().flat_map(|place| self.arms.iter().map(move |arm| (place, arm))) {
+            let name = format!("{} {}", arm.name, place.name);
+            arms.push(Arm { name, place: Some(place.name.clone()), ..arm.clone() });
+        }
+        Ok((self.device(&self.devices[0])?, places, arms))
+    }
+
+    /// A device of the flags.
+    fn device(&self, text: &str) -> Result<Device, ExpectedError> {
         let device = device_of(text, self.size, self.conduct.permission().erase)?;
         Ok(Device {
             members: self.members,
@@ -360,9 +406,11 @@ impl CompareArgs {
             _ => None,
         };
         let (warmup, duration) = times.unzip();
+        let lap = if self.lap && has_a_lap(&entry) { Some(Lap::Pilot) } else { entry.lap };
         Entry {
             threads: self.threads.clone().or(entry.threads),
             warmup: self.warmup.or(entry.warmup).or(warmup),
+            lap,
             duration: self.duration.or(entry.duration).or(duration),
             file_size: self.file_size.or(entry.file_size),
             block_size: self.block_size.or(entry.block_size),
@@ -401,6 +449,13 @@ pub(super) fn device_of(
         ));
     }
     Ok(Device { size, path, ..Device::of(kind) })
+}
+
+/// Whether an entry has a warm-up that can last for a lap.
+fn has_a_lap(entry: &Entry) -> bool {
+    Entry { lap: Some(Lap::Pilot), ..entry.clone() }
+        .resolve(1)
+        .is_ok_and(|workload| !workload.phases.is_empty())
 }
 
 /// The times of a first answer: runs of half a second, of two where writes go through the page cache. None where a

@@ -23,6 +23,7 @@ use crate::{
         environment::{self, Environment},
         event::{Event, Listener, Listeners},
         interrupt::Interrupt,
+        pilot::{self, Piloted},
         place::{self, Opening, Place},
         plan::Plan,
         recorder::Recorder,
@@ -35,7 +36,7 @@ use fstrial_model::{metric::Metric, trial::Trial, units::Nanos};
 use fstrial_stack::{StackError, command, host, ledger::Ledger};
 use fstrial_store::{NewTrial, Session, Store, TrialId, TrialStatus};
 pub(crate) use resume::comparable;
-use resume::find_resumable;
+use resume::{find_resumable, with_its_laps};
 use std::path::PathBuf;
 
 /// A trial that was conducted.
@@ -118,8 +119,12 @@ pub(crate) fn measure(
     let mut store = Store::open(home.results()?)?;
     let resumed = resume.map(|id| find_resumable(&store, &settled, id)).transpose()?;
     let seed = resumed.map(|(_, seed)| seed).or(trial.trial.seed).unwrap_or_else(draw_seed);
+    let settled = match resumed {
+        Some((id, _)) => with_its_laps(settled, &store.trial(id)?),
+        None => settled,
+    };
     let plan = Plan::new(settled, seed, environment::cpus())?;
-    if plan.places.contains(&None) && plan.trial.device.kind.holds_filesystems() {
+    if plan.is_here() && plan.trial.device.kind.holds_filesystems() {
         require_root()?;
     }
     let ledger = replay(ledger)?;
@@ -142,9 +147,18 @@ pub(crate) fn measure(
         tell: &mut |event| drop(shown.hear(event)),
     };
     let opened = place::open_all(&plan, environment::cpus(), opening, &mut places);
-    let conducting = Conducting { plan: &plan, args, clock: &clock, interrupt };
-    let answered = opened
-        .and_then(|()| conducting.answer(&mut places, &mut shown, &mut store, resumed.map(|(id, _)| id)));
+    let piloted = opened.and_then(|()| pilot::laps(&plan, &mut places, &mut |event| shown.hear(event)));
+    let answered = piloted.and_then(|trial| {
+        let plan = match trial {
+            Piloted::Found(trial) => &Plan::new(*trial, seed, environment::cpus())?,
+            Piloted::Unasked => &plan,
+            Piloted::Interrupted => {
+                return Err(StackError::Interrupted.into());
+            }
+        };
+        let conducting = Conducting { plan, args, clock: &clock, interrupt };
+        conducting.answer(&mut places, &mut shown, &mut store, resumed.map(|(id, _)| id))
+    });
     // Whatever came of the trial, its devices are given up, and every one that cannot be is told.
     let mut left: Vec<ExpectedError> = places.into_iter().filter_map(|place| place.close().err()).collect();
     let last = left.pop_if(|_| answered.is_ok());

@@ -9,12 +9,15 @@ use crate::{
 };
 use anstyle::{AnsiColor, Style};
 use clap::Args;
-use fstrial_model::filesystem::{FILESYSTEMS, Filesystem};
+use fstrial_model::{
+    filesystem::{FILESYSTEMS, Filesystem},
+    memory::LimitedBy,
+};
 use fstrial_stack::{
     StackError,
     command::{self, Program},
     device::zram,
-    host,
+    host, memory,
 };
 use serde::Serialize;
 use std::{
@@ -167,6 +170,7 @@ fn checks() -> Vec<Check> {
         },
         Check { name: "ramdisk", ok: true, found: ramdisk() },
         Check { name: "schedulers", ok: !schedulers.is_empty(), found: schedulers },
+        memory_limit(),
         Check {
             name: "io_uring",
             ok: uring,
@@ -182,6 +186,19 @@ fn checks() -> Vec<Check> {
             },
         },
     ]
+}
+
+/// Whether the memory of loads can be limited, and what for.
+fn memory_limit() -> Check {
+    let found = match (host::is_root(), memory::find()) {
+        (false, _) => Err("needs root (--memory)".to_owned()),
+        (true, Ok(by @ LimitedBy::V1)) => {
+            Ok(format!("{by}: cache and reads; buffered writes only roughly (--memory)"))
+        }
+        (true, Ok(by)) => Ok(format!("{by} (--memory)")),
+        (true, Err(error)) => Err(error.to_string()),
+    };
+    Check { name: "memory limit", ok: found.is_ok(), found: found.unwrap_or_else(|why| why) }
 }
 
 fn ramdisk() -> String {

@@ -9,7 +9,7 @@ use crate::{
         environment,
         event::{Event, Listener},
         interrupt::Interrupt,
-        judge::ALPHA,
+        panels::ALPHA,
         place::{Opening, Place, host::Host},
         plan::Plan,
         round::Earlier,

@@ -1,9 +1,9 @@
 //! A claim with its answer: what was said then, what is measured here, and the verdict on each of its parts.
 
-use super::{numbers, plain, plain_lines};
+use super::{numbers, plain, plain_lines, verdict};
 use crate::run::{
     claim::ClaimVerdict,
-    contrast::{ContrastState, Outcome},
+    contrast::{Assay, ContrastState, Outcome},
     environment::Environment,
     judge::Judge,
     plan::{Plan, threads_in_words},
@@ -13,6 +13,7 @@ use fstrial_model::{
     claim::{Asked, Bound, Claim, Number, OriginalTable, Part, Spot},
     metric::Metric,
 };
+use jiff::civil::Date;
 use serde::Serialize;
 use std::fmt::Write;
 
@@ -29,6 +30,9 @@ pub struct ClaimReport {
     pub setup: String,
     /// The original figures in a few words.
     pub said: String,
+    /// The day on which what is expected was last changed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fixed: Option<Date>,
     pub verdict: ClaimVerdict,
     /// The same in words; the claim's own where it has some.
     pub answer: String,
@@ -53,6 +57,12 @@ pub struct PartReport {
     pub expected: Option<String>,
     /// The part in its author's words.
     pub says: Option<String>,
+    /// Whether it is about a cause that the trial has planted.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub planted: bool,
+    /// How the source's words were read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reading: Option<String>,
     /// The same figure then.
     pub then: Option<Number>,
     /// What the figure is: `ratio`, `factor for each doubling`, or the unit of an amount; none where it is not one figure.
@@ -106,9 +116,10 @@ pub fn report(
         notes.extend(failures.iter().take(MOST_FAILURES).cloned());
     }
     if verdict == ClaimVerdict::CannotTell {
-        let words = "the arms ran at the limit of the modelled device, so that being equal says nothing about them; it \
-                     takes a device with a higher limit, or less load";
-        notes.push(words.into());
+        notes.extend(blind(&states, &parts));
+    } else if judge.is_some_and(|judge| (0..plan.parts.len()).any(|part| judge.part_saw_nothing(part))) {
+        // What could have been seen is said with everything that rests on seeing nothing.
+        notes.extend(states.iter().filter_map(verdict::control_line));
     }
     notes.push(format!(
         "this speaks for Linux {}, {}, {}",
@@ -139,6 +150,7 @@ pub fn without_trial(claim: &Claim, verdict: ClaimVerdict, notes: Vec<String>) -
         source: source(claim),
         setup: claim.setup.clone(),
         said: claim.said.clone(),
+        fixed: claim.fixed,
         verdict,
         answer: answer(claim, verdict),
         notes,
@@ -222,6 +234,8 @@ fn of_question(state: &ContrastState) -> PartReport {
         subject: format!("{} / {} in {}{phase} at {level}", state.a, state.b, state.workload),
         expected: None,
         says: None,
+        planted: false,
+        reading: None,
         then: None,
         figure: Some("ratio".into()),
         measured: state.ratio,
@@ -252,6 +266,8 @@ fn part_report(plan: &Plan, judge: Option<&Judge<'_>>, states: &[ContrastState],
         subject: subject(plan, &claimed.part),
         expected: expected(plan, &claimed.part),
         says: claimed.part.says.clone(),
+        planted: claimed.part.planted,
+        reading: claimed.part.reading.clone(),
         then: claimed.part.then.clone(),
         figure: is_one.then(|| figure(plan, &claimed.part)).flatten(),
         measured: state.and_then(|state| state.ratio),
@@ -281,7 +297,11 @@ fn leaders(plan: &Plan, states: &[ContrastState], index: usize) -> Option<String
             match state.verdict {
                 Outcome::Faster => leading.retain(|arm| *arm != state.b),
                 Outcome::Slower => leading.retain(|arm| *arm != state.a),
-                Outcome::Equivalent | Outcome::Undecided | Outcome::Failed | Outcome::Cannot => {}
+                Outcome::Equivalent
+                | Outcome::CannotTell
+                | Outcome::Undecided
+                | Outcome::Failed
+                | Outcome::Cannot => {}
             }
         }
         let name = spot_name(plan, group.first()?);
@@ -289,6 +309,23 @@ fn leaders(plan: &Plan, states: &[ContrastState], index: usize) -> Option<String
         said.push(format!("{place}: {}", leading.join(" or ")));
     }
     Some(said.join("; "))
+}
+
+/// Why nothing can be told, and what it would take.
+fn blind(states: &[ContrastState], parts: &[PartReport]) -> Vec<String> {
+    let unseen = states.iter().filter(|state| state.control.is_some_and(|one| one.found == Assay::Unseen));
+    let planted = parts.iter().filter(|part| part.planted && part.verdict == ClaimVerdict::CannotTell);
+    let planted = planted.map(|part| {
+        let what = part.says.as_ref().unwrap_or(&part.subject);
+        format!("planted here, and not seen: {what}")
+    });
+    let lines: Vec<String> = unseen.filter_map(verdict::control_line).chain(planted).collect();
+    if lines.is_empty() {
+        let words = "the arms ran at the limit of the modelled device, so that being equal says nothing about them; it \
+                     takes a device with a higher limit, or less load";
+        return vec![words.into()];
+    }
+    lines.into_iter().map(|line| format!("{line}; it takes another device, or another load")).collect()
 }
 
 /// What kind of figure a part has.
@@ -462,13 +499,14 @@ fn render_part(part: &PartReport, is_first: bool, is_one_of_many: bool) -> Strin
             None => plain(&part.subject),
         },
     };
-    let rounds = super::verdict::rounds_in_words(part.rounds);
+    let rounds = verdict::rounds_in_words(part.rounds);
     let more =
         part.rounds_needed.map_or_else(String::new, |needed| format!(", about {needed} would decide it"));
     let early = if part.early { ", early" } else { "" };
     words += &format!("{QUIET}, {rounds}{early}{more}{QUIET:#}");
     let then = part.then.as_ref().map(|then| format!("{then} then"));
-    let expected = part.expected.as_ref().map(|expected| format!("{expected} expected"));
+    let planted = if part.planted { " of the planted cause" } else { "" };
+    let expected = part.expected.as_ref().map(|expected| format!("{expected} expected{planted}"));
     for said in [expected, then].into_iter().flatten() {
         words += &format!("; {}", plain(&said));
     }

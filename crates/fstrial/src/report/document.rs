@@ -15,6 +15,7 @@ use fstrial_model::{
     arm::Arm,
     device::ThrottledBy,
     facts::ArmFacts,
+    memory::LimitedBy,
     trial::{Compare, ErrorControl},
     workload::Until,
 };
@@ -118,6 +119,12 @@ pub struct WorkloadReport {
     pub cells: Vec<CellReport>,
     /// Its verdicts.
     pub verdicts: Vec<VerdictReport>,
+    /// What the ratios of arms at one place are to those at another.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub leads: Vec<VerdictReport>,
+    /// Its controls, each a slowed arm over the arm as it is.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub controls: Vec<ContrastState>,
 }
 
 /// A verdict with what must be said along with it.
@@ -135,6 +142,9 @@ pub struct VerdictReport {
 pub struct CellReport {
     /// The arm; the workload, if workloads are compared.
     pub arm: String,
+    /// The place where the arm is built; none: the host where fstrial was started.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub place: Option<String>,
     /// The level.
     pub threads: u16,
     /// Runs.
@@ -157,6 +167,18 @@ pub struct CellReport {
     pub cpu_per_operation_ns: Option<f64>,
     /// Bytes written to the device for one operation, median.
     pub device_bytes_per_operation: Option<f64>,
+    /// Bytes of the filesystem's journal or log; none where it has none that is known to go round.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub log_bytes: Option<u64>,
+    /// How often a run went through it in the measured time, median.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub log_laps: Option<f64>,
+    /// The same from the mount to the beginning of the measured time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub log_laps_before: Option<f64>,
+    /// Commits of the filesystem in the measured time of a run, of whatever cause, mean; none where they are not counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub commits: Option<f64>,
     /// Share of a core that each thread of the load generator used outside the kernel, median; 0 where not known.
     pub generator_share: f64,
 }
@@ -252,10 +274,12 @@ pub fn document(
     };
     document.warnings = throttle_warning(plan, &document)
         .into_iter()
+        .chain(memory_warning(plan, &document))
         .chain(finished.judge().map(Judge::warnings).unwrap_or_default())
         .chain(instrument_warning(&document))
         .chain(noise_warning(plan, finished))
         .chain(ceiling_warning(plan, &document.workloads))
+        .chain(control_warning(plan))
         .collect();
     document
 }
@@ -277,6 +301,20 @@ fn throttle_warning(plan: &Plan, document: &Document) -> Option<String> {
                 filesystems.into_iter().collect::<Vec<_>>().join(", ")
             )
         })
+}
+
+/// Says so where the limit for the memory does to buffered writes what no machine does.
+fn memory_warning(plan: &Plan, document: &Document) -> Option<String> {
+    let is_v1 = document.machines().any(|machine| machine.memory_limited_by == Some(LimitedBy::V1));
+    let named = plan.workloads.iter().filter(|workload| workload.is_buffered_write());
+    let named: Vec<&str> = named.map(|workload| workload.name.as_str()).collect();
+    (is_v1 && !named.is_empty()).then(|| {
+        format!(
+            "THE MEMORY LIMIT IS NOT A SMALL MACHINE for {}: it is cgroup v1, which does not slow down buffered writers \
+             before the limit; compare what reads, or use a kernel with the memory controller in cgroup v2",
+            named.join(", ")
+        )
+    })
 }
 
 /// Says so where the load generator's own loop is a noticeable part of an operation.
@@ -314,7 +352,9 @@ fn noise_warning(plan: &Plan, finished: &Finished<'_>) -> Option<String> {
 /// Says so where arms ran into the ceiling of a modelled device, so that being equal says nothing about them.
 fn ceiling_warning(plan: &Plan, workloads: &[WorkloadReport]) -> Option<String> {
     let at_ceiling = |cell: &&CellReport, unit: &str| {
-        is_at_limit(&plan.trial.device, cell.bytes_per_second, cell.rate, unit)
+        let arm = plan.trial.arms.iter().find(|arm| arm.name == cell.arm);
+        let device = arm.map_or(&plan.trial.device, |arm| plan.trial.device_of(arm));
+        is_at_limit(device, cell.bytes_per_second, cell.rate, unit)
     };
     let named = workloads.iter().flat_map(|workload| {
         workload.levels().into_iter().filter_map(move |threads| {
@@ -332,6 +372,21 @@ fn ceiling_warning(plan: &Plan, workloads: &[WorkloadReport]) -> Option<String> 
     })
 }
 
+/// Says so where a control was asked for and none can run.
+fn control_warning(plan: &Plan) -> Option<String> {
+    let has = |workload: usize| {
+        (0..plan.cells.len()).any(|cell| plan.cells[cell].workload == workload && plan.is_control(cell))
+    };
+    let without = plan.workloads.iter().enumerate().filter(|(index, _)| !has(*index));
+    let names: Vec<&str> = without.map(|(_, workload)| workload.name.as_str()).collect();
+    (plan.trial.trial.control && !names.is_empty()).then(|| {
+        format!(
+            "no control runs in {}: programs, operations and loads at an offered rate cannot be slowed down",
+            names.join(", ")
+        )
+    })
+}
+
 fn section_report(
     plan: &Plan,
     finished: &Finished<'_>,
@@ -345,11 +400,17 @@ fn section_report(
     let of_this = |n: usize| {
         plan.parts.is_empty() && plan.contrasts.get(n).is_some_and(|c| section.contains(&(c.a, c.result_a)))
     };
+    let is_control = |n: usize| {
+        plan.contrasts.get(n).is_some_and(|c| plan.is_control(c.a) && section.contains(&(c.b, c.result_b)))
+    };
+    let controls = states.iter().enumerate().filter(|(n, _)| is_control(*n));
+    let controls = controls.map(|(_, state)| state.clone()).collect();
     let states = states.iter().enumerate().filter(|(n, _)| of_this(*n));
-    let verdicts = states.map(|(_, state)| VerdictReport {
+    let verdict = |(_, state): (usize, &ContrastState)| VerdictReport {
         contrast: state.clone(),
         unequal_durability: unequal(plan, finished, &state.a, &state.b),
-    });
+    };
+    let (leads, verdicts) = states.map(verdict).partition(|report: &VerdictReport| report.contrast.is_lead);
     let timed = plan.workloads[index].phase_of(result).filter(|phase| phase.until == Until::Time);
     let repeated = plan.workloads[index].operation.as_ref().map(|timed| timed.repeat);
     WorkloadReport {
@@ -363,7 +424,9 @@ fn section_report(
         warmup_seconds: timed.map(|phase| phase.warmup.as_secs_f64()),
         duration_seconds: timed.map(|phase| phase.duration.as_secs_f64()),
         cells: section.iter().map(|at| cell_report(plan, finished.judge(), *at)).collect(),
-        verdicts: verdicts.collect(),
+        verdicts,
+        leads,
+        controls,
     }
 }
 
@@ -410,9 +473,14 @@ fn cell_report(plan: &Plan, judge: Option<&Judge<'_>>, (at, result): (usize, usi
         let loads = samples.iter().filter_map(|sample| sample.load.as_ref());
         fstrial_stats::spread::median(&loads.filter_map(value).collect::<Vec<_>>())
     };
+    let logs = || samples.iter().filter_map(|sample| sample.log);
+    let laps: Vec<(f64, f64)> = logs().filter_map(|log| log.laps()).collect();
+    let lap =
+        |of: fn(&(f64, f64)) -> f64| fstrial_stats::spread::median(&laps.iter().map(of).collect::<Vec<_>>());
     let (typical, interval) = typical_rate(samples);
     CellReport {
         arm: plan.compared(at).to_owned(),
+        place: plan.trial.arms[plan.cells[at].arm].place.clone(),
         threads: plan.cells[at].threads,
         runs: samples.len(),
         failed: judge.is_some_and(|judge| judge.has_failed(at)),
@@ -429,8 +497,19 @@ fn cell_report(plan: &Plan, judge: Option<&Judge<'_>>, (at, result): (usize, usi
             .map(|((p50, p99), p999)| [p50, p99, p999]),
         cpu_per_operation_ns: median(&|load| load.cpu_machine_ns),
         device_bytes_per_operation: median(&|load| load.device_bytes),
+        log_bytes: logs().filter_map(|log| log.size).next_back().map(|size| size.0),
+        log_laps: lap(|(_, within)| *within),
+        log_laps_before: lap(|(before, _)| *before),
+        // Of a few commits, or none in most runs, the mean says how many runs have one.
+        commits: mean(&logs().filter_map(|log| log.commits).collect::<Vec<_>>()),
         generator_share: judge.map_or(0.0, |judge| judge.generator_share((at, result))),
     }
+}
+
+/// The mean of counts; none of none.
+#[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
+fn mean(counts: &[u64]) -> Option<f64> {
+    (!counts.is_empty()).then(|| counts.iter().sum::<u64>() as f64 / counts.len() as f64)
 }
 
 /// The robust mean of positive numbers: Hodges–Lehmann on logarithms. None without any, or where one is not positive.

@@ -6,6 +6,7 @@ pub mod diff;
 pub mod document;
 pub mod export;
 pub mod fio_json;
+pub mod first_lap;
 pub mod json_lines;
 pub mod lkml;
 pub mod markdown;

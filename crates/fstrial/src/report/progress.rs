@@ -131,7 +131,8 @@ impl Progress {
     }
 
     fn verdicts(&mut self, round: u32, contrasts: &[ContrastState]) {
-        let holding: Vec<&ContrastState> = contrasts.iter().filter(|state| state.holds_open).collect();
+        let holding: Vec<&ContrastState> =
+            contrasts.iter().filter(|state| state.holds_open && state.control.is_none()).collect();
         let open: Vec<&ContrastState> = holding.iter().copied().filter(|state| state.open).collect();
         self.decided = (holding.len() - open.len(), holding.len());
         if let Some(drawn) = &mut self.terminal {
@@ -209,7 +210,7 @@ fn narrowing(state: &ContrastState) -> String {
 impl Listener for Progress {
     fn hear(&mut self, event: &Event<'_>) -> Result<(), ExpectedError> {
         match event {
-            Event::Preconditioning { line } => self.say(line),
+            Event::Preparing { line } => self.say(line),
             Event::DeviceProgress { done, total } => {
                 self.draw(&format!("preparing the device: {} of {}", done.human(), total.human()));
             }

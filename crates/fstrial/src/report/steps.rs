@@ -3,7 +3,8 @@
 use crate::run::{
     cell::Cell,
     coordinator::{MOST_ROUNDS, OVERHEAD_GUESS, planned_rounds},
-    judge::ALPHA,
+    panels::ALPHA,
+    pilot,
     plan::{Plan, threads_in_words},
     prepared::shared,
 };
@@ -11,6 +12,7 @@ use fstrial_model::{
     arm::{Arm, Switch},
     device::{LogDevice, LogKind},
     filesystem::ExternalLog,
+    place::Place,
     state::Restoring,
     units::Nanos,
     workload::{Phase, Until, Workload},
@@ -27,13 +29,11 @@ const LOG_NODE: &str = "LOG";
 pub fn render(plan: &Plan, precondition: Option<Nanos>) -> String {
     let mut out = String::new();
     for place in plan.trial.places.iter().filter(|place| plan.places.contains(&Some(place.name.clone()))) {
-        let (name, command) = (&place.name, place.command.join(" "));
-        let _ = writeln!(
-            out,
-            "Place {name}\n   1. run `{command}`, which makes the device below in the home of its agent\n      undo: its input ends, and it takes everything down\n"
-        );
+        let _ = writeln!(out, "Place {}\n{}\n", place.name, opening(plan, place));
     }
-    let _ = writeln!(out, "Device\n{}", device(plan));
+    if plan.uses_its_device() {
+        let _ = writeln!(out, "Device\n{}", device(plan));
+    }
     if let Some(round) = precondition {
         let _ = writeln!(
             out,
@@ -44,9 +44,12 @@ pub fn render(plan: &Plan, precondition: Option<Nanos>) -> String {
         let _ = writeln!(out, "\nLog device\n{}", log_device(log));
     }
     out += &states(plan);
+    out += &pilots(plan);
     for arm in &plan.trial.arms {
         let _ = writeln!(out, "\nEvery run of arm {}", arm.name);
-        for (index, (step, undo)) in arm_steps(plan, arm).iter().enumerate() {
+        let place = plan.trial.places.iter().find(|place| Some(&place.name) == arm.place.as_ref());
+        let there = place.map_or_else(|| plan.clone(), |place| plan.at(place));
+        for (index, (step, undo)) in arm_steps(&there, arm).iter().enumerate() {
             let _ = writeln!(out, "  {:2}. {step}\n      undo: {undo}", index + 1);
         }
     }
@@ -165,6 +168,35 @@ fn phases(workload: &Workload) -> String {
     }
 }
 
+/// The pilots that workloads ask for.
+fn pilots(plan: &Plan) -> String {
+    let asking = plan.workloads.iter().filter(|workload| pilot::asks(workload));
+    let line = |workload: &Workload| {
+        format!(
+            "\nPilot for {}\n   1. run it once in every arm and at every level, and see how far each log goes\n      undo: as of every run \
+             below\n   2. warm every run of it up for a lap of the slowest arm, as far as the budget has room for that\n      undo: none \
+             needed\n",
+            workload.name
+        )
+    };
+    asking.map(line).collect()
+}
+
+/// How a place is opened.
+fn opening(plan: &Plan, place: &Place) -> String {
+    let device = place.device.is_some().then(|| device(&plan.at(place)));
+    if place.is_here() {
+        return device.unwrap_or_default();
+    }
+    let command = place.command.join(" ");
+    let which = if device.is_some() { "its device" } else { "the device below" };
+    let own = device.map_or_else(String::new, |device| format!("\n{}", device.replacen("1.", "2.", 1)));
+    format!(
+        "   1. run `{command}`, which makes {which} in the home of its agent\n      undo: its input ends, and it takes everything \
+         down{own}"
+    )
+}
+
 fn device(plan: &Plan) -> String {
     let (what, undo) = plan.trial.device.making(plan.device_size);
     let undo = undo.map_or(String::new(), |undo| format!("\n      undo: {undo}"));
@@ -221,12 +253,18 @@ fn arm_steps(plan: &Plan, arm: &Arm) -> Vec<(String, String)> {
         device_steps(plan, arm, &node, &mut steps);
         filesystem_steps(plan, arm, &node, &mut steps);
     }
+    if let Some(limit) = plan.trial.memory_of(arm) {
+        steps.add(
+            format!("make a control group with {limit} of memory; what follows is done in it"),
+            "out of the group, which is removed (in the ledger)",
+        );
+    }
     steps.add(
         "lay out the workload's files, sync, drop the page cache of the machine (as root)",
         "none needed",
     );
     if plan.trial.device.throttle.is_some() {
-        steps.add("warm up, measure, in the control group", "out of the group");
+        steps.add("warm up, measure, in the control group of the throttle", "out of the group");
     } else {
         steps.add("warm up, measure", "none needed");
     }

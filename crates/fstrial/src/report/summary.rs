@@ -1,7 +1,7 @@
 //! The answer in a few lines: who leads, who is behind, who could not be told apart.
 
 use super::{
-    document::{Document, VerdictReport, WorkloadReport},
+    document::{CellReport, Document, VerdictReport, WorkloadReport},
     numbers,
 };
 use crate::run::{
@@ -45,20 +45,38 @@ pub fn standings(document: &Document) -> Vec<Standing<'_>> {
 
 /// Who won a workload at each of its levels, where anything is known.
 pub fn standings_of(workload: &WorkloadReport) -> Vec<Standing<'_>> {
-    workload.levels().into_iter().filter_map(|threads| of_level(workload, threads)).collect()
+    workload.levels().into_iter().flat_map(|threads| of_level(workload, threads)).collect()
 }
 
-fn of_level(workload: &WorkloadReport, threads: u16) -> Option<Standing<'_>> {
+/// One, or with leads one for each place: arms at different places are not compared.
+fn of_level(workload: &WorkloadReport, threads: u16) -> Vec<Standing<'_>> {
+    let mut places: Vec<Option<&str>> = Vec::new();
+    for cell in &workload.cells {
+        let place = cell.place.as_deref().filter(|_| !workload.leads.is_empty());
+        if !places.contains(&place) {
+            places.push(place);
+        }
+    }
+    let at = |place| of_level_at(workload, threads, place);
+    places.into_iter().filter_map(at).collect()
+}
+
+fn of_level_at<'a>(workload: &'a WorkloadReport, threads: u16, place: Option<&str>) -> Option<Standing<'a>> {
     let of_level = |report: &&VerdictReport| {
         report.contrast.threads == threads && report.contrast.metric == Metric::Throughput
     };
     let reports: Vec<&VerdictReport> = workload.verdicts.iter().filter(of_level).collect();
-    let verdicts: Vec<&ContrastState> = reports.iter().map(|report| &report.contrast).collect();
+    let is_there = |cell: &&CellReport| place.is_none() || cell.place.as_deref() == place;
+    let cells: Vec<&CellReport> =
+        workload.cells.iter().filter(|cell| cell.threads == threads).filter(is_there).collect();
+    let is_of_these = |state: &&ContrastState| cells.iter().any(|cell| cell.arm == state.a);
+    let verdicts: Vec<&ContrastState> =
+        reports.iter().map(|report| &report.contrast).filter(is_of_these).collect();
     if verdicts.iter().all(|state| state.ratio.is_none()) {
         return None;
     }
-    let cells = workload.cells.iter().filter(|cell| cell.threads == threads);
-    let (able, out): (Vec<_>, Vec<_>) = cells.partition(|cell| !cell.failed && cell.cannot.is_none());
+    let (able, out): (Vec<_>, Vec<_>) =
+        cells.into_iter().partition(|cell| !cell.failed && cell.cannot.is_none());
     let (behind, leading): (Vec<&str>, Vec<&str>) =
         able.iter().map(|cell| cell.arm.as_str()).partition(|arm| is_behind(arm, &verdicts));
     let first = *leading.first()?;

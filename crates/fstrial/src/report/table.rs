@@ -3,7 +3,7 @@
 use super::{
     claim,
     document::{CellReport, Document, VerdictReport, WorkloadReport},
-    numbers, plain, plain_lines, summary, verdict,
+    first_lap, numbers, plain, plain_lines, summary, verdict,
 };
 use crate::run::contrast::{ContrastState, Outcome};
 use anstyle::{AnsiColor, Style};
@@ -114,7 +114,7 @@ pub fn with_notes(document: &Document) -> Vec<(&WorkloadReport, Vec<String>)> {
     document.workloads.iter().map(once).collect()
 }
 
-/// Which arms cannot do an operation, and what did it on which others:
+/// What a run was too short to see, which arms cannot do an operation, and what did it on which others:
 /// `ext4 by e4defrag 1.47.0 (5-Feb-2023) · xfs by xfs_fsr version 6.1.0`.
 pub fn notes(workload: &WorkloadReport) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
@@ -134,6 +134,8 @@ pub fn notes(workload: &WorkloadReport) -> Vec<String> {
     let words: Vec<String> =
         said.iter().map(|(arms, tool)| format!("{} by {tool}", arms.join(", "))).collect();
     lines.extend((!words.is_empty()).then(|| words.join(" · ")));
+    lines.extend(first_lap::notes(workload));
+    lines.extend(workload.controls.iter().filter_map(verdict::control_line));
     lines
 }
 
@@ -155,7 +157,8 @@ pub fn told(document: &Document, workload: &WorkloadReport, notes: Vec<String>) 
 /// The verdicts that are said in one line with others, and those that have a line of their own: latency that does not
 /// decide the trial has one where there is a verdict. Which arm cannot, and why, is in the notes.
 fn told_in_full(workload: &WorkloadReport) -> (Vec<&ContrastState>, Vec<&VerdictReport>) {
-    let (aside, full): (Vec<_>, Vec<_>) = workload.verdicts.iter().partition(|report| is_aside(report));
+    let all = workload.verdicts.iter().chain(&workload.leads);
+    let (aside, full): (Vec<_>, Vec<_>) = all.partition(|report| is_aside(report));
     let aside = aside.iter().map(|report| &report.contrast).collect();
     (aside, full.into_iter().filter(|report| report.contrast.verdict != Outcome::Cannot).collect())
 }
@@ -171,7 +174,7 @@ fn style_of(outcome: Outcome) -> Style {
     match outcome {
         Outcome::Faster => BETTER,
         Outcome::Slower => WORSE,
-        Outcome::Failed => LOUD,
+        Outcome::Failed | Outcome::CannotTell => LOUD,
         Outcome::Cannot => QUIET,
         Outcome::Equivalent => Style::new(),
         Outcome::Undecided => QUIET,

@@ -1,6 +1,7 @@
 //! Verdicts in plain words.
 
 use super::numbers;
+use crate::run::contrast::Assay;
 use crate::run::contrast::{ContrastState, Outcome};
 use crate::run::plan::threads_in_words;
 use fstrial_model::metric::Metric;
@@ -56,6 +57,9 @@ fn with_ratio(
     };
     let ratio = numbers::ratio(ratio);
     let comparison = match state.metric {
+        Metric::Throughput if state.is_lead => {
+            format!("{} is {ratio} that of {}{interval}{level}", state.a, state.b)
+        }
         Metric::Throughput if state.less_is_better => {
             format!("{} takes {ratio} what {} takes{interval}{level}", state.a, state.b)
         }
@@ -90,15 +94,38 @@ pub fn rounds_in_words(rounds: usize) -> String {
 pub fn judgement(state: &ContrastState, practical: f64) -> String {
     let less = state.less_is_better;
     match state.verdict {
+        Outcome::Faster if state.is_lead => if less { "lower" } else { "higher" }.into(),
+        Outcome::Slower if state.is_lead => if less { "higher" } else { "lower" }.into(),
         Outcome::Faster => if less { "lower" } else { "faster" }.into(),
         Outcome::Slower => if less { "higher" } else { "slower" }.into(),
         Outcome::Equivalent => {
             let band = state.metric.row().band.map_or(practical, |band| band * 100.0);
             format!("equivalent (within ±{band}%)")
         }
+        Outcome::CannotTell => "cannot tell here: a planted slowdown was not seen either".into(),
         Outcome::Undecided => "undecided".into(),
         Outcome::Failed => "failed".into(),
         Outcome::Cannot => "cannot".into(),
+    }
+}
+
+/// What a control says, where anything rests on it; none of other contrasts.
+pub fn control_line(state: &ContrastState) -> Option<String> {
+    let control = state.control?;
+    let level = threads_in_words(state.threads);
+    let ratio = numbers::ratio(state.ratio?);
+    let interval = state.interval.map(|ends| format!(" {}", numbers::ratio_interval(ends)));
+    let figures = format!("{ratio}{}; {}", interval.unwrap_or_default(), rounds_in_words(state.rounds));
+    let planted = format!("control: {} slowed down by {}", state.b, control.planted);
+    match control.found {
+        Assay::Seen => Some(format!("{planted} was seen at {level}: {figures}")),
+        Assay::Unseen => Some(format!(
+            "{planted} was NOT seen at {level}: {figures}. Something else sets the pace, so that being equal there says \
+             nothing about the arms"
+        )),
+        Assay::Unknown | Assay::Unasked => {
+            state.open.then(|| format!("{planted} is not told from it at {level} yet: {figures}"))
+        }
     }
 }
 
@@ -134,6 +161,9 @@ fn outlook(state: &ContrastState, round_seconds: Option<f64>) -> String {
     if state.verdict != Outcome::Undecided {
         return String::new();
     }
+    if state.waits_for_control {
+        return "; inside the band, but a planted slowdown was not seen yet".into();
+    }
     let mut text = String::new();
     if state.suggestive {
         text += "; suggestive on its own, not among so many questions";
@@ -160,6 +190,7 @@ mod tests {
         ContrastState {
             a: "xfs".into(),
             b: "ext4".into(),
+            is_lead: false,
             workload: "random-write".into(),
             phase: String::new(),
             threads: 4,
@@ -172,6 +203,8 @@ mod tests {
             rounds: 7,
             open: false,
             holds_open: true,
+            control: None,
+            waits_for_control: false,
             rounds_needed: None,
             suggestive: false,
             too_few_operations: false,

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 /// The facts that are audited, in the order they are shown. Mount options as a whole differ by name only; what they
 /// mean is in the other facts.
-const AUDITED: [Fact; 21] = [
+const AUDITED: [Fact; 22] = [
     Fact::Kernel,
     Fact::Machine,
     Fact::State,
@@ -30,6 +30,7 @@ const AUDITED: [Fact; 21] = [
     Fact::QueueRequests,
     Fact::ReadAhead,
     Fact::LazyInitialisation,
+    Fact::Memory,
     Fact::CachesDropped,
 ];
 
@@ -82,6 +83,7 @@ fn asks_for(arm: &Arm, fact: Fact) -> bool {
         Fact::ReadAhead => arm.read_ahead.is_some(),
         Fact::CacheMode => arm.cache.is_some(),
         Fact::State => arm.state.is_some(),
+        Fact::Memory => arm.memory.is_some(),
         Fact::Journal => arm.log.is_some(),
         Fact::Members => arm.profile.is_some(),
         Fact::QueueRequests => arm.nr_requests.is_some(),

@@ -48,12 +48,18 @@ pub enum Of {
     Amount,
     /// The factor for each doubling of the threads over these cells, the first of the lowest level.
     Slope(Vec<usize>),
+    /// The ratio of its two cells over that of the same arms at another place.
+    Lead([usize; 2]),
 }
 
 impl Contrast {
     /// Every cell it needs.
     pub fn cells(&self) -> impl Iterator<Item = usize> {
-        let between = if let Of::Slope(cells) = &self.of { cells.as_slice() } else { &[] };
+        let between = match &self.of {
+            Of::Slope(cells) => cells.as_slice(),
+            Of::Lead(cells) => cells,
+            Of::Ratio | Of::Amount => &[],
+        };
         [self.a, self.b].into_iter().chain(between.iter().copied())
     }
 }

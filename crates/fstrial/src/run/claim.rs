@@ -1,6 +1,11 @@
 //! What the rounds so far say of a claim and its parts.
 
-use super::{cell::Of, contrast::less_is_better, judge::Judge, parts::ClaimPart};
+use super::{
+    cell::Of,
+    contrast::{Assay, less_is_better},
+    judge::Judge,
+    parts::ClaimPart,
+};
 use fstrial_model::{
     claim::{Asked, Bound, Spot},
     device::Device,
@@ -24,7 +29,8 @@ pub enum ClaimVerdict {
     /// Not a claim: what was asked is measured.
     Measured,
     Undecided,
-    /// There is no difference here, where there could be none: the device was at its limit.
+    /// There is no difference here, where there could be none: the device was at its limit, or a planted slowdown was not seen
+    /// either.
     CannotTell,
     /// It cannot be checked on this machine.
     CannotRun,
@@ -87,14 +93,40 @@ pub fn is_at_limit(device: &Device, bytes: Option<f64>, rate: Option<f64>, of: &
 }
 
 impl Judge<'_> {
-    /// What is found about a part of the claim so far.
+    /// What is found about a part of the claim so far. That there is no difference is believed only where one could have been
+    /// seen.
     pub fn part(&self, index: usize) -> ClaimVerdict {
+        let found = self.part_by_rounds(index);
+        let ClaimPart { part, contrasts, .. } = &self.plan.parts[index];
+        if part.planted
+            && matches!(found, ClaimVerdict::Less | ClaimVerdict::NoDifference | ClaimVerdict::Reversed)
+        {
+            return ClaimVerdict::CannotTell;
+        }
+        if !saw_no_effect(&part.asked, found) {
+            return found;
+        }
+        let assay = contrasts.iter().map(|contrast| self.assay(*contrast)).max();
+        match assay.unwrap_or(Assay::Unasked) {
+            _ if self.is_at_ceiling(contrasts[0]) => ClaimVerdict::CannotTell,
+            Assay::Unseen => ClaimVerdict::CannotTell,
+            Assay::Unknown => ClaimVerdict::Undecided,
+            Assay::Unasked | Assay::Seen => found,
+        }
+    }
+
+    /// Whether the rounds alone say of a part that there is no difference.
+    pub fn part_saw_nothing(&self, index: usize) -> bool {
+        saw_no_effect(&self.plan.parts[index].part.asked, self.part_by_rounds(index))
+    }
+
+    fn part_by_rounds(&self, index: usize) -> ClaimVerdict {
         let ClaimPart { part, contrasts, watched } = &self.plan.parts[index];
         let cells = contrasts.iter().flat_map(|index| self.plan.contrasts[*index].cells());
         if cells.into_iter().any(|cell| self.cannot(cell).is_some()) {
             return ClaimVerdict::CannotRun;
         }
-        let found = match &part.asked {
+        match &part.asked {
             Asked::Ratio { bound, .. } | Asked::Slope { bound, .. } | Asked::Amount { bound, .. } => {
                 self.bounded(*bound, contrasts)
             }
@@ -111,9 +143,7 @@ impl Judge<'_> {
                 other => other,
             },
             Asked::NoSingleWinner(groups) => self.no_single_winner(groups, contrasts),
-        };
-        let is_blind = saw_no_effect(&part.asked, found) && self.is_at_ceiling(contrasts[0]);
-        if is_blind { ClaimVerdict::CannotTell } else { found }
+        }
     }
 
     /// Whether all cells of a contrast on throughput ran at the limit of a modelled device.
@@ -126,9 +156,14 @@ impl Judge<'_> {
                 samples.iter().filter_map(|sample| Some(sample.load.as_ref()?.bytes_rate)).collect();
             let rates: Vec<f64> = samples.iter().map(|sample| sample.rate).collect();
             let [bytes, rate] = [bytes, rates].map(|values| spread::median(&values));
-            is_at_limit(&self.plan.trial.device, bytes, rate, unit)
+            let arm = &self.plan.trial.arms[self.plan.cells[cell].arm];
+            is_at_limit(self.plan.trial.device_of(arm), bytes, rate, unit)
         };
         let mut all = match &contrast.of {
+            Of::Lead(cells) => [(contrast.a, contrast.result_a), (contrast.b, contrast.result_b)]
+                .into_iter()
+                .chain(cells.iter().map(|cell| (*cell, contrast.result_a)))
+                .collect(),
             Of::Slope(cells) => cells.iter().map(|cell| (*cell, contrast.result_a)).collect(),
             Of::Ratio | Of::Amount => {
                 vec![(contrast.a, contrast.result_a), (contrast.b, contrast.result_b)]

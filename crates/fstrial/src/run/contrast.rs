@@ -6,7 +6,7 @@ use super::{
     sample::Sample,
     tail::Tail,
 };
-use fstrial_model::metric::Metric;
+use fstrial_model::{metric::Metric, units::Percent};
 use fstrial_stats::{Decision, Pair, Question};
 use serde::Serialize;
 
@@ -16,6 +16,9 @@ pub struct ContrastState {
     pub a: String,
     /// The arm (or workload) it is measured against.
     pub b: String,
+    /// Whether it is a ratio of two ratios: of the same two arms at two places.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_lead: bool,
     /// The workload; the arm, if workloads are compared.
     pub workload: String,
     /// The phase, or the group of threads in it; empty if the workload has only one.
@@ -44,12 +47,40 @@ pub struct ContrastState {
     pub too_few_operations: bool,
     /// Whether the verdict is of the early lane.
     pub early: bool,
+    /// What `a` is there for, if it is a control of `b`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub control: Option<Control>,
+    /// Inside the band, but the control has not been told from its arm yet.
+    pub waits_for_control: bool,
     /// The ratio of all that both did over all rounds, of throughput only.
     pub total_ratio: Option<f64>,
     /// Undecided only because the total ratio does not bear out the typical one.
     pub waits_for_total: bool,
     /// Its interval, of at least the level `interval_level`.
     pub total_interval: Option<(f64, f64)>,
+}
+
+/// What a control says of the contrasts beside it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Assay {
+    /// No control was asked for, or none can run there.
+    Unasked,
+    /// The planted slowdown was found.
+    Seen,
+    /// Neither found nor excluded so far.
+    Unknown,
+    /// The planted slowdown did not slow anything down by more than the band: something else sets the pace.
+    Unseen,
+}
+
+/// A control and what it found.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Control {
+    /// The slowdown that was planted.
+    pub planted: Percent,
+    /// Whether it was seen.
+    pub found: Assay,
 }
 
 impl ContrastState {
@@ -72,6 +103,8 @@ pub enum Outcome {
     Slower,
     /// The difference lies inside the band that does not matter.
     Equivalent,
+    /// Inside the band, and so was a slowdown that was planted: nothing could have been seen there.
+    CannotTell,
     Undecided,
     /// One of the two failed; there is no ratio.
     Failed,

@@ -91,7 +91,7 @@ impl<'a> Finished<'a> {
         judge
             .states()
             .iter()
-            .filter(|state| state.holds_open)
+            .filter(|state| state.holds_open && state.control.is_none())
             .all(|state| state.verdict != Outcome::Undecided)
     }
 }
@@ -123,7 +123,7 @@ struct Said {
 }
 
 /// What files hold: the same at every place, so what suits the one that can keep only that.
-fn data_for(places: &[Box<dyn Place + '_>]) -> Data {
+pub(super) fn data_for(places: &[Box<dyn Place + '_>]) -> Data {
     let all = places.iter().map(|place| place.data());
     all.into_iter().find(|data| *data != Data::Random).unwrap_or(Data::Random)
 }
@@ -197,6 +197,7 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
             arm: self.plan.trial.arms[index].clone(),
             task: None,
             state: self.restored[index].clone(),
+            memory: self.plan.trial.memory_of(&self.plan.trial.arms[index]),
             fsck: self.plan.trial.trial.fsck,
         }
     }

@@ -4,6 +4,7 @@ use fstrial_model::{
     claim::{Machine, era::Version},
     device::ThrottledBy,
     facts::Fact,
+    memory::LimitedBy,
     units::Bytes,
 };
 use serde::{Deserialize, Serialize};
@@ -49,6 +50,9 @@ pub struct Environment {
     /// What holds the device to its cap, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub throttled_by: Option<ThrottledBy>,
+    /// What holds loads to their limit for memory, if any has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_limited_by: Option<LimitedBy>,
 }
 
 /// Stands for what cannot be found out.
@@ -116,6 +120,7 @@ impl Environment {
             device_notes: Vec::new(),
             generator_loop_ns: None,
             throttled_by: None,
+            memory_limited_by: None,
         }
     }
 

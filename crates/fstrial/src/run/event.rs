@@ -19,8 +19,8 @@ pub enum Event<'a> {
         done: Bytes,
         total: Bytes,
     },
-    /// The device is being preconditioned: what is known of it, in words.
-    Preconditioning {
+    /// Something is prepared before the first round, a device or a pilot: what is known of it, in words.
+    Preparing {
         line: &'a str,
     },
     DeviceReady {

@@ -4,6 +4,7 @@ use fstrial_engine::EngineError;
 use fstrial_model::{
     job::{FailureKind, RunFailure},
     measurement::Stage,
+    units::Bytes,
 };
 use fstrial_stack::StackError;
 
@@ -29,6 +30,23 @@ pub(super) fn stack_failure(stage: Stage, error: &StackError) -> RunFailure {
         ) => FailureKind::ArmRefused,
     };
     RunFailure { kind, stage, what: error.to_string(), hint: error.hint() }
+}
+
+/// The kernel killed a process of the load because the limit for its memory was reached: an outcome of the arm, as how
+/// much is needed depends on the filesystem, too.
+pub(super) fn out_of_memory(stage: Stage, limit: Bytes) -> RunFailure {
+    RunFailure {
+        kind: FailureKind::ArmFailed,
+        stage,
+        what: format!(
+            "the load ran out of memory in the stage `{stage}`: its limit of {} was reached, nothing more could be freed, and \
+             the kernel killed a process of it",
+            limit.human()
+        ),
+        hint: Some(
+            "raise the limit (--memory, or memory of the arm), or lower threads, depth or block_size".into(),
+        ),
+    }
 }
 
 /// The same of an error of the load engine.

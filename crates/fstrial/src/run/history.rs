@@ -7,7 +7,7 @@
 use super::{
     contrast::{amount_of, pairs_of, ratio, ratio_interval},
     environment::Environment,
-    judge::ALPHA,
+    panels::ALPHA,
     plan::Plan,
     round::{Earlier, Round},
     sample::Sample,
@@ -362,6 +362,8 @@ impl Read {
         flatten("log device", &json(&trial.log_device), &mut settings);
         flatten("state", &json(&trial.trial.state), &mut settings);
         flatten("restore", &json(&trial.trial.restore), &mut settings);
+        flatten("memory", &json(&trial.trial.memory), &mut settings);
+        flatten("memory limited by", &json(&self.environment.memory_limited_by), &mut settings);
         flatten("throttled by", &json(&self.environment.throttled_by), &mut settings);
         settings.insert("device".into(), self.device().0.to_owned());
         settings.insert("device.size".into(), self.plan.device_size.to_string());

@@ -5,29 +5,25 @@
 use super::{
     cell::{Cell, Contrast, Of},
     contrast::{
-        ContrastState, Outcome, less_is_better, paired, question, ratio, ratio_interval, rounded_up,
+        Assay, ContrastState, Outcome, less_is_better, paired, ratio, ratio_interval, rounded_up,
         slope_weights, weighted_sum,
     },
+    panels::Panels,
     plan::Plan,
     round::{Round, RunOutcome},
     sample::Sample,
     tail::Tail,
 };
-use fstrial_model::{
-    job::{FailureKind, RunFailure},
-    trial::ErrorControl,
-};
-use fstrial_stats::{Decision, Multiplicity, Panel, Question, Verdict, spread};
+use fstrial_model::job::{FailureKind, RunFailure};
+use fstrial_stats::{Decision, Verdict, spread};
 
-/// The level at which every trial decides.
-pub const ALPHA: f64 = 0.05;
 /// A cell that is lost this often running is given up: something is wrong that rounds do not mend.
 pub(super) const MOST_LOST: u32 = 3;
 
 /// Judges a trial as its rounds come in. Until the number of rounds is planned they wait.
 pub struct Judge<'a> {
     pub(super) plan: &'a Plan,
-    panel: Panel,
+    panels: Panels,
     planned: Option<u32>,
     /// The measured runs of the round that is on its way.
     present: Round,
@@ -53,27 +49,13 @@ struct CellState {
     lost: u32,
 }
 
-/// The statistics of a plan with its number of rounds.
-fn panel(plan: &Plan, planned: u32) -> Panel {
-    let practical = plan.trial.trial.practical.fraction();
-    let asked = plan.contrasts.iter().map(|contrast| {
-        let asked = question(contrast, practical, less_is_better(plan, contrast));
-        Question { holds_open: contrast.holds_open, lane: asked.lane && plan.trial.trial.lane, ..asked }
-    });
-    let multiplicity = match plan.trial.trial.errors {
-        ErrorControl::Fdr => Multiplicity::BenjaminiHochberg,
-        ErrorControl::Fwer => Multiplicity::Holm,
-    };
-    Panel::new(asked.collect(), ALPHA, planned as usize, multiplicity)
-}
-
 impl<'a> Judge<'a> {
     /// A judge for a plan of which nothing was run.
     pub fn new(plan: &'a Plan) -> Self {
         let results = |cell: &Cell| vec![Vec::new(); plan.results[cell.workload].len()];
         Self {
             plan,
-            panel: panel(plan, 1),
+            panels: Panels::new(plan, 1),
             planned: None,
             present: Round::default(),
             waiting: Vec::new(),
@@ -87,7 +69,7 @@ impl<'a> Judge<'a> {
 
     /// Fixes the number of rounds that the decision rule plans with, and judges the rounds that waited for it.
     pub fn plan_rounds(&mut self, planned: u32) {
-        (self.panel, self.planned) = (panel(self.plan, planned), Some(planned));
+        (self.panels, self.planned) = (Panels::new(self.plan, planned), Some(planned));
         for round in std::mem::take(&mut self.waiting) {
             self.judge_round(round);
         }
@@ -101,7 +83,7 @@ impl<'a> Judge<'a> {
     /// Somebody goes on with the trial: what was given up as futile is looked at again from the next round on.
     pub fn reopen(&mut self) {
         self.present.is_resumed = true;
-        self.panel.reopen();
+        self.panels.reopen();
     }
 
     /// Takes a round that was run before.
@@ -165,7 +147,7 @@ impl<'a> Judge<'a> {
 
     fn judge_round(&mut self, round: Round) {
         if round.is_resumed {
-            self.panel.reopen();
+            self.panels.reopen();
         }
         self.latest.fill(None);
         for index in 0..self.plan.contrasts.len() {
@@ -184,6 +166,16 @@ impl<'a> Judge<'a> {
                         self.push_weighted(index, contrast, &[(1.0, sample)]);
                     }
                 }
+                Of::Lead([a, b]) => {
+                    let cells = [contrast.a, contrast.b, *a, *b];
+                    let results = [contrast.result_a, contrast.result_b].into_iter().cycle();
+                    let found: Option<Vec<&Sample>> =
+                        cells.iter().zip(results).map(|(cell, result)| find(*cell, result)).collect();
+                    if let Some(found) = found {
+                        let weighted: Vec<_> = [1.0, -1.0, -1.0, 1.0].into_iter().zip(found).collect();
+                        self.push_weighted(index, contrast, &weighted);
+                    }
+                }
                 Of::Slope(cells) => {
                     let found: Option<Vec<&Sample>> =
                         cells.iter().map(|cell| find(*cell, contrast.result_a)).collect();
@@ -196,7 +188,7 @@ impl<'a> Judge<'a> {
                 }
             }
         }
-        self.panel.settle();
+        self.panels.settle();
         for (cell, outcome) in round.runs {
             for (all, sample) in self.samples[cell].iter_mut().zip(outcome.unwrap_or_default()) {
                 all.push(sample);
@@ -213,7 +205,7 @@ impl<'a> Judge<'a> {
             None => self.latest[index] = pairs.last().map(|pair| pair.log_ratio),
         }
         for pair in pairs {
-            self.panel.push(index, pair);
+            self.panels.push(index, pair);
         }
     }
 
@@ -222,7 +214,7 @@ impl<'a> Judge<'a> {
         let less = less_is_better(self.plan, contrast);
         if let Some(pair) = weighted_sum(contrast.metric, less, weighted) {
             self.latest[index] = Some(pair.log_ratio);
-            self.panel.push(index, pair);
+            self.panels.push(index, pair);
         }
     }
 
@@ -238,7 +230,7 @@ impl<'a> Judge<'a> {
 
     /// No further rounds will come.
     pub fn finish(&mut self) {
-        self.panel.finish();
+        self.panels.finish();
     }
 
     /// Whether a cell is still run: before rounds are planned each one is, and then those of contrasts that hold the trial
@@ -253,18 +245,22 @@ impl<'a> Judge<'a> {
                 }))
     }
 
-    fn is_open(&self, index: usize) -> bool {
+    pub(super) fn is_open(&self, index: usize) -> bool {
         let contrast = &self.plan.contrasts[index];
         contrast.holds_open
             && !contrast.cells().any(|cell| self.is_out(cell))
-            && self.panel.is_open(index)
-            && !self.is_moot(index)
+            && self.panels.is_open(index)
+            && if self.is_control(index) { self.is_wanted(index) } else { !self.is_moot(index) }
     }
 
     /// What the statistics say of a contrast so far, and whether it was given up as no round would decide it in time.
     pub(super) fn decision(&self, index: usize) -> (Decision, bool) {
-        let verdict = self.panel.verdict(index);
+        let verdict = self.panels.verdict(index);
         (verdict.decision, verdict.futile)
+    }
+
+    pub(super) fn verdict(&self, index: usize) -> Verdict {
+        self.panels.verdict(index)
     }
 
     /// Whether any cell is still run.
@@ -319,7 +315,7 @@ impl<'a> Judge<'a> {
 
     /// The ratio of a contrast over all rounds so far and its interval, as in [`ContrastState`].
     pub fn standing(&self, index: usize) -> (Option<f64>, Option<(f64, f64)>) {
-        self.figures(index, &self.panel.verdict(index))
+        self.figures(index, &self.panels.verdict(index))
     }
 
     /// Ratio and interval of a verdict, where they may be shown.
@@ -354,7 +350,7 @@ impl<'a> Judge<'a> {
     fn state(&self, index: usize) -> ContrastState {
         let contrast = &self.plan.contrasts[index];
         let cell = self.plan.cells[contrast.a];
-        let verdict = self.panel.verdict(index);
+        let verdict = self.panels.verdict(index);
         let failed = contrast.cells().any(|cell| self.has_failed(cell));
         let cannot = contrast.cells().any(|cell| self.cannot(cell).is_some());
         let less = less_is_better(self.plan, contrast);
@@ -368,11 +364,18 @@ impl<'a> Judge<'a> {
             _ if failed => Outcome::Failed,
             _ if cannot => Outcome::Cannot,
             _ if too_few => Outcome::Undecided,
+            Decision::Equivalent => match self.assay(index) {
+                Assay::Unasked | Assay::Seen => Outcome::Equivalent,
+                Assay::Unknown => Outcome::Undecided,
+                Assay::Unseen => Outcome::CannotTell,
+            },
             decision => decision.into(),
         };
+        let (a, b) = self.plan.names(contrast);
         ContrastState {
-            a: self.plan.compared(contrast.a).to_owned(),
-            b: self.plan.compared(contrast.b).to_owned(),
+            a,
+            b,
+            is_lead: matches!(contrast.of, Of::Lead(_)),
             workload: self.plan.under(contrast.a).to_owned(),
             phase: self.plan.results[cell.workload][contrast.result_a].name.clone(),
             threads: cell.threads,
@@ -389,6 +392,9 @@ impl<'a> Judge<'a> {
             suggestive: verdict.excludes_zero_undecided && shown,
             too_few_operations: too_few,
             early: verdict.by_lane,
+            control: self.control(index),
+            waits_for_control: verdict.decision == Decision::Equivalent
+                && self.assay(index) == Assay::Unknown,
             total_ratio,
             waits_for_total: verdict.waits_for_total && shown,
             total_interval: total.and_then(|total| Some(ratio_interval(total.interval?, less))),

@@ -5,7 +5,10 @@
 //! not called the reverse.
 
 use super::cell::{Ask, Cell, Contrast, Of};
-use fstrial_model::claim::{Asked, Bound, Part, Spot};
+use fstrial_model::{
+    arm::Arm,
+    claim::{Asked, Bound, Part, Spot},
+};
 
 /// A part of a claim with the contrasts that decide it.
 #[derive(Debug, Clone, PartialEq)]
@@ -17,11 +20,24 @@ pub struct ClaimPart {
     pub watched: Vec<usize>,
 }
 
-/// The contrasts of a claim's parts; of the cells only those that they need are left.
-pub(super) fn claimed(cells: &mut Vec<Cell>, parts: Vec<Part>) -> (Vec<Contrast>, Vec<ClaimPart>) {
+/// The contrasts of a claim's parts; of the cells only those are left that they need, and those of a control and of its arm
+/// wherever another is needed.
+pub(super) fn claimed(
+    cells: &mut Vec<Cell>,
+    parts: Vec<Part>,
+    arms: &[Arm],
+) -> (Vec<Contrast>, Vec<ClaimPart>) {
     let is_used =
         |cell: &Cell| parts.iter().any(|part| spots(&part.asked).iter().any(|spot| is_at(cell, spot)));
-    cells.retain(is_used);
+    let used: Vec<Cell> = cells.iter().copied().filter(is_used).collect();
+    let control = cells.iter().map(|cell| cell.arm).find(|arm| arms[*arm].control_of.is_some());
+    let base = control
+        .and_then(|arm| arms.iter().position(|other| arms[arm].control_of.as_ref() == Some(&other.name)));
+    let goes_along = |cell: &Cell| {
+        let is_there = |other: &Cell| (other.workload, other.threads) == (cell.workload, cell.threads);
+        [control, base].contains(&Some(cell.arm)) && used.iter().any(is_there)
+    };
+    cells.retain(|cell| used.contains(cell) || control.is_some() && goes_along(cell));
     let (mut all, mut claimed) = (Vec::new(), Vec::new());
     for part in parts {
         let (contrasts, watched) = contrasts_of(cells, &part);

@@ -8,6 +8,7 @@ use fstrial_model::{
     arm::Arm,
     job::{GroupTask, Load, OperationTask, PhaseTask, ProgramTask, Task},
     metric::Metric,
+    place::Place,
     problem::Problem,
     trial::{Compare, Settings, Trial, can_run},
     units::Bytes,
@@ -62,6 +63,7 @@ impl Plan {
     pub fn new(mut trial: Trial, seed: u64, cpus: u16) -> Result<Self, Problem> {
         // Whatever is stored or printed of the trial repeats it, order and all.
         trial.trial.seed = Some(seed);
+        trial.add_control(cpus);
         if let Some(problem) = trial.problem() {
             return Err(problem);
         }
@@ -83,10 +85,17 @@ impl Plan {
         match plan.trial.claim.clone().filter(|claim| !claim.question) {
             Some(claim) => {
                 let parts = claim.parts(&plan.trial.arms, &plan.workloads, cpus)?;
-                (plan.contrasts, plan.parts) = claimed(&mut plan.cells, parts);
+                (plan.contrasts, plan.parts) = claimed(&mut plan.cells, parts, &plan.trial.arms);
             }
-            None => plan.contrasts = all_pairs(&plan),
+            None => {
+                plan.contrasts = all_pairs(&plan);
+                if plan.trial.trial.leads {
+                    let leads = leads(&plan);
+                    plan.contrasts.extend(leads);
+                }
+            }
         }
+        plan.contrasts.extend(controls(&plan));
         Ok(plan)
     }
 
@@ -117,6 +126,28 @@ impl Plan {
         };
         plan.contrasts = all_pairs(&plan);
         plan
+    }
+
+    /// The plan as it concerns a place.
+    #[must_use]
+    pub fn at(&self, place: &Place) -> Self {
+        let trial = self.trial.at(place);
+        Self { device_size: trial.device_size(&self.workloads), trial, ..self.clone() }
+    }
+
+    /// Whether any arm is built on the device of the trial, and not on one that a place has for itself.
+    pub fn uses_its_device(&self) -> bool {
+        let has_own = |name: &String| {
+            self.trial.places.iter().any(|place| place.name == *name && place.device.is_some())
+        };
+        self.places.iter().any(|place| !place.as_ref().is_some_and(has_own))
+    }
+
+    /// Whether anything is built on this host.
+    pub fn is_here(&self) -> bool {
+        let is_here =
+            |name: &String| self.trial.places.iter().any(|place| place.name == *name && place.is_here());
+        self.places.iter().any(|place| place.as_ref().is_none_or(is_here))
     }
 
     /// The order of a round: blocks of cells shuffled, then the cells inside each block. Compared cells are in one block, so
@@ -199,13 +230,29 @@ impl Plan {
         timed.operation.ability(&self.trial.arms[arm]).name()
     }
 
-    /// What two cells have in common that are compared: the workload and the level, or the arm and the level.
-    fn setting(&self, cell: usize) -> (usize, u16) {
+    /// What two cells have in common that are compared: the workload, the level, and the place where that matters; or the
+    /// arm and the level.
+    fn setting(&self, cell: usize) -> (usize, u16, usize) {
         let Cell { workload, threads, arm } = self.cells[cell];
         match self.trial.trial.compare {
-            Compare::Arms => (workload, threads),
-            Compare::Workloads => (arm, threads),
+            Compare::Arms if self.trial.trial.leads => (workload, threads, self.place_of[arm]),
+            Compare::Arms => (workload, threads, 0),
+            Compare::Workloads => (arm, threads, 0),
         }
+    }
+
+    /// The names of what a contrast compares: `xfs` and `ext4`, or `xfs / ext4 at fast` and `xfs / ext4 at slow`.
+    pub fn names(&self, contrast: &Contrast) -> (String, String) {
+        let Of::Lead([a, b]) = contrast.of else {
+            return (self.compared(contrast.a).to_owned(), self.compared(contrast.b).to_owned());
+        };
+        let arm = |cell: usize| &self.trial.arms[self.cells[cell].arm];
+        let place = |cell: usize| arm(cell).place.as_deref().unwrap_or("the first place");
+        let ratio = |a: usize, b: usize| {
+            let (over, under) = (arm(a).name_without_place(), arm(b).name_without_place());
+            format!("{over} / {under} at {}", place(a))
+        };
+        (ratio(contrast.a, contrast.b), ratio(a, b))
     }
 
     /// The name of what is compared: of the arm, or of the workload.
@@ -224,13 +271,13 @@ impl Plan {
         }
     }
 
-    /// The results of all cells by what can be compared, in the order they are reported: those of one workload and
+    /// The results of all cells but those of controls by what can be compared, in the order they are reported: those of one workload and
     /// phase, or those of one arm and name.
     pub fn sections(&self) -> Vec<Vec<(usize, usize)>> {
         let mut sections: Vec<Vec<(usize, usize)>> = Vec::new();
         let kinds = |cell: usize| &self.results[self.cells[cell].workload];
         // By what it is under first, so that the phases of a workload stay together.
-        let mut cells: Vec<usize> = (0..self.cells.len()).collect();
+        let mut cells: Vec<usize> = (0..self.cells.len()).filter(|cell| !self.is_control(*cell)).collect();
         cells.sort_by_key(|cell| self.setting(*cell).0);
         for cell in cells {
             for result in 0..kinds(cell).len() {
@@ -303,12 +350,15 @@ fn all_pairs(plan: &Plan) -> Vec<Contrast> {
             metrics.push(*metric);
         }
     }
-    let is_base = |cell: usize| settings.baseline.as_ref().is_some_and(|base| base == plan.compared(cell));
+    let is_base = |cell: usize| match settings.compare {
+        Compare::Arms => plan.trial.is_baseline(&plan.trial.arms[plan.cells[cell].arm]),
+        Compare::Workloads => settings.baseline.as_deref() == Some(plan.compared(cell)),
+    };
     let mut contrasts = Vec::new();
     for metric in metrics {
         for b in 0..plan.cells.len() {
             for a in b + 1..plan.cells.len() {
-                if plan.setting(a) != plan.setting(b) {
+                if plan.setting(a) != plan.setting(b) || [a, b].iter().any(|cell| plan.is_control(*cell)) {
                     continue;
                 }
                 let (a, b) = match settings.baseline {
@@ -335,7 +385,62 @@ fn all_pairs(plan: &Plan) -> Vec<Contrast> {
     contrasts
 }
 
+/// The ratios of arms at every place but the first over those of the same arms there.
+fn leads(plan: &Plan) -> Vec<Contrast> {
+    let arm = |cell: usize| &plan.trial.arms[plan.cells[cell].arm];
+    let place = |cell: usize| plan.place_of[plan.cells[cell].arm];
+    let at_first = |cell: usize| {
+        let Cell { workload, threads, .. } = plan.cells[cell];
+        (0..plan.cells.len()).find(|other| {
+            let there = plan.cells[*other];
+            place(*other) == 0
+                && (there.workload, there.threads) == (workload, threads)
+                && arm(*other).is_at_another_place(arm(cell))
+        })
+    };
+    let elsewhere = plan.contrasts.iter().filter(|contrast| place(contrast.a) != 0);
+    let lead = |contrast: &Contrast| {
+        let first = [at_first(contrast.a)?, at_first(contrast.b)?];
+        Some(Contrast { of: Of::Lead(first), ..contrast.clone() })
+    };
+    elsewhere.filter_map(lead).collect()
+}
+
+/// Every cell of a control against the same cell of its arm.
+fn controls(plan: &Plan) -> Vec<Contrast> {
+    let mut contrasts = Vec::new();
+    for a in (0..plan.cells.len()).filter(|cell| plan.is_control(*cell)) {
+        let Some(b) = plan.base_of(a) else { continue };
+        let both = plan.comparable(a, b, Metric::Throughput).into_iter();
+        let kinds = &plan.results[plan.cells[a].workload];
+        let shows = both.filter(|(result, _)| !kinds[*result].has_offered_rate);
+        contrasts.extend(shows.map(|(result_a, result_b)| Contrast {
+            a,
+            b,
+            result_a,
+            result_b,
+            metric: Metric::Throughput,
+            holds_open: true,
+            ask: Ask::Difference,
+            of: Of::Ratio,
+        }));
+    }
+    contrasts
+}
+
 impl Plan {
+    /// Whether a cell is of a control.
+    pub fn is_control(&self, cell: usize) -> bool {
+        self.trial.arms[self.cells[cell].arm].control_of.is_some()
+    }
+
+    /// The cell that the cell of a control is compared with; none where the arm cannot run it.
+    fn base_of(&self, control: usize) -> Option<usize> {
+        let Cell { workload, threads, arm } = self.cells[control];
+        let base = self.trial.arms[arm].control_of.as_ref()?;
+        self.cell_of(base, &self.workloads[workload].name, threads)
+    }
+
     /// The results of two cells that can be compared on a metric.
     pub(crate) fn comparable(&self, a: usize, b: usize, metric: Metric) -> Vec<(usize, usize)> {
         let kinds = |cell: usize| &self.results[self.cells[cell].workload];

@@ -44,7 +44,7 @@ impl Listener for Recorder<'_> {
             // What could not be kept need not be measured.
             Event::RunStarted { .. } => Ok(self.store.check_there()?),
             Event::DeviceProgress { .. }
-            | Event::Preconditioning { .. }
+            | Event::Preparing { .. }
             | Event::DeviceReady { .. }
             | Event::WorkerReplaced { .. }
             | Event::StatePreparing { .. }

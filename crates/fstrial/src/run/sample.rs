@@ -2,7 +2,7 @@
 
 use super::{latencies::Latencies, plan::Plan};
 use fstrial_model::{
-    measurement::{LoadResult, Measurement, OperationKind, PhaseResult, Reading},
+    measurement::{LoadResult, LogUse, Measurement, OperationKind, PhaseResult, Reading},
     metric::{Amount, Metric, Taken},
     units::Nanos,
     workload::Figure,
@@ -21,6 +21,8 @@ pub struct Sample {
     pub seconds: f64,
     /// What only a load of our own has.
     pub load: Option<LoadSample>,
+    /// How far the filesystem's log went.
+    pub log: Option<LogUse>,
     /// The tool that did it with its version, if it was an operation.
     pub tool: Option<String>,
 }
@@ -102,14 +104,14 @@ impl Sample {
 
     /// A single number.
     pub fn of_value(round: u32, slot: usize, value: f64) -> Self {
-        Self { round, slot, rate: value, seconds: 1.0, load: None, tool: None }
+        Self { round, slot, rate: value, seconds: 1.0, load: None, log: None, tool: None }
     }
 
     fn of(round: u32, slot: usize, result: &PhaseResult) -> Result<Self, String> {
         match &result.reading {
             Reading::Load(figure, load) => Self::of_load(round, slot, *figure, load, result),
             Reading::Value(value) if value.value.is_finite() && value.value > 0.0 => {
-                Ok(Self::of_value(round, slot, value.value))
+                Ok(Self { log: result.log, ..Self::of_value(round, slot, value.value) })
             }
             Reading::Value(value) => Err(format!("{} {} cannot be compared", value.value, value.unit)),
         }
@@ -156,6 +158,7 @@ impl Sample {
                 latencies,
                 series: Series::of(load),
             }),
+            log: result.log,
             tool: None,
         })
     }
@@ -282,7 +285,7 @@ mod tests {
 
     fn result(figure: Figure, load: LoadResult) -> PhaseResult {
         let reading = Reading::Load(figure, Box::new(load));
-        PhaseResult { name: String::new(), reading, cpu_machine: None, device_written: None }
+        PhaseResult { name: String::new(), reading, cpu_machine: None, device_written: None, log: None }
     }
 
     #[test]

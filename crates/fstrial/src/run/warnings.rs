@@ -3,7 +3,8 @@
 
 use super::{
     cell::{Contrast, Of},
-    judge::{ALPHA, Judge},
+    judge::Judge,
+    panels::ALPHA,
     sample::Sample,
 };
 use fstrial_model::{metric::Metric, workload::Until};

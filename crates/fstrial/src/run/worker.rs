@@ -5,7 +5,7 @@ mod state;
 mod watch;
 
 use super::{
-    failure::{engine_failure, stack_failure},
+    failure::{engine_failure, out_of_memory, stack_failure},
     find_rate::{self, SearchError, Seen},
     operation::{self, Order, Step},
     program::{self, Level},
@@ -14,11 +14,12 @@ use super::{
 use crate::{error::ExpectedError, exit_code};
 use fstrial_engine::{Moment, Prepared, Site};
 use fstrial_model::{
+    filesystem::LogCount,
     job::{
         DeviceBinding, FailureKind, Job, Load, PROTOCOL, PhaseTask, PlacedJob, ProgramTask, RunFailure, Task,
         WorkerMessage,
     },
-    measurement::{LoadResult, Measurement, PhaseResult, Reading, Stage, Value},
+    measurement::{LoadResult, LogUse, Measurement, PhaseResult, Reading, Stage, Value},
     unit,
     units::{Bytes, Nanos},
     workload::{Arrivals, Better, Rate, RateTarget, Until, metric::Picked},
@@ -28,6 +29,8 @@ use fstrial_stack::{
     counters::DeviceCounters,
     host, isolation,
     ledger::Ledger,
+    log::LogCounter,
+    memory::Limited,
     stack::{Attached, Standing, Target},
     throttle::Throttled,
 };
@@ -42,6 +45,8 @@ use watch::Watch;
 
 /// Most bytes of a job.
 const MAX_JOB_BYTES: u64 = 4 << 20;
+/// Of a limit for the memory, a layout may fill one part in so many before it is written out.
+const LAYOUT_SHARE: u64 = 8;
 /// Bytes per second below which laying out counts as hung.
 const SLOWEST_LAYOUT: u64 = 2 << 20;
 
@@ -122,6 +127,8 @@ struct Run<'a> {
     mkfs_output: String,
     /// The group that the load is in, on a throttled device.
     throttled: Option<Throttled>,
+    /// The group that the load and the layout of its files are in, where their memory is limited.
+    limited: Option<Limited>,
     watch: Watch,
 }
 
@@ -140,6 +147,7 @@ impl<'a> Run<'a> {
             output: None,
             mkfs_output: String::new(),
             throttled: None,
+            limited: None,
             watch: Watch::begin(),
         })
     }
@@ -206,6 +214,11 @@ impl<'a> Run<'a> {
     /// Does the job on an arm that stands, and takes it down.
     fn in_the_arm(&mut self, mut standing: Standing) -> Result<Option<Measurement>, RunFailure> {
         self.note_state(&mut standing);
+        if let Err(failure) = self.limit_memory(&mut standing) {
+            // Of two failures the first one counts.
+            let _ = self.take_down(standing, false, None, &mut Vec::new());
+            return Err(failure);
+        }
         if let Some(note) = self.watch.note() {
             standing.remark(note.to_owned());
         }
@@ -223,7 +236,7 @@ impl<'a> Run<'a> {
                 return Err(failure);
             }
         };
-        let loaded = job.task.as_ref().map(|task| self.task(task, &mut standing)).transpose();
+        let loaded = job.task.as_ref().map(|task| self.task_in_memory(task, &mut standing)).transpose();
         let space_left = standing.space_left();
         let facts = standing.facts().clone();
         let mut commands = standing.commands().to_vec();
@@ -275,6 +288,32 @@ impl<'a> Run<'a> {
         failure
     }
 
+    /// Makes the group for the job's limit, if it has one.
+    fn limit_memory(&mut self, standing: &mut Standing) -> Result<(), RunFailure> {
+        let Some(limit) = self.job.memory else { return Ok(()) };
+        let limited = Limited::set(limit, &self.ledger).map_err(|e| self.failed(&e))?;
+        standing.has_memory(limited.describe());
+        self.limited = Some(limited);
+        Ok(())
+    }
+
+    /// Does a task in the group of the job's limit, if it has one.
+    fn task_in_memory(
+        &mut self,
+        task: &Task,
+        standing: &mut Standing,
+    ) -> Result<Vec<PhaseResult>, RunFailure> {
+        let entered = self.limited.as_mut().map_or(Ok(()), Limited::enter);
+        entered.map_err(|e| self.failed(&e))?;
+        fstrial_engine::pace_layouts(self.job.memory.map_or(Bytes(0), |limit| Bytes(limit.0 / LAYOUT_SHARE)));
+        let done = self.task(task, standing);
+        match (self.limited.as_ref().map_or(0, Limited::kills), self.job.memory) {
+            // Whatever became of the task: it was not all there.
+            (1.., Some(limit)) => Err(out_of_memory(self.stage, limit)),
+            _ => done,
+        }
+    }
+
     /// Runs the phases of a task, one after the other.
     fn task(&mut self, task: &Task, standing: &mut Standing) -> Result<Vec<PhaseResult>, RunFailure> {
         if let Some(program) = &task.program {
@@ -305,7 +344,7 @@ impl<'a> Run<'a> {
                 self.enter(Stage::Settle, Nanos::secs(300 + bytes / SLOWEST_LAYOUT));
                 standing.settle().map_err(|e| self.failed(&e))?;
             }
-            results.extend(self.phase(phase, prepared, &standing.counters())?);
+            results.extend(self.phase(phase, prepared, &self.counters(standing))?);
         }
         Ok(results)
     }
@@ -330,6 +369,11 @@ impl<'a> Run<'a> {
                 "use a smaller file_size, or another directory; a tenth is left free for others".into(),
             ),
         })
+    }
+
+    /// What is counted while something is measured.
+    fn counters(&self, standing: &Standing) -> Counters {
+        Counters { device: standing.counters(), log: standing.log_counter(&self.job.arm) }
     }
 
     /// Hears what an operation does.
@@ -357,7 +401,7 @@ impl<'a> Run<'a> {
             });
         };
         let level = Level { threads, duration: task.duration, seed: task.seed };
-        let (counters, mut readings) = (standing.counters(), [None, None]);
+        let (counters, mut readings) = (self.counters(standing), [None, None]);
         let outcome = program::run(&task.program, &folder, level, &mut |step| {
             match step {
                 program::Step::Prepare(deadline) => self.enter(Stage::Layout, deadline),
@@ -367,13 +411,13 @@ impl<'a> Run<'a> {
                 }
                 program::Step::Command(deadline) => {
                     self.enter_load(deadline)?;
-                    readings[0] = Some(Counted::now(&counters));
+                    readings[0] = Some(counters.now());
                 }
-                program::Step::Ended => readings[1] = Some(Counted::now(&counters)),
+                program::Step::Ended => readings[1] = Some(counters.now()),
             }
             Ok(())
         })?;
-        let counted = Counted::between(readings);
+        let counted = counters.between(readings);
         self.output = Some(outcome.report());
         let result = |picked: Picked| PhaseResult {
             name: picked.name,
@@ -384,6 +428,7 @@ impl<'a> Run<'a> {
             }),
             cpu_machine: counted.cpu_machine,
             device_written: counted.device_written,
+            log: counted.log,
         };
         Ok(outcome.values.into_iter().map(result).collect())
     }
@@ -433,7 +478,7 @@ impl<'a> Run<'a> {
         output.push_str(&found.steps);
         let value = Value { value: found.rate, unit: unit::OPERATIONS.into(), less_is_better: false };
         let reading = Reading::Value(value);
-        let result = |name| PhaseResult { name, reading, cpu_machine: None, device_written: None };
+        let result = |name| PhaseResult { name, reading, cpu_machine: None, device_written: None, log: None };
         Ok(group.result.clone().map(result))
     }
 
@@ -442,7 +487,7 @@ impl<'a> Run<'a> {
         &mut self,
         phase: &PhaseTask,
         prepared: Prepared,
-        counters: &DeviceCounters,
+        counters: &Counters,
     ) -> Result<Vec<PhaseResult>, RunFailure> {
         let time =
             phase.groups.first().map_or(Nanos(0), |group| Nanos(group.load.warmup.0 + group.load.duration.0));
@@ -453,16 +498,16 @@ impl<'a> Run<'a> {
                 Moment::TimedStart => 0,
                 Moment::TimedEnd => 1,
             };
-            readings[at] = Some(Counted::now(counters));
+            readings[at] = Some(counters.now());
         });
         let loads = loads.map_err(|e| engine_failure(Stage::Load, &e))?;
-        let Counted { cpu_machine, device_written } = Counted::between(readings);
+        let Counted { cpu_machine, device_written, log } = counters.between(readings);
         let mut results = Vec::new();
         for (group, load) in phase.groups.iter().zip(loads) {
             check_load(&load, group.load.until)?;
             let Some(name) = group.result.clone() else { continue };
             let reading = Reading::Load(group.figure, Box::new(load));
-            results.push(PhaseResult { name, reading, cpu_machine, device_written });
+            results.push(PhaseResult { name, reading, cpu_machine, device_written, log });
         }
         Ok(results)
     }
@@ -476,7 +521,13 @@ impl<'a> Run<'a> {
         commands: &mut Vec<String>,
     ) -> Result<(), RunFailure> {
         self.enter(Stage::Unmount, Nanos::secs(900));
-        let Some(mut attached) = standing.unmount().map_err(|e| self.failed(&e))? else { return Ok(()) };
+        // What is cached goes with the filesystem, before the group that it counts in.
+        let left = self.limited.as_mut().map_or(Ok(()), Limited::leave);
+        let unmounted = standing.unmount().map_err(|e| self.failed(&e));
+        let ungrouped = self.limited.take().map_or(Ok(()), Limited::close);
+        let attached = unmounted?;
+        left.and(ungrouped).map_err(|e| self.failed(&e))?;
+        let Some(mut attached) = attached else { return Ok(()) };
         let mut checked = Ok(());
         if self.job.fsck && self.job.task.is_some() && healthy {
             self.enter(Stage::Fsck, Nanos::secs(1900));
@@ -530,26 +581,46 @@ fn check_load(result: &LoadResult, until: Until) -> Result<(), RunFailure> {
     Ok(())
 }
 
-/// What the kernel counts, at a moment or between two.
+/// Where the kernel counts what a run does.
+struct Counters {
+    device: DeviceCounters,
+    log: Option<LogCounter>,
+}
+
+/// What it has counted at a moment.
+#[derive(Debug, Clone, Copy)]
+struct Count {
+    cpu_machine: Option<Nanos>,
+    device_written: Option<Bytes>,
+    log: Option<LogCount>,
+}
+
+/// What it counted between two.
 #[derive(Debug, Clone, Copy, Default)]
 struct Counted {
     cpu_machine: Option<Nanos>,
     device_written: Option<Bytes>,
+    log: Option<LogUse>,
 }
 
-impl Counted {
-    fn now(counters: &DeviceCounters) -> Self {
-        Self { cpu_machine: machine_busy(), device_written: counters.written() }
+impl Counters {
+    fn now(&self) -> Count {
+        Count {
+            cpu_machine: machine_busy(),
+            device_written: self.device.written(),
+            log: self.log.as_ref().and_then(LogCounter::now),
+        }
     }
 
-    /// What was counted between two moments.
-    fn between(readings: [Option<Self>; 2]) -> Self {
-        let [Some(before), Some(after)] = readings else { return Self::default() };
+    fn between(&self, readings: [Option<Count>; 2]) -> Counted {
+        let [Some(before), Some(after)] = readings else { return Counted::default() };
         let cpu = after.cpu_machine.zip(before.cpu_machine);
         let written = after.device_written.zip(before.device_written);
-        Self {
+        let log = self.log.as_ref().zip(before.log.zip(after.log));
+        Counted {
             cpu_machine: cpu.map(|(after, before)| Nanos(after.0.saturating_sub(before.0))),
             device_written: written.map(|(after, before)| Bytes(after.0.saturating_sub(before.0))),
+            log: log.map(|(counter, (before, after))| counter.between(before, after)),
         }
     }
 }

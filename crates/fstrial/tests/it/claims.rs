@@ -126,6 +126,30 @@ fn a_claim_of_ones_own_is_checked_once_and_remembered() {
     lab.check_store();
 }
 
+/// The table of a store is made from its runs, and has a row for every claim that ships.
+#[test]
+fn a_store_answers_for_the_whole_catalogue() {
+    let name = "claims::a_store_answers_for_the_whole_catalogue";
+    if !support::is_root_with_loop_devices(name) {
+        return;
+    }
+    let lab = Lab::new();
+    let checked = lab.run("claims check sandeep-2012-freeze --quick -q");
+    assert_eq!(checked.code(), 0, "{checked:?}");
+    let table = lab.run("claims table --format markdown");
+    assert_eq!(table.code(), 0, "{table:?}");
+    let rows: Vec<&str> = table.stdout.lines().filter(|line| line.starts_with("| ")).skip(1).collect();
+    assert_eq!(rows.len(), fstrial_model::claim::CLAIMS.len());
+    let row = |id: &str| *rows.iter().find(|row| row.starts_with(&format!("| {id} |"))).unwrap();
+    assert!(row("sandeep-2012-freeze").ends_with("| reversed |"), "{}", table.stdout);
+    assert!(row("closson-2012-init-equal").ends_with("| not in this store |"), "{}", table.stdout);
+    // A store of somebody else's, by its path.
+    let exported = lab.run("results export --format store --out theirs.db");
+    assert_eq!(exported.code(), 0, "{exported:?}");
+    assert_eq!(lab.run("claims table theirs.db --format markdown").stdout, table.stdout);
+    assert_ne!(lab.run("claims table none.db").code(), 0);
+}
+
 #[test]
 fn what_a_filesystem_cannot_do_decides_a_claim() {
     let name = "claims::what_a_filesystem_cannot_do_decides_a_claim";

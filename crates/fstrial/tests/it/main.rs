@@ -15,6 +15,7 @@ mod kill;
 mod labs;
 #[path = "../made/mod.rs"]
 mod made;
+mod memory;
 mod operations;
 mod outputs;
 mod places;

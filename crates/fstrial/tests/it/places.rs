@@ -248,6 +248,58 @@ fn a_killed_agent_costs_one_run() {
     tally.say(name);
 }
 
+/// Two devices of this host in one trial: arms are compared on each, and what they lead by with each other.
+#[test]
+fn leads_on_two_devices_are_compared() {
+    let name = "places::leads_on_two_devices_are_compared";
+    if !support::is_root_with_loop_devices(name) {
+        return;
+    }
+    let lab = Lab::new();
+    let words =
+        format!("compare ext4 xfs {SMALL} --device image:images --device model:ideal --rounds 2 --json -q");
+    let ended = lab.run(&words);
+    assert!([0, 3].contains(&ended.code()), "{ended:?}");
+    let document = ended.json().pop().unwrap();
+    let section = &document["workloads"][0];
+    let compared = |of: &str| -> Vec<String> {
+        let all = section[of].as_array().unwrap().iter();
+        let throughput = all.filter(|verdict| verdict["metric"] == "throughput");
+        throughput
+            .map(|verdict| {
+                format!("{} over {}", verdict["a"].as_str().unwrap(), verdict["b"].as_str().unwrap())
+            })
+            .collect()
+    };
+    assert_eq!(compared("verdicts"), ["xfs image over ext4 image", "xfs ideal over ext4 ideal"]);
+    assert_eq!(compared("leads"), ["xfs / ext4 at ideal over xfs / ext4 at image"]);
+    // The lead is made of both ratios of each round; with two rounds it lies near their quotient.
+    let ratio = |of: &str, index: usize| section[of][index]["ratio"].as_f64().unwrap();
+    let leads = section["leads"].as_array().unwrap();
+    let lead = leads.iter().position(|verdict| verdict["metric"] == "throughput").unwrap();
+    let quotient = ratio("verdicts", 1) / ratio("verdicts", 0);
+    assert!((ratio("leads", lead) / quotient).ln().abs() < 0.01, "{section}");
+    let devices: Vec<&str> = document["places"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|place| place["device"].as_str().unwrap())
+        .collect();
+    for kind in ["image", "modelled"] {
+        assert!(devices.iter().any(|device| device.starts_with(kind)), "{devices:?}");
+    }
+    lab.assert_nothing_left("after two devices");
+    // It is judged again from the store, and repeated from its file.
+    let again = lab.run("results show").stdout;
+    assert!(again.contains("xfs / ext4 at ideal is"), "{again}");
+    let refused =
+        lab.run(&format!("compare ext4@box xfs {SMALL} --device image --device ramdisk --place box=x"));
+    assert!(refused.stderr.contains("several devices are places themselves"), "{refused:?}");
+    let disk =
+        lab.run(&format!("compare ext4 xfs {SMALL} --device image --device disk --erase /dev/nothing"));
+    assert!(disk.stderr.contains("a disk at a place of its own"), "{disk:?}");
+}
+
 #[test]
 fn a_killed_command_leaves_nothing_at_its_places() {
     let name = "a_killed_command_leaves_nothing_at_its_places";

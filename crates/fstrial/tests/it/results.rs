@@ -46,8 +46,15 @@ fn listed(lab: &Lab, flags: &str) -> Vec<i64> {
 
 /// A document without the figures of its verdicts, which an earlier rule found: rounds were weighted. What was decided stays.
 fn without_ratios(mut document: Value) -> Value {
-    const FIGURES: [&str; 6] =
-        ["ratio", "interval", "early", "total_ratio", "total_interval", "waits_for_total"];
+    const FIGURES: [&str; 7] = [
+        "ratio",
+        "interval",
+        "early",
+        "total_ratio",
+        "total_interval",
+        "waits_for_total",
+        "waits_for_control",
+    ];
     for workload in document["workloads"].as_array_mut().unwrap() {
         for verdict in workload["verdicts"].as_array_mut().unwrap() {
             verdict.as_object_mut().unwrap().retain(|key, _| !FIGURES.contains(&key.as_str()));

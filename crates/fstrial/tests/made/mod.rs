@@ -149,6 +149,7 @@ fn environment(shape: &Shape) -> Environment {
         device_notes: Vec::new(),
         generator_loop_ns: Some(23),
         throttled_by: None,
+        memory_limited_by: None,
     }
 }
 
@@ -192,7 +193,7 @@ fn record_round(
 
 /// What a worker was told to do.
 pub(crate) fn job(arm: &Arm) -> Job {
-    Job { protocol: PROTOCOL, arm: arm.clone(), state: None, task: None, fsck: false }
+    Job { protocol: PROTOCOL, arm: arm.clone(), state: None, task: None, memory: None, fsck: false }
 }
 
 /// A number about 0, from −1 to 1, more often near the middle.
@@ -266,6 +267,7 @@ pub(crate) fn measurement(rate: f64, threads: u16, histogram: &str, facts: ArmFa
             reading: Reading::Load(Figure::Operations, Box::new(load)),
             cpu_machine: Some(Nanos::millis(900)),
             device_written: Some(Bytes(operations * 4200)),
+            log: None,
         }],
         commands: facts
             .tools

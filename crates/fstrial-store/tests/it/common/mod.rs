@@ -102,6 +102,7 @@ pub(crate) fn job(arm: &Arm, threads: u16, seed: u64) -> Job {
         ..Io::default()
     });
     Job {
+        memory: None,
         state: None,
         // That of the released stores: a store keeps jobs of any protocol.
         protocol: 2,
@@ -174,6 +175,7 @@ pub(crate) fn measurement(index: u64, arm: &str) -> Measurement {
             reading: Reading::Load(Figure::Operations, Box::new(load)),
             cpu_machine: Some(Nanos(900_000_000)),
             device_written: None,
+            log: None,
         }],
         facts: facts(arm),
         commands: vec![format!("mkfs.{arm} /dev/loop0"), "mount /dev/loop0 /mnt".into()],

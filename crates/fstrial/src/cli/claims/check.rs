@@ -3,7 +3,7 @@
 use super::{
     history::{History, Last, Step},
     source::{self, Claimed, Ready},
-    trimmed,
+    table::{Format, counts, rendered},
 };
 use crate::{
     cli::{
@@ -23,8 +23,7 @@ use crate::{
         interrupt::Interrupt,
     },
 };
-use clap::{Args, ValueEnum};
-use comfy_table::{ContentArrangement, Table, presets};
+use clap::Args;
 use fstrial_model::{
     claim::{Claim, Machine},
     device::Device,
@@ -34,7 +33,7 @@ use fstrial_model::{
 };
 use fstrial_stack::{StackError, device::Permission};
 use serde::Serialize;
-use std::{fmt::Write, path::PathBuf};
+use std::path::PathBuf;
 
 /// Budget of a claim in a quick check that names none.
 const QUICK: Nanos = Nanos::secs(60);
@@ -96,26 +95,6 @@ pub(crate) struct CheckArgs {
     /// No progress.
     #[arg(short, long)]
     quiet: bool,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
-    /// For a terminal.
-    Text,
-    /// For a page or a ticket.
-    Markdown,
-}
-
-/// Columns of a table that is not read on a terminal, which has a width of its own.
-const WIDTH: u16 = 140;
-
-/// A table whose texts are broken so that it fits the terminal.
-fn wide_table() -> Table {
-    let width = rustix::termios::tcgetwinsize(std::io::stdout()).map_or(WIDTH, |size| size.ws_col);
-    let mut table = Table::new();
-    table.load_preset(presets::UTF8_HORIZONTAL_ONLY).set_content_arrangement(ContentArrangement::Dynamic);
-    table.set_width(width.max(60));
-    table
 }
 
 #[derive(Debug, Serialize)]
@@ -292,30 +271,15 @@ impl CheckArgs {
             [report.id.clone(), report.said.clone(), report.here(), report.answer.clone(), substituted]
         });
         let here = Environment::of_this_machine();
-        let counted = format!(
-            "{}\non Linux {}, {} × {}; the device is named with each answer\n",
-            counts(outcomes),
+        let found: Vec<ClaimVerdict> = outcomes.iter().map(|outcome| outcome.report.verdict).collect();
+        format!(
+            "{}\n{}\non Linux {}, {} × {}; the device is named with each answer\n",
+            rendered(self.format, &header, &rows.collect::<Vec<_>>()),
+            counts(&found),
             here.kernel,
             here.cpus,
             here.processor
-        );
-        if self.format == Format::Markdown {
-            let line = |cells: &[String]| {
-                format!(
-                    "| {} |\n",
-                    cells.iter().map(|cell| cell.replace('|', "\\|")).collect::<Vec<_>>().join(" | ")
-                )
-            };
-            let rule = format!("|{}\n", "---|".repeat(header.len()));
-            let rows: String = rows.map(|row| line(&row)).collect();
-            return format!("{}{rule}{rows}\n{counted}", line(&header.map(str::to_owned)));
-        }
-        let mut table = wide_table();
-        table.set_header(header);
-        for row in rows {
-            table.add_row(row);
-        }
-        format!("{}\n\n{counted}", trimmed(&table))
+        )
     }
 }
 
@@ -330,30 +294,6 @@ impl Outcome {
         report.notes.push(format!("measured {}; --again measures it once more", last.on));
         Self { report, trial: Some(last.trial.0), measured_on: Some(last.on) }
     }
-}
-
-/// `41 claims: 12 hold, 9 are reversed, …`.
-fn counts(outcomes: &[Outcome]) -> String {
-    let mut out = format!("{} claims", outcomes.len());
-    let all = [
-        ClaimVerdict::Holds,
-        ClaimVerdict::Reversed,
-        ClaimVerdict::NoDifference,
-        ClaimVerdict::Less,
-        ClaimVerdict::Measured,
-        ClaimVerdict::Undecided,
-        ClaimVerdict::CannotTell,
-        ClaimVerdict::CannotRun,
-    ];
-    let mut mark = ':';
-    for verdict in all {
-        let count = outcomes.iter().filter(|outcome| outcome.report.verdict == verdict).count();
-        if count > 0 {
-            let _ = write!(out, "{mark} {count} {}", verdict.words());
-            mark = ',';
-        }
-    }
-    out
 }
 
 /// Whether an error means that this machine cannot do what a claim asks for, so that others may still be checked.

@@ -7,11 +7,13 @@ use fstrial_model::{
     claim::{CLAIMS, Claim, Machine, Need, era::Rules},
     device::Device,
     filesystem::Filesystem,
+    memory::LimitedBy,
     preset,
     problem::did_you_mean,
     trial::Trial,
+    workload::Workload,
 };
-use fstrial_stack::{command, host};
+use fstrial_stack::{command, host, memory};
 
 /// A claim as it is written.
 #[derive(Debug, Clone)]
@@ -95,7 +97,7 @@ impl Claimed {
         &self.text
     }
 
-    fn read(&self) -> Result<Trial, ExpectedError> {
+    pub(super) fn read(&self) -> Result<Trial, ExpectedError> {
         Ok(Trial::read_claim(&self.name, &self.text)?)
     }
 
@@ -130,7 +132,11 @@ impl Claimed {
         if trial.trial.name.is_empty() {
             trial.trial.name = claim(&trial).id.clone();
         }
-        let missing = missing_of_host(&trial);
+        // That there is no difference is said of no claim without one that could have been seen.
+        trial.trial.control = !claim(&trial).question;
+        trial.add_control(machine.cpus);
+        let mut missing = missing_of_host(&trial);
+        missing.extend(missing_memory(&trial, machine.cpus));
         let ready = if missing.is_empty() { Ready::Yes } else { Ready::Missing(missing) };
         Ok((trial, ready))
     }
@@ -180,6 +186,21 @@ fn leave_out(trial: &mut Trial) -> Option<String> {
 fn lacks(row: &'static Filesystem) -> Option<String> {
     let kernel = host::require_filesystem(row).err().map(|error| error.to_string());
     kernel.or_else(|| command::find(row.mkfs).is_none().then(|| format!("{} is not installed", row.mkfs)))
+}
+
+/// Why the memory of the trial's loads cannot be limited here, or not so that its figures could decide the claim.
+fn missing_memory(trial: &Trial, cpus: u16) -> Option<String> {
+    let limit = trial.arms.iter().filter_map(|arm| trial.memory_of(arm)).max()?;
+    let by = match memory::require(limit, trial.device.throttle.is_some()) {
+        Ok(by) => by,
+        Err(error) => return Some(error.to_string()),
+    };
+    let is_unlike = |workload: &Workload| by == LimitedBy::V1 && workload.is_buffered_write();
+    let named = trial.resolve_workloads(cpus).ok()?.into_iter().find(is_unlike)?.name;
+    Some(format!(
+        "`{named}` writes through the page cache with a limit for the memory, and {by} does not slow down writers as a \
+         machine with so much memory does; cgroup v2 does"
+    ))
 }
 
 /// What the arms of a trial need of the host and it has not.

@@ -5,7 +5,7 @@ use crate::{
     report::plain,
     run::{environment::Environment, place::Place, round::Earlier},
 };
-use fstrial_model::{trial::Trial, units::Nanos};
+use fstrial_model::{trial::Trial, units::Nanos, workload::Lap};
 use fstrial_store::{Store, StoredTrial, TrialId, TrialStatus};
 
 /// The trial to resume: the one asked for, or the last of this file that did not come to its end. A trial that came
@@ -81,6 +81,23 @@ pub(super) fn check_places(
     Ok(())
 }
 
+/// Puts the laps that a stored trial's pilot has found into the trial that goes on with it.
+pub(super) fn with_its_laps(mut trial: Trial, stored: &StoredTrial) -> Trial {
+    let stored =
+        Trial::parse("stored trial", &stored.toml).map(|stored| stored.workloads).unwrap_or_default();
+    for (workload, stored) in trial.workloads.iter_mut().zip(stored) {
+        let phases = stored.phases.iter().flatten().map(|phase| phase.lap);
+        let found = phases.chain([stored.lap]).flatten().find_map(|lap| match lap {
+            Lap::Found(lap) => Some(lap),
+            Lap::Pilot => None,
+        });
+        if let Some(lap) = found {
+            workload.found_lap(lap);
+        }
+    }
+    trial
+}
+
 fn of_another_machine(stored: &StoredTrial, there: &str, here: &Environment) -> ExpectedError {
     ExpectedError::usage(
         format!(
@@ -100,7 +117,11 @@ pub(crate) fn comparable(mut trial: Trial) -> Trial {
     trial.trial.budget = Nanos(0);
     trial.trial.seed = None;
     trial.places.iter_mut().for_each(|place| place.command.clear());
-    trial.workloads.iter_mut().for_each(|workload| workload.about = None);
+    for workload in &mut trial.workloads {
+        workload.about = None;
+        // Another session goes on with what the first one's pilot has found.
+        workload.found_lap(Nanos(0));
+    }
     trial.claim = trial.claim.map(|claim| Box::new(claim.without_words()));
     trial
 }

@@ -169,6 +169,7 @@ pub(super) fn claim(report: &ClaimReport, anchor: &str) -> Markup {
             p.source { (report.source) @if !report.setup.is_empty() { ". Measured on: " (report.setup) } }
             p.verdict { strong class=(class(report.verdict)) { (report.answer) } }
             @if !report.said.is_empty() { p { "Said then: " (report.said) } }
+            @if let Some(day) = report.fixed { p { "What is expected was fixed on " (day.to_string()) "." } }
             @if !report.parts.is_empty() { (parts(report)) }
             (list(&report.notes))
             @if !report.substituted.is_empty() { p { "Stands in for what this kernel has no more:" } (list(&report.substituted)) }
@@ -189,6 +190,7 @@ fn parts(report: &ClaimReport) -> Markup {
                             th scope="row" {
                                 (part.subject)
                                 @if let Some(says) = &part.says { br; span.note { (says) } }
+                                @if let Some(reading) = &part.reading { br; span.note { "read as: " (reading) } }
                             }
                             td { (part.expected.as_deref().unwrap_or("–")) }
                             td { @if let Some(then) = &part.then { (then) } @else { "–" } }

@@ -179,7 +179,8 @@ impl Model {
 
     /// Contrasts that are settled, of those that can keep the trial going; none before the first verdicts.
     pub fn settled(&self) -> Option<(usize, usize)> {
-        let holding = || self.contrasts.iter().filter(|line| line.state.holds_open);
+        let holding =
+            || self.contrasts.iter().filter(|line| line.state.holds_open && line.state.control.is_none());
         let is_known = self.contrasts.iter().any(|line| !line.course.is_empty());
         is_known.then(|| (holding().filter(|line| !line.state.open).count(), holding().count()))
     }
@@ -238,7 +239,7 @@ impl Model {
     pub fn hear(&mut self, plan: &Plan, event: &Event<'_>, current: &str, at: f64) {
         let mut now = None;
         match event {
-            Event::Preconditioning { line } => now = Some(plain(line)),
+            Event::Preparing { line } => now = Some(plain(line)),
             Event::DeviceProgress { done, total } => {
                 now = Some(format!("preparing the device: {} of {}", done.human(), total.human()));
             }

@@ -206,10 +206,12 @@ fn word(line: &ContrastLine) -> (String, Color) {
         Outcome::Equivalent => ('=', Color::Cyan),
         Outcome::Undecided => (if state.open { '·' } else { '?' }, Color::Yellow),
         Outcome::Failed => ('✗', Color::Red),
+        Outcome::CannotTell => ('≈', Color::Yellow),
         Outcome::Cannot => ('–', Color::DarkGray),
     };
     let word = match state.verdict {
         Outcome::Equivalent => "equivalent".to_owned(),
+        Outcome::CannotTell => "cannot tell".to_owned(),
         Outcome::Undecided if state.ratio.is_none() && !state.too_few_operations => "no round".to_owned(),
         _ => verdict::judgement(state, 0.0),
     };

@@ -98,6 +98,7 @@ pub fn run(
         reading: Reading::Value(Value { value, unit: kind.unit, less_is_better: kind.less_is_better }),
         cpu_machine: None,
         device_written: None,
+        log: None,
     };
     Ok(results.into_iter().zip(values).map(result).collect())
 }

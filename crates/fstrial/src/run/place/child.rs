@@ -4,13 +4,13 @@
 //! long as we live and its parent-death signal is set: when we die, it dies, and the kernel takes its stack down.
 
 use super::Ended;
-use crate::run::interrupt::Interrupt;
+use crate::run::{failure::out_of_memory, interrupt::Interrupt};
 use fstrial_model::{
     job::{DeviceBinding, FailureKind, PlacedJob, RunFailure, Task, WorkerMessage},
     measurement::Stage,
     units::Nanos,
 };
-use fstrial_stack::{StackError, device::Device, ledger::Ledger};
+use fstrial_stack::{StackError, device::Device, ledger::Ledger, memory};
 use rustix::process::{Pid, Signal, WaitOptions};
 use std::{
     io::{BufRead, BufReader, Read, Write},
@@ -334,6 +334,12 @@ impl Workers<'_> {
         }
         let last_words = worker.end(&|waited| self.tend(waited));
         let ended = listened.unwrap_or_else(|silence| {
+            if let Silence::Died(stage) = silence
+                && let Some(limit) = job.job.memory
+                && memory::kills_of_the_dead(self.ledger).is_ok_and(|kills| kills > 0)
+            {
+                return Ended::Failed(out_of_memory(stage, limit));
+            }
             Ended::Failed(match silence {
                 Silence::Hung(stage) => lost(
                     stage,

@@ -15,12 +15,13 @@ use fstrial_model::{
     device::{DeviceKind, ThrottledBy},
     filesystem::Filesystem,
     job::{DeviceBinding, Setup},
+    memory::LimitedBy,
     units::{Bytes, Nanos},
 };
 use fstrial_stack::{
     StackError,
     device::{self, Asked, Device, Progress, directory, disk, image, ramdisk},
-    throttle,
+    memory, throttle,
 };
 use std::ops::ControlFlow;
 
@@ -32,6 +33,7 @@ pub(super) struct Devices {
     pub(super) main: Box<dyn Device>,
     pub(super) log: Option<Box<dyn Device>>,
     pub(super) throttled_by: Option<ThrottledBy>,
+    pub(super) memory_limited_by: Option<LimitedBy>,
     /// What is said about how it was preconditioned, if it was, and the time that took.
     pub(super) preconditioned: Option<Preconditioned>,
 }
@@ -43,6 +45,10 @@ impl Devices {
         notes.extend(self.preconditioned.iter().map(|(note, _)| note.clone()));
         if let (Some(by), Some(cap)) = (self.throttled_by, &plan.trial.device.throttle) {
             notes.extend(throttle::notes(by, cap));
+        }
+        if let Some(by) = self.memory_limited_by {
+            let limits = plan.trial.arms.iter().filter_map(|arm| plan.trial.memory_of(arm));
+            notes.extend(memory::notes(by, &limits.collect()));
         }
         if let Some(stripe) = &plan.trial.device.stripe {
             notes.push(format!(
@@ -85,12 +91,15 @@ impl Devices {
         // Before anything is made that takes long.
         let throttled = plan.trial.device.throttle.as_ref().map(|_| throttle::find()).transpose()?;
         let throttled_by = throttled.map(|found| found.by);
+        let memory_limited_by = limited_by(plan, opening.place)?;
         let log = plan.trial.log_device.as_ref();
         let make = |spec| opening.telling(|tell| Ok(device::provide_log(spec, tell)?));
         let log = log.map(make).transpose()?;
         let provided = provide(plan, opening).and_then(|main| make_ready(main, plan, bases, opening));
         match provided {
-            Ok((preconditioned, main)) => Ok(Self { main, log, throttled_by, preconditioned }),
+            Ok((preconditioned, main)) => {
+                Ok(Self { main, log, throttled_by, memory_limited_by, preconditioned })
+            }
             Err(error) => {
                 log.map_or(Ok(()), Device::close).map_err(ExpectedError::CleanUp)?;
                 Err(error)
@@ -102,6 +111,13 @@ impl Devices {
     pub(super) fn all(&self) -> Vec<&dyn Device> {
         std::iter::once(&self.main).chain(&self.log).map(AsRef::as_ref).collect()
     }
+}
+
+/// What limits the memory of loads here, if any arm of the place has a limit.
+fn limited_by(plan: &Plan, place: Option<&str>) -> Result<Option<LimitedBy>, StackError> {
+    let arms = plan.trial.arms.iter().filter(|arm| arm.place.as_deref() == place);
+    let largest = arms.filter_map(|arm| plan.trial.memory_of(arm)).max();
+    largest.map(|limit| memory::require(limit, plan.trial.device.throttle.is_some())).transpose()
 }
 
 /// What is needed of a device before the first run: room for what is prepared on it, and a steady state. If there is
@@ -140,12 +156,10 @@ fn precondition(
         Step::Sequential(..) => {}
         Step::Estimate { least, most } => {
             let [least, most] = [least, most].map(|time| numbers::wait(time.as_secs_f64()));
-            tell(&Event::Preconditioning { line: &format!("preconditioning will take {least} to {most}") });
+            tell(&Event::Preparing { line: &format!("preconditioning will take {least} to {most}") });
         }
         Step::Round(number, rate) => {
-            tell(&Event::Preconditioning {
-                line: &format!("preconditioning: round {number}, {rate:.0} writes/s"),
-            });
+            tell(&Event::Preparing { line: &format!("preconditioning: round {number}, {rate:.0} writes/s") });
         }
     })?;
     Ok(Some((outcome.note(round), outcome.took)))

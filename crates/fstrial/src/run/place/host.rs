@@ -3,7 +3,7 @@
 use super::{Ended, Opening, Place, bases::Bases, child::Workers, devices::Devices};
 use crate::{
     error::ExpectedError,
-    run::{environment::Environment, failure::stack_failure, interrupt::Interrupt, plan::Plan},
+    run::{environment::Environment, event::Event, failure::stack_failure, interrupt::Interrupt, plan::Plan},
 };
 use fstrial_model::{
     job::{Job, PlacedJob, Setup, WorkerMessage},
@@ -31,11 +31,15 @@ impl Host {
     pub fn open(plan: &Plan, mut opening: Opening<'_>) -> Result<Self, ExpectedError> {
         let bases = Bases::in_folder(opening.state_folder);
         let devices = Devices::provide(plan, &bases, &mut opening)?;
+        for line in devices.main.cautions() {
+            (opening.tell)(&Event::Preparing { line: &line });
+        }
         let environment = Environment {
             place: opening.place.unwrap_or_default().to_owned(),
             device: devices.main.describe(),
             device_notes: devices.notes(plan),
             throttled_by: devices.throttled_by,
+            memory_limited_by: devices.memory_limited_by,
             generator_loop_ns: Some(loop_cost_ns()),
             ..Environment::of_this_machine()
         };

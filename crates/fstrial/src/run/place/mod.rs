@@ -74,12 +74,13 @@ pub fn open_all(
     for name in &plan.places {
         let spec = plan.trial.places.iter().find(|spec| Some(&spec.name) == name.as_ref());
         places.push(match spec {
-            Some(spec) => Box::new(Remote::open(spec, plan, cpus, interrupt, tell)?),
-            None => {
-                let tell = &mut *tell;
-                let here =
-                    Opening { place: None, ledger, interrupt, permission, state_folder, precondition, tell };
-                Box::new(Host::open(plan, here)?)
+            Some(spec) if !spec.is_here() => {
+                Box::new(Remote::open(spec, &plan.at(spec), cpus, interrupt, tell)?)
+            }
+            _ => {
+                let (tell, place) = (&mut *tell, name.as_deref());
+                let here = Opening { place, ledger, interrupt, permission, state_folder, precondition, tell };
+                Box::new(Host::open(&spec.map_or_else(|| plan.clone(), |spec| plan.at(spec)), here)?)
             }
         });
     }

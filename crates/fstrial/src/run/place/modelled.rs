@@ -46,7 +46,7 @@ use std::{
 };
 
 use super::child::lines_of;
-use crate::run::probe::{Probe, probe};
+use crate::run::probe::{Probe, probe, rehearsed};
 
 /// Time to take the memory of a device and mount it.
 const START_DEADLINE: Duration = Duration::from_secs(120);
@@ -65,6 +65,10 @@ const PRETENDED: Nanos = Nanos(300_000);
 pub const SMALLEST: Bytes = Bytes::mib(16);
 /// What is remembered of each page has to fit in memory.
 const LARGEST: Bytes = Bytes::gib(4096);
+/// Requests in flight with which a device and its host are tried at their limits.
+const DEEP: u16 = 32;
+/// A model that asks for so many times what the host can do is beyond it.
+const BEYOND: f64 = 1.1;
 /// More late answers than this share are told.
 const LATE_SHARE: f64 = 0.02;
 
@@ -88,6 +92,8 @@ pub struct Modelled {
     serving: RefCell<Serving>,
     /// What the way to it costs here.
     way: Nanos,
+    /// Requests in a second that this host can serve, whatever the model.
+    ceiling: f64,
     /// What it has done in all runs.
     done: Cell<Counts>,
 }
@@ -141,9 +147,10 @@ impl Modelled {
             file: RefCell::new(file.into()),
             serving: RefCell::new(serving),
             way: Nanos(0),
+            ceiling: 0.0,
             done: Cell::new(Counts::default()),
         };
-        device.way = device.measure_way(ledger)?;
+        (device.way, device.ceiling) = device.measure_way(ledger)?;
         device.order(&Order::HeadStart { time: device.way })?;
         device.renew(0)?;
         Ok(device)
@@ -175,28 +182,35 @@ impl Modelled {
         LoopDevice::attach(self.file.borrow().as_fd(), true, ledger)
     }
 
-    /// The lesser of the medians of reads and writes that should take a known time, without that time.
-    fn measure_way(&self, ledger: &Ledger) -> Result<Nanos, ExpectedError> {
+    /// The lesser of the medians of reads and writes that should take a known time, without that time; and how many
+    /// requests of no time at all are served in a second.
+    fn measure_way(&self, ledger: &Ledger) -> Result<(Nanos, f64), ExpectedError> {
         let service = Service { latency: PRETENDED, ..Service::default() };
         let known = DeviceModel { read: service, write: service, ..DeviceModel::default() };
         self.order(&Order::Pretend { model: Box::new(known) })?;
         let attached = self.attach(ledger)?;
         let mut way = Nanos(u64::MAX);
         for reads in [true, false] {
-            let one = Probe {
-                reads,
-                random: true,
-                block: Bytes::kib(4),
-                depth: 1,
-                flushes: false,
-                span: Bytes(self.offer.size.0.min(64 << 20)),
-                duration: Nanos::millis(250),
-            };
-            let shown = probe(&attached.path(), Usage::ReadWrite, &one)?;
+            let shown = probe(&attached.path(), Usage::ReadWrite, &self.small(reads, 1))?;
             way = way.min(Nanos(shown.p50.0.saturating_sub(PRETENDED.0)));
         }
+        self.order(&Order::Pretend { model: Box::new(DeviceModel::default()) })?;
+        let most = probe(&attached.path(), Usage::ReadWrite, &self.small(true, DEEP))?.iops;
         attached.close();
-        Ok(way)
+        Ok((way, most))
+    }
+
+    /// Random requests of 4 KiB for a quarter of a second.
+    fn small(&self, reads: bool, depth: u16) -> Probe {
+        Probe {
+            reads,
+            random: true,
+            block: Bytes::kib(4),
+            depth,
+            flushes: false,
+            span: Bytes(self.offer.size.0.min(64 << 20)),
+            duration: Nanos::millis(250),
+        }
     }
 
     fn order(&self, order: &Order) -> Result<Said, StackError> {
@@ -399,6 +413,7 @@ impl Device for Modelled {
             self.name(),
             numbers::nanos(self.way.as_secs_f64() * 1e9)
         )];
+        notes.extend(self.cautions());
         if self.offer.folder.is_some() {
             notes.push(
                 "its data are in a file in the host's page cache: what the host writes back is not modelled"
@@ -406,6 +421,32 @@ impl Device for Modelled {
             );
         }
         notes
+    }
+
+    fn cautions(&self) -> Vec<String> {
+        let asked = |reads, depth| rehearsed(self.model(), self.offer.size, &self.small(reads, depth));
+        let beyond = |reads: bool| {
+            let (one, most) = (asked(reads, 1), asked(reads, DEEP).iops);
+            let kind = if reads { "reads" } else { "writes" };
+            // A model that asks for nothing is there to see what the host can do.
+            let quick = (Nanos(1)..self.way).contains(&one.p50).then(|| {
+                let time = numbers::nanos(one.p50.as_secs_f64() * 1e9);
+                format!("its {kind} take {time} one at a time")
+            });
+            let many = most.is_finite() && most > BEYOND * self.ceiling;
+            let many =
+                many.then(|| format!("it has {} {kind} a second for {DEEP} in flight", numbers::rate(most)));
+            quick.into_iter().chain(many).collect::<Vec<_>>()
+        };
+        let what: Vec<String> = [true, false].into_iter().flat_map(beyond).collect();
+        let (way, ceiling) = (numbers::nanos(self.way.as_secs_f64() * 1e9), numbers::rate(self.ceiling));
+        let line = format!(
+            "this host cannot keep up with the model {}: {}; here the way to it takes {way}, and {ceiling} requests a second are \
+             served at most. Where a load asks for more, the host is measured and not the model",
+            self.name(),
+            what.join(", ")
+        );
+        if what.is_empty() { Vec::new() } else { vec![line] }
     }
 
     fn before_run(&self, seed: u64) -> Result<(), StackError> {

@@ -519,12 +519,19 @@ mod tests {
         let starts = folder.path().join("starts").display().to_string();
         let command =
             ["sh", "-c", &format!("{WORDS}\n{script}"), "agent", &opened, &starts].map(str::to_owned);
-        let spec = Spec { name: "box".into(), command: command.into() };
+        let spec = Spec { name: "box".into(), command: command.into(), device: None };
         Remote::with(&spec, Asked::default(), &Interrupt::default(), SHORT, &mut |_| {})
     }
 
     fn job() -> Job {
-        Job { protocol: PROTOCOL, arm: Arm::plain("ext4"), task: None, state: None, fsck: false }
+        Job {
+            protocol: PROTOCOL,
+            arm: Arm::plain("ext4"),
+            task: None,
+            state: None,
+            memory: None,
+            fsck: false,
+        }
     }
 
     fn run(place: &mut Remote) -> RunFailure {

@@ -195,6 +195,27 @@ fn with_too_few_processors_only_an_effect_counts() {
     assert_eq!(of("ratio = [\"b @ 4\", \"a @ 4\"]\nbelow = 1.05").verdict, ClaimVerdict::Reversed);
 }
 
+/// A claim of no difference is believed where a planted one is seen.
+#[test]
+fn no_difference_is_believed_of_a_claim_where_a_planted_one_is_seen() {
+    let of = |control: f64, line: &str| {
+        let plan = controlled(claimed(&expect(line), 7));
+        let mut world = world(1);
+        world.arms.push(("control", trials::faster(control)));
+        reported(&plan, &simulate(&plan, &world, none)).verdict
+    };
+    for (line, otherwise) in [
+        ("ratio = [\"c @ 1\", \"a @ 1\"]\nabove = 1.2", ClaimVerdict::NoDifference),
+        ("ratio = [\"c @ 1\", \"a @ 1\"]\nwithin = \"5%\"", ClaimVerdict::Holds),
+        ("ratio = [\"c @ 1\", \"a @ 1\"]\nbelow = 1.1", ClaimVerdict::Holds),
+    ] {
+        assert_eq!(of(0.9, line), otherwise, "{line}");
+        assert_eq!(of(1.0, line), ClaimVerdict::CannotTell, "{line}");
+    }
+    // A difference that is seen needs no control.
+    assert_eq!(of(1.0, "ratio = [\"b @ 1\", \"a @ 1\"]\nabove = 1"), ClaimVerdict::Holds);
+}
+
 /// Arms that are the same because the device allows no more say nothing; those that differ do.
 #[test]
 fn no_difference_at_the_limit_of_the_device_tells_nothing() {

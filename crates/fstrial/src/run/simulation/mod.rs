@@ -40,6 +40,13 @@ use std::{
 /// Processors of the simulated machine.
 const CPUS: u16 = 4;
 
+/// The same trial with a control.
+fn controlled(plan: Plan) -> Plan {
+    let mut trial = plan.trial;
+    trial.trial.control = true;
+    Plan::new(trial, plan.seed, CPUS).unwrap()
+}
+
 /// A plan of one workload: 0.25 s of warm-up, 1 s measured.
 fn plan(arms: &[&str], threads: &[u16], seed: u64, change: impl FnOnce(&mut Settings)) -> Plan {
     let mut trial = Trial {
@@ -248,6 +255,30 @@ impl Place for SimulatedPlace<'_> {
     }
 }
 
+/// One of several places, all of which are the same simulated one.
+struct Door<'a, 'b> {
+    environment: Environment,
+    to: &'b RefCell<SimulatedPlace<'a>>,
+}
+
+impl Place for Door<'_, '_> {
+    fn environment(&self) -> &Environment {
+        &self.environment
+    }
+
+    fn data(&self) -> Data {
+        self.to.borrow().data()
+    }
+
+    fn close(self: Box<Self>) -> Result<(), ExpectedError> {
+        Ok(())
+    }
+
+    fn run(&mut self, job: &Job, hear: &mut dyn FnMut(&WorkerMessage)) -> Ended {
+        self.to.borrow_mut().run(job, hear)
+    }
+}
+
 impl SimulatedPlace<'_> {
     fn draw_fault(&mut self, job: &Job) -> Option<Fault> {
         let threads = job.task.as_ref().map(|task| task.threads);
@@ -373,6 +404,7 @@ fn measurement(world: &World, arm: &str, load: &Load, (place, fault): (f64, Opti
             reading: Reading::Load(Figure::Operations, Box::new(load)),
             cpu_machine: Some(Nanos::millis(900)),
             device_written: character.written.map(|each| Bytes(each * operations)),
+            log: None,
         }],
         facts: facts(),
         commands: Vec::new(),
@@ -437,7 +469,7 @@ struct Log<'a> {
 impl Listener for Log<'_> {
     fn hear(&mut self, event: &Event<'_>) -> Result<(), ExpectedError> {
         self.heard.push(match event {
-            Event::DeviceProgress { .. } | Event::Preconditioning { .. } | Event::DeviceReady { .. } => {
+            Event::DeviceProgress { .. } | Event::Preparing { .. } | Event::DeviceReady { .. } => {
                 unreachable!("not the coordinator's")
             }
             Event::StageProgress { .. } => unreachable!("a simulated stage takes no time of its own"),
@@ -515,16 +547,20 @@ fn session<'p>(
             }
             faults(asked)
         };
-        let place = SimulatedPlace {
-            environment: Environment::of_this_machine(),
+        let environment = Environment::of_this_machine();
+        let place = RefCell::new(SimulatedPlace {
+            environment: environment.clone(),
             world,
             clock: &clock,
             interrupt: &interrupt,
             faults: &mut timed,
             runs: BTreeMap::new(),
             run: 0,
+        });
+        let door = |_: &Option<String>| -> Box<dyn Place + '_> {
+            Box::new(Door { environment: environment.clone(), to: &place })
         };
-        let mut places: Vec<Box<dyn Place + '_>> = vec![Box::new(place)];
+        let mut places: Vec<Box<dyn Place + '_>> = plan.places.iter().map(door).collect();
         let mut listeners: Vec<&mut dyn Listener> = Vec::new();
         if let Some(also) = &mut also {
             listeners.push(&mut **also);

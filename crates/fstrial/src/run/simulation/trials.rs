@@ -3,7 +3,7 @@
 use super::*;
 use crate::{
     exit_code,
-    run::{judge::Judge, round::Round, sample::Sample},
+    run::{cell::Contrast, contrast::Assay, judge::Judge, round::Round, sample::Sample},
 };
 use proptest::prelude::*;
 
@@ -48,6 +48,63 @@ fn rendered(told: &Told<'_>) -> String {
         out += &format!("{line}\n");
     }
     out + &format!("{:?} at {}\n", told.finished().reason, told.ended_at)
+}
+
+/// Arms `a` and `b` at the places `slow` and `fast`.
+fn leading(seed: u64, change: impl FnOnce(&mut Settings)) -> Plan {
+    let mut trial = plan(&["ext4", "xfs"], &[1], seed, change).trial;
+    let place = |name: &str| fstrial_model::place::Place {
+        name: name.into(),
+        command: Vec::new(),
+        device: Some(fstrial_model::device::Device::default()),
+    };
+    let arms = ["a slow=ext4@slow", "b slow=xfs@slow", "a fast=ext4@fast", "b fast=xfs@fast"];
+    trial.arms = arms.iter().map(|text| text.parse().unwrap()).collect();
+    trial.places = vec![place("slow"), place("fast")];
+    trial.trial.leads = true;
+    Plan::new(trial, seed, CPUS).unwrap()
+}
+
+#[test]
+fn a_lead_that_grows_from_place_to_place_is_found_and_one_that_does_not_is_none() {
+    let lead = |speed: f64| {
+        let plan = leading(7, |_| {});
+        // The fast place is ten times as fast; b leads by a tenth at the slow one.
+        let arms = vec![("b slow", faster(1.1)), ("a fast", faster(10.0)), ("b fast", faster(10.0 * speed))];
+        let told = simulate(&plan, &World { arms, ..World::default() }, none);
+        of_metric(&told, "xfs / ext4 at fast", "xfs / ext4 at slow", Metric::Throughput)
+    };
+    let grows = lead(1.5);
+    assert!(grows.is_lead && grows.verdict == Outcome::Faster, "{grows:?}");
+    assert!((grows.ratio.unwrap() / (1.5 / 1.1) - 1.0).abs() < 0.03, "{grows:?}");
+    assert_eq!(lead(1.1).verdict, Outcome::Equivalent);
+    assert_eq!(lead(1.0).verdict, Outcome::Slower);
+}
+
+#[test]
+fn with_leads_only_arms_at_one_place_are_compared_and_each_place_has_a_control() {
+    let plan = leading(7, |settings| settings.control = true);
+    let named = |contrast: &Contrast| {
+        let (a, b) = plan.names(contrast);
+        format!("{a} / {b}")
+    };
+    let throughput = plan.contrasts.iter().filter(|contrast| contrast.metric == Metric::Throughput);
+    assert_eq!(
+        throughput.map(named).collect::<Vec<_>>(),
+        [
+            "b slow / a slow",
+            "b fast / a fast",
+            "xfs / ext4 at fast / xfs / ext4 at slow",
+            "control / a slow",
+            "control-2 / a fast",
+        ]
+    );
+    // All that is compared in one contrast is in one block of a round.
+    assert_eq!(plan.order(1).len(), 6);
+    let alone = Trial { arms: plan.trial.arms[..3].to_vec(), ..plan.trial.clone() };
+    let alone = Trial { trial: Settings { control: false, ..alone.trial.clone() }, ..alone };
+    let problem = alone.problem().unwrap();
+    assert!(problem.to_string().contains("`b slow` is at one place only"), "{problem}");
 }
 
 #[test]
@@ -175,6 +232,41 @@ fn a_planted_handicap_is_found_before_the_budget_ends() {
         assert_eq!(throughput(&told, "fast", "slow").verdict, Outcome::Faster, "seed {seed}");
     }
     assert!(covered >= 17, "a 95 % interval held the truth in {covered} of 20 trials");
+}
+
+/// Trials of equal arms with a control that is slowed down by as much as it says, or not at all.
+#[test]
+fn nothing_is_called_equivalent_where_a_planted_slowdown_is_not_seen() {
+    let of = |seed: u64, control: f64, noise: f64| {
+        let plan = plan(&["a=ext4", "b=ext4"], &[1], seed, |settings| settings.control = true);
+        let arms = vec![("control", faster(control))];
+        let told = simulate(&plan, &World { seed, noise, arms, ..World::default() }, none);
+        let found = throughput(&told, "control", "a").control.unwrap().found;
+        (throughput(&told, "b", "a").verdict, found)
+    };
+    let all = |control: f64, noise: f64| (0..20).map(|seed| of(seed, control, noise)).collect::<Vec<_>>();
+    let count = |all: &[(Outcome, Assay)], wanted| all.iter().filter(|one| **one == wanted).count();
+    let seen = all(1.0 / 1.06, 0.02);
+    assert!(count(&seen, (Outcome::Equivalent, Assay::Seen)) >= 16, "{seen:?}");
+    let hidden = all(1.0, 0.02);
+    assert!(count(&hidden, (Outcome::CannotTell, Assay::Unseen)) >= 16, "{hidden:?}");
+    assert!(hidden.iter().all(|(outcome, _)| *outcome != Outcome::Equivalent), "{hidden:?}");
+}
+
+#[test]
+fn a_control_takes_no_error_from_what_is_asked_and_ends_with_it() {
+    for seed in 0..10 {
+        let arms = || vec![("b", faster(1.3)), ("control", faster(1.0 / 1.06))];
+        let world = |arms| World { seed, noise: 0.02, arms, ..World::default() };
+        let with = plan(&["a=ext4", "b=ext4"], &[1], seed, |settings| settings.control = true);
+        let without = plan(&["a=ext4", "b=ext4"], &[1], seed, |_| {});
+        let (with, without) =
+            (simulate(&with, &world(arms()), none), simulate(&without, &world(arms()), none));
+        let [one, other] = [&with, &without].map(|told| throughput(told, "b", "a"));
+        assert_eq!((one.verdict, one.rounds), (other.verdict, other.rounds), "seed {seed}");
+        assert_eq!(with.finished().rounds, without.finished().rounds, "nothing rests on it: seed {seed}");
+        assert!(with.finished().is_decided());
+    }
 }
 
 /// Of 200 trials of an arm with itself: those with a difference on any metric, and those found equivalent.
@@ -662,6 +754,7 @@ struct Wild {
     rounds: Option<u32>,
     baseline: bool,
     quantile: bool,
+    control: bool,
     seed: u64,
     noise: f64,
     rate: f64,
@@ -672,11 +765,11 @@ struct Wild {
 prop_compose! {
     fn wild()(
         arms in 2_usize..=4, levels in 1_usize..=2, budget in 1_u64..=150,
-        rounds in prop::option::weighted(0.2, 1_u32..=20), baseline: bool, quantile in prop::bool::weighted(0.3),
+        rounds in prop::option::weighted(0.2, 1_u32..=20), baseline: bool, quantile in prop::bool::weighted(0.3), control: bool,
         seed: u64, noise in prop_oneof![0.002..0.02, 0.02..0.3], rate in prop_oneof![100.0..1000.0, 1000.0..20000.0],
         one_in in prop_oneof![Just(u64::MAX), 5_u64..100],
     ) -> Wild {
-        Wild { arms, levels, budget, rounds, baseline, quantile, seed, noise, rate, one_in }
+        Wild { arms, levels, budget, rounds, baseline, quantile, control, seed, noise, rate, one_in }
     }
 }
 
@@ -687,6 +780,7 @@ impl Wild {
             settings.budget = Nanos::secs(self.budget);
             settings.rounds = self.rounds;
             settings.baseline = self.baseline.then(|| "b".into());
+            settings.control = self.control;
             if self.quantile {
                 settings.decide_on = vec![Metric::P99, Metric::P999];
             }

@@ -1,0 +1,132 @@
+//! The positive control of a trial: one of its arms once more, with a known slowdown. Where that slowdown is not seen, a
+//! difference between the other arms would not have been seen either, and "equivalent" says nothing.
+
+use super::{Trial, shows_a_handicap};
+use crate::{arm::Arm, units::Percent};
+use std::collections::BTreeMap;
+
+/// The planted slowdown, in bands: plainly outside the one that counts as no difference.
+const BANDS: f64 = 2.0;
+
+impl Trial {
+    /// Adds the control that the trial asks for, if it has none yet and any of its workloads can be slowed down.
+    pub fn add_control(&mut self, cpus: u16) {
+        if !self.trial.control || self.arms.iter().any(|arm| arm.control_of.is_some()) {
+            return;
+        }
+        // What cannot be resolved is told elsewhere.
+        let workloads = self.resolve_workloads(cpus).unwrap_or_default();
+        if !workloads.iter().any(shows_a_handicap) {
+            return;
+        }
+        let Some(base) = self.control_base().cloned() else { return };
+        // What is seen on one device says nothing about another.
+        let elsewhere: Vec<Arm> = self
+            .arms
+            .iter()
+            .filter(|arm| self.trial.leads && arm.is_at_another_place(&base))
+            .cloned()
+            .collect();
+        for base in std::iter::once(base).chain(elsewhere) {
+            let control = Arm {
+                name: self.free_name("control"),
+                control_of: Some(base.name.clone()),
+                handicap: Some(Percent(BANDS * self.widest_band().0)),
+                ..base
+            };
+            self.arms.push(control);
+        }
+    }
+
+    /// This name, or the first with a number after it that no arm has.
+    fn free_name(&self, name: &str) -> String {
+        let numbered = (2..).map(|number| format!("{name}-{number}"));
+        let is_free = |name: &String| self.arms.iter().all(|arm| arm.name != *name);
+        std::iter::once(name.to_owned()).chain(numbered).find(is_free).expect("arms are finite in number")
+    }
+
+    /// The arm that is run once more: the baseline, the one that a claim names most often, or the first one.
+    fn control_base(&self) -> Option<&Arm> {
+        let mut named: BTreeMap<&str, usize> = BTreeMap::new();
+        let expectations = self.claim.iter().flat_map(|claim| &claim.expectations);
+        for cell in expectations.flat_map(|expectation| expectation.cells()) {
+            *named.entry(cell.arm.as_str()).or_default() += 1;
+        }
+        let is_baseline = |arm: &Arm| self.is_baseline(arm);
+        let able = self.arms.iter().enumerate().filter(|(_, arm)| arm.handicap.is_none());
+        able.max_by_key(|(index, arm)| {
+            (is_baseline(arm), named.get(arm.name.as_str()).copied(), std::cmp::Reverse(*index))
+        })
+        .map(|(_, arm)| arm)
+    }
+
+    /// Whether an arm is the one that the others are compared with; with leads, that of its place.
+    pub fn is_baseline(&self, arm: &Arm) -> bool {
+        let baseline = self.trial.baseline.as_ref();
+        baseline
+            .is_some_and(|name| *name == arm.name || self.trial.leads && *name == arm.name_without_place())
+    }
+
+    /// The widest band in which anything is called the same.
+    fn widest_band(&self) -> Percent {
+        let expectations = self.claim.iter().flat_map(|claim| &claim.expectations);
+        let within = expectations.filter_map(|expectation| expectation.within);
+        within.fold(self.trial.practical, |widest, band| if band.0 > widest.0 { band } else { widest })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{arm::Arm, trial::Trial, units::Percent, workload::Entry};
+
+    fn trial(arms: &[&str]) -> Trial {
+        let arms = arms.iter().map(|arm| Arm::plain(arm)).collect();
+        let mut trial = Trial { arms, workloads: vec![Entry::of_preset("random-write")], ..Trial::default() };
+        trial.trial.control = true;
+        trial
+    }
+
+    #[test]
+    fn the_first_arm_or_the_baseline_is_run_once_more_at_twice_the_band() {
+        let mut first = trial(&["ext4", "xfs"]);
+        first.add_control(2);
+        let control = first.arms.last().unwrap();
+        assert_eq!(control.to_string(), "control=ext4:handicap=6%,control_of=ext4");
+        let mut with_baseline = trial(&["ext4", "xfs"]);
+        with_baseline.trial.baseline = Some("xfs".into());
+        with_baseline.trial.practical = Percent(1.0);
+        with_baseline.add_control(2);
+        let control = with_baseline.arms.last().unwrap();
+        assert_eq!((control.control_of.as_deref(), control.handicap), (Some("xfs"), Some(Percent(2.0))));
+    }
+
+    #[test]
+    fn a_trial_has_one_control_however_often_it_is_read() {
+        let mut twice = trial(&["ext4", "xfs"]);
+        twice.add_control(2);
+        let once = twice.clone();
+        twice.add_control(2);
+        assert_eq!(twice, once);
+        let mut none = trial(&["ext4", "xfs"]);
+        none.trial.control = false;
+        none.add_control(2);
+        assert_eq!(none.arms.len(), 2);
+        let mut operation = trial(&["ext4", "xfs"]);
+        operation.workloads = vec![Entry::of_preset("op-mkfs")];
+        operation.add_control(2);
+        assert_eq!(operation.arms.len(), 2, "an operation cannot be slowed down");
+    }
+
+    #[test]
+    fn a_claims_control_is_of_the_arm_it_speaks_of_and_beyond_its_widest_band() {
+        let text = "[claim]\nid = \"c\"\nstatement = \"s\"\nauthor = \"a\"\ndate = \"2012\"\nwhere = \"w\"\n\
+                    [[claim.expect]]\nflat = [\"xfs @ 1\", \"xfs @ 2\"]\nwithin = \"20%\"\n\
+                    [trial]\ncontrol = true\n[device]\nkind = \"image\"\n\
+                    [[arm]]\nfilesystem = \"ext4\"\n[[arm]]\nfilesystem = \"xfs\"\n\
+                    [[workload]]\nuse = \"random-write\"\nthreads = [1, 2]\n";
+        let mut claim = Trial::parse("c.toml", text).unwrap();
+        claim.add_control(2);
+        let control = claim.arms.last().unwrap();
+        assert_eq!((control.control_of.as_deref(), control.handicap), (Some("xfs"), Some(Percent(40.0))));
+    }
+}

@@ -1,0 +1,256 @@
+//! Control groups of one run: where the kernel has a controller, and a group that is made for a worker and removed.
+//!
+//! A group is a worker's; its process enters it and leaves it, with all its threads and what it starts. A group goes away
+//! by hand, and only when nobody is in it: the ledger has its removal.
+
+use crate::{
+    error::StackError,
+    host,
+    ledger::{Ledger, Undo, Written},
+    mounts::{self, Mounted},
+    named::{FOLDER_PREFIX, OwnFolder},
+    sysfs,
+};
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    thread,
+    time::{Duration, Instant},
+};
+
+/// How long the last process of a group may take to leave it.
+const LEAVING: Duration = Duration::from_secs(5);
+
+/// A controller by its names.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Controller {
+    /// In version 1, where it is mounted by itself.
+    pub(crate) v1: &'static str,
+    /// In version 2.
+    pub(crate) v2: &'static str,
+    /// What it is for: "throttle", as in "nothing here can throttle".
+    pub(crate) verb: &'static str,
+}
+
+/// The two kinds of hierarchies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Version {
+    V1,
+    V2,
+}
+
+/// Where groups with a controller are made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Hierarchy {
+    pub(crate) version: Version,
+    pub(crate) root: PathBuf,
+}
+
+pub(crate) fn unable(what: String, hint: impl Into<String>) -> StackError {
+    StackError::Unable { what, hint: hint.into() }
+}
+
+impl Controller {
+    /// Finds its hierarchy on this machine.
+    pub(crate) fn find(self) -> Result<Hierarchy, StackError> {
+        self.choose(&mounts::all()?, &|path| sysfs::read(path).unwrap_or_default())
+    }
+
+    /// The hierarchy that has it. `read` reads a file of a hierarchy, and gives nothing where there is none.
+    pub(crate) fn choose(
+        self,
+        mounts: &[Mounted],
+        read: &dyn Fn(&Path) -> String,
+    ) -> Result<Hierarchy, StackError> {
+        let Self { v1, v2, verb } = self;
+        let is_v1 = |m: &&Mounted| m.filesystem == "cgroup" && m.super_options.iter().any(|o| o == v1);
+        if let Some(found) = mounts.iter().find(is_v1) {
+            return Ok(Hierarchy { version: Version::V1, root: found.target.clone() });
+        }
+        let Some(unified) = mounts.iter().find(|m| m.filesystem == "cgroup2") else {
+            return Err(unable(
+                format!(
+                    "nothing here can {verb}: neither the {v1} controller (cgroup v1) nor cgroup v2 is mounted"
+                ),
+                format!(
+                    "mount one: mkdir -p /sys/fs/cgroup/{v1}; mount -t cgroup -o {v1} none /sys/fs/cgroup/{v1}"
+                ),
+            ));
+        };
+        let root = &unified.target;
+        let has = |file: &str| read(&root.join(file)).split_whitespace().any(|name| name == v2);
+        if !has("cgroup.controllers") {
+            return Err(unable(
+                format!(
+                    "cgroup v2 at {} has no {v2} controller, and {v1} of v1 is not mounted",
+                    root.display()
+                ),
+                format!(
+                    "one of the two has it: look at /proc/cgroups ({v1}) and the kernel's command line (cgroup_disable, \
+                     cgroup_no_v1); in a container the host decides"
+                ),
+            ));
+        }
+        if !has("cgroup.subtree_control") {
+            return Err(unable(
+                format!(
+                    "the {v2} controller of cgroup v2 is not handed down to groups below {}",
+                    root.display()
+                ),
+                format!(
+                    "hand it down, if that suits the machine: echo +{v2} > {}/cgroup.subtree_control",
+                    root.display()
+                ),
+            ));
+        }
+        Ok(Hierarchy { version: Version::V2, root: root.clone() })
+    }
+
+    /// The path of a process's group in its hierarchy: `7:blkio:/user` for v1, `0::/user` for v2.
+    pub(crate) fn own_group(self, version: Version, text: &str) -> Option<String> {
+        text.lines().find_map(|line| {
+            let mut fields = line.splitn(3, ':');
+            let (number, controllers, path) = (fields.next()?, fields.next()?, fields.next()?);
+            let is_it = match version {
+                Version::V1 => controllers.split(',').any(|name| name == self.v1),
+                Version::V2 => number == "0" && controllers.is_empty(),
+            };
+            is_it.then(|| path.to_owned())
+        })
+    }
+
+    /// The group that this process is in; the uppermost one, if its own is not to be seen here.
+    fn home(self, hierarchy: &Hierarchy) -> Result<PathBuf, StackError> {
+        let Hierarchy { version, root } = hierarchy;
+        let path = self.own_group(*version, &sysfs::read("/proc/self/cgroup")?);
+        let home = path.map(|path| root.join(path.trim_start_matches('/')));
+        Ok(home.filter(|home| home.join("cgroup.procs").exists()).unwrap_or_else(|| root.clone()))
+    }
+
+    /// Makes a group of our own.
+    pub(crate) fn make(self, hierarchy: &Hierarchy, ledger: &Ledger) -> Result<Group, StackError> {
+        // What no other group of the host is called at a time: the owner's process, and the moment.
+        let name = format!("{FOLDER_PREFIX}{}-{}", ledger.owner(), host::moment());
+        let path = hierarchy.root.join(name);
+        let own = OwnFolder::try_from(path.clone()).expect("a group of ours has a name of ours");
+        let home = self.home(hierarchy)?;
+        let written = ledger.write(Undo::RemoveGroup { path: own })?;
+        if let Err(error) = fs::create_dir(&path) {
+            written.strike_out()?;
+            return Err(unable(
+                format!("could not make the control group {}: {error}", path.display()),
+                format!(
+                    "to {} takes root, and a hierarchy that can be written (in containers it often cannot)",
+                    self.verb
+                ),
+            ));
+        }
+        Ok(Group { path, home, inside: false, written })
+    }
+}
+
+/// A group of our own.
+#[must_use]
+#[derive(Debug)]
+pub(crate) struct Group {
+    path: PathBuf,
+    /// The group that this process was in before.
+    home: PathBuf,
+    inside: bool,
+    written: Written,
+}
+
+impl Group {
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Puts this process into the group, with all its threads and what it starts from now on.
+    pub(crate) fn enter(&mut self) -> Result<(), StackError> {
+        if !self.inside {
+            sysfs::write(self.path.join("cgroup.procs"), "0")?;
+            self.inside = true;
+        }
+        Ok(())
+    }
+
+    /// Takes this process out of the group.
+    pub(crate) fn leave(&mut self) -> Result<(), StackError> {
+        if self.inside {
+            sysfs::write(self.home.join("cgroup.procs"), "0")?;
+            self.inside = false;
+        }
+        Ok(())
+    }
+
+    /// Removes the group. If somebody is still in it, its removal stays in the ledger.
+    pub(crate) fn close(mut self) -> Result<(), StackError> {
+        self.leave()?;
+        self.written.undo()
+    }
+}
+
+/// Removes a group that we made. Fine if it is gone.
+pub(crate) fn remove(group: &OwnFolder) -> Result<(), StackError> {
+    let group = group.path();
+    let until = Instant::now() + LEAVING;
+    loop {
+        match fs::remove_dir(group) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::ResourceBusy && Instant::now() < until => {
+                thread::park_timeout(Duration::from_millis(5));
+            }
+            result => return result.map_err(|e| StackError::io("remove the control group", group, e)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BLKIO: Controller = Controller { v1: "blkio", v2: "io", verb: "throttle" };
+
+    fn mounted(filesystem: &str, target: &str, options: &str) -> Mounted {
+        Mounted {
+            device: crate::device_number::DeviceNumber { major: 0, minor: 1 },
+            target: target.into(),
+            mount_options: Vec::new(),
+            filesystem: filesystem.into(),
+            source: filesystem.into(),
+            super_options: options.split(',').map(str::to_owned).collect(),
+        }
+    }
+
+    fn chosen(mounts: &[Mounted], controllers: &str, handed_down: &str) -> Result<Hierarchy, StackError> {
+        BLKIO.choose(mounts, &|path| {
+            if path.ends_with("cgroup.controllers") { controllers } else { handed_down }.to_owned()
+        })
+    }
+
+    #[test]
+    fn the_controller_is_found_wherever_it_is() {
+        let cpu = mounted("cgroup", "/c/cpu", "rw,cpu");
+        let blkio = mounted("cgroup", "/c/blkio", "rw,blkio");
+        let unified = mounted("cgroup2", "/c", "rw");
+        let by =
+            |mounts: &[Mounted]| chosen(mounts, "cpu io memory", "io memory").map(|h| (h.version, h.root));
+        assert_eq!(by(&[cpu.clone(), blkio, unified.clone()]).unwrap(), (Version::V1, "/c/blkio".into()));
+        assert_eq!(by(&[cpu.clone(), unified.clone()]).unwrap(), (Version::V2, "/c".into()));
+        let refused = |mounts: &[Mounted], controllers: &str| {
+            let error = chosen(mounts, controllers, "memory").unwrap_err();
+            format!("{error}; {}", error.hint().unwrap())
+        };
+        assert!(refused(std::slice::from_ref(&cpu), "").contains("neither the blkio controller"));
+        assert!(refused(&[cpu.clone(), unified.clone()], "cpu").contains("/c has no io controller"));
+        assert!(refused(&[cpu, unified], "cpu io").contains("echo +io > /c/"));
+    }
+
+    #[test]
+    fn the_group_of_a_process_is_found_in_either_version() {
+        let text = "7:cpu,cpuacct:/a\n5:blkio:/b:c\n1:name=systemd:/d\n0::/e\n";
+        assert_eq!(BLKIO.own_group(Version::V1, text).as_deref(), Some("/b:c"));
+        assert_eq!(BLKIO.own_group(Version::V2, text).as_deref(), Some("/e"));
+        assert_eq!(BLKIO.own_group(Version::V1, "0::/e\n"), None);
+    }
+}

@@ -1,0 +1,212 @@
+//! `fstrial claims table`: what a store knows about the claims that ship, as one table. From the store that is published
+//! it is the table in the documentation.
+
+use super::{source, trimmed};
+use crate::{
+    cli::{Home, results},
+    error::ExpectedError,
+    exit_code,
+    report::{claim as report, document::Document, numbers},
+    run::{
+        claim::ClaimVerdict,
+        contrast::{Assay, ContrastState},
+        environment::Environment,
+    },
+};
+use clap::{Args, ValueEnum};
+use comfy_table::{ContentArrangement, Table, presets};
+use fstrial_model::{
+    claim::{CATALOGUE, Claim},
+    device::{Device, DeviceKind},
+    device_model,
+    trial::Trial,
+};
+use fstrial_store::{Store, StoredTrial};
+use std::{fmt::Write, path::PathBuf};
+
+/// One table of what a store knows about the claims that ship, from the last trial of each: the store that is published
+/// with the documentation, a colleague's, or this machine's own. Every trial is judged again from its runs.
+#[derive(Debug, Args)]
+pub(super) struct TableArgs {
+    /// The store [default: the one of this machine].
+    store: Option<PathBuf>,
+
+    /// How it is written.
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Format {
+    /// For a terminal.
+    Text,
+    /// For a page or a ticket.
+    Markdown,
+}
+
+/// Columns of a table that is not read on a terminal, which has a width of its own.
+const WIDTH: u16 = 140;
+
+const HEADER: [&str; 6] = ["claim", "said then", "measured", "planted slowdown", "on", "verdict"];
+
+pub(super) fn exec(args: &TableArgs, home: &Home) -> Result<u8, ExpectedError> {
+    let path = match &args.store {
+        Some(path) => path.clone(),
+        None => results::existing(home)?,
+    };
+    super::super::print(&of_store(&Store::open_read_only(path)?, args.format)?);
+    Ok(exit_code::VERDICT)
+}
+
+/// The table of a store.
+pub(super) fn of_store(store: &Store, format: Format) -> Result<String, ExpectedError> {
+    let trials = claim_trials(store)?;
+    let mut rows = Vec::new();
+    let mut found = Vec::new();
+    let mut machines: Vec<String> = Vec::new();
+    for claimed in source::all() {
+        let shipped = claimed.read()?;
+        let claim = source::claim(&shipped);
+        let last = trials.iter().rev().find(|(_, trial)| is_of(trial, claim));
+        let Some((stored, trial)) = last else {
+            rows.push(not_there(claim));
+            found.push(ClaimVerdict::CannotRun);
+            continue;
+        };
+        let document = results::judge_again(store, stored)?;
+        let machine = machine(&document.environment);
+        if !machines.contains(&machine) {
+            machines.push(machine);
+        }
+        let none = || ExpectedError::Fault("the trial of a claim has no claim".into());
+        let told = report::reworded(document.claim.clone().ok_or_else(none)?, claim);
+        found.push(told.verdict);
+        rows.push([
+            claim.id.clone(),
+            claim.said.clone(),
+            told.here(),
+            controls(&document),
+            device(&trial.device),
+            told.answer,
+        ]);
+    }
+    let mut out = rendered(format, &HEADER, &rows);
+    let _ = writeln!(out, "\n{}; version {CATALOGUE} of the catalogue", counts(&found));
+    for machine in machines {
+        let _ = writeln!(out, "on {machine}");
+    }
+    Ok(out)
+}
+
+/// The trials of claims in a store, the last one last. Those of an earlier version that do not read any more tell nothing.
+fn claim_trials(store: &Store) -> Result<Vec<(StoredTrial, Trial)>, ExpectedError> {
+    let mut trials = Vec::new();
+    for summary in store.trials()? {
+        let stored = store.trial(summary.id)?;
+        let trial = Trial::parse("stored trial", &stored.toml).ok().filter(|trial| trial.claim.is_some());
+        trials.extend(trial.map(|trial| (stored, trial)));
+    }
+    Ok(trials)
+}
+
+/// Whether a trial was there for a claim as it is today: whatever decides it has not been changed since.
+fn is_of(trial: &Trial, claim: &Claim) -> bool {
+    let then = source::claim(trial);
+    then.id == claim.id && then.fixed == claim.fixed
+}
+
+fn not_there(claim: &Claim) -> [String; 6] {
+    let needs: Vec<String> = claim.needs.iter().map(ToString::to_string).collect();
+    let needs = if needs.is_empty() { String::new() } else { format!("takes {}", needs.join(", ")) };
+    let cells = [&claim.id, &claim.said, &needs, "–", "–", "not in this store"];
+    cells.map(str::to_owned)
+}
+
+/// What the controls beside a claim found.
+fn controls(document: &Document) -> String {
+    let all = || document.workloads.iter().flat_map(|workload| &workload.controls);
+    let is = |state: &ContrastState, found| state.control.is_some_and(|control| control.found == found);
+    let seen: Vec<&ContrastState> = all().filter(|state| is(state, Assay::Seen)).collect();
+    let unseen = all().filter(|state| is(state, Assay::Unseen)).count();
+    match (seen.len(), unseen) {
+        (0, 0) => "–".into(),
+        (0, _) => "not seen".into(),
+        (_, 0) => {
+            let ratios: Vec<String> =
+                seen.iter().filter_map(|state| state.ratio).map(numbers::ratio).collect();
+            format!("seen: {}", ratios.join(", "))
+        }
+        (seen, unseen) => format!("seen in {seen} of {}", seen + unseen),
+    }
+}
+
+/// What a claim was tried on, in a word.
+fn device(device: &Device) -> String {
+    let shipped = device.modelled().map(|model| {
+        let is_it = |name: &&&str| device_model::shipped(name).as_ref() == Some(&model);
+        device_model::MODELS
+            .iter()
+            .map(|(name, _)| name)
+            .find(is_it)
+            .map_or("a model of its own", |name| *name)
+    });
+    match (device.kind, shipped) {
+        (DeviceKind::Model, Some(name)) => name.to_owned(),
+        (kind, _) => kind.name().to_owned(),
+    }
+}
+
+fn machine(environment: &Environment) -> String {
+    let virtual_machine = if environment.virtual_machine { ", virtual machine" } else { "" };
+    format!(
+        "Linux {}, {} × {}{virtual_machine}, {}",
+        environment.kernel,
+        environment.cpus,
+        environment.processor,
+        environment.memory.human()
+    )
+}
+
+/// `41 claims: 12 hold, 9 are reversed, …`.
+pub(super) fn counts(found: &[ClaimVerdict]) -> String {
+    let mut out = format!("{} claims", found.len());
+    let all = [
+        ClaimVerdict::Holds,
+        ClaimVerdict::Reversed,
+        ClaimVerdict::NoDifference,
+        ClaimVerdict::Less,
+        ClaimVerdict::Measured,
+        ClaimVerdict::Undecided,
+        ClaimVerdict::CannotTell,
+        ClaimVerdict::CannotRun,
+    ];
+    let mut mark = ':';
+    for verdict in all {
+        let count = found.iter().filter(|found| **found == verdict).count();
+        if count > 0 {
+            let _ = write!(out, "{mark} {count} {}", verdict.words());
+            mark = ',';
+        }
+    }
+    out
+}
+
+/// A table for a terminal, whose texts are broken to fit it, or for Markdown.
+pub(super) fn rendered<const N: usize>(format: Format, header: &[&str; N], rows: &[[String; N]]) -> String {
+    if format == Format::Markdown {
+        let line = |cells: &[String]| {
+            let cells: Vec<String> = cells.iter().map(|cell| cell.replace('|', "\\|")).collect();
+            format!("| {} |\n", cells.join(" | "))
+        };
+        let rows: String = rows.iter().map(|row| line(row)).collect();
+        return format!("{}|{}\n{rows}", line(&header.map(str::to_owned)), "---|".repeat(N));
+    }
+    let width = rustix::termios::tcgetwinsize(std::io::stdout()).map_or(WIDTH, |size| size.ws_col);
+    let mut table = Table::new();
+    table.load_preset(presets::UTF8_HORIZONTAL_ONLY).set_content_arrangement(ContentArrangement::Dynamic);
+    table.set_width(width.max(60)).set_header(header);
+    for row in rows {
+        table.add_row(row);
+    }
+    format!("{}\n", trimmed(&table))
+}
