@@ -17,7 +17,7 @@ use crate::{
 };
 use fstrial_model::{
     device_model::DeviceModel,
-    units::{Bytes, Nanos},
+    units::{Bytes, Nanos, Percent},
 };
 use rustix::mm::MlockAllFlags;
 use serde::{Deserialize, Serialize};
@@ -34,6 +34,8 @@ pub enum Command {
     Renew {
         /// Seed of everything drawn: the same for every arm of a round.
         seed: u64,
+        /// How much slower than its model it is until it is renewed again.
+        slowed: Percent,
     },
     /// Follow another model until it is renewed, with no head start.
     Pretend {
@@ -127,8 +129,8 @@ fn attend(
     say(Said::Ready { descriptor: shown.file().as_raw_fd() });
     for command in commands {
         say(match command {
-            Command::Renew { seed } => {
-                server.renew(seed);
+            Command::Renew { seed, slowed } => {
+                server.renew(seed, slowed);
                 Said::Done
             }
             Command::Pretend { model } => {
@@ -174,7 +176,8 @@ mod tests {
         let server = Server::start(model, Backing::in_memory(Bytes::mib(1)).unwrap());
         let shown = Alone.show(Arc::clone(&server), "alone").unwrap();
         let free = |is_free| Command::Free { is_free };
-        let commands = [Command::Count, free(true), free(false), Command::Renew { seed: 1 }, Command::Count];
+        let renewed = Command::Renew { seed: 1, slowed: Percent(6.0) };
+        let commands = [Command::Count, free(true), free(false), renewed, Command::Count];
         let mut said = Vec::new();
         attend(&server, &shown, &mut commands.into_iter(), &mut |answer| said.push(answer));
         let descriptor = shown.file().as_raw_fd();

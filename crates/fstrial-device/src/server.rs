@@ -11,7 +11,7 @@ use crate::{
 };
 use fstrial_model::{
     device_model::DeviceModel,
-    units::{Bytes, Nanos},
+    units::{Bytes, Nanos, Percent},
 };
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
@@ -174,10 +174,11 @@ impl Server {
     }
 
     /// Puts it back to the state in which it was bought: idle, empty caches, full credits, all flash erased. The data stay.
-    /// Requests under way are answered at once.
-    pub fn renew(&self, seed: u64) {
+    /// Requests under way are answered at once. From now on it is slower than its model by this much.
+    pub fn renew(&self, seed: u64, slowed: Percent) {
+        let model = self.model.slowed(slowed);
         let mut state = self.lock();
-        state.simulator = self.fresh(&self.model, seed);
+        state.simulator = self.fresh(&model, seed);
         let answers: Vec<Answer> = state.waiting.drain().map(|(_, (_, answer))| answer).collect();
         state.counts = Counts::default();
         drop(state);
@@ -365,7 +366,7 @@ mod tests {
         thread::park_timeout(Duration::from_millis(20));
         server.submit(read(), Box::new(move || sender.send("read").unwrap()));
         assert_eq!(receiver.recv_timeout(Duration::from_secs(5)), Ok("read"));
-        server.renew(1);
+        server.renew(1, Percent(0.0));
         assert_eq!(receiver.try_recv(), Ok("write"), "what was under way is answered");
         assert_eq!(server.counts(), Counts::default());
     }
@@ -381,7 +382,7 @@ mod tests {
         // The device is younger than its head start: most of the five seconds are left.
         assert!(receiver.recv_timeout(Duration::from_millis(20)).is_err());
         server.set_head_start(Nanos(0));
-        server.renew(1);
+        server.renew(1, Percent(0.0));
         receiver.try_recv().unwrap();
     }
 }

@@ -3,7 +3,7 @@
 //! `name=filesystem@place:item,item,…`, without `@place` on the host where fstrial was started, where each item is, in this order of trial:
 //! - `scheduler=…`, `nr_requests=…`, `read_ahead=…`, `cache=…`, `discard=on|off`: the device's queue;
 //!   `profile=…`: how btrfs spreads itself over several devices; `log=external`: its journal or log on the trial's log
-//!   device; `handicap=…`: a known slowdown; `control_of=…`: the arm it is a control of; `state=…`: what the filesystem holds;
+//!   device; `handicap=…`, `slowed=…`: a known slowdown; `control_of=…`: the arm it is a control of; `state=…`: what the filesystem holds;
 //!   `memory=…`: the limit for the memory of the load and its page cache;
 //! - something that starts with `-`: options of mkfs in its own words (`-m reflink=0`);
 //! - a word that this filesystem's mkfs knows (`agcount=16` for xfs): mkfs, under the right flag;
@@ -67,8 +67,12 @@ pub struct Arm {
     /// A known slowdown of the load on this arm, to see that it is found; left out: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub handicap: Option<Percent>,
-    /// The arm that it is a control of: the same configuration with a handicap, run to see whether a difference of this
-    /// size can be seen at all. It is compared with that arm only.
+    /// A known slowdown of the modelled device under this arm, which reaches programs and operations as well; left out:
+    /// none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slowed: Option<Percent>,
+    /// The arm that it is a control of: the same configuration with a planted slowdown, run to see whether a difference of
+    /// this size can be seen at all. It is compared with that arm only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub control_of: Option<String>,
     /// What the filesystem holds when the load begins; left out: what the trial says for all, or nothing.
@@ -152,6 +156,7 @@ impl Arm {
             log: None,
             profile: None,
             handicap: None,
+            slowed: None,
             control_of: None,
             state: None,
             memory: None,
@@ -189,6 +194,7 @@ impl Arm {
         items.extend(self.log.iter().map(|LogPlace::External| "log=external".to_owned()));
         items.extend(self.profile.iter().map(|profile| format!("profile={profile}")));
         items.extend(self.handicap.iter().map(|h| format!("handicap={h}")));
+        items.extend(self.slowed.iter().map(|slowed| format!("slowed={slowed}")));
         items.extend(self.control_of.iter().map(|name| format!("control_of={name}")));
         items.extend(self.state.iter().map(|state| format!("state={state}")));
         items.extend(self.memory.iter().map(|limit| format!("memory={limit}")));
@@ -212,6 +218,11 @@ impl Arm {
     /// What it is called wherever it is built.
     pub fn name_without_place(&self) -> String {
         Self { place: None, ..self.clone() }.default_name()
+    }
+
+    /// The slowdown that it was given on purpose, of its load or of its device.
+    pub fn planted(&self) -> Option<Percent> {
+        self.handicap.or(self.slowed)
     }
 
     /// Whether another arm is the same but for the name and the place.
@@ -338,7 +349,7 @@ impl Arm {
             || self.sets_the_queue()
             || self.log.is_some()
             || self.profile.is_some()
-            || self.handicap.is_some()
+            || self.planted().is_some()
             || self.memory.is_some()
         {
             return Some(("an existing directory is used as it is, so it takes no options".into(), None));
@@ -618,6 +629,8 @@ impl Arm {
             self.cache = Some(CacheMode::named(value).ok_or_else(unknown)?);
         } else if let Some(value) = item.strip_prefix("handicap=") {
             self.handicap = Some(value.parse().map_err(|e: crate::units::UnitError| e.to_string())?);
+        } else if let Some(value) = item.strip_prefix("slowed=") {
+            self.slowed = Some(value.parse().map_err(|e: crate::units::UnitError| e.to_string())?);
         } else if let Some(value) = item.strip_prefix("control_of=") {
             self.control_of = Some(value.to_owned());
         } else if let Some(value) = item.strip_prefix("state=") {

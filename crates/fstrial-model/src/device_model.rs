@@ -271,6 +271,32 @@ impl DeviceModel {
         self.cache.is_some()
     }
 
+    /// The same device, slower by this share in everything that takes time: requests take longer, and less is granted.
+    #[must_use]
+    pub fn slowed(&self, by: Percent) -> Self {
+        let factor = 1.0 + by.fraction();
+        let service = |service: Service| Service {
+            latency: longer(service.latency, factor),
+            p99: service.p99.map(|p99| longer(p99, factor)),
+            bandwidth: service.bandwidth.map(|bandwidth| narrower(bandwidth, factor)),
+        };
+        Self {
+            read: service(self.read),
+            write: service(self.write),
+            flush: service(self.flush),
+            discard: self.discard.map(service),
+            limits: self.limits.map(|limits| limits.slowed(factor)),
+            cache: self.cache.map(|cache| Cache { latency: longer(cache.latency, factor), ..cache }),
+            disk: self.disk.map(|disk| disk.slowed(factor)),
+            flash: self.flash.map(|flash| Flash {
+                erase: longer(flash.erase, factor),
+                copy: longer(flash.copy, factor),
+                ..flash
+            }),
+            ..self.clone()
+        }
+    }
+
     /// What it is like, in a few words: `3000 IOPS, 125MiB/s, read 500us, write 700us`.
     pub fn summary(&self) -> String {
         let mut words = Vec::new();
@@ -296,6 +322,29 @@ impl DeviceModel {
     }
 }
 
+/// A time that is so many times as long.
+fn longer(time: Nanos, factor: f64) -> Nanos {
+    Nanos(scaled(time.0, factor))
+}
+
+fn narrower(bandwidth: Bandwidth, factor: f64) -> Bandwidth {
+    Bandwidth(Bytes(scaled(bandwidth.0.0, factor.recip()).max(1)))
+}
+
+fn fewer(rate: u32, factor: f64) -> u32 {
+    scaled(rate.into(), factor.recip()).max(1).try_into().unwrap_or(rate)
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "times and rates of devices are far below 2^52 and not negative"
+)]
+fn scaled(value: u64, factor: f64) -> u64 {
+    (value as f64 * factor).round() as u64
+}
+
 /// A latency in one unit: `1.2ms`, `600us`.
 #[expect(clippy::cast_precision_loss, reason = "latencies are far below 2^52 ns")]
 fn plain(latency: Nanos) -> String {
@@ -303,7 +352,30 @@ fn plain(latency: Nanos) -> String {
     if ns >= 1e6 { format!("{}ms", ns / 1e6) } else { format!("{}us", ns / 1e3) }
 }
 
+impl Disk {
+    fn slowed(&self, factor: f64) -> Self {
+        Self {
+            rpm: fewer(self.rpm, factor),
+            track_seek: longer(self.track_seek, factor),
+            full_seek: longer(self.full_seek, factor),
+            outer_bandwidth: narrower(self.outer_bandwidth, factor),
+            inner_bandwidth: narrower(self.inner_bandwidth, factor),
+            ..*self
+        }
+    }
+}
+
 impl Limits {
+    /// Credits are saved up more slowly and are as many as before.
+    fn slowed(&self, factor: f64) -> Self {
+        Self {
+            iops: self.iops.map(|iops| fewer(iops, factor)),
+            burst_iops: self.burst_iops.map(|iops| fewer(iops, factor)),
+            bandwidth: self.bandwidth.map(|bandwidth| narrower(bandwidth, factor)),
+            ..*self
+        }
+    }
+
     fn problem(&self) -> Option<Problem> {
         for (key, iops) in [("iops", self.iops), ("burst_iops", self.burst_iops)] {
             if let Some(iops) = iops.filter(|iops| !(1..=10_000_000).contains(iops)) {
@@ -443,6 +515,22 @@ mod tests {
     fn an_empty_file_is_the_ideal_device() {
         let ideal = DeviceModel { name: "empty".into(), ..DeviceModel::default() };
         assert_eq!(DeviceModel::parse("empty.toml", "").unwrap(), ideal);
+    }
+
+    #[test]
+    fn a_slower_device_takes_longer_and_grants_less() {
+        let text = "[read]\nlatency = \"100us\"\np99 = \"200us\"\nbandwidth = \"110MiB/s\"\n[limits]\niops = 3000\ncredits = 50\n\
+                    burst_iops = 6000\n[disk]\nrpm = 7700\ntrack_seek = \"1ms\"\nfull_seek = \"10ms\"\n\
+                    outer_bandwidth = \"220MiB/s\"\ninner_bandwidth = \"110MiB/s\"";
+        let slower = "[read]\nlatency = \"110us\"\np99 = \"220us\"\nbandwidth = \"100MiB/s\"\n[limits]\niops = 2727\ncredits = 50\n\
+                      burst_iops = 5455\n[disk]\nrpm = 7000\ntrack_seek = \"1.1ms\"\nfull_seek = \"11ms\"\n\
+                      outer_bandwidth = \"200MiB/s\"\ninner_bandwidth = \"100MiB/s\"";
+        let [model, slower] = [text, slower].map(|text| DeviceModel::parse("m.toml", text).unwrap());
+        assert_eq!(model.slowed(Percent(10.0)), slower);
+        for (name, text) in MODELS {
+            let model = DeviceModel::parse(name, text).unwrap();
+            assert_eq!(model.slowed(Percent(0.0)), model, "{name}");
+        }
     }
 
     #[test]

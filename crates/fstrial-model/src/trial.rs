@@ -345,21 +345,29 @@ impl Trial {
 /// set of files.
 pub fn can_run(arm: &Arm, workload: &Workload) -> bool {
     let is_raw_able = !arm.is_raw() || runs_on_bare_device(workload);
-    is_raw_able && (arm.control_of.is_none() || shows_a_handicap(workload))
+    let shows_its_control = match (arm.control_of.is_some(), arm.slowed.is_some()) {
+        (false, _) => true,
+        (true, false) => shows_a_handicap(workload),
+        (true, true) => shows_a_slow_device(workload),
+    };
+    is_raw_able && shows_its_control
 }
 
 /// Whether a slowdown of a load shows in a figure of a workload: not where a program does the work, nor where the rate is
 /// given.
 fn shows_a_handicap(workload: &Workload) -> bool {
-    let is_load = workload.program.is_none() && workload.operation.is_none();
-    is_load && workload.results().any(|result| !result.has_offered_rate)
+    workload.is_load() && workload.results().any(|result| !result.has_offered_rate)
+}
+
+/// Whether only a slower device can slow a workload down: where a program does the work, or a tool.
+fn shows_a_slow_device(workload: &Workload) -> bool {
+    !workload.is_load()
 }
 
 fn runs_on_bare_device(workload: &Workload) -> bool {
     let mut groups = workload.phases.iter().flat_map(|phase| &phase.groups).peekable();
     let first = groups.peek().map(|group| group.set.clone());
-    workload.program.is_none()
-        && workload.operation.is_none()
+    workload.is_load()
         && groups.all(|group| group.pattern.runs_on_bare_device() && Some(&group.set) == first.as_ref())
 }
 

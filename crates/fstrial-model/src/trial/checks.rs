@@ -150,6 +150,13 @@ impl Trial {
                     "name them apart: a=ext4 b=ext4",
                 ));
             }
+            if arm.slowed.is_some() && !self.device_of(arm).kind.is_modelled() {
+                return Some(problem(
+                    &["arm", &index.to_string(), "slowed"],
+                    "only modelled devices can be slowed down",
+                    "use --device model:…, or handicap=…, which slows a load down on any device",
+                ));
+            }
             if let Some((key, message, hint)) = self.control_problem(arm) {
                 return Some(problem(&["arm", &index.to_string(), key], message, hint));
             }
@@ -165,7 +172,7 @@ impl Trial {
             let message = format!("`{}` is a control of `{of}`, which is no arm of this trial", arm.name);
             return Some(("control_of", message, "name an arm that is no control itself"));
         }
-        let is_slowed = arm.handicap.is_some_and(|handicap| !handicap.is_zero());
+        let is_slowed = arm.planted().is_some_and(|planted| !planted.is_zero());
         let message = || format!("`{}` is a control without a slowdown", arm.name);
         (!is_slowed).then(|| ("handicap", message(), "give it one of twice the band, such as handicap=6%"))
     }
@@ -455,10 +462,13 @@ impl Trial {
         };
         for (index, workload) in workloads.iter().enumerate() {
             let name = &workload.name;
-            let is_load = workload.program.is_none() && workload.operation.is_none();
-            if !is_load && self.arms.iter().any(|arm| arm.handicap.is_some() && arm.control_of.is_none()) {
-                let message = format!("`{name}` cannot be slowed down: only loads of our own can");
-                return at(index, message, "leave out handicap, or this workload");
+            if !workload.is_load()
+                && self.arms.iter().any(|arm| arm.handicap.is_some() && arm.control_of.is_none())
+            {
+                let message = format!("`{name}` takes no handicap: only loads of our own do");
+                let hint =
+                    "leave out handicap, or this workload; a modelled device can be slower: slowed=10%";
+                return at(index, message, hint);
             }
             let Some(timed) = &workload.operation else { continue };
             let device = &self.device;

@@ -1,41 +1,44 @@
 //! The positive control of a trial: one of its arms once more, with a known slowdown. Where that slowdown is not seen, a
 //! difference between the other arms would not have been seen either, and "equivalent" says nothing.
 
-use super::{Trial, shows_a_handicap};
-use crate::{arm::Arm, units::Percent};
+use super::{Trial, shows_a_handicap, shows_a_slow_device};
+use crate::{arm::Arm, units::Percent, workload::Workload};
 use std::collections::BTreeMap;
 
 /// The planted slowdown, in bands: plainly outside the one that counts as no difference.
 const BANDS: f64 = 2.0;
 
 impl Trial {
-    /// Adds the control that the trial asks for, if it has none yet and any of its workloads can be slowed down.
+    /// Adds the controls that the trial asks for, if it has none yet: a slower load where any of its workloads is one, and
+    /// a slower modelled device where any is a program or an operation.
     pub fn add_control(&mut self, cpus: u16) {
         if !self.trial.control || self.arms.iter().any(|arm| arm.control_of.is_some()) {
             return;
         }
         // What cannot be resolved is told elsewhere.
         let workloads = self.resolve_workloads(cpus).unwrap_or_default();
-        if !workloads.iter().any(shows_a_handicap) {
-            return;
-        }
         let Some(base) = self.control_base().cloned() else { return };
+        let planted = Some(Percent(BANDS * self.widest_band().0));
         // What is seen on one device says nothing about another.
-        let elsewhere: Vec<Arm> = self
-            .arms
-            .iter()
-            .filter(|arm| self.trial.leads && arm.is_at_another_place(&base))
-            .cloned()
-            .collect();
+        let is_elsewhere = |arm: &&Arm| self.trial.leads && arm.is_at_another_place(&base);
+        let elsewhere: Vec<Arm> = self.arms.iter().filter(is_elsewhere).cloned().collect();
         for base in std::iter::once(base).chain(elsewhere) {
-            let control = Arm {
-                name: self.free_name("control"),
-                control_of: Some(base.name.clone()),
-                handicap: Some(Percent(BANDS * self.widest_band().0)),
-                ..base
-            };
-            self.arms.push(control);
+            let beside = |workload: &&Workload| super::can_run(&base, workload);
+            let mut all = workloads.iter().filter(beside);
+            let is_modelled = self.device_of(&base).kind.is_modelled();
+            if all.clone().any(shows_a_handicap) {
+                self.push_control(&base, Arm { handicap: planted, ..base.clone() });
+            }
+            if is_modelled && all.any(shows_a_slow_device) {
+                self.push_control(&base, Arm { slowed: planted, ..base.clone() });
+            }
         }
+    }
+
+    /// Adds an arm as the control of another.
+    fn push_control(&mut self, of: &Arm, slower: Arm) {
+        let name = self.free_name("control");
+        self.arms.push(Arm { name, control_of: Some(of.name.clone()), ..slower });
     }
 
     /// This name, or the first with a number after it that no arm has.
@@ -53,7 +56,7 @@ impl Trial {
             *named.entry(cell.arm.as_str()).or_default() += 1;
         }
         let is_baseline = |arm: &Arm| self.is_baseline(arm);
-        let able = self.arms.iter().enumerate().filter(|(_, arm)| arm.handicap.is_none());
+        let able = self.arms.iter().enumerate().filter(|(_, arm)| arm.planted().is_none());
         able.max_by_key(|(index, arm)| {
             (is_baseline(arm), named.get(arm.name.as_str()).copied(), std::cmp::Reverse(*index))
         })
@@ -77,7 +80,7 @@ impl Trial {
 
 #[cfg(test)]
 mod tests {
-    use crate::{arm::Arm, trial::Trial, units::Percent, workload::Entry};
+    use crate::{arm::Arm, device::DeviceKind, trial::Trial, units::Percent, workload::Entry};
 
     fn trial(arms: &[&str]) -> Trial {
         let arms = arms.iter().map(|arm| Arm::plain(arm)).collect();
@@ -114,7 +117,26 @@ mod tests {
         let mut operation = trial(&["ext4", "xfs"]);
         operation.workloads = vec![Entry::of_preset("op-mkfs")];
         operation.add_control(2);
-        assert_eq!(operation.arms.len(), 2, "an operation cannot be slowed down");
+        assert_eq!(operation.arms.len(), 2, "an operation cannot be slowed down, nor an image");
+    }
+
+    #[test]
+    fn what_no_handicap_reaches_has_a_slower_modelled_device_as_its_control() {
+        let mut both = trial(&["ext4", "xfs"]);
+        both.device.kind = DeviceKind::Model;
+        both.workloads = ["op-mkfs", "random-write"].map(Entry::of_preset).to_vec();
+        both.add_control(2);
+        let controls: Vec<String> = both.arms[2..].iter().map(ToString::to_string).collect();
+        let of = "control_of=ext4";
+        assert_eq!(
+            controls,
+            [format!("control=ext4:handicap=6%,{of}"), format!("control-2=ext4:slowed=6%,{of}")]
+        );
+        let workloads = both.resolve_workloads(2).unwrap();
+        let runs = |arm: usize| {
+            workloads.iter().map(move |workload| super::super::can_run(&both.arms[arm], workload))
+        };
+        assert!(runs(2).eq([false, true]));
     }
 
     #[test]

@@ -82,6 +82,11 @@ pub struct TimedProgram {
 }
 
 impl Workload {
+    /// Whether our own load generator does the work: not a program, nor an operation of a filesystem's tools.
+    pub fn is_load(&self) -> bool {
+        self.program.is_none() && self.operation.is_none()
+    }
+
     /// What a run of it yields, in order: one result for each measured phase and group of threads in it, or for each
     /// metric of a program or number of an operation.
     pub fn results(&self) -> impl Iterator<Item = ResultKind> {

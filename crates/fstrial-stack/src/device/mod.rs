@@ -11,7 +11,7 @@ use crate::{error::StackError, ledger::Ledger};
 use fstrial_model::{
     arm::Arm,
     device::{Device as DeviceSpec, LogDevice, LogKind},
-    job::DeviceBinding,
+    job::{DeviceBinding, Job},
     measurement::Stage,
     units::Bytes,
     workload::Data,
@@ -34,12 +34,11 @@ pub trait Device {
     fn cautions(&self) -> Vec<String> {
         Vec::new()
     }
-    /// Makes it what it was at first, if it has a state of its own; before every run. The seed is the same for every arm
-    /// of a round.
+    /// Makes it what it was at first, if it has a state of its own, and what the job's arm asks of it; before every run.
     ///
     /// # Errors
     /// It is gone.
-    fn before_run(&self, _seed: u64) -> Result<(), StackError> {
+    fn before_run(&self, _job: &Job) -> Result<(), StackError> {
         Ok(())
     }
     /// Told when a run enters a stage.

@@ -17,7 +17,7 @@ use fstrial_engine::Usage;
 use fstrial_model::{
     device::ModelChoice,
     device_model::{DeviceModel, MODEL_FILE, MODELS, named, shipped},
-    units::{Bytes, Nanos},
+    units::{Bytes, Nanos, Percent},
 };
 use fstrial_stack::{
     device::{
@@ -244,7 +244,7 @@ fn compare(device: &Modelled, size: Bytes, ledger: &Ledger) -> Result<Vec<Checke
                 span: size,
                 duration: CHECKED_FOR,
             };
-            device.renew(1)?;
+            device.renew(1, Percent::default())?;
             let got = probe(&attached.path(), Usage::ReadWrite, &one)?;
             let asked = rehearsed(device.model(), size, &one);
             all.push(Checked { model: device.model().name.clone(), kind, depth, asked, got });

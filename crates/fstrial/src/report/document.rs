@@ -381,7 +381,8 @@ fn control_warning(plan: &Plan) -> Option<String> {
     let names: Vec<&str> = without.map(|(_, workload)| workload.name.as_str()).collect();
     (plan.trial.trial.control && !names.is_empty()).then(|| {
         format!(
-            "no control runs in {}: programs, operations and loads at an offered rate cannot be slowed down",
+            "no control runs in {}: loads at an offered rate cannot be slowed down, and programs and operations only by a \
+             modelled device",
             names.join(", ")
         )
     })

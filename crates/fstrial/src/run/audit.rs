@@ -38,11 +38,11 @@ const AUDITED: [Fact; 22] = [
 /// built at several places.
 pub fn differences(arms: &[Arm], facts: &[ArmFacts]) -> Vec<String> {
     let slowed = arms.iter().filter_map(|arm| {
-        let handicap = arm.handicap?;
-        Some(format!(
-            "{} is slowed down on purpose: every wait for the kernel takes {handicap} longer",
-            arm.name
-        ))
+        let how = match (arm.handicap, arm.slowed) {
+            (Some(handicap), _) => format!("every wait for the kernel takes {handicap} longer"),
+            (None, slowed) => format!("its modelled device is slower by {}", slowed?),
+        };
+        Some(format!("{} is slowed down on purpose: {how}", arm.name))
     });
     let audited = AUDITED.iter().filter_map(|fact| {
         let asked = if arms.iter().any(|arm| asks_for(arm, *fact)) { " (as asked for)" } else { "" };

@@ -14,8 +14,9 @@ impl Judge<'_> {
         let contrast = &self.plan.contrasts[control];
         let arm = &self.plan.trial.arms[self.plan.cells[contrast.a].arm];
         let verdict = self.verdict(control);
-        // Half of what was planted: the load generator's own share of an operation is not slowed down.
-        let least = arm.handicap.unwrap_or_default().fraction().ln_1p() / 2.0;
+        // Half of what was planted: the load generator's own share of an operation is not slowed down, nor what a program
+        // does without its device.
+        let least = arm.planted().unwrap_or_default().fraction().ln_1p() / 2.0;
         match verdict.decision {
             Decision::Slower => Assay::Seen,
             Decision::Equivalent | Decision::Faster => Assay::Unseen,
@@ -27,7 +28,7 @@ impl Judge<'_> {
     /// What a contrast is a control of, and what it found; none of others.
     pub(super) fn control(&self, index: usize) -> Option<Control> {
         let arm = self.plan.cells[self.plan.contrasts[index].a].arm;
-        let planted = self.plan.trial.arms[arm].handicap.filter(|_| self.is_control(index))?;
+        let planted = self.plan.trial.arms[arm].planted().filter(|_| self.is_control(index))?;
         Some(Control { planted, found: self.found_by(index) })
     }
 

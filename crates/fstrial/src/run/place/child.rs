@@ -318,8 +318,7 @@ enum Silence {
 impl Workers<'_> {
     /// Has a worker do a job. Returns only when nothing of the run is left.
     pub(super) fn run(&self, job: &PlacedJob, hear: &mut dyn FnMut(&WorkerMessage)) -> Ended {
-        let seed = job.job.seed();
-        let began = self.devices.iter().try_for_each(|device| device.before_run(seed));
+        let began = self.devices.iter().try_for_each(|device| device.before_run(&job.job));
         if let Err(error) = began {
             return Ended::Failed(lost(Stage::Attach, error.to_string(), "look at the kernel log (dmesg)"));
         }

@@ -14,9 +14,9 @@ use fstrial_engine::Usage;
 use fstrial_model::{
     arm::Arm,
     device_model::{DeviceModel, Service},
-    job::DeviceBinding,
+    job::{DeviceBinding, Job},
     measurement::Stage,
-    units::{Bytes, Nanos},
+    units::{Bytes, Nanos, Percent},
 };
 use fstrial_stack::{
     StackError,
@@ -152,7 +152,7 @@ impl Modelled {
         };
         (device.way, device.ceiling) = device.measure_way(ledger)?;
         device.order(&Order::HeadStart { time: device.way })?;
-        device.renew(0)?;
+        device.renew(0, Percent::default())?;
         Ok(device)
     }
 
@@ -166,12 +166,12 @@ impl Modelled {
         self.way
     }
 
-    /// Puts it back to its first state, keeping to its model.
+    /// Puts it back to its first state, keeping to its model, or slower than that by some share.
     ///
     /// # Errors
     /// Its process is gone.
-    pub fn renew(&self, seed: u64) -> Result<(), StackError> {
-        self.order(&Order::Renew { seed }).map(drop)
+    pub fn renew(&self, seed: u64, slowed: Percent) -> Result<(), StackError> {
+        self.order(&Order::Renew { seed, slowed }).map(drop)
     }
 
     /// A block device on it, for this process.
@@ -449,11 +449,12 @@ impl Device for Modelled {
         if what.is_empty() { Vec::new() } else { vec![line] }
     }
 
-    fn before_run(&self, seed: u64) -> Result<(), StackError> {
+    fn before_run(&self, job: &Job) -> Result<(), StackError> {
+        let (seed, slowed) = (job.seed(), job.arm.slowed.unwrap_or_default());
         // It may have died since the last run, too.
-        if self.renew(seed).is_err() {
+        if self.renew(seed, slowed).is_err() {
             self.start_again()?;
-            self.renew(seed)?;
+            self.renew(seed, slowed)?;
         }
         self.order(&Order::Free { is_free: true }).map(drop)
     }
