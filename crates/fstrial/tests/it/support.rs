@@ -538,9 +538,16 @@ impl Running {
                 return true;
             }
         }
+        // Standard output is closed: it has ended, or is about to.
+        let complaints = self.complaints();
         let last: Vec<&str> = self.heard.lines().rev().take(3).collect();
-        say(&format!("no {event}; it said last (latest first): {last:#?}"));
+        say(&format!("no {event}; it said last (latest first): {last:#?}, and as its errors: {complaints}"));
         false
+    }
+
+    /// All of its standard error, once; waits for its end.
+    fn complaints(&mut self) -> String {
+        self.complaints.take().map(|all| all.join().unwrap()).unwrap_or_default()
     }
 
     /// Whether it is over.
@@ -556,7 +563,7 @@ impl Running {
         }
         while self.line().is_some() {}
         let status = self.child.wait().unwrap();
-        let stderr = self.complaints.take().unwrap().join().unwrap();
+        let stderr = self.complaints();
         let ended = Ended { status, stdout: std::mem::take(&mut self.heard), stderr };
         assert!(in_time, "did not end within {patience:?}: {ended:?}");
         ended
