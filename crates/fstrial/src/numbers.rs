@@ -97,12 +97,19 @@ pub fn wait(seconds: f64) -> String {
     }
 }
 
+/// A length of time as `--budget` takes it, rounded up: `9m`, `3h`.
+pub fn budget(seconds: f64) -> String {
+    let minutes = (seconds / 60.0).ceil().clamp(1.0, 1e6);
+    if minutes <= 120.0 { format!("{minutes:.0}m") } else { format!("{:.0}h", (minutes / 60.0).ceil()) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn numbers_read_well() {
+        assert_eq!([1.0, 61.0, 7200.0, 7201.0].map(budget), ["1m", "2m", "120m", "3h"]);
         assert_eq!([812.4, 12_345.0, 1_204_000.0, 0.5].map(rate), ["812", "12.3k", "1.20M", "0.50"]);
         assert_eq!(
             [81_000.0, 1_204_000.0, 999.0, 2.5e9].map(nanos),

@@ -392,11 +392,12 @@ fn advise(document: &Document) {
                         + 0.5)
             })
             .sum();
-        let wait = numbers::wait(per_round * 12.0);
+        let wait = numbers::budget(per_round * 12.0);
         super::print(&format!(
             "\nNot one round was complete. A round takes about {} s here; give it a --budget of {wait}. The runs that were \
-             made are stored: fstrial results export\n",
-            per_round.ceil()
+             made are kept: fstrial resume {}\n",
+            per_round.ceil(),
+            document.trial_id.unwrap_or_default()
         ));
     }
 }

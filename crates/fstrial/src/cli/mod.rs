@@ -18,6 +18,7 @@ mod out_file;
 mod pages;
 pub(crate) mod report;
 pub(crate) mod results;
+mod resume;
 mod run;
 mod serve;
 mod trend;
@@ -51,7 +52,8 @@ Examples:
   fstrial compare raw ext4 xfs --device disk --erase /dev/disk/by-id/nvme-…
   fstrial compare dir:/srv/a dir:/srv/b
   fstrial compare ext4 xfs --save - --dry-run > trial.toml
-  fstrial run trial.toml --resume
+  fstrial run trial.toml
+  fstrial resume
   fstrial watch
   fstrial judge pairs.csv
   fstrial trend xfs/ext4 --fail-if-worse 5%
@@ -90,6 +92,7 @@ pub struct Cli {
 enum Command {
     Compare(Box<compare::CompareArgs>),
     Run(run::RunArgs),
+    Resume(resume::ResumeArgs),
     Watch(watch::WatchArgs),
     Judge(judge::JudgeArgs),
     Results(results::ResultsArgs),
@@ -314,6 +317,7 @@ fn execute(command: Command) -> Result<u8, ExpectedError> {
     match command {
         Command::Compare(args) => compare::exec(&args),
         Command::Run(args) => run::exec(&args),
+        Command::Resume(args) => resume::exec(&args),
         Command::Watch(args) => watch::exec(&args),
         Command::Judge(args) => judge::exec(&args),
         Command::Results(args) => results::exec(&args),

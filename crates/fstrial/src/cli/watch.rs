@@ -302,10 +302,7 @@ impl<'p> Following<'p> {
             ),
             (false, false) => (
                 "killed",
-                Some(
-                    "nobody works on this trial any more; `fstrial run FILE --resume` goes on with it"
-                        .to_owned(),
-                ),
+                Some("nobody works on this trial any more; `fstrial resume` goes on with it".to_owned()),
             ),
             (false, true) => ("running", None),
         };

@@ -42,6 +42,8 @@ pub fn judged<T>(
     let places = rounds.environments.values().filter_map(|json| serde_json::from_str(json).ok());
     let places: Vec<Environment> = places.filter(|there: &Environment| !there.place.is_empty()).collect();
     let (mut all, courses) = course::replay(&plan, rounds.planned, rounds.rounds);
+    // Nothing was open any more: what has no verdict was given up.
+    let ended = if all.is_undecided() { Reason::BudgetEnded } else { Reason::Settled };
     all.finish();
     let facts: Vec<_> = stored.arms.iter().filter_map(|arm| arm.facts.clone()).collect();
     let audit = if facts.len() == plan.trial.arms.len() {
@@ -54,13 +56,14 @@ pub fn judged<T>(
         facts,
         audit,
         reason: match stored.summary.status {
-            TrialStatus::Decided | TrialStatus::BudgetEnded => Reason::BudgetEnded,
+            TrialStatus::Decided | TrialStatus::BudgetEnded => ended,
             TrialStatus::Running | TrialStatus::Interrupted | TrialStatus::Failed => Reason::Interrupted,
         },
         rounds: last_round,
         round_time,
     };
-    let session = stored.sessions.last().expect("a trial that was read has a session");
+    // The first session's command is the one that anybody can repeat from nothing.
+    let session = stored.sessions.first().expect("a trial that was read has a session");
     let repeat = document::repeat_command(&session.command_line, plan.seed);
     let machines = (&environment, places);
     let mut document = document::document(&plan, &finished, machines, Some(stored.summary.id.0), repeat);

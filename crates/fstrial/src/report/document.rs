@@ -95,7 +95,7 @@ pub struct ArmReport {
 }
 
 /// A workload, or one of its phases, with its results.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub struct WorkloadReport {
     /// Its name; the arm's, if workloads are compared.
     pub name: String,
@@ -138,7 +138,7 @@ pub struct VerdictReport {
 }
 
 /// A cell in numbers. Latencies are medians over the rounds of each run's own quantile.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub struct CellReport {
     /// The arm; the workload, if workloads are compared.
     pub arm: String,
@@ -161,8 +161,8 @@ pub struct CellReport {
     pub rate_interval: Option<(f64, f64)>,
     /// Bytes per second: typical, as `rate`.
     pub bytes_per_second: Option<f64>,
-    /// Latency of an operation in ns: p50, p99, p99.9.
-    pub latency_ns: Option<[f64; 3]>,
+    /// Latency of an operation in ns: p50, p99, p99.9; none of a quantile for which a run had too few operations.
+    pub latency_ns: Option<[Option<f64>; 3]>,
     /// CPU time of the whole machine for one operation, in ns, median.
     pub cpu_per_operation_ns: Option<f64>,
     /// Bytes written to the device for one operation, median.
@@ -179,6 +179,9 @@ pub struct CellReport {
     /// Commits of the filesystem in the measured time of a run, of whatever cause, mean; none where they are not counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub commits: Option<f64>,
+    /// Whether it ran at the limit of the modelled device.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub at_limit: bool,
     /// Share of a core that each thread of the load generator used outside the kernel, median; 0 where not known.
     pub generator_share: f64,
 }
@@ -246,7 +249,8 @@ pub fn document(
         ended: match finished.reason {
             Reason::Interrupted => "interrupted",
             Reason::Settled | Reason::BudgetEnded if finished.is_decided() => "decided",
-            Reason::Settled | Reason::BudgetEnded => "budget-ended",
+            Reason::Settled => "given-up",
+            Reason::BudgetEnded => "budget-ended",
         },
         rounds: finished.rounds,
         planned_rounds: finished.all.planned(),
@@ -278,7 +282,7 @@ pub fn document(
         .chain(finished.judge().map(Judge::warnings).unwrap_or_default())
         .chain(instrument_warning(&document))
         .chain(noise_warning(plan, finished))
-        .chain(ceiling_warning(plan, &document.workloads))
+        .chain(ceiling_warning(&document.workloads))
         .chain(control_warning(plan))
         .collect();
     document
@@ -324,7 +328,7 @@ fn instrument_warning(document: &Document) -> Option<String> {
         let arm = document.arms.iter().find(|arm| [&cell.arm, &workload.name].contains(&&arm.name))?;
         #[expect(clippy::cast_precision_loss, reason = "some tens of nanoseconds")]
         let cost = document.machine_of(arm)?.generator_loop_ns? as f64;
-        Some(cost / cell.latency_ns?[0] * 100.0)
+        Some(cost / cell.latency_ns?[0]? * 100.0)
     };
     let shares = document.workloads.iter().flat_map(|workload| {
         workload.cells.iter().filter_map(move |cell| Some((share(workload, cell)?, &cell.arm)))
@@ -349,24 +353,19 @@ fn noise_warning(plan: &Plan, finished: &Finished<'_>) -> Option<String> {
     })
 }
 
-/// Says so where arms ran into the ceiling of a modelled device, so that being equal says nothing about them.
-fn ceiling_warning(plan: &Plan, workloads: &[WorkloadReport]) -> Option<String> {
-    let at_ceiling = |cell: &&CellReport, unit: &str| {
-        let arm = plan.trial.arms.iter().find(|arm| arm.name == cell.arm);
-        let device = arm.map_or(&plan.trial.device, |arm| plan.trial.device_of(arm));
-        is_at_limit(device, cell.bytes_per_second, cell.rate, unit)
-    };
+/// Says so where arms ran into the ceiling of a modelled device: that is the answer for this volume, and nothing beyond it.
+fn ceiling_warning(workloads: &[WorkloadReport]) -> Option<String> {
     let named = workloads.iter().flat_map(|workload| {
         workload.levels().into_iter().filter_map(move |threads| {
             let cells = workload.cells.iter().filter(|cell| cell.threads == threads);
-            let many = cells.filter(|cell| at_ceiling(cell, &workload.unit)).count() > 1;
+            let many = cells.filter(|cell| cell.at_limit).count() > 1;
             many.then(|| format!("{}, {}", workload.title(), threads_in_words(threads)))
         })
     });
     let named: Vec<String> = named.collect();
     (!named.is_empty()).then(|| {
         format!(
-            "several arms ran at the limit of the modelled device, so that being equal there says nothing about them: {}",
+            "several arms ran at the limit of the modelled device: what they could do beyond it is not seen here ({})",
             named.join("; ")
         )
     })
@@ -474,14 +473,25 @@ fn cell_report(plan: &Plan, judge: Option<&Judge<'_>>, (at, result): (usize, usi
         let loads = samples.iter().filter_map(|sample| sample.load.as_ref());
         fstrial_stats::spread::median(&loads.filter_map(value).collect::<Vec<_>>())
     };
+    // A quantile of some of the runs would be one of the longer ones.
+    let quantile = |index: usize| {
+        let loads = || samples.iter().filter_map(|sample| sample.load.as_ref());
+        loads()
+            .all(|load| load.latency_ns[index].is_some())
+            .then(|| median(&|load| load.latency_ns[index]))?
+    };
     let logs = || samples.iter().filter_map(|sample| sample.log);
     let laps: Vec<(f64, f64)> = logs().filter_map(|log| log.laps()).collect();
     let lap =
         |of: fn(&(f64, f64)) -> f64| fstrial_stats::spread::median(&laps.iter().map(of).collect::<Vec<_>>());
     let (typical, interval) = typical_rate(samples);
+    let arm = &plan.trial.arms[plan.cells[at].arm];
+    let bytes_per_second =
+        robust_mean(samples.iter().filter_map(|sample| Some(sample.load.as_ref()?.bytes_rate)));
+    let unit = &plan.results[plan.cells[at].workload][result].unit;
     CellReport {
         arm: plan.compared(at).to_owned(),
-        place: plan.trial.arms[plan.cells[at].arm].place.clone(),
+        place: arm.place.clone(),
         threads: plan.cells[at].threads,
         runs: samples.len(),
         failed: judge.is_some_and(|judge| judge.has_failed(at)),
@@ -489,13 +499,9 @@ fn cell_report(plan: &Plan, judge: Option<&Judge<'_>>, (at, result): (usize, usi
         tool: samples.last().and_then(|sample| sample.tool.clone()),
         rate: typical,
         rate_interval: interval,
-        bytes_per_second: robust_mean(
-            samples.iter().filter_map(|sample| Some(sample.load.as_ref()?.bytes_rate)),
-        ),
-        latency_ns: median(&|load| Some(load.latency_ns[0]))
-            .zip(median(&|load| Some(load.latency_ns[1])))
-            .zip(median(&|load| Some(load.latency_ns[2])))
-            .map(|((p50, p99), p999)| [p50, p99, p999]),
+        bytes_per_second,
+        at_limit: is_at_limit(plan.trial.device_of(arm), bytes_per_second, typical, unit),
+        latency_ns: quantile(0).map(|p50| [Some(p50), quantile(1), quantile(2)]),
         cpu_per_operation_ns: median(&|load| load.cpu_machine_ns),
         device_bytes_per_operation: median(&|load| load.device_bytes),
         log_bytes: logs().filter_map(|log| log.size).next_back().map(|size| size.0),

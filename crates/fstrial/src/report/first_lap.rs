@@ -89,41 +89,24 @@ mod tests {
     fn cell(arm: &str, threads: u16, log: Option<(f64, f64)>, commits: Option<f64>) -> CellReport {
         CellReport {
             arm: arm.into(),
-            place: None,
             threads,
             runs: 6,
-            failed: false,
-            cannot: None,
-            tool: None,
             rate: Some(1.0),
-            rate_interval: None,
-            bytes_per_second: None,
-            latency_ns: None,
-            cpu_per_operation_ns: None,
             device_bytes_per_operation: Some(4096.0),
             log_bytes: log.map(|_| 64 << 20),
             log_laps: log.map(|(_, within)| within),
             log_laps_before: log.map(|(before, _)| before),
             commits,
-            generator_share: 0.0,
+            ..CellReport::default()
         }
     }
 
     fn told(cells: Vec<CellReport>) -> Vec<String> {
         notes(&WorkloadReport {
             name: "append-fsync".into(),
-            phase: String::new(),
-            about: None,
             unit: "op/s".into(),
-            less_is_better: false,
-            promise: None,
-            repeated: None,
-            warmup_seconds: None,
-            duration_seconds: None,
             cells,
-            verdicts: Vec::new(),
-            leads: Vec::new(),
-            controls: Vec::new(),
+            ..WorkloadReport::default()
         })
     }
 

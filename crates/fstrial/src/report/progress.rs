@@ -18,10 +18,13 @@ use fstrial_model::{
 };
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::{
+    fmt,
     io::{IsTerminal, Write},
     time::{Duration, Instant},
 };
 
+/// Rounds that most decisions take at least: before the eighth, only what is plain in few rounds is decided.
+const ROUNDS_OF_A_DECISION: u32 = 8;
 /// Open contrasts shown at a time.
 const SHOWN: usize = 6;
 
@@ -37,7 +40,25 @@ pub struct Progress {
     current: String,
     /// When the stage that runs began.
     stage_began: Instant,
-    decided: (usize, usize),
+    counts: Counts,
+}
+
+/// How many comparisons have a verdict, and how many were given up.
+#[derive(Debug, Clone, Copy, Default)]
+struct Counts {
+    decided: usize,
+    given_up: usize,
+    all: usize,
+}
+
+impl fmt::Display for Counts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of {} decided", self.decided, self.all)?;
+        if self.given_up > 0 {
+            write!(f, ", {} given up as out of reach", self.given_up)?;
+        }
+        Ok(())
+    }
 }
 
 struct Drawn {
@@ -60,7 +81,7 @@ impl Progress {
             runs: 0,
             current: String::new(),
             stage_began: Instant::now(),
-            decided: (0, 0),
+            counts: Counts::default(),
         }
     }
 
@@ -109,8 +130,7 @@ impl Progress {
             Some(planned) => format!("round {} ({planned} planned)", self.round),
             None => format!("round {}", self.round),
         };
-        let (decided, all) = self.decided;
-        let verdicts = if all == 0 { String::new() } else { format!(" · {decided} of {all} decided") };
+        let verdicts = if self.counts.all == 0 { String::new() } else { format!(" · {}", self.counts) };
         let head = if self.round == 0 {
             String::new()
         } else {
@@ -134,12 +154,12 @@ impl Progress {
         let holding: Vec<&ContrastState> =
             contrasts.iter().filter(|state| state.holds_open && state.control.is_none()).collect();
         let open: Vec<&ContrastState> = holding.iter().copied().filter(|state| state.open).collect();
-        self.decided = (holding.len() - open.len(), holding.len());
+        let given_up = holding.iter().filter(|state| state.given_up).count();
+        self.counts = Counts { decided: holding.len() - open.len() - given_up, given_up, all: holding.len() };
         if let Some(drawn) = &mut self.terminal {
             drawn.show(&open);
         } else {
-            let (decided, all) = self.decided;
-            self.say(&format!("round {round} done: {decided} of {all} contrasts settled; {}", self.left()));
+            self.say(&format!("round {round} done: {}; {}", self.counts, self.left()));
         }
     }
 }
@@ -175,6 +195,26 @@ impl Drawn {
         bar.set_message(line);
         self.contrasts.push(bar);
     }
+}
+
+/// What the budget has room for, once a round has shown how long it takes; and what to give where that is too little.
+fn budget_lines(fit: u32, round_seconds: f64) -> Vec<String> {
+    let takes = format!("a round takes about {}", numbers::wait(round_seconds));
+    if fit >= ROUNDS_OF_A_DECISION {
+        return vec![format!(
+            "{takes}: {fit} rounds fit into the budget, or somewhat more as comparisons are decided"
+        )];
+    }
+    let rounds = if fit == 1 { "one round fits".into() } else { format!("{fit} rounds fit") };
+    let needed = numbers::budget(round_seconds * f64::from(ROUNDS_OF_A_DECISION) * 1.5);
+    vec![
+        format!(
+            "{takes}: {rounds} into the budget. Only plain differences are decided in so few; most take {ROUNDS_OF_A_DECISION} or more"
+        ),
+        format!(
+            "give it --budget {needed}, or fewer arms, workloads or thread counts; what is measured by then can be gone on with"
+        ),
+    ]
 }
 
 /// How far a stage is, and how long the rest takes if it goes on as so far: `43 %, at most 20 s more`.
@@ -227,9 +267,9 @@ impl Listener for Progress {
                     self.say(&format!("  {line}"));
                 }
             }
-            Event::RoundsPlanned { planned } => {
+            Event::RoundsPlanned { planned, fit, round_seconds } => {
                 self.planned = Some(*planned);
-                self.say(&format!("planning with {planned} rounds"));
+                budget_lines(*fit, *round_seconds).iter().for_each(|line| self.say(line));
             }
             Event::RoundStarted { round, runs, .. } => {
                 self.round = *round;

@@ -1,14 +1,23 @@
-//! The answer in a few lines: who leads, who is behind, who could not be told apart.
+//! The answer in a few lines: a bottom line, then who leads each workload and level, who is behind, and what is not decided
+//! and why. A pair of arms is named only by its verdict: what is not decided is never told as found.
 
 use super::{
     document::{CellReport, Document, VerdictReport, WorkloadReport},
-    numbers,
+    numbers, verdict,
 };
 use crate::run::{
     contrast::{ContrastState, Outcome},
     plan::threads_in_words,
 };
 use fstrial_model::metric::Metric;
+use std::collections::BTreeMap;
+
+/// A difference that an interval rules out is worth telling up to this size.
+const NARROW: f64 = 0.15;
+/// Rounds after which most questions that can be decided are.
+const ROUNDS_OF_A_DECISION: u64 = 12;
+/// Pairs that are not decided, told one by one at most.
+const MOST_OPEN: usize = 3;
 
 /// Who won a workload at a level.
 #[derive(Debug, Clone)]
@@ -18,24 +27,78 @@ pub struct Standing<'a> {
     pub threads: u16,
     /// Arms that none was found to be ahead of, in their order; never empty.
     pub leading: Vec<&'a str>,
-    /// Whether all of those are equivalent to each other; false for a single one.
-    pub equivalent: bool,
-    /// Whether any of those were compared with each other: with a baseline, others are not.
-    pub compared: bool,
-    /// The others, each with its ratio to the first that leads.
-    pub behind: Vec<(&'a str, Option<Ratio>)>,
+    /// How those compare with each other.
+    pub among: Among,
+    /// The others, each with an arm that was found to be ahead of it.
+    pub behind: Vec<Behind<'a>>,
+    /// Pairs with an arm that leads of which neither was found to be ahead, nor that they are the same.
+    pub open: Vec<Open<'a>>,
     /// Arms that failed, or cannot do it.
     pub out: Vec<&'a str>,
     /// Whether any two of its arms are of unequal durability.
     pub unequal: bool,
 }
 
+/// How the arms that lead compare with each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Among {
+    /// There is one.
+    Alone,
+    /// Every two were found to be the same within the band.
+    Equivalent,
+    /// The same, and they all ran at the limit of the modelled device.
+    AtLimit,
+    /// Some pair is not decided.
+    Open,
+    /// None was compared with another: with a baseline, the others are not.
+    Apart,
+}
+
+/// An arm that was found to be behind another.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Behind<'a> {
+    pub arm: &'a str,
+    /// One that was found to be ahead of it: one that leads, if there is such a verdict.
+    pub of: &'a str,
+    /// What it has of the other's figure, and the interval of its verdict.
+    pub ratio: Option<Ratio>,
+}
+
+/// Two arms that were compared without a verdict.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Open<'a> {
+    pub a: &'a str,
+    pub b: &'a str,
+    /// What `a` has of `b`'s figure so far.
+    pub ratio: Option<Ratio>,
+    pub less_is_better: bool,
+    pub why: Why,
+}
+
+/// Why two arms are not told apart.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Why {
+    /// There is no interval after these rounds.
+    Few(usize),
+    /// The interval rules out a difference of more than this share.
+    Narrow(f64),
+    /// A decision is likely after this many rounds more.
+    Rounds(u64),
+    /// More rounds would hardly decide it, as far as can be seen.
+    Hopeless,
+    /// A slowdown that was planted was not seen either; true: both ran at the limit of the modelled device.
+    Blind(bool),
+}
+
 /// A ratio with its interval, if there is one yet.
 pub type Ratio = (f64, Option<(f64, f64)>);
 
-/// One line for each workload and level: `random-write, 1 thread: xfs leads; ext4 has 0.74× its throughput`.
+/// The bottom line, then one line for each workload and level.
 pub fn lines(document: &Document) -> Vec<String> {
-    standings(document).iter().map(Standing::line).collect()
+    let standings = standings(document);
+    let all = standings.iter().map(Standing::line);
+    // Of a single comparison its own line says it all.
+    bottom_line(document).filter(|_| standings.len() > 1).into_iter().chain(all).collect()
 }
 
 /// Who won each workload at each level, where anything is known.
@@ -78,42 +141,174 @@ fn of_level_at<'a>(workload: &'a WorkloadReport, threads: u16, place: Option<&st
     let (able, out): (Vec<_>, Vec<_>) =
         cells.into_iter().partition(|cell| !cell.failed && cell.cannot.is_none());
     let (behind, leading): (Vec<&str>, Vec<&str>) =
-        able.iter().map(|cell| cell.arm.as_str()).partition(|arm| is_behind(arm, &verdicts));
-    let first = *leading.first()?;
+        able.iter().map(|cell| cell.arm.as_str()).partition(|arm| ahead_of(arm, &verdicts).next().is_some());
+    let is_at_limit = |arm: &str| able.iter().any(|cell| cell.arm == arm && cell.at_limit);
+    leading.first()?;
     Some(Standing {
         workload,
         threads,
-        equivalent: leading.len() > 1 && are_equivalent(&leading, &verdicts),
-        compared: are_compared(&leading, &verdicts),
-        behind: behind.into_iter().map(|arm| (arm, ratio_to(&verdicts, arm, first))).collect(),
+        among: among(&leading, &verdicts, &is_at_limit),
+        behind: behind.into_iter().map(|arm| behind_of(arm, &leading, &verdicts)).collect(),
+        open: open(&leading, &verdicts, &is_at_limit),
         out: out.iter().map(|cell| cell.arm.as_str()).collect(),
         unequal: reports.iter().any(|report| report.unequal_durability.is_some()),
         leading,
     })
 }
 
+/// Whether a verdict is that this arm is ahead of another.
+fn is_ahead(arm: &str, state: &ContrastState) -> bool {
+    (state.a == arm && state.verdict == Outcome::Faster)
+        || (state.b == arm && state.verdict == Outcome::Slower)
+}
+
+/// The arms that were found to be ahead of this one.
+fn ahead_of<'a>(arm: &str, verdicts: &[&'a ContrastState]) -> impl Iterator<Item = &'a str> {
+    verdicts.iter().filter_map(move |state| match state.verdict {
+        Outcome::Slower if state.a == arm => Some(state.b.as_str()),
+        Outcome::Faster if state.b == arm => Some(state.a.as_str()),
+        _ => None,
+    })
+}
+
+fn behind_of<'a>(arm: &'a str, leading: &[&str], verdicts: &[&'a ContrastState]) -> Behind<'a> {
+    let mut ahead = ahead_of(arm, verdicts);
+    let first = ahead.next().unwrap_or(arm);
+    let of = std::iter::once(first).chain(ahead).find(|other| leading.contains(other)).unwrap_or(first);
+    Behind { arm, of, ratio: ratio_to(verdicts, arm, of) }
+}
+
+fn among(leading: &[&str], verdicts: &[&ContrastState], is_at_limit: &dyn Fn(&str) -> bool) -> Among {
+    let between = |state: &&&ContrastState| leading.contains(&&*state.a) && leading.contains(&&*state.b);
+    let pairs: Vec<_> = verdicts.iter().filter(between).collect();
+    let all = leading.len() * (leading.len() - 1) / 2;
+    match (leading.len(), pairs.len()) {
+        // Verdicts of some rounds may contradict each other; one that was found ahead of nobody leads nothing.
+        (1, _) if verdicts.iter().any(|state| is_ahead(leading[0], state)) => Among::Alone,
+        (2.., 0) => Among::Apart,
+        (_, compared)
+            if compared == all && pairs.iter().all(|state| state.verdict == Outcome::Equivalent) =>
+        {
+            if leading.iter().all(|arm| is_at_limit(arm)) { Among::AtLimit } else { Among::Equivalent }
+        }
+        _ => Among::Open,
+    }
+}
+
+/// The pairs with an arm that leads that have a ratio and no verdict.
+fn open<'a>(
+    leading: &[&str],
+    verdicts: &[&'a ContrastState],
+    is_at_limit: &dyn Fn(&str) -> bool,
+) -> Vec<Open<'a>> {
+    let is_open = |state: &&&ContrastState| {
+        matches!(state.verdict, Outcome::Undecided | Outcome::CannotTell)
+            && (leading.contains(&state.a.as_str()) || leading.contains(&state.b.as_str()))
+    };
+    let told = |state: &&'a ContrastState| Open {
+        a: &state.a,
+        b: &state.b,
+        ratio: state.ratio.map(|ratio| (ratio, state.interval)),
+        less_is_better: state.less_is_better,
+        why: why(state, is_at_limit(&state.a) && is_at_limit(&state.b)),
+    };
+    verdicts.iter().filter(is_open).map(told).collect()
+}
+
+fn why(state: &ContrastState, at_limit: bool) -> Why {
+    let Some((low, high)) = state.interval else { return Why::Few(state.rounds) };
+    if state.verdict == Outcome::CannotTell {
+        return Why::Blind(at_limit);
+    }
+    let widest = (high - 1.0).abs().max((1.0 - low).abs());
+    match verdict::rounds_more(state) {
+        _ if low < 1.0 && high > 1.0 && widest <= NARROW => Why::Narrow(widest),
+        Some(rounds) => Why::Rounds(rounds),
+        None => Why::Hopeless,
+    }
+}
+
+impl Open<'_> {
+    /// `xfs / ext4 1.61× [0.93, 2.80], open: about 14 rounds more would decide it`.
+    fn words(&self) -> String {
+        format!("{}, {}", self.figures(), self.reason())
+    }
+
+    fn figures(&self) -> String {
+        let figures = self.ratio.map_or_else(String::new, |(ratio, interval)| {
+            let interval =
+                interval.map_or_else(String::new, |ends| format!(" {}", numbers::ratio_interval(ends)));
+            format!(" {}{interval}", numbers::ratio(ratio))
+        });
+        format!("{} / {}{figures}", self.a, self.b)
+    }
+
+    fn reason(&self) -> String {
+        match self.why {
+            Why::Few(rounds) => format!("too few rounds ({rounds})"),
+            Why::Narrow(share) => {
+                format!("no difference of more than {:.0} % found", (share * 100.0 - 1e-9).ceil())
+            }
+            Why::Rounds(1) => "open: about one round more would decide it".into(),
+            Why::Rounds(more) => format!("open: about {more} rounds more would decide it"),
+            Why::Hopeless => "open: a decision is out of reach at this noise".into(),
+            Why::Blind(false) => "cannot tell here: a planted slowdown was not seen either".into(),
+            Why::Blind(true) => {
+                "both at the device's limit: on this volume the choice does not matter".into()
+            }
+        }
+    }
+}
+
 impl Standing<'_> {
     /// Who leads, in words.
     pub fn leaders(&self) -> String {
-        match self.leading.as_slice() {
-            [one] => format!("{one} leads"),
-            several if self.equivalent => format!("{} are equivalent", several.join(" and ")),
-            several if self.compared => format!("{} could not be told apart", several.join(" and ")),
-            several => format!("{} lead, not compared with each other", several.join(" and ")),
+        let names = listed(&self.leading);
+        match self.among {
+            Among::Alone => format!("{names} leads"),
+            Among::Equivalent => format!("{names} are equivalent"),
+            Among::AtLimit => {
+                format!(
+                    "{names} are equivalent, at the device's limit: on this volume the choice does not matter"
+                )
+            }
+            Among::Apart => format!("{names} lead, not compared with each other"),
+            Among::Open => match self.open.iter().find(|pair| self.is_within(pair)) {
+                Some(Open { why: Why::Blind(_), .. }) => format!("cannot tell {names} apart"),
+                _ if self.leading.len() > 1 => format!("not decided between {names}"),
+                _ => "not decided".into(),
+            },
         }
+    }
+
+    /// Whether both arms of a pair lead.
+    fn is_within(&self, pair: &Open<'_>) -> bool {
+        self.leading.contains(&pair.a) && self.leading.contains(&pair.b)
+    }
+
+    /// What is not decided, in words: pairs that lead first, those of too few rounds together.
+    pub fn open_words(&self) -> Vec<String> {
+        let mut pairs: Vec<&Open<'_>> = self.open.iter().collect();
+        pairs.sort_by_key(|pair| !self.is_within(pair));
+        let (few, known): (Vec<&Open<'_>>, Vec<_>) =
+            pairs.into_iter().partition(|pair| matches!(pair.why, Why::Few(_)));
+        let mut words: Vec<String> = known.iter().take(MOST_OPEN).map(|pair| pair.words()).collect();
+        if known.len() > MOST_OPEN {
+            words.push(format!("{} more pairs not decided", known.len() - MOST_OPEN));
+        }
+        if let Some(Open { why: Why::Few(rounds), .. }) = few.first() {
+            let figures: Vec<String> = few.iter().take(MOST_OPEN).map(|pair| pair.figures()).collect();
+            let more = if few.len() > MOST_OPEN { ", …" } else { "" };
+            words.push(format!("too few rounds ({rounds}) for {}{more}", figures.join(", ")));
+        }
+        words
     }
 
     /// All of it in a line.
     fn line(&self) -> String {
-        let first = self.leading[0];
         let mut parts = vec![self.leaders()];
-        parts.extend(self.behind.iter().map(|(arm, ratio)| match ratio {
-            Some((ratio, _)) if self.workload.less_is_better => {
-                format!("{arm} takes {} what {first} takes", numbers::ratio(*ratio))
-            }
-            Some((ratio, _)) => format!("{arm} has {} the throughput of {first}", numbers::ratio(*ratio)),
-            None => format!("{arm} is behind"),
-        }));
+        parts.extend(self.behind.iter().map(|behind| self.behind_words(behind)));
+        parts.extend(self.open_words());
         if !self.out.is_empty() {
             parts.push(format!("without {}", self.out.join(" and ")));
         }
@@ -121,30 +316,206 @@ impl Standing<'_> {
         let (title, level) = (self.workload.title(), threads_in_words(self.threads));
         format!("{title}, {level}: {}{unequal}", parts.join("; "))
     }
+
+    fn behind_words(&self, Behind { arm, of, ratio }: &Behind<'_>) -> String {
+        match ratio {
+            Some((ratio, _)) if self.workload.less_is_better => {
+                format!("{arm} takes {} what {of} takes", numbers::ratio(*ratio))
+            }
+            Some((ratio, _)) => format!("{arm} has {} the throughput of {of}", numbers::ratio(*ratio)),
+            None => format!("{arm} is behind {of}"),
+        }
+    }
 }
 
-/// Whether any other arm was found to be faster.
-fn is_behind(arm: &str, verdicts: &[&ContrastState]) -> bool {
-    verdicts.iter().any(|state| {
-        (state.a == arm && state.verdict == Outcome::Slower)
-            || (state.b == arm && state.verdict == Outcome::Faster)
+/// How often each verdict was given on a pair of arms, on throughput and on everything else.
+#[derive(Debug, Default)]
+struct Tally<'a> {
+    /// Comparisons in which `a` is ahead, with its ratio as a factor above 1.
+    ahead: Vec<f64>,
+    behind: Vec<f64>,
+    equivalent: usize,
+    open: usize,
+    /// Other metrics in which `a` is better, worse, the same, or not decided; each named once.
+    better: Vec<&'a str>,
+    worse: Vec<&'a str>,
+    others_same: usize,
+    others_open: usize,
+    unequal: bool,
+}
+
+impl<'a> Tally<'a> {
+    fn add(&mut self, report: &'a VerdictReport) {
+        let state = &report.contrast;
+        self.unequal |= report.unequal_durability.is_some();
+        let factor = state.ratio.map(|ratio| if ratio < 1.0 { 1.0 / ratio } else { ratio });
+        let words = state.metric.row().words;
+        match (state.metric, state.verdict) {
+            (_, Outcome::Failed | Outcome::Cannot) => {}
+            (Metric::Throughput, Outcome::Faster) => self.ahead.extend(factor),
+            (Metric::Throughput, Outcome::Slower) => self.behind.extend(factor),
+            (Metric::Throughput, Outcome::Equivalent) => self.equivalent += 1,
+            (Metric::Throughput, Outcome::Undecided | Outcome::CannotTell) => self.open += 1,
+            (_, Outcome::Faster) => name_once(&mut self.better, words),
+            (_, Outcome::Slower) => name_once(&mut self.worse, words),
+            (_, Outcome::Equivalent) => self.others_same += 1,
+            (_, Outcome::Undecided | Outcome::CannotTell) => self.others_open += 1,
+        }
+    }
+
+    /// The same seen from the other arm.
+    fn turned(self) -> Self {
+        Self { ahead: self.behind, behind: self.ahead, better: self.worse, worse: self.better, ..self }
+    }
+
+    fn comparisons(&self) -> usize {
+        self.ahead.len() + self.behind.len() + self.equivalent + self.open
+    }
+}
+
+fn name_once<'a>(names: &mut Vec<&'a str>, name: &'a str) {
+    if !names.contains(&name) {
+        names.push(name);
+    }
+}
+
+/// What all comparisons together say, from their verdicts alone: of two arms how often each is faster and by how much, of
+/// more arms how often each leads. None without a comparison.
+pub fn bottom_line(document: &Document) -> Option<String> {
+    let mut tallies: BTreeMap<(&str, &str), Tally<'_>> = BTreeMap::new();
+    for report in document.workloads.iter().flat_map(|workload| &workload.verdicts) {
+        tallies.entry((&report.contrast.a, &report.contrast.b)).or_default().add(report);
+    }
+    tallies.retain(|_, tally| tally.comparisons() > 0);
+    if tallies.len() > 1 {
+        return leads(document);
+    }
+    let ((a, b), tally) = tallies.pop_first()?;
+    let less = document.workloads.iter().all(|workload| workload.less_is_better);
+    Some(if tally.behind.len() > tally.ahead.len() {
+        of_two(b, a, &tally.turned(), less)
+    } else {
+        of_two(a, b, &tally, less)
     })
 }
 
-/// Whether every two of the arms were found to be equivalent. With a baseline others are not compared with each other.
-fn are_equivalent(arms: &[&str], verdicts: &[&ContrastState]) -> bool {
-    let found = |one: &str, other: &str| {
-        verdicts.iter().any(|state| {
-            [(one, other), (other, one)].contains(&(state.a.as_str(), state.b.as_str()))
-                && state.verdict == Outcome::Equivalent
-        })
-    };
-    arms.iter().enumerate().all(|(index, one)| arms[..index].iter().all(|other| found(one, other)))
+/// `xfs is faster in all 6 comparisons, 1.50× to 1.80× ext4; nothing is lost with it`.
+fn of_two(a: &str, b: &str, tally: &Tally<'_>, less: bool) -> String {
+    let all = tally.comparisons();
+    let faster = if less { "takes less" } else { "is faster" };
+    let mut parts = Vec::new();
+    match tally.ahead.len() {
+        0 => {}
+        ahead => parts.push(format!("{a} {faster} {}{}", in_of(ahead, all), span(&tally.ahead, b, less))),
+    }
+    match tally.behind.len() {
+        0 => {}
+        behind => parts.push(format!("{b} {faster} {}{}", in_of(behind, all), span(&tally.behind, a, less))),
+    }
+    match tally.equivalent {
+        0 => {}
+        same if same == all => parts.push(format!("{a} and {b} are equivalent {}", in_of(same, all))),
+        same => parts.push(format!("equivalent {}", in_of(same, all))),
+    }
+    match tally.open {
+        0 => {}
+        open if open == all => parts.push(format!("nothing is decided between {a} and {b}")),
+        open => parts.push(format!("not decided {}", in_of(open, all))),
+    }
+    parts.extend(price(tally, a, all));
+    let unequal = if tally.unequal { " (UNEQUAL DURABILITY)" } else { "" };
+    format!("{}{unequal}", parts.join("; "))
 }
 
-/// Whether any two of the arms were compared with each other.
-fn are_compared(arms: &[&str], verdicts: &[&ContrastState]) -> bool {
-    verdicts.iter().any(|state| arms.contains(&state.a.as_str()) && arms.contains(&state.b.as_str()))
+/// What it costs to choose an arm that is faster throughout: only said where every other metric has a verdict.
+fn price(tally: &Tally<'_>, a: &str, all: usize) -> Option<String> {
+    if tally.ahead.len() < all {
+        return None;
+    }
+    if !tally.worse.is_empty() {
+        return Some(format!("but {} of {a} is higher somewhere", tally.worse.join(" and ")));
+    }
+    let known = tally.better.len() + tally.others_same;
+    (known > 0 && tally.others_open == 0).then(|| "nothing is lost with it".into())
+}
+
+fn in_of(some: usize, all: usize) -> String {
+    match (some, all) {
+        (1, 1) => "in the one comparison".into(),
+        (2, 2) => "in both comparisons".into(),
+        (some, all) if some == all => format!("in all {all} comparisons"),
+        (some, all) => format!("in {some} of {all} comparisons"),
+    }
+}
+
+/// `, 1.50× to 1.80× ext4`; of times the factor that the other takes.
+fn span(factors: &[f64], of: &str, less: bool) -> String {
+    let (least, most) =
+        factors.iter().fold((f64::MAX, 1.0_f64), |(low, high), one| (low.min(*one), high.max(*one)));
+    let [least, most] = [least, most].map(numbers::ratio);
+    let range = if least == most { least } else { format!("{least} to {most}") };
+    if less { format!(", {of} takes {range}") } else { format!(", {range} {of}") }
+}
+
+/// `of 6 workloads and levels: xfs leads in 4; ext4 leads in 1; not decided in 1`.
+fn leads(document: &Document) -> Option<String> {
+    let standings = standings(document);
+    let mut alone: Vec<(&str, usize)> = Vec::new();
+    for standing in standings.iter().filter(|standing| standing.among == Among::Alone) {
+        let name = standing.leading[0];
+        match alone.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, times)) => *times += 1,
+            None => alone.push((name, 1)),
+        }
+    }
+    alone.sort_by_key(|(_, times)| std::cmp::Reverse(*times));
+    let all = standings.len();
+    let count = |wanted: &[Among]| standings.iter().filter(|one| wanted.contains(&one.among)).count();
+    let mut parts: Vec<String> =
+        alone.iter().map(|(name, times)| format!("{name} leads in {times}")).collect();
+    for (wanted, words) in [
+        (&[Among::Equivalent, Among::AtLimit][..], "equivalent arms lead in"),
+        (&[Among::Open], "not decided in"),
+        (&[Among::Apart], "arms that were not compared lead in"),
+    ] {
+        match count(wanted) {
+            0 => {}
+            times => parts.push(format!("{words} {times}")),
+        }
+    }
+    (all > 0).then(|| match alone.as_slice() {
+        [(name, times)] if *times == all => format!("{name} leads in all {all} workloads and levels"),
+        _ => format!("of {all} workloads and levels: {}", parts.join("; ")),
+    })
+}
+
+/// How to go on with a trial that is not at its end, or in which something is open that more rounds would decide.
+pub fn go_on(document: &Document) -> Option<String> {
+    let id = document.trial_id?;
+    if document.ended == "interrupted" {
+        return Some(format!("fstrial resume {id}"));
+    }
+    let states =
+        document.workloads.iter().flat_map(|workload| workload.verdicts.iter().chain(&workload.leads));
+    let held = states.map(|report| &report.contrast).filter(|state| state.holds_open);
+    let more = held.filter_map(|state| match state.interval {
+        None if state.verdict == Outcome::Undecided => ROUNDS_OF_A_DECISION.checked_sub(state.rounds as u64),
+        _ => verdict::rounds_more(state),
+    });
+    #[expect(clippy::cast_precision_loss, reason = "a number of rounds")]
+    let seconds = more.max()? as f64 * document.round_seconds?;
+    // Some rounds more than are likely to be needed.
+    Some(format!("fstrial resume {id} --budget {}", numbers::budget(seconds * 1.3)))
+}
+
+/// `ext4, xfs and btrfs`.
+pub fn listed(names: &[impl AsRef<str>]) -> String {
+    let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
+    match names.as_slice() {
+        [] => String::new(),
+        [one] => (*one).to_owned(),
+        [several @ .., last] => format!("{} and {last}", several.join(", ")),
+    }
 }
 
 /// The ratio of an arm to another, whichever way round the contrast is.
@@ -157,3 +528,6 @@ fn ratio_to(verdicts: &[&ContrastState], arm: &str, other: &str) -> Option<Ratio
         _ => None,
     })
 }
+
+#[cfg(test)]
+mod tests;

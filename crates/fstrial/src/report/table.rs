@@ -33,8 +33,9 @@ pub fn render(document: &Document) -> String {
     let mut conditions = document.machines_in_words();
     conditions.extend(fact_notes(document));
     conditions.push(format!(
-        "{}, order drawn from seed {}; intervals are 95 % (90 % for equivalent, 99.9 % and more for early) and hold whenever a trial stops",
-        verdict::rounds_in_words(document.rounds as usize), document.seed
+        "{}, order drawn from seed {}; intervals are 95 % where no other level is named, and hold whenever a trial stops; {RANGES}",
+        verdict::rounds_in_words(document.rounds as usize),
+        document.seed
     ));
     let verdicts = || document.workloads.iter().flat_map(|workload| &workload.verdicts);
     if verdicts().any(|verdict| verdict.contrast.early) {
@@ -43,6 +44,11 @@ pub fn render(document: &Document) -> String {
     }
     section(&mut out, "Conditions", &conditions, QUIET);
     section(&mut out, "Repeat", std::slice::from_ref(&document.repeat), Style::new());
+    if let Some(command) = summary::go_on(document) {
+        let why =
+            if document.ended == "interrupted" { "Interrupted; to go on" } else { "To decide what is open" };
+        section(&mut out, why, &[command], Style::new());
+    }
     out
 }
 
@@ -181,14 +187,19 @@ fn style_of(outcome: Outcome) -> Style {
     }
 }
 
+/// What stands in the column of intervals before there is one.
+const RANGES: &str = "of fewer than six runs their range is shown (least–greatest)";
+/// Runs from which on a rate has an interval; before that there is the range of its runs.
+const RUNS_OF_AN_INTERVAL: usize = 6;
+
 /// A column: its heading, and what a cell says in it.
 type Column = (&'static str, fn(&CellReport) -> Option<String>);
 
 const LOAD_COLUMNS: [Column; 6] = [
     ("MiB/s", |cell| cell.bytes_per_second.map(|bytes| numbers::figure(bytes, unit::BYTES_PER_SECOND))),
-    ("p50", |cell| cell.latency_ns.map(|all| numbers::nanos(all[0]))),
-    ("p99", |cell| cell.latency_ns.map(|all| numbers::nanos(all[1]))),
-    ("p99.9", |cell| cell.latency_ns.map(|all| numbers::nanos(all[2]))),
+    ("p50", |cell| cell.latency_ns?[0].map(numbers::nanos)),
+    ("p99", |cell| cell.latency_ns?[1].map(numbers::nanos)),
+    ("p99.9", |cell| cell.latency_ns?[2].map(numbers::nanos)),
     ("CPU/op", |cell| cell.cpu_per_operation_ns.map(numbers::nanos)),
     ("generator", |cell| cell.latency_ns.map(|_| format!("{:.0} %", cell.generator_share * 100.0))),
 ];
@@ -246,10 +257,11 @@ fn row(workload: &WorkloadReport, cell: &CellReport, columns: &[&Column]) -> Vec
         row.resize(columns.len() + 4, dash());
     } else {
         row.push(cell.rate.map_or_else(dash, figure));
-        row.push(
-            cell.rate_interval
-                .map_or_else(dash, |(low, high)| format!("[{}, {}]", figure(low), figure(high))),
-        );
+        row.push(cell.rate_interval.map_or_else(dash, |(low, high)| match cell.runs {
+            // A range of few runs is no interval, and does not look like one.
+            ..RUNS_OF_AN_INTERVAL => format!("{}–{}", figure(low), figure(high)),
+            _ => format!("[{}, {}]", figure(low), figure(high)),
+        }));
         row.extend(columns.iter().map(|column| (column.1)(cell).unwrap_or_else(dash)));
     }
     row.push(cell.runs.to_string());

@@ -6,6 +6,9 @@ use crate::run::contrast::{ContrastState, Outcome};
 use crate::run::plan::threads_in_words;
 use fstrial_model::metric::Metric;
 
+/// Rounds that nobody waits for.
+const OUT_OF_REACH: u64 = 600;
+
 /// One line on one contrast:
 /// `xfs is 1.42× ext4 [1.36, 1.49] at 4 threads: faster; 7 rounds`.
 /// `practical` is the band in percent; `round_seconds` turns rounds still needed into a time.
@@ -51,10 +54,9 @@ fn with_ratio(
     practical: f64,
     round_seconds: Option<f64>,
 ) -> String {
-    let interval = match state.interval {
-        Some(ends) => format!(" {}", numbers::ratio_interval(ends)),
-        None => String::new(),
-    };
+    let interval = state.interval.map_or_else(String::new, |ends| {
+        format!(" {}{}", numbers::ratio_interval(ends), of_level(state.interval_level))
+    });
     let ratio = numbers::ratio(ratio);
     let comparison = match state.metric {
         Metric::Throughput if state.is_lead => {
@@ -71,6 +73,18 @@ fn with_ratio(
     let (verdict, rounds) = (judgement(state, practical), rounds_in_words(state.rounds));
     let early = if state.early { ", early" } else { "" };
     format!("{comparison}: {verdict}; {rounds}{early}{}{}", over_all(state), outlook(state, round_seconds))
+}
+
+/// The level of an interval, where it is not 95 %: ` (99.9 %)`. More digits would say nothing.
+fn of_level(level: f64) -> String {
+    let percent = level * 100.0;
+    if (percent - 95.0).abs() < 0.05 {
+        String::new()
+    } else if percent < 99.0 {
+        format!(" ({percent:.0} %)")
+    } else {
+        format!(" ({:.1} %)", (percent * 10.0).floor() / 10.0)
+    }
 }
 
 /// What all rounds together say, where it is not what a typical one says.
@@ -156,6 +170,12 @@ fn with_interval(state: &ContrastState) -> Option<String> {
     Some(format!("{} / {} at {} {ratio} {interval}", state.a, state.b, threads_in_words(state.threads)))
 }
 
+/// Rounds after which an undecided contrast is likely to be decided, beyond those that it has; none if that is out of reach.
+pub fn rounds_more(state: &ContrastState) -> Option<u64> {
+    let needed = state.rounds_needed.filter(|needed| *needed <= OUT_OF_REACH)?;
+    (state.verdict == Outcome::Undecided).then(|| needed.saturating_sub(state.rounds as u64).max(1))
+}
+
 /// How much longer an undecided contrast would take.
 fn outlook(state: &ContrastState, round_seconds: Option<f64>) -> String {
     if state.verdict != Outcome::Undecided {
@@ -168,16 +188,15 @@ fn outlook(state: &ContrastState, round_seconds: Option<f64>) -> String {
     if state.suggestive {
         text += "; suggestive on its own, not among so many questions";
     }
-    #[expect(clippy::cast_precision_loss, reason = "a number of rounds for display")]
-    if let Some(needed) = state.rounds_needed.filter(|needed| *needed > state.rounds as u64) {
-        let time = round_seconds
-            .map(|seconds| format!(", {} in all", numbers::wait(seconds * needed as f64)))
-            .unwrap_or_default();
-        text += &if needed > 5000 {
-            "; more rounds would hardly decide it".to_owned()
-        } else {
-            format!("; a decision would take about {needed} rounds{time}")
-        };
+    match rounds_more(state) {
+        None if state.interval.is_none() => {}
+        None => text += "; a decision is out of reach at this noise",
+        Some(more) => {
+            #[expect(clippy::cast_precision_loss, reason = "a number of rounds for display")]
+            let time = round_seconds.map(|seconds| format!(", {}", numbers::wait(seconds * more as f64)));
+            let rounds = rounds_in_words(usize::try_from(more).unwrap_or(usize::MAX));
+            text += &format!("; a decision would take about {rounds} more{}", time.unwrap_or_default());
+        }
     }
     text
 }
@@ -188,30 +207,12 @@ mod tests {
 
     fn state() -> ContrastState {
         ContrastState {
-            a: "xfs".into(),
-            b: "ext4".into(),
-            is_lead: false,
-            workload: "random-write".into(),
-            phase: String::new(),
             threads: 4,
-            metric: Metric::Throughput,
-            less_is_better: false,
             verdict: Outcome::Faster,
             ratio: Some(1.42),
             interval: Some((1.36, 1.49)),
-            interval_level: 0.95,
             rounds: 7,
-            open: false,
-            holds_open: true,
-            control: None,
-            waits_for_control: false,
-            rounds_needed: None,
-            suggestive: false,
-            too_few_operations: false,
-            early: false,
-            total_ratio: None,
-            waits_for_total: false,
-            total_interval: None,
+            ..ContrastState::between("xfs", "ext4", "random-write")
         }
     }
 

@@ -41,6 +41,9 @@ pub struct ContrastState {
     pub holds_open: bool,
     /// Rounds after which a verdict is likely, for an undecided one.
     pub rounds_needed: Option<u64>,
+    /// Whether it was given up, as a decision in time was too unlikely.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub given_up: bool,
     /// Its own interval excludes 1, but not at the level that many contrasts together ask for.
     pub suggestive: bool,
     /// A quantile without enough operations in a run.
@@ -84,6 +87,38 @@ pub struct Control {
 }
 
 impl ContrastState {
+    /// A contrast of throughput of which nothing is known yet.
+    #[cfg(test)]
+    pub fn between(a: &str, b: &str, workload: &str) -> Self {
+        Self {
+            a: a.into(),
+            b: b.into(),
+            is_lead: false,
+            workload: workload.into(),
+            phase: String::new(),
+            threads: 1,
+            metric: Metric::Throughput,
+            less_is_better: false,
+            verdict: Outcome::Undecided,
+            ratio: None,
+            interval: None,
+            interval_level: 0.95,
+            rounds: 0,
+            open: false,
+            holds_open: true,
+            rounds_needed: None,
+            given_up: false,
+            suggestive: false,
+            too_few_operations: false,
+            early: false,
+            control: None,
+            waits_for_control: false,
+            total_ratio: None,
+            waits_for_total: false,
+            total_interval: None,
+        }
+    }
+
     /// Where the ratio of all that was done is surely another than that of a typical round: the one that looks better in a
     /// typical round than it is in all.
     pub fn faster_between_stalls(&self) -> Option<&str> {

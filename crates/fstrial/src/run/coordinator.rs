@@ -355,9 +355,12 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
             return Ok(());
         }
         let affordable = u32::try_from(self.left().0 / round_time.0.max(1)).unwrap_or(u32::MAX);
-        let planned = planned_rounds(self.plan.trial.trial.rounds, affordable.saturating_add(self.round));
+        let fit = affordable.saturating_add(self.round);
+        let asked = self.plan.trial.trial.rounds;
+        let planned = planned_rounds(asked, fit);
         self.judge.plan_rounds(planned);
-        self.tell(&Event::RoundsPlanned { planned })
+        let fit = fit.min(asked.unwrap_or(MOST_ROUNDS));
+        self.tell(&Event::RoundsPlanned { planned, fit, round_seconds: round_time.as_secs_f64() })
     }
 
     /// Runs one cell; false if interrupted.

@@ -68,6 +68,10 @@ pub enum Event<'a> {
     /// The number of rounds the decision rule plans with is fixed, from the time the first round took.
     RoundsPlanned {
         planned: u32,
+        /// Rounds like the first that fit into the budget, that one included.
+        fit: u32,
+        /// How long the first took, in seconds.
+        round_seconds: f64,
     },
     RoundStarted {
         /// Its number, from 1.

@@ -389,6 +389,7 @@ impl<'a> Judge<'a> {
             open: self.is_open(index),
             holds_open: contrast.holds_open,
             rounds_needed: verdict.rounds_needed.filter(|_| shown).map(rounded_up),
+            given_up: verdict.futile && outcome == Outcome::Undecided,
             suggestive: verdict.excludes_zero_undecided && shown,
             too_few_operations: too_few,
             early: verdict.by_lane,

@@ -39,7 +39,9 @@ impl Listener for Recorder<'_> {
     fn hear(&mut self, event: &Event<'_>) -> Result<(), ExpectedError> {
         match event {
             Event::RunEnded(run) => self.record(run),
-            Event::RoundsPlanned { planned } => Ok(self.store.set_planned_rounds(self.trial, *planned)?),
+            Event::RoundsPlanned { planned, .. } => {
+                Ok(self.store.set_planned_rounds(self.trial, *planned)?)
+            }
             Event::ArmInspected { arm, facts, .. } => Ok(self.store.set_arm_facts(self.trial, arm, facts)?),
             // What could not be kept need not be measured.
             Event::RunStarted { .. } => Ok(self.store.check_there()?),

@@ -9,6 +9,9 @@ use fstrial_model::{
 };
 use fstrial_stats::{Done, quantile::are_enough};
 
+/// Operations beyond a quantile, below which a run does not know it.
+const BEYOND_QUANTILE: f64 = 10.0;
+
 /// What one result of a run says, in numbers.
 #[derive(Debug, Clone)]
 pub struct Sample {
@@ -33,7 +36,7 @@ pub struct LoadSample {
     /// Bytes per second.
     pub bytes_rate: f64,
     /// Latency of an operation at p50, p99 and p99.9, in ns.
-    pub latency_ns: [f64; 3],
+    pub latency_ns: [Option<f64>; 3],
     /// Bytes of one operation.
     pub operation_bytes: f64,
     /// CPU time of the whole machine for one operation, in ns.
@@ -147,7 +150,10 @@ impl Sample {
             load: Some(LoadSample {
                 bytes_rate,
                 operation_bytes: load.bytes as f64 / load.operations as f64,
-                latency_ns: [0.5, 0.99, 0.999].map(|q| latencies.quantile(q) as f64),
+                latency_ns: [0.5, 0.99, 0.999].map(|q| {
+                    let beyond = latencies.len() as f64 * (1.0 - q);
+                    (q == 0.5 || beyond >= BEYOND_QUANTILE).then(|| latencies.quantile(q) as f64)
+                }),
                 cpu_machine_ns: result.cpu_machine.map(|cpu| cpu.0 as f64 / load.operations as f64),
                 device_bytes: result
                     .device_written

@@ -3,6 +3,7 @@
 use crate::support::{self, Ended, Lab, PATIENCE};
 use rustix::process::Signal;
 use serde_json::Value;
+use std::{fs, path::PathBuf, process::Command};
 
 /// A claim of one's own that is small and soon decided.
 fn claim(id: &str, expectations: &str) -> String {
@@ -225,4 +226,20 @@ fn several_answers_end_in_a_table() {
     assert!(rows[2].starts_with("| mine | twice | 0."), "{}", rows[2]);
     assert!(rows[3].contains("cannot run here"), "{}", rows[3]);
     assert!(checked.stdout.contains("2 claims: 1 holds, 1 cannot run here"), "{}", checked.stdout);
+}
+
+/// The published table is what the published runs say, as this version judges them.
+#[test]
+fn the_published_table_is_what_the_published_runs_say() {
+    let root = PathBuf::from(format!("{}/../..", env!("CARGO_MANIFEST_DIR")));
+    let lab = Lab::new();
+    let store = lab.path("found.db");
+    let unpacked = Command::new("gunzip").arg("-c").arg(root.join("claims/found.db.gz")).output().unwrap();
+    assert!(unpacked.status.success(), "{unpacked:?}");
+    fs::write(&store, unpacked.stdout).unwrap();
+    let table = lab.run(&format!("claims table {} --format markdown", store.display()));
+    assert_eq!(table.code(), 0, "{table:?}");
+    assert!(table.stdout.lines().count() > 40, "{}", table.stdout);
+    let page = fs::read_to_string(root.join("docs/claims-found.md")).unwrap();
+    assert!(page.ends_with(&table.stdout), "`./x claims` writes the page again:\n{}", table.stdout);
 }

@@ -211,3 +211,36 @@ fn doctor_ends_at_a_signal() {
         assert_eq!(lab.ledger_entries(), Vec::<String>::new());
     }
 }
+
+/// What was interrupted says how to go on, and goes on by that command without its file.
+#[test]
+fn an_interrupted_trial_is_gone_on_with_by_the_command_that_it_names() {
+    let name = "an_interrupted_trial_is_gone_on_with_by_the_command_that_it_names";
+    if !support::is_root_with_loop_devices(name) {
+        return;
+    }
+    let lab = Lab::new();
+    let mut running = lab.start(&words("--json --rounds 3"));
+    assert!(running.wait_for("run-ended"));
+    running.signal(Signal::INT);
+    assert_eq!(running.end(PROMPT).code(), 130);
+    let shown = lab.run("results show");
+    assert!(
+        shown.stdout.contains("Interrupted; to go on") && shown.stdout.contains("fstrial resume 1"),
+        "{shown:?}"
+    );
+    let resumed = lab.run("resume 1 --json");
+    assert!([0, 3].contains(&resumed.code()), "{resumed:?}");
+    let document = resumed.document();
+    assert_eq!(
+        (document["trial_id"].as_i64(), document["rounds"].as_i64()),
+        (Some(1), Some(3)),
+        "{resumed:?}"
+    );
+    assert!(
+        document["repeat"].as_str().unwrap().contains("compare"),
+        "the first command repeats it: {resumed:?}"
+    );
+    let unknown = lab.run("resume 7");
+    assert_eq!(unknown.code(), 2, "{unknown:?}");
+}

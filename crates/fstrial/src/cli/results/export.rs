@@ -244,7 +244,7 @@ fn export_store(
         }
     }
     if copied == 0 {
-        let hint = "wait for its end, or go on with one that was killed: `fstrial run FILE --resume`";
+        let hint = "wait for its end, or go on with one that was killed: `fstrial resume`";
         return Err(ExpectedError::usage("no trial that has ended is left to be exported", hint));
     }
     copy.close_in_one_file()?;

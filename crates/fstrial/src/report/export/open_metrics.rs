@@ -106,6 +106,7 @@ impl OpenMetrics {
         }
         if let Some(latency_ns) = cell.latency_ns {
             for (quantile, ns) in ["0.5", "0.99", "0.999"].into_iter().zip(latency_ns) {
+                let Some(ns) = ns else { continue };
                 self.sample("latency_seconds", &with("quantile", quantile), ns / 1e9, ended);
             }
         }

@@ -5,13 +5,10 @@ use crate::{
     report::{
         document::{Document, WorkloadReport},
         numbers,
-        summary::{self, Ratio, Standing},
+        summary::{self, Among, Behind, Standing, listed},
         verdict,
     },
-    run::{
-        contrast::{ContrastState, Outcome},
-        plan::threads_in_words,
-    },
+    run::{contrast::Outcome, plan::threads_in_words},
 };
 use fstrial_model::{
     metric::Metric,
@@ -26,18 +23,6 @@ const MOST_BEHIND: usize = 3;
 
 /// Rounds below which most contrasts cannot have an interval.
 const FEW_ROUNDS: u32 = 7;
-/// Rounds that nobody waits for.
-const HOPELESS: u64 = 5000;
-
-/// `ext4, xfs and btrfs`.
-pub(super) fn listed(names: &[impl AsRef<str>]) -> String {
-    let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
-    match names.as_slice() {
-        [] => String::new(),
-        [one] => (*one).to_owned(),
-        [several @ .., last] => format!("{} and {last}", several.join(", ")),
-    }
-}
 
 pub(super) fn question(document: &Document) -> String {
     let mut workloads: Vec<&str> = document.workloads.iter().map(|workload| workload.name.as_str()).collect();
@@ -93,6 +78,10 @@ pub(super) fn answer(shown: &Shown) -> Markup {
         div.answer {
             @if standings.is_empty() {
                 p { strong { (nothing_to_say(document)) } }
+            } @else if let Some(line) = summary::bottom_line(document).filter(|_| standings.len() > 1) {
+                p.bottom-line { strong { (line) } }
+            }
+            @if standings.is_empty() {
             } @else if standings.len() <= MOST_LINES {
                 ul { @for standing in &standings { li { (line(standing)) } } }
             } @else {
@@ -105,23 +94,23 @@ pub(super) fn answer(shown: &Shown) -> Markup {
 
 /// Who won a workload at a level, by how much and how sure.
 fn line(standing: &Standing<'_>) -> Markup {
-    let first = standing.leading[0];
     let less = standing.workload.less_is_better;
     html! {
         (standing.workload.title()) ", " (threads_in_words(standing.threads)) ": "
         strong { (standing.leaders()) }
-        @for (arm, ratio) in &standing.behind {
+        @for Behind { arm, of, ratio } in &standing.behind {
             "; " (arm)
             @match ratio {
                 Some((ratio, interval)) => {
                     @if less { " takes " } @else { " has " }
                     (numbers::ratio(*ratio))
                     @if let Some(ends) = interval { span.interval { " " (numbers::ratio_interval(*ends)) } }
-                    @if less { " what " (first) " takes" } @else { " the throughput of " (first) }
+                    @if less { " what " (of) " takes" } @else { " the throughput of " (of) }
                 }
-                None => " is behind",
+                None => { " is behind " (of) }
             }
         }
+        @for words in standing.open_words() { "; " (words) }
         @if !standing.out.is_empty() { "; without " (listed(&standing.out)) }
         @if standing.unequal { " " span.badge.unequal { "unequal durability" } }
     }
@@ -144,18 +133,17 @@ fn counted(document: &Document) -> Markup {
     };
     let count = |is: &dyn Fn(&Standing<'_>) -> bool| standings.iter().filter(|standing| is(standing)).count();
     let of = standings.len();
-    let undecided =
-        count(&|standing| standing.leading.len() > 1 && !standing.equivalent && standing.behind.is_empty());
+    let undecided = count(&|standing| standing.among == Among::Open);
     html! {
         p { "Of " (of) " combinations of workload and level:" }
         ul {
             @for name in names {
                 @let alone = count(&|standing| standing.leading == [name]);
                 @let shared = count(&|standing| standing.leading.len() > 1 && standing.leading.contains(&name));
-                @let behind = count(&|standing| standing.behind.iter().any(|(arm, _)| *arm == name));
+                @let behind = count(&|standing| standing.behind.iter().any(|behind| behind.arm == name));
                 li { strong { (name) } ": leads alone in " (alone) ", is among several leaders in " (shared) ", is behind in " (behind) }
             }
-            @if undecided > 0 { li { "in " (undecided) " no difference was found" } }
+            @if undecided > 0 { li { "in " (undecided) " it is not decided who leads" } }
         }
     }
 }
@@ -169,9 +157,8 @@ fn how_sure(document: &Document) -> String {
     let ended = match document.ended {
         "decided" => "It ended because no comparison was open any more",
         "interrupted" => "It is not at its end, so some of it may be open",
-        _ => {
-            "It ended because its time or its number of rounds was up, or because a decision in time was too unlikely"
-        }
+        "given-up" => "It ended because what is open was too unlikely to be decided in time",
+        _ => "It ended because its time or its number of rounds was up",
     };
     let promise = match document.errors {
         ErrorControl::Fdr => "of the differences that are told here, expect at most 1 in 20 to be wrong",
@@ -251,17 +238,16 @@ fn open_questions(document: &Document) -> Vec<String> {
         .filter(|state| state.metric == Metric::Throughput && state.verdict == Outcome::Undecided)
         .collect();
     if !undecided.is_empty() {
-        let known = |state: &&&ContrastState| {
-            state.rounds_needed.is_some_and(|needed| needed > state.rounds as u64 && needed <= HOPELESS)
-        };
-        let needed: Vec<u64> =
-            undecided.iter().filter(known).filter_map(|state| state.rounds_needed).collect();
+        let needed: Vec<u64> = undecided.iter().filter_map(|state| verdict::rounds_more(state)).collect();
         let needed = match (needed.iter().min(), needed.iter().max()) {
             (Some(least), Some(most)) if least == most => {
-                format!(" About {least} rounds would decide one more.")
+                format!(
+                    " About {least} rounds more would decide {}.",
+                    if needed.len() == 1 { "one" } else { "some" }
+                )
             }
             (Some(least), Some(most)) => {
-                format!(" About {least} to {most} rounds in all would decide {} of them.", needed.len())
+                format!(" About {least} to {most} rounds more would decide {} of them.", needed.len())
             }
             _ => String::new(),
         };
@@ -311,8 +297,8 @@ pub(super) fn matrix(shown: &Shown) -> Markup {
                 }
             }
             p.key {
-                "Each field names who leads, and what the others have of the first that does: the ratio with its interval. Arms \
-                 that could not be told apart, or are the same within the band, lead together."
+                "Each field names who leads, and what the others have of an arm that was found to be ahead of them: the ratio \
+                 with its interval. What is not decided says why."
             }
         }
     }
@@ -324,18 +310,17 @@ fn cell(standings: &[Standing<'_>], workload: &WorkloadReport, level: u16) -> Ma
     let Some(standing) = standings.iter().find(is_this) else {
         return html! { td.v-none { "–" } };
     };
-    let class = match (standing.leading.len(), standing.equivalent, standing.behind.is_empty()) {
-        (1, ..) => "v-faster",
-        (_, true, true) => "v-equivalent",
-        (_, false, true) => "v-undecided",
-        (_, _, false) => "v-mixed",
+    let class = match (standing.among, standing.behind.is_empty()) {
+        (Among::Alone, _) => "v-faster",
+        (Among::Equivalent | Among::AtLimit, true) => "v-equivalent",
+        (_, true) => "v-undecided",
+        (_, false) => "v-mixed",
     };
     html! {
         td class=(class) {
             strong { (standing.leaders()) }
-            @for (arm, ratio) in standing.behind.iter().take(MOST_BEHIND) {
-                span.ratio { (behind(arm, *ratio, standing.leading[0])) }
-            }
+            @for one in standing.behind.iter().take(MOST_BEHIND) { span.ratio { (behind(one)) } }
+            @for words in standing.open_words() { span.ratio { (words) } }
             @if standing.behind.len() > MOST_BEHIND {
                 span.ratio { "and " (standing.behind.len() - MOST_BEHIND) " more behind" }
             }
@@ -345,9 +330,9 @@ fn cell(standings: &[Standing<'_>], workload: &WorkloadReport, level: u16) -> Ma
     }
 }
 
-/// What an arm behind has of the one that leads: `btrfs: 0.63× xfs [0.26, 0.83]`.
-fn behind(arm: &str, ratio: Option<Ratio>, leader: &str) -> String {
-    let Some((ratio, interval)) = ratio else { return format!("{arm}: behind") };
+/// What an arm behind has of one that is ahead: `btrfs: 0.63× xfs [0.26, 0.83]`.
+fn behind(Behind { arm, of, ratio }: &Behind<'_>) -> String {
+    let Some((ratio, interval)) = ratio else { return format!("{arm}: behind {of}") };
     let interval = interval.map_or_else(String::new, |ends| format!(" {}", numbers::ratio_interval(ends)));
-    format!("{arm}: {} {leader}{interval}", numbers::ratio(ratio))
+    format!("{arm}: {} {of}{interval}", numbers::ratio(*ratio))
 }

@@ -1,6 +1,7 @@
 //! Several trials on one page: what their common arms did in each of them, side by side.
 
-use super::{TrialPage, answer::listed, plot};
+use super::{TrialPage, plot};
+use crate::report::summary::listed;
 use crate::{report::numbers, run::plan::threads_in_words};
 use maud::{Markup, html};
 

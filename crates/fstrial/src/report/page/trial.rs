@@ -55,7 +55,7 @@ impl Shown {
             return self.document.name.clone();
         }
         let arms: Vec<&str> = self.document.arms.iter().map(|arm| arm.name.as_str()).collect();
-        answer::listed(&arms)
+        summary::listed(&arms)
     }
 
     /// The day it began.

@@ -177,12 +177,14 @@ impl Model {
         self.messages.drain(..surplus);
     }
 
-    /// Contrasts that are settled, of those that can keep the trial going; none before the first verdicts.
-    pub fn settled(&self) -> Option<(usize, usize)> {
+    /// Contrasts that are decided, of those that can keep the trial going; none before the first verdicts.
+    pub fn decided(&self) -> Option<(usize, usize)> {
         let holding =
             || self.contrasts.iter().filter(|line| line.state.holds_open && line.state.control.is_none());
         let is_known = self.contrasts.iter().any(|line| !line.course.is_empty());
-        is_known.then(|| (holding().filter(|line| !line.state.open).count(), holding().count()))
+        is_known.then(|| {
+            (holding().filter(|line| !line.state.open && !line.state.given_up).count(), holding().count())
+        })
     }
 
     /// Rounds after which the last of the open contrasts is likely decided, as far as that can be said.
@@ -254,7 +256,7 @@ impl Model {
             Event::Audited { lines } => {
                 lines.iter().for_each(|line| self.say(&format!("the arms differ in {line}")));
             }
-            Event::RoundsPlanned { planned } => self.planned = Some(*planned),
+            Event::RoundsPlanned { planned, .. } => self.planned = Some(*planned),
             Event::RoundStarted { round, runs, left } => {
                 (self.round, self.runs) = (*round, (0, *runs));
                 self.ends_at = Some(at + left.as_secs_f64());

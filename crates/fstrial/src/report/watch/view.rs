@@ -185,8 +185,8 @@ fn progress(model: &Model, now: f64) -> String {
     if model.runs.1 > 0 && model.ends_at.is_some() {
         parts.push(format!("{} of {} runs", model.runs.0, model.runs.1));
     }
-    if let Some((settled, all)) = model.settled() {
-        parts.push(format!("{settled} of {all} settled"));
+    if let Some((decided, all)) = model.decided() {
+        parts.push(format!("{decided} of {all} decided"));
     }
     if let Some(ends_at) = model.ends_at {
         parts.push(format!("at most {} left", numbers::wait(ends_at - now)));

@@ -477,7 +477,7 @@ impl Listener for Log<'_> {
             Event::StatePrepared { arms, .. } => Heard::StatePrepared(arms.join(", ")),
             Event::ArmInspected { arm, .. } => Heard::ArmInspected((*arm).to_owned()),
             Event::Audited { lines } => Heard::Audited(lines.len()),
-            Event::RoundsPlanned { planned } => Heard::RoundsPlanned(*planned),
+            Event::RoundsPlanned { planned, .. } => Heard::RoundsPlanned(*planned),
             &Event::RoundStarted { round, runs, left } => Heard::RoundStarted { round, runs, left },
             &Event::RunStarted { round, slot, cell, arm, workload, threads } => {
                 assert_eq!(self.plan.cell_of(arm, workload, threads), Some(cell));

@@ -1,0 +1,71 @@
+//! `fstrial resume`: goes on with a stored trial that was interrupted or ended undecided.
+
+use super::{
+    Home,
+    conduct::{self, ConductArgs},
+    results,
+};
+use crate::error::ExpectedError;
+use clap::Args;
+use fstrial_model::{trial::Trial, units::Nanos};
+use fstrial_store::{Store, StoredTrial, TrialId, TrialStatus};
+
+const EXAMPLES: &str = "\
+Examples:
+  fstrial resume
+  fstrial resume 12 --budget 20m
+  fstrial resume 12 --erase /dev/disk/by-id/nvme-…";
+
+/// Go on with a trial that was interrupted, killed, or ended undecided; its rounds and its error budget carry over.
+#[derive(Debug, Args)]
+#[command(after_long_help = EXAMPLES)]
+pub(crate) struct ResumeArgs {
+    /// Number of the trial [default: the last one that is not decided].
+    #[arg(value_name = "TRIAL")]
+    trial: Option<i64>,
+
+    /// Wall time for this session [default: the trial's own budget].
+    #[arg(short, long, value_name = "TIME")]
+    budget: Option<Nanos>,
+
+    #[command(flatten)]
+    conduct: ConductArgs,
+
+    #[command(flatten)]
+    home: Home,
+}
+
+pub(crate) fn exec(args: &ResumeArgs) -> Result<u8, ExpectedError> {
+    let stored = choose(&results::open(&args.home)?, args.trial)?;
+    let id = stored.summary.id.0;
+    let mut trial = Trial::parse(&format!("trial {id}"), &stored.toml)?;
+    if let Some(budget) = args.budget {
+        trial.trial.budget = budget;
+    }
+    conduct::conduct(&trial, &args.conduct, &args.home, Some(id))
+}
+
+/// The trial that is named, or the last one that is not decided.
+fn choose(store: &Store, id: Option<i64>) -> Result<StoredTrial, ExpectedError> {
+    if let Some(id) = id {
+        let stored = store.trial(TrialId(id))?;
+        return match stored.summary.status {
+            TrialStatus::Decided => Err(ExpectedError::usage(
+                format!("trial {id} is decided: more rounds would change nothing"),
+                format!(
+                    "see its answer with `fstrial results show {id}`; `fstrial results list` shows all trials"
+                ),
+            )),
+            _ => Ok(stored),
+        };
+    }
+    let mut trials = store.trials()?.into_iter().rev();
+    let last = trials.find(|summary| summary.status != TrialStatus::Decided);
+    let last = last.ok_or_else(|| {
+        ExpectedError::usage(
+            "there is no trial to go on with: all that are stored are decided",
+            "begin one with `fstrial compare`; `fstrial results list` shows those there are",
+        )
+    })?;
+    Ok(store.trial(last.id)?)
+}

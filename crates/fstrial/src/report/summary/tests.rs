@@ -1,0 +1,164 @@
+//! What the summary says of verdicts of every kind, and that no sentence tells what was not found.
+
+use super::*;
+use crate::report::document::{CellReport, VerdictReport, WorkloadReport};
+use proptest::prelude::*;
+
+fn cell(arm: &str) -> CellReport {
+    CellReport { arm: arm.into(), threads: 1, runs: 8, rate: Some(100.0), ..CellReport::default() }
+}
+
+fn verdict(a: &str, b: &str, verdict: Outcome, ratio: f64, interval: Option<(f64, f64)>) -> VerdictReport {
+    let contrast = ContrastState {
+        verdict,
+        ratio: Some(ratio),
+        interval,
+        threads: 1,
+        ..ContrastState::between(a, b, "random-write")
+    };
+    VerdictReport { contrast, unequal_durability: None }
+}
+
+fn workload(arms: &[&str], verdicts: Vec<VerdictReport>) -> WorkloadReport {
+    let cells = arms.iter().map(|arm| cell(arm)).collect();
+    WorkloadReport {
+        name: "random-write".into(),
+        unit: "op/s".into(),
+        cells,
+        verdicts,
+        ..WorkloadReport::default()
+    }
+}
+
+fn said(workload: &WorkloadReport) -> Vec<String> {
+    standings_of(workload).iter().map(Standing::line).collect()
+}
+
+#[test]
+fn an_arm_is_compared_with_one_that_was_found_to_be_ahead() {
+    let verdicts = vec![
+        verdict("xfs", "ext4", Outcome::Undecided, 1.19, Some((0.9, 1.5))),
+        verdict("btrfs", "ext4", Outcome::Undecided, 0.68, Some((0.56, 1.09))),
+        verdict("btrfs", "xfs", Outcome::Slower, 0.57, Some((0.4, 0.8))),
+    ];
+    let lines = said(&workload(&["ext4", "xfs", "btrfs"], verdicts));
+    assert_eq!(
+        lines,
+        ["random-write, 1 thread: not decided between ext4 and xfs; btrfs has 0.57× the throughput of xfs; \
+          xfs / ext4 1.19× [0.90, 1.50], open: a decision is out of reach at this noise; \
+          btrfs / ext4 0.68× [0.56, 1.090], open: a decision is out of reach at this noise"]
+    );
+}
+
+#[test]
+fn what_is_not_decided_says_why() {
+    let reason = |outcome, ratio, interval, more: Option<u64>, at_limit: bool| {
+        let mut report = verdict("xfs", "ext4", outcome, ratio, interval);
+        report.contrast.rounds_needed = more.map(|more| more + report.contrast.rounds as u64);
+        let mut workload = workload(&["ext4", "xfs"], vec![report]);
+        workload.cells.iter_mut().for_each(|cell| cell.at_limit = at_limit);
+        said(&workload).remove(0)
+    };
+    let lines = [
+        reason(Outcome::Undecided, 2.78, None, None, false),
+        reason(Outcome::Undecided, 1.61, Some((0.93, 2.8)), Some(14), false),
+        reason(Outcome::Undecided, 1.004, Some((0.96, 1.05)), Some(14), false),
+        reason(Outcome::Undecided, 1.61, Some((0.93, 2.8)), Some(42_440), false),
+        reason(Outcome::CannotTell, 1.0, Some((0.99, 1.01)), None, false),
+        reason(Outcome::CannotTell, 1.0, Some((0.99, 1.01)), None, true),
+        reason(Outcome::Equivalent, 1.0, Some((0.99, 1.01)), None, true),
+        reason(Outcome::Equivalent, 1.0, Some((0.99, 1.01)), None, false),
+    ];
+    insta::assert_snapshot!(lines.join("\n"));
+}
+
+#[test]
+fn the_bottom_line_counts_verdicts() {
+    let of = |reports: &[VerdictReport]| {
+        let mut tally = Tally::default();
+        reports.iter().for_each(|report| tally.add(report));
+        of_two("xfs", "ext4", &tally, false)
+    };
+    let faster = |ratio| verdict("xfs", "ext4", Outcome::Faster, ratio, Some((1.2, 2.0)));
+    let on = |metric, outcome| {
+        let mut report = verdict("xfs", "ext4", outcome, 0.8, Some((0.7, 0.9)));
+        report.contrast.metric = metric;
+        report
+    };
+    let undecided = || verdict("xfs", "ext4", Outcome::Undecided, 1.1, None);
+    let equivalent = || verdict("xfs", "ext4", Outcome::Equivalent, 1.0, Some((0.99, 1.01)));
+    let slower = || verdict("xfs", "ext4", Outcome::Slower, 0.5, Some((0.4, 0.6)));
+    let lines = [
+        of(&[faster(1.5), faster(1.8)]),
+        of(&[faster(1.5), on(Metric::P99, Outcome::Faster), on(Metric::DeviceBytes, Outcome::Equivalent)]),
+        of(&[faster(1.5), on(Metric::P99, Outcome::Undecided), on(Metric::DeviceBytes, Outcome::Equivalent)]),
+        of(&[faster(1.5), on(Metric::P99, Outcome::Slower)]),
+        of(&[faster(1.5), slower(), equivalent(), undecided()]),
+        of(&[equivalent(), equivalent()]),
+        of(&[undecided(), undecided()]),
+    ];
+    insta::assert_snapshot!(lines.join("\n"));
+}
+
+/// Verdicts of every pair of these arms, of whatever kind.
+fn any_verdicts(arms: &'static [&'static str]) -> impl Strategy<Value = Vec<VerdictReport>> {
+    let outcomes = prop_oneof![
+        Just(Outcome::Faster),
+        Just(Outcome::Slower),
+        Just(Outcome::Equivalent),
+        Just(Outcome::CannotTell),
+        Just(Outcome::Undecided)
+    ];
+    let pairs: Vec<(&str, &str)> =
+        (0..arms.len()).flat_map(|one| (0..one).map(move |other| (arms[one], arms[other]))).collect();
+    let one = (outcomes, 0.2_f64..5.0, proptest::option::of((0.1_f64..0.99, 1.01_f64..9.0)));
+    prop::collection::vec(one, pairs.len()).prop_map(move |drawn| {
+        let told = drawn.into_iter().zip(&pairs);
+        told.map(|((outcome, ratio, interval), (a, b))| verdict(a, b, outcome, ratio, interval)).collect()
+    })
+}
+
+proptest! {
+    /// No sentence names a pair as found that has no verdict, and none names one the wrong way round.
+    #[test]
+    fn no_sentence_tells_what_was_not_found(verdicts in any_verdicts(&["a0", "b1", "c2", "d3"])) {
+        let found = |slow: &str, fast: &str| verdicts.iter().map(|report| &report.contrast).any(|state| {
+            (state.a == slow && state.b == fast && state.verdict == Outcome::Slower)
+                || (state.a == fast && state.b == slow && state.verdict == Outcome::Faster)
+        });
+        let report = workload(&["a0", "b1", "c2", "d3"], verdicts.clone());
+        for line in said(&report) {
+            for part in line.split("; ") {
+                if let Some((slow, fast)) = part.split_once(" the throughput of ") {
+                    let slow = slow.rsplit(": ").next().unwrap().split(' ').next().unwrap();
+                    prop_assert!(found(slow, fast), "{part}: {verdicts:?}");
+                }
+                if let Some((leader, _)) = part.split_once(" leads") {
+                    let leader = leader.rsplit(": ").next().unwrap();
+                    let ahead = ["a0", "b1", "c2", "d3"].iter().any(|arm| found(arm, leader));
+                    prop_assert!(ahead && !["a0", "b1", "c2", "d3"].iter().any(|arm| found(leader, arm)), "{line}");
+                }
+            }
+            if line.contains("are equivalent") {
+                let leading = standings_of(&report)[0].leading.len();
+                let same = verdicts.iter().filter(|report| report.contrast.verdict == Outcome::Equivalent).count();
+                prop_assert!(same >= leading * (leading - 1) / 2, "{line}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_bottom_line_of_two_arms_has_as_many_as_were_found(
+        outcomes in prop::collection::vec(any_verdicts(&["ext4", "xfs"]), 1..12)
+    ) {
+        let all: Vec<&VerdictReport> = outcomes.iter().flatten().collect();
+        let mut tally = Tally::default();
+        all.iter().for_each(|report| tally.add(report));
+        let line = of_two("xfs", "ext4", &tally, false);
+        let count = |outcome| all.iter().filter(|report| report.contrast.verdict == outcome).count();
+        let told = |some: usize| in_of(some, all.len());
+        prop_assert_eq!(line.contains(&format!("xfs is faster {}", told(count(Outcome::Faster)))), count(Outcome::Faster) > 0);
+        prop_assert_eq!(line.contains(&format!("ext4 is faster {}", told(count(Outcome::Slower)))), count(Outcome::Slower) > 0);
+        prop_assert_eq!(line.contains("is faster in all") || line.contains("is faster in both"), (count(Outcome::Faster) == all.len() || count(Outcome::Slower) == all.len()) && all.len() > 1);
+    }
+}
