@@ -331,11 +331,12 @@ impl Finder<'_> {
         levels.into_iter().map(at).collect()
     }
 
-    /// All cells whose arms can be compared: by workload, level and result.
+    /// All cells whose arms can be compared: by workload, level and result. A control wins nothing.
     fn groups(&self) -> Vec<Vec<Spot>> {
         let mut groups = Vec::new();
         for (workload, described) in self.workloads.iter().enumerate() {
-            let able = |arm: &usize| can_run(&self.arms[*arm], described);
+            let able =
+                |arm: &usize| self.arms[*arm].control_of.is_none() && can_run(&self.arms[*arm], described);
             for &threads in &described.threads {
                 for (result, kind) in described.results().enumerate() {
                     if !self.metric.is_of(&kind) {

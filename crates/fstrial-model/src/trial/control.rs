@@ -80,7 +80,7 @@ impl Trial {
 
 #[cfg(test)]
 mod tests {
-    use crate::{arm::Arm, device::DeviceKind, trial::Trial, units::Percent, workload::Entry};
+    use crate::{arm::Arm, claim::Asked, device::DeviceKind, trial::Trial, units::Percent, workload::Entry};
 
     fn trial(arms: &[&str]) -> Trial {
         let arms = arms.iter().map(|arm| Arm::plain(arm)).collect();
@@ -137,6 +137,21 @@ mod tests {
             workloads.iter().map(move |workload| super::super::can_run(&both.arms[arm], workload))
         };
         assert!(runs(2).eq([false, true]));
+    }
+
+    #[test]
+    fn a_control_wins_nothing() {
+        let text = "[claim]\nid = \"c\"\nstatement = \"s\"\nauthor = \"a\"\ndate = \"2012\"\nwhere = \"w\"\n\
+                    [[claim.expect]]\nno_single_winner = true\n\
+                    [trial]\ncontrol = true\n[device]\nkind = \"image\"\n\
+                    [[arm]]\nfilesystem = \"ext4\"\n[[arm]]\nfilesystem = \"xfs\"\n\
+                    [[workload]]\nuse = \"random-write\"\nthreads = [1, 2]\n";
+        let mut trial = Trial::parse("c.toml", text).unwrap();
+        trial.add_control(2);
+        let workloads = trial.resolve_workloads(2).unwrap();
+        let parts = trial.claim.as_ref().unwrap().parts(&trial.arms, &workloads, 2).unwrap();
+        let Asked::NoSingleWinner(groups) = &parts[0].asked else { panic!("{parts:?}") };
+        assert_eq!(groups.iter().map(Vec::len).collect::<Vec<_>>(), [2, 2]);
     }
 
     #[test]

@@ -275,7 +275,7 @@ impl CheckArgs {
         format!(
             "{}\n{}\non Linux {}, {} × {}; the device is named with each answer\n",
             rendered(self.format, &header, &rows.collect::<Vec<_>>()),
-            counts(&found),
+            counts(found.len(), &found),
             here.kernel,
             here.cpus,
             here.processor

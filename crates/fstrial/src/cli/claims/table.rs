@@ -70,7 +70,6 @@ pub(super) fn of_store(store: &Store, format: Format) -> Result<String, Expected
         let last = trials.iter().rev().find(|(_, trial)| is_of(trial, claim));
         let Some((stored, trial)) = last else {
             rows.push(not_there(claim));
-            found.push(ClaimVerdict::CannotRun);
             continue;
         };
         let document = results::judge_again(store, stored)?;
@@ -91,7 +90,10 @@ pub(super) fn of_store(store: &Store, format: Format) -> Result<String, Expected
         ]);
     }
     let mut out = rendered(format, &HEADER, &rows);
-    let _ = writeln!(out, "\n{}; version {CATALOGUE} of the catalogue", counts(&found));
+    let missing = rows.len() - found.len();
+    let missing = if missing == 0 { String::new() } else { format!(", {missing} not in this store") };
+    let all = counts(rows.len(), &found);
+    let _ = writeln!(out, "\n{all}{missing}; version {CATALOGUE} of the catalogue");
     for machine in machines {
         let _ = writeln!(out, "on {machine}");
     }
@@ -167,9 +169,9 @@ fn machine(environment: &Environment) -> String {
     )
 }
 
-/// `41 claims: 12 hold, 9 are reversed, …`.
-pub(super) fn counts(found: &[ClaimVerdict]) -> String {
-    let mut out = format!("{} claims", found.len());
+/// `41 claims: 12 hold, 9 are reversed, …`, of so many claims with these verdicts.
+pub(super) fn counts(claims: usize, found: &[ClaimVerdict]) -> String {
+    let mut out = format!("{claims} claims");
     let all = [
         ClaimVerdict::Holds,
         ClaimVerdict::Reversed,
