@@ -3,7 +3,7 @@
 use crate::support::{self, Ended, Lab, PATIENCE};
 use rustix::process::Signal;
 use serde_json::Value;
-use std::{fs, path::PathBuf, process::Command};
+use std::{fs, path::PathBuf};
 
 /// A claim of one's own that is small and soon decided.
 fn claim(id: &str, expectations: &str) -> String {
@@ -234,7 +234,8 @@ fn the_published_table_is_what_the_published_runs_say() {
     let root = PathBuf::from(format!("{}/../..", env!("CARGO_MANIFEST_DIR")));
     let lab = Lab::new();
     let store = lab.path("found.db");
-    let unpacked = Command::new("gunzip").arg("-c").arg(root.join("claims/found.db.gz")).output().unwrap();
+    let mut unpack = lab.prepare("gunzip");
+    let unpacked = unpack.arg("-c").arg(root.join("claims/found.db.gz")).output().unwrap();
     assert!(unpacked.status.success(), "{unpacked:?}");
     fs::write(&store, unpacked.stdout).unwrap();
     let table = lab.run(&format!("claims table {} --format markdown", store.display()));
