@@ -98,7 +98,7 @@ fn a_trial_can_be_watched_where_it_runs_and_the_view_be_left() {
     let mut trial = OnTerminal::start(&lab, &words("--watch --rounds 30"));
     trial.wait_for("watched");
     trial.wait_for("dir:b / dir:a");
-    trial.wait("verdicts", |screen| screen.contents().contains("settled"));
+    trial.wait("verdicts", |screen| screen.contents().contains(" decided"));
     assert!(trial.screen().alternate_screen() && trial.is_raw());
     trial.press("q");
     trial.wait_for("the trial goes on");
@@ -121,7 +121,7 @@ fn the_view_makes_room_for_the_answer() {
 fn ctrl_c_in_the_view_stops_the_trial_and_keeps_it() {
     let lab = lab();
     let mut trial = OnTerminal::start(&lab, &words("--watch"));
-    trial.wait("verdicts", |screen| screen.contents().contains("settled"));
+    trial.wait("verdicts", |screen| screen.contents().contains(" decided"));
     trial.press("\u{3}");
     // A run that was ending just then is over before anything is seen of it.
     trial.wait("word that it stops, or the answer", |screen| {
@@ -132,7 +132,7 @@ fn ctrl_c_in_the_view_stops_the_trial_and_keeps_it() {
     lab.assert_nothing_left("after Ctrl-C in the view");
     // And a signal from elsewhere.
     let mut trial = OnTerminal::start(&lab, &words("--watch"));
-    trial.wait("verdicts", |screen| screen.contents().contains("settled"));
+    trial.wait("verdicts", |screen| screen.contents().contains(" decided"));
     trial.signal(Signal::TERM);
     assert_eq!(trial.end_as_it_began(), 130);
 }
