@@ -316,11 +316,16 @@ impl Tree {
             shuffle(&mut order, &mut generator);
         }
         let share = (self.settings.present.fraction() * 2_f64.powi(64)) as u128;
+        let mut there: Vec<bool> = order.iter().map(|_| u128::from(generator.next()) < share).collect();
+        // Of a few files none may be drawn, and then nothing could be picked.
+        if share > 0
+            && !there.contains(&true)
+            && let Some(first) = there.first_mut()
+        {
+            *first = true;
+        }
         let mut buffer = PathBuffer::new();
-        for file in order {
-            if u128::from(generator.next()) >= share {
-                continue;
-            }
+        for (file, _) in order.into_iter().zip(there).filter(|(_, is_there)| *is_there) {
             let path = self.path_of(file, &mut buffer);
             let full = || self.path.join(path.to_string_lossy().as_ref());
             if self.settings.directories {
@@ -846,6 +851,19 @@ mod tests {
         });
         assert_eq!(taken.len(), 500);
         assert_eq!(taken.into_iter().collect::<BTreeSet<_>>().len(), 500);
+    }
+
+    /// Half of a few files may be none of them by the draw; whoever deletes one first would find nothing.
+    #[test]
+    fn a_set_with_files_at_the_start_has_one() {
+        let load = crate::testing::load_of(crate::testing::io(), 1);
+        for seed in 0..40 {
+            let directory = tempfile::tempdir().unwrap();
+            let (mut trees, mut writer) = (Trees::default(), Writer::new(&load));
+            let settings = FileTree { present: Percent(5.0), ..set(4) };
+            let (tree, _) = trees.get(&settings, directory.path(), seed, None, &mut writer).unwrap();
+            assert!(!tree.present().is_empty(), "seed {seed}");
+        }
     }
 
     #[test]
