@@ -485,8 +485,9 @@ fn another_users_fuse_filesystem_is_in_nobodys_way() {
         rustix::mount::mount("test", &point, "fuse", MountFlags::NODEV, options.as_c_str()).unwrap();
         let guard = MountGuard::of(&point);
         // Only opened with O_PATH, and by a call that does not look at it, because nobody answers for this filesystem.
+        // Whatever the tests were started with open is closed, so that its number is known.
         let script = format!(
-            "exec setpriv --reuid {nobody} --regid {nobody} --clear-groups perl -e \
+            "exec 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-; exec setpriv --reuid {nobody} --regid {nobody} --clear-groups perl -e \
              '$| = 1; die $! if syscall({}, -100, $ARGV[0], {}) != 3; print \"ready\\n\"; sleep 60' \"$0\"",
             libc::SYS_openat,
             libc::O_PATH,
