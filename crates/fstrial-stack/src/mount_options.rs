@@ -79,10 +79,10 @@ fn near(option: &str, takes: &mut dyn FnMut(&str) -> bool) -> Option<String> {
     // What is compared: whole options of one key, or keys.
     let shown = |known: &'static str| if is_known_key { known } else { key_of(known) };
     let asked = if is_known_key { option } else { key_of(option) };
-    let mut candidates: Vec<&str> =
+    let mut candidates: Vec<&'static str> =
         all().filter(|known| !is_known_key || key_of(known) == key_of(option)).collect();
     while let Some(found) = closest_spelling(asked, candidates.iter().map(|known| shown(known))) {
-        let is_found = |known: &&str| shown(known) == found && known.contains('=') == value.is_some();
+        let is_found = |known: &&'static str| shown(known) == found && known.contains('=') == value.is_some();
         let place = candidates.iter().position(is_found);
         let known = candidates.remove(place.or(candidates.iter().position(|known| shown(known) == found))?);
         if is_of_the_mount(known) || takes(known) {
