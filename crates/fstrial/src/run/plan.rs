@@ -187,8 +187,8 @@ impl Plan {
     pub fn task(&self, cell: usize, round: u32, data: Data) -> Task {
         let Cell { workload, threads, arm } = self.cells[cell];
         let mut random = ChaCha8Rng::seed_from_u64(self.seed.rotate_left(17) ^ (u64::from(round) << 20));
-        let mut group_task = |phase: &Phase, group: &Group| GroupTask {
-            result: (phase.measured && !group.background).then(|| phase.result_name(group)),
+        let mut group_task = |phase: &Phase, (number, group): (usize, &Group)| GroupTask {
+            result: phase.yields(number).then(|| phase.result_name(group)),
             figure: group.figure,
             load: Load {
                 pattern: group.pattern.clone(),
@@ -205,8 +205,8 @@ impl Plan {
         };
         let mut phase_task = |phase: &Phase| PhaseTask {
             settle: phase.settle,
-            find_rate: phase.find_rate,
-            groups: phase.groups.iter().map(|group| group_task(phase, group)).collect(),
+            find_rate: phase.find_rate.clone(),
+            groups: phase.groups.iter().enumerate().map(|numbered| group_task(phase, numbered)).collect(),
         };
         let described = &self.workloads[workload];
         let phases = described.phases.iter().map(&mut phase_task).collect();
