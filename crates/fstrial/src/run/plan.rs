@@ -10,7 +10,7 @@ use fstrial_model::{
     metric::Metric,
     place::Place,
     problem::Problem,
-    trial::{Compare, Settings, Trial, can_run},
+    trial::{Compare, Trial, can_run},
     units::Bytes,
     workload::{Data, Group, Phase, ResultKind, Workload, comparable},
 };
@@ -97,35 +97,6 @@ impl Plan {
         }
         plan.contrasts.extend(controls(&plan));
         Ok(plan)
-    }
-
-    /// A plan for values that were measured elsewhere: an arm has one cell, at no level, with one number. The arms' names
-    /// are all that is known of them.
-    pub fn of_values(arms: &[String], less_is_better: bool, settings: Settings) -> Self {
-        let arm = |name: &String| Arm { name: name.clone(), ..Arm::plain("") };
-        let trial = Trial { trial: settings, arms: arms.iter().map(arm).collect(), ..Trial::default() };
-        let (name, phases, program, operation) = (String::new(), Vec::new(), None, None);
-        let result = ResultKind {
-            name: name.clone(),
-            unit: String::new(),
-            less_is_better,
-            has_latencies: false,
-            has_offered_rate: false,
-        };
-        let mut plan = Self {
-            trial,
-            workloads: vec![Workload { name, phases, program, operation, threads: vec![0] }],
-            results: vec![vec![result]],
-            cells: (0..arms.len()).map(|arm| Cell { workload: 0, threads: 0, arm }).collect(),
-            contrasts: Vec::new(),
-            parts: Vec::new(),
-            seed: 0,
-            device_size: Bytes(0),
-            places: vec![None],
-            place_of: vec![0; arms.len()],
-        };
-        plan.contrasts = all_pairs(&plan);
-        plan
     }
 
     /// The plan as it concerns a place.
