@@ -41,6 +41,7 @@ pub mod quantile;
 mod question;
 pub mod schedule;
 pub mod shift;
+pub mod sight;
 pub mod signed_rank;
 pub mod spread;
 pub mod steady;

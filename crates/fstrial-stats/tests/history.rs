@@ -223,3 +223,34 @@ fn being_sure_takes_ten_points_and_fourteen_if_three_have_seen_it() {
     assert_eq!((8..20).find(|points| sure(*points, points / 2)), Some(10));
     assert_eq!((8..20).find(|points| sure(*points, 3)), Some(14));
 }
+
+/// In how many of a hundred histories without a change a step is found that is planted half-way through them, of so much
+/// of the size from which on they say that they would show it.
+fn shown(kind: Noise, points: usize, share: f64) -> f64 {
+    let mut dice = Dice::new(points as u64);
+    let (mut without, mut found) = (0, 0);
+    for _ in 0..1500 {
+        let mut series = dice.history(kind, points, 0, 0.0);
+        let history = History::new(&series, BAND.ln()).unwrap();
+        if history.segments().len() > 1 {
+            continue;
+        }
+        without += 1;
+        let sign = if without % 2 == 0 { 1.0 } else { -1.0 };
+        let step = sign * share * history.seen_from();
+        series[points / 2..].iter_mut().for_each(|x| *x += step);
+        found += usize::from(!changes(&series).is_empty());
+    }
+    percent(found, without)
+}
+
+#[test]
+fn what_no_change_found_leaves_open_is_said_rightly() {
+    show("found of planted steps half-way, in %, of the size that would be seen | of half that size");
+    for kind in KINDS {
+        for points in [8, 10, 12, 16, 20, 30, 60, 100] {
+            let all: Vec<String> = [0.25,0.4,0.5,0.6,0.7,0.8,0.9,1.0,1.2,1.5].iter().map(|share| format!("{:.0}", shown(kind, points, *share))).collect();
+            show(&format!("  {kind:?}, {points} points: {all:?}"));
+        }
+    }
+}
