@@ -8,7 +8,12 @@ use crate::{
     patterns::{Thread, ThreadWork, Works},
     recorder::{Recorder, Timeline},
 };
-use fstrial_model::{job::Load, measurement::LoadResult, workload::Until};
+use fstrial_model::{
+    job::Load,
+    measurement::LoadResult,
+    units::Nanos,
+    workload::{Rate, Until},
+};
 use std::{
     sync::{Condvar, Mutex, MutexGuard, PoisonError},
     thread::{Builder, ScopedJoinHandle},
@@ -109,12 +114,38 @@ impl Prepared {
     /// # Errors
     /// Only if the loads could not be run (threads, rings) or their clock was wrong. Failed operations are not an error:
     /// they stand in the results.
-    pub fn run_all(self, begin: &mut dyn FnMut(Moment)) -> Result<Vec<LoadResult>, EngineError> {
+    pub fn run_all(mut self, begin: &mut dyn FnMut(Moment)) -> Result<Vec<LoadResult>, EngineError> {
+        self.run_once(begin)
+    }
+
+    /// Runs the loads for this time, one of them at this rate or in a closed loop, on the files as the last run has left
+    /// them: for loads that go on for as long as it takes. Otherwise as [`Prepared::run_all`].
+    ///
+    /// # Errors
+    /// See [`Prepared::run_all`].
+    pub fn run_at(
+        &mut self,
+        load: usize,
+        rate: Option<Rate>,
+        duration: Nanos,
+        begin: &mut dyn FnMut(Moment),
+    ) -> Result<Vec<LoadResult>, EngineError> {
+        for (number, (each, _)) in self.groups.iter_mut().enumerate() {
+            each.duration = duration;
+            if number == load {
+                each.rate = rate;
+            }
+        }
+        self.run_once(begin)
+    }
+
+    fn run_once(&mut self, begin: &mut dyn FnMut(Moment)) -> Result<Vec<LoadResult>, EngineError> {
         // The files belong to this thread, so that they are open exactly as long as it says: the load's threads only
         // borrow them (see `descriptors`).
-        let Self { clock, groups } = self;
-        let (loads, mut works): (Vec<Load>, Vec<Works>) = groups.into_iter().unzip();
-        let total: usize = works.iter().map(Vec::len).sum();
+        let clock = self.clock;
+        let (loads, mut works): (Vec<&Load>, Vec<&mut Works>) =
+            self.groups.iter_mut().map(|(load, works)| (&*load, works)).unzip();
+        let total: usize = works.iter().map(|works| works.len()).sum();
         let gate = Gate::default();
         let mut recorders = std::thread::scope(|scope| {
             let mut handles: Vec<Vec<_>> = loads.iter().map(|_| Vec::new()).collect();
@@ -123,7 +154,7 @@ impl Prepared {
                 works.iter_mut().enumerate().map(move |(number, work)| (group, number, work))
             });
             for (group, number, work) in all {
-                let (load, gate) = (&loads[group], &gate);
+                let (load, gate) = (loads[group], &gate);
                 let thread = Builder::new().name(format!("{}-{number}", load.set));
                 match thread.spawn_scoped(scope, move || run_thread(number, load, clock, &mut **work, gate)) {
                     Ok(handle) => handles[group].push(handle),
@@ -142,7 +173,7 @@ impl Prepared {
                 return spawned.and(join_all(handles));
             }
             let anchor = Anchor::now(&clock);
-            conduct(&loads[0], &clock, &gate, begin);
+            conduct(loads[0], &clock, &gate, begin);
             let recorders = join_all(handles)?;
             if loads[0].until == Until::Done {
                 begin(Moment::TimedEnd);

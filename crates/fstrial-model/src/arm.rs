@@ -13,7 +13,7 @@
 //! same, and both read back to what was printed.
 
 use crate::{
-    filesystem::Filesystem,
+    filesystem::{Filesystem, NOT_MADE},
     place,
     problem::did_you_mean,
     profile::Profile,
@@ -491,6 +491,11 @@ fn forbidden_mount_option(option: &str) -> Option<&'static str> {
 }
 
 fn unknown_filesystem_hint(word: &str) -> String {
+    if NOT_MADE.contains(&word) {
+        return format!(
+            "{word} is not made for a trial; compare a directory on one that is mounted: dir:/mnt/{word}"
+        );
+    }
     let names = Filesystem::names();
     did_you_mean(word, names.iter().copied().chain([RAW, DIRECTORY]))
         .unwrap_or_else(|| format!("there are {}, {RAW} and {DIRECTORY}:PATH", names.join(", ")))
@@ -705,6 +710,12 @@ mod tests {
     fn refusals_name_the_remedy() {
         let refused = |text: &str| text.parse::<Arm>().unwrap_err();
         assert_eq!(refused("exf4").hint.as_deref(), Some("did you mean `ext4`?"));
+        assert_eq!(
+            refused("ext5").hint.as_deref(),
+            Some("did you mean `ext4`?"),
+            "the usual one of those as near"
+        );
+        assert!(refused("zfs").hint.unwrap().contains("dir:/mnt/zfs"));
         assert!(refused("raw:noatime").problem.contains("no mount options"));
         assert!(refused("xfs:logdev=/dev/sdb").problem.contains("reach outside"));
         for outside in [

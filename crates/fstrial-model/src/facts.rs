@@ -14,6 +14,10 @@ words! {
         "kernel" Kernel,
         /// The machine it ran on, where the arms of a trial are at several places.
         "machine" Machine,
+        /// The filesystem of an existing directory, and the device that it lies on.
+        "lies on" LiesOn,
+        /// Where that is mounted.
+        "mount point" MountPoint,
         /// Whether a sync call flushes the device's cache.
         "barriers" Barriers,
         /// What is journalled.

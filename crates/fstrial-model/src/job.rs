@@ -239,9 +239,13 @@ impl Task {
 
     /// Bytes its files take, without the filesystem's own needs.
     pub fn space_needed(&self) -> Bytes {
-        let loads = self.phases.iter().flat_map(|phase| &phase.groups).map(|group| &group.load);
-        space_of_sets(loads.map(|load| (load.set.as_str(), load.pattern.space_needed(load.threads))))
+        space_of_loads(self.phases.iter().flat_map(|phase| &phase.groups).map(|group| &group.load))
     }
+}
+
+/// Bytes that the files of loads take together, without the filesystem's own needs.
+pub fn space_of_loads<'a>(loads: impl Iterator<Item = &'a Load>) -> Bytes {
+    space_of_sets(loads.map(|load| (load.set.as_str(), load.pattern.space_needed(load.threads))))
 }
 
 /// A phase of a task.

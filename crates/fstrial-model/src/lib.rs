@@ -27,6 +27,7 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 }
 
 pub mod ability;
+pub mod application;
 pub mod arm;
 pub mod claim;
 pub mod device;

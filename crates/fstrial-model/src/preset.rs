@@ -1,6 +1,9 @@
 //! The presets that ship: the files of `workloads/`, which a user can read, copy and change.
 
-use crate::workload::Entry;
+use crate::{
+    application::{self, Application},
+    workload::Entry,
+};
 
 /// Name and text of every preset, in the order they are listed.
 pub const PRESETS: &[(&str, &str)] = &[
@@ -189,10 +192,43 @@ pub fn preset(name: &str) -> Option<Entry> {
     Some(entry)
 }
 
-/// What to try instead of a preset that does not exist.
-pub fn hint_for_unknown(name: &str) -> String {
-    crate::problem::did_you_mean(name, names())
-        .unwrap_or_else(|| "`fstrial workloads` lists what there is".into())
+/// The first names of the applications that a preset models.
+pub fn keywords(name: &str) -> Vec<String> {
+    preset(name).and_then(|entry| entry.keywords).unwrap_or_default()
+}
+
+/// The presets that a word fits, in the order they are listed: those of the application that it names, else those that
+/// hold it in their name, their family, or what they say of themselves.
+pub fn fitting(word: &str) -> Vec<&'static str> {
+    if let Some(application) = Application::named(word) {
+        return application.presets();
+    }
+    let word = word.trim().to_lowercase();
+    let holds = |text: &str| !word.is_empty() && text.to_lowercase().contains(&word);
+    let fits = |name: &&str| {
+        let said = preset(name).map(|entry| [entry.about, entry.source]).into_iter().flatten().flatten();
+        holds(name)
+            || family_of(name).is_some_and(|family| holds(family.title))
+            || said.into_iter().any(|s| holds(&s))
+    };
+    names().filter(fits).collect()
+}
+
+/// What to try instead of a word that no preset and no application has.
+pub fn hint_for_unknown(word: &str) -> String {
+    const LISTS: &str = "`fstrial workloads WORD` lists what fits a word";
+    if let Some(application) = Application::named(word) {
+        let presets = application.presets().join(", ");
+        return format!("`{word}` is several workloads: {presets}; write an entry for each");
+    }
+    let fitting = fitting(word);
+    if let [_, ..] = fitting.as_slice() {
+        return format!("these fit the word: {}; {LISTS}", fitting[..fitting.len().min(5)].join(", "));
+    }
+    match crate::problem::closest(word, names().chain(application::names())) {
+        Some(near) => format!("did you mean `{near}`? {LISTS}"),
+        None => format!("`fstrial workloads` lists what there is; {LISTS}, such as postgresql"),
+    }
 }
 
 #[cfg(test)]
@@ -215,6 +251,29 @@ mod tests {
                 preset(name).unwrap().about.is_some_and(|about| about.len() > 20),
                 "{name} says what it models"
             );
+        }
+    }
+
+    #[test]
+    fn a_word_finds_what_models_it() {
+        assert_eq!(fitting("mysql"), ["random-mixed", "innodb-flush"]);
+        assert_eq!(fitting("FILEBENCH").len(), 5, "{:?}", fitting("filebench"));
+        assert!(fitting("doublewrite").contains(&"innodb-flush"), "what it says of itself counts");
+        assert_eq!(fitting("quux"), Vec::<&str>::new());
+        assert_eq!(fitting(" "), Vec::<&str>::new());
+    }
+
+    #[test]
+    fn an_unknown_word_names_the_nearest_and_the_command() {
+        for (word, hint) in [
+            ("postgras", "did you mean `postgres`? `fstrial workloads WORD`"),
+            ("random-wriet", "did you mean `random-write`? `fstrial workloads WORD`"),
+            ("quux", "`fstrial workloads` lists what there is"),
+            ("mysql", "`mysql` is several workloads: random-mixed, innodb-flush"),
+            ("doublewrite", "these fit the word: innodb-flush"),
+        ] {
+            let said = hint_for_unknown(word);
+            assert!(said.starts_with(hint), "{word}: {said}");
         }
     }
 

@@ -116,7 +116,7 @@ fn syntax_error(name: &str, text: &str, error: &toml::de::Error) -> Box<TrialErr
 
 /// What an error of the TOML reader says, and what to try. A list of all that is possible is left out where the nearest
 /// is meant, or where nobody would read it.
-pub fn syntax_words(message: &str) -> (String, Option<String>) {
+fn syntax_words(message: &str) -> (String, Option<String>) {
     const READABLE: usize = 20;
     let message: String = message.chars().take(2000).collect();
     let Some((word, known)) = unknown_word(&message) else {
@@ -193,6 +193,33 @@ fn span_of(text: &str, path: &[String]) -> Range<usize> {
     widen(text, found)
 }
 
+/// Where a key stands in the text, if it is there once, wherever: whoever found something wrong with it may know no more.
+pub(crate) fn span_of_key(text: &str, key: &str) -> Range<usize> {
+    fn collect(table: &toml::de::DeTable<'_>, key: &str, found: &mut Vec<Range<usize>>) {
+        for (name, value) in table {
+            if name.get_ref() == key {
+                found.push(value.span());
+            }
+            match value.get_ref() {
+                toml::de::DeValue::Table(inner) => collect(inner, key, found),
+                toml::de::DeValue::Array(items) => {
+                    let tables = items.iter().filter_map(|item| item.get_ref().as_table());
+                    tables.for_each(|inner| collect(inner, key, found));
+                }
+                _ => {}
+            }
+        }
+    }
+    let Ok(table) = toml::de::DeTable::parse(text) else { return widen(text, 0..0) };
+    let mut found = Vec::new();
+    let top = table.get_ref().get(key).map(toml::Spanned::span);
+    if top.is_none() {
+        collect(table.get_ref(), key, &mut found);
+    }
+    let only = if found.len() == 1 { found.pop() } else { None };
+    widen(text, top.or(only).unwrap_or(0..text.len().min(1)))
+}
+
 /// The candidate nearest to a misspelt word, if one is near enough to be meant.
 pub fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let short: String = word.chars().take(60).collect();
@@ -200,8 +227,20 @@ pub fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         .into_iter()
         .map(|candidate| (similarity(&short, candidate), candidate))
         .filter(|(similarity, _)| *similarity >= 0.65)
-        .max_by(|a, b| a.0.total_cmp(&b.0))
+        // Of several that are as near, the one that is listed first.
+        .reduce(|best, next| if next.0 > best.0 { next } else { best })
         .map(|(_, candidate)| candidate)
+}
+
+/// The candidate that a word is with a slip or two: nearer than [`closest`], for lists that hold words of every kind.
+pub fn closest_spelling<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let short: String = word.chars().take(60).collect();
+    let near = candidates
+        .into_iter()
+        .map(|candidate| (strsim::normalized_damerau_levenshtein(&short, candidate), candidate))
+        .filter(|(similarity, _)| *similarity >= 0.75)
+        .reduce(|best, next| if next.0 > best.0 { next } else { best });
+    near.map(|(_, candidate)| candidate)
 }
 
 /// The hint that names it, if one is near enough.

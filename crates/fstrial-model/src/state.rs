@@ -301,7 +301,7 @@ impl Table {
 
     fn state(&self) -> Result<State, String> {
         let Some((allowed, _)) = self.parameters() else {
-            return Err(format!("there is no `{:.40}`; {WANTED}", self.kind));
+            return Err(no_such_kind(&self.kind));
         };
         self.only(allowed)?;
         let state = match self.kind.as_str() {
@@ -367,6 +367,10 @@ impl Table {
     }
 }
 
+fn no_such_kind(kind: &str) -> String {
+    format!("there is no `{kind:.40}`; {WANTED}")
+}
+
 fn turnovers_for(layout_score: Option<f64>) -> u32 {
     if layout_score.is_some() { TURNOVERS_FOR_SCORE } else { TURNOVERS }
 }
@@ -378,6 +382,9 @@ impl FromStr for State {
         let mut parts = text.trim().split(':');
         let kind = parts.next().unwrap_or_default();
         let mut table = Table { kind: kind.to_owned(), ..Table::default() };
+        if table.parameters().is_none() {
+            return Err(error(no_such_kind(kind)));
+        }
         for (place, part) in parts.enumerate() {
             table.take(place, part).map_err(error)?;
         }
@@ -623,6 +630,7 @@ mod tests {
     fn refusals_name_the_remedy() {
         for (text, said) in [
             ("old", "write fresh"),
+            ("old:50%", "there is no `old`; write fresh"),
             ("fresh:80%", "one too many"),
             ("filled:100%", "use 1% to 98%"),
             ("filled:80", "percent sign"),

@@ -1,5 +1,6 @@
 //! What can go wrong with a stack: what failed, on what, why, and what to try.
 
+use crate::host;
 use fstrial_model::{filesystem::Filesystem, units::Nanos};
 use std::{io, path::PathBuf};
 
@@ -133,7 +134,7 @@ impl StackError {
                 .then(|| "check the options of this arm against the manual page of the program".into())
             }
             Self::Deadline { .. } => Some("look for a hung device in the kernel log (dmesg)".into()),
-            Self::Io { source, .. } => io_hint(source),
+            Self::Io { what, source, .. } => io_hint(what, source),
             Self::UnknownToKernel { filesystem } => Some(format!(
                 "boot a kernel with {filesystem}, or leave this arm out; `fstrial doctor` lists what can run"
             )),
@@ -151,12 +152,21 @@ impl StackError {
     }
 }
 
-/// What to try after an error of the operating system.
-fn io_hint(error: &io::Error) -> Option<String> {
-    match error.kind() {
-        io::ErrorKind::PermissionDenied => {
-            Some("run as root (sudo), or compare existing directories: dir:/srv/a dir:/srv/b".into())
+/// What to try without the permission for something.
+fn without_permission(what: &str, is_root: bool) -> &'static str {
+    match (is_root, what.contains("folder") || what.contains("directory")) {
+        (true, _) => {
+            "root may not do this here: a container or a security module forbids it (see dmesg); run on the host"
         }
+        (false, true) => "name a directory that you can write to, or run as root (sudo)",
+        (false, false) => "run as root (sudo), or compare existing directories: dir:/srv/a dir:/srv/b",
+    }
+}
+
+/// What to try after an error of the operating system.
+fn io_hint(what: &str, error: &io::Error) -> Option<String> {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => Some(without_permission(what, host::is_root()).into()),
         io::ErrorKind::NotFound => Some("is it spelt right?".into()),
         io::ErrorKind::FileTooLarge => {
             Some("raise the limit on the size of files (ulimit -f unlimited), or use a smaller size".into())
@@ -171,5 +181,20 @@ fn io_hint(error: &io::Error) -> Option<String> {
             Some("something else uses it; `lsblk` and `fuser -vm` show what".into())
         }
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_is_told_to_do_what_they_do() {
+        assert!(!without_permission("open", true).contains("sudo"), "root is root already");
+        assert!(
+            !without_permission("make the folder", false).contains("dir:"),
+            "directories are compared already"
+        );
+        assert!(without_permission("make and mount filesystems on", false).contains("dir:/srv/a"));
     }
 }

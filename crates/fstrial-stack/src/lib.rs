@@ -32,6 +32,7 @@ pub mod ledger;
 pub mod log;
 pub mod loopdev;
 pub mod memory;
+mod mount_options;
 pub mod mounts;
 pub mod named;
 pub mod operation;

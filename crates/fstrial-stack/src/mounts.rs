@@ -45,6 +45,11 @@ impl Mounted {
         folders.filter_map(|path| Some(path.file_name()?.to_string_lossy().into_owned())).collect()
     }
 
+    /// What the filesystem is and what it lies on, the same at each of its mount points: `ext4 on /dev/vda1 (254:1)`.
+    pub fn in_words(&self) -> String {
+        format!("{} on {} ({})", self.filesystem, self.source, self.device)
+    }
+
     /// Options of both kinds, in the kernel's order.
     pub fn options(&self) -> Vec<&str> {
         let mut all: Vec<&str> =

@@ -19,6 +19,7 @@ use crate::{
     ledger::Ledger,
     log::{LogCounter, Named},
     loopdev::LoopDevice,
+    mount_options::{self, Refusal},
     mounts::{self, Mounted},
     queue::{self, QueueSettings},
     throttle::Throttled,
@@ -472,8 +473,8 @@ impl Attached {
         if !options.is_empty() {
             program = program.args(["-o".to_owned(), options.join(",")]);
         }
-        let done =
-            program.args([self.node.path.display().to_string(), mount_point.display().to_string()]).run()?;
+        let program = program.args([self.node.path.display().to_string(), mount_point.display().to_string()]);
+        let done = program.run().map_err(|error| why_not_mounted(row, &options, error))?;
         self.commands.push(done.line);
         Ok(done.wall)
     }
@@ -520,6 +521,22 @@ impl Attached {
     }
 }
 
+/// What mount(8) does not say: the option that the kernel refuses, if it is one.
+fn why_not_mounted(row: &Filesystem, options: &[String], error: StackError) -> StackError {
+    let StackError::Command { line, .. } = &error else { return error };
+    let Some(Refusal { option, says, near }) = mount_options::refusal(row.kernel, options) else {
+        return error;
+    };
+    let hint = match near {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("leave it out, or see the mount options of {} in its manual page", row.name),
+    };
+    StackError::Unable {
+        what: format!("the kernel refuses the mount option `{option}`: {says} (`{line}`)"),
+        hint,
+    }
+}
+
 impl Standing {
     /// Uses an existing directory: a folder of our own is made in it, and deleted at the end.
     ///
@@ -537,6 +554,9 @@ impl Standing {
             discards_forbidden: false,
         });
         facts.facts.remove(&Fact::LazyInitialisation);
+        facts.facts.extend(holder.iter().flat_map(|mounted| {
+            [(Fact::LiesOn, mounted.in_words()), (Fact::MountPoint, mounted.target.display().to_string())]
+        }));
         Ok(Self {
             attached: None,
             target: Target::Directory(folder.path()),

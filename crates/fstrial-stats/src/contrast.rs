@@ -86,6 +86,11 @@ impl Contrast {
         Contrast { question, shifted: Vec::new(), a_first: Vec::new(), walsh: Walsh::default(), total: None }
     }
 
+    /// One whose rounds are looked at once, when all are there.
+    pub(crate) fn looked_at_once(question: Question) -> Contrast {
+        Contrast { walsh: Walsh::counted(), ..Contrast::new(question) }
+    }
+
     pub(crate) fn push(&mut self, pair: &Pair) {
         let d = pair.log_ratio - self.question.threshold;
         match pair.done {

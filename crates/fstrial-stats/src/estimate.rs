@@ -8,7 +8,7 @@
 //! users have.
 
 use crate::schedule::Schedule;
-use crate::{signed_rank, spread};
+use crate::{selection, signed_rank, spread};
 
 /// What one run did: `amount` (of operations or bytes) in `time` (of any unit, the same for all runs of a contrast). A
 /// figure that is no rate has the time 1. Both are above 0 and finite.
@@ -73,15 +73,23 @@ impl Pair {
 
 /// The Walsh averages of the rounds so far, kept sorted as rounds arrive.
 ///
-/// Appending round n costs one merge of n(n+1)/2 numbers.
+/// Appending round n costs one merge of n(n+1)/2 numbers. [`Walsh::counted`] keeps the rounds alone, and walks along them
+/// for each answer: for rounds that are all there and looked at once, however many they are.
 #[derive(Clone, Debug, Default)]
 pub struct Walsh {
     /// d of each round.
     rounds: Vec<f64>,
+    /// All averages in ascending order; none if they are counted.
     sorted: Vec<f64>,
+    is_counted: bool,
 }
 
 impl Walsh {
+    /// One that keeps no list of its averages.
+    pub fn counted() -> Walsh {
+        Walsh { is_counted: true, ..Walsh::default() }
+    }
+
     /// Adds a round with the log-ratio `d`.
     ///
     /// # Panics
@@ -89,9 +97,11 @@ impl Walsh {
     pub fn push(&mut self, d: f64) {
         assert!(d.is_finite(), "a round without a ratio must be left out, not passed as {d}");
         self.rounds.push(d);
-        let mut fresh: Vec<f64> = self.rounds.iter().map(|earlier| f64::midpoint(*earlier, d)).collect();
-        fresh.sort_unstable_by(f64::total_cmp);
-        self.sorted = merge(&self.sorted, &fresh);
+        if !self.is_counted {
+            let mut fresh: Vec<f64> = self.rounds.iter().map(|earlier| f64::midpoint(*earlier, d)).collect();
+            fresh.sort_unstable_by(f64::total_cmp);
+            self.sorted = merge(&self.sorted, &fresh);
+        }
     }
 
     /// Number of rounds n.
@@ -99,25 +109,41 @@ impl Walsh {
         self.rounds.len()
     }
 
-    /// All n(n+1)/2 averages in ascending order.
-    pub fn sorted(&self) -> &[f64] {
-        &self.sorted
+    /// n(n+1)/2.
+    fn averages(&self) -> usize {
+        self.rounds() * (self.rounds() + 1) / 2
     }
 
     /// θ̂, the median of the averages (a natural log). `None` without rounds.
     pub fn estimate(&self) -> Option<f64> {
-        spread::median_of_sorted(&self.sorted)
+        if !self.is_counted {
+            return spread::median_of_sorted(&self.sorted);
+        }
+        let (count, ordered) = (self.averages(), self.ordered()?);
+        let upper = kth_average(&ordered, count / 2 + 1);
+        let is_odd = count % 2 == 1;
+        Some(if is_odd { upper } else { (kth_average(&ordered, count / 2) + upper) / 2.0 })
     }
 
     /// [w(k), w(M+1−k)] for a critical count k; `None` for k = 0 or fewer than 2k averages.
     pub fn interval(&self, k: usize) -> Option<(f64, f64)> {
-        let count = self.sorted.len();
-        (k > 0 && 2 * k <= count).then(|| (self.sorted[k - 1], self.sorted[count - k]))
+        let count = self.averages();
+        if k == 0 || 2 * k > count {
+            return None;
+        }
+        if !self.is_counted {
+            return Some((self.sorted[k - 1], self.sorted[count - k]));
+        }
+        let ordered = self.ordered()?;
+        Some((kth_average(&ordered, k), kth_average(&ordered, count - k + 1)))
     }
 
     /// How many averages are ≤ `x`: the whole interval of count k lies above x just when this is < k.
     pub fn not_above(&self, x: f64) -> usize {
-        self.sorted.partition_point(|w| *w <= x)
+        match self.ordered() {
+            Some(ordered) => averages_while(&ordered, |w| w <= x),
+            None => self.sorted.partition_point(|w| *w <= x),
+        }
     }
 
     /// Two-sided p of "the value lies within ±`bar`" by the signed ranks; above 1 where nothing speaks against it.
@@ -128,8 +154,42 @@ impl Walsh {
 
     /// How many averages are ≥ `x`.
     pub fn not_below(&self, x: f64) -> usize {
-        self.sorted.len() - self.sorted.partition_point(|w| *w < x)
+        let below = match self.ordered() {
+            Some(ordered) => averages_while(&ordered, |w| w < x),
+            None => self.sorted.partition_point(|w| *w < x),
+        };
+        self.averages() - below
     }
+
+    /// The rounds in ascending order, if their averages are counted.
+    fn ordered(&self) -> Option<Vec<f64>> {
+        if !self.is_counted || self.rounds.is_empty() {
+            return None;
+        }
+        let mut ordered = self.rounds.clone();
+        ordered.sort_unstable_by(f64::total_cmp);
+        Some(ordered)
+    }
+}
+
+/// How many averages of every two of ascending values fulfil what small ones do.
+fn averages_while(ordered: &[f64], is_small: impl Fn(f64) -> bool) -> usize {
+    let (mut end, mut count) = (ordered.len(), 0);
+    for (from, x) in ordered.iter().enumerate() {
+        while end > from && !is_small(f64::midpoint(*x, ordered[end - 1])) {
+            end -= 1;
+        }
+        if end <= from {
+            break;
+        }
+        count += end - from;
+    }
+    count
+}
+
+/// The k-th smallest average of every two of ascending values, from 1.
+fn kth_average(ordered: &[f64], k: usize) -> f64 {
+    selection::kth(k, |x| averages_while(ordered, |w| w <= x))
 }
 
 impl<'a> FromIterator<&'a Pair> for Walsh {
@@ -196,6 +256,8 @@ mod tests {
     fn nothing_yet() {
         assert_eq!(Walsh::default().estimate(), None);
         assert_eq!(Walsh::default().interval(1), None);
+        assert_eq!((Walsh::counted().estimate(), Walsh::counted().interval(1)), (None, None));
+        assert_eq!((Walsh::counted().not_above(0.0), Walsh::counted().not_below(0.0)), (0, 0));
         assert_eq!(walsh(&D).interval(0), None);
         let pairs: Vec<Pair> = D.iter().map(|d| Pair { log_ratio: *d, done: None, a_first: None }).collect();
         let schedule = Schedule::new(0.05, 60);
@@ -218,13 +280,20 @@ mod tests {
         fn equals_the_slow_model(rounds in prop::collection::vec(-3.0..3.0_f64, 1..40), x in -3.0..3.0_f64) {
             let walsh = walsh(&rounds);
             let model = all_averages(&rounds);
-            prop_assert_eq!(walsh.sorted(), &model[..]);
+            prop_assert_eq!(&walsh.sorted, &model);
             let m = model.len();
+            let mut counted = Walsh::counted();
+            rounds.iter().for_each(|d| counted.push(*d));
+            prop_assert_eq!(counted.estimate(), walsh.estimate());
+            prop_assert_eq!(counted.not_above(x), walsh.not_above(x));
+            prop_assert_eq!(counted.not_below(x), walsh.not_below(x));
+            prop_assert_eq!(counted.two_sided(0.0), walsh.two_sided(0.0));
             prop_assert_eq!(walsh.estimate(), Some((model[(m - 1) / 2] + model[m / 2]) / 2.0));
             prop_assert_eq!(walsh.not_above(x), model.iter().filter(|w| **w <= x).count());
             prop_assert_eq!(walsh.not_below(x), model.iter().filter(|w| **w >= x).count());
             for k in 1..=m / 2 {
                 let (low, high) = walsh.interval(k).unwrap();
+                prop_assert_eq!(counted.interval(k), Some((low, high)));
                 prop_assert_eq!(low > x, walsh.not_above(x) < k);
                 prop_assert_eq!(high < x, walsh.not_below(x) < k);
             }
@@ -238,7 +307,7 @@ mod tests {
             let swapped: Vec<Pair> = pairs.iter().map(Pair::swapped).collect();
             let back: Walsh = swapped.iter().collect();
             prop_assert_eq!(there.estimate(), back.estimate().map(|e| -e));
-            for k in 1..=there.sorted().len() / 2 {
+            for k in 1..=there.sorted.len() / 2 {
                 let (low, high) = there.interval(k).unwrap();
                 prop_assert_eq!(back.interval(k), Some((-high, -low)));
             }

@@ -122,18 +122,42 @@ impl Panel {
     /// If `alpha` is not in (0, 0.5), no rounds are planned, or a question has a band that is not
     /// positive or a threshold that is not finite.
     pub fn new(questions: Vec<Question>, alpha: f64, planned_rounds: usize, m: Multiplicity) -> Panel {
+        let contrasts = questions.into_iter().map(Contrast::new).collect();
+        Panel::with(contrasts, alpha, planned_rounds, m, Schedule::new)
+    }
+
+    /// A panel for rounds that are all there: it is settled once, has no lane and gives nothing up ([`crate::once`]).
+    pub(crate) fn looking_once(
+        questions: Vec<Question>,
+        alpha: f64,
+        rounds: usize,
+        m: Multiplicity,
+    ) -> Panel {
+        let plain = questions.into_iter().map(|question| Question { lane: false, ..question });
+        let contrasts = plain.map(Contrast::looked_at_once).collect();
+        Panel { futility: false, ..Panel::with(contrasts, alpha, rounds, m, Schedule::once) }
+    }
+
+    fn with(
+        contrasts: Vec<Contrast>,
+        alpha: f64,
+        planned_rounds: usize,
+        m: Multiplicity,
+        schedule: impl Fn(f64, usize) -> Schedule,
+    ) -> Panel {
         assert!(alpha > 0.0 && alpha < 0.5, "the level must lie between 0 and 0.5, not {alpha}");
-        let count = questions.len();
+        let count = contrasts.len();
         let ranks = ranks(count);
         let level = |r: usize| match m {
             // r/m first, so that the last level is α to the bit.
             Multiplicity::BenjaminiHochberg => alpha * (r as f64 / count as f64),
             Multiplicity::Holm => alpha / r as f64,
         };
-        let entry = |question: Question| {
+        let entry = |contrast: Contrast| {
+            let question = &contrast.question;
             assert!(question.band > 0.0 && question.threshold.is_finite(), "bad question: {question:?}");
             Entry {
-                contrast: Contrast::new(question),
+                contrast,
                 crossings: Vec::new(),
                 closed: None,
                 futile: false,
@@ -145,10 +169,10 @@ impl Panel {
             multiplicity: m,
             crossing_at: vec![0; ranks.len()],
             directional_so_far: 0,
-            levels: ranks.iter().map(|r| Schedule::new(level(*r), planned_rounds)).collect(),
-            directional: Schedule::new(alpha, planned_rounds),
-            equivalence: Schedule::new(2.0 * alpha, planned_rounds),
-            entries: questions.into_iter().map(entry).collect(),
+            levels: ranks.iter().map(|r| schedule(level(*r), planned_rounds)).collect(),
+            directional: schedule(alpha, planned_rounds),
+            equivalence: schedule(2.0 * alpha, planned_rounds),
+            entries: contrasts.into_iter().map(entry).collect(),
             ranks,
             futility: true,
             unsettled: false,
@@ -175,6 +199,11 @@ impl Panel {
             entry.contrast.push(&pair);
             self.unsettled = true;
         }
+    }
+
+    /// How many questions there are.
+    pub fn questions(&self) -> usize {
+        self.entries.len()
     }
 
     /// Draws what conclusions can be drawn. To be called after every round, when all its pairs are in.

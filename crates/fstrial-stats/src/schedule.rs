@@ -13,7 +13,7 @@
 //! Assumes that α and the planned number of rounds were fixed before any result was seen.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::{normal, signed_rank};
 
@@ -36,7 +36,8 @@ const REACH: f64 = 9.0;
 pub struct Schedule {
     alpha: f64,
     planned_rounds: usize,
-    walk: SharedWalk,
+    /// The looks after every round; none if there is one look, which has all of α.
+    walk: Option<SharedWalk>,
 }
 
 /// Every walk begun so far, by the bits of α and N.
@@ -54,7 +55,17 @@ impl Schedule {
         assert!(planned_rounds > 0, "a schedule needs at least one planned round");
         let mut walks = WALKS.lock().unwrap_or_else(PoisonError::into_inner);
         let walk = walks.entry((alpha.to_bits(), planned_rounds)).or_default();
-        Schedule { alpha, planned_rounds, walk: Arc::clone(walk) }
+        Schedule { alpha, planned_rounds, walk: Some(Arc::clone(walk)) }
+    }
+
+    /// For rounds that are all there and are looked at a single time: that look may spend all of `alpha`, whatever the
+    /// number of rounds.
+    ///
+    /// # Panics
+    /// If `alpha` is not strictly between 0 and 1.
+    pub fn once(alpha: f64, rounds: usize) -> Schedule {
+        assert!(alpha > 0.0 && alpha < 1.0, "the level must lie between 0 and 1, not {alpha}");
+        Schedule { alpha, planned_rounds: rounds, walk: None }
     }
 
     /// The level α.
@@ -70,7 +81,9 @@ impl Schedule {
     /// A(n): how much error may be spent by round n.
     pub fn allowance(&self, n: usize) -> f64 {
         let used = n as f64 / self.planned_rounds as f64;
-        if n <= self.planned_rounds {
+        if self.walk.is_none() {
+            self.alpha
+        } else if n <= self.planned_rounds {
             self.alpha * SHARE_PLANNED * used
         } else {
             self.alpha * (SHARE_PLANNED + SHARE_RESUMED * (1.0 - 1.0 / used))
@@ -79,18 +92,18 @@ impl Schedule {
 
     /// `K[n]`: the critical count after round n. 0 means that round n cannot decide anything.
     pub fn critical(&self, n: usize) -> usize {
-        self.extended_to(n).looks[n].critical
+        self.look(n).critical
     }
 
     /// `Z[n]`: the boundary after round n as a standard normal deviate; `None` where `K[n]` = 0.
     pub fn z(&self, n: usize) -> Option<f64> {
-        let look = self.extended_to(n).looks[n];
+        let look = self.look(n);
         (look.critical > 0).then_some(look.z)
     }
 
     /// Error spent by round n, never more than [`Schedule::allowance`].
     pub fn spent(&self, n: usize) -> f64 {
-        self.extended_to(n).looks[n].spent
+        self.look(n).spent
     }
 
     /// The two-sided level 2·P(W_n ≤ `K[n]` − 1) of the count after round n on its own.
@@ -112,13 +125,14 @@ impl Schedule {
         Some((z + normal::quantile(0.8)) * sd / effective.sqrt())
     }
 
-    fn extended_to(&self, n: usize) -> MutexGuard<'_, Walk> {
-        let mut walk = self.walk.lock().unwrap_or_else(PoisonError::into_inner);
+    fn look(&self, n: usize) -> Look {
+        let Some(walk) = &self.walk else { return Look::with_all(self.alpha, n) };
+        let mut walk = walk.lock().unwrap_or_else(PoisonError::into_inner);
         while walk.looks.len() <= n {
             let due = self.allowance(walk.looks.len());
             walk.take_look(due);
         }
-        walk
+        walk.looks[n]
     }
 }
 
@@ -127,6 +141,19 @@ struct Look {
     critical: usize,
     z: f64,
     spent: f64,
+}
+
+impl Look {
+    /// A look that has all error to itself.
+    fn with_all(alpha: f64, n: usize) -> Look {
+        match signed_rank::largest_critical(n, alpha) {
+            0 => Look::default(),
+            critical => {
+                let spent = 2.0 * signed_rank::at_most(n, critical - 1);
+                Look { critical, z: normal::two_sided_quantile(spent), spent }
+            }
+        }
+    }
 }
 
 /// The state of one schedule: the looks so far (index = n) and the walk that has not stopped.
@@ -335,6 +362,21 @@ mod tests {
         assert_counts(0.0375, 40, 9, &[1, 3, 3, 5, 8, 9]);
         let last = [0.0125, 0.025, 0.0375].map(|alpha| Schedule::new(alpha, 40).critical(40));
         assert_eq!(last, [189, 205, 216]);
+    }
+
+    #[test]
+    fn a_single_look_has_the_critical_values_of_tables() {
+        // Wilcoxon's table for 5 % two-sided: reject if the smaller sum of ranks is at most this; ours is one more.
+        let table =
+            [(6, 0), (7, 2), (8, 3), (9, 5), (10, 8), (12, 13), (15, 25), (20, 52), (25, 89), (40, 264)];
+        let schedule = Schedule::once(0.05, 40);
+        for (n, sum) in table {
+            assert_eq!(schedule.critical(n), sum + 1, "n = {n}");
+            assert!(schedule.spent(n) <= schedule.allowance(n), "n = {n}");
+            assert_eq!(schedule.spent(n), schedule.nominal_level(n));
+        }
+        assert_eq!((schedule.critical(5), schedule.z(5), schedule.spent(5)), (0, None, 0.0));
+        assert_close(schedule.nominal_level(6), 0.03125, 1e-12);
     }
 
     #[test]

@@ -8,8 +8,9 @@
 //! Source: Mann and Whitney 1947; Hodges and Lehmann 1963. The distribution of U is exact up to m·n = 2500 and
 //! normal with a correction for continuity beyond. Assumes independent values and two distributions of one
 //! shape. Ties make p and the interval conservative. Two groups of 3 are too few for 95 %: there is no interval.
+//! The differences are counted and not listed, so groups may be large.
 
-use crate::{normal, spread};
+use crate::{normal, selection};
 
 /// Products m·n up to which the distribution of U is computed exactly.
 const EXACT: usize = 2500;
@@ -34,18 +35,61 @@ pub fn shift(before: &[f64], after: &[f64], alpha: f64) -> Option<Shift> {
         before.iter().chain(after).all(|x| x.is_finite()),
         "a value that is no number has no place in a group"
     );
-    let mut differences: Vec<f64> = after.iter().flat_map(|y| before.iter().map(move |x| y - x)).collect();
-    differences.sort_unstable_by(f64::total_cmp);
-    let estimate = spread::median_of_sorted(&differences)?;
+    if before.is_empty() || after.is_empty() {
+        return None;
+    }
+    let differences = Differences::new(before, after);
     let null = MannWhitney::new(before.len(), after.len());
-    let pairs = differences.len();
-    let critical = (0..=pairs / 2).take_while(|k| 2.0 * null.at_most(*k) <= alpha * (1.0 + 1e-12)).count();
-    let interval = (critical > 0).then(|| (differences[critical - 1], differences[pairs - critical]));
+    let pairs = differences.pairs;
+    let critical = null.largest_critical(pairs, alpha);
+    let interval = (critical > 0).then(|| (differences.kth(critical), differences.kth(pairs - critical + 1)));
     // A tie counts as a pair in favour of no shift, on whichever side is the smaller.
-    let not_above = differences.partition_point(|d| *d <= 0.0);
-    let not_below = pairs - differences.partition_point(|d| *d < 0.0);
+    let not_above = differences.at_most(0.0);
+    let not_below = Differences::new(after, before).at_most(0.0);
     let p = (2.0 * null.at_most(not_above.min(not_below))).min(1.0);
-    Some(Shift { estimate, interval, p })
+    Some(Shift { estimate: differences.median(), interval, p })
+}
+
+/// All differences of a value after and one before, without a list of them.
+struct Differences {
+    /// Ascending.
+    before: Vec<f64>,
+    /// Ascending.
+    after: Vec<f64>,
+    pairs: usize,
+}
+
+impl Differences {
+    fn new(before: &[f64], after: &[f64]) -> Self {
+        let sorted = |values: &[f64]| {
+            let mut values = values.to_vec();
+            values.sort_unstable_by(f64::total_cmp);
+            values
+        };
+        Self { before: sorted(before), after: sorted(after), pairs: before.len() * after.len() }
+    }
+
+    /// How many of them are ≤ `d`: the greater the value after, the fewer values before are near enough.
+    fn at_most(&self, d: f64) -> usize {
+        let (mut too_small, mut count) = (0, 0);
+        for y in &self.after {
+            while self.before.get(too_small).is_some_and(|x| y - x > d) {
+                too_small += 1;
+            }
+            count += self.before.len() - too_small;
+        }
+        count
+    }
+
+    /// The k-th smallest, from 1.
+    fn kth(&self, k: usize) -> f64 {
+        selection::kth(k, |d| self.at_most(d))
+    }
+
+    fn median(&self) -> f64 {
+        let upper = self.kth(self.pairs / 2 + 1);
+        if self.pairs % 2 == 1 { upper } else { (self.kth(self.pairs / 2) + upper) / 2.0 }
+    }
 }
 
 /// The distribution of U for two groups of one distribution.
@@ -76,6 +120,16 @@ impl MannWhitney {
             Self::Exact(cumulative) => cumulative.get(u).copied().unwrap_or(1.0).min(1.0),
             Self::Normal(mean, sd) => normal::below((u as f64 + 0.5 - mean) / sd),
         }
+    }
+
+    /// The largest count k with 2·P(U ≤ k−1) ≤ `alpha`, of so many pairs.
+    fn largest_critical(&self, pairs: usize, alpha: f64) -> usize {
+        let (mut low, mut high) = (0, pairs / 2 + 1);
+        while low < high {
+            let middle = low.midpoint(high);
+            if 2.0 * self.at_most(middle) <= alpha * (1.0 + 1e-12) { low = middle + 1 } else { high = middle }
+        }
+        low
     }
 }
 
@@ -180,6 +234,56 @@ mod tests {
                 assert!(p_of(outside) <= 0.05, "{outside}");
             }
         }
+    }
+
+    /// The slow obvious model: every way to deal the values out to two groups of these sizes, and all differences sorted.
+    fn by_enumeration(before: &[f64], after: &[f64]) -> (f64, Vec<f64>) {
+        let all: Vec<f64> = before.iter().chain(after).copied().collect();
+        let greater =
+            |x: &[f64], y: &[f64]| y.iter().map(|y| x.iter().filter(|x| y > x).count()).sum::<usize>();
+        let found = greater(before, after);
+        let least = found.min(before.len() * after.len() - found);
+        let (mut ways, mut as_far) = (0_u32, 0_u32);
+        for dealt in 0..1_u32 << all.len() {
+            if dealt.count_ones() as usize == after.len() {
+                let (y, x): (Vec<_>, Vec<_>) = all.iter().enumerate().partition(|(i, _)| dealt >> i & 1 == 1);
+                let values =
+                    |part: Vec<(usize, &f64)>| part.into_iter().map(|(_, v)| *v).collect::<Vec<f64>>();
+                ways += 1;
+                as_far += u32::from(greater(&values(x), &values(y)) <= least);
+            }
+        }
+        let mut differences: Vec<f64> =
+            after.iter().flat_map(|y| before.iter().map(move |x| y - x)).collect();
+        differences.sort_by(f64::total_cmp);
+        ((2.0 * f64::from(as_far) / f64::from(ways)).min(1.0), differences)
+    }
+
+    #[test]
+    fn equals_the_enumeration_of_all_ways_to_deal_values_out() {
+        for (before, after) in [(&X[..7], &Y[..]), (&X[..5], &Z[..]), (&Y[..3], &X[..8]), (&Z[..1], &X[..9])]
+        {
+            let (p, differences) = by_enumeration(before, after);
+            let found = shift(before, after, 0.05).unwrap();
+            assert_close(found.p, p);
+            let middle = differences.len() / 2;
+            let median = match differences.len() % 2 {
+                1 => differences[middle],
+                _ => (differences[middle - 1] + differences[middle]) / 2.0,
+            };
+            assert_eq!(found.estimate, median);
+            if let Some((low, high)) = found.interval {
+                assert!(differences.contains(&low) && differences.contains(&high));
+            }
+        }
+    }
+
+    #[test]
+    fn large_groups_are_no_trouble() {
+        let group = |by: f64| (0..30_000).map(|i| f64::from(i * 7919 % 30_011) + by).collect::<Vec<f64>>();
+        let found = shift(&group(0.0), &group(300.0), 0.05).unwrap();
+        let (low, high) = found.interval.unwrap();
+        assert!(low > 0.0 && low < 300.0 && high > 300.0 && high < 600.0 && found.p < 1e-3, "{found:?}");
     }
 
     proptest! {

@@ -179,10 +179,16 @@ const COMMAND_LINES: [&str; 6] = [
     "trend\nxfs/ext4\n--fail-if-worse\n5%\n--kernel\n6.1",
     "run\ntrial.toml\n--resume\n7\n--fail-if\nxfs<ext4*0.9\n--practical\n3%\n--seed\n0x1f",
 ];
-const JUDGED: [&str; 3] = [
+const JUDGED: [&str; 9] = [
     "round,arm,value,order,cv\n1,a,100,1,0.01\n1,b,110,2,0.01\n2,a,101,2,0.02\n2,b,111,1,0.02\n3,a,99,1,0.01\n3,b,112,2,0.01\n",
     "round,arm,value\n1,x,1e3\n1,y,2e3\n2,x,1.1e3\n2,y,2.2e3\n",
     "# a comment\nround, arm, value\n18446744073709551615, a, 1e-300\n18446744073709551615, b, 1e300\n",
+    "ext4;xfs\n1.5;2.5\n1.25;\n1;3e2\n",
+    "trial,run,round,slot,attempt,arm,workload,threads,phase,metric,value,unit\n1,1,1,0,1,a,w,4,,failed,0.0,1\n1,1,1,0,1,a,w,4,,throughput,99.5,op/s\n1,2,1,1,1,b,w,4,,throughput,101.5,op/s\n",
+    "{\"results\":[{\"command\":\"a\",\"times\":[1.5,1.25],\"exit_codes\":[0,1]},{\"command\":\"b\",\"times\":[2]}]}",
+    "Unit op/s better=higher\nBenchmarkX/arm=a-8 \t 10 \t 12.5 ns/op \t 0 B/op\nBenchmarkX/arm=b-8 10 13 ns/op 5 op/s\n",
+    "pgbench (15.14)\nlatency average = 7.553 ms\ntps = 529.6 (without initial connection time)\n",
+    "sysbench 1.0.20\n    reads/s:   0.00\n    writes/s:  5120.33\n    transactions:  5290   (529.60 per sec.)\n  avg:  0.09\n",
 ];
 const HISTOGRAMS: [&str; 2] = [
     "HISTEwAAAAoAAAAAAAAAAwAAAAAAAAABAAADRjC4oAA/8AAAAAAAAMknAu0yBA==",

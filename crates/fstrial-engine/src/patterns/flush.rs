@@ -128,9 +128,10 @@ impl<'a> Flusher<'a> {
         let interval = self.time.pace.clock.ticks(self.flush.interval.0);
         let mut due = self.time.now;
         let mut left = self.flush.batches.unwrap_or(u64::MAX);
-        while left > 0 && !self.time.recorder.is_over() {
+        while left > 0
+            && let Some(begin) = self.time.next_turn()
+        {
             left -= 1;
-            let begin = self.time.now;
             match self.batch() {
                 Ok(()) => self.time.turned(begin, self.bytes()),
                 Err(Failure { file, call, what }) => {

@@ -186,9 +186,10 @@ impl<'a> Committer<'a> {
     fn run(mut self, start: u64) -> Recorder {
         self.time.start_at(start);
         let mut left = self.log.settings.commits.unwrap_or(u64::MAX);
-        while left > 0 && !self.time.recorder.is_over() {
+        while left > 0
+            && let Some(before) = self.time.next_turn()
+        {
             left -= 1;
-            let before = self.time.now;
             let result = if self.log.settings.group { self.commit_in_group() } else { self.commit_alone() };
             self.time.lap();
             match result {

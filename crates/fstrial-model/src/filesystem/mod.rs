@@ -293,6 +293,32 @@ const PLAIN: Filesystem = Filesystem {
     lazy: "none",
 };
 
+/// What people ask for and no row makes: it can be compared by a directory on one that is mounted.
+pub const NOT_MADE: &[&str] = &[
+    "zfs",
+    "ntfs",
+    "apfs",
+    "hfsplus",
+    "nfs",
+    "nfs4",
+    "cifs",
+    "smb",
+    "ceph",
+    "cephfs",
+    "glusterfs",
+    "lustre",
+    "gfs2",
+    "ocfs2",
+    "overlay",
+    "overlayfs",
+    "tmpfs",
+    "ramfs",
+    "fuse",
+    "squashfs",
+    "erofs",
+    "ubifs",
+];
+
 /// Every filesystem known, in the order they are listed.
 pub const FILESYSTEMS: &[Filesystem] = &[
     ext::EXT4,

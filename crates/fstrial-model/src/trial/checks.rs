@@ -262,6 +262,16 @@ impl Trial {
         let directories = self.arms.iter().filter(|arm| arm.is_directory()).count();
         let device = &self.device;
         let is_directory = !device.kind.holds_filesystems();
+        if !is_directory && directories == self.arms.len() && directories > 0 {
+            return Some(problem(
+                &["device", "kind"],
+                format!(
+                    "existing directories are on the device they are on, and cannot be put on another ({})",
+                    device.kind.name()
+                ),
+                "leave --device out (in a file: kind = \"directory\"), or name filesystems to make on it: ext4 xfs",
+            ));
+        }
         if is_directory != (directories > 0) || (is_directory && directories != self.arms.len()) {
             return Some(problem(
                 &["device", "kind"],

@@ -5,7 +5,11 @@ use super::{
     Log, MetricEntry, Mix, OpenSync, Operation, Postmark, PostmarkPart, Rate, RateTarget, Serialise, Sharing,
     Sizes, SyncCall, TreeEntry, Until,
 };
-use crate::units::{Bytes, Nanos, Percent};
+use crate::{
+    problem::{TrialError, read_toml, span_of_key},
+    trial::MAX_FILE_BYTES,
+    units::{Bytes, Nanos, Percent},
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -82,6 +86,8 @@ keys! {
         about: String,
         /// One line on where it comes from: the tool and its version, or an article.
         source: String,
+        /// Applications that it models, by the words that `fstrial workloads WORD` finds it by, such as "postgresql".
+        keywords: Vec<String>,
     }
     Group [] {
         /// `io`, `files`, `program` or `operation`.
@@ -295,8 +301,43 @@ keys! {
 }
 
 impl Entry {
+    /// Reads a workload file, in which all that a workload needs is said.
+    ///
+    /// # Errors
+    /// It is no workload, or not one that can be run; the place is underlined.
+    pub fn parse(name: &str, text: &str) -> Result<Self, Box<TrialError>> {
+        let entry: Self = read_toml(name, text, MAX_FILE_BYTES)?;
+        entry.resolve(1).map_err(|error| {
+            TrialError::at(name, text, span_of_key(text, error.key), error.problem, error.hint)
+        })?;
+        Ok(entry)
+    }
+
     /// An entry that uses a preset unchanged.
     pub fn of_preset(name: &str) -> Self {
         Self { preset: Some(name.to_owned()), ..Self::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wrong_workload_file_shows_the_place() {
+        for (text, line, message) in [
+            ("kind = 'io'\nblok_size = '4KiB'\n", 2, "unknown field `blok_size`"),
+            ("kind = 'io'\nthreads = '4'\n", 2, "invalid type"),
+            ("kind = 'io'\n\nthreads = [0]\n", 3, "between 1 and 1024"),
+            ("[[group]]\nname = 'a'\nkind = 'log'\n[group.log]\nrecord = '2MiB'\n", 5, "records of 2MiB"),
+            ("threads = [1]\n", 1, "neither `use` nor `kind`"),
+            ("use = 'random-wriet'", 1, "there is no workload"),
+        ] {
+            let error = Entry::parse("w.toml", text).unwrap_err();
+            assert!(error.message.contains(message), "{text}: {}", error.message);
+            let at = error.span.expect("a place").offset();
+            assert_eq!(text[..at].matches('\n').count() + 1, line, "{text}");
+        }
+        assert!(Entry::parse("w.toml", "use = 'random-write'").is_ok());
     }
 }

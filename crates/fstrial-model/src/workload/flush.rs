@@ -74,6 +74,11 @@ impl Behaviour for Flush {
         Durability::Periodic
     }
 
+    /// An interval says already when batches are due.
+    fn takes_rate(&self) -> bool {
+        self.interval == Nanos(0)
+    }
+
     fn space_needed(&self, threads: u16) -> Bytes {
         let data = self.file_size.0.saturating_mul(u64::from(self.files));
         let doublewrite =

@@ -59,6 +59,10 @@ impl Behaviour for Log {
         Durability::PerRequest
     }
 
+    fn takes_rate(&self) -> bool {
+        true
+    }
+
     fn space_needed(&self, _threads: u16) -> Bytes {
         Bytes(self.file_size.0.saturating_mul(u64::from(self.files) + 1))
     }

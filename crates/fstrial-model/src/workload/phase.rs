@@ -131,14 +131,29 @@ pub fn comparable(a: &[ResultKind], b: &[ResultKind]) -> Vec<(usize, usize)> {
 impl Phase {
     /// What it yields, in order.
     pub fn results(&self) -> impl Iterator<Item = ResultKind> {
-        let groups = self.groups.iter().filter(|group| self.measured && !group.background);
-        groups.map(|group| ResultKind {
+        let is_search = self.find_rate.is_some();
+        let groups = self.groups.iter().enumerate().filter(|(number, _)| self.yields(*number));
+        groups.map(move |(_, group)| ResultKind {
             name: self.result_name(group),
-            unit: group.figure.unit().into(),
+            unit: if is_search { unit::OPERATIONS } else { group.figure.unit() }.into(),
             less_is_better: group.figure == Figure::Time,
-            has_latencies: self.find_rate.is_none(),
+            has_latencies: !is_search,
             has_offered_rate: group.rate.is_some(),
         })
+    }
+
+    /// Whether the group of this number yields a result: all that are measured do, or the one whose rate is looked for.
+    pub fn yields(&self, group: usize) -> bool {
+        let is_measured = self.measured && self.groups.get(group).is_some_and(|group| !group.background);
+        is_measured && (self.find_rate.is_none() || self.searched() == Some(group))
+    }
+
+    /// The group whose rate is looked for, if one is: the one that the promise names, else the first that can be offered
+    /// a rate and has none.
+    pub fn searched(&self) -> Option<usize> {
+        let target = self.find_rate.as_ref()?;
+        let is_meant = |group: &Group| target.group.as_ref().is_none_or(|name| group.name == *name);
+        self.groups.iter().position(|group| is_meant(group) && group.can_be_searched())
     }
 
     /// The name of a group's result.
@@ -154,15 +169,22 @@ impl Phase {
 }
 
 impl Group {
+    /// Whether its operations can be offered at rates that are tried out.
+    pub fn can_be_searched(&self) -> bool {
+        self.pattern.takes_rate() && self.rate.is_none() && !self.background
+    }
+
     /// Its threads at a level.
     pub fn workers(&self, level: u16) -> u16 {
         self.workers.unwrap_or(level)
     }
 }
 
-/// A promise about latency: `p99<5ms`.
-#[derive(Debug, Clone, Copy, PartialEq)]
+/// A promise about latency: `p99<5ms`, or `redo p99<5ms` of the group of threads that is called so.
+#[derive(Debug, Clone, PartialEq)]
 pub struct RateTarget {
+    /// The group whose operations it is about; left out, the first that can be offered a rate.
+    pub group: Option<String>,
     /// The quantile, above 0 and below 1.
     pub quantile: f64,
     /// What it must stay below.
@@ -178,7 +200,8 @@ impl RateTarget {
 
 impl fmt::Display for RateTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "p{}<{}", self.percent(), self.below)
+        let group = self.group.iter().map(|name| format!("{name} ")).collect::<String>();
+        write!(f, "{group}p{}<{}", self.percent(), self.below)
     }
 }
 
@@ -192,8 +215,12 @@ impl FromStr for RateTarget {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let error = || RateTargetError(text.chars().take(40).collect());
-        let (quantile, below) =
-            text.trim().strip_prefix('p').and_then(|rest| rest.split_once('<')).ok_or_else(error)?;
+        let (left, below) = text.split_once('<').ok_or_else(error)?;
+        let (group, quantile) = match left.trim().rsplit_once(char::is_whitespace) {
+            Some((group, quantile)) => (Some(group.trim().to_owned()), quantile),
+            None => (None, left.trim()),
+        };
+        let quantile = quantile.strip_prefix('p').ok_or_else(error)?;
         let percent: f64 = quantile.trim().parse().map_err(|_| error())?;
         // No more digits than are printed.
         let percent = (percent * 1e6).round() / 1e6;
@@ -202,7 +229,7 @@ impl FromStr for RateTarget {
         if !(1.0..=99.9999).contains(&percent) || below == Nanos(0) {
             return Err(error());
         }
-        Ok(Self { quantile: percent / 100.0, below })
+        Ok(Self { group, quantile: percent / 100.0, below })
     }
 }
 
@@ -225,7 +252,7 @@ impl JsonSchema for RateTarget {
     }
 
     fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        schemars::json_schema!({ "type": "string", "pattern": "^p[0-9.]+ *< *[0-9.]+ *[a-z]+$" })
+        schemars::json_schema!({ "type": "string", "pattern": "^ *([^<]+ )?p[0-9.]+ *< *[0-9.]+ *[a-z]+ *$" })
     }
 }
 
@@ -255,9 +282,11 @@ mod tests {
 
     #[test]
     fn promises_read_back_as_they_print() {
-        for text in ["p99<5ms", "p99.9<20ms", "p50<300us", "p99.9999<1s"] {
+        for text in ["p99<5ms", "p99.9<20ms", "p50<300us", "p99.9999<1s", "redo p99<5ms", "log writer p50<1s"]
+        {
             assert_eq!(text.parse::<RateTarget>().unwrap().to_string(), text);
         }
+        assert_eq!(" redo  p99 < 5 ms".parse::<RateTarget>().unwrap().group.as_deref(), Some("redo"));
         assert_eq!("p99 < 5 ms".parse::<RateTarget>().unwrap().to_string(), "p99<5ms");
         let long = "p9.4967299<7s".parse::<RateTarget>().unwrap();
         assert_eq!(long.to_string().parse(), Ok(long));
@@ -265,9 +294,20 @@ mod tests {
 
     #[test]
     fn other_texts_are_no_promises() {
-        for text in
-            ["", "p<5ms", "p99", "99<5ms", "p99<0s", "p100<1s", "p0<1s", "p99<5", "pNaN<1s", "p99>5ms"]
-        {
+        for text in [
+            "",
+            "p<5ms",
+            "p99",
+            "99<5ms",
+            "redo<5ms",
+            "p99 redo<5ms",
+            "p99<0s",
+            "p100<1s",
+            "p0<1s",
+            "p99<5",
+            "pNaN<1s",
+            "p99>5ms",
+        ] {
             assert!(text.parse::<RateTarget>().is_err(), "{text}");
         }
     }

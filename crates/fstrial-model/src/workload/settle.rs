@@ -1,7 +1,7 @@
 //! How an entry is settled: its preset laid under it, its phases and groups one by one, until nothing is left to guess.
 
 use super::{
-    Data, Entry, Figure, Group, Kind, Lap, Pattern, Phase, TimedProgram, Until, Workload,
+    Data, Entry, Figure, Group, Kind, Lap, Pattern, Phase, RateTarget, TimedProgram, Until, Workload,
     entry::Place,
     entry_error::{EntryError, entry_error},
 };
@@ -95,6 +95,13 @@ impl Entry {
             return Ok(Workload { name, operation, threads, ..Workload::default() });
         }
         let phases = full.resolve_phases()?;
+        if full.find_rate.is_some() && phases.iter().all(|phase| phase.find_rate.is_none()) {
+            return Err(entry_error(
+                "find_rate",
+                "no phase that measures a time has operations that can be offered at a rate",
+                "leave find_rate out, or this workload",
+            ));
+        }
         if !phases.iter().any(|phase| phase.results().next().is_some()) {
             return Err(entry_error("phase", "no phase is measured", "leave out measured = false in one"));
         }
@@ -118,7 +125,8 @@ impl Entry {
     /// There is no such preset.
     pub fn settled(&self, cpus: u16) -> Result<Self, EntryError> {
         let threads = self.resolve(cpus)?.threads;
-        Ok(Self { threads: Some(threads), ..self.over_preset()? })
+        // What it is found by says nothing of what is done.
+        Ok(Self { threads: Some(threads), keywords: None, ..self.over_preset()? })
     }
 
     /// Puts the lap that a pilot has found where one was asked for.
@@ -187,7 +195,7 @@ impl Entry {
         };
         check_times(warmup, duration)?;
         self.check_end(&groups, until, goes_on)?;
-        Ok(Phase {
+        let mut phase = Phase {
             name,
             groups,
             until,
@@ -196,17 +204,21 @@ impl Entry {
             duration,
             measured: self.measured.unwrap_or(true),
             settle: self.settle.unwrap_or(false),
-            find_rate: self.find_rate,
-        })
+            find_rate: self.find_rate.clone(),
+        };
+        match phase.search_problem() {
+            None => {}
+            // What is said of the whole workload is meant for the phases that can.
+            Some(_) if own.find_rate.is_none() => phase.find_rate = None,
+            Some((problem, hint)) => return Err(entry_error("find_rate", problem, hint)),
+        }
+        Ok(phase)
     }
 
     /// Refuses ends of a phase that what its groups do does not have.
     fn check_end(&self, groups: &[Group], until: Until, goes_on: bool) -> Result<(), EntryError> {
         let (timed, done) = (until == Until::Time, until == Until::Done);
         let any = |is: fn(&Group) -> bool| groups.iter().any(is);
-        let looks = |group: &Group| {
-            matches!(group.pattern, Pattern::Io(_)) && group.rate.is_none() && !group.background
-        };
         let rules = [
             (
                 done && any(|group| !group.pattern.ends()),
@@ -237,12 +249,6 @@ impl Entry {
                 "background",
                 "a group in the background has no end that a phase could wait for",
                 "leave out until = \"done\"",
-            ),
-            (
-                self.find_rate.is_some() && (done || groups.len() > 1 || !looks(&groups[0])),
-                "find_rate",
-                "a rate is looked for with one group of threads of kind = \"io\", over time, at no rate of its own",
-                "leave out until = \"done\", rate and other groups",
             ),
         ];
         let broken = rules.into_iter().find(|(is_broken, ..)| *is_broken);
@@ -289,7 +295,7 @@ impl Entry {
         if self.rate.is_some() && !pattern.takes_rate() {
             return Err(entry_error(
                 "rate",
-                "a rate is offered to kind = \"io\", \"files\" and \"flow\"",
+                "a rate is offered to kind = \"io\", \"files\", \"flow\" and \"log\", and to \"flush\" without an interval",
                 "leave rate out",
             ));
         }
@@ -325,6 +331,39 @@ impl Entry {
             ));
         }
         Ok(figure)
+    }
+}
+
+impl Phase {
+    /// Why no rate can be looked for here though one is asked for, and what to try.
+    fn search_problem(&self) -> Option<(String, String)> {
+        let target = self.find_rate.as_ref()?;
+        if self.until == Until::Done || !self.measured {
+            let what = "a rate is looked for over a time, and this phase has none of its own".to_owned();
+            return Some((what, "leave out until = \"done\" and measured = false".into()));
+        }
+        if self.searched().is_some() {
+            return None;
+        }
+        let able: Vec<&str> = self
+            .groups
+            .iter()
+            .filter(|group| group.can_be_searched())
+            .map(|group| group.name.as_str())
+            .collect();
+        match &target.group {
+            Some(name) if !able.is_empty() => {
+                let hint = match able.as_slice() {
+                    [""] => format!("leave the name out: {}", RateTarget { group: None, ..target.clone() }),
+                    names => format!("rates can be looked for of: {}", names.join(", ")),
+                };
+                Some((format!("no group of threads `{name}` can be offered a rate"), hint))
+            }
+            _ => Some((
+                "nothing here can be offered a rate that is not offered one already".into(),
+                "leave rate and background = true out; batches with an interval have a rate already".into(),
+            )),
+        }
     }
 }
 
@@ -377,6 +416,57 @@ mod tests {
             assert_eq!(group.rate.unwrap().to_string(), "50/s poisson");
             let stored = serde_json::to_string(&workload).unwrap();
             assert_eq!(serde_json::from_str::<Workload>(&stored).unwrap(), workload);
+        }
+    }
+
+    #[test]
+    fn a_rate_is_looked_for_wherever_operations_can_be_offered() {
+        let searched = |text: &str| {
+            let workload = resolve(text).unwrap_or_else(|e| panic!("{text}: {}", e.problem));
+            workload.results().map(|result| (result.name, result.unit)).collect::<Vec<_>>()
+        };
+        let rate = |name: &str| vec![(name.to_owned(), "op/s".to_owned())];
+        for (preset, name) in [
+            ("wal-group-commit", ""),
+            ("create-files", ""),
+            ("varmail", ""),
+            ("innodb-flush", "redo"),
+            ("checkpoint-bursts", "commits"),
+            ("lsm-compaction", "commits"),
+            ("htap", "writers"),
+        ] {
+            assert_eq!(searched(&format!("use = '{preset}'\nfind_rate = 'p99<5ms'")), rate(name), "{preset}");
+        }
+        let named = "use = 'innodb-flush'\nfind_rate = 'flusher p99<1s'";
+        assert_eq!(searched(named), rate("flusher"), "batches of pages are operations too");
+    }
+
+    #[test]
+    fn a_rate_that_cannot_be_looked_for_says_why() {
+        for (text, problem, hint) in [
+            ("use = 'innodb-flush'\nfind_rate = 'red p99<1s'", "no group of threads `red`", "redo, flusher"),
+            ("use = 'checkpoint-bursts'\nfind_rate = 'checkpointer p99<1s'", "no group", "of: commits"),
+            (
+                "use = 'random-read'\nfind_rate = 'x p99<1s'",
+                "no group of threads `x`",
+                "leave the name out: p99<1s",
+            ),
+            (
+                "use = 'random-read'\nrate = '5/s'\nfind_rate = 'p99<1s'",
+                "not offered one already",
+                "leave rate",
+            ),
+            (
+                "use = 'postmark'\nfind_rate = 'p99<1s'",
+                "no phase that measures a time",
+                "leave find_rate out",
+            ),
+            ("use = 'mdtest'\nfind_rate = 'p99<1s'", "no phase that measures a time", "leave find_rate out"),
+        ] {
+            let error = resolve(text).unwrap_err();
+            assert_eq!(error.key, "find_rate", "{text}");
+            assert!(error.problem.contains(problem), "{text}: {}", error.problem);
+            assert!(error.hint.as_ref().is_some_and(|said| said.contains(hint)), "{text}: {:?}", error.hint);
         }
     }
 

@@ -9,16 +9,18 @@ use super::{
 use crate::{error::ExpectedError, exit_code, run::environment};
 use clap::Args;
 use fstrial_model::{
+    application::Application,
     arm::{Arm, ArmError, DIRECTORY},
     device::{Device, DeviceKind, LogDevice, LogKind, Raid, Throttle},
+    device_model::MODELS,
     fio::Inspection,
     metric::Metric,
     place::Place,
     preset::DEFAULT_WORKLOADS,
-    problem::did_you_mean,
+    problem::{Problem, closest, did_you_mean},
     state::{Restoring, State},
     stripe::Stripe,
-    trial::{Compare, ErrorControl, Settings, Trial},
+    trial::{Compare, ErrorControl, Settings, Trial, can_run},
     units::{Bytes, Nanos, Percent},
     workload::{Entry, Lap, Rate, RateTarget, Until, Workload},
 };
@@ -38,13 +40,13 @@ pub(crate) struct CompareArgs {
     #[arg(required = true, num_args = 1.., value_name = "ARM", value_parser = arm)]
     arms: Vec<Arm>,
 
-    /// Workload: a preset's name, a file with its fields (.toml), or a fio job file (.fio); `fstrial workloads` lists
-    /// the presets.
+    /// Workload: a preset's name, an application (postgresql, mysql, git, …) for all presets that model it, a file with its
+    /// fields (.toml), or a fio job file (.fio); `fstrial workloads WORD` lists what fits a word.
     #[arg(short, long = "workload", value_name = "NAME", value_delimiter = ',')]
     workloads: Vec<String>,
 
     /// Numbers of threads [default: 1 and all processors].
-    #[arg(short, long, value_name = "N,…", value_delimiter = ',')]
+    #[arg(short, long, value_name = "N,…", value_delimiter = ',', value_parser = threads)]
     threads: Option<Vec<u16>>,
 
     /// Device: image[:FOLDER], ramdisk, model:NAME, disk, or directory. Given more than once, every arm is built on each, and
@@ -155,7 +157,8 @@ pub(crate) struct CompareArgs {
     #[arg(long, value_name = "RATE", hide_short_help = true)]
     rate: Option<Rate>,
 
-    /// Find the highest rate that keeps a promise about latency, such as 'p99<5ms', and compare those.
+    /// Find the highest rate that keeps a promise about latency, such as 'p99<5ms' ('redo p99<5ms' of one group of
+    /// threads), and compare those; at the highest number of threads unless --threads says others.
     #[arg(long, value_name = "PROMISE", hide_short_help = true, conflicts_with = "rate")]
     find_rate: Option<RateTarget>,
 
@@ -203,9 +206,18 @@ pub(crate) struct CompareArgs {
 /// Parses an arm; the hint goes with the problem, as the parser of flags shows one text only.
 fn arm(text: &str) -> Result<Arm, String> {
     text.parse().map_err(|error: ArmError| match error.hint {
+        _ if text.contains('/') && !text.contains(':') || Path::new(text).is_dir() => {
+            format!("{}; an existing directory is written {DIRECTORY}:{text}", error.problem)
+        }
         Some(hint) => format!("{}; {hint}", error.problem),
         None => error.problem,
     })
+}
+
+/// Parses a number of threads.
+fn threads(text: &str) -> Result<u16, String> {
+    let number = text.trim().parse().ok().filter(|number| (1..=1024).contains(number));
+    number.ok_or_else(|| "numbers of threads are 1 to 1024, such as --threads 1,4,16".into())
 }
 
 /// Parses `image`, `image:FOLDER` or `ramdisk`.
@@ -229,7 +241,13 @@ pub(crate) fn metric(text: &str) -> Result<Metric, String> {
 pub(crate) fn exec(args: &CompareArgs) -> Result<u8, ExpectedError> {
     let trial = args.trial()?;
     if let Some(problem) = trial.problem() {
-        return Err(problem.into());
+        return Err(with_the_workload(&trial, problem).into());
+    }
+    if args.restore.is_some() && !trial.restores() {
+        return Err(ExpectedError::usage(
+            "--restore, and no arm has a state that is prepared: nothing would be put back",
+            "leave it out, or name a state: --state aged:70%",
+        ));
     }
     if let Some(path) = &args.save {
         args.save(path, &trial)?;
@@ -238,6 +256,20 @@ pub(crate) fn exec(args: &CompareArgs) -> Result<u8, ExpectedError> {
         }
     }
     conduct::conduct(&trial, &args.conduct, &args.home, None)
+}
+
+/// Of several workloads, names the one that a problem is about: there is no file to underline it in.
+fn with_the_workload(trial: &Trial, problem: Problem) -> Problem {
+    let index = match problem.path.as_slice() {
+        [section, index, _, ..] if section == "workload" => index.parse::<usize>().ok(),
+        _ => None,
+    };
+    let entry = index.and_then(|index| trial.workloads.get(index)).filter(|_| trial.workloads.len() > 1);
+    let name = entry.and_then(|entry| entry.name.as_ref().or(entry.preset.as_ref()));
+    match name.filter(|name| !problem.message.contains(name.as_str())) {
+        Some(name) => Problem { message: format!("{name}: {}", problem.message), ..problem },
+        None => problem,
+    }
 }
 
 impl CompareArgs {
@@ -362,13 +394,47 @@ impl CompareArgs {
     /// The workloads with the flags laid over them.
     fn entries(&self) -> Result<Vec<Entry>, ExpectedError> {
         if self.workloads.is_empty() {
-            return Ok(DEFAULT_WORKLOADS.iter().map(|name| self.over(Entry::of_preset(name))).collect());
+            return Ok(self.default_workloads());
         }
-        let one = |word: &String| match workloads::named(word)? {
-            Named::Job { file, inspection } => self.job(&file, inspection),
-            Named::Written { entry, .. } => Ok(self.over(*entry)),
+        let mut entries: Vec<Entry> = Vec::new();
+        for word in &self.workloads {
+            let named = match workloads::named(word)? {
+                Named::Job { file, inspection } => vec![self.job(&file, inspection)?],
+                Named::Written { entry, .. } => vec![self.over(*entry)],
+                Named::Set(application) => self.set(application),
+            };
+            // A preset may belong to two applications, and be named besides.
+            for entry in named {
+                if !entries.contains(&entry) {
+                    entries.push(entry);
+                }
+            }
+        }
+        Ok(entries)
+    }
+
+    /// The workloads where none are named: those that enough of the arms can do. Says which are left out.
+    fn default_workloads(&self) -> Vec<Entry> {
+        let least = if self.between == Some(Compare::Workloads) { 1 } else { 2 };
+        let is_able = |name: &&str| {
+            let Ok(workload) = Entry::of_preset(name).resolve(1) else { return true };
+            self.arms.iter().filter(|arm| can_run(arm, &workload)).count() >= least.min(self.arms.len())
         };
-        self.workloads.iter().map(one).collect()
+        let (able, left_out): (Vec<&str>, Vec<&str>) = DEFAULT_WORKLOADS.into_iter().partition(is_able);
+        if !left_out.is_empty() {
+            let left_out = left_out.join(", ");
+            super::say(&format!(
+                "left out: {left_out}, as the bare device (raw) has no files; --workload names others\n"
+            ));
+        }
+        able.into_iter().map(|name| self.over(Entry::of_preset(name))).collect()
+    }
+
+    /// The presets of an application; says which they are.
+    fn set(&self, application: &Application) -> Vec<Entry> {
+        let presets = application.presets();
+        super::say(&format!("{}: {}\n", application.name(), presets.join(", ")));
+        presets.into_iter().map(|name| self.over(Entry::of_preset(name))).collect()
     }
 
     /// The workload of a fio job file, which says everything itself.
@@ -407,15 +473,17 @@ impl CompareArgs {
         };
         let (warmup, duration) = times.unzip();
         let lap = if self.lap && has_a_lap(&entry) { Some(Lap::Pilot) } else { entry.lap };
+        // Of a rate that is looked for, threads are those who serve it: one number of them will do.
+        let threads = self.find_rate.as_ref().and_then(|_| highest_level(&entry)).or(entry.threads);
         Entry {
-            threads: self.threads.clone().or(entry.threads),
+            threads: self.threads.clone().or(threads),
             warmup: self.warmup.or(entry.warmup).or(warmup),
             lap,
             duration: self.duration.or(entry.duration).or(duration),
             file_size: self.file_size.or(entry.file_size),
             block_size: self.block_size.or(entry.block_size),
             rate: self.rate.or(entry.rate),
-            find_rate: self.find_rate.or(entry.find_rate),
+            find_rate: self.find_rate.clone().or(entry.find_rate),
             ..entry
         }
     }
@@ -431,11 +499,8 @@ pub(super) fn device_of(
         Some((word, rest)) => (word, Some(rest)),
         None => (text, None),
     };
-    let kind = DeviceKind::named(word).ok_or_else(|| {
-        let hint = did_you_mean(word, DeviceKind::ALL.map(DeviceKind::name))
-            .unwrap_or_else(|| format!("there are {}", DeviceKind::names()));
-        ExpectedError::usage(format!("there is no device `{word}`"), hint)
-    })?;
+    let kind = DeviceKind::named(word)
+        .ok_or_else(|| ExpectedError::usage(format!("there is no device `{word}`"), hint_for_device(text)))?;
     if kind.is_modelled() {
         let model = rest.map(super::device::choice).transpose()?;
         return Ok(Device { size, model, ..Device::of(kind) });
@@ -449,6 +514,23 @@ pub(super) fn device_of(
         ));
     }
     Ok(Device { size, path, ..Device::of(kind) })
+}
+
+/// The highest number of threads of an entry, alone.
+fn highest_level(entry: &Entry) -> Option<Vec<u16>> {
+    let workload = entry.resolve(environment::cpus()).ok()?;
+    workload.threads.last().map(|most| vec![*most])
+}
+
+/// What to write instead of a word that is no kind of device: a model and a disk have a word before their name.
+fn hint_for_device(text: &str) -> String {
+    let model = closest(text, MODELS.iter().map(|(name, _)| *name));
+    if Path::new(text).is_absolute() {
+        return format!("for a disk, all of which every run erases: --device disk --erase {text}");
+    }
+    did_you_mean(text, DeviceKind::ALL.map(DeviceKind::name))
+        .or_else(|| model.map(|name| format!("did you mean `model:{name}`?")))
+        .unwrap_or_else(|| format!("there are {}", DeviceKind::names()))
 }
 
 /// Whether an entry has a warm-up that can last for a lap.

@@ -115,6 +115,7 @@ pub(crate) fn measure(
     interrupt.end_at_once(true);
     let clock = MachineClock::start();
     let settled = trial.settled(environment::cpus())?;
+    require_directories(trial)?;
     let (_lock, ledger) = home.ledger()?;
     let mut store = Store::open(home.results()?)?;
     let resumed = resume.map(|id| find_resumable(&store, &settled, id)).transpose()?;
@@ -264,6 +265,23 @@ pub(crate) fn require_root() -> Result<(), ExpectedError> {
         path: "this host".into(),
         source: std::io::Error::from(std::io::ErrorKind::PermissionDenied),
     }))
+}
+
+/// Existing directories must exist: said before anything is touched.
+fn require_directories(trial: &Trial) -> Result<(), ExpectedError> {
+    for path in trial.arms.iter().filter(|arm| arm.is_directory()).filter_map(|arm| arm.path.as_ref()) {
+        let (what, hint) = match path.metadata() {
+            Ok(found) if found.is_dir() => continue,
+            Ok(_) => ("is not a directory", "name a directory on the filesystem that is meant".to_owned()),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                ("does not exist", format!("is it spelt right? else make it: mkdir -p {}", path.display()))
+            }
+            // What else is wrong the worker finds, and says better.
+            Err(_) => continue,
+        };
+        return Err(ExpectedError::usage(format!("the directory {} {what}", path.display()), hint));
+    }
+    Ok(())
 }
 
 /// Undoes what earlier commands that were killed have left. What stays and does not hinder this one is told.

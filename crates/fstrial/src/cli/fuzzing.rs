@@ -1,7 +1,10 @@
 //! Entrances for the fuzzer (`crates/fstrial-attack`) to what only commands read.
 
 use super::{Cli, Command, judge};
-use crate::run::{environment::Environment, place::wire};
+use crate::{
+    report::elsewhere,
+    run::{environment::Environment, place::wire},
+};
 use clap::Parser;
 use std::{hint::black_box, path::Path};
 
@@ -12,11 +15,16 @@ pub fn command_line(text: &str) {
     }
 }
 
-/// A file for `fstrial judge`, judged to the end.
+/// A file for `fstrial judge`, judged to the end: as one that names its arms, and as two arms.
 pub fn judge(file: &Path) {
-    let words = ["fstrial".as_ref(), "judge".as_ref(), file.as_os_str()];
-    let Ok(Cli { command: Command::Judge(args) }) = Cli::try_parse_from(words) else { return };
-    let _ = black_box(judge::judged(&args));
+    let path = file.display().to_string();
+    for files in [vec![path.clone()], vec![format!("a={path}"), format!("b={path},{path}")]] {
+        let words = ["fstrial", "judge"].into_iter().map(str::to_owned).chain(files);
+        let Ok(Cli { command: Command::Judge(args) }) = Cli::try_parse_from(words) else { return };
+        if let Ok((facts, found)) = judge::judged(&args) {
+            black_box((elsewhere::text(&facts, &found, 3.0), elsewhere::json(&facts, &found)));
+        }
+    }
 }
 
 /// The lines that cross between a trial and the agent at a place.

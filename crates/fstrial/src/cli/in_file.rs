@@ -20,7 +20,7 @@ use std::{
 /// Most that is read of a file that people write: a trial, a claim, a job, a model.
 const TEXT: Bytes = Bytes(MAX_FILE_BYTES as u64);
 /// Most that is read of a file of figures.
-pub(crate) const DATA: Bytes = Bytes::mib(64);
+const DATA: Bytes = Bytes::mib(64);
 /// The longest line of such a file.
 const LINE: Bytes = Bytes::kib(64);
 /// What the kernel says of the filesystem that nameless pipes lie on (`PIPEFS_MAGIC`).
@@ -31,8 +31,19 @@ const PIPES: u64 = 0x5049_5045;
 /// # Errors
 /// It cannot be read, is something else than a file, is too large, or is not UTF-8.
 pub(crate) fn text(path: &Path) -> Result<String, ExpectedError> {
+    as_text(path, Lines { longest: u64::MAX, ..open(path, TEXT)? })
+}
+
+/// Reads a file of figures, whose lines are short.
+///
+/// # Errors
+/// It cannot be read, is something else than a file, is too large or has too long a line, or is not UTF-8.
+pub(crate) fn figures(path: &Path) -> Result<String, ExpectedError> {
+    as_text(path, open(path, DATA)?)
+}
+
+fn as_text(path: &Path, mut source: Lines) -> Result<String, ExpectedError> {
     let mut bytes = Vec::new();
-    let mut source = Lines { longest: u64::MAX, ..open(path, TEXT)? };
     source.read_to_end(&mut bytes).map_err(|error| failed(path, error))?;
     String::from_utf8(bytes).map_err(|error| {
         let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
@@ -81,7 +92,7 @@ pub(crate) fn beside(file: &Path, path: &str) -> Result<String, String> {
 ///
 /// # Errors
 /// It cannot be opened, or is something else than a file.
-pub(crate) fn open(path: &Path, most: Bytes) -> Result<Lines, ExpectedError> {
+fn open(path: &Path, most: Bytes) -> Result<Lines, ExpectedError> {
     let source: Box<dyn Read> = match path.as_os_str() == "-" {
         true => Box::new(io::stdin()),
         false => Box::new(open_file(path)?),
@@ -91,7 +102,7 @@ pub(crate) fn open(path: &Path, most: Bytes) -> Result<Lines, ExpectedError> {
 }
 
 /// What a read that failed means.
-pub(crate) fn failed(path: &Path, source: io::Error) -> ExpectedError {
+fn failed(path: &Path, source: io::Error) -> ExpectedError {
     match source.get_ref().and_then(|error| error.downcast_ref::<TooMuch>()) {
         Some(TooMuch(words)) => too_much(path, words),
         None => ExpectedError::File { what: "read", path: path.to_owned(), source },
@@ -99,7 +110,7 @@ pub(crate) fn failed(path: &Path, source: io::Error) -> ExpectedError {
 }
 
 /// Says which limit a file is beyond.
-pub(crate) fn too_much(path: &Path, words: &str) -> ExpectedError {
+fn too_much(path: &Path, words: &str) -> ExpectedError {
     ExpectedError::usage(
         format!("{} {words}", path.display()),
         "is this the right file? if it is, leave out what is not needed",

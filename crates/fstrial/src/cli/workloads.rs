@@ -1,6 +1,7 @@
 //! `fstrial workloads`: the presets, and what a word after `--workload` means.
 
 mod job;
+mod list;
 
 use crate::{
     error::ExpectedError,
@@ -11,10 +12,11 @@ use crate::{
 use clap::{Args, Subcommand};
 use fstrial_model::{
     ability::Ability,
+    application::Application,
     filesystem::FILESYSTEMS,
     fio::{self, Inspection, Surroundings, Understanding},
-    preset::{self, FAMILIES},
-    problem::{Problem, syntax_words},
+    preset,
+    problem::Problem,
     units::Bytes,
     workload::{Entry, Pattern, Phase, TimedOperation, Workload},
 };
@@ -24,17 +26,25 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// List the workload presets, or show one as the text to copy and change.
+/// List the workload presets, or those that fit a word, or show one as the text to copy and change.
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct WorkloadsArgs {
+    /// List what fits this word: an application (postgresql, kafka, git), a tool, or part of a description.
+    #[arg(value_name = "WORD")]
+    word: Option<String>,
+
     #[command(subcommand)]
     action: Option<Action>,
 }
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// List the presets, in families, with what each models.
+    /// List the presets, in families, with what each models, and the applications that sets of them model.
     List {
+        /// Only what fits this word.
+        #[arg(value_name = "WORD")]
+        word: Option<String>,
         /// One JSON object for each, on a line.
         #[arg(long)]
         json: bool,
@@ -57,9 +67,18 @@ enum Action {
 
 pub(crate) fn exec(args: &WorkloadsArgs) -> Result<u8, ExpectedError> {
     match &args.action {
-        None => list(false),
-        Some(Action::List { json }) => list(*json),
+        None => list::list(args.word.as_deref(), false)?,
+        Some(Action::List { word, json }) => list::list(word.as_deref(), *json)?,
         Some(Action::Show { word, json, toml }) => match named(word)? {
+            Named::Set(application) => {
+                return Err(ExpectedError::usage(
+                    format!("`{word}` is several workloads: {}", application.presets().join(", ")),
+                    format!(
+                        "show one of them; `fstrial workloads {}` says what each models",
+                        application.name()
+                    ),
+                ));
+            }
             Named::Job { file, inspection } => job::show(&file, inspection, *json, *toml)?,
             Named::Written { entry, text } => show(&entry, &text, *json, *toml)?,
         },
@@ -76,6 +95,8 @@ const JOB_FILE: &str = ".fio";
 pub(super) enum Named {
     /// A preset, or a workload from a file of its own.
     Written { entry: Box<Entry>, text: String },
+    /// The presets that model an application together.
+    Set(&'static Application),
     /// A fio job file, which says everything itself.
     Job { file: PathBuf, inspection: Inspection },
 }
@@ -90,7 +111,11 @@ pub(super) fn named(word: &str) -> Result<Named, ExpectedError> {
         let text = super::in_file::text(file)?;
         return Ok(Named::Written { entry: Box::new(entry_of_file(word, &text)?), text });
     }
-    let (_, text) = preset::PRESETS.iter().find(|(known, _)| *known == word).ok_or_else(|| {
+    let preset = preset::PRESETS.iter().find(|(known, _)| *known == word);
+    if let (None, Some(application)) = (preset, Application::named(word)) {
+        return Ok(Named::Set(application));
+    }
+    let (_, text) = preset.ok_or_else(|| {
         let hint = match file.is_file() {
             true => "the name of a workload file ends in .toml, that of a fio job file in .fio".into(),
             false => preset::hint_for_unknown(word),
@@ -102,15 +127,7 @@ pub(super) fn named(word: &str) -> Result<Named, ExpectedError> {
 
 /// The workload of a workload file.
 fn entry_of_file(name: &str, text: &str) -> Result<Entry, ExpectedError> {
-    let mut entry: Entry = toml::from_str(text).map_err(|error| {
-        let (words, hint) = syntax_words(error.message());
-        let line =
-            error.span().map_or(1, |span| text[..span.start.min(text.len())].matches('\n').count() + 1);
-        ExpectedError::usage(
-            format!("{name} does not describe a workload: line {line}: {words}"),
-            hint.unwrap_or_else(|| "see `fstrial workloads show random-write`".into()),
-        )
-    })?;
+    let mut entry = Entry::parse(name, text)?;
     if entry.name.is_none() && entry.preset.is_none() {
         entry.name = Some(stem(name.as_ref()));
     }
@@ -163,25 +180,6 @@ fn number((name, value): (OsString, OsString)) -> Option<(String, String)> {
     (is_unit && (1..=15).contains(&digits)).then_some((name, value))
 }
 
-fn list(json: bool) {
-    for family in FAMILIES {
-        if !json {
-            let gap = if family.title == FAMILIES[0].title { "" } else { "\n" };
-            super::print(&format!("{gap}{}\n", family.title));
-        }
-        for name in family.presets {
-            let Some(Entry { about, source, .. }) = preset::preset(name) else { continue };
-            if json {
-                json_lines::print(&json!({
-                    "name": name, "family": family.title, "about": about, "source": source,
-                }));
-            } else {
-                super::print(&format!("  {name:22} {}\n", about.unwrap_or_default()));
-            }
-        }
-    }
-}
-
 /// Shows a preset or a workload file.
 fn show(entry: &Entry, text: &str, json: bool, toml: bool) -> Result<(), ExpectedError> {
     if toml {
@@ -204,6 +202,7 @@ fn show(entry: &Entry, text: &str, json: bool, toml: bool) -> Result<(), Expecte
             "family": preset::family_of(name).map(|family| family.title),
             "about": about,
             "source": source,
+            "keywords": entry.keywords.clone().unwrap_or_else(|| preset::keywords(name)),
             "threads": workload.threads,
             "results": results.collect::<Vec<_>>(),
             "space_needed_bytes": workload.most_space_needed().0,

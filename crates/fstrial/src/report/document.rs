@@ -276,8 +276,9 @@ pub fn document(
         trial: plan.trial.to_toml(),
         repeat,
     };
-    document.warnings = throttle_warning(plan, &document)
+    document.warnings = audit::on_one_filesystem(&plan.trial.arms, &finished.facts)
         .into_iter()
+        .chain(throttle_warning(plan, &document))
         .chain(memory_warning(plan, &document))
         .chain(finished.judge().map(Judge::warnings).unwrap_or_default())
         .chain(instrument_warning(&document))
@@ -419,7 +420,7 @@ fn section_report(
         about: plan.trial.workloads.get(index).and_then(|entry| entry.about.clone()),
         unit: kind.unit.clone(),
         less_is_better: kind.less_is_better,
-        promise: timed.and_then(|phase| phase.find_rate).map(|target| target.to_string()),
+        promise: timed.and_then(|phase| phase.find_rate.as_ref()).map(ToString::to_string),
         repeated: repeated.filter(|times| *times > 1),
         warmup_seconds: timed.map(|phase| phase.warmup.as_secs_f64()),
         duration_seconds: timed.map(|phase| phase.duration.as_secs_f64()),

@@ -4,6 +4,7 @@ pub mod again;
 pub mod claim;
 pub mod diff;
 pub mod document;
+pub mod elsewhere;
 pub mod export;
 pub mod fio_json;
 pub mod first_lap;

@@ -9,9 +9,11 @@ use std::collections::BTreeSet;
 
 /// The facts that are audited, in the order they are shown. Mount options as a whole differ by name only; what they
 /// mean is in the other facts.
-const AUDITED: [Fact; 22] = [
+const AUDITED: [Fact; 24] = [
     Fact::Kernel,
     Fact::Machine,
+    Fact::LiesOn,
+    Fact::MountPoint,
     Fact::State,
     Fact::Barriers,
     Fact::CacheMode,
@@ -46,7 +48,11 @@ pub fn differences(arms: &[Arm], facts: &[ArmFacts]) -> Vec<String> {
     });
     let audited = AUDITED.iter().filter_map(|fact| {
         let asked = if arms.iter().any(|arm| asks_for(arm, *fact)) { " (as asked for)" } else { "" };
-        difference(&format!("{}{asked}", fact.name()), arms, facts, |known| known.facts.get(fact))
+        difference(&format!("{}{asked}", fact.name()), arms, facts, |known| {
+            // One filesystem that is looked at twice has not two amounts of free space.
+            let looked_at = if *fact == Fact::SpaceAvailable { first_on_it(facts, known) } else { known };
+            looked_at.facts.get(fact)
+        })
     });
     let tools: BTreeSet<&String> = facts.iter().flat_map(|known| known.tools.keys()).collect();
     let tools = tools.into_iter().filter_map(|tool| {
@@ -55,11 +61,37 @@ pub fn differences(arms: &[Arm], facts: &[ArmFacts]) -> Vec<String> {
     slowed.chain(audited).chain(tools).collect()
 }
 
-fn difference(
+/// The first arm that lies on the same filesystem; the arm itself where that is not known.
+fn first_on_it<'a>(facts: &'a [ArmFacts], known: &'a ArmFacts) -> &'a ArmFacts {
+    let of = |known: &'a ArmFacts| known.facts.get(&Fact::LiesOn);
+    facts.iter().find(|other| of(known).is_some() && of(other) == of(known)).unwrap_or(known)
+}
+
+/// Says so where existing directories that are compared lie on one filesystem: they differ in nothing.
+pub fn on_one_filesystem(arms: &[Arm], facts: &[ArmFacts]) -> Option<String> {
+    let lies_on = |known: &ArmFacts| known.facts.get(&Fact::LiesOn).cloned();
+    let (place, names) = facts.iter().find_map(|known| {
+        let place = lies_on(known)?;
+        let on_it = arms.iter().zip(facts).filter(|(_, other)| lies_on(other).as_ref() == Some(&place));
+        let names: Vec<&str> = on_it.map(|(arm, _)| arm.name.as_str()).collect();
+        (names.len() > 1).then_some((place, names))
+    })?;
+    let mount_point = facts.iter().find_map(|known| {
+        known.facts.get(&Fact::MountPoint).filter(|_| lies_on(known).as_ref() == Some(&place))
+    });
+    let at = mount_point.map_or_else(String::new, |point| format!(", mounted at {point}"));
+    let are = if names.len() == 2 { "are both" } else { "are all" };
+    Some(format!(
+        "{} {are} on one filesystem, {place}{at}: comparing them measures noise, and no difference between filesystems",
+        names.join(", ")
+    ))
+}
+
+fn difference<'a>(
     what: &str,
     arms: &[Arm],
-    facts: &[ArmFacts],
-    value: impl Fn(&ArmFacts) -> Option<&String>,
+    facts: &'a [ArmFacts],
+    value: impl Fn(&'a ArmFacts) -> Option<&'a String>,
 ) -> Option<String> {
     let mut values: Vec<(&str, Vec<&str>)> = Vec::new();
     for (arm, known) in arms.iter().zip(facts) {
@@ -151,6 +183,40 @@ mod tests {
         let arms = [Arm::plain("ext4"), Arm::plain("xfs"), Arm::plain("ext2")];
         let all = [facts("metadata", SAFE), facts("metadata", SAFE), facts("none", SAFE)];
         assert_eq!(differences(&arms, &all), ["journal: metadata (ext4, xfs) · none (ext2)"]);
+    }
+
+    #[test]
+    fn directories_of_one_filesystem_differ_in_nothing() {
+        let on = |device: &str, point: &str, space: &str| ArmFacts {
+            facts: BTreeMap::from([
+                (Fact::LiesOn, format!("ext4 on {device}")),
+                (Fact::MountPoint, point.to_owned()),
+                (Fact::SpaceAvailable, space.to_owned()),
+            ]),
+            ..facts("metadata", SAFE)
+        };
+        let arms = ["dir:/a", "dir:/b", "dir:/c"].map(|text| text.parse::<Arm>().unwrap());
+        let two = [on("/dev/sda1 (8:1)", "/", "75.6 GiB"), on("/dev/sda1 (8:1)", "/", "75.1 GiB")];
+        assert_eq!(differences(&arms[..2], &two), Vec::<String>::new());
+        assert_eq!(
+            on_one_filesystem(&arms[..2], &two).as_deref(),
+            Some(
+                "dir:/a, dir:/b are both on one filesystem, ext4 on /dev/sda1 (8:1), mounted at /: comparing them \
+                 measures noise, and no difference between filesystems"
+            )
+        );
+        let apart = [two[0].clone(), on("/dev/sdb1 (8:17)", "/srv", "1 GiB")];
+        assert_eq!(on_one_filesystem(&arms[..2], &apart), None);
+        let lines = differences(&arms[..2], &apart);
+        assert_eq!(lines[0], "lies on: ext4 on /dev/sda1 (8:1) (dir:/a) · ext4 on /dev/sdb1 (8:17) (dir:/b)");
+        assert!(
+            lines[1].starts_with("mount point: / (dir:/a)") && lines[2].starts_with("space available"),
+            "{lines:?}"
+        );
+        let three = [apart[1].clone(), two[0].clone(), two[1].clone()];
+        assert!(
+            on_one_filesystem(&arms, &three).is_some_and(|said| said.starts_with("dir:/b, dir:/c are both"))
+        );
     }
 
     #[test]

@@ -4,6 +4,10 @@
 //! until one does, then bisected, on a logarithmic scale, until the two sides are 3 % apart. A rate is kept if the
 //! quantile of latency (counted from the time a request was due) is below the promise and the rate was really served:
 //! 98 % of it, less three standard deviations of the number of random arrivals.
+//!
+//! How long a rate is offered follows from the rate: until there are five operations beyond the quantile, as far as the
+//! longest step allows. Where that is too short, what there is counts, down to one operation expected beyond the
+//! quantile; with fewer a rate can be seen to break the promise, and not to keep it.
 
 use fstrial_model::{units::Nanos, workload::RateTarget};
 use std::fmt::Write;
@@ -16,8 +20,21 @@ const CLOSE_ENOUGH: f64 = 1.03;
 const SERVED: f64 = 0.98;
 /// Below this share of the closed loop's rate nothing is looked for.
 const LEAST_SHARE: f64 = 1.0 / 1024.0;
-/// Operations that must lie beyond a quantile for it to mean something.
+/// Operations that should lie beyond a quantile for it to mean something.
 const BEYOND: f64 = 5.0;
+/// Operations of the closed loop that say how fast it is; with fewer it is measured once more, for longer.
+const FEW: u64 = 30;
+/// How much longer a rate is offered than its operations take on average: arrivals are random.
+const SPARE: f64 = 1.25;
+/// A rate is offered for at most so long, or for the workload's own duration where that is longer.
+pub const LONGEST_STEP: Nanos = Nanos::secs(60);
+
+/// What is to be measured: an offered rate, or the closed loop where there is none, and for how long.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Step {
+    pub offered: Option<f64>,
+    pub duration: Nanos,
+}
 
 /// What was seen at one rate.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -44,19 +61,26 @@ pub enum SearchError<E> {
     Measurement(E),
     /// Even the lowest rate broke the promise; every step, in words.
     None(String),
-    /// A step had too few operations for the quantile; how many, and how many it takes.
-    TooFew(u64, u64),
+    /// None of the rates above kept the promise, and at this one there are too few operations to tell.
+    TooFew {
+        rate: f64,
+        /// How many there were, and how many it takes at least.
+        operations: u64,
+        least: u64,
+        steps: String,
+    },
 }
 
-/// Looks for the highest rate. `measure` offers a rate, or runs the closed loop where there is none.
+/// Looks for the highest rate. `own` is how long the workload measures: no step is shorter. `measure` does a step.
 ///
 /// # Errors
 /// See [`SearchError`].
 pub fn search<E>(
-    target: RateTarget,
-    measure: &mut dyn FnMut(Option<f64>) -> Result<Seen, E>,
+    target: &RateTarget,
+    own: Nanos,
+    measure: &mut dyn FnMut(Step) -> Result<Seen, E>,
 ) -> Result<Found, SearchError<E>> {
-    let closed = measure(None).map_err(SearchError::Measurement)?;
+    let closed = closed_loop(own, measure).map_err(SearchError::Measurement)?;
     let mut steps = format!("closed loop: {:.0}/s, {}\n", closed.served, quantile(target, closed.latency));
     let (mut keeps, mut breaks) = (None, closed.served);
     let mut offered = closed.served / 2.0;
@@ -64,15 +88,18 @@ pub fn search<E>(
         if keeps.is_some_and(|keeps| breaks / keeps <= CLOSE_ENOUGH) {
             break;
         }
-        if offered < closed.served * LEAST_SHARE {
+        // Nothing was served at all, or nothing is left to offer.
+        if closed.operations == 0 || offered < closed.served * LEAST_SHARE {
             return Err(SearchError::None(steps));
         }
-        let seen = measure(Some(offered)).map_err(SearchError::Measurement)?;
-        check_count(target, seen.operations)?;
+        let step = Step { offered: Some(offered), duration: duration(target, offered, own) };
+        let seen = measure(step).map_err(SearchError::Measurement)?;
         let kept = seen.latency < target.below && is_served(offered, seen);
-        let verdict = if kept { "kept" } else { "broken" };
-        let latency = quantile(target, seen.latency);
-        let _ = writeln!(steps, "{offered:.1}/s offered: {:.1}/s served, {latency}: {verdict}", seen.served);
+        let least = operations_beyond(target, 1.0);
+        if kept && seen.operations < least {
+            return Err(SearchError::TooFew { rate: offered, operations: seen.operations, least, steps });
+        }
+        steps.push_str(&words(target, step, seen, kept));
         if kept {
             keeps = Some(offered);
         } else {
@@ -86,6 +113,56 @@ pub fn search<E>(
     }
 }
 
+/// The closed loop, measured once more for longer where it is too slow to say how fast it is.
+#[expect(clippy::cast_precision_loss, reason = "a count below FEW, and nanoseconds of minutes")]
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between the two ends")]
+fn closed_loop<E>(own: Nanos, measure: &mut dyn FnMut(Step) -> Result<Seen, E>) -> Result<Seen, E> {
+    let seen = measure(Step { offered: None, duration: own })?;
+    if seen.operations >= FEW {
+        return Ok(seen);
+    }
+    let longer = own.0 as f64 * FEW as f64 / seen.operations.max(1) as f64 * SPARE;
+    let duration = Nanos((longer as u64).clamp(own.0, longest(own).0));
+    if duration == own { Ok(seen) } else { measure(Step { offered: None, duration }) }
+}
+
+/// The longest that one rate is offered.
+fn longest(own: Nanos) -> Nanos {
+    own.max(LONGEST_STEP)
+}
+
+/// How long a rate is offered: for enough operations, not shorter than the workload measures, not longer than the longest.
+#[expect(clippy::cast_precision_loss, reason = "at most five million")]
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between the two ends")]
+fn duration(target: &RateTarget, offered: f64, own: Nanos) -> Nanos {
+    let wanted = operations_beyond(target, BEYOND) as f64 * SPARE / offered * 1e9;
+    Nanos((wanted as u64).clamp(own.0, longest(own).0))
+}
+
+/// Operations of which so many are expected beyond the quantile.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at most five million")]
+fn operations_beyond(target: &RateTarget, beyond: f64) -> u64 {
+    // Rounded down by a hair: 1 - 0.999 is a little less than 0.001.
+    (beyond / (1.0 - target.quantile) - 1e-6).ceil() as u64
+}
+
+/// What a step has shown.
+fn words(target: &RateTarget, step: Step, seen: Seen, kept: bool) -> String {
+    let verdict = if kept { "kept" } else { "broken" };
+    let mut words = format!(
+        "{:.1}/s offered for {}: {:.1}/s served, {}: {verdict}",
+        step.offered.unwrap_or_default(),
+        step.duration,
+        seen.served,
+        quantile(target, seen.latency)
+    );
+    let wanted = operations_beyond(target, BEYOND);
+    if seen.operations < wanted {
+        let _ = write!(words, " ({} operations, and p{} takes {wanted})", seen.operations, target.percent());
+    }
+    words + "\n"
+}
+
 /// Whether a rate was served. Arrivals are random: as many as were offered do not fall due in every stretch of time.
 #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
 fn is_served(offered: f64, seen: Seen) -> bool {
@@ -94,15 +171,8 @@ fn is_served(offered: f64, seen: Seen) -> bool {
     operations >= expected * SERVED - 3.0 * expected.sqrt()
 }
 
-fn quantile(target: RateTarget, latency: Nanos) -> String {
+fn quantile(target: &RateTarget, latency: Nanos) -> String {
     format!("p{} {latency}", target.percent())
-}
-
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at most five million")]
-fn check_count<E>(target: RateTarget, operations: u64) -> Result<(), SearchError<E>> {
-    // Rounded down by a hair: 1 - 0.999 is a little less than 0.001.
-    let least = (BEYOND / (1.0 - target.quantile) - 1e-6).ceil() as u64;
-    if operations < least { Err(SearchError::TooFew(operations, least)) } else { Ok(()) }
 }
 
 #[cfg(test)]
@@ -112,8 +182,9 @@ mod tests {
 
     /// A server with one queue and exponential service (M/M/1): latency above t has the probability
     /// exp(-(mu - lambda) t), so the quantile q is -ln(1 - q) / (mu - lambda).
-    fn queue(mu: f64, quantile: f64, seconds: f64) -> impl FnMut(Option<f64>) -> Result<Seen, ()> {
-        move |offered| {
+    fn queue(mu: f64, quantile: f64) -> impl FnMut(Step) -> Result<Seen, ()> {
+        move |Step { offered, duration }| {
+            let seconds = duration.as_secs_f64();
             let served = offered.unwrap_or(mu).min(mu);
             let idle = (mu - offered.unwrap_or(0.0)).max(1e-9);
             let latency = -(1.0 - quantile).ln() / idle;
@@ -127,8 +198,8 @@ mod tests {
     fn check_a_queue(mu: f64, quantile: f64, slack: f64) -> Result<(), TestCaseError> {
         // The promise that a load of `1 - slack` just breaks.
         let below = (-(1.0 - quantile).ln() / (mu * slack) * 1e9) as u64;
-        let found =
-            search(RateTarget { quantile, below: Nanos(below) }, &mut queue(mu, quantile, 1e6)).unwrap();
+        let target = RateTarget { group: None, quantile, below: Nanos(below) };
+        let found = search(&target, Nanos::secs(1000), &mut queue(mu, quantile)).unwrap();
         let load_with = |latency: f64| mu + (1.0 - quantile).ln() / (latency / 1e9);
         let (least, most) = (load_with(below as f64 - 1.0), load_with(below as f64 + 1.0));
         prop_assert!(found.rate <= most, "{} for {most}\n{}", found.rate, found.steps);
@@ -148,18 +219,67 @@ mod tests {
         check_a_queue(795_447.788_350_209_2, 0.525_997_028_589_475, 0.936_845_386_225_408_7).unwrap();
     }
 
+    fn target(text: &str) -> RateTarget {
+        text.parse().unwrap()
+    }
+
     #[test]
     fn a_promise_nobody_can_keep_is_said_with_what_was_tried() {
-        let target = "p99<1us".parse().unwrap();
-        let Err(SearchError::None(steps)) = search(target, &mut queue(1000.0, 0.99, 1e6)) else { panic!() };
-        assert!(steps.starts_with("closed loop: 1000/s") && steps.contains("500.0/s offered"), "{steps}");
+        let found = search(&target("p99<1us"), Nanos::secs(60), &mut queue(1000.0, 0.99));
+        let Err(SearchError::None(steps)) = found else { panic!() };
+        assert!(
+            steps.starts_with("closed loop: 1000/s") && steps.contains("500.0/s offered for 1m"),
+            "{steps}"
+        );
         assert_eq!(steps.lines().count(), 11);
     }
 
     #[test]
-    fn too_few_operations_are_not_a_quantile() {
-        let target = "p99.9<1s".parse().unwrap();
-        let found = search(target, &mut queue(1000.0, 0.999, 1.0));
-        assert_eq!(found, Err(SearchError::TooFew(500, 5000)));
+    fn a_slow_filesystem_is_given_time() {
+        let mut longest = Nanos(0);
+        let mut slow = queue(30.0, 0.99);
+        let found = search(&target("p99<1s"), Nanos::secs(1), &mut |step| {
+            longest = longest.max(step.duration);
+            slow(step)
+        })
+        .unwrap();
+        // 4.6 / (30 - rate) = 1 s.
+        assert!((24.5..25.5).contains(&found.rate), "{}", found.steps);
+        assert!(longest > Nanos::secs(30) && longest <= LONGEST_STEP, "{longest}");
+        assert!(!found.steps.contains("operations, and"), "{}", found.steps);
+    }
+
+    #[test]
+    fn what_the_longest_step_holds_counts_and_is_said() {
+        // Four in a second: p99 takes 500, a minute has 240.
+        let found = search(&target("p99<10s"), Nanos::secs(1), &mut queue(8.0, 0.99)).unwrap();
+        assert!((7.3..7.6).contains(&found.rate), "{}", found.steps);
+        assert!(found.steps.contains("operations, and p99 takes 500)"), "{}", found.steps);
+    }
+
+    #[test]
+    fn too_few_operations_keep_no_promise() {
+        let found = search(&target("p99.9<10s"), Nanos::secs(1), &mut queue(3.0, 0.999));
+        let Err(SearchError::TooFew { rate, operations, least, steps }) = found else { panic!("{found:?}") };
+        assert_eq!((rate, operations, least), (1.5, 90, 1000));
+        assert!(steps.starts_with("closed loop: 3/s"), "{steps}");
+    }
+
+    #[test]
+    fn few_operations_can_break_a_promise() {
+        let found = search(&target("p99.9<1ms"), Nanos::secs(1), &mut queue(3.0, 0.999));
+        assert!(matches!(found, Err(SearchError::None(_))), "{found:?}");
+    }
+
+    #[test]
+    fn a_filesystem_that_does_nothing_has_no_rate() {
+        let mut steps = Vec::new();
+        let found = search(&target("p99<1s"), Nanos::secs(1), &mut |step| {
+            steps.push(step);
+            Ok::<_, ()>(Seen { served: 0.0, latency: Nanos(u64::MAX), operations: 0 })
+        });
+        assert!(matches!(found, Err(SearchError::None(_))), "{found:?}");
+        let closed = |duration| Step { offered: None, duration };
+        assert_eq!(steps, [closed(Nanos::secs(1)), closed(Nanos(37_500_000_000))]);
     }
 }

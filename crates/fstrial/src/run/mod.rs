@@ -8,6 +8,7 @@ pub mod contrast;
 mod control;
 pub mod coordinator;
 pub mod course;
+pub mod elsewhere;
 pub mod environment;
 pub mod event;
 mod failure;

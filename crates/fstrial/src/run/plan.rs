@@ -10,7 +10,7 @@ use fstrial_model::{
     metric::Metric,
     place::Place,
     problem::Problem,
-    trial::{Compare, Settings, Trial, can_run},
+    trial::{Compare, Trial, can_run},
     units::Bytes,
     workload::{Data, Group, Phase, ResultKind, Workload, comparable},
 };
@@ -99,35 +99,6 @@ impl Plan {
         Ok(plan)
     }
 
-    /// A plan for values that were measured elsewhere: an arm has one cell, at no level, with one number. The arms' names
-    /// are all that is known of them.
-    pub fn of_values(arms: &[String], less_is_better: bool, settings: Settings) -> Self {
-        let arm = |name: &String| Arm { name: name.clone(), ..Arm::plain("") };
-        let trial = Trial { trial: settings, arms: arms.iter().map(arm).collect(), ..Trial::default() };
-        let (name, phases, program, operation) = (String::new(), Vec::new(), None, None);
-        let result = ResultKind {
-            name: name.clone(),
-            unit: String::new(),
-            less_is_better,
-            has_latencies: false,
-            has_offered_rate: false,
-        };
-        let mut plan = Self {
-            trial,
-            workloads: vec![Workload { name, phases, program, operation, threads: vec![0] }],
-            results: vec![vec![result]],
-            cells: (0..arms.len()).map(|arm| Cell { workload: 0, threads: 0, arm }).collect(),
-            contrasts: Vec::new(),
-            parts: Vec::new(),
-            seed: 0,
-            device_size: Bytes(0),
-            places: vec![None],
-            place_of: vec![0; arms.len()],
-        };
-        plan.contrasts = all_pairs(&plan);
-        plan
-    }
-
     /// The plan as it concerns a place.
     #[must_use]
     pub fn at(&self, place: &Place) -> Self {
@@ -187,8 +158,8 @@ impl Plan {
     pub fn task(&self, cell: usize, round: u32, data: Data) -> Task {
         let Cell { workload, threads, arm } = self.cells[cell];
         let mut random = ChaCha8Rng::seed_from_u64(self.seed.rotate_left(17) ^ (u64::from(round) << 20));
-        let mut group_task = |phase: &Phase, group: &Group| GroupTask {
-            result: (phase.measured && !group.background).then(|| phase.result_name(group)),
+        let mut group_task = |phase: &Phase, (number, group): (usize, &Group)| GroupTask {
+            result: phase.yields(number).then(|| phase.result_name(group)),
             figure: group.figure,
             load: Load {
                 pattern: group.pattern.clone(),
@@ -205,8 +176,8 @@ impl Plan {
         };
         let mut phase_task = |phase: &Phase| PhaseTask {
             settle: phase.settle,
-            find_rate: phase.find_rate,
-            groups: phase.groups.iter().map(|group| group_task(phase, group)).collect(),
+            find_rate: phase.find_rate.clone(),
+            groups: phase.groups.iter().enumerate().map(|numbered| group_task(phase, numbered)).collect(),
         };
         let described = &self.workloads[workload];
         let phases = described.phases.iter().map(&mut phase_task).collect();

@@ -310,14 +310,15 @@ fn hidden_from_programs(folder: &str) -> String {
     )
 }
 
-/// How to install a program. Most are in a package of their own name.
+/// How to come by a program.
 fn install(program: &str) -> String {
     if program.contains('/') {
         return "is the path spelt right?".into();
     }
-    let known = PACKAGES.iter().find(|(name, _)| *name == program);
-    let packages = known.map_or([program; 4], |(_, packages)| *packages);
-    format!("install it: {}", how_to_install(packages))
+    match PACKAGES.iter().find(|(name, _)| *name == program) {
+        Some((_, packages)) => format!("install it: {}", how_to_install(*packages)),
+        None => format!("is `{program}` spelt right? if it is, install the package that has it"),
+    }
 }
 
 #[cfg(test)]

@@ -1,15 +1,14 @@
 //! The worker: takes one job on standard input, builds the stack, prepares and runs the load, takes everything down,
 //! and answers with messages and one measurement. It knows nothing of rounds, statistics or the store.
 
+mod search;
 mod state;
 mod watch;
 
 use super::{
     failure::{engine_failure, out_of_memory, stack_failure},
-    find_rate::{self, SearchError, Seen},
     operation::{self, Order, Step},
     program::{self, Level},
-    sample::latency,
 };
 use crate::{error::ExpectedError, exit_code};
 use fstrial_engine::{Moment, Prepared, Site};
@@ -20,9 +19,8 @@ use fstrial_model::{
         WorkerMessage,
     },
     measurement::{LoadResult, LogUse, Measurement, PhaseResult, Reading, Stage, Value},
-    unit,
     units::{Bytes, Nanos},
-    workload::{Arrivals, Better, Rate, RateTarget, Until, metric::Picked},
+    workload::{Better, Until, metric::Picked},
 };
 use fstrial_stack::{
     StackError,
@@ -333,7 +331,7 @@ impl<'a> Run<'a> {
         self.require_room(bytes)?;
         let mut results = Vec::new();
         for (number, phase) in task.phases.iter().enumerate() {
-            if let Some(target) = phase.find_rate {
+            if let Some(target) = &phase.find_rate {
                 results.extend(self.find_rate(phase, target, &mut site, standing)?);
                 continue;
             }
@@ -433,55 +431,6 @@ impl<'a> Run<'a> {
         Ok(outcome.values.into_iter().map(result).collect())
     }
 
-    /// Looks for the highest rate of a phase's only group that keeps a promise.
-    fn find_rate(
-        &mut self,
-        phase: &PhaseTask,
-        target: RateTarget,
-        site: &mut Site<'_>,
-        standing: &mut Standing,
-    ) -> Result<Option<PhaseResult>, RunFailure> {
-        let Some(group) = phase.groups.first() else { return Ok(None) };
-        let bytes = group.load.pattern.space_needed(group.load.threads).0;
-        let mut is_first = true;
-        let found = find_rate::search(target, &mut |offered| {
-            let rate = offered.map(|per_second| Rate { per_second, arrivals: Arrivals::Poisson });
-            let load = Load { rate, ..group.load.clone() };
-            self.enter(Stage::Layout, Nanos::secs(120 + bytes / SLOWEST_LAYOUT));
-            let prepared = site.prepare(std::slice::from_ref(&load));
-            let prepared = prepared.map_err(|e| engine_failure(Stage::Layout, &e))?;
-            if std::mem::take(&mut is_first) {
-                self.enter(Stage::Settle, Nanos::secs(300 + bytes / SLOWEST_LAYOUT));
-                standing.settle().map_err(|e| self.failed(&e))?;
-            }
-            self.enter_load(Nanos(load.warmup.0 + load.duration.0 + Nanos::secs(120).0))?;
-            let result = prepared.run(&mut |_| {}).map_err(|e| engine_failure(Stage::Load, &e))?;
-            check_load(&result, load.until)?;
-            seen(&result, target)
-        });
-        let failed =
-            |kind, what, hint: &str| RunFailure { kind, stage: Stage::Load, what, hint: Some(hint.into()) };
-        let found = found.map_err(|error| match error {
-            SearchError::Measurement(failure) => failure,
-            SearchError::None(steps) => failed(
-                FailureKind::ArmFailed,
-                format!("no rate keeps {target}:\n{steps}"),
-                "promise less, or measure longer: --duration 10s",
-            ),
-            SearchError::TooFew(had, wants) => failed(
-                FailureKind::LoadRefused,
-                format!("{target} takes {wants} operations at each rate, and there were {had}"),
-                "measure longer: --duration 10s; or promise a lower quantile",
-            ),
-        })?;
-        let output = self.output.get_or_insert_default();
-        output.push_str(&found.steps);
-        let value = Value { value: found.rate, unit: unit::OPERATIONS.into(), less_is_better: false };
-        let reading = Reading::Value(value);
-        let result = |name| PhaseResult { name, reading, cpu_machine: None, device_written: None, log: None };
-        Ok(group.result.clone().map(result))
-    }
-
     /// Runs a phase and gives the results that are wanted of it.
     fn phase(
         &mut self,
@@ -543,40 +492,32 @@ impl<'a> Run<'a> {
     }
 }
 
-/// What a search for a rate looks at.
-#[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
-fn seen(result: &LoadResult, target: RateTarget) -> Result<Seen, RunFailure> {
-    let latency = latency(result, target.quantile).map_err(|what| RunFailure {
-        kind: FailureKind::Lost,
-        stage: Stage::Load,
-        what,
-        hint: None,
-    })?;
-    let served = result.operations as f64 / result.duration.as_secs_f64();
-    Ok(Seen { served, latency: Nanos(latency), operations: result.operations })
+/// A load that went wrong.
+fn load_failure(what: String, hint: &str) -> RunFailure {
+    RunFailure { kind: FailureKind::ArmFailed, stage: Stage::Load, what, hint: Some(hint.into()) }
+}
+
+/// Refuses the result of a load with failed operations.
+fn check_errors(result: &LoadResult) -> Result<(), RunFailure> {
+    if result.errors == 0 {
+        return Ok(());
+    }
+    let first = result.first_error.as_deref().unwrap_or("unknown");
+    Err(load_failure(
+        format!("{} operations failed under load; the first: {first}", result.errors),
+        "see the kernel log (dmesg); `no space left` asks for a larger --size or a smaller workload",
+    ))
 }
 
 /// Refuses the result of a load that did not do its work.
 fn check_load(result: &LoadResult, until: Until) -> Result<(), RunFailure> {
-    let failed = |what: String, hint: &str| RunFailure {
-        kind: FailureKind::ArmFailed,
-        stage: Stage::Load,
-        what,
-        hint: Some(hint.into()),
-    };
-    if result.errors > 0 {
-        let first = result.first_error.as_deref().unwrap_or("unknown");
-        return Err(failed(
-            format!("{} operations failed under load; the first: {first}", result.errors),
-            "see the kernel log (dmesg); `no space left` asks for a larger --size or a smaller workload",
-        ));
-    }
+    check_errors(result)?;
     if result.operations == 0 {
         let what = match until {
             Until::Time => format!("no operation was completed in {}", result.duration),
             Until::Done => "there was nothing to do".into(),
         };
-        return Err(failed(what, "measure longer: --duration 10s"));
+        return Err(load_failure(what, "measure longer: --duration 10s"));
     }
     Ok(())
 }

@@ -88,6 +88,19 @@ fn wrong_words() {
         ),
         ("erase-of-a-claim", "claims check closson-2012 --erase /dev/null --dry-run".to_owned()),
         ("state-folder-without-a-state", format!("compare ext4 xfs {flags} --state-dir images")),
+        ("restore-without-a-state", format!("compare ext4 xfs {flags} --restore copy")),
+        ("model-without-its-word", format!("compare ext4 xfs {flags} --device gp3-3000")),
+        ("disk-without-its-word", format!("compare ext4 xfs {flags} --device /dev/null")),
+        ("filesystem-that-is-not-made", format!("compare ext4 zfs {flags}")),
+        ("filesystem-of-the-future", format!("compare ext4 ext5 {flags}")),
+        ("folder-without-its-word", format!("compare images xfs {flags}")),
+        ("no-threads", format!("compare ext4 xfs {flags} --threads 0")),
+        ("threads-in-words", format!("compare ext4 xfs {flags} --threads abc")),
+        ("state-that-is-none", format!("compare ext4 xfs {flags} --state old:50%")),
+        ("directories-on-a-ramdisk", format!("compare a=dir:images b=dir:images {flags} --device ramdisk")),
+        ("directory-that-is-missing", format!("compare dir:images dir:nosuch {flags}")),
+        ("unknown-application", "compare ext4 xfs --workload postgras".to_owned()),
+        ("rate-of-a-program", "compare ext4 xfs -w random-read,postmark --find-rate p99<5ms".to_owned()),
         ("members-of-a-model", format!("compare ext4 xfs {flags} --device model:gp3-3000 --members 4")),
         ("check-of-directories", format!("compare a=dir:images b=dir:images {flags} --fsck")),
         ("save-and-answer", format!("compare ext4 xfs {flags} --save -")),
@@ -120,7 +133,9 @@ fn options_that_programs_refuse() {
     }
     let lab = Lab::new();
     for (name, arms, its_words) in [
-        ("mount-option-refused", "ext4 xfs:nonsense", "bad option"),
+        ("mount-option-refused", "ext4 xfs:nonsense", "Unknown parameter 'nonsense'"),
+        ("mount-option-misspelt", "xfs ext4:noatim", "did you mean `noatime`?"),
+        ("mount-option-with-a-bad-value", "xfs ext4:data=jornal", "did you mean `data=journal`?"),
         ("mkfs-value-refused", "ext4 ext4:-Nmany", "inodes"),
         ("mkfs-option-refused", "ext4 xfs:-mbogus=1", "bogus"),
     ] {
@@ -272,8 +287,14 @@ fn trial_files_that_are_wrong() {
         snapshot(name, &fails(&lab, 2, "run trial.toml"));
     }
     snapshot("file-that-is-missing", &fails(&lab, 2, "run nowhere.toml"));
-    lab.write("w.toml", "kind = \"io\"\nblok_size = \"4KiB\"\n");
-    snapshot("workload-file-with-a-wrong-key", &fails(&lab, 2, "compare ext4 xfs --workload w.toml"));
+    for (name, text) in [
+        ("workload-file-with-a-wrong-key", "kind = \"io\"\nblok_size = \"4KiB\"\n"),
+        ("workload-file-with-a-wrong-type", "kind = \"io\"\nthreads = \"4\"\n"),
+        ("workload-file-with-a-wrong-value", "kind = \"io\"\n\n# as many as there are\nthreads = [0]\n"),
+    ] {
+        lab.write("w.toml", text);
+        snapshot(name, &fails(&lab, 2, "compare ext4 xfs --workload w.toml"));
+    }
 }
 
 /// A hundred megabytes of anything are refused at once, in little memory.

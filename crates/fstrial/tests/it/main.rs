@@ -10,6 +10,7 @@ mod errors;
 mod fio;
 mod home;
 mod interrupt;
+mod judge;
 mod kernel_log;
 mod kill;
 mod labs;

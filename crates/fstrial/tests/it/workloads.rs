@@ -1,7 +1,7 @@
 //! Workloads of every shape through the whole line: phases and groups, promises about latency, programs, workloads
 //! against each other.
 
-use crate::support::{self, Ended, Lab};
+use crate::support::{self, Ended, FSTRIAL, Lab, PATIENCE, Running};
 use serde_json::Value;
 
 const IMAGE: &str = "--device image:images --size 512MiB --rounds 1 --json";
@@ -93,9 +93,22 @@ fn a_promise_about_latency_is_a_figure_like_any_other() {
     // The course of the search is kept with the run.
     let exported = lab.run("results export --format json");
     assert!(exported.stdout.contains("\"value\""), "{exported:?}");
-    let refused = lab.run(&format!("{words} --find-rate p99.99<1s {IMAGE}"));
-    assert_eq!(refused.code(), 11, "{refused:?}");
-    assert!(refused.stderr.contains("measure longer"), "{refused:?}");
+    // Of several levels and several groups of threads: one of each.
+    let mut command = lab.prepare(FSTRIAL);
+    let words = "compare ext4 xfs --workload innodb-flush --duration 200ms --warmup 20ms --rounds 1 --json";
+    let device = "--device image:images --size 1GiB";
+    command.args(words.split(' ')).args(device.split(' ')).args(["--find-rate", "redo p50<10s"]);
+    let commits = Running::start(command).end(PATIENCE);
+    assert_eq!(commits.code(), 3, "{commits:?}");
+    let document = commits.document();
+    assert_eq!(document["workloads"].as_array().map(Vec::len), Some(1), "{document}");
+    assert_eq!(document["workloads"][0]["phase"], "redo");
+    assert_eq!(document["workloads"][0]["promise"], "redo p50<10s");
+    assert!(rates(&commits).iter().all(|rate| *rate > 1.0), "{commits:?}");
+    let refused =
+        lab.run(&format!("compare ext4 xfs --workload random-read,postmark --find-rate p99<1s {IMAGE}"));
+    assert_eq!(refused.code(), 2, "{refused:?}");
+    assert!(refused.stderr.contains("postmark: no phase"), "which one is said: {refused:?}");
     lab.assert_nothing_left("after a search");
 }
 
@@ -156,4 +169,68 @@ fn workloads_are_compared_on_one_arm() {
     assert_eq!(alone.code(), 2, "{alone:?}");
     assert!(alone.stderr.contains("at least two arms"), "{alone:?}");
     lab.assert_nothing_left("after workloads against each other");
+}
+
+#[test]
+fn an_application_names_its_workloads() {
+    let lab = Lab::new();
+    let listed = lab.run("workloads postgres");
+    assert_eq!(listed.code(), 0, "{listed:?}");
+    for words in ["postgresql: Commits", "--workload postgresql", "wal-group-commit", "checkpoint-bursts"] {
+        assert!(listed.stdout.contains(words), "{words}: {listed:?}");
+    }
+    let names = lab.run("workloads list mariadb --json").json();
+    assert!(
+        names.iter().all(|preset| preset["keywords"].as_array().unwrap().contains(&"mysql".into())),
+        "{names:?}"
+    );
+    let planned = lab.run("compare ext4 xfs -w mysql,random-mixed --dry-run");
+    assert_eq!(planned.code(), 0, "{planned:?}");
+    assert!(planned.stderr.contains("mysql: random-mixed, innodb-flush"), "{planned:?}");
+    assert!(planned.stdout.contains("innodb-flush"), "{planned:?}");
+    for (words, hint) in [
+        ("workloads postgras", "did you mean `postgres`?"),
+        ("compare ext4 xfs -w postgras", "`fstrial workloads WORD`"),
+        ("workloads show postgres", "`fstrial workloads postgresql`"),
+        ("workloads zzz", "`fstrial workloads` lists what there is"),
+    ] {
+        let refused = lab.run(words);
+        assert_eq!(refused.code(), 2, "{refused:?}");
+        assert!(refused.stderr.contains(hint), "{words}: {refused:?}");
+    }
+}
+
+#[test]
+fn the_default_workloads_leave_out_what_the_bare_device_cannot_do() {
+    let lab = Lab::new();
+    let planned = lab.run("compare raw ext4 --dry-run");
+    assert_eq!(planned.code(), 0, "{planned:?}");
+    assert!(planned.stderr.contains("left out: append-fsync, create-files"), "{planned:?}");
+    assert!(
+        planned.stdout.contains("random-write") && !planned.stdout.contains("create-files"),
+        "{planned:?}"
+    );
+    let three = lab.run("compare raw ext4 xfs --dry-run");
+    assert_eq!(three.code(), 0, "two of three can do all: {three:?}");
+    assert!(!three.stderr.contains("left out"), "{three:?}");
+}
+
+#[test]
+fn directories_of_one_filesystem_are_warned_of() {
+    let lab = Lab::new();
+    for name in ["a", "b"] {
+        std::fs::create_dir_all(lab.path(name)).unwrap();
+    }
+    let small =
+        "--workload append-fsync --file-size 1MiB --threads 1 --duration 100ms --warmup 20ms --rounds 1";
+    let ended = lab.run(&format!("compare dir:a dir:b {small} --json"));
+    let document = ended.document();
+    let warnings = document["warnings"].to_string();
+    assert!(warnings.contains("dir:a, dir:b are both on one filesystem"), "{warnings}");
+    assert!(!document["audit"].to_string().contains("space available"), "{}", document["audit"]);
+    for arm in document["arms"].as_array().unwrap() {
+        let facts = &arm["facts"]["facts"];
+        assert!(facts["lies-on"].as_str().is_some_and(|said| said.contains(" on ")), "{facts}");
+        assert!(facts["mount-point"].as_str().is_some_and(|said| said.starts_with('/')), "{facts}");
+    }
 }

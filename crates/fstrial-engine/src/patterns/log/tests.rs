@@ -3,8 +3,9 @@
 use super::*;
 use crate::testing::{count, directory, files_below, load_to_end, run_to_end, run_work};
 use fstrial_model::{
+    job::Load,
     measurement::OperationKind,
-    units::Bytes,
+    units::{Bytes, Nanos},
     workload::{Pattern, SyncCall},
 };
 use std::sync::Arc;
@@ -77,6 +78,18 @@ fn commits_that_wait_become_durable_together() {
     assert!(writes <= 2, "the first leader's group and one for all others, not {writes}");
     assert_eq!(lock(&log.queue).durable, 8);
     assert_eq!(lock(&log.place).offset, 8 * 512);
+}
+
+#[test]
+fn commits_can_be_offered_at_a_rate() {
+    let directory = directory();
+    let rate = Some("200/s".parse().unwrap());
+    let pattern = Pattern::Log(Log { commits: None, ..small() });
+    let load = Load { rate, duration: Nanos::secs(1), ..load_to_end(pattern, 2) };
+    let result = run_to_end(&load, directory.path());
+    assert_eq!(result.first_error, None);
+    // As many as were due, give or take those at the ends; a closed loop does thousands.
+    assert!((150..=201).contains(&result.operations), "{}", result.operations);
 }
 
 #[test]

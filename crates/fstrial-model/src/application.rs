@@ -1,0 +1,176 @@
+//! Applications by the words that people know them by, and the presets that model together what each does to storage.
+//!
+//! Which presets these are is said in their files: `keywords` holds the first name of the application.
+
+use crate::preset;
+
+/// An application, or a use of storage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Application {
+    /// What people call it; the first name is the one in the files of presets.
+    pub names: &'static [&'static str],
+    /// One sentence on what its presets model together, and what they leave out.
+    pub about: &'static str,
+}
+
+/// The table.
+pub const APPLICATIONS: &[Application] = &[
+    Application {
+        names: &["postgresql", "postgres", "pgsql", "pgbench", "timescaledb"],
+        about: "Commits to the write-ahead log with group commit, alone and beside checkpoints of scattered pages.",
+    },
+    Application {
+        names: &["mysql", "mariadb", "innodb", "percona"],
+        about: "Commits to InnoDB's redo log beside its page cleaner, and random reads and writes of 16 KiB pages.",
+    },
+    Application {
+        names: &["mongodb", "mongo", "wiredtiger"],
+        about: "Commits to the journal that are waited for (j: true), alone and beside checkpoints of scattered pages.",
+    },
+    Application {
+        names: &["sqlite", "sqlite3"],
+        about: "A commit in WAL mode: pages appended and synced; and with a rollback journal: a file made, synced and \
+                deleted.",
+    },
+    Application {
+        names: &["redis", "valkey", "aof"],
+        about: "The append-only file with appendfsync always: each command appended and synced.",
+    },
+    Application {
+        names: &["rocksdb", "leveldb", "lsm", "cassandra", "scylladb", "tikv"],
+        about: "A store of sorted files: commits to a growing log while memtables are flushed and files compacted.",
+    },
+    Application {
+        names: &["elasticsearch", "opensearch", "lucene", "solr"],
+        about: "Segments written, synced and merged beside a log of changes, as stores of sorted files do it.",
+    },
+    Application {
+        names: &["kafka", "redpanda", "pulsar", "nats"],
+        about: "Batches appended and flushed before they are acknowledged (in Kafka flush.messages = 1), and consumers that \
+                read from the start.",
+    },
+    Application {
+        names: &["etcd", "consul", "zookeeper", "raft"],
+        about: "Entries of a replicated log, each written and synced before it is acknowledged.",
+    },
+    Application {
+        names: &["analytics", "olap", "clickhouse", "duckdb", "data warehouse"],
+        about: "Scans of large files, alone and beside updates of the same file.",
+    },
+    Application {
+        names: &["mail", "maildir", "email", "dovecot", "postfix", "cyrus"],
+        about: "Messages as files: made, synced, read and deleted.",
+    },
+    Application {
+        names: &["git", "checkout", "source tree", "monorepo"],
+        about: "A checkout (small files made, read and deleted), and the look at every file that git status takes.",
+    },
+    Application {
+        names: &["build", "compile", "compiling", "ci", "make"],
+        about: "Sources and objects: many small files made, read and deleted, and written without any sync.",
+    },
+    Application {
+        names: &["container-images", "container images", "containers", "docker", "podman", "kubernetes"],
+        about: "Images unpacked into many files without sync, and whole trees deleted.",
+    },
+    Application {
+        names: &["virtual-machines", "virtual machines", "vm", "vms", "qemu", "kvm"],
+        about: "Disks of guests as large files: random reads and writes past the page cache.",
+    },
+    Application {
+        names: &["backup", "backups", "restore", "dump", "archive"],
+        about: "Large files read from start to end, and written again by a restore.",
+    },
+    Application {
+        names: &["logs", "log", "logging", "syslog", "journald"],
+        about: "Lines appended to a file for each writer and made durable.",
+    },
+    Application {
+        names: &["video", "streaming", "surveillance", "media"],
+        about: "Many streams read at once while files are replaced.",
+    },
+    Application {
+        names: &["web", "nginx", "apache", "http", "static files"],
+        about: "Small files read whole by many threads beside one shared log.",
+    },
+    Application {
+        names: &["file-sharing", "nfs", "samba", "smb", "nas", "home directories"],
+        about: "Files of users made, written, appended to, read, looked at and deleted, never synced.",
+    },
+];
+
+impl Application {
+    /// The one that a word names, however it is written.
+    pub fn named(word: &str) -> Option<&'static Self> {
+        let word = word.trim().to_lowercase();
+        APPLICATIONS.iter().find(|application| application.names.contains(&word.as_str()))
+    }
+
+    /// What it is called in files and lists.
+    pub fn name(&self) -> &'static str {
+        self.names[0]
+    }
+
+    /// Its presets, in the order they are listed.
+    pub fn presets(&self) -> Vec<&'static str> {
+        preset::names().filter(|name| preset::keywords(name).iter().any(|word| word == self.name())).collect()
+    }
+}
+
+/// All names of all applications.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    APPLICATIONS.iter().flat_map(|application| application.names).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_application_has_presets_and_every_keyword_an_application() {
+        for application in APPLICATIONS {
+            let presets = application.presets();
+            assert!((1..=3).contains(&presets.len()), "{}: {presets:?}", application.name());
+            assert!(application.about.ends_with('.') && application.about.len() > 30);
+        }
+        for name in preset::names() {
+            for word in preset::keywords(name) {
+                let found = Application::named(&word).unwrap_or_else(|| panic!("{name}: {word}"));
+                assert_eq!(found.name(), word, "{name}: files hold the first name");
+            }
+        }
+    }
+
+    #[test]
+    fn a_word_means_one_thing() {
+        let all: Vec<_> = names().chain(preset::names()).collect();
+        assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), all.len(), "no word twice");
+        assert!(names().all(|name| name == name.to_lowercase() && !name.contains(',')));
+    }
+
+    #[test]
+    fn the_documents_have_every_application() {
+        let documents = include_str!("../../../docs/workloads.md");
+        for application in APPLICATIONS {
+            let (names, presets) = (application.names[1..].join(", "), application.presets().join(", "));
+            let about = application.about.trim_end_matches('.');
+            let row = format!("| `{}` | {names} | {presets} | {about} |", application.name());
+            assert!(documents.contains(&row), "docs/workloads.md: {row}");
+        }
+    }
+
+    #[test]
+    fn people_find_their_database() {
+        for (word, presets) in [
+            ("postgres", vec!["wal-group-commit", "checkpoint-bursts"]),
+            (" PostgreSQL", vec!["wal-group-commit", "checkpoint-bursts"]),
+            ("mariadb", vec!["random-mixed", "innodb-flush"]),
+            ("container images", vec!["fs-mark-no-sync", "op-delete-tree"]),
+            ("maildir", vec!["create-files", "varmail"]),
+        ] {
+            assert_eq!(Application::named(word).map(Application::presets), Some(presets), "{word}");
+        }
+        assert_eq!(Application::named("excel"), None);
+    }
+}

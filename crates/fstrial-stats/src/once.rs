@@ -1,0 +1,245 @@
+//! Data that are all there: looked at once, with all of α.
+//!
+//! Two forms. Rounds, in which every arm was measured once: the decision of a trial ([`crate::panel`]), signed ranks and the
+//! ratio of all that was done, with the critical counts of a single look. And groups of values that no round holds
+//! together: the rank-sum test and the shift of [`crate::shift`] on logarithms.
+//!
+//! Both share the error of *faster* and *slower* over all questions by Benjamini and Hochberg, and both call a difference
+//! *equivalent* by its interval of level 1 − 2α, question by question, before they look at directions.
+//!
+//! What it does not promise: that nobody looked before. Who measures on because the first look was undecided, and looks
+//! again, has spent α twice.
+
+use crate::{
+    estimate::Pair,
+    panel::{Decision, Multiplicity, Panel, Verdict},
+    question::Question,
+    shift::shift,
+};
+
+/// A question with all of its rounds.
+#[derive(Clone, Debug)]
+pub struct Rounds {
+    /// What is asked; its lane stays closed.
+    pub question: Question,
+    /// Its rounds, in any order.
+    pub pairs: Vec<Pair>,
+}
+
+/// The verdicts on rounds, each question with those that it has.
+///
+/// # Panics
+/// As [`Panel::new`] and [`Panel::push`] do.
+pub fn of_rounds(asked: Vec<Rounds>, alpha: f64) -> Vec<Verdict> {
+    let rounds = asked.iter().map(|asked| asked.pairs.len()).max().unwrap_or(0);
+    let questions = asked.iter().map(|asked| asked.question).collect();
+    let mut panel = Panel::looking_once(questions, alpha, rounds, Multiplicity::BenjaminiHochberg);
+    for (index, asked) in asked.into_iter().enumerate() {
+        asked.pairs.into_iter().for_each(|pair| panel.push(index, pair));
+    }
+    panel.finish();
+    (0..panel.questions()).map(|index| panel.verdict(index)).collect()
+}
+
+/// Two groups of values that are not paired: natural logs, of which more is better.
+#[derive(Clone, Debug)]
+pub struct Groups {
+    /// Of a.
+    pub a: Vec<f64>,
+    /// Of b.
+    pub b: Vec<f64>,
+    /// δ = ln(1 + practical), > 0.
+    pub band: f64,
+}
+
+/// What is known of two groups.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Compared {
+    /// The answer about a over b.
+    pub decision: Decision,
+    /// The shift from b to a, a natural log. `None` if a group is empty.
+    pub estimate: Option<f64>,
+    /// Its interval of level `interval_level`; `None` if the values are too few for one, and then nothing can be decided.
+    pub interval: Option<(f64, f64)>,
+    /// 1 − α; 1 − 2α for EQUIVALENT.
+    pub interval_level: f64,
+    /// The interval excludes 0, but not at the level that many questions together ask for.
+    pub suggestive: bool,
+}
+
+/// The verdicts on groups.
+///
+/// # Panics
+/// If a value is not finite, or α is not in (0, 0.5).
+pub fn of_groups(asked: &[Groups], alpha: f64) -> Vec<Compared> {
+    assert!(alpha > 0.0 && alpha < 0.5, "the level must lie between 0 and 0.5, not {alpha}");
+    let mut found: Vec<Compared> = asked.iter().map(|groups| equivalence(groups, alpha)).collect();
+    let shifts: Vec<_> = asked.iter().map(|groups| shift(&groups.b, &groups.a, alpha)).collect();
+    let is_open = |compared: &Compared| compared.decision == Decision::Undecided;
+    let mut open: Vec<f64> = Vec::new();
+    for (shift, compared) in shifts.iter().zip(&found) {
+        open.extend(shift.filter(|_| is_open(compared)).map(|shift| shift.p));
+    }
+    let level = step_up(open, asked.len(), alpha);
+    for (compared, shift) in found.iter_mut().zip(shifts) {
+        let Some(shift) = shift.filter(|_| is_open(compared)) else { continue };
+        compared.estimate = Some(shift.estimate);
+        compared.interval = shift.interval;
+        let side = match shift.interval {
+            Some((low, _)) if low > 0.0 => Decision::Faster,
+            Some((_, high)) if high < 0.0 => Decision::Slower,
+            _ => Decision::Undecided,
+        };
+        let is_enough = shift.p <= level * (1.0 + 1e-12);
+        compared.suggestive = side != Decision::Undecided && !is_enough;
+        compared.decision = if is_enough { side } else { Decision::Undecided };
+    }
+    found
+}
+
+/// EQUIVALENT where the interval of level 1 − 2α lies inside the band; else nothing yet.
+fn equivalence(groups: &Groups, alpha: f64) -> Compared {
+    let is_inside = |(low, high): (f64, f64)| low > -groups.band && high < groups.band;
+    let shift = shift(&groups.b, &groups.a, 2.0 * alpha);
+    match shift.and_then(|shift| Some((shift.estimate, shift.interval.filter(|ends| is_inside(*ends))?))) {
+        Some((estimate, interval)) => Compared {
+            decision: Decision::Equivalent,
+            estimate: Some(estimate),
+            interval: Some(interval),
+            interval_level: 1.0 - 2.0 * alpha,
+            suggestive: false,
+        },
+        None => Compared {
+            decision: Decision::Undecided,
+            estimate: None,
+            interval: None,
+            interval_level: 1.0 - alpha,
+            suggestive: false,
+        },
+    }
+}
+
+/// The level of Benjamini and Hochberg: α·r/m for the largest r of which so many p are below; 0 if there is none.
+fn step_up(mut p: Vec<f64>, questions: usize, alpha: f64) -> f64 {
+    p.sort_unstable_by(f64::total_cmp);
+    let level = |rank: usize| alpha * (rank as f64 / questions as f64);
+    let is_reached = |rank: &usize| p[rank - 1] <= level(*rank) * (1.0 + 1e-12);
+    (1..=p.len()).rev().find(is_reached).map_or(0.0, level)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::estimate::Done;
+
+    const BAND: f64 = 0.029558802241544;
+
+    fn rounds(d: &[f64]) -> Rounds {
+        let pair = |d: &f64| Pair::of_done(Done::figure(d.exp()), Done::figure(1.0), None);
+        Rounds { question: Question::comparison(BAND), pairs: d.iter().map(pair).collect() }
+    }
+
+    fn decision(d: &[f64]) -> Decision {
+        of_rounds(vec![rounds(d)], 0.05)[0].decision
+    }
+
+    #[test]
+    fn all_rounds_count_and_not_only_the_first() {
+        // +10 % in eight rounds and −40 % in 32: a rule that looks after every round stops at the eighth.
+        let d: Vec<f64> = (0..40).map(|round| if round < 8 { 1.1_f64.ln() } else { 0.6_f64.ln() }).collect();
+        let verdict = of_rounds(vec![rounds(&d)], 0.05)[0];
+        assert_eq!((verdict.decision, verdict.rounds), (Decision::Slower, 40));
+        assert!((verdict.estimate.unwrap() - 0.6_f64.ln()).abs() < 1e-9);
+        assert!((verdict.total.unwrap().estimate - 0.7_f64.ln()).abs() < 1e-9, "the ratio of sums");
+    }
+
+    #[test]
+    fn six_rounds_are_the_fewest() {
+        assert_eq!(decision(&[0.5, 0.51, 0.52, 0.53, 0.54]), Decision::Undecided);
+        assert_eq!(decision(&[0.5, 0.51, 0.52, 0.53, 0.54, 0.55]), Decision::Faster);
+        assert_eq!(decision(&[-0.5, -0.51, -0.52, -0.53, -0.54, -0.55]), Decision::Slower);
+        assert_eq!(decision(&[0.001, -0.002, 0.003, -0.001, 0.002, 0.0]), Decision::Equivalent);
+        assert_eq!(decision(&[]), Decision::Undecided);
+    }
+
+    #[test]
+    fn many_questions_share_the_error() {
+        let clear = rounds(&[0.5, 0.51, 0.52, 0.53, 0.54, 0.55]);
+        let noise = rounds(&[0.5, -0.41, 0.32, -0.53, 0.14, -0.25]);
+        let mut asked = vec![noise; 9];
+        asked.push(clear);
+        let verdict = of_rounds(asked, 0.05)[9];
+        // p = 0.031 does not reach 0.05/10.
+        assert_eq!(verdict.decision, Decision::Undecided);
+        assert!(verdict.excludes_zero_undecided);
+    }
+
+    #[test]
+    fn false_verdicts_are_as_rare_as_promised() {
+        // All 2⁸ signs of eight sizes: if the arms do not differ each is as likely, and at most 5 % may be called different.
+        let sizes = [0.31, 0.52, 0.08, 0.44, 0.97, 0.66, 0.12, 0.71];
+        let called = (0..256_u32).filter(|signs| {
+            let sign = |index: usize| if signs >> index & 1 == 1 { -1.0 } else { 1.0 };
+            let d: Vec<f64> = sizes.iter().enumerate().map(|(index, size)| sign(index) * size).collect();
+            matches!(decision(&d), Decision::Faster | Decision::Slower)
+        });
+        let called = called.count();
+        assert!((1..=12).contains(&called), "{called} of 256");
+    }
+
+    fn groups(a: &[f64], b: &[f64]) -> Groups {
+        let logs = |values: &[f64]| values.iter().map(|value| value.ln()).collect();
+        Groups { a: logs(a), b: logs(b), band: BAND }
+    }
+
+    fn compared(a: &[f64], b: &[f64]) -> Compared {
+        of_groups(&[groups(a, b)], 0.05)[0]
+    }
+
+    #[test]
+    fn groups_are_compared_on_the_log_scale() {
+        let (a, b) = ([12.0, 12.1, 12.2, 12.3], [10.0, 10.1, 10.2, 10.3]);
+        let found = compared(&a, &b);
+        assert_eq!((found.decision, found.interval_level), (Decision::Faster, 0.95));
+        // p = 2/C(8, 4) = 0.029: the interval goes from the least to the greatest ratio.
+        let (low, high) = found.interval.unwrap();
+        assert!(
+            (low.exp() - 12.0 / 10.3).abs() < 1e-9 && (high.exp() - 12.3 / 10.0).abs() < 1e-9,
+            "{found:?}"
+        );
+        assert_eq!(compared(&b, &a).decision, Decision::Slower);
+        let near: Vec<f64> = (0..12).map(|i| 10.0 + 0.001 * f64::from(i * 5 % 12)).collect();
+        let same = compared(&near, &near);
+        assert_eq!((same.decision, same.interval_level), (Decision::Equivalent, 0.90));
+    }
+
+    #[test]
+    fn too_few_values_decide_nothing() {
+        let found = compared(&[12.0, 12.1, 12.2], &[10.0, 10.1, 10.2]);
+        assert_eq!((found.decision, found.interval), (Decision::Undecided, None));
+        assert!((found.estimate.unwrap().exp() - 12.1 / 10.1).abs() < 1e-3);
+        assert_eq!(compared(&[12.0], &[10.0]).interval, None);
+        assert_eq!(compared(&[12.0], &[]).estimate, None);
+        // One against many: 2/40 is 5 %.
+        let many: Vec<f64> = (0..39).map(|i| 10.0 + 0.01 * f64::from(i)).collect();
+        assert_eq!(compared(&[20.0], &many).decision, Decision::Faster);
+        assert_eq!(compared(&[20.0], &many[..38]).decision, Decision::Undecided);
+    }
+
+    #[test]
+    fn the_step_up_is_that_of_benjamini_and_hochberg() {
+        // Their example of 1995, §4: 15 p-values, of which the four smallest are called at 5 %.
+        let p = [
+            0.0001, 0.0004, 0.0019, 0.0095, 0.0201, 0.0278, 0.0298, 0.0344, 0.0459, 0.3240, 0.4262, 0.5719,
+            0.6528, 0.7590, 1.0,
+        ];
+        let level = step_up(p.to_vec(), 15, 0.05);
+        assert_eq!(p.iter().filter(|p| **p <= level).count(), 4);
+        assert_eq!(step_up(vec![0.04, 0.9], 2, 0.05), 0.0);
+        let asked =
+            [groups(&[12.0, 12.1, 12.2, 12.3], &[10.0, 10.1, 10.2, 10.3]), groups(&[1.0, 2.0], &[1.5, 1.6])];
+        let found = of_groups(&asked, 0.05);
+        assert_eq!(found[0].decision, Decision::Undecided, "0.029 does not reach 0.025");
+        assert!(found[0].suggestive && !found[1].suggestive);
+    }
+}

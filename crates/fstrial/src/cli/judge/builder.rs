@@ -1,0 +1,237 @@
+//! From numbers with names to one table: the limits, and what every reader refuses in the same words.
+
+use super::{JudgeArgs, format::Format};
+use crate::{
+    error::ExpectedError,
+    run::elsewhere::{Asked, Table, Value},
+};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Least and most arms.
+pub(super) const ARMS: (usize, usize) = (2, 64);
+/// Most values read.
+const MAX_VALUES: usize = 1_000_000;
+/// Most different numbers: workloads times metrics.
+const MAX_ASKED: usize = 4096;
+/// Names of other numbers that are shown.
+const SHOWN: usize = 8;
+
+/// A round as its file names it: of which trial, its number, and its name if that is no number.
+pub(super) type RoundName = (String, u64, String);
+
+/// A number as a reader found it.
+#[derive(Debug)]
+pub(super) struct Found {
+    pub(super) arm: String,
+    pub(super) asked: Asked,
+    /// Whether it is one that is judged if none is named.
+    pub(super) is_main: bool,
+    pub(super) round: Option<RoundName>,
+    pub(super) order: Option<f64>,
+    pub(super) value: f64,
+}
+
+/// Gathers the numbers of all files.
+pub(super) struct Builder<'a> {
+    args: &'a JudgeArgs,
+    format: Format,
+    arms: Vec<String>,
+    asked: Vec<(Asked, bool)>,
+    asked_at: BTreeMap<Asked, usize>,
+    values: Vec<Value>,
+    /// Of each value with a round: its round, by the order in which rounds came.
+    rounds: BTreeMap<RoundName, usize>,
+    seen: BTreeSet<(usize, usize, usize)>,
+    /// By number: whether a value is 0.
+    has_zero: BTreeSet<usize>,
+    pub(super) notes: Vec<String>,
+    /// Whether rows are in the order in which they were written down one by one.
+    pub(super) is_list: bool,
+}
+
+impl<'a> Builder<'a> {
+    pub(super) fn new(args: &'a JudgeArgs, format: Format) -> Self {
+        Self {
+            args,
+            format,
+            arms: Vec::new(),
+            asked: Vec::new(),
+            asked_at: BTreeMap::new(),
+            values: Vec::new(),
+            rounds: BTreeMap::new(),
+            seen: BTreeSet::new(),
+            has_zero: BTreeSet::new(),
+            notes: Vec::new(),
+            is_list: false,
+        }
+    }
+
+    /// Names an arm before it has a value: the order of names decides which is the base.
+    pub(super) fn name_arm(&mut self, name: &str, place: &str) -> Result<usize, ExpectedError> {
+        if let Some(known) = self.arms.iter().position(|arm| arm == name) {
+            return Ok(known);
+        }
+        if name.is_empty() {
+            return Err(ExpectedError::usage(format!("{place}: the arm has no name"), "give it one"));
+        }
+        if self.arms.len() == ARMS.1 {
+            return Err(ExpectedError::usage(
+                format!("{place} names more than {} arms", ARMS.1),
+                format!("a comparison needs {} to {} arms", ARMS.0, ARMS.1),
+            ));
+        }
+        self.arms.push(name.to_owned());
+        Ok(self.arms.len() - 1)
+    }
+
+    /// Takes a number; `place` is where it is, for errors.
+    pub(super) fn add(&mut self, found: Found, place: &str) -> Result<(), ExpectedError> {
+        if !self.is_wanted(&found) {
+            self.note_asked(found.asked, found.is_main, place)?;
+            return Ok(());
+        }
+        let (name, value) = (found.arm, found.value);
+        let arm = self.name_arm(&name, place)?;
+        let asked = self.note_asked(found.asked, found.is_main, place)?;
+        if value == 0.0 && self.format != Format::Csv {
+            self.has_zero.insert(asked);
+        } else if !(value.is_finite() && value > 0.0) {
+            return Err(ExpectedError::usage(
+                format!("{place}: the value {value} is not a positive number"),
+                "leave failed runs out",
+            ));
+        }
+        if self.values.len() == MAX_VALUES {
+            return Err(ExpectedError::usage(
+                format!("{place}: there are more than {MAX_VALUES} values"),
+                "is this the right file? if it is, leave out what is not needed",
+            ));
+        }
+        let round = found.round.map(|round| self.round(arm, asked, &name, round, place)).transpose()?;
+        self.values.push(Value { arm, asked, round, order: found.order, value });
+        Ok(())
+    }
+
+    /// Whether values without a known direction are times.
+    pub(super) fn is_less_better(&self) -> bool {
+        self.args.less_is_better
+    }
+
+    /// Whether a number is kept: all main ones, or those that were named. Of others the name is kept.
+    fn is_wanted(&self, found: &Found) -> bool {
+        if self.args.metric.is_empty() {
+            found.is_main
+        } else {
+            self.args.metric.contains(&found.asked.metric)
+        }
+    }
+
+    fn note_asked(&mut self, asked: Asked, is_main: bool, place: &str) -> Result<usize, ExpectedError> {
+        if let Some(known) = self.asked_at.get(&asked) {
+            return Ok(*known);
+        }
+        if self.asked.len() == MAX_ASKED {
+            return Err(ExpectedError::usage(
+                format!("{place}: there are more than {MAX_ASKED} workloads and metrics"),
+                "is this the right file? if it is, leave out what is not needed",
+            ));
+        }
+        let index = self.asked.len();
+        self.asked.push((asked.clone(), is_main));
+        self.asked_at.insert(asked, index);
+        Ok(index)
+    }
+
+    fn round(
+        &mut self,
+        arm: usize,
+        asked: usize,
+        name: &str,
+        round: RoundName,
+        place: &str,
+    ) -> Result<usize, ExpectedError> {
+        let next = self.rounds.len();
+        let index = *self.rounds.entry(round.clone()).or_insert(next);
+        if self.seen.insert((arm, asked, index)) {
+            return Ok(index);
+        }
+        Err(ExpectedError::usage(
+            format!("{place}: round {} has {name} twice", in_words(&round)),
+            "every arm has one value in a round; what belongs to several workloads or metrics says so in columns of \
+             these names",
+        ))
+    }
+
+    /// The table, once all files are read.
+    pub(super) fn finish(mut self, files: &str) -> Result<(Table, Vec<String>), ExpectedError> {
+        if let Some(unknown) = self.args.metric.iter().find(|name| !self.has_metric(name)) {
+            let names = names(self.asked.iter().map(|(asked, _)| asked.metric.as_str()));
+            let hint = if names.is_empty() { "leave --metric out".into() } else { format!("it has {names}") };
+            return Err(ExpectedError::usage(format!("{files}: no number is called `{unknown}`"), hint));
+        }
+        self.leave_out_zeros();
+        let (least, most) = ARMS;
+        if self.arms.len() < least {
+            let count = if self.arms.is_empty() { "no arms" } else { "only one arm" };
+            return Err(ExpectedError::usage(
+                format!("{files} has {count}"),
+                format!("a comparison needs {least} to {most} arms"),
+            ));
+        }
+        self.note_others();
+        let by_name: Vec<usize> = self.rounds.values().copied().collect();
+        let mut in_order = vec![0; by_name.len()];
+        by_name.iter().enumerate().for_each(|(place, came)| in_order[*came] = place);
+        for value in &mut self.values {
+            value.round = value.round.map(|came| in_order[came]);
+        }
+        let rounds = (!in_order.is_empty()).then_some(in_order.len());
+        let asked = self.asked.into_iter().map(|(asked, _)| asked).collect();
+        let table = Table { arms: self.arms, asked, values: self.values, rounds, is_list: self.is_list };
+        Ok((table, self.notes))
+    }
+
+    fn has_metric(&self, name: &str) -> bool {
+        self.asked.iter().any(|(asked, _)| asked.metric == name)
+    }
+
+    /// A number that is 0 somewhere has no ratio: of other programs' numbers that is no fault.
+    fn leave_out_zeros(&mut self) {
+        for asked in &self.has_zero {
+            let (of, _) = &self.asked[*asked];
+            let all = self.values.iter().filter(|value| value.asked == *asked);
+            // One that is 0 throughout was not done at all.
+            if all.clone().any(|value| value.value > 0.0) || !self.args.metric.is_empty() {
+                let of_what =
+                    if of.workload.is_empty() { String::new() } else { format!(" of {}", of.workload) };
+                self.notes.push(format!("{}{of_what} is 0 in places and has no ratio: left out", of.metric));
+            }
+        }
+        self.values.retain(|value| !self.has_zero.contains(&value.asked));
+    }
+
+    fn note_others(&mut self) {
+        let main: BTreeSet<usize> = self.values.iter().map(|value| value.asked).collect();
+        let judged: BTreeSet<&str> = main.iter().map(|asked| self.asked[*asked].0.metric.as_str()).collect();
+        let others = self.asked.iter().map(|(asked, _)| asked.metric.as_str());
+        let others = names(others.filter(|metric| !judged.contains(metric)));
+        if !others.is_empty() && self.args.metric.is_empty() {
+            self.notes.push(format!("not judged (--metric NAME): {others}"));
+        }
+    }
+}
+
+/// Some names, each once, in the order in which they came.
+fn names<'a>(all: impl Iterator<Item = &'a str>) -> String {
+    let mut seen = BTreeSet::new();
+    let all: Vec<&str> = all.filter(|name| !name.is_empty() && seen.insert(*name)).collect();
+    let more = all.len().saturating_sub(SHOWN);
+    let shown = all[..all.len() - more].join(", ");
+    if more > 0 { format!("{shown} and {more} more") } else { shown }
+}
+
+/// A round as its file names it.
+fn in_words((trial, number, name): &RoundName) -> String {
+    let round = if name.is_empty() { number.to_string() } else { name.clone() };
+    if trial.is_empty() { round } else { format!("{round} of trial {trial}") }
+}

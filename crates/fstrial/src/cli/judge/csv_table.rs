@@ -1,0 +1,335 @@
+//! Tables: a row for each value, or a column for each arm; with commas, semicolons or tabs.
+//!
+//! Exports of fstrial are tables with a row for each value. Their runs that failed are left out and counted, and of their
+//! many numbers those are judged that trials are about.
+
+use super::builder::{Builder, Found, RoundName};
+use crate::{error::ExpectedError, run::elsewhere::Asked};
+use csv::StringRecord;
+use fstrial_model::unit;
+
+/// What a table looks like, in errors.
+const COLUMNS: &str = "the first line names the columns: arm and value, with round and order if every arm was measured \
+                       once in each round; or a column for each arm, named after it";
+/// The longest piece of a file that an error shows.
+const SHOWN: usize = 40;
+
+/// Names of columns, in small letters with `_` for spaces, and what each is.
+const KNOWN: [(&str, Column); 17] = [
+    ("arm", Column::Arm),
+    ("variant", Column::Arm),
+    ("value", Column::Value),
+    ("round", Column::Round),
+    ("block", Column::Round),
+    ("rep", Column::Round),
+    ("repetition", Column::Round),
+    ("order", Column::Order),
+    ("slot", Column::Order),
+    ("position", Column::Order),
+    ("workload", Column::Workload),
+    ("benchmark", Column::Workload),
+    ("phase", Column::Phase),
+    ("threads", Column::Threads),
+    ("metric", Column::Metric),
+    ("unit", Column::Unit),
+    ("trial", Column::Trial),
+];
+
+/// Names of a column that numbers the rounds of a table with a column for each arm.
+const NUMBERS: [&str; 5] = ["run", "iteration", "index", "n", "#"];
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Column {
+    Arm,
+    Value,
+    Round,
+    Order,
+    Workload,
+    Phase,
+    Threads,
+    Metric,
+    Unit,
+    Trial,
+}
+
+/// Reads a table.
+pub(super) fn read(builder: &mut Builder<'_>, text: &str, name: &str) -> Result<(), ExpectedError> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let mut reader = csv::ReaderBuilder::new()
+        .trim(csv::Trim::All)
+        .comment(Some(b'#'))
+        .delimiter(delimiter(text))
+        .from_reader(text.as_bytes());
+    let header = reader.headers().cloned().map_err(|error| unread(&error, name))?;
+    let mut known: Vec<Option<Column>> = header.iter().map(known).collect();
+    let numbers = header.iter().position(|cell| NUMBERS.contains(&cell.to_lowercase().as_str()));
+    if let Some(numbers) =
+        numbers.filter(|_| !known.iter().any(|k| matches!(k, Some(Column::Arm | Column::Round))))
+    {
+        known[numbers] = Some(Column::Round);
+    }
+    check_header(&header, &known, name)?;
+    let rows = Rows { name, header: &header };
+    if known.contains(&Some(Column::Arm)) {
+        read_long(builder, reader, &rows, &known)
+    } else {
+        read_wide(builder, reader, &rows, &known)
+    }
+}
+
+/// The separator of the line of names.
+fn delimiter(text: &str) -> u8 {
+    let is_names = |line: &&str| !line.trim().is_empty() && !line.starts_with('#');
+    let line = text.lines().find(is_names).unwrap_or_default();
+    let count = |separator: &u8| line.bytes().filter(|byte| byte == separator).count();
+    // Of equals the last: the comma.
+    [b'\t', b';', b','].into_iter().max_by_key(count).unwrap_or(b',')
+}
+
+fn known(name: &str) -> Option<Column> {
+    let plain = name.to_lowercase().replace([' ', '-'], "_");
+    KNOWN.iter().find(|(known, _)| *known == plain).map(|(_, column)| *column)
+}
+
+/// What errors need.
+struct Rows<'a> {
+    name: &'a str,
+    header: &'a StringRecord,
+}
+
+impl Rows<'_> {
+    fn place(&self, row: &StringRecord) -> String {
+        row.position().map_or_else(|| self.name.to_owned(), |at| format!("{}, line {}", self.name, at.line()))
+    }
+
+    fn number(&self, row: &StringRecord, column: usize) -> Result<f64, ExpectedError> {
+        let text = row.get(column).unwrap_or_default();
+        text.parse().map_err(|_| {
+            let hint = if text.contains(',') {
+                "write a decimal point, and nothing between thousands".to_owned()
+            } else {
+                format!("leave failed runs and columns that are no arms out; {COLUMNS}")
+            };
+            let column = shortened(self.header.get(column).unwrap_or_default());
+            ExpectedError::usage(
+                format!("{}: column {column}: `{}` is not a number", self.place(row), shortened(text)),
+                hint,
+            )
+        })
+    }
+}
+
+/// A piece of a file, as much as an error shows.
+fn shortened(text: &str) -> String {
+    let mut shown: String = text.chars().filter(|c| !c.is_control()).take(SHOWN).collect();
+    if text.chars().count() > SHOWN {
+        shown.push('…');
+    }
+    shown
+}
+
+fn unread(error: &csv::Error, name: &str) -> ExpectedError {
+    let words = match error.kind() {
+        csv::ErrorKind::UnequalLengths { pos, expected_len, len } => {
+            let line = pos.as_ref().map(|pos| format!(", line {}", pos.line())).unwrap_or_default();
+            format!("{name}{line}: {len} columns, and the first line names {expected_len}")
+        }
+        _ => format!("{name}: {error}"),
+    };
+    ExpectedError::usage(words, COLUMNS)
+}
+
+/// Refuses what names no columns, or not those that are needed.
+fn check_header(header: &StringRecord, known: &[Option<Column>], name: &str) -> Result<(), ExpectedError> {
+    if header.iter().any(|cell| cell.parse::<f64>().is_ok()) {
+        let line = shortened(&header.iter().collect::<Vec<_>>().join(","));
+        return Err(ExpectedError::usage(
+            format!("{name}: the first line names no columns: `{line}`"),
+            "write their names above it: round,arm,value and optionally order; or, with a column for each arm, the names \
+             of the arms",
+        ));
+    }
+    let has = |column| known.contains(&Some(column));
+    let is_hyperfine =
+        ["command", "mean", "stddev"].iter().all(|name| header.iter().any(|cell| cell == *name));
+    if is_hyperfine {
+        return Err(ExpectedError::usage(
+            format!("{name} looks like hyperfine's CSV, which has one number for each command"),
+            "judge its JSON, which has all runs: hyperfine --export-json FILE",
+        ));
+    }
+    match (has(Column::Arm), has(Column::Value)) {
+        (true, false) => Err(ExpectedError::usage(
+            format!("{name}: there is a column of arms and none called value"),
+            COLUMNS,
+        )),
+        (false, true) => Err(ExpectedError::usage(
+            format!("{name}: there is a column of values and none called arm"),
+            COLUMNS,
+        )),
+        _ => twice(header, known, name),
+    }
+}
+
+/// Refuses two columns of one meaning, and two arms of one name.
+fn twice(header: &StringRecord, known: &[Option<Column>], name: &str) -> Result<(), ExpectedError> {
+    for (index, cell) in header.iter().enumerate() {
+        let before = &known[..index];
+        let is_again = match known[index] {
+            Some(column) => before.contains(&Some(column)),
+            None => !cell.is_empty() && header.iter().take(index).any(|other| other == cell),
+        };
+        if is_again {
+            return Err(ExpectedError::usage(
+                format!("{name}: two columns are `{}`", shortened(cell)),
+                "leave one of them out, or name them differently",
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// A row for each value.
+fn read_long(
+    builder: &mut Builder<'_>,
+    mut reader: csv::Reader<&[u8]>,
+    rows: &Rows<'_>,
+    known: &[Option<Column>],
+) -> Result<(), ExpectedError> {
+    builder.is_list = true;
+    let at = |column| known.iter().position(|known| *known == Some(column));
+    let (value_at, round_at, order_at) = (at(Column::Value), at(Column::Round), at(Column::Order));
+    let mut failed = 0_usize;
+    for row in reader.records() {
+        let row = row.map_err(|error| unread(&error, rows.name))?;
+        let place = rows.place(&row);
+        let cell = |column| at(column).and_then(|at| row.get(at)).unwrap_or_default();
+        let value = rows.number(&row, value_at.unwrap_or_default())?;
+        if cell(Column::Metric) == "failed" {
+            failed += usize::from(value != 0.0);
+            continue;
+        }
+        let round = round_at.map(|at| round(cell(Column::Trial), row.get(at).unwrap_or_default(), &place));
+        let order = order_at.filter(|at| row.get(*at).is_some_and(|cell| !cell.is_empty()));
+        let (asked, is_main) = asked(builder, &cell);
+        let found = Found {
+            arm: cell(Column::Arm).to_owned(),
+            asked,
+            is_main,
+            round: round.transpose()?,
+            order: order.map(|at| rows.number(&row, at)).transpose()?,
+            value,
+        };
+        builder.add(found, &place)?;
+    }
+    if at(Column::Trial).is_some() {
+        builder.notes.push(
+            "a trial ends when it is decided, which a look at all of its rounds does not allow for: `fstrial results show` \
+             has its verdicts"
+                .into(),
+        );
+    }
+    if failed > 0 {
+        builder.notes.push(if failed == 1 {
+            "one run failed and is left out".into()
+        } else {
+            format!("{failed} runs failed and are left out")
+        });
+    }
+    Ok(())
+}
+
+/// A round by what a cell says.
+fn round(trial: &str, cell: &str, place: &str) -> Result<RoundName, ExpectedError> {
+    if cell.is_empty() {
+        return Err(ExpectedError::usage(
+            format!("{place}: the round is missing"),
+            "number the rounds; without any, leave the column out",
+        ));
+    }
+    Ok(match cell.parse() {
+        Ok(number) => (trial.to_owned(), number, String::new()),
+        Err(_) => (trial.to_owned(), u64::MAX, cell.to_owned()),
+    })
+}
+
+/// What a row is about, and whether that is judged if nothing is named.
+fn asked<'r>(builder: &Builder<'_>, cell: &impl Fn(Column) -> &'r str) -> (Asked, bool) {
+    let mut workload = cell(Column::Workload).to_owned();
+    for (column, before) in [(Column::Phase, " · "), (Column::Threads, ", threads ")] {
+        if !cell(column).is_empty() {
+            workload += &format!("{before}{}", cell(column));
+        }
+    }
+    let (metric, unit) = (cell(Column::Metric), cell(Column::Unit));
+    let less_is_better = builder.is_less_better() || is_less_better(metric, unit);
+    let is_main = metric.is_empty() || !OF_EXPORTS.contains(&metric) && !metric.contains("_latency_ns_");
+    (Asked { workload, metric: metric.to_owned(), unit: unit.to_owned(), less_is_better }, is_main)
+}
+
+/// Numbers of our exports that no trial is about unless it is asked to: judged when they are named.
+const OF_EXPORTS: [&str; 9] = [
+    "bytes_per_second",
+    "operations",
+    "errors",
+    "cpu_per_operation_ns",
+    "cpu_machine_per_operation_ns",
+    "device_bytes_per_operation",
+    "log_laps",
+    "commits",
+    "generator_share_of_core",
+];
+
+/// Times and costs.
+fn is_less_better(metric: &str, unit: &str) -> bool {
+    let is_time = ["s", "ms", "us", "µs", unit::TIME, "seconds"].contains(&unit);
+    is_time || metric.contains("latency") || metric.ends_with("_per_operation")
+}
+
+/// A column for each arm, and a row for each round.
+fn read_wide(
+    builder: &mut Builder<'_>,
+    mut reader: csv::Reader<&[u8]>,
+    rows: &Rows<'_>,
+    known: &[Option<Column>],
+) -> Result<(), ExpectedError> {
+    let round_at = known.iter().position(|known| *known == Some(Column::Round));
+    let is_arm = |index: &usize| known[*index].is_none() && !rows.header[*index].is_empty();
+    let arms: Vec<usize> = (0..rows.header.len()).filter(is_arm).collect();
+    for arm in &arms {
+        builder.name_arm(&rows.header[*arm], rows.name)?;
+    }
+    let (mut number, mut empty) = (0, 0_usize);
+    for row in reader.records() {
+        let row = row.map_err(|error| unread(&error, rows.name))?;
+        let place = rows.place(&row);
+        number += 1;
+        let name = match round_at {
+            Some(at) => round("", row.get(at).unwrap_or_default(), &place)?,
+            None => (String::new(), number, String::new()),
+        };
+        for arm in &arms {
+            if row.get(*arm).is_none_or(str::is_empty) {
+                empty += 1;
+                continue;
+            }
+            let asked = Asked {
+                workload: String::new(),
+                metric: String::new(),
+                unit: String::new(),
+                less_is_better: builder.is_less_better(),
+            };
+            let (arm, value) = (rows.header[*arm].to_owned(), rows.number(&row, *arm)?);
+            let found = Found { arm, asked, is_main: true, round: Some(name.clone()), order: None, value };
+            builder.add(found, &place)?;
+        }
+    }
+    if empty > 0 {
+        builder.notes.push(if empty == 1 {
+            "one cell is empty and is left out".into()
+        } else {
+            format!("{empty} cells are empty and are left out")
+        });
+    }
+    Ok(())
+}

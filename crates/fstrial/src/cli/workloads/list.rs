@@ -1,0 +1,85 @@
+//! The list of presets: all of them in their families, or those that fit a word.
+
+use crate::{error::ExpectedError, report::json_lines};
+use fstrial_model::{
+    application::{APPLICATIONS, Application},
+    preset::{self, FAMILIES},
+};
+use serde_json::json;
+
+/// Lists the presets, or those that fit a word.
+pub(super) fn list(word: Option<&str>, json: bool) -> Result<(), ExpectedError> {
+    let fitting = match word {
+        None => preset::names().collect(),
+        Some(word) => fitting(word)?,
+    };
+    if json {
+        as_json(&fitting);
+        return Ok(());
+    }
+    match word {
+        None => super::super::print(&format!("{}{}", families(&fitting), applications())),
+        Some(word) => super::super::print(&of_word(word, &fitting)),
+    }
+    Ok(())
+}
+
+/// The presets that a word fits; at least one.
+fn fitting(word: &str) -> Result<Vec<&'static str>, ExpectedError> {
+    let fitting = preset::fitting(word);
+    if fitting.is_empty() {
+        let hint = preset::hint_for_unknown(word);
+        return Err(ExpectedError::usage(format!("no workload fits `{word}`"), hint));
+    }
+    Ok(fitting)
+}
+
+fn as_json(presets: &[&str]) {
+    for name in presets {
+        let Some(entry) = preset::preset(name) else { continue };
+        json_lines::print(&json!({
+            "name": name,
+            "family": preset::family_of(name).map(|family| family.title),
+            "about": entry.about,
+            "source": entry.source,
+            "keywords": entry.keywords.unwrap_or_default(),
+        }));
+    }
+}
+
+/// What there is to say for a word: the set, if it names one, and each preset.
+fn of_word(word: &str, fitting: &[&str]) -> String {
+    let Some(application) = Application::named(word) else { return families(fitting) };
+    let (name, about) = (application.name(), application.about);
+    format!(
+        "{name}: {about}\nAll of it: --workload {name}\n\n{}",
+        fitting.iter().map(|name| line(name)).collect::<String>()
+    )
+}
+
+/// Presets under the headings of their families.
+fn families(presets: &[&str]) -> String {
+    let some = FAMILIES.iter().filter_map(|family| {
+        let lines: String =
+            family.presets.iter().filter(|name| presets.contains(name)).map(|name| line(name)).collect();
+        (!lines.is_empty()).then(|| format!("{}\n{lines}", family.title))
+    });
+    some.collect::<Vec<_>>().join("\n")
+}
+
+fn line(name: &str) -> String {
+    let about = preset::preset(name).and_then(|entry| entry.about).unwrap_or_default();
+    format!("  {name:22} {about}\n")
+}
+
+/// The applications, with what their presets model together.
+fn applications() -> String {
+    let lines = APPLICATIONS.iter().map(|application| {
+        let presets = application.presets().join(", ");
+        format!("  {:22} {}\n  {:22} {presets}\n", application.name(), application.about, "")
+    });
+    format!(
+        "\nSets, by application: --workload NAME, or `fstrial workloads NAME`\n{}",
+        lines.collect::<String>()
+    )
+}

@@ -1,0 +1,144 @@
+//! Tables that are judged: all rounds, orders, unpaired groups, the sequential rule.
+
+use super::*;
+
+/// A table of arms `a` (100) and `b` with these values, with the places of both in each round.
+fn table(b: &[f64], order: impl Fn(usize) -> Option<(f64, f64)>) -> Table {
+    let mut values = Vec::new();
+    for (round, value) in b.iter().enumerate() {
+        let (of_a, of_b) = order(round).unzip();
+        let plain = Value { arm: 0, asked: 0, round: Some(round), order: of_a, value: 100.0 };
+        values.extend([plain, Value { arm: 1, order: of_b, value: *value, ..plain }]);
+    }
+    Table {
+        arms: ["a", "b"].map(str::to_owned).to_vec(),
+        asked: vec![Asked {
+            workload: String::new(),
+            metric: String::new(),
+            unit: String::new(),
+            less_is_better: false,
+        }],
+        values,
+        rounds: Some(b.len()),
+        is_list: true,
+    }
+}
+
+const ONCE: Settings = Settings { band: 0.0295, base: None, sequential: None };
+
+fn found(table: &Table) -> Finding {
+    judge(table, &ONCE).remove(0)
+}
+
+/// Like drawn: no run of equals, no turns.
+const DRAWN: [bool; 8] = [true, false, false, true, true, false, true, false];
+
+fn drawn(round: usize) -> Option<(f64, f64)> {
+    Some(if DRAWN[round % 8] { (1.0, 2.0) } else { (2.0, 1.0) })
+}
+
+fn late() -> Vec<f64> {
+    (0..40).map(|round| if round < 8 { 110.0 } else { 60.0 }).collect()
+}
+
+#[test]
+fn all_rounds_are_used() {
+    let found = found(&table(&late(), drawn));
+    assert_eq!((found.verdict, found.rounds, found.values), (Outcome::Slower, Some(40), [40, 40]));
+    assert!((found.ratio.unwrap() - 0.6).abs() < 1e-9 && (found.total_ratio.unwrap() - 0.7).abs() < 1e-9);
+    assert_eq!((found.a.as_str(), found.b.as_str()), ("b", "a"), "the arm named first is the base");
+}
+
+#[test]
+fn the_sequential_rule_says_where_it_stopped_and_what_all_rounds_say() {
+    let settings = Settings { sequential: Some(40), ..ONCE };
+    let found = judge(&table(&late(), drawn), &settings).remove(0);
+    assert_eq!((found.verdict, found.method), (Outcome::Faster, Method::Sequential));
+    assert!(found.rounds.unwrap() <= 8, "{found:?}");
+    let all = found.over_all.unwrap();
+    assert_eq!((all.verdict, all.rounds), (Outcome::Slower, 40));
+}
+
+#[test]
+fn orders_that_were_not_drawn_are_seen() {
+    let values = vec![110.0; 12];
+    let order = |order: &dyn Fn(usize) -> Option<(f64, f64)>| found(&table(&values, order)).order;
+    let step = |round: usize| f64::from(u32::try_from(round).unwrap());
+    assert_eq!(order(&drawn), Order::Varied);
+    assert_eq!(order(&|_| None), Order::Unknown);
+    assert_eq!(order(&|_| Some((1.0, 1.0))), Order::Unknown);
+    // a is the base, so it is the contrast's `b`.
+    assert_eq!(order(&|_| Some((1.0, 2.0))), Order::BFirst);
+    assert_eq!(order(&|_| Some((2.0, 1.0))), Order::AFirst);
+    assert_eq!(order(&|round| Some((step(round), step(round) + 12.0))), Order::AllOfBFirst);
+    assert_eq!(order(&|round| Some((step(round) + 12.0, step(round)))), Order::AllOfAFirst);
+    let turns = |round: usize| Some(if round.is_multiple_of(2) { (1.0, 2.0) } else { (2.0, 1.0) });
+    assert_eq!(order(&turns), Order::Alternating);
+    let few = |rounds| found(&table(&values[..rounds], |_| Some((1.0, 2.0)))).order;
+    assert_eq!((few(3), few(4)), (Order::Varied, Order::BFirst));
+    let nearly = vec![110.0; 30];
+    assert_eq!(
+        found(&table(&nearly, |round| Some(if round == 9 { (2.0, 1.0) } else { (1.0, 2.0) }))).order,
+        Order::BFirst
+    );
+}
+
+#[test]
+fn rows_of_one_arm_after_the_other_are_seen_without_a_column() {
+    let mut listed = table(&[110.0; 8], |_| None);
+    listed.values.sort_by_key(|value| value.arm);
+    assert_eq!(found(&listed).order, Order::AllOfBFirst);
+    listed.is_list = false;
+    assert_eq!(found(&listed).order, Order::Unknown);
+}
+
+#[test]
+fn less_is_better_turns_the_verdict_and_not_the_ratio() {
+    let mut times = table(&late(), drawn);
+    times.asked[0].less_is_better = true;
+    let found = found(&times);
+    assert_eq!(found.verdict, Outcome::Faster);
+    assert!((found.ratio.unwrap() - 0.6).abs() < 1e-9 && (found.total_ratio.unwrap() - 0.7).abs() < 1e-9);
+}
+
+#[test]
+fn values_without_rounds_are_not_paired() {
+    let mut groups = table(&[104.0, 101.0, 102.0, 103.5, 101.5, 102.5], |_| None);
+    groups.rounds = None;
+    groups.values.iter_mut().for_each(|value| value.round = None);
+    let shuffled = {
+        let mut shuffled = groups.clone();
+        shuffled.values.reverse();
+        shuffled
+    };
+    let once = found(&groups);
+    assert_eq!((once.method, once.order, once.rounds), (Method::RankSum, Order::Unpaired, None));
+    assert_eq!((once.verdict, once.values), (Outcome::Faster, [6, 6]));
+    let other = found(&shuffled);
+    assert_eq!((once.ratio, once.interval), (other.ratio, other.interval), "whatever the order of rows");
+}
+
+#[test]
+fn a_round_that_lacks_an_arm_does_not_count_for_that_pair() {
+    let mut table = table(&[110.0; 9], drawn);
+    table.values.retain(|value| !(value.arm == 1 && value.round == Some(4)));
+    let found = found(&table);
+    assert_eq!((found.rounds, found.values), (Some(8), [8, 9]));
+}
+
+#[test]
+fn a_base_leaves_its_own_comparisons() {
+    let mut table = table(&[110.0; 8], drawn);
+    table.arms.push("c".into());
+    let third: Vec<Value> =
+        table.values.iter().filter(|v| v.arm == 1).map(|v| Value { arm: 2, ..*v }).collect();
+    table.values.extend(third);
+    let names = |base| {
+        let found = judge(&table, &Settings { base, ..ONCE });
+        found.iter().map(|found| format!("{}/{}", found.a, found.b)).collect::<Vec<_>>()
+    };
+    assert_eq!(names(None), ["b/a", "c/a", "c/b"]);
+    assert_eq!(names(Some(1)), ["a/b", "c/b"]);
+    assert_eq!(size(&table, &ONCE), (3, 3 * 16));
+    assert_eq!(size(&table, &Settings { base: Some(1), ..ONCE }), (2, 2 * 16));
+}

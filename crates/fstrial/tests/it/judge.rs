@@ -1,0 +1,248 @@
+//! `fstrial judge` on what other programs write: each format, what is said of orders, and that all rows count.
+//!
+//! The files are in `fixtures/judge/`: `README.md` there says which program wrote which.
+
+use crate::support::{Ended, Lab};
+use serde_json::Value;
+use std::{fs, path::PathBuf};
+
+fn fixture(name: &str) -> String {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/judge").join(name);
+    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// A lab with these files in it.
+fn lab(names: &[&str]) -> Lab {
+    let lab = Lab::new();
+    for name in names {
+        lab.write(name, &fixture(name));
+    }
+    lab
+}
+
+fn judged(lab: &Lab, code: i32, words: &str) -> Ended {
+    let ended = lab.run(&format!("judge {words}"));
+    assert_eq!(ended.code(), code, "judge {words}: {ended:?}");
+    ended
+}
+
+/// What a terminal shows of a command, as a snapshot.
+fn shows(lab: &Lab, name: &str, code: i32, words: &str) {
+    let ended = judged(lab, code, words);
+    let text = format!("$ fstrial judge {words}\n{}{}[exit {code}]\n", ended.stdout, ended.stderr);
+    let mut settings = insta::Settings::clone_current();
+    settings.set_omit_expression(true);
+    settings.set_prepend_module_to_snapshot(false);
+    settings.bind(|| insta::assert_snapshot!(name, lab.redact(&text)));
+}
+
+fn verdict(ended: &Ended, index: usize) -> Value {
+    ended.document()["verdicts"][index].clone()
+}
+
+/// Rounds of `a` and `b` as a list, with the places of both.
+fn csv(rounds: usize, b: impl Fn(usize) -> f64, order: impl Fn(usize) -> (usize, usize)) -> String {
+    let mut text = String::from("round,arm,value,order\n");
+    for round in 0..rounds {
+        let (of_a, of_b) = order(round);
+        text += &format!("{round},a,100,{of_a}\n{round},b,{},{of_b}\n", b(round));
+    }
+    text
+}
+
+#[test]
+fn judge_uses_all_rows() {
+    let lab = Lab::new();
+    // 110 in the first eight rounds and 60 in the other 32: a rule that looks after every round stops before it sees them.
+    let late = |round| if round < 8 { 110.0 } else { 60.0 };
+    let drawn = |round: usize| if [0, 3, 4, 6].contains(&(round % 7)) { (1, 2) } else { (2, 1) };
+    lab.write("late.csv", &csv(40, late, drawn));
+    shows(&lab, "judge-late", 0, "late.csv");
+    shows(&lab, "judge-late-sequential", 0, "late.csv --sequential --planned 40");
+    let found = verdict(&judged(&lab, 0, "late.csv --json"), 0);
+    assert_eq!((&found["verdict"], &found["rounds"]), (&"slower".into(), &40.into()), "{found}");
+    for (words, part) in [
+        ("--sequential --planned 0", "--planned 0: late.csv has 40 rounds"),
+        ("--sequential --planned 39", "--planned 39: late.csv has 40 rounds"),
+        ("--planned 40", "--sequential"),
+        ("--sequential", "--planned"),
+        ("--sequential --planned 5000", "1000 rounds at most"),
+    ] {
+        let refused = judged(&lab, 2, &format!("late.csv {words}"));
+        assert!(refused.stderr.contains(part), "{words}: {}", refused.stderr);
+    }
+}
+
+#[test]
+fn judge_says_that_an_order_was_not_drawn() {
+    let lab = Lab::new();
+    let value = |round: usize| 110.0 + [0.3, 0.1, 0.7, 0.2, 0.5][round % 5];
+    let said = |name: &str, text: &str, part: &str| {
+        lab.write(name, text);
+        let told = judged(&lab, 0, name).stdout;
+        assert_eq!(told.contains(part), !part.is_empty(), "{name}: {told}");
+        assert_eq!(
+            told.contains("NOT RANDOMISED") || told.contains("ORDER UNKNOWN"),
+            !part.is_empty(),
+            "{told}"
+        );
+    };
+    let same = "NOT RANDOMISED: a comes before b in every round";
+    said("same.csv", &csv(12, value, |_| (1, 2)), same);
+    said(
+        "turns.csv",
+        &csv(12, value, |round| if round % 2 == 0 { (1, 2) } else { (2, 1) }),
+        "come first in turns",
+    );
+    let blocks = "NOT RANDOMISED: all of a comes before any of b";
+    said("blocks.csv", &csv(12, value, |round| (round, round + 12)), blocks);
+    said(
+        "drawn.csv",
+        &csv(12, value, |round| if [0, 3, 4, 6].contains(&(round % 7)) { (1, 2) } else { (2, 1) }),
+        "",
+    );
+    let without = |text: &str| {
+        let cut = |line: &str| format!("{}\n", line.rsplit_once(',').unwrap().0);
+        text.lines().map(cut).collect::<String>()
+    };
+    said("unknown.csv", &without(&csv(12, value, |_| (1, 2))), "ORDER UNKNOWN");
+    // All of one boot, then all of the other, as a reboot gives it.
+    let mut rows: Vec<String> = (1..=12).map(|round| format!("{round},v6.12,100\n")).collect();
+    rows.extend((1..=12).map(|round| format!("{round},v6.13,{}\n", value(round))));
+    lab.write("boots.csv", &format!("round,arm,value\n{}", rows.concat()));
+    shows(&lab, "judge-boots", 0, "boots.csv");
+    let found = verdict(&judged(&lab, 0, "boots.csv --json"), 0);
+    assert_eq!(found["order"], "all-of-b-first", "{found}");
+}
+
+#[test]
+fn judge_reads_tables() {
+    let lab = lab(&["rounds.csv", "wide.csv", "export.csv"]);
+    shows(&lab, "judge-rounds", 0, "rounds.csv");
+    shows(&lab, "judge-rounds-base", 0, "rounds.csv --base new --less-is-better");
+    shows(&lab, "judge-wide", 0, "wide.csv");
+    shows(&lab, "judge-export", 0, "export.csv");
+    shows(&lab, "judge-export-metric", 0, "export.csv --metric operation_latency_ns_p99");
+    shows(&lab, "judge-export-unknown-metric", 2, "export.csv --metric p99");
+    shows(&lab, "judge-unknown-base", 2, "rounds.csv --base older");
+    // Tabs, other letters, a mark at the beginning: the same verdict.
+    let plain = judged(&lab, 0, "rounds.csv --json").document()["verdicts"].clone();
+    let text = fixture("rounds.csv");
+    for (name, text) in [
+        ("tabs.tsv", text.replace(',', "\t")),
+        ("semicolons.csv", text.replace(',', ";")),
+        ("letters.csv", text.replace("round,order,arm,value", "Round, Order ,ARM,Value")),
+        ("mark.csv", format!("\u{feff}{text}")),
+        ("windows.csv", text.replace('\n', "\r\n")),
+    ] {
+        lab.write(name, &text);
+        assert_eq!(judged(&lab, 0, &format!("{name} --json")).document()["verdicts"], plain, "{name}");
+    }
+}
+
+#[test]
+fn judge_reads_what_hyperfine_writes_and_pairs_nothing() {
+    let lab = lab(&["hyperfine.json", "hyperfine-one-run.json"]);
+    shows(&lab, "judge-hyperfine", 0, "hyperfine.json");
+    shows(&lab, "judge-hyperfine-one-run", 3, "hyperfine-one-run.json");
+    shows(&lab, "judge-hyperfine-sequential", 2, "hyperfine.json --sequential --planned 20");
+    let found = verdict(&judged(&lab, 0, "hyperfine.json --json"), 0);
+    assert_eq!((&found["method"], &found["order"]), (&"rank-sum".into(), &"unpaired".into()), "{found}");
+    // One of the twelve ended with another code than 0.
+    assert_eq!(found["values"], serde_json::json!([11, 10]), "{found}");
+    lab.write(
+        "summary.csv",
+        "command,mean,stddev,median,user,system,min,max\na,1,0.1,1,1,1,1,1\nb,2,0.1,2,2,2,2,2\n",
+    );
+    shows(&lab, "judge-hyperfine-csv", 2, "summary.csv");
+}
+
+#[test]
+fn judge_reads_go_benchmarks() {
+    let lab = lab(&["go-old.txt", "go-new.txt"]);
+    let told = judged(&lab, 3, "old=go-old.txt new=go-new.txt").stdout;
+    assert!(told.contains("Copy") && told.contains("Repeat") && told.contains("not randomised"), "{told}");
+    let found = judged(&lab, 3, "old=go-old.txt new=go-new.txt --metric B/op,MB/s --json").document();
+    let units: Vec<&str> =
+        found["verdicts"].as_array().unwrap().iter().map(|v| v["unit"].as_str().unwrap()).collect();
+    assert!(units.contains(&"B/op") && units.contains(&"MB/s"), "{found}");
+    shows(&lab, "judge-go-one-side", 2, "go-old.txt");
+    let line = |arm: &str, ns: u32| {
+        format!("BenchmarkRun/arm={arm}/workload=append-4 1 {ns} ns/op {} op/s\n", 5000 - ns)
+    };
+    let lines: String = (0..6).map(|i| line("ext4", 1000 + i) + &line("xfs", 900 + i)).collect();
+    lab.write("export.txt", &format!("trial: 7\nUnit op/s better=higher\n{lines}PASS\n"));
+    shows(&lab, "judge-go-export", 0, "export.txt");
+    let found = verdict(&judged(&lab, 0, "export.txt --metric op/s --json"), 0);
+    assert_eq!((&found["verdict"], &found["less_is_better"]), (&"faster".into(), &false.into()), "{found}");
+}
+
+#[test]
+fn judge_reads_pgbench_sysbench_and_fio() {
+    let names: Vec<String> = ["pgbench", "sysbench-fileio"]
+        .iter()
+        .flat_map(|tool| (1..=4).map(move |run| format!("{tool}-{run}.txt")))
+        .chain(["fio-1.json", "fio-2.json", "sysbench-cpu.txt", "sysbench-memory.txt"].map(str::to_owned))
+        .collect();
+    let lab = lab(&names.iter().map(String::as_str).collect::<Vec<_>>());
+    let metric = |words: &str, index: usize| verdict(&judged(&lab, 3, &format!("{words} --json")), index);
+    let found = metric("old=pgbench-1.txt,pgbench-2.txt new=pgbench-3.txt,pgbench-4.txt", 0);
+    assert_eq!((&found["metric"], &found["values"]), (&"tps".into(), &serde_json::json!([2, 2])), "{found}");
+    let files =
+        "old=sysbench-fileio-1.txt,sysbench-fileio-2.txt new=sysbench-fileio-3.txt,sysbench-fileio-4.txt";
+    let found = judged(&lab, 3, &format!("{files} --json")).document();
+    assert_eq!(
+        found["verdicts"].as_array().unwrap().len(),
+        1,
+        "reads are 0 throughout, and nothing is said of them"
+    );
+    assert_eq!(found["verdicts"][0]["metric"], "writes/s", "{found}");
+    let found = metric("a=sysbench-cpu.txt b=sysbench-cpu.txt", 0);
+    assert_eq!(
+        (&found["metric"], &found["verdict"]),
+        (&"events per second".into(), &"undecided".into()),
+        "{found}"
+    );
+    let found = metric("a=sysbench-memory.txt b=sysbench-memory.txt", 0);
+    assert_eq!(found["metric"], "memory operations", "{found}");
+    let found = metric("ext4=fio-1.json xfs=fio-2.json", 0);
+    assert_eq!((&found["workload"], &found["metric"]), (&"rw".into(), &"write.iops".into()), "{found}");
+    let latency = metric("ext4=fio-1.json xfs=fio-2.json --metric write.clat_p99", 0);
+    assert_eq!((&latency["unit"], &latency["less_is_better"]), (&"ns".into(), &true.into()), "{latency}");
+    shows(&lab, "judge-pgbench-one-side", 2, "pgbench-1.txt");
+    shows(&lab, "judge-mixed-kinds", 2, "a=pgbench-1.txt b=fio-1.json");
+    shows(&lab, "judge-known-direction", 2, "a=pgbench-1.txt b=pgbench-2.txt --less-is-better");
+    // Enough runs of a side decide.
+    let tps = |tps: f64| {
+        format!(
+            "pgbench (15.14)\nlatency average = 2.000 ms\ntps = {tps} (without initial connection time)\n"
+        )
+    };
+    for (arm, rate) in [("ext4", 500.0), ("xfs", 610.0)] {
+        let runs: String = (0..5_u32).map(|run| tps(rate + f64::from(run * 7 % 5))).collect();
+        lab.write(&format!("{arm}.txt"), &runs);
+    }
+    shows(&lab, "judge-pgbench", 0, "ext4=ext4.txt xfs=xfs.txt");
+}
+
+#[test]
+fn judge_names_what_is_wrong_with_a_table() {
+    let lab = Lab::new();
+    for (name, text) in [
+        ("judge-without-a-value-column", "round,arm,time\n1,a,1\n1,b,2\n"),
+        ("judge-without-an-arm-column", "round,value\n1,1\n"),
+        ("judge-with-a-decimal-comma", "a;b\n1,5;2,5\n"),
+        ("judge-with-a-short-row", "round,arm,value\n1,a\n"),
+        ("judge-with-two-columns-of-values", "arm,value,VALUE\na,1,2\n"),
+        ("judge-with-two-arms-of-one-name", "ext4,ext4\n1,2\n"),
+        ("judge-without-a-round", "round,arm,value\n,a,1\n"),
+        ("judge-with-no-common-workload", "workload,arm,value\nx,a,1\ny,b,1\n"),
+    ] {
+        lab.write("table.csv", text);
+        shows(&lab, name, 2, "table.csv");
+    }
+    // Without a column of rounds a list is two groups.
+    let rows: String = (0..6).map(|i| format!("old,{}\nnew,{}\n", 100 + i, 120 + i)).collect();
+    lab.write("groups.csv", &format!("arm,value\n{rows}"));
+    shows(&lab, "judge-groups", 0, "groups.csv");
+}
