@@ -131,7 +131,7 @@ impl<'a> History<'a> {
     /// The size from which on a step half-way through as many points of this noise is found nearly always ([`mod@crate::sight`]).
     pub fn seen_from(&self) -> f64 {
         let points = self.segments.iter().map(|segment| segment.end - segment.start).sum();
-        sight::seen_from(points, self.noise, self.band)
+        sight::seen_from(points, self.noise, penalty(points), self.band)
     }
 
     /// Changes between neighbouring segments, oldest first.
@@ -216,7 +216,7 @@ fn costs<'a>(points: impl Iterator<Item = &'a f64>) -> Vec<f64> {
 }
 
 /// β = 2·ln n, the cost of one change.
-pub(crate) fn penalty(points: usize) -> f64 {
+fn penalty(points: usize) -> f64 {
     2.0 * libm::log(points as f64)
 }
 

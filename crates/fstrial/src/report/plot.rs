@@ -152,7 +152,8 @@ pub fn range(dots: &[Dot]) -> (f64, f64) {
     let reach = (high - low).max(1.5 * usual);
     let from = least(&mut intervals().map(|(from, _)| from)).max(low - reach).min(low);
     let to = most(&mut intervals().map(|(_, to)| to)).min(high + reach).max(high);
-    let room = ((to - from) * 0.05).max(0.02);
+    // Below 4 % in all the ticks would be the same in words.
+    let room = ((to - from) * 0.05).max((0.04 - (to - from)) / 2.0);
     (from - room, to + room)
 }
 

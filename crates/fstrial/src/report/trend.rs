@@ -343,20 +343,21 @@ fn too_short(text: &mut String, document: &TrendDocument, all: &[&SeriesReport])
     );
     for series in all {
         let last = &series.points[series.points.len() - 1];
-        let interval = last.interval.map_or_else(String::new, |(low, high)| {
-            format!(" [{}, {}]", value(document, series, low), value(document, series, high))
-        });
+        let interval = last.interval.filter(|_| document.against.is_some());
+        let interval =
+            interval.map_or_else(String::new, |ends| format!(" {}", numbers::ratio_interval(ends)));
+        let newest = if series.points.len() == 1 { "" } else { "last " };
         let differs = series
             .differs_in
             .iter()
             .map(|name| format!("; {name}: {}", series.settings.get(name).map_or("none", String::as_str)));
         let line = format!(
-            "  {} · {}: {}, last {} {}{interval}{}",
+            "  {} · {}: {}{interval}, {}, {newest}#{}{}",
             workload(series),
             threads_in_words(series.threads),
-            counted(series.points.len(), "trial"),
-            place(last),
             value(document, series, last.value),
+            counted(series.points.len(), "trial"),
+            last.trial,
             differs.collect::<String>()
         );
         let _ = writeln!(text, "{}", cut(&plain(&line)));
