@@ -17,7 +17,7 @@
 
 use crate::{
     shift::{Shift, shift},
-    spread,
+    sight, spread,
 };
 
 /// Sessions below which no change is looked for.
@@ -83,6 +83,7 @@ impl Step {
 pub struct History<'a> {
     series: &'a [f64],
     noise: f64,
+    band: f64,
     segments: Vec<Segment>,
 }
 
@@ -114,7 +115,7 @@ impl<'a> History<'a> {
             median,
         };
         let segments = starts.iter().zip(ends).zip(medians).map(segment).collect();
-        Some(Self { series, noise, segments })
+        Some(Self { series, noise, band, segments })
     }
 
     /// The stretches between the cuts, oldest first; never empty.
@@ -125,6 +126,12 @@ impl<'a> History<'a> {
     /// σ̂, the usual distance of a point from its segment.
     pub fn noise(&self) -> f64 {
         self.noise
+    }
+
+    /// The size from which on a step half-way through as many points of this noise is found nearly always ([`mod@crate::sight`]).
+    pub fn seen_from(&self) -> f64 {
+        let points = self.segments.iter().map(|segment| segment.end - segment.start).sum();
+        sight::seen_from(points, self.noise, penalty(points), self.band)
     }
 
     /// Changes between neighbouring segments, oldest first.

@@ -43,6 +43,7 @@ mod question;
 pub mod schedule;
 mod selection;
 pub mod shift;
+pub mod sight;
 pub mod signed_rank;
 pub mod spread;
 pub mod steady;

@@ -223,3 +223,36 @@ fn being_sure_takes_ten_points_and_fourteen_if_three_have_seen_it() {
     assert_eq!((8..20).find(|points| sure(*points, points / 2)), Some(10));
     assert_eq!((8..20).find(|points| sure(*points, 3)), Some(14));
 }
+
+/// In how many of a hundred histories without a change a step is found that is planted half-way through them, of this
+/// share of the size from which on they say that they would show it.
+fn shown(kind: Noise, points: usize, share: f64) -> f64 {
+    let mut dice = Dice::new(points as u64);
+    let (mut without, mut found) = (0, 0);
+    for _ in 0..400 {
+        let mut series = dice.history(kind, points, 0, 0.0);
+        let history = History::new(&series, BAND.ln()).unwrap();
+        if history.segments().len() > 1 {
+            continue;
+        }
+        without += 1;
+        let sign = if without % 2 == 0 { 1.0 } else { -1.0 };
+        let step = sign * share * history.seen_from();
+        series[points / 2..].iter_mut().for_each(|x| *x += step);
+        found += usize::from(!changes(&series).is_empty());
+    }
+    percent(found, without)
+}
+
+#[test]
+fn what_no_change_found_leaves_open_is_said_rightly() {
+    show("found of steps planted half-way, in %: of the size that would be seen | of a third of it");
+    for kind in KINDS {
+        for points in [8, 12, 30, 100] {
+            let [whole, third] = [1.0, 1.0 / 3.0].map(|share| shown(kind, points, share));
+            show(&format!("  {kind:?}, {points} points: {whole:.0} | {third:.0}"));
+            assert!(whole >= 82.0, "{kind:?}, {points} points: {whole} %");
+            assert!(third <= 40.0, "{kind:?}, {points} points: {third} %");
+        }
+    }
+}

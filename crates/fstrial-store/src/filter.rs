@@ -34,6 +34,19 @@ pub struct Filter {
 }
 
 impl Store {
+    /// The workloads that trials have, each with its levels.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn levels(&self) -> Result<Vec<(String, u16)>, StoreError> {
+        self.read("list the workloads", |connection| {
+            let mut found = connection
+                .prepare_cached("SELECT DISTINCT workload, threads FROM cell ORDER BY workload, threads")?;
+            let rows = found.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            Ok(rows.collect::<Result<_, _>>()?)
+        })
+    }
+
     /// Whether a text is like a pattern of a [`Filter`], as one for workloads is meant.
     ///
     /// # Errors

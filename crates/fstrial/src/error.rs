@@ -138,6 +138,9 @@ impl ExpectedError {
             Self::Stack(error) => error.hint(),
             Self::CleanUp(error) => error.hint().or_else(|| Some("`fstrial clean` tries again".into())),
             Self::Run { failure, .. } => failure.hint.clone(),
+            Self::Store(StoreError::NoSuchTrial { .. }) => {
+                Some("`fstrial results list --all` shows the trials there are".into())
+            }
             Self::Store(error) => error.hint(),
             // The reader of trial files prints its own help below the underlined place.
             Self::TrialFile(_) => None,

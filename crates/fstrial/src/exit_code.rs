@@ -10,6 +10,8 @@ pub const USAGE: u8 = 2;
 pub const UNDECIDED: u8 = 3;
 /// The condition given with `--fail-if` or `--fail-if-worse` is met.
 pub const FAIL_IF_MET: u8 = 4;
+/// `--fail-if-worse` cannot judge the newest trial: too few are like it.
+pub const UNJUDGED: u8 = 5;
 /// This host lacks something: a program, a filesystem in the kernel, a privilege.
 pub const HOST_LACKS: u8 = 10;
 /// A device, a filesystem or a load could not be set up, or an arm failed under load.
@@ -32,6 +34,7 @@ pub const ALL: &[(u8, &str)] = &[
     (USAGE, "the command line or a file is wrong"),
     (UNDECIDED, "the budget ended with a contrast undecided"),
     (FAIL_IF_MET, "the condition of --fail-if or --fail-if-worse is met"),
+    (UNJUDGED, "--fail-if-worse cannot judge the newest trial: too few are like it"),
     (HOST_LACKS, "this host lacks a program, a kernel feature or a privilege"),
     (SETUP_FAILED, "a device, filesystem or load could not be set up, or an arm failed"),
     (CLEAN_UP_INCOMPLETE, "something on the host could not be put back; run `fstrial clean`"),

@@ -68,7 +68,7 @@ pub(crate) fn conduct(
     let id = document.trial_id.unwrap_or_default();
     let page = page.map(|page| kept(home, id, page));
     if args.json {
-        json_lines::print(&document);
+        json_lines::print_answer(&document);
     } else {
         super::print(&table::render(&document));
         advise(&document);

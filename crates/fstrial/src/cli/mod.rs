@@ -40,7 +40,7 @@ use std::{
     fs::File,
     io::{self, Write},
     os::unix::fs::MetadataExt,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::Arc,
 };
 
@@ -66,6 +66,7 @@ Exit codes:
   2    the command line or a file is wrong
   3    the budget ended with a contrast undecided
   4    the condition of --fail-if or --fail-if-worse is met
+  5    --fail-if-worse cannot judge the newest trial: too few are like it
   10   this host lacks a program, a kernel feature or a privilege
   11   a device, filesystem or load could not be set up, or an arm failed
   12   something on the host could not be put back; run `fstrial clean`
@@ -212,16 +213,9 @@ impl Home {
         }
     }
 
-    /// Whether a process holds the lock of [`Self::lock`], seen without taking it: a trial that begins at that moment would
-    /// find it taken. The kernel names files by device and number, and btrfs gives its files another device there, so
-    /// only the number is compared.
+    /// Whether a process holds the lock of [`Self::lock`].
     fn is_locked(&self) -> Result<bool, ExpectedError> {
-        let Ok(file) = self.folder()?.join(LOCK).symlink_metadata() else { return Ok(false) };
-        let end = format!(":{}", file.ino());
-        let locks = std::fs::read_to_string("/proc/locks").unwrap_or_default();
-        let is_held =
-            |line: &str| line.contains(" FLOCK ") && line.split(' ').any(|word| word.ends_with(&end));
-        Ok(locks.lines().any(is_held))
+        Ok(is_locked(&self.folder()?))
     }
 
     /// The ledger, for a command that changes the host, with the lock that keeps others from it meanwhile.
@@ -233,6 +227,17 @@ impl Home {
 
 /// The file that is locked, in a home.
 const LOCK: &str = "lock";
+
+/// Whether a process holds the lock in this folder, seen without taking it: a trial that begins at that moment would find it
+/// taken. The kernel names files by device and number, and btrfs gives its files another device there, so only the number
+/// is compared.
+fn is_locked(folder: &Path) -> bool {
+    let Ok(file) = folder.join(LOCK).symlink_metadata() else { return false };
+    let end = format!(":{}", file.ino());
+    let locks = std::fs::read_to_string("/proc/locks").unwrap_or_default();
+    let is_held = |line: &str| line.contains(" FLOCK ") && line.split(' ').any(|word| word.ends_with(&end));
+    locks.lines().any(is_held)
+}
 
 /// Takes the lock of a home; none if somebody holds it.
 fn lock(home: &PrivateDir) -> Result<Option<Lock>, ExpectedError> {
@@ -304,7 +309,8 @@ fn survive_large_files() -> Result<(), ExpectedError> {
 /// How a command ends whose answer may not have been written. `again` tells how to see what was measured; without it, a
 /// reader that has enough (`| head`) is none to complain to. What is worse than a lost answer stands.
 pub(crate) fn written(code: u8, again: Option<String>) -> Result<u8, ExpectedError> {
-    let is_answer = [exit_code::VERDICT, exit_code::UNDECIDED, exit_code::FAIL_IF_MET].contains(&code);
+    let answers = [exit_code::VERDICT, exit_code::UNDECIDED, exit_code::FAIL_IF_MET, exit_code::UNJUDGED];
+    let is_answer = answers.contains(&code);
     match stdout::take_failure() {
         Some(source) if is_answer && (again.is_some() || source.kind() != io::ErrorKind::BrokenPipe) => {
             Err(ExpectedError::Unwritten { source, again })

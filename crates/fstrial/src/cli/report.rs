@@ -5,7 +5,7 @@ use crate::{
     error::ExpectedError,
     exit_code,
     report::{
-        again, json_lines, lkml, markdown,
+        json_lines, lkml, markdown,
         page::{self, TrialPage},
         table,
     },
@@ -32,7 +32,7 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct ReportArgs {
-    /// Numbers of trials, several for one page with all of them [default: the last].
+    /// Numbers of trials, several for one page with all of them [default: the last that has a round].
     #[arg(value_name = "TRIAL")]
     trials: Vec<i64>,
 
@@ -96,7 +96,7 @@ pub(crate) fn exec(args: &ReportArgs) -> Result<u8, ExpectedError> {
 
 pub(crate) fn page_of(store: &Store, trials: &[StoredTrial]) -> Result<String, ExpectedError> {
     let pages: Result<Vec<TrialPage>, _> =
-        trials.iter().map(|trial| again::judged(store, trial, TrialPage::of)).collect();
+        trials.iter().map(|trial| results::judged(store, trial, TrialPage::of)).collect();
     Ok(page::of_trials(pages?))
 }
 
@@ -129,7 +129,7 @@ fn deliver(args: &ReportArgs, text: &str, name: &str) -> Result<u8, ExpectedErro
                 Format::Html | Format::Json | Format::Markdown | Format::Lkml => text.into(),
             };
             out_file::write(path, text.as_bytes(), args.force)?;
-            super::say(&format!("wrote {}\n", path.display()));
+            super::print(&format!("{}\n", path.display()));
         }
         None if args.format == Format::Html => {
             let path = pages::keep(&args.home, name, text)?;

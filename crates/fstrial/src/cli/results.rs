@@ -1,8 +1,10 @@
 //! `fstrial results`: what is stored.
 
+pub(crate) mod about;
 mod export;
 mod fio;
 pub(crate) mod list;
+pub(crate) mod standing;
 mod transfer;
 
 use super::{Home, Lock, out_file};
@@ -10,14 +12,15 @@ use crate::{
     error::ExpectedError,
     exit_code,
     report::{
-        again,
+        again::{self, Told},
         diff::{self, Diff, Side},
         document::Document,
         json_lines, table,
     },
 };
 use clap::{Args, Subcommand};
-use fstrial_store::{Store, StoredTrial, TrialId};
+use fstrial_store::{Store, StoredTrial, TrialId, TrialStatus};
+use standing::Standing;
 use std::path::PathBuf;
 
 /// Look at stored trials: list them, show one's answer again, compare two; export, import and remove them.
@@ -35,7 +38,7 @@ enum Action {
     List(list::ListArgs),
     /// Judge a stored trial again and show its answer.
     Show {
-        /// Its number [default: the last].
+        /// Its number [default: the last that has a round].
         id: Option<i64>,
         /// As JSON.
         #[arg(long)]
@@ -122,14 +125,16 @@ fn open_to_change(home: &Home) -> Result<(Lock, Store), ExpectedError> {
     Ok((lock, Store::open(path)?))
 }
 
-/// The trial of a number, or the last one.
+/// The trial of a number, or the last one that has a round; if none has, the last one.
 pub(crate) fn find(store: &Store, id: Option<i64>) -> Result<StoredTrial, ExpectedError> {
     let id = match id {
         Some(id) => TrialId(id),
-        None => store
-            .latest_trial()?
-            .map(|summary| summary.id)
-            .ok_or_else(|| ExpectedError::usage("no trial is stored", "run one first"))?,
+        None => {
+            let trials = store.trials()?;
+            let measured = trials.iter().rev().find(|trial| trial.rounds > 0);
+            let last = measured.or(trials.last()).map(|trial| trial.id);
+            last.ok_or_else(|| ExpectedError::usage("no trial is stored", "run one first"))?
+        }
     };
     Ok(store.trial(id)?)
 }
@@ -156,5 +161,19 @@ pub(crate) fn side_by_side(store: &Store, trials: [&StoredTrial; 2]) -> Result<D
 
 /// The document of a stored trial, judged again from its runs.
 pub(crate) fn judge_again(store: &Store, stored: &StoredTrial) -> Result<Document, ExpectedError> {
-    again::judged(store, stored, |told| told.document)
+    judged(store, stored, |told| told.document)
+}
+
+/// Judges a stored trial again and hands all that is known of it on; of one that has not ended, whether it still runs.
+pub(crate) fn judged<T>(
+    store: &Store,
+    stored: &StoredTrial,
+    tell: impl FnOnce(Told<'_>) -> T,
+) -> Result<T, ExpectedError> {
+    let running = stored.summary.status == TrialStatus::Running;
+    let word = if running { Some(Standing::of(store)?.word(&stored.summary)) } else { None };
+    again::judged(store, stored, |mut told| {
+        told.document.ended = word.unwrap_or(told.document.ended);
+        tell(told)
+    })
 }

@@ -24,10 +24,10 @@ Examples:
   fstrial trend xfs/ext4 --tag nightly --fail-if-worse 5%
 
 Exit codes:
-  0  shown; with --fail-if-worse: no step is surely worse by more than that, or there are too few trials to
-     say (8 to see a change, 10 to be sure of one)
+  0  shown; with --fail-if-worse: no step is surely worse by more than that
   2  no stored trial has what was asked for
   4  the condition of --fail-if-worse is met
+  5  --fail-if-worse cannot judge the newest trial: fewer than 10 trials ask what it asks
 
 docs/trend.md says what is compared with what; docs/statistics.md how sure a change is.";
 
@@ -65,7 +65,8 @@ pub(crate) struct TrendArgs {
     #[arg(long, value_name = "PERCENT")]
     practical: Option<Percent>,
 
-    /// Exit with 4 if the last segment is surely worse than an earlier one, by more than this.
+    /// Exit with 4 if the last segment is surely worse than an earlier one, by more than this; with 5 if too few trials are
+    /// like the newest one to say.
     #[arg(long, value_name = "PERCENT")]
     fail_if_worse: Option<Percent>,
 
@@ -98,7 +99,11 @@ pub(crate) fn exec(args: &TrendArgs) -> Result<u8, ExpectedError> {
     } else {
         super::print(&trend::render(&document, is_unicode(|name| std::env::var(name).ok())));
     }
-    Ok(if document.is_worse() { exit_code::FAIL_IF_MET } else { exit_code::VERDICT })
+    Ok(match (document.is_worse(), &document.unjudged) {
+        (true, _) => exit_code::FAIL_IF_MET,
+        (false, Some(_)) => exit_code::UNJUDGED,
+        (false, None) => exit_code::VERDICT,
+    })
 }
 
 /// The two arms that were named.

@@ -1,6 +1,12 @@
 //! `fstrial watch`: looks on while another process runs a trial, through the store alone.
 
-use super::{Home, results};
+use super::{
+    Home,
+    results::{
+        self,
+        standing::{KILLED, Standing},
+    },
+};
 use crate::{
     error::ExpectedError,
     exit_code,
@@ -17,7 +23,7 @@ use crate::{
     },
 };
 use clap::Args;
-use fstrial_store::{RunId, SessionId, Store, StoredTrial, TrialId, TrialStatus, TrialSummary};
+use fstrial_store::{RunId, SessionId, Store, StoredTrial, TrialId, TrialStatus};
 use jiff::Timestamp;
 use std::time::{Duration, Instant};
 
@@ -52,8 +58,9 @@ pub(crate) fn exec(args: &WatchArgs) -> Result<u8, ExpectedError> {
     let store = results::open(&args.home)?;
     let mut at = match args.id {
         Some(id) => store.trial(TrialId(id))?.summary.id,
-        None => current(&store, &args.home)?
-            .ok_or_else(|| ExpectedError::usage("no trial is stored", "run one first"))?,
+        None => {
+            current(&store)?.ok_or_else(|| ExpectedError::usage("no trial is stored", "run one first"))?
+        }
     };
     if !Output::Standard.is_screen() {
         return Err(ExpectedError::usage(
@@ -84,21 +91,12 @@ fn terminal(source: std::io::Error) -> ExpectedError {
     ExpectedError::File { what: "use", path: "the terminal".into(), source }
 }
 
-/// The trial that runs, if one does; else the one that was made last. Trials whose process was killed still say that they
-/// run: of several it is the one that a process began to work on last.
-fn current(store: &Store, home: &Home) -> Result<Option<TrialId>, ExpectedError> {
-    if home.is_locked()? {
-        let runs = |summary: &TrialSummary| summary.status == TrialStatus::Running;
-        let mut newest = None;
-        for summary in store.trials()?.into_iter().filter(runs) {
-            let session = store.trial(summary.id)?.sessions.last().map(|session| session.id);
-            newest = newest.max(Some((session, summary.id)));
-        }
-        if let Some((_, id)) = newest {
-            return Ok(Some(id));
-        }
+/// The trial that runs, if one does; else the one that was made last.
+fn current(store: &Store) -> Result<Option<TrialId>, ExpectedError> {
+    match Standing::of(store)?.running {
+        Some(id) => Ok(Some(id)),
+        None => Ok(store.latest_trial()?.map(|summary| summary.id)),
     }
-    Ok(store.latest_trial()?.map(|summary| summary.id))
 }
 
 /// What comes after a trial was watched.
@@ -156,7 +154,7 @@ impl Watch<'_> {
         }
         following.stand(is_alive);
         if self.args.id.is_none() && is_new && !following.runs {
-            let other = current(self.store, &self.args.home)?;
+            let other = current(self.store)?;
             return Ok(other.filter(|other| *other != following.id));
         }
         Ok(None)
@@ -301,7 +299,7 @@ impl<'p> Following<'p> {
                 Some(format!("this trial is over; `fstrial results show {id}` has its answer in words")),
             ),
             (false, false) => (
-                "killed",
+                KILLED,
                 Some("nobody works on this trial any more; `fstrial resume` goes on with it".to_owned()),
             ),
             (false, true) => ("running", None),

@@ -12,7 +12,7 @@ use comfy_table::{CellAlignment, Table, presets};
 use fstrial_model::{metric::Metric, unit};
 use serde::Serialize;
 use serde_json::Value;
-use std::{collections::BTreeMap, fmt::Write as _};
+use std::collections::BTreeMap;
 
 /// Raised when a field changes its meaning or goes away; new fields do not raise it.
 const SCHEMA_VERSION: u32 = 1;
@@ -260,101 +260,177 @@ fn flatten(path: &str, value: &Value, found: &mut BTreeMap<String, String>) {
     }
 }
 
+/// Columns of a terminal.
+const WIDTH: usize = 80;
+/// Columns of a name in a table.
+const NAME: usize = 24;
+
 impl Diff {
-    /// The tables for people.
+    /// The tables for people, in 80 columns.
     pub fn render(&self) -> String {
         let [a, b] = &self.trials;
         let mut text = String::new();
         for (letter, side) in [("a", a), ("b", b)] {
             let started = side.started_at.get(..16).unwrap_or(&side.started_at).replace('T', " ");
-            let _ = writeln!(text, "{letter}: trial {} of {started}  {}", side.id, plain(&side.name));
+            text += &wrapped(&format!("{letter}: trial {} of {started}  {}", side.id, side.name), 0);
         }
-        let _ = writeln!(text, "\n{NOTE}.");
+        text += &format!("\n{}", wrapped(&format!("{NOTE}."), 0));
         if !self.differences.is_empty() {
-            let _ = writeln!(text, "\nWhat was different\n{}", self.differences_table());
+            text += &format!("\nWhat was different\n{}", self.differences_in_words());
         }
-        if !self.cells.is_empty() {
-            let _ = writeln!(text, "\nTypical rates, with intervals\n{}", self.cells_table());
-        }
+        text += &self.cells_tables();
         for (letter, only) in ["a", "b"].iter().zip(&self.only_in).filter(|(_, only)| !only.is_empty()) {
-            let _ = writeln!(text, "\nOnly in {letter}: {}", plain(&only.join(", ")));
+            text += &format!("\n{}", wrapped(&format!("Only in {letter}: {}", only.join(", ")), 0));
         }
-        if !self.contrasts.is_empty() {
-            let _ = writeln!(text, "\nRatios within each trial\n{}", self.contrasts_table());
+        text + &self.contrasts_tables()
+    }
+
+    /// What both have and is not the same, a paragraph each; of what only one has, how many there are of a kind.
+    fn differences_in_words(&self) -> String {
+        let mut text = String::new();
+        let mut folded: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
+        for difference in &self.differences {
+            match (&difference.a, &difference.b) {
+                (Some(a), Some(b)) => {
+                    text += &wrapped(&difference.what, 2);
+                    text += &wrapped(&format!("a: {a}"), 4);
+                    text += &wrapped(&format!("b: {b}"), 4);
+                }
+                (one, _) => {
+                    let (side, what) = (if one.is_some() { "a" } else { "b" }, difference.what.as_str());
+                    folded.entry((side, kind_of(what))).or_default().push(what);
+                }
+            }
+        }
+        for ((side, kind), facts) in folded {
+            let what = match facts.as_slice() {
+                [one] => (*one).to_owned(),
+                several => format!("{kind} ({} facts)", several.len()),
+            };
+            text += &wrapped(&format!("only in {side}: {what}"), 2);
         }
         text
     }
 
-    fn differences_table(&self) -> Table {
-        let mut table = empty(["what", "a", "b"], 3);
-        for difference in &self.differences {
-            let side = |text: &Option<String>| plain(text.as_deref().unwrap_or("-"));
-            table.add_row([plain(&difference.what), side(&difference.a), side(&difference.b)]);
-        }
-        table
-    }
-
-    fn cells_table(&self) -> Table {
-        let header = ["workload", "threads", "arm", "unit", "a", "interval", "b", "interval", "b/a", "range"];
-        let mut table = empty(header, 4);
+    /// A table for each workload and phase.
+    fn cells_tables(&self) -> String {
+        let mut tables: Vec<(String, Table)> = Vec::new();
         for cell in &self.cells {
+            let title = format!("{} ({})", workload(&cell.workload, &cell.phase), unit::beside(&cell.unit));
             let rate = |side: Option<Typical>| {
                 side.map_or_else(|| "-".into(), |side| numbers::figure(side.rate, &cell.unit))
             };
-            let interval = |side: Option<Typical>| {
-                side.and_then(|side| side.interval).map_or_else(String::new, |(low, high)| {
-                    format!("{} – {}", numbers::figure(low, &cell.unit), numbers::figure(high, &cell.unit))
-                })
-            };
-            table.add_row([
-                plain(&workload(&cell.workload, &cell.phase)),
-                cell.threads.to_string(),
-                plain(&cell.arm),
-                plain(unit::beside(&cell.unit)),
+            let row = [
+                name(&cell.arm, cell.threads),
                 rate(cell.a),
-                interval(cell.a),
                 rate(cell.b),
-                interval(cell.b),
                 cell.ratio.map_or_else(|| "-".into(), numbers::ratio),
-                range(cell.ratio_range),
-            ]);
+                cell.ratio_range.map_or_else(String::new, |(low, high)| {
+                    format!("{} – {}", numbers::ratio(low), numbers::ratio(high))
+                }),
+            ];
+            add(&mut tables, title, ["", "a", "b", "b/a", "range"], row);
         }
-        table
+        told("Typical rates; the range is what both intervals allow", &tables)
     }
 
-    fn contrasts_table(&self) -> Table {
-        let header =
-            ["workload", "threads", "contrast", "metric", "a", "interval", "b", "interval", "intervals"];
-        let mut table = empty(header, 4);
+    fn contrasts_tables(&self) -> String {
+        let mut tables: Vec<(String, Table)> = Vec::new();
         for contrast in &self.contrasts {
-            let ratio = |found: Found| found.ratio.map_or_else(|| "-".into(), numbers::ratio);
+            let title =
+                format!("{}, {}", workload(&contrast.workload, &contrast.phase), contrast.metric.name());
+            let found = |found: Found| {
+                let ratio = found.ratio.map_or_else(|| "-".into(), numbers::ratio);
+                let interval = found.interval.map(numbers::ratio_interval);
+                format!("{ratio} {}", interval.unwrap_or_default()).trim_end().to_owned()
+            };
             let overlap = match contrast.overlap {
                 Some(true) => "overlap",
                 Some(false) => "apart",
                 None => "not known",
             };
-            table.add_row([
-                plain(&workload(&contrast.workload, &contrast.phase)),
-                contrast.threads.to_string(),
-                plain(&format!("{} / {}", contrast.of, contrast.over)),
-                contrast.metric.name().to_owned(),
-                ratio(contrast.a),
-                range(contrast.a.interval),
-                ratio(contrast.b),
-                range(contrast.b.interval),
-                overlap.to_owned(),
-            ]);
+            let pair = name(&format!("{} / {}", contrast.of, contrast.over), contrast.threads);
+            let row = [pair, found(contrast.a), found(contrast.b), overlap.to_owned()];
+            add(&mut tables, title, ["", "a", "b", "intervals"], row);
         }
-        table
+        told("Ratios within each trial", &tables)
     }
 }
 
-/// A table without lines whose columns from this one on are numbers.
-fn empty<const N: usize>(header: [&str; N], numbers: usize) -> Table {
+/// Adds a row to the table of this title.
+fn add<const N: usize>(
+    tables: &mut Vec<(String, Table)>,
+    title: String,
+    header: [&str; N],
+    row: [String; N],
+) {
+    if tables.last().is_none_or(|(last, _)| *last != title) {
+        tables.push((title, empty(header)));
+    }
+    let (_, table) = tables.last_mut().expect("one was just added");
+    table.add_row(row);
+}
+
+/// Tables below a heading, each with its title; nothing without any.
+fn told(heading: &str, tables: &[(String, Table)]) -> String {
+    if tables.is_empty() {
+        return String::new();
+    }
+    let lines = tables.iter().map(|(title, table)| {
+        let table = table.to_string();
+        let lines: Vec<&str> = table.lines().map(str::trim_end).collect();
+        format!("{}{}\n", wrapped(title, 2), lines.join("\n"))
+    });
+    format!("\n{heading}\n{}", lines.collect::<String>())
+}
+
+/// What a fact is about: `arm btrfs`, `workload random-write`, `environment`. A name may have a version in it.
+fn kind_of(what: &str) -> &str {
+    let is_field = |at: &usize| what[at + 1..].starts_with(|c: char| c.is_ascii_lowercase());
+    let end = what.match_indices('.').map(|(at, _)| at).find(is_field);
+    &what[..end.unwrap_or(what.len())]
+}
+
+/// An arm or a pair with its level, cut to its column: `xfs @4`.
+fn name(name: &str, threads: u16) -> String {
+    let (name, level) = (plain(name), format!(" @{threads}"));
+    let room = NAME - level.chars().count();
+    let name =
+        if name.chars().count() > room { name.chars().take(room - 1).chain(['…']).collect() } else { name };
+    format!("{name}{level}")
+}
+
+/// A paragraph in lines of 80 columns, this far in; words that do not fit on a line are cut.
+fn wrapped(text: &str, indent: usize) -> String {
+    let room = WIDTH - indent - 2;
+    let mut lines: Vec<String> = Vec::new();
+    for word in plain(text).split(' ') {
+        let mut word: Vec<char> = word.chars().collect();
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.len() <= room => {
+                line.push(' ');
+                line.extend(word);
+                continue;
+            }
+            _ => {}
+        }
+        while word.len() > room {
+            lines.push(word.drain(..room).collect());
+        }
+        lines.push(word.into_iter().collect());
+    }
+    let line = |(index, line): (usize, &String)| {
+        format!("{:1$}{line}\n", "", indent + if index == 0 { 0 } else { 2 })
+    };
+    lines.iter().enumerate().map(line).collect()
+}
+
+/// A table without lines whose columns behind the first are numbers.
+fn empty<const N: usize>(header: [&str; N]) -> Table {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING);
     table.set_header(header);
-    for column in table.column_iter_mut().skip(numbers) {
+    for column in table.column_iter_mut().skip(1) {
         column.set_cell_alignment(CellAlignment::Right);
     }
     table
@@ -364,14 +440,69 @@ fn workload(name: &str, phase: &str) -> String {
     if phase.is_empty() { name.to_owned() } else { format!("{name} · {phase}") }
 }
 
-fn range(range: Option<(f64, f64)>) -> String {
-    range
-        .map_or_else(String::new, |(low, high)| format!("{} – {}", numbers::ratio(low), numbers::ratio(high)))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn everything_fits_eighty_columns_and_what_one_lacks_is_folded() {
+        let long = "a device with a name of many words ".repeat(9) + &"x".repeat(200);
+        let typical = Typical { rate: 12_345.0, interval: Some((1.0, 2.0)), runs: 9 };
+        let found = Found { ratio: Some(0.031), interval: Some((0.012, 12.3)), verdict: Outcome::Slower };
+        let arm = "xfs:-m reflink=0,rmapbt=0,bigtime=1";
+        let only = |what: &str| Difference { what: what.into(), a: None, b: Some(long.clone()) };
+        let diff = Diff {
+            schema_version: SCHEMA_VERSION,
+            trials: [1, 2].map(|id| Side {
+                id,
+                name: long.clone(),
+                started_at: "2026-01-02T03:04:05Z".into(),
+            }),
+            note: NOTE,
+            differences: vec![
+                Difference {
+                    what: "environment.device".into(),
+                    a: Some(long.clone()),
+                    b: Some("image".into()),
+                },
+                only("arm btrfs@6.1.facts.journal"),
+                only("arm btrfs@6.1.facts.barriers"),
+                only("workload oltp.threads"),
+            ],
+            cells: vec![CellDiff {
+                arm: arm.into(),
+                workload: "random-write".into(),
+                phase: String::new(),
+                threads: 16,
+                unit: "op/s".into(),
+                less_is_better: false,
+                a: Some(typical),
+                b: Some(typical),
+                ratio: Some(1.0),
+                ratio_range: Some((0.031, 12.3)),
+            }],
+            only_in: [Vec::new(), vec![long.clone()]],
+            contrasts: vec![ContrastDiff {
+                of: arm.into(),
+                over: "ext4".into(),
+                workload: "random-write".into(),
+                phase: "rewrite".into(),
+                threads: 16,
+                metric: Metric::Throughput,
+                a: found,
+                b: found,
+                overlap: None,
+            }],
+        };
+        let text = diff.render();
+        let widest = text.lines().map(|line| line.chars().count()).max();
+        assert!(widest.is_some_and(|columns| columns <= WIDTH), "{text}");
+        for said in ["only in b: arm btrfs@6.1 (2 facts)", "only in b: workload oltp.threads", "    b: image"]
+        {
+            assert!(text.contains(said), "lacks `{said}`: {text}");
+        }
+        assert!(!text.contains("barriers"), "{text}");
+    }
 
     #[test]
     fn leaves_have_their_path_and_nothing_is_left_out_but_nothing() {

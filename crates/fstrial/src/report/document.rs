@@ -206,6 +206,18 @@ impl Document {
         self.machines().flat_map(lines).collect()
     }
 
+    /// That the trial is not at its end, in words; none of one that is.
+    pub fn not_at_its_end(&self) -> Option<String> {
+        let go_on =
+            self.trial_id.map_or_else(String::new, |id| format!("; `fstrial resume {id}` goes on with it"));
+        match self.ended {
+            "running" => Some("this trial still runs: what is here is what it has found so far".into()),
+            "killed" => Some(format!("this trial was killed before its end{go_on}")),
+            "interrupted" => Some(format!("this trial was interrupted before its end{go_on}")),
+            _ => None,
+        }
+    }
+
     /// What one of their figures is, said once where they agree: `6.1.0 · 6.12.3`.
     pub fn of_machines(&self, figure: impl Fn(&Environment) -> &str) -> String {
         let mut all: Vec<&str> = Vec::new();

@@ -37,6 +37,9 @@ pub fn render(document: &Document) -> String {
         document.seed
     );
     field(&mut out, "Method:", &method);
+    if let Some(line) = document.not_at_its_end() {
+        field(&mut out, "Status:", &line);
+    }
     if let Some(report) = &document.claim {
         part(&mut out, "Claim", &claim::lines(report));
     }

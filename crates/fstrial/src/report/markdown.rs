@@ -11,6 +11,9 @@ use std::fmt::Write;
 /// The whole answer.
 pub fn render(document: &Document) -> String {
     let mut out = format!("## {}\n\n", text(&title(document)));
+    if let Some(line) = document.not_at_its_end() {
+        let _ = writeln!(out, "> Not at its end: {line}\n");
+    }
     if let Some(report) = &document.claim {
         lines(&mut out, Some("Claim"), &claim::lines(report));
     }

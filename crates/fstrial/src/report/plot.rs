@@ -17,6 +17,8 @@ struct Signs {
     corner: char,
     floor: char,
     change: char,
+    above: char,
+    below: char,
 }
 
 const UNICODE: Signs = Signs {
@@ -29,6 +31,8 @@ const UNICODE: Signs = Signs {
     corner: '└',
     floor: '─',
     change: '▲',
+    above: '↑',
+    below: '↓',
 };
 const ASCII: Signs = Signs {
     dot: 'o',
@@ -40,6 +44,8 @@ const ASCII: Signs = Signs {
     corner: '`',
     floor: '-',
     change: '^',
+    above: '^',
+    below: 'v',
 };
 
 pub struct Plot<'a> {
@@ -57,7 +63,7 @@ pub struct Plot<'a> {
 
 impl Plot<'_> {
     /// Its lines, each at most `width` columns. Points that do not fit beside each other share a column: it shows the one
-    /// in the middle of them, and all their intervals. Intervals are cut where the points end.
+    /// in the middle of them, and no intervals. An arrow says where an interval goes on beyond the picture.
     pub fn lines(&self, width: usize) -> Vec<String> {
         let signs = if self.unicode { &UNICODE } else { &ASCII };
         let room = width.saturating_sub(MARGIN).max(1);
@@ -68,7 +74,7 @@ impl Plot<'_> {
         let step = (room / self.dots.len().div_ceil(share)).clamp(1, 3);
         let column = |index: usize| index / share * step;
         let columns = column(self.dots.len() - 1) + 1;
-        let (low, high) = self.range();
+        let (low, high) = range(self.dots);
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and ROWS − 1")]
         let row = |log: f64| {
             let share = ((high - log) / (high - low)).clamp(0.0, 1.0);
@@ -79,10 +85,14 @@ impl Plot<'_> {
             let last = column(end.saturating_sub(1)).min(columns - 1);
             canvas[row(segment)][column(start)..=last].fill(signs.segment);
         }
-        for (index, (log, interval)) in self.dots.iter().enumerate() {
-            if let Some((from, to)) = interval.filter(|(from, to)| *to >= low && *from <= high) {
-                let shown = if share == 1 { (row(to), row(from)) } else { (row(*log), row(*log)) };
-                (shown.0..=shown.1).for_each(|at| canvas[at][column(index)] = signs.interval);
+        for (index, (_, interval)) in self.dots.iter().enumerate() {
+            let Some((from, to)) = interval.filter(|_| share == 1) else { continue };
+            (row(to)..=row(from)).for_each(|at| canvas[at][column(index)] = signs.interval);
+            if to > high {
+                canvas[0][column(index)] = signs.above;
+            }
+            if from < low {
+                canvas[ROWS - 1][column(index)] = signs.below;
             }
         }
         for (at, several) in self.shown(share) {
@@ -103,14 +113,6 @@ impl Plot<'_> {
         chunks.map(middle).collect()
     }
 
-    /// From the least to the greatest point, and never nothing.
-    fn range(&self) -> (f64, f64) {
-        let logs = || self.dots.iter().map(|(log, _)| *log);
-        let (low, high) = (logs().fold(f64::INFINITY, f64::min), logs().fold(f64::NEG_INFINITY, f64::max));
-        let room = ((high - low) * 0.1).max(0.005);
-        (low - room, high + room)
-    }
-
     fn frame(
         &self,
         signs: &Signs,
@@ -119,12 +121,12 @@ impl Plot<'_> {
         column: &dyn Fn(usize) -> usize,
     ) -> Vec<String> {
         let width = MARGIN - 2;
-        let mut lines = Vec::new();
+        let (mut lines, mut last) = (Vec::new(), String::new());
         for (at, cells) in canvas.iter().enumerate() {
             let log = high - (high - low) * at as f64 / (ROWS - 1) as f64;
-            let labelled = at % (ROWS / 2) == 0;
-            let (label, axis) =
-                if labelled { ((self.label)(log), signs.tick) } else { (String::new(), signs.axis) };
+            let label = (at % (ROWS / 2) == 0).then(|| (self.label)(log)).filter(|label| *label != last);
+            last = label.clone().unwrap_or(last);
+            let (label, axis) = label.map_or((String::new(), signs.axis), |label| (label, signs.tick));
             let cells: String = cells.iter().collect();
             lines.push(format!("{label:>width$} {axis}{}", cells.trim_end()));
         }
@@ -134,6 +136,25 @@ impl Plot<'_> {
         lines.push(format!("{:>width$} {}{floor}", "", signs.corner));
         lines
     }
+}
+
+/// What a picture of these points shows, from the lowest to the highest: all points, and their intervals unless a few are
+/// so wide that they would hide how the points move. Never nothing.
+pub fn range(dots: &[Dot]) -> (f64, f64) {
+    let least = |logs: &mut dyn Iterator<Item = f64>| logs.fold(f64::INFINITY, f64::min);
+    let most = |logs: &mut dyn Iterator<Item = f64>| logs.fold(f64::NEG_INFINITY, f64::max);
+    let logs = || dots.iter().map(|(log, _)| *log);
+    let intervals = || dots.iter().filter_map(|(_, interval)| *interval);
+    let (low, high) = (least(&mut logs()), most(&mut logs()));
+    let mut widths: Vec<f64> = intervals().map(|(from, to)| to - from).collect();
+    widths.sort_by(f64::total_cmp);
+    let usual = widths.get(widths.len() / 2).copied().unwrap_or(0.0);
+    let reach = (high - low).max(1.5 * usual);
+    let from = least(&mut intervals().map(|(from, _)| from)).max(low - reach).min(low);
+    let to = most(&mut intervals().map(|(_, to)| to)).min(high + reach).max(high);
+    // Below 4 % in all the ticks would be the same in words.
+    let room = ((to - from) * 0.05).max((0.04 - (to - from)) / 2.0);
+    (from - room, to + room)
 }
 
 #[cfg(test)]
@@ -155,6 +176,51 @@ mod tests {
             (0..16).map(|i| if i < 8 { 0.0 } else { -0.05 } + 0.004 * f64::from(i * 7 % 5)).collect();
         insta::assert_snapshot!(format!("{}\n{}", drawn(&values, true), drawn(&values, false)));
         assert!(drawn(&values, false).is_ascii());
+    }
+
+    fn picture(dots: &[Dot]) -> Vec<String> {
+        let label = |log: f64| format!("{:.2}x", log.exp());
+        Plot { dots, segments: &[(0, dots.len(), dots[0].0)], changes: &[], label: &label, unicode: true }
+            .lines(80)
+    }
+
+    #[test]
+    fn a_point_of_which_little_is_known_does_not_look_known() {
+        let lines = picture(&[(2.34_f64.ln(), Some((0.993_f64.ln(), 8.86_f64.ln())))]);
+        let labels: Vec<f64> = lines
+            .iter()
+            .filter_map(|line| line.trim_start().split_once("x ┤"))
+            .map(|(label, _)| label.parse().unwrap())
+            .collect();
+        assert_eq!(labels.len(), 3, "{lines:?}");
+        assert!(labels[0] > 8.86 && labels[2] < 0.993, "the whole interval is in the picture: {labels:?}");
+    }
+
+    #[test]
+    fn an_interval_that_goes_on_is_marked_and_does_not_flatten_the_others() {
+        let mut dots: Vec<Dot> = (0..12)
+            .map(|i| 0.02 * f64::from(i * 5 % 3))
+            .map(|log| (log, Some((log - 0.01, log + 0.01))))
+            .collect();
+        dots[4].1 = Some((-3.0, 0.05));
+        let lines = picture(&dots);
+        assert_eq!(lines.iter().filter(|line| line.contains('↓')).count(), 1, "{lines:?}");
+        assert!(!lines.concat().contains('↑'));
+        let (low, high) = range(&dots);
+        assert!(low > -0.2 && high < 0.2, "{low} to {high}");
+    }
+
+    #[test]
+    fn ticks_never_repeat() {
+        for values in [vec![1.61_f64], vec![2.34; 9], vec![2.34, 2.341, 2.339]] {
+            let dots: Vec<Dot> = values.iter().map(|value| (value.ln(), None)).collect();
+            let lines = picture(&dots);
+            let mut labels: Vec<&str> =
+                lines.iter().filter_map(|line| line.split_once('┤')).map(|(label, _)| label).collect();
+            let all = labels.len();
+            labels.dedup();
+            assert_eq!((labels.len(), all), (3, 3), "{lines:?}");
+        }
     }
 
     proptest! {

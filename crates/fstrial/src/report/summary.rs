@@ -492,8 +492,10 @@ fn leads(document: &Document) -> Option<String> {
 /// How to go on with a trial that is not at its end, or in which something is open that more rounds would decide.
 pub fn go_on(document: &Document) -> Option<String> {
     let id = document.trial_id?;
-    if document.ended == "interrupted" {
-        return Some(format!("fstrial resume {id}"));
+    match document.ended {
+        "running" => return None,
+        "interrupted" | "killed" => return Some(format!("fstrial resume {id}")),
+        _ => {}
     }
     let states =
         document.workloads.iter().flat_map(|workload| workload.verdicts.iter().chain(&workload.leads));

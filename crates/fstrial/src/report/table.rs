@@ -26,6 +26,10 @@ pub fn render(document: &Document) -> String {
     for (workload, notes) in with_notes(document) {
         render_workload(&mut out, document, workload, &notes);
     }
+    // Of others the end says how to go on.
+    if let Some(line) = document.not_at_its_end().filter(|_| document.ended == "running") {
+        section(&mut out, "Not at its end", &[line], LOUD);
+    }
     section(&mut out, "In short", &summary::lines(document), Style::new());
     section(&mut out, "Failed", &document.failures, LOUD);
     section(&mut out, "Warnings", &document.warnings, LOUD);
@@ -45,8 +49,11 @@ pub fn render(document: &Document) -> String {
     section(&mut out, "Conditions", &conditions, QUIET);
     section(&mut out, "Repeat", std::slice::from_ref(&document.repeat), Style::new());
     if let Some(command) = summary::go_on(document) {
-        let why =
-            if document.ended == "interrupted" { "Interrupted; to go on" } else { "To decide what is open" };
+        let why = match document.ended {
+            "interrupted" => "Interrupted; to go on",
+            "killed" => "Killed; to go on",
+            _ => "To decide what is open",
+        };
         section(&mut out, why, &[command], Style::new());
     }
     out

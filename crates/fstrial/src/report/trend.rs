@@ -10,6 +10,7 @@ use crate::run::{
 };
 use fstrial_model::metric::Metric;
 use fstrial_stats::change::{self, ALPHA, Change, History, LEAST_POINTS, Step};
+use fstrial_store::TrialId;
 use serde::Serialize;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -40,8 +41,20 @@ pub struct TrendDocument {
     pub fail_if_worse_percent: Option<f64>,
     /// A series for each question.
     pub series: Vec<SeriesReport>,
+    /// That `--fail-if-worse` has nothing to go by for the newest trial.
+    pub unjudged: Option<Unjudged>,
     /// Trials with these arms that are no point, and why.
     pub left_out: Vec<LeftOut>,
+}
+
+/// The newest trial, where too few ask what it asks.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Unjudged {
+    pub trial: TrialId,
+    /// Indexes of the series that have it and too few points.
+    pub series: Vec<usize>,
+    /// Points from which on a change can be sure.
+    pub needed: usize,
 }
 
 /// One series with what was found in it.
@@ -63,6 +76,8 @@ pub struct SeriesReport {
     pub points: Vec<Point>,
     /// Usual distance of a point from its segment, in percent; none with too few points.
     pub noise_percent: Option<f64>,
+    /// A step of less than this, half-way through, might not be seen; none with too few points.
+    pub seen_from_percent: Option<f64>,
     /// The stretches between cuts.
     pub segments: Vec<SegmentReport>,
     pub changes: Vec<ChangeReport>,
@@ -127,6 +142,7 @@ pub struct Limits {
 pub fn document(asked: &Asked, found: Found, limits: Limits) -> TrendDocument {
     let band = limits.practical.unwrap_or_else(|| asked.metric.band(0.03)).ln_1p();
     let differing = differing(&found.series);
+    let unjudged = limits.worse.and_then(|_| unjudged(&found.series));
     let series = found.series.into_iter().zip(differing);
     TrendDocument {
         schema_version: SCHEMA_VERSION,
@@ -138,7 +154,18 @@ pub fn document(asked: &Asked, found: Found, limits: Limits) -> TrendDocument {
         fail_if_worse_percent: limits.worse.map(|fraction| 100.0 * fraction),
         series: series.map(|(series, differs)| report(asked, series, differs, band, limits.worse)).collect(),
         left_out: found.left_out,
+        unjudged,
     }
+}
+
+/// Whether the newest trial is in a series in which no loss could be sure yet.
+fn unjudged(all: &[Series]) -> Option<Unjudged> {
+    let began = |point: &Point| (point.started_at.parse::<jiff::Timestamp>().ok(), point.trial);
+    let trial = all.iter().flat_map(|series| &series.points).max_by_key(|point| began(point))?.trial;
+    let has_it = |series: &Series| series.points.iter().any(|point| point.trial == trial);
+    let is_short = |series: &Series| series.points.len() < SURE_POINTS && has_it(series);
+    let series: Vec<usize> = (0..all.len()).filter(|index| is_short(&all[*index])).collect();
+    (!series.is_empty()).then_some(Unjudged { trial, series, needed: SURE_POINTS })
 }
 
 impl TrendDocument {
@@ -181,6 +208,7 @@ fn report(
     SeriesReport {
         warnings: warnings(asked, &points),
         noise_percent: history.as_ref().map(|history| 100.0 * history.noise().exp_m1()),
+        seen_from_percent: history.as_ref().map(|history| 100.0 * history.seen_from().exp_m1()),
         segments: segments
             .iter()
             .map(|segment| SegmentReport {
@@ -265,11 +293,17 @@ fn warnings(asked: &Asked, points: &[Point]) -> Vec<String> {
 /// The answer for people. `unicode` is whether the terminal shows more than ASCII.
 pub fn render(document: &TrendDocument, unicode: bool) -> String {
     let mut text = String::new();
-    for (index, series) in document.series.iter().enumerate() {
+    let (long, short): (Vec<_>, Vec<_>) =
+        document.series.iter().partition(|series| series.points.len() >= LEAST_POINTS);
+    for (index, series) in long.iter().enumerate() {
         if index > 0 {
             text.push('\n');
         }
         section(&mut text, document, series, unicode);
+    }
+    if !short.is_empty() {
+        text.push_str(if long.is_empty() { "" } else { "\n" });
+        too_short(&mut text, document, &short);
     }
     if !document.left_out.is_empty() {
         let mut by_reason: BTreeMap<&str, Vec<String>> = BTreeMap::new();
@@ -284,6 +318,9 @@ pub fn render(document: &TrendDocument, unicode: bool) -> String {
             let _ = writeln!(text, "  {shown}{more}: {}", plain(reason));
         }
     }
+    if let Some(unjudged) = &document.unjudged {
+        let _ = writeln!(text, "\n{}", unjudged_in_words(document, unjudged));
+    }
     // Names in a store from elsewhere may hold what a terminal would obey.
     let text = plain_lines(&text, 0) + "\n";
     if unicode { text } else { ascii(&text) }
@@ -294,6 +331,59 @@ fn ascii(text: &str) -> String {
     [("×", "x"), ("±", "+-"), ("−", "-"), ("·", "-"), ("→", "->"), ("≤", "<="), ("…", "..."), (" µs", " us")]
         .iter()
         .fold(text.to_owned(), |text, (from, to)| text.replace(from, to))
+}
+
+/// Series in which no change is looked for yet, a line each.
+fn too_short(text: &mut String, document: &TrendDocument, all: &[&SeriesReport]) {
+    let what = format!("{} · {}", subject(document), document.metric.name());
+    let _ = writeln!(
+        text,
+        "{}: too few trials to look for changes\n  ({LEAST_POINTS} are needed, and {SURE_POINTS} to be sure of one)",
+        plain(&what)
+    );
+    for series in all {
+        let last = &series.points[series.points.len() - 1];
+        let interval = last.interval.filter(|_| document.against.is_some());
+        let interval =
+            interval.map_or_else(String::new, |ends| format!(" {}", numbers::ratio_interval(ends)));
+        let newest = if series.points.len() == 1 { "" } else { "last " };
+        let differs = series
+            .differs_in
+            .iter()
+            .map(|name| format!("; {name}: {}", series.settings.get(name).map_or("none", String::as_str)));
+        let line = format!(
+            "  {} · {}: {}{interval}, {}, {newest}#{}{}",
+            workload(series),
+            threads_in_words(series.threads),
+            value(document, series, last.value),
+            counted(series.points.len(), "trial"),
+            last.trial,
+            differs.collect::<String>()
+        );
+        let _ = writeln!(text, "{}", cut(&plain(&line)));
+    }
+}
+
+/// A line that fits the terminal, with a sign where it was cut.
+fn cut(line: &str) -> String {
+    match line.char_indices().nth(WIDTH) {
+        None => line.to_owned(),
+        Some(_) => line.chars().take(WIDTH - 1).chain(['…']).collect(),
+    }
+}
+
+fn subject(document: &TrendDocument) -> String {
+    match &document.against {
+        Some(against) => format!("{} / {against}", document.arm),
+        None => document.arm.clone(),
+    }
+}
+
+fn workload(series: &SeriesReport) -> String {
+    match series.phase.as_str() {
+        "" => series.workload.clone(),
+        phase => format!("{}, {phase}", series.workload),
+    }
 }
 
 fn section(text: &mut String, document: &TrendDocument, series: &SeriesReport, unicode: bool) {
@@ -318,15 +408,16 @@ fn section(text: &mut String, document: &TrendDocument, series: &SeriesReport, u
     findings(text, document, series);
 }
 
+/// A line at the end: that the gate is open, and why.
+fn unjudged_in_words(document: &TrendDocument, unjudged: &Unjudged) -> String {
+    let points = |index: &usize| document.series[*index].points.len();
+    let fewest = unjudged.series.iter().map(points).min().unwrap_or(0);
+    let alike = if fewest < 2 { "no other is like it".into() } else { format!("{fewest} are alike") };
+    format!("NOT JUDGED: #{}, the newest trial: {alike}, {} are needed", unjudged.trial, unjudged.needed)
+}
+
 pub(crate) fn title(document: &TrendDocument, series: &SeriesReport) -> String {
-    let subject = match &document.against {
-        Some(against) => format!("{} / {against}", document.arm),
-        None => document.arm.clone(),
-    };
-    let workload = match series.phase.as_str() {
-        "" => series.workload.clone(),
-        phase => format!("{}, {phase}", series.workload),
-    };
+    let (subject, workload) = (subject(document), workload(series));
     let better = if series.less_is_better { "less is better" } else { "more is better" };
     let unit = if document.against.is_none() && document.metric == Metric::Throughput {
         format!(" in {}", series.unit)
@@ -362,25 +453,16 @@ pub(crate) fn value(document: &TrendDocument, series: &SeriesReport, value: f64)
 
 fn findings(text: &mut String, document: &TrendDocument, series: &SeriesReport) {
     let points = series.points.len();
-    if points < LEAST_POINTS {
-        let limit = document.fail_if_worse_percent.map(|_| ", so --fail-if-worse has nothing to go by");
-        wrapped(
-            text,
-            &format!(
-                "{} too few to look for changes: {LEAST_POINTS} are needed, and {SURE_POINTS} to be sure of one{}",
-                if points == 1 { "1 trial is".to_owned() } else { format!("{points} trials are") },
-                limit.unwrap_or_default()
-            ),
-        );
-        return;
-    }
     let noise = percent(series.noise_percent.unwrap_or_default());
     if series.changes.is_empty() {
         let segment = value(document, series, series.segments[series.segments.len() - 1].value);
-        let band = numbers::plain(document.practical_percent);
+        let seen = rounded_up(series.seen_from_percent.unwrap_or_default());
         wrapped(
             text,
-            &format!("no change of more than {band} %; {segment}, usual noise of a trial ±{noise} %"),
+            &format!(
+                "no change found: {segment}, usual noise of a trial ±{noise} %; with this noise a step of less than \
+                 about {seen} % would not be seen"
+            ),
         );
     }
     for change in &series.changes {
@@ -465,9 +547,16 @@ pub(crate) fn sureness(step: &StepReport) -> String {
 }
 
 /// A share of so many percent, with as many digits as it is worth.
-fn percent(value: f64) -> String {
+pub(crate) fn percent(value: f64) -> String {
     let digits = usize::from(value < 99.95) + usize::from(value < 0.995);
     format!("{value:.digits$}")
+}
+
+/// A share of so many percent with two digits, never less than it is.
+pub(crate) fn rounded_up(value: f64) -> String {
+    let digits = if value < 9.95 { 1 } else { 0 };
+    let scale = 10_f64.powi(digits);
+    numbers::plain((value * scale - 1e-9).ceil() / scale)
 }
 
 /// `#31 (2026-02-11)`.

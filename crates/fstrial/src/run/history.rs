@@ -341,8 +341,13 @@ impl Read {
         self.environment.kernel.split(' ').next().unwrap_or_default()
     }
 
+    /// The device by kind, size and model: the same tomorrow, whatever the kernel calls it then.
+    fn device(&self) -> String {
+        without_nodes(self.device_and_folder().0).0
+    }
+
     /// The device in words, and of a file the folder that it lay in.
-    fn device(&self) -> (&str, Option<&str>) {
+    fn device_and_folder(&self) -> (&str, Option<&str>) {
         let device = self.environment.device.as_str();
         match device.rsplit_once(" in /").filter(|_| self.plan.trial.device.kind.is_file()) {
             Some((file, _)) => (file, Some(&device[file.len() + " in ".len()..])),
@@ -360,12 +365,13 @@ impl Read {
         flatten("device", &json(&trial.device), &mut settings);
         settings.remove("device.path");
         flatten("log device", &json(&trial.log_device), &mut settings);
+        settings.remove("log device.path");
         flatten("state", &json(&trial.trial.state), &mut settings);
         flatten("restore", &json(&trial.trial.restore), &mut settings);
         flatten("memory", &json(&trial.trial.memory), &mut settings);
         flatten("memory limited by", &json(&self.environment.memory_limited_by), &mut settings);
         flatten("throttled by", &json(&self.environment.throttled_by), &mut settings);
-        settings.insert("device".into(), self.device().0.to_owned());
+        settings.insert("device".into(), self.device());
         settings.insert("device.size".into(), self.plan.device_size.to_string());
         settings.insert("processor".into(), self.environment.processor.clone());
         settings.insert("cpus".into(), self.environment.cpus.to_string());
@@ -390,12 +396,28 @@ impl Read {
             ("clock".into(), environment.clocksource.clone()),
         ]);
         with.extend(environment.governor.clone().map(|governor| ("governor".into(), governor)));
-        with.extend(self.device().1.map(|folder| ("folder of the image".into(), folder.to_owned())));
+        let (device, folder) = self.device_and_folder();
+        with.extend(folder.map(|folder| ("folder of the image".into(), folder.to_owned())));
+        with.extend(without_nodes(device).1.map(|node| ("device node".into(), node)));
         for arm in stored.arms.iter().filter(|arm| asked.names(&arm.name)) {
             with.extend(arm.facts.iter().flat_map(|facts| facts.tools.clone()));
         }
         with
     }
+}
+
+/// A device in words without the names that it has only until the next boot, and the first of these names. Of a ramdisk the
+/// driver is left.
+fn without_nodes(device: &str) -> (String, Option<String>) {
+    let is_node = |word: &&str| word.starts_with("/dev/");
+    let node = device.split(' ').find(is_node).map(|word| word.trim_end_matches(',').to_owned());
+    let kept = device.split(' ').filter_map(|word| match word.strip_prefix("/dev/") {
+        None => Some(word),
+        Some(name) if name.starts_with("zram") => Some("zram"),
+        Some(name) if name.starts_with("ram") => Some("ram"),
+        Some(_) => None,
+    });
+    (kept.collect::<Vec<_>>().join(" "), node)
 }
 
 fn json(value: &impl Serialize) -> Value {
@@ -507,6 +529,32 @@ mod tests {
         }
         assert_eq!(compare_releases("99999999999999999999999", "6"), Ordering::Less, "no panic");
         assert_eq!(compare_releases("--", ""), Ordering::Equal);
+    }
+
+    #[test]
+    fn devices_are_known_by_kind_size_and_model() {
+        for (device, kept, node) in [
+            (
+                "ramdisk: /dev/zram12 of 2 GiB, added for this trial",
+                "ramdisk: zram of 2 GiB, added for this trial",
+                "/dev/zram12",
+            ),
+            ("ramdisk: /dev/ram0 (brd), 1 GiB", "ramdisk: ram (brd), 1 GiB", "/dev/ram0"),
+            (
+                "disk: /dev/sda (WDC WD40), 4 TiB, erased by every run",
+                "disk: (WDC WD40), 4 TiB, erased by every run",
+                "/dev/sda",
+            ),
+            ("disk: /dev/vdb, 4 TiB, erased by every run", "disk: 4 TiB, erased by every run", "/dev/vdb"),
+            (
+                "md raid0 of 2 members, each: disk: /dev/nvme0n1 (X), 1 TiB, erased by every run",
+                "md raid0 of 2 members, each: disk: (X), 1 TiB, erased by every run",
+                "/dev/nvme0n1",
+            ),
+        ] {
+            assert_eq!(without_nodes(device), (kept.to_owned(), Some(node.to_owned())));
+        }
+        assert_eq!(without_nodes("image: of 1 GiB"), ("image: of 1 GiB".to_owned(), None));
     }
 
     #[test]

@@ -85,7 +85,7 @@ impl Heard {
             Some("round-started") if self.first_round.is_none() => {
                 self.first_round = event["round"].as_u64();
             }
-            None => self.document = Some(event.clone()),
+            Some("answer") => self.document = Some(event.clone()),
             _ => {}
         }
     }

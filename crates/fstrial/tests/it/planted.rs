@@ -35,6 +35,8 @@ pub(crate) struct Night {
     /// Throughput of XFS over that of ext4.
     pub(crate) ratio: f64,
     pub(crate) status: TrialStatus,
+    /// The device in words.
+    pub(crate) device: String,
 }
 
 impl Default for Night {
@@ -54,6 +56,7 @@ impl Default for Night {
             rate: 10_000.0,
             ratio: 1.2,
             status: TrialStatus::Decided,
+            device: "image: loop device with direct I/O on a 2 GiB file in /planted".into(),
         }
     }
 }
@@ -87,7 +90,7 @@ impl Night {
             "governor": null,
             "virtual_machine": false,
             "load_average": "0.00",
-            "device": "image: loop device with direct I/O on a 2 GiB file in /planted",
+            "device": self.device,
             "device_notes": [],
         });
         environment.to_string()
@@ -125,6 +128,10 @@ impl Night {
         store.set_planned_rounds(id, 12).unwrap();
         for arm in &trial.arms {
             store.set_arm_facts(id, &arm.name, &self.facts(&arm.name)).unwrap();
+        }
+        if self.rounds == 0 {
+            store.finish_trial(id, self.status, &self.time(1)).unwrap();
+            return id;
         }
         for round in 1..=self.rounds {
             for (slot, (threads, arm)) in [(1, 0), (1, 1), (4, 0), (4, 1)].into_iter().enumerate() {

@@ -1,7 +1,10 @@
 //! The store as people ask it: found, shown side by side, exported, imported, removed; and what is said where that cannot
 //! be done. Trials here are of directories, so most of this runs without root.
 
-use crate::support::{self, Ended, FSTRIAL, Lab, PATIENCE};
+use crate::{
+    planted::Night,
+    support::{self, Ended, FSTRIAL, Lab, PATIENCE},
+};
 use fstrial_store::{Session, Store, TrialId, TrialStatus};
 use serde_json::Value;
 use std::{fs, path::PathBuf};
@@ -138,6 +141,76 @@ fn trials_are_found_by_what_they_are() {
     assert_eq!(good(&lab, "results tag 1 --home home -one").stdout, "nightly\n");
     assert!(good(&lab, "results tag 1 --help").stdout.contains("takes one off"));
     refused(&lab, &format!("{DIRECTORIES} --tag a,b"), 2, &["a tag has letters"]);
+}
+
+/// A store with three trials: one that is decided, one that was killed, and one in which nothing ran.
+fn planted() -> Lab {
+    let lab = Lab::new();
+    fs::create_dir_all(lab.home()).unwrap();
+    let mut store = Store::open(lab.home().join("results.db")).unwrap();
+    Night { rounds: 12, ..Night::default() }.store(&mut store);
+    Night { day: 1, status: TrialStatus::Running, ..Night::default() }.store(&mut store);
+    Night { day: 2, rounds: 0, status: TrialStatus::Failed, ..Night::default() }.store(&mut store);
+    lab
+}
+
+#[test]
+fn a_list_says_what_was_measured_and_what_was_found() {
+    let lab = planted();
+    let list = good(&lab, "results list").stdout;
+    let lines: Vec<&str> = list.lines().collect();
+    assert!(lines.iter().all(|line| line.chars().count() <= 80), "{list}");
+    let first = lines.iter().position(|line| line.contains("decided")).unwrap();
+    let below = lines[first + 1..].iter().take_while(|line| line.starts_with("     "));
+    let below = below.copied().collect::<Vec<_>>().join(" ");
+    for said in ["append-fsync · image · ", "xfs is faster in both"] {
+        assert!(below.contains(said), "lacks `{said}`: {list}");
+    }
+    let json = good(&lab, "results list --json").json();
+    assert_eq!((&json[0]["workloads"][0], &json[0]["device"]), (&"append-fsync".into(), &"image".into()));
+}
+
+#[test]
+fn trials_that_never_ran_do_not_fill_the_list_nor_pass_for_the_last() {
+    let lab = planted();
+    let list = good(&lab, "results list");
+    assert!(!list.stdout.contains("2026-01-03"), "{}", list.stdout);
+    assert!(list.stderr.contains("1 trial that never ran a round is left out; --all shows it"), "{list:?}");
+    let all = good(&lab, "results list --all");
+    assert!(all.stdout.contains("2026-01-03") && !all.stderr.contains("left out"), "{all:?}");
+    assert!(good(&lab, "results list --status failed").stdout.contains("2026-01-03"));
+    assert_eq!(listed(&lab, ""), [1, 2, 3], "programs see all");
+    assert_eq!(good(&lab, "report --format json").json()[0]["trial_id"], 2, "the last that has a round");
+    assert_eq!(good(&lab, "results show --json").json()[0]["trial_id"], 2);
+    // Where nothing else is there it is the last one that is shown.
+    good(&lab, "results rm 1 2 --yes");
+    assert_eq!(good(&lab, "report --format json").json()[0]["trial_id"], 3);
+}
+
+#[test]
+fn a_trial_whose_process_is_dead_is_killed_everywhere() {
+    let lab = planted();
+    let listed = good(&lab, "results list --json").json();
+    assert_eq!((&listed[0]["status"], &listed[1]["status"]), (&"decided".into(), &"killed".into()));
+    assert!(!good(&lab, "results list").stdout.contains("running"));
+    assert_eq!(good(&lab, "results show 2 --json").json()[0]["ended"], "killed");
+    for format in ["markdown", "lkml"] {
+        let text = good(&lab, &format!("report 2 --format {format}")).stdout;
+        assert!(text.contains("was killed before its end"), "{format}: {text}");
+    }
+    assert!(good(&lab, "results show 2").stdout.contains("Killed; to go on"));
+    // While somebody holds the lock, a process works on it.
+    let lock = fs::File::create(lab.home().join("lock")).unwrap();
+    rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    assert_eq!(good(&lab, "results list --json").json()[1]["status"], "running");
+    for words in ["report 2 --format markdown", "report 2 --format lkml", "results show 2"] {
+        let text = good(&lab, words).stdout;
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(text.contains("this trial still runs"), "{words}: {text}");
+        assert!(!text.contains("fstrial resume"), "{words}: {text}");
+    }
+    let page = good(&lab, "report 2 --out -").stdout;
+    assert!(page.contains("It still runs"));
 }
 
 #[test]

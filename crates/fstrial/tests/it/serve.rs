@@ -4,7 +4,7 @@ use crate::{
     planted::Night,
     support::{Lab, PATIENCE, Running},
 };
-use fstrial_store::Store;
+use fstrial_store::{Store, TrialStatus};
 use rustix::process::Signal;
 use std::{
     fs,
@@ -169,6 +169,39 @@ fn trials_are_listed_searched_sorted_opened_and_compared() {
     assert_eq!(trend["series"][0]["changes"][0]["at"], 6);
     serving.end(Signal::INT);
     lab.check_store();
+}
+
+#[test]
+fn the_list_has_answers_and_its_fields_offer_what_there_is() {
+    let lab = Lab::new();
+    let mut store = planted(&lab);
+    Night { day: 20, name: "one more".into(), status: TrialStatus::Running, ..Night::default() }
+        .store(&mut store);
+    Night { day: 21, name: "misspelt".into(), rounds: 0, status: TrialStatus::Failed, ..Night::default() }
+        .store(&mut store);
+    drop(store);
+    let serving = Serving::start(&lab);
+    let list = serving.get("/").body;
+    for said in ["append-fsync", "image", "nothing is decided between xfs and ext4", ">killed<", "13 trials"]
+    {
+        assert!(list.contains(said), "lacks `{said}`: {list}");
+    }
+    assert!(
+        !list.contains("misspelt</a>") && list.contains("1 trial that never ran a round is left out"),
+        "{list}"
+    );
+    assert!(serving.get("/?all=1").body.contains("misspelt</a>"));
+    for offered in ["<option value=\"append-fsync\">", "<option value=\"lab1\">", "<option value=\"xfs\">"] {
+        assert!(list.contains(offered), "lacks `{offered}`: {list}");
+    }
+    let trends = serving.get("/trend").body;
+    assert!(
+        trends.contains("list=\"there-is-against\"") && trends.contains("<option value=\"4\">"),
+        "{trends}"
+    );
+    let short = serving.get("/trend?arm=xfs&against=ext4&threads=4&since=2026-01-12&until=2026-01-12").body;
+    assert!(short.contains("1 trial, and 8 are needed") && short.contains("1 point<"), "{short}");
+    serving.end(Signal::INT);
 }
 
 #[test]

@@ -599,8 +599,12 @@ impl Ended {
 
     /// The last line of standard output, which is the document with the answer.
     pub(crate) fn document(&self) -> Value {
-        let last = self.json().pop().unwrap_or_else(|| panic!("no document: {self:?}"));
+        let mut last = self.json().pop().unwrap_or_else(|| panic!("no document: {self:?}"));
         assert_eq!(last["schema_version"], 2, "{self:?}");
+        // Of a trial that has just run it is the last event.
+        let fields = last.as_object_mut().unwrap();
+        let said = [fields.remove("event"), fields.remove("time")];
+        assert!(said == [None, None] || said[0] == Some("answer".into()), "{said:?}");
         last
     }
 }

@@ -183,16 +183,95 @@ fn too_few_trials_and_bad_ones_are_said() {
     }
     Night { day: 5, status: TrialStatus::Running, ..Night::default() }.store(&mut store);
     Night { day: 6, rounds: 2, status: TrialStatus::Interrupted, ..Night::default() }.store(&mut store);
-    let ended = lab.run("trend xfs/ext4 --fail-if-worse 5%");
+    let ended = lab.run("trend xfs/ext4");
     assert_eq!(ended.code(), 0);
     for said in [
-        "5 trials are too few to look for changes",
-        "nothing to go by",
+        "xfs / ext4 · throughput: too few trials to look for changes",
+        "append-fsync · 4 threads: 1.20×",
+        ", 5 trials, last #5",
         "#6: it still runs",
         "#7: it has fewer",
     ] {
         assert!(ended.stdout.contains(said), "{said}: {}", ended.stdout);
     }
+}
+
+#[test]
+fn a_series_with_too_few_trials_takes_a_line() {
+    let lab = Lab::new();
+    let mut store = store_of(&lab);
+    Night { name: "fifteen".into(), ..Night::default() }.store(&mut store);
+    for (day, size) in (1..).zip(["1 GiB", "2 GiB", "3 GiB", "4 GiB"]) {
+        Night { day, device: format!("ramdisk: zram of {size}"), ..Night::default() }.store(&mut store);
+    }
+    let ended = lab.run("trend xfs/ext4");
+    assert!(ended.stdout.lines().count() <= 12, "{}", ended.stdout);
+    assert_eq!(ended.stdout.matches(", 1 trial, #").count(), 10, "{}", ended.stdout);
+    assert!(ended.stdout.lines().all(|line| line.chars().count() <= 80), "{}", ended.stdout);
+}
+
+#[test]
+fn a_ramdisk_with_another_number_is_the_same_device() {
+    let lab = Lab::new();
+    let mut store = store_of(&lab);
+    for day in 0..12 {
+        let device = format!("ramdisk: /dev/zram{} of 2 GiB, added for this trial", 1 + day % 3);
+        Night { day, device, ratio: 1.2 * (1.0 + noise(day)), ..Night::default() }.store(&mut store);
+    }
+    let (found, code) = document(&lab, "xfs/ext4 --threads 4 --fail-if-worse 5%");
+    assert_eq!((found["series"].as_array().unwrap().len(), code), (1, 0));
+    let points = found["series"][0]["points"].as_array().unwrap();
+    assert_eq!((points.len(), &points[1]["with"]["device node"]), (12, &"/dev/zram2".into()));
+    // Twice the size is another device.
+    let device = "ramdisk: /dev/zram1 of 4 GiB, added for this trial".into();
+    Night { day: 12, device, ..Night::default() }.store(&mut store);
+    let (found, code) = document(&lab, "xfs/ext4 --threads 4 --fail-if-worse 5%");
+    assert_eq!((found["series"].as_array().unwrap().len(), code), (2, 5));
+}
+
+#[test]
+fn the_gate_says_so_when_it_cannot_judge_the_newest_trial() {
+    let lab = Lab::new();
+    let mut store = store_of(&lab);
+    let night = |day: i64| Night { day, ratio: 1.2 * (1.0 + noise(day)), ..Night::default() };
+    for day in 0..9 {
+        night(day).store(&mut store);
+    }
+    let gate = || {
+        let ended = lab.run("trend xfs/ext4 --threads 4 --fail-if-worse 5%");
+        (ended.code(), ended.stdout.trim_end().lines().next_back().unwrap_or_default().to_owned())
+    };
+    let expected = "NOT JUDGED: #9, the newest trial: 9 are alike, 10 are needed";
+    assert_eq!(gate(), (5, expected.to_owned()));
+    assert_eq!(lab.run("trend xfs/ext4 --threads 4").code(), 0, "nobody asked for a gate");
+    night(9).store(&mut store);
+    let (code, last) = gate();
+    assert!(code == 0 && !last.contains("NOT JUDGED"), "{code}: {last}");
+    // The newest trial measures for longer: nothing guards it, however many others there are.
+    Night { day: 40, duration: "2s", ..Night::default() }.store(&mut store);
+    let expected = "NOT JUDGED: #11, the newest trial: no other is like it, 10 are needed";
+    assert_eq!(gate(), (5, expected.to_owned()));
+    let (found, _) = document(&lab, "xfs/ext4 --threads 4 --fail-if-worse 5%");
+    assert_eq!(found["unjudged"]["trial"], 11);
+    // An older trial of that kind leaves the guard in place.
+    Night { day: 41, ratio: 1.2, ..Night::default() }.store(&mut store);
+    assert_eq!(gate().0, 0);
+}
+
+#[test]
+fn no_change_found_says_what_would_not_be_seen() {
+    let lab = Lab::new();
+    let mut store = store_of(&lab);
+    for day in 0..12 {
+        Night { day, ratio: 1.2 * (1.0 + 10.0 * noise(day)), ..Night::default() }.store(&mut store);
+    }
+    let ended = lab.run("trend xfs/ext4 --threads 4");
+    assert!(!ended.stdout.contains("no change of more than"), "{}", ended.stdout);
+    let said = ended.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    let (_, rest) = said.split_once("a step of less than about ").unwrap_or_else(|| panic!("{said}"));
+    let (percent, rest) = rest.split_once(' ').unwrap();
+    assert!(rest.starts_with("% would not be seen"), "{said}");
+    assert!((8.0..60.0).contains(&percent.parse::<f64>().unwrap()), "{said}");
 }
 
 #[test]
@@ -216,7 +295,7 @@ fn what_is_not_there_is_an_error_that_names_what_is() {
         assert_eq!(ended.code(), 2, "{words}");
         assert!(ended.stderr.contains(said), "{words}: {}", ended.stderr);
     }
-    assert!(lab.run("trend xfs/ext4 --workload append-*").stdout.contains("1 trial is too few"));
+    assert!(lab.run("trend xfs/ext4 --workload append-*").stdout.contains(", 1 trial, #1"));
 }
 
 #[test]

@@ -126,7 +126,11 @@ fn a_filesystem_against_itself_has_the_structure_of_an_answer() {
     assert_eq!(kinds.iter().find(|kind| **kind != "device-progress"), Some(&"device-ready"));
     assert_eq!(kinds.iter().filter(|kind| **kind == "arm-inspected").count(), 2);
     assert_eq!(kinds.iter().filter(|kind| **kind == "rounds-planned").count(), 1);
-    assert_eq!(events.iter().filter(|event| event["event"].is_null()).count(), 1, "one document, last");
+    assert_eq!(kinds.len(), events.len(), "each line says what it is");
+    assert_eq!(kinds.iter().position(|kind| *kind == "answer"), Some(kinds.len() - 1), "one document, last");
+    let times: Vec<jiff::Timestamp> =
+        events.iter().map(|event| event["time"].as_str().unwrap().parse().unwrap()).collect();
+    assert!(times.is_sorted(), "{times:?}");
     let count = |kind: &str| kinds.iter().filter(|found| **found == kind).count();
     assert_eq!(count("run-started"), count("run-ended"));
     assert_eq!(count("round-started"), count("verdicts-updated"));

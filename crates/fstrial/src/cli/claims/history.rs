@@ -5,7 +5,6 @@ use crate::{
     cli::{Home, conduct, results},
     error::ExpectedError,
     report::{
-        again,
         claim::{ClaimReport, reworded},
         page::TrialPage,
     },
@@ -123,7 +122,7 @@ impl History {
     /// A trial that answered a claim, for a page.
     pub(super) fn page(&self, trial: TrialId) -> Result<TrialPage, ExpectedError> {
         let store = self.store.as_ref().expect("what is stored has a store");
-        again::judged(store, &store.trial(trial)?, TrialPage::of)
+        results::judged(store, &store.trial(trial)?, TrialPage::of)
     }
 
     /// What to do about a trial that is to be run with this budget: begin, go on with one that was cut short or ended

@@ -17,8 +17,6 @@ use clap::{Args, ValueEnum};
 use comfy_table::{ContentArrangement, Table, presets};
 use fstrial_model::{
     claim::{CATALOGUE, Claim},
-    device::{Device, DeviceKind},
-    device_model,
     trial::Trial,
 };
 use fstrial_store::{Store, StoredTrial};
@@ -85,7 +83,7 @@ pub(super) fn of_store(store: &Store, format: Format) -> Result<String, Expected
             claim.said.clone(),
             told.here(),
             controls(&document),
-            device(&trial.device),
+            results::about::kind_or_model(&trial.device),
             told.answer,
         ]);
     }
@@ -139,22 +137,6 @@ fn controls(document: &Document) -> String {
             format!("seen: {}", ratios.join(", "))
         }
         (seen, unseen) => format!("seen in {seen} of {}", seen + unseen),
-    }
-}
-
-/// What a claim was tried on, in a word.
-fn device(device: &Device) -> String {
-    let shipped = device.modelled().map(|model| {
-        let is_it = |name: &&&str| device_model::shipped(name).as_ref() == Some(&model);
-        device_model::MODELS
-            .iter()
-            .map(|(name, _)| name)
-            .find(is_it)
-            .map_or("a model of its own", |name| *name)
-    });
-    match (device.kind, shipped) {
-        (DeviceKind::Model, Some(name)) => name.to_owned(),
-        (kind, _) => kind.name().to_owned(),
     }
 }
 

@@ -1,6 +1,6 @@
 //! `fstrial results list` and `results tag`: which trials there are, and the words they are found by.
 
-use super::{open, open_to_change};
+use super::{about::About, open, open_to_change, standing::Standing};
 use crate::{
     cli::{self, Home, filter::FilterArgs},
     error::ExpectedError,
@@ -13,10 +13,17 @@ use std::collections::BTreeSet;
 
 /// Characters of a text in the table.
 const LONGEST_CELL: usize = 200;
+/// Columns of a terminal, for what is said of a trial below its line.
+const WIDTH: usize = 80;
+/// Lines of that.
+const MOST_LINES: usize = 2;
+/// The latest trials that are judged again for the list: more would take too long.
+const ANSWERED: usize = 40;
 
-/// List the trials, oldest first.
+/// List the trials, oldest first, each with its workloads, its device and its answer in short.
 ///
-/// Hosts and kernels are shown where they differ or are asked for, tags where there are some.
+/// Hosts and kernels are shown where they differ or are asked for, tags where there are some. Trials in which not one run was
+/// made (a wrong word, a missing program) are left out. Of more than 40 trials only the last 40 have their answers.
 #[derive(Debug, Default, Args)]
 #[command(after_help = "\
 Examples:
@@ -30,7 +37,11 @@ pub(crate) struct ListArgs {
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
 
-    /// As JSON, one trial on a line.
+    /// Also those that never ran a round.
+    #[arg(short, long)]
+    all: bool,
+
+    /// As JSON, one trial on a line, those that never ran a round too.
     #[arg(long)]
     json: bool,
 }
@@ -50,37 +61,94 @@ pub(crate) struct TagArgs {
 
 pub(super) fn exec(store: &Store, args: &ListArgs) -> Result<(), ExpectedError> {
     let filter = args.filter.filter();
+    let standing = Standing::of(store)?;
     let mut trials = store.find_trials(&filter)?;
-    let found = trials.len();
+    let all = trials.len();
+    if !(args.all || args.json || filter.status.is_some()) {
+        trials.retain(|trial| standing.has_begun(trial));
+    }
+    let (found, hidden) = (trials.len(), all - trials.len());
     if let Some(limit) = args.limit {
         trials.drain(..found.saturating_sub(limit));
     }
     if args.json {
-        trials.iter().for_each(|trial| json_lines::print(&json(trial)));
+        trials.iter().for_each(|trial| json_lines::print(&json(store, &standing, trial)));
         return Ok(());
     }
-    if trials.is_empty() && !filter.is_empty() {
+    if trials.is_empty() && hidden == 0 && !filter.is_empty() {
         cli::say("no trial is like that; `fstrial results list` shows all of them\n");
         return Ok(());
     }
-    cli::print(&format!("{}\n", table(&trials, &filter)));
+    let unanswered = trials.len().saturating_sub(ANSWERED);
+    let about = trials.iter().enumerate().map(|(at, trial)| About::of(store, trial.id, at >= unanswered));
+    cli::print(&rendered(&trials, &about.collect::<Vec<_>>(), &standing, &filter));
     if trials.len() < found {
         cli::say(&format!("the last {} of {found}\n", trials.len()));
+    }
+    if let Some(line) = hidden_in_words(hidden) {
+        cli::say(&format!("{line}; --all shows {}\n", if hidden == 1 { "it" } else { "them" }));
     }
     Ok(())
 }
 
+/// How many trials are left out because they never ran a round; nothing if none is.
+pub(crate) fn hidden_in_words(hidden: usize) -> Option<String> {
+    match hidden {
+        0 => None,
+        1 => Some("1 trial that never ran a round is left out".into()),
+        more => Some(format!("{more} trials that never ran a round are left out")),
+    }
+}
+
 /// A trial of a list for programs.
-pub(crate) fn json(trial: &TrialSummary) -> serde_json::Value {
+pub(crate) fn json(store: &Store, standing: &Standing, trial: &TrialSummary) -> serde_json::Value {
+    let about = About::of(store, trial.id, false);
     serde_json::json!({
-        "id": trial.id, "name": trial.name, "status": trial.status.name(), "started_at": trial.started_at,
+        "id": trial.id, "name": trial.name, "status": standing.word(trial), "started_at": trial.started_at,
+        "workloads": about.workloads, "device": about.device,
         "ended_at": trial.ended_at, "rounds": trial.rounds, "runs": trial.runs, "failed_runs": trial.failed_runs,
         "arms": trial.arms, "seed": format!("{:#x}", trial.seed), "host": trial.host, "kernel": trial.kernel,
         "tags": trial.tags,
     })
 }
 
-fn table(trials: &[TrialSummary], filter: &Filter) -> Table {
+/// The table, with what each trial is about below its line.
+fn rendered(trials: &[TrialSummary], about: &[About], standing: &Standing, filter: &Filter) -> String {
+    let table = table(trials, standing, filter).to_string();
+    let mut lines = table.lines();
+    let mut out = format!("{}\n", lines.next().unwrap_or_default().trim_end());
+    for (line, about) in lines.zip(about) {
+        out += &format!("{}\n", line.trim_end());
+        below(about).iter().for_each(|line| out += &format!("{line}\n"));
+    }
+    out
+}
+
+/// What a trial is about, in lines that fit a terminal.
+fn below(about: &About) -> Vec<String> {
+    let parts = [Some(about.workloads_in_short()), Some(about.device.clone()), about.answer.clone()];
+    let parts: Vec<String> = parts.into_iter().flatten().filter(|part| !part.is_empty()).collect();
+    let text = cell(&parts.join(" · "));
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        let is_full = lines.len() == MOST_LINES;
+        match lines.last_mut() {
+            // A column is left for the sign that says that it goes on.
+            Some(line) if line.chars().count() + 1 + word.chars().count() < WIDTH => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            Some(line) if is_full => {
+                line.push('…');
+                break;
+            }
+            _ => lines.push(format!("     {word}")),
+        }
+    }
+    lines
+}
+
+fn table(trials: &[TrialSummary], standing: &Standing, filter: &Filter) -> Table {
     let differ =
         |of: fn(&TrialSummary) -> &Option<String>| trials.iter().map(of).collect::<BTreeSet<_>>().len() > 1;
     let host = filter.host.is_some() || differ(|trial| &trial.host);
@@ -97,7 +165,7 @@ fn table(trials: &[TrialSummary], filter: &Filter) -> Table {
         let mut row = vec![
             trial.id.to_string(),
             trial.started_at.get(..16).unwrap_or(&trial.started_at).replace('T', " "),
-            trial.status.name().to_owned(),
+            standing.word(trial).to_owned(),
             trial.rounds.to_string(),
             trial.runs.to_string(),
             trial.failed_runs.to_string(),

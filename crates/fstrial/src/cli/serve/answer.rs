@@ -1,8 +1,14 @@
 //! From what is asked to what is answered: the routes, each a function of the store.
 
-use super::{guard::Asked, pages};
+use super::{
+    guard::Asked,
+    pages::{self, Offers},
+};
 use crate::{
-    cli::{self, compare, filter, report, results},
+    cli::{
+        self, compare, filter, report,
+        results::{self, about::About, standing::Standing},
+    },
     error::ExpectedError,
     report::{
         page, plain, table,
@@ -12,10 +18,13 @@ use crate::{
 };
 use clap::ValueEnum;
 use fstrial_model::metric::Metric;
-use fstrial_store::{Filter, Store, StoreError, TrialId};
+use fstrial_store::{Filter, Store, StoreError, TrialId, TrialSummary};
 use hyper::StatusCode;
 use serde::Serialize;
-use std::path::Path;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+};
 
 /// For our own pages: their style sheet and forms, and nothing else; no script at all.
 const POLICY: &str = "default-src 'none'; style-src 'self'; img-src data:; form-action 'self'; base-uri 'none'; \
@@ -98,8 +107,10 @@ fn route(path: &Path, asked: &Asked) -> Result<Answer, Trouble> {
         ["compare"] => side_by_side(&open()?, asked),
         ["trend"] => trends(&open()?, asked),
         ["api", "trials"] => {
-            let trials = open()?.find_trials(&filter_of(asked)?)?;
-            Ok(Answer::json(&trials.iter().map(results::list::json).collect::<Vec<_>>()))
+            let store = open()?;
+            let (trials, standing) = (store.find_trials(&filter_of(asked)?)?, Standing::of(&store)?);
+            let told = trials.iter().map(|trial| results::list::json(&store, &standing, trial));
+            Ok(Answer::json(&told.collect::<Vec<_>>()))
         }
         ["api", "trials", id] => {
             let (store, id) = (open()?, number(id)?);
@@ -127,11 +138,40 @@ fn text(store: &Store, id: TrialId) -> Result<Answer, Trouble> {
 }
 
 fn list(store: &Store, asked: &Asked) -> Result<Answer, Trouble> {
-    let mut trials = store.find_trials(&filter_of(asked)?)?;
+    let filter = filter_of(asked)?;
+    let standing = Standing::of(store)?;
+    let mut trials = store.find_trials(&filter)?;
+    let all = trials.len();
+    if asked.get("all").is_none() && filter.status.is_none() {
+        trials.retain(|trial| standing.has_begun(trial));
+    }
+    let hidden = all - trials.len();
     let order = pages::Sort::of(asked.get("sort").unwrap_or_default());
     order.apply(&mut trials);
     let page = asked.get("page").and_then(|page| page.parse().ok()).unwrap_or(1);
-    Ok(Answer::page(pages::list(&trials, asked, order, page)))
+    let sheet = pages::Sheet::of(&trials, page);
+    let row = |trial| (trial, standing.word(trial), About::of(store, trial.id, true));
+    let rows: Vec<_> = sheet.shown(&trials).iter().map(row).collect();
+    Ok(Answer::page(pages::list(&rows, &offers(store)?, &sheet, hidden, asked, order)))
+}
+
+/// What the fields of a search can offer.
+fn offers(store: &Store) -> Result<Offers, Trouble> {
+    let trials = store.trials()?;
+    let texts = |of: &dyn Fn(&TrialSummary) -> Vec<String>| -> BTreeSet<String> {
+        trials.iter().flat_map(of).filter(|text| !text.is_empty()).collect()
+    };
+    let levels = store.levels()?;
+    Ok(BTreeMap::from([
+        ("name", texts(&|trial| vec![trial.name.clone()])),
+        ("arm", texts(&|trial| trial.arms.clone())),
+        ("against", texts(&|trial| trial.arms.clone())),
+        ("tag", texts(&|trial| trial.tags.clone())),
+        ("host", texts(&|trial| trial.host.iter().cloned().collect())),
+        ("kernel", texts(&|trial| trial.kernel.iter().cloned().collect())),
+        ("workload", levels.iter().map(|(workload, _)| workload.clone()).collect()),
+        ("threads", levels.iter().map(|(_, threads)| threads.to_string()).collect()),
+    ]))
 }
 
 /// Trials side by side: `?a=1&b=2`, or `?trial=1&trial=2` as the boxes of the list send it.
@@ -148,7 +188,7 @@ fn side_by_side(store: &Store, asked: &Asked) -> Result<Answer, Trouble> {
 
 fn trends(store: &Store, asked: &Asked) -> Result<Answer, Trouble> {
     let document = trend_of(store, asked)?;
-    Ok(Answer::page(pages::trend(document.as_ref(), asked)))
+    Ok(Answer::page(pages::trend(document.as_ref(), &offers(store)?, asked)))
 }
 
 /// The trend that is asked for; none before an arm is named.

@@ -1,6 +1,9 @@
 //! The plot of a trend as SVG: points with intervals, segments, changes. Words for it are in the tables beside it.
 
-use crate::report::trend::{SeriesReport, TrendDocument, value};
+use crate::report::{
+    plot::{self, Dot},
+    trend::{SeriesReport, TrendDocument, value},
+};
 use maud::{Markup, html};
 
 const WIDTH: f64 = 900.0;
@@ -12,12 +15,10 @@ const EDGE: f64 = 14.0;
 
 /// Draws a series. Its points carry their words as titles, which browsers show on hover.
 pub(super) fn series(document: &TrendDocument, series: &SeriesReport) -> Markup {
-    let logs: Vec<f64> = series.points.iter().map(|point| point.value.ln()).collect();
-    let (low, high) = logs
-        .iter()
-        .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), log| (low.min(*log), high.max(*log)));
-    let room = ((high - low) * 0.15).max(0.005);
-    let (low, high) = (low - room, high + room);
+    let points = series.points.iter();
+    let dots: Vec<Dot> =
+        points.map(|p| (p.value.ln(), p.interval.map(|(from, to)| (from.ln(), to.ln())))).collect();
+    let (low, high) = plot::range(&dots);
     let count = series.points.len().max(2) as f64;
     let x = |index: usize| LEFT + (index as f64 + 0.5) * (WIDTH - LEFT) / count;
     let y = |log: f64| EDGE + (high - log.clamp(low, high)) / (high - low) * (HEIGHT - 2.0 * EDGE);
@@ -40,11 +41,14 @@ pub(super) fn series(document: &TrendDocument, series: &SeriesReport) -> Markup 
             }
             @for (index, point) in series.points.iter().enumerate() {
                 g {
-                    title { "#" (point.trial) ", " (point.started_at) ", " (point.kernel) ": " (label(logs[index])) }
-                    @if let Some((from, to)) = point.interval {
-                        line.interval x1=(at(x(index))) x2=(at(x(index))) y1=(at(y(from.ln()))) y2=(at(y(to.ln()))) {}
+                    title { "#" (point.trial) ", " (point.started_at) ", " (point.kernel) ": " (label(dots[index].0)) }
+                    @if let Some((from, to)) = dots[index].1 {
+                        line.interval x1=(at(x(index))) x2=(at(x(index))) y1=(at(y(from))) y2=(at(y(to))) {}
+                        // It goes on beyond the picture.
+                        @if to > high { text.cut x=(at(x(index))) y=(at(EDGE)) { "↑" } }
+                        @if from < low { text.cut x=(at(x(index))) y=(at(HEIGHT - 4.0)) { "↓" } }
                     }
-                    circle cx=(at(x(index))) cy=(at(y(logs[index]))) r="3.5" {}
+                    circle cx=(at(x(index))) cy=(at(y(dots[index].0))) r="3.5" {}
                 }
             }
         }

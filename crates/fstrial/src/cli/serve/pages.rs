@@ -2,16 +2,25 @@
 //! by the templates.
 
 use super::{drawing, guard::Asked};
-use crate::report::{
-    numbers,
-    trend::{ChangeReport, SeriesReport, StepReport, TrendDocument, place, size, sureness, title, value},
+use crate::{
+    cli::results::{about::About, list::hidden_in_words},
+    report::trend::{
+        ChangeReport, SeriesReport, StepReport, TrendDocument, percent, place, rounded_up, size, sureness,
+        title, value,
+    },
 };
 use fstrial_model::metric::{METRICS, Metric};
 use fstrial_store::{TrialStatus, TrialSummary};
 use maud::{DOCTYPE, Markup, html};
-use std::cmp::Ordering;
+use std::{
+    cmp::Ordering,
+    collections::{BTreeMap, BTreeSet},
+};
 
-const PER_PAGE: usize = 100;
+/// Trials on a page: each is judged again for it.
+const PER_PAGE: usize = 40;
+/// Texts that a field offers.
+const MOST_OFFERED: usize = 200;
 /// Fields of the search, with their words and an example.
 const FIELDS: [(&str, &str, &str); 9] = [
     ("name", "name", "nightly"),
@@ -100,19 +109,55 @@ pub(super) fn trouble(message: &str, hint: Option<&str>) -> Markup {
     )
 }
 
-/// The list with its search. `trials` are all that were found, in order; `page` counts from 1.
-pub(super) fn list(trials: &[TrialSummary], asked: &Asked, sort: Sort, page: usize) -> Markup {
-    let pages = trials.len().div_ceil(PER_PAGE).max(1);
-    let page = page.clamp(1, pages);
-    let shown = trials.iter().skip((page - 1) * PER_PAGE).take(PER_PAGE);
+/// What the fields of a search offer, by their names.
+pub(super) type Offers = BTreeMap<&'static str, BTreeSet<String>>;
+
+/// Which part of the list is shown.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Sheet {
+    /// Trials in all.
+    all: usize,
+    /// From 1.
+    page: usize,
+    pages: usize,
+}
+
+impl Sheet {
+    pub(super) fn of(trials: &[TrialSummary], page: usize) -> Self {
+        let pages = trials.len().div_ceil(PER_PAGE).max(1);
+        Self { all: trials.len(), page: page.clamp(1, pages), pages }
+    }
+
+    pub(super) fn shown(self, trials: &[TrialSummary]) -> &[TrialSummary] {
+        let from = (self.page - 1) * PER_PAGE;
+        &trials[from..(from + PER_PAGE).min(trials.len())]
+    }
+}
+
+/// A trial with its status in a word and what it is about.
+pub(super) type Listed<'a> = (&'a TrialSummary, &'static str, About);
+
+/// The list with its search. `shown` are those on this page, in order; `hidden` never ran a round.
+pub(super) fn list(
+    shown: &[Listed<'_>],
+    offers: &Offers,
+    sheet: &Sheet,
+    hidden: usize,
+    asked: &Asked,
+    sort: Sort,
+) -> Markup {
+    let Sheet { all, page, pages } = *sheet;
     let link = |page: usize| address(asked, &[("sort", &sort.name()), ("page", &page.to_string())]);
     let body = html! {
-        (search(asked, "/", &html! {}))
-        @if trials.is_empty() {
+        (search(asked, offers, "/", &html! {}))
+        @if let Some(line) = hidden_in_words(hidden) {
+            p.quiet { (line) ". " a href=(address(asked, &[("all", "1"), ("page", "")])) { "Show all" } }
+        }
+        @if shown.is_empty() {
             p { "No trial is like that. " a href="/" { "All trials" } }
         } @else {
             p {
-                (trials.len()) @if trials.len() == 1 { " trial" } @else { " trials" }
+                (counted(all, "trial"))
                 @if pages > 1 { ", page " (page) " of " (pages) }
             }
             form action="/compare" method="get" {
@@ -123,10 +168,11 @@ pub(super) fn list(trials: &[TrialSummary], asked: &Asked, sort: Sort, page: usi
                             @for (index, (name, heading, _)) in COLUMNS.iter().enumerate() {
                                 (column_head(asked, sort, index, name, heading))
                             }
+                            th scope="col" { "workloads, device" }
                             th scope="col" { "arms" }
                             th scope="col" { "tags" }
                         } }
-                        tbody { @for trial in shown { (row(trial)) } }
+                        tbody { @for listed in shown { (row(listed)) } }
                     }
                 }
                 p { button type="submit" { "compare those ticked" } " (2 to 8)" }
@@ -158,7 +204,12 @@ fn column_head(asked: &Asked, sort: Sort, index: usize, name: &str, heading: &st
     }
 }
 
-fn row(trial: &TrialSummary) -> Markup {
+/// `1 trial`, `2 trials`.
+fn counted(count: usize, what: &str) -> String {
+    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
+}
+
+fn row((trial, status, about): &Listed<'_>) -> Markup {
     let id = trial.id;
     let name = if trial.name.is_empty() { "(no name)" } else { &trial.name };
     html! {
@@ -166,37 +217,56 @@ fn row(trial: &TrialSummary) -> Markup {
             td { input type="checkbox" name="trial" value=(id) aria-label={ "compare trial " (id) }; }
             td.number { a href={ "/trial/" (id) } { (id) } }
             td { (trial.started_at.get(..16).unwrap_or(&trial.started_at).replace('T', " ")) }
-            td { a href={ "/trial/" (id) } { (name) } " " a.quiet href={ "/trial/" (id) "/text" } { "text" } }
-            td { (trial.status.name()) @if trial.failed_runs > 0 { ", " (trial.failed_runs) " failed" } }
+            td {
+                a href={ "/trial/" (id) } { (name) } " " a.quiet href={ "/trial/" (id) "/text" } { "text" }
+                @if let Some(answer) = &about.answer { br; (answer) }
+            }
+            td { (status) @if trial.failed_runs > 0 { ", " (trial.failed_runs) " failed" } }
             td.number { (trial.rounds) }
             td.number { (trial.runs) }
             td { (trial.host.as_deref().unwrap_or_default()) }
             td { (trial.kernel.as_deref().unwrap_or_default()) }
+            td { (about.workloads_in_short()) br; (about.device) }
             td { (trial.arms.join(", ")) }
             td { (trial.tags.join(", ")) }
         }
     }
 }
 
+/// A field that offers what there is.
+fn field(asked: &Asked, offers: &Offers, name: &str, words: &str, example: &str) -> Markup {
+    let offered = offers.get(name).filter(|texts| !texts.is_empty());
+    let list = offered.map(|_| format!("there-is-{name}"));
+    html! {
+        label {
+            (words)
+            input type="search" name=(name) value=(asked.get(name).unwrap_or_default()) placeholder=(hint_of(example)) list=[list.as_deref()];
+        }
+        @if let (Some(texts), Some(list)) = (offered, &list) {
+            datalist id=(list) { @for text in texts.iter().take(MOST_OFFERED) { option value=(text) {} } }
+        }
+    }
+}
+
 /// The search form, with what was asked for in it.
-fn search(asked: &Asked, action: &str, more: &Markup) -> Markup {
+fn search(asked: &Asked, offers: &Offers, action: &str, more: &Markup) -> Markup {
     let is_trend = action != "/";
     html! {
         form.search action=(action) method="get" role="search" {
             (more)
             @for (name, words, example) in FIELDS.iter().filter(|(name, ..)| !(is_trend && *name == "arm")) {
-                label {
-                    (words)
-                    @if *name == "status" {
+                @if *name == "status" {
+                    label {
+                        (words)
                         select name=(name) {
                             option value="" { "any" }
                             @for status in TrialStatus::ALL {
                                 option value=(status.name()) selected[asked.get(name) == Some(status.name())] { (status.name()) }
                             }
                         }
-                    } @else {
-                        input type="search" name=(name) value=(asked.get(name).unwrap_or_default()) placeholder=(hint_of(example));
                     }
+                } @else {
+                    (field(asked, offers, name, words, example))
                 }
             }
             button type="submit" { "search" }
@@ -220,14 +290,10 @@ fn address(asked: &Asked, changed: &[(&str, &str)]) -> String {
 }
 
 /// The form for a trend, and the trend if one was asked for.
-pub(super) fn trend(document: Option<&TrendDocument>, asked: &Asked) -> Markup {
+pub(super) fn trend(document: Option<&TrendDocument>, offers: &Offers, asked: &Asked) -> Markup {
     let metric = asked.get("metric").unwrap_or(Metric::Throughput.name());
     let by = asked.get("by").unwrap_or("time");
-    let text = |name: &'static str, words: &str, example: &str| {
-        html! {
-            label { (words) input type="search" name=(name) value=(asked.get(name).unwrap_or_default()) placeholder=(hint_of(example)); }
-        }
-    };
+    let text = |name, words, example| field(asked, offers, name, words, example);
     let choice = |name: &'static str, words: &str, current: &str, all: &[&str]| {
         html! {
             label { (words) select name=(name) {
@@ -243,7 +309,7 @@ pub(super) fn trend(document: Option<&TrendDocument>, asked: &Asked) -> Markup {
         (text("threads", "threads", "4"))
     };
     let body = html! {
-        (search(asked, "/trend", &more))
+        (search(asked, offers, "/trend", &more))
         @match document {
             None => { p { "Name an arm, and one of the same trials to measure it against." } }
             Some(document) if document.series.is_empty() => {
@@ -273,8 +339,11 @@ fn series(document: &TrendDocument, series: &SeriesReport) -> Markup {
             @if series.changes.is_empty() {
                 p {
                     @match series.noise_percent {
-                        Some(noise) => { "No change found; the usual noise of a trial is ±" (numbers::plain(noise)) " %." }
-                        None => { (series.points.len()) " trials are too few to look for changes: 8 are needed." }
+                        Some(noise) => {
+                            "No change found; the usual noise of a trial is ±" (percent(noise)) " %, and with it a step of less \
+                            than about " (rounded_up(series.seen_from_percent.unwrap_or_default())) " % would not be seen."
+                        }
+                        None => { "Too few to look for changes: " (counted(series.points.len(), "trial")) ", and 8 are needed." }
                     }
                 }
             } @else {
@@ -325,7 +394,7 @@ fn changes(document: &TrendDocument, series: &SeriesReport) -> Markup {
 fn points(document: &TrendDocument, series: &SeriesReport) -> Markup {
     html! {
         details {
-            summary { (series.points.len()) " points" }
+            summary { (counted(series.points.len(), "point")) }
             div.wide { table {
                 thead { tr {
                     th scope="col" { "trial" } th scope="col" { "began (UTC)" } th scope="col" { "kernel" }
@@ -350,7 +419,7 @@ fn left_out(document: &TrendDocument) -> Markup {
     html! {
         @if !document.left_out.is_empty() {
             details {
-                summary { (document.left_out.len()) " trials left out" }
+                summary { (counted(document.left_out.len(), "trial")) " left out" }
                 ul { @for left in &document.left_out {
                     li { a href={ "/trial/" (left.trial) } { "#" (left.trial) } ": " (left.reason) }
                 } }
@@ -388,6 +457,14 @@ mod tests {
         }
     }
 
+    fn listed(trials: &[TrialSummary], asked: &Asked, page: usize) -> String {
+        let sheet = Sheet::of(trials, page);
+        let shown: Vec<_> =
+            sheet.shown(trials).iter().map(|trial| (trial, "decided", About::default())).collect();
+        let offers = Offers::from([("arm", BTreeSet::from(["<script>".to_owned()]))]);
+        list(&shown, &offers, &sheet, 0, asked, Sort::of("")).into_string()
+    }
+
     #[test]
     fn lists_are_sorted_by_every_column_both_ways() {
         let ids = |sort: &str| {
@@ -415,7 +492,7 @@ mod tests {
         let query: Vec<_> = form_urlencoded::parse(&link.as_bytes()[2..]).into_owned().collect();
         let expected = [("name", hostile), ("tag", "a"), ("tag", "b"), ("page", "2")];
         assert_eq!(query, expected.map(|(name, value)| (name.to_owned(), value.to_owned())));
-        let page = list(&[trial(1, hostile, 1)], &asked, Sort::of(""), 1).into_string();
+        let page = listed(&[trial(1, hostile, 1)], &asked, 1);
         assert!(!page.contains("<script"), "{page}");
         assert!(page.contains("&lt;script&gt;alert(1)&lt;/script&gt;"), "{page}");
     }
@@ -423,10 +500,9 @@ mod tests {
     #[test]
     fn long_lists_come_in_pages() {
         let trials: Vec<_> = (0..250).map(|n| trial(n % 28 + 1, "x", 1)).collect();
-        let rows =
-            |page| list(&trials, &asked(&[]), Sort::of(""), page).into_string().matches("<tr>").count() - 1;
-        assert_eq!([rows(1), rows(2), rows(3), rows(99), rows(0)], [100, 100, 50, 50, 100]);
-        let second = list(&trials, &asked(&[]), Sort::of(""), 2).into_string();
+        let rows = |page| listed(&trials, &asked(&[]), page).matches("<tr>").count() - 1;
+        assert_eq!([rows(1), rows(2), rows(7), rows(99), rows(0)], [40, 40, 10, 10, 40]);
+        let second = listed(&trials, &asked(&[]), 2);
         assert!(second.contains("page=1") && second.contains("page=3"), "{second}");
     }
 }

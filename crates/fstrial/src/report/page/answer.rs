@@ -157,6 +157,8 @@ fn how_sure(document: &Document) -> String {
     let ended = match document.ended {
         "decided" => "It ended because no comparison was open any more",
         "interrupted" => "It is not at its end, so some of it may be open",
+        "running" => "It still runs, so some of it may be open",
+        "killed" => "It was killed before its end, so some of it may be open",
         "given-up" => "It ended because what is open was too unlikely to be decided in time",
         _ => "It ended because its time or its number of rounds was up",
     };

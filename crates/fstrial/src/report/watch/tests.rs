@@ -124,6 +124,17 @@ fn before_the_first_round() {
 }
 
 #[test]
+fn a_narrow_list_tells_contrasts_apart() {
+    let plan = plan(&["ext4", "xfs"], &[1, 4, 16]);
+    let mut model = fresh(&plan);
+    run(&mut model, &plan, 7, |_| 1.42);
+    let narrow = shown(&model, (60, 24));
+    for title in ["xfs / ext4 @1 ", "xfs / ext4 @4 ", "xfs / ext4 @16 "] {
+        assert!(narrow.contains(title), "lacks `{title}`:\n{narrow}");
+    }
+}
+
+#[test]
 fn while_it_runs() {
     let plan = plan(&["ext4", "xfs", "btrfs"], &[1, 4, 16]);
     let mut model = fresh(&plan);

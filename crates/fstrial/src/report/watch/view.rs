@@ -243,9 +243,9 @@ fn short_title(line: &ContrastLine) -> String {
     format!("{} / {} @{}{metric} · {}{phase}", state.a, state.b, state.threads, state.workload)
 }
 
-/// `1.42× [1.36, 1.49]`.
-fn figures(line: &ContrastLine) -> String {
-    match (line.state.ratio, line.state.interval) {
+/// `1.42× [1.36, 1.49]`, or the ratio alone.
+fn figures(line: &ContrastLine, with_interval: bool) -> String {
+    match (line.state.ratio, line.state.interval.filter(|_| with_interval)) {
         (Some(ratio), Some(ends)) => format!("{} {}", numbers::ratio(ratio), numbers::ratio_interval(ends)),
         (Some(ratio), None) => numbers::ratio(ratio),
         (None, _) if line.state.too_few_operations => "too few operations".into(),
@@ -261,12 +261,14 @@ fn band(line: &ContrastLine, practical: f64) -> f64 {
 /// All contrasts, as many as there is room for.
 fn list(buffer: &mut Buffer, area: Rect, model: &Model, choices: &mut Choices, look: Look) {
     const VERDICT: usize = 13;
-    const FIGURES: usize = 21;
+    /// Columns from which on there is room for intervals in figures; the bars show them as well.
+    const ROOMY: usize = 76;
     let rows = usize::from(area.height - 1);
     choices.show_selected(rows, model.contrasts.len());
     let width = usize::from(area.width);
-    let bar = ((width - VERDICT - FIGURES - 4) * 2 / 5) | 1;
-    let name = width - VERDICT - FIGURES - bar - 4;
+    let room = if width < ROOMY { 7 } else { 21 };
+    let bar = ((width - VERDICT - room - 4) * 2 / 5) | 1;
+    let name = width - VERDICT - room - bar - 4;
     let (from, all) = (choices.first, model.contrasts.len());
     let shown = &model.contrasts[from..(from + rows).min(all)];
     let reach = plot::reach(model.contrasts.iter());
@@ -292,7 +294,7 @@ fn list(buffer: &mut Buffer, area: Rect, model: &Model, choices: &mut Choices, l
             Span::styled(text::fitted(&word, VERDICT), style.fg(look.shade(colour))),
             Span::styled(text::fitted(&short_title(line), name), style),
             Span::raw(" "),
-            Span::styled(text::fitted(&figures(line), FIGURES), style),
+            Span::styled(text::fitted(&figures(line, width >= ROOMY), room), style),
             Span::raw(" "),
             Span::styled(picture.unwrap_or_default(), style.fg(look.shade(colour))),
         ];
@@ -354,7 +356,7 @@ fn nothing(buffer: &mut Buffer, area: Rect, why: &str, look: Look) {
 fn rounds(buffer: &mut Buffer, area: Rect, line: &ContrastLine, model: &Model, look: Look) {
     let (word, colour) = word(line);
     let width = usize::from(area.width);
-    let tail = format!(" {word} {}", figures(line));
+    let tail = format!(" {word} {}", figures(line, true));
     let name = text::cut(&title(line), width.saturating_sub(text::columns(&tail)));
     let heading = Line::from(vec![Span::styled(name, look.bold()), Span::styled(tail, look.of(colour))]);
     let area = top(buffer, area, &heading);

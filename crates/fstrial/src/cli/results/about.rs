@@ -1,0 +1,77 @@
+//! What a stored trial is about, for a list: its workloads, its device, and the answer in short.
+
+use super::judge_again;
+use crate::report::{document::Document, summary};
+use fstrial_model::{
+    device::{Device, DeviceKind},
+    device_model,
+    trial::Trial,
+};
+use fstrial_store::{Store, StoredTrial, TrialId};
+
+/// What a trial is about. What cannot be read of it is left empty: a list does not end there.
+#[derive(Debug, Default)]
+pub(crate) struct About {
+    pub(crate) workloads: Vec<String>,
+    pub(crate) device: String,
+    /// The bottom line; none before a first ratio, or if it was not asked for.
+    pub(crate) answer: Option<String>,
+}
+
+impl About {
+    /// Reads it; `answered`: judges its runs again as well.
+    pub(crate) fn of(store: &Store, trial: TrialId, answered: bool) -> Self {
+        store.trial(trial).map(|stored| Self::of_stored(store, &stored, answered)).unwrap_or_default()
+    }
+
+    fn of_stored(store: &Store, stored: &StoredTrial, answered: bool) -> Self {
+        let Ok(trial) = Trial::parse("stored trial", &stored.toml) else { return Self::default() };
+        let names =
+            trial.workloads.iter().filter_map(|entry| entry.name.clone().or_else(|| entry.preset.clone()));
+        let document = answered.then(|| judge_again(store, stored).ok()).flatten();
+        Self {
+            workloads: names.collect(),
+            device: device_in_short(&trial.device),
+            answer: document.as_ref().and_then(answer),
+        }
+    }
+
+    /// The workloads, three at most: `random-write, append-fsync and 4 more`.
+    pub(crate) fn workloads_in_short(&self) -> String {
+        const MOST: usize = 3;
+        let shown = self.workloads.iter().take(MOST).cloned().collect::<Vec<_>>().join(", ");
+        match self.workloads.len().saturating_sub(MOST) {
+            0 => shown,
+            more => format!("{shown} and {more} more"),
+        }
+    }
+}
+
+/// The bottom line; of a claim its answer.
+fn answer(document: &Document) -> Option<String> {
+    match &document.claim {
+        Some(claim) => Some(claim.answer.clone()),
+        None => summary::lines(document).into_iter().next(),
+    }
+}
+
+/// A device in a word or two: of a disk, which one.
+fn device_in_short(device: &Device) -> String {
+    match &device.path {
+        Some(path) if device.kind == DeviceKind::Disk => format!("disk {}", path.display()),
+        _ => kind_or_model(device),
+    }
+}
+
+/// The kind of a device, or the name of its model.
+pub(crate) fn kind_or_model(device: &Device) -> String {
+    let shipped = device.modelled().map(|model| {
+        let is_it = |name: &&&str| device_model::shipped(name).as_ref() == Some(&model);
+        let mut names = device_model::MODELS.iter().map(|(name, _)| name);
+        names.find(is_it).map_or("a model of its own", |name| *name)
+    });
+    match (device.kind, shipped) {
+        (DeviceKind::Model, Some(name)) => name.to_owned(),
+        (kind, _) => kind.name().to_owned(),
+    }
+}

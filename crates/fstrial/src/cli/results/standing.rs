@@ -1,0 +1,44 @@
+//! How trials stand. The store knows that one began and has not ended; whether a process still works on it, the lock of
+//! the home says.
+
+use crate::{cli, error::ExpectedError};
+use fstrial_store::{Store, TrialId, TrialStatus, TrialSummary};
+
+/// The word for a trial whose process is dead.
+pub(crate) const KILLED: &str = "killed";
+
+/// Which of the trials that have not ended a process works on.
+#[derive(Debug)]
+pub(crate) struct Standing {
+    /// None: each of them was killed.
+    pub(crate) running: Option<TrialId>,
+}
+
+impl Standing {
+    /// Looks at the lock beside the store. Of several trials that have not ended it is the one that a process began to
+    /// work on last.
+    pub(crate) fn of(store: &Store) -> Result<Self, ExpectedError> {
+        if !store.path().parent().is_some_and(cli::is_locked) {
+            return Ok(Self { running: None });
+        }
+        let mut newest = None;
+        for summary in store.trials()?.into_iter().filter(|trial| trial.status == TrialStatus::Running) {
+            let session = store.trial(summary.id)?.sessions.last().map(|session| session.id);
+            newest = newest.max(Some((session, summary.id)));
+        }
+        Ok(Self { running: newest.map(|(_, id)| id) })
+    }
+
+    /// Its status in a word.
+    pub(crate) fn word(&self, trial: &TrialSummary) -> &'static str {
+        match trial.status {
+            TrialStatus::Running if self.running != Some(trial.id) => KILLED,
+            status => status.name(),
+        }
+    }
+
+    /// Whether there is anything to see: a round, or a process that works on the first one.
+    pub(crate) fn has_begun(&self, trial: &TrialSummary) -> bool {
+        trial.rounds > 0 || self.running == Some(trial.id)
+    }
+}
