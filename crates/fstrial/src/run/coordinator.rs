@@ -16,6 +16,7 @@ use super::{
     contrast::Outcome,
     course::{self, Course},
     event::{Event, Listener, RunEnded},
+    forecast,
     interrupt::Interrupt,
     judge::{Judge, MOST_LOST},
     place::{Ended, Place},
@@ -176,15 +177,9 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
     }
 
     fn finish(mut self, facts: Vec<ArmFacts>, audit: Vec<String>, reason: Reason) -> Finished<'p> {
+        let round_time = self.times.of_next(self.judge.runs_left());
         self.judge.finish();
-        Finished {
-            all: self.judge,
-            facts,
-            audit,
-            reason,
-            rounds: self.times.last(),
-            round_time: self.times.of_last(),
-        }
+        Finished { all: self.judge, facts, audit, reason, rounds: self.times.last(), round_time }
     }
 
     fn tell(&mut self, event: &Event<'_>) -> Result<(), ExpectedError> {
@@ -360,7 +355,9 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
         let planned = planned_rounds(asked, fit);
         self.judge.plan_rounds(planned);
         let fit = fit.min(asked.unwrap_or(MOST_ROUNDS));
-        self.tell(&Event::RoundsPlanned { planned, fit, round_seconds: round_time.as_secs_f64() })
+        let (round_seconds, least) = (round_time.as_secs_f64(), forecast::least_rounds(self.plan));
+        let warning = forecast::too_few(fit, asked, least, round_seconds);
+        self.tell(&Event::RoundsPlanned { planned, fit, round_seconds, least, warning: warning.as_deref() })
     }
 
     /// Runs one cell; false if interrupted.
