@@ -109,8 +109,11 @@ impl Told {
     }
 }
 
+/// What a trial was told after a round.
+type Said = (usize, Option<(usize, usize)>);
+
 /// The round of the decision, [`LIMIT`] + 1 if there was none, and what was told on the way.
-fn trial(mut course: Course, effect: f64) -> (usize, Vec<(usize, Option<(usize, usize)>)>) {
+fn trial(mut course: Course, effect: f64) -> (usize, Vec<Said>) {
     let question = Question::comparison(1.03_f64.ln());
     let mut panel = Panel::new(vec![question], 0.05, 60, Multiplicity::BenjaminiHochberg);
     panel.set_futility(false);
