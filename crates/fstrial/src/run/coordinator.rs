@@ -16,7 +16,7 @@ use super::{
     contrast::Outcome,
     course::{self, Course},
     event::{Event, Listener, RunEnded},
-    forecast,
+    forecast::{self, MOST_ROUNDS, OVERHEAD_GUESS, planned_rounds},
     interrupt::Interrupt,
     judge::{Judge, MOST_LOST},
     place::{Ended, Place},
@@ -32,15 +32,6 @@ use fstrial_model::{
     units::Nanos,
     workload::Data,
 };
-
-/// Rounds planned for at least and at most, whatever the budget: a trial that is undecided at its end can be gone on with,
-/// and error is spent for that from the beginning.
-const PLANNED_ROUNDS: (u32, u32) = (60, 200);
-/// A trial ends after this many rounds, whatever its budget: more would not decide it, and the estimates grow with the
-/// square of the rounds.
-pub const MOST_ROUNDS: u32 = 500;
-/// What a run costs besides its load, before any was timed.
-pub const OVERHEAD_GUESS: Nanos = Nanos::secs(1);
 
 /// What the coordinator needs besides the plan.
 pub struct Context<'a, 'w> {
@@ -127,11 +118,6 @@ struct Said {
 pub(super) fn data_for(places: &[Box<dyn Place + '_>]) -> Data {
     let all = places.iter().map(|place| place.data());
     all.into_iter().find(|data| *data != Data::Random).unwrap_or(Data::Random)
-}
-
-/// The number of rounds that the decision rule plans with: as many as were asked for, or else as fit into the budget.
-pub fn planned_rounds(asked: Option<u32>, affordable: u32) -> u32 {
-    asked.map_or_else(|| affordable.clamp(PLANNED_ROUNDS.0, PLANNED_ROUNDS.1), |rounds| rounds.max(4))
 }
 
 enum RoundEnd {

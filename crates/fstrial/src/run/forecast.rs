@@ -2,7 +2,6 @@
 
 use super::{
     contrast::{less_is_better, question},
-    coordinator::{MOST_ROUNDS, OVERHEAD_GUESS, planned_rounds},
     panels::ALPHA,
     plan::Plan,
 };
@@ -13,6 +12,14 @@ use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng, SeedableRng};
 use serde::Serialize;
 
+/// Rounds planned for at least and at most, whatever the budget: a trial that is undecided at its end can be gone on with,
+/// and error is spent for that from the beginning.
+const PLANNED_ROUNDS: (u32, u32) = (60, 200);
+/// A trial ends after this many rounds, whatever its budget: more would not decide it, and the estimates grow with the
+/// square of the rounds.
+pub const MOST_ROUNDS: u32 = 500;
+/// What a run costs besides its load, before any was timed.
+pub const OVERHEAD_GUESS: Nanos = Nanos::secs(1);
 /// Kinds of noise for which differences are told: the usual difference of equal arms from round to round, as a fraction.
 const NOISES: [f64; 3] = [0.02, 0.05, 0.1];
 /// The share of trials that find a difference which is told.
@@ -27,6 +34,11 @@ const SIMULATED_ROUNDS: u32 = 60;
 const LAYOUT_GUESS: u64 = 400_000;
 /// No number of questions takes more rounds than this for a first verdict.
 const MOST_LEAST: u32 = 60;
+
+/// The number of rounds that the decision rule plans with: as many as were asked for, or else as fit into the budget.
+pub fn planned_rounds(asked: Option<u32>, affordable: u32) -> u32 {
+    asked.map_or_else(|| affordable.clamp(PLANNED_ROUNDS.0, PLANNED_ROUNDS.1), |rounds| rounds.max(4))
+}
 
 /// What the budget of a plan can show.
 #[derive(Debug, Clone, PartialEq, Serialize)]
