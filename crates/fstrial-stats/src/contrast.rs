@@ -9,6 +9,7 @@ use crate::lane::{self, Found};
 use crate::normal;
 use crate::question::Question;
 use crate::schedule::Schedule;
+use crate::signed_rank;
 use crate::total::{Ratio, Total};
 
 /// First round after which a contrast may be given up.
@@ -18,6 +19,74 @@ const FUTILE_CHANCE: f64 = 0.02;
 /// Room for the numerical error of the schedule's recursion in [`Contrast::within_reach`]: measured
 /// below 0.1 %.
 const REACH_SLACK: f64 = 1.01;
+
+/// The chances of a decision between which most decisions come: chosen such that the range between them holds it in 80 %
+/// of simulated trials (tests/outlook.rs).
+const EARLY: f64 = 0.02;
+const LATE: f64 = 0.90;
+/// Rounds that nobody waits for.
+const OUT_OF_REACH: usize = 600;
+/// How the boundary grows with the logarithm of the rounds beyond the planned ones, as those of [`Schedule`] do.
+const BEYOND_PLANNED: f64 = 0.35;
+
+/// The two-sided level of the Walsh averages that tell the error: that of one standard deviation.
+const MIDDLE: f64 = 0.32;
+
+/// An estimate (a natural log), the threshold subtracted, and its error.
+#[derive(Clone, Copy)]
+struct Outlook {
+    estimate: f64,
+    se: f64,
+}
+
+impl Outlook {
+    /// The same with the names of the cells exchanged.
+    fn turned(self) -> Outlook {
+        Outlook { estimate: -self.estimate, ..self }
+    }
+}
+
+/// A later look: the share of its rounds that are there, and its boundaries for a difference and for equivalence.
+struct Ahead {
+    share: f64,
+    bounds: [f64; 2],
+}
+
+impl Ahead {
+    /// The chance that an interval of this half width in standard errors then lies above a value, if the truth is the
+    /// present estimate, give or take its error.
+    fn above(&self, now: &Outlook, value: f64, z: f64) -> f64 {
+        let (half, tau) = (z * now.se * self.share.sqrt(), now.se * (1.0 - self.share).sqrt());
+        normal::below((now.estimate - value - half) / tau)
+    }
+
+    /// The chance that it then lies inside a band.
+    fn inside(&self, now: &Outlook, band: f64, z: f64) -> f64 {
+        let (half, tau) = (z * now.se * self.share.sqrt(), now.se * (1.0 - self.share).sqrt());
+        let room = band - half;
+        if room <= 0.0 {
+            return 0.0;
+        }
+        normal::below((room - now.estimate) / tau) - normal::below((-room - now.estimate) / tau)
+    }
+}
+
+/// Numbers of rounds that a decision could take, a thirtieth apart.
+fn horizons(rounds: usize) -> Vec<usize> {
+    let next = |at: &usize| Some(at + (at / 30).max(1)).filter(|next| *next <= OUT_OF_REACH);
+    std::iter::successors(next(&rounds), next).collect()
+}
+
+/// The boundary at a horizon: that of the schedule as far as it is planned, and beyond it about what it will be, because
+/// its looks take milliseconds each.
+fn boundary(schedule: &Schedule, rounds: usize, horizon: usize) -> f64 {
+    let known = horizon.min(schedule.planned_rounds().max(rounds));
+    let z = (2..=known).rev().find_map(|look| schedule.z(look)).unwrap_or(f64::INFINITY);
+    if schedule.looks_once() {
+        return z;
+    }
+    z + BEYOND_PLANNED * libm::log(horizon as f64 / known as f64)
+}
 
 /// Which side of the null the evidence lies on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -272,19 +341,65 @@ impl Contrast {
         Some(chance)
     }
 
-    /// About how many rounds a decision would take: n·(h/distance)², h the half width of the
-    /// interval, distance the larger of those to the two decisions the question allows.
-    pub(crate) fn rounds_needed(&self, schedule: &Schedule) -> Option<f64> {
-        let (low, high) = self.shifted_interval(schedule)?;
-        let estimate = self.walsh.estimate()?.abs();
-        let to_band = (self.question.band - estimate).abs();
-        let distance = match (self.question.equivalence, self.question.beyond_band) {
-            (true, false) => estimate.max(to_band),
-            (_, true) => to_band,
-            (false, false) => estimate,
+    /// Between which numbers of rounds a decision is likely to come, with a chance of 80 %: where the chance of one by then
+    /// passes two shares, which the calibration test has fixed. `stricter` is what many questions add to the boundary of
+    /// the level. None without an interval, and where it is out of reach: hundreds of rounds.
+    pub(crate) fn rounds_needed(
+        &self,
+        directional: &Schedule,
+        equivalence: &Schedule,
+        stricter: f64,
+        total: Option<&Ratio>,
+    ) -> Option<(usize, usize)> {
+        self.shifted_interval(directional)?;
+        let z = directional.z(self.rounds())?;
+        let typical = self.spread_outlook()?;
+        let total = total.and_then(|total| {
+            let (low, high) = total.interval?;
+            Some(Outlook { estimate: total.estimate - self.question.threshold, se: (high - low) / (2.0 * z) })
+        });
+        let horizons = horizons(self.rounds());
+        let chance = |horizon: usize| {
+            let [z_directional, z_equivalence] =
+                [directional, equivalence].map(|schedule| boundary(schedule, self.rounds(), horizon));
+            let ahead = Ahead {
+                share: self.rounds() as f64 / horizon as f64,
+                bounds: [z_directional + stricter, z_equivalence],
+            };
+            self.chance_ahead(&ahead, &typical, total.as_ref())
         };
-        let needed = self.rounds() as f64 * ((high - low) / 2.0 / distance).powi(2);
-        needed.is_finite().then_some(needed)
+        let first =
+            |share: f64| horizons.get(horizons.partition_point(|horizon| chance(*horizon) < share)).copied();
+        Some((first(EARLY)?, first(LATE)?))
+    }
+
+    /// The estimate and its error, from the Walsh averages in the middle: those at the ends, where the interval is, vary most
+    /// after few rounds.
+    fn spread_outlook(&self) -> Option<Outlook> {
+        let n = self.rounds();
+        let k = signed_rank::largest_critical(n, MIDDLE);
+        let (low, high) = self.walsh.interval(k)?;
+        let z = normal::two_sided_quantile(2.0 * signed_rank::at_most(n, k - 1));
+        Some(Outlook { se: (high - low) / (2.0 * z), estimate: self.walsh.estimate()? })
+    }
+
+    /// The chance of a decision at a later look, whose total must not contradict the typical ratio.
+    fn chance_ahead(&self, ahead: &Ahead, typical: &Outlook, total: Option<&Outlook>) -> f64 {
+        let (bar, band) = (self.bar(), self.question.band);
+        let [z_directional, z_equivalence] = ahead.bounds;
+        let above = ahead
+            .above(typical, bar, z_directional)
+            .min(total.map_or(1.0, |total| ahead.above(total, self.least_total(Side::Above), z_directional)));
+        let below = ahead.above(&typical.turned(), bar, z_directional).min(total.map_or(1.0, |total| {
+            ahead.above(&total.turned(), -self.least_total(Side::Below), z_directional)
+        }));
+        if !self.question.equivalence {
+            return above + below;
+        }
+        let inside = ahead
+            .inside(typical, band, z_equivalence)
+            .min(total.map_or(1.0, |total| ahead.inside(total, band, z_equivalence)));
+        above + below + inside
     }
 }
 

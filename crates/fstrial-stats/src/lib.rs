@@ -38,6 +38,7 @@ pub mod lane;
 pub mod normal;
 pub mod once;
 pub mod panel;
+pub mod power;
 pub mod quantile;
 mod question;
 pub mod schedule;

@@ -116,11 +116,11 @@ fn reference_t4_undecided_so_far() {
     let (_, ninety) = fstrial_stats::estimate::at_stop(&pairs[..10], &schedule).unwrap();
     assert_close(ninety.map(|i| i.0), -0.175);
     assert_close(ninety.map(|i| i.1), 0.15);
-    // n·(h/max(e, |δ − e|))² at n = 12, written out.
+    // With the error of n = 12 rounds a decision needs a half width of the larger distance, n·(h/max(e, |δ − e|))² rounds.
     let e = course[11].estimate.unwrap().abs();
     let h = (0.13 + 0.1575_f64) / 2.0;
     let needed = 12.0 * (h / e.max((band() - e).abs())).powi(2);
-    assert!((course[11].rounds_needed.unwrap() / needed - 1.0).abs() < 1e-4);
+    assert!(needed > 600.0 && course[11].rounds_needed.is_none(), "{needed}: out of reach");
 }
 
 #[test]
@@ -141,7 +141,7 @@ fn hopeless_noise_is_futile_from_round_ten_and_only_while_futility_is_on() {
     let first = watched.iter().position(|verdict| verdict.futile).unwrap() + 1;
     assert!((10..40).contains(&first), "futile after {first} rounds");
     assert!(watched[first..].iter().all(|verdict| verdict.futile), "it stays hopeless");
-    assert!(watched[39].rounds_needed.unwrap() > 1000.0);
+    assert_eq!(watched[39].rounds_needed, None, "out of reach");
 
     let mut patient = one(Question::comparison(band()), 40);
     patient.set_futility(false);

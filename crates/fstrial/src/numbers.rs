@@ -97,6 +97,22 @@ pub fn wait(seconds: f64) -> String {
     }
 }
 
+/// A time between two: `8 to 20 min`, `45 s to 3 min`. Its ends are rounded to what an estimate can say.
+pub fn wait_range(low: f64, high: f64) -> String {
+    let rounded = |seconds: f64| match seconds {
+        s if s < 60.0 => (s.round(), "s"),
+        s if s < 5400.0 => ((s / 60.0).round(), "min"),
+        s if s < 172_800.0 => ((s / 3600.0).round(), "h"),
+        s => ((s / 86_400.0).round(), "days"),
+    };
+    let ((low, small), (high, unit)) = (rounded(low), rounded(high));
+    match (low == high, small == unit) {
+        (true, true) => format!("{high} {unit}"),
+        (_, true) => format!("{low} to {high} {unit}"),
+        _ => format!("{low} {small} to {high} {unit}"),
+    }
+}
+
 /// A length of time as `--budget` takes it, rounded up: `9m`, `3h`.
 pub fn budget(seconds: f64) -> String {
     let minutes = (seconds / 60.0).ceil().clamp(1.0, 1e6);
@@ -123,6 +139,9 @@ mod tests {
             [512.0, 17_600.0, 462_422_016.0, 2_147_483_648.0].map(bytes),
             ["512 B", "17.2 KiB", "441 MiB", "2.00 GiB"]
         );
+        assert_eq!(wait_range(480.0, 1215.0), "8 to 20 min");
+        assert_eq!(wait_range(45.0, 190.0), "45 s to 3 min");
+        assert_eq!(wait_range(120.0, 121.0), "2 min");
         assert_eq!([44.6, 200.0, 7500.0, 120.0].map(wait), ["45 s", "3 min 20 s", "2 h 5 min", "2 min"]);
     }
 }

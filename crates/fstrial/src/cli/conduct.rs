@@ -22,6 +22,7 @@ use crate::{
         coordinator::{Context, Coordinator, Finished, Reason},
         environment::{self, Environment},
         event::{Event, Listener, Listeners},
+        forecast::Forecast,
         interrupt::Interrupt,
         pilot::{self, Piloted},
         place::{self, Opening, Place},
@@ -61,7 +62,12 @@ pub(crate) fn conduct(
 ) -> Result<u8, ExpectedError> {
     args.check(trial)?;
     if args.dry_run {
-        super::print(&dry_run(trial, args.precondition)?);
+        let (steps, forecast) = dry_run(trial, args.precondition)?;
+        if args.json {
+            json_lines::print(&serde_json::json!({ "event": "dry-run", "budget": forecast, "steps": steps }));
+        } else {
+            super::print(&steps);
+        }
         return Ok(exit_code::VERDICT);
     }
     let Answered { document, page, code, left } = measure(trial, args, home, resume, &interrupt()?)?;
@@ -90,11 +96,15 @@ fn kept(home: &Home, id: i64, page: TrialPage) -> String {
     }
 }
 
-/// Every step of a trial in order, with its undo.
-pub(crate) fn dry_run(trial: &Trial, precondition: Option<Nanos>) -> Result<String, ExpectedError> {
+/// Every step of a trial in order, with its undo, and what its budget can show.
+pub(crate) fn dry_run(
+    trial: &Trial,
+    precondition: Option<Nanos>,
+) -> Result<(String, Forecast), ExpectedError> {
     let settled = trial.settled(environment::cpus())?;
     let plan = Plan::new(settled, trial.trial.seed.unwrap_or_else(draw_seed), environment::cpus())?;
-    Ok(steps::render(&plan, precondition))
+    let forecast = Forecast::of(&plan);
+    Ok((steps::render(&plan, precondition, &forecast), forecast))
 }
 
 /// What Ctrl-C raises.

@@ -38,12 +38,13 @@ pub fn judged<T>(
     tell: impl FnOnce(Told<'_>) -> T,
 ) -> Result<T, ExpectedError> {
     let Stored { plan, environment, rounds, besides, commands } = Stored::read(store, stored)?;
-    let (last_round, round_time) = (rounds.times.last(), rounds.times.of_last());
+    let times = rounds.times;
     let places = rounds.environments.values().filter_map(|json| serde_json::from_str(json).ok());
     let places: Vec<Environment> = places.filter(|there: &Environment| !there.place.is_empty()).collect();
     let (mut all, courses) = course::replay(&plan, rounds.planned, rounds.rounds);
     // Nothing was open any more: what has no verdict was given up.
     let ended = if all.is_undecided() { Reason::BudgetEnded } else { Reason::Settled };
+    let (last_round, round_time) = (times.last(), times.of_next(all.runs_left()));
     all.finish();
     let facts: Vec<_> = stored.arms.iter().filter_map(|arm| arm.facts.clone()).collect();
     let audit = if facts.len() == plan.trial.arms.len() {

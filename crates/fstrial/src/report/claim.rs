@@ -76,8 +76,8 @@ pub struct PartReport {
     pub rounds: usize,
     /// Whether the early lane decided it.
     pub early: bool,
-    /// About how many rounds in all a decision would take, where there is none.
-    pub rounds_needed: Option<u64>,
+    /// Between which numbers of rounds in all a decision is likely, where there is none.
+    pub rounds_needed: Option<(u64, u64)>,
     pub verdict: ClaimVerdict,
 }
 
@@ -500,8 +500,9 @@ fn render_part(part: &PartReport, is_first: bool, is_one_of_many: bool) -> Strin
         },
     };
     let rounds = verdict::rounds_in_words(part.rounds);
-    let more =
-        part.rounds_needed.map_or_else(String::new, |needed| format!(", about {needed} would decide it"));
+    let more = part.rounds_needed.map_or_else(String::new, |needed| {
+        format!(", a decision takes {} in all", verdict::rounds_range(needed))
+    });
     let early = if part.early { ", early" } else { "" };
     words += &format!("{QUIET}, {rounds}{early}{more}{QUIET:#}");
     let then = part.then.as_ref().map(|then| format!("{then} then"));

@@ -54,7 +54,7 @@ pub struct Document {
     pub practical_percent: f64,
     /// What is promised of many comparisons: `fdr` or `fwer`.
     pub errors: ErrorControl,
-    /// Time of a complete round, in seconds.
+    /// Time of a further round of what is open, in seconds.
     pub round_seconds: Option<f64>,
     /// The claim that it was there to decide, with what is found.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -1,6 +1,9 @@
 //! Verdicts on measurements made elsewhere, for people and as JSON.
 
-use super::{numbers, plain, verdict::rounds_in_words};
+use super::{
+    numbers, plain,
+    verdict::{self, rounds_in_words},
+};
 use crate::run::{
     contrast::Outcome,
     elsewhere::{Asked, Finding, Method, Order},
@@ -224,7 +227,7 @@ fn basis(found: &Finding) -> String {
     match (found.rounds, found.values) {
         (Some(rounds), _) => {
             let early = if found.early { ", early" } else { "" };
-            format!("{}{early}{}", rounds_in_words(rounds), outlook(found, rounds))
+            format!("{}{early}{}", rounds_in_words(rounds), outlook(found))
         }
         (None, [1, 1]) => "1 and 1 value".into(),
         (None, [a, b]) => format!("{a} and {b} values"),
@@ -232,12 +235,13 @@ fn basis(found: &Finding) -> String {
 }
 
 /// What a measurement that decides would take.
-fn outlook(found: &Finding, rounds: usize) -> String {
-    let needed = found.rounds_needed.filter(|needed| *needed > rounds as u64);
-    match needed.filter(|_| found.verdict == Outcome::Undecided && found.interval.is_some()) {
-        Some(needed) if needed > 5000 => ", more would hardly decide it".into(),
-        Some(needed) => format!(", a new measurement would take about {needed}"),
-        None => String::new(),
+fn outlook(found: &Finding) -> String {
+    if found.verdict != Outcome::Undecided || found.interval.is_none() {
+        return String::new();
+    }
+    match found.rounds_needed {
+        Some(needed) => format!(", a new measurement would take {}", verdict::rounds_range(needed)),
+        None => ", a decision is out of reach at this noise".into(),
     }
 }
 
@@ -331,8 +335,8 @@ mod tests {
                 ..unpaired.clone()
             },
             Finding { verdict: Outcome::Equivalent, ratio: Some(1.004), ..found() },
-            Finding { rounds_needed: Some(90), ..undecided.clone() },
-            Finding { rounds_needed: Some(90_000), ..undecided.clone() },
+            Finding { rounds_needed: Some((60, 140)), ..undecided.clone() },
+            Finding { rounds_needed: None, ..undecided.clone() },
             Finding { suggestive: true, ..undecided.clone() },
             Finding { waits_for_total: true, ..undecided.clone() },
             Finding { interval: None, rounds: Some(5), ..undecided.clone() },

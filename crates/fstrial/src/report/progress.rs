@@ -198,8 +198,11 @@ impl Drawn {
 }
 
 /// What the budget has room for, once a round has shown how long it takes; and what to give where that is too little.
-fn budget_lines(fit: u32, round_seconds: f64) -> Vec<String> {
+fn budget_lines(fit: u32, round_seconds: f64, warning: Option<&str>) -> Vec<String> {
     let takes = format!("a round takes about {}", numbers::wait(round_seconds));
+    if let Some(warning) = warning {
+        return vec![format!("{takes}; {warning}")];
+    }
     if fit >= ROUNDS_OF_A_DECISION {
         return vec![format!(
             "{takes}: {fit} rounds fit into the budget, or somewhat more as comparisons are decided"
@@ -267,9 +270,9 @@ impl Listener for Progress {
                     self.say(&format!("  {line}"));
                 }
             }
-            Event::RoundsPlanned { planned, fit, round_seconds } => {
+            Event::RoundsPlanned { planned, fit, round_seconds, warning, .. } => {
                 self.planned = Some(*planned);
-                budget_lines(*fit, *round_seconds).iter().for_each(|line| self.say(line));
+                budget_lines(*fit, *round_seconds, *warning).iter().for_each(|line| self.say(line));
             }
             Event::RoundStarted { round, runs, .. } => {
                 self.round = *round;

@@ -1,9 +1,8 @@
 //! `--dry-run`: every step of a trial in order, with its undo.
 
+use super::{numbers, verdict::rounds_in_words};
 use crate::run::{
-    cell::Cell,
-    coordinator::{MOST_ROUNDS, OVERHEAD_GUESS, planned_rounds},
-    panels::ALPHA,
+    forecast::{Forecast, POWER},
     pilot,
     plan::{Plan, threads_in_words},
     prepared::shared,
@@ -17,16 +16,13 @@ use fstrial_model::{
     units::Nanos,
     workload::{Phase, Until, Workload},
 };
-use fstrial_stats::schedule::Schedule;
 use std::fmt::Write;
 
-/// Of normal values with standard deviation 1, half are nearer to their mean than this.
-const MEDIAN_OF_NORMAL: f64 = 0.674_489_75;
 /// The log device where it has no name yet.
 const LOG_NODE: &str = "LOG";
 
 /// All steps: the device, each arm, the first round, what repeats.
-pub fn render(plan: &Plan, precondition: Option<Nanos>) -> String {
+pub fn render(plan: &Plan, precondition: Option<Nanos>, forecast: &Forecast) -> String {
     let mut out = String::new();
     for place in plan.trial.places.iter().filter(|place| plan.places.contains(&Some(place.name.clone()))) {
         let _ = writeln!(out, "Place {}\n{}\n", place.name, opening(plan, place));
@@ -76,42 +72,40 @@ pub fn render(plan: &Plan, precondition: Option<Nanos>) -> String {
         settings.budget,
         plan.contrasts.len()
     );
-    out += &detectable(plan);
+    out += &budget(forecast);
     out
 }
 
-/// Which differences the budget can show, before anything is known of the device.
-fn detectable(plan: &Plan) -> String {
-    let run = |cell: &Cell| plan.workloads[cell.workload].time().0 + OVERHEAD_GUESS.0;
-    let round: u64 = plan.cells.iter().map(run).sum();
-    let settings = &plan.trial.trial;
-    let fit = u32::try_from(settings.budget.0 / round.max(1)).unwrap_or(u32::MAX);
-    let rounds = settings.rounds.unwrap_or(fit.min(MOST_ROUNDS));
-    let schedules = [planned_rounds(settings.rounds, fit), rounds.max(4)]
-        .map(|planned| Schedule::new(ALPHA, planned as usize));
-    let in_words = |schedule: &Schedule| {
-        let shown = [0.01, 0.03, 0.1].map(|noise| {
-            // The noise is told as the median difference of equal arms, as in the calibration.
-            let found = schedule.detectable(rounds as usize, noise / MEDIAN_OF_NORMAL);
-            found.map(|log| log.exp_m1() * 100.0)
-        });
-        let [quiet, usual, noisy] = shown;
-        Some(format!("{:.1}, {:.0} or {:.0} %", quiet?, usual?, noisy?))
-    };
-    let about = format!("\nAbout {rounds} rounds of {} fit into that", Nanos(round));
-    let noise = "if equal arms differ by 1, 3 or 10 % from round to round";
-    let [planned, alone] = schedules.each_ref().map(in_words);
-    match planned {
-        None => format!("{about}: too few to decide anything but by the early lane.\n"),
-        Some(found) => {
-            let loss = alone.filter(|alone| *alone != found);
-            let loss = loss.map(|alone| format!(" (could it not be gone on with: {alone})"));
-            format!(
-                "{about}. Four of five trials then find a difference of {found}, {noise}{}.\n",
-                loss.unwrap_or_default()
-            )
-        }
+/// What the budget can show, before anything is known of the device.
+fn budget(forecast: &Forecast) -> String {
+    let (rounds, wait) = (forecast.rounds, numbers::wait);
+    let mut out = format!(
+        "\nAn estimate, as nothing was measured: a round takes about {}, {} of it preparation; that makes {}.\n",
+        wait(forecast.round_seconds),
+        wait(forecast.preparation_seconds),
+        rounds_in_words(rounds as usize)
+    );
+    if let Some(warning) = &forecast.warning {
+        let _ = writeln!(out, "  warning: {warning}.");
+        return out;
     }
+    if forecast.differences.is_empty() {
+        return out;
+    }
+    let _ = writeln!(out, "With {:.0} % power they find a difference of", POWER * 100.0);
+    for found in &forecast.differences {
+        let difference = match found.difference_percent {
+            Some(percent) if percent < 9.95 => format!("{percent:.1} % or more"),
+            Some(percent) => format!("{percent:.0} % or more"),
+            None => "no size".into(),
+        };
+        let _ = writeln!(
+            out,
+            "  {difference}, where equal arms differ by {:.0} % from round to round",
+            found.noise_percent
+        );
+    }
+    out
 }
 
 /// What is prepared once, before the first round.

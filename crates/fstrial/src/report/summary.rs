@@ -82,8 +82,8 @@ pub enum Why {
     Few(usize),
     /// The interval rules out a difference of more than this share.
     Narrow(f64),
-    /// A decision is likely after this many rounds more.
-    Rounds(u64),
+    /// A decision is likely after so many rounds more.
+    Rounds((u64, u64)),
     /// More rounds would hardly decide it, as far as can be seen.
     Hopeless,
     /// A slowdown that was planted was not seen either; true: both ran at the limit of the modelled device.
@@ -249,8 +249,9 @@ impl Open<'_> {
             Why::Narrow(share) => {
                 format!("no difference of more than {:.0} % found", (share * 100.0 - 1e-9).ceil())
             }
-            Why::Rounds(1) => "open: about one round more would decide it".into(),
-            Why::Rounds(more) => format!("open: about {more} rounds more would decide it"),
+            Why::Rounds(more) => {
+                format!("open: a decision would take {}", verdict::more_in_words(more, None))
+            }
             Why::Hopeless => "open: a decision is out of reach at this noise".into(),
             Why::Blind(false) => "cannot tell here: a planted slowdown was not seen either".into(),
             Why::Blind(true) => {
@@ -502,12 +503,11 @@ pub fn go_on(document: &Document) -> Option<String> {
     let held = states.map(|report| &report.contrast).filter(|state| state.holds_open);
     let more = held.filter_map(|state| match state.interval {
         None if state.verdict == Outcome::Undecided => ROUNDS_OF_A_DECISION.checked_sub(state.rounds as u64),
-        _ => verdict::rounds_more(state),
+        _ => verdict::rounds_more(state).map(|(_, most)| most),
     });
     #[expect(clippy::cast_precision_loss, reason = "a number of rounds")]
     let seconds = more.max()? as f64 * document.round_seconds?;
-    // Some rounds more than are likely to be needed.
-    Some(format!("fstrial resume {id} --budget {}", numbers::budget(seconds * 1.3)))
+    Some(format!("fstrial resume {id} --budget {}", numbers::budget(seconds)))
 }
 
 /// `ext4, xfs and btrfs`.

@@ -6,9 +6,6 @@ use crate::run::contrast::{ContrastState, Outcome};
 use crate::run::plan::threads_in_words;
 use fstrial_model::metric::Metric;
 
-/// Rounds that nobody waits for.
-const OUT_OF_REACH: u64 = 600;
-
 /// One line on one contrast:
 /// `xfs is 1.42× ext4 [1.36, 1.49] at 4 threads: faster; 7 rounds`.
 /// `practical` is the band in percent; `round_seconds` turns rounds still needed into a time.
@@ -171,9 +168,24 @@ fn with_interval(state: &ContrastState) -> Option<String> {
 }
 
 /// Rounds after which an undecided contrast is likely to be decided, beyond those that it has; none if that is out of reach.
-pub fn rounds_more(state: &ContrastState) -> Option<u64> {
-    let needed = state.rounds_needed.filter(|needed| *needed <= OUT_OF_REACH)?;
-    (state.verdict == Outcome::Undecided).then(|| needed.saturating_sub(state.rounds as u64).max(1))
+pub fn rounds_more(state: &ContrastState) -> Option<(u64, u64)> {
+    let (low, high) = state.rounds_needed?;
+    let beyond = |rounds: u64| rounds.saturating_sub(state.rounds as u64).max(1);
+    (state.verdict == Outcome::Undecided).then(|| (beyond(low), beyond(high)))
+}
+
+/// `8 to 20 rounds`, `1 round`.
+pub fn rounds_range((low, high): (u64, u64)) -> String {
+    let ends = if low == high { high.to_string() } else { format!("{low} to {high}") };
+    format!("{ends} {}", if high == 1 { "round" } else { "rounds" })
+}
+
+/// What a decision would take: `8 to 20 rounds more, 8 to 20 min`.
+#[expect(clippy::cast_precision_loss, reason = "a number of rounds for display")]
+pub fn more_in_words(more: (u64, u64), round_seconds: Option<f64>) -> String {
+    let time = |seconds| numbers::wait_range(seconds * more.0 as f64, seconds * more.1 as f64);
+    let time = round_seconds.map_or_else(String::new, |seconds| format!(", {}", time(seconds)));
+    format!("{} more{time}", rounds_range(more))
 }
 
 /// How much longer an undecided contrast would take.
@@ -192,10 +204,7 @@ fn outlook(state: &ContrastState, round_seconds: Option<f64>) -> String {
         None if state.interval.is_none() => {}
         None => text += "; a decision is out of reach at this noise",
         Some(more) => {
-            #[expect(clippy::cast_precision_loss, reason = "a number of rounds for display")]
-            let time = round_seconds.map(|seconds| format!(", {}", numbers::wait(seconds * more as f64)));
-            let rounds = rounds_in_words(usize::try_from(more).unwrap_or(usize::MAX));
-            text += &format!("; a decision would take about {rounds} more{}", time.unwrap_or_default());
+            text += &format!("; a decision would take {}", more_in_words(more, round_seconds));
         }
     }
     text
@@ -223,7 +232,7 @@ mod tests {
             ratio: Some(1.04),
             interval: Some((0.97, 1.12)),
             rounds: 9,
-            rounds_needed: Some(31),
+            rounds_needed: Some((17, 40)),
             suggestive: false,
             ..state()
         };

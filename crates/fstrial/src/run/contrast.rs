@@ -39,8 +39,9 @@ pub struct ContrastState {
     pub open: bool,
     /// Whether it is one of those that keep a trial going.
     pub holds_open: bool,
-    /// Rounds after which a verdict is likely, for an undecided one.
-    pub rounds_needed: Option<u64>,
+    /// Between which numbers of rounds in all the verdict of an undecided one comes, with a chance of 80 %; none without an
+    /// interval, and where a decision is out of reach.
+    pub rounds_needed: Option<(u64, u64)>,
     /// Whether it was given up, as a decision in time was too unlikely.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub given_up: bool,
@@ -247,9 +248,4 @@ pub(super) fn question(contrast: &Contrast, practical: f64, less_is_better: bool
 pub(crate) fn less_is_better(plan: &Plan, contrast: &Contrast) -> bool {
     let workload = plan.cells[contrast.a].workload;
     contrast.metric.less_is_better(&plan.results[workload][contrast.result_a])
-}
-
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped first")]
-pub(crate) fn rounded_up(rounds: f64) -> u64 {
-    rounds.ceil().clamp(0.0, 1e9) as u64
 }

@@ -16,6 +16,7 @@ use super::{
     contrast::Outcome,
     course::{self, Course},
     event::{Event, Listener, RunEnded},
+    forecast::{self, MOST_ROUNDS, OVERHEAD_GUESS, planned_rounds},
     interrupt::Interrupt,
     judge::{Judge, MOST_LOST},
     place::{Ended, Place},
@@ -31,15 +32,6 @@ use fstrial_model::{
     units::Nanos,
     workload::Data,
 };
-
-/// Rounds planned for at least and at most, whatever the budget: a trial that is undecided at its end can be gone on with,
-/// and error is spent for that from the beginning.
-const PLANNED_ROUNDS: (u32, u32) = (60, 200);
-/// A trial ends after this many rounds, whatever its budget: more would not decide it, and the estimates grow with the
-/// square of the rounds.
-pub const MOST_ROUNDS: u32 = 500;
-/// What a run costs besides its load, before any was timed.
-pub const OVERHEAD_GUESS: Nanos = Nanos::secs(1);
 
 /// What the coordinator needs besides the plan.
 pub struct Context<'a, 'w> {
@@ -128,11 +120,6 @@ pub(super) fn data_for(places: &[Box<dyn Place + '_>]) -> Data {
     all.into_iter().find(|data| *data != Data::Random).unwrap_or(Data::Random)
 }
 
-/// The number of rounds that the decision rule plans with: as many as were asked for, or else as fit into the budget.
-pub fn planned_rounds(asked: Option<u32>, affordable: u32) -> u32 {
-    asked.map_or_else(|| affordable.clamp(PLANNED_ROUNDS.0, PLANNED_ROUNDS.1), |rounds| rounds.max(4))
-}
-
 enum RoundEnd {
     Complete,
     OutOfTime,
@@ -176,15 +163,9 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
     }
 
     fn finish(mut self, facts: Vec<ArmFacts>, audit: Vec<String>, reason: Reason) -> Finished<'p> {
+        let round_time = self.times.of_next(self.judge.runs_left());
         self.judge.finish();
-        Finished {
-            all: self.judge,
-            facts,
-            audit,
-            reason,
-            rounds: self.times.last(),
-            round_time: self.times.of_last(),
-        }
+        Finished { all: self.judge, facts, audit, reason, rounds: self.times.last(), round_time }
     }
 
     fn tell(&mut self, event: &Event<'_>) -> Result<(), ExpectedError> {
@@ -360,7 +341,9 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
         let planned = planned_rounds(asked, fit);
         self.judge.plan_rounds(planned);
         let fit = fit.min(asked.unwrap_or(MOST_ROUNDS));
-        self.tell(&Event::RoundsPlanned { planned, fit, round_seconds: round_time.as_secs_f64() })
+        let (round_seconds, least) = (round_time.as_secs_f64(), forecast::least_rounds(self.plan));
+        let warning = forecast::too_few(fit, asked, least, round_seconds);
+        self.tell(&Event::RoundsPlanned { planned, fit, round_seconds, least, warning: warning.as_deref() })
     }
 
     /// Runs one cell; false if interrupted.

@@ -9,7 +9,7 @@ mod order;
 pub use order::Order;
 
 use super::{
-    contrast::{Outcome, ratio, ratio_interval, rounded_up},
+    contrast::{Outcome, ratio, ratio_interval},
     panels::ALPHA,
 };
 use fstrial_stats::{
@@ -127,8 +127,8 @@ pub struct Finding {
     pub early: bool,
     /// Its own interval excludes 1, but not at the level that many comparisons together ask for.
     pub suggestive: bool,
-    /// Rounds with which a new measurement would likely decide it.
-    pub rounds_needed: Option<u64>,
+    /// Between which numbers of rounds a measurement likely decides it.
+    pub rounds_needed: Option<(u64, u64)>,
     /// The ratio of sums over all rounds.
     pub total_ratio: Option<f64>,
     /// Its interval.
@@ -336,7 +336,10 @@ fn finding(
         values: sides.map(<[Placed]>::len),
         early: verdict.by_lane,
         suggestive: verdict.excludes_zero_undecided,
-        rounds_needed: verdict.rounds_needed.filter(|_| is_undecided).map(rounded_up),
+        rounds_needed: verdict
+            .rounds_needed
+            .filter(|_| is_undecided)
+            .map(|(low, high)| (low as u64, high as u64)),
         total_ratio: verdict.total.map(|total| ratio(total.estimate, less)),
         total_interval: verdict.total.and_then(|total| Some(ratio_interval(total.interval?, less))),
         waits_for_total: verdict.waits_for_total,

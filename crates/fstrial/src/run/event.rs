@@ -72,6 +72,11 @@ pub enum Event<'a> {
         fit: u32,
         /// How long the first took, in seconds.
         round_seconds: f64,
+        /// Fewer rounds than this decide nothing.
+        least: u32,
+        /// Why those that fit cannot decide anything, and what helps.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        warning: Option<&'a str>,
     },
     RoundStarted {
         /// Its number, from 1.

@@ -5,8 +5,8 @@
 use super::{
     cell::{Cell, Contrast, Of},
     contrast::{
-        Assay, ContrastState, Outcome, less_is_better, paired, ratio, ratio_interval, rounded_up,
-        slope_weights, weighted_sum,
+        Assay, ContrastState, Outcome, less_is_better, paired, ratio, ratio_interval, slope_weights,
+        weighted_sum,
     },
     panels::Panels,
     plan::Plan,
@@ -245,6 +245,12 @@ impl<'a> Judge<'a> {
                 }))
     }
 
+    /// Runs of a round from now on: of the cells that are still needed, or of all if nothing is open any more.
+    pub fn runs_left(&self) -> usize {
+        let needed = (0..self.plan.cells.len()).filter(|cell| self.needs(*cell)).count();
+        if needed == 0 { self.plan.cells.len() } else { needed }
+    }
+
     pub(super) fn is_open(&self, index: usize) -> bool {
         let contrast = &self.plan.contrasts[index];
         contrast.holds_open
@@ -388,7 +394,10 @@ impl<'a> Judge<'a> {
             rounds,
             open: self.is_open(index),
             holds_open: contrast.holds_open,
-            rounds_needed: verdict.rounds_needed.filter(|_| shown).map(rounded_up),
+            rounds_needed: verdict
+                .rounds_needed
+                .filter(|_| shown)
+                .map(|(low, high)| (low as u64, high as u64)),
             given_up: verdict.futile && outcome == Outcome::Undecided,
             suggestive: verdict.excludes_zero_undecided && shown,
             too_few_operations: too_few,

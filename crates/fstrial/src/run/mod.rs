@@ -14,6 +14,7 @@ pub mod event;
 mod failure;
 pub mod find_rate;
 pub mod fit;
+pub mod forecast;
 pub mod history;
 pub mod interrupt;
 pub mod judge;

@@ -5,8 +5,8 @@
 //! them: a warm-up that a run ended by itself would depend on what it measures.
 
 use super::{
-    coordinator::OVERHEAD_GUESS,
     event::Event,
+    forecast::OVERHEAD_GUESS,
     place::{Ended, Place},
     plan::Plan,
 };

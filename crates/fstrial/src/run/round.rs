@@ -39,6 +39,9 @@ pub struct Earlier {
     pub environments: BTreeMap<String, String>,
 }
 
+/// Rounds whose time tells how long the next ones take.
+const ROUNDS_THAT_TELL: usize = 5;
+
 /// When the rounds of a trial were run.
 #[derive(Debug, Clone, Default)]
 pub struct RoundTimes {
@@ -58,12 +61,95 @@ impl RoundTimes {
         self.rounds.keys().next_back().copied().unwrap_or(0)
     }
 
-    /// How long the last complete round took; none before there is one.
-    pub fn of_last(&self) -> Option<Nanos> {
-        // The last round may be cut short: the one before it tells more, where there is one.
-        let last = self.rounds.values().next_back().map_or(0, |(runs, ..)| *runs);
-        let (_, from, to) = self.rounds.values().rev().find(|(runs, ..)| *runs >= last.max(2))?;
-        let (from, to) = (from.parse::<jiff::Timestamp>().ok()?, to.parse::<jiff::Timestamp>().ok()?);
-        u64::try_from(to.duration_since(from).as_nanos()).ok().map(Nanos)
+    /// How long a round of so many runs takes from now on: the median time for each run in the last five rounds of at least
+    /// two, so that neither a slow first round nor a stall tells, nor a round that is cut short. None before there is one.
+    pub fn of_next(&self, runs: usize) -> Option<Nanos> {
+        let each = |(runs, from, to): &(u32, String, String)| {
+            let (from, to) = (from.parse::<jiff::Timestamp>().ok()?, to.parse::<jiff::Timestamp>().ok()?);
+            let took = u64::try_from(to.duration_since(from).as_nanos()).ok()?;
+            (*runs >= 2).then_some(took / u64::from(*runs))
+        };
+        let mut latest: Vec<u64> =
+            self.rounds.values().rev().filter_map(each).take(ROUNDS_THAT_TELL).collect();
+        latest.sort_unstable();
+        let median = latest.get(latest.len() / 2)?;
+        Some(Nanos(median.saturating_mul(u64::try_from(runs).ok()?)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand_chacha::ChaCha8Rng;
+    use rand_core::{Rng, SeedableRng};
+
+    /// Runs of a trial: cells of different lengths, a slow first round, noise, stalls; after half of the rounds one cell
+    /// after the other drops out.
+    struct Simulated {
+        random: ChaCha8Rng,
+        cells: Vec<f64>,
+        now: jiff::Timestamp,
+    }
+
+    impl Simulated {
+        fn new(seed: u64) -> Simulated {
+            let mut random = ChaCha8Rng::seed_from_u64(seed);
+            let cells = 2 + random.next_u64() % 8;
+            let cells = (0..cells).map(|_| 1.0 + (random.next_u64() % 300) as f64 / 100.0).collect();
+            Simulated { random, cells, now: jiff::Timestamp::UNIX_EPOCH }
+        }
+
+        /// Uniform in [0, 1).
+        fn unit(&mut self) -> f64 {
+            (self.random.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
+        }
+
+        /// A round of the cells that are left, and what it took.
+        fn round(&mut self, number: u32, times: &mut RoundTimes) -> f64 {
+            let began = self.now;
+            for length in self.cells.clone() {
+                let slow = if number == 1 { 2.0 } else { 1.0 };
+                let stall = if self.unit() < 0.02 { 3.0 } else { 1.0 };
+                let took = length * (0.9 + 0.2 * self.unit()) * slow * stall;
+                let from = self.now;
+                self.now += jiff::SignedDuration::from_secs_f64(took);
+                times.see(number, &from.to_string(), &self.now.to_string());
+            }
+            self.now.duration_since(began).as_secs_f64()
+        }
+    }
+
+    #[test]
+    fn the_time_of_the_rounds_that_remain_is_about_right() {
+        let (mut right, mut all) = (0, 0);
+        for seed in 0..300 {
+            let (mut trial, mut times) = (Simulated::new(seed), RoundTimes::default());
+            let asked = 3 + u32::try_from(seed % 12).unwrap();
+            for number in 1..=asked {
+                if number > asked / 2 && number % 3 == 0 && trial.cells.len() > 2 {
+                    trial.cells.pop();
+                }
+                trial.round(number, &mut times);
+            }
+            let told = times.of_next(trial.cells.len()).unwrap().as_secs_f64();
+            let took: f64 = (1..=8).map(|more| trial.round(asked + more, &mut times)).sum::<f64>() / 8.0;
+            right += usize::from((1.0 / 1.5..=1.5).contains(&(told / took)));
+            all += 1;
+        }
+        assert!(right * 10 >= all * 9, "only {right} of {all} were within 1.5 times");
+    }
+
+    #[test]
+    fn a_round_that_is_cut_short_and_a_stall_do_not_tell() {
+        let mut times = RoundTimes::default();
+        let at = |second: i64| jiff::Timestamp::from_second(second).unwrap().to_string();
+        assert_eq!(times.of_next(2), None);
+        for (round, from, to) in [(1, 0, 90), (2, 100, 110), (3, 200, 210), (4, 300, 400), (5, 500, 510)] {
+            times.see(round, &at(from), &at(from + 4));
+            times.see(round, &at(from + 5), &at(to));
+        }
+        times.see(6, &at(600), &at(601));
+        assert_eq!(times.of_next(2), Some(Nanos::secs(10)));
+        assert_eq!(times.of_next(6), Some(Nanos::secs(30)));
     }
 }

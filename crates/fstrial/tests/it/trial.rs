@@ -112,6 +112,28 @@ fn a_dry_run_touches_nothing() {
 }
 
 #[test]
+fn a_dry_run_says_what_the_budget_can_show() {
+    let lab = Lab::new();
+    let dry = |flags: &str| lab.run(&format!("compare ext4 xfs {SMALL} {flags} --dry-run"));
+    let enough = dry("--budget 5m").stdout;
+    for words in ["An estimate, as nothing was measured", "that makes", "90 % power", "differ by 5 %"] {
+        assert!(enough.contains(words), "{words}: {enough}");
+    }
+    let short = dry("--budget 5s").stdout;
+    assert!(short.contains("warning:") && short.contains("Give it --budget 1m"), "{short}");
+    assert!(!short.contains("90 % power"), "{short}");
+    let few = dry("--rounds 2 --budget 5m").stdout;
+    assert!(few.contains("2 rounds cannot decide anything") && few.contains("--rounds "), "{few}");
+    let lines = dry("--budget 5m --json").json();
+    let budget = &lines[0]["budget"];
+    assert_eq!((lines.len(), &lines[0]["event"]), (1, &Value::from("dry-run")));
+    assert!(budget["rounds"].as_u64() > budget["least_rounds"].as_u64() && budget["warning"].is_null());
+    let differences = budget["differences"].as_array().unwrap();
+    let [quiet, noisy] = [0, 2].map(|at| differences[at]["difference_percent"].as_f64().unwrap());
+    assert!(quiet < noisy && noisy < 100.0, "{budget}");
+}
+
+#[test]
 fn a_filesystem_against_itself_has_the_structure_of_an_answer() {
     let name = "a_filesystem_against_itself_has_the_structure_of_an_answer";
     if !support::is_root_with_loop_devices(name) {

@@ -136,7 +136,7 @@ pub(super) fn exec(args: &CheckArgs, home: &Home) -> Result<u8, ExpectedError> {
     if args.dry_run {
         for Planned { trial, ready } in &planned {
             let text = match ready {
-                Ready::Yes => conduct::dry_run(trial, None)?,
+                Ready::Yes => conduct::dry_run(trial, None)?.0,
                 Ready::Missing(missing) => format!("cannot run here: {}\n", missing.join("; ")),
             };
             crate::cli::print(&format!("# {}\n{text}\n", source::claim(trial).id));

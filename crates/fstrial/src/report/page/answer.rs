@@ -240,19 +240,15 @@ fn open_questions(document: &Document) -> Vec<String> {
         .filter(|state| state.metric == Metric::Throughput && state.verdict == Outcome::Undecided)
         .collect();
     if !undecided.is_empty() {
-        let needed: Vec<u64> = undecided.iter().filter_map(|state| verdict::rounds_more(state)).collect();
-        let needed = match (needed.iter().min(), needed.iter().max()) {
-            (Some(least), Some(most)) if least == most => {
-                format!(
-                    " About {least} rounds more would decide {}.",
-                    if needed.len() == 1 { "one" } else { "some" }
-                )
-            }
-            (Some(least), Some(most)) => {
-                format!(" About {least} to {most} rounds more would decide {} of them.", needed.len())
-            }
-            _ => String::new(),
-        };
+        let needed: Vec<_> = undecided.iter().filter_map(|state| verdict::rounds_more(state)).collect();
+        let ends = needed.iter().map(|(low, _)| low).min().zip(needed.iter().map(|(_, high)| high).max());
+        let needed = ends.map_or_else(String::new, |(low, high)| {
+            let (which, more) = (needed.len(), verdict::more_in_words((*low, *high), document.round_seconds));
+            format!(
+                " {} of them would take {more}.",
+                if which == 1 { "One".into() } else { which.to_string() }
+            )
+        });
         let all = states().filter(|state| state.metric == Metric::Throughput).count();
         lines.push(format!(
             "{} of {all} comparisons of throughput are undecided: neither shown to differ nor to be the same.{needed}",

@@ -52,18 +52,18 @@ fn an_arm_is_compared_with_one_that_was_found_to_be_ahead() {
 
 #[test]
 fn what_is_not_decided_says_why() {
-    let reason = |outcome, ratio, interval, more: Option<u64>, at_limit: bool| {
+    let reason = |outcome, ratio, interval, more: Option<(u64, u64)>, at_limit: bool| {
         let mut report = verdict("xfs", "ext4", outcome, ratio, interval);
-        report.contrast.rounds_needed = more.map(|more| more + report.contrast.rounds as u64);
+        report.contrast.rounds_needed = more;
         let mut workload = workload(&["ext4", "xfs"], vec![report]);
         workload.cells.iter_mut().for_each(|cell| cell.at_limit = at_limit);
         said(&workload).remove(0)
     };
     let lines = [
         reason(Outcome::Undecided, 2.78, None, None, false),
-        reason(Outcome::Undecided, 1.61, Some((0.93, 2.8)), Some(14), false),
-        reason(Outcome::Undecided, 1.004, Some((0.96, 1.05)), Some(14), false),
-        reason(Outcome::Undecided, 1.61, Some((0.93, 2.8)), Some(42_440), false),
+        reason(Outcome::Undecided, 1.61, Some((0.93, 2.8)), Some((8, 20)), false),
+        reason(Outcome::Undecided, 1.004, Some((0.96, 1.05)), Some((8, 20)), false),
+        reason(Outcome::Undecided, 1.61, Some((0.93, 2.8)), None, false),
         reason(Outcome::CannotTell, 1.0, Some((0.99, 1.01)), None, false),
         reason(Outcome::CannotTell, 1.0, Some((0.99, 1.01)), None, true),
         reason(Outcome::Equivalent, 1.0, Some((0.99, 1.01)), None, true),

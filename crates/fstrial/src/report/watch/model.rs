@@ -187,10 +187,10 @@ impl Model {
         })
     }
 
-    /// Rounds after which the last of the open contrasts is likely decided, as far as that can be said.
-    pub fn rounds_needed(&self) -> Option<u64> {
+    /// Rounds in all after which the last of the open contrasts is likely decided, as far as that can be said.
+    pub fn rounds_needed(&self) -> Option<(u64, u64)> {
         let open = self.contrasts.iter().filter(|line| line.state.open);
-        open.filter_map(|line| line.state.rounds_needed).max()
+        open.filter_map(|line| line.state.rounds_needed).max_by_key(|(low, high)| (*high, *low))
     }
 }
 

@@ -82,7 +82,8 @@ fn decide(state: &mut ContrastState, ratio: f64, interval: Option<(f64, f64)>, r
     };
     (state.ratio, state.interval, state.rounds) = (Some(ratio), interval, round as usize);
     state.open = state.holds_open && state.verdict == Outcome::Undecided;
-    state.rounds_needed = (state.verdict == Outcome::Undecided).then_some(u64::from(round) + 9);
+    state.rounds_needed =
+        (state.verdict == Outcome::Undecided).then_some((u64::from(round) + 4, u64::from(round) + 9));
 }
 
 const LOOK: Look = Look { unicode: true, colour: true };

@@ -191,7 +191,7 @@ fn progress(model: &Model, now: f64) -> String {
     if let Some(ends_at) = model.ends_at {
         parts.push(format!("at most {} left", numbers::wait(ends_at - now)));
         if let Some(needed) = model.rounds_needed() {
-            parts.push(format!("the last would take about {needed} rounds"));
+            parts.push(format!("the last takes {} in all", verdict::rounds_range(needed)));
         }
     }
     parts.join(" · ")
@@ -362,7 +362,9 @@ fn rounds(buffer: &mut Buffer, area: Rect, line: &ContrastLine, model: &Model, l
     let area = top(buffer, area, &heading);
     let rounds = verdict::rounds_in_words(line.state.rounds);
     let needed = match line.state.rounds_needed {
-        Some(needed) if line.state.verdict == Outcome::Undecided => format!(" · needs about {needed}"),
+        Some(needed) if line.state.verdict == Outcome::Undecided => {
+            format!(" · takes {} in all", verdict::rounds_range(needed))
+        }
         _ => String::new(),
     };
     let suggestive = if line.state.suggestive { " · suggestive only" } else { "" };
