@@ -426,3 +426,41 @@ each('an address with a figure leads to it', async (path) => {
   assert.ok(top > -20 && top < 900, `it is at ${top}`);
   assert.deepEqual(await faultsOf(linked), []);
 });
+
+for (const width of [1400, 400]) {
+  each(`without scripts no box is empty, and drawings hold their labels, ${width} wide`, async (path) => {
+    const opened = await open(browser, path, { width, scripts: false });
+    const { page } = opened;
+    assert.equal(await page.locator('figure.plot:visible').count(), 0, 'what only a script fills is not shown');
+    assert.equal(await page.locator('section.overview:visible').count(), 0, 'nor a heading of nothing');
+    const found = await page.evaluate(() => {
+      const seen = [...document.querySelectorAll('svg.forest')].filter((svg) => svg.getClientRects().length);
+      return {
+        wide: document.documentElement.scrollWidth,
+        drawings: seen.map((svg) => {
+          const room = svg.getBoundingClientRect();
+          const isOut = ({ left, right, top, bottom }) =>
+            left < room.left - 1 || right > room.right + 1 || top < room.top - 1 || bottom > room.bottom + 1;
+          return {
+            out: [...svg.querySelectorAll('text')]
+              .filter((text) => isOut(text.getBoundingClientRect()))
+              .map((text) => text.textContent),
+            role: svg.getAttribute('role'),
+            label: svg.getAttribute('aria-label'),
+            values: svg.querySelectorAll('circle').length,
+          };
+        }),
+      };
+    });
+    assert.equal(found.wide, width);
+    for (const { out, role, label, values } of found.drawings) {
+      assert.deepEqual(out, []);
+      assert.equal(role, 'img');
+      assert.ok(label.length > 15 && !PLAIN_WRONG.test(label), label);
+      assert.ok(values > 0, label);
+    }
+    // Pages of the fixture are without what the program draws.
+    if (given.length) assert.ok(found.drawings.length >= 2, `${found.drawings.length} drawings`);
+    assert.deepEqual(await faultsOf(opened), []);
+  });
+}

@@ -29,15 +29,20 @@ export function dataOf(path) {
  * Opens a page in a context of its own.
  * @param {import('playwright-core').Browser} browser
  * @param {string} path of the file
- * @param {{width?: number, height?: number, scheme?: string, hash?: string}} how
+ * @param {{width?: number, height?: number, scheme?: string, hash?: string, scripts?: boolean}} how
  * @returns {Promise<{page: import('playwright-core').Page, faults: string[]}>} `faults` grows while the page lives
  */
-export async function open(browser, path, { width = 1280, height = 900, scheme = 'light', hash = '' } = {}) {
+export async function open(
+  browser,
+  path,
+  { width = 1280, height = 900, scheme = 'light', hash = '', scripts = true } = {},
+) {
   const context = await browser.newContext({
     offline: true,
     colorScheme: scheme,
     viewport: { width, height },
     acceptDownloads: true,
+    javaScriptEnabled: scripts,
   });
   const page = await context.newPage();
   const address = pathToFileURL(path).href;
@@ -89,7 +94,8 @@ export async function drawAll(page) {
 
 /** What is wrong on the page by now, and what it may not have done; closes it. */
 export async function faultsOf({ page, faults }) {
-  const violations = await page.evaluate(() => window.policyViolations);
+  // Not there where scripts are off.
+  const violations = (await page.evaluate(() => window.policyViolations)) || [];
   const pwned = await page.evaluate(() => window.__pwned);
   await page.context().close();
   return [

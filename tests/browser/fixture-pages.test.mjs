@@ -66,6 +66,24 @@ test('hover tells percentiles, shares, seconds, rounds, stages and bars', async 
     await tipAt(page, 't0-s0-original', 0.5, 0.5),
     /4 threads[\s\S]*ext4, here[\s\S]*then, ext4\s+9\.100 k tps/,
   );
+  // At the third of twelve rounds every arm has a run, and the order is that of the round.
+  const orders = (await tipAt(page, 't0-s0-runs', 0.26, 0.5)).match(/run \d of the round/g);
+  assert.deepEqual(orders, ['run 1 of the round', 'run 2 of the round', 'run 3 of the round']);
+  const mean = (await tipAt(page, 't0-s0-latencies', 0.97, 0.5)).replaceAll(',', '');
+  assert.match(mean, /mean latency 16 threads/);
+  assert.ok(mean.includes((cell.latency_mean / 1e3).toPrecision(4)), mean);
+  assert.match(await tipAt(page, 't0-s0-tradeoff', 0.15, 0.5), /near [\s\S]*ext4, 1 thread\b/);
+  assert.deepEqual(await faultsOf(opened), []);
+});
+
+test('a verdict with the first interval has its bar at the last round', async () => {
+  const opened = await open(browser, pages.awkward);
+  const { page } = opened;
+  await drawAll(page);
+  const bars = await page
+    .locator('[id="t0-s0-rounds"] .chart svg')
+    .evaluate((svg) => svg.querySelectorAll('path[stroke="#0b5394"][stroke-width="1.25"]').length);
+  assert.equal(bars, 3, 'a line with two caps');
   assert.deepEqual(await faultsOf(opened), []);
 });
 
@@ -159,7 +177,7 @@ test('the largest page opens and scrolls', async (t) => {
     `opened in ${openedMs} ms, scrolled in ${Math.round(scrolledMs)} ms with ${tasks} long tasks, the longest ` +
       `${Math.round(longest)} ms; an arm hidden in ${Math.round(toggleMs)} ms`,
   );
-  assert.equal(await page.locator('figure.plot.drawn').count(), 90);
+  assert.equal(await page.locator('figure.plot.drawn').count(), 120);
   assert.ok(openedMs + scrolledMs < 60_000, `${openedMs} + ${scrolledMs} ms`);
   assert.ok(longest < 1000, `${longest} ms`);
   assert.deepEqual(await faultsOf(opened), []);

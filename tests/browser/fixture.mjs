@@ -16,6 +16,9 @@ const source = (name) => readFileSync(new URL(name, SOURCE), 'utf8');
 /** Every plot that belongs to a section, with its heading and what it shows. */
 const PLOTS = {
   throughput: ['Throughput against threads', 'Estimate over the rounds; bars and bands are 95 % intervals.'],
+  latencies: ['Latency against threads', 'Mean, a percentile or the greatest.'],
+  tradeoff: ['Throughput against latency', 'A point for each number of threads.'],
+  runs: ['Every run', 'Each run by its round.'],
   latency: ['Latency percentiles', 'All runs pooled; the band goes from the least to the greatest single run.'],
   cdf: ['Latency, cumulative', 'Share of operations done within a time.'],
   series: ['In the course of a run', 'Median of the rounds; the band goes from the least to the greatest round.'],
@@ -65,6 +68,8 @@ function makeCell(random, arm, threads, { rounds, unit, points = 60, steps = 40 
     rate,
     rate_interval: [rate * 0.97, rate * 1.028],
     rounds: counted(rounds, (round) => [round + 1, rate * around(random, 0.05)]),
+    orders: counted(rounds, (round) => ((round + arm) % 3) + 1),
+    latency_mean: Math.round(median * 1.3),
     latency,
     cdf: counted(points, (index) => [
       Math.round(median * 0.2 * 1.12 ** index),
@@ -226,6 +231,8 @@ export function awkward() {
         rate: undefined,
         rate_interval: undefined,
         latency: [],
+        latency_mean: undefined,
+        rounds: [],
         cdf: [],
         series: undefined,
         tails: undefined,
@@ -240,6 +247,9 @@ export function awkward() {
     unequal: 'ext4 was mounted with nobarrier: a power cut may cost what it reported as written',
   });
   trial.sections[1].contrasts = trial.sections[1].contrasts.filter((contrast) => contrast.a !== 2 && contrast.b !== 2);
+  // Decided by the first interval that there was: nothing before it.
+  for (const { course } of trial.sections[0].contrasts)
+    for (const part of ['low', 'high']) course[part] = course[part].map((end, round) => (round < 5 ? null : end));
   Object.assign(trial.sections[0], { unit: 's', less_is_better: true, warmup_seconds: null, duration_seconds: null });
   for (const cell of trial.sections[0].cells)
     Object.assign(cell, { rate: cell.rate / 1e4, rate_interval: [cell.rate / 1.02e4, cell.rate / 0.98e4] });

@@ -63,6 +63,21 @@ fn the_page_says_who_won_and_has_its_data() {
 }
 
 #[test]
+fn without_scripts_rates_and_ratios_are_drawn() {
+    let lab = with(&[Shape::default()]);
+    let page = ok(lab.run("report --out -"));
+    let words = words_of(&page);
+    for id in ["t0-s0-rates", "t0-s0-ratios", "t0-s1-rates"] {
+        let (_, drawing) = words.split_once(&format!("id=\"{id}\"")).expect("a drawing");
+        let (drawing, _) = drawing.split_once("</figure>").expect("its end");
+        assert!(drawing.contains("role=\"img\"") && drawing.contains("<circle"), "{id}: {drawing}");
+    }
+    assert!(words.contains("xfs / ext4") && words.contains("All workloads at a glance"));
+    let cell = &data_of(&page)["trials"][0]["sections"][0]["cells"][0];
+    assert_eq!(cell["orders"].as_array().unwrap().len(), cell["rounds"].as_array().unwrap().len());
+}
+
+#[test]
 fn what_only_the_trial_could_warn_of_is_said_years_later() {
     let lab = with(&[Shape { rounds: 2, ..Shape::default() }]);
     let mut store = Store::open(lab.home().join("results.db")).unwrap();
@@ -154,6 +169,15 @@ fn several_trials_are_side_by_side() {
     let words = words_of(&page);
     assert!(words.contains("2 trials that differ in kernel and date"), "{}", &words[..2000]);
     assert!(words.contains("data-plot=\"compare\""));
+    let (_, side_by_side) =
+        words.split_once("Ratios of throughput in random-write").expect("ratios side by side");
+    let (table, picture) = side_by_side.split_once("</table>").expect("a table");
+    for heading in ["#1, ", "#2, ", "Linux 6.1.0", "Linux 6.12.0", "xfs / ext4"] {
+        assert!(table.contains(heading), "{heading} is not in {table}");
+    }
+    let device = data_of(&page)["trials"][0]["device"].as_str().unwrap().to_owned();
+    assert!(!device.is_empty() && table.contains(&device), "{device} is not in {table}");
+    assert!(picture.contains("id=\"compare-0-0-ratios\"") && picture.contains("<svg class=\"forest\""));
     assert!(words.contains("id=\"t1-s0-throughput\""));
     assert_eq!(data_of(&page)["trials"].as_array().unwrap().len(), 2);
     assert!(lab.home().join("reports").read_dir().is_err(), "nothing else is written");

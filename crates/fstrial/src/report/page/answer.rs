@@ -278,6 +278,7 @@ pub(super) fn matrix(shown: &Shown) -> Markup {
             h3 { "Who won where" }
             div.scroll tabindex="0" role="group" aria-label="Who won where" {
                 table.matrix {
+                    caption.unseen { "Who leads in each workload at each number of threads" }
                     thead {
                         tr {
                             th scope="col" { "workload" }

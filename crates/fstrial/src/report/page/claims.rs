@@ -98,6 +98,7 @@ fn overview(entries: &[ClaimEntry]) -> Markup {
     html! {
         div.scroll tabindex="0" role="group" aria-label="All claims" {
             table.claims {
+                caption.unseen { "All statements with what is found here and what was said then" }
                 (head(&["statement", "verdict", "here", "then", "source"]))
                 tbody {
                     @for entry in entries {
@@ -183,6 +184,7 @@ fn parts(report: &ClaimReport) -> Markup {
     html! {
         div.scroll tabindex="0" role="group" aria-label={ "Parts of " (report.id) } {
             table.parts {
+                caption.unseen { "What " (report.id) " expects, part by part" }
                 (head(&["what", "expected", "then", "here", "verdict"]))
                 tbody {
                     @for part in &report.parts {
@@ -211,8 +213,15 @@ fn original(table: &OriginalTable) -> Markup {
             summary { "Then: " (table.title) @if !table.unit.is_empty() { ", " (table.unit) } }
             div.scroll tabindex="0" role="group" aria-label={ "Original table: " (table.title) } {
                 table.pale {
+                    caption.unseen { (table.title) }
                     (head(&table.columns))
-                    tbody { @for row in &table.rows { tr { @for number in row { td { (number) } } } } }
+                    tbody { @for row in &table.rows {
+                        tr {
+                            @for (column, number) in row.iter().enumerate() {
+                                @if column == 0 { th scope="row" { (number) } } @else { td { (number) } }
+                            }
+                        }
+                    } }
                 }
             }
         }

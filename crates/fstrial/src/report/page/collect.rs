@@ -203,6 +203,8 @@ fn cell_data(
         rate: report.rate,
         rate_interval: report.rate_interval,
         rounds: samples.iter().map(|sample| (sample.round, sample.rate)).collect(),
+        orders: samples.iter().map(|sample| sample.slot + 1).collect(),
+        latency_mean: all.mean(),
         latency: latency(&all, &loads),
         latency_operations: (!all.is_empty()).then(|| all.len()),
         cdf: distribution(&all, detail),

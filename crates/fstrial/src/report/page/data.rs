@@ -90,6 +90,12 @@ pub(super) struct CellData {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) rate_interval: Option<(f64, f64)>,
     pub(super) rounds: Vec<(u32, f64)>,
+    /// For each of these its place in the order of its round, from 1.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) orders: Vec<usize>,
+    /// Mean latency of all runs together in ns.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) latency_mean: Option<f64>,
     /// Quantile, latency of all runs together in ns, and the least and the greatest of single runs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) latency: Vec<Quantile>,

@@ -1,14 +1,17 @@
 //! The page one hands to a colleague: a self-contained HTML file that says who won, by how much, how sure that is and
 //! what to distrust.
 //!
-//! All words and figures are plain HTML that needs no script; the plots are drawn from data embedded as JSON (see
-//! `data`) by `page.js` with a charting library that is part of the file. Nothing is asked of any other place: the
+//! All words and figures are plain HTML that needs no script, and so are the ratios, and where no script runs the rates,
+//! as SVG (see `forest`). The other plots are drawn from data embedded as JSON (see `data`) by `page.js` with a charting
+//! library that is part of the file. Nothing is asked of any other place: the
 //! content security policy allows no request, and of scripts only those two, by their hash.
 
 mod answer;
 pub mod claims;
 mod collect;
 mod data;
+mod forest;
+mod forests;
 mod pictures;
 mod several;
 mod trial;
@@ -96,8 +99,8 @@ fn document(title: &str, body: &Markup, trials: Vec<TrialData>) -> String {
                 footer {
                     p {
                         "made by fstrial " (env!("CARGO_PKG_VERSION")) ". Everything that is drawn here is in this file as \
-                         JSON (element " code { "#data" } "), and as a table and a CSV file under each picture; the \
-                         pictures are drawn by Apache ECharts."
+                         JSON (element " code { "#data" } "), and as a table and a CSV file under the pictures \
+                         with buttons, which are drawn by Apache ECharts."
                     }
                 }
                 script type="application/json" id="data" { (PreEscaped(json)) }
@@ -128,6 +131,15 @@ fn plot(id: &str, kind: &str, (trial, section): (usize, usize), title: &str, abo
                 h4 { (title) }
                 p { (about) }
             }
+        }
+    }
+}
+
+/// The same, smaller, among others of its kind.
+fn small_plot(id: &str, kind: &str, (trial, section): (usize, usize), title: &str) -> Markup {
+    html! {
+        figure.plot.small id=(id) data-plot=(kind) data-trial=(trial) data-section=(section) {
+            figcaption { h4 { (title) } }
         }
     }
 }

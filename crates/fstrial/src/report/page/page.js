@@ -34,6 +34,9 @@
       .replace(/[\u202a-\u202e\u2066-\u2069]/g, '')
       .replace(/\p{Cc}+/gu, ' ');
 
+  // Only now it is sure that pictures are drawn: see the style sheet.
+  document.documentElement.classList.add('scripted');
+
   const root = JSON.parse(document.getElementById('data').textContent);
   const trials = root.trials || [];
   /** Units as people are shown them, where the data has longer names. */
@@ -330,10 +333,30 @@
     });
   }
 
+  /** A name in lines of at most so many characters, broken at spaces where it has any. */
+  function wrapped(text, most) {
+    const lines = [''];
+    for (const word of plainText(text).split(/(?<= )/)) {
+      const letters = [...word];
+      if ([...lines[lines.length - 1]].length + [...word.trimEnd()].length > most) lines.push('');
+      while (letters.length > most) lines.splice(lines.length - 1, 0, letters.splice(0, most).join(''));
+      lines[lines.length - 1] += letters.join('');
+    }
+    const whole = lines.map((line) => line.trim()).filter(Boolean);
+    // More than that is a name that somebody made to be long.
+    return whole.length <= 6 ? whole : [...whole.slice(0, 5), `${whole[5].slice(0, -1)}…`];
+  }
+
+  const rowLines = (row, { width }) => wrapped(row.label, width < 480 ? 16 : 34);
+  /** Room for the labels of rows, one below the other. */
+  const rowsHeight = (rows, context, least) =>
+    rows.length * Math.max(least, ...rows.map((row) => rowLines(row, context).length * 15 + 8));
+
   /** A row for each of `rows`, with its label. */
-  function rowAxis(rows, { theme, width }) {
-    const formatter = (index) => (rows[index] ? shorten(rows[index].label, width < 480 ? 16 : 34) : '');
-    const axisLabel = { interval: 0, formatter, color: theme.ink };
+  function rowAxis(rows, context) {
+    const { theme } = context;
+    const formatter = (index) => (rows[index] ? rowLines(rows[index], context).join('\n') : '');
+    const axisLabel = { interval: 0, formatter, color: theme.ink, lineHeight: 15 };
     const option = { type: 'category', inverse: true, data: rows.map((_, index) => String(index)), axisLabel };
     return { map: asIs, unmap: Number, option };
   }
@@ -787,7 +810,7 @@
         const figures = [[name, label, withInterval(value, interval, unit)]];
         return [heading, runs ? [...figures, [null, 'runs', String(runs)]] : figures];
       },
-      height: 64 + rows.length * 26,
+      height: 64 + rowsHeight(rows, context, 26),
       gist: `${inOrder(headed, unit)}.`,
     };
   }
@@ -851,6 +874,202 @@
         (cell.latency || []).map(([quantile, ns, low, high]) => [quantile, ns, cell.latency_operations, low, high]),
     ),
   };
+
+  /** What is asked of latencies in one number: the mean, or a quantile. */
+  const LATENCIES = [
+    { value: 'mean', label: 'mean', point: (cell) => [null, cell.latency_mean] },
+    ...[
+      ['p95', 0.95],
+      ['p99', 0.99],
+      ['max', 1],
+    ].map(([value, quantile]) => ({
+      value,
+      label: quantile < 1 ? value : 'greatest',
+      point: (cell) => pointOf(cell.latency || [], quantile) || [],
+    })),
+  ];
+  const latencyOptions = (context) =>
+    LATENCIES.filter(({ point }) => context.section.cells.some((cell) => isPositive(point(cell)[1])));
+  const latencyAsked = (context) => {
+    const options = latencyOptions(context);
+    return options.find(({ value }) => value === context.choice) || options[0] || LATENCIES[0];
+  };
+  /** The range of single runs, where it is known. */
+  const latencyRange = (point) => (point.slice(2, 4).filter(isNumber).length === 2 ? point.slice(2, 4) : undefined);
+  const latencyGist = ({ label }, level, cells) =>
+    cells.length
+      ? `${label} latency with ${threadsText(level)}, best first: ` +
+        `${inOrder(leastFirst(cells.map(({ name, found }) => [name, found])), 'ns')}.`
+      : '';
+  const latencyTable = levelTable(
+    LATENCIES.map(({ value, label }) => ({ key: `${value}_ns`, label, unit: 'ns' })),
+    (cell) => (LATENCIES.some(({ point }) => isNumber(point(cell)[1])) ? [LATENCIES.map(({ point }) => point(cell)[1])] : []),
+  );
+
+  /** Latency against threads; with one level, arms one below the other. */
+  const latencies = {
+    legend: (context) => context.section.levels.length > 1 || 'switches',
+    choice: 'of',
+    options: latencyOptions,
+    logAtFirst: true,
+    view(context) {
+      const { section, log } = context;
+      const { levels } = section;
+      const asked = latencyAsked(context);
+      const at = (level) => cellsWith(context, level, (cell) => asked.point(cell)[1]);
+      const cells = levels.flatMap(at);
+      if (!cells.length) return null;
+      const range = (cell) => latencyRange(asked.point(cell));
+      const level = levels[levels.length - 1];
+      const gist = latencyGist(asked, level, at(level));
+      if (levels.length === 1) {
+        const rows = cells.map((each) => ({ ...forestRow(each), interval: range(each.cell) }));
+        return { ...forest(context, rows, 'ns'), gist };
+      }
+      return {
+        x: levelAxis(levels),
+        y: valueAxis(
+          cells.flatMap(({ cell, found }) => [found, ...(range(cell) || [])]),
+          { unit: 'ns', log, zero: true, name: `${asked.label} latency` },
+        ),
+        marks: context.arms.flatMap((arm) => {
+          const own = cells.filter((each) => each.arm === arm);
+          const name = nameOf(context, arm);
+          return [
+            { kind: 'errors', name, points: own.map(({ cell }) => [cell.threads, ...(range(cell) || [null, null])]) },
+            { kind: 'line', name, points: own.map(({ cell, found }) => [cell.threads, found]) },
+          ];
+        }),
+        tip: (threads) => [
+          `${asked.label} latency, ${threadsText(threads)}`,
+          tipRows(at(threads), (cell, value) => withInterval(value, range(cell), 'ns')),
+        ],
+        gist,
+      };
+    },
+    table: (context) => latencyTable(context, true),
+  };
+
+  /** Throughput against latency: a line for each arm, a point for each level. */
+  const tradeoff = {
+    choice: 'of',
+    options: latencyOptions,
+    logAtFirst: true,
+    view(context) {
+      const { section, log, theme } = context;
+      const { levels, unit } = section;
+      const asked = latencyAsked(context);
+      const both = (cell) => [cell.rate, asked.point(cell)[1]];
+      const at = (level) => cellsWith(context, level, (cell) => (both(cell).every(isPositive) ? both(cell) : null));
+      const cells = levels.flatMap(at);
+      if (!cells.length) return null;
+      const ofArm = (arm) => cells.filter((each) => each.arm === arm);
+      const arms = context.arms.filter((arm) => ofArm(arm).length);
+      const level = levels[levels.length - 1];
+      const label = (own) => ({
+        show: true,
+        formatter: ({ dataIndex }) => String(own[dataIndex].cell.threads),
+        color: theme.soft,
+        fontSize: 11,
+      });
+      return {
+        x: valueAxis(
+          cells.map(({ found }) => found[0]),
+          { unit, zero: true, name: 'throughput', count: context.width < 480 ? 3 : 5 },
+        ),
+        y: valueAxis(
+          cells.map(({ found }) => found[1]),
+          { unit: 'ns', log, zero: true, name: `${asked.label} latency` },
+        ),
+        marks: arms.map((arm) => {
+          const own = ofArm(arm);
+          const points = own.map(({ found }) => found);
+          return { kind: 'line', name: nameOf(context, arm), points, more: { label: label(own), labelLayout: { hideOverlap: true } } };
+        }),
+        /** The level of each arm whose rate is nearest. */
+        tip: (rate) => [
+          `near ${human(rate, unit)}`,
+          arms.map((arm) => {
+            const { name, cell, found } = nearest(ofArm(arm), rate, (each) => each.found[0]);
+            const figures = `${human(found[0], unit)}, ${human(found[1], 'ns')}`;
+            return [name, `${name}, ${threadsText(cell.threads)}`, figures];
+          }),
+        ],
+        gist: latencyGist(
+          asked,
+          level,
+          at(level).map((each) => ({ ...each, found: each.found[1] })),
+        ),
+        notes: ['The numbers at the points are threads. Right and low is good.'],
+      };
+    },
+    table: (context) => {
+      const { columns, rows } = latencyTable(context, true);
+      const rate = ([arm, threads]) =>
+        cellOf(context.section, context.trial.arms.indexOf(arm), threads)?.rate;
+      return {
+        columns: [...columns.slice(0, 2), { key: 'rate', label: 'rate', unit: context.section.unit }, ...columns.slice(2)],
+        rows: rows.map((row) => [...row.slice(0, 2), rate(row), ...row.slice(2)]),
+      };
+    },
+  };
+
+  /** Every run by its round. */
+  const runs = {
+    levels: true,
+    view: ofLevel(
+      (cell) => cell.rounds,
+      (context, cells) => {
+        const { section, level, log, width, arms } = context;
+        const { unit } = section;
+        const values = cells.flatMap(({ found }) => found.map(([, value]) => value));
+        const last = Math.max(...cells.flatMap(({ found }) => found.map(([round]) => round)));
+        const ticks = roundTicks(1, last, width < 480 ? 5 : 10).filter(Number.isInteger);
+        // Runs of one round stand a little apart, in the order of the arms.
+        const apart = 0.6 / Math.max(arms.length, 1);
+        return {
+          x: makeAxis(0.5, last + 0.5, ticks.length ? ticks : [last], String, 'round', { unmap: Math.round }),
+          y: valueAxis(values, {
+            unit,
+            log,
+            zero: Math.min(...values) < Math.max(...values) * 0.5,
+            name: section.less_is_better ? 'less is better' : '',
+          }),
+          marks: cells.map(({ arm, name, found }) => ({
+            kind: 'dots',
+            name,
+            points: found.map(([round, value]) => [round + besideMiddle(context, arm) * apart, value]),
+            more: { symbolSize: found.length > 40 ? 5 : 8 },
+          })),
+          tip: (round) => [`round ${round}, ${threadsText(level)}`, runRows(cells, round, unit)],
+          gist:
+            `Single runs with ${threadsText(level)}: ` +
+            `${cells.map(({ name, found }) => `${shorten(name, 80)} between ${extremes(found.map(([, value]) => value), unit)}`).join('; ')}.`,
+        };
+      },
+    ),
+    table: (context, all) =>
+      levelTable(
+        [
+          { key: 'round', label: 'round', unit: 'count' },
+          { key: 'order', label: 'order in the round', unit: 'count' },
+          { key: 'value', label: 'value', unit: context.section.unit },
+        ],
+        (cell) => (cell.rounds || []).map(([round, value], index) => [round, cell.orders?.[index], value]),
+      )(context, all),
+  };
+
+  /** The runs of a round, in the order in which they were run where that is known. */
+  function runRows(cells, wanted, unit) {
+    return cells
+      .flatMap(({ name, cell, found }) =>
+        found
+          .map(([round, value], index) => ({ name, round, value, order: cell.orders?.[index] }))
+          .filter(({ round }) => round === wanted),
+      )
+      .sort((one, other) => (one.order || 0) - (other.order || 0))
+      .map(({ name, value, order }) => [name, order ? `${name}, run ${order} of the round` : name, human(value, unit, 4)]);
+  }
 
   /** Cumulative distribution of latency. */
   const cdf = {
@@ -1025,6 +1244,7 @@
   /** How the ratio of a contrast, and what is known of it, went round by round. */
   const rounds = {
     legend: () => false,
+    logAtFirst: true,
     choice: 'comparison',
     options: (context) =>
       withCourse(context.section).map(([index, contrast]) => ({
@@ -1045,7 +1265,8 @@
       // The first intervals can be far wider than everything after them; they run out of the picture.
       const settled = (values) =>
         (values || []).filter((value, index, all) => isNumber(value) && index >= all.length / 3);
-      const y = valueAxis([1, ...edges, ...course.pairs, ...settled(course.low), ...settled(course.high)], {
+      const final = finalInterval(contrast);
+      const y = valueAxis([1, ...edges, ...course.pairs, ...settled(course.low), ...settled(course.high), ...final], {
         log: context.log,
         name: `ratio ${shorten(pairText(context, contrast), 48)}`,
       });
@@ -1054,11 +1275,16 @@
       return {
         x: makeAxis(from, to, ticks.length ? ticks : [last], String, 'round', { unmap: Math.round }),
         y,
-        marks: roundMarks(course, clipped(y), edges, [from, to], context.theme),
+        marks: roundMarks(contrast, clipped(y), edges, [from, to], context.theme),
         tip: (round) => [`round ${round}`, roundTip(course, course.rounds.indexOf(round))],
         about: `${pairText(context, contrast)}, ${threadsText(contrast.threads)}`,
         gist: contrastText(context, contrast),
-        notes: [contrastText(context, contrast), ...roundsKey(edges), ...leftOutText(context)],
+        notes: [
+          contrastText(context, contrast),
+          ...roundsKey(edges),
+          ...cutText(course, y),
+          ...leftOutText(context),
+        ],
         alert: contrast.unequal,
       };
     },
@@ -1096,7 +1322,10 @@
     course.rounds.map((round, index) => [round, ...parts.map((part) => course[part]?.[index])]);
 
   /** The band that does not matter, the pairs, and the estimate with its interval as far as it is in the picture. */
-  function roundMarks(course, inside, [low, high], [from, to], theme) {
+  function roundMarks(contrast, inside, [low, high], [from, to], theme) {
+    const { course } = contrast;
+    const last = course.rounds[course.rounds.length - 1];
+    const final = finalInterval(contrast);
     const accent = { symbol: 'none', lineStyle: { color: theme.accent, width: 2 } };
     const ring = { color: theme.ground, borderColor: theme.ink, borderWidth: 1.5, opacity: 1 };
     const pairs = alongRounds(course, 'pairs');
@@ -1116,6 +1345,8 @@
         ],
       },
       { kind: 'band', y: inside, points: alongRounds(course, 'low', 'high'), colour: theme.accent, opacity: 0.2 },
+      // The interval at the end: a verdict can come with the first interval there is, of which there is no band.
+      ...(final.length ? [{ kind: 'errors', y: inside, points: [[last, ...final]], colour: theme.accent }] : []),
       { kind: 'line', y: inside, name: 'estimate', points: alongRounds(course, 'ratio'), more: accent },
       { kind: 'dots', name: 'pair', points: pairs, more: { symbol: 'circle', symbolSize: 7, itemStyle: ring } },
     ];
@@ -1137,6 +1368,19 @@
       `${contrast.verdict}${isNumber(ratio) ? `, ratio ${ratioText(ratio)}${around}` : ''}.` +
       (contrast.less_is_better ? ' Less is better.' : '')
     );
+  }
+
+  /** The interval of a contrast after its last round, if it has one. */
+  function finalInterval({ interval, course }) {
+    const ends = interval || ['low', 'high'].map((end) => course[end]?.[course.rounds.length - 1]);
+    return ends.every(isPositive) ? ends : [];
+  }
+
+  /** Says so if an interval goes on beyond the picture. */
+  function cutText(course, y) {
+    const [low, high] = [y.option.min, y.option.max].map(y.unmap);
+    const isCut = alongRounds(course, 'low', 'high').some((point) => point[1] < low || point[2] > high);
+    return isCut ? ['The intervals of the first rounds are wider than the picture.'] : [];
   }
 
   const roundsKey = ([low, high]) =>
@@ -1383,14 +1627,16 @@
   /** The columns of a table that name arms, with their points; none if its rows are not levels. */
   function originalCurves(context, table) {
     const numbers = table.rows.map((row) => numberIn(row[0]));
-    if (!numbers.length || !numbers.every(isPositive)) return [];
+    // "up to 8" between levels is none.
+    const levels = numbers.filter(isPositive).length;
+    if (!levels || (levels < numbers.length && !(levels > 1 && /threads/i.test(table.columns[0])))) return [];
     return table.columns
       .map((column, index) => ({
         arm: armNamedIn(context, column),
         column: String(column),
         points: table.rows
           .map((row, place) => [numbers[place], numberIn(row[index])])
-          .filter((point) => isNumber(point[1])),
+          .filter((point) => point.every(isNumber)),
       }))
       .filter(({ arm, points }, index) => index > 0 && arm !== null && points.length);
   }
@@ -1503,13 +1749,28 @@
         [[null, entries[index].label, human(values[index], unit, 4)]],
       ],
       legend: false,
-      height: 64 + entries.length * 22,
+      height: 64 + rowsHeight(entries, context, 22),
       gist: `Then, ${table.title}, ${table.columns[column]}: ${inOrder(figures, unit)}.`,
     };
   }
 
   const PLOTS = new Map(
-    Object.entries({ throughput, latency, cdf, series, rounds, cpu, device, space, stages, compare, original }),
+    Object.entries({
+      throughput,
+      latencies,
+      tradeoff,
+      rounds,
+      runs,
+      latency,
+      cdf,
+      series,
+      cpu,
+      device,
+      space,
+      stages,
+      compare,
+      original,
+    }),
   );
 
   // ---------------------------------------------------------------- tables and files
@@ -1570,6 +1831,8 @@
   /** Width of a figure in print: half of the paper, where the style sheet puts it. */
   const PRINT_WIDTH = 340;
   const CHART_HEIGHT = 280;
+  /** Of those that stand side by side for all workloads. */
+  const SMALL_HEIGHT = 190;
 
   /** One placeholder of the page with its chart, controls and table. */
   class Figure {
@@ -1787,7 +2050,7 @@
     }
 
     paint(view, context) {
-      const height = view.height || CHART_HEIGHT;
+      const height = view.height || (this.element.matches('.small') ? SMALL_HEIGHT : CHART_HEIGHT);
       this.box.style.height = `${height}px`;
       this.box.setAttribute('aria-label', [this.title, view.gist].filter(Boolean).join('. '));
       if (!this.chart) this.chart = echarts.init(this.box, null, { renderer: 'svg', width: context.width, height });

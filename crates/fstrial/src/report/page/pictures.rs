@@ -1,8 +1,8 @@
 //! The pictures of a workload: which there are, and what each shows.
 
 use super::{
-    data::{CellData, SectionData},
-    plot,
+    data::{CellData, SectionData, TrialData},
+    forests, plot, small_plot,
 };
 use maud::{Markup, html};
 
@@ -19,8 +19,12 @@ fn any(section: &SectionData, has: fn(&CellData) -> bool) -> bool {
     section.cells.iter().any(has)
 }
 
+fn has_latency(section: &SectionData) -> bool {
+    any(section, |cell| !cell.latency.is_empty())
+}
+
 /// In the order of the page.
-const PICTURES: [Picture; 10] = [
+const PICTURES: [Picture; 13] = [
     Picture {
         kind: "throughput",
         title: "Throughput against threads",
@@ -34,6 +38,24 @@ const PICTURES: [Picture; 10] = [
         is_there: |section| section.levels.len() == 1 && any(section, CellData::is_rated),
     },
     Picture {
+        kind: "latencies",
+        title: "Latency against threads",
+        about: "The mean, a percentile or the greatest latency of each arm, all runs together; bars from the least to the greatest of \
+                single runs, where every run has enough.",
+        is_there: |section| section.levels.len() > 1 && has_latency(section),
+    },
+    Picture {
+        kind: "tradeoff",
+        title: "Throughput against latency",
+        about: "A line for each arm, a point for each number of threads: what more throughput costs in latency.",
+        is_there: |section| {
+            section.levels.len() > 1
+                && !section.less_is_better
+                && has_latency(section)
+                && any(section, CellData::is_rated)
+        },
+    },
+    Picture {
         kind: "rounds",
         title: "How the decision was made",
         about: "Each dot is the ratio of the two arms in one round; the line is the ratio over all rounds so far and the \
@@ -42,17 +64,23 @@ const PICTURES: [Picture; 10] = [
         is_there: |section| section.contrasts.iter().any(|contrast| contrast.course.is_some()),
     },
     Picture {
+        kind: "runs",
+        title: "Every run",
+        about: "Each run by its round; point at one for its value and its place in the order of the round.",
+        is_there: |section| any(section, |cell| !cell.rounds.is_empty()),
+    },
+    Picture {
         kind: "latency",
         title: "Latency percentiles",
         about: "All runs together; bars from the least to the greatest of single runs, where every run has enough. Percentiles with fewer than ten \
                 operations beyond them are left out.",
-        is_there: |section| any(section, |cell| !cell.latency.is_empty()),
+        is_there: has_latency,
     },
     Picture {
         kind: "cdf",
         title: "Distribution of latencies",
         about: "The share of operations that took at most so long, all runs together.",
-        is_there: |section| any(section, |cell| !cell.latency.is_empty()),
+        is_there: has_latency,
     },
     Picture {
         kind: "series",
@@ -88,13 +116,42 @@ const PICTURES: [Picture; 10] = [
 ];
 
 /// The pictures of a section that there is something to draw on. `at`: its trial and place.
-pub(super) fn of(section: &SectionData, at: (usize, usize)) -> Markup {
+pub(super) fn of(data: &TrialData, at: (usize, usize)) -> Markup {
     let (trial, index) = at;
+    let section = &data.sections[index];
+    let id = |kind: &str| format!("t{trial}-s{index}-{kind}");
     html! {
         div.grid {
-            @for Picture { kind, title, about, .. } in PICTURES.iter().filter(|picture| (picture.is_there)(section)) {
-                (plot(&format!("t{trial}-s{index}-{kind}"), kind, at, title, about))
+            @if let Some(rates) = forests::rates(data, section, &id("rates")) { (rates) }
+            @for (place, Picture { kind, title, about, .. }) in PICTURES.iter().filter(|picture| (picture.is_there)(section)).enumerate() {
+                @if place == 1 { @if let Some(ratios) = forests::ratios(data, section, &id("ratios")) { (ratios) } }
+                (plot(&id(kind), kind, at, title, about))
             }
         }
+        p.note.no-script { "More pictures are drawn by a script, and scripts do not run here; their figures follow." }
     }
+}
+
+/// Throughput and latency of all arms in all workloads, small and side by side; nothing of one workload.
+pub(super) fn overview(data: &TrialData, trial: usize) -> Option<Markup> {
+    let has_rates = |section: &&SectionData| any(section, CellData::is_rated);
+    let small = |kind: &str, (index, section): (usize, &SectionData), what: &str| {
+        let title = format!("{}: {what}", section.title);
+        small_plot(&format!("t{trial}-s{index}-small-{kind}"), kind, (trial, index), &title)
+    };
+    let rows = |kind: &'static str, what: &'static str, has: fn(&SectionData) -> bool| {
+        let sections = data.sections.iter().enumerate().filter(move |(_, section)| has(section));
+        sections.map(move |at| small(kind, at, what)).collect::<Vec<_>>()
+    };
+    (data.sections.iter().filter(has_rates).count() > 1).then(|| {
+        let rates = rows("throughput", "throughput", |section| any(section, CellData::is_rated));
+        let latencies = rows("latencies", "latency", has_latency);
+        html! {
+            section.overview {
+                h3 { "All workloads at a glance" }
+                div.grid.small { @for picture in &rates { (picture) } }
+                @if !latencies.is_empty() { div.grid.small { @for picture in &latencies { (picture) } } }
+            }
+        }
+    })
 }

@@ -1,6 +1,6 @@
 //! Several trials on one page: what their common arms did in each of them, side by side.
 
-use super::{TrialPage, plot};
+use super::{TrialPage, forests, plot};
 use crate::report::summary::listed;
 use crate::{report::numbers, run::plan::threads_in_words};
 use maud::{Markup, html};
@@ -75,15 +75,85 @@ fn name(trial: &TrialPage) -> String {
     format!("{id}{}, {}", shown.title(), shown.day())
 }
 
-/// For each workload that several trials have: the rates of all arms in all trials.
+/// What heads the column of each trial: its number, its device, and what else tells it from the others.
+fn titles(trials: &[TrialPage]) -> Vec<String> {
+    let device = |trial: &TrialPage| trial.data.device.clone();
+    let others: [&dyn Fn(&TrialPage) -> String; 4] = [
+        &|trial| trial.data.name.clone(),
+        &|trial| format!("Linux {}", trial.data.kernel),
+        &|trial| trial.told.document.of_machines(|there| &there.host),
+        &|trial| trial.told.document.machines().map(|there| there.memory.human()).collect(),
+    ];
+    let differing: Vec<_> =
+        others.into_iter().filter(|of| trials.iter().any(|trial| of(trial) != of(&trials[0]))).collect();
+    let alike = differing.is_empty() && trials.iter().all(|trial| device(trial) == device(&trials[0]));
+    let title = |trial: &TrialPage| {
+        let mut parts = vec![trial.data.id.map_or_else(String::new, |id| format!("#{id}")), device(trial)];
+        parts.extend(differing.iter().map(|of| of(trial)));
+        if alike {
+            parts.push(trial.told.day().to_owned());
+        }
+        parts.retain(|part| !part.is_empty());
+        parts.join(", ")
+    };
+    trials.iter().map(title).collect()
+}
+
+/// The ratios of a workload: a row for each pair and level, a column for each trial.
+fn ratios(trials: &[TrialPage], titles: &[String], title: &str) -> Markup {
+    let less = trials.iter().flat_map(|trial| &trial.data.sections).find(|section| section.title == title);
+    let less = less.is_some_and(|section| section.less_is_better);
+    let pairs = forests::pairs(trials, title);
+    html! {
+        @if !pairs.is_empty() {
+            div.scroll tabindex="0" role="group" aria-label={ "Ratios in " (title) ", in all trials" } {
+                table.cells.ratios {
+                    caption { "Ratios of throughput in " (title) ", with intervals" }
+                    (columns(titles))
+                    tbody {
+                        @for pair in &pairs {
+                            tr {
+                                td { (threads_in_words(pair.0)) }
+                                th scope="row" { (pair.1) " / " (pair.2) }
+                                @for trial in trials {
+                                    td { (forests::known(trial, title, pair).map_or_else(|| "–".into(), |known| known.words(less))) }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The heads of a table with a column for each trial.
+fn columns(titles: &[String]) -> Markup {
+    html! {
+        thead {
+            tr {
+                th scope="col" { "level" }
+                th scope="col" { "arm" }
+                @for title in titles { th scope="col" { (title) } }
+            }
+        }
+    }
+}
+
+/// For each workload that several trials have: the ratios and the rates of all arms in all trials.
 pub(super) fn side_by_side(trials: &[TrialPage]) -> Markup {
+    let titles = titles(trials);
     html! {
         section.trial id="side-by-side" {
             h2 { "Side by side" }
             @for (place, section, title) in common(trials) {
                 section.workload {
                     h3 { (title) }
+                    (ratios(trials, &titles, title))
                     div.grid {
+                        @if let Some(ratios) = forests::across(trials, &titles, title, &format!("compare-{place}-{section}-ratios")) {
+                            (ratios)
+                        }
                         (plot(
                             &format!("compare-{place}-{section}"),
                             "compare",
@@ -92,7 +162,7 @@ pub(super) fn side_by_side(trials: &[TrialPage]) -> Markup {
                             "A group for each arm, in it a mark for each trial with its 95 % interval; of fewer than six runs, their range.",
                         ))
                     }
-                    (table(trials, title))
+                    (table(trials, &titles, title))
                 }
             }
         }
@@ -116,7 +186,7 @@ fn common(trials: &[TrialPage]) -> Vec<(usize, usize, &str)> {
 }
 
 /// The rates of a workload: a row for each arm and level, a column for each trial.
-fn table(trials: &[TrialPage], title: &str) -> Markup {
+fn table(trials: &[TrialPage], titles: &[String], title: &str) -> Markup {
     let mut rows: Vec<(u16, &str)> = Vec::new();
     let of_title = |trial: &'_ TrialPage| {
         trial.told.document.workloads.iter().position(|workload| workload.title() == title)
@@ -142,13 +212,8 @@ fn table(trials: &[TrialPage], title: &str) -> Markup {
     html! {
         div.scroll tabindex="0" role="group" aria-label={ (title) " in all trials" } {
             table.cells {
-                thead {
-                    tr {
-                        th scope="col" { "level" }
-                        th scope="col" { "arm" }
-                        @for trial in trials { th scope="col" { (name(trial)) } }
-                    }
-                }
+                caption { "Throughput in " (title) ", with intervals" }
+                (columns(titles))
                 tbody {
                     @for (threads, arm) in rows {
                         tr {

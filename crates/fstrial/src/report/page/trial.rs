@@ -127,6 +127,7 @@ fn rest(trial: &TrialPage, place: usize) -> Markup {
         (answer::matrix(shown))
         (answer::distrust(shown))
         @if shown.document.workloads.len() > 1 { (contents(shown)) }
+        @if let Some(overview) = pictures::overview(&trial.data, place) { (overview) }
         @for (index, workload) in shown.document.workloads.iter().enumerate() {
             (section(trial, place, index, workload))
         }
@@ -152,6 +153,7 @@ pub(super) fn of_claim(trial: &TrialPage, place: usize) -> Markup {
         details.trial {
             summary { "Trial " (number(shown)) ", " (when(shown)) }
             (answer::distrust(shown))
+            @if let Some(overview) = pictures::overview(&trial.data, place) { (overview) }
             @for (index, workload) in shown.document.workloads.iter().enumerate() {
                 (section(trial, place, index, workload))
             }
@@ -185,7 +187,7 @@ fn section(trial: &TrialPage, place: usize, index: usize, workload: &WorkloadRep
             h3 { (workload.title()) }
             @if let Some(about) = &workload.about { p.about { (about) } }
             p.how { (table::how(workload)) }
-            (pictures::of(&trial.data.sections[index], (place, index)))
+            (pictures::of(&trial.data, (place, index)))
             (figures(shown, workload))
         }
     }
@@ -200,6 +202,7 @@ fn figures(shown: &Shown, workload: &WorkloadReport) -> Markup {
             summary { "All figures of " (workload.title()) }
             div.scroll tabindex="0" role="group" aria-label={ "Figures of " (workload.title()) } {
                 table.cells {
+                    caption.unseen { "Figures of " (workload.title()) }
                     (head(&headings))
                     tbody {
                         @for row in &rows {
@@ -305,6 +308,7 @@ fn facts(document: &Document) -> Markup {
     html! {
         div.scroll tabindex="0" role="group" aria-label="Facts about the arms" {
             table.facts {
+                caption.unseen { "What was read back of each arm" }
                 thead { tr { th scope="col" { "fact" } @for arm in &document.arms { th scope="col" { (arm.name) } } } }
                 tbody {
                     @for fact in names {

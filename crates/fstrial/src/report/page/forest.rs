@@ -1,0 +1,398 @@
+//! Values with their intervals, one below the other, drawn as SVG: pictures that need no script, print as they are and
+//! take their colours from the style sheet.
+//!
+//! Every label has lines of its own above its mark and is wrapped, never cut; an interval that goes on beyond the
+//! picture ends in an arrow.
+
+use crate::report::text::plain;
+use maud::{Markup, html};
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+/// Width of a drawing in units of its own: the style sheet scales it to the page.
+const WIDTH: f64 = 520.0;
+/// Free room at the left and the right.
+const EDGE: f64 = 10.0;
+/// Height of a line of text.
+const LINE: f64 = 17.0;
+/// Height of the mark below a label.
+const MARK: f64 = 16.0;
+/// Room for a column of text in the font of the page: that of wide letters.
+const COLUMN: f64 = 8.2;
+/// Lines of a label: more than that is a name that somebody made to be long.
+const MOST_LINES: usize = 6;
+/// How far beyond all values the axis goes for the sake of intervals, as a factor.
+const FARTHEST: f64 = 30.0;
+
+/// A drawing of values with intervals.
+pub(super) struct Forest {
+    /// What it shows and finds, for those who do not see it.
+    pub(super) finding: String,
+    /// What the axis shows.
+    pub(super) axis: String,
+    pub(super) scale: Scale,
+    pub(super) rows: Vec<Row>,
+}
+
+/// How values are laid out.
+pub(super) enum Scale {
+    /// From zero on, with what writes a number on the axis.
+    Linear(Box<dyn Fn(f64) -> String>),
+    /// Ratios on a logarithmic axis that contains 1, with the band of those that do not matter.
+    Ratio((f64, f64)),
+}
+
+/// A value.
+pub(super) struct Row {
+    /// What begins with it: the level, or the pair.
+    pub(super) heading: Option<String>,
+    pub(super) label: String,
+    /// The value and its interval in words.
+    pub(super) figure: String,
+    pub(super) value: f64,
+    pub(super) interval: Option<(f64, f64)>,
+    /// Whether it is decided: its mark is filled.
+    pub(super) is_sure: bool,
+}
+
+/// Places on the axis.
+struct Axis<'a> {
+    scale: &'a Scale,
+    low: f64,
+    high: f64,
+}
+
+impl<'a> Axis<'a> {
+    fn of(forest: &'a Forest) -> Self {
+        let known =
+            |value: &f64| value.is_finite() && (*value > 0.0 || matches!(forest.scale, Scale::Linear(_)));
+        let values: Vec<f64> = forest.rows.iter().map(|row| row.value).filter(known).collect();
+        let least = values.iter().copied().fold(f64::INFINITY, f64::min);
+        let most = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let ends = forest.rows.iter().filter_map(|row| row.interval).flat_map(|(low, high)| [low, high]);
+        let ends: Vec<f64> = ends.filter(known).chain(values).collect();
+        let (low, high) = (
+            ends.iter().copied().fold(f64::INFINITY, f64::min),
+            ends.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+        );
+        match forest.scale {
+            Scale::Linear(_) => {
+                let high = high.min(most * FARTHEST).max(f64::MIN_POSITIVE);
+                Self { scale: &forest.scale, low: low.min(0.0), high: high * 1.04 }
+            }
+            Scale::Ratio(band) => {
+                let low = low.max(least / FARTHEST).min(1.0).min(band.0);
+                let high = high.min(most * FARTHEST).max(1.0).max(band.1);
+                let room = (high / low).powf(0.05).max(1.02);
+                Self { scale: &forest.scale, low: low / room, high: high * room }
+            }
+        }
+    }
+
+    /// Where a value lies, and whether it is inside.
+    fn at(&self, value: f64) -> (f64, bool) {
+        let share = match self.scale {
+            Scale::Linear(_) => (value - self.low) / (self.high - self.low),
+            Scale::Ratio(_) => (value / self.low).ln() / (self.high / self.low).ln(),
+        };
+        let inside = (0.0..=1.0).contains(&share);
+        let share = if share.is_nan() { 0.0 } else { share.clamp(0.0, 1.0) };
+        (EDGE + share * (WIDTH - 2.0 * EDGE), inside)
+    }
+
+    /// Round numbers that lie far enough from each other, with their text.
+    fn ticks(&self) -> Vec<(f64, String)> {
+        let text = |value: f64| match self.scale {
+            Scale::Linear(text) => text(value),
+            Scale::Ratio(_) => {
+                let digits = format!("{value:.6}");
+                format!("{}×", digits.trim_end_matches('0').trim_end_matches('.'))
+            }
+        };
+        let mut chosen: Vec<(f64, String)> = Vec::new();
+        for value in self.candidates().into_iter().filter(|value| self.at(*value).1) {
+            let (at, text) = (self.at(value).0, text(value));
+            let is_free = |(other, word): &(f64, String)| {
+                (other - at).abs() > (width(word) + width(&text)) / 2.0 + COLUMN
+            };
+            if chosen.iter().all(is_free) {
+                chosen.push((at, text));
+            }
+        }
+        chosen
+    }
+
+    /// Numbers for the axis, the more important ones first.
+    fn candidates(&self) -> Vec<f64> {
+        let is_narrow = matches!(self.scale, Scale::Linear(_)) || self.high / self.low < 4.0;
+        let mut found: Vec<f64> = if matches!(self.scale, Scale::Ratio(_)) { vec![1.0] } else { Vec::new() };
+        if is_narrow {
+            let raw = (self.high - self.low) / 5.0;
+            let power = 10_f64.powf(raw.log10().floor());
+            let step = [1.0, 2.0, 2.5, 5.0, 10.0].map(|part| part * power);
+            let step = step.into_iter().find(|step| *step >= raw * 0.999).unwrap_or(raw);
+            found.extend((0..40).map(|index| ((self.low / step).ceil() + f64::from(index)) * step));
+        } else {
+            for parts in [[1.0, 1.0], [2.0, 5.0], [3.0, 1.5]] {
+                let powers = -12..12;
+                found.extend(powers.flat_map(|power| parts.map(|part| part * 10_f64.powi(power))));
+            }
+        }
+        found
+    }
+}
+
+/// The drawing.
+pub(super) fn draw(forest: &Forest) -> Markup {
+    let axis = Axis::of(forest);
+    let mut below = 0.0;
+    let drawn: Vec<Markup> = forest.rows.iter().map(|row| draw_row(row, &axis, &mut below)).collect();
+    let (bottom, names) = (below + 6.0, lines(&forest.axis, WIDTH - 2.0 * EDGE));
+    let height = bottom + LINE + names.iter().map(|_| LINE).sum::<f64>() + 4.0;
+    html! {
+        svg.forest role="img" aria-label=(plain(&forest.finding)) viewBox=(format!("0 0 {WIDTH} {height:.0}")) {
+            (draw_axis(&axis, bottom))
+            @for row in drawn { (row) }
+            @for (index, name) in names.iter().enumerate() {
+                (text("axis", WIDTH / 2.0, bottom + LINE * (index_f64(index) + 2.0), "middle", name))
+            }
+        }
+    }
+}
+
+/// The band, the lines of the axis, and its numbers.
+fn draw_axis(axis: &Axis<'_>, bottom: f64) -> Markup {
+    let line = |class: &str, at: f64| {
+        html! { line class=(class) stroke="currentColor" stroke-opacity="0.2" x1=(px(at)) x2=(px(at)) y1="0" y2=(px(bottom)) {} }
+    };
+    html! {
+        @if let Scale::Ratio((low, high)) = axis.scale {
+            @let (from, to) = (axis.at(*low).0, axis.at(*high).0);
+            rect.band fill="currentColor" fill-opacity="0.1" x=(px(from)) y="0" width=(px(to - from)) height=(px(bottom)) {}
+            (line("one", axis.at(1.0).0))
+        }
+        @for (at, word) in axis.ticks() {
+            (line("tick", at))
+            // The words of the outermost lines reach no further than the picture.
+            @let half = width(&word) / 2.0;
+            (text("axis", at.clamp(half.min(WIDTH / 2.0), (WIDTH - half).max(WIDTH / 2.0)), bottom + LINE - 3.0, "middle", &word))
+        }
+    }
+}
+
+/// A row with its heading, below what is drawn already.
+fn draw_row(row: &Row, axis: &Axis<'_>, below: &mut f64) -> Markup {
+    let mut next = || {
+        *below += LINE;
+        *below - 4.0
+    };
+    let room = WIDTH - 2.0 * EDGE;
+    let heading = row.heading.as_deref().map(|heading| lines(heading, room)).unwrap_or_default();
+    let labels = lines(&row.label, room);
+    let figures = lines(&row.figure, room);
+    // On one line where there is room for both.
+    let last = labels.last().map_or(0.0, |label| width(label));
+    let together =
+        !labels.is_empty() && figures.len() == 1 && last + width(&figures[0]) + 2.0 * COLUMN < room;
+    let heading: Vec<_> = heading.iter().map(|line| text("heading", EDGE, next(), "start", line)).collect();
+    let mut at = 0.0;
+    let labels: Vec<_> = labels
+        .iter()
+        .map(|line| {
+            at = next();
+            text("label", EDGE, at, "start", line)
+        })
+        .collect();
+    let figure = |line: &String| {
+        let y = if together { at } else { next() };
+        text("figure", WIDTH - EDGE, y, "end", line)
+    };
+    let figures: Vec<_> = figures.iter().map(figure).collect();
+    let middle = *below + MARK / 2.0 - 2.0;
+    *below += MARK;
+    html! {
+        g {
+            @for line in heading.iter().chain(&labels).chain(&figures) { (line) }
+            (mark(row, axis, middle))
+        }
+    }
+}
+
+/// The interval and the value.
+fn mark(row: &Row, axis: &Axis<'_>, y: f64) -> Markup {
+    let (value, _) = axis.at(row.value);
+    let end = |(at, inside): (f64, bool), towards: f64| {
+        // A cap, or an arrow where it goes on.
+        let shape = if inside {
+            format!("M{:.1} {:.1}v8", at, y - 4.0)
+        } else {
+            format!("M{:.1} {:.1}L{at:.1} {y:.1}L{:.1} {:.1}", at - towards, y - 4.0, at - towards, y + 4.0)
+        };
+        html! { path.whisker fill="none" stroke="currentColor" d=(shape) {} }
+    };
+    html! {
+        @if let Some((low, high)) = row.interval {
+            @let (from, to) = (axis.at(low), axis.at(high));
+            line.whisker stroke="currentColor" x1=(px(from.0)) x2=(px(to.0)) y1=(px(y)) y2=(px(y)) {}
+            (end(from, -5.0))
+            (end(to, 5.0))
+        }
+        circle class={ "dot" @if !row.is_sure { " open" } } fill=(if row.is_sure { "currentColor" } else { "none" })
+            stroke="currentColor" cx=(px(value)) cy=(px(y)) r="4.5" {
+            title { (plain(&row.label)) ": " (plain(&row.figure)) }
+        }
+    }
+}
+
+fn text(class: &str, x: f64, y: f64, anchor: &str, words: &str) -> Markup {
+    html! { text class=(class) fill="currentColor" font-size="13" x=(px(x)) y=(px(y)) text-anchor=(anchor) { (words) } }
+}
+
+fn px(value: f64) -> String {
+    format!("{value:.1}")
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a handful of lines, or the columns of one")]
+fn index_f64(index: usize) -> f64 {
+    index as f64
+}
+
+/// Room that a text takes, at most.
+fn width(text: &str) -> f64 {
+    index_f64(text.width()) * COLUMN
+}
+
+/// A text in lines that fit, broken at spaces where there are any.
+fn lines(text: &str, room: f64) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    let mut line = String::new();
+    for word in plain(text).split_inclusive(' ') {
+        if !line.is_empty() && width(line.trim_end()) + width(word.trim_end()) > room {
+            found.push(std::mem::take(&mut line));
+        }
+        for letter in word.chars() {
+            if width(&line) + index_f64(letter.width().unwrap_or(1)) * COLUMN > room && letter != ' ' {
+                found.push(std::mem::take(&mut line));
+            }
+            line.push(letter);
+        }
+    }
+    found.push(line);
+    let mut found: Vec<String> = found.into_iter().map(|line| line.trim().to_owned()).collect();
+    found.retain(|line| !line.is_empty());
+    if found.len() > MOST_LINES {
+        found.truncate(MOST_LINES);
+        if let Some(last) = found.last_mut() {
+            last.pop();
+            last.push('…');
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn row(label: &str, value: f64, interval: Option<(f64, f64)>) -> Row {
+        let figure = format!("{}×", crate::report::numbers::plain(value));
+        Row { heading: None, label: label.into(), figure, value, interval, is_sure: interval.is_some() }
+    }
+
+    fn ratios(rows: Vec<Row>) -> Forest {
+        Forest {
+            finding: "xfs leads".into(),
+            axis: "ratio of throughput".into(),
+            scale: Scale::Ratio((0.97, 1.03)),
+            rows,
+        }
+    }
+
+    /// The numbers of an attribute, in order.
+    fn numbers(svg: &str, attribute: &str) -> Vec<f64> {
+        let name = format!(" {attribute}=\"");
+        let parts = svg.split(name.as_str()).skip(1);
+        parts.filter_map(|rest| rest.split('"').next()?.parse().ok()).collect()
+    }
+
+    fn height(svg: &str) -> f64 {
+        let (_, rest) = svg.split_once("viewBox=\"0 0 520 ").expect("it has a view box");
+        rest.split('"').next().and_then(|number| number.parse().ok()).expect("it has a height")
+    }
+
+    /// Each text with its class, place and anchor.
+    fn texts(svg: &str) -> Vec<(f64, f64, String, String)> {
+        let of = |part: &str, name: &str| {
+            let (_, rest) = part.split_once(&format!(" {name}=\"")).expect("an attribute");
+            rest.split('"').next().expect("its value").to_owned()
+        };
+        let parts = svg.split("<text").skip(1).map(|part| {
+            let (head, rest) = part.split_once('>').expect("a start tag");
+            let words = rest.split('<').next().expect("words");
+            let words =
+                words.replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", "\"").replace("&amp;", "&");
+            let place = |name| of(head, name).parse::<f64>().expect("a number");
+            (place("x"), place("y"), of(head, "text-anchor"), words)
+        });
+        parts.collect()
+    }
+
+    #[test]
+    fn a_picture_of_ratios() {
+        let mut first = row("xfs / ext4", 1.42, Some((1.31, 1.55)));
+        first.heading = Some("4 threads".into());
+        let forest =
+            ratios(vec![first, row("btrfs / ext4", 0.4, Some((0.001, 0.9))), row("raw / ext4", 2.0, None)]);
+        insta::assert_snapshot!(draw(&forest).into_string().replace("><", ">\n<"));
+    }
+
+    #[test]
+    fn an_interval_that_goes_on_has_an_arrow() {
+        let ended = draw(&ratios(vec![row("a", 1.2, Some((1.1, 1.3)))])).into_string();
+        let endless = draw(&ratios(vec![row("a", 1.2, Some((0.0, f64::INFINITY)))])).into_string();
+        assert_eq!(ended.matches("v8").count(), 2, "{ended}");
+        assert_eq!(endless.matches("v8").count(), 0, "{endless}");
+        assert!(!endless.contains("NaN") && !endless.contains("inf"), "{endless}");
+    }
+
+    #[test]
+    fn a_wide_interval_is_shown_whole() {
+        let forest = ratios(vec![row("a", 2.34, Some((0.993, 8.86)))]);
+        let axis = Axis::of(&forest);
+        assert!(axis.at(0.993).1 && axis.at(8.86).1 && axis.at(1.0).1);
+        assert!(axis.ticks().len() >= 3, "{:?}", axis.ticks());
+    }
+
+    proptest! {
+        #[test]
+        fn every_label_lies_inside(
+            rows in prop::collection::vec(
+                ("[ -~ä文]{0,90}", 1e-6_f64..1e6, prop::option::of((0.0_f64..2.0, 1.0_f64..9.0))),
+                1..12,
+            ),
+            linear: bool,
+        ) {
+            let rows = rows.into_iter().map(|(label, value, ends)| {
+                row(&label, value, ends.map(|(low, high)| (value * low, value * high.max(low))))
+            });
+            let mut forest = ratios(rows.collect());
+            if linear {
+                forest.scale = Scale::Linear(Box::new(crate::report::numbers::rate));
+            }
+            let svg = draw(&forest).into_string();
+            let high = height(&svg);
+            for (x, y, anchor, words) in texts(&svg) {
+                let wide = width(&words);
+                let left = match anchor.as_str() { "start" => x, "middle" => x - wide / 2.0, _ => x - wide };
+                prop_assert!(left >= -0.1 && left + wide <= WIDTH + 0.1, "{words:?} from {left}, {wide} wide");
+                prop_assert!(y > 8.0 && y <= high - 3.0, "{words:?} at {y} of {high}");
+            }
+            for attribute in ["x1", "x2", "cx"] {
+                for x in numbers(&svg, attribute) {
+                    prop_assert!((0.0..=WIDTH).contains(&x), "{attribute} {x}");
+                }
+            }
+            prop_assert!(!svg.contains("NaN"));
+        }
+    }
+}
