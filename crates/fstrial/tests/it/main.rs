@@ -7,6 +7,7 @@ mod claims;
 mod deletion;
 mod device;
 mod errors;
+mod examples;
 mod fio;
 mod home;
 mod interrupt;
