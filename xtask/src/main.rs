@@ -5,6 +5,7 @@ mod agreement;
 mod attack;
 mod circles;
 mod claims;
+mod links;
 mod names;
 mod package;
 mod tests;
