@@ -30,5 +30,6 @@ mod states;
 mod support;
 mod trend;
 mod trial;
+mod tutorials;
 mod watch;
 mod workloads;
