@@ -179,7 +179,7 @@ fn runs_alone(binary: &Path, empty: &Path) -> Result<(), String> {
     }
     // In a mount namespace of its own, which takes the mounts with it.
     let script = "cd \"$1\" && mkdir proc dev sys home && mount -t proc none proc && mount --rbind /dev dev && mount --rbind /sys sys \
-                  && exec chroot . /fstrial --home /home doctor --no-noise";
+                  && exec chroot . /fstrial doctor --home /home --no-noise";
     let said = output("unshare", &["--mount", "--propagation", "private", "sh", "-c", script, "sh", inside])?;
     println!("alone, with /proc, /dev and /sys: fstrial doctor: {} lines", said.lines().count());
     emptied(empty).map(|_| ())
@@ -239,6 +239,10 @@ fn target() -> PathBuf {
 
 /// A folder of ours without what a former call left in it.
 fn emptied(folder: PathBuf) -> Result<PathBuf, String> {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    if mounts.contains(text(&folder)?) {
+        return Err(format!("something is mounted below {}", folder.display()));
+    }
     if folder.exists() {
         fs::remove_dir_all(&folder).map_err(|e| about(&folder, &e))?;
     }
