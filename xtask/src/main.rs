@@ -5,7 +5,9 @@ mod agreement;
 mod attack;
 mod circles;
 mod claims;
+mod links;
 mod names;
+mod package;
 mod tests;
 mod tidy;
 mod toys;
@@ -41,6 +43,9 @@ fn main() -> ExitCode {
         "agreement" => Some(agreement::run(&root(), rest)),
         "attack" => Some(attack::run(&attack::Size::Small, rest)),
         "claims" => Some(claims::run(&root(), rest)),
+        "lay-out" => Some(package::lay_out_for_x(rest)),
+        "package" => Some(package::run(rest)),
+        "long" if rest.first().is_some_and(|word| word == "package") => Some(package::check()),
         "long" if rest.first().is_some_and(|word| word == "attack") => {
             Some(attack::run(&attack::Size::Long, &rest[1..]))
         }
@@ -58,7 +63,7 @@ fn main() -> ExitCode {
     let chosen: Vec<&Check> = CHECKS.iter().filter(|(name, _)| wanted == "ci" || wanted == *name).collect();
     if chosen.is_empty() {
         println!(
-            "usage: cargo xtask [ci | agreement | claims | long attack | {}] [ARGUMENTS]",
+            "usage: cargo xtask [ci | agreement | claims | package | long attack | long package | {}] [ARGUMENTS]",
             CHECKS.map(|(name, _)| name).join(" | ")
         );
         return ExitCode::from(2);

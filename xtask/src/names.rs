@@ -25,6 +25,7 @@ const ALLOWED: &[(&str, &str)] = &[
     ("crates/fstrial/src/report/document.rs", "what the kernel's throttle does to which, told side by side"),
     ("crates/fstrial/src/report/watch/view.rs", "an example in its help"),
     ("crates/fstrial/src/run/simulation/", "tests"),
+    ("xtask/src/package.rs", "the packages that ours recommends, as Debian calls them"),
 ];
 
 /// The names of all filesystems, in small letters, as their rows have them: of all files with their texts.

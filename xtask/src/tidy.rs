@@ -1,6 +1,7 @@
-//! What clippy cannot see: crate directions, circles of imports, the list of unsafe islands, file docs, leftovers, lengths, names of filesystems.
+//! What clippy cannot see: crate directions, circles of imports, the list of unsafe islands, file docs, leftovers, lengths, names of
+//! filesystems, links between pages.
 
-use crate::{circles, names};
+use crate::{circles, links, names};
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -104,6 +105,7 @@ pub(crate) fn check(root: &Path) -> Result<(), String> {
             .push("no row of a filesystem was found: xtask/src/names.rs looks for `    name: \"…\",`".into());
     }
     names::check_list(&texts, &filesystems, &mut found);
+    links::check(root, &mut found);
     let changes = fs::read_to_string(root.join("CHANGELOG.md")).unwrap_or_default();
     if !changes.contains("## Unreleased") && !changes.contains("## 0.") {
         found.push("CHANGELOG.md has no section".into());

@@ -12,9 +12,9 @@ use std::{
 use tempfile::TempDir;
 
 /// What the script itself uses.
-const TOOLS: [&str; 21] = [
-    "awk", "cat", "cut", "date", "dirname", "env", "getent", "grep", "head", "id", "mkdir", "mktemp", "rm",
-    "sed", "sh", "sleep", "sort", "stat", "tail", "tr", "uname",
+const TOOLS: [&str; 22] = [
+    "awk", "cat", "cp", "cut", "date", "dirname", "env", "getent", "grep", "head", "id", "mkdir", "mktemp",
+    "rm", "sed", "sh", "sleep", "sort", "stat", "tail", "tr", "uname",
 ];
 
 /// A folder with everything that the script finds on its path.
@@ -183,6 +183,33 @@ fn the_demo_keeps_its_results_where_root_keeps_them() {
     assert!(printed.starts_with("home its own: compare ext4 xfs btrfs"), "{printed}");
     assert!(printed.contains(&image) && printed.ends_with("--seed 7\n"), "{printed}");
     assert!(said.contains("target/release/fstrial results show"), "{said}");
+    let last = format!(
+        "the program is {}; ./x install puts it on the path",
+        bench.path("target/release/fstrial").display()
+    );
+    assert_eq!(said.lines().last(), Some(last.as_str()), "{said}");
+}
+
+#[test]
+fn it_installs_below_a_prefix_and_replaces_what_is_there() {
+    let bench = Bench::new();
+    bench.program("bin/cc", "");
+    // Lays out into the folder that is its last word.
+    bench.cargo(
+        "case \"$*\" in *lay-out*) for folder; do :; done; mkdir -p \"$folder/bin\" \"$folder/share/man/man1\"; \
+         echo new > \"$folder/bin/fstrial\"; echo page > \"$folder/share/man/man1/fstrial.1\" ;; esac",
+    );
+    let prefix = bench.path("prefix");
+    fs::create_dir_all(prefix.join("bin")).unwrap();
+    fs::write(prefix.join("bin/fstrial"), "old").unwrap();
+    fs::write(prefix.join("bin/other"), "kept").unwrap();
+    let (succeeded, _, said) = bench.run(&["install", &prefix.display().to_string()]);
+    assert!(succeeded, "{said}");
+    let read = |place: &str| fs::read_to_string(prefix.join(place)).unwrap_or_default();
+    assert_eq!((read("bin/fstrial"), read("bin/other")), ("new\n".into(), "kept".into()));
+    assert_eq!(read("share/man/man1/fstrial.1"), "page\n");
+    assert!(said.contains(&format!("installed: {}/bin/fstrial", prefix.display())), "{said}");
+    assert!(said.contains("is not on your path"), "{said}");
 }
 
 #[test]
