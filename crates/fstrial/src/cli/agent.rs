@@ -17,6 +17,10 @@ use clap::Args;
 /// Images and prepared filesystems lie in the home, and only devices that are made for the trial are used: never a disk or a
 /// file that was here before. When the input ends, everything is taken down.
 #[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  fstrial compare ext4@node xfs@node --place node='ssh -o BatchMode=yes node fstrial agent'
+  ssh -o BatchMode=yes node fstrial agent      as that --place starts it")]
 pub(crate) struct AgentArgs {
     #[command(flatten)]
     home: Home,

@@ -54,6 +54,10 @@ pub(crate) struct ClaimsArgs {
 #[derive(Debug, Subcommand)]
 enum Action {
     /// List the claims: whether each can be checked here, and what was found last.
+    #[command(after_long_help = "\
+Examples:
+  fstrial claims list
+  fstrial claims list closson-2012")]
     List {
         /// Only these: names, beginnings of names, tags.
         claims: Vec<String>,
@@ -62,6 +66,10 @@ enum Action {
         json: bool,
     },
     /// Show a claim: what was said then, what would be run here, what was found last.
+    #[command(after_long_help = "\
+Examples:
+  fstrial claims show closson-2012
+  fstrial claims show closson-2012 --toml")]
     Show {
         /// Its name, or a file.
         #[arg(value_name = "CLAIM")]
@@ -76,6 +84,10 @@ enum Action {
     Check(Box<check::CheckArgs>),
     Table(table::TableArgs),
     /// Write a file to begin a claim of your own with: commented, and ready to be checked.
+    #[command(after_long_help = "\
+Examples:
+  fstrial claims new
+  fstrial claims new my-claim.toml && fstrial claims check my-claim.toml")]
     New {
         /// The file; - is standard output.
         #[arg(default_value = "-")]

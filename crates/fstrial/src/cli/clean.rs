@@ -19,6 +19,10 @@ const ENDING: Duration = Duration::from_secs(10);
 /// belongs to a command that runs, here or in a container, is left alone, and so is what cannot be read; it is named, and the
 /// command then ends with 13. What could not be undone ends it with 12.
 #[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  fstrial clean --dry-run
+  fstrial clean")]
 pub(crate) struct CleanArgs {
     /// Say what would be undone, and do nothing.
     #[arg(long)]

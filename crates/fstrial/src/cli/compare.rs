@@ -26,6 +26,17 @@ use fstrial_model::{
 };
 use std::path::{Path, PathBuf};
 
+const EXAMPLES: &str = "\
+Examples:
+  fstrial compare ext4 xfs btrfs
+  fstrial compare ext4 xfs:agcount=16,noatime --workload random-write --threads 1,4,16 --device ramdisk
+  fstrial compare ext4 xfs --workload postgresql --device model:gp3-3000 --quick
+  fstrial compare a=ext4 b=ext4 --workload create-files      a filesystem against itself: the noise
+  fstrial compare raw ext4 xfs --device disk --erase /dev/disk/by-id/nvme-…
+  fstrial compare dir:/srv/a dir:/srv/b                      existing directories: no root needed
+  fstrial compare ext4 xfs --state aged:70% --find-rate 'p99<5ms'
+  fstrial compare ext4 xfs --save - --dry-run > trial.toml";
+
 /// Compare storage configurations: build each afresh for every run, in random order, until it is decided which is
 /// faster.
 ///
@@ -35,6 +46,7 @@ use std::path::{Path, PathBuf};
 /// the filesystem holds (state=aged:70%), memory= limits what the load and its page cache take, and all others are mount options (noatime). `raw` is the device without a
 /// filesystem, `dir:PATH` an existing directory, which needs no root. FILESYSTEM@PLACE is built on another host (--place).
 #[derive(Debug, Args)]
+#[command(after_long_help = EXAMPLES)]
 pub(crate) struct CompareArgs {
     /// The configurations, such as ext4 or fast=xfs:agcount=16,noatime.
     #[arg(required = true, num_args = 1.., value_name = "ARM", value_parser = arm)]

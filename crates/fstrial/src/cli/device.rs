@@ -44,17 +44,28 @@ pub(crate) struct DeviceArgs {
 #[derive(Debug, Subcommand)]
 enum DeviceCommand {
     /// The models that ship.
+    #[command(after_long_help = "\
+Examples:
+  fstrial device list
+  fstrial device list --json")]
     List {
         /// As JSON.
         #[arg(long)]
         json: bool,
     },
     /// A model as a file, to copy and change.
+    #[command(after_long_help = "\
+Examples:
+  fstrial device show gp3-3000 > mine.toml")]
     Show {
         /// Its name.
         name: String,
     },
     /// Make a modelled device and compare what it does with what its model asks for.
+    #[command(after_long_help = "\
+Examples:
+  fstrial device check gp3-3000
+  fstrial device check ./mine.toml --size 2GiB")]
     Check {
         /// The model's name, or a model file.
         #[arg(value_name = "MODEL", required = true)]
@@ -69,6 +80,10 @@ enum DeviceCommand {
         home: Home,
     },
     /// Measure a real device and write a model of it. It is only read, unless all of it may be erased.
+    #[command(after_long_help = "\
+Examples:
+  fstrial device fit /dev/nvme0n1
+  fstrial device fit /dev/sdx --erase /dev/sdx --out mine.toml")]
     Fit {
         /// The device, such as /dev/nvme0n1.
         device: PathBuf,

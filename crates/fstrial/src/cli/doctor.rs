@@ -28,6 +28,11 @@ use std::{
 /// Say what can run on this host and what to install for the rest, what the clock and the load engine cost, and how
 /// small a difference could be detected in what time.
 #[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  fstrial doctor
+  fstrial doctor --no-noise --json
+  sudo fstrial doctor --folder /srv")]
 pub(crate) struct DoctorArgs {
     /// Leave out the self-comparisons, which take a minute.
     #[arg(long)]

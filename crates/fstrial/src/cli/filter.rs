@@ -8,7 +8,7 @@ use jiff::{Timestamp, ToSpan, civil::Date, tz::TimeZone};
 ///
 /// Texts are patterns: * stands for any text, ? for one character, [a-c] for one of these. In names and kernels a text
 /// without these signs may be anywhere (numbers of a kernel whole: 6.1 is not 6.12); arms, workloads, hosts and tags are
-/// meant whole.
+/// meant whole. The last in a struct of flags: what came after it would be under its heading as well.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Which trials")]
 pub(crate) struct FilterArgs {

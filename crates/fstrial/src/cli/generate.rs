@@ -1,6 +1,8 @@
 //! `fstrial generate`: manual pages, completions and schemas, from the one definition of the command line and the
 //! types of the files.
 
+mod man;
+
 use super::{
     Cli,
     out_file::{self, Folder},
@@ -21,6 +23,10 @@ pub(crate) struct GenerateArgs {
 #[derive(Debug, Subcommand)]
 enum What {
     /// Manual pages, one for each command, into a folder.
+    #[command(after_long_help = "\
+Examples:
+  fstrial generate man man1
+  man -l man1/fstrial-compare.1")]
     Man {
         /// The folder; it is made.
         folder: PathBuf,
@@ -28,11 +34,17 @@ enum What {
         force: bool,
     },
     /// Completions for a shell, on standard output.
+    #[command(after_long_help = "\
+Examples:
+  fstrial generate completions fish > ~/.config/fish/completions/fstrial.fish")]
     Completions {
         /// The shell.
         shell: Shell,
     },
     /// The JSON Schema of trial files, on standard output.
+    #[command(after_long_help = "\
+Examples:
+  fstrial generate schema > trial.schema.json")]
     Schema,
 }
 
@@ -57,19 +69,10 @@ fn schema() -> String {
     serde_json::to_string_pretty(&schema).expect("a schema is plain data") + "\n"
 }
 
-/// One page for the program and one for each command that is not hidden.
+/// A page for the program and one for every command that is shown.
 fn man(folder: &Path, force: bool) -> Result<(), ExpectedError> {
-    let mut command = Cli::command();
-    command.build();
-    let mut pages = vec![("fstrial".to_owned(), command.clone())];
-    for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set() && sub.get_name() != "help") {
-        pages.push((format!("fstrial-{}", sub.get_name()), sub.clone()));
-    }
-    for (name, command) in pages {
-        let mut text = Vec::new();
-        let page = clap_mangen::Man::new(command).title(name.to_uppercase());
-        page.render(&mut text).expect("memory takes everything");
-        Folder::make(folder)?.write(&folder.join(format!("{name}.1")), &text, force)?;
+    for page in man::pages(Cli::command()) {
+        Folder::make(folder)?.write(&folder.join(format!("{}.1", page.name)), &page.text, force)?;
     }
     Ok(())
 }
@@ -85,16 +88,13 @@ mod tests {
     }
 
     #[test]
-    fn every_command_has_a_page_with_its_flags() {
+    fn pages_are_files_that_are_not_replaced_unasked() {
         let folder = tempfile::tempdir().unwrap();
         man(folder.path(), false).unwrap();
         let page = std::fs::read_to_string(folder.path().join("fstrial-compare.1")).unwrap();
         assert!(page.contains("baseline") && page.contains("fast=xfs:agcount=16,noatime"));
-        let pages = std::fs::read_dir(folder.path()).unwrap().count();
-        let mut command = Cli::command();
-        command.build();
-        let shown =
-            command.get_subcommands().filter(|sub| !sub.is_hide_set() && sub.get_name() != "help").count();
-        assert_eq!(pages, shown + 1);
+        assert!(folder.path().join("fstrial-results-list.1").is_file());
+        assert!(man(folder.path(), false).is_err(), "they are there already");
+        man(folder.path(), true).unwrap();
     }
 }

@@ -39,7 +39,7 @@ const MOST_PLANNED: usize = 1000;
 /// compared by ranks. What the file tells of the order is said: without an order drawn at random, a drift of the machine
 /// looks like a difference.
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(after_long_help = "\
 Examples:
   fstrial judge pairs.csv
   fstrial judge hyperfine.json

@@ -37,6 +37,10 @@ pub(crate) struct ResultsArgs {
 enum Action {
     List(list::ListArgs),
     /// Judge a stored trial again and show its answer.
+    #[command(after_long_help = "\
+Examples:
+  fstrial results show
+  fstrial results show 12 --json")]
     Show {
         /// Its number [default: the last that has a round].
         id: Option<i64>,
@@ -47,6 +51,10 @@ enum Action {
     /// The same as `fstrial report A B --format text`: two trials side by side.
     ///
     /// There is no verdict: two trials were not interleaved, so whatever changed between them is in the figures.
+    #[command(after_long_help = "\
+Examples:
+  fstrial results diff 12 15
+  fstrial results diff 12 15 --json")]
     Diff {
         /// The number of the first.
         a: i64,
@@ -61,6 +69,9 @@ enum Action {
     ///
     /// The files are OUT/round-R/ARM/WORKLOAD-THREADS.json. docs/fio.md says what each number is,
     /// and how fio-plot draws them.
+    #[command(after_long_help = "\
+Examples:
+  fstrial results fio 12 --out for-fio-plot")]
     Fio {
         /// Its number [default: the last].
         id: Option<i64>,

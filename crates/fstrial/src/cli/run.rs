@@ -21,6 +21,12 @@ use std::{
 
 /// Run a trial from a file, or go on with one that was interrupted.
 #[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  fstrial run trial.toml
+  fstrial run trial.toml --budget 20m --fail-if slower
+  fstrial run trial.toml --resume
+  fstrial run trial.toml --dry-run")]
 pub(crate) struct RunArgs {
     /// The trial file; `fstrial compare … --save FILE` writes one.
     #[arg(value_name = "FILE")]

@@ -75,10 +75,10 @@ pub(crate) struct TrendArgs {
     json: bool,
 
     #[command(flatten)]
-    filter: FilterArgs,
+    home: Home,
 
     #[command(flatten)]
-    home: Home,
+    filter: FilterArgs,
 }
 
 pub(crate) fn exec(args: &TrendArgs) -> Result<u8, ExpectedError> {

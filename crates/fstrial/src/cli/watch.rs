@@ -39,13 +39,12 @@ const TIMED: usize = 20;
 /// Shows every verdict so far with its interval, the ratio of the selected contrast round by round, throughput against
 /// threads, the last run in the course of its time, failures and warnings. It reads the results only: nothing it does
 /// reaches the trial. When another trial begins, it is shown. docs/watch.md says what is where, and what looking costs.
-///
-/// Examples:
-///   fstrial watch
-///   sudo fstrial watch --home /root/.local/share/fstrial
-///   fstrial watch 12
 #[derive(Debug, Args)]
-#[command(verbatim_doc_comment)]
+#[command(after_long_help = "\
+Examples:
+  fstrial watch
+  fstrial watch 12
+  sudo fstrial watch --home /root/.local/share/fstrial")]
 pub(crate) struct WatchArgs {
     /// The trial's number [default: the one that is running, else the last].
     id: Option<i64>,

@@ -41,6 +41,11 @@ pub(crate) struct WorkloadsArgs {
 #[derive(Debug, Subcommand)]
 enum Action {
     /// List the presets, in families, with what each models, and the applications that sets of them model.
+    #[command(after_long_help = "\
+Examples:
+  fstrial workloads list
+  fstrial workloads list postgresql
+  fstrial workloads list --json")]
     List {
         /// Only what fits this word.
         #[arg(value_name = "WORD")]
@@ -52,6 +57,11 @@ enum Action {
     /// Show what a workload yields and needs, and its fields; of a fio job file, what runs natively, what through fio,
     /// what is refused, and why.
     #[command(alias = "explain")]
+    #[command(after_long_help = "\
+Examples:
+  fstrial workloads show random-write
+  fstrial workloads show random-write --toml > mine.toml
+  fstrial workloads show job.fio")]
     Show {
         /// What --workload takes: a preset's name, a workload file (.toml), or a fio job file (.fio).
         #[arg(value_name = "NAME")]

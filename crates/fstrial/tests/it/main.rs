@@ -6,6 +6,7 @@ mod axes;
 mod claims;
 mod deletion;
 mod device;
+mod docs;
 mod errors;
 mod examples;
 mod fio;

@@ -43,6 +43,11 @@ const QUICK: Nanos = Nanos::secs(60);
 /// What was decided before is not measured again, and what was cut short goes on: a check that was interrupted is started
 /// once more in the same words. A claim that ended undecided goes on if it is given more time (--budget).
 #[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  fstrial claims check closson-2012 --quick
+  fstrial claims check --all --budget 5m --format markdown
+  fstrial claims check my-claim.toml --device model:gp3-3000")]
 pub(crate) struct CheckArgs {
     /// Names of claims, beginnings of names (closson-2012), tags, or files (.toml).
     #[arg(value_name = "CLAIM")]

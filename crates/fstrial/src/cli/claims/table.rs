@@ -25,6 +25,10 @@ use std::{fmt::Write, path::PathBuf};
 /// One table of what a store knows about the claims that ship, from the last trial of each: the store that is published
 /// with the documentation, a colleague's, or this machine's own. Every trial is judged again from its runs.
 #[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  fstrial claims table
+  fstrial claims table colleague.db --format markdown")]
 pub(super) struct TableArgs {
     /// The store [default: the one of this machine].
     store: Option<PathBuf>,

@@ -30,7 +30,7 @@ use std::{
 ///
 /// Without IDs and flags that choose: the last trial. docs/results.md says what each number is.
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(after_long_help = "\
 Examples:
   fstrial results export 7 > runs.csv
   fstrial results export --tag nightly --format parquet --out nightly.parquet

@@ -25,14 +25,11 @@ const ANSWERED: usize = 40;
 /// Hosts and kernels are shown where they differ or are asked for, tags where there are some. Trials in which not one run was
 /// made (a wrong word, a missing program) are left out. Of more than 40 trials only the last 40 have their answers.
 #[derive(Debug, Default, Args)]
-#[command(after_help = "\
+#[command(after_long_help = "\
 Examples:
   fstrial results list --tag nightly --since 2026-01-01
   fstrial results list --arm 'xfs*' --arm ext4 --workload random-write --kernel 6.12 --limit 10")]
 pub(crate) struct ListArgs {
-    #[command(flatten)]
-    filter: FilterArgs,
-
     /// Only the last so many.
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
@@ -44,15 +41,19 @@ pub(crate) struct ListArgs {
     /// As JSON, one trial on a line, those that never ran a round too.
     #[arg(long)]
     json: bool,
+
+    #[command(flatten)]
+    filter: FilterArgs,
 }
 
 /// Show or change the tags of a trial.
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(after_long_help = "\
 Examples:
   fstrial results tag 7                       print its tags
   fstrial results tag 7 +nightly +v6.12 -new  add two, take one off")]
 pub(crate) struct TagArgs {
+    /// The number of the trial.
     id: i64,
     /// +TAG adds one, -TAG takes one off; a bare word is added. Flags stand before them.
     #[arg(value_name = "±TAG", allow_hyphen_values = true)]

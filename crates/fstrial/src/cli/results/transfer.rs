@@ -20,7 +20,7 @@ use std::{
 /// same one if its name, seed and first session are. One that still runs there, or was killed, is left out and said. An
 /// import that was stopped can be repeated.
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(after_long_help = "\
 Examples:
   fstrial results import colleague.db
   fstrial results import /mnt/lab/results.db --tag nightly --since 2026-01-01")]
@@ -29,18 +29,18 @@ pub(crate) struct ImportArgs {
     #[arg(value_name = "FILE")]
     file: PathBuf,
 
-    #[command(flatten)]
-    filter: FilterArgs,
-
     /// What became of each trial as JSON lines.
     #[arg(long)]
     json: bool,
+
+    #[command(flatten)]
+    filter: FilterArgs,
 }
 
 /// Merge other stores into this one: import all trials of each.
 #[derive(Debug, Args)]
-#[command(after_help = "\
-Example:
+#[command(after_long_help = "\
+Examples:
   fstrial results merge host-a.db host-b.db host-c.db")]
 pub(crate) struct MergeArgs {
     /// The other stores; they are only read.
@@ -54,7 +54,7 @@ pub(crate) struct MergeArgs {
 
 /// Remove trials with all of their runs. There is no way back but a copy made before.
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(after_long_help = "\
 Examples:
   fstrial results rm 3 4 --dry-run
   fstrial results export 3 4 --format store --out removed.db && fstrial results rm 3 4 --yes")]
