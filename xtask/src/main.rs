@@ -6,6 +6,7 @@ mod attack;
 mod circles;
 mod claims;
 mod names;
+mod phrases;
 mod tests;
 mod tidy;
 mod toys;
@@ -30,7 +31,7 @@ const CHECKS: [Check; 7] = [
 ];
 
 /// The longest that all checks together may take, compiling included.
-const LONGEST: Duration = Duration::from_secs(60 * 60);
+const MAX_TIME: Duration = Duration::from_secs(60 * 60);
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -84,13 +85,13 @@ fn in_time(took: &[(&str, Duration)]) -> bool {
     let total: Duration = took.iter().map(|(_, time)| *time).sum();
     let each: Vec<String> = took.iter().map(|(name, time)| format!("{name} {}", time.as_secs())).collect();
     println!("seconds: {}; all {}", each.join(", "), total.as_secs());
-    if total > LONGEST {
+    if total > MAX_TIME {
         println!(
             "that is more than {} minutes: move something to `cargo xtask long`",
-            LONGEST.as_secs() / 60
+            MAX_TIME.as_secs() / 60
         );
     }
-    total <= LONGEST
+    total <= MAX_TIME
 }
 
 /// The workspace's folder.

@@ -1,6 +1,7 @@
-//! What clippy cannot see: crate directions, circles of imports, the list of unsafe islands, file docs, leftovers, lengths, names of filesystems.
+//! What clippy cannot see: crate directions, circles of imports, the list of unsafe islands, file docs, leftovers, lengths, names of filesystems,
+//! phrases of user text.
 
-use crate::{circles, names};
+use crate::{circles, names, phrases};
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -75,7 +76,7 @@ const OPENING: [&str; 9] = [
     "OpenOptions",
 ];
 /// Lines of the longest function allowed.
-const LONGEST_FUNCTION: usize = 75;
+const MAX_FUNCTION: usize = 75;
 
 /// Checks the tree; the error lists everything found.
 pub(crate) fn check(root: &Path) -> Result<(), String> {
@@ -98,12 +99,14 @@ pub(crate) fn check(root: &Path) -> Result<(), String> {
     for (name, text) in &texts {
         check_file(name, text, &mut found);
         names::check(name, text, &filesystems, &mut found);
+        phrases::check_rust(name, text, &mut found);
     }
     if filesystems.is_empty() {
         found
             .push("no row of a filesystem was found: xtask/src/names.rs looks for `    name: \"…\",`".into());
     }
     names::check_list(&texts, &filesystems, &mut found);
+    phrases::check_documents(root, &mut found);
     let changes = fs::read_to_string(root.join("CHANGELOG.md")).unwrap_or_default();
     if !changes.contains("## Unreleased") && !changes.contains("## 0.") {
         found.push("CHANGELOG.md has no section".into());
@@ -167,7 +170,7 @@ fn check_file(name: &str, text: &str, found: &mut Vec<String>) {
         }
     }
     for (line, length) in long_functions(text) {
-        found.push(format!("{name}:{line}: a function of {length} lines (at most {LONGEST_FUNCTION})"));
+        found.push(format!("{name}:{line}: a function of {length} lines (at most {MAX_FUNCTION})"));
     }
 }
 
@@ -186,7 +189,7 @@ fn long_functions(text: &str) -> Vec<(usize, usize)> {
         }
         let closing = format!("{}}}", &line[..line.len() - code.len()]);
         let length = lines[start..].iter().position(|line| *line == closing).map_or(0, |end| end + 1);
-        if length > LONGEST_FUNCTION {
+        if length > MAX_FUNCTION {
             long.push((start + 1, length));
         }
     }

@@ -549,7 +549,7 @@ fn split_unescaped(text: &str, separator: char) -> Vec<String> {
 }
 
 /// The longest short form of an arm, in bytes.
-const LONGEST_ARM: usize = 4096;
+const MAX_ARM: usize = 4096;
 
 impl FromStr for Arm {
     type Err = ArmError;
@@ -561,10 +561,10 @@ impl FromStr for Arm {
         };
         let too_long = || ArmError {
             text: text.chars().take(40).collect(),
-            problem: format!("it is longer than {LONGEST_ARM} bytes"),
+            problem: format!("it is longer than {MAX_ARM} bytes"),
             hint: None,
         };
-        if text.len() > LONGEST_ARM {
+        if text.len() > MAX_ARM {
             return Err(too_long());
         }
         let head = text.split(':').next().unwrap_or_default();
@@ -601,7 +601,7 @@ impl FromStr for Arm {
         match arm.problem() {
             Some(problem) => Err(ArmError { text: text.to_owned(), ..problem }),
             // Printed with its name it must be readable, too.
-            None if arm.to_string().len() > LONGEST_ARM => Err(too_long()),
+            None if arm.to_string().len() > MAX_ARM => Err(too_long()),
             None => Ok(arm),
         }
     }

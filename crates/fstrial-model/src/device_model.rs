@@ -18,7 +18,7 @@ pub const MAX_MODEL_BYTES: usize = 64 << 10;
 /// How the name of a model file ends.
 pub const MODEL_FILE: &str = ".toml";
 /// The longest that a single thing may take.
-const LONGEST: Nanos = Nanos::secs(10);
+const MAX_LATENCY: Nanos = Nanos::secs(10);
 /// Requests of this size take just the latency; what is beyond passes at the bandwidth.
 pub const SMALL_REQUEST: Bytes = Bytes::kib(4);
 
@@ -173,11 +173,11 @@ fn usual_chunk() -> Bytes {
 
 impl Service {
     fn problem(&self, key: &str) -> Option<Problem> {
-        if self.latency > LONGEST {
+        if self.latency > MAX_LATENCY {
             return Some(too_long(&[key, "latency"], self.latency));
         }
         match self.p99 {
-            Some(p99) if p99 > LONGEST => Some(too_long(&[key, "p99"], p99)),
+            Some(p99) if p99 > MAX_LATENCY => Some(too_long(&[key, "p99"], p99)),
             Some(p99) if p99 < self.latency || self.latency == Nanos(0) => Some(problem(
                 &[key, "p99"],
                 format!("a 99th percentile of {p99} and a median of {}", self.latency),
@@ -189,7 +189,7 @@ impl Service {
 }
 
 fn too_long(path: &[&str], time: Nanos) -> Problem {
-    problem(path, format!("{time} for one request"), format!("use at most {LONGEST}"))
+    problem(path, format!("{time} for one request"), format!("use at most {MAX_LATENCY}"))
 }
 
 fn outside<T: std::fmt::Display>(path: &[&str], value: T, range: &str) -> Option<Problem> {
@@ -246,7 +246,7 @@ impl DeviceModel {
         if !(Bytes::mib(1)..=Bytes::gib(4)).contains(&cache.size) {
             return outside(&["cache", "size"], cache.size, "1MiB to 4GiB");
         }
-        (cache.latency > LONGEST).then(|| too_long(&["cache", "latency"], cache.latency))
+        (cache.latency > MAX_LATENCY).then(|| too_long(&["cache", "latency"], cache.latency))
     }
 
     fn flash_problem(&self) -> Option<Problem> {
@@ -262,7 +262,7 @@ impl DeviceModel {
             return outside(&["flash", "spare"], flash.spare, "2% to 100%");
         }
         let slow =
-            [("erase", flash.erase), ("copy", flash.copy)].into_iter().find(|(_, time)| *time > LONGEST);
+            [("erase", flash.erase), ("copy", flash.copy)].into_iter().find(|(_, time)| *time > MAX_LATENCY);
         slow.map(|(key, time)| too_long(&["flash", key], time))
     }
 
@@ -412,7 +412,7 @@ impl Disk {
         if !(60..=100_000).contains(&self.rpm) {
             return outside(&["disk", "rpm"], self.rpm, "60 to 100000");
         }
-        if self.full_seek > LONGEST {
+        if self.full_seek > MAX_LATENCY {
             return Some(too_long(&["disk", "full_seek"], self.full_seek));
         }
         if self.track_seek > self.full_seek {

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// The least that can be asked for.
-pub const LEAST: Bytes = Bytes::mib(16);
+pub const MIN_MEMORY: Bytes = Bytes::mib(16);
 /// What a worker takes under load besides its threads: its code's data, the kernel's objects for its files, and the few
 /// pages without which nothing is read or written.
 const WORKER: u64 = 8 << 20;

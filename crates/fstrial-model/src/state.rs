@@ -93,7 +93,7 @@ const TURNOVERS: u32 = 4;
 /// The same where a layout score is asked for, which ends it earlier.
 const TURNOVERS_FOR_SCORE: u32 = 16;
 /// Directories inside each other at most, so that a path keeps below the kernel's limit.
-const MOST_DEPTH: u32 = 64;
+const MAX_DEPTH: u32 = 64;
 /// Lognormal sizes: standard deviation of their natural logarithm.
 pub const SIZE_SIGMA: f64 = 1.5;
 
@@ -190,9 +190,9 @@ impl State {
                 within("files", tree.files, 1, 10_000_000)?;
                 within("per_directory", tree.per_directory, 1, 1_000_000)?;
                 within("width", tree.width, 1, 10_000)?;
-                if tree.depth() > MOST_DEPTH {
+                if tree.depth() > MAX_DEPTH {
                     return Err(format!(
-                        "directories more than {MOST_DEPTH} deep: raise width or per_directory, or use fewer files"
+                        "directories more than {MAX_DEPTH} deep: raise width or per_directory, or use fewer files"
                     ));
                 }
                 within("file_size", tree.file_size, Bytes(0), Bytes::mib(64))
@@ -227,7 +227,7 @@ impl Populated {
     pub fn depth(&self) -> u32 {
         let mut last = self.directories() - 1;
         let mut depth = 0;
-        while last > 0 && depth <= MOST_DEPTH {
+        while last > 0 && depth <= MAX_DEPTH {
             last = (last - 1) / self.width;
             depth += 1;
         }

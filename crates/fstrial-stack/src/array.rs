@@ -7,7 +7,7 @@
 use crate::{
     command::{self, Program},
     error::StackError,
-    ledger::{Ledger, Undo, Written},
+    ledger::{Ledger, LedgerEntry, Undo},
     named::KernelName,
     sysfs,
 };
@@ -32,7 +32,7 @@ const STATUS: &str = "/proc/mdstat";
 #[derive(Debug)]
 pub(crate) struct Array {
     number: u32,
-    written: Written,
+    written: LedgerEntry,
 }
 
 /// Makes sure that arrays can be made here.

@@ -25,9 +25,9 @@ const PATH: &str = "/dev/kmsg";
 /// Room for a record with its further lines: a read into less fails. The kernel's own limit is 8 KiB.
 const RECORD: usize = 16 << 10;
 /// Records looked at in one go, so that a kernel that never stops talking holds nobody up.
-const MOST_RECORDS: usize = 100_000;
+const MAX_RECORDS: usize = 100_000;
 /// Characters of a complaint that are kept.
-const MOST_CHARACTERS: usize = 200;
+const MAX_CHARACTERS: usize = 200;
 
 /// What the kernel has not yet been heard saying since this was opened.
 #[derive(Debug)]
@@ -66,7 +66,7 @@ impl KernelLog {
 
     /// Every record since the last call.
     fn hear(&mut self, heard: &mut dyn FnMut(&str)) {
-        for _ in 0..MOST_RECORDS {
+        for _ in 0..MAX_RECORDS {
             match self.file.read(&mut self.buffer) {
                 Ok(0) => break,
                 Ok(length) => heard(&String::from_utf8_lossy(&self.buffer[..length])),
@@ -116,8 +116,8 @@ pub fn complaint(record: &str) -> Option<Complaint> {
         None => return None,
     };
     let plain = message.chars().filter(|c| !c.is_control());
-    let mut kept: String = plain.clone().take(MOST_CHARACTERS).collect();
-    if plain.count() > MOST_CHARACTERS {
+    let mut kept: String = plain.clone().take(MAX_CHARACTERS).collect();
+    if plain.count() > MAX_CHARACTERS {
         kept.push('…');
     }
     Some(Complaint { message: kept, device })
@@ -309,7 +309,7 @@ mod tests {
     fn what_is_kept_is_short_and_plain() {
         let long = complaint(&format!("4,1,2,-;BUG: \u{1b}[31m{}", "ä".repeat(1000))).unwrap().message;
         assert!(long.starts_with("BUG: [31mä") && long.ends_with("ä…"), "{long}");
-        assert_eq!(long.chars().count(), MOST_CHARACTERS + 1);
+        assert_eq!(long.chars().count(), MAX_CHARACTERS + 1);
     }
 
     #[test]

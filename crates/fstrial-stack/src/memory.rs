@@ -87,13 +87,13 @@ pub(crate) fn is_taken(text: &str, written: Bytes) -> bool {
 /// A group with a limit for its memory.
 #[must_use]
 #[derive(Debug)]
-pub struct Limited {
+pub struct LimitedGroup {
     group: Group,
     limit: Bytes,
     by: LimitedBy,
 }
 
-impl Limited {
+impl LimitedGroup {
     /// Makes a group with a limit, and makes sure that the kernel took it.
     ///
     /// # Errors

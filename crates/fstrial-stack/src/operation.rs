@@ -6,12 +6,12 @@
 use crate::{
     aligned::{Aligned, PAGE},
     caches,
-    command::{Finished, Program},
+    command::{CommandOutput, Program},
     error::StackError,
     host, ioctl,
-    ledger::{Ledger, Undo, Written},
+    ledger::{Ledger, LedgerEntry, Undo},
     named::{KernelName, KnownDisk},
-    stack::{Attached, MAKE_DEADLINE, Standing, Target},
+    stack::{AttachedDevices, MAKE_DEADLINE, ReadyArm, Target},
 };
 use fstrial_model::{
     ability::version_flag,
@@ -55,7 +55,7 @@ pub struct Places {
     pub files: Vec<PathBuf>,
 }
 
-impl Standing {
+impl ReadyArm {
     /// The directory where it is mounted; none for the bare device.
     ///
     /// # Errors
@@ -70,7 +70,7 @@ impl Standing {
         }
     }
 
-    fn device(&mut self) -> Result<&mut Attached, StackError> {
+    fn device(&mut self) -> Result<&mut AttachedDevices, StackError> {
         self.attached.as_mut().ok_or_else(|| StackError::Unable {
             what: "a directory has no device of its own".into(),
             hint: "use an arm with a filesystem".into(),
@@ -144,7 +144,7 @@ impl Standing {
         arm: &Arm,
         (name, words): (&'static str, &[&'static str]),
         places: &Places,
-    ) -> Result<Finished, StackError> {
+    ) -> Result<CommandOutput, StackError> {
         let words = self.words(words, places)?;
         let mut program = Program::new(name).args(words).deadline(TOOL_DEADLINE);
         if let Some(row) = arm.row() {
@@ -313,7 +313,7 @@ pub struct Freezer {
     root: OwnedFd,
     point: PathBuf,
     is_frozen: bool,
-    written: Option<Written>,
+    written: Option<LedgerEntry>,
 }
 
 impl Freezer {
@@ -345,7 +345,7 @@ impl Freezer {
         if self.is_frozen {
             self.thaw()?;
         }
-        self.written.take().map_or(Ok(()), Written::strike_out)
+        self.written.take().map_or(Ok(()), LedgerEntry::strike_out)
     }
 }
 

@@ -5,7 +5,7 @@
 //! added back.
 
 use crate::estimate::{Pair, Walsh};
-use crate::lane::{self, Found};
+use crate::lane::{self, LaneResult};
 use crate::normal;
 use crate::question::Question;
 use crate::schedule::Schedule;
@@ -228,7 +228,7 @@ impl Contrast {
     }
 
     /// What the lane of level `alpha` found after so many rounds, the threshold not added back.
-    pub(crate) fn found_in_lane(&self, rounds: u32, alpha: f64) -> Found {
+    pub(crate) fn found_in_lane(&self, rounds: u32, alpha: f64) -> LaneResult {
         let rounds = rounds as usize;
         let found = lane::look(&self.shifted[..rounds], &self.a_first[..rounds], alpha);
         found.expect("the same rounds give the same finding")

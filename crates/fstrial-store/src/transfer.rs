@@ -19,7 +19,7 @@ use std::{collections::HashMap, time::Duration};
 
 /// What became of a trial that was to be copied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Imported {
+pub enum ImportOutcome {
     /// It is here now, under this number.
     Copied(TrialId),
     /// It is here already, under this number: nothing was changed.
@@ -47,7 +47,7 @@ impl Store {
     /// # Errors
     /// There is no such trial in the other store; it is damaged there, and the error names that store; SQLite refused
     /// here. Nothing of the trial is copied then.
-    pub fn import_trial(&mut self, other: &Self, trial: TrialId) -> Result<Imported, StoreError> {
+    pub fn import_trial(&mut self, other: &Self, trial: TrialId) -> Result<ImportOutcome, StoreError> {
         let here = self.path().to_owned();
         self.write("import a trial", |target| {
             other
@@ -154,14 +154,14 @@ fn refused(what: impl Fn() -> String) -> impl Fn(Fault) -> Failed {
     }
 }
 
-fn copy(source: &Connection, target: &Connection, trial: TrialId) -> Result<Imported, Failed> {
+fn copy(source: &Connection, target: &Connection, trial: TrialId) -> Result<ImportOutcome, Failed> {
     let stored = stored_trial(source, trial).map_err(Failed::There)?;
     check(&stored).map_err(|why| Failed::There(Fault::damaged(format!("trial {trial}: {why}"))))?;
     if let Some((known, runs)) = find_same(target, &stored).map_err(Failed::Here)? {
-        return Ok(Imported::Here { trial: known, runs, runs_there: stored.summary.runs });
+        return Ok(ImportOutcome::Here { trial: known, runs, runs_there: stored.summary.runs });
     }
     if stored.summary.status == TrialStatus::Running {
-        return Ok(Imported::Running);
+        return Ok(ImportOutcome::Running);
     }
     let id = insert_trial(target, &stored).map_err(refused(|| format!("trial {trial}")))?;
     let mut sessions = HashMap::new();
@@ -179,7 +179,7 @@ fn copy(source: &Connection, target: &Connection, trial: TrialId) -> Result<Impo
     match (failed, visited) {
         (Some(failed), _) => Err(failed),
         (None, Err(fault)) => Err(Failed::There(fault)),
-        (None, Ok(())) => Ok(Imported::Copied(id)),
+        (None, Ok(())) => Ok(ImportOutcome::Copied(id)),
     }
 }
 

@@ -20,7 +20,7 @@ use std::{
 /// Memory that no input may need.
 const MEMORY: u64 = 2 << 30;
 /// Time that no input may need, on a busy machine without optimisation.
-const SLOWEST: Duration = Duration::from_secs(if cfg!(debug_assertions) { 10 } else { 3 });
+const MAX_TIME: Duration = Duration::from_secs(if cfg!(debug_assertions) { 10 } else { 3 });
 /// A target's turn.
 const TURN: Duration = Duration::from_millis(100);
 /// Attempts at making a failing input smaller.
@@ -146,7 +146,7 @@ fn watch() {
         let taken = TAKEN.load(Ordering::Relaxed);
         if taken != last {
             (last, since) = (taken, Instant::now());
-        } else if since.elapsed() > SLOWEST {
+        } else if since.elapsed() > MAX_TIME {
             std::process::exit(i32::from(TOO_SLOW));
         }
     }

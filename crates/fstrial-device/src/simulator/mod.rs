@@ -302,7 +302,7 @@ impl Simulator {
     }
 
     /// A write that the cache has taken: complete, and to be written out.
-    fn taken(&mut self, cache::Taken { id, serial, request, latency }: cache::Taken) {
+    fn taken(&mut self, cache::CachedWrite { id, serial, request, latency }: cache::CachedWrite) {
         let transfer = self.timing.write.transfer(request.length);
         self.finish_in(latency + transfer, id);
         self.hand_out(request, Purpose::WriteOut(serial));

@@ -35,13 +35,13 @@ use std::{
 };
 
 /// Memory for the requests in flight of one thread at most (also the kernel's limit for one registered buffer).
-const FLIGHT_MAX: u64 = 1 << 30;
+const MAX_FLIGHT: u64 = 1 << 30;
 
 impl Routine for Io {
     fn validate(&self, threads: u16, block_device: bool) -> Result<(), EngineError> {
         checked(self.check())?;
         let (depth, block, largest) = (self.depth, self.block_size, self.largest_request());
-        if u64::from(depth) * largest.0 > FLIGHT_MAX {
+        if u64::from(depth) * largest.0 > MAX_FLIGHT {
             let problem = format!("{depth} requests of {largest} in flight take too much memory");
             return refuse(problem, "keep depth times block_size within 1GiB");
         }

@@ -32,7 +32,7 @@ use std::{
 };
 
 /// Bytes that a leader writes at once at most.
-const GROUP_MAX: u64 = 1 << 20;
+const MAX_GROUP: u64 = 1 << 20;
 
 /// The lanes that it records.
 const LANES: [Lane; 3] = [Lane::Turn, Lane::Write, Lane::Fsync];
@@ -137,7 +137,7 @@ fn prepare(settings: &Log, directory: &Path, writer: &mut Writer) -> Result<Shar
 impl SharedLog {
     /// Records that fit into one write.
     fn group_max(&self) -> u64 {
-        (GROUP_MAX / self.settings.record.0).max(1)
+        (MAX_GROUP / self.settings.record.0).max(1)
     }
 
     /// Bytes of the largest write.

@@ -30,9 +30,9 @@ const DELETED: [u64; 3] = [6, 3, 1];
 const YOUNG: usize = 1;
 const MIDDLE: usize = 2;
 /// The largest file is this part of all.
-const LARGEST_PART: u64 = 128;
+const MAX_PART: u64 = 128;
 /// Most files, whatever the size of the device: larger devices get larger files. Bounds memory at 16 bytes each.
-const MOST_FILES: u64 = 1 << 20;
+const MAX_FILES: u64 = 1 << 20;
 /// Files of a directory, about.
 const PER_DIRECTORY: u64 = 64;
 /// What is written at once, in blocks of [`BLOCK`]: 1 to this many.
@@ -81,7 +81,7 @@ impl<'a> Ageing<'a> {
     ) -> Result<Self, EngineError> {
         let target = target.0 / BLOCK;
         let mean_of_median = (SIZE_SIGMA * SIZE_SIGMA / 2.0).exp();
-        let least_median = target as f64 / MOST_FILES as f64 / mean_of_median;
+        let least_median = target as f64 / MAX_FILES as f64 / mean_of_median;
         let median = (aged.file_size.0 as f64 / BLOCK as f64).max(least_median);
         let files = (target as f64 / (median * mean_of_median)) as u64;
         let directories = (files / PER_DIRECTORY).clamp(1, 4096);
@@ -97,7 +97,7 @@ impl<'a> Ageing<'a> {
             next: 0,
             directories,
             median,
-            largest: (target / LARGEST_PART).max(1),
+            largest: (target / MAX_PART).max(1),
             live: 0,
             target,
         })

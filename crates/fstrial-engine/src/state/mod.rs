@@ -64,7 +64,7 @@ pub struct Made {
 
 /// What a state is in the end.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Finished {
+pub struct StateSummary {
     /// Files in it.
     pub files: u64,
     /// Share of the space in use, in per cent.
@@ -122,7 +122,7 @@ pub fn make_state(
 ///
 /// # Errors
 /// A call fails.
-pub fn finish_state(mounted: &Path, recipe: &Recipe) -> Result<Finished, EngineError> {
+pub fn finish_state(mounted: &Path, recipe: &Recipe) -> Result<StateSummary, EngineError> {
     let root = if recipe.state.is_fresh() { mounted.to_owned() } else { mounted.join(FOLDER) };
     let mut writer = Writer::new(&root, recipe.data, recipe.seed.rotate_left(32))?;
     let share = match recipe.state {
@@ -136,7 +136,7 @@ pub fn finish_state(mounted: &Path, recipe: &Recipe) -> Result<Finished, EngineE
     writer.sync()?;
     let (files, layout) = if recipe.state.is_fresh() { (0, None) } else { look_at(&root, &writer)? };
     let space = writer.space()?;
-    Ok(Finished {
+    Ok(StateSummary {
         files,
         utilisation: space.utilisation() * 100.0,
         available: Bytes(space.available),

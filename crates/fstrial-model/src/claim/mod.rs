@@ -11,7 +11,7 @@ mod expectation;
 mod scale;
 mod shipped;
 
-pub use asked::{Asked, Bound, Part, Spot};
+pub use asked::{Bound, ClaimQuestion, Part, Spot};
 pub use catalogue::CATALOGUE;
 pub use cell::{CellName, Level};
 pub use expectation::{Expectation, Number};
@@ -31,9 +31,9 @@ use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
 
 /// The longest of a claim's texts, in characters.
-const LONGEST_TEXT: usize = 2000;
+const MAX_TEXT: usize = 2000;
 /// Expectations of a claim, at most.
-const MOST_EXPECTATIONS: usize = 64;
+const MAX_EXPECTATIONS: usize = 64;
 
 /// A statement with its source, and what it expects of the trial it stands in.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -281,9 +281,8 @@ impl Claim {
             ("said", &self.said),
         ];
         let caveat = self.caveat.iter().map(|text| ("caveat", text));
-        let (key, _) =
-            texts.into_iter().chain(caveat).find(|(_, text)| text.chars().count() > LONGEST_TEXT)?;
-        let hint = format!("keep it below {LONGEST_TEXT} characters");
+        let (key, _) = texts.into_iter().chain(caveat).find(|(_, text)| text.chars().count() > MAX_TEXT)?;
+        let hint = format!("keep it below {MAX_TEXT} characters");
         Some(problem(&["claim", key], "a text that nobody reads to its end", hint))
     }
 
@@ -298,9 +297,9 @@ impl Claim {
     }
 
     fn expectations_problem(&self) -> Option<Problem> {
-        if self.expectations.len() > MOST_EXPECTATIONS {
+        if self.expectations.len() > MAX_EXPECTATIONS {
             let message = format!("{} expectations", self.expectations.len());
-            let hint = format!("at most {MOST_EXPECTATIONS} in one claim");
+            let hint = format!("at most {MAX_EXPECTATIONS} in one claim");
             return Some(problem(&["claim", "expect"], message, hint));
         }
         match (self.question, self.expectations.is_empty()) {

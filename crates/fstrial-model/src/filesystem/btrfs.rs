@@ -1,6 +1,6 @@
 //! btrfs.
 
-use super::{Character, Filesystem, LogCount, LogReader, LogShape, Observed, PLAIN, Several};
+use super::{Character, Filesystem, LogCount, LogReader, LogShape, Observation, PLAIN, Several};
 use crate::{
     ability::{Abilities, Ability, CLONE, Unclean},
     facts::DataUpdate,
@@ -87,7 +87,7 @@ fn commits(stats: &str, _: LogShape) -> Option<LogCount> {
 }
 
 /// Without copies of data there are no checksums of data either.
-fn correct(observed: &Observed<'_>, character: &mut Character) {
+fn correct(observed: &Observation<'_>, character: &mut Character) {
     let overwrites = observed.has("nodatacow");
     if overwrites {
         character.durability.data = DataUpdate::InPlace;
@@ -123,7 +123,7 @@ mod tests {
     fn the_mount_corrects_the_defaults() {
         let judged = |option: &str| {
             let found =
-                BTRFS.character(&Observed { options: &[option.to_owned()], mkfs_output: "", header: "" });
+                BTRFS.character(&Observation { options: &[option.to_owned()], mkfs_output: "", header: "" });
             (found.durability.data, found.checksums)
         };
         assert_eq!(judged("noatime"), (DataUpdate::CopyOnWrite, "metadata and data".into()));

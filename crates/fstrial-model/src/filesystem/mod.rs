@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! row ─► mkfs, mount, check …   what to run
-//!     ◄─ header, options        what was printed and what the kernel shows ([`Observed`])
+//!     ◄─ header, options        what was printed and what the kernel shows ([`Observation`])
 //!     ─► Character              what the mounted filesystem is
 //! ```
 
@@ -71,7 +71,7 @@ pub struct Filesystem {
     /// A program that prints what the superblock says, with its arguments before the device.
     pub header: Option<(&'static str, &'static [&'static str])>,
     /// Corrects the defaults below by what was read of a mounted one.
-    pub correct: fn(&Observed<'_>, &mut Character),
+    pub correct: fn(&Observation<'_>, &mut Character),
     /// What a message of the kernel complains of, if it is a complaint of this filesystem: the device that it names, if
     /// it names one.
     pub complaint: fn(&str) -> Option<Option<&str>>,
@@ -203,7 +203,7 @@ pub struct FreeSpaceReader {
 
 /// What is read of a mounted filesystem.
 #[derive(Debug, Clone, Copy)]
-pub struct Observed<'a> {
+pub struct Observation<'a> {
     /// All options in effect, as far as they are known.
     pub options: &'a [String],
     /// What mkfs printed; empty if it was made by others.
@@ -212,7 +212,7 @@ pub struct Observed<'a> {
     pub header: &'a str,
 }
 
-impl Observed<'_> {
+impl Observation<'_> {
     /// Whether an option is in effect.
     pub fn has(&self, option: &str) -> bool {
         self.options.iter().any(|known| known == option)
@@ -359,7 +359,7 @@ impl Filesystem {
     }
 
     /// What a mounted one is: its defaults, corrected by what was read of it.
-    pub fn character(&self, observed: &Observed<'_>) -> Character {
+    pub fn character(&self, observed: &Observation<'_>) -> Character {
         let no_flushes = observed.has("nobarrier") || observed.has("barrier=0");
         let mut character = Character {
             journal: self.journal.into(),

@@ -48,7 +48,7 @@ pub struct ForeignJobs {
     /// The most clones that run at once, 1 to 1024.
     pub threads: u16,
     /// What fio's answer has of each job.
-    pub(super) reported: Vec<Reported>,
+    pub(super) reported: Vec<JobResults>,
     /// Whether each job has one place of its own in fio's answer, in the order of the file.
     pub(super) has_places: bool,
     sections: Vec<Section>,
@@ -56,7 +56,7 @@ pub struct ForeignJobs {
 
 /// What a job yields.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Reported {
+pub(super) struct JobResults {
     pub(super) name: String,
     pub(super) reads: bool,
     pub(super) writes: bool,
@@ -174,14 +174,14 @@ fn is_on(job: &Job, key: &str) -> bool {
 }
 
 /// Where a job's requests go. A mix of which one kind has no share has none of that kind.
-fn reported(job: &Job) -> Reported {
+fn reported(job: &Job) -> JobResults {
     let text = job.get("rw").map_or("read", |setting| setting.text.as_str());
     let word = text.split_once(':').map_or(text, |(word, _)| word);
     let is_mixed = ["rw", "readwrite", "randrw"].contains(&word);
     let share = |key: &str, all: u64| is_mixed && number(job, key) == Some(all);
     let only_reads = share("rwmixread", 100) || share("rwmixwrite", 0) || is_on(job, "verify_only");
     let only_writes = share("rwmixread", 0) || share("rwmixwrite", 100);
-    Reported {
+    JobResults {
         name: job.name.clone(),
         reads: is_on(job, "verify_only") || ((is_mixed || word.ends_with("read")) && !only_writes),
         writes: (is_mixed || word.ends_with("write")) && !only_reads,

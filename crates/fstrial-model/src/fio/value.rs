@@ -7,9 +7,9 @@ use super::keys::ValueKind;
 use crate::units::Nanos;
 
 /// Parentheses and operators inside each other, at most.
-const DEPTH_MAX: u32 = 32;
+const MAX_DEPTH: u32 = 32;
 /// Numbers in one expression, at most.
-const TERMS_MAX: u32 = 256;
+const MAX_TERMS: u32 = 256;
 
 /// What the host of the run has, for `$ncpus` and its like, and the only variables that `${…}` may name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -230,7 +230,7 @@ impl Expression<'_> {
 
     fn term(&mut self, depth: u32) -> Result<i128, ValueError> {
         self.terms += 1;
-        if depth > DEPTH_MAX || self.terms > TERMS_MAX {
+        if depth > MAX_DEPTH || self.terms > MAX_TERMS {
             return Err(value_error("a calculation too deep or too long", "write its result"));
         }
         if self.take(&['(']).is_some() {

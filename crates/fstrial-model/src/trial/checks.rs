@@ -443,8 +443,8 @@ impl Trial {
 
     /// No program works in less than this.
     fn memory_problem(&self) -> Option<Problem> {
-        let (path, limit) = self.memory_limits().find(|(_, limit)| *limit < memory::LEAST)?;
-        let hint = Some(format!("use {} at least", memory::LEAST));
+        let (path, limit) = self.memory_limits().find(|(_, limit)| *limit < memory::MIN_MEMORY)?;
+        let hint = Some(format!("use {} at least", memory::MIN_MEMORY));
         Some(Problem { path, message: format!("a limit of {limit} for the memory"), hint })
     }
 

@@ -80,7 +80,9 @@ impl Trial {
 
 #[cfg(test)]
 mod tests {
-    use crate::{arm::Arm, claim::Asked, device::DeviceKind, trial::Trial, units::Percent, workload::Entry};
+    use crate::{
+        arm::Arm, claim::ClaimQuestion, device::DeviceKind, trial::Trial, units::Percent, workload::Entry,
+    };
 
     fn trial(arms: &[&str]) -> Trial {
         let arms = arms.iter().map(|arm| Arm::plain(arm)).collect();
@@ -150,7 +152,7 @@ mod tests {
         trial.add_control(2);
         let workloads = trial.resolve_workloads(2).unwrap();
         let parts = trial.claim.as_ref().unwrap().parts(&trial.arms, &workloads, 2).unwrap();
-        let Asked::NoSingleWinner(groups) = &parts[0].asked else { panic!("{parts:?}") };
+        let ClaimQuestion::NoSingleWinner(groups) = &parts[0].asked else { panic!("{parts:?}") };
         assert_eq!(groups.iter().map(Vec::len).collect::<Vec<_>>(), [2, 2]);
     }
 

@@ -75,7 +75,7 @@ pub enum Extent {
 }
 
 /// Zones in a list, at most, as in fio.
-const ZONES_MAX: usize = 256;
+const MAX_ZONES: usize = 256;
 
 const WANTED: &str = "a distribution such as \"zipf:0.99\"";
 const KNOWN: &str = "there are uniform, zipf:THETA, pareto:H, normal:K, special:PERCENT,RESOLUTION,ITERATIONS, hotspot:FRACTION,SHARE, \
@@ -145,7 +145,7 @@ fn zones_problem(zones: &[Zone]) -> Option<&'static str> {
         Extent::Percent(percent) => percent > 0.0,
         Extent::Bytes(bytes) => bytes.0 > 0,
     };
-    if !(1..=ZONES_MAX).contains(&zones.len()) || !zones.iter().all(is_size) {
+    if !(1..=MAX_ZONES).contains(&zones.len()) || !zones.iter().all(is_size) {
         Some("there are 1 to 256 zones with a size above 0 each, as in 10%:60,90%:40")
     } else if ![0, zones.len()].contains(&percents.clone().count()) {
         Some("zones are all in percent, or all in bytes")

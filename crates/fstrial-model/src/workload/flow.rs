@@ -16,17 +16,17 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::{borrow::Cow, collections::BTreeMap, fmt, str::FromStr};
 
 /// Places of one set at most.
-const FILES_MAX: u32 = 10_000_000;
+const MAX_FILES: u32 = 10_000_000;
 /// Size of one file at most.
-const FILE_MAX: Bytes = Bytes::gib(1024);
+const MAX_FILE: Bytes = Bytes::gib(1024);
 /// A histogram of latencies, in bytes.
 const HISTOGRAM: u64 = 264 << 10;
 /// Size of one request at most: every thread has buffers of that size.
-const REQUEST_MAX: Bytes = Bytes::mib(16);
+const MAX_REQUEST: Bytes = Bytes::mib(16);
 /// Steps of a turn at most, all repeats written out.
-const STEPS_MAX: usize = 4096;
+const MAX_STEPS: usize = 4096;
 /// Files of a set whose descriptors are kept open, at most.
-const KEPT_MAX: u32 = 4096;
+const MAX_KEPT: u32 = 4096;
 
 /// A program over sets of files. One operation is one turn: every step, in order. All threads of a load run the same
 /// steps on the same sets, except for those sets of which each thread has its own.
@@ -266,7 +266,7 @@ impl Behaviour for Flow {
             ));
         }
         let length = self.steps.iter().fold(0_usize, |sum, step| sum.saturating_add(step.length()));
-        if !(1..=STEPS_MAX).contains(&length) {
+        if !(1..=MAX_STEPS).contains(&length) {
             return Err(entry_error(
                 "steps",
                 format!("a turn of {length} steps"),
@@ -296,7 +296,7 @@ impl Behaviour for Flow {
     fn buffers_of_a_thread(&self) -> Bytes {
         // Every kind of step has a histogram of its own; programs of many steps repeat some kinds.
         let kinds = self.written_out().len().min(6) as u64;
-        let request = self.largest_request().0.min(REQUEST_MAX.0);
+        let request = self.largest_request().0.min(MAX_REQUEST.0);
         Bytes(WRITTEN_FROM.max(request) + request + kinds * HISTOGRAM)
     }
 
@@ -403,7 +403,7 @@ impl Flow {
             })
         };
         if let Some(request) = step.request()
-            && !(1..=REQUEST_MAX.0).contains(&request.0)
+            && !(1..=MAX_REQUEST.0).contains(&request.0)
         {
             return wrong("a request of that size", "use 1B to 16MiB");
         }
@@ -423,7 +423,7 @@ impl Flow {
                 if self.is_changed(&set.name)
                     || set.existing
                     || !is_everything(&set.present)
-                    || set.files > KEPT_MAX
+                    || set.files > MAX_KEPT
                 {
                     return wrong(
                         "files that are kept open cannot come and go",
@@ -541,7 +541,7 @@ impl FileTree {
                 "use lower-case letters, digits and hyphens, a letter first, and no word of the steps",
             );
         }
-        if !(1..=FILES_MAX).contains(&self.files) {
+        if !(1..=MAX_FILES).contains(&self.files) {
             return wrong(format!("{} files in `{}`", self.files, self.name), "use 1 to 10000000");
         }
         let largest = match self.size {
@@ -554,7 +554,7 @@ impl FileTree {
             }
             Size::Uniform { high, .. } => high,
         };
-        if largest > FILE_MAX {
+        if largest > MAX_FILE {
             return wrong(format!("files of {largest} in `{}`", self.name), "use at most 1TiB");
         }
         if self.width == 1 || (self.even && self.width == 0) {

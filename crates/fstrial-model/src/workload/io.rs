@@ -13,7 +13,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Bytes of a block that is verified, at least.
-const VERIFIED_MIN: u64 = 64;
+const MIN_VERIFIED: u64 = 64;
 
 /// Reads and writes inside files laid out before the clock starts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -299,7 +299,7 @@ impl Behaviour for Io {
                 "use a multiple of 512 bytes, or direct = false",
             ));
         }
-        if self.verify && block < VERIFIED_MIN {
+        if self.verify && block < MIN_VERIFIED {
             return Err(entry_error(
                 "block_size",
                 format!("blocks of {} have no room for what verify writes to them", self.block_size),

@@ -183,7 +183,7 @@ pub struct Output {
 
 /// One number that was picked.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Picked {
+pub struct PickedNumber {
     /// The rule's name.
     pub name: String,
     /// The number in `unit`; finite and above 0.
@@ -397,12 +397,12 @@ impl MetricRule {
     ///
     /// # Errors
     /// There is none, there are several, or it cannot be compared.
-    pub fn pick(&self, output: &Output) -> Result<Picked, PickError> {
+    pub fn pick(&self, output: &Output) -> Result<PickedNumber, PickError> {
         let picked = self.find(output).and_then(|number| self.scaled(number));
         picked.map_err(|(problem, hint)| PickError { metric: self.name.clone(), problem, hint })
     }
 
-    fn scaled(&self, number: f64) -> Result<Picked, Wrong> {
+    fn scaled(&self, number: f64) -> Result<PickedNumber, Wrong> {
         let value = number * self.scale;
         if !value.is_finite() || value <= 0.0 {
             return wrong(
@@ -410,7 +410,7 @@ impl MetricRule {
                 "pick a number that the program really measures in this mode, or give it more to do",
             );
         }
-        Ok(Picked { name: self.name.clone(), value, unit: self.unit.clone(), better: self.better })
+        Ok(PickedNumber { name: self.name.clone(), value, unit: self.unit.clone(), better: self.better })
     }
 
     fn find(&self, output: &Output) -> Result<f64, Wrong> {

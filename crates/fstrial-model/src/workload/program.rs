@@ -11,7 +11,7 @@ use super::{
     Kind,
     entry::Entry,
     entry_error::{EntryError, entry_error},
-    metric::{MAX_METRICS, MetricEntry, MetricRule, Output, PickError, Picked, Source},
+    metric::{MAX_METRICS, MetricEntry, MetricRule, Output, PickError, PickedNumber, Source},
 };
 use crate::units::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
@@ -255,7 +255,7 @@ impl Program {
     ///
     /// # Errors
     /// The first rule that finds no number.
-    pub fn pick(&self, output: &Output) -> Result<Vec<Picked>, PickError> {
+    pub fn pick(&self, output: &Output) -> Result<Vec<PickedNumber>, PickError> {
         self.metrics.iter().map(|rule| rule.pick(output)).collect()
     }
 

@@ -8,7 +8,7 @@ use super::{
 use crate::units::Nanos;
 
 /// Phases of a workload, and groups of a phase, at most.
-const PARTS_MAX: usize = 64;
+const MAX_PARTS: usize = 64;
 
 /// The name that a phase or a group gives itself.
 fn part_name(own: &Entry) -> Result<String, EntryError> {
@@ -141,7 +141,7 @@ impl Entry {
         let Some(phases) = &self.phases else {
             return Ok(vec![self.phase(self, String::new())?]);
         };
-        if phases.is_empty() || phases.len() > PARTS_MAX || self.groups.is_some() {
+        if phases.is_empty() || phases.len() > MAX_PARTS || self.groups.is_some() {
             return Err(entry_error(
                 "phase",
                 "a workload has 1 to 64 phases, or groups of threads, not both",
@@ -162,7 +162,7 @@ impl Entry {
                 self.kind.map_or(Ok(()), |kind| own.only_keys_of(kind))?;
                 Ok(vec![self.group(String::new())?])
             }
-            Some(groups) if groups.is_empty() || groups.len() > PARTS_MAX => {
+            Some(groups) if groups.is_empty() || groups.len() > MAX_PARTS => {
                 Err(entry_error("group", "a phase has 1 to 64 groups", "leave out the empty list"))
             }
             Some(groups) => groups

@@ -36,7 +36,7 @@ const NOTHING: &str = "/dev/null";
 
 /// The folders to hide, and what of them is bound back.
 #[derive(Debug)]
-pub(super) struct Hidden {
+pub(super) struct HiddenFolders {
     folders: Vec<PathBuf>,
     kept: Vec<Kept>,
     sockets: Vec<PathBuf>,
@@ -52,7 +52,7 @@ struct Kept {
     above: Vec<(PathBuf, Stat)>,
 }
 
-impl Hidden {
+impl HiddenFolders {
     /// Looks at what there is, in the mount namespace that is to be covered and before anything is.
     ///
     /// # Errors

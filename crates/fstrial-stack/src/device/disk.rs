@@ -5,7 +5,7 @@
 //! again that nobody uses it and that it is still the same device, by the disk sequence number, which changes when another disk takes the name. We cannot hold
 //! it exclusively ourselves, because mkfs and mount claim it exclusively each in turn; see docs/safety.md.
 
-use super::{Asked, Device, Permission, Progress};
+use super::{Device, DeviceRequest, Permission, Progress};
 use crate::{
     command::Program,
     device_number::DeviceNumber,
@@ -292,7 +292,7 @@ fn check_signatures(identity: &Identity, permission: &Permission) -> Result<(), 
 ///
 /// # Panics
 /// If the device section was not checked.
-pub fn provide(asked: &Asked<'_>, _: Progress<'_>) -> Result<Box<dyn Device>, StackError> {
+pub fn provide(asked: &DeviceRequest<'_>, _: Progress<'_>) -> Result<Box<dyn Device>, StackError> {
     let path = asked.spec.path.as_ref().expect("validated: a disk has a path");
     Ok(Box::new(Disk::accept(path, asked.least, asked.permission)?))
 }

@@ -84,7 +84,7 @@ pub struct Permission {
 
 /// What the coordinator asks of the implementation of a kind: `image::provide`, `disk::provide` and their like.
 #[derive(Debug, Clone, Copy)]
-pub struct Asked<'a> {
+pub struct DeviceRequest<'a> {
     /// The device section of the trial, which was checked.
     pub spec: &'a DeviceSpec,
     /// The size of one that is made.

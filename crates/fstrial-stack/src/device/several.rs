@@ -1,6 +1,6 @@
 //! Several devices of one kind: members that btrfs spreads a filesystem over itself, or of which md makes an array.
 
-use super::{Asked, Device, Progress};
+use super::{Device, DeviceRequest, Progress};
 use crate::{array, error::StackError};
 use fstrial_model::{
     arm::Arm,
@@ -22,7 +22,7 @@ impl Several {
     /// # Errors
     /// One of them cannot be made, or no array can be made here.
     pub fn make(
-        asked: &Asked<'_>,
+        asked: &DeviceRequest<'_>,
         count: u16,
         progress: Progress<'_>,
         make: impl Fn(Progress<'_>) -> Result<Box<dyn Device>, StackError>,

@@ -6,7 +6,7 @@ use fstrial_stack::{
     base::{self, Base},
     device::{Device, image::Image},
     free_space,
-    stack::{Attached, Target},
+    stack::{AttachedDevices, Target},
 };
 use std::{
     fs::{self, File},
@@ -104,7 +104,12 @@ fn another_size_is_refused() {
 }
 
 /// Mounts, does something, unmounts.
-fn used(mut attached: Attached, filesystem: &str, point: &Path, with: impl FnOnce(&Path)) -> Attached {
+fn used(
+    mut attached: AttachedDevices,
+    filesystem: &str,
+    point: &Path,
+    with: impl FnOnce(&Path),
+) -> AttachedDevices {
     let standing = match attached.mount(&arm(filesystem), "", point) {
         Ok(standing) => standing,
         Err((_, error)) => panic!("{filesystem}: {error}"),

@@ -7,7 +7,7 @@ use fstrial_stack::{
     device_number::DeviceNumber,
     ledger::{Ledger, Undo},
     loopdev::LoopDevice,
-    stack::Attached,
+    stack::AttachedDevices,
 };
 use std::{collections::BTreeMap, fs, os::fd::AsFd, path::Path};
 
@@ -50,7 +50,7 @@ fn the_queue_of_a_disk_is_put_back() {
                 continue;
             }
             let attached =
-                Attached::attach(&as_disk(&device), &arm, std::process::id(), &lab.ledger).unwrap();
+                AttachedDevices::attach(&as_disk(&device), &arm, std::process::id(), &lab.ledger).unwrap();
             let during = all(&queue);
             assert!(during["scheduler"].contains(scheduler), "{text}: {during:?}");
             assert_eq!(during["read_ahead_kb"], read_ahead, "{text}");
@@ -80,13 +80,14 @@ fn the_number_of_requests_is_set_and_put_back() {
         ] {
             let asked = arm(text);
             let device = as_disk(&device);
-            let attached = Attached::attach(&device, &asked, std::process::id(), &lab.ledger).unwrap();
+            let attached = AttachedDevices::attach(&device, &asked, std::process::id(), &lab.ledger).unwrap();
             assert_eq!(attribute(&queue, "nr_requests"), requests, "{text}");
             attached.detach().unwrap();
             assert_eq!(all(&queue), before, "after {text}");
         }
         let refused = |text: &str| {
-            let error = Attached::attach(&as_disk(&device), &arm(text), std::process::id(), &lab.ledger);
+            let error =
+                AttachedDevices::attach(&as_disk(&device), &arm(text), std::process::id(), &lab.ledger);
             error.unwrap_err()
         };
         let error = refused("raw:nr_requests=60000");
@@ -105,7 +106,7 @@ fn discards_are_not_let_into_an_image() {
         let lab = Lab::new();
         let image = lab.image(16);
         let asked = arm("raw:discard=on");
-        let error = Attached::attach(&image.binding(&asked), &asked, std::process::id(), &lab.ledger);
+        let error = AttachedDevices::attach(&image.binding(&asked), &asked, std::process::id(), &lab.ledger);
         let error = error.unwrap_err();
         assert!(error.to_string().contains("would take away what the image has allocated"), "{error}");
         assert!(error.hint().unwrap().contains("zram"), "{error}");

@@ -7,7 +7,7 @@ use crate::{
     report::numbers,
     run::{
         fit::{self, Known},
-        place::modelled::{Modelled, SMALLEST},
+        place::modelled::{MIN_SIZE, Modelled},
         probe::{Probe, Shown, probe, rehearsed},
     },
 };
@@ -150,10 +150,10 @@ fn fitted(device: &Path, permission: &Permission) -> Result<String, ExpectedErro
     let may_write = held.is_some();
     let usage = if may_write { Usage::ReadWrite } else { Usage::ReadOnly };
     let known = Known { size: identity.size()?, is_rotational: identity.is_rotational(), may_write };
-    if known.size < SMALLEST {
+    if known.size < MIN_SIZE {
         return Err(ExpectedError::usage(
             format!("{} has {}: too small to be probed", device.display(), known.size.human()),
-            format!("name a device of {SMALLEST} or more"),
+            format!("name a device of {MIN_SIZE} or more"),
         ));
     }
     let (count, mut seen) = (fit::probes(&known), Vec::new());

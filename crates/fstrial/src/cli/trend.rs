@@ -12,7 +12,7 @@ use crate::{
 };
 use clap::Args;
 use fstrial_model::{metric::Metric, units::Percent};
-use fstrial_stats::change::LEAST_POINTS;
+use fstrial_stats::change::MIN_POINTS;
 use fstrial_store::Store;
 
 const EXAMPLES: &str = "\
@@ -167,7 +167,7 @@ fn nothing(asked: &Asked, found: &Found, trials: usize) -> ExpectedError {
         Some(left) => ExpectedError::usage(
             format!("none of {trials} trials can be used: of #{}, {}", left.trial, left.reason),
             format!(
-                "--workload and --threads choose among what they have; {LEAST_POINTS} good trials are needed"
+                "--workload and --threads choose among what they have; {MIN_POINTS} good trials are needed"
             ),
         ),
         None => ExpectedError::usage(

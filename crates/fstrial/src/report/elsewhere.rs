@@ -258,11 +258,7 @@ fn over_all(found: &Finding, practical: f64) -> String {
     };
     let is_apart = found.ratio.is_some_and(|typical| typical < low || typical > high);
     if is_apart && !found.waits_for_total {
-        format!(
-            "; the ratio of sums is {}{}",
-            numbers::ratio(ratio),
-            interval(Some((low, high)))
-        )
+        format!("; the ratio of sums is {}{}", numbers::ratio(ratio), interval(Some((low, high))))
     } else {
         String::new()
     }

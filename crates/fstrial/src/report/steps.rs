@@ -2,7 +2,7 @@
 
 use crate::run::{
     cell::Cell,
-    coordinator::{MOST_ROUNDS, OVERHEAD_GUESS, planned_rounds},
+    coordinator::{MAX_ROUNDS, OVERHEAD_GUESS, planned_rounds},
     panels::ALPHA,
     pilot,
     plan::{Plan, threads_in_words},
@@ -86,7 +86,7 @@ fn detectable(plan: &Plan) -> String {
     let round: u64 = plan.cells.iter().map(run).sum();
     let settings = &plan.trial.trial;
     let fit = u32::try_from(settings.budget.0 / round.max(1)).unwrap_or(u32::MAX);
-    let rounds = settings.rounds.unwrap_or(fit.min(MOST_ROUNDS));
+    let rounds = settings.rounds.unwrap_or(fit.min(MAX_ROUNDS));
     let schedules = [planned_rounds(settings.rounds, fit), rounds.max(4)]
         .map(|planned| Schedule::new(ALPHA, planned as usize));
     let in_words = |schedule: &Schedule| {

@@ -9,7 +9,7 @@ use crate::run::{
     plan::threads_in_words,
 };
 use fstrial_model::metric::Metric;
-use fstrial_stats::change::{self, ALPHA, Change, History, LEAST_POINTS, Step};
+use fstrial_stats::change::{self, ALPHA, Change, History, MIN_POINTS, Step};
 use serde::Serialize;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -256,8 +256,8 @@ fn warnings(asked: &Asked, points: &[Point]) -> Vec<String> {
             warnings.push(format!("not the same in all trials: {name} ({}{more})", shown.join(", ")));
         }
     }
-    if points.len() > change::MOST_POINTS {
-        warnings.push(format!("changes are looked for in the last {} trials only", change::MOST_POINTS));
+    if points.len() > change::MAX_POINTS {
+        warnings.push(format!("changes are looked for in the last {} trials only", change::MAX_POINTS));
     }
     warnings
 }
@@ -362,12 +362,12 @@ pub(crate) fn value(document: &TrendDocument, series: &SeriesReport, value: f64)
 
 fn findings(text: &mut String, document: &TrendDocument, series: &SeriesReport) {
     let points = series.points.len();
-    if points < LEAST_POINTS {
+    if points < MIN_POINTS {
         let limit = document.fail_if_worse_percent.map(|_| ", so --fail-if-worse has nothing to go by");
         wrapped(
             text,
             &format!(
-                "{} too few to look for changes: {LEAST_POINTS} are needed, and {SURE_POINTS} to be sure of one{}",
+                "{} too few to look for changes: {MIN_POINTS} are needed, and {SURE_POINTS} to be sure of one{}",
                 if points == 1 { "1 trial is".to_owned() } else { format!("{points} trials are") },
                 limit.unwrap_or_default()
             ),

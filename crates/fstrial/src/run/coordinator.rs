@@ -17,7 +17,7 @@ use super::{
     course::{self, Course},
     event::{Event, Listener, RunEnded},
     interrupt::Interrupt,
-    judge::{Judge, MOST_LOST},
+    judge::{Judge, MAX_LOST},
     place::{Ended, Place},
     plan::Plan,
     round::{Earlier, RoundTimes},
@@ -37,7 +37,7 @@ use fstrial_model::{
 const PLANNED_ROUNDS: (u32, u32) = (60, 200);
 /// A trial ends after this many rounds, whatever its budget: more would not decide it, and the estimates grow with the
 /// square of the rounds.
-pub const MOST_ROUNDS: u32 = 500;
+pub const MAX_ROUNDS: u32 = 500;
 /// What a run costs besides its load, before any was timed.
 pub const OVERHEAD_GUESS: Nanos = Nanos::secs(1);
 
@@ -231,7 +231,7 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
 
     /// Sends a job again as long as it is lost for our own reasons, and not too often.
     fn send_until_not_lost(&mut self, arm: usize, job: &Job) -> Result<Answer, ExpectedError> {
-        for _ in 1..MOST_LOST {
+        for _ in 1..MAX_LOST {
             match self.send(arm, job)? {
                 (Ended::Failed(failure), _) if failure.kind == FailureKind::Lost => {
                     self.tell(&Event::WorkerReplaced { arm: &job.arm.name, failure: &failure })?;
@@ -287,7 +287,7 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
             }
             // A round that has no time for its first run is not begun.
             let first = self.order(self.round + 1).first().copied();
-            if self.round >= self.plan.trial.trial.rounds.unwrap_or(MOST_ROUNDS)
+            if self.round >= self.plan.trial.trial.rounds.unwrap_or(MAX_ROUNDS)
                 || !first.is_some_and(|cell| self.has_time_for(cell))
             {
                 return Ok(Reason::BudgetEnded);
@@ -359,7 +359,7 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
         let asked = self.plan.trial.trial.rounds;
         let planned = planned_rounds(asked, fit);
         self.judge.plan_rounds(planned);
-        let fit = fit.min(asked.unwrap_or(MOST_ROUNDS));
+        let fit = fit.min(asked.unwrap_or(MAX_ROUNDS));
         self.tell(&Event::RoundsPlanned { planned, fit, round_seconds: round_time.as_secs_f64() })
     }
 

@@ -26,7 +26,7 @@ use serde_json::Value;
 use std::{cmp::Ordering, collections::BTreeMap};
 
 /// Rounds below which a trial is no point: one wild round could be all it has.
-const LEAST_ROUNDS: usize = 3;
+const MIN_ROUNDS: usize = 3;
 
 /// What the points of a series are put in order by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum, Serialize)]
@@ -220,7 +220,7 @@ fn none_in_words(plan: &Plan) -> String {
     if plan.cells.is_empty() {
         "it has no such workload or level".into()
     } else {
-        format!("it has fewer than {LEAST_ROUNDS} rounds, too few operations, or a failure")
+        format!("it has fewer than {MIN_ROUNDS} rounds, too few operations, or a failure")
     }
 }
 
@@ -307,7 +307,7 @@ impl Read {
             Some(_) => pairs_of(asked.metric, less, rounds)?,
             None => rounds.iter().filter_map(|(a, _)| amount_of(asked.metric, less, a)).collect(),
         };
-        let (log, interval) = estimate::at_stop(&pairs, schedule).filter(|_| pairs.len() >= LEAST_ROUNDS)?;
+        let (log, interval) = estimate::at_stop(&pairs, schedule).filter(|_| pairs.len() >= MIN_ROUNDS)?;
         let value = ratio(log, less);
         (value.is_finite() && value > 0.0).then(|| {
             let point = Point {

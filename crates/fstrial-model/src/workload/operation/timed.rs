@@ -28,9 +28,9 @@ pub struct TreeEntry {
 }
 
 /// The longest that threads write around a freeze.
-const LONGEST: Nanos = Nanos::secs(600);
+const MAX_TIME: Nanos = Nanos::secs(600);
 /// The most repetitions in a run.
-const REPEAT_MAX: u16 = 1000;
+const MAX_REPEAT: u16 = 1000;
 
 /// An operation with every field settled.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -83,11 +83,11 @@ impl Entry {
         let tree = row.tree.map(|usual| tree(usual, self.tree.unwrap_or_default()));
         tree.as_ref().map(|tree| tree.check("tree").and_then(|()| (row.check_tree)(tree))).transpose()?;
         let repeat = self.repeat.or(row.repeat).unwrap_or(1);
-        if !(1..=REPEAT_MAX).contains(&repeat) {
+        if !(1..=MAX_REPEAT).contains(&repeat) {
             return Err(entry_error("repeat", format!("{repeat} repetitions in a run"), "use 1 to 1000"));
         }
         let (duration, hold) = (self.duration.unwrap_or(Nanos::secs(1)), self.hold.unwrap_or_default());
-        if !(Nanos::millis(50)..=LONGEST).contains(&duration) {
+        if !(Nanos::millis(50)..=MAX_TIME).contains(&duration) {
             return Err(entry_error("duration", format!("writing for {duration}"), "use 50ms to 10m"));
         }
         if hold > Nanos::secs(60) {

@@ -18,7 +18,7 @@ use crate::{
     },
 };
 use clap::{Args, ValueEnum};
-use fstrial_store::{Imported, Store, StoredTrial, TrialId};
+use fstrial_store::{ImportOutcome, Store, StoredTrial, TrialId};
 use std::{
     collections::BTreeSet,
     fs::File,
@@ -235,12 +235,12 @@ fn export_store(
     for trial in trials {
         let id = trial.summary.id;
         match copy.import_trial(store, id)? {
-            Imported::Running => {
+            ImportOutcome::Running => {
                 cli::say(&format!(
                     "trial {id} was left out: it still runs, or was killed; resume it to end it\n"
                 ));
             }
-            Imported::Copied(_) | Imported::Here { .. } => copied += 1,
+            ImportOutcome::Copied(_) | ImportOutcome::Here { .. } => copied += 1,
         }
     }
     if copied == 0 {

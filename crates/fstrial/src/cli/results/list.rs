@@ -12,7 +12,7 @@ use fstrial_store::{Filter, Store, TrialId, TrialSummary};
 use std::collections::BTreeSet;
 
 /// Characters of a text in the table.
-const LONGEST_CELL: usize = 200;
+const MAX_CELL: usize = 200;
 
 /// List the trials, oldest first.
 ///
@@ -117,7 +117,7 @@ fn table(trials: &[TrialSummary], filter: &Filter) -> Table {
 
 /// A text in a table: a line of it, not the whole of what a file from elsewhere may hold.
 fn cell(text: &str) -> String {
-    match text.char_indices().nth(LONGEST_CELL) {
+    match text.char_indices().nth(MAX_CELL) {
         Some((end, _)) => plain(&text[..end]) + "…",
         None => plain(text),
     }

@@ -21,7 +21,7 @@ use std::path::Path;
 const POLICY: &str = "default-src 'none'; style-src 'self'; img-src data:; form-action 'self'; base-uri 'none'; \
                       frame-ancestors 'none'";
 /// The most trials that are compared on one page.
-const MOST_COMPARED: usize = 8;
+const MAX_COMPARED: usize = 8;
 const HTML: &str = "text/html; charset=utf-8";
 const JSON: &str = "application/json";
 const TEXT: &str = "text/plain; charset=utf-8";
@@ -138,9 +138,9 @@ fn list(store: &Store, asked: &Asked) -> Result<Answer, Trouble> {
 fn side_by_side(store: &Store, asked: &Asked) -> Result<Answer, Trouble> {
     let wanted = asked.all("a").chain(asked.all("b")).chain(asked.all("trial"));
     let ids = wanted.map(number).collect::<Result<Vec<_>, _>>()?;
-    if !(2..=MOST_COMPARED).contains(&ids.len()) {
+    if !(2..=MAX_COMPARED).contains(&ids.len()) {
         let hint = "tick them in the list, or write /compare?a=1&b=2";
-        return Err(ExpectedError::usage(format!("2 to {MOST_COMPARED} trials can be compared"), hint).into());
+        return Err(ExpectedError::usage(format!("2 to {MAX_COMPARED} trials can be compared"), hint).into());
     }
     let trials = ids.into_iter().map(|id| store.trial(id)).collect::<Result<Vec<_>, _>>()?;
     Ok(Answer::report(report::page_of(store, &trials)?))

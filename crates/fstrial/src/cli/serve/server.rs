@@ -38,13 +38,13 @@ const CONNECTIONS: usize = 64;
 /// Pages that are made at once; more wait.
 const MAKERS: usize = 2;
 /// A request that waits longer than this to be worked on is turned away.
-const MOST_WAITING: Duration = Duration::from_secs(30);
+const MAX_WAITING: Duration = Duration::from_secs(30);
 /// A request whose head takes longer is given up.
 const HEAD: Duration = Duration::from_secs(10);
 /// No connection lasts longer, so that one that reads slowly ends as well.
 const LIFE: Duration = Duration::from_secs(120);
 /// What is being answered at the end may take this long.
-const FAREWELL: Duration = Duration::from_secs(5);
+const SHUTDOWN_TIME: Duration = Duration::from_secs(5);
 /// The largest head of a request, in bytes.
 const MAX_HEAD_BYTES: usize = 16 << 10;
 /// The most headers of a request.
@@ -143,7 +143,7 @@ async fn accept_all(listener: TcpListener, service: Arc<Service>) -> io::Result<
         });
     }
     drop(listener);
-    let _ = timeout(FAREWELL, graceful.shutdown()).await;
+    let _ = timeout(SHUTDOWN_TIME, graceful.shutdown()).await;
     Ok(())
 }
 
@@ -180,7 +180,7 @@ impl Service {
 
     /// Makes the answer where it may block.
     async fn make(&self, asked: guard::Asked) -> Answer {
-        let Ok(Ok(place)) = timeout(MOST_WAITING, Arc::clone(&self.makers).acquire_owned()).await else {
+        let Ok(Ok(place)) = timeout(MAX_WAITING, Arc::clone(&self.makers).acquire_owned()).await else {
             return Answer::text(StatusCode::SERVICE_UNAVAILABLE, "too much is asked at once; try again");
         };
         let store = self.shop.store.clone();

@@ -18,7 +18,7 @@ use fstrial_model::{
 };
 
 /// Messages kept; older ones are in the store.
-const MOST_MESSAGES: usize = 200;
+const MAX_MESSAGES: usize = 200;
 
 /// A trial as it stands. Times are seconds on the clock of whoever fills it.
 #[derive(Debug, Clone)]
@@ -173,7 +173,7 @@ impl Model {
 
     pub fn say(&mut self, message: &str) {
         self.messages.push(plain(message));
-        let surplus = self.messages.len().saturating_sub(MOST_MESSAGES);
+        let surplus = self.messages.len().saturating_sub(MAX_MESSAGES);
         self.messages.drain(..surplus);
     }
 

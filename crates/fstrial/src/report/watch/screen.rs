@@ -27,7 +27,7 @@ use std::{
 };
 
 /// At most so often the picture is drawn anew.
-const LEAST_GAP: Duration = Duration::from_millis(250);
+const MIN_GAP: Duration = Duration::from_millis(250);
 /// While something is measured, and when nothing but the time has changed.
 const CALM_GAP: Duration = Duration::from_secs(1);
 
@@ -184,7 +184,7 @@ fn hear(most: Duration) -> io::Result<()> {
 
 /// Time until the next picture: see the two gaps.
 fn due(since: Option<Duration>, is_stale: bool, is_new: bool) -> Duration {
-    let gap = if is_stale || is_new { LEAST_GAP } else { CALM_GAP };
+    let gap = if is_stale || is_new { MIN_GAP } else { CALM_GAP };
     since.map_or(Duration::ZERO, |since| gap.saturating_sub(since))
 }
 

@@ -20,7 +20,7 @@ use fstrial_model::{
 };
 use fstrial_stack::{
     StackError,
-    device::{self, Asked, Device, Progress, directory, disk, image, ramdisk},
+    device::{self, Device, DeviceRequest, Progress, directory, disk, image, ramdisk},
     memory, throttle,
 };
 use std::ops::ControlFlow;
@@ -175,11 +175,11 @@ fn provide(plan: &Plan, opening: &mut Opening<'_>) -> Result<Box<dyn Device>, Ex
     let least = needed.max(Bytes(smallest));
     let spec = &plan.trial.device;
     let Opening { permission, ledger, .. } = *opening;
-    let asked = Asked { spec, size: plan.device_size, least, permission, ledger };
+    let asked = DeviceRequest { spec, size: plan.device_size, least, permission, ledger };
     opening.telling(|tell| provider(spec.kind)(&asked, tell))
 }
 
-type Provider = fn(&Asked<'_>, Progress<'_>) -> Result<Box<dyn Device>, ExpectedError>;
+type Provider = fn(&DeviceRequest<'_>, Progress<'_>) -> Result<Box<dyn Device>, ExpectedError>;
 
 /// The table: how each kind of device is made or accepted.
 fn provider(kind: DeviceKind) -> Provider {

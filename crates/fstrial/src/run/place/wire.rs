@@ -25,7 +25,7 @@ pub(super) const PULSE: Duration = Duration::from_secs(1);
 pub(super) const SILENCE: Duration = Duration::from_secs(30);
 const _: () = assert!(SILENCE.as_secs() > 10 * PULSE.as_secs());
 /// The longest line: a measurement with its histograms.
-const LONGEST_LINE: u64 = 64 << 20;
+const MAX_LINE: u64 = 64 << 20;
 
 /// From the trial to the agent.
 #[derive(Debug, Serialize, Deserialize)]
@@ -153,7 +153,7 @@ fn write_line(to: &mut impl Write, message: &impl Serialize) -> std::io::Result<
 /// A line that was read; none at the end.
 fn read_line<T: DeserializeOwned>(from: &mut impl BufRead) -> Option<Result<T, String>> {
     let mut line = String::new();
-    match from.by_ref().take(LONGEST_LINE).read_line(&mut line) {
+    match from.by_ref().take(MAX_LINE).read_line(&mut line) {
         Ok(0) | Err(_) => None,
         // The other side died while it wrote.
         Ok(_) if !line.ends_with('\n') => None,

@@ -2,7 +2,7 @@
 //! installed.
 
 use super::*;
-use fstrial_model::workload::{Entry, metric::Picked};
+use fstrial_model::workload::{Entry, metric::PickedNumber};
 use std::io::Write;
 
 const LEVEL: Level = Level { threads: 2, duration: Nanos::secs(1), seed: 7 };
@@ -214,7 +214,7 @@ fn try_real(name: &str, changes: &str) -> Option<Result<ProgramOutcome, RunFailu
 }
 
 fn value(outcome: &ProgramOutcome, name: &str) -> f64 {
-    let found: Option<&Picked> = outcome.values.iter().find(|picked| picked.name == name);
+    let found: Option<&PickedNumber> = outcome.values.iter().find(|picked| picked.name == name);
     found.unwrap_or_else(|| panic!("no {name}")).value
 }
 
