@@ -37,7 +37,7 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let wanted = arguments.first().map_or("ci", String::as_str);
     let rest = arguments.get(1..).unwrap_or_default();
-    // These are no checks: they take long, and their arguments say how long.
+    // These are not checks: they take long, and their arguments say how long.
     let long = match wanted {
         "agreement" => Some(agreement::run(&root(), rest)),
         "attack" => Some(attack::run(&attack::Size::Small, rest)),

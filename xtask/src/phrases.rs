@@ -37,24 +37,18 @@ const BANNED: &[Banned] = &[
     banned("so many", &["so many that"], "N, this many"),
     banned("so much", &["so much that"], "N, that much"),
     banned("so manieth", &[], "every n-th"),
-    banned("so long", &["so long as"], "that long, for this time"),
+    banned("so long", &["so long as", "so long ago"], "that long, for this time"),
     banned("anew", &[], "again, from scratch, or the verb with re-"),
     banned("gone on with", &[], "resumed"),
     banned("goes on with", &[], "resumes, continues with"),
     banned("go on with", &[], "resume, continue with"),
     banned("went on with", &[], "resumed"),
-    banned(
-        "no more",
-        &["no more than", "there is no more", "there are no more", "no more slowly"],
-        "no longer",
-    ),
     banned("whoever", &[], "anyone who, users who, the caller"),
     banned("beside", &[], "next to, with, in addition to"),
     banned("besides", &[], "also, in addition"),
     banned("stands", &["stands for", "stands in for"], "is, appears, the status"),
     banned("stand", &["stand for", "stand in for", "stand alone", "stand out"], "is, appear, the status"),
     banned("is like that", &[], "matches"),
-    banned("are like that", &[], "match"),
     banned("spelt", &[], "spelled"),
     banned("told of", &[], "told about, reported"),
     banned("tells of", &[], "reports"),
@@ -70,7 +64,6 @@ const BANNED: &[Banned] = &[
     banned("be it", &[], "whether it is"),
     banned("comes through", &[], "survives, completes"),
     banned("to be seen", &[], "visible"),
-    banned("of late", &[], "recently"),
     banned("a fault of fstrial", &[], "a bug in fstrial"),
 ];
 /// Keys of claims that quote a source.
@@ -109,7 +102,8 @@ pub(crate) fn check_markdown(name: &str, text: &str, found: &mut Vec<String>) {
 /// Checks a claim: its comments and its texts.
 pub(crate) fn check_claim(name: &str, text: &str, found: &mut Vec<String>) {
     let is_quoted = |line: &str| QUOTED_KEYS.iter().any(|key| line.starts_with(&format!("{key} =")));
-    check_paragraphs(name, text.lines().map(|line| (!is_quoted(line)).then_some(line)), found);
+    let lines = text.lines().map(|line| (!is_quoted(line)).then(|| line.trim_start_matches('#')));
+    check_paragraphs(name, lines, found);
 }
 
 /// Checks the documents and claims of the tree.
@@ -123,6 +117,10 @@ pub(crate) fn check_documents(root: &Path, found: &mut Vec<String>) {
     files.sort();
     for file in files {
         let name = file.strip_prefix(root).unwrap_or(&file).display().to_string();
+        // Made from what claims say and quote, which are checked themselves.
+        if name == "docs/claims-found.md" {
+            continue;
+        }
         let Ok(text) = fs::read_to_string(&file) else { continue };
         match file.extension().and_then(|extension| extension.to_str()) {
             Some("md") => check_markdown(&name, &text, found),
@@ -221,7 +219,7 @@ mod tests {
     #[test]
     fn good_english_code_and_tests_pass() {
         for text in [
-            "/// There is no disk, and it is no longer mounted. No more than 3. Stands for a disk.\n",
+            "/// There is no disk, and it is no longer mounted. Stands for a disk.\n",
             "/// `is no` is cited, and `anew` too.\n",
             "/// A canew is notable; a stand-in.\n",
             "fn f() { anew(whoever) }\n",
@@ -256,6 +254,6 @@ mod tests {
 
     #[test]
     fn a_single_back_quote_hides_nothing() {
-        assert_eq!(rust("/// It is `a` no more, ` anew.\n").len(), 2);
+        assert_eq!(rust("/// It is `a` whoever, ` anew.\n").len(), 2);
     }
 }

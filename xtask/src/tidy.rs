@@ -46,7 +46,7 @@ const ISLANDS: [&str; 11] = [
     "crates/fstrial-stack/src/isolation.rs",
     "crates/fstrial/src/report/stdout/at_start.rs",
 ];
-/// The files of the command that may open files by themselves. All others go through `cli/out_file.rs` and
+/// The files of the command that may open files on their own. All others go through `cli/out_file.rs` and
 /// `cli/in_file.rs`: what a user names is never replaced unasked, no link is followed, and nothing is read without end.
 const OPENERS: [&str; 13] = [
     "crates/fstrial/src/cli/doctor.rs",

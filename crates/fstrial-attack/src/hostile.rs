@@ -95,7 +95,7 @@ pub(crate) fn files(subject: &Subject) -> Area {
     area.finish()
 }
 
-/// It ended by itself, not as a fault of the program, and with one of these codes.
+/// It ended on its own, not as a fault of the program, and with one of these codes.
 fn ends_in_words(ended: &Ended, codes: &[i32]) -> Result<(), String> {
     if let Some(fault) = ended.fault() {
         return Err(fault);
@@ -158,7 +158,7 @@ pub(crate) fn stores(subject: &Subject, seed: u64, count: u64) -> Area {
         if !subject.wants(case) {
             continue;
         }
-        // Not every statement fits every schema; one that fails has changed nothing, and that is no attempt.
+        // Not every statement fits every schema; one that fails has changed nothing, and that is not an attempt.
         let made = with_store(&lab, 0).and_then(|path| {
             Connection::open(path).and_then(|store| store.execute_batch(statement)).map_err(|e| e.to_string())
         });

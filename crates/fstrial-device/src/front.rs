@@ -26,7 +26,7 @@ impl ExposedDevice {
         Self { file, _kept: Box::new(kept) }
     }
 
-    /// The open device: a block device, or a file for a loop device to stand on.
+    /// The open device: a block device, or a file for a loop device to use.
     pub fn file(&self) -> &File {
         &self.file
     }

@@ -1,4 +1,4 @@
-//! Shows a served device to the kernel as the only file of a FUSE filesystem, for a loop device to stand on.
+//! Shows a served device to the kernel as the only file of a FUSE filesystem, for a loop device to use.
 //!
 //! The file is opened past the page cache (`FOPEN_DIRECT_IO`), with writes side by side
 //! (`FOPEN_PARALLEL_DIRECT_WRITES`), and the kernel may send requests without waiting for each other

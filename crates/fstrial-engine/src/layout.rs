@@ -62,7 +62,7 @@ impl<'a> Site<'a> {
     /// laid out are used as they are. The files stay after the run.
     ///
     /// # Errors
-    /// A refusal ([`EngineError::is_refusal`]) if a load is impossible here: by itself, for want of space, of direct
+    /// A refusal ([`EngineError::is_refusal`]) if a load is impossible here: on its own, for want of space, of direct
     /// I/O, of `io_uring` or of descriptors. Otherwise [`EngineError::Layout`] with the call, the path and the errno.
     ///
     /// # Panics

@@ -216,7 +216,7 @@ pub(crate) enum Lane {
     SyncedWrite,
     /// A sync call.
     Fsync,
-    /// A turn over a file set, or whatever else is one operation of parts that are recorded by themselves.
+    /// A turn over a file set, or whatever else is one operation of parts that are recorded separately.
     Turn,
     /// Making a file.
     Create,

@@ -113,7 +113,7 @@ impl PreparedPhase {
     ///
     /// # Errors
     /// Only if the loads could not be run (threads, rings) or their clock was wrong. Failed operations are not an error:
-    /// they stand in the results.
+    /// they are in the results.
     pub fn run_all(mut self, begin: &mut dyn FnMut(Moment)) -> Result<Vec<LoadResult>, EngineError> {
         self.run_once(begin)
     }

@@ -480,7 +480,7 @@ fn file_set_turns_of_every_sort_run_clean() {
 }
 
 /// A load on files that are already there, whatever they are. What cannot be mapped is an empty file for a map: none
-/// of its pages can be had.
+/// of its pages is available.
 pub(crate) fn on_path(io: &Io, path: &str) -> PreparedPhase {
     let open = || match io.backend {
         Backend::Mmap => memfd_create("empty", MemfdFlags::CLOEXEC),

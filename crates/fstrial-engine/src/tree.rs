@@ -312,7 +312,7 @@ impl Tree {
         let mut generator = Generator::new(seed, Stream::Tree(!self.number));
         let mut order: Vec<u32> = (0..self.settings.files).collect();
         if self.settings.width > 0 && !self.settings.even {
-            // As filebench, so that neighbours in the tree are no neighbours on the device.
+            // As filebench, so that neighbours in the tree are not neighbours on the device.
             shuffle(&mut order, &mut generator);
         }
         let share = (self.settings.present.fraction() * 2_f64.powi(64)) as u128;
@@ -518,7 +518,7 @@ fn finish(buffer: &mut PathBuffer) -> &CStr {
     CStr::from_bytes_with_nul(&buffer.0).expect("one zero byte, at the end")
 }
 
-/// The kinds of steps that go through a set, each by itself where each file is taken once.
+/// The kinds of steps that go through a set, each on its own where each file is taken once.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Walk {
     Create,
@@ -853,7 +853,7 @@ mod tests {
         assert_eq!(taken.into_iter().collect::<BTreeSet<_>>().len(), 500);
     }
 
-    /// Half of a few files may be none of them by the draw; whoever deletes one first would find nothing.
+    /// Half of a few files may be none of them by the draw; anyone who deletes one first would find nothing.
     #[test]
     fn a_set_with_files_at_the_start_has_one() {
         let load = crate::testing::load_of(crate::testing::io(), 1);

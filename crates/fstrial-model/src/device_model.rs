@@ -45,7 +45,7 @@ pub struct DeviceModel {
     /// How long a write takes.
     #[serde(default, skip_serializing_if = "crate::is_default")]
     pub write: Service,
-    /// How long a flush takes, beside writing out the volatile cache.
+    /// How long a flush takes, in addition to writing out the volatile cache.
     #[serde(default, skip_serializing_if = "crate::is_default")]
     pub flush: Service,
     /// How long a discard takes; left out, the device takes none.
@@ -180,7 +180,7 @@ impl Service {
             Some(p99) if p99 > MAX_LATENCY => Some(too_long(&[key, "p99"], p99)),
             Some(p99) if p99 < self.latency || self.latency == Nanos(0) => Some(problem(
                 &[key, "p99"],
-                format!("a 99th percentile of {p99} and a median of {}", self.latency),
+                format!("the 99th percentile {p99} does not fit the median {}", self.latency),
                 "the median must be above zero, and the 99th percentile not below it",
             )),
             _ => None,
@@ -189,7 +189,7 @@ impl Service {
 }
 
 fn too_long(path: &[&str], time: Nanos) -> Problem {
-    problem(path, format!("{time} for one request"), format!("use at most {MAX_LATENCY}"))
+    problem(path, format!("{time} is too long for one request"), format!("use at most {MAX_LATENCY}"))
 }
 
 fn outside<T: std::fmt::Display>(path: &[&str], value: T, range: &str) -> Option<Problem> {
@@ -219,7 +219,7 @@ impl DeviceModel {
         if self.name.len() > 60 || self.name.contains(char::is_control) {
             return Some(problem(
                 &["name"],
-                "no good as a name",
+                "not valid as a name",
                 "use at most 60 letters, digits and dashes",
             ));
         }
@@ -322,7 +322,7 @@ impl DeviceModel {
     }
 }
 
-/// A time that is so many times as long.
+/// A time that is this many times as long.
 fn longer(time: Nanos, factor: f64) -> Nanos {
     Nanos(scaled(time.0, factor))
 }
@@ -388,7 +388,7 @@ impl Limits {
         let needs = |key: &str, what: &str| {
             Some(problem(
                 &["limits", key],
-                format!("`{key}` without {what}"),
+                format!("`{key}` needs {what}"),
                 format!("add {what}, or leave it out"),
             ))
         };
@@ -418,8 +418,11 @@ impl Disk {
         if self.track_seek > self.full_seek {
             return Some(problem(
                 &["disk", "track_seek"],
-                format!("{} to the next track and {} across the whole disk", self.track_seek, self.full_seek),
-                "the longer way takes longer",
+                format!(
+                    "a seek to the next track ({}) takes longer than one across the disk ({})",
+                    self.track_seek, self.full_seek
+                ),
+                "make track_seek at most full_seek",
             ));
         }
         if self.inner_bandwidth > self.outer_bandwidth {

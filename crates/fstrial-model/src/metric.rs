@@ -68,7 +68,7 @@ pub enum Amount {
     DeviceBytes,
 }
 
-/// Every metric, in the order in which they are told.
+/// Every metric, in the order in which they are shown.
 pub const METRICS: [MetricRow; 8] = [
     MetricRow {
         metric: Metric::Throughput,

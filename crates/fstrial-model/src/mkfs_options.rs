@@ -227,7 +227,7 @@ mod tests {
         }
     }
 
-    /// What getopt is told of the programs themselves (e2fsprogs 1.47, xfsprogs 6.1, btrfs-progs 6.2), and the letters
+    /// What getopt is told about the programs themselves (e2fsprogs 1.47, xfsprogs 6.1, btrfs-progs 6.2), and the letters
     /// that reach out, force, name, or make nothing.
     const REAL: [(&str, &str, &str); 3] = [
         ("ext4", "b:cd:e:g:i:jl:m:no:qr:s:t:vC:DE:FG:I:J:KL:M:N:O:R:ST:U:Vz:", "cdelnoFLMSUVz"),

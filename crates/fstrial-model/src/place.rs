@@ -1,4 +1,4 @@
-//! Places: where arms are built besides the device of the trial: on other hosts, and how each is reached, or on other
+//! Places: where arms are built in addition to the device of the trial: on other hosts, and how each is reached, or on other
 //! devices.
 
 use crate::device::Device;
@@ -25,7 +25,7 @@ pub struct Place {
     pub device: Option<Device>,
 }
 
-/// Why a word cannot be the name of a place, if it cannot: names stand after the `@` of an arm.
+/// Why a word cannot be the name of a place, if it cannot: names come after the `@` of an arm.
 pub fn name_problem(name: &str) -> Option<String> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || ['-', '_', '.'].contains(&c);
     let is_good = (1..=MAX_NAME).contains(&name.len()) && name.chars().all(is_plain);
@@ -56,7 +56,7 @@ impl Place {
             if !device.kind.is_made() {
                 return Some((
                     "device",
-                    format!("a {} at a place of its own", device.kind.name()),
+                    format!("a place cannot have a {} of its own", device.kind.name()),
                     "use an image, a ramdisk or a modelled device, or make it the device of the trial",
                 ));
             }

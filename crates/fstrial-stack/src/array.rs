@@ -2,7 +2,7 @@
 //!
 //! An array does not go with the process that made it, and it holds its members: the ledger has its end, and what is left
 //! of a dead worker is stopped before its members are looked at. Superblocks of earlier runs are wiped before the members
-//! are attached, or a host that assembles arrays by itself (udev) would take them from us.
+//! are attached, or a host that assembles arrays on its own (udev) would take them from us.
 
 use crate::{
     command::{self, Program},

@@ -24,7 +24,7 @@ const LEAVING: Duration = Duration::from_secs(5);
 /// A controller by its names.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Controller {
-    /// In version 1, where it is mounted by itself.
+    /// In version 1, where it is mounted on its own.
     pub(crate) v1: &'static str,
     /// In version 2.
     pub(crate) v2: &'static str,
@@ -119,7 +119,7 @@ impl Controller {
         })
     }
 
-    /// The group that this process is in; the uppermost one, if its own is not to be seen here.
+    /// The group that this process is in; the uppermost one, if its own is not visible here.
     fn home(self, hierarchy: &Hierarchy) -> Result<PathBuf, StackError> {
         let Hierarchy { version, root } = hierarchy;
         let path = self.own_group(*version, &sysfs::read("/proc/self/cgroup")?);

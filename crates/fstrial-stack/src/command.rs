@@ -190,7 +190,7 @@ impl Program {
         let (status, ended) = match receiver.recv_timeout(self.deadline.duration()) {
             Ok((status, ended)) => (status.map_err(|e| StackError::io("wait for", &path, e))?, ended),
             Err(_) => {
-                // It may be stuck in the kernel; SIGKILL is all there is, and we do not wait for it for ever.
+                // It may be stuck in the kernel; SIGKILL is all there is, and we do not wait for it forever.
                 let _ = rustix::process::kill_process(pid, Signal::KILL);
                 let _ = receiver.recv_timeout(Duration::from_secs(5));
                 return Err(StackError::Deadline { line: self.line(), deadline: self.deadline });

@@ -202,7 +202,7 @@ impl Sandbox {
                 // It leads a session and, as root, is process 1 of its namespace: this reaches everything it started.
                 let _ = rustix::process::kill_process_group(pid, Signal::KILL);
                 let _ = rustix::process::kill_process(pid, Signal::KILL);
-                // It may be stuck in the kernel; SIGKILL is all there is, and we do not wait for it for ever.
+                // It may be stuck in the kernel; SIGKILL is all there is, and we do not wait for it forever.
                 if receiver.recv_timeout(LAST_WORDS).is_ok() {
                     let _ = keeper.join();
                 }
@@ -439,7 +439,7 @@ fn become_nobody() -> Result<(), Errno> {
     rustix::thread::set_thread_res_uid(user, user, user)
 }
 
-/// Gives this thread a keyring of its own for its session: a key of ours would be the program's as well, whoever it is.
+/// Gives this thread a keyring of its own for its session: a key of ours would be the program's as well, no matter which.
 fn leave_session_keys() -> io::Result<()> {
     let no_name: *const c_char = std::ptr::null();
     // SAFETY: without a name the call reads no memory, and it changes the keys of this thread only.

@@ -167,7 +167,7 @@ fn without_permission(what: &str, is_root: bool) -> &'static str {
 fn io_hint(what: &str, error: &io::Error) -> Option<String> {
     match error.kind() {
         io::ErrorKind::PermissionDenied => Some(without_permission(what, host::is_root()).into()),
-        io::ErrorKind::NotFound => Some("is it spelt right?".into()),
+        io::ErrorKind::NotFound => Some("check the spelling of the path".into()),
         io::ErrorKind::FileTooLarge => {
             Some("raise the limit on the size of files (ulimit -f unlimited), or use a smaller size".into())
         }

@@ -16,7 +16,7 @@ use std::{
 /// What the facts are read from.
 #[derive(Debug)]
 pub struct Sources<'a> {
-    /// The arm as asked for.
+    /// The arm as requested.
     pub arm: &'a Arm,
     /// The device's node and its folder in sysfs; none for a directory.
     pub device: Option<(&'a Path, PathBuf)>,

@@ -1,5 +1,5 @@
 //! Entrances for the fuzzer (`crates/fstrial-attack`) to parsers that are private here: each takes text of the kernel or
-//! of a tool as whoever reads it does.
+//! of a tool as the one who reads it does.
 
 use crate::{
     cgroup::Version, command::CommandOutput, counters, memory, mounts, operation, queue, signatures, throttle,

@@ -4,8 +4,8 @@
 //! that begin with a space (Documentation/ABI/testing/dev-kmsg). Only what the kernel itself has said counts: programs
 //! that write to `/dev/kmsg` get another facility, whatever they ask for (`devkmsg_write`).
 //!
-//! A complaint that names a block device is for whoever uses that device to judge. One that names none (a warning with a
-//! stack trace, a hung task) may come from anything on the machine; a figure from a kernel in that condition is none.
+//! A complaint that names a block device is for anyone who uses that device to judge. One that names none (a warning with a
+//! stack trace, a hung task) may come from anything on the machine; a figure from a kernel in that condition is worthless.
 //!
 //! ```text
 //! 3,1201,35998779837,-;XFS (loop65): Log I/O Error (0x6) detected at xfs_fs_goingdown+0x63/0xb0. …   of loop65
@@ -145,7 +145,7 @@ fn is_of_the_kernel(message: &str) -> bool {
 }
 
 /// What a message about a filesystem or a block device complains of: the device that it names, if it names one. None if
-/// it is no such complaint.
+/// it is not such a complaint.
 fn of_device(message: &str) -> Option<Option<&str>> {
     let of_a_filesystem = FILESYSTEMS.iter().find_map(|row| (row.complaint)(message));
     of_a_filesystem.or_else(|| block(message).map(Some))
@@ -158,7 +158,7 @@ fn block(message: &str) -> Option<&str> {
         return rest.split([',', ' ']).next();
     }
     let (reason, rest) = message.split_once(" error, dev ")?;
-    // A device that cannot discard or write zeroes by itself says so this way; whoever asked does it otherwise.
+    // A device that cannot discard or write zeroes on its own says so this way; the caller does it another way.
     let harmless =
         ["operation not supported", "nonblocking retry"].iter().any(|ending| reason.ends_with(ending))
             || [":(DISCARD)", ":(WRITE_ZEROES)", ":(SECURE_ERASE)"].iter().any(|asked| rest.contains(asked));
@@ -170,7 +170,7 @@ mod tests {
     use super::*;
     use std::{fs, io::Write as _};
 
-    /// The device that a complaint of the kernel names; `-` if it names none. None if it is no complaint.
+    /// The device that a complaint of the kernel names; `-` if it names none. None if it is not a complaint.
     fn named(message: &str) -> Option<String> {
         let found = complaint(&format!("4,1201,35998779837,-;{message}\n"))?;
         Some(found.device.unwrap_or_else(|| "-".into()))

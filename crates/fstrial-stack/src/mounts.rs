@@ -86,7 +86,7 @@ pub fn at(target: &Path) -> Result<MountEntry, StackError> {
     let target = fs::canonicalize(target).map_err(|e| StackError::io("find", target, e))?;
     all()?.into_iter().rev().find(|mounted| mounted.target == target).ok_or_else(|| StackError::Unable {
         what: format!("nothing is mounted at {}", target.display()),
-        hint: "this is a fault of fstrial; please report it".into(),
+        hint: "this is a bug in fstrial; please report it".into(),
     })
 }
 

@@ -221,7 +221,7 @@ mod tests {
 
     #[test]
     fn a_disk_is_itself_by_name_number_and_sequence() {
-        // Whatever this machine has that does not come and go beside this test.
+        // Whatever this machine has that does not come and go during this test.
         let stays =
             |name: &str| !["loop", "zram", "md", "dm-"].iter().any(|passing| name.starts_with(passing));
         let mut entries = fs::read_dir("/sys/block").unwrap().flatten();

@@ -1,7 +1,7 @@
-//! What is done to a filesystem that stands, besides putting a load on it: made again, unmounted and mounted, frozen,
+//! What is done to a filesystem that is ready, in addition to putting a load on it: made again, unmounted and mounted, frozen,
 //! stopped uncleanly, given to its own tools. Times are those of the monotonic clock.
 //!
-//! A frozen filesystem outlives its mounts and keeps its device busy, so a freeze stands in the ledger before it is done.
+//! A frozen filesystem outlives its mounts and keeps its device busy, so a freeze is in the ledger before it is done.
 
 use crate::{
     aligned::{Aligned, PAGE},
@@ -229,7 +229,7 @@ impl ReadyArm {
             .map_err(|e| StackError::io("open", path, e))
     }
 
-    /// Prepares a freeze: it stands in the ledger from here on.
+    /// Prepares a freeze: it is in the ledger from here on.
     ///
     /// # Errors
     /// The ledger cannot be written.
@@ -259,7 +259,7 @@ impl ReadyArm {
     /// nobody writes to it. Only for btrfs, whose superblock tells whether it wrote meanwhile.
     ///
     /// # Errors
-    /// The device is too small for two, cannot be written beside a mounted filesystem, or the filesystem wrote again and
+    /// The device is too small for two, cannot be written next to a mounted filesystem, or the filesystem wrote again and
     /// again.
     pub fn keep_image(&mut self, size: Bytes) -> Result<(), StackError> {
         let path = self.device()?.path().to_owned();
@@ -317,7 +317,7 @@ pub struct Freezer {
 }
 
 impl Freezer {
-    /// Freezes: whoever writes from here on waits.
+    /// Freezes: anyone who writes from here on waits.
     ///
     /// # Errors
     /// The filesystem cannot be frozen (`EOPNOTSUPP`), or is.
@@ -351,7 +351,7 @@ impl Freezer {
 
 impl Drop for Freezer {
     fn drop(&mut self) {
-        // Whoever writes would wait for ever. What fails here is still in the ledger.
+        // Anyone who writes would wait forever. What fails here is still in the ledger.
         if self.is_frozen && self.thaw().is_err() {
             return;
         }
@@ -362,7 +362,7 @@ impl Drop for Freezer {
 }
 
 /// Thaws what a process that is gone has left frozen. It may have no mount any more, so it is mounted, without a place in
-/// any tree, to be reached: a filesystem that is still held in memory is only mounted once more, not made anew.
+/// any tree, to be reached: a filesystem that is still held in memory is only mounted again, not made again.
 ///
 /// # Errors
 /// It stays frozen.

@@ -444,7 +444,7 @@ mod tests {
         assert_eq!(opened.path(), fs::canonicalize(real.join("home")).unwrap());
         symlink("loop", lab.path().join("loop")).unwrap();
         assert!(PrivateDir::open(&lab.path().join("loop")).is_err());
-        // A link in the place of what is opened from the folder is none of ours, whoever made it.
+        // A link in the place of what is opened from the folder is not one of ours, no matter who made it.
         symlink(lab.path(), real.join("home/ledger")).unwrap();
         assert!(why(opened.folder("ledger")).contains("symbolic link"));
         assert!(why(opened.make_folder("ledger")).contains("symbolic link"));

@@ -56,7 +56,7 @@ pub struct AttachedDevices {
     members: Vec<Node>,
     /// For its journal or log.
     log: Option<Node>,
-    /// What mkfs is told of.
+    /// What mkfs is told about.
     stripe: Option<Stripe>,
     /// How the arm's filesystem lies on several devices, if it can.
     several: Option<Several>,
@@ -126,14 +126,14 @@ impl Node {
                 (None, path.clone(), identity.sysfs())
             }
             DeviceBinding::Several { .. } | DeviceBinding::Raid { .. } | DeviceBinding::Directory { .. } => {
-                panic!("these are no single device")
+                panic!("these are not a single device")
             }
         };
         let may_discard = matches!(binding, DeviceBinding::Loop { discards: true, .. });
         let discards = arm.discard == Some(Switch::On);
         if discards && loop_device.is_some() && !may_discard {
             return Err(StackError::Unable {
-                what: "discards would take away what the image has allocated, and the next run would find another device"
+                what: "discards would free blocks of the image, and the next run would find a different device"
                     .into(),
                 hint: "leave discard=on out, or use a disk, a ramdisk of zram, or a modelled device that takes them"
                     .into(),
@@ -279,7 +279,7 @@ impl AttachedDevices {
         none_of_array.map(|member| member.path.display().to_string())
     }
 
-    /// The same with what the arm is built with besides. The queues of other devices are left as they are.
+    /// The same with what the arm is also built with. The queues of other devices are left as they are.
     ///
     /// # Errors
     /// One of them is gone or busy; the device is given up.
@@ -343,7 +343,7 @@ impl AttachedDevices {
         Some((arm.row()?.external_log.ok()?, log.path.display().to_string()))
     }
 
-    /// Notes something that was done beside programs, for the record.
+    /// Notes something that was done in addition to programs, for the record.
     pub fn note(&mut self, line: impl Into<String>) {
         self.commands.push(line.into());
     }
@@ -402,7 +402,7 @@ impl AttachedDevices {
         })
     }
 
-    /// Makes a device a journal, with the blocks that the filesystem would have by itself.
+    /// Makes a device a journal, with the blocks that the filesystem would have on its own.
     fn make_journal(
         &mut self,
         row: &Filesystem,

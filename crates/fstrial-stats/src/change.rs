@@ -102,7 +102,7 @@ impl<'a> History<'a> {
         let noise = noise(recent);
         let mut starts = partition(recent, noise, penalty(recent.len()));
         let mut medians = medians_between(recent, &starts);
-        // Steps inside the band are no changes: the smallest is taken back first, until none is left.
+        // Steps inside the band are not changes: the smallest is taken back first, until none is left.
         while let Some(at) = smallest_step(&medians, band) {
             starts.remove(at);
             medians = medians_between(recent, &starts);

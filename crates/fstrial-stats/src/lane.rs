@@ -71,7 +71,7 @@ pub(crate) fn is_enough(p: f64, alpha: f64) -> bool {
     p <= level(alpha)
 }
 
-/// Whether the lane of level `alpha` looks after so many rounds.
+/// Whether the lane of level `alpha` looks after this many rounds.
 pub(crate) fn is_open(rounds: usize, alpha: f64) -> bool {
     let first = first_round(alpha);
     (first..first + LOOKS).contains(&rounds)

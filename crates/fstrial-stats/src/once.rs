@@ -119,7 +119,7 @@ fn equivalence(groups: &Groups, alpha: f64) -> Comparison {
     }
 }
 
-/// The level of Benjamini and Hochberg: α·r/m for the largest r of which so many p are below; 0 if there is none.
+/// The level of Benjamini and Hochberg: α·r/m for the largest r of which this many p are below; 0 if there is none.
 fn step_up(mut p: Vec<f64>, questions: usize, alpha: f64) -> f64 {
     p.sort_unstable_by(f64::total_cmp);
     let level = |rank: usize| alpha * (rank as f64 / questions as f64);

@@ -3,7 +3,7 @@
 //! A trial is copied whole, in one transaction, under a new number: a process that is killed leaves whole trials only, and
 //! the same copying done again goes on where it stopped, because a trial that is there already is left alone. The other
 //! store is untrusted: everything goes through the same types that reading and recording use, so what comes in is what a
-//! trial could have written; what does not fit is damage of the other store, and nothing of that trial stays.
+//! trial could have written; what does not fit is damage of the other store, and no part of that trial stays.
 
 use crate::{
     SessionId, Store, StoreError, StoredRun, StoredTrial, TrialId, TrialStatus,
@@ -32,11 +32,11 @@ pub enum ImportOutcome {
         runs_there: u64,
     },
     /// It is not here, and was left where it is: a process works on it there, or was killed while it did. What it has by
-    /// now is no whole trial, and would keep the rest out once it is here.
+    /// now is not a whole trial, and would keep the rest out once it is here.
     Running,
 }
 
-/// How long to wait for readers to make way: room that is given back later is no loss.
+/// How long to wait for readers to make way: room that is given back later is not a loss.
 const READERS: Duration = Duration::from_millis(500);
 
 impl Store {
@@ -46,7 +46,7 @@ impl Store {
     ///
     /// # Errors
     /// There is no such trial in the other store; it is damaged there, and the error names that store; SQLite refused
-    /// here. Nothing of the trial is copied then.
+    /// here. No part of the trial is copied then.
     pub fn import_trial(&mut self, other: &Self, trial: TrialId) -> Result<ImportOutcome, StoreError> {
         let here = self.path().to_owned();
         self.write("import a trial", |target| {
@@ -95,15 +95,15 @@ impl Store {
         })
     }
 
-    /// Gives the room of what was removed back to the filesystem. The file is written anew, through a temporary file and
-    /// the log, so this needs up to twice the room of what is left in it; if it cannot be had, the file stays as it is.
+    /// Gives the room of what was removed back to the filesystem. The file is rewritten, through a temporary file and
+    /// the log, so this needs up to twice the room of what is left in it; if it is not available, the file stays as it is.
     ///
     /// # Errors
     /// SQLite refused: no space, or another process is using the store. While one reads, the log keeps its size.
     pub fn shrink(&mut self) -> Result<(), StoreError> {
         let shrink = || -> Result<(), Fault> {
             self.connection.execute_batch("VACUUM")?;
-            // What was written anew is in the log until it is moved, for which a reader may take long to make way.
+            // What was rewritten is in the log until it is moved, for which a reader may take long to make way.
             self.connection.busy_timeout(READERS)?;
             let moved = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0));
             self.connection.busy_timeout(BUSY)?;

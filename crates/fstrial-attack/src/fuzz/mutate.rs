@@ -128,7 +128,7 @@ fn change(made: &mut Vec<u8>, corpus: &Corpus, dice: &mut Dice) {
         10 => nest(made, at, dice),
         11 => made.truncate(at),
         12 => {
-            // A line once more, somewhere else.
+            // A line again, somewhere else.
             let start = line_before(made, at);
             let end = made[start..].iter().position(|byte| *byte == b'\n');
             let end = end.map_or(made.len(), |end| start + end + 1);

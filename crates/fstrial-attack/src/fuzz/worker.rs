@@ -105,7 +105,7 @@ fn take(args: &WorkerArgs, target: usize, corpus: &Corpus, number: u64, found: &
         finding(&args.findings, target, args.seed, number, &format!("panics at {place}: {said}"), &bytes);
     let mut out = std::io::stdout().lock();
     let line = serde_json::to_string(&finding).expect("a finding is plain data");
-    writeln!(out, "{line}").expect("whoever started this listens");
+    writeln!(out, "{line}").expect("the process that started this listens");
 }
 
 /// Place and words of the panic, if there is one.

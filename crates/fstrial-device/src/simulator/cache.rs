@@ -87,7 +87,7 @@ impl WriteCache {
         !self.flushes.is_empty() || !self.no_room.is_empty()
     }
 
-    /// So many parts of a write are written out.
+    /// This many parts of a write are written out.
     pub(super) fn part_done(&mut self, serial: u64, done: usize) -> ReleasedWork {
         let mut released = ReleasedWork::default();
         let (bytes, parts) = self.dirty.get_mut(&serial).expect("it is in the cache");

@@ -3,7 +3,7 @@
 //! One operation is one commit, from the request to the return. With group commit a thread that finds nobody writing
 //! becomes the leader: it takes all records that wait, writes them in one request, syncs, and wakes their owners; who
 //! asks meanwhile waits for the next group. Without it every thread writes and syncs its own record under one lock.
-//! Writes and syncs are recorded by themselves too, by the thread that makes them.
+//! Writes and syncs are recorded separately too, by the thread that makes them.
 //!
 //! The lock and the condition are what is modelled, so they are here although other loops have none. After a write or
 //! a sync has failed, the log fails every later commit: what the kernel dropped cannot be told from what it kept, and

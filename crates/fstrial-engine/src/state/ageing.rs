@@ -24,7 +24,7 @@ use fstrial_model::{
 use rustix::fs::{AtFlags, Mode, OFlags, mkdirat, openat, unlinkat};
 use std::os::fd::AsFd;
 
-/// Of ten deletions, so many are of young, middle-aged and old files.
+/// Of ten deletions, this many are of young, middle-aged and old files.
 const DELETED: [u64; 3] = [6, 3, 1];
 /// Of all files, at most this share is young, and at most this share young or middle-aged, in quarters.
 const YOUNG: usize = 1;
@@ -103,7 +103,7 @@ impl<'a> Ageing<'a> {
         })
     }
 
-    /// The first fill, then turnovers. Says how often everything was written anew, and whether the layout score that
+    /// The first fill, then turnovers. Says how often everything was rewritten, and whether the layout score that
     /// was asked for was reached.
     ///
     /// # Errors
@@ -237,7 +237,7 @@ impl<'a> Ageing<'a> {
         Ok(())
     }
 
-    /// Deletes until so many blocks fit.
+    /// Deletes until this many blocks fit.
     fn make_room(&mut self, blocks: u64) -> Result<(), EngineError> {
         while self.live + blocks > self.target {
             let Some(file) = self.take_dying() else { return Ok(()) };
@@ -306,7 +306,7 @@ impl<'a> Ageing<'a> {
         Ok(layout.is_some_and(|layout| layout.score <= wanted))
     }
 
-    /// The layout of at most so many files, evenly chosen. They must be synced.
+    /// The layout of at most this many files, evenly chosen. They must be synced.
     ///
     /// # Errors
     /// A file is gone.

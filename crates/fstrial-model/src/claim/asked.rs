@@ -139,7 +139,7 @@ impl Claim {
             }
             let questions: usize = parts.iter().map(|part| part.asked.questions()).sum();
             if questions > MAX_QUESTIONS {
-                let message = format!("more than {MAX_QUESTIONS} questions");
+                let message = format!("the claim asks more than {MAX_QUESTIONS} questions");
                 let hint = "expect less: each pair of cells is a question";
                 return Err(problem(&["claim", "expect", &index.to_string()], message, hint));
             }
@@ -195,7 +195,7 @@ impl Finder<'_> {
         let mut given = kinds.into_iter().filter(|(_, is)| *is).map(|(key, _)| key);
         let (Some(key), None) = (given.next(), given.next()) else {
             let names = kinds.map(|(key, _)| key).join(", ");
-            let message = "an expectation of no kind, or of several".to_owned();
+            let message = "an expectation needs exactly one kind".to_owned();
             return Err(("says", message, format!("write exactly one of {names}")));
         };
         self.check_bounds(expected, key)?;
@@ -440,7 +440,7 @@ fn bound(expected: &Expectation, is_ratio: bool) -> Result<Bound, Wrong> {
         let value = number.value().filter(|value| (1e-9..=1e18).contains(value) && (is_plain || !is_ratio));
         let hint =
             if is_ratio { "write a number such as 1.3" } else { "write a number, or one such as \"10s\"" };
-        value.ok_or_else(|| (key, format!("`{number}` is no bound"), hint.to_owned()))
+        value.ok_or_else(|| (key, format!("`{number}` is not a bound"), hint.to_owned()))
     };
     if let Some(above) = &expected.above {
         return number(above, "above").map(Bound::Above);
@@ -452,6 +452,6 @@ fn bound(expected: &Expectation, is_ratio: bool) -> Result<Bound, Wrong> {
     if (0.001..=1.0).contains(&within) {
         Ok(Bound::Within(within))
     } else {
-        Err(("within", "a band outside 0.1% to 100%".into(), "write within = \"10%\"".into()))
+        Err(("within", "within is out of range (0.1% to 100%)".into(), "write within = \"10%\"".into()))
     }
 }

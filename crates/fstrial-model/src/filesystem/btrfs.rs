@@ -80,7 +80,7 @@ const ABILITIES: Abilities = Abilities {
     shrink: Ability::Program("btrfs", &["filesystem", "resize", "{bytes}", "{directory}"]),
 };
 
-/// `commits 2`: of the whole filesystem; a sync of a file is none, as a rule.
+/// `commits 2`: of the whole filesystem; a sync of a file does not count, as a rule.
 fn commits(stats: &str, _: LogShape) -> Option<LogCount> {
     let commits = stats.lines().find_map(|line| line.strip_prefix("commits "))?.parse().ok()?;
     Some(LogCount { written: None, commits: Some(commits) })

@@ -58,7 +58,7 @@ pub struct Filesystem {
     pub nodiscard: Option<&'static str>,
     /// How its journal or log is put on another device, or why not: a clause that can follow its name.
     pub external_log: Result<ExternalLog, &'static str>,
-    /// How mkfs is told of a stripe, where it can be.
+    /// How mkfs is told about a stripe, where it can be.
     pub stripe: Option<StripeWords>,
     /// The full check, read-only where there is such a thing: program and arguments before the device.
     pub fsck: Option<(&'static str, &'static [&'static str])>,
@@ -146,7 +146,7 @@ impl ExternalLog {
     }
 }
 
-/// How mkfs is told of a stripe.
+/// How mkfs is told about a stripe.
 #[derive(Debug, Clone, Copy)]
 pub struct StripeWords {
     /// What the arm's own words of mkfs hold if they say something of a stripe.
@@ -164,7 +164,7 @@ impl StripeWords {
     }
 }
 
-/// How a filesystem lies on several devices by itself.
+/// How a filesystem lies on several devices on its own.
 #[derive(Debug, Clone, Copy)]
 pub struct Several {
     /// Folder with a folder for each that is mounted, in which `devices` lists its devices, and `allocation/KIND` has
@@ -179,7 +179,7 @@ pub struct Several {
 }
 
 impl Several {
-    /// What mkfs is told of a profile.
+    /// What mkfs is told about a profile.
     pub fn mkfs_words(self, profile: Profile) -> [String; 4] {
         [self.data[0], profile.data.name(), self.metadata[0], profile.metadata.name()].map(str::to_owned)
     }

@@ -1,7 +1,7 @@
 //! What is made of a job file, as a workload entry: it settles, saves and repeats without the job file.
 //!
 //! A native job becomes the keys of `kind = "io"`, jobs that run at once groups, phases phases. A job file that runs
-//! through fio becomes a `kind = "program"` whose input is the job file that was written anew.
+//! through fio becomes a `kind = "program"` whose input is the job file that was rewritten.
 
 use super::{
     How, Understanding,
@@ -18,7 +18,7 @@ use crate::{
 };
 use std::collections::BTreeSet;
 
-/// What fio may take besides the times of its jobs, and how fast it lays out files at least, in bytes a second.
+/// What fio may take in addition to the times of its jobs, and how fast it lays out files at least, in bytes a second.
 const AROUND: Nanos = Nanos::secs(600);
 const MIN_LAYOUT_BYTES_PER_SECOND: u64 = 20 << 20;
 /// The time that fio may take if its job file says none.
@@ -40,7 +40,7 @@ impl Understanding {
     }
 }
 
-/// A name without what names of workloads, phases and groups must not have, cut to so many bytes.
+/// A name without what names of workloads, phases and groups must not have, cut to this many bytes.
 fn plain(name: &str, bytes: usize) -> String {
     let clean = |c: char| if c.is_control() || c == '@' || c == '/' { '-' } else { c };
     let mut out = String::new();

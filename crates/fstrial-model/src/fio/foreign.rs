@@ -1,6 +1,6 @@
 //! The job file that fio itself is given, where a job has no native form.
 //!
-//! It is written anew from what was read: no line of the user's file is passed on. Every job stands for itself (there
+//! It is rewritten from what was read: no line of the user's file is passed on. Every job stands for itself (there
 //! are no global sections), its files lie in the arm's own directory, and the seed is the round's.
 
 use super::{
@@ -71,7 +71,7 @@ struct Section {
     lines: String,
 }
 
-/// A directory whose path cannot stand in a job file.
+/// A directory whose path cannot be written in a job file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("fio cannot be given the directory {0:?}: use a path without line breaks and without # ; $ \\")]
 pub struct DirectoryError(String);
@@ -129,14 +129,14 @@ impl ForeignJobs {
         Self::options(directory).into_iter().chain(["-".to_owned()]).collect()
     }
 
-    /// What stands before the job file.
+    /// What comes before the job file.
     pub(super) fn options(directory: &str) -> Vec<String> {
         let fixed = ["--output-format=json", "--eta=never", "--max-jobs=1024"].map(str::to_owned);
         fixed.into_iter().chain([format!("--aux-path={directory}")]).collect()
     }
 }
 
-/// The section's own name is not passed on: one that begins with `global` is no job.
+/// The section's own name is not passed on: one that begins with `global` is not a job.
 fn section(file: &JobFile, job: &Job, has_place: bool) -> Section {
     let place = |job: &Job| job.get("directory").map(|setting| setting.text.clone());
     let is_same = |other: &Job| other.section == job.section && place(other) == place(job);

@@ -357,10 +357,10 @@ impl Mapper<'_> {
         }
         if self.switch("time_based").unwrap_or(false) {
             if asked.is_some_and(|bytes| bytes != files.each_clone) {
-                self.reason("io_size", "with time_based fio begins again after so many bytes");
+                self.reason("io_size", "with time_based fio begins again after this many bytes");
             }
             if limit.is_some() {
-                self.reason("number_ios", "with time_based fio begins again after so many requests");
+                self.reason("number_ios", "with time_based fio begins again after this many requests");
             }
             self.note(
                 "time_based",

@@ -88,7 +88,7 @@ struct Findings {
 /// Reads a job file that includes no others and decides how it runs. `name` is for messages only.
 ///
 /// # Errors
-/// It is no job file, or it reaches beyond the files of an arm; with each place underlined and what to try.
+/// It is not a job file, or it reaches beyond the files of an arm; with each place underlined and what to try.
 pub fn understand(
     name: &str,
     text: &str,

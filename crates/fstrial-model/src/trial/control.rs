@@ -1,4 +1,4 @@
-//! The positive control of a trial: one of its arms once more, with a known slowdown. Where that slowdown is not seen, a
+//! The positive control of a trial: one of its arms again, with a known slowdown. Where that slowdown is not seen, a
 //! difference between the other arms would not have been seen either, and "equivalent" says nothing.
 
 use super::{Trial, shows_a_handicap, shows_a_slow_device};
@@ -48,7 +48,7 @@ impl Trial {
         std::iter::once(name.to_owned()).chain(numbered).find(is_free).expect("arms are finite in number")
     }
 
-    /// The arm that is run once more: the baseline, the one that a claim names most often, or the first one.
+    /// The arm that is run again: the baseline, the one that a claim names most often, or the first one.
     fn control_base(&self) -> Option<&Arm> {
         let mut named: BTreeMap<&str, usize> = BTreeMap::new();
         let expectations = self.claim.iter().flat_map(|claim| &claim.expectations);

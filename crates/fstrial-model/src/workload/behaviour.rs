@@ -5,7 +5,7 @@ use crate::units::Bytes;
 
 /// What every pattern answers. Its settings implement this; [`Pattern`](super::Pattern) has a row for them.
 pub trait Behaviour {
-    /// What it is, in a few words that can stand inside a sentence: "a set of small files".
+    /// What it is, in a few words that fit inside a sentence: "a set of small files".
     fn words(&self) -> &'static str;
 
     /// Refuses settings that cannot be run anywhere.

@@ -180,7 +180,7 @@ fn numbers<T: FromStr + Copy, const N: usize>(
 
 /// A zone: its size, and its weight.
 fn zone(text: &str) -> Result<Zone, String> {
-    let wrong = || format!("{text:?} is no zone, such as 10%:60 or 4GiB:60");
+    let wrong = || format!("{text:?} is not a zone, such as 10%:60 or 4GiB:60");
     let (size, weight) = text.split_once(':').ok_or_else(wrong)?;
     let extent = match size.trim().strip_suffix('%') {
         Some(percent) => Extent::Percent(percent.trim().parse().map_err(|_| wrong())?),
@@ -302,9 +302,9 @@ mod tests {
             ("hotspot:0,0.8", "between 0 and 1"),
             ("hotspot:0.2,1.1", "0 to 1"),
             ("hotspot:20%,80%", "not a number it takes"),
-            ("zones", "is no zone"),
-            ("zones:10:60:1", "is no zone"),
-            ("zones:10%", "is no zone"),
+            ("zones", "is not a zone"),
+            ("zones:10:60:1", "is not a zone"),
+            ("zones:10%", "is not a zone"),
             ("zones:0%:60", "above 0"),
             ("zones:nan%:60", "above 0"),
             ("zones:60%:60,41%:40", "more than 100%"),

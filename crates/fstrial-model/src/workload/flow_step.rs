@@ -368,7 +368,7 @@ impl<'a> Words<'a> {
     fn name(&mut self, what: &str) -> Result<String, String> {
         match self.words.next() {
             Some(name) if !RESERVED.contains(&name) => Ok(name.to_owned()),
-            Some(word) => Err(format!("`{word}` stands where {what} belongs")),
+            Some(word) => Err(format!("expected {what}, found `{word}`")),
             None => Err(format!("{what} is missing")),
         }
     }
@@ -451,7 +451,7 @@ impl<'a> Words<'a> {
     }
 }
 
-/// The parts of a list, divided at the commas that stand in no bracket.
+/// The parts of a list, divided at the commas that are not in brackets.
 fn divide(list: &str) -> Vec<&str> {
     let (mut parts, mut depth, mut start) = (Vec::new(), 0_usize, 0);
     for (at, c) in list.char_indices() {
@@ -482,7 +482,7 @@ fn parse(text: &str, depth: usize) -> Result<FlowStep, String> {
         let times = count.parse().ok().filter(|n| (1..=MAX_TIMES).contains(n));
         let times = times.ok_or_else(|| format!("it is repeated {count} times; use 1 to {MAX_TIMES}"))?;
         if depth == MAX_DEPTH {
-            return Err(format!("more than {MAX_DEPTH} repeats inside each other"));
+            return Err(format!("it nests more than {MAX_DEPTH} repeats"));
         }
         let list = rest.strip_prefix('(').and_then(|rest| rest.strip_suffix(')'));
         let steps = match list {

@@ -91,7 +91,7 @@ fn read(text: &str) -> Result<Sizes, String> {
                     None => Ok((size(part)?, 1.0)),
                     Some((bytes, weight)) => {
                         let weight = weight.trim();
-                        let weight = weight.parse().map_err(|_| format!("{weight:?} is no weight"))?;
+                        let weight = weight.parse().map_err(|_| format!("{weight:?} is not a weight"))?;
                         Ok((size(bytes)?, weight))
                     }
                 })

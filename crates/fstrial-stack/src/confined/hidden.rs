@@ -31,7 +31,7 @@ const FOLDERS: [&str; 6] = ["/run", "/var/run", "/tmp", "/var/tmp", "/dev/shm", 
 const SERVICES: &str = "/run";
 /// Where the kernel lists sockets that have an address in the filesystem.
 const SOCKETS: &str = "/proc/net/unix";
-/// What stands in the place of a socket.
+/// What takes the place of a socket.
 const NOTHING: &str = "/dev/null";
 
 /// The folders to hide, and what of them is bound back.
@@ -189,7 +189,7 @@ fn open(folder: &Path) -> Result<OwnedFd, StackError> {
         .map_err(|e| StackError::io("open", folder, e))
 }
 
-/// Opens something in a folder, for binding only. Whoever may write there could turn a link elsewhere: none is followed.
+/// Opens something in a folder, for binding only. Anyone who may write there could turn a link elsewhere: none is followed.
 fn look(folder: &OwnedFd, inside: &Path) -> Option<(OwnedFd, Stat)> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;

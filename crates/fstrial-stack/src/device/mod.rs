@@ -64,7 +64,7 @@ pub trait Device {
     /// Whether the last worker has let go of it entirely; asked again until it has.
     ///
     /// # Errors
-    /// It cannot be found out, or the device is no longer the one it was.
+    /// It cannot be determined, or the device is no longer the one it was.
     fn is_released(&self) -> Result<bool, StackError>;
     /// Gives it up.
     ///

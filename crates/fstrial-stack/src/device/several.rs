@@ -17,7 +17,7 @@ pub struct Several {
 }
 
 impl Several {
-    /// Makes so many by `make`, each of the size that is asked for.
+    /// Makes this many by `make`, each of the size that is asked for.
     ///
     /// # Errors
     /// One of them cannot be made, or no array can be made here.
@@ -78,8 +78,8 @@ impl Device for Several {
         );
         if self.raid.is_some_and(|raid| raid.level != RaidLevel::Raid0) {
             notes.push(
-                "the array is made anew for every run and taken for clean (--assume-clean), without a bitmap: no resync \
-                 runs beside the load"
+                "the array is made again for every run and taken for clean (--assume-clean), without a bitmap: no resync \
+                 runs alongside the load"
                     .into(),
             );
         }

@@ -387,7 +387,7 @@ impl Ledger {
         Ok((due, left))
     }
 
-    /// Whether steps of other processes than this ledger's own are written down, dead or alive, besides those that were
+    /// Whether steps of other processes than this ledger's own are written down, dead or alive, in addition to those that were
     /// set aside.
     ///
     /// # Errors

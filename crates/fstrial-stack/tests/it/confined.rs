@@ -1,4 +1,4 @@
-//! A program shut in on a real arm: what it cannot do, and that nothing of it holds the device afterwards.
+//! A program shut in on a real arm: what it cannot do, and that no part of it holds the device afterwards.
 
 use crate::support::{Background, Lab, arm, assert_all_down, attach, isolated, skip};
 use fstrial_model::units::Nanos;
@@ -194,7 +194,7 @@ fn a_program_has_servers_and_folders_of_its_own() {
     });
 }
 
-/// A script that shows the text beside its folder.
+/// A script that shows the text next to its folder.
 fn application(home: &Path) -> PathBuf {
     for folder in ["bin", "lib"] {
         fs::create_dir(home.join(folder)).unwrap();
@@ -240,7 +240,7 @@ fn the_users_own_files_in_hidden_folders_are_there() {
         assert_eq!(
             said(&place, &[script.to_str().unwrap()]),
             format!("{name}\n"),
-            "alone, where it lies by itself"
+            "alone, where it lies on its own"
         );
         // A file that the command names; and one that nobody may reach stays out of reach.
         let (data, private) = (home.path().join("data"), home.path().join("private"));

@@ -135,7 +135,7 @@ fn a_partition_and_a_device_with_partitions() {
         let device = Scanned::attach(&file);
         let partition = PathBuf::from(format!("{}p1", device.0.display()));
         if !partition.exists() {
-            // A kernel that reads no partition tables can still be told of a partition.
+            // A kernel that reads no partition tables can still be told about a partition.
             let told = fstrial_stack::command::Program::new("addpart")
                 .args([&device.0.display().to_string(), "1", "2048", "32768"])
                 .run();

@@ -1,4 +1,4 @@
-//! Settings of the queue: in effect while the arm stands, and back where they were afterwards.
+//! Settings of the queue: in effect while the arm is ready, and back where they were afterwards.
 
 use crate::support::{Lab, arm, assert_all_down, attach, attribute, isolated, queue_of, skip};
 use fstrial_model::{job::DeviceBinding, units::Bytes};
@@ -69,7 +69,7 @@ fn the_number_of_requests_is_set_and_put_back() {
         let lab = Lab::new();
         let device = lab.device("disk", 8);
         let queue = queue_of(&device.path());
-        // What a user tuned comes back, though a change of the scheduler sets the number anew.
+        // What a user tuned comes back, though a change of the scheduler sets the number again.
         fs::write(queue.join("nr_requests"), "100").unwrap();
         let before = all(&queue);
         for (text, requests) in [
@@ -161,7 +161,7 @@ fn what_a_killed_worker_left_is_undone() {
         let device = attached.path().to_owned();
         let written = lab.entries().len();
         assert!(written >= 4, "settings and the removal");
-        // While it stands its removal is refused; the settings are put back.
+        // While it exists its removal is refused; the settings are put back.
         let replayed = lab.ledger.replay().unwrap().done;
         assert_eq!(replayed.iter().filter(|step| step.result.is_err()).count(), 1, "{replayed:?}");
         assert!(attribute(&queue_of(&device), "scheduler").contains("[none]"));

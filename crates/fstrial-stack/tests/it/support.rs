@@ -36,7 +36,7 @@ pub(crate) fn skip(name: &str, reason: &str) {
     let _ = std::io::stderr().write_all(format!("SKIPPED {name}: {reason}\n").as_bytes());
 }
 
-/// The path of the test that a closure stands in, as libtest wants it.
+/// The path of the test that a closure is in, as libtest wants it.
 pub(crate) fn name_of<F>(_body: &F) -> &'static str {
     let name = std::any::type_name::<F>();
     name.trim_start_matches("it::").trim_end_matches("::{{closure}}")

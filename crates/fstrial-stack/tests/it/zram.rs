@@ -68,7 +68,7 @@ fn a_device_of_our_own() {
         assert!(zram.describe().contains(&format!("/dev/zram{index} of 128 MiB")), "{}", zram.describe());
         assert_eq!(lab.entries().len(), 1);
         let arm = arm("ext4");
-        // Twice: the second run finds nothing of the first.
+        // Twice: the second run finds no part of the first.
         for _ in 0..2 {
             let mut attached =
                 AttachedDevices::attach(&zram.binding(&arm), &arm, std::process::id(), &lab.ledger).unwrap();

@@ -92,7 +92,7 @@ fn make(store: &mut Store, made: &Made, number: usize) -> TrialId {
             common::record_run(store, id, &run).unwrap();
             index += 1;
         }
-        // One that is gone on with may have been killed before.
+        // One that is resumed may have been killed before.
         if number % 2 == 0 || number + 1 == made.sessions.len() {
             store.finish_trial(id, TrialStatus::Interrupted, ENDED).unwrap();
         }
@@ -122,7 +122,7 @@ proptest! {
             prop_assert_eq!(from.import_trial(&to, new).unwrap(), back);
         }
         prop_assert_eq!(to.check().unwrap(), Vec::<String>::new());
-        // And what is removed is gone, with nothing of the others.
+        // And what is removed is gone, with no part of the others.
         let rest: Vec<_> = ids[1..].iter().map(|&id| (id, anonymous(&from, id))).collect();
         from.remove_trial(ids[0]).unwrap();
         from.shrink().unwrap();
@@ -283,7 +283,7 @@ fn a_store_in_one_file_has_everything_and_is_a_store() {
     store.close_in_one_file().unwrap();
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
     common::assert_runs(&Store::open_read_only(&path).unwrap(), id, 1);
-    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "reading made something beside it");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "reading made something next to it");
     common::record(&mut Store::open(&path).unwrap(), id, 1).unwrap();
 }
 

@@ -55,21 +55,21 @@ pub(crate) struct ClaimsArgs {
 enum Action {
     /// List the claims: whether each can be checked here, and what was found last.
     List {
-        /// Only these: names, beginnings of names, tags.
+        /// List only these: names, beginnings of names, tags.
         claims: Vec<String>,
-        /// As JSON, a line for each.
+        /// Print JSON, one claim on a line.
         #[arg(long)]
         json: bool,
     },
     /// Show a claim: what was said then, what would be run here, what was found last.
     Show {
-        /// Its name, or a file.
+        /// Name of the claim, or a file.
         #[arg(value_name = "CLAIM")]
         claim: String,
         /// The claim file itself.
         #[arg(long)]
         toml: bool,
-        /// As JSON.
+        /// Print JSON.
         #[arg(long, conflicts_with = "toml")]
         json: bool,
     },

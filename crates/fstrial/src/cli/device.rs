@@ -45,7 +45,7 @@ pub(crate) struct DeviceArgs {
 enum DeviceCommand {
     /// The models that ship.
     List {
-        /// As JSON.
+        /// Print JSON.
         #[arg(long)]
         json: bool,
     },
@@ -59,10 +59,10 @@ enum DeviceCommand {
         /// The model's name, or a model file.
         #[arg(value_name = "MODEL", required = true)]
         models: Vec<String>,
-        /// Its size.
+        /// Size of the device.
         #[arg(long, default_value = "1GiB", value_name = "SIZE")]
         size: Bytes,
-        /// As JSON.
+        /// Print JSON.
         #[arg(long)]
         json: bool,
         #[command(flatten)]
@@ -72,7 +72,7 @@ enum DeviceCommand {
     Fit {
         /// The device, such as /dev/nvme0n1.
         device: PathBuf,
-        /// Write to it too, anywhere: name the whole device once more, in full. All that is on it is lost.
+        /// Write to it too, anywhere: name the whole device again, in full. All that is on it is lost.
         #[arg(long, value_name = "DEVICE")]
         erase: Option<PathBuf>,
         /// A signature on it that may be erased too, by its type (ext4, gpt …).
@@ -141,7 +141,7 @@ pub(crate) fn exec(args: &DeviceArgs) -> Result<u8, ExpectedError> {
     Ok(exit_code::VERDICT)
 }
 
-/// Probes a device; gives its model as a file, with what it does beside what was seen.
+/// Probes a device; gives its model as a file, with what it does next to what was seen.
 fn fitted(device: &Path, permission: &Permission) -> Result<String, ExpectedError> {
     let identity = Identity::of(device)?;
     // Refuses everything that a trial refuses, before anything is written, and holds the device.

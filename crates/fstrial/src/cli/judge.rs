@@ -36,7 +36,7 @@ const MAX_PLANNED: usize = 1000;
 ///
 /// A CSV file has the columns arm and value and, where every arm was measured once in every round, round and order; or a
 /// column for each arm. Rounds are judged once, all of them. What has no rounds is never paired by its row: both groups are
-/// compared by ranks. What the file tells of the order is said: without an order drawn at random, a drift of the machine
+/// compared by ranks. What the file says about the order is said: without an order drawn at random, a drift of the machine
 /// looks like a difference.
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -52,7 +52,7 @@ pub(crate) struct JudgeArgs {
     #[arg(value_name = "[NAME=]FILE", required = true)]
     files: Vec<OsString>,
 
-    /// What the files are [default: what they look like].
+    /// Format of the files [default: what they look like].
     #[arg(long, value_enum)]
     format: Option<Format>,
 

@@ -35,9 +35,9 @@ enum Action {
     List(list::ListArgs),
     /// Judge a stored trial again and show its answer.
     Show {
-        /// Its number [default: the last].
+        /// Number of the trial [default: the last].
         id: Option<i64>,
-        /// As JSON.
+        /// Print JSON.
         #[arg(long)]
         json: bool,
     },
@@ -49,7 +49,7 @@ enum Action {
         a: i64,
         /// The number of the second.
         b: i64,
-        /// As JSON.
+        /// Print JSON.
         #[arg(long)]
         json: bool,
     },
@@ -59,7 +59,7 @@ enum Action {
     /// The files are OUT/round-R/ARM/WORKLOAD-THREADS.json. docs/fio.md says what each number is,
     /// and how fio-plot draws them.
     Fio {
-        /// Its number [default: the last].
+        /// Number of the trial [default: the last].
         id: Option<i64>,
         /// The folder to write to; it is made.
         #[arg(long, value_name = "FOLDER")]

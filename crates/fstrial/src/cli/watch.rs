@@ -105,7 +105,7 @@ fn current(store: &Store, home: &Home) -> Result<Option<TrialId>, ExpectedError>
 enum Next {
     Quit,
     Interrupted,
-    /// This one: it has begun, or is gone on with.
+    /// This trial: it has begun, or is resumed.
     Trial(TrialId),
 }
 
@@ -144,7 +144,7 @@ impl Watch<'_> {
         }
     }
 
-    /// Reads what is new; gives the trial to be watched instead, if it is another one or has begun anew.
+    /// Reads what is new; gives the trial to be watched instead, if it is another one or has started over.
     fn look(&self, following: &mut Following<'_>, is_new: bool) -> Result<Option<TrialId>, ExpectedError> {
         let is_alive = self.args.home.is_locked()?;
         if is_new {
@@ -302,7 +302,7 @@ impl<'p> Following<'p> {
             ),
             (false, false) => (
                 "killed",
-                Some("nobody works on this trial any more; `fstrial resume` goes on with it".to_owned()),
+                Some("nobody works on this trial any more; `fstrial resume` resumes it".to_owned()),
             ),
             (false, true) => ("running", None),
         };

@@ -42,10 +42,10 @@ pub(crate) struct WorkloadsArgs {
 enum Action {
     /// List the presets, in families, with what each models, and the applications that sets of them model.
     List {
-        /// Only what fits this word.
+        /// List only what fits this word.
         #[arg(value_name = "WORD")]
         word: Option<String>,
-        /// One JSON object for each, on a line.
+        /// Print one JSON object on a line for each.
         #[arg(long)]
         json: bool,
     },
@@ -56,7 +56,7 @@ enum Action {
         /// What --workload takes: a preset's name, a workload file (.toml), or a fio job file (.fio).
         #[arg(value_name = "NAME")]
         word: String,
-        /// As one JSON object.
+        /// Print one JSON object.
         #[arg(long, conflicts_with = "toml")]
         json: bool,
         /// Only the fields, in the form a trial file or a workload file takes.

@@ -38,7 +38,7 @@ pub struct ClaimReport {
     pub answer: String,
     /// What the verdict speaks for, and what it cannot.
     pub notes: Vec<String>,
-    /// What stands in for what this kernel has no more.
+    /// The replacements for what this kernel no longer has.
     pub substituted: Vec<String>,
     /// How it was scaled to this machine.
     pub scaled: Vec<String>,
@@ -291,7 +291,7 @@ fn leaders(plan: &Plan, states: &[ContrastState], index: usize) -> Option<String
     for group in groups {
         let mut leading: Vec<&str> =
             group.iter().map(|spot| plan.trial.arms[spot.arm].name.as_str()).collect();
-        // The contrasts of a group are its pairs, and stand in the order of the groups.
+        // The contrasts of a group are its pairs, and are in the order of the groups.
         for index in pairs.by_ref().take(group.len() * group.len().saturating_sub(1) / 2) {
             let state = &states[*index];
             match state.verdict {

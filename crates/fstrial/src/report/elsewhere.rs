@@ -108,7 +108,7 @@ fn warnings(found: &[Finding]) -> Vec<String> {
 /// What the order of one comparison means.
 fn warning(found: &Finding, others: &str) -> Option<String> {
     let (a, b) = (&found.a, &found.b);
-    let drift = "a drift of the machine would look like this";
+    let drift = "a drift of the machine would look the same";
     let block = |first: &str, second: &str| {
         format!("NOT RANDOMISED: all of {first} comes before any of {second}{others}; {drift}")
     };
@@ -195,7 +195,9 @@ fn judgement(found: &Finding, practical: f64) -> String {
         );
     }
     if found.suggestive {
-        return format!("{word}: suggestive on its own, not among so many comparisons");
+        return format!(
+            "{word}: suggestive on its own, but not after correcting for the number of comparisons"
+        );
     }
     word
 }
@@ -235,7 +237,7 @@ fn basis(found: &Finding) -> String {
 fn outlook(found: &Finding, rounds: usize) -> String {
     let needed = found.rounds_needed.filter(|needed| *needed > rounds as u64);
     match needed.filter(|_| found.verdict == Outcome::Undecided && found.interval.is_some()) {
-        Some(needed) if needed > 5000 => ", more would hardly decide it".into(),
+        Some(needed) if needed > 5000 => ", more rounds are unlikely to decide it".into(),
         Some(needed) => format!(", a new measurement would take about {needed}"),
         None => String::new(),
     }

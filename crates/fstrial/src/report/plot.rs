@@ -56,7 +56,7 @@ pub struct Plot<'a> {
 }
 
 impl Plot<'_> {
-    /// Its lines, each at most `width` columns. Points that do not fit beside each other share a column: it shows the one
+    /// Its lines, each at most `width` columns. Points that do not fit next to each other share a column: it shows the one
     /// in the middle of them, and all their intervals. Intervals are cut where the points end.
     pub fn lines(&self, width: usize) -> Vec<String> {
         let signs = if self.unicode { &UNICODE } else { &ASCII };

@@ -105,7 +105,7 @@ fn detectable(plan: &Plan) -> String {
         None => format!("{about}: too few to decide anything but by the early lane.\n"),
         Some(found) => {
             let loss = alone.filter(|alone| *alone != found);
-            let loss = loss.map(|alone| format!(" (could it not be gone on with: {alone})"));
+            let loss = loss.map(|alone| format!(" (if it could not be resumed: {alone})"));
             format!(
                 "{about}. Four of five trials then find a difference of {found}, {noise}{}.\n",
                 loss.unwrap_or_default()

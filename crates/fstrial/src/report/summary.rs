@@ -489,7 +489,7 @@ fn leads(document: &Document) -> Option<String> {
     })
 }
 
-/// How to go on with a trial that is not at its end, or in which something is open that more rounds would decide.
+/// How to resume a trial that is not at its end, or in which something is open that more rounds would decide.
 pub fn go_on(document: &Document) -> Option<String> {
     let id = document.trial_id?;
     if document.ended == "interrupted" {

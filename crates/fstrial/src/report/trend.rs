@@ -34,13 +34,13 @@ pub struct TrendDocument {
     pub against: Option<String>,
     pub metric: Metric,
     pub by: By,
-    /// Steps smaller than this are no change, in percent.
+    /// Steps smaller than this are not changes, in percent.
     pub practical_percent: f64,
     /// The limit of `--fail-if-worse`, in percent.
     pub fail_if_worse_percent: Option<f64>,
     /// A series for each question.
     pub series: Vec<SeriesReport>,
-    /// Trials with these arms that are no point, and why.
+    /// Trials with these arms that are not points, and why.
     pub left_out: Vec<LeftOut>,
 }
 
@@ -117,7 +117,7 @@ pub struct ChangeReport {
 
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Limits {
-    /// Steps smaller than this are no change, as a fraction; the metric's own band if left out.
+    /// Steps smaller than this are not changes, as a fraction; the metric's own band if left out.
     pub practical: Option<f64>,
     /// The last segment may not be worse by more than this, as a fraction.
     pub worse: Option<f64>,
@@ -464,7 +464,7 @@ pub(crate) fn sureness(step: &StepReport) -> String {
     if step.sure { format!("sure ({p})") } else { format!("not sure yet ({p})") }
 }
 
-/// A share of so many percent, with as many digits as it is worth.
+/// A share of this many percent, with as many digits as it is worth.
 fn percent(value: f64) -> String {
     let digits = usize::from(value < 99.95) + usize::from(value < 0.995);
     format!("{value:.digits$}")

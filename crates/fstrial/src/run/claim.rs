@@ -34,7 +34,7 @@ pub enum ClaimVerdict {
     CannotTell,
     /// It cannot be checked on this machine.
     CannotRun,
-    /// In the direction that is claimed, or none that could be told, but decidedly less than claimed.
+    /// In the direction that is claimed, or none that could be detected, but decidedly less than claimed.
     Less,
     /// Decidedly no difference that matters.
     NoDifference,
@@ -81,7 +81,7 @@ fn saw_no_effect(asked: &ClaimQuestion, found: ClaimVerdict) -> bool {
     }
 }
 
-/// Whether so many bytes a second, or so many of a unit, are what a modelled device allows at most.
+/// Whether this many bytes a second, or this many of a unit, are what a modelled device allows at most.
 pub fn is_at_limit(device: &Device, bytes: Option<f64>, rate: Option<f64>, of: &str) -> bool {
     let Some(limits) = device.modelled().and_then(|model| model.limits) else { return false };
     let is_at = |value: Option<f64>, limit: Option<f64>| {

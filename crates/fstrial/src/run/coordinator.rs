@@ -32,16 +32,16 @@ use fstrial_model::{
     workload::Data,
 };
 
-/// Rounds planned for at least and at most, whatever the budget: a trial that is undecided at its end can be gone on with,
+/// Rounds planned for at least and at most, whatever the budget: a trial that is undecided at its end can be resumed,
 /// and error is spent for that from the beginning.
 const PLANNED_ROUNDS: (u32, u32) = (60, 200);
 /// A trial ends after this many rounds, whatever its budget: more would not decide it, and the estimates grow with the
 /// square of the rounds.
 pub const MAX_ROUNDS: u32 = 500;
-/// What a run costs besides its load, before any was timed.
+/// What a run costs in addition to its load, before any was timed.
 pub const OVERHEAD_GUESS: Nanos = Nanos::secs(1);
 
-/// What the coordinator needs besides the plan.
+/// What the coordinator needs in addition to the plan.
 pub struct Context<'a, 'w> {
     /// Where jobs go: the places of the plan, in its order.
     pub places: &'a mut [Box<dyn Place + 'w>],
@@ -67,7 +67,7 @@ pub struct Finished<'a> {
     /// Everything that was judged.
     pub all: Judge<'a>,
     pub facts: Vec<ArmFacts>,
-    /// What differs between arms besides what was asked for.
+    /// What differs between arms in addition to what was asked for.
     pub audit: Vec<String>,
     pub reason: Reason,
     /// The last round that has a run, earlier sessions included.
@@ -105,9 +105,9 @@ pub struct Coordinator<'a, 'w, 'p> {
     run_time: Vec<Option<Nanos>>,
     round: u32,
     times: RoundTimes,
-    /// How each arm's filesystem is put back; none if it is made anew.
+    /// How each arm's filesystem is put back; none if it is made again.
     restored: Vec<Option<StateTask>>,
-    /// What a run of each arm costs besides its load, as far as that is known.
+    /// What a run of each arm costs in addition to its load, as far as that is known.
     overhead: Vec<Nanos>,
 }
 
@@ -202,7 +202,7 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
         }
     }
 
-    /// Builds every arm once without load: what cannot be built is found out before the first round.
+    /// Builds every arm once without load: what cannot be built is detected before the first round.
     fn inspect(&mut self) -> Result<Option<Vec<ArmFacts>>, ExpectedError> {
         let mut all = Vec::new();
         for index in 0..self.plan.trial.arms.len() {
@@ -382,7 +382,7 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
             Ended::Measured(Some(measurement)) => Ok(measurement),
             Ended::Measured(None) => return Err(ExpectedError::Fault("a worker measured nothing".into())),
         };
-        // A failed run says nothing of how long the next one takes: one that hung took minutes.
+        // A failed run says nothing about how long the next one takes: one that hung took minutes.
         if outcome.is_ok() {
             self.run_time[cell] = Some(Nanos(self.context.clock.now().0 - began.0));
         }

@@ -22,11 +22,11 @@ const SERVED: f64 = 0.98;
 const MIN_SHARE: f64 = 1.0 / 1024.0;
 /// Operations that should lie beyond a quantile for it to mean something.
 const BEYOND: f64 = 5.0;
-/// Operations of the closed loop that say how fast it is; with fewer it is measured once more, for longer.
+/// Operations of the closed loop that say how fast it is; with fewer it is measured again, for longer.
 const FEW: u64 = 30;
 /// How much longer a rate is offered than its operations take on average: arrivals are random.
 const SPARE: f64 = 1.25;
-/// A rate is offered for at most so long, or for the workload's own duration where that is longer.
+/// A rate is offered for at most this long, or for the workload's own duration where that is longer.
 pub const MAX_STEP: Nanos = Nanos::secs(60);
 
 /// What is to be measured: an offered rate, or the closed loop where there is none, and for how long.
@@ -113,7 +113,7 @@ pub fn search<E>(
     }
 }
 
-/// The closed loop, measured once more for longer where it is too slow to say how fast it is.
+/// The closed loop, measured again for longer where it is too slow to say how fast it is.
 #[expect(clippy::cast_precision_loss, reason = "a count below FEW, and nanoseconds of minutes")]
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between the two ends")]
 fn closed_loop<E>(own: Nanos, measure: &mut dyn FnMut(Step) -> Result<Seen, E>) -> Result<Seen, E> {
@@ -139,7 +139,7 @@ fn duration(target: &RateTarget, offered: f64, own: Nanos) -> Nanos {
     Nanos((wanted as u64).clamp(own.0, longest(own).0))
 }
 
-/// Operations of which so many are expected beyond the quantile.
+/// Operations of which this many are expected beyond the quantile.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at most five million")]
 fn operations_beyond(target: &RateTarget, beyond: f64) -> u64 {
     // Rounded down by a hair: 1 - 0.999 is a little less than 0.001.

@@ -25,7 +25,7 @@ use serde::Serialize;
 use serde_json::Value;
 use std::{cmp::Ordering, collections::BTreeMap};
 
-/// Rounds below which a trial is no point: one wild round could be all it has.
+/// Rounds below which a trial is not a point: one wild round could be all it has.
 const MIN_ROUNDS: usize = 3;
 
 /// What the points of a series are put in order by.
@@ -107,7 +107,7 @@ pub struct Series {
     pub points: Vec<Point>,
 }
 
-/// A trial that is no point, and why.
+/// A trial that is not a point, and why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LeftOut {
     /// The trial.
@@ -123,7 +123,7 @@ pub struct Found {
     pub series: Vec<Series>,
     /// Trials that have both arms and yet no point.
     pub left_out: Vec<LeftOut>,
-    /// Names of the arms that occur, for whoever has asked for another one.
+    /// Names of the arms that occur, for anyone who has asked for another one.
     pub arms: Vec<String>,
 }
 

@@ -58,14 +58,14 @@ pub struct Level {
 /// A moment of the run that the worker has a part in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// The commands before the clock begin; with everything around they take at most so long.
+    /// The commands before the clock begin; with everything around they take at most this long.
     Prepare(Nanos),
     /// Everything is to be written out and the caches dropped.
     Settle,
-    /// The command begins; it, and the clean-up, take at most so long.
+    /// The command begins; it, and the clean-up, take at most this long.
     Command(Nanos),
     /// The command has ended; clean-up follows.
-    ExitedProgram,
+    Ended,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -323,11 +323,11 @@ fn hidden_from_programs(folder: &str) -> String {
 /// How to come by a program.
 fn install(program: &str) -> String {
     if program.contains('/') {
-        return "is the path spelt right?".into();
+        return "check the spelling of the path".into();
     }
     match PACKAGES.iter().find(|(name, _)| *name == program) {
         Some((_, packages)) => format!("install it: {}", how_to_install(*packages)),
-        None => format!("is `{program}` spelt right? if it is, install the package that has it"),
+        None => format!("check the spelling of `{program}`, or install the package that has it"),
     }
 }
 

@@ -13,7 +13,7 @@ pub type RunOutcome = Result<Vec<Sample>, RunFailure>;
 pub struct Round {
     /// Its number, from 1.
     pub number: u32,
-    /// It is the first one of a session that went on with the trial.
+    /// It is the first one of a session that resumed the trial.
     pub is_resumed: bool,
     /// What came of each run by the index of its cell, in the order in which they were run.
     pub runs: Vec<(usize, RunOutcome)>,

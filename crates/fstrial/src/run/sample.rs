@@ -20,7 +20,7 @@ pub struct Sample {
     pub slot: usize,
     /// Its throughput (operations or bytes per second), or the one number it is.
     pub rate: f64,
-    /// Seconds that it took, of a throughput; 1 of a number that is none.
+    /// Seconds that it took, of a throughput; 1 of a number that is not a throughput.
     pub seconds: f64,
     /// What only a load of our own has.
     pub load: Option<LoadSample>,
@@ -30,7 +30,7 @@ pub struct Sample {
     pub tool: Option<String>,
 }
 
-/// What a load says besides its throughput.
+/// What a load says in addition to its throughput.
 #[derive(Debug, Clone)]
 pub struct LoadSample {
     /// Bytes per second.
@@ -98,7 +98,7 @@ impl Sample {
     /// Reads the results of a measurement, in their order.
     ///
     /// # Errors
-    /// Nothing was completed, which has no rate (a worker says so by failing), a number that is none, or a damaged
+    /// Nothing was completed, which has no rate (a worker says so by failing), something that is not a number, or a damaged
     /// histogram; says how.
     pub fn all(round: u32, slot: usize, measurement: &Measurement) -> Result<Vec<Self>, String> {
         let sample = |result| Self::of(round, slot, result);

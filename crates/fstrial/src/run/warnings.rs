@@ -42,12 +42,12 @@ impl Judge<'_> {
             format!("{} ({percent:+.0} %)", self.plan.result_name(*cell, *result))
         });
         let drifting = warn(
-            "not steady: the rate at the end of the measured time is another than at its beginning",
+            "not steady: the rate at the end of the measured time differs from that at its beginning",
             "use a longer --warmup",
             drifting.collect(),
             checked.len(),
         );
-        // Whoever waits for the time at which a request is due watches the clock for it.
+        // Anyone who waits for the time at which a request is due watches the clock for it.
         let waits = |(cell, result): (usize, usize)| {
             let workload = &self.plan.workloads[self.plan.cells[cell].workload];
             let phase = workload.phase_of(result);

@@ -1,5 +1,5 @@
 //! The worker: takes one job on standard input, builds the stack, prepares and runs the load, takes everything down,
-//! and answers with messages and one measurement. It knows nothing of rounds, statistics or the store.
+//! and answers with messages and one measurement. It knows nothing about rounds, statistics or the store.
 
 mod search;
 mod state;
@@ -43,7 +43,7 @@ use watch::Watch;
 
 /// Most bytes of a job.
 const MAX_JOB_BYTES: u64 = 4 << 20;
-/// Of a limit for the memory, a layout may fill one part in so many before it is written out.
+/// Of a limit for the memory, a layout may fill one part in N before it is written out.
 const LAYOUT_SHARE: u64 = 8;
 /// Bytes per second below which laying out counts as hung.
 const MIN_LAYOUT_BYTES_PER_SECOND: u64 = 2 << 20;
@@ -209,7 +209,7 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// Does the job on an arm that stands, and takes it down.
+    /// Does the job on an arm that is ready, and takes it down.
     fn in_the_arm(&mut self, mut standing: ReadyArm) -> Result<Option<Measurement>, RunFailure> {
         self.note_state(&mut standing);
         if let Err(failure) = self.limit_memory(&mut standing) {

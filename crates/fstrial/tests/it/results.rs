@@ -70,7 +70,7 @@ fn without_ratios(mut document: Value) -> Value {
     document
 }
 
-/// A store that an fstrial of schema 4 wrote, with what it said of each trial: one of two workloads, a claim that is
+/// A store that an fstrial of schema 4 wrote, with what it said about each trial: one of two workloads, a claim that is
 /// reversed by a failure, and one that was interrupted and resumed.
 #[test]
 fn what_an_earlier_version_stored_is_judged_as_it_was() {
@@ -132,7 +132,7 @@ fn trials_are_found_by_what_they_are() {
     for words in
         ["results tag 1 +x --home elsewhere", "results tag 1 -nightly --help", "results tag 1 --hom x"]
     {
-        refused(&lab, words, 2, &["is no tag", "before the tags"]);
+        refused(&lab, words, 2, &["is not a tag", "before the tags"]);
     }
     assert_eq!(good(&lab, "results tag 1").stdout, "nightly\none\n", "what was refused changed nothing");
     assert_eq!(good(&lab, "results tag 1 --home home -one").stdout, "nightly\n");
@@ -345,7 +345,7 @@ fn a_trial_of_another_machine_is_not_gone_on_with_here() {
         resumed[0] > two[0] && resumed[1] == two[1],
         "the one of this machine goes on: {two:?} {resumed:?}"
     );
-    let said = ["could not go on with trial 2", "elsewhere (", "and this is", "go on with it there"];
+    let said = ["could not resume trial 2", "elsewhere (", "and this is", "resume it there"];
     refused(&lab, "run t.toml --quiet --budget 3s --resume=2", 2, &said);
     goes_on_elsewhere(&lab, 1);
     refused(&lab, "run t.toml --quiet --budget 3s --resume", 2, &said);

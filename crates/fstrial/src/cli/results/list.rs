@@ -26,11 +26,11 @@ pub(crate) struct ListArgs {
     #[command(flatten)]
     filter: FilterArgs,
 
-    /// Only the last so many.
+    /// Show only the last N trials.
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
 
-    /// As JSON, one trial on a line.
+    /// Print JSON, one trial on a line.
     #[arg(long)]
     json: bool,
 }
@@ -43,7 +43,7 @@ Examples:
   fstrial results tag 7 +nightly +v6.12 -new  add two, take one off")]
 pub(crate) struct TagArgs {
     id: i64,
-    /// +TAG adds one, -TAG takes one off; a bare word is added. Flags stand before them.
+    /// +TAG adds one, -TAG takes one off; a bare word is added. Options come before them.
     #[arg(value_name = "±TAG", allow_hyphen_values = true)]
     changes: Vec<String>,
 }
@@ -60,7 +60,7 @@ pub(super) fn exec(store: &Store, args: &ListArgs) -> Result<(), ExpectedError> 
         return Ok(());
     }
     if trials.is_empty() && !filter.is_empty() {
-        cli::say("no trial is like that; `fstrial results list` shows all of them\n");
+        cli::say("no trial matches; `fstrial results list` shows all of them\n");
         return Ok(());
     }
     cli::print(&format!("{}\n", table(&trials, &filter)));
@@ -129,7 +129,7 @@ pub(super) fn exec_tag(home: &Home, args: &TagArgs) -> Result<(), ExpectedError>
         // After the first tag the parser takes every word for one.
         if change.starts_with("--") {
             return Err(ExpectedError::usage(
-                format!("`{}` is no tag: a flag stands before the tags", plain(change)),
+                format!("`{}` is not a tag: put options before the tags", plain(change)),
                 "fstrial results tag 7 --home FOLDER +nightly -new",
             ));
         }
@@ -140,7 +140,7 @@ pub(super) fn exec_tag(home: &Home, args: &TagArgs) -> Result<(), ExpectedError>
         let tag = change.strip_prefix('+').unwrap_or(change);
         add.push(cli::filter::tag(tag).map_err(|problem| {
             let hint = "add a word with +nightly, take one off with -nightly";
-            ExpectedError::usage(format!("`{}` can be no tag: {problem}", plain(tag)), hint)
+            ExpectedError::usage(format!("`{}` cannot be a tag: {problem}", plain(tag)), hint)
         })?);
     }
     let trial = TrialId(args.id);

@@ -59,11 +59,11 @@ Examples:
   fstrial results rm 3 4 --dry-run
   fstrial results export 3 4 --format store --out removed.db && fstrial results rm 3 4 --yes")]
 pub(crate) struct RmArgs {
-    /// Their numbers.
+    /// Numbers of the trials.
     #[arg(value_name = "ID", required = true)]
     ids: Vec<i64>,
 
-    /// Do not ask.
+    /// Remove without asking.
     #[arg(short, long)]
     yes: bool,
 
@@ -232,7 +232,7 @@ fn describe(trial: &StoredTrial) -> String {
 fn ask(trials: &[StoredTrial]) -> Result<(), ExpectedError> {
     if !std::io::stdin().is_terminal() {
         return Err(ExpectedError::usage(
-            "nobody can be asked whether to remove them, and nothing was removed",
+            "there is no terminal to ask on, and nothing was removed",
             "look with --dry-run, then say --yes",
         ));
     }

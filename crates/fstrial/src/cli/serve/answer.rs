@@ -197,8 +197,8 @@ fn filter_of(asked: &Asked) -> Result<Filter, Trouble> {
     })
 }
 
-/// An error for whoever asked: as JSON where JSON was asked for. Visitors are not told where on the disk the results
-/// are: what has a path in it goes to whoever serves.
+/// An error for the one who asked: as JSON where JSON was asked for. Visitors are not told where on the disk the results
+/// are: what has a path in it goes to the one who serves.
 fn in_words(trouble: &Trouble, asked: &Asked) -> Answer {
     let (status, message, hint) = match trouble {
         Trouble::NotFound => (StatusCode::NOT_FOUND, "there is nothing here".to_owned(), None),
@@ -216,10 +216,10 @@ fn in_words(trouble: &Trouble, asked: &Asked) -> Answer {
     Answer { status, ..Answer::page(pages::trouble(&message, hint.as_deref())) }
 }
 
-/// What a visitor is told of an error: its status, what is wrong, and what to try.
+/// What a visitor is told about an error: its status, what is wrong, and what to try.
 fn for_visitors(error: &ExpectedError) -> (StatusCode, String, Option<String>) {
     let failed = |what: &str| {
-        let hint = "whoever serves them sees why on the terminal of `fstrial serve`";
+        let hint = "the one who serves them sees why on the terminal of `fstrial serve`";
         (StatusCode::INTERNAL_SERVER_ERROR, what.to_owned(), Some(hint.to_owned()))
     };
     match error {

@@ -1,4 +1,4 @@
-//! The pages that are no reports: the list with its search, trends, and what is wrong. No script; every text is escaped
+//! The pages that are not reports: the list with its search, trends, and what is wrong. No script; every text is escaped
 //! by the templates.
 
 use super::{drawing, guard::Asked};
@@ -109,7 +109,7 @@ pub(super) fn list(trials: &[TrialSummary], asked: &Asked, sort: Sort, page: usi
     let body = html! {
         (search(asked, "/", &html! {}))
         @if trials.is_empty() {
-            p { "No trial is like that. " a href="/" { "All trials" } }
+            p { "No trial matches. " a href="/" { "All trials" } }
         } @else {
             p {
                 (trials.len()) @if trials.len() == 1 { " trial" } @else { " trials" }

@@ -28,7 +28,7 @@ pub(super) fn show(file: &Path, inspection: Inspection, json: bool, toml: bool) 
         Ok(_) => Ok(()),
         Err(_) => Err(ExpectedError::usage(
             format!("{} is refused: {}", file.display(), problems(faults)),
-            "each is told above with its remedy",
+            "each is listed above with what to do",
         )),
     }
 }
@@ -104,7 +104,7 @@ fn write_section(out: &mut String, section: &SectionFate, width: usize) -> fmt::
     Ok(())
 }
 
-/// A key as it stands in the file. fio's defaults do not stand there.
+/// A key as written in the file. fio's defaults are not there.
 fn written(key: &KeyFate) -> String {
     match key.line {
         Some(_) => key.written.clone(),

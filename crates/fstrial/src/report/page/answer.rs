@@ -161,7 +161,7 @@ fn how_sure(document: &Document) -> String {
         _ => "It ended because its time or its number of rounds was up",
     };
     let promise = match document.errors {
-        ErrorControl::Fdr => "of the differences that are told here, expect at most 1 in 20 to be wrong",
+        ErrorControl::Fdr => "of the differences that are reported here, expect at most 1 in 20 to be wrong",
         ErrorControl::Fwer => "the chance that even one of the differences told here is wrong is at most 5 %",
     };
     format!(
@@ -230,7 +230,7 @@ fn open_questions(document: &Document) -> Vec<String> {
     if (1..FEW_ROUNDS).contains(&document.rounds) {
         lines.push(format!(
             "{} are too few for most questions: differences that are plain to the eye may be chance, and ranges of fewer than \
-             six runs are no intervals.",
+             six runs are not intervals.",
             verdict::rounds_in_words(document.rounds as usize)
         ));
     }

@@ -51,7 +51,7 @@ const PICTURES: [Picture; 10] = [
     Picture {
         kind: "cdf",
         title: "Distribution of latencies",
-        about: "The share of operations that took at most so long, all runs together.",
+        about: "The share of operations that took at most this long, all runs together.",
         is_there: |section| any(section, |cell| !cell.latency.is_empty()),
     },
     Picture {

@@ -13,7 +13,7 @@ use fstrial_store::StoredTrial;
 use maud::{Markup, html};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Verdicts told of a workload, at most; of more only those against the arm that leads.
+/// Verdicts told about a workload, at most; of more only those against the arm that leads.
 const MAX_VERDICTS: usize = 150;
 
 /// What is shown of a trial in words.

@@ -26,7 +26,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// At most so often the picture is drawn anew.
+/// At most so often the picture is drawn again.
 const MIN_GAP: Duration = Duration::from_millis(250);
 /// While something is measured, and when nothing but the time has changed.
 const CALM_GAP: Duration = Duration::from_secs(1);
@@ -142,7 +142,7 @@ impl Screen {
         Ok(())
     }
 
-    /// Waits for a wish, at most so long; what only concerns the picture is taken care of.
+    /// Waits for a wish, at most this long; what only concerns the picture is taken care of.
     ///
     /// # Errors
     /// The terminal is gone.

@@ -21,7 +21,7 @@ use ratatui::{
 
 /// Columns and rows below which nothing sensible can be shown.
 pub const MIN_TERMINAL: (u16, u16) = (60, 16);
-/// From so many columns on, two panes lie side by side.
+/// From this many columns on, two panes lie side by side.
 const WIDE: u16 = 110;
 /// Rows of the head.
 const HEAD: u16 = 4;
@@ -87,7 +87,7 @@ pub enum Move {
 }
 
 impl Choices {
-    /// Does what a key asks for, where there are so many contrasts.
+    /// Does what a key asks for, where there are this many contrasts.
     pub fn go(&mut self, to: Move, contrasts: usize) {
         let last = contrasts.saturating_sub(1);
         let pane = |step: usize| {

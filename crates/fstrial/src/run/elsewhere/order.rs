@@ -34,9 +34,9 @@ impl Order {
     }
 }
 
-/// Rounds with one and the same order from which on it is no chance: of four, one in eight is so.
+/// Rounds with one and the same order from which on it is not chance: of four, one in eight is so.
 const MIN_SAME: usize = 4;
-/// Rounds of strict turns from which on it is no chance: of eight, one in 128 is so.
+/// Rounds of strict turns from which on it is not chance: of eight, one in 128 is so.
 const MIN_TURNS: usize = 8;
 
 /// The order of two arms in their rounds. Without a column for it, rows that list one arm after the other still tell.

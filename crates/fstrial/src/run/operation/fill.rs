@@ -59,7 +59,7 @@ struct Filled {
     first: PathBuf,
 }
 
-/// Bytes that were there after so many seconds.
+/// Bytes that were there after this many seconds.
 type Mark = (u64, f64);
 
 /// Writes files into a new folder until no block is left.

@@ -73,7 +73,7 @@ pub enum Step {
     Provoked,
 }
 
-/// Does an operation on an arm that stands, and gives its numbers. `tell` hears each step. The arm stands mounted again
+/// Does an operation on an arm that is ready, and gives its numbers. `tell` hears each step. The arm is mounted again
 /// when this returns without an error.
 ///
 /// # Errors
@@ -157,7 +157,7 @@ impl Run<'_> {
         self.standing.settle().map_err(|e| self.failed(&e))
     }
 
-    /// Does something as often as asked, and gives the median of the times.
+    /// Does something as often as requested, and gives the median of the times.
     fn repeat(
         &mut self,
         mut one: impl FnMut(&mut Self) -> Result<Nanos, RunFailure>,
@@ -210,7 +210,7 @@ impl Run<'_> {
         prepared.map(drop).map_err(|e| engine_failure(Stage::Layout, &e))
     }
 
-    /// The size that the filesystem is to have where it is not that of the device: as asked for, or half of the device. It
+    /// The size that the filesystem is to have where it is not that of the device: as requested, or half of the device. It
     /// must compare so with the device's.
     fn part(&mut self, fits: fn(&Bytes, &Bytes) -> bool) -> Result<Bytes, RunFailure> {
         let device = self.standing.device_size().map_err(|e| self.failed(&e))?;
@@ -258,7 +258,7 @@ impl Run<'_> {
     fn words_of(&self, ability: Ability) -> Result<Tool, RunFailure> {
         match ability {
             Ability::Program(name, words) => Ok((name, words.to_vec())),
-            Ability::Call(name) => Err(self.refused(&format!("{name} is no program"), "please report it")),
+            Ability::Call(name) => Err(self.refused(&format!("{name} is not a program"), "please report it")),
             Ability::Cannot(reason) => Err(self.cannot(reason)),
         }
     }

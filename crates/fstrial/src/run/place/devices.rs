@@ -52,7 +52,7 @@ impl Devices {
         }
         if let Some(stripe) = &plan.trial.device.stripe {
             notes.push(format!(
-                "mkfs is told of a stripe of {stripe}, in each filesystem's own words ({}; others take none); nothing is \
+                "mkfs is told about a stripe of {stripe}, in each filesystem's own words ({}; others take none); nothing is \
                  striped",
                 Filesystem::names_of(|row| row.stripe.is_some(), "and")
             ));
@@ -82,7 +82,7 @@ impl Devices {
 }
 
 impl Devices {
-    /// Makes or accepts the devices, telling how far it is. `bases` needs room beside them.
+    /// Makes or accepts the devices, telling how far it is. `bases` needs room with them.
     pub(super) fn provide(
         plan: &Plan,
         bases: &Bases,
@@ -200,7 +200,7 @@ impl Opening<'_> {
     ) -> Result<T, ExpectedError> {
         let mut told = Bytes(0);
         make(&mut |done: Bytes, total: Bytes| {
-            // A hundred lines at most: told of every per cent.
+            // A hundred lines at most: told about every per cent.
             if done.0 - told.0 >= total.0 / 100 {
                 told = done;
                 (self.tell)(&Event::DeviceProgress { done, total });

@@ -1,8 +1,8 @@
 //! `model`: a device that behaves as a model says, served by a process of its own (see `fstrial_device::serve`).
 //!
 //! We hold its file open under one number for as long as the trial lasts. If the serving process dies, every request
-//! gets EIO, the run it happened in is lost, and another process takes its place under the same number: nothing of a
-//! device's state has to outlive a run.
+//! gets EIO, the run it happened in is lost, and another process takes its place under the same number: no state
+//! of a device has to outlive a run.
 
 use crate::{error::ExpectedError, exit_code, numbers};
 use fstrial_device::{
@@ -55,7 +55,7 @@ const ANSWER_DEADLINE: Duration = Duration::from_secs(10);
 /// How often the process says that it is alive.
 const PULSE: Duration = Duration::from_millis(500);
 /// How long it may say nothing before it is ended: whatever writes back to the device waits for it, and so does every
-/// `sync` of the machine. A process that is before all others and locked in memory is never silent for so long.
+/// `sync` of the machine. A process that is before all others and locked in memory is never silent for this long.
 const SILENCE: Duration = Duration::from_secs(6);
 /// Its time to end once it was killed.
 const END_DEADLINE: Duration = Duration::from_secs(2);
@@ -67,7 +67,7 @@ pub const MIN_SIZE: Bytes = Bytes::mib(16);
 const MAX_SIZE: Bytes = Bytes::gib(4096);
 /// Requests in flight with which a device and its host are tried at their limits.
 const DEEP: u16 = 32;
-/// A model that asks for so many times what the host can do is beyond it.
+/// A model that asks for this many times what the host can do is beyond it.
 const BEYOND: f64 = 1.1;
 /// More late answers than this share are told.
 const LATE_SHARE: f64 = 0.02;
@@ -320,7 +320,7 @@ impl Serving {
         )
     }
 
-    /// Whoever uses the device gets EIO and does not hang.
+    /// Anyone who uses the device gets EIO and does not hang.
     fn end(&mut self) {
         let _ = self.child.kill();
         // One that waits in the kernel for the disk that its data are on is not waited for.
@@ -514,7 +514,7 @@ pub fn serve() -> Result<u8, ExpectedError> {
     let mut lines = io::stdin().lines().map_while(Result::ok);
     let offer = lines.next().and_then(|line| serde_json::from_str::<Offer>(&line).ok()).ok_or_else(|| {
         ExpectedError::usage(
-            "this is no device to serve",
+            "this is not a device to serve",
             "`fstrial device-server` is started by fstrial itself",
         )
     })?;

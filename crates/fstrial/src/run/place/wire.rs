@@ -84,7 +84,7 @@ pub(super) enum Answer {
         /// Its message.
         message: WorkerMessage,
     },
-    /// A job has ended, and nothing of it is left.
+    /// A job has ended, and no part of it is left.
     Ended {
         /// How.
         ended: Ended,
@@ -104,7 +104,7 @@ pub(super) enum Answer {
     },
 }
 
-/// Says messages from a thread of its own: whoever does not read holds nobody up.
+/// Says messages from a thread of its own: anyone who does not read holds nobody up.
 pub(super) struct Voice<T> {
     messages: mpsc::Sender<T>,
     ended: mpsc::Receiver<()>,
@@ -161,7 +161,7 @@ fn read_line<T: DeserializeOwned>(from: &mut impl BufRead) -> Option<Result<T, S
     }
 }
 
-/// The messages that come, as they come; one that is none as its text. No more when the other side is gone.
+/// The messages that come, as they come; a line that is not one as its text. No more when the other side is gone.
 pub(super) fn receive<T: DeserializeOwned + Send + 'static>(
     from: impl Read + Send + 'static,
 ) -> mpsc::Receiver<Result<T, String>> {

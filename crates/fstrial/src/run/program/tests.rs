@@ -207,7 +207,7 @@ fn try_real(name: &str, changes: &str) -> Option<Result<ProgramOutcome, RunFailu
         let _ = std::io::stderr().write_all(line.as_bytes());
         return None;
     }
-    // Beside the test program, because a memory filesystem at /tmp might refuse O_DIRECT.
+    // Next to the test program, because a memory filesystem at /tmp might refuse O_DIRECT.
     let arm = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
     let level = Level { threads: 2, duration: Nanos::secs(2), seed: 7 };
     Some(run(&program, arm.path(), level, &mut |_| Ok(())))

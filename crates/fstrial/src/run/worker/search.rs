@@ -1,4 +1,4 @@
-//! The search for a rate on a filesystem that stands: each step is a load, laid out and run as any other.
+//! The search for a rate on a filesystem that is ready: each step is a load, laid out and run as any other.
 
 use super::{MIN_LAYOUT_BYTES_PER_SECOND, Run, check_errors, load_failure};
 use crate::run::{
@@ -62,7 +62,7 @@ fn unfound(error: SearchError<RunFailure>, target: &RateTarget) -> RunFailure {
         ),
         SearchError::TooFew { rate, operations, least, steps } => load_failure(
             format!(
-                "whether {rate:.3}/s keep {target} cannot be told by {operations} operations: it takes {least}; no rate above \
+                "whether {rate:.3}/s keep {target} cannot be decided with {operations} operations: {least} are needed; no rate above \
                  keeps it:\n{steps}"
             ),
             "promise a lower quantile, or have rates offered for longer, such as --duration 5m",

@@ -128,9 +128,12 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Makes the state that the job asks for, if it asks for one, on the filesystem that stands; hands it back, mounted
-    /// anew.
-    #[expect(clippy::result_large_err, reason = "what stands is handed back, and it happens once in a trial")]
+    /// Makes the state that the job asks for, if it asks for one, on the filesystem that is ready; hands it back, mounted
+    /// again.
+    #[expect(
+        clippy::result_large_err,
+        reason = "what was built is handed back, and it happens once in a trial"
+    )]
     pub(super) fn make_state(
         &mut self,
         standing: ReadyArm,
