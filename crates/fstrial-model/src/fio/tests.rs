@@ -541,7 +541,7 @@ fn a_job_cannot_take_the_memory_or_the_processes_of_the_machine() {
         |lines: &str| understand("job.fio", &format!("[a]\nsize=1g\n{lines}"), &host()).unwrap_err().message;
     assert!(refused("bs=64m\niodepth=1024\nioengine=libaio\n").contains("half of this host's memory"));
     assert!(refused("bssplit=4k/50:1g/50\niodepth=2\n").contains("half of this host's memory"));
-    assert!(refused("bsrange=4k-x\n").contains("no number"));
+    assert!(refused("bsrange=4k-x\n").contains("not a number"));
     assert!(refused("[b]\nsize=1g\nbs=600m\n[c]\nsize=1g\nbs=600m\n").contains("half of this host's memory"));
     assert!(refused("numjobs=100000\n").contains("out of range"));
     assert!(refused("lockmem=1t\n").contains("not run"));

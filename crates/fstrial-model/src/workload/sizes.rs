@@ -153,7 +153,7 @@ mod tests {
             ("4KiB:60,4096:40", "each once"),
             ("4KiB:0,8KiB:1", "above 0"),
             ("4KiB:nan,8KiB:1", "above 0"),
-            ("4KiB:much", "no weight"),
+            ("4KiB:much", "not a weight"),
             ("64KiB-4KiB", "down to"),
             ("0-4KiB", "1 byte"),
             ("4KiB-1GiB", "64MiB"),

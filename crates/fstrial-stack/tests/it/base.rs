@@ -213,7 +213,7 @@ fn hosts_and_devices_that_cannot_clone_say_so() {
         assert!(error.hint().unwrap().contains("--restore copy"));
         let disk = fstrial_model::job::DeviceBinding::Zram { index: 9999, size: Bytes::mib(8) };
         let error = base::save_clone(&disk, &kept.path()).unwrap_err();
-        assert!(error.to_string().contains("no file"), "{error}");
+        assert!(error.to_string().contains("not a file"), "{error}");
         drop(kept);
         run("umount", &[&memory.display().to_string()]);
     });

@@ -250,8 +250,8 @@ mod tests {
             ("inside", "links are not followed"),
             ("../secret", "cross-device link"),
             ("/etc/passwd", "cross-device link"),
-            ("fifo", "no ordinary file"),
-            ("sub", "no ordinary file"),
+            ("fifo", "not an ordinary file"),
+            ("sub", "not an ordinary file"),
             ("missing", "No such file"),
             ("bytes", "UTF-8"),
         ] {

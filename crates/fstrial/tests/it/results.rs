@@ -127,7 +127,7 @@ fn trials_are_found_by_what_they_are() {
 
     refused(&lab, "results list --since yesterday", 2, &["2026-01-31"]);
     refused(&lab, "results list --status done", 2, &["decided"]);
-    refused(&lab, "results tag 1 +a,b", 2, &["can be no tag", "try"]);
+    refused(&lab, "results tag 1 +a,b", 2, &["cannot be a tag", "try"]);
     refused(&lab, "results tag 9 +a", 2, &["no trial 9"]);
     for words in
         ["results tag 1 +x --home elsewhere", "results tag 1 -nightly --help", "results tag 1 --hom x"]

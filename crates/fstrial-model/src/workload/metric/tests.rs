@@ -159,7 +159,7 @@ fn rules_that_cannot_work_are_refused() {
         refused(rule, "", words);
     }
     let long = format!("pattern = '({})'", "a".repeat(5000));
-    refused(&long, "", "a pattern of 5002 bytes");
+    refused(&long, "", "the pattern has 5002 bytes");
     let entry = MetricEntry { name: "m".into(), column: Some(1), ..MetricEntry::default() };
     assert!(entry.settle().unwrap_err().problem.contains("it has no unit"));
     let entry = MetricEntry { name: "a@b".into(), measure: Some(Measure::Wall), ..MetricEntry::default() };
