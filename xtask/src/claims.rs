@@ -81,8 +81,8 @@ impl Published<'_> {
 /// What the page begins with.
 const HEAD: &str = "# What was found
 
-Made by `./x claims` from the runs in `claims/found.db.gz`, which hold the environment, the controls and what the logs
-did; a test compares the two. After `gunzip -k claims/found.db.gz`, `fstrial claims table claims/found.db` prints the table
-again, and `fstrial results import claims/found.db` takes the trials in, each with every run. [claims.md](claims.md) says
-what the verdicts mean, and what they do not.
+Made from the runs in `claims/found.db.gz`, which hold the environment, the controls and what the logs did; `./x claims`
+measures them again, and a test compares the two. After `gunzip -k claims/found.db.gz`, `fstrial claims table
+claims/found.db` prints the table again, and `fstrial results import claims/found.db` takes the trials in, each with every
+run. [claims.md](claims.md) says what the verdicts mean, and what they do not.
 ";

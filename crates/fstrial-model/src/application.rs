@@ -2,8 +2,6 @@
 //!
 //! Which presets these are is said in their files: `keywords` holds the first name of the application.
 
-use crate::preset;
-
 /// An application, or a use of storage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Application {
@@ -110,11 +108,6 @@ impl Application {
     pub fn name(&self) -> &'static str {
         self.names[0]
     }
-
-    /// Its presets, in the order they are listed.
-    pub fn presets(&self) -> Vec<&'static str> {
-        preset::names().filter(|name| preset::keywords(name).iter().any(|word| word == self.name())).collect()
-    }
 }
 
 /// All names of all applications.
@@ -125,6 +118,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::preset;
     use std::collections::BTreeSet;
 
     #[test]

@@ -197,6 +197,13 @@ pub fn keywords(name: &str) -> Vec<String> {
     preset(name).and_then(|entry| entry.keywords).unwrap_or_default()
 }
 
+impl Application {
+    /// Its presets, in the order they are listed.
+    pub fn presets(&self) -> Vec<&'static str> {
+        names().filter(|name| keywords(name).iter().any(|word| word == self.name())).collect()
+    }
+}
+
 /// The presets that a word fits, in the order they are listed: those of the application that it names, else those that
 /// hold it in their name, their family, or what they say of themselves.
 pub fn fitting(word: &str) -> Vec<&'static str> {

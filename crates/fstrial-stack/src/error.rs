@@ -1,6 +1,5 @@
 //! What can go wrong with a stack: what failed, on what, why, and what to try.
 
-use crate::host;
 use fstrial_model::{filesystem::Filesystem, units::Nanos};
 use std::{io, path::PathBuf};
 
@@ -166,7 +165,9 @@ fn without_permission(what: &str, is_root: bool) -> &'static str {
 /// What to try after an error of the operating system.
 fn io_hint(what: &str, error: &io::Error) -> Option<String> {
     match error.kind() {
-        io::ErrorKind::PermissionDenied => Some(without_permission(what, host::is_root()).into()),
+        io::ErrorKind::PermissionDenied => {
+            Some(without_permission(what, rustix::process::geteuid().is_root()).into())
+        }
         io::ErrorKind::NotFound => Some("check the spelling of the path".into()),
         io::ErrorKind::FileTooLarge => {
             Some("raise the limit on the size of files (ulimit -f unlimited), or use a smaller size".into())

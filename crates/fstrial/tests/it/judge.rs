@@ -80,7 +80,7 @@ fn judge_says_that_an_order_was_not_drawn() {
     let said = |name: &str, text: &str, part: &str| {
         lab.write(name, text);
         let told = judged(&lab, 0, name).stdout;
-        assert_eq!(told.contains(part), !part.is_empty(), "{name}: {told}");
+        assert!(told.contains(part), "{name}: {told}");
         assert_eq!(
             told.contains("NOT RANDOMISED") || told.contains("ORDER UNKNOWN"),
             !part.is_empty(),
@@ -160,15 +160,15 @@ fn judge_reads_what_hyperfine_writes_and_pairs_nothing() {
 #[test]
 fn judge_reads_go_benchmarks() {
     let lab = lab(&["go-old.txt", "go-new.txt"]);
-    let told = judged(&lab, 3, "old=go-old.txt new=go-new.txt").stdout;
+    let told = judged(&lab, 0, "old=go-old.txt new=go-new.txt").stdout;
     assert!(told.contains("Copy") && told.contains("Repeat") && told.contains("not randomised"), "{told}");
-    let found = judged(&lab, 3, "old=go-old.txt new=go-new.txt --metric B/op,MB/s --json").document();
+    let found = judged(&lab, 0, "old=go-old.txt new=go-new.txt --metric B/op,MB/s --json").document();
     let units: Vec<&str> =
         found["verdicts"].as_array().unwrap().iter().map(|v| v["unit"].as_str().unwrap()).collect();
     assert!(units.contains(&"B/op") && units.contains(&"MB/s"), "{found}");
     shows(&lab, "judge-go-one-side", 2, "go-old.txt");
     let line = |arm: &str, ns: u32| {
-        format!("BenchmarkRun/arm={arm}/workload=append-4 1 {ns} ns/op {} op/s\n", 5000 - ns)
+        format!("BenchmarkRun/arm={arm}/workload=append-4 1 {ns} ns/op {} op/s\n", 10_000 - 5 * ns)
     };
     let lines: String = (0..6).map(|i| line("ext4", 1000 + i) + &line("xfs", 900 + i)).collect();
     lab.write("export.txt", &format!("trial: 7\nUnit op/s better=higher\n{lines}PASS\n"));
