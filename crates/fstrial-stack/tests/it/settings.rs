@@ -108,7 +108,7 @@ fn discards_are_not_let_into_an_image() {
         let asked = arm("raw:discard=on");
         let error = AttachedDevices::attach(&image.binding(&asked), &asked, std::process::id(), &lab.ledger);
         let error = error.unwrap_err();
-        assert!(error.to_string().contains("would take away what the image has allocated"), "{error}");
+        assert!(error.to_string().contains("would free blocks of the image"), "{error}");
         assert!(error.hint().unwrap().contains("zram"), "{error}");
     });
 }

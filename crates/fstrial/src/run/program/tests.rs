@@ -98,7 +98,7 @@ fn a_missing_program_says_how_to_get_it() {
     let error = run_program(&program(&format!("command = ['no-such-tool', '-x']\n{WALL}"))).unwrap_err();
     assert_eq!((error.kind, error.what.as_str()), (FailureKind::HostLacks, "no-such-tool is not installed"));
     let hint = error.hint.unwrap();
-    assert!(hint.contains("spelt right?") && !hint.contains("apt"), "nobody knows its package: {hint}");
+    assert!(hint.contains("check the spelling") && !hint.contains("apt"), "nobody knows its package: {hint}");
 }
 
 #[test]
