@@ -121,7 +121,10 @@ impl ConductArgs {
         let Some(round) = self.precondition else { return Ok(()) };
         if !(Nanos::millis(100)..=Nanos::secs(3600)).contains(&round) {
             let hint = "use 100ms to 1h; the specification asks for 1m";
-            return Err(ExpectedError::usage(format!("a preconditioning round of {round} is out of range (100ms to 1h)"), hint));
+            return Err(ExpectedError::usage(
+                format!("a preconditioning round of {round} is out of range (100ms to 1h)"),
+                hint,
+            ));
         }
         Ok(())
     }
