@@ -640,7 +640,7 @@ mod tests {
         let answer = answer(&run(), &[of(&flow, &mixed), of(&flow, &appends)]).unwrap();
         let answer = serde_json::to_value(answer).unwrap();
         let (mixed, appends) = (&answer["jobs"][0], &answer["jobs"][1]);
-        assert!(mixed["desc"].as_str().unwrap().contains("no pattern of fio's"));
+        assert!(mixed["desc"].as_str().unwrap().contains("not a pattern of fio's"));
         assert_eq!(
             (&mixed["job options"]["rw"], &appends["job options"]["rw"]),
             (&"rw".into(), &"write".into())
