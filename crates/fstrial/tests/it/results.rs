@@ -145,7 +145,7 @@ fn two_trials_are_set_side_by_side_without_a_verdict() {
     let lab = lab();
     let text = good(&lab, "report 1 2 --format text").stdout;
     assert_eq!(good(&lab, "results diff 1 2").stdout, text, "another spelling");
-    for part in ["a: trial 1", "b: trial 2", "no verdict", "trial.name", "random-write", "b / a"] {
+    for part in ["a: trial 1", "b: trial 2", "not a verdict", "trial.name", "random-write", "b / a"] {
         assert!(text.contains(part), "lacks `{part}`: {text}");
     }
     let diff = good(&lab, "report 1 2 --format json").json().remove(0);
