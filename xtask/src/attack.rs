@@ -3,7 +3,7 @@
 //! `cargo xtask attack` is the small run that `ci` has too: every area for a little while. With words it is a campaign, on
 //! an optimised build in which sums are still checked: `cargo xtask attack kills --kills 1000 --seed 7`. Results add up in
 //! `target/attacks`; `cargo xtask attack --sum` prints all of them. `cargo xtask long attack` is the campaign that
-//! docs/safety.md tells of.
+//! docs/safety.md describes.
 
 use crate::{cargo, command, root};
 use std::path::PathBuf;

@@ -24,7 +24,7 @@ const CIRCLES: [(&str, &[&str], &str); 6] = [
         "a claim is a part of a trial's page, and the catalogue of claims is made of pages of trials",
     ),
 ];
-/// Folders of the command that must not import from others: what is run knows nothing of how it is shown or asked for.
+/// Folders of the command that must not import from others: what is run knows nothing about how it is shown or asked for.
 const UPWARDS: [(&str, &str); 3] = [("run", "report"), ("run", "cli"), ("report", "cli")];
 
 /// What each file imports, by the paths of modules.

@@ -9,7 +9,7 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-/// Where pages are, besides those at the top.
+/// Where pages are, in addition to those at the top.
 const FOLDERS: [&str; 3] = ["docs", "examples", "fixtures"];
 /// The page that lists all others of its folder.
 const LIST: &str = "docs/README.md";

@@ -8,6 +8,7 @@ mod claims;
 mod links;
 mod names;
 mod package;
+mod phrases;
 mod tests;
 mod tidy;
 mod toys;
@@ -32,13 +33,13 @@ const CHECKS: [Check; 7] = [
 ];
 
 /// The longest that all checks together may take, compiling included.
-const LONGEST: Duration = Duration::from_secs(60 * 60);
+const MAX_TIME: Duration = Duration::from_secs(60 * 60);
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let wanted = arguments.first().map_or("ci", String::as_str);
     let rest = arguments.get(1..).unwrap_or_default();
-    // These are no checks: they take long, and their arguments say how long.
+    // These are not checks: they take long, and their arguments say how long.
     let long = match wanted {
         "agreement" => Some(agreement::run(&root(), rest)),
         "attack" => Some(attack::run(&attack::Size::Small, rest)),
@@ -89,13 +90,13 @@ fn in_time(took: &[(&str, Duration)]) -> bool {
     let total: Duration = took.iter().map(|(_, time)| *time).sum();
     let each: Vec<String> = took.iter().map(|(name, time)| format!("{name} {}", time.as_secs())).collect();
     println!("seconds: {}; all {}", each.join(", "), total.as_secs());
-    if total > LONGEST {
+    if total > MAX_TIME {
         println!(
             "that is more than {} minutes: move something to `cargo xtask long`",
-            LONGEST.as_secs() / 60
+            MAX_TIME.as_secs() / 60
         );
     }
-    total <= LONGEST
+    total <= MAX_TIME
 }
 
 /// The workspace's folder.

@@ -73,7 +73,7 @@ fn naming(text: &str, names: &[&str]) -> Vec<usize> {
 }
 
 /// The strings in Rust code, raw ones as well, with the lines where they begin. Comments of lines are passed over.
-fn strings(code: &str) -> Vec<(usize, &str)> {
+pub(crate) fn strings(code: &str) -> Vec<(usize, &str)> {
     let mut found = Vec::new();
     let mut at = 0;
     while let Some(rest) = code.get(at..).filter(|rest| !rest.is_empty()) {

@@ -1,8 +1,8 @@
 //! Runs all tests and closes with one line that counts passed, failed and skipped.
 //!
 //! libtest keeps what passing tests print to itself, and with it the reasons of skips. So it is told to show it, the
-//! shown part is read for lines that begin with `SKIPPED`, and everything else is passed on. What failed is named once
-//! more at the end.
+//! shown part is read for lines that begin with `SKIPPED`, and everything else is passed on. What failed is named again
+//! at the end.
 //!
 //! Properties are tried with the same random numbers every time, so that a red run is about the change and comes back
 //! when it is run again. `PROPTEST_RNG_SEED=7 PROPTEST_CASES=20000 ./x test` looks elsewhere.

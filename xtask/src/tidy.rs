@@ -1,7 +1,7 @@
 //! What clippy cannot see: crate directions, circles of imports, the list of unsafe islands, file docs, leftovers, lengths, names of
-//! filesystems, links between pages.
+//! filesystems, links between pages, phrases of user text.
 
-use crate::{circles, links, names};
+use crate::{circles, links, names, phrases};
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -46,7 +46,7 @@ const ISLANDS: [&str; 11] = [
     "crates/fstrial-stack/src/isolation.rs",
     "crates/fstrial/src/report/stdout/at_start.rs",
 ];
-/// The files of the command that may open files by themselves. All others go through `cli/out_file.rs` and
+/// The files of the command that may open files on their own. All others go through `cli/out_file.rs` and
 /// `cli/in_file.rs`: what a user names is never replaced unasked, no link is followed, and nothing is read without end.
 const OPENERS: [&str; 13] = [
     "crates/fstrial/src/cli/doctor.rs",
@@ -76,7 +76,7 @@ const OPENING: [&str; 9] = [
     "OpenOptions",
 ];
 /// Lines of the longest function allowed.
-const LONGEST_FUNCTION: usize = 75;
+const MAX_FUNCTION: usize = 75;
 
 /// Checks the tree; the error lists everything found.
 pub(crate) fn check(root: &Path) -> Result<(), String> {
@@ -99,6 +99,7 @@ pub(crate) fn check(root: &Path) -> Result<(), String> {
     for (name, text) in &texts {
         check_file(name, text, &mut found);
         names::check(name, text, &filesystems, &mut found);
+        phrases::check_rust(name, text, &mut found);
     }
     if filesystems.is_empty() {
         found
@@ -106,6 +107,7 @@ pub(crate) fn check(root: &Path) -> Result<(), String> {
     }
     names::check_list(&texts, &filesystems, &mut found);
     links::check(root, &mut found);
+    phrases::check_documents(root, &mut found);
     let changes = fs::read_to_string(root.join("CHANGELOG.md")).unwrap_or_default();
     if !changes.contains("## Unreleased") && !changes.contains("## 0.") {
         found.push("CHANGELOG.md has no section".into());
@@ -169,7 +171,7 @@ fn check_file(name: &str, text: &str, found: &mut Vec<String>) {
         }
     }
     for (line, length) in long_functions(text) {
-        found.push(format!("{name}:{line}: a function of {length} lines (at most {LONGEST_FUNCTION})"));
+        found.push(format!("{name}:{line}: a function of {length} lines (at most {MAX_FUNCTION})"));
     }
 }
 
@@ -188,7 +190,7 @@ fn long_functions(text: &str) -> Vec<(usize, usize)> {
         }
         let closing = format!("{}}}", &line[..line.len() - code.len()]);
         let length = lines[start..].iter().position(|line| *line == closing).map_or(0, |end| end + 1);
-        if length > LONGEST_FUNCTION {
+        if length > MAX_FUNCTION {
             long.push((start + 1, length));
         }
     }

@@ -35,7 +35,7 @@ pub(crate) fn check(root: &Path) -> Result<(), String> {
     let built = copy(root, files.split_terminator('\0'), &tree)
         .and_then(|()| TOYS.iter().try_for_each(|name| apply(name, &tree)))
         .and_then(|()| build(&tree));
-    // Whatever happened: the next one begins anew, and the disk is not for what is left of this one.
+    // Whatever happened: the next one starts over, and the disk is not for what is left of this one.
     let removed = fs::remove_dir_all(&tree).map_err(|e| format!("{}: {e}", tree.display()));
     built.and(removed)
 }
@@ -164,10 +164,10 @@ fn build(tree: &Path) -> Result<(), String> {
     ))
 }
 
-/// What to do about a toy that fits no more.
+/// What to do about a toy that no longer fits.
 fn remedy(name: &str) -> String {
     format!(
-        "Make it anew: in a clean clone `git apply --reject xtask/toys/{name}.patch`, do the rest as docs/architecture.md says \
+        "Make it again: in a clean clone `git apply --reject xtask/toys/{name}.patch`, do the rest as docs/architecture.md says \
          under \"How to add things\" (and mend that if it is wrong), `cargo test -p fstrial-model --lib`, then \
          `git add --intent-to-add . && git diff > …/xtask/toys/{name}.patch`"
     )

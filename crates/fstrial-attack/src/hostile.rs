@@ -20,7 +20,7 @@ use std::{
 /// Memory that a command may take: far more than any file that makes sense needs.
 const MEMORY: &str = "--as=1073741824";
 /// Time that a command may take, on a busy machine without optimisation.
-const SLOWEST: Duration = Duration::from_secs(30);
+const MAX_TIME: Duration = Duration::from_secs(30);
 
 /// Commands that read a file. `{file}` is the file.
 const READERS: [(&str, &str); 11] = [
@@ -87,7 +87,7 @@ pub(crate) fn files(subject: &Subject) -> Area {
                 }
             }
             let words = words.replace("{file}", &file.display().to_string());
-            let ended = child::run(&mut lab.behind(&["prlimit", MEMORY], &words), SLOWEST);
+            let ended = child::run(&mut lab.behind(&["prlimit", MEMORY], &words), MAX_TIME);
             let again = format!("cargo xtask attack files --only {name}");
             area.tried(&format!("{name} {reader}"), ends_in_words(&ended, &[0, 2, 3, 10, 11]), &again);
         }
@@ -95,7 +95,7 @@ pub(crate) fn files(subject: &Subject) -> Area {
     area.finish()
 }
 
-/// It ended by itself, not as a fault of the program, and with one of these codes.
+/// It ended on its own, not as a fault of the program, and with one of these codes.
 fn ends_in_words(ended: &Ended, codes: &[i32]) -> Result<(), String> {
     if let Some(fault) = ended.fault() {
         return Err(fault);
@@ -158,7 +158,7 @@ pub(crate) fn stores(subject: &Subject, seed: u64, count: u64) -> Area {
         if !subject.wants(case) {
             continue;
         }
-        // Not every statement fits every schema; one that fails has changed nothing, and that is no attempt.
+        // Not every statement fits every schema; one that fails has changed nothing, and that is not an attempt.
         let made = with_store(&lab, 0).and_then(|path| {
             Connection::open(path).and_then(|store| store.execute_batch(statement)).map_err(|e| e.to_string())
         });
@@ -199,7 +199,7 @@ fn read_all(lab: &Lab, area: &mut Area, case: &str, again: &str) {
     let path = lab.home().join("results.db");
     let Ok(hostile) = fs::read(&path) else { return };
     for words in STORE_READERS {
-        let ended = child::run(&mut lab.behind(&["prlimit", MEMORY], words), SLOWEST);
+        let ended = child::run(&mut lab.behind(&["prlimit", MEMORY], words), MAX_TIME);
         // 1 would say that the program is at fault.
         area.tried(&format!("{case} {words}"), ends_in_words(&ended, &[0, 2, 3, 10, 11, 14]), again);
         // A command that takes a change back writes; the next one gets the same file.

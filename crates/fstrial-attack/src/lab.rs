@@ -138,7 +138,7 @@ impl Lab {
         names_in(&self.home().join("ledger"))
     }
 
-    /// A loop device on a file of so many MiB, that nobody holds open, as a disk is.
+    /// A loop device on a file of this many MiB, that nobody holds open, as a disk is.
     pub(crate) fn disk(&self, name: &str, mib: u64) -> Result<Disk, String> {
         let file = self.path(name);
         File::create(&file).and_then(|made| made.set_len(mib << 20)).map_err(|e| format!("{name}: {e}"))?;

@@ -19,7 +19,7 @@ impl Backing {
     /// Takes memory for all of it.
     ///
     /// # Errors
-    /// There is not so much.
+    /// There is not this much.
     pub fn in_memory(size: Bytes) -> Result<Self, DeviceError> {
         let path = "memfd:fstrial-device";
         let fd = rustix::fs::memfd_create("fstrial-device", MemfdFlags::CLOEXEC)
@@ -52,7 +52,7 @@ impl Backing {
         offset.checked_add(length).is_some_and(|end| end <= self.size)
     }
 
-    /// Reads so many bytes.
+    /// Reads this many bytes.
     ///
     /// # Errors
     /// Only those of a file on a disk.

@@ -2,7 +2,7 @@
 
 use std::{io, path::PathBuf};
 
-/// A modelled device that cannot be had.
+/// A modelled device that is not available.
 #[derive(Debug, thiserror::Error)]
 pub enum DeviceError {
     /// A system call failed.

@@ -10,23 +10,23 @@ pub trait FrontEnd {
     ///
     /// # Errors
     /// The kernel does not have this way, or not for us.
-    fn show(&self, server: Arc<Server>, name: &str) -> Result<Shown, DeviceError>;
+    fn show(&self, server: Arc<Server>, name: &str) -> Result<ExposedDevice, DeviceError>;
 }
 
 /// A device that the kernel has. It goes when this is dropped, or the process ends.
-pub struct Shown {
+pub struct ExposedDevice {
     /// First in order: what is open cannot be taken away.
     file: File,
     _kept: Box<dyn Any>,
 }
 
-impl Shown {
+impl ExposedDevice {
     /// The open device, and what it lives by.
     pub fn new(file: File, kept: impl Any) -> Self {
         Self { file, _kept: Box::new(kept) }
     }
 
-    /// The open device: a block device, or a file for a loop device to stand on.
+    /// The open device: a block device, or a file for a loop device to use.
     pub fn file(&self) -> &File {
         &self.file
     }

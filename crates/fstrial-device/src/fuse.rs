@@ -1,4 +1,4 @@
-//! Shows a served device to the kernel as the only file of a FUSE filesystem, for a loop device to stand on.
+//! Shows a served device to the kernel as the only file of a FUSE filesystem, for a loop device to use.
 //!
 //! The file is opened past the page cache (`FOPEN_DIRECT_IO`), with writes side by side
 //! (`FOPEN_PARALLEL_DIRECT_WRITES`), and the kernel may send requests without waiting for each other
@@ -7,7 +7,7 @@
 
 use crate::{
     error::DeviceError,
-    front::{FrontEnd, Shown},
+    front::{ExposedDevice, FrontEnd},
     server::Server,
 };
 use fuser::{
@@ -26,9 +26,9 @@ use std::{
 /// Threads that take requests from the kernel.
 const THREADS: usize = 2;
 /// Requests that the kernel sends without waiting for answers.
-const MOST_UNDER_WAY: u16 = 1024;
+const MAX_IN_FLIGHT: u16 = 1024;
 /// Largest write that the kernel may send.
-const LARGEST_WRITE: u32 = 1 << 20;
+const MAX_WRITE: u32 = 1 << 20;
 /// The file; the folder is always 1.
 const FILE: INodeNo = INodeNo(2);
 /// How long the kernel may keep names and attributes: they never change.
@@ -41,7 +41,7 @@ pub struct Fuse<'a> {
 }
 
 impl FrontEnd for Fuse<'_> {
-    fn show(&self, server: Arc<Server>, name: &str) -> Result<Shown, DeviceError> {
+    fn show(&self, server: Arc<Server>, name: &str) -> Result<ExposedDevice, DeviceError> {
         let no_fuse = |source| DeviceError::NoFuse { source };
         let mut config = Config::default();
         config.mount_options = vec![
@@ -56,7 +56,7 @@ impl FrontEnd for Fuse<'_> {
         let session = Session::new(device, self.folder, &config).and_then(Session::spawn).map_err(no_fuse)?;
         let path = self.folder.join(name);
         let opened = File::options().read(true).write(true).open(&path);
-        Ok(Shown::new(opened.map_err(|error| DeviceError::io("open", path, error))?, session))
+        Ok(ExposedDevice::new(opened.map_err(|error| DeviceError::io("open", path, error))?, session))
     }
 }
 
@@ -96,8 +96,8 @@ impl Filesystem for OnlyFile {
             // An older kernel is slower, not wrong.
             let _ = config.add_capabilities(wanted);
         }
-        let _ = config.set_max_background(MOST_UNDER_WAY);
-        let _ = config.set_max_write(LARGEST_WRITE);
+        let _ = config.set_max_background(MAX_IN_FLIGHT);
+        let _ = config.set_max_write(MAX_WRITE);
         Ok(())
     }
 

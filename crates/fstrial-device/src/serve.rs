@@ -12,7 +12,7 @@
 use crate::{
     backing::Backing,
     error::DeviceError,
-    front::{FrontEnd, Shown},
+    front::{ExposedDevice, FrontEnd},
     server::{Counts, Server},
 };
 use fstrial_model::{
@@ -72,7 +72,7 @@ pub struct Offer {
 /// A line from the serving process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "answer")]
-pub enum Said {
+pub enum Reply {
     /// The device is there: this is the number of the descriptor of its file.
     Ready {
         /// N of `/proc/PID/fd/N`.
@@ -102,7 +102,7 @@ pub fn serve(
     offer: Offer,
     front: &dyn FrontEnd,
     commands: &mut dyn Iterator<Item = Command>,
-    say: &mut dyn FnMut(Said),
+    say: &mut dyn FnMut(Reply),
 ) -> Result<(), DeviceError> {
     // Before any thread is started: they inherit it. Without the right to do so it works too, until memory is short.
     let _ = rustix::process::configure_io_flusher_behavior(true);
@@ -122,30 +122,30 @@ pub fn serve(
 /// Says that the device is there, and does what it is told.
 fn attend(
     server: &Server,
-    shown: &Shown,
+    shown: &ExposedDevice,
     commands: &mut dyn Iterator<Item = Command>,
-    say: &mut dyn FnMut(Said),
+    say: &mut dyn FnMut(Reply),
 ) {
-    say(Said::Ready { descriptor: shown.file().as_raw_fd() });
+    say(Reply::Ready { descriptor: shown.file().as_raw_fd() });
     for command in commands {
         say(match command {
             Command::Renew { seed, slowed } => {
                 server.renew(seed, slowed);
-                Said::Done
+                Reply::Done
             }
             Command::Pretend { model } => {
                 server.pretend(&model);
-                Said::Done
+                Reply::Done
             }
             Command::HeadStart { time } => {
                 server.set_head_start(time);
-                Said::Done
+                Reply::Done
             }
             Command::Free { is_free } => {
                 server.set_free(is_free);
-                Said::Done
+                Reply::Done
             }
-            Command::Count => Said::Counted { counts: server.counts() },
+            Command::Count => Reply::Counted { counts: server.counts() },
         });
     }
 }
@@ -159,13 +159,13 @@ mod tests {
     struct Alone;
 
     impl FrontEnd for Alone {
-        fn show(&self, server: Arc<Server>, _: &str) -> Result<Shown, DeviceError> {
+        fn show(&self, server: Arc<Server>, _: &str) -> Result<ExposedDevice, DeviceError> {
             let request = server.write(4096, b"data").unwrap();
             server.submit(request, Box::new(|| ()));
             server.submit(Server::flush(), Box::new(|| ()));
             let (request, data) = server.read(4096, 4).unwrap();
             server.submit(request, Box::new(move || assert_eq!(data, b"data")));
-            Ok(Shown::new(tempfile::tempfile().unwrap(), ()))
+            Ok(ExposedDevice::new(tempfile::tempfile().unwrap(), ()))
         }
     }
 
@@ -184,7 +184,7 @@ mod tests {
         let counts =
             Counts { reads: 1, bytes_read: 4, writes: 1, bytes_written: 4, flushes: 1, ..Counts::default() };
         let none = Counts::default();
-        assert_eq!(said[..2], [Said::Ready { descriptor }, Said::Counted { counts }]);
-        assert_eq!(said[2..], [Said::Done, Said::Done, Said::Done, Said::Counted { counts: none }]);
+        assert_eq!(said[..2], [Reply::Ready { descriptor }, Reply::Counted { counts }]);
+        assert_eq!(said[2..], [Reply::Done, Reply::Done, Reply::Done, Reply::Counted { counts: none }]);
     }
 }

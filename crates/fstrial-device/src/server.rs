@@ -93,7 +93,7 @@ struct State {
     /// With the time at which the request came.
     waiting: HashMap<u64, (Time, Answer)>,
     next_id: u64,
-    /// What the way to the device costs: a request counts as having come so much earlier.
+    /// What the way to the device costs: a request counts as having come this much earlier.
     head_start: Time,
     /// What the timer thread waits for; none: to be told.
     timer: Option<Time>,
@@ -132,7 +132,7 @@ impl Server {
         self.backing.size()
     }
 
-    /// Reads so many bytes; gives them, and the request to [`submit`](Self::submit).
+    /// Reads this many bytes; gives them, and the request to [`submit`](Self::submit).
     ///
     /// # Errors
     /// `EINVAL` beyond the end, and those of a file on a disk.

@@ -26,7 +26,7 @@ const TICK: f64 = 18_446_744_073_709_551_616.0;
 pub(crate) struct Arrivals {
     clock: Clock,
     gaps: Gaps,
-    /// When the next request is due, in ticks with 64 bits behind the point: additions of a period that is no whole
+    /// When the next request is due, in ticks with 64 bits behind the point: additions of a period that is not a whole
     /// number of ticks leave no drift.
     exact: u128,
     /// The same, in whole ticks.
@@ -175,7 +175,7 @@ mod tests {
 
     #[test]
     fn constant_arrivals_never_drift() {
-        // A period of 1/3 s is no whole number of nanoseconds.
+        // A period of 1/3 s is not a whole number of nanoseconds.
         let mut arrivals = arrivals("3/s", 0, 1, 1);
         arrivals.start_at(1000);
         for n in 0..3_000_000_u64 {

@@ -274,7 +274,7 @@ fn sysbench_events_come_in_its_order() {
     let write = [Told::Write; 5];
     let expected: Vec<Told> = [&write[..], &[Told::Sync(0), Told::Sync(1)], &write[..]].concat();
     assert_eq!(told[..12], expected);
-    assert!(told.ends_with(&[Told::Sync(0), Told::Sync(1)]), "and at the end once more");
+    assert!(told.ends_with(&[Told::Sync(0), Told::Sync(1)]), "and at the end again");
 }
 
 #[test]

@@ -15,7 +15,7 @@ const POOL: usize = 1 << 20;
 const SLACK: usize = 64 << 10;
 /// Blocks that duplicates repeat, and the memory they take at most (beyond the first).
 const DUPLICATES: usize = 16;
-const DUPLICATES_MAX: usize = 4 << 20;
+const MAX_DUPLICATES: usize = 4 << 20;
 /// Bytes at the start of each page that are made new for each write.
 const STAMP: usize = 8;
 /// What [`Data::RepeatedWord`] repeats.
@@ -119,7 +119,7 @@ fn random_head(compressible: Percent, block: usize) -> usize {
 
 /// How many different blocks the duplicates repeat.
 fn duplicate_blocks(duplicate: Percent, block: usize) -> usize {
-    if duplicate.is_zero() { 0 } else { (DUPLICATES_MAX / block.max(1)).clamp(1, DUPLICATES) }
+    if duplicate.is_zero() { 0 } else { (MAX_DUPLICATES / block.max(1)).clamp(1, DUPLICATES) }
 }
 
 /// Fills `bytes` with `head` random bytes at the start of each `page`, and one word over and over behind them.

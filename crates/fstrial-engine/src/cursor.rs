@@ -1,4 +1,4 @@
-//! One place in the files for all threads of a load: whoever asks gets the next request, or the next sync of a series.
+//! One place in the files for all threads of a load: the one who asks gets the next request, or the next sync of a series.
 //!
 //! As sysbench's generator behind its mutex: the order of requests, the count that makes a series of syncs due and the
 //! ratio of reads to writes belong to all threads together. What each thread does with its request is its own.
@@ -69,12 +69,12 @@ struct Place {
     block: u64,
     /// Requests handed out.
     out: u64,
-    /// A series of syncs is due after so many requests; 0 is never.
+    /// A series of syncs is due after this many requests; 0 is never.
     every: u64,
     files: u32,
     /// Whether a write was handed out since the last series.
     written: bool,
-    /// The file that the series in hand goes on with.
+    /// The file that the series in hand continues with.
     next_sync: u32,
 }
 

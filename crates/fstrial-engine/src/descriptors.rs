@@ -49,7 +49,7 @@ impl OwnTable {
 }
 
 impl Drop for OwnTable {
-    /// Closes the copies now. The kernel would when the thread is gone, but it tells whoever joins the thread a moment
+    /// Closes the copies now. The kernel would when the thread is gone, but it tells anyone who joins the thread a moment
     /// before; an unmount that follows at once would find the filesystem busy.
     fn drop(&mut self) {
         close(0..=u32::MAX);

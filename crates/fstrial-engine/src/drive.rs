@@ -158,7 +158,7 @@ pub(crate) struct Drive<'a, E> {
     left_is_blocks: bool,
     /// Slots whose read is complete and whose write of the same block has to follow.
     halfway: Vec<usize>,
-    /// The bytes of each file that are dropped from the page cache when a lap begins anew, from where and how many; none
+    /// The bytes of each file that are dropped from the page cache when a lap starts over, from where and how many; none
     /// if it is cut then.
     cold: Option<(u64, u64)>,
 }
@@ -205,7 +205,7 @@ impl<'a, E: Engine> Drive<'a, E> {
         }
     }
 
-    /// Drops the thread's part of its files from the page cache when a lap begins anew, if the load wants that.
+    /// Drops the thread's part of its files from the page cache when a lap starts over, if the load wants that.
     pub(crate) fn cooling(self, io: &Io, geometry: &Geometry) -> Self {
         let part = match geometry.files {
             1 => {
@@ -504,7 +504,7 @@ fn failed(recorder: &mut Recorder, now: u64, files: &Files, request: &Request, r
     let name = if request.write { "write" } else { "read" };
     let path = &files.paths[request.file as usize];
     match result {
-        // Each block of it is told by itself.
+        // Each block of it is told separately.
         Ok(NOT_AS_WRITTEN) => {}
         Ok(bytes) => {
             recorder.error(now, name, path, &format_args!("only {bytes} bytes at {}", request.offset))
@@ -618,7 +618,7 @@ mod tests {
                 assert!((8..=12).contains(&count), "{count} between {tenth}0 and {}0 ms", tenth + 1);
             }
             assert!((97..=103).contains(&histogram.count_between(MS, u64::MAX)));
-            // All others have their service time: the generator is not late by itself, though sleepers wake late.
+            // All others have their service time: the generator is not late on its own, though sleepers wake late.
             let quick = histogram.count_between(10_000, 11_000);
             assert!(quick >= 1890, "{quick} of {}", histogram.len());
         }

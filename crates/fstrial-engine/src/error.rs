@@ -1,5 +1,5 @@
-//! What can go wrong before or around the measured time. Errors *of* measured operations are not here: they are an
-//! outcome and stand in the result.
+//! What can go wrong before or around the measured time. Errors *of* measured operations are not here: they are an outcome and are
+//! in the result.
 
 use fstrial_model::units::Bytes;
 use std::{io, path::PathBuf};
@@ -76,7 +76,7 @@ pub enum EngineError {
     /// A limit of the process or the machine is in the way: open files, threads.
     #[error("{what}")]
     Limit {
-        /// What could not be had.
+        /// What was not available.
         what: String,
         /// The kernel's answer.
         source: io::Error,

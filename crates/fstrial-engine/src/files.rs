@@ -27,7 +27,7 @@ use std::{
 
 /// Bytes written at once while laying out.
 const CHUNK: usize = 1 << 20;
-/// Descriptors that a process needs beside the load's files.
+/// Descriptors that a process needs in addition to the load's files.
 const SPARE_FILES: u64 = 64;
 
 /// The open files of one thread, which no other thread uses: a shared descriptor's reference count would be a shared
@@ -118,7 +118,7 @@ fn try_direct(fd: &OwnedFd, io: &Io) -> Result<(), Errno> {
 /// process's, like the limit for its memory that it is there for.
 static PACE: AtomicU64 = AtomicU64::new(0);
 
-/// Has layouts synced after so many bytes from now on, or (0) at their end only. Where a limit for the memory does not slow
+/// Has layouts synced after this many bytes from now on, or (0) at their end only. Where a limit for the memory does not slow
 /// down writers, a layout would fill it with pages that must be written first, and the kernel would kill the process.
 pub fn pace_layouts(bytes: Bytes) {
     PACE.store(bytes.0, Ordering::Relaxed);
@@ -198,7 +198,7 @@ impl Writer {
             return Ok(());
         }
         self.unsynced = 0;
-        // A bare device is no file of a filesystem that could be synced.
+        // A bare device is not a file of a filesystem that could be synced.
         let synced = retry_on_intr(|| fdatasync(fd)).and_then(|()| retry_on_intr(|| syncfs(fd)));
         synced.map_err(|errno| self.error("sync", path, errno))
     }

@@ -20,7 +20,7 @@ use std::{
 
 /// A phase whose files are laid out: ready to run, once.
 #[derive(Debug)]
-pub struct Prepared {
+pub struct PreparedPhase {
     pub(crate) clock: Clock,
     /// Each load with the work of its threads.
     pub(crate) groups: Vec<(Load, Works)>,
@@ -42,7 +42,7 @@ pub struct Site<'a> {
 ///
 /// # Errors
 /// See [`Site::prepare`].
-pub fn prepare(load: &Load, target: Target<'_>) -> Result<Prepared, EngineError> {
+pub fn prepare(load: &Load, target: Target<'_>) -> Result<PreparedPhase, EngineError> {
     Site::new(target).prepare(std::slice::from_ref(load))
 }
 
@@ -62,18 +62,18 @@ impl<'a> Site<'a> {
     /// laid out are used as they are. The files stay after the run.
     ///
     /// # Errors
-    /// A refusal ([`EngineError::is_refusal`]) if a load is impossible here: by itself, for want of space, of direct
+    /// A refusal ([`EngineError::is_refusal`]) if a load is impossible here: on its own, for want of space, of direct
     /// I/O, of `io_uring` or of descriptors. Otherwise [`EngineError::Layout`] with the call, the path and the errno.
     ///
     /// # Panics
     /// There is no load, or they do not have one warm-up, duration and end: a bug of the caller's.
-    pub fn prepare(&mut self, loads: &[Load]) -> Result<Prepared, EngineError> {
+    pub fn prepare(&mut self, loads: &[Load]) -> Result<PreparedPhase, EngineError> {
         let first = loads.first().expect("a phase has loads");
         let time = |load: &Load| (load.until, load.warmup, load.duration);
         assert!(loads.iter().all(|load| time(load) == time(first)), "the loads of a phase run at once");
         let groups = loads.iter().map(|load| Ok((load.clone(), self.lay_out(load)?)));
         let groups = groups.collect::<Result<_, EngineError>>()?;
-        Ok(Prepared { clock: Clock::best(), groups })
+        Ok(PreparedPhase { clock: Clock::best(), groups })
     }
 
     fn lay_out(&mut self, load: &Load) -> Result<Works, EngineError> {

@@ -17,7 +17,7 @@ const HEADER: usize = 32;
 const SECTOR: usize = 512;
 const MARK: u32 = u32::from_le_bytes(*b"fstv");
 /// Blocks of a set at most: 8 bytes are kept for each.
-const BLOCKS_MAX: u64 = 1 << 27;
+const MAX_BLOCKS: u64 = 1 << 27;
 /// What is kept of a block: the number of its last write, the writes in flight (in units of `FLYING`), and whether these
 /// left nobody knows what. Writes of a block that overlap may each leave a part.
 const FLYING: u64 = 1 << 32;
@@ -49,12 +49,12 @@ pub(crate) struct Header {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Mismatch {
     pub(crate) wanted: Header,
-    pub(crate) found: Found,
+    pub(crate) found: FoundBlock,
 }
 
 /// What was there instead.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Found {
+pub(crate) enum FoundBlock {
     /// No header of this run; the first bytes.
     Foreign([u8; 8]),
     /// A header of this run, and a checksum that is not that of the bytes.
@@ -68,15 +68,15 @@ impl fmt::Display for Mismatch {
         let Header { write, offset, .. } = self.wanted;
         write!(f, "at {offset}: expected {}, found ", self.wanted)?;
         match &self.found {
-            Found::Foreign(bytes) => write!(f, "no block of this run, but {bytes:02x?}"),
-            Found::Damaged { header, stored, actual } => {
+            FoundBlock::Foreign(bytes) => write!(f, "no block of this run, but {bytes:02x?}"),
+            FoundBlock::Damaged { header, stored, actual } => {
                 write!(f, "{header} with bytes of the checksum {actual:08x} instead of {stored:08x}")
             }
-            Found::Other(other) if other.offset == offset && other.file == self.wanted.file => {
+            FoundBlock::Other(other) if other.offset == offset && other.file == self.wanted.file => {
                 let age = if other.write < write { "earlier" } else { "later" };
                 write!(f, "its {age} write {}", other.write)
             }
-            Found::Other(other) => write!(f, "{other}"),
+            FoundBlock::Other(other) => write!(f, "{other}"),
         }
     }
 }
@@ -110,17 +110,17 @@ impl Header {
     }
 
     /// What is wrong with a block that is to have it.
-    pub(crate) fn problem(&self, block: &[u8]) -> Option<Found> {
+    pub(crate) fn problem(&self, block: &[u8]) -> Option<FoundBlock> {
         let short = |at: usize| u32::from_le_bytes(block[at..at + 4].try_into().expect("four bytes"));
         let long = |at: usize| u64::from_le_bytes(block[at..at + 8].try_into().expect("eight bytes"));
         let header = Self { file: short(4), run: long(8), offset: long(16), write: short(24) };
         let (stored, actual) = (short(0), crc32c::crc32c(&block[4..]));
         if short(28) != MARK || header.run != self.run {
-            Some(Found::Foreign(long(0).to_le_bytes()))
+            Some(FoundBlock::Foreign(long(0).to_le_bytes()))
         } else if stored != actual {
-            Some(Found::Damaged { header, stored, actual })
+            Some(FoundBlock::Damaged { header, stored, actual })
         } else {
-            (header != *self).then_some(Found::Other(header))
+            (header != *self).then_some(FoundBlock::Other(header))
         }
     }
 }
@@ -134,7 +134,7 @@ impl Ledger {
         block_size: u64,
     ) -> Result<Self, EngineError> {
         let blocks = files.saturating_mul(blocks_per_file);
-        if blocks > BLOCKS_MAX {
+        if blocks > MAX_BLOCKS {
             return Err(EngineError::Impossible {
                 problem: format!("verify keeps 8 bytes for each block, and there are {blocks} of them"),
                 hint: "raise block_size, or lower file_size",

@@ -33,7 +33,7 @@
 //! | `mmap` | none: copies from and to a shared map, `msync` | 1 |
 //!
 //! One loop drives all of them, and one set of tests holds for all. Short transfers and errors are outcomes on each;
-//! on a map too, where the signal of a page that cannot be had (SIGBUS) is caught and the request fails with `EIO`.
+//! on a map too, where the signal of a page that is not available (SIGBUS) is caught and the request fails with `EIO`.
 //!
 //! With a rate the loop is open: requests are due at times of their own, and are timed from then on, however late they go
 //! out (see `arrival`).
@@ -44,7 +44,7 @@
 //!
 //! A write that owes a sync (`fsync_every`) is complete when the sync is: no new request goes out, those in flight
 //! complete, then every file that the thread has written since its last sync is synced, one call after the other.
-//! Each call is recorded by itself too. The sync is an ordinary system call with every backend, so that its CPU time
+//! Each call is recorded separately too. The sync is an ordinary system call with every backend, so that its CPU time
 //! is the thread's own; work that `io_uring` hands to the kernel's worker threads, and all that the kernel's thread of
 //! `sqpoll` does, is not in a thread's CPU time. A sync that counts requests instead of writes belongs to none of
 //! them. What each thread syncs after its time (`fsync_at_end`) is not recorded; only its errors count. An update (a
@@ -107,10 +107,10 @@ mod vsync;
 pub use error::EngineError;
 pub use fiemap::pieces;
 pub use files::pace_layouts;
-pub use layout::{Prepared, Site, prepare};
+pub use layout::{PreparedPhase, Site, prepare};
 pub use overhead::{Overhead, loop_around_nothing, loop_cost_ns, measure_overhead};
 pub use recorder::encode;
 pub use run::Moment;
-pub use state::{Finished, Made, Recipe, finish_state, make_state};
+pub use state::{Made, Recipe, StateSummary, finish_state, make_state};
 pub use target::{Target, Usage};
 pub use validate::validate;

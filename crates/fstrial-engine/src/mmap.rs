@@ -3,7 +3,7 @@
 //! Each thread maps its own descriptors, so no map's descriptor is shared; the pages are those of the page cache and
 //! are the same for all. Pages are mapped as they are first touched, as in an application.
 //!
-//! A page that cannot be had (the device fails, or is full when a hole or a copied-on-write block needs space) raises
+//! A page that is not available (the device fails, or is full when a hole or a copied-on-write block needs space) raises
 //! SIGBUS, which would end the process. Here it is an outcome: the handler puts an empty page in place, so that the
 //! copy comes to its end, the request fails with `EIO` (the kernel does not say which error it was), and the file's
 //! pages are mapped again. systemd's journal does the same. SIGBUS from anywhere else ends the process as ever.
@@ -46,7 +46,7 @@ use std::{
 struct Watch {
     start: AtomicUsize,
     end: AtomicUsize,
-    /// A page of it could not be had.
+    /// A page of it was not available.
     failed: AtomicBool,
 }
 
@@ -82,7 +82,7 @@ fn catch_bus_errors() -> Result<(), EngineError> {
     })
 }
 
-/// Puts an empty page in the place of one that could not be had, if this thread is copying there.
+/// Puts an empty page in the place of one that was not available, if this thread is copying there.
 extern "C" fn on_bus_error(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
     // SAFETY: with SA_SIGINFO the kernel hands a valid siginfo to the handler.
     let info = unsafe { &*info };
@@ -122,7 +122,7 @@ fn replace_page(address: usize) -> bool {
 struct Map {
     start: *mut u8,
     len: usize,
-    /// Its pages could not be mapped again after an error: nothing can be had from it any more.
+    /// Its pages could not be mapped again after an error: nothing can be read from it any more.
     lost: Option<Errno>,
 }
 
@@ -271,7 +271,7 @@ impl<'a> Mmap<'a> {
     }
 }
 
-/// Copies, and says whether every page of the map could be had.
+/// Copies, and says whether every page of the map was available.
 ///
 /// # Safety
 /// Both pointers have `len` bytes that do not overlap; those at address `watched` are in a map of this file's.

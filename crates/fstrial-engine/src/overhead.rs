@@ -31,7 +31,7 @@ use std::hint::black_box;
 const FILE_SIZE: u64 = 16 << 20;
 /// Time of each slice; slices of what is compared alternate.
 const SLICE: Nanos = Nanos::millis(25);
-/// Longer than any loop that ends by itself.
+/// Longer than any loop that ends on its own.
 const LONG: Nanos = Nanos::secs(7 * 24 * 3600);
 /// Rounds of A B B A.
 const ROUNDS: usize = 4;
@@ -156,9 +156,9 @@ impl Engine for Nothing {
 }
 
 /// Runs the complete loop around an operation that does nothing until `operations` are recorded, each with its
-/// latency. For whoever counts instructions or memory: nothing but the loop itself depends on the number.
+/// latency. For anyone who counts instructions or memory: nothing but the loop itself depends on the number.
 ///
-/// The loop ends by errors, as that of a failing device does; they stand in the result.
+/// The loop ends by errors, as that of a failing device does; they are in the result.
 pub fn loop_around_nothing(operations: u64) -> LoadResult {
     let files = Files { fds: Vec::new(), paths: vec!["nothing".into()] };
     let stand = Stand::on(Clock::best(), files, LONG);

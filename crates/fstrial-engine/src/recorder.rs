@@ -22,11 +22,11 @@ use hdrhistogram::{
 use std::path::Path;
 
 /// A thread stops after this many errors, so that a failing device does not make it spin.
-pub(crate) const ERRORS_MAX: u64 = 16;
+pub(crate) const MAX_ERRORS: u64 = 16;
 /// Width of a series window, in nanoseconds, until there would be too many of them.
 const SERIES_STEP_NS: u64 = 100_000_000;
 /// Windows in a series at most.
-const SERIES_MAX: u64 = 4096;
+const MAX_SERIES: u64 = 4096;
 /// Windows over warm-up and measured time, for the check of the warm-up.
 const STEADY_WINDOWS: usize = 40;
 /// Windows over a time of unknown length; after the first doubling at least half of them are used.
@@ -81,7 +81,7 @@ impl Timeline {
 /// a full series would lead to is chosen at once, and is the same for all threads.
 fn series_shape(total_ns: u64) -> (u64, u64) {
     let mut step = SERIES_STEP_NS;
-    while total_ns.div_ceil(step) > SERIES_MAX {
+    while total_ns.div_ceil(step) > MAX_SERIES {
         step *= 2;
     }
     (step, total_ns.div_ceil(step).max(1))
@@ -216,7 +216,7 @@ pub(crate) enum Lane {
     SyncedWrite,
     /// A sync call.
     Fsync,
-    /// A turn over a file set, or whatever else is one operation of parts that are recorded by themselves.
+    /// A turn over a file set, or whatever else is one operation of parts that are recorded separately.
     Turn,
     /// Making a file.
     Create,
@@ -447,7 +447,7 @@ impl Recorder {
             return;
         }
         self.late_error(now, operation, path, what);
-        if self.errors >= ERRORS_MAX {
+        if self.errors >= MAX_ERRORS {
             self.finish(now);
         }
     }
@@ -680,7 +680,7 @@ mod tests {
         for time in times_ns {
             counts[(time / step) as usize] += 1;
         }
-        while counts.len() as u64 > SERIES_MAX {
+        while counts.len() as u64 > MAX_SERIES {
             counts = counts.chunks(2).map(|pair| pair.iter().sum()).collect();
             step *= 2;
         }
@@ -781,8 +781,8 @@ mod tests {
         #[test]
         fn series_never_has_more_than_its_windows(total in 1_u64..1 << 50) {
             let (step, len) = series_shape(total);
-            prop_assert!(len <= SERIES_MAX);
-            prop_assert!(step == SERIES_STEP_NS || total.div_ceil(step / 2) > SERIES_MAX);
+            prop_assert!(len <= MAX_SERIES);
+            prop_assert!(step == SERIES_STEP_NS || total.div_ceil(step / 2) > MAX_SERIES);
             prop_assert!(step * len >= total);
         }
     }
@@ -813,7 +813,7 @@ mod tests {
         }
         assert!(recorder.is_over());
         let result = Recorder::merge(vec![recorder]);
-        assert_eq!((result.errors, result.operations), (ERRORS_MAX, 0));
+        assert_eq!((result.errors, result.operations), (MAX_ERRORS, 0));
         assert_eq!(decode(&result.histograms[&OperationKind::Operation]).len(), 0);
     }
 

@@ -95,7 +95,7 @@ pub(crate) struct Request {
     pub(crate) write: bool,
     /// A read that a write of the same block follows, as one operation; or that write.
     pub(crate) update: bool,
-    /// The first of a lap that begins anew: cut the file to nothing before, or drop the files from the page cache.
+    /// The first of a lap that starts over: cut the file to nothing before, or drop the files from the page cache.
     pub(crate) restart: bool,
     /// Which of the thread's files.
     pub(crate) file: u32,
@@ -125,7 +125,7 @@ enum Order {
     Uniform,
     /// As the sampler draws them.
     Drawn(Sampler),
-    /// Each block once in a lap, in an order that is drawn anew for each.
+    /// Each block once in a lap, in an order that is drawn again for each.
     Once { lap: Permutation, next: u64 },
     /// One after the other.
     Consecutive { next: Next },
@@ -134,7 +134,7 @@ enum Order {
     /// From each block `step` blocks on; behind the end, the next lane: the blocks `step` apart that begin one later. Or the
     /// same again.
     Strided { next: u64, step: u64, one_lane: bool },
-    /// So many blocks from each that is drawn, or so many times that block.
+    /// This many blocks from each that is drawn, or this many times that block.
     Rows { starts: Box<Self>, length: u32, stays: bool, left: u32, next: Next },
     /// A draw below this, one for reads and one for writes, goes to a block that is drawn; the others go on.
     Jumps { starts: Box<Self>, below: [u128; 2], next: Next },
@@ -142,7 +142,7 @@ enum Order {
     Split(Box<[Self; 2]>),
     /// One request in each file by turns; each file has an order of its own.
     Turns { orders: Vec<Self>, file: u64 },
-    /// Another order, with laps that begin anew.
+    /// Another order, with laps that start over.
     Laps { order: Box<Self>, left: u64 },
 }
 
@@ -162,7 +162,7 @@ impl Next {
         &mut self.blocks[usize::from(write && self.apart)]
     }
 
-    /// Goes on by so many blocks from the next one, or begins at the first again, and says which was next.
+    /// Goes on by this many blocks from the next one, or begins at the first again, and says which was next.
     fn advance(&mut self, write: bool, by: u64, blocks: u64) -> u64 {
         let next = self.of(write);
         let block = *next;
@@ -244,7 +244,7 @@ impl Order {
         })
     }
 
-    /// The next block, and whether a lap begins anew with it. `write` matters only where reads and writes have orders or
+    /// The next block, and whether a lap starts over with it. `write` matters only where reads and writes have orders or
     /// places of their own.
     fn step(&mut self, geometry: &Geometry, generator: &mut Generator, write: bool) -> (u64, bool) {
         let blocks = geometry.blocks;
@@ -427,7 +427,7 @@ impl Requests {
         }
     }
 
-    /// File, block in it, and whether a lap begins anew. Kept out of [`Requests::next`], which is a part of
+    /// File, block in it, and whether a lap starts over. Kept out of [`Requests::next`], which is a part of
     /// the loop.
     #[inline(never)]
     fn next_ordered(&mut self, write: bool) -> (u32, u64, bool) {
@@ -742,7 +742,7 @@ mod tests {
         }
     }
 
-    /// fio 3.33's own rule, from io_u.c: every so manieth request is drawn, the others go on behind the last of their kind,
+    /// fio 3.33's own rule, from io_u.c: every n-th request is drawn, the others go on behind the last of their kind,
     /// from 0 at first.
     #[test]
     fn rows_of_a_mix_go_on_behind_the_last_of_their_kind() {

@@ -2,7 +2,7 @@
 //! measured time, and puts the records together.
 
 use crate::{
-    EngineError, Prepared,
+    EngineError, PreparedPhase,
     clock::{Anchor, Clock, sleep_ns},
     descriptors::OwnTable,
     patterns::{Thread, ThreadWork, Works},
@@ -98,11 +98,11 @@ impl Drop for Arrival<'_> {
     }
 }
 
-impl Prepared {
-    /// Runs its only load: see [`Prepared::run_all`].
+impl PreparedPhase {
+    /// Runs its only load: see [`PreparedPhase::run_all`].
     ///
     /// # Errors
-    /// See [`Prepared::run_all`].
+    /// See [`PreparedPhase::run_all`].
     pub fn run(self, begin: &mut dyn FnMut(Moment)) -> Result<LoadResult, EngineError> {
         self.run_all(begin).map(|mut results| results.swap_remove(0))
     }
@@ -113,16 +113,16 @@ impl Prepared {
     ///
     /// # Errors
     /// Only if the loads could not be run (threads, rings) or their clock was wrong. Failed operations are not an error:
-    /// they stand in the results.
+    /// they are in the results.
     pub fn run_all(mut self, begin: &mut dyn FnMut(Moment)) -> Result<Vec<LoadResult>, EngineError> {
         self.run_once(begin)
     }
 
     /// Runs the loads for this time, one of them at this rate or in a closed loop, on the files as the last run has left
-    /// them: for loads that go on for as long as it takes. Otherwise as [`Prepared::run_all`].
+    /// them: for loads that go on for as long as it takes. Otherwise as [`PreparedPhase::run_all`].
     ///
     /// # Errors
-    /// See [`Prepared::run_all`].
+    /// See [`PreparedPhase::run_all`].
     pub fn run_at(
         &mut self,
         load: usize,

@@ -21,7 +21,7 @@ pub(crate) struct Locks {
 }
 
 impl Locks {
-    /// A lock for each of so many files.
+    /// A lock for each of this many files.
     pub(crate) fn new(files: usize) -> Self {
         Self { of_all: (0..files).map(|_| Mutex::new(())).collect(), first_file: 0 }
     }

@@ -33,7 +33,7 @@ thread_local! {
 
 /// One look at the virtual clock takes this long, so that a loop that only looks goes on.
 const LOOK_NS: u64 = 100;
-/// A virtual sleeper wakes up so much late.
+/// A virtual sleeper wakes up this much late.
 const LATE_NS: u64 = 30_000;
 
 /// Virtual time on this thread for as long as it lives: [`Clock::monotonic`](crate::clock::Clock::monotonic) reads it,

@@ -1,7 +1,7 @@
 //! Whole runs. What holds for requests is tested with every way to hand them to the kernel.
 
 use crate::{
-    EngineError, Moment, Prepared, Site, Target,
+    EngineError, Moment, PreparedPhase, Site, Target,
     clock::Clock,
     files::Files,
     patterns::{IoWork, ThreadWork},
@@ -480,8 +480,8 @@ fn file_set_turns_of_every_sort_run_clean() {
 }
 
 /// A load on files that are already there, whatever they are. What cannot be mapped is an empty file for a map: none
-/// of its pages can be had.
-pub(crate) fn on_path(io: &Io, path: &str) -> Prepared {
+/// of its pages is available.
+pub(crate) fn on_path(io: &Io, path: &str) -> PreparedPhase {
     let open = || match io.backend {
         Backend::Mmap => memfd_create("empty", MemfdFlags::CLOEXEC),
         _ => openat(CWD, path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()),
@@ -499,7 +499,7 @@ pub(crate) fn on_path(io: &Io, path: &str) -> Prepared {
             })
         })
         .collect();
-    Prepared { clock: Clock::best(), groups: vec![(load, threads)] }
+    PreparedPhase { clock: Clock::best(), groups: vec![(load, threads)] }
 }
 
 #[test]

@@ -31,9 +31,9 @@ use std::{
 };
 
 /// Directories inside each other at most, so that a path keeps below the kernel's limit.
-const DEPTH_MAX: usize = 32;
+const MAX_DEPTH: usize = 32;
 /// Longest path inside a set: every directory has 8 digits and a slash; then a name and the zero byte.
-const PATH_MAX: usize = DEPTH_MAX * 9 + 256;
+const MAX_PATH: usize = MAX_DEPTH * 9 + 256;
 /// Shape of all gamma distributions (filebench's default).
 const GAMMA_SHAPE: f64 = 1.5;
 /// Random tries before a search goes through the places in order.
@@ -76,7 +76,7 @@ pub(crate) struct PathBuffer(Vec<u8>);
 
 impl PathBuffer {
     pub(crate) fn new() -> Self {
-        Self(Vec::with_capacity(PATH_MAX))
+        Self(Vec::with_capacity(MAX_PATH))
     }
 }
 
@@ -171,7 +171,7 @@ impl<'a> Shape<'a> {
         let bottom = gamma(self.mean_depth, &mut self.generator).trunc().max(1.0);
         let width = gamma(f64::from(self.settings.width), &mut self.generator);
         let is_root = depth == 1;
-        let is_leaf = depth as f64 >= bottom || depth == DEPTH_MAX;
+        let is_leaf = depth as f64 >= bottom || depth == MAX_DEPTH;
         self.directories.push(path.clone());
         let mut serial = 1_u32;
         while self.directory_of.len() < self.settings.files as usize
@@ -312,7 +312,7 @@ impl Tree {
         let mut generator = Generator::new(seed, Stream::Tree(!self.number));
         let mut order: Vec<u32> = (0..self.settings.files).collect();
         if self.settings.width > 0 && !self.settings.even {
-            // As filebench, so that neighbours in the tree are no neighbours on the device.
+            // As filebench, so that neighbours in the tree are not neighbours on the device.
             shuffle(&mut order, &mut generator);
         }
         let share = (self.settings.present.fraction() * 2_f64.powi(64)) as u128;
@@ -518,7 +518,7 @@ fn finish(buffer: &mut PathBuffer) -> &CStr {
     CStr::from_bytes_with_nul(&buffer.0).expect("one zero byte, at the end")
 }
 
-/// The kinds of steps that go through a set, each by itself where each file is taken once.
+/// The kinds of steps that go through a set, each on its own where each file is taken once.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Walk {
     Create,
@@ -805,7 +805,7 @@ mod tests {
         let mean = 10_000.0 / leaves.len() as f64;
         assert!((15.0..27.0).contains(&mean), "{mean} files in a directory");
         let depth = served.directories.iter().map(|d| d.matches('/').count()).max().unwrap();
-        assert!((3..=DEPTH_MAX).contains(&depth), "{depth}");
+        assert!((3..=MAX_DEPTH).contains(&depth), "{depth}");
     }
 
     #[test]
@@ -853,7 +853,7 @@ mod tests {
         assert_eq!(taken.into_iter().collect::<BTreeSet<_>>().len(), 500);
     }
 
-    /// Half of a few files may be none of them by the draw; whoever deletes one first would find nothing.
+    /// Half of a few files may be none of them by the draw; anyone who deletes one first would find nothing.
     #[test]
     fn a_set_with_files_at_the_start_has_one() {
         let load = crate::testing::load_of(crate::testing::io(), 1);

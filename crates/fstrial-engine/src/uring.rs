@@ -45,7 +45,7 @@ pub(crate) struct Uring<'a> {
     ring: ManuallyDrop<IoUring>,
     payload: ManuallyDrop<Payload>,
     read: ManuallyDrop<Pages>,
-    /// Start of `read`: taken once, as nothing of ours may look at it while the kernel writes.
+    /// Start of `read`: taken once, as none of our code may look at it while the kernel writes.
     read_start: *mut u8,
     read_stride: usize,
     /// Of the largest request.

@@ -4,24 +4,24 @@ use crate::{EngineError, error::refuse, patterns::routine};
 use fstrial_model::{job::Load, units::Nanos, workload::Until};
 
 /// Threads of one load at most.
-const THREADS_MAX: u16 = 1024;
+const MAX_THREADS: u16 = 1024;
 /// Warm-up and measured time at most: 30 days.
-const TIME_MAX: Nanos = Nanos::secs(30 * 86_400);
+const MAX_TIME: Nanos = Nanos::secs(30 * 86_400);
 /// Measured time at least: ten windows of 0.1 ms.
-const TIME_MIN: Nanos = Nanos::millis(1);
+const MIN_TIME: Nanos = Nanos::millis(1);
 
 /// Checks that the engine can do a load, in a directory or on a bare block device. Looks at nothing but the load.
 ///
 /// # Errors
 /// [`EngineError::Impossible`] names the combination that makes no sense, with a hint.
 pub fn validate(load: &Load, block_device: bool) -> Result<(), EngineError> {
-    if load.threads == 0 || load.threads > THREADS_MAX {
+    if load.threads == 0 || load.threads > MAX_THREADS {
         return refuse(
-            format!("a load has 1 to {THREADS_MAX} threads, not {}", load.threads),
+            format!("a load has 1 to {MAX_THREADS} threads, not {}", load.threads),
             "change threads",
         );
     }
-    if load.duration < TIME_MIN || load.duration > TIME_MAX || load.warmup > TIME_MAX {
+    if load.duration < MIN_TIME || load.duration > MAX_TIME || load.warmup > MAX_TIME {
         let problem = format!("cannot measure {} after a warm-up of {}", load.duration, load.warmup);
         return refuse(problem, "measure 1ms to 30d, after a warm-up of at most 30d");
     }

@@ -10,7 +10,7 @@ use fstrial_model::{
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 
 fn load(pattern: Pattern) -> Load {
-    // PostMark ends by itself; within the time there is not always an end of an operation.
+    // PostMark ends on its own; within the time there is not always an end of an operation.
     let until = if matches!(pattern, Pattern::Postmark(_)) { Until::Done } else { Until::Time };
     let duration = if until == Until::Done { Nanos::secs(60) } else { Nanos::millis(3) };
     Load {

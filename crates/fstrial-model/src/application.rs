@@ -15,15 +15,15 @@ pub struct Application {
 pub const APPLICATIONS: &[Application] = &[
     Application {
         names: &["postgresql", "postgres", "pgsql", "pgbench", "timescaledb"],
-        about: "Commits to the write-ahead log with group commit, alone and beside checkpoints of scattered pages.",
+        about: "Commits to the write-ahead log with group commit, alone and alongside checkpoints of scattered pages.",
     },
     Application {
         names: &["mysql", "mariadb", "innodb", "percona"],
-        about: "Commits to InnoDB's redo log beside its page cleaner, and random reads and writes of 16 KiB pages.",
+        about: "Commits to InnoDB's redo log alongside its page cleaner, and random reads and writes of 16 KiB pages.",
     },
     Application {
         names: &["mongodb", "mongo", "wiredtiger"],
-        about: "Commits to the journal that are waited for (j: true), alone and beside checkpoints of scattered pages.",
+        about: "Commits to the journal that are waited for (j: true), alone and alongside checkpoints of scattered pages.",
     },
     Application {
         names: &["sqlite", "sqlite3"],
@@ -40,7 +40,7 @@ pub const APPLICATIONS: &[Application] = &[
     },
     Application {
         names: &["elasticsearch", "opensearch", "lucene", "solr"],
-        about: "Segments written, synced and merged beside a log of changes, as stores of sorted files do it.",
+        about: "Segments written, synced and merged alongside a log of changes, as stores of sorted files do it.",
     },
     Application {
         names: &["kafka", "redpanda", "pulsar", "nats"],
@@ -53,7 +53,7 @@ pub const APPLICATIONS: &[Application] = &[
     },
     Application {
         names: &["analytics", "olap", "clickhouse", "duckdb", "data warehouse"],
-        about: "Scans of large files, alone and beside updates of the same file.",
+        about: "Scans of large files, alone and alongside updates of the same file.",
     },
     Application {
         names: &["mail", "maildir", "email", "dovecot", "postfix", "cyrus"],
@@ -89,7 +89,7 @@ pub const APPLICATIONS: &[Application] = &[
     },
     Application {
         names: &["web", "nginx", "apache", "http", "static files"],
-        about: "Small files read whole by many threads beside one shared log.",
+        about: "Small files read whole by many threads next to one shared log.",
     },
     Application {
         names: &["file-sharing", "nfs", "samba", "smb", "nas", "home directories"],

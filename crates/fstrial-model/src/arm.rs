@@ -263,14 +263,14 @@ impl Arm {
         given.chain(self.mount.iter().cloned()).collect()
     }
 
-    /// Says what is impossible about this arm by itself, with what to try.
+    /// Says what is impossible about this arm on its own, with what to try.
     pub fn problem(&self) -> Option<ArmError> {
         let error = |problem: String, hint: Option<String>| {
             Some(ArmError { text: self.configuration(), problem, hint })
         };
         if let Some(bad) = self.bad_name() {
             return error(
-                format!("`{}` is no good as a name: {bad}", self.name),
+                format!("`{}` is not valid as a name: {bad}", self.name),
                 Some("use 1 to 60 letters, digits, dots and dashes".into()),
             );
         }
@@ -361,7 +361,7 @@ impl Arm {
     fn axes_problem(&self) -> Option<(String, String)> {
         if let Some(requests) = self.nr_requests.filter(|requests| !NR_REQUESTS.contains(requests)) {
             return Some((
-                format!("a queue cannot be told to hold {requests} requests"),
+                format!("a queue cannot hold {requests} requests"),
                 format!("use {} to {}", NR_REQUESTS.start(), NR_REQUESTS.end()),
             ));
         }
@@ -432,7 +432,7 @@ const DEVICE_WORDS: [&str; 12] = [
 
 /// Whether an option could make a program touch something outside the arm. mkfs runs as root and formats whatever it is
 /// told to, so nothing that can be a path gets through: no slash at all. (It also runs in an empty folder, so that a
-/// plain word names nothing.) A UUID or label for the filesystem itself is lost with it; that is no loss for a
+/// plain word names nothing.) A UUID or label for the filesystem itself is lost with it; that is not a loss for a
 /// benchmark.
 fn reaches_outside(option: &str) -> bool {
     let lower = option.to_lowercase();
@@ -549,7 +549,7 @@ fn split_unescaped(text: &str, separator: char) -> Vec<String> {
 }
 
 /// The longest short form of an arm, in bytes.
-const LONGEST_ARM: usize = 4096;
+const MAX_ARM: usize = 4096;
 
 impl FromStr for Arm {
     type Err = ArmError;
@@ -561,10 +561,10 @@ impl FromStr for Arm {
         };
         let too_long = || ArmError {
             text: text.chars().take(40).collect(),
-            problem: format!("it is longer than {LONGEST_ARM} bytes"),
+            problem: format!("it is longer than {MAX_ARM} bytes"),
             hint: None,
         };
-        if text.len() > LONGEST_ARM {
+        if text.len() > MAX_ARM {
             return Err(too_long());
         }
         let head = text.split(':').next().unwrap_or_default();
@@ -601,7 +601,7 @@ impl FromStr for Arm {
         match arm.problem() {
             Some(problem) => Err(ArmError { text: text.to_owned(), ..problem }),
             // Printed with its name it must be readable, too.
-            None if arm.to_string().len() > LONGEST_ARM => Err(too_long()),
+            None if arm.to_string().len() > MAX_ARM => Err(too_long()),
             None => Ok(arm),
         }
     }

@@ -33,7 +33,7 @@ pub struct Device {
     /// its data (left out: they are in memory). disk: the device, in full.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<PathBuf>,
-    /// Make so many of them, 2 to 16, each of the size; image and ramdisk only.
+    /// Make this many of them, 2 to 16, each of the size; image and ramdisk only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub members: Option<u16>,
     /// Make an array of md of the members; left out: btrfs spreads itself over them.
@@ -42,7 +42,7 @@ pub struct Device {
     /// A cap on its rates, by the kernel's control groups.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub throttle: Option<Throttle>,
-    /// A stripe that mkfs is told of; nothing is striped.
+    /// A stripe that mkfs is told about; nothing is striped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stripe: Option<Stripe>,
     /// model: the name of a model that ships, a model file (*.toml), or the model written out.
@@ -67,7 +67,7 @@ pub enum ModelChoice {
 }
 
 impl<'de> Deserialize<'de> for ModelChoice {
-    /// By hand, because an untagged enumeration says nothing of what is wrong inside.
+    /// By hand, because an untagged enumeration says nothing about what is wrong inside.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Visitor;
         impl<'de> de::Visitor<'de> for Visitor {
@@ -165,7 +165,7 @@ impl LogDevice {
         if !Self::SIZES.contains(&self.size()) {
             return Some((
                 "size",
-                format!("a log device of {}", self.size()),
+                format!("log device size {} is out of range", self.size()),
                 "use 64MiB to 1GiB, which every filesystem with a log takes",
             ));
         }
@@ -246,12 +246,15 @@ impl Raid {
         (self.level != RaidLevel::Raid1).then(|| self.chunk.unwrap_or(Bytes::kib(512)))
     }
 
-    /// What is wrong with it over so many members, if anything is, and what to try.
+    /// What is wrong with it over this many members, if anything is, and what to try.
     fn problem(&self, members: u16) -> Option<(String, String)> {
         let least = self.level.least_members();
         if members < least {
             let hint = format!("write members = {least}, or more");
-            return Some((format!("{} of {members} members", self.level.name()), hint));
+            return Some((
+                format!("{} needs at least {least} members, got {members}", self.level.name()),
+                hint,
+            ));
         }
         match self.chunk {
             Some(_) if self.level == RaidLevel::Raid1 => {
@@ -268,20 +271,24 @@ impl Device {
     pub(crate) fn members_problem(&self) -> Option<(&'static str, String, String)> {
         let Some(members) = self.members else {
             let hint = "write members = 4, and raid = { level = \"raid10\" }".to_owned();
-            return self.raid.map(|raid| ("raid", format!("{} of no members", raid.level.name()), hint));
+            return self.raid.map(|raid| ("raid", format!("{} needs members", raid.level.name()), hint));
         };
         if !self.can_be_several() {
             let hint = "use image or ramdisk, or leave members out".into();
-            return Some(("members", format!("members of a {}", self.kind.name()), hint));
+            return Some((
+                "members",
+                format!("a device of kind {} cannot have members", self.kind.name()),
+                hint,
+            ));
         }
         if !(2..=16).contains(&members) {
-            return Some(("members", format!("{members} members"), "use 2 to 16".into()));
+            return Some(("members", format!("members = {members} is out of range"), "use 2 to 16".into()));
         }
         if self.stripe.is_some() {
             let spread = Filesystem::names_of(|row| row.several.is_some(), "and");
             let hint =
                 format!("leave the stripe out: an array tells mkfs its own, and {spread} spreads itself");
-            return Some(("stripe", "a stripe beside members".into(), hint));
+            return Some(("stripe", "a device with members cannot have a stripe".into(), hint));
         }
         if self.throttle.is_some() && self.raid.is_none() {
             let hint =
@@ -354,18 +361,19 @@ impl Throttle {
     pub fn problem(&self) -> Option<(String, String)> {
         if self.limits().next().is_none() {
             return Some((
-                "a throttle without a limit".into(),
+                "the throttle sets no limit".into(),
                 format!("set one of {}, such as write_iops = 300", Self::KEYS.join(", ")),
             ));
         }
         self.limits().find_map(|(key, value)| {
             if key.ends_with("iops") {
                 let hint = format!("use {} to {}", Self::IOPS.start(), Self::IOPS.end());
-                (!Self::IOPS.contains(&value)).then(|| (format!("a {key} of {value}"), hint))
+                (!Self::IOPS.contains(&value)).then(|| (format!("{key} = {value} is out of range"), hint))
             } else {
                 let [least, most] = [Self::BANDWIDTH.start(), Self::BANDWIDTH.end()].map(|n| Bytes(*n));
                 let hint = format!("use {least} to {most} in a second");
-                (!Self::BANDWIDTH.contains(&value)).then(|| (format!("a {key} of {}", Bytes(value)), hint))
+                (!Self::BANDWIDTH.contains(&value))
+                    .then(|| (format!("{key} = {} is out of range", Bytes(value)), hint))
             }
         })
     }
@@ -392,7 +400,7 @@ impl FromStr for Throttle {
         let mut throttle = Self::default();
         for item in text.split(',') {
             let Some((key, value)) = item.split_once('=') else {
-                return Err(format!("`{item}` is no limit; write for example write_iops=300"));
+                return Err(format!("`{item}` is not a limit; write for example write_iops=300"));
             };
             let iops =
                 || value.parse().map_err(|_| format!("`{value}` is not a number of requests in a second"));

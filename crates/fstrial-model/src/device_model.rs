@@ -18,7 +18,7 @@ pub const MAX_MODEL_BYTES: usize = 64 << 10;
 /// How the name of a model file ends.
 pub const MODEL_FILE: &str = ".toml";
 /// The longest that a single thing may take.
-const LONGEST: Nanos = Nanos::secs(10);
+const MAX_LATENCY: Nanos = Nanos::secs(10);
 /// Requests of this size take just the latency; what is beyond passes at the bandwidth.
 pub const SMALL_REQUEST: Bytes = Bytes::kib(4);
 
@@ -45,7 +45,7 @@ pub struct DeviceModel {
     /// How long a write takes.
     #[serde(default, skip_serializing_if = "crate::is_default")]
     pub write: Service,
-    /// How long a flush takes, beside writing out the volatile cache.
+    /// How long a flush takes, in addition to writing out the volatile cache.
     #[serde(default, skip_serializing_if = "crate::is_default")]
     pub flush: Service,
     /// How long a discard takes; left out, the device takes none.
@@ -173,14 +173,14 @@ fn usual_chunk() -> Bytes {
 
 impl Service {
     fn problem(&self, key: &str) -> Option<Problem> {
-        if self.latency > LONGEST {
+        if self.latency > MAX_LATENCY {
             return Some(too_long(&[key, "latency"], self.latency));
         }
         match self.p99 {
-            Some(p99) if p99 > LONGEST => Some(too_long(&[key, "p99"], p99)),
+            Some(p99) if p99 > MAX_LATENCY => Some(too_long(&[key, "p99"], p99)),
             Some(p99) if p99 < self.latency || self.latency == Nanos(0) => Some(problem(
                 &[key, "p99"],
-                format!("a 99th percentile of {p99} and a median of {}", self.latency),
+                format!("the 99th percentile {p99} does not fit the median {}", self.latency),
                 "the median must be above zero, and the 99th percentile not below it",
             )),
             _ => None,
@@ -189,7 +189,7 @@ impl Service {
 }
 
 fn too_long(path: &[&str], time: Nanos) -> Problem {
-    problem(path, format!("{time} for one request"), format!("use at most {LONGEST}"))
+    problem(path, format!("{time} is too long for one request"), format!("use at most {MAX_LATENCY}"))
 }
 
 fn outside<T: std::fmt::Display>(path: &[&str], value: T, range: &str) -> Option<Problem> {
@@ -219,7 +219,7 @@ impl DeviceModel {
         if self.name.len() > 60 || self.name.contains(char::is_control) {
             return Some(problem(
                 &["name"],
-                "no good as a name",
+                "not valid as a name",
                 "use at most 60 letters, digits and dashes",
             ));
         }
@@ -246,7 +246,7 @@ impl DeviceModel {
         if !(Bytes::mib(1)..=Bytes::gib(4)).contains(&cache.size) {
             return outside(&["cache", "size"], cache.size, "1MiB to 4GiB");
         }
-        (cache.latency > LONGEST).then(|| too_long(&["cache", "latency"], cache.latency))
+        (cache.latency > MAX_LATENCY).then(|| too_long(&["cache", "latency"], cache.latency))
     }
 
     fn flash_problem(&self) -> Option<Problem> {
@@ -262,7 +262,7 @@ impl DeviceModel {
             return outside(&["flash", "spare"], flash.spare, "2% to 100%");
         }
         let slow =
-            [("erase", flash.erase), ("copy", flash.copy)].into_iter().find(|(_, time)| *time > LONGEST);
+            [("erase", flash.erase), ("copy", flash.copy)].into_iter().find(|(_, time)| *time > MAX_LATENCY);
         slow.map(|(key, time)| too_long(&["flash", key], time))
     }
 
@@ -322,7 +322,7 @@ impl DeviceModel {
     }
 }
 
-/// A time that is so many times as long.
+/// A time that is this many times as long.
 fn longer(time: Nanos, factor: f64) -> Nanos {
     Nanos(scaled(time.0, factor))
 }
@@ -388,7 +388,7 @@ impl Limits {
         let needs = |key: &str, what: &str| {
             Some(problem(
                 &["limits", key],
-                format!("`{key}` without {what}"),
+                format!("`{key}` needs {what}"),
                 format!("add {what}, or leave it out"),
             ))
         };
@@ -412,14 +412,17 @@ impl Disk {
         if !(60..=100_000).contains(&self.rpm) {
             return outside(&["disk", "rpm"], self.rpm, "60 to 100000");
         }
-        if self.full_seek > LONGEST {
+        if self.full_seek > MAX_LATENCY {
             return Some(too_long(&["disk", "full_seek"], self.full_seek));
         }
         if self.track_seek > self.full_seek {
             return Some(problem(
                 &["disk", "track_seek"],
-                format!("{} to the next track and {} across the whole disk", self.track_seek, self.full_seek),
-                "the longer way takes longer",
+                format!(
+                    "a seek to the next track ({}) takes longer than one across the disk ({})",
+                    self.track_seek, self.full_seek
+                ),
+                "make track_seek at most full_seek",
             ));
         }
         if self.inner_bandwidth > self.outer_bandwidth {

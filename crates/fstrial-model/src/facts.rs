@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 words! {
-    /// Something that may differ between arms besides what the user asked for.
+    /// Something that may differ between arms in addition to what the user asked for.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
     #[serde(rename_all = "kebab-case")]
     pub enum Fact {
@@ -101,7 +101,7 @@ pub struct ArmFacts {
     pub tools: BTreeMap<String, String>,
     /// Things a reader should know: what could not be done or made equal.
     pub notes: Vec<String>,
-    /// What the prepared state of its filesystem really is; none if it is made anew for every run.
+    /// What the prepared state of its filesystem really is; none if it is made again for every run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<StateFigures>,
 }

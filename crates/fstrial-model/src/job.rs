@@ -1,8 +1,8 @@
 //! The one protocol: a job goes to a worker, messages come back, as JSON lines.
 //!
-//! A [`Job`] says what is done and measured, and nothing of where: it is the same on every host, and only its bytes get
+//! A [`Job`] says what is done and measured, and not where: it is the same on every host, and only its bytes get
 //! there. The place adds what is its own, which makes it a [`PlacedJob`]: everything that a worker needs, with nothing
-//! left to look up. A worker knows nothing of rounds, statistics or the store; its answer is one [`Measurement`] or one
+//! left to look up. A worker knows nothing about rounds, statistics or the store; its answer is one [`Measurement`] or one
 //! [`RunFailure`].
 
 use crate::{
@@ -47,7 +47,7 @@ pub struct PlacedJob {
     pub job: Job,
     /// The device to build the arm on.
     pub device: DeviceBinding,
-    /// What it is built with besides the device.
+    /// What it is built with in addition to the device.
     #[serde(default, skip_serializing_if = "crate::is_default")]
     pub setup: Setup,
     /// `/proc/PID/fd/N` of the file that keeps the state of the job, which the place holds open; none without a state.
@@ -59,7 +59,7 @@ pub struct PlacedJob {
     pub ledger: PathBuf,
 }
 
-/// What an arm is built with besides its device.
+/// What an arm is built with in addition to its device.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Setup {
     /// The device for its journal or log.
@@ -68,7 +68,7 @@ pub struct Setup {
     /// A cap on the rates of its device under load.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub throttle: Option<Throttle>,
-    /// A stripe that mkfs is told of.
+    /// A stripe that mkfs is told about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stripe: Option<Stripe>,
 }
@@ -141,7 +141,7 @@ pub enum DeviceBinding {
         size: Bytes,
         /// Ask for direct I/O on the file (not on memory).
         direct_io: bool,
-        /// Discards may reach the file: nothing of it is lost by them.
+        /// Discards may reach the file: no part of it is lost by them.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         discards: bool,
     },
@@ -302,14 +302,14 @@ pub struct Load {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "message")]
 pub enum WorkerMessage {
-    /// A stage begins; the coordinator's watchdog starts anew.
+    /// A stage begins; the coordinator's watchdog starts over.
     Stage {
         /// Which.
         stage: Stage,
         /// The longest this stage may take; after that the worker counts as hung.
         deadline: Nanos,
     },
-    /// The arm stands; these are its facts. Sent before the load.
+    /// The arm is ready; these are its facts. Sent before the load.
     Facts {
         /// What the arm really is.
         facts: ArmFacts,
@@ -318,7 +318,7 @@ pub enum WorkerMessage {
         /// Bytes in use and bytes that can be filled, as `df` counts them.
         space: Space,
     },
-    /// Bytes of a lengthy stage that are done; the watchdog starts anew.
+    /// Bytes of a lengthy stage that are done; the watchdog starts over.
     Progress {
         /// Which.
         stage: Stage,

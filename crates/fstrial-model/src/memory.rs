@@ -9,11 +9,11 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// The least that can be asked for.
-pub const LEAST: Bytes = Bytes::mib(16);
-/// What a worker takes under load besides its threads: its code's data, the kernel's objects for its files, and the few
+pub const MIN_MEMORY: Bytes = Bytes::mib(16);
+/// What a worker takes under load in addition to its threads: its code's data, the kernel's objects for its files, and the few
 /// pages without which nothing is read or written.
 const WORKER: u64 = 8 << 20;
-/// What a thread takes besides its buffers: a histogram, time windows, its stack.
+/// What a thread takes in addition to its buffers: a histogram, time windows, its stack.
 const THREAD: u64 = 512 << 10;
 
 /// Blocks that a thread keeps to repeat them, where data has duplicates.
@@ -25,7 +25,7 @@ const REPEATED: u64 = 4 << 20;
 pub enum LimitedBy {
     /// `memory.limit_in_bytes`: writers are not slowed down before the limit, but stopped at it.
     V1,
-    /// `memory.max`: with the io controller, writers are slowed down as on a machine with so much memory.
+    /// `memory.max`: with the io controller, writers are slowed down as on a machine with this much memory.
     V2,
 }
 

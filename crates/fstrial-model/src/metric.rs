@@ -43,12 +43,12 @@ pub struct MetricRow {
     /// Inside which differences do not matter, as a fraction; none: the trial says it.
     pub band: Option<f64>,
     /// How it is taken from a measurement.
-    pub taken: Taken,
+    pub taken: MetricSource,
 }
 
 /// How a metric is taken from a measurement.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Taken {
+pub enum MetricSource {
     /// The figure of the result: operations or bytes per second, or a single number.
     Figure,
     /// A quantile of the latencies of all operations; rounds are merged until it has enough of them.
@@ -68,7 +68,7 @@ pub enum Amount {
     DeviceBytes,
 }
 
-/// Every metric, in the order in which they are told.
+/// Every metric, in the order in which they are shown.
 pub const METRICS: [MetricRow; 8] = [
     MetricRow {
         metric: Metric::Throughput,
@@ -77,7 +77,7 @@ pub const METRICS: [MetricRow; 8] = [
         about: "operations or bytes per second, or the one number that a run yields",
         unit: None,
         band: None,
-        taken: Taken::Figure,
+        taken: MetricSource::Figure,
     },
     quantile(Metric::P50, "p50", "p50", "median latency of an operation", 0.5, 0.05),
     quantile(Metric::P95, "p95", "p95", "95th percentile of latency", 0.95, 0.07),
@@ -117,7 +117,7 @@ const fn quantile(
     quantile: f64,
     band: f64,
 ) -> MetricRow {
-    let taken = Taken::Quantile(quantile);
+    let taken = MetricSource::Quantile(quantile);
     MetricRow { metric, name, words, about, unit: Some(unit::TIME), band: Some(band), taken }
 }
 
@@ -129,7 +129,15 @@ const fn amount(
     unit: &'static str,
     amount: Amount,
 ) -> MetricRow {
-    MetricRow { metric, name, words, about, unit: Some(unit), band: None, taken: Taken::PerOperation(amount) }
+    MetricRow {
+        metric,
+        name,
+        words,
+        about,
+        unit: Some(unit),
+        band: None,
+        taken: MetricSource::PerOperation(amount),
+    }
 }
 
 impl Metric {
@@ -161,8 +169,8 @@ impl Metric {
     /// The quantile of a latency metric.
     pub const fn quantile(self) -> Option<f64> {
         match self.row().taken {
-            Taken::Quantile(quantile) => Some(quantile),
-            Taken::Figure | Taken::PerOperation(_) => None,
+            MetricSource::Quantile(quantile) => Some(quantile),
+            MetricSource::Figure | MetricSource::PerOperation(_) => None,
         }
     }
 

@@ -26,7 +26,7 @@ pub struct MkfsOptions {
 
 /// Options that an arm may not have, and what to try.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refused {
+pub struct RefusedOptions {
     /// What is wrong, after "mkfs.ext4: ".
     pub problem: String,
     /// What to try.
@@ -39,7 +39,7 @@ impl MkfsOptions {
     ///
     /// # Errors
     /// One of them is not known to stay on the arm.
-    pub fn read(&self, mkfs: &str, words: &[String]) -> Result<Vec<String>, Refused> {
+    pub fn read(&self, mkfs: &str, words: &[String]) -> Result<Vec<String>, RefusedOptions> {
         let mut read = Vec::with_capacity(words.len());
         let mut words = words.iter();
         while let Some(word) = words.next() {
@@ -48,7 +48,7 @@ impl MkfsOptions {
             } else if let Some(letters) = word.strip_prefix('-').filter(|letters| !letters.is_empty()) {
                 self.read_letters(mkfs, letters, &mut words, &mut read)?;
             } else {
-                return Err(Refused {
+                return Err(RefusedOptions {
                     problem: format!(
                         "`{word}` is not an option: {mkfs} would take it for a device or a size"
                     ),
@@ -66,7 +66,7 @@ impl MkfsOptions {
         word: &str,
         words: &mut impl Iterator<Item = &'a String>,
         read: &mut Vec<String>,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), RefusedOptions> {
         let (name, value) = word.split_once('=').map_or((word, None), |(name, value)| (name, Some(value)));
         let option = format!("--{name}");
         if value.is_none() && self.long.contains(&name) {
@@ -88,7 +88,7 @@ impl MkfsOptions {
         letters: &str,
         words: &mut impl Iterator<Item = &'a String>,
         read: &mut Vec<String>,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), RefusedOptions> {
         for (at, letter) in letters.char_indices() {
             let option = format!("-{letter}");
             if self.alone.contains(letter) {
@@ -109,13 +109,13 @@ impl MkfsOptions {
     }
 
     /// Refuses a word of a list that is not known to stay on the arm.
-    fn check_list(&self, mkfs: &str, letter: char, value: &str) -> Result<(), Refused> {
+    fn check_list(&self, mkfs: &str, letter: char, value: &str) -> Result<(), RefusedOptions> {
         let Some((_, known)) = self.lists.iter().find(|(list, _)| *list == letter) else { return Ok(()) };
         let name = |word: &str| word.split('=').next().unwrap_or_default().to_owned();
         let Some(bad) = value.split(',').map(name).find(|name| !known.contains(&name.as_str())) else {
             return Ok(());
         };
-        Err(Refused {
+        Err(RefusedOptions {
             problem: format!(
                 "`{bad}` in the option `-{letter}` of {mkfs} is not known to stay on the arm: it could reach outside"
             ),
@@ -123,7 +123,7 @@ impl MkfsOptions {
         })
     }
 
-    fn unknown(&self, mkfs: &str, option: &str) -> Refused {
+    fn unknown(&self, mkfs: &str, option: &str) -> RefusedOptions {
         let mut known = String::new();
         for letter in self.alone.chars().chain(self.valued.chars()) {
             let _ = write!(known, " -{letter}");
@@ -131,7 +131,7 @@ impl MkfsOptions {
         for long in self.long {
             let _ = write!(known, " --{long}");
         }
-        Refused {
+        RefusedOptions {
             problem: format!(
                 "the option `{option}` of {mkfs} is not known to stay on the arm: it could reach outside, force, label \
                  or make nothing"
@@ -141,8 +141,8 @@ impl MkfsOptions {
     }
 }
 
-fn valueless(mkfs: &str, option: &str) -> Refused {
-    Refused {
+fn valueless(mkfs: &str, option: &str) -> RefusedOptions {
+    RefusedOptions {
         problem: format!("the option `{option}` of {mkfs} needs a value: it would take the device for it"),
         hint: format!("write `{option}` and its value"),
     }
@@ -227,7 +227,7 @@ mod tests {
         }
     }
 
-    /// What getopt is told of the programs themselves (e2fsprogs 1.47, xfsprogs 6.1, btrfs-progs 6.2), and the letters
+    /// What getopt is told about the programs themselves (e2fsprogs 1.47, xfsprogs 6.1, btrfs-progs 6.2), and the letters
     /// that reach out, force, name, or make nothing.
     const REAL: [(&str, &str, &str); 3] = [
         ("ext4", "b:cd:e:g:i:jl:m:no:qr:s:t:vC:DE:FG:I:J:KL:M:N:O:R:ST:U:Vz:", "cdelnoFLMSUVz"),

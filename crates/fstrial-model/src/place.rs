@@ -1,4 +1,4 @@
-//! Places: where arms are built besides the device of the trial: on other hosts, and how each is reached, or on other
+//! Places: where arms are built in addition to the device of the trial: on other hosts, and how each is reached, or on other
 //! devices.
 
 use crate::device::Device;
@@ -6,9 +6,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The longest name of a place, in characters.
-const LONGEST_NAME: usize = 40;
+const MAX_NAME: usize = 40;
 /// The most words of a command.
-const MOST_WORDS: usize = 64;
+const MAX_WORDS: usize = 64;
 
 /// Where arms are built: another host, another device of this host, or both.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -25,12 +25,12 @@ pub struct Place {
     pub device: Option<Device>,
 }
 
-/// Why a word cannot be the name of a place, if it cannot: names stand after the `@` of an arm.
+/// Why a word cannot be the name of a place, if it cannot: names come after the `@` of an arm.
 pub fn name_problem(name: &str) -> Option<String> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || ['-', '_', '.'].contains(&c);
-    let is_good = (1..=LONGEST_NAME).contains(&name.len()) && name.chars().all(is_plain);
+    let is_good = (1..=MAX_NAME).contains(&name.len()) && name.chars().all(is_plain);
     (!is_good).then(|| {
-        format!("the name of a place is 1 to {LONGEST_NAME} letters, digits, dots, dashes and underscores")
+        format!("the name of a place is 1 to {MAX_NAME} letters, digits, dots, dashes and underscores")
     })
 }
 
@@ -56,7 +56,7 @@ impl Place {
             if !device.kind.is_made() {
                 return Some((
                     "device",
-                    format!("a {} at a place of its own", device.kind.name()),
+                    format!("a place cannot have a {} of its own", device.kind.name()),
                     "use an image, a ramdisk or a modelled device, or make it the device of the trial",
                 ));
             }
@@ -64,8 +64,8 @@ impl Place {
                 return None;
             }
         }
-        if words.first().is_none_or(String::is_empty) || words.len() > MOST_WORDS {
-            let problem = format!("the command of a place has 1 to {MOST_WORDS} words, the first a program");
+        if words.first().is_none_or(String::is_empty) || words.len() > MAX_WORDS {
+            let problem = format!("the command of a place has 1 to {MAX_WORDS} words, the first a program");
             return Some((
                 "command",
                 problem,

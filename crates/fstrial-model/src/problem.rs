@@ -85,7 +85,7 @@ pub(crate) fn problem(path: &[&str], message: impl Into<String>, hint: impl Into
     }
 }
 
-/// Reads TOML of at most so many bytes; an error underlines the place.
+/// Reads TOML of at most this many bytes; an error underlines the place.
 pub(crate) fn read_toml<T: DeserializeOwned>(
     name: &str,
     text: &str,
@@ -171,7 +171,7 @@ fn unknown_word(message: &str) -> Option<(String, Vec<String>)> {
     Some((quoted.next()?, quoted.collect()))
 }
 
-/// Where a path of keys stands in the text: the deepest part of it that exists.
+/// Where a path of keys is in the text: the deepest part of it that exists.
 fn span_of(text: &str, path: &[String]) -> Range<usize> {
     let Ok(table) = toml::de::DeTable::parse(text) else { return 0..0 };
     let mut found = 0..text.len().min(1);
@@ -179,7 +179,7 @@ fn span_of(text: &str, path: &[String]) -> Range<usize> {
     for part in path {
         let next = match here {
             None => table.get_ref().get(part.as_str()),
-            // What a job file says stands where it is named.
+            // What a job file says is where it is named.
             Some(toml::de::DeValue::Table(inner)) => inner.get(part.as_str()).or_else(|| inner.get("fio")),
             Some(toml::de::DeValue::Array(items)) => {
                 part.parse::<usize>().ok().and_then(|index| items.get(index))
@@ -193,7 +193,7 @@ fn span_of(text: &str, path: &[String]) -> Range<usize> {
     widen(text, found)
 }
 
-/// Where a key stands in the text, if it is there once, wherever: whoever found something wrong with it may know no more.
+/// Where a key is in the text, if it is there once, wherever: anyone who found something wrong with it may know no more.
 pub(crate) fn span_of_key(text: &str, key: &str) -> Range<usize> {
     fn collect(table: &toml::de::DeTable<'_>, key: &str, found: &mut Vec<Range<usize>>) {
         for (name, value) in table {

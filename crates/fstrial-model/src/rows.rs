@@ -1,4 +1,4 @@
-//! Enumerations whose variants have a word each, and those whose variants are described by a row of data besides.
+//! Enumerations whose variants have a word each, and those whose variants are described by a row of data as well.
 
 /// Makes an enumeration from one line for each variant: its word in files, flags and output, and its name. What serde
 /// writes is for the attributes of the enumeration to say.

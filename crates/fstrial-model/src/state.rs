@@ -19,7 +19,7 @@ pub enum State {
     /// Nothing: as mkfs left it.
     #[default]
     Fresh,
-    /// Files that were written once, one after the other, until so much of it is in use.
+    /// Files that were written once, one after the other, until this much of it is in use.
     Filled(Filled),
     /// What is left of many files that came, grew, were overwritten and went.
     Aged(Aged),
@@ -43,7 +43,7 @@ pub struct Aged {
     pub utilisation: Percent,
     /// Age it until its layout score is no more than this; none: for all its turnovers.
     pub layout_score: Option<f64>,
-    /// How often everything is written anew after the first time; with a layout score the most that is tried.
+    /// How often everything is rewritten after the first time; with a layout score the most that is tried.
     pub turnovers: u32,
     /// Median of the lognormal sizes of files.
     pub file_size: Bytes,
@@ -88,12 +88,12 @@ impl Default for Populated {
     }
 }
 
-/// Turnovers of an aged filesystem that names no number: after so many its files have no order left.
+/// Turnovers of an aged filesystem that names no number: after this many its files have no order left.
 const TURNOVERS: u32 = 4;
 /// The same where a layout score is asked for, which ends it earlier.
 const TURNOVERS_FOR_SCORE: u32 = 16;
 /// Directories inside each other at most, so that a path keeps below the kernel's limit.
-const MOST_DEPTH: u32 = 64;
+const MAX_DEPTH: u32 = 64;
 /// Lognormal sizes: standard deviation of their natural logarithm.
 pub const SIZE_SIGMA: f64 = 1.5;
 
@@ -156,7 +156,7 @@ impl State {
         }
     }
 
-    /// The least device that leaves `needed` bytes besides its files, a fifth of what is left kept for the filesystem.
+    /// The least device that leaves `needed` bytes in addition to its files, a fifth of what is left kept for the filesystem.
     pub fn device_for(&self, needed: Bytes) -> Bytes {
         let room = |bytes: Bytes| bytes.0 / 8 * 10;
         let tree = if let Self::Populated(tree) = self { tree.space() } else { Bytes(0) };
@@ -172,15 +172,17 @@ impl State {
         match self {
             Self::Fresh => Ok(()),
             Self::Filled(filled) => {
-                within("a utilisation", filled.utilisation, Percent(1.0), Percent(98.0))?;
+                within("utilisation", filled.utilisation, Percent(1.0), Percent(98.0))?;
                 within("file_size", filled.file_size, Bytes::kib(4), Bytes::gib(1))
             }
             Self::Aged(aged) => {
-                within("a utilisation", aged.utilisation, Percent(1.0), Percent(95.0))?;
+                within("utilisation", aged.utilisation, Percent(1.0), Percent(95.0))?;
                 if let Some(score) = aged.layout_score
                     && !(0.0..=1.0).contains(&score)
                 {
-                    return Err(format!("a layout score of {score}: use 0 (every block apart) to 1 (none)"));
+                    return Err(format!(
+                        "layout_score = {score} is out of range: use 0 (every block apart) to 1 (none)"
+                    ));
                 }
                 within("turnovers", aged.turnovers, 1, 1000)?;
                 within("together", aged.together, 1, 64)?;
@@ -190,9 +192,9 @@ impl State {
                 within("files", tree.files, 1, 10_000_000)?;
                 within("per_directory", tree.per_directory, 1, 1_000_000)?;
                 within("width", tree.width, 1, 10_000)?;
-                if tree.depth() > MOST_DEPTH {
+                if tree.depth() > MAX_DEPTH {
                     return Err(format!(
-                        "directories more than {MOST_DEPTH} deep: raise width or per_directory, or use fewer files"
+                        "its directories are more than {MAX_DEPTH} deep: raise width or per_directory, or use fewer files"
                     ));
                 }
                 within("file_size", tree.file_size, Bytes(0), Bytes::mib(64))
@@ -203,7 +205,7 @@ impl State {
 
 fn within<T: PartialOrd + fmt::Display>(what: &str, value: T, least: T, most: T) -> Result<(), String> {
     let fits = least <= value && value <= most;
-    if fits { Ok(()) } else { Err(format!("{what} of {value}: use {least} to {most}")) }
+    if fits { Ok(()) } else { Err(format!("{what} = {value} is out of range: use {least} to {most}")) }
 }
 
 /// A size that follows from another one, whole bytes of it.
@@ -227,7 +229,7 @@ impl Populated {
     pub fn depth(&self) -> u32 {
         let mut last = self.directories() - 1;
         let mut depth = 0;
-        while last > 0 && depth <= MOST_DEPTH {
+        while last > 0 && depth <= MAX_DEPTH {
             last = (last - 1) / self.width;
             depth += 1;
         }
@@ -251,7 +253,7 @@ struct Table {
     utilisation: Option<Percent>,
     /// Age until the layout score is no more than this (aged).
     layout_score: Option<f64>,
-    /// How often everything is written anew; with a layout score the most that is tried (aged).
+    /// How often everything is rewritten; with a layout score the most that is tried (aged).
     turnovers: Option<u32>,
     /// Files that grow at once, each by a piece in turn (aged).
     together: Option<u32>,
@@ -566,7 +568,7 @@ impl StateFigures {
         let mut parts =
             vec![format!("{:.1} % of the space in use by {} files", self.utilisation, self.files)];
         if self.turnovers > 0.0 {
-            parts.push(format!("written anew {:.1} times", self.turnovers));
+            parts.push(format!("rewritten {:.1} times", self.turnovers));
         }
         if let Some(layout) = &self.layout {
             parts.push(format!("layout score {:.3}", layout.score));

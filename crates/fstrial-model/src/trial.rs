@@ -44,7 +44,7 @@ pub struct Trial {
     /// The device for journals and logs of arms that put theirs on one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log_device: Option<LogDevice>,
-    /// Where arms are built besides the host where fstrial was started.
+    /// Where arms are built in addition to the host where fstrial was started.
     #[serde(default, rename = "place", skip_serializing_if = "Vec::is_empty")]
     pub places: Vec<Place>,
     /// The storage configurations compared.
@@ -83,7 +83,7 @@ pub struct Settings {
     /// no "equivalent" is believed: `true` or `false` (if left out).
     #[serde(skip_serializing_if = "crate::is_default")]
     pub control: bool,
-    /// Whether arms are compared at each place by themselves, and what their ratios are there with what they are at the first
+    /// Whether arms are compared at each place on their own, and what their ratios are there with what they are at the first
     /// place ("xfs leads by more on the faster disk"): `true` or `false` (if left out). Every arm is at two places or more.
     #[serde(skip_serializing_if = "crate::is_default")]
     pub leads: bool,
@@ -327,13 +327,13 @@ impl Trial {
         states.map(|(arm, state)| (arm, state.device_for(needed))).max_by_key(|(_, size)| *size)
     }
 
-    /// The least device that a workload of this size needs besides the states of all arms.
+    /// The least device that a workload of this size needs in addition to the states of all arms.
     pub fn device_for(&self, needed: Bytes) -> Bytes {
         self.tightest(needed).map_or(State::Fresh.device_for(needed), |(_, size)| size)
     }
 
     /// The size of an image or ramdisk: what was asked for, or 2GiB, or twice what the largest workload needs, or what it
-    /// needs besides the arms' states.
+    /// needs in addition to the arms' states.
     pub fn device_size(&self, workloads: &[Workload]) -> Bytes {
         let needed = workloads.iter().map(|workload| workload.most_space_needed().0).max().unwrap_or(0);
         let least = (needed * 2).max(Bytes::gib(2).0).max(self.device_for(Bytes(needed)).0);

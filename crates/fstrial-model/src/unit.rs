@@ -13,7 +13,7 @@ pub const BYTES_PER_FILE: &str = "bytes/file";
 /// A count, or a share.
 pub const COUNT: &str = "1";
 
-/// What stands above a column of figures in a unit: those that carry their own unit are named for what they are.
+/// What is above a column of figures in a unit: those that carry their own unit are named for what they are.
 pub fn heading(unit: &str) -> &str {
     match unit {
         OPERATIONS => "operations/s",
@@ -24,7 +24,7 @@ pub fn heading(unit: &str) -> &str {
     }
 }
 
-/// The unit that stands beside a figure as people are shown it; nothing beside one that carries its own.
+/// The unit that is next to a figure as people are shown it; nothing next to one that carries its own.
 pub fn beside(unit: &str) -> &str {
     match unit {
         TIME | BYTES | BYTES_PER_FILE => "",

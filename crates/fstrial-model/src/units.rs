@@ -289,7 +289,7 @@ impl fmt::Display for Bandwidth {
     }
 }
 
-/// Reads and writes a unit as its text, so that a wrong one is underlined where it stands.
+/// Reads and writes a unit as its text, so that a wrong one is underlined where it is.
 macro_rules! serde_as_text {
     ($type:ident, $pattern:literal, $description:literal) => {
         impl Serialize for $type {

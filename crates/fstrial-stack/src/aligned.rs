@@ -12,7 +12,7 @@ pub struct Aligned {
 }
 
 impl Aligned {
-    /// So many bytes.
+    /// This many bytes.
     pub fn zeroed(length: usize) -> Self {
         let memory = vec![0; length + PAGE];
         let start = memory.as_ptr().align_offset(PAGE);

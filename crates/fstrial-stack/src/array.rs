@@ -2,12 +2,12 @@
 //!
 //! An array does not go with the process that made it, and it holds its members: the ledger has its end, and what is left
 //! of a dead worker is stopped before its members are looked at. Superblocks of earlier runs are wiped before the members
-//! are attached, or a host that assembles arrays by itself (udev) would take them from us.
+//! are attached, or a host that assembles arrays on its own (udev) would take them from us.
 
 use crate::{
     command::{self, Program},
     error::StackError,
-    ledger::{Ledger, Undo, Written},
+    ledger::{Ledger, LedgerEntry, Undo},
     named::KernelName,
     sysfs,
 };
@@ -32,7 +32,7 @@ const STATUS: &str = "/proc/mdstat";
 #[derive(Debug)]
 pub(crate) struct Array {
     number: u32,
-    written: Written,
+    written: LedgerEntry,
 }
 
 /// Makes sure that arrays can be made here.

@@ -2,11 +2,11 @@
 //!
 //! The coordinator makes the file and holds it open without a name, as it does with an image; workers reach it through
 //! `/proc`. It is sparse: what is zero on the device takes no space. It is never attached to anything, so its
-//! filesystem is never seen beside the one that was restored from it: xfs and btrfs know each other by UUID, and would
+//! filesystem is never seen next to the one that was restored from it: xfs and btrfs know each other by UUID, and would
 //! refuse, or mix up, two of one.
 //!
 //! Putting back by copy writes the *whole* device, zeros where the base has nothing. A loop device's file stays
-//! allocated and written, nothing of the run before survives (an old log with higher numbers would be replayed), and
+//! allocated and written, no part of the run before survives (an old log with higher numbers would be replayed), and
 //! every run has the same writes behind it. Zeros are written, not discarded: what a discard leaves differs.
 
 use crate::{aligned::Aligned, device::image, error::StackError, host};
@@ -59,7 +59,7 @@ impl Base {
     }
 }
 
-/// Makes sure that bases of so many bytes fit in a folder, a tenth of its free space left.
+/// Makes sure that bases of this many bytes fit in a folder, a tenth of its free space left.
 ///
 /// # Errors
 /// They do not, or the folder is not there.
@@ -132,7 +132,7 @@ pub fn save(device: &Path, base: &Path, tell: Tell<'_>) -> Result<Bytes, StackEr
     let (file, size) = open_device(device)?;
     let kept = open_base(base)?;
     let failed = |e: io::Error| StackError::io("save the prepared filesystem to", base, e);
-    // What an attempt before this one has saved is no part of it.
+    // What an attempt before this one has saved is not part of it.
     kept.set_len(0).map_err(failed)?;
     kept.set_len(size).map_err(failed)?;
     let mut buffer = Aligned::zeroed(CHUNK);
@@ -207,7 +207,7 @@ fn image_of(binding: &DeviceBinding) -> Result<File, StackError> {
     match binding {
         DeviceBinding::Loop { file, .. } => open_base(file),
         _ => Err(StackError::Unable {
-            what: "this device is no file, so it cannot be cloned".into(),
+            what: "this device is not a file, so it cannot be cloned".into(),
             hint: "use --device image in a folder of XFS or btrfs, or --restore copy".into(),
         }),
     }

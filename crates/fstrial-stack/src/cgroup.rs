@@ -6,8 +6,8 @@
 use crate::{
     error::StackError,
     host,
-    ledger::{Ledger, Undo, Written},
-    mounts::{self, Mounted},
+    ledger::{Ledger, LedgerEntry, Undo},
+    mounts::{self, MountEntry},
     named::{FOLDER_PREFIX, OwnFolder},
     sysfs,
 };
@@ -24,7 +24,7 @@ const LEAVING: Duration = Duration::from_secs(5);
 /// A controller by its names.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Controller {
-    /// In version 1, where it is mounted by itself.
+    /// In version 1, where it is mounted on its own.
     pub(crate) v1: &'static str,
     /// In version 2.
     pub(crate) v2: &'static str,
@@ -59,11 +59,11 @@ impl Controller {
     /// The hierarchy that has it. `read` reads a file of a hierarchy, and gives nothing where there is none.
     pub(crate) fn choose(
         self,
-        mounts: &[Mounted],
+        mounts: &[MountEntry],
         read: &dyn Fn(&Path) -> String,
     ) -> Result<Hierarchy, StackError> {
         let Self { v1, v2, verb } = self;
-        let is_v1 = |m: &&Mounted| m.filesystem == "cgroup" && m.super_options.iter().any(|o| o == v1);
+        let is_v1 = |m: &&MountEntry| m.filesystem == "cgroup" && m.super_options.iter().any(|o| o == v1);
         if let Some(found) = mounts.iter().find(is_v1) {
             return Ok(Hierarchy { version: Version::V1, root: found.target.clone() });
         }
@@ -119,7 +119,7 @@ impl Controller {
         })
     }
 
-    /// The group that this process is in; the uppermost one, if its own is not to be seen here.
+    /// The group that this process is in; the uppermost one, if its own is not visible here.
     fn home(self, hierarchy: &Hierarchy) -> Result<PathBuf, StackError> {
         let Hierarchy { version, root } = hierarchy;
         let path = self.own_group(*version, &sysfs::read("/proc/self/cgroup")?);
@@ -157,7 +157,7 @@ pub(crate) struct Group {
     /// The group that this process was in before.
     home: PathBuf,
     inside: bool,
-    written: Written,
+    written: LedgerEntry,
 }
 
 impl Group {
@@ -211,8 +211,8 @@ mod tests {
 
     const BLKIO: Controller = Controller { v1: "blkio", v2: "io", verb: "throttle" };
 
-    fn mounted(filesystem: &str, target: &str, options: &str) -> Mounted {
-        Mounted {
+    fn mounted(filesystem: &str, target: &str, options: &str) -> MountEntry {
+        MountEntry {
             device: crate::device_number::DeviceNumber { major: 0, minor: 1 },
             target: target.into(),
             mount_options: Vec::new(),
@@ -222,7 +222,7 @@ mod tests {
         }
     }
 
-    fn chosen(mounts: &[Mounted], controllers: &str, handed_down: &str) -> Result<Hierarchy, StackError> {
+    fn chosen(mounts: &[MountEntry], controllers: &str, handed_down: &str) -> Result<Hierarchy, StackError> {
         BLKIO.choose(mounts, &|path| {
             if path.ends_with("cgroup.controllers") { controllers } else { handed_down }.to_owned()
         })
@@ -234,10 +234,10 @@ mod tests {
         let blkio = mounted("cgroup", "/c/blkio", "rw,blkio");
         let unified = mounted("cgroup2", "/c", "rw");
         let by =
-            |mounts: &[Mounted]| chosen(mounts, "cpu io memory", "io memory").map(|h| (h.version, h.root));
+            |mounts: &[MountEntry]| chosen(mounts, "cpu io memory", "io memory").map(|h| (h.version, h.root));
         assert_eq!(by(&[cpu.clone(), blkio, unified.clone()]).unwrap(), (Version::V1, "/c/blkio".into()));
         assert_eq!(by(&[cpu.clone(), unified.clone()]).unwrap(), (Version::V2, "/c".into()));
-        let refused = |mounts: &[Mounted], controllers: &str| {
+        let refused = |mounts: &[MountEntry], controllers: &str| {
             let error = chosen(mounts, controllers, "memory").unwrap_err();
             format!("{error}; {}", error.hint().unwrap())
         };

@@ -39,7 +39,7 @@ pub struct Program {
 
 /// What a program printed and how it ended.
 #[derive(Debug, Clone)]
-pub struct Finished {
+pub struct CommandOutput {
     /// The command line, for records and errors.
     pub line: String,
     /// Standard output.
@@ -52,7 +52,7 @@ pub struct Finished {
     pub wall: Nanos,
 }
 
-impl Finished {
+impl CommandOutput {
     /// The last lines of both streams; of a program that ends by explaining its usage, what it said before that.
     pub fn last_lines(&self) -> String {
         let both = format!("{}\n{}", self.stdout.trim_end(), self.stderr.trim_end());
@@ -158,7 +158,7 @@ impl Program {
     ///
     /// # Errors
     /// It is not installed, cannot be started, or does not end before the deadline.
-    pub fn finish(&self) -> Result<Finished, StackError> {
+    pub fn finish(&self) -> Result<CommandOutput, StackError> {
         let path = find(&self.name).ok_or_else(|| StackError::MissingProgram {
             program: self.name.clone(),
             filesystem: self.filesystem,
@@ -190,7 +190,7 @@ impl Program {
         let (status, ended) = match receiver.recv_timeout(self.deadline.duration()) {
             Ok((status, ended)) => (status.map_err(|e| StackError::io("wait for", &path, e))?, ended),
             Err(_) => {
-                // It may be stuck in the kernel; SIGKILL is all there is, and we do not wait for it for ever.
+                // It may be stuck in the kernel; SIGKILL is all there is, and we do not wait for it forever.
                 let _ = rustix::process::kill_process(pid, Signal::KILL);
                 let _ = receiver.recv_timeout(Duration::from_secs(5));
                 return Err(StackError::Deadline { line: self.line(), deadline: self.deadline });
@@ -202,14 +202,14 @@ impl Program {
             reader.and_then(|reader| reader.recv_timeout(LAST_WORDS).ok()).unwrap_or_default()
         };
         let wall = (ended - began).into();
-        Ok(Finished { line: self.line(), stdout: text(stdout), stderr: text(stderr), status, wall })
+        Ok(CommandOutput { line: self.line(), stdout: text(stdout), stderr: text(stderr), status, wall })
     }
 
     /// Runs it; anything but success is an error.
     ///
     /// # Errors
     /// As [`finish`](Self::finish), and a status other than success.
-    pub fn run(&self) -> Result<Finished, StackError> {
+    pub fn run(&self) -> Result<CommandOutput, StackError> {
         let finished = self.finish()?;
         if finished.status.success() {
             return Ok(finished);

@@ -24,9 +24,9 @@ mod hidden;
 
 pub use self::hidden::hidden_folder;
 
-use self::hidden::Hidden;
+use self::hidden::HiddenFolders;
 use crate::{
-    command::{self, Finished},
+    command::{self, CommandOutput},
     error::StackError,
     host,
     isolation::COVERABLE,
@@ -75,7 +75,7 @@ const LAST_WORDS: Duration = Duration::from_secs(5);
 
 /// The place a program works in.
 #[derive(Debug)]
-pub struct Confined {
+pub struct Sandbox {
     folder: PathBuf,
     seen: PathBuf,
     /// The folder of the host that is covered, as root.
@@ -84,9 +84,9 @@ pub struct Confined {
 
 /// A program that has ended.
 #[derive(Debug, Clone)]
-pub struct Ended {
+pub struct ExitedProgram {
     /// What it printed and how it ended.
-    pub finished: Finished,
+    pub finished: CommandOutput,
     /// Time from its start to its end.
     pub wall: Nanos,
     /// CPU time of it and the children it waited for, in user mode.
@@ -127,7 +127,7 @@ impl Input {
     }
 }
 
-impl Confined {
+impl Sandbox {
     /// Makes the program's folder in a directory of the arm.
     ///
     /// # Errors
@@ -170,7 +170,12 @@ impl Confined {
     ///
     /// # Panics
     /// If there is no word.
-    pub fn run(&self, words: &[String], inputs: &[&Input], deadline: Nanos) -> Result<Ended, StackError> {
+    pub fn run(
+        &self,
+        words: &[String],
+        inputs: &[&Input],
+        deadline: Nanos,
+    ) -> Result<ExitedProgram, StackError> {
         let name = words.first().expect("a command has a word");
         let line = words.iter().map(|word| command::quoted(word)).collect::<Vec<_>>().join(" ");
         let missing = || StackError::MissingProgram { program: name.clone(), filesystem: None };
@@ -197,7 +202,7 @@ impl Confined {
                 // It leads a session and, as root, is process 1 of its namespace: this reaches everything it started.
                 let _ = rustix::process::kill_process_group(pid, Signal::KILL);
                 let _ = rustix::process::kill_process(pid, Signal::KILL);
-                // It may be stuck in the kernel; SIGKILL is all there is, and we do not wait for it for ever.
+                // It may be stuck in the kernel; SIGKILL is all there is, and we do not wait for it forever.
                 if receiver.recv_timeout(LAST_WORDS).is_ok() {
                     let _ = keeper.join();
                 }
@@ -210,8 +215,8 @@ impl Confined {
         let text = |stream: Option<Receiver<String>>| {
             stream.and_then(|stream| stream.recv_timeout(LAST_WORDS).ok()).unwrap_or_default()
         };
-        let finished = Finished { line, stdout: text(stdout), stderr: text(stderr), status, wall };
-        Ok(Ended { finished, wall, cpu_user, cpu_system, memory })
+        let finished = CommandOutput { line, stdout: text(stdout), stderr: text(stderr), status, wall };
+        Ok(ExitedProgram { finished, wall, cpu_user, cpu_system, memory })
     }
 }
 
@@ -315,7 +320,7 @@ impl Start {
             .map_err(failed("make mounts private"))?;
         // Opened before anything is covered: the arm may be mounted below any of what is.
         let source = open_here(&self.folder).map_err(|e| StackError::io("open", &self.folder, e))?;
-        let hidden = Hidden::find(&self.path, &self.arguments)?;
+        let hidden = HiddenFolders::find(&self.path, &self.arguments)?;
         let flags = MountFlags::NOSUID | MountFlags::NODEV;
         rustix::mount::mount("fstrial", cover, "tmpfs", flags, Some(c"size=64k,mode=755"))
             .map_err(|e| StackError::io("cover", cover, e))?;
@@ -434,7 +439,7 @@ fn become_nobody() -> Result<(), Errno> {
     rustix::thread::set_thread_res_uid(user, user, user)
 }
 
-/// Gives this thread a keyring of its own for its session: a key of ours would be the program's as well, whoever it is.
+/// Gives this thread a keyring of its own for its session: a key of ours would be the program's as well, no matter which.
 fn leave_session_keys() -> io::Result<()> {
     let no_name: *const c_char = std::ptr::null();
     // SAFETY: without a name the call reads no memory, and it changes the keys of this thread only.
@@ -542,16 +547,16 @@ mod tests {
         ["sh", "-c", script].map(str::to_owned).to_vec()
     }
 
-    fn run(script: &str) -> Ended {
+    fn run(script: &str) -> ExitedProgram {
         let arm = tempfile::tempdir().unwrap();
-        let place = Confined::make(arm.path()).unwrap();
+        let place = Sandbox::make(arm.path()).unwrap();
         place.run(&words(script), &[], Nanos::secs(60)).unwrap_or_else(|e| panic!("{e}"))
     }
 
     #[test]
     fn a_program_works_in_its_folder_with_a_small_environment() {
         let arm = tempfile::tempdir().unwrap();
-        let place = Confined::make(arm.path()).unwrap();
+        let place = Sandbox::make(arm.path()).unwrap();
         let script =
             "pwd; echo $HOME $TMPDIR $LC_ALL; env | grep -c .; cat; echo kept > file; echo no >&2; exit 3";
         let ended = place.run(&words(script), &[], Nanos::secs(60)).unwrap();
@@ -629,7 +634,7 @@ mod tests {
     #[test]
     fn inputs_are_read_but_not_changed() {
         let arm = tempfile::tempdir().unwrap();
-        let place = Confined::make(arm.path()).unwrap();
+        let place = Sandbox::make(arm.path()).unwrap();
         let (one, two) = (Input::new("one", "first\n").unwrap(), Input::new("two", "second\n").unwrap());
         let script = format!(
             "cat {0} {1}; sh -c 'cat {0}'; (echo x > {0}) 2>&1 | grep -cE 'denied|permitted'",
@@ -656,7 +661,7 @@ mod tests {
     #[test]
     fn a_program_that_hangs_is_killed_with_all_it_started() {
         let arm = tempfile::tempdir().unwrap();
-        let place = Confined::make(arm.path()).unwrap();
+        let place = Sandbox::make(arm.path()).unwrap();
         let began = Instant::now();
         let script = "(while :; do date +%s%N > beat; sleep 0.05; done) & sleep 100";
         let error = place.run(&words(script), &[], Nanos::millis(500)).unwrap_err();
@@ -688,7 +693,7 @@ mod tests {
     #[test]
     fn a_missing_program_is_named() {
         let arm = tempfile::tempdir().unwrap();
-        let place = Confined::make(arm.path()).unwrap();
+        let place = Sandbox::make(arm.path()).unwrap();
         let error = place.run(&["no-such-program".to_owned()], &[], Nanos::secs(1)).unwrap_err();
         assert_eq!(error.to_string(), "no-such-program is not installed");
     }

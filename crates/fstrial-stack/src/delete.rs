@@ -70,7 +70,7 @@ impl From<&Stat> for Identity {
 /// every entry; when it says so, what is left is left.
 ///
 /// # Errors
-/// It is no folder (a link in its place is not followed), something is mounted below it, a program goes on writing to
+/// It is not a folder (a link in its place is not followed), something is mounted below it, a program goes on writing to
 /// it, it may not be deleted, or [`StackError::Interrupted`].
 pub fn tree(parent: BorrowedFd<'_>, name: &OsStr, stop: &dyn Fn() -> bool) -> Result<(), StackError> {
     delete(parent, name, &|_| true, stop)
@@ -109,7 +109,7 @@ pub fn tree_at(
 /// was. Fine if it is gone.
 ///
 /// # Errors
-/// Something is in it, or it is no folder.
+/// Something is in it, or it is not a folder.
 ///
 /// # Panics
 /// If the path has no last part.
@@ -190,7 +190,7 @@ impl Folder {
         }
         let mode = Mode::from_raw_mode(stat.st_mode);
         if !mode.contains(Mode::RWXU) {
-            // Somebody else's is found out at the first entry.
+            // Somebody else's is detected at the first entry.
             let _ = rustix::fs::fchmod(&folder, mode | Mode::RWXU);
         }
         let (identity, entries) = (Identity::from(&stat), Dir::new(folder)?);
@@ -382,7 +382,7 @@ fn open(folder: BorrowedFd<'_>, name: &CStr) -> Result<OwnedFd, Errno> {
 }
 
 /// Opens something in a folder, unless something is mounted on it (`EXDEV`). Bind mounts of the same filesystem are
-/// seen; subvolumes are no mounts.
+/// seen; subvolumes are not mounts.
 fn open_here(folder: BorrowedFd<'_>, name: &CStr, flags: OFlags) -> Result<OwnedFd, Errno> {
     let resolve = ResolveFlags::NO_XDEV | ResolveFlags::NO_SYMLINKS;
     match rustix::fs::openat2(folder, name, flags, Mode::empty(), resolve) {

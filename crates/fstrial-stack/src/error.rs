@@ -168,7 +168,7 @@ fn io_hint(what: &str, error: &io::Error) -> Option<String> {
         io::ErrorKind::PermissionDenied => {
             Some(without_permission(what, rustix::process::geteuid().is_root()).into())
         }
-        io::ErrorKind::NotFound => Some("is it spelt right?".into()),
+        io::ErrorKind::NotFound => Some("check the spelling of the path".into()),
         io::ErrorKind::FileTooLarge => {
             Some("raise the limit on the size of files (ulimit -f unlimited), or use a smaller size".into())
         }

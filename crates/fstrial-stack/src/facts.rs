@@ -1,10 +1,10 @@
 //! The facts of an arm, read back from the device and the mounted filesystem rather than from what was asked for.
 
-use crate::{array, command::Program, host, log::folder_of, mounts::Mounted, queue::selected, sysfs};
+use crate::{array, command::Program, host, log::folder_of, mounts::MountEntry, queue::selected, sysfs};
 use fstrial_model::{
     arm::{Arm, is_discard},
     facts::{ArmFacts, DataUpdate, Durability, Fact},
-    filesystem::{Character, Filesystem, Observed, Several},
+    filesystem::{Character, Filesystem, Observation, Several},
     units::Bytes,
 };
 use std::{
@@ -16,12 +16,12 @@ use std::{
 /// What the facts are read from.
 #[derive(Debug)]
 pub struct Sources<'a> {
-    /// The arm as asked for.
+    /// The arm as requested.
     pub arm: &'a Arm,
     /// The device's node and its folder in sysfs; none for a directory.
     pub device: Option<(&'a Path, PathBuf)>,
     /// The mount; none for the bare device.
-    pub mounted: Option<&'a Mounted>,
+    pub mounted: Option<&'a MountEntry>,
     /// What mkfs printed.
     pub mkfs_output: &'a str,
     /// Whether discards were switched off by us.
@@ -95,7 +95,7 @@ fn queue_facts(sources: &Sources<'_>, facts: &mut BTreeMap<Fact, String>) -> boo
     cache != "write through"
 }
 
-fn mount_facts(sources: &Sources<'_>, mounted: &Mounted, facts: &mut BTreeMap<Fact, String>) {
+fn mount_facts(sources: &Sources<'_>, mounted: &MountEntry, facts: &mut BTreeMap<Fact, String>) {
     facts.insert(Fact::MountOptions, mounted.options().join(","));
     let atime = ["noatime", "relatime", "strictatime"]
         .into_iter()
@@ -130,13 +130,13 @@ fn mount_facts(sources: &Sources<'_>, mounted: &Mounted, facts: &mut BTreeMap<Fa
 fn filesystem_facts(
     sources: &Sources<'_>,
     row: &Filesystem,
-    mounted: &Mounted,
+    mounted: &MountEntry,
     facts: &mut BTreeMap<Fact, String>,
 ) -> Durability {
     let mut options: Vec<String> = mounted.options().into_iter().map(str::to_owned).collect();
     options.extend(hidden_options(row, mounted));
     let header = header(sources, row, mounted);
-    let observed = Observed { options: &options, mkfs_output: sources.mkfs_output, header: &header };
+    let observed = Observation { options: &options, mkfs_output: sources.mkfs_output, header: &header };
     let Character { journal, checksums, stripe, durability } = row.character(&observed);
     facts.insert(Fact::Barriers, if durability.flushes { "on" } else { "OFF" }.into());
     facts.insert(Fact::LazyInitialisation, row.lazy.into());
@@ -175,7 +175,7 @@ fn members(sources: &Sources<'_>, several: Several) -> Option<String> {
 }
 
 /// Options in effect that a mount does not show, where the kernel lists all of them.
-fn hidden_options(row: &Filesystem, mounted: &Mounted) -> Vec<String> {
+fn hidden_options(row: &Filesystem, mounted: &MountEntry) -> Vec<String> {
     let Some(file) = row.all_options else { return Vec::new() };
     let Ok(device) = fs::canonicalize(mounted.device.sysfs()) else { return Vec::new() };
     let name = device.file_name().unwrap_or_default().to_string_lossy();
@@ -184,7 +184,7 @@ fn hidden_options(row: &Filesystem, mounted: &Mounted) -> Vec<String> {
 }
 
 /// What the superblock says, where we may read it.
-fn header(sources: &Sources<'_>, row: &Filesystem, mounted: &Mounted) -> String {
+fn header(sources: &Sources<'_>, row: &Filesystem, mounted: &MountEntry) -> String {
     let Some((program, words)) = row.header else { return String::new() };
     let source = match &sources.device {
         Some((device, _)) => device.display().to_string(),

@@ -9,7 +9,7 @@ use crate::{
     delete::{self, Identity},
     error::StackError,
     host,
-    ledger::{Ledger, Undo, Written},
+    ledger::{Ledger, LedgerEntry, Undo},
     named::{FOLDER_PREFIX, OwnFolder},
 };
 use rustix::{
@@ -32,7 +32,7 @@ pub(crate) struct Folder {
     path: PathBuf,
     opened: OwnedFd,
     identity: Identity,
-    written: Written,
+    written: LedgerEntry,
 }
 
 /// Opens a directory of the user's, and says where it is.

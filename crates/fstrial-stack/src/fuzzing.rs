@@ -1,11 +1,11 @@
 //! Entrances for the fuzzer (`crates/fstrial-attack`) to parsers that are private here: each takes text of the kernel or
-//! of a tool as whoever reads it does.
+//! of a tool as the one who reads it does.
 
 use crate::{
-    cgroup::Version, command::Finished, counters, memory, mounts, operation, queue, signatures, throttle,
+    cgroup::Version, command::CommandOutput, counters, memory, mounts, operation, queue, signatures, throttle,
 };
 use fstrial_model::{
-    filesystem::{FILESYSTEMS, Observed},
+    filesystem::{FILESYSTEMS, Observation},
     units::{Bytes, Nanos},
 };
 use std::{hint::black_box, os::unix::process::ExitStatusExt, process::ExitStatus};
@@ -36,7 +36,7 @@ pub fn signatures(text: &str) {
 /// What the tools of the filesystems print.
 pub fn tools(text: &str) {
     black_box(operation::version_in(text));
-    let done = Finished {
+    let done = CommandOutput {
         line: "tool".into(),
         stdout: text.into(),
         stderr: text.into(),
@@ -49,6 +49,6 @@ pub fn tools(text: &str) {
         black_box(row.mkfs_block.and_then(|block| (block.read)(text)));
         black_box((row.complaint)(text));
         let options: Vec<String> = text.lines().map(str::to_owned).collect();
-        black_box(row.character(&Observed { options: &options, mkfs_output: text, header: text }));
+        black_box(row.character(&Observation { options: &options, mkfs_output: text, header: text }));
     }
 }

@@ -79,7 +79,7 @@ pub(crate) fn moment() -> u64 {
 /// Size of a block device.
 ///
 /// # Errors
-/// It may not be read, or is none.
+/// It may not be read, or is not a device.
 pub fn size_of_device(path: &Path) -> Result<Bytes, StackError> {
     let file = fs::File::open(path).map_err(|e| StackError::io("open", path, e))?;
     let size = ioctl::block_device_size(file.as_fd());

@@ -53,7 +53,7 @@ struct LoopConfig {
     reserved: [u64; 8],
 }
 
-/// Freezes the filesystem that holds a file: whoever writes to it waits until it is thawed.
+/// Freezes the filesystem that holds a file: anyone who writes to it waits until it is thawed.
 pub(crate) fn freeze(file: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: the descriptor is open; FIFREEZE takes no argument and touches no memory of ours.
     let result = unsafe { libc::ioctl(file.as_raw_fd(), FIFREEZE, 0) };

@@ -4,8 +4,8 @@
 //! that begin with a space (Documentation/ABI/testing/dev-kmsg). Only what the kernel itself has said counts: programs
 //! that write to `/dev/kmsg` get another facility, whatever they ask for (`devkmsg_write`).
 //!
-//! A complaint that names a block device is for whoever uses that device to judge. One that names none (a warning with a
-//! stack trace, a hung task) may come from anything on the machine; a figure from a kernel in that condition is none.
+//! A complaint that names a block device is for anyone who uses that device to judge. One that names none (a warning with a
+//! stack trace, a hung task) may come from anything on the machine; a figure from a kernel in that condition is worthless.
 //!
 //! ```text
 //! 3,1201,35998779837,-;XFS (loop65): Log I/O Error (0x6) detected at xfs_fs_goingdown+0x63/0xb0. …   of loop65
@@ -25,9 +25,9 @@ const PATH: &str = "/dev/kmsg";
 /// Room for a record with its further lines: a read into less fails. The kernel's own limit is 8 KiB.
 const RECORD: usize = 16 << 10;
 /// Records looked at in one go, so that a kernel that never stops talking holds nobody up.
-const MOST_RECORDS: usize = 100_000;
+const MAX_RECORDS: usize = 100_000;
 /// Characters of a complaint that are kept.
-const MOST_CHARACTERS: usize = 200;
+const MAX_CHARACTERS: usize = 200;
 
 /// What the kernel has not yet been heard saying since this was opened.
 #[derive(Debug)]
@@ -66,7 +66,7 @@ impl KernelLog {
 
     /// Every record since the last call.
     fn hear(&mut self, heard: &mut dyn FnMut(&str)) {
-        for _ in 0..MOST_RECORDS {
+        for _ in 0..MAX_RECORDS {
             match self.file.read(&mut self.buffer) {
                 Ok(0) => break,
                 Ok(length) => heard(&String::from_utf8_lossy(&self.buffer[..length])),
@@ -116,8 +116,8 @@ pub fn complaint(record: &str) -> Option<Complaint> {
         None => return None,
     };
     let plain = message.chars().filter(|c| !c.is_control());
-    let mut kept: String = plain.clone().take(MOST_CHARACTERS).collect();
-    if plain.count() > MOST_CHARACTERS {
+    let mut kept: String = plain.clone().take(MAX_CHARACTERS).collect();
+    if plain.count() > MAX_CHARACTERS {
         kept.push('…');
     }
     Some(Complaint { message: kept, device })
@@ -145,7 +145,7 @@ fn is_of_the_kernel(message: &str) -> bool {
 }
 
 /// What a message about a filesystem or a block device complains of: the device that it names, if it names one. None if
-/// it is no such complaint.
+/// it is not such a complaint.
 fn of_device(message: &str) -> Option<Option<&str>> {
     let of_a_filesystem = FILESYSTEMS.iter().find_map(|row| (row.complaint)(message));
     of_a_filesystem.or_else(|| block(message).map(Some))
@@ -158,7 +158,7 @@ fn block(message: &str) -> Option<&str> {
         return rest.split([',', ' ']).next();
     }
     let (reason, rest) = message.split_once(" error, dev ")?;
-    // A device that cannot discard or write zeroes by itself says so this way; whoever asked does it otherwise.
+    // A device that cannot discard or write zeroes on its own says so this way; the caller does it another way.
     let harmless =
         ["operation not supported", "nonblocking retry"].iter().any(|ending| reason.ends_with(ending))
             || [":(DISCARD)", ":(WRITE_ZEROES)", ":(SECURE_ERASE)"].iter().any(|asked| rest.contains(asked));
@@ -170,7 +170,7 @@ mod tests {
     use super::*;
     use std::{fs, io::Write as _};
 
-    /// The device that a complaint of the kernel names; `-` if it names none. None if it is no complaint.
+    /// The device that a complaint of the kernel names; `-` if it names none. None if it is not a complaint.
     fn named(message: &str) -> Option<String> {
         let found = complaint(&format!("4,1201,35998779837,-;{message}\n"))?;
         Some(found.device.unwrap_or_else(|| "-".into()))
@@ -309,7 +309,7 @@ mod tests {
     fn what_is_kept_is_short_and_plain() {
         let long = complaint(&format!("4,1,2,-;BUG: \u{1b}[31m{}", "ä".repeat(1000))).unwrap().message;
         assert!(long.starts_with("BUG: [31mä") && long.ends_with("ä…"), "{long}");
-        assert_eq!(long.chars().count(), MOST_CHARACTERS + 1);
+        assert_eq!(long.chars().count(), MAX_CHARACTERS + 1);
     }
 
     #[test]

@@ -22,7 +22,7 @@ pub struct LogCounter {
 
 /// A device: its node, its name in the kernel, and its folder in sysfs.
 #[derive(Debug, Clone)]
-pub(crate) struct Named {
+pub(crate) struct DevicePaths {
     pub(crate) path: PathBuf,
     pub(crate) name: String,
     pub(crate) sysfs: PathBuf,
@@ -30,7 +30,7 @@ pub(crate) struct Named {
 
 impl LogCounter {
     /// Of the filesystem on a device, and its log's device if that is another. None if this kernel does not count.
-    pub(crate) fn of(reader: &LogReader, device: &Named, log: Option<&Named>) -> Option<Self> {
+    pub(crate) fn of(reader: &LogReader, device: &DevicePaths, log: Option<&DevicePaths>) -> Option<Self> {
         let mut shape = (reader.shape)(&beginning(&device.path)?)?;
         if let Some(log) = log {
             shape.size = shape.size.or_else(|| size(&log.sysfs));

@@ -9,7 +9,7 @@
 use crate::{
     error::StackError,
     host, ioctl,
-    ledger::{Ledger, NodeMark, Undo, Written},
+    ledger::{Ledger, LedgerEntry, NodeMark, Undo},
     sysfs,
 };
 use rustix::fs::{Mode, OFlags};
@@ -37,7 +37,7 @@ pub struct LoopDevice {
     fd: Option<OwnedFd>,
     number: u32,
     /// The removal in the ledger, if the device was added by us.
-    added: Option<Written>,
+    added: Option<LedgerEntry>,
 }
 
 impl LoopDevice {
@@ -144,7 +144,7 @@ fn add(
     next: &mut u32,
     file: BorrowedFd<'_>,
     ledger: &Ledger,
-) -> Result<Option<(u32, Written)>, StackError> {
+) -> Result<Option<(u32, LedgerEntry)>, StackError> {
     let file = name_of(file)?;
     for _ in 0..ATTEMPTS * 20 {
         let number = *next;

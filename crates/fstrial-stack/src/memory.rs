@@ -26,10 +26,10 @@ pub fn find() -> Result<LimitedBy, StackError> {
     CONTROLLER.find().map(|found| by(found.version))
 }
 
-/// The same for this very limit, and beside a throttle or not.
+/// The same for this very limit, and next to a throttle or not.
 ///
 /// # Errors
-/// As [`find`]; the limit is no limit on this machine, or a process would have to be in two groups of cgroup v2.
+/// As [`find`]; the limit is not a limit on this machine, or a process would have to be in two groups of cgroup v2.
 pub fn require(limit: Bytes, is_throttled: bool) -> Result<LimitedBy, StackError> {
     let found = find()?;
     let memory = host::memory()?;
@@ -87,13 +87,13 @@ pub(crate) fn is_taken(text: &str, written: Bytes) -> bool {
 /// A group with a limit for its memory.
 #[must_use]
 #[derive(Debug)]
-pub struct Limited {
+pub struct LimitedGroup {
     group: Group,
     limit: Bytes,
     by: LimitedBy,
 }
 
-impl Limited {
+impl LimitedGroup {
     /// Makes a group with a limit, and makes sure that the kernel took it.
     ///
     /// # Errors
@@ -196,7 +196,7 @@ pub fn notes(by: LimitedBy, limits: &BTreeSet<Bytes>) -> Vec<String> {
     )];
     notes.push(match by {
         LimitedBy::V1 => "cgroup v1 limits cache and reads; it does not slow down writers before the limit, as the kernel \
-                          does by the share of dirty pages on a machine with so much memory: they fill it and then wait \
+                          does by the share of dirty pages on a machine with this much memory: they fill it and then wait \
                           for pages to be written. Figures of buffered writes are not those of such a machine"
             .into(),
         LimitedBy::V2 => "cgroup v2 slows down buffered writers by the share of dirty pages of the limit where the io \

@@ -1,7 +1,7 @@
 //! Which mount option the kernel refuses, in its own words, and the nearest one that it takes. mount(8) says only that
 //! something was wrong.
 //!
-//! Each option is given to a filesystem context by itself (fsopen, fsconfig), which is thrown away: nothing is mounted.
+//! Each option is given to a filesystem context on its own (fsopen, fsconfig), which is thrown away: nothing is mounted.
 //! What the kernel says of it is read from the context. A filesystem whose driver has not been moved to contexts takes
 //! everything there, and then there is nothing to tell.
 
@@ -50,7 +50,7 @@ pub(crate) struct Refusal {
     pub(crate) near: Option<String>,
 }
 
-/// The first of some mount options that the kernel refuses for a filesystem; none if it takes each by itself, or cannot be
+/// The first of some mount options that the kernel refuses for a filesystem; none if it takes each on its own, or cannot be
 /// asked.
 pub(crate) fn refusal(filesystem: &str, options: &[String]) -> Option<Refusal> {
     // A word of the user's may hold several, as mount(8) splits them.

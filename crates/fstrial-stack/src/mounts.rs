@@ -8,7 +8,7 @@ use std::{
 
 /// One line of `/proc/self/mountinfo`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mounted {
+pub struct MountEntry {
     /// Device number of the filesystem.
     pub device: DeviceNumber,
     /// Where.
@@ -23,7 +23,7 @@ pub struct Mounted {
     pub super_options: Vec<String>,
 }
 
-impl Mounted {
+impl MountEntry {
     /// Whether an option is in effect, of either kind.
     pub fn has(&self, option: &str) -> bool {
         self.mount_options.iter().chain(&self.super_options).any(|known| known == option)
@@ -64,7 +64,7 @@ impl Mounted {
 ///
 /// # Errors
 /// `/proc` is not mounted.
-pub fn all() -> Result<Vec<Mounted>, StackError> {
+pub fn all() -> Result<Vec<MountEntry>, StackError> {
     Ok(parse(&sysfs::read("/proc/self/mountinfo")?))
 }
 
@@ -72,7 +72,7 @@ pub fn all() -> Result<Vec<Mounted>, StackError> {
 ///
 /// # Errors
 /// `/proc` is not mounted.
-pub fn holding(path: &Path) -> Result<Option<Mounted>, StackError> {
+pub fn holding(path: &Path) -> Result<Option<MountEntry>, StackError> {
     let above = all()?.into_iter().rev().filter(|mounted| path.starts_with(&mounted.target));
     Ok(above.max_by_key(|mounted| mounted.target.as_os_str().len()))
 }
@@ -81,21 +81,21 @@ pub fn holding(path: &Path) -> Result<Option<Mounted>, StackError> {
 ///
 /// # Errors
 /// `/proc` is not mounted, or nothing is mounted there.
-pub fn at(target: &Path) -> Result<Mounted, StackError> {
+pub fn at(target: &Path) -> Result<MountEntry, StackError> {
     // The kernel lists mounts by where they really are: /mnt may be a link (to /var/mnt).
     let target = fs::canonicalize(target).map_err(|e| StackError::io("find", target, e))?;
     all()?.into_iter().rev().find(|mounted| mounted.target == target).ok_or_else(|| StackError::Unable {
         what: format!("nothing is mounted at {}", target.display()),
-        hint: "this is a fault of fstrial; please report it".into(),
+        hint: "this is a bug in fstrial; please report it".into(),
     })
 }
 
-pub(crate) fn parse(text: &str) -> Vec<Mounted> {
+pub(crate) fn parse(text: &str) -> Vec<MountEntry> {
     text.lines().filter_map(parse_line).collect()
 }
 
 /// `36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw,errors=continue`
-fn parse_line(line: &str) -> Option<Mounted> {
+fn parse_line(line: &str) -> Option<MountEntry> {
     let (left, right) = line.split_once(" - ")?;
     let mut left = left.split(' ').skip(2);
     let device = left.next()?.parse().ok()?;
@@ -106,7 +106,7 @@ fn parse_line(line: &str) -> Option<Mounted> {
     let filesystem = right.next()?.to_owned();
     let source = unescape(right.next()?);
     let super_options = right.next().unwrap_or_default().split(',').map(str::to_owned).collect();
-    Some(Mounted { device, target, mount_options, filesystem, source, super_options })
+    Some(MountEntry { device, target, mount_options, filesystem, source, super_options })
 }
 
 /// The kernel writes space, tab, newline and backslash as `\040` and so on.

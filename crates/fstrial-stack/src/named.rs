@@ -15,7 +15,7 @@ use std::{
 /// Folders that we make in directories of the user and groups that we make begin with this; no others are ever deleted.
 pub const FOLDER_PREFIX: &str = "fstrial-run-";
 /// Most bytes of a name of the kernel's (`DISK_NAME_LEN`).
-const LONGEST_NAME: usize = 32;
+const MAX_NAME: usize = 32;
 
 /// Texts that were checked when they were read are written and shown as they are.
 macro_rules! shows_its_text {
@@ -47,7 +47,7 @@ impl TryFrom<String> for KernelName {
     fn try_from(name: String) -> Result<Self, String> {
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "!._-".contains(c);
         let begins = name.starts_with(|c: char| c.is_ascii_alphanumeric());
-        if begins && name.len() <= LONGEST_NAME && name.chars().all(is_plain) {
+        if begins && name.len() <= MAX_NAME && name.chars().all(is_plain) {
             return Ok(Self(name));
         }
         Err(format!("`{}` is not a name that the kernel gives", name.escape_debug()))
@@ -102,7 +102,7 @@ impl TryFrom<String> for QueueValue {
 
     fn try_from(value: String) -> Result<Self, String> {
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_ ".contains(c);
-        if value.len() <= LONGEST_NAME && value.chars().all(is_plain) {
+        if value.len() <= MAX_NAME && value.chars().all(is_plain) {
             return Ok(Self(value));
         }
         Err(format!("`{}` is not a setting of a queue", value.escape_debug()))
@@ -221,7 +221,7 @@ mod tests {
 
     #[test]
     fn a_disk_is_itself_by_name_number_and_sequence() {
-        // Whatever this machine has that does not come and go beside this test.
+        // Whatever this machine has that does not come and go during this test.
         let stays =
             |name: &str| !["loop", "zram", "md", "dm-"].iter().any(|passing| name.starts_with(passing));
         let mut entries = fs::read_dir("/sys/block").unwrap().flatten();

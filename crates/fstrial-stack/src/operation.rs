@@ -1,17 +1,17 @@
-//! What is done to a filesystem that stands, besides putting a load on it: made again, unmounted and mounted, frozen,
+//! What is done to a filesystem that is ready, in addition to putting a load on it: made again, unmounted and mounted, frozen,
 //! stopped uncleanly, given to its own tools. Times are those of the monotonic clock.
 //!
-//! A frozen filesystem outlives its mounts and keeps its device busy, so a freeze stands in the ledger before it is done.
+//! A frozen filesystem outlives its mounts and keeps its device busy, so a freeze is in the ledger before it is done.
 
 use crate::{
     aligned::{Aligned, PAGE},
     caches,
-    command::{Finished, Program},
+    command::{CommandOutput, Program},
     error::StackError,
     host, ioctl,
-    ledger::{Ledger, Undo, Written},
+    ledger::{Ledger, LedgerEntry, Undo},
     named::{KernelName, KnownDisk},
-    stack::{Attached, MAKE_DEADLINE, Standing, Target},
+    stack::{AttachedDevices, MAKE_DEADLINE, ReadyArm, Target},
 };
 use fstrial_model::{
     ability::version_flag,
@@ -55,7 +55,7 @@ pub struct Places {
     pub files: Vec<PathBuf>,
 }
 
-impl Standing {
+impl ReadyArm {
     /// The directory where it is mounted; none for the bare device.
     ///
     /// # Errors
@@ -70,7 +70,7 @@ impl Standing {
         }
     }
 
-    fn device(&mut self) -> Result<&mut Attached, StackError> {
+    fn device(&mut self) -> Result<&mut AttachedDevices, StackError> {
         self.attached.as_mut().ok_or_else(|| StackError::Unable {
             what: "a directory has no device of its own".into(),
             hint: "use an arm with a filesystem".into(),
@@ -144,7 +144,7 @@ impl Standing {
         arm: &Arm,
         (name, words): (&'static str, &[&'static str]),
         places: &Places,
-    ) -> Result<Finished, StackError> {
+    ) -> Result<CommandOutput, StackError> {
         let words = self.words(words, places)?;
         let mut program = Program::new(name).args(words).deadline(TOOL_DEADLINE);
         if let Some(row) = arm.row() {
@@ -229,7 +229,7 @@ impl Standing {
             .map_err(|e| StackError::io("open", path, e))
     }
 
-    /// Prepares a freeze: it stands in the ledger from here on.
+    /// Prepares a freeze: it is in the ledger from here on.
     ///
     /// # Errors
     /// The ledger cannot be written.
@@ -259,7 +259,7 @@ impl Standing {
     /// nobody writes to it. Only for btrfs, whose superblock tells whether it wrote meanwhile.
     ///
     /// # Errors
-    /// The device is too small for two, cannot be written beside a mounted filesystem, or the filesystem wrote again and
+    /// The device is too small for two, cannot be written next to a mounted filesystem, or the filesystem wrote again and
     /// again.
     pub fn keep_image(&mut self, size: Bytes) -> Result<(), StackError> {
         let path = self.device()?.path().to_owned();
@@ -313,11 +313,11 @@ pub struct Freezer {
     root: OwnedFd,
     point: PathBuf,
     is_frozen: bool,
-    written: Option<Written>,
+    written: Option<LedgerEntry>,
 }
 
 impl Freezer {
-    /// Freezes: whoever writes from here on waits.
+    /// Freezes: anyone who writes from here on waits.
     ///
     /// # Errors
     /// The filesystem cannot be frozen (`EOPNOTSUPP`), or is.
@@ -345,13 +345,13 @@ impl Freezer {
         if self.is_frozen {
             self.thaw()?;
         }
-        self.written.take().map_or(Ok(()), Written::strike_out)
+        self.written.take().map_or(Ok(()), LedgerEntry::strike_out)
     }
 }
 
 impl Drop for Freezer {
     fn drop(&mut self) {
-        // Whoever writes would wait for ever. What fails here is still in the ledger.
+        // Anyone who writes would wait forever. What fails here is still in the ledger.
         if self.is_frozen && self.thaw().is_err() {
             return;
         }
@@ -362,7 +362,7 @@ impl Drop for Freezer {
 }
 
 /// Thaws what a process that is gone has left frozen. It may have no mount any more, so it is mounted, without a place in
-/// any tree, to be reached: a filesystem that is still held in memory is only mounted once more, not made anew.
+/// any tree, to be reached: a filesystem that is still held in memory is only mounted again, not made again.
 ///
 /// # Errors
 /// It stays frozen.

@@ -25,7 +25,7 @@ use std::{
 };
 
 /// Links that one path may go through, as in the kernel.
-const MOST_LINKS: usize = 40;
+const MAX_LINKS: usize = 40;
 /// Mode of folders that are made above the last one.
 const OPEN_TO_READ: u32 = 0o755;
 
@@ -233,7 +233,7 @@ fn walk(path: &Path, make: Option<u32>) -> Result<Option<PrivateDir>, StackError
         let role = if todo.is_empty() { Role::Own } else { Role::Way };
         if is(&stat, FileType::Symlink) {
             links += 1;
-            if links > MOST_LINKS {
+            if links > MAX_LINKS {
                 return Err(StackError::io("open", path, Errno::LOOP));
             }
             owner(&stat).map_err(|why| refused(&here, why))?;
@@ -444,7 +444,7 @@ mod tests {
         assert_eq!(opened.path(), fs::canonicalize(real.join("home")).unwrap());
         symlink("loop", lab.path().join("loop")).unwrap();
         assert!(PrivateDir::open(&lab.path().join("loop")).is_err());
-        // A link in the place of what is opened from the folder is none of ours, whoever made it.
+        // A link in the place of what is opened from the folder is not one of ours, no matter who made it.
         symlink(lab.path(), real.join("home/ledger")).unwrap();
         assert!(why(opened.folder("ledger")).contains("symbolic link"));
         assert!(why(opened.make_folder("ledger")).contains("symbolic link"));

@@ -2,7 +2,7 @@
 
 use crate::{
     error::StackError,
-    ledger::{Ledger, Undo, Written},
+    ledger::{Ledger, LedgerEntry, Undo},
     named::{KnownDisk, QueueAttribute, QueueValue},
     sysfs,
 };
@@ -16,14 +16,14 @@ use std::path::{Path, PathBuf};
 #[must_use]
 #[derive(Debug)]
 pub struct QueueSettings {
-    written: Vec<Written>,
+    written: Vec<LedgerEntry>,
 }
 
 /// A queue while it is being changed.
 struct Change<'a> {
     disk: KnownDisk,
     ledger: &'a Ledger,
-    written: Vec<Written>,
+    written: Vec<LedgerEntry>,
 }
 
 impl QueueSettings {

@@ -8,7 +8,7 @@
 use crate::{
     array::{self, Array},
     caches,
-    command::{Finished, Program},
+    command::{CommandOutput, Program},
     counters::DeviceCounters,
     device::{disk::Identity, zram},
     device_number::DeviceNumber,
@@ -17,12 +17,12 @@ use crate::{
     folder::{self, Folder},
     host,
     ledger::Ledger,
-    log::{LogCounter, Named},
+    log::{DevicePaths, LogCounter},
     loopdev::LoopDevice,
     mount_options::{self, Refusal},
-    mounts::{self, Mounted},
+    mounts::{self, MountEntry},
     queue::{self, QueueSettings},
-    throttle::Throttled,
+    throttle::ThrottledGroup,
 };
 use fstrial_model::{
     arm::{Arm, RAW, Switch},
@@ -48,7 +48,7 @@ const CHECK_DEADLINE: Nanos = Nanos::secs(1800);
 /// The devices of an arm, attached, with their queues set.
 #[must_use]
 #[derive(Debug)]
-pub struct Attached {
+pub struct AttachedDevices {
     node: Node,
     /// An array of which `node` is the device.
     array: Option<Array>,
@@ -56,7 +56,7 @@ pub struct Attached {
     members: Vec<Node>,
     /// For its journal or log.
     log: Option<Node>,
-    /// What mkfs is told of.
+    /// What mkfs is told about.
     stripe: Option<Stripe>,
     /// How the arm's filesystem lies on several devices, if it can.
     several: Option<Several>,
@@ -76,8 +76,8 @@ struct Node {
 /// An arm that can be used.
 #[must_use]
 #[derive(Debug)]
-pub struct Standing {
-    pub(crate) attached: Option<Attached>,
+pub struct ReadyArm {
+    pub(crate) attached: Option<AttachedDevices>,
     pub(crate) target: Target,
     pub(crate) mounted: bool,
     folder: Option<Folder>,
@@ -126,14 +126,14 @@ impl Node {
                 (None, path.clone(), identity.sysfs())
             }
             DeviceBinding::Several { .. } | DeviceBinding::Raid { .. } | DeviceBinding::Directory { .. } => {
-                panic!("these are no single device")
+                panic!("these are not a single device")
             }
         };
         let may_discard = matches!(binding, DeviceBinding::Loop { discards: true, .. });
         let discards = arm.discard == Some(Switch::On);
         if discards && loop_device.is_some() && !may_discard {
             return Err(StackError::Unable {
-                what: "discards would take away what the image has allocated, and the next run would find another device"
+                what: "discards would free blocks of the image, and the next run would find a different device"
                     .into(),
                 hint: "leave discard=on out, or use a disk, a ramdisk of zram, or a modelled device that takes them"
                     .into(),
@@ -150,11 +150,11 @@ impl Node {
     }
 
     /// What it is called.
-    fn named(&self) -> Option<Named> {
+    fn named(&self) -> Option<DevicePaths> {
         // That of a disk is a link by its number.
         let folder = fs::canonicalize(&self.sysfs).ok()?;
         let name = folder.file_name()?.to_string_lossy().into_owned();
-        Some(Named { path: self.path.clone(), name, sysfs: folder })
+        Some(DevicePaths { path: self.path.clone(), name, sysfs: folder })
     }
 
     /// Puts the queue back and gives the device up.
@@ -193,7 +193,7 @@ fn detach_all(nodes: Vec<Node>) -> Result<(), StackError> {
     detached.into_iter().collect()
 }
 
-impl Attached {
+impl AttachedDevices {
     /// Attaches the device of a job and sets its queue as the arm asks.
     ///
     /// # Errors
@@ -279,7 +279,7 @@ impl Attached {
         none_of_array.map(|member| member.path.display().to_string())
     }
 
-    /// The same with what the arm is built with besides. The queues of other devices are left as they are.
+    /// The same with what the arm is also built with. The queues of other devices are left as they are.
     ///
     /// # Errors
     /// One of them is gone or busy; the device is given up.
@@ -333,8 +333,8 @@ impl Attached {
     ///
     /// # Errors
     /// This machine cannot, or the kernel does not take it.
-    pub fn throttle(&self, cap: &Throttle, ledger: &Ledger) -> Result<Throttled, StackError> {
-        Throttled::set(cap, &self.node.sysfs, ledger)
+    pub fn throttle(&self, cap: &Throttle, ledger: &Ledger) -> Result<ThrottledGroup, StackError> {
+        ThrottledGroup::set(cap, &self.node.sysfs, ledger)
     }
 
     /// How and where an arm has its log, if that is another device.
@@ -343,7 +343,7 @@ impl Attached {
         Some((arm.row()?.external_log.ok()?, log.path.display().to_string()))
     }
 
-    /// Notes something that was done beside programs, for the record.
+    /// Notes something that was done in addition to programs, for the record.
     pub fn note(&mut self, line: impl Into<String>) {
         self.commands.push(line.into());
     }
@@ -402,7 +402,7 @@ impl Attached {
         })
     }
 
-    /// Makes a device a journal, with the blocks that the filesystem would have by itself.
+    /// Makes a device a journal, with the blocks that the filesystem would have on its own.
     fn make_journal(
         &mut self,
         row: &Filesystem,
@@ -427,7 +427,7 @@ impl Attached {
         arm: &Arm,
         mkfs_output: &str,
         mount_point: &Path,
-    ) -> Result<Standing, (Self, StackError)> {
+    ) -> Result<ReadyArm, (Self, StackError)> {
         let row = arm.row();
         if let Some(row) = row
             && let Err(error) = self.mount_row(row, arm, mount_point)
@@ -455,7 +455,7 @@ impl Attached {
         };
         let commands = self.commands.clone();
         let (mounted, below) = (row.is_some(), Vec::new());
-        Ok(Standing { attached: Some(self), target, mounted, folder: None, below, facts, commands })
+        Ok(ReadyArm { attached: Some(self), target, mounted, folder: None, below, facts, commands })
     }
 
     pub(crate) fn mount_row(
@@ -490,7 +490,7 @@ impl Attached {
             Program::new(program).of(row.name).args(arguments.iter().copied()).deadline(CHECK_DEADLINE);
         let log = self.external_log(arm).map(|(kind, log)| kind.check_words(&log));
         let program = program.args(log.into_iter().flatten());
-        let done: Finished = program.args([self.node.path.display().to_string()]).finish()?;
+        let done: CommandOutput = program.args([self.node.path.display().to_string()]).finish()?;
         self.commands.push(done.line.clone());
         if done.status.success() {
             Ok(())
@@ -537,7 +537,7 @@ fn why_not_mounted(row: &Filesystem, options: &[String], error: StackError) -> S
     }
 }
 
-impl Standing {
+impl ReadyArm {
     /// Uses an existing directory: a folder of our own is made in it, and deleted at the end.
     ///
     /// # Errors
@@ -562,7 +562,7 @@ impl Standing {
             target: Target::Directory(folder.path()),
             mounted: false,
             folder: Some(folder),
-            below: holder.as_ref().map(Mounted::block_devices).unwrap_or_default(),
+            below: holder.as_ref().map(MountEntry::block_devices).unwrap_or_default(),
             facts,
             commands: Vec::new(),
         })
@@ -587,12 +587,12 @@ impl Standing {
 
     /// The block devices it lies on, as the kernel calls them; of a directory as far as they are known.
     pub fn device_names(&self) -> Vec<String> {
-        self.attached.as_ref().map_or_else(|| self.below.clone(), Attached::device_names)
+        self.attached.as_ref().map_or_else(|| self.below.clone(), AttachedDevices::device_names)
     }
 
     /// The counters of its devices; of a directory there are none.
     pub fn counters(&self) -> DeviceCounters {
-        self.attached.as_ref().map(Attached::counters).unwrap_or_default()
+        self.attached.as_ref().map(AttachedDevices::counters).unwrap_or_default()
     }
 
     /// The counters of its journal or log, where the kernel has some; of a directory there are none: what it lies on has
@@ -662,7 +662,7 @@ impl Standing {
     ///
     /// # Errors
     /// Something still uses it; what it is on is lost for this process but goes with its namespaces.
-    pub fn unmount(self) -> Result<Option<Attached>, StackError> {
+    pub fn unmount(self) -> Result<Option<AttachedDevices>, StackError> {
         if let Some(folder) = self.folder {
             folder.delete()?;
         }

@@ -32,7 +32,7 @@ pub struct Hierarchy {
 /// A group with a cap on one device.
 #[must_use]
 #[derive(Debug)]
-pub struct Throttled(Group);
+pub struct ThrottledGroup(Group);
 
 impl Hierarchy {
     /// Where it is mounted.
@@ -100,7 +100,7 @@ pub(crate) fn is_taken(text: &str, written: &str) -> bool {
     text.lines().any(|line| of_device(line) && has_all(line))
 }
 
-impl Throttled {
+impl ThrottledGroup {
     /// Makes a group with a cap on the device of this sysfs folder, and makes sure that the kernel took it.
     ///
     /// # Errors

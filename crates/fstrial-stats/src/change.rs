@@ -21,9 +21,9 @@ use crate::{
 };
 
 /// Sessions below which no change is looked for.
-pub const LEAST_POINTS: usize = 8;
+pub const MIN_POINTS: usize = 8;
 /// Latest sessions considered; older ones are left out.
-pub const MOST_POINTS: usize = 500;
+pub const MAX_POINTS: usize = 500;
 /// Shortest segment.
 const SEGMENT: usize = 3;
 
@@ -95,15 +95,15 @@ impl<'a> History<'a> {
     /// If a value is not finite.
     pub fn new(series: &'a [f64], band: f64) -> Option<Self> {
         assert!(series.iter().all(|x| x.is_finite()), "a session without a ratio has no place in a history");
-        if series.len() < LEAST_POINTS {
+        if series.len() < MIN_POINTS {
             return None;
         }
-        let skipped = series.len().saturating_sub(MOST_POINTS);
+        let skipped = series.len().saturating_sub(MAX_POINTS);
         let recent = &series[skipped..];
         let noise = noise(recent);
         let mut starts = partition(recent, noise, penalty(recent.len()));
         let mut medians = medians_between(recent, &starts);
-        // Steps inside the band are no changes: the smallest is taken back first, until none is left.
+        // Steps inside the band are not changes: the smallest is taken back first, until none is left.
         while let Some(at) = smallest_step(&medians, band) {
             starts.remove(at);
             medians = medians_between(recent, &starts);

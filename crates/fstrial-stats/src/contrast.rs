@@ -5,7 +5,7 @@
 //! added back.
 
 use crate::estimate::{Pair, Walsh};
-use crate::lane::{self, Found};
+use crate::lane::{self, LaneResult};
 use crate::normal;
 use crate::question::Question;
 use crate::schedule::Schedule;
@@ -99,7 +99,7 @@ pub(crate) enum Side {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Crossing {
     Schedule(Side),
-    /// In the lane, after so many rounds.
+    /// In the lane, after this many rounds.
     Lane(Side, u32),
 }
 
@@ -222,7 +222,7 @@ impl Contrast {
         if side == Side::Above { least } else { -least }
     }
 
-    /// Whether the total ratio lies on a side of a shifted log-ratio, at the level of this look. True where totals are no
+    /// Whether the total ratio lies on a side of a shifted log-ratio, at the level of this look. True where totals do not
     /// matter.
     fn total_is_beyond(&self, side: Side, shifted: f64, schedule: &Schedule) -> bool {
         let (log, level) = (shifted + self.question.threshold, schedule.nominal_level(self.rounds()));
@@ -246,7 +246,7 @@ impl Contrast {
         }
     }
 
-    /// Whether the typical ratio would decide by itself, and waits for the total.
+    /// Whether the typical ratio would decide on its own, and waits for the total.
     pub(crate) fn waits_for_total(&self, directional: &Schedule, equivalence: &Schedule) -> bool {
         (self.typical_side(directional).is_some() && self.side(directional).is_none())
             || (self.is_typically_equivalent(equivalence) && !self.is_equivalent(equivalence))
@@ -296,8 +296,8 @@ impl Contrast {
         })
     }
 
-    /// What the lane of level `alpha` found after so many rounds, the threshold not added back.
-    pub(crate) fn found_in_lane(&self, rounds: u32, alpha: f64) -> Found {
+    /// What the lane of level `alpha` found after this many rounds, the threshold not added back.
+    pub(crate) fn found_in_lane(&self, rounds: u32, alpha: f64) -> LaneResult {
         let rounds = rounds as usize;
         let found = lane::look(&self.shifted[..rounds], &self.a_first[..rounds], alpha);
         found.expect("the same rounds give the same finding")

@@ -11,7 +11,7 @@ use crate::schedule::Schedule;
 use crate::{selection, signed_rank, spread};
 
 /// What one run did: `amount` (of operations or bytes) in `time` (of any unit, the same for all runs of a contrast). A
-/// figure that is no rate has the time 1. Both are above 0 and finite.
+/// figure that is not a rate has the time 1. Both are above 0 and finite.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Done {
     /// Operations, bytes, or the figure itself.
@@ -21,7 +21,7 @@ pub struct Done {
 }
 
 impl Done {
-    /// A figure that is no rate.
+    /// A figure that is not a rate.
     pub fn figure(amount: f64) -> Done {
         Done { amount, time: 1.0 }
     }
@@ -32,8 +32,8 @@ impl Done {
 pub struct Pair {
     /// d = ln(rate_a) − ln(rate_b).
     pub log_ratio: f64,
-    /// What both did, of a contrast whose totals must not contradict its typical ratio ([`crate::total`]): of all of its
-    /// rounds or of none.
+    /// What both did, of a contrast whose totals must not contradict its typical ratio ([`crate::total`]): for all of its
+    /// rounds or for none.
     pub done: Option<[Done; 2]>,
     /// Whether a ran before b. `None` if unknown or meaningless (merged rounds); the early lane is
     /// then closed to the whole contrast.

@@ -13,7 +13,7 @@
 use crate::{spread, student};
 
 /// The lane never decides a difference whose mean is at or below ln 1.03, whatever the band.
-pub const LEAST_RATIO: f64 = 1.03;
+pub const MIN_RATIO: f64 = 1.03;
 /// Share of α that one look in the lane may use.
 const SHARE: f64 = 0.02;
 /// Number of looks: n₁ … n₁+3.
@@ -21,7 +21,7 @@ const LOOKS: usize = 4;
 
 /// What the lane found.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Found {
+pub struct LaneResult {
     /// Mean log-ratio m; its sign is the direction.
     pub mean: f64,
     /// m ± t_{1−0.01α, n−1}·s/√n.
@@ -58,7 +58,7 @@ pub fn t_test(d: &[f64]) -> Option<(f64, f64, f64)> {
 /// decides at no level: one order only, or too small a mean.
 pub(crate) fn evidence(d: &[f64], a_first: &[Option<bool>]) -> Option<(f64, f64)> {
     let (mean, _, p) = t_test(d).filter(|_| both_orders(a_first))?;
-    (mean.abs() > libm::log(LEAST_RATIO)).then_some((mean, p))
+    (mean.abs() > libm::log(MIN_RATIO)).then_some((mean, p))
 }
 
 /// The two-sided level of a look in the lane of level `alpha`.
@@ -71,14 +71,14 @@ pub(crate) fn is_enough(p: f64, alpha: f64) -> bool {
     p <= level(alpha)
 }
 
-/// Whether the lane of level `alpha` looks after so many rounds.
+/// Whether the lane of level `alpha` looks after this many rounds.
 pub(crate) fn is_open(rounds: usize, alpha: f64) -> bool {
     let first = first_round(alpha);
     (first..first + LOOKS).contains(&rounds)
 }
 
 /// The lane after `d.len()` rounds. `a_first` tells each round's order; any unknown closes the lane.
-pub fn look(d: &[f64], a_first: &[Option<bool>], alpha: f64) -> Option<Found> {
+pub fn look(d: &[f64], a_first: &[Option<bool>], alpha: f64) -> Option<LaneResult> {
     let n = d.len();
     if !is_open(n, alpha) {
         return None;
@@ -89,7 +89,7 @@ pub fn look(d: &[f64], a_first: &[Option<bool>], alpha: f64) -> Option<Found> {
     }
     let (_, sd) = spread::mean_and_sd(d)?;
     let half = student::upper_quantile(level(alpha) / 2.0, n - 1) * sd / (n as f64).sqrt();
-    Some(Found { mean, interval: (mean - half, mean + half), level: 1.0 - level(alpha) })
+    Some(LaneResult { mean, interval: (mean - half, mean + half), level: 1.0 - level(alpha) })
 }
 
 fn both_orders(a_first: &[Option<bool>]) -> bool {

@@ -54,7 +54,7 @@ pub struct Groups {
 
 /// What is known of two groups.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Compared {
+pub struct Comparison {
     /// The answer about a over b.
     pub decision: Decision,
     /// The shift from b to a, a natural log. `None` if a group is empty.
@@ -71,11 +71,11 @@ pub struct Compared {
 ///
 /// # Panics
 /// If a value is not finite, or α is not in (0, 0.5).
-pub fn of_groups(asked: &[Groups], alpha: f64) -> Vec<Compared> {
+pub fn of_groups(asked: &[Groups], alpha: f64) -> Vec<Comparison> {
     assert!(alpha > 0.0 && alpha < 0.5, "the level must lie between 0 and 0.5, not {alpha}");
-    let mut found: Vec<Compared> = asked.iter().map(|groups| equivalence(groups, alpha)).collect();
+    let mut found: Vec<Comparison> = asked.iter().map(|groups| equivalence(groups, alpha)).collect();
     let shifts: Vec<_> = asked.iter().map(|groups| shift(&groups.b, &groups.a, alpha)).collect();
-    let is_open = |compared: &Compared| compared.decision == Decision::Undecided;
+    let is_open = |compared: &Comparison| compared.decision == Decision::Undecided;
     let mut open: Vec<f64> = Vec::new();
     for (shift, compared) in shifts.iter().zip(&found) {
         open.extend(shift.filter(|_| is_open(compared)).map(|shift| shift.p));
@@ -98,18 +98,18 @@ pub fn of_groups(asked: &[Groups], alpha: f64) -> Vec<Compared> {
 }
 
 /// EQUIVALENT where the interval of level 1 − 2α lies inside the band; else nothing yet.
-fn equivalence(groups: &Groups, alpha: f64) -> Compared {
+fn equivalence(groups: &Groups, alpha: f64) -> Comparison {
     let is_inside = |(low, high): (f64, f64)| low > -groups.band && high < groups.band;
     let shift = shift(&groups.b, &groups.a, 2.0 * alpha);
     match shift.and_then(|shift| Some((shift.estimate, shift.interval.filter(|ends| is_inside(*ends))?))) {
-        Some((estimate, interval)) => Compared {
+        Some((estimate, interval)) => Comparison {
             decision: Decision::Equivalent,
             estimate: Some(estimate),
             interval: Some(interval),
             interval_level: 1.0 - 2.0 * alpha,
             suggestive: false,
         },
-        None => Compared {
+        None => Comparison {
             decision: Decision::Undecided,
             estimate: None,
             interval: None,
@@ -119,7 +119,7 @@ fn equivalence(groups: &Groups, alpha: f64) -> Compared {
     }
 }
 
-/// The level of Benjamini and Hochberg: α·r/m for the largest r of which so many p are below; 0 if there is none.
+/// The level of Benjamini and Hochberg: α·r/m for the largest r of which this many p are below; 0 if there is none.
 fn step_up(mut p: Vec<f64>, questions: usize, alpha: f64) -> f64 {
     p.sort_unstable_by(f64::total_cmp);
     let level = |rank: usize| alpha * (rank as f64 / questions as f64);
@@ -192,7 +192,7 @@ mod tests {
         Groups { a: logs(a), b: logs(b), band: BAND }
     }
 
-    fn compared(a: &[f64], b: &[f64]) -> Compared {
+    fn compared(a: &[f64], b: &[f64]) -> Comparison {
         of_groups(&[groups(a, b)], 0.05)[0]
     }
 

@@ -37,7 +37,7 @@ impl Need {
 
     /// The least true log-ratio that is found, if a unit of the noise is this log-ratio.
     pub fn at(&self, unit: f64) -> f64 {
-        let least = libm::log(lane::LEAST_RATIO);
+        let least = libm::log(lane::MIN_RATIO);
         let lane = self.lane.iter().map(|(by_t, mean)| (by_t * unit).max(least - mean * unit));
         lane.fold(self.signs * unit, f64::min)
     }

@@ -11,14 +11,14 @@
 //! bootstrapped quantiles promise too much here.
 
 /// Operations that must lie beyond the quantile in every group of each cell.
-pub const LEAST_BEYOND: f64 = 10.0;
+pub const MIN_BEYOND: f64 = 10.0;
 /// Groups of more than one round below which the answer is "too few operations".
-pub const LEAST_GROUPS: usize = 8;
+pub const MIN_GROUPS: usize = 8;
 
-/// Whether so many operations are enough for a quantile p with this `tail`, 1 − p.
+/// Whether this many operations are enough for a quantile p with this `tail`, 1 − p.
 pub fn are_enough(tail: f64, operations: u64) -> bool {
     // A hair's allowance: 1 − 0.99 is a little less than 0.01 in binary.
-    tail * operations as f64 * (1.0 + 1e-12) >= LEAST_BEYOND
+    tail * operations as f64 * (1.0 + 1e-12) >= MIN_BEYOND
 }
 
 /// Gathers consecutive rounds of one contrast until a group is complete.

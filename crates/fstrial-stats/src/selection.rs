@@ -25,7 +25,7 @@ fn number(key: i64) -> f64 {
     f64::from_bits(turned(key).cast_unsigned())
 }
 
-/// Negative numbers have their bits but the sign turned over; twice is none.
+/// Negative numbers have their bits but the sign turned over; doing it twice changes nothing.
 fn turned(bits: i64) -> i64 {
     bits ^ ((bits >> 63).cast_unsigned() >> 1).cast_signed()
 }

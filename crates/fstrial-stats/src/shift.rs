@@ -33,7 +33,7 @@ pub struct Shift {
 pub fn shift(before: &[f64], after: &[f64], alpha: f64) -> Option<Shift> {
     assert!(
         before.iter().chain(after).all(|x| x.is_finite()),
-        "a value that is no number has no place in a group"
+        "a value that is not a number has no place in a group"
     );
     if before.is_empty() || after.is_empty() {
         return None;
@@ -122,7 +122,7 @@ impl MannWhitney {
         }
     }
 
-    /// The largest count k with 2·P(U ≤ k−1) ≤ `alpha`, of so many pairs.
+    /// The largest count k with 2·P(U ≤ k−1) ≤ `alpha`, of this many pairs.
     fn largest_critical(&self, pairs: usize, alpha: f64) -> usize {
         let (mut low, mut high) = (0, pairs / 2 + 1);
         while low < high {

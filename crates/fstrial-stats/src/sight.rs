@@ -13,7 +13,7 @@ use crate::normal;
 /// How much of its variation is added to what a cut must save.
 const MARGIN: f64 = 1.25;
 
-/// The size of that step, for so many points whose usual distance from their level is `noise`, a cost of a cut in units of
+/// The size of that step, for this many points whose usual distance from their level is `noise`, a cost of a cut in units of
 /// the noise, and a band that does not matter. Sizes are logarithms.
 pub fn seen_from(points: usize, noise: f64, cost: f64, band: f64) -> f64 {
     let count = points as f64;

@@ -18,7 +18,7 @@ use crate::estimate::Walsh;
 /// Windows that warm-up plus measured time are split into.
 pub const WINDOWS: usize = 40;
 /// Rounds below which no judgement is passed.
-pub const LEAST_ROUNDS: usize = 8;
+pub const MIN_ROUNDS: usize = 8;
 
 /// How a cell changes in the course of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -50,7 +50,7 @@ pub fn drift<R: AsRef<[f64]>>(rounds: &[R], warmup_windows: f64) -> Option<Drift
             walsh.push(d);
         }
     }
-    if walsh.rounds() < LEAST_ROUNDS {
+    if walsh.rounds() < MIN_ROUNDS {
         return None;
     }
     Some(Drift { log: walsh.estimate()?, p: walsh.two_sided(0.0).min(1.0) })

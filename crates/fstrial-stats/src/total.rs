@@ -1,7 +1,7 @@
 //! The ratio of all that two arms did, and how sure it is.
 //!
 //! R = (Σ amount_a / Σ time_a) / (Σ amount_b / Σ time_b). A typical ratio ([`crate::estimate`]) does not see what an arm
-//! does in a third of its runs; this does. It decides nothing by itself: no typical ratio is called a difference, or the
+//! does in a third of its runs; this does. It decides nothing on its own: no typical ratio is called a difference, or the
 //! lack of one, while R contradicts it.
 //!
 //! The test in words: if R is r, a and b·r do the same λ = Σ amounts / Σ times, over both. A run did x = amount − λ·time

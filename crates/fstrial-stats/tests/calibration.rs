@@ -13,7 +13,7 @@ const PLANNED: usize = 60;
 const SEQUENCES: usize = 4000;
 
 /// A line of the tables, shown under `--nocapture` (and by libtest for a failed test).
-#[expect(clippy::print_stdout, reason = "the tables are for whoever runs this test by hand")]
+#[expect(clippy::print_stdout, reason = "the tables are for anyone who runs this test by hand")]
 fn show(line: &str) {
     println!("{line}");
 }
@@ -81,7 +81,7 @@ impl Noise {
                     let state = f64::from(u8::from(dice.coin())) - f64::from(u8::from(dice.coin()));
                     4.0 * state + 0.1 * dice.normal()
                 }
-                // Whoever runs first is faster.
+                // Whichever runs first is faster.
                 Noise::Position => (if a_first { 2.0 } else { -2.0 }) + 0.3 * dice.normal(),
                 Noise::TwoPoint => 1.0 + 0.05 * dice.normal(),
                 Noise::RandomWalkScale => {
@@ -197,7 +197,7 @@ fn twelve_equal_pairs_seldom_give_any_false_alarm() {
     }
 }
 
-/// With so many questions only some ranks have a level of their own; the promise is the same, and planted effects among
+/// With this many questions only some ranks have a level of their own; the promise is the same, and planted effects among
 /// equal pairs are still found.
 #[test]
 fn hundreds_of_questions_share_the_error_too() {

@@ -15,7 +15,7 @@ const SIGMA: f64 = 0.02;
 const BAND: f64 = 1.03;
 
 /// A line of the tables, shown under `--nocapture` (and by libtest for a failed test).
-#[expect(clippy::print_stdout, reason = "the tables are for whoever runs this test by hand")]
+#[expect(clippy::print_stdout, reason = "the tables are for anyone who runs this test by hand")]
 fn show(line: &str) {
     println!("{line}");
 }

@@ -1,4 +1,4 @@
-//! Calibration of "a decision would take so many rounds more": simulated trials are asked on their way, and then run on.
+//! Calibration of "a decision would take this many rounds more": simulated trials are asked on their way, and then run on.
 //!
 //! The range must hold the round of the decision in 75 to 90 of 100 trials that were told one.
 //! `cargo test -p fstrial-stats --test outlook -- --nocapture` prints the table of the ordinary test, and with
@@ -14,7 +14,7 @@ const ASKED: [usize; 5] = [9, 12, 16, 24, 40];
 const LIMIT: usize = 200;
 
 /// A line of the table, shown under `--nocapture`.
-#[expect(clippy::print_stdout, reason = "the tables are for whoever runs this test by hand")]
+#[expect(clippy::print_stdout, reason = "the tables are for anyone who runs this test by hand")]
 fn show(line: &str) {
     println!("{line}");
 }

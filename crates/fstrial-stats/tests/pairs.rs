@@ -16,7 +16,7 @@ const PLANNED: usize = 60;
 const PIECES: usize = 3;
 
 /// A line of the tables, shown under `--nocapture`.
-#[expect(clippy::print_stdout, reason = "the tables are for whoever runs this test by hand")]
+#[expect(clippy::print_stdout, reason = "the tables are for anyone who runs this test by hand")]
 fn show(line: &str) {
     println!("{line}");
 }

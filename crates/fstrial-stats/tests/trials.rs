@@ -176,7 +176,7 @@ fn what_was_given_up_goes_on_when_more_rounds_are_asked_for_and_may_be_decided()
     let mut sessions = 1;
     while panel.verdict(0).decision == Decision::Undecided {
         panel.reopen();
-        assert!(panel.is_open(0), "it is gone on with");
+        assert!(panel.is_open(0), "it is resumed");
         let before = rounds;
         while panel.is_open(0) {
             panel.push(0, round(rounds));
@@ -201,7 +201,7 @@ fn what_was_given_up_goes_on_when_more_rounds_are_asked_for_and_may_be_decided()
 fn a_resumed_trial_goes_on_beyond_its_planned_end() {
     let mut panel = one(Question::comparison(band()), 12);
     panel.set_futility(false);
-    // 4 % on noise of 10 %: not to be seen in 12 rounds.
+    // 4 % on noise of 10 %: not visible in 12 rounds.
     let noise = |i: usize| 0.1 * (((i * 37 % 11) as f64) / 5.0 - 1.0);
     let mut decided_after = None;
     for i in 0..120 {

@@ -156,11 +156,11 @@ impl StoreError {
             }
             Self::Gone { path } => Some(format!(
                 "put a backup of it back, if there is one, and begin again; while a command works, nothing else may move or \
-                 delete {} or what is beside it",
+                 delete {} or what is next to it",
                 path.display()
             )),
             Self::TooManyTags { .. } => Some("take some off first: `fstrial results tag ID -TAG …`".into()),
-            Self::NoSuchTrial { .. } => Some("list the trials of this store".into()),
+            Self::NoSuchTrial { .. } => Some("run `fstrial results list`".into()),
             Self::AlreadyRecorded { .. } => {
                 Some("another fstrial seems to work on the same trial: let one of them finish".into())
             }

@@ -56,7 +56,7 @@ const QUANTILES: [(&str, f64); 4] = [("p50", 0.5), ("p99", 0.99), ("p999", 0.999
 
 /// Everything a measurement says in numbers: rates, counts, CPU time and bytes written to the device per operation,
 /// latencies by kind of operation.
-/// A rate over no time, a cost per operation of no operations and a latency of none are left out.
+/// A rate over no time, and a cost or latency of no operations, are left out.
 ///
 /// # Errors
 /// A histogram does not decode; the text says which and why. One that a [`Store`] took does.

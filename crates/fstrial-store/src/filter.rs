@@ -29,7 +29,7 @@ pub struct Filter {
     pub since: Option<String>,
     /// It began before that: RFC 3339 in UTC; whole seconds count.
     pub until: Option<String>,
-    /// How it stands.
+    /// Its status.
     pub status: Option<TrialStatus>,
 }
 

@@ -32,7 +32,7 @@ pub use filter::{Filter, MAX_TAGS, tag_problem};
 pub use runs::{RunRecord, StoredRun};
 pub use schema::{APPLICATION_ID, SCHEMA};
 pub use store::Store;
-pub use transfer::Imported;
+pub use transfer::ImportOutcome;
 pub use trials::{NewTrial, Session, StoredArm, StoredSession, StoredTrial, TrialStatus, TrialSummary};
 
 use serde::{Deserialize, Serialize};

@@ -70,7 +70,7 @@ pub struct StoredRun {
     /// What the machine was that it ran on, as JSON.
     pub environment: String,
     /// What the worker was told to do: the [`Job`] as JSON, as it was at the time. Text, because a job belongs to its
-    /// protocol and a measurement does not: an old one that is no job of today's must not make its numbers unreadable.
+    /// protocol and a measurement does not: an old one that is not a job of today's must not make its numbers unreadable.
     pub job: String,
     /// What it yielded.
     pub outcome: Result<Measurement, RunFailure>,
@@ -108,7 +108,7 @@ impl Store {
     ///
     /// # Errors
     /// There is no such trial or arm, this attempt is stored already, a value cannot be real (a histogram that does
-    /// not decode), or SQLite refused (the disk is full). Nothing of the run is stored then, and all others stay.
+    /// not decode), or SQLite refused (the disk is full). No part of the run is stored then, and all others stay.
     ///
     /// # Panics
     /// The record contradicts its job, a time is not UTC, the environment is not JSON: bugs of the caller's.
@@ -153,7 +153,7 @@ impl Store {
         self.read("read the runs of a trial", |connection| visit_runs(connection, trial, see))
     }
 
-    /// The runs of a trial that were stored after another one, in the order in which they were stored: for whoever
+    /// The runs of a trial that were stored after another one, in the order in which they were stored: for anyone who
     /// follows a trial and would otherwise read all of it again and again. None: from the first on.
     ///
     /// # Errors
@@ -390,7 +390,10 @@ fn insert_value(
     value: &Value,
 ) -> Result<(), Fault> {
     if !value.value.is_finite() {
-        return Err(Fault::Unstorable(format!("`{}` is {}, which is no number", result.name, value.value)));
+        return Err(Fault::Unstorable(format!(
+            "`{}` is {}, which is not a number",
+            result.name, value.value
+        )));
     }
     connection
         .prepare_cached(

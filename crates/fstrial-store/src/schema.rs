@@ -109,7 +109,7 @@ fn migrate(connection: &mut Connection, migrations: &[Step]) -> Result<(), Fault
 }
 
 /// Computes the quantiles of histograms that were stored without. One that does not decode keeps none: it must not make
-/// everything else unreadable, and whoever reads its run is told.
+/// everything else unreadable, and anyone who reads its run is told.
 fn fill_quantiles(connection: &Connection) -> Result<(), Fault> {
     let mut all = connection.prepare("SELECT rowid, latencies_ns FROM histogram WHERE operations IS NULL")?;
     let mut fill = connection.prepare(

@@ -170,7 +170,7 @@ impl Store {
         attempt().map_err(|fault: Fault| fault.at(&self.path, doing))
     }
 
-    /// Makes sure that what is written can be found again: SQLite would go on with a file that has lost its name, and all
+    /// Makes sure that what is written can be found again: SQLite would continue with a file that has lost its name, and all
     /// of it would be gone with the last process that has it open.
     ///
     /// # Errors
@@ -357,7 +357,7 @@ fn use_write_ahead_log(connection: &mut Connection) -> Result<(), Fault> {
         let answer = connection.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()));
         match answer.map_err(Fault::from) {
             Ok(()) => return Ok(()),
-            // SQLite does not wait here by itself. Another process is making or opening the same store: wait for the
+            // SQLite does not wait here on its own. Another process is making or opening the same store: wait for the
             // end of its transaction by asking for the write lock.
             Err(fault) if fault.is(ErrorCode::DatabaseBusy) => {
                 connection.transaction_with_behavior(TransactionBehavior::Immediate)?.finish()?;

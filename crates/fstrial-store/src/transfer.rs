@@ -3,7 +3,7 @@
 //! A trial is copied whole, in one transaction, under a new number: a process that is killed leaves whole trials only, and
 //! the same copying done again goes on where it stopped, because a trial that is there already is left alone. The other
 //! store is untrusted: everything goes through the same types that reading and recording use, so what comes in is what a
-//! trial could have written; what does not fit is damage of the other store, and nothing of that trial stays.
+//! trial could have written; what does not fit is damage of the other store, and no part of that trial stays.
 
 use crate::{
     SessionId, Store, StoreError, StoredRun, StoredTrial, TrialId, TrialStatus,
@@ -19,7 +19,7 @@ use std::{collections::HashMap, time::Duration};
 
 /// What became of a trial that was to be copied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Imported {
+pub enum ImportOutcome {
     /// It is here now, under this number.
     Copied(TrialId),
     /// It is here already, under this number: nothing was changed.
@@ -32,11 +32,11 @@ pub enum Imported {
         runs_there: u64,
     },
     /// It is not here, and was left where it is: a process works on it there, or was killed while it did. What it has by
-    /// now is no whole trial, and would keep the rest out once it is here.
+    /// now is not a whole trial, and would keep the rest out once it is here.
     Running,
 }
 
-/// How long to wait for readers to make way: room that is given back later is no loss.
+/// How long to wait for readers to make way: room that is given back later is not a loss.
 const READERS: Duration = Duration::from_millis(500);
 
 impl Store {
@@ -46,8 +46,8 @@ impl Store {
     ///
     /// # Errors
     /// There is no such trial in the other store; it is damaged there, and the error names that store; SQLite refused
-    /// here. Nothing of the trial is copied then.
-    pub fn import_trial(&mut self, other: &Self, trial: TrialId) -> Result<Imported, StoreError> {
+    /// here. No part of the trial is copied then.
+    pub fn import_trial(&mut self, other: &Self, trial: TrialId) -> Result<ImportOutcome, StoreError> {
         let here = self.path().to_owned();
         self.write("import a trial", |target| {
             other
@@ -95,15 +95,15 @@ impl Store {
         })
     }
 
-    /// Gives the room of what was removed back to the filesystem. The file is written anew, through a temporary file and
-    /// the log, so this needs up to twice the room of what is left in it; if it cannot be had, the file stays as it is.
+    /// Gives the room of what was removed back to the filesystem. The file is rewritten, through a temporary file and
+    /// the log, so this needs up to twice the room of what is left in it; if it is not available, the file stays as it is.
     ///
     /// # Errors
     /// SQLite refused: no space, or another process is using the store. While one reads, the log keeps its size.
     pub fn shrink(&mut self) -> Result<(), StoreError> {
         let shrink = || -> Result<(), Fault> {
             self.connection.execute_batch("VACUUM")?;
-            // What was written anew is in the log until it is moved, for which a reader may take long to make way.
+            // What was rewritten is in the log until it is moved, for which a reader may take long to make way.
             self.connection.busy_timeout(READERS)?;
             let moved = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0));
             self.connection.busy_timeout(BUSY)?;
@@ -154,14 +154,14 @@ fn refused(what: impl Fn() -> String) -> impl Fn(Fault) -> Failed {
     }
 }
 
-fn copy(source: &Connection, target: &Connection, trial: TrialId) -> Result<Imported, Failed> {
+fn copy(source: &Connection, target: &Connection, trial: TrialId) -> Result<ImportOutcome, Failed> {
     let stored = stored_trial(source, trial).map_err(Failed::There)?;
     check(&stored).map_err(|why| Failed::There(Fault::damaged(format!("trial {trial}: {why}"))))?;
     if let Some((known, runs)) = find_same(target, &stored).map_err(Failed::Here)? {
-        return Ok(Imported::Here { trial: known, runs, runs_there: stored.summary.runs });
+        return Ok(ImportOutcome::Here { trial: known, runs, runs_there: stored.summary.runs });
     }
     if stored.summary.status == TrialStatus::Running {
-        return Ok(Imported::Running);
+        return Ok(ImportOutcome::Running);
     }
     let id = insert_trial(target, &stored).map_err(refused(|| format!("trial {trial}")))?;
     let mut sessions = HashMap::new();
@@ -179,7 +179,7 @@ fn copy(source: &Connection, target: &Connection, trial: TrialId) -> Result<Impo
     match (failed, visited) {
         (Some(failed), _) => Err(failed),
         (None, Err(fault)) => Err(Failed::There(fault)),
-        (None, Ok(())) => Ok(Imported::Copied(id)),
+        (None, Ok(())) => Ok(ImportOutcome::Copied(id)),
     }
 }
 

@@ -11,7 +11,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde::{Deserialize, Serialize, de::IgnoredAny};
 
 fstrial_model::words! {
-    /// How a trial stands.
+    /// The status of a trial.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
     #[serde(rename_all = "kebab-case")]
     pub enum TrialStatus {
@@ -65,7 +65,7 @@ pub struct TrialSummary {
     pub id: TrialId,
     /// What it is called; may be empty.
     pub name: String,
-    /// How it stands.
+    /// Its status.
     pub status: TrialStatus,
     /// When its first session began.
     pub started_at: String,
@@ -144,7 +144,7 @@ impl Store {
     /// SQLite refused; nothing is stored then.
     ///
     /// # Panics
-    /// Two arms have one name or one has none, a tag is none, a time is not UTC, the environment is not JSON: bugs of
+    /// Two arms have one name or one has none, a tag is not valid, a time is not UTC, the environment is not JSON: bugs of
     /// the caller's.
     pub fn create_trial(&mut self, trial: &NewTrial<'_>) -> Result<TrialId, StoreError> {
         assert!(!trial.arms.is_empty(), "a trial has arms");
@@ -179,7 +179,7 @@ impl Store {
         })
     }
 
-    /// Goes on with a trial: it runs again, in a new session. The caller knows whether another process still works
+    /// Resumes a trial: it runs again, in a new session. The caller knows whether another process still works
     /// on it; the store does not.
     ///
     /// # Errors
@@ -221,7 +221,7 @@ impl Store {
         Ok(())
     }
 
-    /// Stores what an arm really is. Told again (by a later session), the last word stands; every run keeps its own.
+    /// Stores what an arm really is. Told again (by a later session), the last word counts; every run keeps its own.
     ///
     /// # Errors
     /// There is no such trial or arm; SQLite refused.
@@ -299,7 +299,7 @@ impl Store {
         })
     }
 
-    /// Adds tags to a trial and takes others off. What it has already, or does not have, is no error.
+    /// Adds tags to a trial and takes others off. What it has already, or does not have, is not an error.
     ///
     /// # Errors
     /// There is no such trial, or it would have more than [`MAX_TAGS`]; SQLite refused.
@@ -359,7 +359,7 @@ pub(crate) fn add_tags(connection: &Connection, trial: TrialId, tags: &[String])
     let mut add =
         connection.prepare_cached("INSERT INTO tag (trial, tag) VALUES (?1, ?2) ON CONFLICT DO NOTHING")?;
     for tag in tags {
-        assert_eq!(tag_problem(tag), None, "`{tag}` is no tag");
+        assert_eq!(tag_problem(tag), None, "`{tag}` is not a tag");
         add.execute(params![trial.0, tag])?;
     }
     let count: i64 =

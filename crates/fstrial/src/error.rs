@@ -67,7 +67,7 @@ pub enum ExpectedError {
         /// How to see it, where it is kept.
         again: Option<String>,
     },
-    /// A fault of fstrial itself.
+    /// A bug in fstrial.
     #[error("{0}")]
     Fault(String),
 }
@@ -152,7 +152,7 @@ impl ExpectedError {
                 None => "redirect it to where there is room".into(),
             }),
             Self::Fault(_) => Some(
-                "this is a fault of fstrial; please report it with the command and `fstrial doctor`".into(),
+                "this is a bug in fstrial; please report it with the command and `fstrial doctor`".into(),
             ),
         }
     }

@@ -2,7 +2,7 @@
 
 /// The answer is there: every contrast that was to be decided is.
 pub const VERDICT: u8 = 0;
-/// A fault of fstrial itself.
+/// A bug in fstrial.
 pub const OUR_FAULT: u8 = 1;
 /// The command line or a file is wrong.
 pub const USAGE: u8 = 2;
@@ -29,9 +29,9 @@ pub const INTERRUPTED: u8 = 130;
 
 /// Every code with its meaning, for `--help`, the manual page and the docs.
 pub const ALL: &[(u8, &str)] = &[
-    (VERDICT, "every contrast that was to be decided is decided"),
-    (OUR_FAULT, "a fault of fstrial itself"),
-    (USAGE, "the command line or a file is wrong"),
+    (VERDICT, "every requested comparison reached a verdict"),
+    (OUR_FAULT, "a bug in fstrial"),
+    (USAGE, "invalid command line or input file"),
     (UNDECIDED, "the budget ended with a contrast undecided"),
     (FAIL_IF_MET, "the condition of --fail-if or --fail-if-worse is met"),
     (UNJUDGED, "--fail-if-worse cannot judge the newest trial: too few are like it"),

@@ -8,9 +8,9 @@ use std::{
 };
 
 /// Longest word that is kept.
-const LONGEST_WORD: usize = 40;
+const MAX_WORD: usize = 40;
 /// Longest file that is taken for an example.
-const LONGEST_EXAMPLE: u64 = 512 << 10;
+const MAX_EXAMPLE: u64 = 512 << 10;
 
 /// Examples and words of one target.
 #[derive(Debug)]
@@ -30,9 +30,7 @@ impl Corpus {
         let mut words = BTreeSet::new();
         for example in &examples {
             let all = example.split(|byte| !(byte.is_ascii_alphanumeric() || b"_-.%".contains(byte)));
-            words.extend(
-                all.filter(|word| !word.is_empty() && word.len() <= LONGEST_WORD).map(<[u8]>::to_vec),
-            );
+            words.extend(all.filter(|word| !word.is_empty() && word.len() <= MAX_WORD).map(<[u8]>::to_vec));
         }
         Self { examples, words: words.into_iter().collect() }
     }
@@ -50,7 +48,7 @@ pub(crate) fn files(places: &[(&str, &str)]) -> Vec<Vec<u8>> {
         let listing = fs::read_dir(workspace().join(folder)).into_iter().flatten().flatten();
         paths.extend(listing.map(|entry| entry.path()).filter(|path| {
             path.to_string_lossy().ends_with(ending)
-                && path.metadata().is_ok_and(|found| found.is_file() && found.len() <= LONGEST_EXAMPLE)
+                && path.metadata().is_ok_and(|found| found.is_file() && found.len() <= MAX_EXAMPLE)
         }));
     }
     paths.into_iter().filter_map(|path| fs::read(path).ok()).collect()

@@ -6,7 +6,7 @@ use super::corpus::Corpus;
 use crate::dice::Dice;
 
 /// Longest input made.
-const LONGEST: usize = 256 << 10;
+const MAX_BYTES: usize = 256 << 10;
 /// Numbers at edges, and texts that are taken for numbers.
 const NUMBERS: [&str; 24] = [
     "0",
@@ -82,7 +82,7 @@ pub(crate) fn input(corpus: &Corpus, dice: &mut Dice) -> Vec<u8> {
     }
     for _ in 0..=dice.below(6) {
         change(&mut made, corpus, dice);
-        made.truncate(LONGEST);
+        made.truncate(MAX_BYTES);
     }
     made
 }
@@ -128,7 +128,7 @@ fn change(made: &mut Vec<u8>, corpus: &Corpus, dice: &mut Dice) {
         10 => nest(made, at, dice),
         11 => made.truncate(at),
         12 => {
-            // A line once more, somewhere else.
+            // A line again, somewhere else.
             let start = line_before(made, at);
             let end = made[start..].iter().position(|byte| *byte == b'\n');
             let end = end.map_or(made.len(), |end| start + end + 1);

@@ -5,7 +5,7 @@
 
 use fstrial::{cli::fuzzing as commands, run::latencies::Latencies};
 use fstrial_device::{
-    serve::{Offer, Said},
+    serve::{Offer, Reply},
     simulator::{Kind, Request, Simulator},
 };
 use fstrial_model::{
@@ -477,7 +477,7 @@ fn message(bytes: &[u8]) {
 }
 
 fn device_protocol(bytes: &[u8]) {
-    let _ = black_box((serde_json::from_slice::<Offer>(bytes), serde_json::from_slice::<Said>(bytes)));
+    let _ = black_box((serde_json::from_slice::<Offer>(bytes), serde_json::from_slice::<Reply>(bytes)));
 }
 
 fn place_lines(bytes: &[u8]) {

@@ -20,7 +20,7 @@ use std::{
 /// Memory that no input may need.
 const MEMORY: u64 = 2 << 30;
 /// Time that no input may need, on a busy machine without optimisation.
-const SLOWEST: Duration = Duration::from_secs(if cfg!(debug_assertions) { 10 } else { 3 });
+const MAX_TIME: Duration = Duration::from_secs(if cfg!(debug_assertions) { 10 } else { 3 });
 /// A target's turn.
 const TURN: Duration = Duration::from_millis(100);
 /// Attempts at making a failing input smaller.
@@ -105,7 +105,7 @@ fn take(args: &WorkerArgs, target: usize, corpus: &Corpus, number: u64, found: &
         finding(&args.findings, target, args.seed, number, &format!("panics at {place}: {said}"), &bytes);
     let mut out = std::io::stdout().lock();
     let line = serde_json::to_string(&finding).expect("a finding is plain data");
-    writeln!(out, "{line}").expect("whoever started this listens");
+    writeln!(out, "{line}").expect("the process that started this listens");
 }
 
 /// Place and words of the panic, if there is one.
@@ -146,7 +146,7 @@ fn watch() {
         let taken = TAKEN.load(Ordering::Relaxed);
         if taken != last {
             (last, since) = (taken, Instant::now());
-        } else if since.elapsed() > SLOWEST {
+        } else if since.elapsed() > MAX_TIME {
             std::process::exit(i32::from(TOO_SLOW));
         }
     }

@@ -172,7 +172,7 @@ impl Place {
         let lab = prepare(Lab::new(subject));
         let mnt = Path::new("/mnt");
         let below_mnt = mnt.is_dir().then(|| prepare(Lab::below(subject, mnt)));
-        let disk = lab.disk("disk.img", 400).expect("a loop device can be had");
+        let disk = lab.disk("disk.img", 400).expect("a loop device is available");
         Self { lab, below_mnt, disk }
     }
 
@@ -263,7 +263,7 @@ fn events(child: &mut std::process::Child) -> Receiver<String> {
     let stdout = child.stdout.take().expect("it is piped");
     thread::spawn(move || {
         for line in BufReader::new(stdout).lines().map_while(Result::ok) {
-            // Whoever does not listen any more still must not stop the command.
+            // Anyone who does not listen any more still must not stop the command.
             let _ = sender.send(line);
         }
     });

@@ -58,7 +58,7 @@ impl Traces {
         Self { seen, ending, thread: Some(thread), root }
     }
 
-    /// Looks no more.
+    /// Stops looking.
     pub(super) fn end(mut self) -> Self {
         self.stop();
         self

@@ -115,7 +115,7 @@ impl Way {
         }
     }
 
-    /// Hits whoever is there at this moment; says who was.
+    /// Hits the process that is there at this moment; says who was.
     pub(super) fn strike(self, started: &mut Started) -> String {
         let command = started.child.id();
         let outer = worker_of(command);
@@ -135,7 +135,7 @@ impl Way {
                     _ => agent_of(command),
                 };
                 victim.into_iter().for_each(|pid| send(pid, Signal::KILL));
-                // The trial goes on with another worker, and then ends in order.
+                // The trial continues with another worker, and then ends in order.
                 child::pause(moment * 4);
                 send(command, Signal::INT);
             }
@@ -162,7 +162,7 @@ impl Way {
                 send(command, Signal::INT);
             }
             DeviceServerStopped => {
-                // Only a modelled device has one: whoever uses it hangs.
+                // Only a modelled device has one: anyone who uses it hangs.
                 serving(command).into_iter().for_each(|pid| send(pid, Signal::STOP));
                 child::pause(moment * 2);
                 send(command, Signal::INT);

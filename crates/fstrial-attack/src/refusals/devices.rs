@@ -262,7 +262,7 @@ fn mapped(lab: &Lab) -> Result<(), String> {
 
 fn read_only(lab: &Lab) -> Result<(), String> {
     let disk = blank(lab)?;
-    // Whoever gets the number next would have it read-only, too.
+    // Anyone who gets the number next would have it read-only, too.
     let _set = Undone::after(&["blockdev", "--setro", &disk.path], &["blockdev", "--setrw", &disk.path])?;
     refused(lab, &disk, ERASE)
 }

@@ -127,10 +127,10 @@ fn other_group(lab: &Lab) -> Result<(), String> {
     let undo = format!(r#""undo":"remove-group","path":"{}""#, lab.path("dirs/a").display());
     plant(lab, "1-1-1-1.json", entry(&undo));
     cleaned(lab)?;
-    if lab.path("dirs/a").is_dir() { Ok(()) } else { Err("a folder that is no group was removed".into()) }
+    if lab.path("dirs/a").is_dir() { Ok(()) } else { Err("a folder that is not a group was removed".into()) }
 }
 
-/// A device that somebody has added and not yet set up, long after whoever wrote the entry has died.
+/// A device that somebody has added and not yet set up, long after the process that wrote the entry has died.
 fn other_zram(lab: &Lab) -> Result<(), String> {
     let control = Path::new("/sys/class/zram-control");
     let existing: Vec<String> = crate::lab::names_in(Path::new("/sys/block"))
@@ -150,7 +150,7 @@ fn other_zram(lab: &Lab) -> Result<(), String> {
     if is_there { Ok(()) } else { Err("it was removed".into()) }
 }
 
-/// A folder that is to be deleted, written down beside what cannot be read.
+/// A folder that is to be deleted, written down next to what cannot be read.
 fn good_entry(lab: &Lab) -> std::path::PathBuf {
     let folder = lab.path("dirs/a/fstrial-run-7");
     fs::create_dir_all(&folder).expect("a folder can be made");
@@ -182,7 +182,7 @@ fn special(lab: &Lab, make: fn(&str) -> Result<(), String>) -> Result<(), String
     others_are_undone(lab, &folder)
 }
 
-/// Whoever may write the home could have root do anything: it is not worked with.
+/// Anyone who may write the home could have root do anything: it is not worked with.
 fn not_believed(lab: &Lab, spoil: fn(&Path) -> std::io::Result<()>) -> Result<(), String> {
     let folder = good_entry(lab);
     spoil(&lab.home()).map_err(|e| e.to_string())?;

@@ -1,4 +1,4 @@
-//! Programs under test that mean no good: what they leave must not keep the home from being used, and they reach nobody outside.
+//! Programs under test that mean harm: what they leave must not keep the home from being used, and they reach nobody outside.
 
 use super::{Case, skipped};
 use crate::{child, lab::Lab};

@@ -22,7 +22,7 @@ pub(super) struct WriteCache {
 
 /// A write that is in the cache.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Taken {
+pub(super) struct CachedWrite {
     pub(super) id: u64,
     pub(super) serial: u64,
     pub(super) request: Request,
@@ -31,9 +31,9 @@ pub(super) struct Taken {
 
 /// What can go on.
 #[derive(Debug, Default)]
-pub(super) struct Released {
+pub(super) struct ReleasedWork {
     pub(super) flushes: Vec<u64>,
-    pub(super) taken: Vec<Taken>,
+    pub(super) taken: Vec<CachedWrite>,
 }
 
 impl WriteCache {
@@ -50,7 +50,7 @@ impl WriteCache {
     }
 
     /// Takes a write if there is room and nobody waits before it; else it waits.
-    pub(super) fn take(&mut self, id: u64, request: Request) -> Option<Taken> {
+    pub(super) fn take(&mut self, id: u64, request: Request) -> Option<CachedWrite> {
         // A write larger than the whole cache passes when the cache is empty.
         let fits = self.used + request.length <= self.size || self.used == 0;
         if !fits || !self.no_room.is_empty() {
@@ -60,12 +60,12 @@ impl WriteCache {
         Some(self.admit(id, request))
     }
 
-    fn admit(&mut self, id: u64, request: Request) -> Taken {
+    fn admit(&mut self, id: u64, request: Request) -> CachedWrite {
         let serial = self.next_serial;
         self.next_serial += 1;
         self.used += request.length;
         self.dirty.insert(serial, (request.length, 0));
-        Taken { id, serial, request, latency: self.latency }
+        CachedWrite { id, serial, request, latency: self.latency }
     }
 
     /// Says of how many parts a write in the cache consists.
@@ -87,9 +87,9 @@ impl WriteCache {
         !self.flushes.is_empty() || !self.no_room.is_empty()
     }
 
-    /// So many parts of a write are written out.
-    pub(super) fn part_done(&mut self, serial: u64, done: usize) -> Released {
-        let mut released = Released::default();
+    /// This many parts of a write are written out.
+    pub(super) fn part_done(&mut self, serial: u64, done: usize) -> ReleasedWork {
+        let mut released = ReleasedWork::default();
         let (bytes, parts) = self.dirty.get_mut(&serial).expect("it is in the cache");
         *parts -= done;
         if *parts > 0 {

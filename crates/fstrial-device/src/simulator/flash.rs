@@ -2,7 +2,7 @@
 //!
 //! Pages of 4 KiB are written one after the other into an erased block; a page that is written again or discarded leaves
 //! its old place invalid. When erased blocks run out, the block with the fewest valid pages is taken (greedy), its valid
-//! pages are written anew, and it is erased. Every write waits while that goes on. There is no collection in idle time,
+//! pages are rewritten, and it is erased. Every write waits while that goes on. There is no collection in idle time,
 //! no wear and no hot and cold separation.
 
 use super::{Time, service::to_nanos};
@@ -137,7 +137,7 @@ impl FlashState {
         self.next = 0;
     }
 
-    /// Writes the valid pages of the emptiest block anew and erases it.
+    /// Writes the valid pages of the emptiest block again and erases it.
     fn collect(&mut self) -> Time {
         let (valid, block) = self.full.pop_first().expect("there is more space than pages");
         let first = block * self.pages_in_block;

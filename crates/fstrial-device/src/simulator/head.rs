@@ -1,4 +1,4 @@
-//! A head over a platter: how long it takes to reach a place, from where it is and where the platter stands.
+//! A head over a platter: how long it takes to reach a place, from where it is and where the platter is.
 //!
 //! Seek time grows with the square root of the distance between that to the next track and that across the disk (the
 //! long-standing approximation for short and medium distances; Ruemmler and Wilkes, An introduction to disk drive

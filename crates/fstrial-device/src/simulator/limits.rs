@@ -27,7 +27,7 @@ impl Grant {
         Self { limits, next_ns: 0.0, next_byte_ns: 0.0, credits, credits_at: 0 }
     }
 
-    /// When a request of so many bytes may pass.
+    /// When a request of this many bytes may pass.
     #[expect(clippy::cast_precision_loss, reason = "times and sizes are far below 2^52")]
     pub(super) fn at(&mut self, now: Time, bytes: u64) -> Time {
         let mut at_ns = now as f64;

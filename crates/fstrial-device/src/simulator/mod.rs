@@ -192,7 +192,7 @@ impl Simulator {
         self.is_free = is_free;
     }
 
-    /// Takes a request at a time that is not before any time it was told of; `id` is the caller's.
+    /// Takes a request at a time that is not before any time it was told about; `id` is the caller's.
     ///
     /// # Panics
     /// If the request reaches beyond the device, or a request of this name is under way.
@@ -260,7 +260,7 @@ impl Simulator {
         }
     }
 
-    /// The last time it was told of or did something at.
+    /// The last time it was told about or did something at.
     pub fn now(&self) -> Time {
         self.now
     }
@@ -302,7 +302,7 @@ impl Simulator {
     }
 
     /// A write that the cache has taken: complete, and to be written out.
-    fn taken(&mut self, cache::Taken { id, serial, request, latency }: cache::Taken) {
+    fn taken(&mut self, cache::CachedWrite { id, serial, request, latency }: cache::CachedWrite) {
         let transfer = self.timing.write.transfer(request.length);
         self.finish_in(latency + transfer, id);
         self.hand_out(request, Purpose::WriteOut(serial));

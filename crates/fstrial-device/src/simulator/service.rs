@@ -1,4 +1,4 @@
-//! How long a request takes by itself: a lognormal latency, and a bandwidth for what is beyond a small request.
+//! How long a request takes on its own: a lognormal latency, and a bandwidth for what is beyond a small request.
 
 use super::Time;
 use fstrial_model::device_model::{DeviceModel, SMALL_REQUEST, Service};
@@ -46,7 +46,7 @@ impl Latency {
         Self { median_ns, sigma, ns_per_byte }
     }
 
-    /// A latency for so many bytes, in nanoseconds.
+    /// A latency for this many bytes, in nanoseconds.
     pub(super) fn draw(&self, bytes: u64, random: &mut ChaCha8Rng) -> Time {
         let drawn = if self.sigma == 0.0 {
             self.median_ns

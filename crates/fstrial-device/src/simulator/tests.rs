@@ -35,7 +35,7 @@ fn times(model: &DeviceModel, requests: &[(Time, Request)]) -> Vec<Time> {
     times
 }
 
-/// Requests in a second if so many are always under way.
+/// Requests in a second if this many are always under way.
 fn rate(model: &DeviceModel, depth: u64, seconds: u64, mut next: impl FnMut(u64) -> Request) -> f64 {
     let mut device = Simulator::new(model, SIZE, 1);
     let (mut count, mut complete) = (0, Vec::new());
@@ -66,7 +66,7 @@ fn the_ideal_device_takes_no_time() {
 }
 
 proptest! {
-    /// The obvious model of so many places side by side: each request takes the place that is free first.
+    /// The obvious model of this many places side by side: each request takes the place that is free first.
     #[test]
     fn places_side_by_side(places in 1_u16..8, arrivals in prop::collection::vec((0_u64..2000, 1_u64..64), 1..80)) {
         let service = Service {

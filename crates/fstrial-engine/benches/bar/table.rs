@@ -12,7 +12,7 @@ use std::{
 pub(crate) enum Goal {
     /// At least this share of another's rate.
     Rate { of: Contender, least: f64 },
-    /// At least so many times the rate of the same row with one thread.
+    /// At least this many times the rate of the same row with one thread.
     Scaling { least: f64 },
 }
 

@@ -1,6 +1,6 @@
 //! Programs over sets of files: the steps of a [`Flow`], as filebench and its like do them.
 //!
-//! One operation is one turn: every step, in order. Each step is recorded by itself as well; choosing a file is part
+//! One operation is one turn: every step, in order. Each step is recorded separately as well; choosing a file is part
 //! of the step's time, which is some ten nanoseconds. A step that finds nothing to do (the file was deleted by another
 //! thread, or is open elsewhere and so is not deleted; nothing to append) counts, as it does in filebench. A turn in
 //! which a step fails does not count, and all files that the thread has open are closed.
@@ -36,7 +36,7 @@ use std::{
 
 /// Bytes of directory entries read at once (glibc's `readdir`).
 const LISTING: usize = 32 << 10;
-/// A thread waits so long for a file that other threads are busy with.
+/// A thread waits this long for a file that other threads are busy with.
 const PATIENCE_NS: u64 = 10_000_000_000;
 /// Longest sleep between two looks at the clock.
 const NAP_NS: u64 = 50_000_000;

@@ -1,7 +1,7 @@
 //! A database's page flusher: batches of pages at random places of data files, each batch made durable.
 //!
 //! One operation is one batch: the doublewrite buffer and its sync if there is one, every page by a `pwrite` of its own,
-//! then a sync of each data file that got one. Writes and syncs are recorded by themselves too. With an interval a
+//! then a sync of each data file that got one. Writes and syncs are recorded separately too. With an interval a
 //! batch begins that long after the one before began, or at once if it is late; the wait belongs to no operation.
 
 use super::{Ground, Loop, Routine, Thread, ThreadWork, Works, works};

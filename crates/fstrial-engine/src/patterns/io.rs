@@ -35,13 +35,13 @@ use std::{
 };
 
 /// Memory for the requests in flight of one thread at most (also the kernel's limit for one registered buffer).
-const FLIGHT_MAX: u64 = 1 << 30;
+const MAX_FLIGHT: u64 = 1 << 30;
 
 impl Routine for Io {
     fn validate(&self, threads: u16, block_device: bool) -> Result<(), EngineError> {
         checked(self.check())?;
         let (depth, block, largest) = (self.depth, self.block_size, self.largest_request());
-        if u64::from(depth) * largest.0 > FLIGHT_MAX {
+        if u64::from(depth) * largest.0 > MAX_FLIGHT {
             let problem = format!("{depth} requests of {largest} in flight take too much memory");
             return refuse(problem, "keep depth times block_size within 1GiB");
         }
@@ -441,7 +441,7 @@ mod tests {
             (extend.clone(), true, "nor extended"),
             (Io { access: Access::Append, sharing: Sharing::Region, ..extend.clone() }, false, "share"),
             (Io { update: Percent(1.0), ..extend }, false, "nothing is read"),
-            (Io { update: Percent(f64::NAN), ..io() }, false, "a share of NaN%"),
+            (Io { update: Percent(f64::NAN), ..io() }, false, "update = NaN% is out of range"),
             (Io { total_size: Bytes(4096), ..region }, false, "each of 2 threads"),
         ] {
             let got = problem(io, device);
@@ -457,14 +457,14 @@ mod tests {
         let append = Io { access: Access::Append, sharing: Sharing::PerThread, reads: Percent(0.0), ..io() };
         for (io, device, words) in [
             (Io { depth: 2, ..io() }, false, "one request in flight"),
-            (Io { depth: 0, ..io() }, false, "a depth of 0"),
+            (Io { depth: 0, ..io() }, false, "depth = 0 is out of range"),
             (Io { direct: true, block_size: Bytes(1000), ..io() }, false, "requests of 1000B"),
             (Io { block_size: Bytes(1000), ..io() }, true, "multiple of 512"),
-            (Io { block_size: Bytes(0), ..io() }, false, "a request of 0B"),
-            (Io { files: 0, ..io() }, false, "0 files"),
+            (Io { block_size: Bytes(0), ..io() }, false, "block_size = 0B is out of range"),
+            (Io { files: 0, ..io() }, false, "files = 0 is out of range"),
             (Io { total_size: Bytes(4095), ..io() }, false, "smaller than one request"),
             (Io { total_size: Bytes(8191), sharing: Sharing::PerThread, ..io() }, false, "has 0 blocks"),
-            (Io { reads: Percent(f64::NAN), ..io() }, false, "a share of NaN%"),
+            (Io { reads: Percent(f64::NAN), ..io() }, false, "reads = NaN% is out of range"),
             (
                 Io { backend: Backend::IoUring, depth: 1024, block_size: Bytes::mib(2), ..io() },
                 false,

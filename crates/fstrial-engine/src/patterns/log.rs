@@ -3,7 +3,7 @@
 //! One operation is one commit, from the request to the return. With group commit a thread that finds nobody writing
 //! becomes the leader: it takes all records that wait, writes them in one request, syncs, and wakes their owners; who
 //! asks meanwhile waits for the next group. Without it every thread writes and syncs its own record under one lock.
-//! Writes and syncs are recorded by themselves too, by the thread that makes them.
+//! Writes and syncs are recorded separately too, by the thread that makes them.
 //!
 //! The lock and the condition are what is modelled, so they are here although other loops have none. After a write or
 //! a sync has failed, the log fails every later commit: what the kernel dropped cannot be told from what it kept, and
@@ -32,7 +32,7 @@ use std::{
 };
 
 /// Bytes that a leader writes at once at most.
-const GROUP_MAX: u64 = 1 << 20;
+const MAX_GROUP: u64 = 1 << 20;
 
 /// The lanes that it records.
 const LANES: [Lane; 3] = [Lane::Turn, Lane::Write, Lane::Fsync];
@@ -137,7 +137,7 @@ fn prepare(settings: &Log, directory: &Path, writer: &mut Writer) -> Result<Shar
 impl SharedLog {
     /// Records that fit into one write.
     fn group_max(&self) -> u64 {
-        (GROUP_MAX / self.settings.record.0).max(1)
+        (MAX_GROUP / self.settings.record.0).max(1)
     }
 
     /// Bytes of the largest write.

@@ -121,7 +121,7 @@ pub(crate) struct Thread<'a> {
 }
 
 impl Thread<'_> {
-    /// The bytes that it writes: so many slots of so many bytes.
+    /// The bytes that it writes: this many slots of this many bytes.
     fn payload(&self, slots: usize, len: usize) -> Payload {
         let generator = Generator::new(self.load.seed, Stream::Payload(self.number));
         Payload::new(self.load.data, slots, len, generator)

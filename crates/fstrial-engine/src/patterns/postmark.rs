@@ -2,7 +2,7 @@
 //!
 //! [`Pool`] is the tool without its I/O: what it draws and which file each step is about. It depends on nothing but the
 //! settings, so a part of a run that comes after another finds its state by drawing the other's numbers again.
-//! [`Postman`] does the steps on a filesystem. Differences from the tool: the files of a thread are named relative to
+//! [`PostmarkRun`] does the steps on a filesystem. Differences from the tool: the files of a thread are named relative to
 //! its own directory; the empty subdirectories stay at the end. Writes take the tool's own text, of which all files hold
 //! the same start, unless the load asks for zeros or one repeated word.
 
@@ -37,7 +37,7 @@ const MIDDLE: usize = 397;
 /// What the C library reads and writes at once: `st_blksize` of common filesystems.
 const PIECE: usize = 4096;
 /// Longest path: `s`, ten digits, a slash, ten digits, a zero byte.
-const NAME_MAX: usize = 32;
+const MAX_NAME: usize = 32;
 
 /// MT19937 as its authors first seeded it (1999): by a linear congruential generator, two steps for each word.
 #[derive(Debug, Clone)]
@@ -274,7 +274,7 @@ impl Pool {
 
 /// One thread's pool and where its files are.
 #[derive(Debug)]
-struct Pooled {
+struct PoolThread {
     pool: Pool,
     directory: OwnedFd,
     path: PathBuf,
@@ -288,19 +288,19 @@ impl Routine for Postmark {
     }
 }
 
-impl ThreadWork for Pooled {
+impl ThreadWork for PoolThread {
     fn descriptors(&self) -> Option<Vec<BorrowedFd<'_>>> {
         Some(vec![self.directory.as_fd()])
     }
 
     fn ready<'a>(&'a mut self, thread: &Thread<'_>) -> Result<Loop<'a>, EngineError> {
-        let postman = Postman { work: self, time: thread.time(Shape::Files, &LANES) };
-        Ok(Box::new(|start| postman.run(start)))
+        let steps = PostmarkRun { work: self, time: thread.time(Shape::Files, &LANES) };
+        Ok(Box::new(|start| steps.run(start)))
     }
 }
 
 /// Makes the directories of the first part, or finds them, and draws up to the start of the part.
-fn prepare(load: &Load, settings: &Postmark, directory: &Path) -> Result<Vec<Pooled>, EngineError> {
+fn prepare(load: &Load, settings: &Postmark, directory: &Path) -> Result<Vec<PoolThread>, EngineError> {
     let writer = Writer::new(load);
     allow_open_files(2 * u64::from(load.threads))?;
     let starts = matches!(settings.part, PostmarkPart::Create | PostmarkPart::All);
@@ -325,7 +325,7 @@ fn prepare(load: &Load, settings: &Postmark, directory: &Path) -> Result<Vec<Poo
         }
         let mut read = Pages::new(PIECE.max(settings.read.0 as usize));
         read.as_mut_slice().fill(1);
-        Ok(Pooled { pool, directory: fd, path, text, read })
+        Ok(PoolThread { pool, directory: fd, path, text, read })
     };
     (0..load.threads).map(pool).collect()
 }
@@ -334,12 +334,12 @@ fn prepare(load: &Load, settings: &Postmark, directory: &Path) -> Result<Vec<Poo
 const LANES: [Lane; 5] = [Lane::Turn, Lane::Create, Lane::Read, Lane::Append, Lane::Delete];
 
 /// A path without the heap.
-struct Name([u8; NAME_MAX]);
+struct Name([u8; MAX_NAME]);
 
 impl Name {
     fn new(file: &File) -> Self {
-        let mut name = [0; NAME_MAX];
-        let mut rest = &mut name[..NAME_MAX - 1];
+        let mut name = [0; MAX_NAME];
+        let mut rest = &mut name[..MAX_NAME - 1];
         let written = match file.subdirectory {
             Some(subdirectory) => write!(rest, "s{subdirectory}/{}", file.number),
             None => write!(rest, "{}", file.number),
@@ -354,12 +354,12 @@ impl Name {
 }
 
 /// One thread's loop over its pool.
-struct Postman<'a> {
-    work: &'a mut Pooled,
+struct PostmarkRun<'a> {
+    work: &'a mut PoolThread,
     time: Timekeeper,
 }
 
-impl Postman<'_> {
+impl PostmarkRun<'_> {
     /// Does the part from tick `start` on, until it is done, the time is over or too much failed.
     fn run(mut self, start: u64) -> Recorder {
         self.time.start_at(start);
@@ -402,14 +402,14 @@ impl Postman<'_> {
 }
 
 /// A call that failed, and how.
-type Failed = (&'static str, String);
+type FailedStep = (&'static str, String);
 
-fn failed(name: &'static str) -> impl Fn(Errno) -> Failed {
+fn failed(name: &'static str) -> impl Fn(Errno) -> FailedStep {
     move |errno| (name, errno.to_string())
 }
 
-impl Pooled {
-    fn open(&self, file: &File, flags: OFlags, mode: u32) -> Result<OwnedFd, Failed> {
+impl PoolThread {
+    fn open(&self, file: &File, flags: OFlags, mode: u32) -> Result<OwnedFd, FailedStep> {
         let name = Name::new(file);
         let mode = if flags.contains(OFlags::CREATE) { Mode::from_raw_mode(mode) } else { Mode::empty() };
         let open = if flags.contains(OFlags::CREATE) { "create in" } else { "open in" };
@@ -417,11 +417,11 @@ impl Pooled {
     }
 
     /// What `fopen` and the first transfer do: the C library looks for the block size.
-    fn look(fd: &OwnedFd) -> Result<(), Failed> {
+    fn look(fd: &OwnedFd) -> Result<(), FailedStep> {
         fstat(fd).map(drop).map_err(failed("stat in"))
     }
 
-    fn create(&mut self, file: &File) -> Result<u64, Failed> {
+    fn create(&mut self, file: &File) -> Result<u64, FailedStep> {
         if self.pool.settings.buffering {
             let fd = self.open(file, OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC, 0o666)?;
             Self::look(&fd)?;
@@ -431,7 +431,7 @@ impl Pooled {
         self.write(&fd, file.size)
     }
 
-    fn append(&mut self, file: &File, added: u64) -> Result<u64, Failed> {
+    fn append(&mut self, file: &File, added: u64) -> Result<u64, FailedStep> {
         if self.pool.settings.buffering {
             let fd = self.open(file, OFlags::WRONLY | OFlags::CREATE | OFlags::APPEND, 0o666)?;
             seek(&fd, SeekFrom::End(0)).map_err(failed("seek in"))?;
@@ -444,7 +444,7 @@ impl Pooled {
 
     /// Writes the first `size` bytes of the text. Without buffering a last request of what is left is made even if
     /// that is nothing.
-    fn write(&self, fd: &OwnedFd, size: u64) -> Result<u64, Failed> {
+    fn write(&self, fd: &OwnedFd, size: u64) -> Result<u64, FailedStep> {
         let Postmark { write: request, buffering, .. } = self.pool.settings;
         let request = if buffering { PIECE } else { request.0 as usize };
         let text = &self.text.as_slice()[..size as usize];
@@ -459,7 +459,7 @@ impl Pooled {
         Ok(size)
     }
 
-    fn read(&mut self, file: &File) -> Result<u64, Failed> {
+    fn read(&mut self, file: &File) -> Result<u64, FailedStep> {
         let Postmark { read: request, buffering, .. } = self.pool.settings;
         let fd = self.open(file, OFlags::RDONLY, 0)?;
         let request = if buffering { PIECE } else { request.0 as usize };
@@ -483,7 +483,7 @@ impl Pooled {
         }
     }
 
-    fn delete(&mut self, file: &File) -> Result<u64, Failed> {
+    fn delete(&mut self, file: &File) -> Result<u64, FailedStep> {
         unlinkat(&self.directory, Name::new(file).as_c_str(), AtFlags::empty())
             .map_err(failed("delete in"))?;
         Ok(0)

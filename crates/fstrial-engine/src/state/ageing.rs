@@ -24,15 +24,15 @@ use fstrial_model::{
 use rustix::fs::{AtFlags, Mode, OFlags, mkdirat, openat, unlinkat};
 use std::os::fd::AsFd;
 
-/// Of ten deletions, so many are of young, middle-aged and old files.
+/// Of ten deletions, this many are of young, middle-aged and old files.
 const DELETED: [u64; 3] = [6, 3, 1];
 /// Of all files, at most this share is young, and at most this share young or middle-aged, in quarters.
 const YOUNG: usize = 1;
 const MIDDLE: usize = 2;
 /// The largest file is this part of all.
-const LARGEST_PART: u64 = 128;
+const MAX_PART: u64 = 128;
 /// Most files, whatever the size of the device: larger devices get larger files. Bounds memory at 16 bytes each.
-const MOST_FILES: u64 = 1 << 20;
+const MAX_FILES: u64 = 1 << 20;
 /// Files of a directory, about.
 const PER_DIRECTORY: u64 = 64;
 /// What is written at once, in blocks of [`BLOCK`]: 1 to this many.
@@ -81,7 +81,7 @@ impl<'a> Ageing<'a> {
     ) -> Result<Self, EngineError> {
         let target = target.0 / BLOCK;
         let mean_of_median = (SIZE_SIGMA * SIZE_SIGMA / 2.0).exp();
-        let least_median = target as f64 / MOST_FILES as f64 / mean_of_median;
+        let least_median = target as f64 / MAX_FILES as f64 / mean_of_median;
         let median = (aged.file_size.0 as f64 / BLOCK as f64).max(least_median);
         let files = (target as f64 / (median * mean_of_median)) as u64;
         let directories = (files / PER_DIRECTORY).clamp(1, 4096);
@@ -97,13 +97,13 @@ impl<'a> Ageing<'a> {
             next: 0,
             directories,
             median,
-            largest: (target / LARGEST_PART).max(1),
+            largest: (target / MAX_PART).max(1),
             live: 0,
             target,
         })
     }
 
-    /// The first fill, then turnovers. Says how often everything was written anew, and whether the layout score that
+    /// The first fill, then turnovers. Says how often everything was rewritten, and whether the layout score that
     /// was asked for was reached.
     ///
     /// # Errors
@@ -237,7 +237,7 @@ impl<'a> Ageing<'a> {
         Ok(())
     }
 
-    /// Deletes until so many blocks fit.
+    /// Deletes until this many blocks fit.
     fn make_room(&mut self, blocks: u64) -> Result<(), EngineError> {
         while self.live + blocks > self.target {
             let Some(file) = self.take_dying() else { return Ok(()) };
@@ -306,7 +306,7 @@ impl<'a> Ageing<'a> {
         Ok(layout.is_some_and(|layout| layout.score <= wanted))
     }
 
-    /// The layout of at most so many files, evenly chosen. They must be synced.
+    /// The layout of at most this many files, evenly chosen. They must be synced.
     ///
     /// # Errors
     /// A file is gone.

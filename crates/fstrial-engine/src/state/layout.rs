@@ -94,7 +94,7 @@ mod tests {
         (together / pairs, extents / files.len() as f64)
     }
 
-    /// The same file as extents, cut at random places that are no borders too.
+    /// The same file as extents, cut at random places that are not borders too.
     fn extents(file: &[(u64, u64)], generator: &mut Generator) -> Vec<Extent> {
         let mut found: Vec<Extent> = Vec::new();
         for (logical, physical) in file {

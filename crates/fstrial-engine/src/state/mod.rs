@@ -1,6 +1,6 @@
 //! Brings a new filesystem into a state: filled, aged or populated, and says what it really is then.
 //!
-//! All files lie in one folder, [`FOLDER`], beside those of the load.
+//! All files lie in one folder, [`FOLDER`], next to those of the load.
 
 mod ageing;
 mod layout;
@@ -31,10 +31,10 @@ use writer::Writer;
 const FOLDER: &str = "state";
 /// Most files that the figures look at.
 const LOOKED_AT: u64 = 20_000;
-/// At first this part of the share asked for is filled; the rest when it was mounted anew, so that all arms end at that
-/// share, whatever their files cost besides their bytes.
+/// At first this part of the share asked for is filled; the rest when it was mounted again, so that all arms end at that
+/// share, whatever their files cost in addition to their bytes.
 const FIRST_PART: f64 = 0.97;
-/// What fills up the rest: files of this name and size, which are no part of the layout score.
+/// What fills up the rest: files of this name and size, which are not part of the layout score.
 const BALLAST: &str = "ballast";
 const BALLAST_SIZE: Bytes = Bytes::mib(64);
 /// A share is reached when it is this near.
@@ -64,7 +64,7 @@ pub struct Made {
 
 /// What a state is in the end.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Finished {
+pub struct StateSummary {
     /// Files in it.
     pub files: u64,
     /// Share of the space in use, in per cent.
@@ -75,11 +75,11 @@ pub struct Finished {
     pub layout: Option<Layout>,
 }
 
-/// Told of bytes done, of at most so many in all.
+/// Told about bytes done, of at most this many in all.
 pub(crate) type Tell<'a> = dyn FnMut(Bytes, Bytes) + 'a;
 
 /// Makes a state in the folder where a new filesystem is mounted, and syncs it. What it is in the end is only seen after it
-/// was mounted anew: see [`finish_state`].
+/// was mounted again: see [`finish_state`].
 ///
 /// # Errors
 /// It does not fit, or a call fails.
@@ -122,7 +122,7 @@ pub fn make_state(
 ///
 /// # Errors
 /// A call fails.
-pub fn finish_state(mounted: &Path, recipe: &Recipe) -> Result<Finished, EngineError> {
+pub fn finish_state(mounted: &Path, recipe: &Recipe) -> Result<StateSummary, EngineError> {
     let root = if recipe.state.is_fresh() { mounted.to_owned() } else { mounted.join(FOLDER) };
     let mut writer = Writer::new(&root, recipe.data, recipe.seed.rotate_left(32))?;
     let share = match recipe.state {
@@ -136,7 +136,7 @@ pub fn finish_state(mounted: &Path, recipe: &Recipe) -> Result<Finished, EngineE
     writer.sync()?;
     let (files, layout) = if recipe.state.is_fresh() { (0, None) } else { look_at(&root, &writer)? };
     let space = writer.space()?;
-    Ok(Finished {
+    Ok(StateSummary {
         files,
         utilisation: space.utilisation() * 100.0,
         available: Bytes(space.available),
@@ -200,7 +200,7 @@ fn fill_up(
     tell: &mut Tell<'_>,
 ) -> Result<(), EngineError> {
     let mut files = 0_u64;
-    // What files cost besides their bytes is only known when they are there: come nearer step by step.
+    // What files cost in addition to their bytes is only known when they are there: come nearer step by step.
     for _ in 0..16 {
         writer.sync()?;
         let space = writer.space()?;

@@ -59,7 +59,7 @@ fn ageing_is_a_function_of_its_seed() {
     assert!((2.0..2.3).contains(&turnovers), "{turnovers}");
     let bytes: u64 = first.values().map(|(length, _)| length).sum();
     assert!(bytes <= target.0 && bytes > target.0 / 4 * 3, "{bytes} of {target}");
-    // Files of the first fill are there beside such of the last turnover.
+    // Files of the first fill are there next to such of the last turnover.
     let number = |path: &PathBuf| path.file_name().unwrap().to_str().unwrap().parse::<u32>().unwrap();
     let (oldest, newest) = (first.keys().map(number).min().unwrap(), first.keys().map(number).max().unwrap());
     assert!(newest as usize > first.len() * 2 && (oldest as usize) < first.len(), "{oldest} {newest}");

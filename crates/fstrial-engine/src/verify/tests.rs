@@ -54,7 +54,7 @@ fn block(number: usize) -> std::ops::Range<usize> {
 
 type Damage = fn(&[u8], &mut [u8]);
 
-/// Ways to spoil a file, the blocks that they spoil, and what is said of the first of them.
+/// Ways to spoil a file, the blocks that they spoil, and what is said about the first of them.
 fn damages() -> [(Damage, u64, &'static str); 7] {
     [
         (|_, _| {}, 0, ""),

@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// Comparisons of all expectations of a claim together, at most.
-const MOST_QUESTIONS: usize = 512;
+const MAX_QUESTIONS: usize = 512;
 
 /// A result of a cell, by indexes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +38,7 @@ pub enum Bound {
 
 /// One question that is part of a claim.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Asked {
+pub enum ClaimQuestion {
     /// The ratio of two figures.
     Ratio {
         /// The one that is divided.
@@ -93,10 +93,10 @@ pub struct Part {
     /// The original figure.
     pub then: Option<Number>,
     /// What is asked.
-    pub asked: Asked,
+    pub asked: ClaimQuestion,
 }
 
-impl Asked {
+impl ClaimQuestion {
     /// Whether it compares a cell with itself: on a machine of one processor `1` and `cpus` are one level.
     fn is_of_one_cell(&self) -> bool {
         matches!(self, Self::Ratio { a, b, .. } | Self::Better { a, b } if a == b)
@@ -138,8 +138,8 @@ impl Claim {
                 }
             }
             let questions: usize = parts.iter().map(|part| part.asked.questions()).sum();
-            if questions > MOST_QUESTIONS {
-                let message = format!("more than {MOST_QUESTIONS} questions");
+            if questions > MAX_QUESTIONS {
+                let message = format!("the claim asks more than {MAX_QUESTIONS} questions");
                 let hint = "expect less: each pair of cells is a question";
                 return Err(problem(&["claim", "expect", &index.to_string()], message, hint));
             }
@@ -180,7 +180,7 @@ struct Finder<'a> {
 }
 
 impl Finder<'_> {
-    fn asked(&self, expected: &Expectation) -> Result<Vec<Asked>, Wrong> {
+    fn asked(&self, expected: &Expectation) -> Result<Vec<ClaimQuestion>, Wrong> {
         let kinds = [
             ("ratio", expected.ratio.is_some()),
             ("flat", expected.flat.is_some()),
@@ -195,7 +195,7 @@ impl Finder<'_> {
         let mut given = kinds.into_iter().filter(|(_, is)| *is).map(|(key, _)| key);
         let (Some(key), None) = (given.next(), given.next()) else {
             let names = kinds.map(|(key, _)| key).join(", ");
-            let message = "an expectation of no kind, or of several".to_owned();
+            let message = "an expectation needs exactly one kind".to_owned();
             return Err(("says", message, format!("write exactly one of {names}")));
         };
         self.check_bounds(expected, key)?;
@@ -233,7 +233,7 @@ impl Finder<'_> {
         Ok(())
     }
 
-    fn of_kind(&self, expected: &Expectation, key: &'static str) -> Result<Vec<Asked>, Wrong> {
+    fn of_kind(&self, expected: &Expectation, key: &'static str) -> Result<Vec<ClaimQuestion>, Wrong> {
         let find = |cell: &CellName| self.spot(cell).map_err(|(message, hint)| (key, message, hint));
         let find_all = |cells: &[CellName], least: usize| {
             if cells.len() < least {
@@ -245,41 +245,48 @@ impl Finder<'_> {
         if let Some((a, b)) = &expected.ratio {
             let spots = [find(a)?, find(b)?];
             self.check_units(&spots, key)?;
-            return Ok(vec![Asked::Ratio { a: spots[0], b: spots[1], bound: bound(expected, true)? }]);
+            return Ok(vec![ClaimQuestion::Ratio {
+                a: spots[0],
+                b: spots[1],
+                bound: bound(expected, true)?,
+            }]);
         }
         if let Some(cells) = &expected.flat {
             let spots = find_all(cells, 2)?;
             self.check_units(&spots, key)?;
             let bound = bound(expected, true)?;
-            let against = |a: &Spot| Asked::Ratio { a: *a, b: spots[0], bound };
+            let against = |a: &Spot| ClaimQuestion::Ratio { a: *a, b: spots[0], bound };
             return Ok(spots[1..].iter().map(against).collect());
         }
         if let Some(cells) = &expected.order {
             let spots = find_all(cells, 2)?;
             self.check_units(&spots, key)?;
-            return Ok(spots.windows(2).map(|two| Asked::Better { a: two[0], b: two[1] }).collect());
+            return Ok(spots.windows(2).map(|two| ClaimQuestion::Better { a: two[0], b: two[1] }).collect());
         }
         if let Some((first, second)) = &expected.flips {
             return self.flips(expected, first, second);
         }
         if let Some(cell) = &expected.slope {
-            return Ok(vec![Asked::Slope { cells: self.levels(cell)?, bound: bound(expected, true)? }]);
+            return Ok(vec![ClaimQuestion::Slope {
+                cells: self.levels(cell)?,
+                bound: bound(expected, true)?,
+            }]);
         }
         if let Some(cells) = &expected.works {
-            return Ok(find_all(cells, 1)?.into_iter().map(Asked::Works).collect());
+            return Ok(find_all(cells, 1)?.into_iter().map(ClaimQuestion::Works).collect());
         }
         if let Some(cells) = &expected.fails {
-            return Ok(find_all(cells, 1)?.into_iter().map(Asked::Fails).collect());
+            return Ok(find_all(cells, 1)?.into_iter().map(ClaimQuestion::Fails).collect());
         }
         if let Some(cell) = &expected.amount {
-            return Ok(vec![Asked::Amount { cell: find(cell)?, bound: bound(expected, false)? }]);
+            return Ok(vec![ClaimQuestion::Amount { cell: find(cell)?, bound: bound(expected, false)? }]);
         }
         let groups = self.groups();
         if groups.iter().all(|group| group.len() < 2) {
             let hint = "name two arms at least, and workloads that they can run".into();
             return Err((key, "nobody can win against nobody".into(), hint));
         }
-        Ok(vec![Asked::NoSingleWinner(groups)])
+        Ok(vec![ClaimQuestion::NoSingleWinner(groups)])
     }
 
     fn flips(
@@ -287,7 +294,7 @@ impl Finder<'_> {
         expected: &Expectation,
         first: &CellName,
         second: &CellName,
-    ) -> Result<Vec<Asked>, Wrong> {
+    ) -> Result<Vec<ClaimQuestion>, Wrong> {
         if expected.leads_at.is_empty() || expected.trails_at.is_empty() {
             let hint = "write leads_at = [\"1\"] and trails_at = [\"32\"]".into();
             return Err(("flips", "`flips` does not say where".into(), hint));
@@ -304,7 +311,7 @@ impl Finder<'_> {
             self.spot(&cell).map_err(|(message, hint)| ("flips", message, hint))
         };
         let pair = |level: &Level, a: &CellName, b: &CellName| {
-            Ok(Asked::Better { a: at(a, *level)?, b: at(b, *level)? })
+            Ok(ClaimQuestion::Better { a: at(a, *level)?, b: at(b, *level)? })
         };
         let leads = expected.leads_at.iter().map(|level| pair(level, first, second));
         let trails = expected.trails_at.iter().map(|level| pair(level, second, first));
@@ -433,7 +440,7 @@ fn bound(expected: &Expectation, is_ratio: bool) -> Result<Bound, Wrong> {
         let value = number.value().filter(|value| (1e-9..=1e18).contains(value) && (is_plain || !is_ratio));
         let hint =
             if is_ratio { "write a number such as 1.3" } else { "write a number, or one such as \"10s\"" };
-        value.ok_or_else(|| (key, format!("`{number}` is no bound"), hint.to_owned()))
+        value.ok_or_else(|| (key, format!("`{number}` is not a bound"), hint.to_owned()))
     };
     if let Some(above) = &expected.above {
         return number(above, "above").map(Bound::Above);
@@ -445,6 +452,6 @@ fn bound(expected: &Expectation, is_ratio: bool) -> Result<Bound, Wrong> {
     if (0.001..=1.0).contains(&within) {
         Ok(Bound::Within(within))
     } else {
-        Err(("within", "a band outside 0.1% to 100%".into(), "write within = \"10%\"".into()))
+        Err(("within", "within is out of range (0.1% to 100%)".into(), "write within = \"10%\"".into()))
     }
 }

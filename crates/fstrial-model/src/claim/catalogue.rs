@@ -1,6 +1,6 @@
 //! The version of the catalogue: of all that the claims that ship expect, and how it is measured.
 //!
-//! Whoever changes an expectation after looking at results tunes the catalogue to them. So each claim carries the day on
+//! Anyone who changes an expectation after looking at results tunes the catalogue to them. So each claim carries the day on
 //! which it was last changed (`fixed`), the catalogue has a number that goes up with every change, and both are told with
 //! the answers.
 

@@ -9,14 +9,14 @@ use std::{fmt, str::FromStr};
 #[serde(try_from = "String", into = "String")]
 #[schemars(with = "String")]
 pub enum Level {
-    /// So many threads.
+    /// This many threads.
     Threads(u16),
-    /// So many for each processor.
+    /// This many for each processor.
     PerCpu(u16),
 }
 
 impl Level {
-    /// The number of threads on a machine with so many processors: 1 to 1024.
+    /// The number of threads on a machine with this many processors: 1 to 1024.
     pub fn threads(self, cpus: u16) -> u16 {
         match self {
             Self::Threads(threads) => threads,
@@ -29,7 +29,7 @@ impl FromStr for Level {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let bad = || format!("`{text}` is no level; write a number of threads, `cpus` or `4×cpus`");
+        let bad = || format!("`{text}` is not a level; write a number of threads, `cpus` or `4×cpus`");
         let text = text.trim();
         if let Some(factor) = text.strip_suffix("cpus") {
             let factor = factor.trim_end_matches(['×', 'x', '*', ' ']);
@@ -87,7 +87,7 @@ impl FromStr for CellName {
     }
 }
 
-/// What stands before the last of these marks, and after it. A mark may be the last thing there is.
+/// What comes before the last of these marks, and after it. A mark may be the last thing there is.
 fn cut<'a>(text: &'a str, mark: &str) -> (&'a str, Option<&'a str>) {
     let at_end = text.strip_suffix(mark.trim_end()).map(|before| (before, ""));
     match text.rsplit_once(mark).or(at_end) {

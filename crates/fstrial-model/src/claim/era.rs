@@ -1,4 +1,4 @@
-//! What kernels and tools have no more, and what stands in for it: rules, as data (`claims/eras.toml`).
+//! What kernels and tools no longer have, and what stands in for it: rules, as data (`claims/eras.toml`).
 
 use crate::{
     arm::{Arm, CacheMode},
@@ -28,7 +28,7 @@ impl FromStr for Version {
             (Some(Ok(major)), Some(Ok(minor))) => {
                 Ok(Self(major, minor, numbers.next().and_then(Result::ok).unwrap_or(0)))
             }
-            _ => Err(format!("`{text}` is no version of a kernel; write 5.0")),
+            _ => Err(format!("`{text}` is not a version of a kernel; write 5.0")),
         }
     }
 }
@@ -67,11 +67,11 @@ struct Rule {
     instead: Option<Instead>,
     /// Why, in words.
     why: String,
-    /// What a check would take where nothing stands in.
+    /// What a check would take where there is no replacement.
     needs: Option<String>,
 }
 
-/// What stands in.
+/// The replacement.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Instead {
@@ -108,7 +108,7 @@ impl Rules {
         read_toml(name, text, MAX_FILE_BYTES)
     }
 
-    /// Puts what stands in into the arms of a trial; says what was put in for what.
+    /// Puts the replacements into the arms of a trial; says what was put in for what.
     ///
     /// # Errors
     /// What nothing can stand in for, and what a check would take.
@@ -186,7 +186,7 @@ impl Rule {
     }
 }
 
-/// Where words stand in others, next to each other.
+/// Where words occur in others, next to each other.
 fn place_of(words: &[String], wanted: &[String]) -> Option<usize> {
     words.windows(wanted.len().max(1)).position(|window| window == wanted)
 }

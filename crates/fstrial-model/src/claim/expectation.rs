@@ -95,7 +95,7 @@ pub enum Number {
 }
 
 impl Number {
-    /// Its value in the base unit: nanoseconds, bytes, or the number itself. None if it is none.
+    /// Its value in the base unit: nanoseconds, bytes, or the number itself. None if it is not a number.
     #[expect(clippy::cast_precision_loss, reason = "a bound that people write")]
     pub fn value(&self) -> Option<f64> {
         match self {

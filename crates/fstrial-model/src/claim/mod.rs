@@ -1,6 +1,6 @@
 //! Claims: a statement about speed with its source, and the expectations on a trial that decide it.
 //!
-//! A claim file is a trial file with a `[claim]` table. What the statement's author had and this kernel has no more is
+//! A claim file is a trial file with a `[claim]` table. What the statement's author had and this kernel no longer has is
 //! replaced by rule ([`era`]), sizes and levels are scaled to the machine ([`Scale`]), and both are told with the answer.
 
 mod asked;
@@ -11,7 +11,7 @@ mod expectation;
 mod scale;
 mod shipped;
 
-pub use asked::{Asked, Bound, Part, Spot};
+pub use asked::{Bound, ClaimQuestion, Part, Spot};
 pub use catalogue::CATALOGUE;
 pub use cell::{CellName, Level};
 pub use expectation::{Expectation, Number};
@@ -31,11 +31,11 @@ use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
 
 /// The longest of a claim's texts, in characters.
-const LONGEST_TEXT: usize = 2000;
+const MAX_TEXT: usize = 2000;
 /// Expectations of a claim, at most.
-const MOST_EXPECTATIONS: usize = 64;
+const MAX_EXPECTATIONS: usize = 64;
 
-/// A statement with its source, and what it expects of the trial it stands in.
+/// A statement with its source, and what it expects of the trial it is in.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Claim {
@@ -75,10 +75,10 @@ pub struct Claim {
     /// With fewer processors only a verdict that it holds counts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpus: Option<u16>,
-    /// What must be there besides what the trial itself asks for.
+    /// What must be there in addition to what the trial itself asks for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub needs: Vec<Need>,
-    /// Arms that are left out, with the expectations that name them, where their filesystem is not to be had.
+    /// Arms that are left out, with the expectations that name them, where their filesystem is not available.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub optional: Vec<String>,
     /// Budget of a quick check, where the usual one is too short.
@@ -90,7 +90,7 @@ pub struct Claim {
     /// How it is scaled to the machine.
     #[serde(skip_serializing_if = "crate::is_default")]
     pub scale: Scale,
-    /// What was put in the place of what this kernel has no more; written by the check, not by people.
+    /// What was put in the place of what this kernel no longer has; written by the check, not by people.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub substituted: Vec<String>,
     /// How it was scaled to the machine; written by the check, not by people.
@@ -189,7 +189,7 @@ impl fmt::Display for Need {
 strings_in_files!(Need);
 
 impl Trial {
-    /// Fits the trial of a claim to a machine: what its kernel has no more is replaced, sizes and levels are scaled, and
+    /// Fits the trial of a claim to a machine: what its kernel no longer has is replaced, sizes and levels are scaled, and
     /// both are noted in the claim. Nothing happens to a trial without one.
     ///
     /// # Errors
@@ -229,7 +229,7 @@ impl Trial {
     }
 }
 
-/// Two arms that differed, and do so no more.
+/// Two arms that differed, and no longer do.
 fn made_alike<'a>(before: &[Arm], after: &'a [Arm]) -> Option<(&'a str, &'a str)> {
     let nameless = |arm: &Arm| Arm { name: String::new(), ..arm.clone() };
     let alike = |arms: &[Arm], a: usize, b: usize| nameless(&arms[a]) == nameless(&arms[b]);
@@ -264,7 +264,7 @@ impl Claim {
         if self.statement.is_empty() {
             return Some(problem(
                 &["claim", "statement"],
-                "a claim without a statement",
+                "the claim has no statement",
                 "write in one sentence what is claimed: statement = \"…\"",
             ));
         }
@@ -281,9 +281,8 @@ impl Claim {
             ("said", &self.said),
         ];
         let caveat = self.caveat.iter().map(|text| ("caveat", text));
-        let (key, _) =
-            texts.into_iter().chain(caveat).find(|(_, text)| text.chars().count() > LONGEST_TEXT)?;
-        let hint = format!("keep it below {LONGEST_TEXT} characters");
+        let (key, _) = texts.into_iter().chain(caveat).find(|(_, text)| text.chars().count() > MAX_TEXT)?;
+        let hint = format!("keep it below {MAX_TEXT} characters");
         Some(problem(&["claim", key], "a text that nobody reads to its end", hint))
     }
 
@@ -298,9 +297,9 @@ impl Claim {
     }
 
     fn expectations_problem(&self) -> Option<Problem> {
-        if self.expectations.len() > MOST_EXPECTATIONS {
-            let message = format!("{} expectations", self.expectations.len());
-            let hint = format!("at most {MOST_EXPECTATIONS} in one claim");
+        if self.expectations.len() > MAX_EXPECTATIONS {
+            let message = format!("the claim has {} expectations", self.expectations.len());
+            let hint = format!("use at most {MAX_EXPECTATIONS}");
             return Some(problem(&["claim", "expect"], message, hint));
         }
         match (self.question, self.expectations.is_empty()) {
@@ -311,7 +310,7 @@ impl Claim {
             )),
             (true, false) => Some(problem(
                 &["claim", "question"],
-                "a question that states nothing, and an expectation",
+                "the claim has a question and an expectation; a question states nothing",
                 "leave out question, or the expectations",
             )),
             _ => None,

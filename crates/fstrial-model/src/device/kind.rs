@@ -151,7 +151,7 @@ impl Device {
     pub(crate) fn kind_problem(&self) -> Option<Problem> {
         let row = self.kind.row();
         let beside = || {
-            let message = format!("a model beside kind = \"{}\"", self.kind.name());
+            let message = format!("a device of kind {} takes no model", self.kind.name());
             problem(&["device", "model"], message, "write kind = \"model\"")
         };
         (row.check)(self).or_else(|| (self.model.is_some() && !self.kind.is_modelled()).then(beside))

@@ -1,6 +1,6 @@
 //! btrfs.
 
-use super::{Character, Filesystem, LogCount, LogReader, LogShape, Observed, PLAIN, Several};
+use super::{Character, Filesystem, LogCount, LogReader, LogShape, Observation, PLAIN, Several};
 use crate::{
     ability::{Abilities, Ability, CLONE, Unclean},
     facts::DataUpdate,
@@ -80,14 +80,14 @@ const ABILITIES: Abilities = Abilities {
     shrink: Ability::Program("btrfs", &["filesystem", "resize", "{bytes}", "{directory}"]),
 };
 
-/// `commits 2`: of the whole filesystem; a sync of a file is none, as a rule.
+/// `commits 2`: of the whole filesystem; a sync of a file does not count, as a rule.
 fn commits(stats: &str, _: LogShape) -> Option<LogCount> {
     let commits = stats.lines().find_map(|line| line.strip_prefix("commits "))?.parse().ok()?;
     Some(LogCount { written: None, commits: Some(commits) })
 }
 
 /// Without copies of data there are no checksums of data either.
-fn correct(observed: &Observed<'_>, character: &mut Character) {
+fn correct(observed: &Observation<'_>, character: &mut Character) {
     let overwrites = observed.has("nodatacow");
     if overwrites {
         character.durability.data = DataUpdate::InPlace;
@@ -123,7 +123,7 @@ mod tests {
     fn the_mount_corrects_the_defaults() {
         let judged = |option: &str| {
             let found =
-                BTRFS.character(&Observed { options: &[option.to_owned()], mkfs_output: "", header: "" });
+                BTRFS.character(&Observation { options: &[option.to_owned()], mkfs_output: "", header: "" });
             (found.durability.data, found.checksums)
         };
         assert_eq!(judged("noatime"), (DataUpdate::CopyOnWrite, "metadata and data".into()));

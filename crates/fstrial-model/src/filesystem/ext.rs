@@ -1,8 +1,8 @@
 //! ext4, and ext3 and ext2, which are made by the same programs and mounted by the same module.
 
 use super::{
-    Character, ExternalLog, Filesystem, FreeSpaceReader, LogCount, LogReader, LogShape, MkfsBlock, Observed,
-    PLAIN, StripeWords, bytes, log::little, number,
+    Character, ExternalLog, Filesystem, FreeSpaceReader, LogCount, LogReader, LogShape, MkfsBlock,
+    Observation, PLAIN, StripeWords, bytes, log::little, number,
 };
 use crate::{
     ability::{Abilities, Ability, Unclean},
@@ -178,7 +178,7 @@ fn block_size(printed: &str) -> Option<u64> {
 }
 
 /// It says what it is in its superblock, where that may be read.
-fn correct(observed: &Observed<'_>, character: &mut Character) {
+fn correct(observed: &Observation<'_>, character: &mut Character) {
     let printed = observed.header;
     let features = printed.lines().find_map(|line| line.strip_prefix("Filesystem features:"));
     let has = |feature: &str| features.map(|all| all.split_whitespace().any(|word| word == feature));
@@ -328,7 +328,7 @@ mod tests {
         let judged = |features: &str, options: &[&str]| {
             let header = format!("Filesystem features:      {features}\nJournal device:   0x0700\n");
             let options: Vec<String> = options.iter().map(|option| (*option).to_owned()).collect();
-            EXT4.character(&Observed { options: &options, mkfs_output: "", header: &header })
+            EXT4.character(&Observation { options: &options, mkfs_output: "", header: &header })
         };
         let plain = judged("has_journal metadata_csum", &[]);
         assert_eq!(plain.journal, "metadata (data=ordered), on the log device");

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! row ─► mkfs, mount, check …   what to run
-//!     ◄─ header, options        what was printed and what the kernel shows ([`Observed`])
+//!     ◄─ header, options        what was printed and what the kernel shows ([`Observation`])
 //!     ─► Character              what the mounted filesystem is
 //! ```
 
@@ -58,7 +58,7 @@ pub struct Filesystem {
     pub nodiscard: Option<&'static str>,
     /// How its journal or log is put on another device, or why not: a clause that can follow its name.
     pub external_log: Result<ExternalLog, &'static str>,
-    /// How mkfs is told of a stripe, where it can be.
+    /// How mkfs is told about a stripe, where it can be.
     pub stripe: Option<StripeWords>,
     /// The full check, read-only where there is such a thing: program and arguments before the device.
     pub fsck: Option<(&'static str, &'static [&'static str])>,
@@ -71,7 +71,7 @@ pub struct Filesystem {
     /// A program that prints what the superblock says, with its arguments before the device.
     pub header: Option<(&'static str, &'static [&'static str])>,
     /// Corrects the defaults below by what was read of a mounted one.
-    pub correct: fn(&Observed<'_>, &mut Character),
+    pub correct: fn(&Observation<'_>, &mut Character),
     /// What a message of the kernel complains of, if it is a complaint of this filesystem: the device that it names, if
     /// it names one.
     pub complaint: fn(&str) -> Option<Option<&str>>,
@@ -146,7 +146,7 @@ impl ExternalLog {
     }
 }
 
-/// How mkfs is told of a stripe.
+/// How mkfs is told about a stripe.
 #[derive(Debug, Clone, Copy)]
 pub struct StripeWords {
     /// What the arm's own words of mkfs hold if they say something of a stripe.
@@ -164,7 +164,7 @@ impl StripeWords {
     }
 }
 
-/// How a filesystem lies on several devices by itself.
+/// How a filesystem lies on several devices on its own.
 #[derive(Debug, Clone, Copy)]
 pub struct Several {
     /// Folder with a folder for each that is mounted, in which `devices` lists its devices, and `allocation/KIND` has
@@ -179,7 +179,7 @@ pub struct Several {
 }
 
 impl Several {
-    /// What mkfs is told of a profile.
+    /// What mkfs is told about a profile.
     pub fn mkfs_words(self, profile: Profile) -> [String; 4] {
         [self.data[0], profile.data.name(), self.metadata[0], profile.metadata.name()].map(str::to_owned)
     }
@@ -203,7 +203,7 @@ pub struct FreeSpaceReader {
 
 /// What is read of a mounted filesystem.
 #[derive(Debug, Clone, Copy)]
-pub struct Observed<'a> {
+pub struct Observation<'a> {
     /// All options in effect, as far as they are known.
     pub options: &'a [String],
     /// What mkfs printed; empty if it was made by others.
@@ -212,7 +212,7 @@ pub struct Observed<'a> {
     pub header: &'a str,
 }
 
-impl Observed<'_> {
+impl Observation<'_> {
     /// Whether an option is in effect.
     pub fn has(&self, option: &str) -> bool {
         self.options.iter().any(|known| known == option)
@@ -359,7 +359,7 @@ impl Filesystem {
     }
 
     /// What a mounted one is: its defaults, corrected by what was read of it.
-    pub fn character(&self, observed: &Observed<'_>) -> Character {
+    pub fn character(&self, observed: &Observation<'_>) -> Character {
         let no_flushes = observed.has("nobarrier") || observed.has("barrier=0");
         let mut character = Character {
             journal: self.journal.into(),

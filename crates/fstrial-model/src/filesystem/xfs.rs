@@ -1,7 +1,7 @@
 //! XFS.
 
 use super::{
-    Character, ExternalLog, Filesystem, FreeSpaceReader, LogCount, LogReader, LogShape, Observed, PLAIN,
+    Character, ExternalLog, Filesystem, FreeSpaceReader, LogCount, LogReader, LogShape, Observation, PLAIN,
     StripeWords, bytes, log::big, number,
 };
 use crate::{
@@ -121,7 +121,7 @@ const ABILITIES: Abilities = Abilities {
 };
 
 /// mkfs says whether it made checksums, the mount where the log lies and what the stripe is, in sectors.
-fn correct(observed: &Observed<'_>, character: &mut Character) {
+fn correct(observed: &Observation<'_>, character: &mut Character) {
     if observed.mkfs_output.contains("crc=0") {
         character.checksums = "none".into();
     }
@@ -225,13 +225,13 @@ mod tests {
     fn mkfs_and_the_mount_correct_the_defaults() {
         let options = ["logdev=/dev/loop1", "sunit=128", "swidth=512"].map(str::to_owned);
         let found =
-            XFS.character(&Observed { options: &options, mkfs_output: "crc=0  finobt=0", header: "" });
+            XFS.character(&Observation { options: &options, mkfs_output: "crc=0  finobt=0", header: "" });
         assert_eq!(
             (found.journal.as_str(), found.checksums.as_str()),
             ("metadata, on the log device", "none")
         );
         assert_eq!(found.stripe.as_deref(), Some("64 KiB, 256 KiB in all"));
-        let plain = XFS.character(&Observed { options: &[], mkfs_output: "crc=1", header: "" });
+        let plain = XFS.character(&Observation { options: &[], mkfs_output: "crc=1", header: "" });
         assert_eq!((plain.journal.as_str(), plain.checksums.as_str()), ("metadata", "metadata"));
     }
 }

@@ -137,7 +137,7 @@ fn check_word(setting: &Setting) -> Result<(), Fault> {
         Some(near) => format!("did you mean `{near}`?"),
         None => format!("there are {}", words.join(", ")),
     };
-    Err(setting.fault(format!("`{}` is no value of {}", cut(word), setting.key.name), help))
+    Err(setting.fault(format!("`{}` is not a value of {}", cut(word), setting.key.name), help))
 }
 
 fn check_range(setting: &Setting) -> Result<(), Fault> {

@@ -1,12 +1,12 @@
 //! What is made of a job file, as a workload entry: it settles, saves and repeats without the job file.
 //!
 //! A native job becomes the keys of `kind = "io"`, jobs that run at once groups, phases phases. A job file that runs
-//! through fio becomes a `kind = "program"` whose input is the job file that was written anew.
+//! through fio becomes a `kind = "program"` whose input is the job file that was rewritten.
 
 use super::{
     How, Understanding,
-    foreign::{ForeignJobs, Reported},
-    map::{LONGEST, reads_back},
+    foreign::{ForeignJobs, JobResults},
+    map::{MAX_TIME, reads_back},
 };
 use crate::{
     unit,
@@ -18,9 +18,9 @@ use crate::{
 };
 use std::collections::BTreeSet;
 
-/// What fio may take besides the times of its jobs, and how fast it lays out files at least, in bytes a second.
+/// What fio may take in addition to the times of its jobs, and how fast it lays out files at least, in bytes a second.
 const AROUND: Nanos = Nanos::secs(600);
-const SLOWEST_LAYOUT: u64 = 20 << 20;
+const MIN_LAYOUT_BYTES_PER_SECOND: u64 = 20 << 20;
 /// The time that fio may take if its job file says none.
 const UNKNOWN_TIME: Nanos = Nanos::secs(3600);
 /// Longest names of workloads, and of phases, groups and metrics, in bytes.
@@ -40,7 +40,7 @@ impl Understanding {
     }
 }
 
-/// A name without what names of workloads, phases and groups must not have, cut to so many bytes.
+/// A name without what names of workloads, phases and groups must not have, cut to this many bytes.
 fn plain(name: &str, bytes: usize) -> String {
     let clean = |c: char| if c.is_control() || c == '@' || c == '/' { '-' } else { c };
     let mut out = String::new();
@@ -111,7 +111,7 @@ fn native(phases: &[Vec<Entry>]) -> Entry {
 
 fn foreign(jobs: &ForeignJobs) -> Entry {
     let input = jobs.input();
-    let layout = Nanos::secs(jobs.space.unwrap_or(Bytes(0)).0 / SLOWEST_LAYOUT);
+    let layout = Nanos::secs(jobs.space.unwrap_or(Bytes(0)).0 / MIN_LAYOUT_BYTES_PER_SECOND);
     let time = jobs.time.unwrap_or(UNKNOWN_TIME);
     // A job that runs far beyond its time has failed: nothing is gained by a tight limit.
     let deadline = time.0.saturating_mul(2).saturating_add(AROUND.0).saturating_add(layout.0);
@@ -123,8 +123,8 @@ fn foreign(jobs: &ForeignJobs) -> Entry {
     Entry {
         kind: Some(Kind::Program),
         threads: Some(vec![jobs.threads]),
-        duration: jobs.time.map(|time| time.clamp(Nanos::millis(50), LONGEST)),
-        deadline: Some(Nanos(deadline).min(LONGEST)),
+        duration: jobs.time.map(|time| time.clamp(Nanos::millis(50), MAX_TIME)),
+        deadline: Some(Nanos(deadline).min(MAX_TIME)),
         file_size: jobs.space.filter(|space| space.0 > 0),
         version: Some(words(&["fio", "--version"])),
         command: Some(command),
@@ -162,7 +162,7 @@ fn metrics(jobs: &ForeignJobs) -> Vec<MetricEntry> {
     if jobs.has_places && all.len() <= MAX_METRICS { all } else { together(&jobs.reported) }
 }
 
-fn together(jobs: &[Reported]) -> Vec<MetricEntry> {
+fn together(jobs: &[JobResults]) -> Vec<MetricEntry> {
     let used: BTreeSet<&str> = jobs.iter().flat_map(directions).collect();
     let metric = |direction: &str, what: &str, unit: &str, key: &str| MetricEntry {
         name: format!("{direction} {what}"),
@@ -180,7 +180,7 @@ fn together(jobs: &[Reported]) -> Vec<MetricEntry> {
     used.into_iter().flat_map(both).collect()
 }
 
-fn directions(job: &Reported) -> impl Iterator<Item = &'static str> {
+fn directions(job: &JobResults) -> impl Iterator<Item = &'static str> {
     let all = [("read", job.reads), ("write", job.writes), ("trim", job.trims)];
     all.into_iter().filter(|(_, does)| *does).map(|(name, _)| name)
 }

@@ -1,6 +1,6 @@
 //! The job file that fio itself is given, where a job has no native form.
 //!
-//! It is written anew from what was read: no line of the user's file is passed on. Every job stands for itself (there
+//! It is rewritten from what was read: no line of the user's file is passed on. Every job stands for itself (there
 //! are no global sections), its files lie in the arm's own directory, and the seed is the round's.
 
 use super::{
@@ -48,7 +48,7 @@ pub struct ForeignJobs {
     /// The most clones that run at once, 1 to 1024.
     pub threads: u16,
     /// What fio's answer has of each job.
-    pub(super) reported: Vec<Reported>,
+    pub(super) reported: Vec<JobResults>,
     /// Whether each job has one place of its own in fio's answer, in the order of the file.
     pub(super) has_places: bool,
     sections: Vec<Section>,
@@ -56,7 +56,7 @@ pub struct ForeignJobs {
 
 /// What a job yields.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Reported {
+pub(super) struct JobResults {
     pub(super) name: String,
     pub(super) reads: bool,
     pub(super) writes: bool,
@@ -71,7 +71,7 @@ struct Section {
     lines: String,
 }
 
-/// A directory whose path cannot stand in a job file.
+/// A directory whose path cannot be written in a job file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("fio cannot be given the directory {0:?}: use a path without line breaks and without # ; $ \\")]
 pub struct DirectoryError(String);
@@ -129,14 +129,14 @@ impl ForeignJobs {
         Self::options(directory).into_iter().chain(["-".to_owned()]).collect()
     }
 
-    /// What stands before the job file.
+    /// What comes before the job file.
     pub(super) fn options(directory: &str) -> Vec<String> {
         let fixed = ["--output-format=json", "--eta=never", "--max-jobs=1024"].map(str::to_owned);
         fixed.into_iter().chain([format!("--aux-path={directory}")]).collect()
     }
 }
 
-/// The section's own name is not passed on: one that begins with `global` is no job.
+/// The section's own name is not passed on: one that begins with `global` is not a job.
 fn section(file: &JobFile, job: &Job, has_place: bool) -> Section {
     let place = |job: &Job| job.get("directory").map(|setting| setting.text.clone());
     let is_same = |other: &Job| other.section == job.section && place(other) == place(job);
@@ -174,14 +174,14 @@ fn is_on(job: &Job, key: &str) -> bool {
 }
 
 /// Where a job's requests go. A mix of which one kind has no share has none of that kind.
-fn reported(job: &Job) -> Reported {
+fn reported(job: &Job) -> JobResults {
     let text = job.get("rw").map_or("read", |setting| setting.text.as_str());
     let word = text.split_once(':').map_or(text, |(word, _)| word);
     let is_mixed = ["rw", "readwrite", "randrw"].contains(&word);
     let share = |key: &str, all: u64| is_mixed && number(job, key) == Some(all);
     let only_reads = share("rwmixread", 100) || share("rwmixwrite", 0) || is_on(job, "verify_only");
     let only_writes = share("rwmixread", 0) || share("rwmixwrite", 100);
-    Reported {
+    JobResults {
         name: job.name.clone(),
         reads: is_on(job, "verify_only") || ((is_mixed || word.ends_with("read")) && !only_writes),
         writes: (is_mixed || word.ends_with("write")) && !only_reads,

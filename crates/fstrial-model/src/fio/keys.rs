@@ -149,11 +149,11 @@ keys! {
         "what k, m and g mean in this section" => "kb_base": Text;
         "with io_uring and direct: completions are polled; else through fio" => "hipri": Flag;
         "a kernel thread fetches the requests" => "sqthread_poll": Flag;
-        "what the kernel is told of the order of requests, as `advice`; without effect on direct I/O" =>
+        "what the kernel is told about the order of requests, as `advice`; without effect on direct I/O" =>
             "fadvise_hint": Text;
         "all caches are dropped before every run; passes through the page cache are dropped as with `cold_laps`; reads with 0, and passes of mmap, run through fio" =>
             "invalidate": Bool;
-        "so many times `size`; with io_size, number_ios or end_fsync through fio" => "loops": Number = "1";
+        "this many times `size`; with io_size, number_ios or end_fsync through fio" => "loops": Number = "1";
         "several files: roundrobin by turns, random with random access, sequential with sequential; else through fio" =>
             "file_service_type": Text;
         "with $jobnum files of each clone, without it files that all clones share; native files have names of their own" =>
@@ -163,7 +163,7 @@ keys! {
         "a phase of its own that reads everything back, in the order of the writes; without it only the checksums are written" =>
             "do_verify": Bool;
         "a checksum for each block; another number of bytes runs through fio" => "verify_interval": Number;
-        "a block that is not what was written is told, and fails the run" => "verify_fatal": Bool;
+        "a block that is not what was written is reported, and fails the run" => "verify_fatal": Bool;
         "reads and writes; N requests in a row (rw=randread:N), N bytes skipped (rw=read:N) if a multiple of bs; trims, and N of rw=rw, run through fio" =>
             "rw" | "readwrite": Text;
         "random, zipf over one file, zones; zipf over a file that clones share, pareto, normal and centres run through fio" =>

@@ -32,7 +32,7 @@ pub struct Remark {
 }
 
 /// What became of one job.
-pub(crate) struct Mapped {
+pub(crate) struct MappedJob {
     /// What its threads do, as a group with times of its own.
     pub(crate) entry: Entry,
     /// What they do in a phase after it: read back what they wrote.
@@ -48,7 +48,7 @@ const SECTOR: u64 = 512;
 const DURATIONS: std::ops::RangeInclusive<u64> = 50_000_000..=86_400_000_000_000;
 const PAGE: u64 = 4096;
 /// The longest that a phase may take that runs until it is done.
-pub(super) const LONGEST: Nanos = Nanos::secs(86_400);
+pub(super) const MAX_TIME: Nanos = Nanos::secs(86_400);
 
 struct Mapper<'a> {
     job: &'a Job,
@@ -150,12 +150,12 @@ enum Verify {
 }
 
 /// Maps a job that was checked.
-pub(crate) fn map(job: &Job) -> Mapped {
+pub(crate) fn map(job: &Job) -> MappedJob {
     let mut mapper = Mapper { job, taken: BTreeSet::new(), reasons: Vec::new(), notes: Vec::new() };
     let (entry, verify) = mapper.job();
     mapper.rest();
     let afterwards = (verify == Verify::ReadBack).then(|| read_back(&entry));
-    Mapped { entry, afterwards, reasons: mapper.reasons, notes: mapper.notes }
+    MappedJob { entry, afterwards, reasons: mapper.reasons, notes: mapper.notes }
 }
 
 /// Whether it is the phase in which a job reads back: no other one verifies what it reads.
@@ -338,7 +338,7 @@ impl Mapper<'_> {
             // fio's amount is each clone's, an entry's that of all its threads.
             Some(amount) => Entry {
                 until: Some(Until::Done),
-                duration: Some(LONGEST),
+                duration: Some(MAX_TIME),
                 requests: (!requests.has_sizes).then(|| (amount / requests.block).saturating_mul(threads)),
                 ..what
             },
@@ -357,10 +357,10 @@ impl Mapper<'_> {
         }
         if self.switch("time_based").unwrap_or(false) {
             if asked.is_some_and(|bytes| bytes != files.each_clone) {
-                self.reason("io_size", "with time_based fio begins again after so many bytes");
+                self.reason("io_size", "with time_based fio begins again after this many bytes");
             }
             if limit.is_some() {
-                self.reason("number_ios", "with time_based fio begins again after so many requests");
+                self.reason("number_ios", "with time_based fio begins again after this many requests");
             }
             self.note(
                 "time_based",
@@ -405,7 +405,7 @@ impl Mapper<'_> {
                  end (time_based would make it the time)",
             );
         }
-        Timing { warmup: Nanos(0), duration: LONGEST, amount: Some(amount), repeats }
+        Timing { warmup: Nanos(0), duration: MAX_TIME, amount: Some(amount), repeats }
     }
 
     fn engine(&mut self) -> (Backend, u64) {

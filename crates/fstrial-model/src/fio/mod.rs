@@ -34,7 +34,7 @@ pub use value::{Surroundings, Value};
 use crate::{problem::TrialError, workload::Entry};
 use describe::describe;
 use inspect::Lists;
-use map::Mapped;
+use map::MappedJob;
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt::Write,
@@ -78,7 +78,7 @@ pub struct Inspection {
 
 /// What the rules found about jobs.
 struct Findings {
-    mapped: Vec<Mapped>,
+    mapped: Vec<MappedJob>,
     /// Jobs that run at once.
     phases: Vec<Vec<usize>>,
     reasons: BTreeSet<Remark>,
@@ -88,7 +88,7 @@ struct Findings {
 /// Reads a job file that includes no others and decides how it runs. `name` is for messages only.
 ///
 /// # Errors
-/// It is no job file, or it reaches beyond the files of an arm; with each place underlined and what to try.
+/// It is not a job file, or it reaches beyond the files of an arm; with each place underlined and what to try.
 pub fn understand(
     name: &str,
     text: &str,
@@ -130,7 +130,7 @@ pub fn inspect(name: &str, text: &str, surroundings: &Surroundings, files: &mut 
 
 /// Holds the jobs against the rules.
 fn findings(file: &JobFile) -> Findings {
-    let mapped: Vec<Mapped> = file.jobs.iter().map(map::map).collect();
+    let mapped: Vec<MappedJob> = file.jobs.iter().map(map::map).collect();
     let mut reasons: BTreeSet<Remark> = mapped.iter().flat_map(|job| job.reasons.iter().cloned()).collect();
     let mut notes: BTreeSet<Remark> = mapped.iter().flat_map(|job| job.notes.iter().cloned()).collect();
     reasons.extend(shared_files(file));
@@ -231,7 +231,7 @@ fn shared_files(file: &JobFile) -> Vec<Remark> {
 }
 
 /// What native thread groups of one phase cannot differ in.
-fn unequal_groups(file: &JobFile, mapped: &[Mapped], phase: &[usize]) -> Vec<Remark> {
+fn unequal_groups(file: &JobFile, mapped: &[MappedJob], phase: &[usize]) -> Vec<Remark> {
     let mut found = Vec::new();
     let threads: u64 = phase.iter().map(|index| u64::from(mapped[*index].entry.workers.unwrap_or(1))).sum();
     if threads > check::MAX_CLONES {

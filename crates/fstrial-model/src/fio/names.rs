@@ -144,7 +144,7 @@ fn placed(setting: &Setting, told: &[String]) -> Remark {
     };
     let told = told[..told.len().min(MAX_TOLD)].join(", ");
     let text = format!(
-        "nothing that it names is opened; files of the arm stand in: {told}{more} (on the arm `raw`, parts of its device)"
+        "nothing that it names is opened; files of the arm are used instead: {told}{more} (on the arm `raw`, parts of its device)"
     );
     Remark { line: setting.line, key: setting.key.name, is_written: true, text }
 }

@@ -26,7 +26,7 @@ pub struct FioOutput {
 pub struct FioJob {
     /// Its name; a repeated one has `#2` and so on after it.
     pub name: String,
-    /// The error it ended with; 0 is none.
+    /// The error it ended with; 0 means none.
     pub error: i64,
     /// Its values by name, such as `read.iops`; directions without a request are not there.
     pub values: BTreeMap<String, FioValue>,
@@ -68,7 +68,7 @@ impl FioUnit {
     }
 }
 
-/// An answer that is none.
+/// Output that is not an answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum OutputError {
     /// It is larger than [`MAX_OUTPUT_BYTES`].
@@ -180,7 +180,7 @@ fn last_object(text: &str) -> Result<RawOutput, OutputError> {
     for object in serde_json::Deserializer::from_str(&text[start..]).into_iter::<RawOutput>() {
         match object {
             Ok(object) => last = Some(object),
-            // Words after the last object are no fault.
+            // Words after the last object are not a fault.
             Err(_) if last.is_some() => break,
             Err(error) => return Err(OutputError::Unreadable(error.to_string())),
         }

@@ -1,6 +1,6 @@
 //! Reads the text of a job file: sections, cumulative globals, comments, variables. What the keys mean is not looked at.
 //!
-//! As fio 3.33 does it, with three differences, all on the strict side: `include` reads only what lies beside the job file,
+//! As fio 3.33 does it, with three differences, all on the strict side: `include` reads only what lies next to the job file,
 //! since one of somebody else's must not get at other files; `${NAME}` is looked up in an explicit map only; and blanks
 //! around `=` are refused, since fio loses the unit of `size = 1m`.
 
@@ -67,7 +67,7 @@ pub struct Setting {
     pub value: Value,
     /// Its line, from 1; of a setting in an included file that of the `include`.
     pub line: usize,
-    /// Whether it stands in the file; if not, it is what another line comes to.
+    /// Whether it is in the file; if not, it is what another line comes to.
     pub is_written: bool,
     pub(crate) place: Place,
 }
@@ -84,7 +84,7 @@ pub struct WrittenSection {
 }
 
 impl WrittenSection {
-    /// Whether it is no job, but holds for the jobs below it.
+    /// Whether it is not a job, but holds for the jobs below it.
     pub(crate) fn is_global(&self) -> bool {
         is_global(&self.name)
     }
@@ -95,7 +95,7 @@ fn is_global(name: &str) -> bool {
     name.starts_with("global")
 }
 
-/// A line of a section: key, value, and where it stands.
+/// A line of a section: key, value, and where it is.
 struct RawSetting<'a> {
     key: &'static Key,
     text: Option<Cow<'a, str>>,
@@ -116,7 +116,7 @@ impl Job {
         self.settings.iter().find(|setting| setting.key.name == name)
     }
 
-    /// Where a setting stands in the order of application; none if it is not there.
+    /// Where a setting is in the order of application; none if it is not there.
     pub(crate) fn position(&self, name: &str) -> Option<usize> {
         self.settings.iter().position(|setting| setting.key.name == name)
     }
@@ -160,7 +160,7 @@ impl JobFile {
         faults.into_iter().for_each(|fault| file.add_fault(fault));
         if file.faults.is_empty() && file.sections.iter().all(WrittenSection::is_global) {
             file.add_fault(
-                whole.fault("no job in the file", "add a section such as [read] with rw= and size="),
+                whole.fault("the file has no job", "add a section such as [read] with rw= and size="),
             );
         }
         file
@@ -233,20 +233,21 @@ fn sections<'a>(
                 sections.push(Section { name: name_or_word, place, settings: Vec::new(), lines: Vec::new() });
                 name.map(|_| ())
             }
-            Ok(()) => match sections.last_mut() {
-                None => {
-                    Err(place.fault("a key outside of any section", "put [global] or [a-name] before it"))
-                }
-                Some(current) => {
-                    if place.source == 0 {
-                        current.lines.push((place.line, word));
+            Ok(()) => {
+                match sections.last_mut() {
+                    None => Err(place
+                        .fault("the key is outside of any section", "put [global] or [a-name] before it")),
+                    Some(current) => {
+                        if place.source == 0 {
+                            current.lines.push((place.line, word));
+                        }
+                        if line.is_include {
+                            continue;
+                        }
+                        raw_setting(word, place, surroundings).map(|setting| current.settings.push(setting))
                     }
-                    if line.is_include {
-                        continue;
-                    }
-                    raw_setting(word, place, surroundings).map(|setting| current.settings.push(setting))
                 }
-            },
+            }
         };
         if let Err(fault) = read {
             faults.push(fault);
@@ -303,7 +304,7 @@ fn raw_setting<'a>(
         || value.is_some_and(|value| value.starts_with(char::is_whitespace))
     {
         return Err(place.fault(
-            "blanks around `=`: fio 3.33 then loses the unit of a number",
+            "there are blanks around `=`: fio 3.33 then loses the unit of a number",
             "write key=value without blanks",
         ));
     }
@@ -348,7 +349,7 @@ fn fill_in<'a>(value: &'a str, place: &Place, surroundings: &Surroundings) -> Re
         };
         // A value is a value: nothing in it begins another line, comment or variable.
         if known.contains(|c: char| c.is_control() || ";#$".contains(c)) {
-            let message = format!("the value of `{}` cannot stand in a job file", cut(name));
+            let message = format!("the value of `{}` cannot be written in a job file", cut(name));
             return Err(place.fault(message, "use letters, digits and signs without ; # $"));
         }
         out.push_str(known);
@@ -379,7 +380,8 @@ fn jobs(sections: &[Section<'_>], surroundings: &Surroundings, faults: &mut Vec<
         let settings: Vec<Arc<Setting>> = settings.by_application.into_values().collect();
         total += settings.len();
         if jobs.len() == MAX_JOBS || total > MAX_SETTINGS {
-            let message = format!("more than {MAX_JOBS} jobs, or {MAX_SETTINGS} settings in all of them");
+            let message =
+                format!("there are more than {MAX_JOBS} jobs, or {MAX_SETTINGS} settings in all of them");
             faults.push(section.place.fault(message, "split the file; numjobs= makes clones of a job"));
             break;
         }

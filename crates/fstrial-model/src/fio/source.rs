@@ -2,7 +2,7 @@
 //!
 //! fio 3.33 opens any file that `include NAME` names, as deep as it goes. A job file comes from elsewhere: here only what
 //! lies in its own folder or below has a name at all, and number, depth and size are bounded. This crate reads nothing:
-//! whoever has the job file hands its neighbours over, and sees to it that they are ordinary files, reached without links.
+//! anyone who has the job file hands its neighbours over, and sees to it that they are ordinary files, reached without links.
 
 use std::ops::Range;
 
@@ -145,13 +145,14 @@ impl Sources {
         if !name.split('/').all(is_plain) || name.contains(char::is_control) {
             return Err((
                 "`include` reads files in the folder of the job file and below, and no others".into(),
-                "put the file beside the job file, and write its path from there, without `..`",
+                "put the file next to the job file, and write its path from there, without `..`",
             ));
         }
         let Source { folder, depth, .. } = &self.files[by];
         let (path, depth) = (format!("{folder}{name}"), depth + 1);
         if depth > MAX_DEPTH || self.files.len() > MAX_INCLUDED {
-            let message = format!("more than {MAX_INCLUDED} included files, or {MAX_DEPTH} in each other");
+            let message =
+                format!("there are more than {MAX_INCLUDED} included files, or {MAX_DEPTH} in each other");
             return Err((message, "does a file include itself?"));
         }
         let text = files(&path).map_err(|why| (why, "copy the lines of that file to this place"))?;
@@ -174,7 +175,7 @@ mod tests {
     };
     use proptest::prelude::*;
 
-    /// Reads a job file beside which there are these files.
+    /// Reads a job file next to which are these files.
     fn read(text: &str, beside: &[(&str, &str)]) -> JobFile {
         let mut files = |path: &str| {
             let found = beside.iter().find(|(name, _)| *name == path);
@@ -205,7 +206,7 @@ mod tests {
         };
         assert_eq!((value(0, "bs"), value(0, "size")), (8 << 10, 1 << 20));
         assert_eq!((value(1, "bs"), value(1, "size")), (16 << 10, 2 << 20));
-        // What becomes of it is told at the line that is in the job file.
+        // What becomes of it is reported at the line that is in the job file.
         assert_eq!(file.jobs[1].get("bs").unwrap().line, 7);
         let lines: Vec<&str> = file.sections[2].lines.iter().map(|(_, text)| text.as_str()).collect();
         assert_eq!(lines, ["bs=4k", "include sub/b.inc", "size=2m"]);
@@ -253,7 +254,7 @@ mod tests {
         assert_eq!(faults(job, &[]), [(3, "there is no file x".to_owned())]);
         assert_eq!(
             faults("include x\n[a]\nsize=1m\n", &[]),
-            [(1, "a key outside of any section".to_owned())]
+            [(1, "the key is outside of any section".to_owned())]
         );
         let shown = read(job, &[("x", "bs=4k\n\nnosuch=1\n")]).refusal().unwrap();
         assert_eq!(shown.source_code.name(), "x");

@@ -1,4 +1,4 @@
-//! Whole job files: what is said of them, what fio is given, and what is refused.
+//! Whole job files: what is said about them, what fio is given, and what is refused.
 
 use super::{value::tests::host, *};
 use crate::{
@@ -419,7 +419,7 @@ fn what_the_load_engine_does_too_runs_natively() {
     assert_eq!(reasons(&format!("{BASE}loops=1\nzonemode=none\nthinktime=0\nverify=0\n")), [""; 0]);
 }
 
-/// Seen with strace: all is written, the file is opened anew and dropped from the page cache, then all is read in the order
+/// Seen with strace: all is written, the file is reopened and dropped from the page cache, then all is read in the order
 /// in which it was written.
 #[test]
 fn what_a_job_reads_back_is_a_phase_after_its_writes() {
@@ -541,7 +541,7 @@ fn a_job_cannot_take_the_memory_or_the_processes_of_the_machine() {
         |lines: &str| understand("job.fio", &format!("[a]\nsize=1g\n{lines}"), &host()).unwrap_err().message;
     assert!(refused("bs=64m\niodepth=1024\nioengine=libaio\n").contains("half of this host's memory"));
     assert!(refused("bssplit=4k/50:1g/50\niodepth=2\n").contains("half of this host's memory"));
-    assert!(refused("bsrange=4k-x\n").contains("no number"));
+    assert!(refused("bsrange=4k-x\n").contains("not a number"));
     assert!(refused("[b]\nsize=1g\nbs=600m\n[c]\nsize=1g\nbs=600m\n").contains("half of this host's memory"));
     assert!(refused("numjobs=100000\n").contains("out of range"));
     assert!(refused("lockmem=1t\n").contains("not run"));
@@ -581,7 +581,7 @@ fn what_opens_other_files_stays_refused() {
         "directory=/a:/b",
     ] {
         let found = inspect("job.fio", &format!("{job}{line}\n"), &host(), &mut |_| {
-            unreachable!("not beside the job file")
+            unreachable!("not next to the job file")
         });
         assert!(found.outcome.is_err(), "{line}");
         let lines: Vec<usize> = found.faults.iter().map(|fault| fault.line).collect();

@@ -1,15 +1,15 @@
 //! Values of a job file: numbers with fio's units, times, lists by direction, and arithmetic in parentheses.
 //!
 //! Stricter than fio where fio 3.33 reads something else than what is written without a word: `1.5m` is 1 byte to it,
-//! `0.3` seconds is none, and with blanks around `=` it loses the unit.
+//! `0.3` seconds sets no limit, and with blanks around `=` it loses the unit.
 
 use super::keys::ValueKind;
 use crate::units::Nanos;
 
 /// Parentheses and operators inside each other, at most.
-const DEPTH_MAX: u32 = 32;
+const MAX_DEPTH: u32 = 32;
 /// Numbers in one expression, at most.
-const TERMS_MAX: u32 = 256;
+const MAX_TERMS: u32 = 256;
 
 /// What the host of the run has, for `$ncpus` and its like, and the only variables that `${…}` may name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,12 +76,12 @@ impl Reading<'_> {
             ValueKind::Bool | ValueKind::Flag => match text {
                 "0" => Ok(Value::Switch(false)),
                 "1" => Ok(Value::Switch(true)),
-                _ => Err(value_error(format!("`{}` is no switch", cut(text)), "write 0 or 1")),
+                _ => Err(value_error(format!("`{}` is not a switch", cut(text)), "write 0 or 1")),
             },
             ValueKind::Number => match text.strip_suffix('%') {
                 Some(percent) => match self.number(percent)? {
                     share @ 0..=100 => Ok(Value::Percent(share)),
-                    _ => Err(value_error("a share of more than 100%", "write 0% to 100%")),
+                    _ => Err(value_error("the share is above 100%", "write 0% to 100%")),
                 },
                 None => self.number(text).map(Value::Number),
             },
@@ -99,13 +99,16 @@ impl Reading<'_> {
     fn numbers(self, text: &str) -> Result<Value, ValueError> {
         let parts: Vec<&str> = text.split(',').collect();
         if parts.len() > 3 {
-            return Err(value_error("more than three values", "write those for reads, writes and trims"));
+            return Err(value_error(
+                "there are more than three values",
+                "write those for reads, writes and trims",
+            ));
         }
         let read = |part: &&str| if part.is_empty() { Ok(None) } else { self.number(part).map(Some) };
         Ok(Value::Numbers(parts.iter().map(read).collect::<Result<_, _>>()?))
     }
 
-    /// A number, or an expression if it stands in parentheses or holds a `$` word.
+    /// A number, or an expression if it is in parentheses or holds a `$` word.
     pub(crate) fn number(self, text: &str) -> Result<u64, ValueError> {
         if !text.starts_with('(') && !text.contains('$') {
             let (number, rest) = self.literal(text)?;
@@ -113,7 +116,7 @@ impl Reading<'_> {
                 "" => Ok(number),
                 _ => Err(value_error(
                     format!("`{}` is more than a number", cut(text)),
-                    "write one number with its unit, such as 16k; calculations stand in parentheses",
+                    "write one number with its unit, such as 16k; calculations go in parentheses",
                 )),
             };
         }
@@ -138,7 +141,7 @@ impl Reading<'_> {
         };
         let end = digits.find(|c: char| !c.is_digit(radix)).unwrap_or(digits.len());
         if end == 0 {
-            return Err(wrong(format!("`{}` is no number", cut(text))));
+            return Err(wrong(format!("`{}` is not a number", cut(text))));
         }
         let number = u64::from_str_radix(&digits[..end], radix)
             .map_err(|_| wrong(format!("`{}` is too large", cut(text))))?;
@@ -208,7 +211,7 @@ impl Expression<'_> {
         while let Some(symbol) = self.take(&['*', '/', '%']) {
             let right = self.power(depth)?;
             if right == 0 && symbol != '*' {
-                return Err(value_error("a division by zero", "divide by something else"));
+                return Err(value_error("it divides by zero", "divide by something else"));
             }
             left = within(match symbol {
                 '*' => left.checked_mul(right),
@@ -230,8 +233,8 @@ impl Expression<'_> {
 
     fn term(&mut self, depth: u32) -> Result<i128, ValueError> {
         self.terms += 1;
-        if depth > DEPTH_MAX || self.terms > TERMS_MAX {
-            return Err(value_error("a calculation too deep or too long", "write its result"));
+        if depth > MAX_DEPTH || self.terms > MAX_TERMS {
+            return Err(value_error("the calculation is too deep or too long", "write its result"));
         }
         if self.take(&['(']).is_some() {
             let inner = self.sum(depth + 1)?;
@@ -271,7 +274,7 @@ fn time(text: &str, bare: u64) -> Result<Value, ValueError> {
     let hint = "write one whole number with d, h, m, s, ms or us, such as 90s";
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let number: u64 =
-        text[..end].parse().map_err(|_| value_error(format!("`{}` is no time", cut(text)), hint))?;
+        text[..end].parse().map_err(|_| value_error(format!("`{}` is not a time", cut(text)), hint))?;
     let scale: u64 = match text[end..].to_ascii_lowercase().as_str() {
         "" => bare,
         "d" => 86_400_000_000_000,
@@ -295,7 +298,7 @@ fn floats(text: &str) -> Result<Value, ValueError> {
         return Ok(Value::Text);
     }
     Err(value_error(
-        format!("`{}` is no list of numbers", cut(text)),
+        format!("`{}` is not a list of numbers", cut(text)),
         "write numbers separated by colons, such as 50:99:99.9",
     ))
 }

@@ -59,21 +59,21 @@ impl Trial {
         if settings.budget < Nanos::secs(1) || settings.budget > Nanos::secs(30 * 86_400) {
             return Some(problem(
                 &["trial", "budget"],
-                format!("a budget of {}", settings.budget),
+                format!("budget = {} is out of range", settings.budget),
                 "use 1s to 30d, such as budget = \"10m\"",
             ));
         }
         if !(0.1..=50.0).contains(&settings.practical.0) {
             return Some(problem(
                 &["trial", "practical"],
-                format!("a band of {}", settings.practical),
+                format!("practical = {} is out of range", settings.practical),
                 "use 0.1% to 50%; 3% is usual",
             ));
         }
         if settings.decide_on.is_empty() {
             return Some(problem(
                 &["trial", "decide_on"],
-                "no metric to decide on",
+                "decide_on names no metric",
                 "write decide_on = [\"throughput\"]",
             ));
         }
@@ -87,7 +87,7 @@ impl Trial {
         if settings.rounds.is_some_and(|rounds| !(1..=1000).contains(&rounds)) {
             return Some(problem(
                 &["trial", "rounds"],
-                "a number of rounds outside 1 to 1000",
+                "rounds is out of range (1 to 1000)",
                 "leave it out to let the method decide",
             ));
         }
@@ -139,7 +139,7 @@ impl Trial {
             if arm.discard == Some(Switch::On) && self.device.kind.is_file() {
                 return Some(problem(
                     &["arm", &index.to_string(), "discard"],
-                    "discards would take away what the image has allocated, and the next run would find another device",
+                    "discards would free blocks of the image, and the next run would find a different device",
                     "leave discard=on out, or use --device disk, or a ramdisk",
                 ));
             }
@@ -147,7 +147,7 @@ impl Trial {
                 return Some(problem(
                     &["arm", &index.to_string(), "name"],
                     format!("two arms are called `{}`", arm.name),
-                    "name them apart: a=ext4 b=ext4",
+                    "give them different names: a=ext4 b=ext4",
                 ));
             }
             if arm.slowed.is_some() && !self.device_of(arm).kind.is_modelled() {
@@ -169,8 +169,8 @@ impl Trial {
         let of = arm.control_of.as_ref()?;
         let base = self.arms.iter().find(|other| other.name == *of && other.control_of.is_none());
         if base.is_none() {
-            let message = format!("`{}` is a control of `{of}`, which is no arm of this trial", arm.name);
-            return Some(("control_of", message, "name an arm that is no control itself"));
+            let message = format!("`{}` is a control of `{of}`, which is not an arm of this trial", arm.name);
+            return Some(("control_of", message, "name an arm that is not a control itself"));
         }
         let is_slowed = arm.planted().is_some_and(|planted| !planted.is_zero());
         let message = || format!("`{}` is a control without a slowdown", arm.name);
@@ -227,7 +227,7 @@ impl Trial {
                 self.arms.iter().filter(|arm| arm.place.as_ref() == Some(&place.name)).cloned().collect();
             let there = Self { device: place.device.clone()?, places: Vec::new(), arms, ..self.clone() };
             let states = self.restores().then(|| {
-                let message = "a state, and a place with a device of its own";
+                let message = "a state cannot be restored at a place with a device of its own";
                 problem(
                     &["device"],
                     message,
@@ -265,10 +265,7 @@ impl Trial {
         if !is_directory && directories == self.arms.len() && directories > 0 {
             return Some(problem(
                 &["device", "kind"],
-                format!(
-                    "existing directories are on the device they are on, and cannot be put on another ({})",
-                    device.kind.name()
-                ),
+                format!("existing directories cannot be moved to another device ({})", device.kind.name()),
                 "leave --device out (in a file: kind = \"directory\"), or name filesystems to make on it: ext4 xfs",
             ));
         }
@@ -411,10 +408,7 @@ impl Trial {
             (None, None) => None,
             (None, Some(index)) => Some(problem(
                 &["arm", &index.to_string(), "log"],
-                format!(
-                    "the log of `{}` is to lie on a device that the trial does not have",
-                    self.arms[index].name
-                ),
+                format!("the log of `{}` needs a log device, and the trial has none", self.arms[index].name),
                 "add [log_device] with kind = \"image\" or \"ramdisk\"; --log-device on the command line",
             )),
             (Some(_), None) => Some(problem(
@@ -443,9 +437,9 @@ impl Trial {
 
     /// No program works in less than this.
     fn memory_problem(&self) -> Option<Problem> {
-        let (path, limit) = self.memory_limits().find(|(_, limit)| *limit < memory::LEAST)?;
-        let hint = Some(format!("use {} at least", memory::LEAST));
-        Some(Problem { path, message: format!("a limit of {limit} for the memory"), hint })
+        let (path, limit) = self.memory_limits().find(|(_, limit)| *limit < memory::MIN_MEMORY)?;
+        let hint = Some(format!("use {} at least", memory::MIN_MEMORY));
+        Some(Problem { path, message: format!("a memory limit of {limit} is too small"), hint })
     }
 
     /// A workload must leave some of the limit to the page cache.
@@ -483,22 +477,26 @@ impl Trial {
             let Some(timed) = &workload.operation else { continue };
             let device = &self.device;
             let beside = [
-                ("members: the tools are told of one device", device.members.is_some()),
-                ("a log device: the tools are told of one", self.log_device.is_some()),
+                ("members: the tools are told about one device", device.members.is_some()),
+                ("a log device: the tools are told about one", self.log_device.is_some()),
                 ("a throttle: only loads are capped", device.throttle.is_some()),
-                ("a stripe: filesystems are made anew without it", device.stripe.is_some()),
+                ("a stripe: filesystems are made again without it", device.stripe.is_some()),
                 (
-                    "a profile: filesystems are made anew without it",
+                    "a profile: filesystems are made again without it",
                     self.arms.iter().any(|arm| arm.profile.is_some()),
                 ),
             ];
             if let Some((what, _)) = beside.iter().find(|(_, is_there)| *is_there) {
-                return at(index, format!("the operation `{name}` beside {what}"), "leave one of them out");
+                return at(
+                    index,
+                    format!("the operation `{name}` together with {what}"),
+                    "leave one of them out",
+                );
             }
             let states = self.arms.iter().filter_map(|arm| self.state_of(arm));
             if timed.makes_a_filesystem() && states.into_iter().any(|state| !state.is_fresh()) {
                 let message =
-                    format!("the operation `{name}` makes the filesystem anew, and a state would be lost");
+                    format!("the operation `{name}` makes the filesystem again, and a state would be lost");
                 return at(index, message, "leave out the state, or this operation");
             }
         }
@@ -532,8 +530,8 @@ impl Trial {
         if self.workloads.len() > 64 {
             return Some(problem(
                 &["workload"],
-                format!("{} workloads", self.workloads.len()),
-                "at most 64 in one trial",
+                format!("the trial has {} workloads", self.workloads.len()),
+                "use at most 64",
             ));
         }
         let workloads = match self.resolve_workloads(1) {
@@ -587,7 +585,7 @@ impl Trial {
         None
     }
 
-    /// A workload must fit on the device, beside the states of all arms.
+    /// A workload must fit on the device, next to the states of all arms.
     fn room_problem(&self, workload: &Workload, at: &str, threads: u16) -> Option<Problem> {
         let needed = workload.space_needed(threads);
         let size = self.device.size?;
@@ -598,7 +596,7 @@ impl Trial {
             return Some(problem(
                 &["workload", at, "file_size"],
                 format!(
-                    "`{}` needs {} for its files, too much beside the state {state} of {} on a device of {}",
+                    "`{}` needs {} for its files, too much with the state {state} of {} on a device of {}",
                     workload.name,
                     needed.human(),
                     arm.name,

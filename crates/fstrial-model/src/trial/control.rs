@@ -1,4 +1,4 @@
-//! The positive control of a trial: one of its arms once more, with a known slowdown. Where that slowdown is not seen, a
+//! The positive control of a trial: one of its arms again, with a known slowdown. Where that slowdown is not seen, a
 //! difference between the other arms would not have been seen either, and "equivalent" says nothing.
 
 use super::{Trial, shows_a_handicap, shows_a_slow_device};
@@ -48,7 +48,7 @@ impl Trial {
         std::iter::once(name.to_owned()).chain(numbered).find(is_free).expect("arms are finite in number")
     }
 
-    /// The arm that is run once more: the baseline, the one that a claim names most often, or the first one.
+    /// The arm that is run again: the baseline, the one that a claim names most often, or the first one.
     fn control_base(&self) -> Option<&Arm> {
         let mut named: BTreeMap<&str, usize> = BTreeMap::new();
         let expectations = self.claim.iter().flat_map(|claim| &claim.expectations);
@@ -80,7 +80,9 @@ impl Trial {
 
 #[cfg(test)]
 mod tests {
-    use crate::{arm::Arm, claim::Asked, device::DeviceKind, trial::Trial, units::Percent, workload::Entry};
+    use crate::{
+        arm::Arm, claim::ClaimQuestion, device::DeviceKind, trial::Trial, units::Percent, workload::Entry,
+    };
 
     fn trial(arms: &[&str]) -> Trial {
         let arms = arms.iter().map(|arm| Arm::plain(arm)).collect();
@@ -150,7 +152,7 @@ mod tests {
         trial.add_control(2);
         let workloads = trial.resolve_workloads(2).unwrap();
         let parts = trial.claim.as_ref().unwrap().parts(&trial.arms, &workloads, 2).unwrap();
-        let Asked::NoSingleWinner(groups) = &parts[0].asked else { panic!("{parts:?}") };
+        let ClaimQuestion::NoSingleWinner(groups) = &parts[0].asked else { panic!("{parts:?}") };
         assert_eq!(groups.iter().map(Vec::len).collect::<Vec<_>>(), [2, 2]);
     }
 

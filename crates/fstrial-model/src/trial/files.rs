@@ -12,10 +12,10 @@ use crate::{
     workload::Entry,
 };
 
-/// Keys that may stand beside `fio`: what the workload is called, and words about it.
+/// Keys that may appear next to `fio`: what the workload is called, and words about it.
 const BESIDE: [&str; 4] = ["fio", "name", "about", "source"];
 
-/// Reads the files that a trial file names, by their paths as they stand there.
+/// Reads the files that a trial file names, by their paths as written there.
 pub trait Files {
     /// The workload that a fio job file becomes.
     ///
@@ -69,7 +69,9 @@ impl Trial {
                 return Err((
                     problem(
                         &["workload", &at, &key],
-                        format!("`{key}` beside `fio`: the job file {path} says for itself what is done"),
+                        format!(
+                            "`{key}` together with `fio`: the job file {path} says for itself what is done"
+                        ),
                         "change the job file (numjobs, ramp_time, runtime, size, bs, rate_iops), or write out the \
                          workload that it becomes: fstrial workloads show FILE --toml",
                     ),
@@ -88,7 +90,7 @@ impl Trial {
     }
 }
 
-/// A key beside `fio` that says what the job file says.
+/// A key next to `fio` that says what the job file says.
 fn contradiction(entry: &Entry) -> Option<String> {
     entry.keys().into_iter().map(|(key, _)| key).find(|key| !BESIDE.contains(&key.as_str()))
 }
@@ -174,7 +176,7 @@ fio = "jobs/mail.fio"
         {
             let error = parse(&format!("{TRIAL}{line}\n"), NATIVE).unwrap_err();
             let key = line.trim_start_matches("[[workload.").split([' ', ']']).next().unwrap();
-            assert!(error.message.starts_with(&format!("`{key}` beside `fio`")), "{line}: {error}");
+            assert!(error.message.starts_with(&format!("`{key}` together with `fio`")), "{line}: {error}");
         }
     }
 

@@ -5,7 +5,7 @@ use crate::units::Bytes;
 
 /// What every pattern answers. Its settings implement this; [`Pattern`](super::Pattern) has a row for them.
 pub trait Behaviour {
-    /// What it is, in a few words that can stand inside a sentence: "a set of small files".
+    /// What it is, in a few words that fit inside a sentence: "a set of small files".
     fn words(&self) -> &'static str;
 
     /// Refuses settings that cannot be run anywhere.
@@ -45,7 +45,7 @@ pub trait Behaviour {
 
     /// What a thread of it takes for the bytes that it reads and writes.
     fn buffers_of_a_thread(&self) -> Bytes {
-        Bytes(WRITTEN_FROM + self.request_size().unwrap_or_default().0.min(LARGEST_PIECE))
+        Bytes(WRITTEN_FROM + self.request_size().unwrap_or_default().0.min(MAX_PIECE))
     }
 
     /// What its files hold unless it is told, where that is not what suits the device.
@@ -67,7 +67,7 @@ pub trait Behaviour {
 /// Random bytes that a thread keeps to write from.
 pub(super) const WRITTEN_FROM: u64 = 1 << 20;
 /// Files are read and written in pieces of this at most.
-const LARGEST_PIECE: u64 = 1 << 20;
+const MAX_PIECE: u64 = 1 << 20;
 
 /// A file of 4 KiB blocks, with its inode.
 pub(super) const fn space_of_file(size: Bytes) -> u64 {

@@ -211,7 +211,7 @@ impl Io {
             (
                 cold(self.access == Access::Append),
                 "cold_laps",
-                "appending cuts its file after each lap, and nothing of it stays in the page cache",
+                "appending cuts its file after each lap, and no part of it stays in the page cache",
                 "use access = \"extend\", or leave cold_laps out",
             ),
             (
@@ -354,7 +354,7 @@ mod tests {
         ] {
             let entry: Entry = toml::from_str(&format!("kind = \"io\"\n{key} = \"{value}\"")).unwrap();
             let resolved = entry.resolve(1);
-            // The one key that needs another beside it.
+            // The one key that needs another with it.
             assert_eq!(resolved.is_err(), key == "fsync_counts" && value == "requests", "{resolved:?}");
         }
     }

@@ -75,7 +75,7 @@ pub enum Extent {
 }
 
 /// Zones in a list, at most, as in fio.
-const ZONES_MAX: usize = 256;
+const MAX_ZONES: usize = 256;
 
 const WANTED: &str = "a distribution such as \"zipf:0.99\"";
 const KNOWN: &str = "there are uniform, zipf:THETA, pareto:H, normal:K, special:PERCENT,RESOLUTION,ITERATIONS, hotspot:FRACTION,SHARE, \
@@ -145,7 +145,7 @@ fn zones_problem(zones: &[Zone]) -> Option<&'static str> {
         Extent::Percent(percent) => percent > 0.0,
         Extent::Bytes(bytes) => bytes.0 > 0,
     };
-    if !(1..=ZONES_MAX).contains(&zones.len()) || !zones.iter().all(is_size) {
+    if !(1..=MAX_ZONES).contains(&zones.len()) || !zones.iter().all(is_size) {
         Some("there are 1 to 256 zones with a size above 0 each, as in 10%:60,90%:40")
     } else if ![0, zones.len()].contains(&percents.clone().count()) {
         Some("zones are all in percent, or all in bytes")
@@ -180,7 +180,7 @@ fn numbers<T: FromStr + Copy, const N: usize>(
 
 /// A zone: its size, and its weight.
 fn zone(text: &str) -> Result<Zone, String> {
-    let wrong = || format!("{text:?} is no zone, such as 10%:60 or 4GiB:60");
+    let wrong = || format!("{text:?} is not a zone, such as 10%:60 or 4GiB:60");
     let (size, weight) = text.split_once(':').ok_or_else(wrong)?;
     let extent = match size.trim().strip_suffix('%') {
         Some(percent) => Extent::Percent(percent.trim().parse().map_err(|_| wrong())?),
@@ -302,9 +302,9 @@ mod tests {
             ("hotspot:0,0.8", "between 0 and 1"),
             ("hotspot:0.2,1.1", "0 to 1"),
             ("hotspot:20%,80%", "not a number it takes"),
-            ("zones", "is no zone"),
-            ("zones:10:60:1", "is no zone"),
-            ("zones:10%", "is no zone"),
+            ("zones", "is not a zone"),
+            ("zones:10:60:1", "is not a zone"),
+            ("zones:10%", "is not a zone"),
             ("zones:0%:60", "above 0"),
             ("zones:nan%:60", "above 0"),
             ("zones:60%:60,41%:40", "more than 100%"),

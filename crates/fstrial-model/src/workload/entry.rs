@@ -222,7 +222,7 @@ keys! {
         apart: bool,
         /// io: each request goes to the next file, as fio's do, instead of where it comes to over all files.
         round_robin: bool,
-        /// io: what the kernel is told of the order of requests, `sequential` or `random`, or `none` (if left out).
+        /// io: what the kernel is told about the order of requests, `sequential` or `random`, or `none` (if left out).
         advice: Advice,
         /// io: after each lap of a thread over its blocks, they are dropped from the page cache.
         cold_laps: bool,
@@ -304,7 +304,7 @@ impl Entry {
     /// Reads a workload file, in which all that a workload needs is said.
     ///
     /// # Errors
-    /// It is no workload, or not one that can be run; the place is underlined.
+    /// It is not a workload, or not one that can be run; the place is underlined.
     pub fn parse(name: &str, text: &str) -> Result<Self, Box<TrialError>> {
         let entry: Self = read_toml(name, text, MAX_FILE_BYTES)?;
         entry.resolve(1).map_err(|error| {

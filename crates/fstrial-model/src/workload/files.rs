@@ -116,13 +116,17 @@ impl Behaviour for FileSet {
             ));
         }
         if !(1..=10_000_000).contains(&self.files) {
-            return Err(entry_error("files", format!("{} files", self.files), "use 1 to 10000000"));
+            return Err(entry_error(
+                "files",
+                format!("files = {} is out of range", self.files),
+                "use 1 to 10000000",
+            ));
         }
         if self.file_size > Bytes::gib(1) {
             return Err(entry_error(
                 "file_size",
-                format!("files of {}", self.file_size),
-                "a file set is for small files: at most 1GiB each",
+                format!("file_size = {} is too large", self.file_size),
+                "use at most 1GiB: a file set is for small files",
             ));
         }
         for step in [Step::Write, Step::Fsync] {

@@ -16,17 +16,17 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::{borrow::Cow, collections::BTreeMap, fmt, str::FromStr};
 
 /// Places of one set at most.
-const FILES_MAX: u32 = 10_000_000;
+const MAX_FILES: u32 = 10_000_000;
 /// Size of one file at most.
-const FILE_MAX: Bytes = Bytes::gib(1024);
+const MAX_FILE: Bytes = Bytes::gib(1024);
 /// A histogram of latencies, in bytes.
 const HISTOGRAM: u64 = 264 << 10;
 /// Size of one request at most: every thread has buffers of that size.
-const REQUEST_MAX: Bytes = Bytes::mib(16);
+const MAX_REQUEST: Bytes = Bytes::mib(16);
 /// Steps of a turn at most, all repeats written out.
-const STEPS_MAX: usize = 4096;
+const MAX_STEPS: usize = 4096;
 /// Files of a set whose descriptors are kept open, at most.
-const KEPT_MAX: u32 = 4096;
+const MAX_KEPT: u32 = 4096;
 
 /// A program over sets of files. One operation is one turn: every step, in order. All threads of a load run the same
 /// steps on the same sets, except for those sets of which each thread has its own.
@@ -93,7 +93,7 @@ pub struct FileTree {
     /// Characters of a name, 8 to 255.
     #[serde(default = "shortest_name", skip_serializing_if = "is_shortest_name")]
     pub name_length: u8,
-    /// Names have up to so many characters more, each another number of them; 255 in all at most. Where all are of one
+    /// Names have up to this many characters more, each another number of them; 255 in all at most. Where all are of one
     /// length, a search in a directory compares more of them to the end.
     #[serde(default, skip_serializing_if = "crate::is_default")]
     pub name_spread: u8,
@@ -217,7 +217,7 @@ impl fmt::Display for Size {
 
 serde_as_text!(Size, "^(gamma +)?[0-9.]+", "sizes of files: 16KiB, 500B..10000B, gamma 16KiB");
 
-/// Whether `name` can stand in a step.
+/// Whether `name` can be used in a step.
 fn is_name(name: &str) -> bool {
     let part = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     (1..=32).contains(&name.len())
@@ -256,7 +256,7 @@ impl Behaviour for Flow {
             }
         }
         if self.turns == Some(0) {
-            return Err(entry_error("turns", "no turns at all", "use 1 or more, or leave turns out"));
+            return Err(entry_error("turns", "turns = 0 does nothing", "use 1 or more, or leave turns out"));
         }
         if self.fsync_at_end && !self.ends() {
             return Err(entry_error(
@@ -266,10 +266,10 @@ impl Behaviour for Flow {
             ));
         }
         let length = self.steps.iter().fold(0_usize, |sum, step| sum.saturating_add(step.length()));
-        if !(1..=STEPS_MAX).contains(&length) {
+        if !(1..=MAX_STEPS).contains(&length) {
             return Err(entry_error(
                 "steps",
-                format!("a turn of {length} steps"),
+                format!("a turn cannot have {length} steps"),
                 "use 1 to 4096 steps, all repeats counted",
             ));
         }
@@ -277,7 +277,7 @@ impl Behaviour for Flow {
         self.written_out().into_iter().try_for_each(|step| self.check_step(step, &mut handles))
     }
 
-    /// Whether threads come to an end by themselves: after so many turns, when each has gone through its part of a
+    /// Whether threads come to an end on their own: after this many turns, when each has gone through its part of a
     /// set, or because a turn leaves a set fuller or emptier than it was. Otherwise a set that runs full or empty is
     /// an error of the run.
     fn ends(&self) -> bool {
@@ -296,7 +296,7 @@ impl Behaviour for Flow {
     fn buffers_of_a_thread(&self) -> Bytes {
         // Every kind of step has a histogram of its own; programs of many steps repeat some kinds.
         let kinds = self.written_out().len().min(6) as u64;
-        let request = self.largest_request().0.min(REQUEST_MAX.0);
+        let request = self.largest_request().0.min(MAX_REQUEST.0);
         Bytes(WRITTEN_FROM.max(request) + request + kinds * HISTOGRAM)
     }
 
@@ -403,9 +403,9 @@ impl Flow {
             })
         };
         if let Some(request) = step.request()
-            && !(1..=REQUEST_MAX.0).contains(&request.0)
+            && !(1..=MAX_REQUEST.0).contains(&request.0)
         {
-            return wrong("a request of that size", "use 1B to 16MiB");
+            return wrong("the size of its request is out of range", "use 1B to 16MiB");
         }
         let mut used = Vec::new();
         match step.file() {
@@ -423,7 +423,7 @@ impl Flow {
                 if self.is_changed(&set.name)
                     || set.existing
                     || !is_everything(&set.present)
-                    || set.files > KEPT_MAX
+                    || set.files > MAX_KEPT
                 {
                     return wrong(
                         "files that are kept open cannot come and go",
@@ -541,21 +541,24 @@ impl FileTree {
                 "use lower-case letters, digits and hyphens, a letter first, and no word of the steps",
             );
         }
-        if !(1..=FILES_MAX).contains(&self.files) {
-            return wrong(format!("{} files in `{}`", self.files, self.name), "use 1 to 10000000");
+        if !(1..=MAX_FILES).contains(&self.files) {
+            return wrong(
+                format!("files = {} in `{}` is out of range", self.files, self.name),
+                "use 1 to 10000000",
+            );
         }
         let largest = match self.size {
             Size::Fixed(size) | Size::Gamma { mean: size } => size,
             Size::Uniform { low, high } if low > high => {
                 return wrong(
-                    format!("sizes from {low} to {high} in `{}`", self.name),
+                    format!("size in `{}` goes from {low} down to {high}", self.name),
                     "put the smaller first",
                 );
             }
             Size::Uniform { high, .. } => high,
         };
-        if largest > FILE_MAX {
-            return wrong(format!("files of {largest} in `{}`", self.name), "use at most 1TiB");
+        if largest > MAX_FILE {
+            return wrong(format!("files of {largest} in `{}` are too large", self.name), "use at most 1TiB");
         }
         if self.width == 1 || (self.even && self.width == 0) {
             return wrong(

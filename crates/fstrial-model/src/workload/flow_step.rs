@@ -25,9 +25,9 @@ pub(super) const RESERVED: [&str; 7] = ["as", "on", "in", "to", "over", "random"
 /// Size of the requests in which whole files are read and written if none is given (filebench).
 const WHOLE: Bytes = Bytes::mib(1);
 /// Repeats inside repeats at most.
-const DEPTH_MAX: usize = 4;
+const MAX_DEPTH: usize = 4;
 /// Times of a repeat at most.
-const TIMES_MAX: u32 = 4096;
+const MAX_TIMES: u32 = 4096;
 /// Every verb, for errors.
 const VERBS: &str = "create, open, close, read, read-at, read-next, write, write-at, write-next, append, fsync, \
                      fdatasync, fsync-dir, syncfs, stat, delete, rename, mkdir, rmdir, readdir, delay, and `10x STEP`";
@@ -368,7 +368,7 @@ impl<'a> Words<'a> {
     fn name(&mut self, what: &str) -> Result<String, String> {
         match self.words.next() {
             Some(name) if !RESERVED.contains(&name) => Ok(name.to_owned()),
-            Some(word) => Err(format!("`{word}` stands where {what} belongs")),
+            Some(word) => Err(format!("expected {what}, found `{word}`")),
             None => Err(format!("{what} is missing")),
         }
     }
@@ -451,7 +451,7 @@ impl<'a> Words<'a> {
     }
 }
 
-/// The parts of a list, divided at the commas that stand in no bracket.
+/// The parts of a list, divided at the commas that are not in brackets.
 fn divide(list: &str) -> Vec<&str> {
     let (mut parts, mut depth, mut start) = (Vec::new(), 0_usize, 0);
     for (at, c) in list.char_indices() {
@@ -479,10 +479,10 @@ fn repeated(text: &str) -> Option<(&str, &str)> {
 fn parse(text: &str, depth: usize) -> Result<FlowStep, String> {
     let text = text.trim();
     if let Some((count, rest)) = repeated(text) {
-        let times = count.parse().ok().filter(|n| (1..=TIMES_MAX).contains(n));
-        let times = times.ok_or_else(|| format!("it is repeated {count} times; use 1 to {TIMES_MAX}"))?;
-        if depth == DEPTH_MAX {
-            return Err(format!("more than {DEPTH_MAX} repeats inside each other"));
+        let times = count.parse().ok().filter(|n| (1..=MAX_TIMES).contains(n));
+        let times = times.ok_or_else(|| format!("it is repeated {count} times; use 1 to {MAX_TIMES}"))?;
+        if depth == MAX_DEPTH {
+            return Err(format!("it nests more than {MAX_DEPTH} repeats"));
         }
         let list = rest.strip_prefix('(').and_then(|rest| rest.strip_suffix(')'));
         let steps = match list {

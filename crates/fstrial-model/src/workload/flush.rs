@@ -104,10 +104,18 @@ impl Behaviour for Flush {
             ));
         }
         if !(1..=1_000_000).contains(&self.batch) {
-            return Err(entry_error("batch", format!("batches of {} pages", self.batch), "use 1 to 1000000"));
+            return Err(entry_error(
+                "batch",
+                format!("batch = {} is out of range", self.batch),
+                "use 1 to 1000000",
+            ));
         }
         if !(1..=10_000).contains(&self.files) {
-            return Err(entry_error("files", format!("{} files", self.files), "use 1 to 10000"));
+            return Err(entry_error(
+                "files",
+                format!("files = {} is out of range", self.files),
+                "use 1 to 10000",
+            ));
         }
         if self.file_size < self.page || self.file_size > Bytes::gib(1024) {
             return Err(entry_error(

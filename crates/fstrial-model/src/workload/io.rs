@@ -13,7 +13,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Bytes of a block that is verified, at least.
-const VERIFIED_MIN: u64 = 64;
+const MIN_VERIFIED: u64 = 64;
 
 /// Reads and writes inside files laid out before the clock starts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -34,7 +34,7 @@ pub struct Io {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub write_distribution: Option<Distribution>,
     /// With [`Access::Random`]: without replacement. Each thread visits every block it works on once in a lap, in an
-    /// order drawn anew for every lap. With [`Io::in_a_row`] or [`Io::jumps`] these are the blocks that are drawn.
+    /// order drawn again for every lap. With [`Io::in_a_row`] or [`Io::jumps`] these are the blocks that are drawn.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub each_block_once: bool,
     /// Share of requests that read; the others write.
@@ -92,7 +92,7 @@ pub struct Io {
     pub fsync_all_files: bool,
     /// What [`Io::fsync_every`] counts.
     pub fsync_counts: FsyncCounts,
-    /// Each request goes to the next file; in each file they follow [`Io::access`] by themselves.
+    /// Each request goes to the next file; in each file they follow [`Io::access`] on their own.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub round_robin: bool,
     /// With [`Access::Random`]: requests from each block that is drawn, one after the other. At the end of all files they
@@ -112,7 +112,7 @@ pub struct Io {
     /// Reads go on behind the last read, writes behind the last write; otherwise both behind the last request.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub apart: bool,
-    /// What the kernel is told of the order of requests, for its read-ahead.
+    /// What the kernel is told about the order of requests, for its read-ahead.
     #[serde(skip_serializing_if = "crate::is_default")]
     pub advice: Advice,
     /// After each lap of a thread over its blocks, `fadvise(DONTNEED)` drops them from the page cache, and starts to
@@ -159,7 +159,7 @@ impl Access {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mix {
-    /// Each by itself, at random.
+    /// Each on its own, at random.
     #[default]
     Drawn,
     /// As sysbench does: a request reads if (R + 1) / (W + 1) < reads / writes, where R and W are the reads and writes
@@ -253,11 +253,11 @@ pub enum Layout {
     Empty,
 }
 
-/// What the kernel is told of the order of requests: `fadvise` on each file before the clock starts, `madvise` on maps.
+/// What the kernel is told about the order of requests: `fadvise` on each file before the clock starts, `madvise` on maps.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Advice {
-    /// Nothing: it finds out by itself.
+    /// Nothing: it finds out on its own.
     #[default]
     None,
     /// One after the other: it reads ahead twice as far.
@@ -273,8 +273,8 @@ pub enum FsyncCounts {
     /// Writes. The write that makes a sync due is complete when the sync is.
     #[default]
     Writes,
-    /// Reads and writes, as sysbench counts: a sync comes after every so many, if anything was written since the last
-    /// one. It belongs to no request: each sync call is recorded by itself.
+    /// Reads and writes, as sysbench counts: a sync comes after every N, if anything was written since the last
+    /// one. It belongs to no request: each sync call is recorded separately.
     Requests,
 }
 
@@ -288,18 +288,18 @@ impl Behaviour for Io {
         if !(1..=Bytes::mib(64).0).contains(&block) {
             return Err(entry_error(
                 "block_size",
-                format!("a request of {}", self.block_size),
+                format!("block_size = {} is out of range", self.block_size),
                 "use 1 byte to 64MiB; direct I/O takes multiples of 512 bytes",
             ));
         }
         if self.direct && !block.is_multiple_of(512) {
             return Err(entry_error(
                 "block_size",
-                format!("direct I/O in requests of {}", self.block_size),
+                format!("direct I/O cannot have requests of {}", self.block_size),
                 "use a multiple of 512 bytes, or direct = false",
             ));
         }
-        if self.verify && block < VERIFIED_MIN {
+        if self.verify && block < MIN_VERIFIED {
             return Err(entry_error(
                 "block_size",
                 format!("blocks of {} have no room for what verify writes to them", self.block_size),
@@ -308,7 +308,11 @@ impl Behaviour for Io {
         }
         self.check_sizes()?;
         if !(1..=100_000).contains(&self.files) {
-            return Err(entry_error("files", format!("{} files", self.files), "use 1 to 100000"));
+            return Err(entry_error(
+                "files",
+                format!("files = {} is out of range", self.files),
+                "use 1 to 100000",
+            ));
         }
         if self.total_size.0 / u64::from(self.files) < self.largest_request().0 {
             return Err(entry_error(
@@ -318,15 +322,23 @@ impl Behaviour for Io {
             ));
         }
         if self.requests == Some(0) {
-            return Err(entry_error("requests", "no request at all", "use at least 1, or leave it out"));
+            return Err(entry_error("requests", "requests = 0 does nothing", "use 1 or more"));
         }
         for (key, share) in [("reads", self.reads), ("update", self.update)] {
             if !(0.0..=100.0).contains(&share.0) {
-                return Err(entry_error(key, format!("a share of {}%", share.0), "use 0% to 100%"));
+                return Err(entry_error(
+                    key,
+                    format!("{key} = {}% is out of range", share.0),
+                    "use 0% to 100%",
+                ));
             }
         }
         if !(1..=1024).contains(&self.depth) {
-            return Err(entry_error("depth", format!("a depth of {}", self.depth), "use 1 to 1024"));
+            return Err(entry_error(
+                "depth",
+                format!("depth = {} is out of range", self.depth),
+                "use 1 to 1024",
+            ));
         }
         if let Some(Conflict { key, problem, hint }) = self.conflict() {
             return Err(entry_error(key, problem, hint));
@@ -575,7 +587,7 @@ impl Io {
     fn check_rows(&self) -> Result<(), EntryError> {
         let is_plain = self.access != Access::Random || self.round_robin;
         if self.in_a_row == 0 {
-            return Err(entry_error("in_a_row", "no request from a block that was drawn", "use at least 1"));
+            return Err(entry_error("in_a_row", "in_a_row = 0 makes no request", "use at least 1"));
         }
         if self.in_a_row > 1 && is_plain {
             return Err(entry_error(
@@ -594,7 +606,11 @@ impl Io {
         for (key, share) in [("jumps", self.jumps), ("write_jumps", self.write_jumps)] {
             let Some(share) = share else { continue };
             if !(0.0..=100.0).contains(&share.0) {
-                return Err(entry_error(key, format!("a share of {}%", share.0), "use 0% to 100%"));
+                return Err(entry_error(
+                    key,
+                    format!("{key} = {}% is out of range", share.0),
+                    "use 0% to 100%",
+                ));
             }
             if is_plain || self.in_a_row > 1 || self.jumps.is_none() {
                 return Err(entry_error(

@@ -69,7 +69,7 @@ impl Entry {
         keys
     }
 
-    /// The keys of the pattern, and what is in its table if its kind has one; the key beside the table wins.
+    /// The keys of the pattern, and what is in its table if its kind has one; the key next to the table wins.
     pub(super) fn pattern_keys(&self, kind: Kind) -> Table {
         let is_own = |keys: &&Keys| keys.deepest == Place::Pattern && keys.kinds.contains(&kind);
         let own = KEYS.iter().filter(is_own).flat_map(|keys| keys.names);

@@ -2,7 +2,7 @@
 //!
 //! Programs print whatever they like, so a rule never guesses: it finds exactly one number (or says how several become
 //! one), or it is an error that names the rule. Everything is bounded: patterns are linear in the text and limited in
-//! size, matches are counted, and texts are cut by whoever keeps them (see [`Output`]).
+//! size, matches are counted, and texts are cut by the one who keeps them (see [`Output`]).
 
 use super::ResultKind;
 use super::entry_error::{EntryError, entry_error};
@@ -183,7 +183,7 @@ pub struct Output {
 
 /// One number that was picked.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Picked {
+pub struct PickedNumber {
     /// The rule's name.
     pub name: String,
     /// The number in `unit`; finite and above 0.
@@ -227,7 +227,7 @@ impl MetricEntry {
     fn rule(&self) -> Result<MetricRule, Wrong> {
         let length = self.name.chars().count();
         if !(1..=40).contains(&length) || self.name.contains(|c: char| c.is_control() || c == '@') {
-            return wrong("it is no good as a name", "use 1 to 40 characters without @");
+            return wrong("it is not valid as a name", "use 1 to 40 characters without @");
         }
         let pick = self.pick()?;
         let (unit, better) = match &pick {
@@ -244,7 +244,7 @@ impl MetricEntry {
         };
         if !(1..=20).contains(&unit.chars().count()) || unit.contains(char::is_control) {
             return wrong(
-                format!("`{unit:.60}` is no good as a unit"),
+                format!("`{unit:.60}` is not valid as a unit"),
                 "use 1 to 20 characters: bytes/s, op/s, ns",
             );
         }
@@ -342,7 +342,7 @@ fn check_pointers(pointers: &[String]) -> Result<(), Wrong> {
 fn compile(pattern: &str) -> Result<Regex, Wrong> {
     if pattern.len() > MAX_RULE_BYTES {
         return wrong(
-            format!("a pattern of {} bytes", pattern.len()),
+            format!("the pattern has {} bytes", pattern.len()),
             format!("use at most {MAX_RULE_BYTES}"),
         );
     }
@@ -397,12 +397,12 @@ impl MetricRule {
     ///
     /// # Errors
     /// There is none, there are several, or it cannot be compared.
-    pub fn pick(&self, output: &Output) -> Result<Picked, PickError> {
+    pub fn pick(&self, output: &Output) -> Result<PickedNumber, PickError> {
         let picked = self.find(output).and_then(|number| self.scaled(number));
         picked.map_err(|(problem, hint)| PickError { metric: self.name.clone(), problem, hint })
     }
 
-    fn scaled(&self, number: f64) -> Result<Picked, Wrong> {
+    fn scaled(&self, number: f64) -> Result<PickedNumber, Wrong> {
         let value = number * self.scale;
         if !value.is_finite() || value <= 0.0 {
             return wrong(
@@ -410,7 +410,7 @@ impl MetricRule {
                 "pick a number that the program really measures in this mode, or give it more to do",
             );
         }
-        Ok(Picked { name: self.name.clone(), value, unit: self.unit.clone(), better: self.better })
+        Ok(PickedNumber { name: self.name.clone(), value, unit: self.unit.clone(), better: self.better })
     }
 
     fn find(&self, output: &Output) -> Result<f64, Wrong> {

@@ -205,7 +205,7 @@ impl fmt::Display for RateTarget {
     }
 }
 
-/// A text that is no promise about latency.
+/// A text that is not a promise about latency.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a promise about latency such as \"p99<5ms\"")]
 pub struct RateTargetError(String);

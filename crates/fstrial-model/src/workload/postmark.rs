@@ -22,7 +22,7 @@ pub struct Postmark {
     pub number: u32,
     /// `set transactions`.
     pub transactions: u32,
-    /// `set subdirectories`; 0 and 1 are none.
+    /// `set subdirectories`; 0 and 1 mean none.
     pub subdirectories: u32,
     /// `set read`: size of the read requests.
     pub read: Bytes,
@@ -108,18 +108,25 @@ impl Behaviour for Postmark {
 
     fn check(&self) -> Result<(), EntryError> {
         if self.size_low.0 == 0 || self.size_low > self.size_high || self.size_high > Bytes::gib(1) {
-            let problem = format!("sizes from {} to {}", self.size_low, self.size_high);
+            let problem = format!(
+                "sizes from {} to {} are out of range or out of order",
+                self.size_low, self.size_high
+            );
             return Err(entry_error("size_low", problem, "use 1B to 1GiB, the smaller first"));
         }
         for (key, value) in [("number", self.number), ("transactions", self.transactions)] {
             if !(1..=10_000_000).contains(&value) {
-                return Err(entry_error(key, format!("{key} = {value}"), "use 1 to 10000000"));
+                return Err(entry_error(
+                    key,
+                    format!("{key} = {value} is out of range"),
+                    "use 1 to 10000000",
+                ));
             }
         }
         if self.subdirectories > 1_000_000 {
             return Err(entry_error(
                 "subdirectories",
-                format!("{} directories", self.subdirectories),
+                format!("subdirectories = {} is out of range", self.subdirectories),
                 "use at most 1000000",
             ));
         }
@@ -127,14 +134,14 @@ impl Behaviour for Postmark {
             let most = if self.buffering { Bytes::kib(4) } else { Bytes::mib(64) };
             if value.0 == 0 || value > most {
                 let hint = format!("use 1B to {most}; above 4KiB only with buffering = false");
-                return Err(entry_error(key, format!("requests of {value}"), hint));
+                return Err(entry_error(key, format!("{key} = {value} is out of range"), hint));
             }
         }
         for (key, value) in [("bias_read", self.bias_read), ("bias_create", self.bias_create)] {
             if !(-1..=10).contains(&value) {
                 return Err(entry_error(
                     key,
-                    format!("{key} = {value}"),
+                    format!("{key} = {value} is out of range"),
                     "use 0 to 10, or -1 to leave it out",
                 ));
             }

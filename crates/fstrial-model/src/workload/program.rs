@@ -11,7 +11,7 @@ use super::{
     Kind,
     entry::Entry,
     entry_error::{EntryError, entry_error},
-    metric::{MAX_METRICS, MetricEntry, MetricRule, Output, PickError, Picked, Source},
+    metric::{MAX_METRICS, MetricEntry, MetricRule, Output, PickError, PickedNumber, Source},
 };
 use crate::units::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
@@ -52,7 +52,7 @@ pub struct Program {
     pub parameters: BTreeMap<String, String>,
     /// What is read from the output of `command`: 1 to 64.
     pub metrics: Vec<MetricRule>,
-    /// A command whose first line stands in the result; empty for none. How it ends does not matter.
+    /// A command whose first line is in the result; empty for none. How it ends does not matter.
     pub version: Vec<String>,
     /// The longest that `command` may take, and all of `prepare`.
     pub deadline: Nanos,
@@ -115,7 +115,7 @@ const PLACEHOLDERS: [(&str, Placeholder<'static>); 11] = [
 /// A problem with a text that may hold placeholders, and what to try.
 type Wrong = (String, String);
 
-/// Replaces what stands in braces.
+/// Replaces what is in braces.
 fn replace(
     text: &str,
     mut value: impl FnMut(Placeholder<'_>) -> Result<String, Wrong>,
@@ -134,7 +134,7 @@ fn replace(
         }
         let Some(end) = rest.find('}').filter(|_| doubled == "{") else {
             return Err((
-                format!("a single `{doubled}` in `{text:.80}`"),
+                format!("there is a single `{doubled}` in `{text:.80}`"),
                 format!("write {doubled}{doubled} for a brace that stands for itself"),
             ));
         };
@@ -255,7 +255,7 @@ impl Program {
     ///
     /// # Errors
     /// The first rule that finds no number.
-    pub fn pick(&self, output: &Output) -> Result<Vec<Picked>, PickError> {
+    pub fn pick(&self, output: &Output) -> Result<Vec<PickedNumber>, PickError> {
         self.metrics.iter().map(|rule| rule.pick(output)).collect()
     }
 
@@ -288,7 +288,7 @@ impl Program {
         if !(Nanos::secs(1)..=Nanos::secs(86_400)).contains(&self.deadline) {
             return Err(entry_error(
                 "deadline",
-                "a deadline must lie between 1s and 1d",
+                "the deadline must be between 1s and 1d",
                 "use the longest that the program may take, such as 10m",
             ));
         }
@@ -299,7 +299,7 @@ impl Program {
         if commands.len() > MAX_COMMANDS {
             return Err(entry_error(
                 key,
-                format!("{} commands", commands.len()),
+                format!("there are {} commands", commands.len()),
                 format!("use at most {MAX_COMMANDS}"),
             ));
         }
@@ -310,14 +310,14 @@ impl Program {
         if self.inputs.len() > MAX_INPUTS {
             return Err(entry_error(
                 "inputs",
-                format!("{} inputs", self.inputs.len()),
+                format!("there are {} inputs", self.inputs.len()),
                 format!("use at most {MAX_INPUTS}"),
             ));
         }
         if let Some(name) = self.inputs.keys().find(|name| !is_name(name)) {
             return Err(entry_error(
                 "inputs",
-                format!("`{name:.80}` is no good as the name of an input"),
+                format!("`{name:.80}` is not valid as the name of an input"),
                 "use letters, digits, dots, dashes and underscores, such as job.fio",
             ));
         }
@@ -415,7 +415,7 @@ fn check_command(key: &'static str, command: &[String]) -> Result<(), EntryError
         return Err(entry_error(
             key,
             format!("`{program:.80}` holds blanks"),
-            "write each word by itself: [\"dd\", \"if=/dev/zero\"]",
+            "write each word separately: [\"dd\", \"if=/dev/zero\"]",
         ));
     }
     for word in command {

@@ -8,7 +8,7 @@ use super::{
 use crate::units::Nanos;
 
 /// Phases of a workload, and groups of a phase, at most.
-const PARTS_MAX: usize = 64;
+const MAX_PARTS: usize = 64;
 
 /// The name that a phase or a group gives itself.
 fn part_name(own: &Entry) -> Result<String, EntryError> {
@@ -16,7 +16,7 @@ fn part_name(own: &Entry) -> Result<String, EntryError> {
     if name.len() > 40 || name.contains(['\n', '\t', '@', '/']) {
         return Err(entry_error(
             "name",
-            format!("`{name}` is no good as the name of a phase or a group"),
+            format!("`{name}` is not valid as the name of a phase or a group"),
             "use up to 40 characters without / and @",
         ));
     }
@@ -27,12 +27,12 @@ fn check_times(warmup: Nanos, duration: Nanos) -> Result<(), EntryError> {
     if !(Nanos::millis(50)..=Nanos::secs(86_400)).contains(&duration) {
         return Err(entry_error(
             "duration",
-            "a measured time must lie between 50ms and 1d",
+            "duration is out of range (50ms to 1d)",
             "use 50ms to 1d, such as 1s",
         ));
     }
     if warmup > Nanos::secs(86_400) {
-        return Err(entry_error("warmup", "a warm-up of more than a day", "use 0s to 1d, such as 250ms"));
+        return Err(entry_error("warmup", "warmup is longer than a day", "use 0s to 1d, such as 250ms"));
     }
     Ok(())
 }
@@ -43,7 +43,7 @@ impl Entry {
         if self.fio.is_some() {
             return Err(entry_error(
                 "fio",
-                "job files are not read here: `fio` stands in a trial file, for `fstrial run`",
+                "job files are not read here: `fio` belongs in a trial file, for `fstrial run`",
                 "name the job file itself: fstrial compare … --workload job.fio",
             ));
         }
@@ -70,7 +70,7 @@ impl Entry {
         if threads.is_empty() || threads[0] == 0 || threads[threads.len() - 1] > 1024 {
             return Err(entry_error(
                 "threads",
-                "numbers of threads must lie between 1 and 1024",
+                "numbers of threads must be between 1 and 1024",
                 "write threads = [1, 4, 16]",
             ));
         }
@@ -78,7 +78,7 @@ impl Entry {
         if name.is_empty() || name.len() > 60 || name.contains(['\n', '\t', '@']) {
             return Err(entry_error(
                 "name",
-                format!("`{name}` is no good as a name"),
+                format!("`{name}` is not valid as a name"),
                 "use 1 to 60 characters without @",
             ));
         }
@@ -125,7 +125,7 @@ impl Entry {
     /// There is no such preset.
     pub fn settled(&self, cpus: u16) -> Result<Self, EntryError> {
         let threads = self.resolve(cpus)?.threads;
-        // What it is found by says nothing of what is done.
+        // What it is found by says nothing about what is done.
         Ok(Self { threads: Some(threads), keywords: None, ..self.over_preset()? })
     }
 
@@ -141,7 +141,7 @@ impl Entry {
         let Some(phases) = &self.phases else {
             return Ok(vec![self.phase(self, String::new())?]);
         };
-        if phases.is_empty() || phases.len() > PARTS_MAX || self.groups.is_some() {
+        if phases.is_empty() || phases.len() > MAX_PARTS || self.groups.is_some() {
             return Err(entry_error(
                 "phase",
                 "a workload has 1 to 64 phases, or groups of threads, not both",
@@ -162,7 +162,7 @@ impl Entry {
                 self.kind.map_or(Ok(()), |kind| own.only_keys_of(kind))?;
                 Ok(vec![self.group(String::new())?])
             }
-            Some(groups) if groups.is_empty() || groups.len() > PARTS_MAX => {
+            Some(groups) if groups.is_empty() || groups.len() > MAX_PARTS => {
                 Err(entry_error("group", "a phase has 1 to 64 groups", "leave out the empty list"))
             }
             Some(groups) => groups
@@ -208,7 +208,7 @@ impl Entry {
         };
         match phase.search_problem() {
             None => {}
-            // What is said of the whole workload is meant for the phases that can.
+            // What is said about the whole workload is meant for the phases that can.
             Some(_) if own.find_rate.is_none() => phase.find_rate = None,
             Some((problem, hint)) => return Err(entry_error("find_rate", problem, hint)),
         }
@@ -288,7 +288,7 @@ impl Entry {
         if self.workers.is_some_and(|workers| !(1..=1024).contains(&workers)) {
             return Err(entry_error(
                 "workers",
-                "numbers of threads must lie between 1 and 1024",
+                "numbers of threads must be between 1 and 1024",
                 "workers = 1",
             ));
         }
@@ -304,7 +304,7 @@ impl Entry {
         if set.is_empty() || set.len() > 40 || !set.chars().all(plain) {
             return Err(entry_error(
                 "set",
-                format!("`{set}` is no good as a name of files"),
+                format!("`{set}` is not valid as a name of files"),
                 "use 1 to 40 letters, digits, - and _",
             ));
         }
@@ -326,7 +326,7 @@ impl Entry {
         if figure == Figure::BytesWritten && !matches!(pattern, Pattern::Io(io) if io.writes()) {
             return Err(entry_error(
                 "figure",
-                "bytes written are told from bytes read in a kind = \"io\" that writes",
+                "bytes written are counted apart from bytes read only in a kind = \"io\" that writes",
                 "use figure = \"bytes\" or figure = \"operations\"",
             ));
         }

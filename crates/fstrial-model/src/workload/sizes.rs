@@ -5,7 +5,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::{borrow::Cow, fmt, str::FromStr};
 
 /// Sizes in a list, at most.
-const LISTED_MAX: usize = 64;
+const MAX_LISTED: usize = 64;
 
 /// How the size of each request is drawn. All sizes are multiples of the block size; places
 /// that are drawn are multiples of the smallest size.
@@ -58,8 +58,8 @@ impl Sizes {
             let mut once: Vec<Bytes> = sizes.iter().map(|(size, _)| *size).collect();
             once.sort_unstable();
             once.dedup();
-            if once.is_empty() || sizes.len() > LISTED_MAX || once.len() < sizes.len() {
-                return Some(format!("it takes 1 to {LISTED_MAX} sizes, each once"));
+            if once.is_empty() || sizes.len() > MAX_LISTED || once.len() < sizes.len() {
+                return Some(format!("it takes 1 to {MAX_LISTED} sizes, each once"));
             }
             if !sizes.iter().all(|(_, weight)| is_weight(weight)) {
                 return Some("a weight is a number above 0".into());
@@ -91,7 +91,7 @@ fn read(text: &str) -> Result<Sizes, String> {
                     None => Ok((size(part)?, 1.0)),
                     Some((bytes, weight)) => {
                         let weight = weight.trim();
-                        let weight = weight.parse().map_err(|_| format!("{weight:?} is no weight"))?;
+                        let weight = weight.parse().map_err(|_| format!("{weight:?} is not a weight"))?;
                         Ok((size(bytes)?, weight))
                     }
                 })
@@ -153,7 +153,7 @@ mod tests {
             ("4KiB:60,4096:40", "each once"),
             ("4KiB:0,8KiB:1", "above 0"),
             ("4KiB:nan,8KiB:1", "above 0"),
-            ("4KiB:much", "no weight"),
+            ("4KiB:much", "not a weight"),
             ("64KiB-4KiB", "down to"),
             ("0-4KiB", "1 byte"),
             ("4KiB-1GiB", "64MiB"),

@@ -12,7 +12,7 @@ pub enum Durability {
     None,
     /// Once, when the work is done or the time is over.
     AtEnd,
-    /// After so many requests, or for a batch.
+    /// After this many requests, or for a batch.
     Periodic,
     /// For each file.
     PerFile,

@@ -31,12 +31,12 @@ const FOLDERS: [&str; 6] = ["/run", "/var/run", "/tmp", "/var/tmp", "/dev/shm", 
 const SERVICES: &str = "/run";
 /// Where the kernel lists sockets that have an address in the filesystem.
 const SOCKETS: &str = "/proc/net/unix";
-/// What stands in the place of a socket.
+/// What takes the place of a socket.
 const NOTHING: &str = "/dev/null";
 
 /// The folders to hide, and what of them is bound back.
 #[derive(Debug)]
-pub(super) struct Hidden {
+pub(super) struct HiddenFolders {
     folders: Vec<PathBuf>,
     kept: Vec<Kept>,
     sockets: Vec<PathBuf>,
@@ -52,7 +52,7 @@ struct Kept {
     above: Vec<(PathBuf, Stat)>,
 }
 
-impl Hidden {
+impl HiddenFolders {
     /// Looks at what there is, in the mount namespace that is to be covered and before anything is.
     ///
     /// # Errors
@@ -189,7 +189,7 @@ fn open(folder: &Path) -> Result<OwnedFd, StackError> {
         .map_err(|e| StackError::io("open", folder, e))
 }
 
-/// Opens something in a folder, for binding only. Whoever may write there could turn a link elsewhere: none is followed.
+/// Opens something in a folder, for binding only. Anyone who may write there could turn a link elsewhere: none is followed.
 fn look(folder: &OwnedFd, inside: &Path) -> Option<(OwnedFd, Stat)> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;

@@ -1,7 +1,7 @@
 //! `directory`: existing directories. Nothing is made, mounted or set, and no privileges are needed; as root the page
 //! cache is dropped before every run, as it is everywhere.
 
-use super::{Asked, Device, Progress};
+use super::{Device, DeviceRequest, Progress};
 use crate::error::StackError;
 use fstrial_model::{arm::Arm, job::DeviceBinding};
 
@@ -9,7 +9,7 @@ use fstrial_model::{arm::Arm, job::DeviceBinding};
 ///
 /// # Errors
 /// None.
-pub fn provide(_: &Asked<'_>, _: Progress<'_>) -> Result<Box<dyn Device>, StackError> {
+pub fn provide(_: &DeviceRequest<'_>, _: Progress<'_>) -> Result<Box<dyn Device>, StackError> {
     Ok(Box::new(Directory))
 }
 

@@ -5,7 +5,7 @@
 //! again that nobody uses it and that it is still the same device, by the disk sequence number, which changes when another disk takes the name. We cannot hold
 //! it exclusively ourselves, because mkfs and mount claim it exclusively each in turn; see docs/safety.md.
 
-use super::{Asked, Device, Permission, Progress};
+use super::{Device, DeviceRequest, Permission, Progress};
 use crate::{
     command::Program,
     device_number::DeviceNumber,
@@ -181,7 +181,7 @@ fn open_checked(named: &Path, identity: &Identity, least: Bytes) -> Result<(File
     Ok((file, size))
 }
 
-/// Refuses a device that anybody uses, or of which that cannot be found out.
+/// Refuses a device that anybody uses, or of which that cannot be determined.
 fn check_free(identity: &Identity, allowed: &[u32]) -> Result<(), StackError> {
     let device = &identity.path;
     match Host::real().holder_of(device, identity.number, allowed) {
@@ -189,7 +189,7 @@ fn check_free(identity: &Identity, allowed: &[u32]) -> Result<(), StackError> {
         Ok(Some(holder)) => Err(refused(device, holder.to_string(), holder.remedy())),
         Err(error) => Err(refused(
             device,
-            format!("who uses it cannot be found out: {error}"),
+            format!("its users cannot be determined: {error}"),
             "run as root of the host, or give the container CAP_SYS_PTRACE and the host's /proc, /sys and /dev",
         )),
     }
@@ -292,7 +292,7 @@ fn check_signatures(identity: &Identity, permission: &Permission) -> Result<(), 
 ///
 /// # Panics
 /// If the device section was not checked.
-pub fn provide(asked: &Asked<'_>, _: Progress<'_>) -> Result<Box<dyn Device>, StackError> {
+pub fn provide(asked: &DeviceRequest<'_>, _: Progress<'_>) -> Result<Box<dyn Device>, StackError> {
     let path = asked.spec.path.as_ref().expect("validated: a disk has a path");
     Ok(Box::new(Disk::accept(path, asked.least, asked.permission)?))
 }
@@ -393,7 +393,7 @@ mod tests {
     fn fstab_names_one_of_two_things_on_a_device() {
         let home = tempfile::tempdir().unwrap();
         let path = swap(home.path(), "swap");
-        // blkid tells of one of two things only.
+        // blkid reports one of two things only.
         let file = File::options().write(true).open(&path).unwrap();
         rustix::io::pwrite(file, b"LUKS\xBA\xBE\0\x01", 0).unwrap();
         let kinds = signatures::of(&path).unwrap();

@@ -4,7 +4,7 @@
 //! the process. It is allocated and written in full before the first run, so that no run measures how the host's
 //! filesystem allocates or converts extents; and with data that cannot be compressed or found to be zero.
 
-use super::{Asked, Device, Progress, several::Several};
+use super::{Device, DeviceRequest, Progress, several::Several};
 use crate::{error::StackError, host, loopdev};
 use fstrial_model::{arm::Arm, filesystem::Filesystem, job::DeviceBinding, units::Bytes};
 use rustix::fs::{FallocateFlags, IFlags, MemfdFlags, Mode, OFlags};
@@ -24,7 +24,7 @@ const SYNC_BYTES: u64 = 64 << 20;
 ///
 /// # Errors
 /// As [`Image::make`].
-pub fn provide(asked: &Asked<'_>, progress: Progress<'_>) -> Result<Box<dyn Device>, StackError> {
+pub fn provide(asked: &DeviceRequest<'_>, progress: Progress<'_>) -> Result<Box<dyn Device>, StackError> {
     let folder = asked.spec.folder().unwrap_or(Path::new("."));
     let make = |tell: Progress<'_>| -> Result<Box<dyn Device>, StackError> {
         Ok(Box::new(Image::make(folder, asked.size, tell)?))

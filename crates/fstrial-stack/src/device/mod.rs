@@ -64,7 +64,7 @@ pub trait Device {
     /// Whether the last worker has let go of it entirely; asked again until it has.
     ///
     /// # Errors
-    /// It cannot be found out, or the device is no longer the one it was.
+    /// It cannot be determined, or the device is no longer the one it was.
     fn is_released(&self) -> Result<bool, StackError>;
     /// Gives it up.
     ///
@@ -84,7 +84,7 @@ pub struct Permission {
 
 /// What the coordinator asks of the implementation of a kind: `image::provide`, `disk::provide` and their like.
 #[derive(Debug, Clone, Copy)]
-pub struct Asked<'a> {
+pub struct DeviceRequest<'a> {
     /// The device section of the trial, which was checked.
     pub spec: &'a DeviceSpec,
     /// The size of one that is made.

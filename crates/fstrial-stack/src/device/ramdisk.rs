@@ -2,7 +2,7 @@
 //!
 //! brd if it has one that nobody uses; else a zram device of our own; else a loop device on a file in memory.
 
-use super::{Asked, Device, Permission, Progress, disk, image::Image, several::Several, zram};
+use super::{Device, DeviceRequest, Permission, Progress, disk, image::Image, several::Several, zram};
 use crate::{error::StackError, host};
 use fstrial_model::units::Bytes;
 use std::{fs::File, os::unix::fs::FileExt, path::PathBuf};
@@ -11,7 +11,7 @@ use std::{fs::File, os::unix::fs::FileExt, path::PathBuf};
 ///
 /// # Errors
 /// Not enough memory, or no permission.
-pub fn provide(asked: &Asked<'_>, progress: Progress<'_>) -> Result<Box<dyn Device>, StackError> {
+pub fn provide(asked: &DeviceRequest<'_>, progress: Progress<'_>) -> Result<Box<dyn Device>, StackError> {
     let own = |tell: Progress<'_>| -> Result<Box<dyn Device>, StackError> {
         match zram::is_available() {
             true => Ok(Box::new(zram::Zram::add(asked.size, asked.ledger)?)),

@@ -1,6 +1,6 @@
 //! Several devices of one kind: members that btrfs spreads a filesystem over itself, or of which md makes an array.
 
-use super::{Asked, Device, Progress};
+use super::{Device, DeviceRequest, Progress};
 use crate::{array, error::StackError};
 use fstrial_model::{
     arm::Arm,
@@ -17,12 +17,12 @@ pub struct Several {
 }
 
 impl Several {
-    /// Makes so many by `make`, each of the size that is asked for.
+    /// Makes this many by `make`, each of the size that is asked for.
     ///
     /// # Errors
     /// One of them cannot be made, or no array can be made here.
     pub fn make(
-        asked: &Asked<'_>,
+        asked: &DeviceRequest<'_>,
         count: u16,
         progress: Progress<'_>,
         make: impl Fn(Progress<'_>) -> Result<Box<dyn Device>, StackError>,
@@ -78,8 +78,8 @@ impl Device for Several {
         );
         if self.raid.is_some_and(|raid| raid.level != RaidLevel::Raid0) {
             notes.push(
-                "the array is made anew for every run and taken for clean (--assume-clean), without a bitmap: no resync \
-                 runs beside the load"
+                "the array is made again for every run and taken for clean (--assume-clean), without a bitmap: no resync \
+                 runs alongside the load"
                     .into(),
             );
         }

@@ -7,7 +7,7 @@ use super::Device;
 use crate::{
     error::StackError,
     holders, host,
-    ledger::{Ledger, NodeMark, Undo, Written},
+    ledger::{Ledger, LedgerEntry, NodeMark, Undo},
     sysfs,
 };
 use fstrial_model::{arm::Arm, job::DeviceBinding, units::Bytes, workload::Data};
@@ -44,7 +44,7 @@ fn existing() -> Result<Vec<u32>, StackError> {
 pub struct Zram {
     index: u32,
     size: Bytes,
-    written: Written,
+    written: LedgerEntry,
 }
 
 impl Zram {

@@ -181,7 +181,7 @@ fn own_name(folder: &Path) -> Result<Option<String>, StackError> {
     Ok(real.and_then(|real| Some(real.file_name()?.to_string_lossy().into_owned())))
 }
 
-/// What the kernel passes on. An export that is switched off counts: whoever configured it means to switch it on.
+/// What the kernel passes on. An export that is switched off counts: anyone who configured it means to switch it on.
 pub(super) fn exports(search: &Search<'_>) -> Result<Option<Holder>, StackError> {
     for (pattern, words) in EXPORTS {
         for (attribute, names) in matching(search.host, pattern)? {
@@ -259,7 +259,7 @@ pub(super) fn generic_devices(folder: &Path) -> Result<Vec<DeviceNumber>, StackE
             found.extend(number_in(&device.join(kind).join(name))?);
         }
     }
-    // `nvme0n1` lies beside `ng0n1`, in the folder of its controller or subsystem.
+    // `nvme0n1` lies next to `ng0n1`, in the folder of its controller or subsystem.
     for name in list_if_any(&device)?.into_iter().filter(|name| name.starts_with("ng")) {
         let own = own_name(folder)?.unwrap_or_default();
         if own.strip_prefix("nvme") == name.strip_prefix("ng") {

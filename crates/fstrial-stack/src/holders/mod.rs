@@ -89,7 +89,7 @@ pub enum Holder {
     },
     /// Somebody has claimed it, and nothing else says who.
     Claim,
-    /// Whether somebody uses it cannot be found out.
+    /// Whether somebody uses it cannot be determined.
     Unknown {
         /// Why.
         why: String,
@@ -152,7 +152,7 @@ impl fmt::Display for Holder {
             Self::Claim => {
                 formatter.write_str("somebody holds it exclusively (a mount nobody sees, ZFS, a container)")
             }
-            Self::Unknown { why, .. } => write!(formatter, "who uses it cannot be found out: {why}"),
+            Self::Unknown { why, .. } => write!(formatter, "its users cannot be determined: {why}"),
         }
     }
 }
@@ -230,7 +230,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 
 type Finder = fn(&Search<'_>) -> Result<Option<Holder>, StackError>;
 
-/// Every way of using a device. The first that is found is told, so those come first that say most.
+/// Every way of using a device. The first that is found is reported, so those come first that say most.
 const WAYS: [Finder; 11] = [
     processes::mounts,
     kernel::filesystems_of_several,
@@ -259,7 +259,7 @@ impl Host {
     /// Who uses a device, other than the processes that may have it open; none if nobody does.
     ///
     /// # Errors
-    /// It cannot be found out.
+    /// It cannot be determined.
     pub fn holder_of(
         &self,
         node: &Path,
@@ -365,7 +365,7 @@ pub(crate) fn is_claimed(node: &Path) -> Result<bool, StackError> {
     }
 }
 
-/// What a path leads to. Nothing is asked of a server for it: one that does not answer would hold us for ever.
+/// What a path leads to. Nothing is asked of a server for it: one that does not answer would hold us forever.
 fn look(path: &Path) -> io::Result<Statx> {
     let statx = |mask| rustix::fs::statx(CWD, path, AtFlags::STATX_DONT_SYNC | AtFlags::NO_AUTOMOUNT, mask);
     match statx(StatxFlags::TYPE | StatxFlags::INO) {

@@ -32,7 +32,7 @@ pub use undo::{NodeMark, Undo};
 /// How long threads that wrote to a frozen filesystem may take to end after it was thawed.
 const LAST_THREADS: Duration = Duration::from_secs(10);
 /// Most bytes of an entry.
-const LARGEST: u64 = 64 << 10;
+const MAX_BYTES: u64 = 64 << 10;
 /// The folder of the ledger in a home.
 const FOLDER: &str = "ledger";
 const ENTRY: &str = ".json";
@@ -70,7 +70,7 @@ pub struct Ledger {
 /// A step written down; strike it out when the change has been undone.
 #[must_use]
 #[derive(Debug)]
-pub struct Written {
+pub struct LedgerEntry {
     dir: Arc<PrivateDir>,
     name: OsString,
     undo: Undo,
@@ -78,7 +78,7 @@ pub struct Written {
 
 /// What was done about one entry.
 #[derive(Debug)]
-pub struct Replayed {
+pub struct ReplayedEntry {
     /// Its file.
     entry: OsString,
     /// What was to be undone.
@@ -91,7 +91,7 @@ pub struct Replayed {
 
 /// An entry that was left alone.
 #[derive(Debug)]
-pub struct Left {
+pub struct SkippedEntry {
     /// Its file.
     pub file: PathBuf,
     /// What is to be undone, if it can be read.
@@ -106,9 +106,9 @@ pub struct Left {
 #[derive(Debug, Default)]
 pub struct Report {
     /// Steps that were undone, or could not be.
-    pub done: Vec<Replayed>,
+    pub done: Vec<ReplayedEntry>,
     /// Steps that were not touched.
-    pub left: Vec<Left>,
+    pub left: Vec<SkippedEntry>,
 }
 
 static COUNTER: AtomicU64 = AtomicU64::new(0);
@@ -188,7 +188,7 @@ impl Ledger {
     ///
     /// # Errors
     /// The folder cannot be written.
-    pub fn write(&self, undo: Undo) -> Result<Written, StackError> {
+    pub fn write(&self, undo: Undo) -> Result<LedgerEntry, StackError> {
         let owner = Owner::of(self.owner, self.namespace)?;
         let number = COUNTER.fetch_add(1, Ordering::Relaxed);
         let stem =
@@ -212,7 +212,7 @@ impl Ledger {
         if is_forgotten(&undo) {
             dir.remove(&name)?;
         }
-        Ok(Written { dir, name, undo })
+        Ok(LedgerEntry { dir, name, undo })
     }
 
     /// Undoes what processes that are gone have left, and strikes it out. What cannot be undone, and what was left alone,
@@ -298,7 +298,7 @@ impl Ledger {
     }
 
     /// [`thaw`](Self::thaw), with what was done for whom.
-    fn thaw_of_the_dead(&self) -> Result<Vec<(Owner, Replayed)>, StackError> {
+    fn thaw_of_the_dead(&self) -> Result<Vec<(Owner, ReplayedEntry)>, StackError> {
         let mut done = Vec::new();
         for found in self.entries()?.0 {
             let is_freeze = matches!(found.entry.undo, Undo::Thaw { .. });
@@ -311,12 +311,12 @@ impl Ledger {
     }
 
     /// Undoes a step of a process that is gone.
-    fn undo(&self, found: &Found, stop: &dyn Fn() -> bool) -> Result<Replayed, StackError> {
+    fn undo(&self, found: &Found, stop: &dyn Fn() -> bool) -> Result<ReplayedEntry, StackError> {
         let step = &found.entry.undo;
         let undone = step.perform(found.entry.owner.is_of_this_boot()?, stop);
         let result = undone.and_then(|()| self.dir.remove(&found.name));
         let (undo, is_harmless) = (step.to_string(), step.is_harmless());
-        Ok(Replayed { entry: found.name.clone(), undo, result, is_harmless })
+        Ok(ReplayedEntry { entry: found.name.clone(), undo, result, is_harmless })
     }
 
     fn life(&self, owner: &Owner) -> Result<Life, StackError> {
@@ -334,7 +334,7 @@ impl Ledger {
     }
 
     /// Why a step is not replayed; nothing for this process's own.
-    fn left(&self, found: &Found, life: Life) -> Option<Left> {
+    fn left(&self, found: &Found, life: Life) -> Option<SkippedEntry> {
         let Owner { pid, .. } = found.entry.owner;
         if life == Life::Running && pid == self.owner {
             return None;
@@ -350,7 +350,7 @@ impl Ledger {
             Life::Gone => return None,
         };
         let undo = Some(found.entry.undo.to_string());
-        Some(Left { file: self.dir.path().join(&found.name), undo, why, is_ending })
+        Some(SkippedEntry { file: self.dir.path().join(&found.name), undo, why, is_ending })
     }
 
     /// Deletes what processes that are gone were about to write down: the changes themselves were never begun.
@@ -374,7 +374,7 @@ impl Ledger {
     ///
     /// # Errors
     /// The folder cannot be read.
-    pub fn left_over(&self) -> Result<(Vec<String>, Vec<Left>), StackError> {
+    pub fn left_over(&self) -> Result<(Vec<String>, Vec<SkippedEntry>), StackError> {
         let (found, mut left) = self.entries()?;
         let mut due = Vec::new();
         for found in found {
@@ -387,7 +387,7 @@ impl Ledger {
         Ok((due, left))
     }
 
-    /// Whether steps of other processes than this ledger's own are written down, dead or alive, besides those that were
+    /// Whether steps of other processes than this ledger's own are written down, dead or alive, in addition to those that were
     /// set aside.
     ///
     /// # Errors
@@ -398,7 +398,7 @@ impl Ledger {
 
     /// All entries but those set aside, newest first (changes are undone in the reverse of their order), and those that
     /// cannot be read.
-    fn entries(&self) -> Result<(Vec<Found>, Vec<Left>), StackError> {
+    fn entries(&self) -> Result<(Vec<Found>, Vec<SkippedEntry>), StackError> {
         let (mut entries, mut unreadable) = (Vec::new(), Vec::new());
         for name in self.dir.names()? {
             let is_entry = name.as_encoded_bytes().ends_with(ENTRY.as_bytes());
@@ -409,7 +409,7 @@ impl Ledger {
                 Ok(found) => entries.extend(found),
                 Err(why) => {
                     let file = self.dir.path().join(&name);
-                    unreadable.push(Left { file, undo: None, why, is_ending: false });
+                    unreadable.push(SkippedEntry { file, undo: None, why, is_ending: false });
                 }
             }
         }
@@ -419,7 +419,7 @@ impl Ledger {
 
     /// Reads an entry; none if its owner struck it out in between.
     fn entry(&self, name: &OsStr) -> Result<Option<Found>, String> {
-        let Some(text) = self.dir.read(name, LARGEST).map_err(|error| error.to_string())? else {
+        let Some(text) = self.dir.read(name, MAX_BYTES).map_err(|error| error.to_string())? else {
             return Ok(None);
         };
         let entry = serde_json::from_slice(&text)
@@ -428,7 +428,7 @@ impl Ledger {
     }
 }
 
-impl Written {
+impl LedgerEntry {
     /// Undoes the change and strikes the step out.
     ///
     /// # Errors
@@ -638,7 +638,7 @@ mod tests {
         fs::remove_dir_all(&second).unwrap();
         fs::write(&second, "a file in its place").unwrap();
         let report = lab.living().replay().unwrap();
-        let failed: Vec<&Replayed> = report.done.iter().filter(|step| step.result.is_err()).collect();
+        let failed: Vec<&ReplayedEntry> = report.done.iter().filter(|step| step.result.is_err()).collect();
         assert!(failed.len() == 1 && failed[0].is_harmless && report.done.len() == 3, "{report:?}");
         assert!(!first.exists() && second.exists() && !third.exists());
         let trial = lab.living().without(&report);

@@ -32,7 +32,7 @@ pub(super) enum Life {
     Running,
     /// It is on its way out, and this many of its threads have not ended: they wait in the kernel.
     Ending(u32),
-    /// Nothing of it is left.
+    /// No part of it is left.
     Gone,
     /// It cannot be known from here, and why.
     Unknown(String),
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_nobody_buries_is_gone_with_its_last_thread() {
+    fn a_zombie_that_nobody_reaps_is_gone_with_its_last_thread() {
         let stat = |state: &str, threads: u32| Stat::read(&line(state, 0, threads));
         assert_eq!(stat("S", 1), Some(Stat { dead: false, ending: false, threads: 1, started: 619_499 }));
         assert!(!stat("Z", 2).unwrap().is_over(), "a thread still holds its files");

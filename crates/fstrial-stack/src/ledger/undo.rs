@@ -133,7 +133,7 @@ impl NodeMark {
 
 fn untold(node: &Path) -> StackError {
     StackError::Unable {
-        what: format!("whose {} is cannot be told in this /dev (a container's?)", node.display()),
+        what: format!("cannot tell which device {} is in this /dev (of a container?)", node.display()),
         hint: "run `fstrial clean` on the host, or where the command ran".into(),
     }
 }

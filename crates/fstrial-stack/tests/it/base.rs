@@ -6,7 +6,7 @@ use fstrial_stack::{
     base::{self, Base},
     device::{Device, image::Image},
     free_space,
-    stack::{Attached, Target},
+    stack::{AttachedDevices, Target},
 };
 use std::{
     fs::{self, File},
@@ -104,7 +104,12 @@ fn another_size_is_refused() {
 }
 
 /// Mounts, does something, unmounts.
-fn used(mut attached: Attached, filesystem: &str, point: &Path, with: impl FnOnce(&Path)) -> Attached {
+fn used(
+    mut attached: AttachedDevices,
+    filesystem: &str,
+    point: &Path,
+    with: impl FnOnce(&Path),
+) -> AttachedDevices {
     let standing = match attached.mount(&arm(filesystem), "", point) {
         Ok(standing) => standing,
         Err((_, error)) => panic!("{filesystem}: {error}"),
@@ -208,7 +213,7 @@ fn hosts_and_devices_that_cannot_clone_say_so() {
         assert!(error.hint().unwrap().contains("--restore copy"));
         let disk = fstrial_model::job::DeviceBinding::Zram { index: 9999, size: Bytes::mib(8) };
         let error = base::save_clone(&disk, &kept.path()).unwrap_err();
-        assert!(error.to_string().contains("no file"), "{error}");
+        assert!(error.to_string().contains("not a file"), "{error}");
         drop(kept);
         run("umount", &[&memory.display().to_string()]);
     });

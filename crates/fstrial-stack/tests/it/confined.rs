@@ -1,8 +1,8 @@
-//! A program shut in on a real arm: what it cannot do, and that nothing of it holds the device afterwards.
+//! A program shut in on a real arm: what it cannot do, and that no part of it holds the device afterwards.
 
 use crate::support::{Background, Lab, arm, assert_all_down, attach, isolated, skip};
 use fstrial_model::units::Nanos;
-use fstrial_stack::{command, confined::Confined, isolation, stack::Target};
+use fstrial_stack::{command, confined::Sandbox, isolation, stack::Target};
 use rustix::fs::{CWD, FileType, Mode};
 use std::{
     fs::{self, File, Permissions},
@@ -18,13 +18,13 @@ use std::{
 };
 use tempfile::TempDir;
 
-fn said(place: &Confined, words: &[&str]) -> String {
+fn said(place: &Sandbox, words: &[&str]) -> String {
     let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
     let ended = place.run(&words, &[], Nanos::secs(60)).unwrap_or_else(|e| panic!("{e}"));
     format!("{}{}", ended.finished.stdout, ended.finished.stderr)
 }
 
-fn shell(place: &Confined, script: &str) -> String {
+fn shell(place: &Sandbox, script: &str) -> String {
     said(place, &["sh", "-c", script])
 }
 
@@ -33,7 +33,7 @@ fn nothing_but_its_folder_can_be_written() {
     isolated(|| {
         let lab = Lab::new();
         let arm = lab.folder("arm");
-        let place = Confined::make(&arm).unwrap();
+        let place = Sandbox::make(&arm).unwrap();
         let device = lab.device("disk", 8);
         let targets = format!(
             "/ /etc /usr /var /tmp /root /proc/sys /sys/kernel {} {} {}",
@@ -82,7 +82,7 @@ fn a_service_left_behind_does_not_hold_the_arm() {
         let point = isolation::mount_point().unwrap();
         let standing = attached.mount(&arm, &printed, &point).map_err(|(_, e)| e).unwrap();
         let Target::Directory(folder) = standing.target().clone() else { panic!("a directory") };
-        let place = Confined::make(&folder).unwrap();
+        let place = Sandbox::make(&folder).unwrap();
         // A daemon: in a session of its own, with a file of the arm open.
         let said = shell(
             &place,
@@ -124,7 +124,7 @@ fn nobody_of_the_host_is_reached() {
             return skip("nobody_of_the_host_is_reached", "needs perl");
         }
         let lab = Lab::new();
-        let place = Confined::make(&lab.folder("arm")).unwrap();
+        let place = Sandbox::make(&lab.folder("arm")).unwrap();
         // The last is nowhere special: such as the socket of a database in its own folder.
         let folders = ["/run", "/tmp", "/var/tmp", "/dev/shm", "/var/lib"].map(open_folder);
         let (mut listeners, mut pipes, mut targets) = (Vec::new(), Vec::new(), Vec::<String>::new());
@@ -167,7 +167,7 @@ fn a_program_has_servers_and_folders_of_its_own() {
             return skip("a_program_has_servers_and_folders_of_its_own", "needs perl");
         }
         let lab = Lab::new();
-        let place = Confined::make(&lab.folder("arm")).unwrap();
+        let place = Sandbox::make(&lab.folder("arm")).unwrap();
         let serve = "use IO::Socket::UNIX; use IO::Socket::INET;
             my @s = map { IO::Socket::UNIX->new(Local => $_, Listen => 5) or die $! } @ARGV;
             push @s, IO::Socket::INET->new(LocalAddr => '127.0.0.1:7070', Listen => 5) or die $!;
@@ -194,7 +194,7 @@ fn a_program_has_servers_and_folders_of_its_own() {
     });
 }
 
-/// A script that shows the text beside its folder.
+/// A script that shows the text next to its folder.
 fn application(home: &Path) -> PathBuf {
     for folder in ["bin", "lib"] {
         fs::create_dir(home.join(folder)).unwrap();
@@ -215,7 +215,7 @@ fn application(home: &Path) -> PathBuf {
 fn the_users_own_files_in_hidden_folders_are_there() {
     isolated(|| {
         let lab = Lab::new();
-        let place = Confined::make(&lab.folder("arm")).unwrap();
+        let place = Sandbox::make(&lab.folder("arm")).unwrap();
         for parent in ["/tmp", "/var/tmp"] {
             let home = open_folder(parent);
             let tool = application(home.path());
@@ -240,7 +240,7 @@ fn the_users_own_files_in_hidden_folders_are_there() {
         assert_eq!(
             said(&place, &[script.to_str().unwrap()]),
             format!("{name}\n"),
-            "alone, where it lies by itself"
+            "alone, where it lies on its own"
         );
         // A file that the command names; and one that nobody may reach stays out of reach.
         let (data, private) = (home.path().join("data"), home.path().join("private"));
@@ -269,7 +269,7 @@ fn another_process_of_nobody_is_no_way_out() {
             return skip("another_process_of_nobody_is_no_way_out", "needs setpriv");
         }
         let lab = Lab::new();
-        let place = Confined::make(&lab.folder("arm")).unwrap();
+        let place = Sandbox::make(&lab.folder("arm")).unwrap();
         let home = open_folder("/tmp");
         mode(home.path(), 0o777);
         // Such as a service that runs as nobody: its root, by /proc, is the host's.

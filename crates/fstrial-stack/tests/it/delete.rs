@@ -24,7 +24,7 @@ use tempfile::TempDir;
 
 const NEVER: &dyn Fn() -> bool = &|| false;
 
-/// A folder `top` to delete, beside something precious.
+/// A folder `top` to delete, next to something precious.
 struct Place {
     home: TempDir,
 }
@@ -81,7 +81,7 @@ fn open(path: &Path) -> OwnedFd {
     rustix::fs::open(path, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty()).unwrap()
 }
 
-/// Folders in folders, deeper than any path can say, each with a file beside the next one.
+/// Folders in folders, deeper than any path can say, each with a file next to the next one.
 fn dig(top: &Path, levels: u32) {
     let mut folder = open(top);
     for _ in 0..levels {
@@ -98,7 +98,7 @@ fn a_tree_of_any_depth_takes_few_descriptors() {
     isolated(|| {
         become_ordinary();
         for levels in [1, 15, 16, 17, 33, 1000, 100_000] {
-            // A disk would spread so many folders far apart, and take minutes.
+            // A disk would spread this many folders far apart, and take minutes.
             let memory = Path::new("/dev/shm");
             let place = if levels > 1000 && memory.is_dir() { Place::within(memory) } else { Place::new() };
             dig(&place.made(), levels);

@@ -5,7 +5,7 @@ use fstrial_model::{job::DeviceBinding, units::Bytes};
 use fstrial_stack::{
     device::{Device, image::Image},
     host, loopdev,
-    stack::Attached,
+    stack::AttachedDevices,
 };
 use std::{
     fs::{self, File},
@@ -86,7 +86,8 @@ fn held_by_a_worker_until_it_detaches() {
         let lab = Lab::new();
         let image = lab.image(16);
         let raw = arm("raw");
-        let attached = Attached::attach(&image.binding(&raw), &raw, std::process::id(), &lab.ledger).unwrap();
+        let attached =
+            AttachedDevices::attach(&image.binding(&raw), &raw, std::process::id(), &lab.ledger).unwrap();
         assert!(!image.is_released().unwrap());
         let (file, _) = file_of(&image);
         assert_eq!(loopdev::attached_to(file.as_fd()).unwrap(), [attached.path()]);
@@ -103,7 +104,8 @@ fn two_images_in_memory_are_told_apart() {
         let make = || Image::in_memory(Bytes::mib(8), &mut |_, _| ControlFlow::Continue(())).unwrap();
         let (one, two) = (make(), make());
         let raw = arm("raw");
-        let attached = Attached::attach(&one.binding(&raw), &raw, std::process::id(), &lab.ledger).unwrap();
+        let attached =
+            AttachedDevices::attach(&one.binding(&raw), &raw, std::process::id(), &lab.ledger).unwrap();
         assert!(!one.is_released().unwrap());
         assert!(two.is_released().unwrap(), "the loop device of another image counts as its own");
         attached.detach().unwrap();

@@ -5,11 +5,11 @@ use fstrial_model::{facts::Fact, job::DeviceBinding};
 use fstrial_stack::{
     device::{Device, directory::Directory},
     named::FOLDER_PREFIX,
-    stack::{Standing, Target},
+    stack::{ReadyArm, Target},
 };
 use std::{fs, os::unix::fs::PermissionsExt, path::PathBuf};
 
-fn folder_of(standing: &Standing) -> PathBuf {
+fn folder_of(standing: &ReadyArm) -> PathBuf {
     match standing.target() {
         // As root it is the path of a descriptor.
         Target::Directory(folder) => fs::canonicalize(folder).unwrap(),
@@ -24,7 +24,7 @@ fn a_folder_is_made_and_removed() {
     fs::write(parent.join("precious"), "mine").unwrap();
     let arm = arm(&format!("dir:{}", parent.display()));
     assert_eq!(Directory.binding(&arm), DeviceBinding::Directory { path: parent.clone() });
-    let standing = Standing::in_directory(&parent, &arm, &lab.ledger).unwrap();
+    let standing = ReadyArm::in_directory(&parent, &arm, &lab.ledger).unwrap();
     let folder = folder_of(&standing);
     assert_eq!(folder.parent(), Some(fs::canonicalize(&parent).unwrap().as_path()));
     assert!(folder.file_name().unwrap().to_str().unwrap().starts_with(FOLDER_PREFIX));
@@ -48,7 +48,7 @@ fn what_the_dead_left_is_removed() {
     let lab = Lab::new();
     let parent = lab.folder("parent");
     let arm = arm(&format!("dir:{}", parent.display()));
-    let standing = Standing::in_directory(&parent, &arm, &lab.ledger).unwrap();
+    let standing = ReadyArm::in_directory(&parent, &arm, &lab.ledger).unwrap();
     let folder = folder_of(&standing);
     fs::write(folder.join("file"), "left").unwrap();
     drop(standing);
@@ -65,7 +65,7 @@ fn a_parent_that_is_no_directory() {
     let file = lab.file("file", 1);
     for (parent, what) in [(file, "Not a directory"), (lab.path("nowhere"), "No such file")] {
         let arm = arm(&format!("dir:{}", parent.display()));
-        let error = Standing::in_directory(&parent, &arm, &lab.ledger).unwrap_err();
+        let error = ReadyArm::in_directory(&parent, &arm, &lab.ledger).unwrap_err();
         assert!(error.to_string().contains(what), "{error}");
         assert!(error.to_string().contains(&parent.display().to_string()), "{error}");
         assert!(lab.entries().is_empty());
@@ -81,9 +81,9 @@ fn a_parent_that_cannot_be_written() {
     let result = if fstrial_stack::host::is_root() {
         // Root may write everywhere but where nobody may: into /proc.
         let parent = PathBuf::from("/proc/self");
-        Standing::in_directory(&parent, &arm, &lab.ledger)
+        ReadyArm::in_directory(&parent, &arm, &lab.ledger)
     } else {
-        Standing::in_directory(&parent, &arm, &lab.ledger)
+        ReadyArm::in_directory(&parent, &arm, &lab.ledger)
     };
     let Err(error) = result else { panic!("it was written to") };
     assert!(error.to_string().starts_with("could not make the folder"), "{error}");
@@ -104,7 +104,7 @@ fn a_parent_on_a_read_only_filesystem() {
         crate::support::run("mount", &["-i", "-n", "-o", "remount,ro", point.to_str().unwrap()]);
         let arm = arm(&format!("dir:{}", point.display()));
         let before = lab.entries().len();
-        let error = Standing::in_directory(&point, &arm, &lab.ledger).unwrap_err();
+        let error = ReadyArm::in_directory(&point, &arm, &lab.ledger).unwrap_err();
         assert!(error.to_string().contains("Read-only file system"), "{error}");
         assert!(error.hint().unwrap().contains("another folder"), "{error}");
         assert_eq!(lab.entries().len(), before);

@@ -15,7 +15,7 @@ use fstrial_stack::{
     },
     loopdev::LoopDevice,
     signatures,
-    stack::Attached,
+    stack::AttachedDevices,
 };
 use rustix::fs::{Mode, OFlags};
 use std::{
@@ -23,7 +23,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-const LEAST: Bytes = Bytes::mib(1);
+const MIN_SIZE: Bytes = Bytes::mib(1);
 
 /// What somebody types who means it.
 fn erase(device: &Path, signatures: &[&str]) -> Permission {
@@ -48,7 +48,7 @@ fn refusal(result: Result<Disk, StackError>, named: &Path) -> (String, String) {
 #[track_caller]
 fn assert_refused(device: &Path, permission: &Permission, reason: &str, remedy: &str) {
     let before = ends_of(device);
-    let (said, hint) = refusal(Disk::accept(device, LEAST, permission), device);
+    let (said, hint) = refusal(Disk::accept(device, MIN_SIZE, permission), device);
     assert!(said.contains(reason), "it says `{said}`, not `{reason}`");
     assert!(hint.contains(remedy), "it advises `{hint}`, not `{remedy}`");
     assert!(before == ends_of(device), "a refused device was changed");
@@ -57,7 +57,7 @@ fn assert_refused(device: &Path, permission: &Permission, reason: &str, remedy: 
 #[track_caller]
 fn assert_accepted(device: &Path, permission: &Permission) {
     let before = ends_of(device);
-    if let Err(error) = Disk::accept(device, LEAST, permission) {
+    if let Err(error) = Disk::accept(device, MIN_SIZE, permission) {
         panic!("{error}");
     }
     assert!(before == ends_of(device), "accepting a device changed it");
@@ -98,13 +98,13 @@ fn not_a_block_device() {
         std::os::unix::fs::symlink(&file, &link).unwrap();
         let before = fs::metadata(&file).unwrap().modified().unwrap();
         for path in [file.clone(), link, lab.folder("folder"), PathBuf::from("/dev/null")] {
-            let (reason, hint) = refusal(Disk::accept(&path, LEAST, &erase(&path, &[])), &path);
+            let (reason, hint) = refusal(Disk::accept(&path, MIN_SIZE, &erase(&path, &[])), &path);
             assert_eq!(reason, "it is not a block device");
             assert!(hint.contains("--device image"), "{hint}");
         }
         assert_eq!(before, fs::metadata(&file).unwrap().modified().unwrap());
         let nowhere = lab.path("nowhere");
-        let error = Disk::accept(&nowhere, LEAST, &erase(&nowhere, &[])).unwrap_err();
+        let error = Disk::accept(&nowhere, MIN_SIZE, &erase(&nowhere, &[])).unwrap_err();
         assert!(error.to_string().starts_with("could not find"), "{error}");
     });
 }
@@ -135,7 +135,7 @@ fn a_partition_and_a_device_with_partitions() {
         let device = Scanned::attach(&file);
         let partition = PathBuf::from(format!("{}p1", device.0.display()));
         if !partition.exists() {
-            // A kernel that reads no partition tables can still be told of a partition.
+            // A kernel that reads no partition tables can still be told about a partition.
             let told = fstrial_stack::command::Program::new("addpart")
                 .args([&device.0.display().to_string(), "1", "2048", "32768"])
                 .run();
@@ -250,7 +250,7 @@ fn mounted() {
             let (reason, remedy) = (format!("it is mounted at {at}"), format!("umount {at}"));
             assert_refused(&device.path(), &permission, &reason, &remedy);
             drop(mounted);
-            wait_until("it is free", || Disk::accept(&device.path(), LEAST, &permission).is_ok());
+            wait_until("it is free", || Disk::accept(&device.path(), MIN_SIZE, &permission).is_ok());
         }
     });
 }
@@ -268,7 +268,7 @@ fn mounted_in_another_namespace() {
         let at = format!("it is mounted at {} in the mount namespace of process", point.display());
         assert_refused(&path, &erase(&path, &["ext4"]), &at, "nsenter --mount --target");
         drop(elsewhere);
-        wait_until("it is free", || Disk::accept(&path, LEAST, &erase(&path, &["ext4"])).is_ok());
+        wait_until("it is free", || Disk::accept(&path, MIN_SIZE, &erase(&path, &["ext4"])).is_ok());
     });
 }
 
@@ -424,19 +424,19 @@ fn a_blank_device_is_used_and_left_blank() {
         let lab = Lab::new();
         let device = lab.device("disk", 64);
         let path = device.path();
-        let disk: Box<dyn Device> = Box::new(Disk::accept(&path, LEAST, &erase(&path, &[])).unwrap());
+        let disk: Box<dyn Device> = Box::new(Disk::accept(&path, MIN_SIZE, &erase(&path, &[])).unwrap());
         assert!(disk.describe().contains("64 MiB, erased by every run"), "{}", disk.describe());
         let arm = arm("ext4");
         let binding = disk.binding(&arm);
         let DeviceBinding::Disk { path: bound, size, .. } = &binding else { panic!("{binding:?}") };
         assert_eq!((bound, *size), (&path, Bytes::mib(64)));
-        let mut attached = Attached::attach(&binding, &arm, std::process::id(), &lab.ledger).unwrap();
+        let mut attached = AttachedDevices::attach(&binding, &arm, std::process::id(), &lab.ledger).unwrap();
         let printed = attached.make(&arm).unwrap();
         let point = lab.folder("point");
         let _guard = MountGuard::of(&point);
         let standing = attached.mount(&arm, &printed, &point).map_err(|(_, e)| e).unwrap();
         assert!(!disk.is_released().unwrap(), "it is mounted");
-        let error = Disk::accept(&path, LEAST, &erase(&path, &["ext4"])).unwrap_err();
+        let error = Disk::accept(&path, MIN_SIZE, &erase(&path, &["ext4"])).unwrap_err();
         assert!(error.to_string().contains("mounted"), "{error}");
         standing.unmount().unwrap().unwrap().detach().unwrap();
         wait_until("it is released", || disk.is_released().unwrap());
@@ -454,7 +454,7 @@ fn what_is_mounted_is_not_wiped_at_the_end() {
         let lab = Lab::new();
         let device = lab.device("disk", 64);
         let path = device.path();
-        let disk = Box::new(Disk::accept(&path, LEAST, &erase(&path, &[])).unwrap());
+        let disk = Box::new(Disk::accept(&path, MIN_SIZE, &erase(&path, &[])).unwrap());
         dress::with(&path, "mkfs.ext4", &["-q"]);
         let point = lab.folder("point");
         let _mounted = MountGuard::mount(&path, &point);

@@ -5,7 +5,7 @@ use fstrial_model::facts::{ArmFacts, DataUpdate, Durability, Fact};
 use fstrial_stack::{
     device::image::Image,
     mounts,
-    stack::{Standing, Target},
+    stack::{ReadyArm, Target},
 };
 use std::fs;
 
@@ -298,7 +298,7 @@ fn a_directory_on_an_unsafe_ext4() {
         let point = lab.folder("point");
         let _mounted = MountGuard::mount(&path, &point);
         let arm = arm(&format!("dir:{}", point.display()));
-        let standing = Standing::in_directory(&point, &arm, &lab.ledger).unwrap();
+        let standing = ReadyArm::in_directory(&point, &arm, &lab.ledger).unwrap();
         let facts = standing.facts().clone();
         standing.unmount().unwrap();
         assert_facts(&facts, &[(Fact::Journal, "metadata (data=writeback)"), (Fact::Barriers, "OFF")]);

@@ -8,7 +8,7 @@ use fstrial_stack::{
     StackError,
     device::{Device, image::Image},
     mounts,
-    stack::Attached,
+    stack::AttachedDevices,
 };
 use std::{
     fs,
@@ -94,8 +94,9 @@ fn settings_that_the_kernel_does_not_take() {
             ("raw:scheduler=mq-deadline,read_ahead=1KiB", "still says `0`", "leave the setting out"),
         ] {
             let asked = arm(text);
-            let error = Attached::attach(&image.binding(&asked), &asked, std::process::id(), &lab.ledger)
-                .unwrap_err();
+            let error =
+                AttachedDevices::attach(&image.binding(&asked), &asked, std::process::id(), &lab.ledger)
+                    .unwrap_err();
             assert!(error.to_string().contains(what), "{error}");
             assert!(error.hint().unwrap().contains(hint), "{error}: {:?}", error.hint());
             assert!(lab.entries().is_empty(), "{:?}", lab.entries());
@@ -110,7 +111,8 @@ fn an_image_that_is_gone() {
         let lab = Lab::new();
         let asked = arm("raw");
         let attach = |file: PathBuf| {
-            Attached::attach(&loop_binding(&file, 8), &asked, std::process::id(), &lab.ledger).unwrap_err()
+            AttachedDevices::attach(&loop_binding(&file, 8), &asked, std::process::id(), &lab.ledger)
+                .unwrap_err()
         };
         let error = attach(lab.path("gone"));
         assert!(error.to_string().starts_with("could not open the image"), "{error}");

@@ -71,7 +71,7 @@ impl Attached {
     fn to(file: &Path, options: &[&str]) -> Self {
         let words = [&["--find", "--show"], options, &[file.to_str().unwrap()]].concat();
         let device = Self(run("losetup", &words).stdout.trim().into());
-        // A device keeps this setting when its file is detached, whoever made it.
+        // A device keeps this setting when its file is detached, no matter who made it.
         run("blockdev", &["--setrw", device.0.to_str().unwrap()]);
         device
     }

@@ -5,7 +5,7 @@ use fstrial_model::units::{Bytes, Nanos};
 use fstrial_stack::{
     command::Program,
     ledger::Ledger,
-    memory::{self, Limited},
+    memory::{self, LimitedGroup},
 };
 use std::{
     fs,
@@ -53,7 +53,7 @@ fn what_does_not_fit_is_read_again() {
         let size: u64 = 64 << 20;
         let name = device.file_name().unwrap().to_str().unwrap();
         let read_within = |limit: Bytes| {
-            let mut limited = Limited::set(limit, &lab.ledger).unwrap();
+            let mut limited = LimitedGroup::set(limit, &lab.ledger).unwrap();
             limited.enter().unwrap();
             let mut piece = vec![7; 1 << 20];
             let mut open = fs::File::create(&file).unwrap();
@@ -95,7 +95,7 @@ fn what_does_not_fit_is_read_again() {
 fn what_takes_more_is_killed_and_counted() {
     limited(|| {
         let lab = Lab::new();
-        let mut limited = Limited::set(Bytes::mib(64), &lab.ledger).unwrap();
+        let mut limited = LimitedGroup::set(Bytes::mib(64), &lab.ledger).unwrap();
         limited.enter().unwrap();
         let hungry = ["if=/dev/zero", "of=/dev/null", "bs=300M", "count=1"];
         let done = Program::new("dd").args(hungry).deadline(Nanos::secs(60)).finish().unwrap();
@@ -112,7 +112,7 @@ fn a_group_that_a_dead_worker_left_is_removed() {
     limited(|| {
         let lab = Lab::new();
         let dead = Ledger::open(lab.ledger.folder(), NOBODY).unwrap();
-        std::mem::forget(Limited::set(Bytes::mib(64), &dead).unwrap());
+        std::mem::forget(LimitedGroup::set(Bytes::mib(64), &dead).unwrap());
         let groups = groups_of(&lab);
         assert_eq!(groups.len(), 1, "{groups:?}");
         assert_eq!(memory::kills_of_the_dead(&lab.ledger).unwrap(), 0);

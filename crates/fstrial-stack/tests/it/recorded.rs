@@ -328,7 +328,7 @@ impl Tree {
         fs::create_dir_all(self.at(&format!("{folder}/fd"))).unwrap();
     }
 
-    /// A task with a mount of its own beside those of the others.
+    /// A task with a mount of its own next to those of the others.
     pub(crate) fn task_with_mount(&self, process: u32, namespace: &str, mount: &str) {
         self.task(process, process, "container", namespace, &format!("{MOUNTS}{mount}\n"));
     }

@@ -1,4 +1,4 @@
-//! Settings of the queue: in effect while the arm stands, and back where they were afterwards.
+//! Settings of the queue: in effect while the arm is ready, and back where they were afterwards.
 
 use crate::support::{Lab, arm, assert_all_down, attach, attribute, isolated, queue_of, skip};
 use fstrial_model::{job::DeviceBinding, units::Bytes};
@@ -7,7 +7,7 @@ use fstrial_stack::{
     device_number::DeviceNumber,
     ledger::{Ledger, Undo},
     loopdev::LoopDevice,
-    stack::Attached,
+    stack::AttachedDevices,
 };
 use std::{collections::BTreeMap, fs, os::fd::AsFd, path::Path};
 
@@ -50,7 +50,7 @@ fn the_queue_of_a_disk_is_put_back() {
                 continue;
             }
             let attached =
-                Attached::attach(&as_disk(&device), &arm, std::process::id(), &lab.ledger).unwrap();
+                AttachedDevices::attach(&as_disk(&device), &arm, std::process::id(), &lab.ledger).unwrap();
             let during = all(&queue);
             assert!(during["scheduler"].contains(scheduler), "{text}: {during:?}");
             assert_eq!(during["read_ahead_kb"], read_ahead, "{text}");
@@ -69,7 +69,7 @@ fn the_number_of_requests_is_set_and_put_back() {
         let lab = Lab::new();
         let device = lab.device("disk", 8);
         let queue = queue_of(&device.path());
-        // What a user tuned comes back, though a change of the scheduler sets the number anew.
+        // What a user tuned comes back, though a change of the scheduler sets the number again.
         fs::write(queue.join("nr_requests"), "100").unwrap();
         let before = all(&queue);
         for (text, requests) in [
@@ -80,13 +80,14 @@ fn the_number_of_requests_is_set_and_put_back() {
         ] {
             let asked = arm(text);
             let device = as_disk(&device);
-            let attached = Attached::attach(&device, &asked, std::process::id(), &lab.ledger).unwrap();
+            let attached = AttachedDevices::attach(&device, &asked, std::process::id(), &lab.ledger).unwrap();
             assert_eq!(attribute(&queue, "nr_requests"), requests, "{text}");
             attached.detach().unwrap();
             assert_eq!(all(&queue), before, "after {text}");
         }
         let refused = |text: &str| {
-            let error = Attached::attach(&as_disk(&device), &arm(text), std::process::id(), &lab.ledger);
+            let error =
+                AttachedDevices::attach(&as_disk(&device), &arm(text), std::process::id(), &lab.ledger);
             error.unwrap_err()
         };
         let error = refused("raw:nr_requests=60000");
@@ -105,9 +106,9 @@ fn discards_are_not_let_into_an_image() {
         let lab = Lab::new();
         let image = lab.image(16);
         let asked = arm("raw:discard=on");
-        let error = Attached::attach(&image.binding(&asked), &asked, std::process::id(), &lab.ledger);
+        let error = AttachedDevices::attach(&image.binding(&asked), &asked, std::process::id(), &lab.ledger);
         let error = error.unwrap_err();
-        assert!(error.to_string().contains("would take away what the image has allocated"), "{error}");
+        assert!(error.to_string().contains("would free blocks of the image"), "{error}");
         assert!(error.hint().unwrap().contains("zram"), "{error}");
     });
 }
@@ -160,7 +161,7 @@ fn what_a_killed_worker_left_is_undone() {
         let device = attached.path().to_owned();
         let written = lab.entries().len();
         assert!(written >= 4, "settings and the removal");
-        // While it stands its removal is refused; the settings are put back.
+        // While it exists its removal is refused; the settings are put back.
         let replayed = lab.ledger.replay().unwrap().done;
         assert_eq!(replayed.iter().filter(|step| step.result.is_err()).count(), 1, "{replayed:?}");
         assert!(attribute(&queue_of(&device), "scheduler").contains("[none]"));

@@ -7,11 +7,11 @@ use fstrial_model::{
     units::{Bytes, Nanos},
 };
 use fstrial_stack::{
-    command::{Finished, Program},
+    command::{CommandOutput, Program},
     device::{Device, image::Image},
     ledger::Ledger,
     loopdev::LoopDevice,
-    stack::Attached,
+    stack::AttachedDevices,
 };
 use std::{
     fs::{self, File},
@@ -36,7 +36,7 @@ pub(crate) fn skip(name: &str, reason: &str) {
     let _ = std::io::stderr().write_all(format!("SKIPPED {name}: {reason}\n").as_bytes());
 }
 
-/// The path of the test that a closure stands in, as libtest wants it.
+/// The path of the test that a closure is in, as libtest wants it.
 pub(crate) fn name_of<F>(_body: &F) -> &'static str {
     let name = std::any::type_name::<F>();
     name.trim_start_matches("it::").trim_end_matches("::{{closure}}")
@@ -80,7 +80,7 @@ pub(crate) fn isolated<F: FnOnce()>(body: F) {
 }
 
 /// Runs a program that must succeed.
-pub(crate) fn run(program: &str, arguments: &[&str]) -> Finished {
+pub(crate) fn run(program: &str, arguments: &[&str]) -> CommandOutput {
     Program::new(program).args(arguments.iter().copied()).run().unwrap_or_else(|e| panic!("{e}"))
 }
 
@@ -210,8 +210,9 @@ pub(crate) fn arm(text: &str) -> Arm {
 }
 
 /// Attaches an arm on an image; says where its queue is, too.
-pub(crate) fn attach(image: &Image, arm: &Arm, lab: &Lab) -> (Attached, PathBuf) {
-    let attached = Attached::attach(&image.binding(arm), arm, std::process::id(), &lab.ledger).unwrap();
+pub(crate) fn attach(image: &Image, arm: &Arm, lab: &Lab) -> (AttachedDevices, PathBuf) {
+    let attached =
+        AttachedDevices::attach(&image.binding(arm), arm, std::process::id(), &lab.ledger).unwrap();
     let queue = queue_of(attached.path());
     (attached, queue)
 }

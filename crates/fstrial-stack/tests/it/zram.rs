@@ -8,7 +8,7 @@ use fstrial_stack::{
         zram::{Zram, is_available, renew},
     },
     ledger::{Ledger, Undo},
-    stack::Attached,
+    stack::AttachedDevices,
 };
 use std::{
     collections::BTreeMap,
@@ -68,10 +68,10 @@ fn a_device_of_our_own() {
         assert!(zram.describe().contains(&format!("/dev/zram{index} of 128 MiB")), "{}", zram.describe());
         assert_eq!(lab.entries().len(), 1);
         let arm = arm("ext4");
-        // Twice: the second run finds nothing of the first.
+        // Twice: the second run finds no part of the first.
         for _ in 0..2 {
             let mut attached =
-                Attached::attach(&zram.binding(&arm), &arm, std::process::id(), &lab.ledger).unwrap();
+                AttachedDevices::attach(&zram.binding(&arm), &arm, std::process::id(), &lab.ledger).unwrap();
             let device = attached.path().to_owned();
             assert_eq!(fs::read_to_string(folder(index).join("disksize")).unwrap().trim(), "134217728");
             assert_eq!(fstrial_stack::signatures::of(&device).unwrap(), []);

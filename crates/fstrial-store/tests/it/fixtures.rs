@@ -45,7 +45,7 @@ fn an_old_store_is_read_without_being_changed() {
         drop(store);
         assert!(fs::read(&path).unwrap() == before, "schema {schema} was changed");
         let log = folder.path().join("old.db-wal");
-        assert!(!fs::metadata(log).is_ok_and(|log| log.len() > 0), "something was written beside it");
+        assert!(!fs::metadata(log).is_ok_and(|log| log.len() > 0), "something was written next to it");
     }
 }
 
@@ -85,7 +85,7 @@ fn every_released_schema_opens_with_everything_in_it() {
         assert_eq!(trial.arms[0].facts, Some(common::facts("ext4")));
         assert_eq!(store.latest_trial().unwrap().unwrap().status, TrialStatus::Running);
 
-        // What later schemas keep beside the documents is there for older trials, too.
+        // What later schemas keep next to the documents is there for older trials, too.
         let summary = trial.summary;
         assert_eq!((summary.rounds, summary.runs, summary.failed_runs), (4, 8, 1));
         assert_eq!((summary.kernel.as_deref(), summary.host), (Some("6.12.0"), None));

@@ -91,7 +91,7 @@ fn what_is_no_file_is_refused() {
     assert!(matches!(Store::open_read_only(&missing), Err(StoreError::NotAStore { .. })));
     let error = Store::open(folder.path().join("no/folder/s.db")).unwrap_err();
     assert!(error.hint().unwrap().contains("folder exists"), "{error}");
-    // An empty file is no one's.
+    // An empty file belongs to nobody.
     drop(Store::open(&missing).unwrap());
     drop(Store::open_read_only(&missing).unwrap());
 }

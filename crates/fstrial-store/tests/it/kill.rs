@@ -5,7 +5,7 @@
 //! the settings in `store.rs`.)
 
 use crate::common;
-use fstrial_store::{Imported, Store, TrialId, TrialStatus};
+use fstrial_store::{ImportOutcome, Store, TrialId, TrialStatus};
 use std::{
     env,
     io::{BufRead, BufReader, Read, Write},
@@ -174,7 +174,7 @@ fn an_import_that_is_killed_leaves_whole_trials_and_can_be_repeated() {
         let other = Store::open_read_only(path.with_file_name("other.db")).unwrap();
         let mut store = Store::open(path).unwrap();
         for trial in other.trials().unwrap() {
-            if let Imported::Copied(_) = store.import_trial(&other, trial.id).unwrap() {
+            if let ImportOutcome::Copied(_) = store.import_trial(&other, trial.id).unwrap() {
                 std::io::stdout().lock().write_all(b"one more\n").unwrap();
             }
         }

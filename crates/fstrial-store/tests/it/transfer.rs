@@ -3,7 +3,7 @@
 use crate::common::{self, ENDED, SESSION, TOML};
 use fstrial_model::measurement::{PhaseResult, Reading, Value};
 use fstrial_store::{
-    Imported, MAX_TAGS, NewTrial, RunId, Session, SessionId, Store, StoreError, StoredRun, StoredTrial,
+    ImportOutcome, MAX_TAGS, NewTrial, RunId, Session, SessionId, Store, StoreError, StoredRun, StoredTrial,
     TrialId, TrialStatus,
 };
 use proptest::prelude::*;
@@ -92,7 +92,7 @@ fn make(store: &mut Store, made: &Made, number: usize) -> TrialId {
             common::record_run(store, id, &run).unwrap();
             index += 1;
         }
-        // One that is gone on with may have been killed before.
+        // One that is resumed may have been killed before.
         if number % 2 == 0 || number + 1 == made.sessions.len() {
             store.finish_trial(id, TrialStatus::Interrupted, ENDED).unwrap();
         }
@@ -111,18 +111,18 @@ proptest! {
         let ids: Vec<TrialId> =
             all.iter().enumerate().map(|(number, made)| make(&mut from, made, number)).collect();
         for &id in &ids {
-            let Imported::Copied(new) = to.import_trial(&from, id).unwrap() else { panic!("it was new") };
+            let ImportOutcome::Copied(new) = to.import_trial(&from, id).unwrap() else { panic!("it was new") };
             prop_assert_ne!(new, id);
             prop_assert_eq!(anonymous(&to, new), anonymous(&from, id));
             let runs = from.trial(id).unwrap().summary.runs;
             // Neither of the two takes it a second time.
-            let again = Imported::Here { trial: new, runs, runs_there: runs };
+            let again = ImportOutcome::Here { trial: new, runs, runs_there: runs };
             prop_assert_eq!(to.import_trial(&from, id).unwrap(), again);
-            let back = Imported::Here { trial: id, runs, runs_there: runs };
+            let back = ImportOutcome::Here { trial: id, runs, runs_there: runs };
             prop_assert_eq!(from.import_trial(&to, new).unwrap(), back);
         }
         prop_assert_eq!(to.check().unwrap(), Vec::<String>::new());
-        // And what is removed is gone, with nothing of the others.
+        // And what is removed is gone, with no part of the others.
         let rest: Vec<_> = ids[1..].iter().map(|&id| (id, anonymous(&from, id))).collect();
         from.remove_trial(ids[0]).unwrap();
         from.shrink().unwrap();
@@ -141,11 +141,11 @@ fn a_trial_that_went_on_elsewhere_is_told_and_left() {
     let id = common::create_trial(&mut there);
     common::record(&mut there, id, 0).unwrap();
     there.finish_trial(id, TrialStatus::Interrupted, ENDED).unwrap();
-    assert!(matches!(here.import_trial(&there, id), Ok(Imported::Copied(_))));
+    assert!(matches!(here.import_trial(&there, id), Ok(ImportOutcome::Copied(_))));
     there.reopen_trial(id, &SESSION).unwrap();
     common::record(&mut there, id, 1).unwrap();
     let told = here.import_trial(&there, id).unwrap();
-    assert_eq!(told, Imported::Here { trial: id, runs: 1, runs_there: 2 });
+    assert_eq!(told, ImportOutcome::Here { trial: id, runs: 1, runs_there: 2 });
     common::assert_runs(&here, id, 1);
     let error = here.import_trial(&there, TrialId(7)).unwrap_err();
     assert!(matches!(error, StoreError::NoSuchTrial { trial: TrialId(7), .. }), "{error}");
@@ -156,10 +156,10 @@ fn a_trial_that_has_not_ended_is_left_where_it_is() {
     let (mut here, mut there) = (Store::open_in_memory().unwrap(), Store::open_in_memory().unwrap());
     let id = common::create_trial(&mut there);
     common::record(&mut there, id, 0).unwrap();
-    assert_eq!(here.import_trial(&there, id).unwrap(), Imported::Running);
+    assert_eq!(here.import_trial(&there, id).unwrap(), ImportOutcome::Running);
     assert_eq!(here.trials().unwrap(), []);
     there.finish_trial(id, TrialStatus::Decided, ENDED).unwrap();
-    let Imported::Copied(new) = here.import_trial(&there, id).unwrap() else { panic!("it has ended") };
+    let ImportOutcome::Copied(new) = here.import_trial(&there, id).unwrap() else { panic!("it has ended") };
     common::assert_runs(&here, new, 1);
 }
 
@@ -283,7 +283,7 @@ fn a_store_in_one_file_has_everything_and_is_a_store() {
     store.close_in_one_file().unwrap();
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
     common::assert_runs(&Store::open_read_only(&path).unwrap(), id, 1);
-    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "reading made something beside it");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "reading made something next to it");
     common::record(&mut Store::open(&path).unwrap(), id, 1).unwrap();
 }
 

@@ -59,9 +59,9 @@ Examples:
   fstrial claims list
   fstrial claims list closson-2012")]
     List {
-        /// Only these: names, beginnings of names, tags.
+        /// List only these: names, beginnings of names, tags.
         claims: Vec<String>,
-        /// As JSON, a line for each.
+        /// Print JSON, one claim on a line.
         #[arg(long)]
         json: bool,
     },
@@ -71,13 +71,13 @@ Examples:
   fstrial claims show closson-2012
   fstrial claims show closson-2012 --toml")]
     Show {
-        /// Its name, or a file.
+        /// Name of the claim, or a file.
         #[arg(value_name = "CLAIM")]
         claim: String,
         /// The claim file itself.
         #[arg(long)]
         toml: bool,
-        /// As JSON.
+        /// Print JSON.
         #[arg(long, conflicts_with = "toml")]
         json: bool,
     },

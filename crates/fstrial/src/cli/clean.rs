@@ -3,7 +3,7 @@
 use super::Home;
 use crate::{error::ExpectedError, exit_code};
 use clap::Args;
-use fstrial_stack::ledger::{Ledger, Left, Report};
+use fstrial_stack::ledger::{Ledger, Report, SkippedEntry};
 use std::{
     thread,
     time::{Duration, Instant},
@@ -100,8 +100,8 @@ fn tell(report: &Report) -> u8 {
 }
 
 /// Names what was left alone and why; says whether there was anything.
-fn tell_left(left: &[Left]) -> bool {
-    for Left { file, undo, why, .. } in left {
+fn tell_left(left: &[SkippedEntry]) -> bool {
+    for SkippedEntry { file, undo, why, .. } in left {
         let what = undo.as_ref().map(|undo| format!("{undo}: ")).unwrap_or_default();
         super::print(&format!("left alone: {what}{why}\n  entry: {}\n", file.display()));
     }

@@ -75,11 +75,11 @@ pub(crate) struct CompareArgs {
     #[arg(long, value_name = "SIZE")]
     size: Option<Bytes>,
 
-    /// Make so many devices, each of the size: btrfs spreads itself over them, or --raid makes an array.
+    /// Create N devices of the given size. btrfs uses all of them; other filesystems need --raid.
     #[arg(long, value_name = "N", hide_short_help = true)]
     members: Option<u16>,
 
-    /// Make an array of md of the members: raid0, raid1 or raid10, with ,chunk=SIZE.
+    /// Make an md array of the members: raid0, raid1 or raid10, with ,chunk=SIZE.
     #[arg(long, value_name = "LEVEL", hide_short_help = true)]
     raid: Option<Raid>,
 
@@ -87,7 +87,7 @@ pub(crate) struct CompareArgs {
     #[arg(long, value_name = "LIMIT,…", hide_short_help = true)]
     throttle: Option<Throttle>,
 
-    /// Tell mkfs of a stripe, chunk×members with data, such as 64KiB×4; nothing is striped.
+    /// Tell mkfs about a stripe, chunk×members with data, such as 64KiB×4; nothing is striped.
     #[arg(long, value_name = "CHUNK×N", hide_short_help = true)]
     stripe: Option<Stripe>,
 
@@ -135,12 +135,12 @@ pub(crate) struct CompareArgs {
     #[arg(long, hide_short_help = true)]
     no_lane: bool,
 
-    /// Run a control along: the first arm once more, slowed down by twice the band. Where that is not seen, "equivalent" is
-    /// not said of the others.
+    /// Run a control too: the first arm again, slowed down by twice the band. Where that is not seen, "equivalent" is
+    /// not said about the others.
     #[arg(long, hide_short_help = true)]
     control: bool,
 
-    /// At most this many rounds.
+    /// Run N rounds at most.
     #[arg(long, value_name = "N", hide_short_help = true)]
     rounds: Option<u32>,
 
@@ -183,7 +183,7 @@ pub(crate) struct CompareArgs {
     #[arg(long, value_name = "HOW", value_parser = restoring, hide_short_help = true)]
     restore: Option<Restoring>,
 
-    /// Limit the memory of the load and its page cache together, as on a machine with so much; for arms that name no
+    /// Limit the memory of the load and its page cache together, as on a machine with this much; for arms that name no
     /// memory= [default: what the machine has].
     #[arg(long, value_name = "SIZE", hide_short_help = true)]
     memory: Option<Bytes>,
@@ -192,11 +192,11 @@ pub(crate) struct CompareArgs {
     #[arg(long)]
     fsck: bool,
 
-    /// What the trial is called.
+    /// Name of the trial.
     #[arg(long, value_name = "NAME", hide_short_help = true)]
     name: Option<String>,
 
-    /// The seed everything random is drawn from.
+    /// Seed of everything random.
     #[arg(long, hide_short_help = true, value_parser = super::run::seed)]
     seed: Option<u64>,
 
@@ -257,7 +257,7 @@ pub(crate) fn exec(args: &CompareArgs) -> Result<u8, ExpectedError> {
     }
     if args.restore.is_some() && !trial.restores() {
         return Err(ExpectedError::usage(
-            "--restore, and no arm has a state that is prepared: nothing would be put back",
+            "--restore needs an arm with a prepared state: there is nothing to restore",
             "leave it out, or name a state: --state aged:70%",
         ));
     }
@@ -290,7 +290,7 @@ impl CompareArgs {
         let is_dry = self.conduct.is_dry_run();
         if out_file::is_standard_output(path) && !is_dry {
             return Err(ExpectedError::usage(
-                "--save - and an answer: both go to standard output",
+                "--save - and the answer would both go to standard output",
                 "add --dry-run, which measures nothing, or name a file",
             ));
         }
@@ -415,7 +415,7 @@ impl CompareArgs {
                 Named::Written { entry, .. } => vec![self.over(*entry)],
                 Named::Set(application) => self.set(application),
             };
-            // A preset may belong to two applications, and be named besides.
+            // A preset may belong to two applications, and be named as well.
             for entry in named {
                 if !entries.contains(&entry) {
                     entries.push(entry);
@@ -463,7 +463,7 @@ impl CompareArgs {
         if let Some((flag, _)) = flags.iter().find(|(_, given)| *given) {
             return Err(ExpectedError::usage(
                 format!(
-                    "{flag} and the fio job file {}, which says for itself what {flag} would",
+                    "{flag} cannot be combined with the fio job file {}, which sets this itself",
                     file.display()
                 ),
                 "change the job file (numjobs, ramp_time, runtime, size, bs, rate_iops), or the workload that it becomes: \
@@ -512,7 +512,7 @@ pub(super) fn device_of(
         None => (text, None),
     };
     let kind = DeviceKind::named(word)
-        .ok_or_else(|| ExpectedError::usage(format!("there is no device `{word}`"), hint_for_device(text)))?;
+        .ok_or_else(|| ExpectedError::usage(format!("unknown device `{word}`"), hint_for_device(text)))?;
     if kind.is_modelled() {
         let model = rest.map(super::device::choice).transpose()?;
         return Ok(Device { size, model, ..Device::of(kind) });
@@ -521,7 +521,7 @@ pub(super) fn device_of(
     let path = rest.map(PathBuf::from).or(erased);
     if kind.is_erased() && path.is_none() {
         return Err(ExpectedError::usage(
-            "which disk? every run erases all of it",
+            "--device disk needs --erase: every run erases the whole disk",
             "add --erase /dev/disk/by-id/… with the whole device, named in full",
         ));
     }
@@ -534,7 +534,7 @@ fn highest_level(entry: &Entry) -> Option<Vec<u16>> {
     workload.threads.last().map(|most| vec![*most])
 }
 
-/// What to write instead of a word that is no kind of device: a model and a disk have a word before their name.
+/// What to write instead of a word that is not a kind of device: a model and a disk have a word before their name.
 fn hint_for_device(text: &str) -> String {
     let model = closest(text, MODELS.iter().map(|(name, _)| *name));
     if Path::new(text).is_absolute() {

@@ -48,11 +48,11 @@ pub(crate) struct Answered {
     page: Option<TrialPage>,
     /// How the command ends.
     pub(crate) code: u8,
-    /// A place that could not be given up: the answer stands all the same.
+    /// A place that could not be given up: the answer holds all the same.
     pub(crate) left: Option<ExpectedError>,
 }
 
-/// Conducts a trial from the first check to the answer, prints it, and gives the exit code. `resume`: go on with this
+/// Conducts a trial from the first check to the answer, prints it, and gives the exit code. `resume`: resume this
 /// stored trial, 0 for the last unfinished one.
 pub(crate) fn conduct(
     trial: &Trial,
@@ -112,7 +112,7 @@ pub(crate) fn interrupt() -> Result<Interrupt, ExpectedError> {
     Interrupt::announced().map_err(|e| ExpectedError::Fault(format!("could not set signal handlers: {e}")))
 }
 
-/// Conducts a trial from the first check to the answer. `resume`: go on with this stored trial, 0 for the last
+/// Conducts a trial from the first check to the answer. `resume`: resume this stored trial, 0 for the last
 /// unfinished one.
 pub(crate) fn measure(
     trial: &Trial,
@@ -254,7 +254,7 @@ impl<'a> Conducting<'a> {
     }
 }
 
-/// Where prepared filesystems are kept: beside the image, with which they may share blocks; else in the home folder.
+/// Where prepared filesystems are kept: next to the image, with which they may share blocks; else in the home folder.
 fn state_folder(plan: &Plan, args: &ConductArgs, home: &Home) -> Result<PathBuf, ExpectedError> {
     if let Some(folder) = &args.state_dir {
         return Ok(folder.clone());
@@ -284,7 +284,7 @@ fn require_directories(trial: &Trial) -> Result<(), ExpectedError> {
             Ok(found) if found.is_dir() => continue,
             Ok(_) => ("is not a directory", "name a directory on the filesystem that is meant".to_owned()),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                ("does not exist", format!("is it spelt right? else make it: mkdir -p {}", path.display()))
+                ("does not exist", format!("check the spelling, or create it: mkdir -p {}", path.display()))
             }
             // What else is wrong the worker finds, and says better.
             Err(_) => continue,

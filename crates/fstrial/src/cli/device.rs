@@ -7,7 +7,7 @@ use crate::{
     report::numbers,
     run::{
         fit::{self, Known},
-        place::modelled::{Modelled, SMALLEST},
+        place::modelled::{MIN_SIZE, Modelled},
         probe::{Probe, Shown, probe, rehearsed},
     },
 };
@@ -49,7 +49,7 @@ Examples:
   fstrial device list
   fstrial device list --json")]
     List {
-        /// As JSON.
+        /// Print JSON.
         #[arg(long)]
         json: bool,
     },
@@ -70,10 +70,10 @@ Examples:
         /// The model's name, or a model file.
         #[arg(value_name = "MODEL", required = true)]
         models: Vec<String>,
-        /// Its size.
+        /// Size of the device.
         #[arg(long, default_value = "1GiB", value_name = "SIZE")]
         size: Bytes,
-        /// As JSON.
+        /// Print JSON.
         #[arg(long)]
         json: bool,
         #[command(flatten)]
@@ -87,7 +87,7 @@ Examples:
     Fit {
         /// The device, such as /dev/nvme0n1.
         device: PathBuf,
-        /// Write to it too, anywhere: name the whole device once more, in full. All that is on it is lost.
+        /// Write to it too, anywhere: name the whole device again, in full. All that is on it is lost.
         #[arg(long, value_name = "DEVICE")]
         erase: Option<PathBuf>,
         /// A signature on it that may be erased too, by its type (ext4, gpt …).
@@ -156,7 +156,7 @@ pub(crate) fn exec(args: &DeviceArgs) -> Result<u8, ExpectedError> {
     Ok(exit_code::VERDICT)
 }
 
-/// Probes a device; gives its model as a file, with what it does beside what was seen.
+/// Probes a device; gives its model as a file, with what it does next to what was seen.
 fn fitted(device: &Path, permission: &Permission) -> Result<String, ExpectedError> {
     let identity = Identity::of(device)?;
     // Refuses everything that a trial refuses, before anything is written, and holds the device.
@@ -165,10 +165,10 @@ fn fitted(device: &Path, permission: &Permission) -> Result<String, ExpectedErro
     let may_write = held.is_some();
     let usage = if may_write { Usage::ReadWrite } else { Usage::ReadOnly };
     let known = Known { size: identity.size()?, is_rotational: identity.is_rotational(), may_write };
-    if known.size < SMALLEST {
+    if known.size < MIN_SIZE {
         return Err(ExpectedError::usage(
             format!("{} has {}: too small to be probed", device.display(), known.size.human()),
-            format!("name a device of {SMALLEST} or more"),
+            format!("name a device of {MIN_SIZE} or more"),
         ));
     }
     let (count, mut seen) = (fit::probes(&known), Vec::new());

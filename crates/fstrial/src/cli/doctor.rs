@@ -42,7 +42,7 @@ pub(crate) struct DoctorArgs {
     #[arg(long, value_name = "FOLDER", default_value = ".")]
     folder: PathBuf,
 
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
 
@@ -50,7 +50,7 @@ pub(crate) struct DoctorArgs {
     home: Home,
 }
 
-/// Everything found out.
+/// Everything detected.
 #[derive(Debug, Serialize)]
 struct Findings {
     schema_version: u32,
@@ -85,7 +85,7 @@ struct FilesystemCheck {
 pub(crate) fn exec(args: &DoctorArgs) -> Result<u8, ExpectedError> {
     let root = host::is_root();
     let (noise, noise_missing) = match (args.no_noise, root) {
-        (true, _) => (Vec::new(), Some("left out as asked".to_owned())),
+        (true, _) => (Vec::new(), Some("skipped as requested".to_owned())),
         (false, false) => (Vec::new(), Some("the self-comparison needs root".to_owned())),
         (false, true) => {
             match args.home.ledger().and_then(|(_lock, ledger)| noise::measure(&args.folder, &ledger)) {

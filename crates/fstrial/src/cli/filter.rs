@@ -44,7 +44,7 @@ pub(crate) struct FilterArgs {
     #[arg(long, value_name = "TIME", value_parser = until)]
     pub(crate) until: Option<String>,
 
-    /// Trials that stand so: running, decided, budget-ended, interrupted, failed.
+    /// Trials with this status: running, decided, budget-ended, interrupted, failed.
     #[arg(long, value_name = "STATUS", value_parser = status)]
     pub(crate) status: Option<TrialStatus>,
 }
@@ -86,7 +86,7 @@ pub(crate) fn until(text: &str) -> Result<String, String> {
     moment(text, 1)
 }
 
-/// A time as RFC 3339 in UTC. A date stands for its midnight, so many days later.
+/// A time as RFC 3339 in UTC. A date stands for its midnight, this many days later.
 fn moment(text: &str, days: i64) -> Result<String, String> {
     let problem = |error: jiff::Error| {
         format!("{error}; give a date such as 2026-01-31 or a time such as 2026-01-31T18:00:00Z")

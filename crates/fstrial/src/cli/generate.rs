@@ -84,7 +84,7 @@ mod tests {
     #[test]
     fn the_schema_in_the_docs_is_that_of_the_types() {
         let docs = include_str!("../../../../docs/trial.schema.json");
-        assert!(docs == schema(), "make it anew: fstrial generate schema > docs/trial.schema.json");
+        assert!(docs == schema(), "make it again: fstrial generate schema > docs/trial.schema.json");
     }
 
     #[test]

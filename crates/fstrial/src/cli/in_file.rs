@@ -1,6 +1,6 @@
 //! Files that a user names to be read: opened once, regular or a pipe, and never read beyond a limit.
 //!
-//! Opening a FIFO waits for a writer for ever, opening a device may do something, and `/dev/zero` has no end. So only
+//! Opening a FIFO waits for a writer forever, opening a device may do something, and `/dev/zero` has no end. So only
 //! regular files are opened by name; `-` is standard input, and the nameless pipe of a shell's `<(…)` is taken too.
 
 use crate::error::ExpectedError;
@@ -55,11 +55,11 @@ fn as_text(path: &Path, mut source: Lines) -> Result<String, ExpectedError> {
     })
 }
 
-/// Reads a text file that lies in the folder of another one or below, by its path from there. Whoever wrote that path may
-/// be somebody else: links are not followed, not even inside, and what is no ordinary file is not opened.
+/// Reads a text file that lies in the folder of another one or below, by its path from there. Anyone who wrote that path may
+/// be somebody else: links are not followed, not even inside, and what is not an ordinary file is not opened.
 ///
 /// # Errors
-/// It cannot be read so; in words that say nothing of what is in it.
+/// It cannot be read so; in words that say nothing about what is in it.
 pub(crate) fn beside(file: &Path, path: &str) -> Result<String, String> {
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let open = |name: &Path, flags| {
@@ -71,12 +71,12 @@ pub(crate) fn beside(file: &Path, path: &str) -> Result<String, String> {
         // First as a place only: opening a device may do something.
         let place = open(Path::new(path), OFlags::PATH | OFlags::CLOEXEC)?;
         if !place.metadata()?.is_file() {
-            return Err(io::Error::other("it is no ordinary file"));
+            return Err(io::Error::other("it is not an ordinary file"));
         }
         let file =
             open(Path::new(path), OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY)?;
         if !file.metadata()?.is_file() {
-            return Err(io::Error::other("it is no ordinary file"));
+            return Err(io::Error::other("it is not an ordinary file"));
         }
         let mut text = String::new();
         file.take(TEXT.0 + 1).read_to_string(&mut text)?;
@@ -88,7 +88,7 @@ pub(crate) fn beside(file: &Path, path: &str) -> Result<String, String> {
     })
 }
 
-/// Opens a file of lines of which at most so much is read.
+/// Opens a file of lines of which at most this much is read.
 ///
 /// # Errors
 /// It cannot be opened, or is something else than a file.
@@ -113,7 +113,7 @@ fn failed(path: &Path, source: io::Error) -> ExpectedError {
 fn too_much(path: &Path, words: &str) -> ExpectedError {
     ExpectedError::usage(
         format!("{} {words}", path.display()),
-        "is this the right file? if it is, leave out what is not needed",
+        "check that this is the right file, and remove what is not needed",
     )
 }
 
@@ -136,7 +136,7 @@ impl Read for Lines {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.source.read(buffer)?;
         self.left = self.left.checked_sub(read as u64).ok_or_else(|| {
-            io::Error::other(TooMuch(format!("has more than {}, the most that is read of it", self.most)))
+            io::Error::other(TooMuch(format!("has more than {}, which is the limit", self.most)))
         })?;
         for piece in buffer[..read].split_inclusive(|byte| *byte == b'\n') {
             self.line += piece.len() as u64;
@@ -182,7 +182,7 @@ fn check(
     ))
 }
 
-/// What something is that is no regular file.
+/// What something is that is not a regular file.
 pub(crate) fn words_of(kind: FileType) -> &'static str {
     match kind {
         FileType::Directory => "a folder",
@@ -225,11 +225,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("large");
         File::create(&path).unwrap().set_len(1 << 30).unwrap();
-        assert!(
-            error(&path).ends_with("large has more than 1MiB, the most that is read of it"),
-            "{}",
-            error(&path)
-        );
+        assert!(error(&path).ends_with("large has more than 1MiB, which is the limit"), "{}", error(&path));
         fs::write(&path, vec![b'#'; MAX_FILE_BYTES]).unwrap();
         assert_eq!(text(&path).unwrap().len(), MAX_FILE_BYTES);
     }
@@ -254,8 +250,8 @@ mod tests {
             ("inside", "links are not followed"),
             ("../secret", "cross-device link"),
             ("/etc/passwd", "cross-device link"),
-            ("fifo", "no ordinary file"),
-            ("sub", "no ordinary file"),
+            ("fifo", "not an ordinary file"),
+            ("sub", "not an ordinary file"),
             ("missing", "No such file"),
             ("bytes", "UTF-8"),
         ] {
@@ -280,9 +276,6 @@ mod tests {
         let line = "x".repeat((64 << 10) - 1) + "\n";
         assert_eq!(read(line.repeat(3)), Ok(3 * line.len()));
         assert_eq!(read(format!("{line}x{line}")), Err("it has a line of more than 64KiB".into()));
-        assert_eq!(
-            read("1\n".repeat(1 << 20)),
-            Err("it has more than 1MiB, the most that is read of it".into())
-        );
+        assert_eq!(read("1\n".repeat(1 << 20)), Err("it has more than 1MiB, which is the limit".into()));
     }
 }

@@ -25,18 +25,18 @@ use sources::Sources;
 use std::ffi::OsString;
 
 /// Most values that all comparisons together look at: seconds of work.
-const MOST_LOOKED_AT: usize = 1 << 19;
+const MAX_VALUES: usize = 1 << 19;
 /// Most comparisons, and most of what the sequential rule keeps for all of them: half a gigabyte.
-const MOST_KEPT: (usize, usize) = (4096, 1 << 26);
+const MAX_KEPT: (usize, usize) = (4096, 1 << 26);
 /// Most rounds that may be planned.
-const MOST_PLANNED: usize = 1000;
+const MAX_PLANNED: usize = 1000;
 
 /// Judge measurements made elsewhere: hyperfine's JSON, Go benchmarks, CSV, outputs of pgbench, sysbench and fio, or an
 /// export of fstrial.
 ///
 /// A CSV file has the columns arm and value and, where every arm was measured once in every round, round and order; or a
 /// column for each arm. Rounds are judged once, all of them. What has no rounds is never paired by its row: both groups are
-/// compared by ranks. What the file tells of the order is said: without an order drawn at random, a drift of the machine
+/// compared by ranks. What the file says about the order is said: without an order drawn at random, a drift of the machine
 /// looks like a difference.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
@@ -52,7 +52,7 @@ pub(crate) struct JudgeArgs {
     #[arg(value_name = "[NAME=]FILE", required = true)]
     files: Vec<OsString>,
 
-    /// What the files are [default: what they look like].
+    /// Format of the files [default: what they look like].
     #[arg(long, value_enum)]
     format: Option<Format>,
 
@@ -160,9 +160,9 @@ fn check_planned(planned: usize, read: &sources::Read) -> Result<(), ExpectedErr
              --sequential and --planned",
         ));
     }
-    if planned > MOST_PLANNED {
+    if planned > MAX_PLANNED {
         return Err(ExpectedError::usage(
-            format!("--planned {planned}: the sequential rule plans with {MOST_PLANNED} rounds at most"),
+            format!("--planned {planned}: the sequential rule plans with {MAX_PLANNED} rounds at most"),
             "leave out --sequential and --planned: all rounds are judged once",
         ));
     }
@@ -180,8 +180,8 @@ fn check_size(read: &sources::Read, settings: &Settings) -> Result<(), ExpectedE
     }
     let rounds = read.table.rounds.unwrap_or_default();
     let kept = contrasts.saturating_mul(rounds.saturating_mul(rounds) / 2);
-    let is_too_much = settings.sequential.is_some() && kept > MOST_KEPT.1;
-    if contrasts > MOST_KEPT.0 || looked_at > MOST_LOOKED_AT || is_too_much {
+    let is_too_much = settings.sequential.is_some() && kept > MAX_KEPT.1;
+    if contrasts > MAX_KEPT.0 || looked_at > MAX_VALUES || is_too_much {
         return Err(ExpectedError::usage(
             format!(
                 "{}: {contrasts} comparisons, which look at {looked_at} values in all, are too many",

@@ -61,9 +61,9 @@ Examples:
   fstrial claims check closson-2012 --quick
 
 Exit codes:
-  0    every contrast that was to be decided is decided
-  1    a fault of fstrial itself
-  2    the command line or a file is wrong
+  0    every requested comparison reached a verdict
+  1    a bug in fstrial
+  2    invalid command line or input file
   3    the budget ended with a contrast undecided
   4    the condition of --fail-if or --fail-if-worse is met
   5    --fail-if-worse cannot judge the newest trial: too few are like it
@@ -201,7 +201,7 @@ impl Home {
     }
 
     /// Makes sure that one command at a time works with these results: two trials would disturb each other, and one of
-    /// them could go on with the other's; and what a trial is writing must not be removed. Held until it is dropped.
+    /// them could continue with the other's; and what a trial is writing must not be removed. Held until it is dropped.
     fn lock(&self) -> Result<Lock, ExpectedError> {
         let home = self.make()?;
         match lock(&home)? {
@@ -254,7 +254,7 @@ fn lock(home: &PrivateDir) -> Result<Option<Lock>, ExpectedError> {
     }
 }
 
-/// What is wrong with the home: why a folder cannot be it, and which one can.
+/// What is wrong with the home: why a folder cannot be one, and which one can.
 fn of_home(error: StackError) -> ExpectedError {
     match error {
         StackError::Untrusted { path, why } if host::is_root() => ExpectedError::usage(
@@ -307,7 +307,7 @@ fn survive_large_files() -> Result<(), ExpectedError> {
 }
 
 /// How a command ends whose answer may not have been written. `again` tells how to see what was measured; without it, a
-/// reader that has enough (`| head`) is none to complain to. What is worse than a lost answer stands.
+/// reader that has enough (`| head`) needs no complaint. What is worse than a lost answer takes precedence.
 pub(crate) fn written(code: u8, again: Option<String>) -> Result<u8, ExpectedError> {
     let answers = [exit_code::VERDICT, exit_code::UNDECIDED, exit_code::FAIL_IF_MET, exit_code::UNJUDGED];
     let is_answer = answers.contains(&code);
@@ -359,7 +359,7 @@ fn show(error: &ExpectedError) {
     }
 }
 
-/// Says something beside the answer, on standard error.
+/// Says something in addition to the answer, on standard error.
 pub(crate) fn say(text: &str) {
     let _ = write!(anstream::stderr(), "{text}");
 }

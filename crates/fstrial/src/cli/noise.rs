@@ -74,7 +74,7 @@ impl Listener for Silent {
     }
 }
 
-/// The model of the device that stands beside the real one.
+/// The model of the device that is next to the real one.
 const MODEL: &str = "gp3-3000";
 
 /// Compares ext4 with itself on a small image in `folder`, and on a modelled device.

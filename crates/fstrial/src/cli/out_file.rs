@@ -1,4 +1,4 @@
-//! The one way a file that a user names is written: whole or not at all, under another name beside it, synced, then
+//! The one way a file that a user names is written: whole or not at all, under another name next to it, synced, then
 //! renamed. What is there already is not replaced unless that is asked for, and only a regular file ever is: no link is
 //! followed, no device written to. `-` is standard output.
 //!
@@ -96,7 +96,7 @@ impl Folder {
         out.finish()
     }
 
-    /// Refuses what is there and must not be replaced: anything without `force`, and what is no regular file with it.
+    /// Refuses what is there and must not be replaced: anything without `force`, and what is not a regular file with it.
     fn check(&self, path: &Path, name: &OsStr, force: bool) -> Result<(), ExpectedError> {
         let kind = match rustix::fs::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(found) => FileType::from_raw_mode(found.st_mode),
@@ -130,7 +130,7 @@ pub(crate) struct OutFile {
 }
 
 impl OutFile {
-    /// Claims a name beside the file that is to be.
+    /// Claims a name next to the file that is to be.
     ///
     /// # Errors
     /// It is there already and must not be replaced, it is something else than a regular file, or it has no name.
@@ -179,7 +179,7 @@ impl OutFile {
         match rustix::fs::renameat_with(folder, &self.part, folder, &self.name, RenameFlags::NOREPLACE) {
             Ok(()) => Ok(()),
             Err(Errno::EXIST) => Err(there_already(&self.path)),
-            // Not every filesystem can refuse by itself.
+            // Not every filesystem can refuse on its own.
             Err(Errno::INVAL | Errno::NOSYS) => {
                 self.folder.check(&self.path, &self.name, false)?;
                 let renamed = rustix::fs::renameat(folder, &self.part, folder, &self.name);

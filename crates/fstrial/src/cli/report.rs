@@ -47,7 +47,7 @@ pub(crate) struct ReportArgs {
     #[arg(long, requires = "out", help = out_file::FORCE)]
     force: bool,
 
-    /// The form.
+    /// Form of the report.
     #[arg(long, value_enum, default_value_t = Format::Html)]
     format: Format,
 
@@ -123,7 +123,7 @@ fn deliver(args: &ReportArgs, text: &str, name: &str) -> Result<u8, ExpectedErro
     match &args.out {
         Some(path) if out_file::is_standard_output(path) => super::print(text),
         Some(path) => {
-            // A file is no terminal: no colours in it.
+            // A file is not a terminal: no colours in it.
             let text: Cow<'_, str> = match args.format {
                 Format::Text => anstream::adapter::strip_str(text).to_string().into(),
                 Format::Html | Format::Json | Format::Markdown | Format::Lkml => text.into(),

@@ -42,9 +42,9 @@ Examples:
   fstrial results show
   fstrial results show 12 --json")]
     Show {
-        /// Its number [default: the last that has a round].
+        /// Number of the trial [default: the last that has a round].
         id: Option<i64>,
-        /// As JSON.
+        /// Print JSON.
         #[arg(long)]
         json: bool,
     },
@@ -60,7 +60,7 @@ Examples:
         a: i64,
         /// The number of the second.
         b: i64,
-        /// As JSON.
+        /// Print JSON.
         #[arg(long)]
         json: bool,
     },
@@ -73,7 +73,7 @@ Examples:
 Examples:
   fstrial results fio 12 --out for-fio-plot")]
     Fio {
-        /// Its number [default: the last].
+        /// Number of the trial [default: the last].
         id: Option<i64>,
         /// The folder to write to; it is made.
         #[arg(long, value_name = "FOLDER")]

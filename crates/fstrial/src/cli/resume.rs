@@ -1,4 +1,4 @@
-//! `fstrial resume`: goes on with a stored trial that was interrupted or ended undecided.
+//! `fstrial resume`: resumes a stored trial that was interrupted or ended undecided.
 
 use super::{
     Home,
@@ -16,7 +16,7 @@ Examples:
   fstrial resume 12 --budget 20m
   fstrial resume 12 --erase /dev/disk/by-id/nvme-…";
 
-/// Go on with a trial that was interrupted, killed, or ended undecided; its rounds and its error budget carry over.
+/// Resume a trial that was interrupted, killed, or ended undecided; its rounds and its error budget carry over.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct ResumeArgs {
@@ -63,7 +63,7 @@ fn choose(store: &Store, id: Option<i64>) -> Result<StoredTrial, ExpectedError> 
     let last = trials.find(|summary| summary.status != TrialStatus::Decided);
     let last = last.ok_or_else(|| {
         ExpectedError::usage(
-            "there is no trial to go on with: all that are stored are decided",
+            "there is no trial to resume: all that are stored are decided",
             "begin one with `fstrial compare`; `fstrial results list` shows those there are",
         )
     })?;

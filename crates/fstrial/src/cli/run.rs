@@ -19,7 +19,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Run a trial from a file, or go on with one that was interrupted.
+/// Run a trial from a file, or resume one that was interrupted.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -32,7 +32,7 @@ pub(crate) struct RunArgs {
     #[arg(value_name = "FILE")]
     file: PathBuf,
 
-    /// Go on with the last trial of this file that did not come to its end, or with this one.
+    /// Resume the last trial of this file that did not come to its end, or with this one.
     #[arg(long, value_name = "ID", num_args = 0..=1, default_missing_value = "0")]
     resume: Option<i64>,
 
@@ -40,7 +40,7 @@ pub(crate) struct RunArgs {
     #[arg(short, long, value_name = "TIME")]
     budget: Option<Nanos>,
 
-    /// The seed everything random is drawn from, instead of the file's.
+    /// Seed of everything random, instead of the file's.
     #[arg(long, value_parser = seed, conflicts_with = "resume")]
     seed: Option<u64>,
 

@@ -10,7 +10,7 @@ use super::{Home, results};
 use crate::{error::ExpectedError, exit_code};
 use clap::Args;
 use guard::Names;
-use server::{Server, Shop};
+use server::{Server, SiteState};
 use std::{io, net::SocketAddr};
 
 const EXAMPLES: &str = "\
@@ -18,7 +18,7 @@ Examples:
   fstrial serve
   fstrial serve --listen 127.0.0.1:0                            any free port; the address is printed
   ssh -L 7070:localhost:7070 lab1 fstrial serve                 a lab's results, read from another machine
-  fstrial serve --listen 0.0.0.0:7070 --anyone-on-the-network   whoever reaches this machine may read them
+  fstrial serve --listen 0.0.0.0:7070 --anyone-on-the-network   anyone who reaches this machine may read them
 
 Pages: / (list and search) · /trial/ID · /trial/ID/text · /compare?a=1&b=2 · /trend?arm=xfs&against=ext4
 JSON:  /api/trials · /api/trials/ID · /api/trend?arm=xfs&against=ext4
@@ -36,11 +36,11 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:7070")]
     listen: SocketAddr,
 
-    /// Allow an address that other machines can reach. Whoever does can read all results.
+    /// Allow an address that other machines can reach. Anyone who does can read all results.
     #[arg(long)]
     anyone_on_the_network: bool,
 
-    /// A name by which browsers may ask for it, besides localhost and addresses (repeatable).
+    /// A name by which browsers may ask for it, in addition to localhost and addresses (repeatable).
     #[arg(long, value_name = "NAME")]
     host_name: Vec<String>,
 
@@ -53,7 +53,7 @@ pub(crate) fn exec(args: &ServeArgs) -> Result<u8, ExpectedError> {
     if !is_loopback && !args.anyone_on_the_network {
         return Err(ExpectedError::usage(
             format!("{} can be reached from other machines", args.listen.ip()),
-            "leave --listen out; or, if whoever reaches it may read all results (there is no password), add \
+            "leave --listen out; or, if anyone who reaches it may read all results (there is no password), add \
              --anyone-on-the-network",
         ));
     }
@@ -70,13 +70,13 @@ pub(crate) fn exec(args: &ServeArgs) -> Result<u8, ExpectedError> {
     super::print(&format!("http://{address}/\n"));
     super::say("Ctrl-C ends it\n");
     if !is_loopback {
-        super::say("whoever reaches this address can read all results; there is no password\n");
+        super::say("anyone who reaches this address can read all results; there is no password\n");
     }
     let mut others = args.host_name.clone();
     if !is_loopback {
         others.push(rustix::system::uname().nodename().to_string_lossy().into_owned());
     }
-    let shop = Shop { store: results::existing(&args.home)?, names: Names { is_loopback, others } };
-    server.serve(shop).map_err(cannot)?;
+    let site = SiteState { store: results::existing(&args.home)?, names: Names { is_loopback, others } };
+    server.serve(site).map_err(cannot)?;
     Ok(exit_code::VERDICT)
 }

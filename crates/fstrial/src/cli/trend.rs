@@ -12,7 +12,7 @@ use crate::{
 };
 use clap::Args;
 use fstrial_model::{metric::Metric, units::Percent};
-use fstrial_stats::change::LEAST_POINTS;
+use fstrial_stats::change::MIN_POINTS;
 use fstrial_store::Store;
 
 const EXAMPLES: &str = "\
@@ -49,11 +49,11 @@ pub(crate) struct TrendArgs {
     #[arg(long, value_name = "ARM")]
     against: Option<String>,
 
-    /// Only this level (repeatable, or separated by commas) [default: every one].
+    /// Follow only this level (repeatable, or separated by commas) [default: every one].
     #[arg(long, value_name = "N,…", value_delimiter = ',')]
     threads: Vec<u16>,
 
-    /// On what: throughput, p50, p99, p999, device-bytes.
+    /// Metric to follow: throughput, p50, p99, p999, device-bytes.
     #[arg(long, value_name = "METRIC", value_parser = compare::metric, default_value = "throughput")]
     metric: Metric,
 
@@ -61,7 +61,7 @@ pub(crate) struct TrendArgs {
     #[arg(long, value_enum, default_value_t = By::Time)]
     by: By,
 
-    /// Steps smaller than this are no change [default: 3%; p50 5%, p99 10%, p999 20%].
+    /// Steps smaller than this are not changes [default: 3%; p50 5%, p99 10%, p999 20%].
     #[arg(long, value_name = "PERCENT")]
     practical: Option<Percent>,
 
@@ -148,7 +148,7 @@ fn find(
         store.find_trials(&args.filter.filter())?.into_iter().map(|trial| trial.id).collect();
     if trials.is_empty() {
         let hint = "`fstrial results list` shows the trials there are, and takes the same flags";
-        return Err(ExpectedError::usage("no stored trial is like that", hint));
+        return Err(ExpectedError::usage("no trial matches", hint));
     }
     let found = history::collect(store, &trials, asked)?;
     if found.series.is_empty() {
@@ -172,7 +172,7 @@ fn nothing(asked: &Asked, found: &Found, trials: usize) -> ExpectedError {
         Some(left) => ExpectedError::usage(
             format!("none of {trials} trials can be used: of #{}, {}", left.trial, left.reason),
             format!(
-                "--workload and --threads choose among what they have; {LEAST_POINTS} good trials are needed"
+                "--workload and --threads choose among what they have; {MIN_POINTS} good trials are needed"
             ),
         ),
         None => ExpectedError::usage(

@@ -102,7 +102,7 @@ fn current(store: &Store) -> Result<Option<TrialId>, ExpectedError> {
 enum Next {
     Quit,
     Interrupted,
-    /// This one: it has begun, or is gone on with.
+    /// This trial: it has begun, or is resumed.
     Trial(TrialId),
 }
 
@@ -141,7 +141,7 @@ impl Watch<'_> {
         }
     }
 
-    /// Reads what is new; gives the trial to be watched instead, if it is another one or has begun anew.
+    /// Reads what is new; gives the trial to be watched instead, if it is another one or has started over.
     fn look(&self, following: &mut Following<'_>, is_new: bool) -> Result<Option<TrialId>, ExpectedError> {
         let is_alive = self.args.home.is_locked()?;
         if is_new {
@@ -297,10 +297,9 @@ impl<'p> Following<'p> {
                 self.status.name(),
                 Some(format!("this trial is over; `fstrial results show {id}` has its answer in words")),
             ),
-            (false, false) => (
-                KILLED,
-                Some("nobody works on this trial any more; `fstrial resume` goes on with it".to_owned()),
-            ),
+            (false, false) => {
+                (KILLED, Some("nobody works on this trial any more; `fstrial resume` resumes it".to_owned()))
+            }
             (false, true) => ("running", None),
         };
         (self.model.status, self.model.advice) = (status.to_owned(), advice);

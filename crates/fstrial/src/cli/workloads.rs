@@ -47,10 +47,10 @@ Examples:
   fstrial workloads list postgresql
   fstrial workloads list --json")]
     List {
-        /// Only what fits this word.
+        /// List only what fits this word.
         #[arg(value_name = "WORD")]
         word: Option<String>,
-        /// One JSON object for each, on a line.
+        /// Print one JSON object on a line for each.
         #[arg(long)]
         json: bool,
     },
@@ -66,7 +66,7 @@ Examples:
         /// What --workload takes: a preset's name, a workload file (.toml), or a fio job file (.fio).
         #[arg(value_name = "NAME")]
         word: String,
-        /// As one JSON object.
+        /// Print one JSON object.
         #[arg(long, conflicts_with = "toml")]
         json: bool,
         /// Only the fields, in the form a trial file or a workload file takes.

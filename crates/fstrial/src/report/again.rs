@@ -20,7 +20,7 @@ pub struct Told<'a> {
     pub finished: &'a Finished<'a>,
     /// How every contrast went, in the order of the plan; nothing before a first round.
     pub courses: &'a [Course],
-    /// What its runs say besides their results, by cell.
+    /// What its runs say in addition to their results, by cell.
     pub besides: &'a [Besides],
     /// The commands that made each arm.
     pub commands: &'a [Vec<String>],

@@ -10,7 +10,7 @@ use crate::run::{
 };
 use anstyle::{AnsiColor, Style};
 use fstrial_model::{
-    claim::{Asked, Bound, Claim, Number, OriginalTable, Part, Spot},
+    claim::{Bound, Claim, ClaimQuestion, Number, OriginalTable, Part, Spot},
     metric::Metric,
 };
 use jiff::civil::Date;
@@ -18,7 +18,7 @@ use serde::Serialize;
 use std::fmt::Write;
 
 /// Failures told with a claim that they leave undecided, at most.
-const MOST_FAILURES: usize = 3;
+const MAX_FAILURES: usize = 3;
 
 #[derive(Debug, Clone, Serialize)]
 pub struct ClaimReport {
@@ -38,7 +38,7 @@ pub struct ClaimReport {
     pub answer: String,
     /// What the verdict speaks for, and what it cannot.
     pub notes: Vec<String>,
-    /// What stands in for what this kernel has no more.
+    /// The replacements for what this kernel no longer has.
     pub substituted: Vec<String>,
     /// How it was scaled to this machine.
     pub scaled: Vec<String>,
@@ -113,7 +113,7 @@ pub fn report(
         _ => found,
     };
     if verdict == ClaimVerdict::Undecided {
-        notes.extend(failures.iter().take(MOST_FAILURES).cloned());
+        notes.extend(failures.iter().take(MAX_FAILURES).cloned());
     }
     if verdict == ClaimVerdict::CannotTell {
         notes.extend(blind(&states, &parts));
@@ -164,7 +164,7 @@ pub fn without_trial(claim: &Claim, verdict: ClaimVerdict, notes: Vec<String>) -
 /// Whether a verdict rests on an effect that was not seen, which on a machine that is too small says nothing.
 fn saw_no_effect(plan: &Plan, verdict: ClaimVerdict) -> bool {
     let is_none = |part: &Part| match &part.asked {
-        Asked::Ratio { bound, .. } | Asked::Slope { bound, .. } => match bound {
+        ClaimQuestion::Ratio { bound, .. } | ClaimQuestion::Slope { bound, .. } => match bound {
             Bound::Within(_) => true,
             // "No more than 5 % faster."
             Bound::Below(bound) => *bound > 1.0,
@@ -251,7 +251,7 @@ fn of_question(state: &ContrastState) -> PartReport {
 fn part_report(plan: &Plan, judge: Option<&Judge<'_>>, states: &[ContrastState], index: usize) -> PartReport {
     let claimed = &plan.parts[index];
     // With several contrasts that are not of one figure there is no one ratio to show.
-    let is_one = !matches!(claimed.part.asked, Asked::NoSingleWinner(_));
+    let is_one = !matches!(claimed.part.asked, ClaimQuestion::NoSingleWinner(_));
     let verdict = judge.map_or(ClaimVerdict::Undecided, |judge| judge.part(index));
     // What lies on the other side of 1, or at it, was decided by the question about the direction: its figures count.
     let decided_by = usize::from(matches!(verdict, ClaimVerdict::Reversed | ClaimVerdict::NoDifference));
@@ -285,13 +285,13 @@ fn part_report(plan: &Plan, judge: Option<&Judge<'_>>, states: &[ContrastState],
 /// Who is beaten by nobody, comparison by comparison: `seeks: xfs; postmark: ext4 or xfs`.
 fn leaders(plan: &Plan, states: &[ContrastState], index: usize) -> Option<String> {
     let claimed = &plan.parts[index];
-    let Asked::NoSingleWinner(groups) = &claimed.part.asked else { return None };
+    let ClaimQuestion::NoSingleWinner(groups) = &claimed.part.asked else { return None };
     let mut pairs = claimed.contrasts.iter();
     let mut said = Vec::new();
     for group in groups {
         let mut leading: Vec<&str> =
             group.iter().map(|spot| plan.trial.arms[spot.arm].name.as_str()).collect();
-        // The contrasts of a group are its pairs, and stand in the order of the groups.
+        // The contrasts of a group are its pairs, and are in the order of the groups.
         for index in pairs.by_ref().take(group.len() * group.len().saturating_sub(1) / 2) {
             let state = &states[*index];
             match state.verdict {
@@ -331,12 +331,12 @@ fn blind(states: &[ContrastState], parts: &[PartReport]) -> Vec<String> {
 /// What kind of figure a part has.
 fn figure(plan: &Plan, part: &Part) -> Option<String> {
     match &part.asked {
-        Asked::Ratio { .. } | Asked::Better { .. } => Some("ratio".into()),
-        Asked::Slope { .. } => Some("factor for each doubling".into()),
-        Asked::Amount { cell, .. } => {
+        ClaimQuestion::Ratio { .. } | ClaimQuestion::Better { .. } => Some("ratio".into()),
+        ClaimQuestion::Slope { .. } => Some("factor for each doubling".into()),
+        ClaimQuestion::Amount { cell, .. } => {
             Some(part.metric.unit(&plan.results[cell.workload][cell.result]).to_owned())
         }
-        Asked::Works(_) | Asked::Fails(_) | Asked::NoSingleWinner(_) => None,
+        ClaimQuestion::Works(_) | ClaimQuestion::Fails(_) | ClaimQuestion::NoSingleWinner(_) => None,
     }
 }
 
@@ -348,16 +348,16 @@ fn subject(plan: &Plan, part: &Part) -> String {
         metric => format!("{} of ", metric.name()),
     };
     match &part.asked {
-        Asked::Ratio { a, b, .. } => format!("{of}{} / {}", name(a), name(b)),
-        Asked::Better { a, b } => format!("{of}{} against {}", name(a), name(b)),
-        Asked::Slope { cells, .. } => {
+        ClaimQuestion::Ratio { a, b, .. } => format!("{of}{} / {}", name(a), name(b)),
+        ClaimQuestion::Better { a, b } => format!("{of}{} against {}", name(a), name(b)),
+        ClaimQuestion::Slope { cells, .. } => {
             let levels: Vec<String> = cells.iter().map(|cell| cell.threads.to_string()).collect();
             format!("{of}{} @ {}", plan.trial.arms[cells[0].arm].name, levels.join(", "))
         }
-        Asked::Amount { cell, .. } => format!("{of}{}", name(cell)),
-        Asked::Works(cell) => format!("{} is done every time", name(cell)),
-        Asked::Fails(cell) => format!("{} fails or cannot be done", name(cell)),
-        Asked::NoSingleWinner(groups) => {
+        ClaimQuestion::Amount { cell, .. } => format!("{of}{}", name(cell)),
+        ClaimQuestion::Works(cell) => format!("{} is done every time", name(cell)),
+        ClaimQuestion::Fails(cell) => format!("{} fails or cannot be done", name(cell)),
+        ClaimQuestion::NoSingleWinner(groups) => {
             format!("no arm is best, or as good, in all {} comparisons", groups.len())
         }
     }
@@ -366,14 +366,14 @@ fn subject(plan: &Plan, part: &Part) -> String {
 /// What a part expects of it, in words.
 fn expected(plan: &Plan, part: &Part) -> Option<String> {
     let number = |value: f64| match (&part.asked, figure(plan, part)) {
-        (Asked::Amount { .. }, Some(unit)) => numbers::figure(value, &unit),
+        (ClaimQuestion::Amount { .. }, Some(unit)) => numbers::figure(value, &unit),
         _ => numbers::plain(value),
     };
     let (bound, of) = match &part.asked {
-        Asked::Ratio { bound, .. } | Asked::Amount { bound, .. } => (bound, ""),
-        Asked::Slope { bound, .. } => (bound, " for each doubling"),
-        Asked::Better { .. } => return Some("better".into()),
-        Asked::Works(_) | Asked::Fails(_) | Asked::NoSingleWinner(_) => return None,
+        ClaimQuestion::Ratio { bound, .. } | ClaimQuestion::Amount { bound, .. } => (bound, ""),
+        ClaimQuestion::Slope { bound, .. } => (bound, " for each doubling"),
+        ClaimQuestion::Better { .. } => return Some("better".into()),
+        ClaimQuestion::Works(_) | ClaimQuestion::Fails(_) | ClaimQuestion::NoSingleWinner(_) => return None,
     };
     Some(match bound {
         Bound::Above(value) => format!("above {}{of}", number(*value)),

@@ -19,7 +19,7 @@ const SCHEMA_VERSION: u32 = 1;
 
 /// What must be said with every comparison of two trials.
 const NOTE: &str = "two trials were not interleaved: what changed between them (the machine, its load, its device) is in \
-                    these figures, so this is no verdict; one trial with both decides";
+                    these figures, so this is not a verdict; one trial with both decides";
 
 /// Two trials side by side.
 #[derive(Debug, Clone, Serialize)]

@@ -66,7 +66,7 @@ pub struct Document {
     pub places: Vec<Environment>,
     /// Every arm with its facts.
     pub arms: Vec<ArmReport>,
-    /// What differs between the arms besides what was asked for.
+    /// What differs between the arms in addition to what was asked for.
     pub audit: Vec<String>,
     /// Every workload with its cells and verdicts.
     pub workloads: Vec<WorkloadReport>,
@@ -209,7 +209,7 @@ impl Document {
     /// That the trial is not at its end, in words; none of one that is.
     pub fn not_at_its_end(&self) -> Option<String> {
         let go_on =
-            self.trial_id.map_or_else(String::new, |id| format!("; `fstrial resume {id}` goes on with it"));
+            self.trial_id.map_or_else(String::new, |id| format!("; `fstrial resume {id}` resumes it"));
         match self.ended {
             "running" => Some("this trial still runs: what is here is what it has found so far".into()),
             "killed" => Some(format!("this trial was killed before its end{go_on}")),
@@ -526,7 +526,7 @@ fn cell_report(plan: &Plan, judge: Option<&Judge<'_>>, (at, result): (usize, usi
     }
 }
 
-/// The mean of counts; none of none.
+/// The mean of counts; none if there are none.
 #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
 fn mean(counts: &[u64]) -> Option<f64> {
     (!counts.is_empty()).then(|| counts.iter().sum::<u64>() as f64 / counts.len() as f64)

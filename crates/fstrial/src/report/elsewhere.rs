@@ -111,7 +111,7 @@ fn warnings(found: &[Finding]) -> Vec<String> {
 /// What the order of one comparison means.
 fn warning(found: &Finding, others: &str) -> Option<String> {
     let (a, b) = (&found.a, &found.b);
-    let drift = "a drift of the machine would look like this";
+    let drift = "a drift of the machine would look the same";
     let block = |first: &str, second: &str| {
         format!("NOT RANDOMISED: all of {first} comes before any of {second}{others}; {drift}")
     };
@@ -198,7 +198,9 @@ fn judgement(found: &Finding, practical: f64) -> String {
         );
     }
     if found.suggestive {
-        return format!("{word}: suggestive on its own, not among so many comparisons");
+        return format!(
+            "{word}: suggestive on its own, but not after correcting for the number of comparisons"
+        );
     }
     word
 }

@@ -4,7 +4,7 @@
 //! come from the whole distribution, samples from the series. What a run does not know is null, never a made-up zero:
 //! context switches, page faults, how deep a queue of more than one request was, and the bytes of each direction where
 //! requests have many sizes. Steps over files other than reads, writes and syncs have no place in fio's form and are left
-//! out. What is no pattern of fio's says so in its `desc`.
+//! out. What is not a pattern of fio's says so in its `desc`.
 
 use crate::run::latencies;
 use fstrial_model::{
@@ -22,7 +22,7 @@ const PERCENTILES: [f64; 17] =
 /// Upper bounds of fio's latency tables, in the table's unit; milliseconds have two more.
 const BOUNDS: [u64; 10] = [2, 4, 10, 20, 50, 100, 250, 500, 750, 1000];
 
-/// What is known of a run besides its loads.
+/// What is known of a run in addition to its loads.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunMetadata<'a> {
     /// Version of fstrial that made the run.
@@ -234,7 +234,7 @@ fn bytes(of: &LoadMetadata<'_>, counts: [u64; 2]) -> [Option<u64>; 2] {
 /// What to say where a job file could not do the same.
 fn description(pattern: &Pattern) -> Option<String> {
     let is_foreign = !matches!(pattern, Pattern::Io(_));
-    is_foreign.then(|| format!("{}, which is no pattern of fio's", pattern.words()))
+    is_foreign.then(|| format!("{}, which is not a pattern of fio's", pattern.words()))
 }
 
 /// The keys of a job file that would do the same, or as much of it as fio has keys for.
@@ -314,7 +314,7 @@ fn io_options(options: &mut BTreeMap<&'static str, String>, io: &Io, threads: u1
     }
 }
 
-/// The sizes of requests in fio's words, for reads and for writes; a list beside a range is told as a range.
+/// The sizes of requests in fio's words, for reads and for writes; a list next to a range is told as a range.
 fn sizes(io: &Io) -> (&'static str, String) {
     let block = Sizes::listed(vec![(io.block_size, 1.0)]);
     let both = [&io.read_size, &io.write_size].map(|sizes| sizes.as_ref().unwrap_or(&block));
@@ -640,7 +640,7 @@ mod tests {
         let answer = answer(&run(), &[of(&flow, &mixed), of(&flow, &appends)]).unwrap();
         let answer = serde_json::to_value(answer).unwrap();
         let (mixed, appends) = (&answer["jobs"][0], &answer["jobs"][1]);
-        assert!(mixed["desc"].as_str().unwrap().contains("no pattern of fio's"));
+        assert!(mixed["desc"].as_str().unwrap().contains("not a pattern of fio's"));
         assert_eq!(
             (&mixed["job options"]["rw"], &appends["job options"]["rw"]),
             (&"rw".into(), &"write".into())

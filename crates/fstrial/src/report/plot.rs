@@ -62,7 +62,7 @@ pub struct Plot<'a> {
 }
 
 impl Plot<'_> {
-    /// Its lines, each at most `width` columns. Points that do not fit beside each other share a column: it shows the one
+    /// Its lines, each at most `width` columns. Points that do not fit next to each other share a column: it shows the one
     /// in the middle of them, and no intervals. An arrow says where an interval goes on beyond the picture.
     pub fn lines(&self, width: usize) -> Vec<String> {
         let signs = if self.unicode { &UNICODE } else { &ASCII };

@@ -100,7 +100,7 @@ impl Progress {
     /// Takes everything off the terminal.
     pub fn clear(&self) {
         if let Some(drawn) = &self.terminal {
-            // A bar that is not finished would be drawn once more when it is dropped, below the answer.
+            // A bar that is not finished would be drawn again when it is dropped, below the answer.
             drawn.contrasts.iter().chain([&drawn.now]).for_each(ProgressBar::finish_and_clear);
             let _ = drawn.all.clear();
         }
@@ -215,7 +215,7 @@ fn budget_lines(fit: u32, round_seconds: f64, warning: Option<&str>) -> Vec<Stri
             "{takes}: {rounds} into the budget. Only plain differences are decided in so few; most take {ROUNDS_OF_A_DECISION} or more"
         ),
         format!(
-            "give it --budget {needed}, or fewer arms, workloads or thread counts; what is measured by then can be gone on with"
+            "give it --budget {needed}, or fewer arms, workloads or thread counts; what is measured by then can be resumed"
         ),
     ]
 }
@@ -225,14 +225,14 @@ fn budget_lines(fit: u32, round_seconds: f64, warning: Option<&str>) -> Vec<Stri
 fn how_far(took: Duration, done: Bytes, total: Bytes) -> String {
     let share = (done.0 as f64 / total.0.max(1) as f64).clamp(0.0, 1.0);
     let percent = format!("{:.0} %", share * 100.0);
-    // The first hundredth says nothing of the rest.
+    // The first hundredth says nothing about the rest.
     if share < 0.01 {
         return percent;
     }
     format!("{percent}, at most {} more", numbers::wait(took.as_secs_f64() / share * (1.0 - share)))
 }
 
-/// An open contrast: where its interval stands.
+/// An open contrast: where its interval is.
 fn narrowing(state: &ContrastState) -> String {
     let interval = match (state.ratio, state.interval) {
         (Some(ratio), Some(ends)) => format!("{} {}", numbers::ratio(ratio), numbers::ratio_interval(ends)),
@@ -264,7 +264,7 @@ impl Listener for Progress {
             }
             Event::Audited { lines } => {
                 if !lines.is_empty() {
-                    self.say("the arms differ, besides what was asked for, in:");
+                    self.say("the arms differ, in addition to what was asked for, in:");
                 }
                 for line in *lines {
                     self.say(&format!("  {line}"));

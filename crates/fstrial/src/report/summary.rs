@@ -17,7 +17,7 @@ const NARROW: f64 = 0.15;
 /// Rounds after which most questions that can be decided are.
 const ROUNDS_OF_A_DECISION: u64 = 12;
 /// Pairs that are not decided, told one by one at most.
-const MOST_OPEN: usize = 3;
+const MAX_OPEN: usize = 3;
 
 /// Who won a workload at a level.
 #[derive(Debug, Clone)]
@@ -82,7 +82,7 @@ pub enum Why {
     Few(usize),
     /// The interval rules out a difference of more than this share.
     Narrow(f64),
-    /// A decision is likely after so many rounds more.
+    /// A decision is likely after this many rounds more.
     Rounds((u64, u64)),
     /// More rounds would hardly decide it, as far as can be seen.
     Hopeless,
@@ -293,13 +293,13 @@ impl Standing<'_> {
         pairs.sort_by_key(|pair| !self.is_within(pair));
         let (few, known): (Vec<&Open<'_>>, Vec<_>) =
             pairs.into_iter().partition(|pair| matches!(pair.why, Why::Few(_)));
-        let mut words: Vec<String> = known.iter().take(MOST_OPEN).map(|pair| pair.words()).collect();
-        if known.len() > MOST_OPEN {
-            words.push(format!("{} more pairs not decided", known.len() - MOST_OPEN));
+        let mut words: Vec<String> = known.iter().take(MAX_OPEN).map(|pair| pair.words()).collect();
+        if known.len() > MAX_OPEN {
+            words.push(format!("{} more pairs not decided", known.len() - MAX_OPEN));
         }
         if let Some(Open { why: Why::Few(rounds), .. }) = few.first() {
-            let figures: Vec<String> = few.iter().take(MOST_OPEN).map(|pair| pair.figures()).collect();
-            let more = if few.len() > MOST_OPEN { ", …" } else { "" };
+            let figures: Vec<String> = few.iter().take(MAX_OPEN).map(|pair| pair.figures()).collect();
+            let more = if few.len() > MAX_OPEN { ", …" } else { "" };
             words.push(format!("too few rounds ({rounds}) for {}{more}", figures.join(", ")));
         }
         words
@@ -490,7 +490,7 @@ fn leads(document: &Document) -> Option<String> {
     })
 }
 
-/// How to go on with a trial that is not at its end, or in which something is open that more rounds would decide.
+/// How to resume a trial that is not at its end, or in which something is open that more rounds would decide.
 pub fn go_on(document: &Document) -> Option<String> {
     let id = document.trial_id?;
     match document.ended {

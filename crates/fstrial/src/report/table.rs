@@ -17,7 +17,7 @@ const WORSE: Style = AnsiColor::Red.on_default();
 const QUIET: Style = Style::new().dimmed();
 const LOUD: Style = AnsiColor::Yellow.on_default().bold();
 
-/// The whole answer. Colours are escape codes, to be stripped by whoever prints to something else than a terminal.
+/// The whole answer. Colours are escape codes, to be stripped by anyone who prints to something else than a terminal.
 pub fn render(document: &Document) -> String {
     let mut out = String::new();
     if let Some(report) = &document.claim {
@@ -158,7 +158,7 @@ pub fn verdict_line(document: &Document, report: &VerdictReport) -> String {
     verdict::line(&report.contrast, document.practical_percent, document.round_seconds, unequal)
 }
 
-/// What is said of a workload below its figures: its notes, then its verdicts.
+/// What is said about a workload below its figures: its notes, then its verdicts.
 pub fn told(document: &Document, workload: &WorkloadReport, notes: Vec<String>) -> Vec<String> {
     let (aside, full) = told_in_full(workload);
     let mut told = notes;
@@ -194,7 +194,7 @@ fn style_of(outcome: Outcome) -> Style {
     }
 }
 
-/// What stands in the column of intervals before there is one.
+/// What is in the column of intervals before there is one.
 const RANGES: &str = "of fewer than six runs their range is shown (least–greatest)";
 /// Runs from which on a rate has an interval; before that there is the range of its runs.
 const RUNS_OF_AN_INTERVAL: usize = 6;
@@ -265,7 +265,7 @@ fn row(workload: &WorkloadReport, cell: &CellReport, columns: &[&Column]) -> Vec
     } else {
         row.push(cell.rate.map_or_else(dash, figure));
         row.push(cell.rate_interval.map_or_else(dash, |(low, high)| match cell.runs {
-            // A range of few runs is no interval, and does not look like one.
+            // A range of few runs is not an interval, and does not look like one.
             ..RUNS_OF_AN_INTERVAL => format!("{}–{}", figure(low), figure(high)),
             _ => format!("[{}, {}]", figure(low), figure(high)),
         }));

@@ -9,7 +9,7 @@ use crate::run::{
     plan::threads_in_words,
 };
 use fstrial_model::metric::Metric;
-use fstrial_stats::change::{self, ALPHA, Change, History, LEAST_POINTS, Step};
+use fstrial_stats::change::{self, ALPHA, Change, History, MIN_POINTS, Step};
 use fstrial_store::TrialId;
 use serde::Serialize;
 use std::{
@@ -35,7 +35,7 @@ pub struct TrendDocument {
     pub against: Option<String>,
     pub metric: Metric,
     pub by: By,
-    /// Steps smaller than this are no change, in percent.
+    /// Steps smaller than this are not changes, in percent.
     pub practical_percent: f64,
     /// The limit of `--fail-if-worse`, in percent.
     pub fail_if_worse_percent: Option<f64>,
@@ -43,7 +43,7 @@ pub struct TrendDocument {
     pub series: Vec<SeriesReport>,
     /// That `--fail-if-worse` has nothing to go by for the newest trial.
     pub unjudged: Option<Unjudged>,
-    /// Trials with these arms that are no point, and why.
+    /// Trials with these arms that are not points, and why.
     pub left_out: Vec<LeftOut>,
 }
 
@@ -132,7 +132,7 @@ pub struct ChangeReport {
 
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Limits {
-    /// Steps smaller than this are no change, as a fraction; the metric's own band if left out.
+    /// Steps smaller than this are not changes, as a fraction; the metric's own band if left out.
     pub practical: Option<f64>,
     /// The last segment may not be worse by more than this, as a fraction.
     pub worse: Option<f64>,
@@ -284,8 +284,8 @@ fn warnings(asked: &Asked, points: &[Point]) -> Vec<String> {
             warnings.push(format!("not the same in all trials: {name} ({}{more})", shown.join(", ")));
         }
     }
-    if points.len() > change::MOST_POINTS {
-        warnings.push(format!("changes are looked for in the last {} trials only", change::MOST_POINTS));
+    if points.len() > change::MAX_POINTS {
+        warnings.push(format!("changes are looked for in the last {} trials only", change::MAX_POINTS));
     }
     warnings
 }
@@ -294,7 +294,7 @@ fn warnings(asked: &Asked, points: &[Point]) -> Vec<String> {
 pub fn render(document: &TrendDocument, unicode: bool) -> String {
     let mut text = String::new();
     let (long, short): (Vec<_>, Vec<_>) =
-        document.series.iter().partition(|series| series.points.len() >= LEAST_POINTS);
+        document.series.iter().partition(|series| series.points.len() >= MIN_POINTS);
     for (index, series) in long.iter().enumerate() {
         if index > 0 {
             text.push('\n');
@@ -338,7 +338,7 @@ fn too_short(text: &mut String, document: &TrendDocument, all: &[&SeriesReport])
     let what = format!("{} · {}", subject(document), document.metric.name());
     let _ = writeln!(
         text,
-        "{}: too few trials to look for changes\n  ({LEAST_POINTS} are needed, and {SURE_POINTS} to be sure of one)",
+        "{}: too few trials to look for changes\n  ({MIN_POINTS} are needed, and {SURE_POINTS} to be sure of one)",
         plain(&what)
     );
     for series in all {
@@ -546,13 +546,13 @@ pub(crate) fn sureness(step: &StepReport) -> String {
     if step.sure { format!("sure ({p})") } else { format!("not sure yet ({p})") }
 }
 
-/// A share of so many percent, with as many digits as it is worth.
+/// A share of this many percent, with as many digits as it is worth.
 pub(crate) fn percent(value: f64) -> String {
     let digits = usize::from(value < 99.95) + usize::from(value < 0.995);
     format!("{value:.digits$}")
 }
 
-/// A share of so many percent with two digits, never less than it is.
+/// A share of this many percent with two digits, never less than it is.
 pub(crate) fn rounded_up(value: f64) -> String {
     let digits = if value < 9.95 { 1 } else { 0 };
     let scale = 10_f64.powi(digits);

@@ -198,7 +198,7 @@ fn outlook(state: &ContrastState, round_seconds: Option<f64>) -> String {
     }
     let mut text = String::new();
     if state.suggestive {
-        text += "; suggestive on its own, not among so many questions";
+        text += "; suggestive on its own, but not after correcting for the number of questions";
     }
     match rounds_more(state) {
         None if state.interval.is_none() => {}

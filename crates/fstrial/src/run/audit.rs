@@ -1,4 +1,4 @@
-//! The fairness audit: what differs between arms besides what the user asked for, and which arms are of unequal
+//! The fairness audit: what differs between arms in addition to what the user asked for, and which arms are of unequal
 //! durability.
 
 use fstrial_model::{
@@ -47,7 +47,7 @@ pub fn differences(arms: &[Arm], facts: &[ArmFacts]) -> Vec<String> {
         Some(format!("{} is slowed down on purpose: {how}", arm.name))
     });
     let audited = AUDITED.iter().filter_map(|fact| {
-        let asked = if arms.iter().any(|arm| asks_for(arm, *fact)) { " (as asked for)" } else { "" };
+        let asked = if arms.iter().any(|arm| asks_for(arm, *fact)) { " (as requested)" } else { "" };
         difference(&format!("{}{asked}", fact.name()), arms, facts, |known| {
             // One filesystem that is looked at twice has not two amounts of free space.
             let looked_at = if *fact == Fact::SpaceAvailable { first_on_it(facts, known) } else { known };
@@ -95,7 +95,7 @@ fn difference<'a>(
 ) -> Option<String> {
     let mut values: Vec<(&str, Vec<&str>)> = Vec::new();
     for (arm, known) in arms.iter().zip(facts) {
-        // What an arm does not have (the bare device has no block size) is no difference.
+        // What an arm does not have (the bare device has no block size) is not a difference.
         let Some(value) = value(known) else { continue };
         match values.iter_mut().find(|(seen, _)| seen == value) {
             Some((_, names)) => names.push(&arm.name),

@@ -7,7 +7,7 @@ use super::{
     parts::ClaimPart,
 };
 use fstrial_model::{
-    claim::{Asked, Bound, Spot},
+    claim::{Bound, ClaimQuestion, Spot},
     device::Device,
     metric::Metric,
     unit,
@@ -34,7 +34,7 @@ pub enum ClaimVerdict {
     CannotTell,
     /// It cannot be checked on this machine.
     CannotRun,
-    /// In the direction that is claimed, or none that could be told, but decidedly less than claimed.
+    /// In the direction that is claimed, or none that could be detected, but decidedly less than claimed.
     Less,
     /// Decidedly no difference that matters.
     NoDifference,
@@ -68,20 +68,20 @@ enum Side {
 }
 
 /// Whether a finding about a part is that there is no difference, or not more of one than a bound allows.
-fn saw_no_effect(asked: &Asked, found: ClaimVerdict) -> bool {
+fn saw_no_effect(asked: &ClaimQuestion, found: ClaimVerdict) -> bool {
     match asked {
-        Asked::Ratio { bound, .. } | Asked::Slope { bound, .. } => match (found, bound) {
+        ClaimQuestion::Ratio { bound, .. } | ClaimQuestion::Slope { bound, .. } => match (found, bound) {
             (ClaimVerdict::NoDifference, _) | (ClaimVerdict::Holds, Bound::Within(_)) => true,
             (ClaimVerdict::Holds, Bound::Below(bound)) => *bound > 1.0,
             (ClaimVerdict::Holds, Bound::Above(bound)) => *bound < 1.0,
             _ => false,
         },
-        Asked::Better { .. } => found == ClaimVerdict::NoDifference,
+        ClaimQuestion::Better { .. } => found == ClaimVerdict::NoDifference,
         _ => false,
     }
 }
 
-/// Whether so many bytes a second, or so many of a unit, are what a modelled device allows at most.
+/// Whether this many bytes a second, or this many of a unit, are what a modelled device allows at most.
 pub fn is_at_limit(device: &Device, bytes: Option<f64>, rate: Option<f64>, of: &str) -> bool {
     let Some(limits) = device.modelled().and_then(|model| model.limits) else { return false };
     let is_at = |value: Option<f64>, limit: Option<f64>| {
@@ -127,22 +127,22 @@ impl Judge<'_> {
             return ClaimVerdict::CannotRun;
         }
         match &part.asked {
-            Asked::Ratio { bound, .. } | Asked::Slope { bound, .. } | Asked::Amount { bound, .. } => {
-                self.bounded(*bound, contrasts)
-            }
-            Asked::Better { .. } => match self.decision(contrasts[0]).0 {
+            ClaimQuestion::Ratio { bound, .. }
+            | ClaimQuestion::Slope { bound, .. }
+            | ClaimQuestion::Amount { bound, .. } => self.bounded(*bound, contrasts),
+            ClaimQuestion::Better { .. } => match self.decision(contrasts[0]).0 {
                 Decision::Faster => ClaimVerdict::Holds,
                 Decision::Slower => ClaimVerdict::Reversed,
                 Decision::Equivalent => ClaimVerdict::NoDifference,
                 Decision::Undecided => ClaimVerdict::Undecided,
             },
-            Asked::Works(_) => self.works(watched[0]),
-            Asked::Fails(_) => match self.works(watched[0]) {
+            ClaimQuestion::Works(_) => self.works(watched[0]),
+            ClaimQuestion::Fails(_) => match self.works(watched[0]) {
                 ClaimVerdict::Holds => ClaimVerdict::Reversed,
                 ClaimVerdict::Reversed => ClaimVerdict::Holds,
                 other => other,
             },
-            Asked::NoSingleWinner(groups) => self.no_single_winner(groups, contrasts),
+            ClaimQuestion::NoSingleWinner(groups) => self.no_single_winner(groups, contrasts),
         }
     }
 

@@ -1,4 +1,4 @@
-//! A contrast: what is asked of the statistics about it, the pairs that its rounds give, and where it stands.
+//! A contrast: what is asked of the statistics about it, the pairs that its rounds give, and where it is.
 
 use super::{
     cell::{Ask, Contrast},
@@ -64,7 +64,7 @@ pub struct ContrastState {
     pub total_interval: Option<(f64, f64)>,
 }
 
-/// What a control says of the contrasts beside it.
+/// What a control says of the contrasts next to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Assay {

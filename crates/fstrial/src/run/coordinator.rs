@@ -16,9 +16,9 @@ use super::{
     contrast::Outcome,
     course::{self, Course},
     event::{Event, Listener, RunEnded},
-    forecast::{self, MOST_ROUNDS, OVERHEAD_GUESS, planned_rounds},
+    forecast::{self, MAX_ROUNDS, OVERHEAD_GUESS, planned_rounds},
     interrupt::Interrupt,
-    judge::{Judge, MOST_LOST},
+    judge::{Judge, MAX_LOST},
     place::{Ended, Place},
     plan::Plan,
     round::{Earlier, RoundTimes},
@@ -33,7 +33,7 @@ use fstrial_model::{
     workload::Data,
 };
 
-/// What the coordinator needs besides the plan.
+/// What the coordinator needs in addition to the plan.
 pub struct Context<'a, 'w> {
     /// Where jobs go: the places of the plan, in its order.
     pub places: &'a mut [Box<dyn Place + 'w>],
@@ -59,7 +59,7 @@ pub struct Finished<'a> {
     /// Everything that was judged.
     pub all: Judge<'a>,
     pub facts: Vec<ArmFacts>,
-    /// What differs between arms besides what was asked for.
+    /// What differs between arms in addition to what was asked for.
     pub audit: Vec<String>,
     pub reason: Reason,
     /// The last round that has a run, earlier sessions included.
@@ -97,9 +97,9 @@ pub struct Coordinator<'a, 'w, 'p> {
     run_time: Vec<Option<Nanos>>,
     round: u32,
     times: RoundTimes,
-    /// How each arm's filesystem is put back; none if it is made anew.
+    /// How each arm's filesystem is put back; none if it is made again.
     restored: Vec<Option<StateTask>>,
-    /// What a run of each arm costs besides its load, as far as that is known.
+    /// What a run of each arm costs in addition to its load, as far as that is known.
     overhead: Vec<Nanos>,
 }
 
@@ -183,7 +183,7 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
         }
     }
 
-    /// Builds every arm once without load: what cannot be built is found out before the first round.
+    /// Builds every arm once without load: what cannot be built is detected before the first round.
     fn inspect(&mut self) -> Result<Option<Vec<ArmFacts>>, ExpectedError> {
         let mut all = Vec::new();
         for index in 0..self.plan.trial.arms.len() {
@@ -212,7 +212,7 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
 
     /// Sends a job again as long as it is lost for our own reasons, and not too often.
     fn send_until_not_lost(&mut self, arm: usize, job: &Job) -> Result<Answer, ExpectedError> {
-        for _ in 1..MOST_LOST {
+        for _ in 1..MAX_LOST {
             match self.send(arm, job)? {
                 (Ended::Failed(failure), _) if failure.kind == FailureKind::Lost => {
                     self.tell(&Event::WorkerReplaced { arm: &job.arm.name, failure: &failure })?;
@@ -268,7 +268,7 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
             }
             // A round that has no time for its first run is not begun.
             let first = self.order(self.round + 1).first().copied();
-            if self.round >= self.plan.trial.trial.rounds.unwrap_or(MOST_ROUNDS)
+            if self.round >= self.plan.trial.trial.rounds.unwrap_or(MAX_ROUNDS)
                 || !first.is_some_and(|cell| self.has_time_for(cell))
             {
                 return Ok(Reason::BudgetEnded);
@@ -340,7 +340,7 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
         let asked = self.plan.trial.trial.rounds;
         let planned = planned_rounds(asked, fit);
         self.judge.plan_rounds(planned);
-        let fit = fit.min(asked.unwrap_or(MOST_ROUNDS));
+        let fit = fit.min(asked.unwrap_or(MAX_ROUNDS));
         let (round_seconds, least) = (round_time.as_secs_f64(), forecast::least_rounds(self.plan));
         let warning = forecast::too_few(fit, asked, least, round_seconds);
         self.tell(&Event::RoundsPlanned { planned, fit, round_seconds, least, warning: warning.as_deref() })
@@ -365,7 +365,7 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
             Ended::Measured(Some(measurement)) => Ok(measurement),
             Ended::Measured(None) => return Err(ExpectedError::Fault("a worker measured nothing".into())),
         };
-        // A failed run says nothing of how long the next one takes: one that hung took minutes.
+        // A failed run says nothing about how long the next one takes: one that hung took minutes.
         if outcome.is_ok() {
             self.run_time[cell] = Some(Nanos(self.context.clock.now().0 - began.0));
         }

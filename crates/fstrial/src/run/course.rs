@@ -1,4 +1,4 @@
-//! How every contrast came to where it stands, round by round: what people look at to see a decision being made.
+//! How every contrast came to its current state, round by round: what people look at to see a decision being made.
 //!
 //! A function of the rounds. The one place where those that were run before are judged again.
 
@@ -17,7 +17,7 @@ pub struct CoursePoint {
     pub round: u32,
     /// What this round alone says: see [`Judge::latest_ratio`].
     pub ratio: Option<f64>,
-    /// The ratio over the rounds so far. It stands still once the contrast is decided.
+    /// The ratio over the rounds so far. It no longer changes once the contrast is decided.
     pub estimate: Option<f64>,
     /// Its interval; none while rounds are too few.
     pub interval: Option<(f64, f64)>,

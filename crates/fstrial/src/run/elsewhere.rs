@@ -68,7 +68,7 @@ pub struct Settings {
     pub band: f64,
     /// Compare every arm with this one only.
     pub base: Option<usize>,
-    /// Decide round by round, with so many rounds planned, as a trial does; none: once, with all rounds.
+    /// Decide round by round, with this many rounds planned, as a trial does; none: once, with all rounds.
     pub sequential: Option<usize>,
 }
 

@@ -55,7 +55,7 @@ pub struct Environment {
     pub memory_limited_by: Option<LimitedBy>,
 }
 
-/// Stands for what cannot be found out.
+/// Stands for what cannot be determined.
 const UNKNOWN: &str = "unknown";
 
 fn machine_in_words(host: &str, cpus: &str, processor: &str) -> String {
@@ -76,13 +76,13 @@ pub fn cpus() -> u16 {
 /// This machine, as claims are scaled to it.
 pub fn machine(quick: bool) -> Machine {
     let here = Environment::of_this_machine();
-    // A kernel that says nothing of its version is taken for a new one.
+    // A kernel that says nothing about its version is taken for a new one.
     let newest = Version(u32::MAX, 0, 0);
     Machine { cpus: here.cpus, memory: here.memory, kernel: here.kernel.parse().unwrap_or(newest), quick }
 }
 
 impl Environment {
-    /// Looks at this machine. What cannot be found out reads `unknown`.
+    /// Looks at this machine. What cannot be determined reads `unknown`.
     pub fn of_this_machine() -> Self {
         let unknown = || UNKNOWN.to_owned();
         let cpuinfo = line("/proc/cpuinfo").unwrap_or_default();

@@ -40,7 +40,7 @@ pub enum Event<'a> {
         arms: &'a [&'a str],
         figures: &'a StateFigures,
     },
-    /// How far a lengthy stage is: bytes done of at most so many.
+    /// How far a lengthy stage is: bytes done of at most this many.
     StageProgress {
         stage: Stage,
         /// Done so far.
@@ -60,7 +60,7 @@ pub enum Event<'a> {
         /// How the worker was lost.
         failure: &'a RunFailure,
     },
-    /// What differs between the arms besides what was asked for.
+    /// What differs between the arms in addition to what was asked for.
     Audited {
         /// One line for each difference.
         lines: &'a [String],
@@ -101,7 +101,7 @@ pub enum Event<'a> {
         stage: Stage,
     },
     RunEnded(RunEnded<'a>),
-    /// The verdicts as they stand after a round.
+    /// The verdicts as they are after a round.
     VerdictsUpdated {
         round: u32,
         contrasts: &'a [ContrastState],

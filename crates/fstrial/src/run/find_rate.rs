@@ -13,21 +13,21 @@ use fstrial_model::{units::Nanos, workload::RateTarget};
 use std::fmt::Write;
 
 /// Measurements at most, the closed loop among them.
-const MOST_STEPS: u64 = 16;
+const MAX_STEPS: u64 = 16;
 /// The search ends when the rate that breaks the promise is less than this above the one that keeps it.
 const CLOSE_ENOUGH: f64 = 1.03;
 /// Share of the offered operations that must be served.
 const SERVED: f64 = 0.98;
 /// Below this share of the closed loop's rate nothing is looked for.
-const LEAST_SHARE: f64 = 1.0 / 1024.0;
+const MIN_SHARE: f64 = 1.0 / 1024.0;
 /// Operations that should lie beyond a quantile for it to mean something.
 const BEYOND: f64 = 5.0;
-/// Operations of the closed loop that say how fast it is; with fewer it is measured once more, for longer.
+/// Operations of the closed loop that say how fast it is; with fewer it is measured again, for longer.
 const FEW: u64 = 30;
 /// How much longer a rate is offered than its operations take on average: arrivals are random.
 const SPARE: f64 = 1.25;
-/// A rate is offered for at most so long, or for the workload's own duration where that is longer.
-pub const LONGEST_STEP: Nanos = Nanos::secs(60);
+/// A rate is offered for at most this long, or for the workload's own duration where that is longer.
+pub const MAX_STEP: Nanos = Nanos::secs(60);
 
 /// What is to be measured: an offered rate, or the closed loop where there is none, and for how long.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -84,12 +84,12 @@ pub fn search<E>(
     let mut steps = format!("closed loop: {:.0}/s, {}\n", closed.served, quantile(target, closed.latency));
     let (mut keeps, mut breaks) = (None, closed.served);
     let mut offered = closed.served / 2.0;
-    for _ in 1..MOST_STEPS {
+    for _ in 1..MAX_STEPS {
         if keeps.is_some_and(|keeps| breaks / keeps <= CLOSE_ENOUGH) {
             break;
         }
         // Nothing was served at all, or nothing is left to offer.
-        if closed.operations == 0 || offered < closed.served * LEAST_SHARE {
+        if closed.operations == 0 || offered < closed.served * MIN_SHARE {
             return Err(SearchError::None(steps));
         }
         let step = Step { offered: Some(offered), duration: duration(target, offered, own) };
@@ -113,7 +113,7 @@ pub fn search<E>(
     }
 }
 
-/// The closed loop, measured once more for longer where it is too slow to say how fast it is.
+/// The closed loop, measured again for longer where it is too slow to say how fast it is.
 #[expect(clippy::cast_precision_loss, reason = "a count below FEW, and nanoseconds of minutes")]
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between the two ends")]
 fn closed_loop<E>(own: Nanos, measure: &mut dyn FnMut(Step) -> Result<Seen, E>) -> Result<Seen, E> {
@@ -128,7 +128,7 @@ fn closed_loop<E>(own: Nanos, measure: &mut dyn FnMut(Step) -> Result<Seen, E>) 
 
 /// The longest that one rate is offered.
 fn longest(own: Nanos) -> Nanos {
-    own.max(LONGEST_STEP)
+    own.max(MAX_STEP)
 }
 
 /// How long a rate is offered: for enough operations, not shorter than the workload measures, not longer than the longest.
@@ -139,7 +139,7 @@ fn duration(target: &RateTarget, offered: f64, own: Nanos) -> Nanos {
     Nanos((wanted as u64).clamp(own.0, longest(own).0))
 }
 
-/// Operations of which so many are expected beyond the quantile.
+/// Operations of which this many are expected beyond the quantile.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at most five million")]
 fn operations_beyond(target: &RateTarget, beyond: f64) -> u64 {
     // Rounded down by a hair: 1 - 0.999 is a little less than 0.001.
@@ -245,7 +245,7 @@ mod tests {
         .unwrap();
         // 4.6 / (30 - rate) = 1 s.
         assert!((24.5..25.5).contains(&found.rate), "{}", found.steps);
-        assert!(longest > Nanos::secs(30) && longest <= LONGEST_STEP, "{longest}");
+        assert!(longest > Nanos::secs(30) && longest <= MAX_STEP, "{longest}");
         assert!(!found.steps.contains("operations, and"), "{}", found.steps);
     }
 

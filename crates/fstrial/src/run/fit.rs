@@ -2,7 +2,7 @@
 //!
 //! Only what was measured goes into the model. From reads alone nothing is known of writes: they are taken to be like
 //! reads, and the model says so. A rate that no longer grows with the depth is taken for a granted rate: whether it is one
-//! or comes from so many places side by side cannot be told apart from outside, and makes no difference to a filesystem.
+//! or comes from this many places side by side cannot be told apart from outside, and makes no difference to a filesystem.
 
 use super::probe::{Probe, Shown};
 use crate::error::ExpectedError;

@@ -12,13 +12,13 @@ use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng, SeedableRng};
 use serde::Serialize;
 
-/// Rounds planned for at least and at most, whatever the budget: a trial that is undecided at its end can be gone on with,
+/// Rounds planned for at least and at most, whatever the budget: a trial that is undecided at its end can be resumed,
 /// and error is spent for that from the beginning.
 const PLANNED_ROUNDS: (u32, u32) = (60, 200);
 /// A trial ends after this many rounds, whatever its budget: more would not decide it, and the estimates grow with the
 /// square of the rounds.
-pub const MOST_ROUNDS: u32 = 500;
-/// What a run costs besides its load, before any was timed.
+pub const MAX_ROUNDS: u32 = 500;
+/// What a run costs in addition to its load, before any was timed.
 pub const OVERHEAD_GUESS: Nanos = Nanos::secs(1);
 /// Kinds of noise for which differences are told: the usual difference of equal arms from round to round, as a fraction.
 const NOISES: [f64; 3] = [0.02, 0.05, 0.1];
@@ -75,7 +75,7 @@ impl Forecast {
         let (round, preparation) = round_time(plan);
         let settings = &plan.trial.trial;
         let affordable = u32::try_from(settings.budget.0 / round.0.max(1)).unwrap_or(u32::MAX);
-        let rounds = affordable.min(settings.rounds.unwrap_or(MOST_ROUNDS));
+        let rounds = affordable.min(settings.rounds.unwrap_or(MAX_ROUNDS));
         let rule = Rule::of(plan);
         let least = rule.as_ref().map_or(0, |rule| rule.least_rounds(settings.rounds));
         let planned = planned_rounds(settings.rounds, affordable);

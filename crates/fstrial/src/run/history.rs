@@ -25,8 +25,8 @@ use serde::Serialize;
 use serde_json::Value;
 use std::{cmp::Ordering, collections::BTreeMap};
 
-/// Rounds below which a trial is no point: one wild round could be all it has.
-const LEAST_ROUNDS: usize = 3;
+/// Rounds below which a trial is not a point: one wild round could be all it has.
+const MIN_ROUNDS: usize = 3;
 
 /// What the points of a series are put in order by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum, Serialize)]
@@ -107,7 +107,7 @@ pub struct Series {
     pub points: Vec<Point>,
 }
 
-/// A trial that is no point, and why.
+/// A trial that is not a point, and why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LeftOut {
     /// The trial.
@@ -123,7 +123,7 @@ pub struct Found {
     pub series: Vec<Series>,
     /// Trials that have both arms and yet no point.
     pub left_out: Vec<LeftOut>,
-    /// Names of the arms that occur, for whoever has asked for another one.
+    /// Names of the arms that occur, for anyone who has asked for another one.
     pub arms: Vec<String>,
 }
 
@@ -220,7 +220,7 @@ fn none_in_words(plan: &Plan) -> String {
     if plan.cells.is_empty() {
         "it has no such workload or level".into()
     } else {
-        format!("it has fewer than {LEAST_ROUNDS} rounds, too few operations, or a failure")
+        format!("it has fewer than {MIN_ROUNDS} rounds, too few operations, or a failure")
     }
 }
 
@@ -307,7 +307,7 @@ impl Read {
             Some(_) => pairs_of(asked.metric, less, rounds)?,
             None => rounds.iter().filter_map(|(a, _)| amount_of(asked.metric, less, a)).collect(),
         };
-        let (log, interval) = estimate::at_stop(&pairs, schedule).filter(|_| pairs.len() >= LEAST_ROUNDS)?;
+        let (log, interval) = estimate::at_stop(&pairs, schedule).filter(|_| pairs.len() >= MIN_ROUNDS)?;
         let value = ratio(log, less);
         (value.is_finite() && value > 0.0).then(|| {
             let point = Point {

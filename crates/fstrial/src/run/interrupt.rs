@@ -13,7 +13,7 @@ use std::{
 /// What interrupts.
 const SIGNALS: [i32; 3] =
     [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP];
-/// After this long, nobody waits for what is being put back: what is left is told, and the command ends.
+/// After this long, nobody waits for what is being put back: what is left is reported, and the command ends.
 const GRACE: Duration = Duration::from_secs(8);
 /// What is said at once when a signal comes.
 const HEARD: &str = "interrupted: ending the run and putting everything back (a second time ends at once; then run `fstrial clean`)";

@@ -1,5 +1,5 @@
-//! From rounds to verdicts: pairs the runs of every round, hands them to the statistics, and says where every contrast
-//! stands. It owns every rule about runs that failed, and is a function of the rounds alone, so that stored trials can be
+//! From rounds to verdicts: pairs the runs of every round, hands them to the statistics, and gives the state of every
+//! contrast. It owns every rule about runs that failed, and is a function of the rounds alone, so that stored trials can be
 //! judged again years later.
 
 use super::{
@@ -18,7 +18,7 @@ use fstrial_model::job::{FailureKind, RunFailure};
 use fstrial_stats::{Decision, Verdict, spread};
 
 /// A cell that is lost this often running is given up: something is wrong that rounds do not mend.
-pub(super) const MOST_LOST: u32 = 3;
+pub(super) const MAX_LOST: u32 = 3;
 
 /// Judges a trial as its rounds come in. Until the number of rounds is planned they wait.
 pub struct Judge<'a> {
@@ -80,7 +80,7 @@ impl<'a> Judge<'a> {
         self.planned
     }
 
-    /// Somebody goes on with the trial: what was given up as futile is looked at again from the next round on.
+    /// Somebody resumes the trial: what was given up as futile is looked at again from the next round on.
     pub fn reopen(&mut self) {
         self.present.is_resumed = true;
         self.panels.reopen();
@@ -104,7 +104,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// A failed run is an outcome of its arm, or lost. Others end a trial, and say nothing of its arms.
+    /// A failed run is an outcome of its arm, or lost. Others end a trial, and say nothing about its arms.
     fn take_failure(&mut self, cell: usize, failure: RunFailure) {
         let context = self.plan.cell_name(cell);
         match failure.kind {
@@ -117,9 +117,9 @@ impl<'a> Judge<'a> {
             FailureKind::Lost => {
                 self.cells[cell].lost += 1;
                 let is_expected_to_fail = self.plan.parts.iter().any(|part| part.watched.contains(&cell));
-                if self.cells[cell].lost == MOST_LOST && is_expected_to_fail {
-                    // Whether it comes through is the question, and it does not.
-                    self.failures.push(format!("{context} was lost {MOST_LOST} times running: {failure}"));
+                if self.cells[cell].lost == MAX_LOST && is_expected_to_fail {
+                    // Whether it survives is the question, and it does not.
+                    self.failures.push(format!("{context} was lost {MAX_LOST} times running: {failure}"));
                     self.cells[cell].failed = true;
                 }
             }
@@ -133,7 +133,7 @@ impl<'a> Judge<'a> {
     /// How often a cell was lost running, if that ends the trial.
     pub(super) fn lost_too_often(&self, cell: usize) -> Option<u32> {
         let CellState { lost, .. } = self.cells[cell];
-        (lost >= MOST_LOST && !self.is_out(cell)).then_some(lost)
+        (lost >= MAX_LOST && !self.is_out(cell)).then_some(lost)
     }
 
     /// The round is over: what it decides is settled.

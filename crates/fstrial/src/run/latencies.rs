@@ -27,7 +27,7 @@ impl Latencies {
     /// Reads a histogram as measurements carry it: V2 with deflate off, in base64.
     ///
     /// # Errors
-    /// It is none; says how.
+    /// It is not one; says how.
     pub fn decode(base64: &str) -> Result<Self, String> {
         let bytes = STANDARD.decode(base64).map_err(|e| e.to_string())?;
         match counts_of(&bytes) {
@@ -135,7 +135,7 @@ fn counts_of(bytes: &[u8]) -> Option<Vec<(u64, u64)>> {
 /// Reads a histogram as measurements carry it, whole.
 ///
 /// # Errors
-/// It is none; says how.
+/// It is not one; says how.
 pub(crate) fn histogram(base64: &str) -> Result<Histogram<u64>, String> {
     histogram_of(&STANDARD.decode(base64).map_err(|e| e.to_string())?)
 }

@@ -7,7 +7,7 @@
 use super::cell::{Ask, Cell, Contrast, Of};
 use fstrial_model::{
     arm::Arm,
-    claim::{Asked, Bound, Part, Spot},
+    claim::{Bound, ClaimQuestion, Part, Spot},
 };
 
 /// A part of a claim with the contrasts that decide it.
@@ -54,12 +54,14 @@ fn is_at(cell: &Cell, spot: &Spot) -> bool {
 }
 
 /// Every cell that a question is about.
-fn spots(asked: &Asked) -> Vec<Spot> {
+fn spots(asked: &ClaimQuestion) -> Vec<Spot> {
     match asked {
-        Asked::Ratio { a, b, .. } | Asked::Better { a, b } => vec![*a, *b],
-        Asked::Slope { cells, .. } => cells.clone(),
-        Asked::Amount { cell, .. } | Asked::Works(cell) | Asked::Fails(cell) => vec![*cell],
-        Asked::NoSingleWinner(groups) => groups.concat(),
+        ClaimQuestion::Ratio { a, b, .. } | ClaimQuestion::Better { a, b } => vec![*a, *b],
+        ClaimQuestion::Slope { cells, .. } => cells.clone(),
+        ClaimQuestion::Amount { cell, .. } | ClaimQuestion::Works(cell) | ClaimQuestion::Fails(cell) => {
+            vec![*cell]
+        }
+        ClaimQuestion::NoSingleWinner(groups) => groups.concat(),
     }
 }
 
@@ -81,15 +83,15 @@ fn contrasts_of(all: &[Cell], part: &Part) -> (Vec<Contrast>, Vec<usize>) {
         asks(bound, matches!(of, Of::Amount)).into_iter().map(|ask| contrast(a, b, ask, of.clone())).collect()
     };
     match &part.asked {
-        Asked::Ratio { a, b, bound } => (bounded(a, b, *bound, &Of::Ratio), Vec::new()),
-        Asked::Better { a, b } => (vec![contrast(a, b, Ask::Difference, Of::Ratio)], Vec::new()),
-        Asked::Slope { cells, bound } => {
+        ClaimQuestion::Ratio { a, b, bound } => (bounded(a, b, *bound, &Of::Ratio), Vec::new()),
+        ClaimQuestion::Better { a, b } => (vec![contrast(a, b, Ask::Difference, Of::Ratio)], Vec::new()),
+        ClaimQuestion::Slope { cells, bound } => {
             let (first, last) = (&cells[0], &cells[cells.len() - 1]);
             (bounded(last, first, *bound, &Of::Slope(cells.iter().map(cell).collect())), Vec::new())
         }
-        Asked::Amount { cell, bound } => (bounded(cell, cell, *bound, &Of::Amount), Vec::new()),
-        Asked::Works(spot) | Asked::Fails(spot) => (Vec::new(), vec![cell(spot)]),
-        Asked::NoSingleWinner(groups) => {
+        ClaimQuestion::Amount { cell, bound } => (bounded(cell, cell, *bound, &Of::Amount), Vec::new()),
+        ClaimQuestion::Works(spot) | ClaimQuestion::Fails(spot) => (Vec::new(), vec![cell(spot)]),
+        ClaimQuestion::NoSingleWinner(groups) => {
             let pairs = groups.iter().flat_map(|group| {
                 (0..group.len()).flat_map(move |b| (b + 1..group.len()).map(move |a| (&group[a], &group[b])))
             });

@@ -2,7 +2,7 @@
 //!
 //! Every run begins on a new filesystem, whose log is empty: until it has been full once, nothing has to be written home to
 //! make room. A workload that asks for it (`lap = "pilot"`) is warmed up for that long in every arm, by one time for all of
-//! them: a warm-up that a run ended by itself would depend on what it measures.
+//! them: a warm-up that a run ended on its own would depend on what it measures.
 
 use super::{
     event::Event,
@@ -25,7 +25,7 @@ use std::collections::BTreeSet;
 const COMMIT: Nanos = Nanos::secs(30);
 /// What is found is rounded up to this.
 const STEP: Nanos = Nanos::millis(100);
-/// The budget has room for so many rounds with whatever warm-up is found.
+/// The budget has room for this many rounds with whatever warm-up is found.
 const ROUNDS: u64 = 8;
 
 /// What a pilot has found.
@@ -34,7 +34,7 @@ pub enum Piloted {
     Unasked,
     /// The trial with the laps.
     Found(Box<Trial>),
-    /// It was interrupted: nothing is known, and nothing of the trial is to be kept.
+    /// It was interrupted: nothing is known, and no part of the trial is to be kept.
     Interrupted,
 }
 
@@ -142,7 +142,7 @@ fn longest(plan: &Plan, workload: &Workload) -> Nanos {
     Nanos(most - most % STEP.0)
 }
 
-/// The warm-up, and what is said of it.
+/// The warm-up, and what is said about it.
 fn told(workload: &Workload, laps: &[(&Arm, Takes)], most: Nanos) -> (Nanos, Vec<String>) {
     let name = &workload.name;
     let seconds = |time: Nanos| format!("{:.1} s", time.as_secs_f64());

@@ -54,7 +54,7 @@ mod tests {
             groups(&["a=ext4", "b=ext4:scheduler=none", "ext4:noatime", "raw"], Some("aged")),
             [(vec![0, 1], "aged:70%".into()), (vec![2], "aged:70%".into())]
         );
-        // A fresh arm beside an aged one is prepared and put back as well.
+        // A fresh arm next to an aged one is prepared and put back as well.
         assert_eq!(
             groups(&["ext4", "ext4:state=filled:80%", "xfs:state=fresh"], None),
             [(vec![0], "fresh".into()), (vec![1], "filled:80%".into()), (vec![2], "fresh".into())]

@@ -67,7 +67,7 @@ pub fn probe(device: &Path, usage: Usage, probe: &Probe) -> Result<Shown, Expect
     Ok(Shown { iops, p50: quantile(0.5)?, p99: quantile(0.99)? })
 }
 
-/// What a model by itself does with this, in no real time.
+/// What a model on its own does with this, in no real time.
 pub fn rehearsed(model: &DeviceModel, size: Bytes, probe: &Probe) -> Shown {
     let load = ClosedLoop {
         kind: if probe.reads { Kind::Read } else { Kind::Write },

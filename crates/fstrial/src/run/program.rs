@@ -12,14 +12,14 @@ use fstrial_model::{
     units::{Bytes, Nanos},
     workload::{
         EntryError, Program,
-        metric::{Output, Picked},
+        metric::{Output, PickedNumber},
         program::Values,
     },
 };
 use fstrial_stack::{
     StackError,
     command::how_to_install,
-    confined::{Confined, Ended, Input, KEPT_BYTES, hidden_folder, shortened},
+    confined::{ExitedProgram, Input, KEPT_BYTES, Sandbox, hidden_folder, shortened},
 };
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use std::{
@@ -58,11 +58,11 @@ pub struct Level {
 /// A moment of the run that the worker has a part in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// The commands before the clock begin; with everything around they take at most so long.
+    /// The commands before the clock begin; with everything around they take at most this long.
     Prepare(Nanos),
     /// Everything is to be written out and the caches dropped.
     Settle,
-    /// The command begins; it, and the clean-up, take at most so long.
+    /// The command begins; it, and the clean-up, take at most this long.
     Command(Nanos),
     /// The command has ended; clean-up follows.
     Ended,
@@ -71,7 +71,7 @@ pub enum Step {
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProgramOutcome {
     /// One number for each rule, in their order.
-    pub values: Vec<Picked>,
+    pub values: Vec<PickedNumber>,
     /// The command line and what it printed: the first and the last part of at most 256 KiB.
     pub raw: String,
     /// The first line of what the version command printed; empty without one.
@@ -153,7 +153,7 @@ pub fn run(
 
 struct Run<'a> {
     program: &'a Program,
-    place: Confined,
+    place: Sandbox,
     inputs: Vec<Input>,
     values: Values,
     commands: Vec<String>,
@@ -162,7 +162,7 @@ struct Run<'a> {
 impl<'a> Run<'a> {
     fn make(program: &'a Program, arm: &Path, level: Level) -> Result<Self, RunFailure> {
         let failed = |error: StackError| failure(Stage::Layout, &error);
-        let place = Confined::make(arm).map_err(failed)?;
+        let place = Sandbox::make(arm).map_err(failed)?;
         let mut values = Values {
             dir: place.seen().to_owned(),
             threads: level.threads,
@@ -183,7 +183,12 @@ impl<'a> Run<'a> {
     }
 
     /// Runs a command however it ends.
-    fn finish(&mut self, command: &[String], stage: Stage, deadline: Nanos) -> Result<Ended, RunFailure> {
+    fn finish(
+        &mut self,
+        command: &[String],
+        stage: Stage,
+        deadline: Nanos,
+    ) -> Result<ExitedProgram, RunFailure> {
         let words = self.program.words(command, &self.values).map_err(|error| refused(&error))?;
         let inputs: Vec<&Input> = self.inputs.iter().collect();
         let ended = self.place.run(&words, &inputs, deadline).map_err(|error| failure(stage, &error))?;
@@ -192,7 +197,12 @@ impl<'a> Run<'a> {
     }
 
     /// Runs a command that must succeed.
-    fn one(&mut self, command: &[String], stage: Stage, deadline: Nanos) -> Result<Ended, RunFailure> {
+    fn one(
+        &mut self,
+        command: &[String],
+        stage: Stage,
+        deadline: Nanos,
+    ) -> Result<ExitedProgram, RunFailure> {
         let ended = self.finish(command, stage, deadline)?;
         let finished = &ended.finished;
         if finished.status.success() {
@@ -253,7 +263,7 @@ impl<'a> Run<'a> {
 }
 
 /// What is kept of the output: the command line, then both streams.
-fn raw(ended: &Ended) -> String {
+fn raw(ended: &ExitedProgram) -> String {
     let finished = &ended.finished;
     let mut text = format!("$ {}\n{}", finished.line, finished.stdout);
     if !finished.stderr.is_empty() {
@@ -313,11 +323,11 @@ fn hidden_from_programs(folder: &str) -> String {
 /// How to come by a program.
 fn install(program: &str) -> String {
     if program.contains('/') {
-        return "is the path spelt right?".into();
+        return "check the spelling of the path".into();
     }
     match PACKAGES.iter().find(|(name, _)| *name == program) {
         Some((_, packages)) => format!("install it: {}", how_to_install(*packages)),
-        None => format!("is `{program}` spelt right? if it is, install the package that has it"),
+        None => format!("check the spelling of `{program}`, or install the package that has it"),
     }
 }
 

@@ -13,7 +13,7 @@ pub type RunOutcome = Result<Vec<Sample>, RunFailure>;
 pub struct Round {
     /// Its number, from 1.
     pub number: u32,
-    /// It is the first one of a session that went on with the trial.
+    /// It is the first one of a session that resumed the trial.
     pub is_resumed: bool,
     /// What came of each run by the index of its cell, in the order in which they were run.
     pub runs: Vec<(usize, RunOutcome)>,
@@ -61,7 +61,7 @@ impl RoundTimes {
         self.rounds.keys().next_back().copied().unwrap_or(0)
     }
 
-    /// How long a round of so many runs takes from now on: the median time for each run in the last five rounds of at least
+    /// How long a round of this many runs takes from now on: the median time for each run in the last five rounds of at least
     /// two, so that neither a slow first round nor a stall tells, nor a round that is cut short. None before there is one.
     pub fn of_next(&self, runs: usize) -> Option<Nanos> {
         let each = |(runs, from, to): &(u32, String, String)| {

@@ -3,7 +3,7 @@
 use super::{latencies::Latencies, plan::Plan};
 use fstrial_model::{
     measurement::{LoadResult, LogUse, Measurement, OperationKind, PhaseResult, Reading},
-    metric::{Amount, Metric, Taken},
+    metric::{Amount, Metric, MetricSource},
     units::Nanos,
     workload::Figure,
 };
@@ -20,7 +20,7 @@ pub struct Sample {
     pub slot: usize,
     /// Its throughput (operations or bytes per second), or the one number it is.
     pub rate: f64,
-    /// Seconds that it took, of a throughput; 1 of a number that is none.
+    /// Seconds that it took, of a throughput; 1 of a number that is not a throughput.
     pub seconds: f64,
     /// What only a load of our own has.
     pub load: Option<LoadSample>,
@@ -30,7 +30,7 @@ pub struct Sample {
     pub tool: Option<String>,
 }
 
-/// What a load says besides its throughput.
+/// What a load says in addition to its throughput.
 #[derive(Debug, Clone)]
 pub struct LoadSample {
     /// Bytes per second.
@@ -67,10 +67,10 @@ pub struct Series {
 
 impl Series {
     /// Points kept, at most: more are not told apart in a picture.
-    const MOST: usize = 120;
+    const MAX_ROUNDS_MERGED: usize = 120;
 
     fn of(load: &LoadResult) -> Self {
-        let together = |points: usize| points.div_ceil(Self::MOST).max(1);
+        let together = |points: usize| points.div_ceil(Self::MAX_ROUNDS_MERGED).max(1);
         let (joined, tails_joined) = (together(load.series.len()), together(load.tails.len()));
         // Quantiles cannot be joined: of several windows the one with the greatest tail is the one to see.
         let worst = |windows: &[(u64, u64)]| windows.iter().copied().max_by_key(|(_, p99)| *p99);
@@ -98,7 +98,7 @@ impl Sample {
     /// Reads the results of a measurement, in their order.
     ///
     /// # Errors
-    /// Nothing was completed, which has no rate (a worker says so by failing), a number that is none, or a damaged
+    /// Nothing was completed, which has no rate (a worker says so by failing), something that is not a number, or a damaged
     /// histogram; says how.
     pub fn all(round: u32, slot: usize, measurement: &Measurement) -> Result<Vec<Self>, String> {
         let sample = |result| Self::of(round, slot, result);
@@ -178,11 +178,13 @@ impl Sample {
     pub(super) fn on(&self, metric: Metric) -> Option<f64> {
         let load = || self.load.as_ref();
         match metric.row().taken {
-            Taken::Figure => Some(self.rate),
-            Taken::Quantile(_) => None,
-            Taken::PerOperation(Amount::Latency) => load()?.latencies.mean().filter(|mean| *mean > 0.0),
-            Taken::PerOperation(Amount::CpuTime) => load()?.cpu_machine_ns.filter(|time| *time > 0.0),
-            Taken::PerOperation(Amount::DeviceBytes) => load()?.device_bytes,
+            MetricSource::Figure => Some(self.rate),
+            MetricSource::Quantile(_) => None,
+            MetricSource::PerOperation(Amount::Latency) => {
+                load()?.latencies.mean().filter(|mean| *mean > 0.0)
+            }
+            MetricSource::PerOperation(Amount::CpuTime) => load()?.cpu_machine_ns.filter(|time| *time > 0.0),
+            MetricSource::PerOperation(Amount::DeviceBytes) => load()?.device_bytes,
         }
     }
 }

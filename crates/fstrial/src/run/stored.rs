@@ -22,13 +22,13 @@ pub struct Stored {
     pub environment: Environment,
     /// Its rounds.
     pub rounds: Earlier,
-    /// What its runs say besides their results, by cell.
+    /// What its runs say in addition to their results, by cell.
     pub besides: Vec<Besides>,
     /// What an arm was made with: the commands of its first run, by arm.
     pub commands: Vec<Vec<String>>,
 }
 
-/// What the runs of a cell say besides their results.
+/// What the runs of a cell say in addition to their results.
 #[derive(Debug, Clone, Default)]
 pub struct Besides {
     /// How long each stage took, in seconds, by run.
@@ -43,7 +43,7 @@ impl Stored {
     /// Reads a trial.
     ///
     /// # Errors
-    /// It cannot be read, or is none that this version understands.
+    /// It cannot be read, or is not one that this version understands.
     pub fn read(store: &Store, stored: &StoredTrial) -> Result<Self, ExpectedError> {
         let (plan, environment) = planned(store, stored)?;
         let mut rounds = Rounds::default();
@@ -67,7 +67,7 @@ impl Stored {
 /// The plan of a stored trial, and the environment of its last session.
 ///
 /// # Errors
-/// It cannot be read, or is none that this version understands.
+/// It cannot be read, or is not one that this version understands.
 pub fn planned(store: &Store, stored: &StoredTrial) -> Result<(Plan, Environment), ExpectedError> {
     let id = stored.summary.id;
     let session =
@@ -111,7 +111,7 @@ pub struct Run {
     pub environment: String,
     /// Everything that was measured, or why nothing was.
     pub measured: Result<Measurement, RunFailure>,
-    /// What the judge is told of it.
+    /// What the judge is told about it.
     pub outcome: RunOutcome,
 }
 

@@ -3,7 +3,7 @@
 use super::{latencies::Latencies, sample::Sample};
 use fstrial_stats::{
     Pair,
-    quantile::{Gathering, LEAST_GROUPS},
+    quantile::{Gathering, MIN_GROUPS},
 };
 
 /// The rounds of one quantile contrast: complete groups so far, and the latencies of the one on its way.
@@ -34,7 +34,7 @@ impl Tail {
 
     /// Whether nothing can be said because runs have too few operations.
     pub(super) fn has_too_few(&self) -> bool {
-        self.groups < LEAST_GROUPS && (self.merged || self.gathering.is_waiting())
+        self.groups < MIN_GROUPS && (self.merged || self.gathering.is_waiting())
     }
 
     /// Adds a round; returns the pairs that may be judged now. Merged groups are held back until they are enough: a
@@ -43,11 +43,7 @@ impl Tail {
         let (Some(load_a), Some(load_b)) = (&a.load, &b.load) else { return Vec::new() };
         self.latest = self.complete(quantile, &load_a.latencies, &load_b.latencies);
         self.held_back.extend(self.latest);
-        if self.merged && self.groups < LEAST_GROUPS {
-            Vec::new()
-        } else {
-            std::mem::take(&mut self.held_back)
-        }
+        if self.merged && self.groups < MIN_GROUPS { Vec::new() } else { std::mem::take(&mut self.held_back) }
     }
 
     /// The pair of a group that is complete with this round. Less is better: the roles are exchanged, and exchanged back

@@ -18,9 +18,9 @@ use std::collections::BTreeMap;
 /// From this share of a core on, the generator's own work is said with the result.
 const GENERATOR_LIMIT: f64 = 0.25;
 /// A drift within a run that matters.
-const LEAST_DRIFT: f64 = 0.03;
+const MIN_DRIFT: f64 = 0.03;
 /// Rounds of either order that are needed to tell whether it matters.
-const LEAST_OF_AN_ORDER: usize = 4;
+const MIN_ROUNDS_PER_ORDER: usize = 4;
 
 impl Judge<'_> {
     /// Warnings about what was measured, each with what to do about it. Of each kind, 5 % of trials without anything of it
@@ -36,18 +36,18 @@ impl Judge<'_> {
         #[expect(clippy::cast_precision_loss, reason = "a handful of cells")]
         let level = ALPHA / checked.len().max(1) as f64;
         let drifts =
-            checked.iter().filter(|(_, drift)| drift.p <= level && drift.log.abs() > LEAST_DRIFT.ln_1p());
+            checked.iter().filter(|(_, drift)| drift.p <= level && drift.log.abs() > MIN_DRIFT.ln_1p());
         let drifting = drifts.map(|((cell, result), drift)| {
             let percent = drift.log.exp_m1() * 100.0;
             format!("{} ({percent:+.0} %)", self.plan.result_name(*cell, *result))
         });
         let drifting = warn(
-            "not steady: the rate at the end of the measured time is another than at its beginning",
+            "not steady: the rate at the end of the measured time differs from that at its beginning",
             "use a longer --warmup",
             drifting.collect(),
             checked.len(),
         );
-        // Whoever waits for the time at which a request is due watches the clock for it.
+        // Anyone who waits for the time at which a request is due watches the clock for it.
         let waits = |(cell, result): (usize, usize)| {
             let workload = &self.plan.workloads[self.plan.cells[cell].workload];
             let phase = workload.phase_of(result);
@@ -133,7 +133,7 @@ impl Judge<'_> {
             logs[usize::from(a.slot < b.slot)].push((a.rate / b.rate).ln());
         }
         let [second, first] = logs;
-        let enough = first.len().min(second.len()) >= LEAST_OF_AN_ORDER;
+        let enough = first.len().min(second.len()) >= MIN_ROUNDS_PER_ORDER;
         shift(&second, &first, ALPHA).filter(|_| enough)
     }
 }

@@ -1,5 +1,5 @@
 //! The worker: takes one job on standard input, builds the stack, prepares and runs the load, takes everything down,
-//! and answers with messages and one measurement. It knows nothing of rounds, statistics or the store.
+//! and answers with messages and one measurement. It knows nothing about rounds, statistics or the store.
 
 mod search;
 mod state;
@@ -11,7 +11,7 @@ use super::{
     program::{self, Level},
 };
 use crate::{error::ExpectedError, exit_code};
-use fstrial_engine::{Moment, Prepared, Site};
+use fstrial_engine::{Moment, PreparedPhase, Site};
 use fstrial_model::{
     filesystem::LogCount,
     job::{
@@ -20,7 +20,7 @@ use fstrial_model::{
     },
     measurement::{LoadResult, LogUse, Measurement, PhaseResult, Reading, Stage, Value},
     units::{Bytes, Nanos},
-    workload::{Better, Until, metric::Picked},
+    workload::{Better, Until, metric::PickedNumber},
 };
 use fstrial_stack::{
     StackError,
@@ -28,9 +28,9 @@ use fstrial_stack::{
     host, isolation,
     ledger::Ledger,
     log::LogCounter,
-    memory::Limited,
-    stack::{Attached, Standing, Target},
-    throttle::Throttled,
+    memory::LimitedGroup,
+    stack::{AttachedDevices, ReadyArm, Target},
+    throttle::ThrottledGroup,
 };
 use std::{
     io::{BufRead, Read, Write},
@@ -43,10 +43,10 @@ use watch::Watch;
 
 /// Most bytes of a job.
 const MAX_JOB_BYTES: u64 = 4 << 20;
-/// Of a limit for the memory, a layout may fill one part in so many before it is written out.
+/// Of a limit for the memory, a layout may fill one part in N before it is written out.
 const LAYOUT_SHARE: u64 = 8;
 /// Bytes per second below which laying out counts as hung.
-const SLOWEST_LAYOUT: u64 = 2 << 20;
+const MIN_LAYOUT_BYTES_PER_SECOND: u64 = 2 << 20;
 
 /// The outer worker: makes the namespaces, starts the inner one in them and passes on its exit code.
 ///
@@ -124,9 +124,9 @@ struct Run<'a> {
     output: Option<String>,
     mkfs_output: String,
     /// The group that the load is in, on a throttled device.
-    throttled: Option<Throttled>,
+    throttled: Option<ThrottledGroup>,
     /// The group that the load and the layout of its files are in, where their memory is limited.
-    limited: Option<Limited>,
+    limited: Option<LimitedGroup>,
     watch: Watch,
 }
 
@@ -165,7 +165,7 @@ impl<'a> Run<'a> {
     /// Begins to load, on a throttled device in its group.
     fn enter_load(&mut self, deadline: Nanos) -> Result<(), RunFailure> {
         self.enter(Stage::Load, deadline);
-        let entered = self.throttled.as_mut().map_or(Ok(()), Throttled::enter);
+        let entered = self.throttled.as_mut().map_or(Ok(()), ThrottledGroup::enter);
         entered.map_err(|e| self.failed(&e))
     }
 
@@ -194,7 +194,7 @@ impl<'a> Run<'a> {
         say(&WorkerMessage::Stage { stage: Stage::Attach, deadline: Nanos::secs(60) });
         let standing = match &self.placed.device {
             DeviceBinding::Directory { path } => {
-                let standing = Standing::in_directory(path, &self.job.arm, &self.ledger);
+                let standing = ReadyArm::in_directory(path, &self.job.arm, &self.ledger);
                 let standing = standing.map_err(|e| self.failed(&e))?;
                 self.watch.own(self.stage, standing.device_names());
                 standing
@@ -209,8 +209,8 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// Does the job on an arm that stands, and takes it down.
-    fn in_the_arm(&mut self, mut standing: Standing) -> Result<Option<Measurement>, RunFailure> {
+    /// Does the job on an arm that is ready, and takes it down.
+    fn in_the_arm(&mut self, mut standing: ReadyArm) -> Result<Option<Measurement>, RunFailure> {
         self.note_state(&mut standing);
         if let Err(failure) = self.limit_memory(&mut standing) {
             // Of two failures the first one counts.
@@ -248,10 +248,10 @@ impl<'a> Run<'a> {
     }
 
     /// Attaches the device, makes the filesystem, or puts a prepared one back, and mounts it.
-    fn build(&mut self) -> Result<Standing, RunFailure> {
+    fn build(&mut self) -> Result<ReadyArm, RunFailure> {
         let (placed, arm) = (self.placed, &self.job.arm);
         self.before_attach()?;
-        let attached = Attached::attach(&placed.device, arm, placed.coordinator, &self.ledger);
+        let attached = AttachedDevices::attach(&placed.device, arm, placed.coordinator, &self.ledger);
         let attached = attached.map_err(|e| self.failed(&e))?;
         let attached = attached.with(&placed.setup, placed.coordinator, &self.ledger);
         let mut attached = attached.map_err(|e| self.failed(&e))?;
@@ -278,18 +278,18 @@ impl<'a> Run<'a> {
     }
 
     /// Detaches after a failure; the failure is what is reported.
-    fn give_up(&mut self, attached: Attached, error: &StackError) -> RunFailure {
+    fn give_up(&mut self, attached: AttachedDevices, error: &StackError) -> RunFailure {
         let failure = self.failed(error);
         // What cannot be put back stays in the ledger, which the coordinator replays.
-        let _ = self.throttled.take().map(Throttled::close);
+        let _ = self.throttled.take().map(ThrottledGroup::close);
         let _ = attached.detach();
         failure
     }
 
     /// Makes the group for the job's limit, if it has one.
-    fn limit_memory(&mut self, standing: &mut Standing) -> Result<(), RunFailure> {
+    fn limit_memory(&mut self, standing: &mut ReadyArm) -> Result<(), RunFailure> {
         let Some(limit) = self.job.memory else { return Ok(()) };
-        let limited = Limited::set(limit, &self.ledger).map_err(|e| self.failed(&e))?;
+        let limited = LimitedGroup::set(limit, &self.ledger).map_err(|e| self.failed(&e))?;
         standing.has_memory(limited.describe());
         self.limited = Some(limited);
         Ok(())
@@ -299,13 +299,13 @@ impl<'a> Run<'a> {
     fn task_in_memory(
         &mut self,
         task: &Task,
-        standing: &mut Standing,
+        standing: &mut ReadyArm,
     ) -> Result<Vec<PhaseResult>, RunFailure> {
-        let entered = self.limited.as_mut().map_or(Ok(()), Limited::enter);
+        let entered = self.limited.as_mut().map_or(Ok(()), LimitedGroup::enter);
         entered.map_err(|e| self.failed(&e))?;
         fstrial_engine::pace_layouts(self.job.memory.map_or(Bytes(0), |limit| Bytes(limit.0 / LAYOUT_SHARE)));
         let done = self.task(task, standing);
-        match (self.limited.as_ref().map_or(0, Limited::kills), self.job.memory) {
+        match (self.limited.as_ref().map_or(0, LimitedGroup::kills), self.job.memory) {
             // Whatever became of the task: it was not all there.
             (1.., Some(limit)) => Err(out_of_memory(self.stage, limit)),
             _ => done,
@@ -313,7 +313,7 @@ impl<'a> Run<'a> {
     }
 
     /// Runs the phases of a task, one after the other.
-    fn task(&mut self, task: &Task, standing: &mut Standing) -> Result<Vec<PhaseResult>, RunFailure> {
+    fn task(&mut self, task: &Task, standing: &mut ReadyArm) -> Result<Vec<PhaseResult>, RunFailure> {
         if let Some(program) = &task.program {
             return self.program(program, task.threads, standing);
         }
@@ -335,11 +335,11 @@ impl<'a> Run<'a> {
                 results.extend(self.find_rate(phase, target, &mut site, standing)?);
                 continue;
             }
-            self.enter(Stage::Layout, Nanos::secs(120 + bytes / SLOWEST_LAYOUT));
+            self.enter(Stage::Layout, Nanos::secs(120 + bytes / MIN_LAYOUT_BYTES_PER_SECOND));
             let loads: Vec<Load> = phase.groups.iter().map(|group| group.load.clone()).collect();
             let prepared = site.prepare(&loads).map_err(|e| engine_failure(Stage::Layout, &e))?;
             if number == 0 || phase.settle {
-                self.enter(Stage::Settle, Nanos::secs(300 + bytes / SLOWEST_LAYOUT));
+                self.enter(Stage::Settle, Nanos::secs(300 + bytes / MIN_LAYOUT_BYTES_PER_SECOND));
                 standing.settle().map_err(|e| self.failed(&e))?;
             }
             results.extend(self.phase(phase, prepared, &self.counters(standing))?);
@@ -370,7 +370,7 @@ impl<'a> Run<'a> {
     }
 
     /// What is counted while something is measured.
-    fn counters(&self, standing: &Standing) -> Counters {
+    fn counters(&self, standing: &ReadyArm) -> Counters {
         Counters { device: standing.counters(), log: standing.log_counter(&self.job.arm) }
     }
 
@@ -388,7 +388,7 @@ impl<'a> Run<'a> {
         &mut self,
         task: &ProgramTask,
         threads: u16,
-        standing: &mut Standing,
+        standing: &mut ReadyArm,
     ) -> Result<Vec<PhaseResult>, RunFailure> {
         let Target::Directory(folder) = standing.target().clone() else {
             return Err(RunFailure {
@@ -417,7 +417,7 @@ impl<'a> Run<'a> {
         })?;
         let counted = counters.between(readings);
         self.output = Some(outcome.report());
-        let result = |picked: Picked| PhaseResult {
+        let result = |picked: PickedNumber| PhaseResult {
             name: picked.name,
             reading: Reading::Value(Value {
                 value: picked.value,
@@ -435,7 +435,7 @@ impl<'a> Run<'a> {
     fn phase(
         &mut self,
         phase: &PhaseTask,
-        prepared: Prepared,
+        prepared: PreparedPhase,
         counters: &Counters,
     ) -> Result<Vec<PhaseResult>, RunFailure> {
         let time =
@@ -464,16 +464,16 @@ impl<'a> Run<'a> {
     /// Unmounts, checks if asked to, saves a state that was made, detaches.
     fn take_down(
         &mut self,
-        standing: Standing,
+        standing: ReadyArm,
         healthy: bool,
         made: Option<&state::Prepared>,
         commands: &mut Vec<String>,
     ) -> Result<(), RunFailure> {
         self.enter(Stage::Unmount, Nanos::secs(900));
         // What is cached goes with the filesystem, before the group that it counts in.
-        let left = self.limited.as_mut().map_or(Ok(()), Limited::leave);
+        let left = self.limited.as_mut().map_or(Ok(()), LimitedGroup::leave);
         let unmounted = standing.unmount().map_err(|e| self.failed(&e));
-        let ungrouped = self.limited.take().map_or(Ok(()), Limited::close);
+        let ungrouped = self.limited.take().map_or(Ok(()), LimitedGroup::close);
         let attached = unmounted?;
         left.and(ungrouped).map_err(|e| self.failed(&e))?;
         let Some(mut attached) = attached else { return Ok(()) };
@@ -485,7 +485,7 @@ impl<'a> Run<'a> {
         }
         let saved = made.map_or(Ok(()), |made| self.save_state(&attached, made));
         self.enter(Stage::Detach, Nanos::secs(60));
-        let ungrouped = self.throttled.take().map_or(Ok(()), Throttled::close);
+        let ungrouped = self.throttled.take().map_or(Ok(()), ThrottledGroup::close);
         ungrouped.map_err(|e| self.failed(&e))?;
         attached.detach().map_err(|e| self.failed(&e))?;
         checked.and(saved)

@@ -1,4 +1,4 @@
-//! Axes of a device, in whole trials: what was asked for is really there, and nothing of it is left, whoever is killed.
+//! Axes of a device, in whole trials: what was asked for is really there, and no part of it is left, no matter what is killed.
 
 use crate::support::{self, Ended, Lab, SMALL};
 use rustix::process::Signal;
@@ -201,7 +201,7 @@ fn journals_and_logs_on_a_device_of_their_own() {
         let notes = document["environment"]["device_notes"].to_string();
         assert!(notes.contains("log=external lie on another device"), "{notes}");
         let audit = document["audit"].to_string();
-        assert!(audit.contains("journal (as asked for): "), "{audit}");
+        assert!(audit.contains("journal (as requested): "), "{audit}");
         lab.assert_nothing_left(log);
         assert_eq!(lab.ledger_entries(), Vec::<String>::new());
     }
@@ -310,7 +310,7 @@ fn every_filesystem_is_told_of_a_stripe_in_its_own_words() {
     }
     let lab = Lab::new();
     let arms = "ext4 xfs btrfs own=xfs:su=32k,sw=2";
-    // Told of a stripe, mkfs.xfs makes more groups, and needs more room for its log.
+    // Told about a stripe, mkfs.xfs makes more groups, and needs more room for its log.
     let small = SMALL.replace("320MiB", "640MiB");
     let words = format!("{arms} {small} --device image:images --json --stripe 64KiBx4 --rounds 1");
     let ended = lab.run(&format!("compare {words}"));

@@ -67,7 +67,7 @@ fn mistakes_are_shown_at_their_place() {
         ("ratio = [\"slow @ 7\", \"ext4\"]\nbelow = 1", "its levels are 1"),
         ("ratio = [\"slow\", \"ext4\"]", "write exactly one of above, below, within"),
         ("ratio = [\"slow\", \"ext4\"]\nbelow = 1\nworks = [\"ext4\"]", "exactly one of ratio"),
-        ("ratio = [\"slow\", \"ext4\"]\nbelow = -1", "is no bound"),
+        ("ratio = [\"slow\", \"ext4\"]\nbelow = -1", "is not a bound"),
         ("slope = \"ext4\"\nabove = 1", "one level has no slope"),
     ];
     for (line, words) in cases {
@@ -112,7 +112,7 @@ fn a_claim_of_ones_own_is_checked_once_and_remembered() {
     assert!(part["measured"].as_f64().unwrap() < 0.8, "{part}");
     assert_eq!(part["then"], 0.5);
     lab.assert_nothing_left("after a claim");
-    // Once more: nothing is measured.
+    // Again: nothing is measured.
     let again = lab.run("claims check mine.toml --json -q");
     assert_eq!(answers(&again), answers(&checked));
     assert!(again.json()[0]["measured_on"].is_string(), "{again:?}");

@@ -1,5 +1,5 @@
 //! Modelled devices, for real: FUSE, loop devices and filesystems; the process that serves one killed at any moment; and
-//! what a user sees when one cannot be had.
+//! what a user sees when one is not available.
 
 use crate::support::{self, Ended, FSTRIAL, Lab, PATIENCE, Running, SETTLE, command_line, eventually};
 use rustix::process::Signal;
@@ -133,7 +133,7 @@ fn a_stopped_server_loses_a_run_and_not_the_trial() {
         let first = server_of(command).unwrap_or_else(|| panic!("{stage}: nobody serves the device"));
         support::send(first, Signal::STOP);
         let stopped = Instant::now();
-        // The whole machine waits meanwhile, but not for ever.
+        // The whole machine waits meanwhile, but not forever.
         support::tool("sync", &[]);
         assert!(stopped.elapsed() < PATIENCE, "{stage}: {:?}", stopped.elapsed());
         assert!(
@@ -284,7 +284,7 @@ fn models_are_listed_and_shown() {
     assert!(said.stdout.contains("iops = 3000"), "{}", said.stdout);
 }
 
-/// Half the rate asked for, and no more than it: what this machine can be held to while other tests run beside.
+/// Half the rate asked for, and no more than it: what this machine can be held to while other tests run alongside.
 #[test]
 fn a_modelled_device_keeps_to_its_limits() {
     if !can_run("device::a_modelled_device_keeps_to_its_limits") {

@@ -1,5 +1,5 @@
 //! What users see when something is wrong: the exit code and the words, as snapshots without what differs between
-//! machines. `INSTA_UPDATE=always cargo test -p fstrial --test it errors` writes them anew.
+//! machines. `INSTA_UPDATE=always cargo test -p fstrial --test it errors` writes them again.
 
 use crate::support::{self, Ended, FSTRIAL, Lab, PATIENCE, Running, SMALL};
 use std::{
@@ -258,7 +258,7 @@ impl Losetup {
 
     fn with(words: &[&str]) -> Self {
         let device = Self(support::tool("losetup", words).trim().to_owned());
-        // A device keeps this setting when its file is detached, whoever made it.
+        // A device keeps this setting when its file is detached, no matter who made it.
         support::tool("blockdev", &["--setrw", &device.0]);
         device
     }
@@ -369,12 +369,12 @@ fn homes_and_results_that_are_not_there() {
     for end in ["results.db-wal", "results.db-shm"] {
         let _ = fs::remove_file(lab.home().join(end));
     }
-    lab.write("home/results.db", "this is no database, but what somebody else keeps here");
+    lab.write("home/results.db", "this is not a database, but what somebody else keeps here");
     let ended = lab.run("results");
     assert_ne!(ended.code(), 0);
     snapshot("store-that-is-none", &without_the_code(&shown(&lab, "results", &ended)));
     let kept = fs::read_to_string(lab.path("home/results.db")).unwrap();
-    assert!(kept.starts_with("this is no database"), "it is not touched");
+    assert!(kept.starts_with("this is not a database"), "it is not touched");
 }
 
 #[test]

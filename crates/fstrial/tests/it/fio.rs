@@ -1,4 +1,4 @@
-//! Beside the fio that is installed: our answers have its structure, it takes the job files we write, and it makes of
+//! Next to the fio that is installed: our answers have its structure, it takes the job files we write, and it makes of
 //! sizes and sections what we make of them. Without fio the tests say `SKIPPED`.
 
 use crate::support::{self, Lab};
@@ -169,7 +169,7 @@ fn workloads_show_takes_what_compare_takes() {
     );
     assert_eq!(lab.run("workloads show mine.toml --json").json()[0]["about"], "our own");
     assert_eq!(lab.run("workloads show good.fio --json").json()[0]["runs"], "native");
-    // Both commands say the same of a word that is no workload.
+    // Both commands say the same of a word that is not a workload.
     lab.write("job.ini", "[a]\nrw=read\nsize=1m\n");
     for (word, hint) in
         [("nosuch", "lists what there is"), ("missing.fio", "missing.fio"), ("job.ini", "in .fio")]
@@ -303,7 +303,7 @@ fn a_device_that_a_job_names_is_neither_opened_nor_changed() {
     let bytes: Vec<u8> = (0..8 << 20).map(|n: u32| (n % 253) as u8).collect();
     fs::write(lab.path("canary"), &bytes).unwrap();
     let device = lab.loop_device(&lab.path("canary"));
-    // What looks at new devices by itself has done so.
+    // What looks at new devices on its own has done so.
     support::pause(Duration::from_millis(500));
     let device_path = device.path();
     let watch = Watch::on(&[&device_path]);
@@ -381,7 +381,7 @@ fn the_page_cache_is_told_what_fio_tells_it() {
         };
         let count = |calls: &[String], word: &str| calls.iter().filter(|call| *call == word).count();
         assert!(theirs.iter().any(|call| call == told), "{lines}: {theirs:?}");
-        // Of two arms and one round. fio tells it anew whenever it opens the file again.
+        // Of two arms and one round. fio tells it again whenever it opens the file again.
         assert_eq!(count(&ours, told), 2, "{lines}: {ours:?}");
         // fio also drops what it has laid out, and before the first pass.
         assert_eq!(count(&theirs, "POSIX_FADV_DONTNEED"), 1 + passes, "{lines}: {theirs:?}");
@@ -389,7 +389,7 @@ fn the_page_cache_is_told_what_fio_tells_it() {
     }
 }
 
-/// Two phases that run natively: the second one reads nothing of the first, and ends when it is done.
+/// Two phases that run natively: the second one reads no part of the first, and ends when it is done.
 const NATIVE: &str = "[global]\ndirect=1\nsize=1m\nbs=16k\n[reader]\nrw=randread\ntime_based\nruntime=1s\nramp_time=50ms\n\
                       numjobs=2\n[writer]\nstonewall\nrw=write\nfsync=4\nend_fsync=1\n";
 /// One job that verifies, and two clones of another.
@@ -437,7 +437,7 @@ fn a_job_file_is_compared_natively() {
     let answer = FioOutput::parse(&text).unwrap();
     let names: Vec<&str> = answer.jobs.iter().map(|job| job.name.as_str()).collect();
     assert_eq!(names, ["reader", "writer"]);
-    // 64 requests, as in fio, and every fourth is synced; once more at the end.
+    // 64 requests, as in fio, and every fourth is synced; again at the end.
     let writer: Value = serde_json::from_str::<Value>(&text).unwrap()["jobs"][1].clone();
     assert_eq!(writer["write"]["total_ios"], 64);
     assert!((16..=17).contains(&writer["sync"]["total_ios"].as_u64().unwrap()), "{writer}");
@@ -532,7 +532,7 @@ fn a_job_reads_back_in_the_order_of_its_writes() {
     let (writes, reads) = (places("pwrite64("), places("pread64("));
     assert_eq!(writes.len(), 512, "of two arms");
     assert!(writes.windows(2).any(|two| two[0] > two[1]), "at random");
-    // Beside these, direct I/O is tried with one read.
+    // In addition, direct I/O is tried with one read.
     for written in writes.chunks(256) {
         assert!(reads.windows(256).any(|read| read == written), "{written:?}");
     }

@@ -182,12 +182,12 @@ fn a_trial_outside_a_container_is_left_alone_by_clean_inside() {
     let cleaned = lab.run("clean");
     assert_eq!(cleaned.code(), 13, "{cleaned:?}");
     assert!(cleaned.stdout.contains("which is running"), "{cleaned:?}");
-    // What the dead have left is undone by the command that holds the lock, and by nobody beside it.
+    // What the dead have left is undone by the command that holds the lock, and by nobody else.
     let dead = plant_for_the_dead(&lab);
     let cleaned = lab.run("clean");
     assert_eq!(cleaned.code(), 13, "{cleaned:?}");
     assert!(cleaned.stdout.contains("another command works with this home"), "{cleaned:?}");
-    assert!(dead.iter().all(|path| path.exists()), "{dead:?} was undone beside a trial");
+    assert!(dead.iter().all(|path| path.exists()), "{dead:?} was undone during a trial");
     // Killed, it is for the one inside to clean: nobody holds the lock any more.
     support::signal_group(support::worker_of(running.pid()).expect("a worker"), Signal::KILL);
     running.signal(Signal::KILL);
@@ -368,7 +368,7 @@ fn what_is_unmounted_outside_is_unmounted_in_the_workers() {
     lab.assert_nothing_left(name);
 }
 
-/// A root that is no mount point, as a chroot has it, with what a trial needs of the host mounted below it.
+/// A root that is not a mount point, as a chroot has it, with what a trial needs of the host mounted below it.
 const IN_CHROOT: &str = "set -e; root=$1; shift; \
     for folder in usr etc dev proc sys work mnt; do mkdir -p \"$root/$folder\"; done; \
     for link in bin sbin lib lib64; do [ -L /$link ] && ln -s usr/$link \"$root/$link\"; done; \

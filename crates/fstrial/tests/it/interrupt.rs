@@ -68,7 +68,7 @@ fn ctrl_c_goes_to_the_whole_foreground_group() {
     assert!(running.wait_for("run-stage"));
     support::signal_group(running.pid(), Signal::INT);
     let ended = assert_interrupted(&lab, running, 1);
-    // The run that was cut off is no run.
+    // The run that was cut off is not a run.
     let events = ended.json();
     assert!(events.iter().all(|event| event["failure"].is_null()), "{ended:?}");
     let last: Vec<&str> = events.iter().rev().take(2).filter_map(|event| event["event"].as_str()).collect();

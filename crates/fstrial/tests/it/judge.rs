@@ -1,4 +1,4 @@
-//! `fstrial judge` on what other programs write: each format, what is said of orders, and that all rows count.
+//! `fstrial judge` on what other programs write: each format, what is said about orders, and that all rows count.
 //!
 //! The files are in `fixtures/judge/`: `README.md` there says which program wrote which.
 
@@ -194,7 +194,7 @@ fn judge_reads_pgbench_sysbench_and_fio() {
     assert_eq!(
         found["verdicts"].as_array().unwrap().len(),
         1,
-        "reads are 0 throughout, and nothing is said of them"
+        "reads are 0 throughout, and nothing is said about them"
     );
     assert_eq!(found["verdicts"][0]["metric"], "writes/s", "{found}");
     let found = metric("a=sysbench-cpu.txt b=sysbench-cpu.txt", 0);

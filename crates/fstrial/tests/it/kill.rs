@@ -474,7 +474,7 @@ fn folders_of_killed_directory_trials_are_cleaned() {
     assert_eq!(killed.lab.ledger_entries(), Vec::<String>::new());
 }
 
-/// A zram device is no process's: the ledger has it.
+/// A zram device belongs to no process: the ledger has it.
 #[test]
 fn zram_devices_of_killed_commands_are_removed() {
     let name = "zram_devices_of_killed_commands_are_removed";

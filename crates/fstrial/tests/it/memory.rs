@@ -1,5 +1,5 @@
 //! Limits for memory, in whole trials: what does not fit is read from the device, what needs more fails with the limit's
-//! name, and no group is left, whoever is killed.
+//! name, and no group is left, no matter what is killed.
 
 use crate::{
     axes::{fact, groups_in_the_ledger, kill_under_load},
@@ -129,7 +129,7 @@ fn what_needs_more_than_the_limit_fails_and_says_so() {
     );
     assert!(!failures.contains("roomy"), "{failures}");
     assert!(
-        document["audit"].to_string().contains("memory (as asked for): 64 MiB by cgroup v"),
+        document["audit"].to_string().contains("memory (as requested): 64 MiB by cgroup v"),
         "{document}"
     );
     lab.assert_nothing_left(name);
@@ -177,7 +177,7 @@ fn no_group_for_memory_is_left_after_a_kill() {
     for everything in [false, true] {
         kill_under_load(&lab, "ext4 a=ext4:memory=128MiB --memory 64MiB", everything);
     }
-    // Beside a throttle, where two groups are possible.
+    // Next to a throttle, where two groups are possible.
     if fstrial_stack::throttle::find().is_ok()
         && fstrial_stack::memory::require(fstrial_model::units::Bytes::mib(64), true).is_ok()
     {

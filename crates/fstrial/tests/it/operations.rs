@@ -156,7 +156,7 @@ fn reflink_copy_is_judged_among_those_that_can() {
     assert_eq!(of("xfs", "ext4")["verdict"], "cannot");
     assert!(of("btrfs", "xfs")["ratio"].as_f64().is_some(), "{verdicts:?}");
     let listed = lab.trials();
-    assert_eq!(listed[0]["failed_runs"], 0, "an answer is no failure: {listed:?}");
+    assert_eq!(listed[0]["failed_runs"], 0, "an answer is not a failure: {listed:?}");
 }
 
 #[test]

@@ -238,7 +238,7 @@ fn a_store_that_is_deleted_ends_its_trial() {
         }
         let ended = running.end(Duration::from_secs(60));
         is(&ended, 14, &["home/results.db was deleted or replaced", "is lost", "try"]);
-        assert!(support::names_in(&lab.path("one")).is_empty(), "nothing of the run is left");
+        assert!(support::names_in(&lab.path("one")).is_empty(), "no part of the run is left");
     }
 }
 
@@ -248,7 +248,7 @@ fn a_limit_on_the_size_of_files_is_told() {
     let large = TRIAL.replace("--file-size 2MiB", "--file-size 16MiB");
     let ended = shell(&lab, &format!("ulimit -f 8000; $F {large}"));
     is(&ended, 11, &["ulimit -f"]);
-    // As the limit is inherited, so is whoever ignores its signal.
+    // As the limit is inherited, so is a program that ignores its signal.
     is(&shell(&lab, &format!("trap '' XFSZ; ulimit -f 8000; $F {large}")), 11, &["ulimit -f"]);
     if support::is_root_with_loop_devices("a_limit_on_the_size_of_files_is_told") {
         let image = "compare ext4 xfs --workload random-write --size 400MiB --device image:images -q";

@@ -66,7 +66,7 @@ fn arms_at_two_places_are_one_trial() {
     let there = lab.path("there").display().to_string();
     assert!(document["places"][0]["device"].as_str().unwrap().ends_with(&there), "{}", document["places"]);
     let audit = document["audit"].to_string();
-    assert!(audit.contains("machine (as asked for): ") && audit.contains("elsewhere ("), "{audit}");
+    assert!(audit.contains("machine (as requested): ") && audit.contains("elsewhere ("), "{audit}");
 
     // Every run says where it was, and nothing in its job is of one host only.
     let store = Store::open_read_only(lab.home().join("results.db")).unwrap();
@@ -108,7 +108,7 @@ fn an_interrupted_trial_leaves_nothing_at_its_places() {
         assert!(wait_until(&mut running, &mut heard, Moment::Running(stage), 1, delay));
         let agent = agent_below(running.pid()).unwrap();
         running.signal(Signal::INT);
-        // It is told by the trial as well; that is no second signal, at which it would end at once.
+        // It is told by the trial as well; that is not a second signal, at which it would end at once.
         support::pause(Duration::from_millis(dice.below(200)));
         support::send(agent, Signal::TERM);
         let ended = running.end(PATIENCE);

@@ -107,7 +107,7 @@ impl Night {
         }
     }
 
-    /// When it began, and so many seconds later.
+    /// When it began, and this many seconds later.
     fn time(&self, seconds: i64) -> String {
         let begin: jiff::Timestamp = "2026-01-01T03:00:00Z".parse().unwrap();
         (begin + jiff::SignedDuration::from_secs(self.day * 86_400 + seconds)).to_string()

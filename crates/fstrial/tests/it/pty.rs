@@ -39,7 +39,7 @@ impl OnTerminal {
             let path = name.to_str().unwrap();
             File::options().read(true).write(true).open(path).unwrap().into()
         };
-        // It must be the controlling terminal, or nobody is told of another size.
+        // It must be the controlling terminal, or nobody is told about another size.
         let mut command = lab.prepare("setsid");
         command
             .args(["--ctty", FSTRIAL])

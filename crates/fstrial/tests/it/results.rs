@@ -73,7 +73,7 @@ fn without_ratios(mut document: Value) -> Value {
     document
 }
 
-/// A store that an fstrial of schema 4 wrote, with what it said of each trial: one of two workloads, a claim that is
+/// A store that an fstrial of schema 4 wrote, with what it said about each trial: one of two workloads, a claim that is
 /// reversed by a failure, and one that was interrupted and resumed.
 #[test]
 fn what_an_earlier_version_stored_is_judged_as_it_was() {
@@ -130,12 +130,12 @@ fn trials_are_found_by_what_they_are() {
 
     refused(&lab, "results list --since yesterday", 2, &["2026-01-31"]);
     refused(&lab, "results list --status done", 2, &["decided"]);
-    refused(&lab, "results tag 1 +a,b", 2, &["can be no tag", "try"]);
+    refused(&lab, "results tag 1 +a,b", 2, &["cannot be a tag", "try"]);
     refused(&lab, "results tag 9 +a", 2, &["no trial 9"]);
     for words in
         ["results tag 1 +x --home elsewhere", "results tag 1 -nightly --help", "results tag 1 --hom x"]
     {
-        refused(&lab, words, 2, &["is no tag", "before the tags"]);
+        refused(&lab, words, 2, &["is not a tag", "before the tags"]);
     }
     assert_eq!(good(&lab, "results tag 1").stdout, "nightly\none\n", "what was refused changed nothing");
     assert_eq!(good(&lab, "results tag 1 --home home -one").stdout, "nightly\n");
@@ -218,7 +218,7 @@ fn two_trials_are_set_side_by_side_without_a_verdict() {
     let lab = lab();
     let text = good(&lab, "report 1 2 --format text").stdout;
     assert_eq!(good(&lab, "results diff 1 2").stdout, text, "another spelling");
-    for part in ["a: trial 1", "b: trial 2", "no verdict", "trial.name", "random-write", "b / a"] {
+    for part in ["a: trial 1", "b: trial 2", "not a verdict", "trial.name", "random-write", "b / a"] {
         assert!(text.contains(part), "lacks `{part}`: {text}");
     }
     let diff = good(&lab, "report 1 2 --format json").json().remove(0);
@@ -418,7 +418,7 @@ fn a_trial_of_another_machine_is_not_gone_on_with_here() {
         resumed[0] > two[0] && resumed[1] == two[1],
         "the one of this machine goes on: {two:?} {resumed:?}"
     );
-    let said = ["could not go on with trial 2", "elsewhere (", "and this is", "go on with it there"];
+    let said = ["could not resume trial 2", "elsewhere (", "and this is", "resume it there"];
     refused(&lab, "run t.toml --quiet --budget 3s --resume=2", 2, &said);
     goes_on_elsewhere(&lab, 1);
     refused(&lab, "run t.toml --quiet --budget 3s --resume", 2, &said);

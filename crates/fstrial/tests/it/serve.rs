@@ -36,7 +36,7 @@ struct Serving {
     client: Client,
 }
 
-/// Whoever asks it.
+/// The one who asks it.
 struct Client {
     /// `127.0.0.1:PORT`.
     address: String,
@@ -143,7 +143,7 @@ fn trials_are_listed_searched_sorted_opened_and_compared() {
     let found = serving.get("/?name=night+7&since=2026-01-02").body;
     assert!(found.contains("1 trial") && !found.contains("night 8<"), "{found}");
     assert!(serving.get("/?tag=nightly&status=decided&arm=xfs&kernel=6.17").body.contains("12 trials"));
-    assert!(serving.get("/?tag=other").body.contains("No trial is like that"));
+    assert!(serving.get("/?tag=other").body.contains("No trial matches"));
     let report = serving.get("/trial/3");
     assert!(report.body.contains("night 2") && report.body.contains("</html>"));
     assert!(
@@ -325,7 +325,7 @@ fn visitors_are_not_told_where_the_results_are() {
     let serving = Serving::start(&lab);
     let home = lab.home().display().to_string();
     assert!(!serving.get("/trial/777").body.contains(&home));
-    fs::write(lab.home().join("results.db"), "this is no store at all".repeat(500)).unwrap();
+    fs::write(lab.home().join("results.db"), "this is not a store at all".repeat(500)).unwrap();
     for target in
         ["/", "/trial/1", "/trial/1/text", "/api/trials", "/api/trials/1", "/trend?arm=xfs&against=ext4"]
     {

@@ -89,7 +89,7 @@ fn filled_and_fresh_are_compared_as_two_arms() {
     assert_eq!(figures(&document, "b")["files"], 500);
     assert!(figures(&document, "raw").is_null(), "the bare device has no state");
     let audit = document["audit"].to_string();
-    assert!(audit.contains("state (as asked for): fresh (fresh) · filled:80% (full)"), "{audit}");
+    assert!(audit.contains("state (as requested): fresh (fresh) · filled:80% (full)"), "{audit}");
     // The fresh arm is put back as well: every run has the same writes behind it.
     let stages = stages_of_runs(&ended.json());
     assert_eq!(stages.iter().filter(|stage| *stage == "restore").count(), 4, "{stages:?}");
@@ -123,7 +123,7 @@ fn a_table_and_the_trials_own_state() {
         (file("state = \"aged:99%\"", ""), "use 1% to 95%"),
         (file("", "state = { kind = \"filled\", files = 3 }"), "`filled` has no `files`"),
         (file("restore = \"move\"", ""), "unknown variant"),
-        (file("state = \"filled:98%\"", ""), "too much beside the state"),
+        (file("state = \"filled:98%\"", ""), "too much with the state"),
     ] {
         lab.write("bad.toml", &bad);
         let refused = lab.run("run bad.toml --dry-run");
@@ -139,7 +139,7 @@ fn what_has_no_state_refuses_one() {
         ("compare raw:state=aged ext4", "the bare device has no files"),
         ("compare dir:a dir:b --state aged", "no arm has a filesystem of its own"),
         ("compare ext4 xfs --restore clone --device ramdisk", "a ramdisk cannot be cloned"),
-        ("compare ext4 xfs --state filled:95% --size 400MiB --file-size 64MiB", "too much beside the state"),
+        ("compare ext4 xfs --state filled:95% --size 400MiB --file-size 64MiB", "too much with the state"),
     ] {
         let refused = lab.run(&format!("{words} --workload random-write --dry-run"));
         assert_eq!(refused.code(), 2, "{refused:?}");
@@ -258,7 +258,7 @@ fn an_interruption_while_it_prepares_ends_in_order() {
     assert_eq!(lab.ledger_entries(), Vec::<String>::new());
 }
 
-/// A worker that is killed while it prepares is replaced by another one, which begins anew.
+/// A worker that is killed while it prepares is replaced by another one, which starts over.
 #[test]
 fn a_worker_killed_while_it_prepares_is_replaced() {
     let name = "a_worker_killed_while_it_prepares_is_replaced";

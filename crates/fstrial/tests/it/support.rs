@@ -357,7 +357,7 @@ impl Lab {
 }
 
 impl Drop for Lab {
-    /// The net under a test that failed: nothing of it goes on.
+    /// The net under a test that failed: no part of it goes on.
     fn drop(&mut self) {
         for (pid, _) in self.processes() {
             kill(pid);

@@ -284,7 +284,7 @@ fn what_is_not_there_is_an_error_that_names_what_is() {
     Night::default().store(&mut store);
     for (words, said) in [
         ("btrfs/ext4", "has an arm called btrfs"),
-        ("xfs/ext4 --workload random-write", "no stored trial is like that"),
+        ("xfs/ext4 --workload random-write", "no trial matches"),
         ("xfs/ext4 --threads 3", "it has no such workload or level"),
         ("xfs/xfs", "against itself"),
         ("/ext4", "names no arm"),

@@ -79,7 +79,7 @@ fn a_trial_is_watched_from_another_terminal_until_it_is_killed() {
     watch.wait_for("trial 1 · running");
     watch.wait_for("a run takes about");
     watch.wait_for("left");
-    // It goes on by itself.
+    // It goes on on its own.
     let round = |screen: &vt100::Screen| -> Option<u32> {
         let contents = screen.contents();
         contents.split("round ").nth(1)?.split(' ').next()?.parse().ok()

@@ -1,4 +1,4 @@
-//! Stores with trials that nobody ran: as many arms, workloads, levels and rounds as asked for, with planted differences.
+//! Stores with trials that nobody ran: as many arms, workloads, levels and rounds as requested, with planted differences.
 //! For tests and benchmarks of what is made from a store. Every number comes from a seed.
 
 use fstrial::run::{environment::Environment, plan::Plan};

@@ -1,4 +1,4 @@
-//! Every preset on real filesystems. In a program of its own, so that it does not run beside tests whose runs are so short
+//! Every preset on real filesystems. In a program of its own, so that it does not run alongside tests whose runs are so short
 //! that a busy disk starves them.
 
 mod presets;

@@ -108,7 +108,7 @@ fn every_preset_runs_on_every_filesystem() {
             format!("{name}.toml")
         })
         .collect();
-    // One command for all of them. Where a busy machine let nothing be completed in that time, once more with longer.
+    // One command for all of them. Where a busy machine let nothing be completed in that time, again with longer.
     let mut seen = BTreeSet::new();
     let late = run(&lab, &files, "", &mut seen);
     if !late.is_empty() {

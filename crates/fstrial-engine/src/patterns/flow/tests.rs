@@ -14,7 +14,7 @@ use std::{
     path::Path,
 };
 
-/// A program as it stands in a file.
+/// A program as written in a file.
 fn flow(text: &str) -> Flow {
     let flow: Flow = toml::from_str(text).unwrap();
     flow.check().unwrap_or_else(|error| panic!("{error:?}"));
@@ -434,7 +434,7 @@ fn phases_without_what_they_build_on_are_refused() {
     assert!(error.hint().unwrap().contains("never overwrites"), "{error}");
     let wrong = Flow { steps: Vec::new(), ..flow(text) };
     let error = crate::validate(&load_to_end(Pattern::Flow(wrong), 1), false).unwrap_err();
-    assert!(error.is_refusal() && error.to_string().contains("a turn of 0 steps"), "{error}");
+    assert!(error.is_refusal() && error.to_string().contains("a turn cannot have 0 steps"), "{error}");
 }
 
 #[test]

@@ -210,7 +210,7 @@ impl Mapper<'_> {
         if cold_laps && backend == Backend::Mmap {
             self.reason(
                 "invalidate",
-                "whenever fio has gone through `size` it maps the file anew and drops it from the page cache; native \
+                "whenever fio has gone through `size` it remaps the file and drops it from the page cache; native \
                  maps stay",
             );
         }

@@ -170,7 +170,7 @@ impl Mapper<'_> {
         })
     }
 
-    /// From the start of one request to that of the next, with so many bytes skipped between them.
+    /// From the start of one request to that of the next, with this many bytes skipped between them.
     fn stride(&mut self, skipped: &str, block: u64, is_mixed: bool) -> Option<u64> {
         let skipped = written_size(skipped, self.decimal()).map(|size| size.0);
         if skipped == Some(0) {
@@ -263,7 +263,7 @@ impl Mapper<'_> {
         }
     }
 
-    /// How blocks are drawn, for writes by themselves if they have a law of their own, and whether each comes once.
+    /// How blocks are drawn, for writes on their own if they have a law of their own, and whether each comes once.
     fn distribution(
         &mut self,
         requests: Requests,
@@ -394,7 +394,7 @@ impl Mapper<'_> {
                     self.reason("rate", "native rates are requests a second, and these have several sizes");
                 }
                 if !bytes.is_multiple_of(requests.block) {
-                    self.reason("rate", "it is no whole number of requests a second");
+                    self.reason("rate", "it is not a whole number of requests a second");
                 }
                 ("rate", bytes / requests.block)
             }
@@ -439,7 +439,7 @@ fn zones(list: &str) -> Option<Distribution> {
     sound(sizes.into_iter().zip(&shares).map(zone).collect())
 }
 
-/// Zones in bytes, with room for so many.
+/// Zones in bytes, with room for this many.
 fn zones_in_bytes(list: &str, decimal: bool, room: u64) -> Option<Distribution> {
     let zone = |(weight, text): (f64, Option<&str>)| {
         let bytes = written_size(text?, decimal)?;

@@ -132,7 +132,7 @@ fn errors_of_steps_name_what_is_possible() {
         ("", "it is empty; there are create, open"),
         ("crate mail", "there is no `crate`; there are create"),
         ("create", "the name of a set is missing"),
-        ("create as b", "`as` stands where the name of a set belongs"),
+        ("create as b", "expected the name of a set, found `as`"),
         ("append", "a size such as 16KiB is missing"),
         ("append 16KB", "write KiB"),
         ("read-at", "a size"),
@@ -148,7 +148,7 @@ fn errors_of_steps_name_what_is_possible() {
     }
 }
 
-/// A program as it stands in a file.
+/// A program as written in a file.
 fn flow(text: &str) -> Flow {
     toml::from_str(text).unwrap()
 }
@@ -209,12 +209,12 @@ fn impossible_programs_are_refused_with_words() {
         { name = "own", files = 9, per_thread = true },
     ]"#;
     for (steps, words) in [
-        ("", "a turn of 0 steps"),
+        ("", "a turn cannot have 0 steps"),
         ("\"stat b\"", "there is no set `b`"),
         ("\"read\"", "no step before it opens or creates `file`"),
         ("\"open a as x\", \"read\"", "opens or creates `file`"),
-        ("\"open a\", \"read 17MiB\"", "a request of that size"),
-        ("\"open a\", \"append 0B\"", "a request of that size"),
+        ("\"open a\", \"read 17MiB\"", "the size of its request is out of range"),
+        ("\"open a\", \"append 0B\"", "the size of its request is out of range"),
         ("\"open a\", \"close\", \"read\"", "closed by then"),
         ("\"open dirs\"", "the wrong kind of set"),
         ("\"mkdir a\"", "the wrong kind of set"),
@@ -224,7 +224,7 @@ fn impossible_programs_are_refused_with_words() {
         ("\"rename a to dirs\"", "cannot become one of `dirs`"),
         ("\"rename a to own\"", "cannot become one of `own`"),
         ("\"rename a over a\"", "replace itself"),
-        ("\"4096x 2x stat a\"", "a turn of 8192 steps"),
+        ("\"4096x 2x stat a\"", "a turn cannot have 8192 steps"),
     ] {
         let error = flow(&format!("{sets}\nsteps = [{steps}]")).check().unwrap_err();
         assert!(error.problem.contains(words), "{} / {words}", error.problem);
@@ -233,10 +233,10 @@ fn impossible_programs_are_refused_with_words() {
     for (set, words) in [
         ("name = \"A\", files = 1", "cannot be called `A`"),
         ("name = \"on\", files = 1", "cannot be called `on`"),
-        ("name = \"a\", files = 0", "0 files"),
+        ("name = \"a\", files = 0", "files = 0"),
         ("name = \"a\", files = 1, width = 1", "width 1"),
         ("name = \"a\", files = 1, even = true", "width 0"),
-        ("name = \"a\", files = 1, size = \"2B..1B\"", "sizes from 2B to 1B"),
+        ("name = \"a\", files = 1, size = \"2B..1B\"", "from 2B down to 1B"),
         ("name = \"a\", files = 1, name_length = 7", "names of 7"),
         ("name = \"a\", files = 1, name_length = 250, name_spread = 6", "names of up to 250 + 6"),
     ] {

@@ -154,16 +154,16 @@ fn rules_that_cannot_work_are_refused() {
         ("column = 1\nfrom = 'file:/etc/passwd'", "does not lie in the program's directory"),
         ("column = 1\nfrom = 'file:../x'", "does not lie in"),
         ("column = 1\nfrom = 'file:'", "does not lie in"),
-        ("unit = ''\ncolumn = 1", "no good as a unit"),
+        ("unit = ''\ncolumn = 1", "not valid as a unit"),
     ] {
         refused(rule, "", words);
     }
     let long = format!("pattern = '({})'", "a".repeat(5000));
-    refused(&long, "", "a pattern of 5002 bytes");
+    refused(&long, "", "the pattern has 5002 bytes");
     let entry = MetricEntry { name: "m".into(), column: Some(1), ..MetricEntry::default() };
     assert!(entry.settle().unwrap_err().problem.contains("it has no unit"));
     let entry = MetricEntry { name: "a@b".into(), measure: Some(Measure::Wall), ..MetricEntry::default() };
-    assert!(entry.settle().unwrap_err().problem.contains("no good as a name"));
+    assert!(entry.settle().unwrap_err().problem.contains("not valid as a name"));
 }
 
 #[test]

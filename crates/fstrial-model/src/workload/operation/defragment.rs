@@ -13,8 +13,8 @@ use crate::{
 /// Extents of all files together.
 const EXTENTS: &str = "extents";
 /// Files that are appended to in turn, at most, and the size of each, at least.
-const FRAGMENTED_MAX: u32 = 500;
-const FRAGMENT_MIN: Bytes = Bytes::kib(64);
+const MAX_FRAGMENTED: u32 = 500;
+const MIN_FRAGMENT: Bytes = Bytes::kib(64);
 
 pub(super) const ROW: Row = Row {
     numbers: &[
@@ -35,10 +35,10 @@ pub(super) const ROW: Row = Row {
 /// Files that are appended to in turn are of one size, in one directory, and open at once; tools take their names.
 fn check_tree(tree: &FileTree) -> Result<(), EntryError> {
     let Size::Fixed(size) = tree.size else { return Err(no_fragments("files of many sizes")) };
-    if tree.width != 0 || tree.files > FRAGMENTED_MAX {
+    if tree.width != 0 || tree.files > MAX_FRAGMENTED {
         return Err(no_fragments("more than one directory, or more than 500 files"));
     }
-    if size < FRAGMENT_MIN {
+    if size < MIN_FRAGMENT {
         return Err(no_fragments("files of less than 64KiB"));
     }
     Ok(())

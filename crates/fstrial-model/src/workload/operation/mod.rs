@@ -46,7 +46,7 @@ rows! {
         "mkfs" Mkfs is mkfs::ROW,
         /// Mounting a populated filesystem, cold, and unmounting it.
         "mount" Mount is mount::ROW,
-        /// Mounting after an unclean stop, and once more after a clean one.
+        /// Mounting after an unclean stop, and again after a clean one.
         "recovery" Recovery is recovery::ROW,
         /// The full check, read-only, of a populated filesystem.
         "check" Check is check::ROW,

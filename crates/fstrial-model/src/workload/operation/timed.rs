@@ -28,9 +28,9 @@ pub struct TreeEntry {
 }
 
 /// The longest that threads write around a freeze.
-const LONGEST: Nanos = Nanos::secs(600);
+const MAX_TIME: Nanos = Nanos::secs(600);
 /// The most repetitions in a run.
-const REPEAT_MAX: u16 = 1000;
+const MAX_REPEAT: u16 = 1000;
 
 /// An operation with every field settled.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -74,7 +74,7 @@ impl Entry {
         let Some(operation) = self.operation else {
             return Err(entry_error(
                 "operation",
-                "an operation without a name",
+                "the workload names no operation",
                 format!("there are {}", Operation::names()),
             ));
         };
@@ -83,15 +83,19 @@ impl Entry {
         let tree = row.tree.map(|usual| tree(usual, self.tree.unwrap_or_default()));
         tree.as_ref().map(|tree| tree.check("tree").and_then(|()| (row.check_tree)(tree))).transpose()?;
         let repeat = self.repeat.or(row.repeat).unwrap_or(1);
-        if !(1..=REPEAT_MAX).contains(&repeat) {
-            return Err(entry_error("repeat", format!("{repeat} repetitions in a run"), "use 1 to 1000"));
+        if !(1..=MAX_REPEAT).contains(&repeat) {
+            return Err(entry_error("repeat", format!("repeat = {repeat} is out of range"), "use 1 to 1000"));
         }
         let (duration, hold) = (self.duration.unwrap_or(Nanos::secs(1)), self.hold.unwrap_or_default());
-        if !(Nanos::millis(50)..=LONGEST).contains(&duration) {
-            return Err(entry_error("duration", format!("writing for {duration}"), "use 50ms to 10m"));
+        if !(Nanos::millis(50)..=MAX_TIME).contains(&duration) {
+            return Err(entry_error(
+                "duration",
+                format!("duration = {duration} is out of range"),
+                "use 50ms to 10m",
+            ));
         }
         if hold > Nanos::secs(60) {
-            return Err(entry_error("hold", format!("frozen for {hold}"), "use 0s to 1m"));
+            return Err(entry_error("hold", format!("hold = {hold} is out of range"), "use 0s to 1m"));
         }
         let data = Data::of_entry(self.data, self.compressible, self.duplicates)?;
         let filesystem_size = self.filesystem_size;
@@ -153,7 +157,7 @@ impl TimedOperation {
         tree.map_or(0, |tree| space_of_file(tree.size.mean()).saturating_mul(tree.files.into()))
     }
 
-    /// What the files may take that a filesystem of its size, so many times over, has room for.
+    /// What the files may take that a filesystem of its size, this many times over, has room for.
     pub(super) fn size_space(&self, times: u64) -> u64 {
         self.filesystem_size.unwrap_or_default().0.saturating_mul(times) / 5 * 4
     }

@@ -49,7 +49,7 @@ fn every_placeholder_is_replaced() {
             "4K 4096",
             "3",
             "/proc/self/fd/5",
-            // What stands in a parameter is not looked at again.
+            // What is in a parameter is not looked at again.
             "{dir}",
             "{}"
         ]
@@ -96,7 +96,7 @@ fn refusals_name_the_key_and_help() {
         (
             "command = ['a', '{input:a/b}']\ninputs = { 'a/b' = '' }",
             "inputs",
-            "no good as the name",
+            "not valid as the name",
             "job.fio",
         ),
         (

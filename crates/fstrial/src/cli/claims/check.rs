@@ -41,7 +41,7 @@ const QUICK: Nanos = Nanos::secs(60);
 /// Check claims on this machine: one, several by the beginning of their names or a tag, files of your own, or all.
 ///
 /// What was decided before is not measured again, and what was cut short goes on: a check that was interrupted is started
-/// once more in the same words. A claim that ended undecided goes on if it is given more time (--budget).
+/// again in the same words. A claim that ended undecided goes on if it is given more time (--budget).
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -53,7 +53,7 @@ pub(crate) struct CheckArgs {
     #[arg(value_name = "CLAIM")]
     claims: Vec<String>,
 
-    /// All claims that ship.
+    /// Check all claims that ship.
     #[arg(long, conflicts_with = "claims")]
     all: bool,
 
@@ -81,7 +81,7 @@ pub(crate) struct CheckArgs {
     #[arg(long, value_name = "TYPE", hide_short_help = true)]
     erase_signature: Vec<String>,
 
-    /// Measure again what is known already.
+    /// Measure again even if the answer is known.
     #[arg(long)]
     again: bool,
 
@@ -89,7 +89,7 @@ pub(crate) struct CheckArgs {
     #[arg(long)]
     dry_run: bool,
 
-    /// How the table at the end is written.
+    /// Format of the table at the end.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
 
@@ -97,7 +97,7 @@ pub(crate) struct CheckArgs {
     #[arg(long, conflicts_with = "format")]
     json: bool,
 
-    /// No progress.
+    /// Show no progress.
     #[arg(short, long)]
     quiet: bool,
 }
@@ -121,7 +121,7 @@ struct Planned {
 pub(super) fn exec(args: &CheckArgs, home: &Home) -> Result<u8, ExpectedError> {
     if args.claims.is_empty() && !args.all {
         return Err(ExpectedError::usage(
-            "which claim?",
+            "no claim is named",
             "name one, the beginning of several, a tag, a file, or --all; `fstrial claims` lists them",
         ));
     }
@@ -221,7 +221,7 @@ impl CheckArgs {
         let left: f64 = left.map(|plan| plan.trial.trial.budget.as_secs_f64()).sum();
         let id = &source::claim(&planned[index].trial).id;
         let (number, all, left) = (index + 1, planned.len(), numbers::wait(left));
-        crate::cli::say(&format!("claim {number} of {all}: {id}; all that is left takes at most {left}\n"));
+        crate::cli::say(&format!("claim {number} of {all}: {id}; the rest takes at most {left}\n"));
     }
 
     /// Checks a claim, or finds out what is known. None if it was interrupted.
@@ -296,7 +296,7 @@ impl Outcome {
     /// What was found before, with a word about when.
     fn known(last: Last) -> Self {
         let mut report = last.report;
-        report.notes.push(format!("measured {}; --again measures it once more", last.on));
+        report.notes.push(format!("measured {}; --again measures it again", last.on));
         Self { report, trial: Some(last.trial.0), measured_on: Some(last.on) }
     }
 }

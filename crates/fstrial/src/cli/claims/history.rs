@@ -125,7 +125,7 @@ impl History {
         results::judged(store, &store.trial(trial)?, TrialPage::of)
     }
 
-    /// What to do about a trial that is to be run with this budget: begin, go on with one that was cut short or ended
+    /// What to do about a trial that is to be run with this budget: begin, resume one that was cut short or ended
     /// undecided with less time than there is now, or nothing.
     pub(super) fn step(&self, settled: &Trial, budget: Nanos) -> Result<Step, ExpectedError> {
         let wanted = conduct::comparable(settled.clone());

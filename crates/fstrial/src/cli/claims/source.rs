@@ -31,7 +31,7 @@ pub(super) enum Ready {
     Missing(Vec<String>),
 }
 
-/// All claims that ship.
+/// Check all claims that ship.
 pub(super) fn all() -> Vec<Claimed> {
     CLAIMS.iter().map(|(id, text)| Claimed::of_text(id, text)).collect()
 }
@@ -80,7 +80,7 @@ fn by_word(word: &str) -> Result<Vec<Claimed>, ExpectedError> {
 fn unknown(name: &str) -> ExpectedError {
     let hint = did_you_mean(name, CLAIMS.iter().map(|(id, _)| *id))
         .unwrap_or_else(|| "`fstrial claims` lists them; a file must end in .toml".into());
-    ExpectedError::usage(format!("there is no claim `{name}`, and none begins so or has such a tag"), hint)
+    ExpectedError::usage(format!("no claim, prefix or tag matches `{name}`"), hint)
 }
 
 /// The claim of a trial that was read as one.
@@ -132,7 +132,7 @@ impl Claimed {
         if trial.trial.name.is_empty() {
             trial.trial.name = claim(&trial).id.clone();
         }
-        // That there is no difference is said of no claim without one that could have been seen.
+        // That there is no difference is said about no claim without one that could have been seen.
         trial.trial.control = !claim(&trial).question;
         trial.add_control(machine.cpus);
         let mut missing = missing_of_host(&trial);
@@ -142,7 +142,7 @@ impl Claimed {
     }
 }
 
-/// What is said of a need that is not met.
+/// What is said about a need that is not met.
 fn missing(need: &Need) -> Option<String> {
     match need {
         Need::Workload(name) => preset::preset(name)
@@ -161,7 +161,7 @@ fn missing(need: &Need) -> Option<String> {
     }
 }
 
-/// Leaves out the optional arms whose filesystem is not to be had here, if any expectation remains; says which.
+/// Leaves out the optional arms whose filesystem is not available here, if any expectation remains; says which.
 fn leave_out(trial: &mut Trial) -> Option<String> {
     let is_missing = |arm: &&Arm| arm.row().is_some_and(|row| lacks(row).is_some());
     let optional = &claim(trial).optional;
@@ -177,7 +177,7 @@ fn leave_out(trial: &mut Trial) -> Option<String> {
     *trial = less;
     let filesystems = filesystems.join(" and ");
     Some(format!(
-        "left out with what is expected of them: {} ({filesystems} cannot be had here)",
+        "left out with what is expected of them: {} ({filesystems} not available here)",
         names.join(", ")
     ))
 }
@@ -199,7 +199,7 @@ fn missing_memory(trial: &Trial, cpus: u16) -> Option<String> {
     let named = trial.resolve_workloads(cpus).ok()?.into_iter().find(is_unlike)?.name;
     Some(format!(
         "`{named}` writes through the page cache with a limit for the memory, and {by} does not slow down writers as a \
-         machine with so much memory does; cgroup v2 does"
+         machine with this much memory does; cgroup v2 does"
     ))
 }
 

@@ -33,7 +33,7 @@ pub(super) struct TableArgs {
     /// The store [default: the one of this machine].
     store: Option<PathBuf>,
 
-    /// How it is written.
+    /// Format of the table.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
 }
@@ -126,7 +126,7 @@ fn not_there(claim: &Claim) -> [String; 6] {
     cells.map(str::to_owned)
 }
 
-/// What the controls beside a claim found.
+/// What the controls next to a claim found.
 fn controls(document: &Document) -> String {
     let all = || document.workloads.iter().flat_map(|workload| &workload.controls);
     let is = |state: &ContrastState, found| state.control.is_some_and(|control| control.found == found);
@@ -155,7 +155,7 @@ fn machine(environment: &Environment) -> String {
     )
 }
 
-/// `41 claims: 12 hold, 9 are reversed, …`, of so many claims with these verdicts.
+/// `41 claims: 12 hold, 9 are reversed, …`, of this many claims with these verdicts.
 pub(super) fn counts(claims: usize, found: &[ClaimVerdict]) -> String {
     let mut out = format!("{claims} claims");
     let all = [

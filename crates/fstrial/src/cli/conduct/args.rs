@@ -41,7 +41,7 @@ pub(crate) struct ConductArgs {
     #[arg(long)]
     pub(super) json: bool,
 
-    /// No progress.
+    /// Show no progress.
     #[arg(short, long)]
     pub(super) quiet: bool,
 
@@ -53,7 +53,7 @@ pub(crate) struct ConductArgs {
     #[arg(long, conflicts_with_all = ["json", "quiet", "dry_run"])]
     pub(super) watch: bool,
 
-    /// Exit with 4 if a decided throughput contrast is so.
+    /// Exit with code 4 if any decided throughput comparison has this result.
     #[arg(long, value_enum, value_name = "VERDICT", hide_short_help = true)]
     pub(super) fail_if: Option<FailIf>,
 
@@ -91,7 +91,7 @@ impl ConductArgs {
         }
     }
 
-    /// Refuses flags that would do nothing for this trial: whoever gives them means something else.
+    /// Refuses flags that would do nothing for this trial: anyone who gives them means something else.
     pub(super) fn check(&self, trial: &Trial) -> Result<(), ExpectedError> {
         only_for_disks(
             trial.device.kind,
@@ -103,13 +103,13 @@ impl ConductArgs {
         )?;
         if self.state_dir.is_some() && !trial.restores() {
             return Err(ExpectedError::usage(
-                "--state-dir, and no arm has a state that is prepared: nothing would be kept there",
+                "--state-dir needs an arm with a prepared state: there is nothing to keep",
                 "leave it out, or name a state: --state aged:70%",
             ));
         }
         if self.tags.len() > MAX_TAGS {
             return Err(ExpectedError::usage(
-                format!("{} tags, and a trial has at most {MAX_TAGS}", self.tags.len()),
+                format!("{} tags are too many: a trial has at most {MAX_TAGS}", self.tags.len()),
                 "leave some --tag out",
             ));
         }
@@ -121,7 +121,10 @@ impl ConductArgs {
         let Some(round) = self.precondition else { return Ok(()) };
         if !(Nanos::millis(100)..=Nanos::secs(3600)).contains(&round) {
             let hint = "use 100ms to 1h; the specification asks for 1m";
-            return Err(ExpectedError::usage(format!("rounds of {round} of preconditioning"), hint));
+            return Err(ExpectedError::usage(
+                format!("a preconditioning round of {round} is out of range (100ms to 1h)"),
+                hint,
+            ));
         }
         Ok(())
     }

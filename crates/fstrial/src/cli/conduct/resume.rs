@@ -54,7 +54,7 @@ pub(super) fn find_resumable(
     }
     Err(elsewhere.unwrap_or_else(|| {
         ExpectedError::usage(
-            "there is no unfinished trial of this file to go on with",
+            "there is no unfinished trial of this file to resume",
             "leave --resume out to begin; `fstrial results list` shows the trials there are",
         )
     }))
@@ -81,7 +81,7 @@ pub(super) fn check_places(
     Ok(())
 }
 
-/// Puts the laps that a stored trial's pilot has found into the trial that goes on with it.
+/// Puts the laps that a stored trial's pilot has found into the trial that resumes it.
 pub(super) fn with_its_laps(mut trial: Trial, stored: &StoredTrial) -> Trial {
     let stored =
         Trial::parse("stored trial", &stored.toml).map(|stored| stored.workloads).unwrap_or_default();
@@ -101,16 +101,16 @@ pub(super) fn with_its_laps(mut trial: Trial, stored: &StoredTrial) -> Trial {
 fn of_another_machine(stored: &StoredTrial, there: &str, here: &Environment) -> ExpectedError {
     ExpectedError::usage(
         format!(
-            "could not go on with trial {}: it ran on {}, and this is {}",
+            "could not resume trial {}: it ran on {}, and this is {}",
             stored.summary.id,
             plain(there),
             here.machine_in_words()
         ),
-        "go on with it there, or leave --resume out to begin here",
+        "resume it there, or leave --resume out to begin here",
     )
 }
 
-/// A trial without what may differ when it is gone on with: the budget is the session's, the seed the stored trial's; how
+/// A trial without what may differ when it is resumed: the budget is the session's, the seed the stored trial's; how
 /// a place is reached and words about a workload (with the lines of its job file) or a claim change nothing that is
 /// measured.
 pub(crate) fn comparable(mut trial: Trial) -> Trial {
@@ -119,7 +119,7 @@ pub(crate) fn comparable(mut trial: Trial) -> Trial {
     trial.places.iter_mut().for_each(|place| place.command.clear());
     for workload in &mut trial.workloads {
         workload.about = None;
-        // Another session goes on with what the first one's pilot has found.
+        // Another session continues with what the first one's pilot has found.
         workload.found_lap(Nanos(0));
     }
     trial.claim = trial.claim.map(|claim| Box::new(claim.without_words()));

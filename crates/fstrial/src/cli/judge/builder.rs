@@ -16,7 +16,7 @@ const MAX_ASKED: usize = 4096;
 /// Names of other numbers that are shown.
 const SHOWN: usize = 8;
 
-/// A round as its file names it: of which trial, its number, and its name if that is no number.
+/// A round as its file names it: of which trial, its number, and its name if that is not a number.
 pub(super) type RoundName = (String, u64, String);
 
 /// A number as a reader found it.
@@ -104,7 +104,7 @@ impl<'a> Builder<'a> {
         if self.values.len() == MAX_VALUES {
             return Err(ExpectedError::usage(
                 format!("{place}: there are more than {MAX_VALUES} values"),
-                "is this the right file? if it is, leave out what is not needed",
+                "check that this is the right file, and remove what is not needed",
             ));
         }
         let round = found.round.map(|round| self.round(arm, asked, &name, round, place)).transpose()?;
@@ -133,7 +133,7 @@ impl<'a> Builder<'a> {
         if self.asked.len() == MAX_ASKED {
             return Err(ExpectedError::usage(
                 format!("{place}: there are more than {MAX_ASKED} workloads and metrics"),
-                "is this the right file? if it is, leave out what is not needed",
+                "check that this is the right file, and remove what is not needed",
             ));
         }
         let index = self.asked.len();
@@ -195,7 +195,7 @@ impl<'a> Builder<'a> {
         self.asked.iter().any(|(asked, _)| asked.metric == name)
     }
 
-    /// A number that is 0 somewhere has no ratio: of other programs' numbers that is no fault.
+    /// A number that is 0 somewhere has no ratio: of other programs' numbers that is not a fault.
     fn leave_out_zeros(&mut self) {
         for asked in &self.has_zero {
             let (of, _) = &self.asked[*asked];

@@ -108,7 +108,7 @@ impl Rows<'_> {
             let hint = if text.contains(',') {
                 "write a decimal point, and nothing between thousands".to_owned()
             } else {
-                format!("leave failed runs and columns that are no arms out; {COLUMNS}")
+                format!("leave failed runs and columns that are not arms out; {COLUMNS}")
             };
             let column = shortened(self.header.get(column).unwrap_or_default());
             ExpectedError::usage(

@@ -48,7 +48,7 @@ pub(super) fn hyperfine(
         if is_known {
             return Err(ExpectedError::usage(
                 format!("{name}: two commands are `{}`", command.named()),
-                "name them apart: hyperfine --command-name",
+                "give them different names: hyperfine --command-name",
             ));
         }
         failed += command.add(builder, &arm, name)?;

@@ -167,7 +167,7 @@ fn read_sides(
             if !is_told && looks != format {
                 return Err(ExpectedError::usage(
                     format!(
-                        "{name} looks like {}, and the file before it like {}",
+                        "{name} looks like {}, and the file before it looks like {}",
                         looks.words(),
                         format.words()
                     ),
@@ -199,7 +199,7 @@ fn check_direction(args: &JudgeArgs, format: Format, files: &str) -> Result<(), 
         return Ok(());
     }
     Err(ExpectedError::usage(
-        format!("--less-is-better: {files}: of {} it is known which way is better", format.words()),
+        format!("--less-is-better: {files}: {} already says which way is better", format.words()),
         "leave it out",
     ))
 }

@@ -108,7 +108,7 @@ fn lines(
     }
     Err(ExpectedError::usage(
         format!("{name} is {} without a result", format.words()),
-        "did it run to its end? leave failed runs out",
+        "check that it ran to its end; leave failed runs out",
     ))
 }
 

@@ -18,7 +18,7 @@ use crate::{
     },
 };
 use clap::{Args, ValueEnum};
-use fstrial_store::{Imported, Store, StoredTrial, TrialId};
+use fstrial_store::{ImportOutcome, Store, StoredTrial, TrialId};
 use std::{
     collections::BTreeSet,
     fs::File,
@@ -37,11 +37,11 @@ Examples:
   fstrial results export 7 8 --format store --out for-a-colleague.db
   fstrial results export 7 --format go | benchstat -col /arm -row /workload,/threads -")]
 pub(crate) struct ExportArgs {
-    /// Their numbers.
+    /// Numbers of the trials.
     #[arg(value_name = "ID")]
     ids: Vec<i64>,
 
-    /// The format.
+    /// Format of the export.
     #[arg(long, value_enum, default_value_t = Format::Csv)]
     format: Format,
 
@@ -81,8 +81,8 @@ pub(super) fn exec(store: &Store, args: &ExportArgs) -> Result<(), ExpectedError
     let (format, out) = (args.format, args.out.as_deref());
     let file = out.filter(|path| !out_file::is_standard_output(path));
     match (format, file) {
-        (Format::Parquet, None) if out.is_none() => Err(homeless("a file that is no text")),
-        (Format::Store, None) => Err(homeless("a file that is no text")),
+        (Format::Parquet, None) if out.is_none() => Err(homeless("binary output")),
+        (Format::Store, None) => Err(homeless("binary output")),
         (Format::Fio, None) => Err(homeless("many files")),
         (Format::Fio, Some(folder)) => {
             let line = fio::export(store, &only(trials, "fio")?, folder, args.force)?;
@@ -129,7 +129,7 @@ fn choose(store: &Store, args: &ExportArgs) -> Result<Vec<StoredTrial>, Expected
     };
     if ids.is_empty() {
         let hint = "`fstrial results list` shows all of them";
-        return Err(ExpectedError::usage("no trial is like that", hint));
+        return Err(ExpectedError::usage("no trial matches", hint));
     }
     ids.into_iter().map(|id| Ok(store.trial(id)?)).collect()
 }
@@ -168,7 +168,7 @@ fn write(
             let mut out = out;
             out.write_all(trial.toml.as_bytes()).and_then(|()| out.flush())
         }
-        Format::Fio | Format::Store => unreachable!("they are no single text"),
+        Format::Fio | Format::Store => unreachable!("they are not a single text"),
     };
     written.map_err(failed)
 }
@@ -235,16 +235,16 @@ fn export_store(
     for trial in trials {
         let id = trial.summary.id;
         match copy.import_trial(store, id)? {
-            Imported::Running => {
+            ImportOutcome::Running => {
                 cli::say(&format!(
                     "trial {id} was left out: it still runs, or was killed; resume it to end it\n"
                 ));
             }
-            Imported::Copied(_) | Imported::Here { .. } => copied += 1,
+            ImportOutcome::Copied(_) | ImportOutcome::Here { .. } => copied += 1,
         }
     }
     if copied == 0 {
-        let hint = "wait for its end, or go on with one that was killed: `fstrial resume`";
+        let hint = "wait for its end, or resume one that was killed: `fstrial resume`";
         return Err(ExpectedError::usage("no trial that has ended is left to be exported", hint));
     }
     copy.close_in_one_file()?;

@@ -63,7 +63,7 @@ enum Written {
     Whole,
     /// None of its results is a load.
     NoLoad,
-    /// Its job is none of today's, so what it did is not known.
+    /// Its job is not one of today's, so what it did is not known.
     Unknown,
 }
 

@@ -12,11 +12,11 @@ use fstrial_store::{Filter, Store, TrialId, TrialSummary};
 use std::collections::BTreeSet;
 
 /// Characters of a text in the table.
-const LONGEST_CELL: usize = 200;
-/// Columns of a terminal, for what is said of a trial below its line.
+const MAX_CELL: usize = 200;
+/// Columns of a terminal, for what is said about a trial below its line.
 const WIDTH: usize = 80;
 /// Lines of that.
-const MOST_LINES: usize = 2;
+const MAX_LINES: usize = 2;
 /// The latest trials that are judged again for the list: more would take too long.
 const ANSWERED: usize = 40;
 
@@ -30,7 +30,7 @@ Examples:
   fstrial results list --tag nightly --since 2026-01-01
   fstrial results list --arm 'xfs*' --arm ext4 --workload random-write --kernel 6.12 --limit 10")]
 pub(crate) struct ListArgs {
-    /// Only the last so many.
+    /// Show only the last N trials.
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
 
@@ -38,7 +38,7 @@ pub(crate) struct ListArgs {
     #[arg(short, long)]
     all: bool,
 
-    /// As JSON, one trial on a line, those that never ran a round too.
+    /// Print JSON, one trial on a line, those that never ran a round too.
     #[arg(long)]
     json: bool,
 
@@ -55,7 +55,7 @@ Examples:
 pub(crate) struct TagArgs {
     /// The number of the trial.
     id: i64,
-    /// +TAG adds one, -TAG takes one off; a bare word is added. Flags stand before them.
+    /// +TAG adds one, -TAG takes one off; a bare word is added. Options come before them.
     #[arg(value_name = "±TAG", allow_hyphen_values = true)]
     changes: Vec<String>,
 }
@@ -77,7 +77,7 @@ pub(super) fn exec(store: &Store, args: &ListArgs) -> Result<(), ExpectedError> 
         return Ok(());
     }
     if trials.is_empty() && hidden == 0 && !filter.is_empty() {
-        cli::say("no trial is like that; `fstrial results list` shows all of them\n");
+        cli::say("no trial matches; `fstrial results list` shows all of them\n");
         return Ok(());
     }
     let unanswered = trials.len().saturating_sub(ANSWERED);
@@ -132,7 +132,7 @@ fn below(about: &About) -> Vec<String> {
     let text = cell(&parts.join(" · "));
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
-        let is_full = lines.len() == MOST_LINES;
+        let is_full = lines.len() == MAX_LINES;
         match lines.last_mut() {
             // A column is left for the sign that says that it goes on.
             Some(line) if line.chars().count() + 1 + word.chars().count() < WIDTH => {
@@ -186,7 +186,7 @@ fn table(trials: &[TrialSummary], standing: &Standing, filter: &Filter) -> Table
 
 /// A text in a table: a line of it, not the whole of what a file from elsewhere may hold.
 fn cell(text: &str) -> String {
-    match text.char_indices().nth(LONGEST_CELL) {
+    match text.char_indices().nth(MAX_CELL) {
         Some((end, _)) => plain(&text[..end]) + "…",
         None => plain(text),
     }
@@ -198,7 +198,7 @@ pub(super) fn exec_tag(home: &Home, args: &TagArgs) -> Result<(), ExpectedError>
         // After the first tag the parser takes every word for one.
         if change.starts_with("--") {
             return Err(ExpectedError::usage(
-                format!("`{}` is no tag: a flag stands before the tags", plain(change)),
+                format!("`{}` is not a tag: put options before the tags", plain(change)),
                 "fstrial results tag 7 --home FOLDER +nightly -new",
             ));
         }
@@ -209,7 +209,7 @@ pub(super) fn exec_tag(home: &Home, args: &TagArgs) -> Result<(), ExpectedError>
         let tag = change.strip_prefix('+').unwrap_or(change);
         add.push(cli::filter::tag(tag).map_err(|problem| {
             let hint = "add a word with +nightly, take one off with -nightly";
-            ExpectedError::usage(format!("`{}` can be no tag: {problem}", plain(tag)), hint)
+            ExpectedError::usage(format!("`{}` cannot be a tag: {problem}", plain(tag)), hint)
         })?);
     }
     let trial = TrialId(args.id);

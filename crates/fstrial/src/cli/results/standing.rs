@@ -15,7 +15,7 @@ pub(crate) struct Standing {
 }
 
 impl Standing {
-    /// Looks at the lock beside the store. Of several trials that have not ended it is the one that a process began to
+    /// Looks at the lock next to the store. Of several trials that have not ended it is the one that a process began to
     /// work on last.
     pub(crate) fn of(store: &Store) -> Result<Self, ExpectedError> {
         if !store.path().parent().is_some_and(cli::is_locked) {

@@ -7,7 +7,7 @@ use crate::{
     report::{json_lines, plain},
 };
 use clap::Args;
-use fstrial_store::{Filter, Imported, Store, StoreError, StoredTrial, TrialId};
+use fstrial_store::{Filter, ImportOutcome, Store, StoreError, StoredTrial, TrialId};
 use std::{
     io::{IsTerminal, Write},
     path::{Path, PathBuf},
@@ -59,11 +59,11 @@ Examples:
   fstrial results rm 3 4 --dry-run
   fstrial results export 3 4 --format store --out removed.db && fstrial results rm 3 4 --yes")]
 pub(crate) struct RmArgs {
-    /// Their numbers.
+    /// Numbers of the trials.
     #[arg(value_name = "ID", required = true)]
     ids: Vec<i64>,
 
-    /// Do not ask.
+    /// Remove without asking.
     #[arg(short, long)]
     yes: bool,
 
@@ -100,9 +100,9 @@ fn take(home: &Home, files: &[PathBuf], filter: &Filter, json: bool) -> Result<(
         for trial in chosen {
             let became = store.import_trial(other, trial.id).map_err(|error| blame(other.path(), error))?;
             match became {
-                Imported::Copied(_) => copied += 1,
-                Imported::Here { .. } => known += 1,
-                Imported::Running => running += 1,
+                ImportOutcome::Copied(_) => copied += 1,
+                ImportOutcome::Here { .. } => known += 1,
+                ImportOutcome::Running => running += 1,
             }
             tell(other, trial.id, &trial.name, became, json);
         }
@@ -150,18 +150,18 @@ fn refuse_itself(path: &Path, file: &Path) -> Result<(), ExpectedError> {
 }
 
 /// Says what became of a trial.
-fn tell(other: &Store, trial: TrialId, name: &str, became: Imported, json: bool) {
+fn tell(other: &Store, trial: TrialId, name: &str, became: ImportOutcome, json: bool) {
     let from = other.path().display();
     if json {
         let (id, is_new) = match became {
-            Imported::Copied(id) => (Some(id), true),
-            Imported::Here { trial, .. } => (Some(trial), false),
-            Imported::Running => (None, false),
+            ImportOutcome::Copied(id) => (Some(id), true),
+            ImportOutcome::Here { trial, .. } => (Some(trial), false),
+            ImportOutcome::Running => (None, false),
         };
         let mut line = serde_json::json!({
             "from": from.to_string(), "trial_there": trial, "name": name, "imported": is_new, "trial": id,
         });
-        if let Imported::Here { runs, runs_there, .. } = became {
+        if let ImportOutcome::Here { runs, runs_there, .. } = became {
             line["runs"] = runs.into();
             line["runs_there"] = runs_there.into();
         }
@@ -169,8 +169,8 @@ fn tell(other: &Store, trial: TrialId, name: &str, became: Imported, json: bool)
         return;
     }
     let line = match became {
-        Imported::Copied(id) => format!("trial {trial} of {from} is trial {id}: {}", plain(name)),
-        Imported::Here { trial: id, runs, runs_there } => {
+        ImportOutcome::Copied(id) => format!("trial {trial} of {from} is trial {id}: {}", plain(name)),
+        ImportOutcome::Here { trial: id, runs, runs_there } => {
             let more = if runs_there > runs {
                 format!(
                     ", with {} runs fewer; to take theirs: fstrial results rm {id}, and import again",
@@ -181,7 +181,7 @@ fn tell(other: &Store, trial: TrialId, name: &str, became: Imported, json: bool)
             };
             format!("trial {trial} of {from} is here already as trial {id}{more}")
         }
-        Imported::Running => format!(
+        ImportOutcome::Running => format!(
             "trial {trial} of {from} was left out: it still runs there, or was killed: import it when it has ended"
         ),
     };
@@ -232,7 +232,7 @@ fn describe(trial: &StoredTrial) -> String {
 fn ask(trials: &[StoredTrial]) -> Result<(), ExpectedError> {
     if !std::io::stdin().is_terminal() {
         return Err(ExpectedError::usage(
-            "nobody can be asked whether to remove them, and nothing was removed",
+            "there is no terminal to ask on, and nothing was removed",
             "look with --dry-run, then say --yes",
         ));
     }

@@ -30,7 +30,7 @@ use std::{
 const POLICY: &str = "default-src 'none'; style-src 'self'; img-src data:; form-action 'self'; base-uri 'none'; \
                       frame-ancestors 'none'";
 /// The most trials that are compared on one page.
-const MOST_COMPARED: usize = 8;
+const MAX_COMPARED: usize = 8;
 const HTML: &str = "text/html; charset=utf-8";
 const JSON: &str = "application/json";
 const TEXT: &str = "text/plain; charset=utf-8";
@@ -178,9 +178,9 @@ fn offers(store: &Store) -> Result<Offers, Trouble> {
 fn side_by_side(store: &Store, asked: &Asked) -> Result<Answer, Trouble> {
     let wanted = asked.all("a").chain(asked.all("b")).chain(asked.all("trial"));
     let ids = wanted.map(number).collect::<Result<Vec<_>, _>>()?;
-    if !(2..=MOST_COMPARED).contains(&ids.len()) {
+    if !(2..=MAX_COMPARED).contains(&ids.len()) {
         let hint = "tick them in the list, or write /compare?a=1&b=2";
-        return Err(ExpectedError::usage(format!("2 to {MOST_COMPARED} trials can be compared"), hint).into());
+        return Err(ExpectedError::usage(format!("2 to {MAX_COMPARED} trials can be compared"), hint).into());
     }
     let trials = ids.into_iter().map(|id| store.trial(id)).collect::<Result<Vec<_>, _>>()?;
     Ok(Answer::report(report::page_of(store, &trials)?))
@@ -237,8 +237,8 @@ fn filter_of(asked: &Asked) -> Result<Filter, Trouble> {
     })
 }
 
-/// An error for whoever asked: as JSON where JSON was asked for. Visitors are not told where on the disk the results
-/// are: what has a path in it goes to whoever serves.
+/// An error for the one who asked: as JSON where JSON was asked for. Visitors are not told where on the disk the results
+/// are: what has a path in it goes to the one who serves.
 fn in_words(trouble: &Trouble, asked: &Asked) -> Answer {
     let (status, message, hint) = match trouble {
         Trouble::NotFound => (StatusCode::NOT_FOUND, "there is nothing here".to_owned(), None),
@@ -256,10 +256,10 @@ fn in_words(trouble: &Trouble, asked: &Asked) -> Answer {
     Answer { status, ..Answer::page(pages::trouble(&message, hint.as_deref())) }
 }
 
-/// What a visitor is told of an error: its status, what is wrong, and what to try.
+/// What a visitor is told about an error: its status, what is wrong, and what to try.
 fn for_visitors(error: &ExpectedError) -> (StatusCode, String, Option<String>) {
     let failed = |what: &str| {
-        let hint = "whoever serves them sees why on the terminal of `fstrial serve`";
+        let hint = "the one who serves them sees why on the terminal of `fstrial serve`";
         (StatusCode::INTERNAL_SERVER_ERROR, what.to_owned(), Some(hint.to_owned()))
     };
     match error {

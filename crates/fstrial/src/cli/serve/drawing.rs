@@ -1,4 +1,4 @@
-//! The plot of a trend as SVG: points with intervals, segments, changes. Words for it are in the tables beside it.
+//! The plot of a trend as SVG: points with intervals, segments, changes. Words for it are in the tables next to it.
 
 use crate::report::{
     plot::{self, Dot},

@@ -24,7 +24,7 @@ const MAX_PARAMETERS: usize = 64;
 pub(super) struct Names {
     /// Whether it can only be reached from this machine.
     pub(super) is_loopback: bool,
-    /// Names besides `localhost` and addresses.
+    /// Names in addition to `localhost` and addresses.
     pub(super) others: Vec<String>,
 }
 
@@ -68,7 +68,7 @@ pub(super) fn check(
     headers: &HeaderMap,
     names: &Names,
 ) -> Result<Asked, Refusal> {
-    // First of all: whoever came by a foreign name is told nothing else.
+    // First of all: anyone who came by a foreign name is told nothing else.
     check_host(uri, headers, names)?;
     check_site(headers)?;
     if method != Method::GET && method != Method::HEAD {
@@ -90,7 +90,7 @@ pub(super) fn check(
     Ok(Asked { path: uri.path().to_owned(), query })
 }
 
-/// Refuses what a page of another site asks for. What is no browser does not say where it comes from, and is let in.
+/// Refuses what a page of another site asks for. What is not a browser does not say where it comes from, and is let in.
 fn check_site(headers: &HeaderMap) -> Result<(), Refusal> {
     let says = |name: &str, words: &[&str]| {
         headers.get_all(name).iter().any(|value| words.iter().any(|word| value.as_bytes() == word.as_bytes()))

@@ -1,4 +1,4 @@
-//! The pages that are no reports: the list with its search, trends, and what is wrong. No script; every text is escaped
+//! The pages that are not reports: the list with its search, trends, and what is wrong. No script; every text is escaped
 //! by the templates.
 
 use super::{drawing, guard::Asked};
@@ -154,7 +154,7 @@ pub(super) fn list(
             p.quiet { (line) ". " a href=(address(asked, &[("all", "1"), ("page", "")])) { "Show all" } }
         }
         @if shown.is_empty() {
-            p { "No trial is like that. " a href="/" { "All trials" } }
+            p { "No trial matches. " a href="/" { "All trials" } }
         } @else {
             p {
                 (counted(all, "trial"))

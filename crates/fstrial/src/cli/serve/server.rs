@@ -4,7 +4,7 @@
 //! connection ─► guard: host, method, size ─► route ─► (blocking) open the store, make the page ─► answer
 //! ```
 //!
-//! Every request opens the store anew and only to read, so a trial can be written meanwhile. What comes from a trial
+//! Every request reopens the store and only to read, so a trial can be written meanwhile. What comes from a trial
 //! file or from a tool's output reaches a page only through templates that escape it; no page but a report has a
 //! script, and a report only its own, by hash. One thread answers; a few others make pages.
 
@@ -38,13 +38,13 @@ const CONNECTIONS: usize = 64;
 /// Pages that are made at once; more wait.
 const MAKERS: usize = 2;
 /// A request that waits longer than this to be worked on is turned away.
-const MOST_WAITING: Duration = Duration::from_secs(30);
+const MAX_WAITING: Duration = Duration::from_secs(30);
 /// A request whose head takes longer is given up.
 const HEAD: Duration = Duration::from_secs(10);
 /// No connection lasts longer, so that one that reads slowly ends as well.
 const LIFE: Duration = Duration::from_secs(120);
 /// What is being answered at the end may take this long.
-const FAREWELL: Duration = Duration::from_secs(5);
+const SHUTDOWN_TIME: Duration = Duration::from_secs(5);
 /// The largest head of a request, in bytes.
 const MAX_HEAD_BYTES: usize = 16 << 10;
 /// The most headers of a request.
@@ -61,7 +61,7 @@ const HEADERS: [(HeaderName, &str); 5] = [
 
 /// What is served, and to whom.
 #[derive(Debug)]
-pub(super) struct Shop {
+pub(super) struct SiteState {
     /// The file of the results.
     pub(super) store: PathBuf,
     pub(super) names: Names,
@@ -99,9 +99,9 @@ impl Server {
     ///
     /// # Errors
     /// Signals cannot be heard.
-    pub(super) fn serve(self, shop: Shop) -> io::Result<()> {
+    pub(super) fn serve(self, site: SiteState) -> io::Result<()> {
         let Self { runtime, listener } = self;
-        let ended = runtime.block_on(accept_all(listener, Arc::new(Service::new(shop))));
+        let ended = runtime.block_on(accept_all(listener, Arc::new(Service::new(site))));
         // A page that is being made for nobody need not be waited for.
         runtime.shutdown_background();
         ended
@@ -143,7 +143,7 @@ async fn accept_all(listener: TcpListener, service: Arc<Service>) -> io::Result<
         });
     }
     drop(listener);
-    let _ = timeout(FAREWELL, graceful.shutdown()).await;
+    let _ = timeout(SHUTDOWN_TIME, graceful.shutdown()).await;
     Ok(())
 }
 
@@ -160,17 +160,17 @@ fn limited() -> http1::Builder {
 
 /// What every connection shares.
 struct Service {
-    shop: Shop,
+    site: SiteState,
     makers: Arc<Semaphore>,
 }
 
 impl Service {
-    fn new(shop: Shop) -> Self {
-        Self { shop, makers: Arc::new(Semaphore::new(MAKERS)) }
+    fn new(site: SiteState) -> Self {
+        Self { site, makers: Arc::new(Semaphore::new(MAKERS)) }
     }
 
     async fn answer(&self, request: &Request<Incoming>) -> Response<Full<Bytes>> {
-        let answer = match guard::check(request.method(), request.uri(), request.headers(), &self.shop.names)
+        let answer = match guard::check(request.method(), request.uri(), request.headers(), &self.site.names)
         {
             Ok(asked) => self.make(asked).await,
             Err(refusal) => refused(refusal),
@@ -180,11 +180,11 @@ impl Service {
 
     /// Makes the answer where it may block.
     async fn make(&self, asked: guard::Asked) -> Answer {
-        let Ok(Ok(place)) = timeout(MOST_WAITING, Arc::clone(&self.makers).acquire_owned()).await else {
+        let Ok(Ok(place)) = timeout(MAX_WAITING, Arc::clone(&self.makers).acquire_owned()).await else {
             return Answer::text(StatusCode::SERVICE_UNAVAILABLE, "too much is asked at once; try again");
         };
-        let store = self.shop.store.clone();
-        // It keeps its place to the end, though whoever asked may be gone before: nobody can queue up work.
+        let store = self.site.store.clone();
+        // It keeps its place to the end, though the one who asked may be gone before: nobody can queue up work.
         let made = tokio::task::spawn_blocking(move || {
             let _place = place;
             answer::answer(&store, &asked)
@@ -193,7 +193,7 @@ impl Service {
         made.unwrap_or_else(|_| {
             Answer::text(
                 StatusCode::INTERNAL_SERVER_ERROR,
-                "this page cannot be made; that is a fault of fstrial",
+                "this page cannot be made; that is a bug in fstrial",
             )
         })
     }

@@ -10,7 +10,7 @@ use std::{
 };
 
 /// Keys are padded to at most this many characters.
-const KEY_WIDTH_MAX: usize = 32;
+const MAX_KEY_WIDTH: usize = 32;
 
 /// Shows a job file. One that is refused is shown, too, and is an error.
 pub(super) fn show(file: &Path, inspection: Inspection, json: bool, toml: bool) -> Result<(), ExpectedError> {
@@ -28,7 +28,7 @@ pub(super) fn show(file: &Path, inspection: Inspection, json: bool, toml: bool) 
         Ok(_) => Ok(()),
         Err(_) => Err(ExpectedError::usage(
             format!("{} is refused: {}", file.display(), problems(faults)),
-            "each is told above with its remedy",
+            "each is listed above with what to do",
         )),
     }
 }
@@ -71,7 +71,7 @@ fn write(out: &mut String, file: &Path, inspection: &Inspection) -> fmt::Result 
         writeln!(out, "  {line}{}; {}", fault.message, fault.help)?;
     }
     let keys = inspection.sections.iter().flat_map(|section| &section.keys);
-    let width = keys.map(|key| written(key).chars().count()).max().unwrap_or(0).min(KEY_WIDTH_MAX);
+    let width = keys.map(|key| written(key).chars().count()).max().unwrap_or(0).min(MAX_KEY_WIDTH);
     for section in &inspection.sections {
         write_section(out, section, width)?;
     }
@@ -104,7 +104,7 @@ fn write_section(out: &mut String, section: &SectionFate, width: usize) -> fmt::
     Ok(())
 }
 
-/// A key as it stands in the file. fio's defaults do not stand there.
+/// A key as written in the file. fio's defaults are not there.
 fn written(key: &KeyFate) -> String {
     match key.line {
         Some(_) => key.written.clone(),

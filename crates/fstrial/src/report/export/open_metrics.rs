@@ -82,7 +82,7 @@ impl OpenMetrics {
 
     fn sample(&mut self, family: &'static str, labels: &str, value: f64, ended: f64) {
         let name = format!("fstrial_{family}{labels}");
-        // What is no number was not known.
+        // What is not a number was not known.
         if value.is_finite() && self.said.insert(name.clone()) {
             let _ = writeln!(self.lines.entry(family).or_default(), "{name} {value} {ended}");
         }

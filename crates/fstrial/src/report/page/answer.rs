@@ -17,9 +17,9 @@ use fstrial_model::{
 use maud::{Markup, html};
 
 /// Lines of the answer told one by one, at most; of more workloads and levels it is told how often each arm leads.
-const MOST_LINES: usize = 12;
+const MAX_LINES: usize = 12;
 /// Arms behind the leader told in a field, at most.
-const MOST_BEHIND: usize = 3;
+const MAX_BEHIND: usize = 3;
 
 /// Rounds below which most contrasts cannot have an interval.
 const FEW_ROUNDS: u32 = 7;
@@ -82,7 +82,7 @@ pub(super) fn answer(shown: &Shown) -> Markup {
                 p.bottom-line { strong { (line) } }
             }
             @if standings.is_empty() {
-            } @else if standings.len() <= MOST_LINES {
+            } @else if standings.len() <= MAX_LINES {
                 ul { @for standing in &standings { li { (line(standing)) } } }
             } @else {
                 (counted(document))
@@ -163,7 +163,7 @@ fn how_sure(document: &Document) -> String {
         _ => "It ended because its time or its number of rounds was up",
     };
     let promise = match document.errors {
-        ErrorControl::Fdr => "of the differences that are told here, expect at most 1 in 20 to be wrong",
+        ErrorControl::Fdr => "of the differences that are reported here, expect at most 1 in 20 to be wrong",
         ErrorControl::Fwer => "the chance that even one of the differences told here is wrong is at most 5 %",
     };
     format!(
@@ -232,7 +232,7 @@ fn open_questions(document: &Document) -> Vec<String> {
     if (1..FEW_ROUNDS).contains(&document.rounds) {
         lines.push(format!(
             "{} are too few for most questions: differences that are plain to the eye may be chance, and ranges of fewer than \
-             six runs are no intervals.",
+             six runs are not intervals.",
             verdict::rounds_in_words(document.rounds as usize)
         ));
     }
@@ -318,10 +318,10 @@ fn cell(standings: &[Standing<'_>], workload: &WorkloadReport, level: u16) -> Ma
     html! {
         td class=(class) {
             strong { (standing.leaders()) }
-            @for one in standing.behind.iter().take(MOST_BEHIND) { span.ratio { (behind(one)) } }
+            @for one in standing.behind.iter().take(MAX_BEHIND) { span.ratio { (behind(one)) } }
             @for words in standing.open_words() { span.ratio { (words) } }
-            @if standing.behind.len() > MOST_BEHIND {
-                span.ratio { "and " (standing.behind.len() - MOST_BEHIND) " more behind" }
+            @if standing.behind.len() > MAX_BEHIND {
+                span.ratio { "and " (standing.behind.len() - MAX_BEHIND) " more behind" }
             }
             @if !standing.out.is_empty() { br; span.out { "without " (listed(&standing.out)) } }
             @if standing.unequal { br; span.badge.unequal { "unequal durability" } }

@@ -173,7 +173,7 @@ pub(super) fn claim(report: &ClaimReport, anchor: &str) -> Markup {
             @if let Some(day) = report.fixed { p { "What is expected was fixed on " (day.to_string()) "." } }
             @if !report.parts.is_empty() { (parts(report)) }
             (list(&report.notes))
-            @if !report.substituted.is_empty() { p { "Stands in for what this kernel has no more:" } (list(&report.substituted)) }
+            @if !report.substituted.is_empty() { p { "Replacements for features this kernel no longer has:" } (list(&report.substituted)) }
             @if !report.scaled.is_empty() { p { "Scaled to this machine:" } (list(&report.scaled)) }
             @for table in &report.tables { (original(table)) }
         }
@@ -232,7 +232,7 @@ fn original(table: &OriginalTable) -> Markup {
 pub(super) fn curve(report: &ClaimReport, place: usize) -> Option<Markup> {
     (!report.tables.is_empty()).then(|| {
         let about = "What the source printed is drawn pale: behind what was measured here, with an axis of its own, where both \
-                     are curves over threads; else by itself.";
+                     are curves over threads; else on its own.";
         plot(&format!("t{place}-original"), "original", (place, 0), "Then and here", about)
     })
 }

@@ -34,7 +34,7 @@ const STAGES: [Stage; 5] = [Stage::Mkfs, Stage::Mount, Stage::Layout, Stage::Unm
 struct Detail {
     /// Windows of a course in time, at most.
     windows: usize,
-    /// Of the shares of a distribution every so manieth.
+    /// Of the shares of a distribution every n-th.
     shares: usize,
     /// Only contrasts with the arm that leads, and of those of latency only what is decided.
     few_contrasts: bool,
@@ -263,7 +263,7 @@ fn series(
     let workload = &told.plan.workloads[told.plan.cells[cell].workload];
     let timed = workload.phase_of(result).filter(|phase| phase.until == Until::Time);
     let points = loads.iter().map(|load| load.series.operations.len()).min()?;
-    // The last window of a series is cut short where the time is no multiple of it; the 40 are all alike.
+    // The last window of a series is cut short where the time is not a multiple of it; the 40 are all alike.
     let is_whole = timed.is_some() && points < steady::WINDOWS;
     let (step, rates): (f64, Vec<Vec<f64>>) = match timed.filter(|_| points < steady::WINDOWS) {
         Some(phase) => {

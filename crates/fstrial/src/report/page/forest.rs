@@ -19,7 +19,7 @@ const MARK: f64 = 16.0;
 /// Room for a column of text in the font of the page: that of wide letters.
 const COLUMN: f64 = 8.2;
 /// Lines of a label: more than that is a name that somebody made to be long.
-const MOST_LINES: usize = 6;
+const MAX_LINES: usize = 6;
 /// How far beyond all values the axis goes for the sake of intervals, as a factor.
 const FARTHEST: f64 = 30.0;
 
@@ -279,8 +279,8 @@ fn lines(text: &str, room: f64) -> Vec<String> {
     found.push(line);
     let mut found: Vec<String> = found.into_iter().map(|line| line.trim().to_owned()).collect();
     found.retain(|line| !line.is_empty());
-    if found.len() > MOST_LINES {
-        found.truncate(MOST_LINES);
+    if found.len() > MAX_LINES {
+        found.truncate(MAX_LINES);
         if let Some(last) = found.last_mut() {
             last.pop();
             last.push('…');

@@ -79,7 +79,7 @@ const PICTURES: [Picture; 13] = [
     Picture {
         kind: "cdf",
         title: "Distribution of latencies",
-        about: "The share of operations that took at most so long, all runs together.",
+        about: "The share of operations that took at most this long, all runs together.",
         is_there: has_latency,
     },
     Picture {

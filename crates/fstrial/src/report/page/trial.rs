@@ -13,8 +13,8 @@ use fstrial_store::StoredTrial;
 use maud::{Markup, html};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Verdicts told of a workload, at most; of more only those against the arm that leads.
-const MOST_VERDICTS: usize = 150;
+/// Verdicts told about a workload, at most; of more only those against the arm that leads.
+const MAX_VERDICTS: usize = 150;
 
 /// What is shown of a trial in words.
 pub(super) struct Shown {
@@ -240,7 +240,7 @@ fn verdicts(shown: &Shown, workload: &WorkloadReport) -> Markup {
         let standing = standings.iter().find(|standing| standing.threads == state.threads);
         standing.is_none_or(|standing| [state.a.as_str(), state.b.as_str()].contains(&standing.leading[0]))
     };
-    let all = full.len() <= MOST_VERDICTS;
+    let all = full.len() <= MAX_VERDICTS;
     let told: Vec<_> = full.iter().filter(|report| all || is_told(&report.contrast)).collect();
     html! {
         ul.verdicts {

@@ -29,7 +29,7 @@ use std::{
 };
 
 /// Longest that the thread sleeps: then it looks whether the trial is over or was interrupted.
-const LONGEST_SLEEP: Duration = Duration::from_secs(1);
+const MAX_SLEEP: Duration = Duration::from_secs(1);
 
 /// What a trial shows of itself on the terminal.
 pub struct Display<'a> {
@@ -212,5 +212,5 @@ fn step(screen: &mut Screen, shared: &Shared, started: Instant) -> io::Result<Op
     }
     let contrasts = shown.model.contrasts.len();
     drop(shown);
-    screen.wait(due.min(LONGEST_SLEEP), contrasts)
+    screen.wait(due.min(MAX_SLEEP), contrasts)
 }

@@ -18,9 +18,9 @@ use fstrial_model::{
 };
 
 /// Messages kept; older ones are in the store.
-const MOST_MESSAGES: usize = 200;
+const MAX_MESSAGES: usize = 200;
 
-/// A trial as it stands. Times are seconds on the clock of whoever fills it.
+/// A trial as it is. Times are seconds on the clock of the one who fills it.
 #[derive(Debug, Clone)]
 pub struct Model {
     /// The trial's name; empty if it has none.
@@ -56,7 +56,7 @@ pub struct Model {
 /// A contrast with its course.
 #[derive(Debug, Clone)]
 pub struct Line {
-    /// Where it stands; its names are safe to show.
+    /// Where it is; its names are safe to show.
     pub state: ContrastState,
     pub course: Vec<CoursePoint>,
     /// Index of its curves.
@@ -156,7 +156,7 @@ impl Model {
         self.take_rates(run.cell, run.rates.iter().copied());
     }
 
-    /// A round is over, and this is where the contrasts stand, in the order of the plan.
+    /// A round is over, and this is the state of the contrasts, in the order of the plan.
     pub fn take_round(&mut self, states: &[ContrastState], points: &[CoursePoint]) {
         for ((line, state), point) in self.contrasts.iter_mut().zip(states).zip(points) {
             line.state = cleaned(state.clone());
@@ -164,7 +164,7 @@ impl Model {
         }
     }
 
-    /// No round will come any more, and this is where the contrasts stand.
+    /// No round will come any more, and this is the state of the contrasts.
     pub fn settle(&mut self, states: &[ContrastState]) {
         for (line, state) in self.contrasts.iter_mut().zip(states) {
             line.state = cleaned(state.clone());
@@ -173,7 +173,7 @@ impl Model {
 
     pub fn say(&mut self, message: &str) {
         self.messages.push(plain(message));
-        let surplus = self.messages.len().saturating_sub(MOST_MESSAGES);
+        let surplus = self.messages.len().saturating_sub(MAX_MESSAGES);
         self.messages.drain(..surplus);
     }
 
@@ -279,7 +279,7 @@ impl Model {
         }
     }
 
-    /// Takes what is stored of a trial that is gone on with.
+    /// Takes what is stored of a trial that is resumed.
     pub fn prime(&mut self, plan: &Plan, earlier: &Earlier) {
         for Round { number, runs, .. } in &earlier.rounds {
             self.round = *number;

@@ -60,7 +60,7 @@ fn plot(buffer: &mut Buffer, area: Rect, look: Look, x: &Axis, y: &Axis, paint: 
     }
 }
 
-/// The cell, of so many, in which a value lies.
+/// The cell, of this many, in which a value lies.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped first")]
 fn cell_of(value: f64, [low, high]: [f64; 2], cells: u16) -> u16 {
     let share = ((value - low) / (high - low)).clamp(0.0, 1.0);

@@ -26,8 +26,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// At most so often the picture is drawn anew.
-const LEAST_GAP: Duration = Duration::from_millis(250);
+/// At most so often the picture is drawn again.
+const MIN_GAP: Duration = Duration::from_millis(250);
 /// While something is measured, and when nothing but the time has changed.
 const CALM_GAP: Duration = Duration::from_secs(1);
 
@@ -142,7 +142,7 @@ impl Screen {
         Ok(())
     }
 
-    /// Waits for a wish, at most so long; what only concerns the picture is taken care of.
+    /// Waits for a wish, at most this long; what only concerns the picture is taken care of.
     ///
     /// # Errors
     /// The terminal is gone.
@@ -184,7 +184,7 @@ fn hear(most: Duration) -> io::Result<()> {
 
 /// Time until the next picture: see the two gaps.
 fn due(since: Option<Duration>, is_stale: bool, is_new: bool) -> Duration {
-    let gap = if is_stale || is_new { LEAST_GAP } else { CALM_GAP };
+    let gap = if is_stale || is_new { MIN_GAP } else { CALM_GAP };
     since.map_or(Duration::ZERO, |since| gap.saturating_sub(since))
 }
 

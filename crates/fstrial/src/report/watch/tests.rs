@@ -224,7 +224,7 @@ fn a_small_terminal_says_what_is_needed() {
     for size in [(1, 1), (59, 40), (200, 15), (3, 50)] {
         shown(&model, size);
     }
-    assert!(shown(&model, view::LEAST).contains("contrasts"));
+    assert!(shown(&model, view::MIN_TERMINAL).contains("contrasts"));
 }
 
 #[test]

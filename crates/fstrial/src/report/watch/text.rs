@@ -1,4 +1,4 @@
-//! Text for a terminal: cut to the columns there are, and put in ASCII where the locale has no more.
+//! Text for a terminal: cut to the columns there are, and put in ASCII where the locale has nothing else.
 
 use ratatui::buffer::Buffer;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
@@ -8,7 +8,7 @@ pub fn columns(text: &str) -> usize {
     text.width()
 }
 
-/// A text in at most so many columns; what is cut off is marked by `…`.
+/// A text in at most this many columns; what is cut off is marked by `…`.
 pub fn cut(text: &str, most: usize) -> String {
     if text.width() <= most {
         return text.to_owned();
@@ -29,7 +29,7 @@ pub fn cut(text: &str, most: usize) -> String {
     kept
 }
 
-/// A text in exactly so many columns.
+/// A text in exactly this many columns.
 pub fn fitted(text: &str, width: usize) -> String {
     let mut text = cut(text, width);
     text.extend(std::iter::repeat_n(' ', width - text.width()));

@@ -20,8 +20,8 @@ use ratatui::{
 };
 
 /// Columns and rows below which nothing sensible can be shown.
-pub const LEAST: (u16, u16) = (60, 16);
-/// From so many columns on, two panes lie side by side.
+pub const MIN_TERMINAL: (u16, u16) = (60, 16);
+/// From this many columns on, two panes lie side by side.
 const WIDE: u16 = 110;
 /// Rows of the head.
 const HEAD: u16 = 4;
@@ -87,7 +87,7 @@ pub enum Move {
 }
 
 impl Choices {
-    /// Does what a key asks for, where there are so many contrasts.
+    /// Does what a key asks for, where there are this many contrasts.
     pub fn go(&mut self, to: Move, contrasts: usize) {
         let last = contrasts.saturating_sub(1);
         let pane = |step: usize| {
@@ -121,7 +121,7 @@ impl Choices {
 pub fn draw(frame: &mut Frame<'_>, model: &Model, choices: &mut Choices, look: Look, now: f64) {
     let area = frame.area();
     let buffer = frame.buffer_mut();
-    if area.width < LEAST.0 || area.height < LEAST.1 {
+    if area.width < MIN_TERMINAL.0 || area.height < MIN_TERMINAL.1 {
         too_small(buffer, area, look);
     } else {
         let rows = |y: u16, height: u16| Rect::new(area.x, area.y + y, area.width, height);
@@ -145,7 +145,7 @@ pub fn draw(frame: &mut Frame<'_>, model: &Model, choices: &mut Choices, look: L
 fn too_small(buffer: &mut Buffer, area: Rect, look: Look) {
     let words = format!(
         "The terminal is too small: {} × {}. The view needs {} columns and {} rows. q quits.",
-        area.width, area.height, LEAST.0, LEAST.1
+        area.width, area.height, MIN_TERMINAL.0, MIN_TERMINAL.1
     );
     Paragraph::new(words).style(look.plain()).wrap(Wrap { trim: true }).render(area, buffer);
 }

@@ -34,10 +34,10 @@ impl Order {
     }
 }
 
-/// Rounds with one and the same order from which on it is no chance: of four, one in eight is so.
-const LEAST_SAME: usize = 4;
-/// Rounds of strict turns from which on it is no chance: of eight, one in 128 is so.
-const LEAST_TURNS: usize = 8;
+/// Rounds with one and the same order from which on it is not chance: of four, one in eight is so.
+const MIN_SAME: usize = 4;
+/// Rounds of strict turns from which on it is not chance: of eight, one in 128 is so.
+const MIN_TURNS: usize = 8;
 
 /// The order of two arms in their rounds. Without a column for it, rows that list one arm after the other still tell.
 pub(super) fn of_rounds(rounds: &[[&Placed; 2]], sides: &[&[Placed]; 2], is_list: bool) -> Order {
@@ -54,10 +54,10 @@ pub(super) fn of_rounds(rounds: &[[&Placed; 2]], sides: &[&[Placed]; 2], is_list
     }
     let a_first: Vec<bool> = orders.iter().map(|(a, b)| a < b).collect();
     let (all, firsts) = (a_first.len(), a_first.iter().filter(|first| **first).count());
-    if all >= LEAST_SAME && is_lopsided(firsts, all) {
+    if all >= MIN_SAME && is_lopsided(firsts, all) {
         return if firsts * 2 > all { Order::AFirst } else { Order::BFirst };
     }
-    let in_turns = all >= LEAST_TURNS && a_first.windows(2).all(|two| two[0] != two[1]);
+    let in_turns = all >= MIN_TURNS && a_first.windows(2).all(|two| two[0] != two[1]);
     if in_turns { Order::Alternating } else { Order::Varied }
 }
 

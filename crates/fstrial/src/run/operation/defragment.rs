@@ -1,7 +1,7 @@
 //! The filesystem's own tool against fragmentation.
 
 use super::{
-    AROUND, Numbers, Run, SLOWEST,
+    AROUND, MIN_BYTES_PER_SECOND, Numbers, Run,
     files::{append_in_turn, content, read},
     ns, number,
 };
@@ -13,7 +13,7 @@ pub(super) fn perform(run: &mut Run<'_>) -> Numbers {
     let tree = run.tree()?.clone();
     let folder = run.path(TREE)?;
     let bytes = tree.size.mean().0.saturating_mul(tree.files.into());
-    run.enter(Stage::Layout, Nanos(AROUND.0 + Nanos::secs(bytes / SLOWEST).0));
+    run.enter(Stage::Layout, Nanos(AROUND.0 + Nanos::secs(bytes / MIN_BYTES_PER_SECOND).0));
     let content = content(run.order.task.data, run.order.task.seed, 1 << 20);
     let paths = append_in_turn(&folder, tree.files, tree.size.mean(), &content);
     let paths = paths.map_err(|e| run.failed(&e))?;

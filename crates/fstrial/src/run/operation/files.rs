@@ -1,4 +1,4 @@
-//! Files that operations need besides the tree: appended to in turn, made durable one by one, read in order.
+//! Files that operations need in addition to the tree: appended to in turn, made durable one by one, read in order.
 
 use fstrial_model::{units::Bytes, workload::Data};
 use fstrial_stack::{

@@ -1,7 +1,7 @@
 //! Filling a filesystem up to its last block, and deleting then.
 
 use super::{
-    AROUND, Numbers, Run, SLOWEST,
+    AROUND, MIN_BYTES_PER_SECOND, Numbers, Run,
     files::{Content, content},
     ns, number,
 };
@@ -33,7 +33,7 @@ pub(super) fn perform(run: &mut Run<'_>) -> Numbers {
     }
     let size = run.standing.device_size().map_err(|e| run.failed(&e))?;
     run.settle()?;
-    run.enter(Stage::Load, Nanos(AROUND.0 + Nanos::secs(size.0 / SLOWEST).0));
+    run.enter(Stage::Load, Nanos(AROUND.0 + Nanos::secs(size.0 / MIN_BYTES_PER_SECOND).0));
     let content = content(run.order.task.data, run.order.task.seed, 1 << 20);
     let folder = run.path("fill")?;
     let filled = fill(&folder, &content).map_err(|e| run.failed(&e))?;
@@ -59,7 +59,7 @@ struct Filled {
     first: PathBuf,
 }
 
-/// Bytes that were there after so many seconds.
+/// Bytes that were there after this many seconds.
 type Mark = (u64, f64);
 
 /// Writes files into a new folder until no block is left.

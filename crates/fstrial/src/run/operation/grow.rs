@@ -2,7 +2,7 @@
 
 use super::{Numbers, Run, ns};
 use fstrial_model::units::Bytes;
-use fstrial_stack::{command::Finished, host::has_resource_capability, operation::Places};
+use fstrial_stack::{command::CommandOutput, host::has_resource_capability, operation::Places};
 
 pub(super) fn perform(run: &mut Run<'_>) -> Numbers {
     let size = run.part(Bytes::lt)?;
@@ -35,7 +35,7 @@ pub(super) fn resize(run: &mut Run<'_>, places: &Places, has_changed: fn(Bytes, 
 }
 
 /// Whether a tool failed because the kernel does not let it; anything else is a failure of the arm.
-fn is_forbidden(done: &Finished) -> bool {
+fn is_forbidden(done: &CommandOutput) -> bool {
     let refusals = ["Permission denied", "Operation not permitted"];
     let said = |text: &str| refusals.iter().any(|refusal| text.contains(refusal));
     !done.status.success() && (said(&done.stdout) || said(&done.stderr))

@@ -37,15 +37,15 @@ use fstrial_model::{
 };
 use fstrial_stack::{
     StackError,
-    command::Finished,
+    command::CommandOutput,
     ledger::Ledger,
     operation::{Places, TOOL_DEADLINE},
-    stack::Standing,
+    stack::ReadyArm,
 };
 use std::{io, path::PathBuf};
 
 /// Bytes per second below which populating counts as hung.
-const SLOWEST: u64 = 2 << 20;
+const MIN_BYTES_PER_SECOND: u64 = 2 << 20;
 /// Time for what surrounds an operation.
 const AROUND: Nanos = Nanos::secs(300);
 
@@ -73,14 +73,14 @@ pub enum Step {
     Provoked,
 }
 
-/// Does an operation on an arm that stands, and gives its numbers. `tell` hears each step. The arm stands mounted again
+/// Does an operation on an arm that is ready, and gives its numbers. `tell` hears each step. The arm is mounted again
 /// when this returns without an error.
 ///
 /// # Errors
 /// The filesystem cannot do it (an answer), a tool is missing or fails, or there is too little space.
 pub fn run(
     order: Order<'_>,
-    standing: &mut Standing,
+    standing: &mut ReadyArm,
     tell: &mut dyn FnMut(Step),
 ) -> Result<Vec<PhaseResult>, RunFailure> {
     let operation = order.task.timed.operation;
@@ -127,7 +127,7 @@ fn routine(operation: Operation) -> fn(&mut Run<'_>) -> Numbers {
 /// An operation being done.
 struct Run<'a> {
     order: Order<'a>,
-    standing: &'a mut Standing,
+    standing: &'a mut ReadyArm,
     tell: &'a mut dyn FnMut(Step),
     stage: Stage,
 }
@@ -157,7 +157,7 @@ impl Run<'_> {
         self.standing.settle().map_err(|e| self.failed(&e))
     }
 
-    /// Does something as often as asked, and gives the median of the times.
+    /// Does something as often as requested, and gives the median of the times.
     fn repeat(
         &mut self,
         mut one: impl FnMut(&mut Self) -> Result<Nanos, RunFailure>,
@@ -184,7 +184,7 @@ impl Run<'_> {
     fn populate(&mut self) -> Result<(), RunFailure> {
         let task = self.order.task;
         let needed = task.timed.space_needed(self.order.threads).0;
-        self.enter(Stage::Layout, Nanos(AROUND.0 + Nanos::secs(needed / SLOWEST).0));
+        self.enter(Stage::Layout, Nanos(AROUND.0 + Nanos::secs(needed / MIN_BYTES_PER_SECOND).0));
         let steps = format!("stat {TREE}").parse().expect("a step of a flow");
         let flow = Flow {
             sets: vec![self.tree()?.clone()],
@@ -210,7 +210,7 @@ impl Run<'_> {
         prepared.map(drop).map_err(|e| engine_failure(Stage::Layout, &e))
     }
 
-    /// The size that the filesystem is to have where it is not that of the device: as asked for, or half of the device. It
+    /// The size that the filesystem is to have where it is not that of the device: as requested, or half of the device. It
     /// must compare so with the device's.
     fn part(&mut self, fits: fn(&Bytes, &Bytes) -> bool) -> Result<Bytes, RunFailure> {
         let device = self.standing.device_size().map_err(|e| self.failed(&e))?;
@@ -258,18 +258,18 @@ impl Run<'_> {
     fn words_of(&self, ability: Ability) -> Result<Tool, RunFailure> {
         match ability {
             Ability::Program(name, words) => Ok((name, words.to_vec())),
-            Ability::Call(name) => Err(self.refused(&format!("{name} is no program"), "please report it")),
+            Ability::Call(name) => Err(self.refused(&format!("{name} is not a program"), "please report it")),
             Ability::Cannot(reason) => Err(self.cannot(reason)),
         }
     }
 
-    fn finish(&mut self, (name, words): &Tool, places: &Places) -> Result<Finished, RunFailure> {
+    fn finish(&mut self, (name, words): &Tool, places: &Places) -> Result<CommandOutput, RunFailure> {
         let done = self.standing.finish_tool(self.order.arm, (name, words), places);
         done.map_err(|e| self.failed(&e))
     }
 
     /// What a tool did that must succeed.
-    fn succeeded(&self, done: Finished) -> Result<Finished, RunFailure> {
+    fn succeeded(&self, done: CommandOutput) -> Result<CommandOutput, RunFailure> {
         if done.status.success() {
             return Ok(done);
         }

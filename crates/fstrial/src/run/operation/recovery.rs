@@ -8,7 +8,7 @@ use super::{
 use fstrial_model::{ability::Unclean, units::Bytes};
 
 /// Files made last before an unclean stop, at least: there must be something to recover.
-const LEAST_UNCLEAN: u32 = 20;
+const MIN_UNCLEAN: u32 = 20;
 
 pub(super) fn perform(run: &mut Run<'_>) -> Numbers {
     let size = run.part(Bytes::le)?;
@@ -26,7 +26,7 @@ pub(super) fn perform(run: &mut Run<'_>) -> Numbers {
     run.populate()?;
     run.settle()?;
     run.begin();
-    let last = run.tree()?.files.div_ceil(10).max(LEAST_UNCLEAN);
+    let last = run.tree()?.files.div_ceil(10).max(MIN_UNCLEAN);
     let content = content(run.order.task.data, run.order.task.seed, 4096);
     let folder = run.path("last")?;
     write_durably(&folder, last, &content).map_err(|e| run.failed(&e))?;

@@ -86,8 +86,8 @@ fn attend(
     Box::new(host).close()
 }
 
-/// The orders that come. That to interrupt is heard at once, whatever else is being done, and so is the end of them; what is
-/// no order ends the trial as well, because nobody knows what the other side thinks.
+/// The orders that come. That to interrupt is heard at once, whatever else is being done, and so is the end of them; what is not an
+/// order ends the trial as well, because nobody knows what the other side thinks.
 fn orders(
     from: impl Read + Send + 'static,
     silence: Duration,
@@ -137,11 +137,11 @@ fn open(
 }
 
 /// The trial as it concerns this place: its own arms, on devices that are made in its folder. Nothing that is here already
-/// is ever taken for a device: whoever wrote the trial spoke of files and disks of another host.
+/// is ever taken for a device: anyone who wrote the trial spoke of files and disks of another host.
 fn here(mut trial: Trial, place: &str, folder: &Path) -> Result<Trial, ExpectedError> {
     if !trial.device.kind.is_made() {
         return Err(ExpectedError::usage(
-            format!("a {} is of the host of the trial only", trial.device.kind.name()),
+            format!("a {} can only be used on the host of the trial", trial.device.kind.name()),
             "use an image, a ramdisk or a modelled device",
         ));
     }

@@ -14,7 +14,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// A prepared filesystem takes this part of its device besides its files, at most: inode tables, journals, trees.
+/// A prepared filesystem takes this part of its device in addition to its files, at most: inode tables, journals, trees.
 const OVERHEAD_PART: u64 = 8;
 
 /// The folder of bases, and those made so far, by the number of the prepared filesystem.

@@ -129,7 +129,7 @@ impl Worker {
         };
         let status = status.map(|status| status.to_string()).unwrap_or_default();
         if !is_gone {
-            // It holds its end of the pipe: waiting for the last of its words could take for ever.
+            // It holds its end of the pipe: waiting for the last of its words could take forever.
             return LastWords { status, said: STUCK.into() };
         }
         let complaints = self.complaints.join().unwrap_or_default();
@@ -138,7 +138,7 @@ impl Worker {
     }
 }
 
-/// What is told of a worker that could not be killed.
+/// What is told about a worker that could not be killed.
 const STUCK: &str = "it is stuck in the kernel";
 
 /// How a worker ended.
@@ -168,7 +168,7 @@ impl LastWords {
     }
 }
 
-/// Whether no child of ours is left in a process group; buries the dead. The inner worker becomes our child when the
+/// Whether no child of ours is left in a process group; reaps zombies. The inner worker becomes our child when the
 /// outer one dies before it.
 fn no_child_in(group: Pid) -> bool {
     loop {
@@ -225,7 +225,7 @@ impl Workers<'_> {
                 )));
             };
             if let WorkerMessage::Stage { stage, .. } = &message {
-                // Before anything else: the worker goes on at once. That it is gone is found out after the run.
+                // Before anything else: the worker goes on at once. That it is gone is detected after the run.
                 let _ = self.devices.iter().try_for_each(|device| device.enter(*stage));
             }
             hear(&message);
@@ -245,7 +245,7 @@ impl Workers<'_> {
     /// Does what a killed worker may wait for, and says whether to wait for it any longer. A thread that writes to what
     /// it left frozen does not end before that is thawed, nor one that waits for a device that does not answer.
     fn tend(&self, waited: Duration) -> bool {
-        // What cannot be thawed now is told when everything is taken down.
+        // What cannot be thawed now is reported when everything is taken down.
         let _ = self.ledger.thaw();
         if waited > if self.interrupt.is_raised() { SHORT_HOLD } else { HOLD } {
             self.devices.iter().for_each(|device| device.abandon());
@@ -288,7 +288,7 @@ impl Workers<'_> {
     fn take_down(&self) -> Result<Option<String>, StackError> {
         // A frozen filesystem keeps its device.
         self.ledger.thaw()?;
-        // A dead worker's array would hold the devices for ever.
+        // A dead worker's array would hold the devices forever.
         self.ledger.stop_arrays()?;
         for device in &self.devices {
             if !device.is_released()? {
@@ -316,7 +316,7 @@ enum Silence {
 }
 
 impl Workers<'_> {
-    /// Has a worker do a job. Returns only when nothing of the run is left.
+    /// Has a worker do a job. Returns only when no part of the run is left.
     pub(super) fn run(&self, job: &PlacedJob, hear: &mut dyn FnMut(&WorkerMessage)) -> Ended {
         let began = self.devices.iter().try_for_each(|device| device.before_run(&job.job));
         if let Err(error) = began {

@@ -20,7 +20,7 @@ use fstrial_model::{
 };
 use fstrial_stack::{
     StackError,
-    device::{self, Asked, Device, Progress, directory, disk, image, ramdisk},
+    device::{self, Device, DeviceRequest, Progress, directory, disk, image, ramdisk},
     memory, throttle,
 };
 use std::ops::ControlFlow;
@@ -52,7 +52,7 @@ impl Devices {
         }
         if let Some(stripe) = &plan.trial.device.stripe {
             notes.push(format!(
-                "mkfs is told of a stripe of {stripe}, in each filesystem's own words ({}; others take none); nothing is \
+                "mkfs is told about a stripe of {stripe}, in each filesystem's own words ({}; others take none); nothing is \
                  striped",
                 Filesystem::names_of(|row| row.stripe.is_some(), "and")
             ));
@@ -82,7 +82,7 @@ impl Devices {
 }
 
 impl Devices {
-    /// Makes or accepts the devices, telling how far it is. `bases` needs room beside them.
+    /// Makes or accepts the devices, telling how far it is. `bases` needs room with them.
     pub(super) fn provide(
         plan: &Plan,
         bases: &Bases,
@@ -175,11 +175,11 @@ fn provide(plan: &Plan, opening: &mut Opening<'_>) -> Result<Box<dyn Device>, Ex
     let least = needed.max(Bytes(smallest));
     let spec = &plan.trial.device;
     let Opening { permission, ledger, .. } = *opening;
-    let asked = Asked { spec, size: plan.device_size, least, permission, ledger };
+    let asked = DeviceRequest { spec, size: plan.device_size, least, permission, ledger };
     opening.telling(|tell| provider(spec.kind)(&asked, tell))
 }
 
-type Provider = fn(&Asked<'_>, Progress<'_>) -> Result<Box<dyn Device>, ExpectedError>;
+type Provider = fn(&DeviceRequest<'_>, Progress<'_>) -> Result<Box<dyn Device>, ExpectedError>;
 
 /// The table: how each kind of device is made or accepted.
 fn provider(kind: DeviceKind) -> Provider {
@@ -200,7 +200,7 @@ impl Opening<'_> {
     ) -> Result<T, ExpectedError> {
         let mut told = Bytes(0);
         make(&mut |done: Bytes, total: Bytes| {
-            // A hundred lines at most: told of every per cent.
+            // A hundred lines at most: told about every per cent.
             if done.0 - told.0 >= total.0 / 100 {
                 told = done;
                 (self.tell)(&Event::DeviceProgress { done, total });

@@ -43,7 +43,7 @@ pub trait Place {
     fn environment(&self) -> &Environment;
     /// What files should hold on its device.
     fn data(&self) -> Data;
-    /// Runs a job to its end, passing on what the worker says. Returns only when nothing of the run is left.
+    /// Runs a job to its end, passing on what the worker says. Returns only when no part of the run is left.
     fn run(&mut self, job: &Job, hear: &mut dyn FnMut(&WorkerMessage)) -> Ended;
     /// Time that went into making it ready and that the trial's budget does not pay for.
     fn unbudgeted(&self) -> Nanos {
@@ -87,7 +87,7 @@ pub fn open_all(
     Ok(())
 }
 
-/// What a place needs besides the plan to be opened.
+/// What a place needs in addition to the plan to be opened.
 pub struct Opening<'a> {
     /// What the trial calls the place; none: the host where fstrial was started.
     pub place: Option<&'a str>,

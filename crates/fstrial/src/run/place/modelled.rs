@@ -1,13 +1,13 @@
 //! `model`: a device that behaves as a model says, served by a process of its own (see `fstrial_device::serve`).
 //!
 //! We hold its file open under one number for as long as the trial lasts. If the serving process dies, every request
-//! gets EIO, the run it happened in is lost, and another process takes its place under the same number: nothing of a
-//! device's state has to outlive a run.
+//! gets EIO, the run it happened in is lost, and another process takes its place under the same number: no state
+//! of a device has to outlive a run.
 
 use crate::{error::ExpectedError, exit_code, numbers};
 use fstrial_device::{
     fuse::Fuse,
-    serve::{self, Command as Order, Offer, Said},
+    serve::{self, Command as Order, Offer, Reply},
     server::Counts,
 };
 use fstrial_engine::Usage;
@@ -20,7 +20,7 @@ use fstrial_model::{
 };
 use fstrial_stack::{
     StackError,
-    device::{Asked, Device, Progress},
+    device::{Device, DeviceRequest, Progress},
     host, isolation,
     ledger::Ledger,
     loopdev::{self, LoopDevice},
@@ -55,19 +55,19 @@ const ANSWER_DEADLINE: Duration = Duration::from_secs(10);
 /// How often the process says that it is alive.
 const PULSE: Duration = Duration::from_millis(500);
 /// How long it may say nothing before it is ended: whatever writes back to the device waits for it, and so does every
-/// `sync` of the machine. A process that is before all others and locked in memory is never silent for so long.
+/// `sync` of the machine. A process that is before all others and locked in memory is never silent for this long.
 const SILENCE: Duration = Duration::from_secs(6);
 /// Its time to end once it was killed.
 const END_DEADLINE: Duration = Duration::from_secs(2);
 /// The latency of the device on which the cost of the way to it is measured: long enough that it sleeps.
 const PRETENDED: Nanos = Nanos(300_000);
 /// Room for every probe.
-pub const SMALLEST: Bytes = Bytes::mib(16);
+pub const MIN_SIZE: Bytes = Bytes::mib(16);
 /// What is remembered of each page has to fit in memory.
-const LARGEST: Bytes = Bytes::gib(4096);
+const MAX_SIZE: Bytes = Bytes::gib(4096);
 /// Requests in flight with which a device and its host are tried at their limits.
 const DEEP: u16 = 32;
-/// A model that asks for so many times what the host can do is beyond it.
+/// A model that asks for this many times what the host can do is beyond it.
 const BEYOND: f64 = 1.1;
 /// More late answers than this share are told.
 const LATE_SHARE: f64 = 0.02;
@@ -79,7 +79,7 @@ const LATE_SHARE: f64 = 0.02;
 ///
 /// # Panics
 /// If the device section was not checked.
-pub fn provide(asked: &Asked<'_>, _: Progress<'_>) -> Result<Box<dyn Device>, ExpectedError> {
+pub fn provide(asked: &DeviceRequest<'_>, _: Progress<'_>) -> Result<Box<dyn Device>, ExpectedError> {
     let model = asked.spec.modelled().expect("validated: a modelled device has a model");
     Ok(Box::new(Modelled::of_model(model, asked.size, asked.spec.path.clone(), asked.ledger)?))
 }
@@ -122,12 +122,12 @@ impl Modelled {
         folder: Option<PathBuf>,
         ledger: &Ledger,
     ) -> Result<Self, ExpectedError> {
-        if size < SMALLEST {
-            let what = format!("a modelled device of {size} is smaller than can be modelled ({SMALLEST})");
+        if size < MIN_SIZE {
+            let what = format!("a modelled device of {size} is smaller than can be modelled ({MIN_SIZE})");
             return Err(unable(what, "use --size with more").into());
         }
-        if size > LARGEST {
-            let what = format!("a modelled device of {size} is larger than can be modelled ({LARGEST})");
+        if size > MAX_SIZE {
+            let what = format!("a modelled device of {size} is larger than can be modelled ({MAX_SIZE})");
             return Err(unable(what, "use --size with less").into());
         }
         match &folder {
@@ -213,7 +213,7 @@ impl Modelled {
         }
     }
 
-    fn order(&self, order: &Order) -> Result<Said, StackError> {
+    fn order(&self, order: &Order) -> Result<Reply, StackError> {
         self.serving.borrow_mut().order(order)
     }
 
@@ -223,7 +223,7 @@ impl Modelled {
     /// Its process is gone.
     pub fn counts(&self) -> Result<Counts, StackError> {
         match self.order(&Order::Count)? {
-            Said::Counted { counts } => Ok(counts),
+            Reply::Counted { counts } => Ok(counts),
             other => Err(unexpected(&other)),
         }
     }
@@ -242,13 +242,13 @@ impl Modelled {
     }
 }
 
-fn unexpected(said: &Said) -> StackError {
+fn unexpected(said: &Reply) -> StackError {
     match said {
-        Said::Failed { why } if why.contains("FUSE") => unable(
+        Reply::Failed { why } if why.contains("FUSE") => unable(
             format!("a modelled device needs FUSE: {why}"),
             "try `modprobe fuse`; a container needs /dev/fuse and the right to mount",
         ),
-        Said::Failed { why } => unable(format!("no modelled device: {why}"), "use a smaller --size"),
+        Reply::Failed { why } => unable(format!("no modelled device: {why}"), "use a smaller --size"),
         other => unable(format!("the device's process said {other:?}"), "please report it"),
     }
 }
@@ -273,7 +273,7 @@ impl Serving {
         let mut serving = Self { child, orders, answers, was_silent };
         serving.say(&serde_json::to_string(offer).expect("an offer is plain data"))?;
         match serving.hear(START_DEADLINE)? {
-            Said::Ready { descriptor } => {
+            Reply::Ready { descriptor } => {
                 let path = PathBuf::from(format!("/proc/{}/fd/{descriptor}", serving.child.id()));
                 let file = File::options().read(true).write(true).open(&path);
                 Ok((serving, file.map_err(|e| StackError::io("open", path, e))?))
@@ -282,7 +282,7 @@ impl Serving {
         }
     }
 
-    fn order(&mut self, order: &Order) -> Result<Said, StackError> {
+    fn order(&mut self, order: &Order) -> Result<Reply, StackError> {
         self.say(&serde_json::to_string(order).expect("an order is plain data"))?;
         self.hear(ANSWER_DEADLINE)
     }
@@ -291,7 +291,7 @@ impl Serving {
         writeln!(self.orders, "{line}").map_err(|_| self.gone())
     }
 
-    fn hear(&mut self, deadline: Duration) -> Result<Said, StackError> {
+    fn hear(&mut self, deadline: Duration) -> Result<Reply, StackError> {
         let Ok(line) = self.answers.recv_timeout(deadline) else {
             let error = self.gone();
             // A late answer would be taken for that to the next order.
@@ -320,7 +320,7 @@ impl Serving {
         )
     }
 
-    /// Whoever uses the device gets EIO and does not hang.
+    /// Anyone who uses the device gets EIO and does not hang.
     fn end(&mut self) {
         let _ = self.child.kill();
         // One that waits in the kernel for the disk that its data are on is not waited for.
@@ -339,7 +339,7 @@ fn watched(
     was_silent: Arc<AtomicBool>,
 ) -> io::Result<mpsc::Receiver<String>> {
     let process = rustix::process::pidfd_open(Pid::from_child(child), PidfdFlags::empty())?;
-    let alive = serde_json::to_string(&Said::Alive).expect("an answer is plain data");
+    let alive = serde_json::to_string(&Reply::Alive).expect("an answer is plain data");
     let (sender, answers) = mpsc::channel();
     thread::spawn(move || {
         // Counted, not timed: while we are stopped ourselves, it may have said a lot.
@@ -514,11 +514,11 @@ pub fn serve() -> Result<u8, ExpectedError> {
     let mut lines = io::stdin().lines().map_while(Result::ok);
     let offer = lines.next().and_then(|line| serde_json::from_str::<Offer>(&line).ok()).ok_or_else(|| {
         ExpectedError::usage(
-            "this is no device to serve",
+            "this is not a device to serve",
             "`fstrial device-server` is started by fstrial itself",
         )
     })?;
-    let say = |said: Said| {
+    let say = |said: Reply| {
         let line = serde_json::to_string(&said).expect("an answer is plain data");
         // If nobody listens, this process ends in a moment.
         let mut out = io::stdout().lock();
@@ -526,7 +526,7 @@ pub fn serve() -> Result<u8, ExpectedError> {
     };
     thread::spawn(move || {
         loop {
-            say(Said::Alive);
+            say(Reply::Alive);
             thread::park_timeout(PULSE);
         }
     });
@@ -539,7 +539,7 @@ pub fn serve() -> Result<u8, ExpectedError> {
         Err(error) => Err(error.to_string()),
     };
     if let Err(why) = served {
-        say(Said::Failed { why });
+        say(Reply::Failed { why });
     }
     Ok(exit_code::VERDICT)
 }

@@ -31,7 +31,7 @@ const SHORT: usize = 4 << 10;
 /// Writes under way at a time, in sequence and at random.
 const WRITERS: (usize, usize) = (4, 32);
 /// Rounds after which a device that is not steady is taken as it is.
-const MOST_ROUNDS: usize = 25;
+const MAX_ROUNDS: usize = 25;
 /// How often an interruption is looked for.
 const POLL: Duration = Duration::from_millis(50);
 /// How long is written before the time it takes is estimated.
@@ -72,7 +72,7 @@ impl Outcome {
             "until the last five were steady (range at most 20 % of their mean, slope at most 10 %)"
                 .to_owned()
         } else {
-            format!("and NOT STEADY after {MOST_ROUNDS}: the device still changed when the trial began")
+            format!("and NOT STEADY after {MAX_ROUNDS}: the device still changed when the trial began")
         };
         format!(
             "preconditioned in SNIA's sense in {}: everything written twice in sequence, then {} rounds of {round} of random \
@@ -98,7 +98,7 @@ pub fn run(
     let writers = Writers { file: claim(device)?, device, size: size.0, interrupt };
     writers.sequence(round, tell)?;
     let mut rounds = Vec::new();
-    while rounds.len() < MOST_ROUNDS && !is_snia_steady(&rounds) {
+    while rounds.len() < MAX_ROUNDS && !is_snia_steady(&rounds) {
         rounds.push(writers.random_round(rounds.len() as u64, round)?);
         tell(Step::Round(rounds.len(), rounds[rounds.len() - 1]));
     }
@@ -220,7 +220,7 @@ fn estimate(elapsed: Duration, done: u64, total: u64, round: Nanos) -> Step {
     let whole = elapsed.as_secs_f64() * total as f64 / done.max(1) as f64;
     let sequence = (whole * 1e9) as u64;
     let after = |rounds: usize| Nanos(sequence.saturating_add(round.0 * rounds as u64));
-    Step::Estimate { least: after(SNIA_WINDOW), most: after(MOST_ROUNDS) }
+    Step::Estimate { least: after(SNIA_WINDOW), most: after(MAX_ROUNDS) }
 }
 
 #[cfg(test)]
@@ -243,7 +243,7 @@ mod tests {
         let round = Nanos::millis(60);
         let interrupt = Interrupt::default();
         let outcome = run(&path, Bytes::mib(4), round, &interrupt, &mut |step| steps.push(step)).unwrap();
-        assert!((SNIA_WINDOW..=MOST_ROUNDS).contains(&outcome.rounds.len()));
+        assert!((SNIA_WINDOW..=MAX_ROUNDS).contains(&outcome.rounds.len()));
         assert_eq!(outcome.is_steady, is_snia_steady(&outcome.rounds));
         assert!(outcome.rounds.iter().all(|rate| *rate > 0.0));
         assert_eq!(steps.iter().filter(|step| matches!(step, Step::Round(..))).count(), outcome.rounds.len());

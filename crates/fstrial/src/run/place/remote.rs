@@ -4,7 +4,7 @@
 //! coordinator ── socket ── the command (ssh, unshare, …) ── fstrial agent ── worker
 //! ```
 //!
-//! Only lines of JSON cross (see [`wire`](super::wire)). An agent whose trial is gone takes everything down by itself; a
+//! Only lines of JSON cross (see [`wire`](super::wire)). An agent whose trial is gone takes everything down on its own; a
 //! trial whose agent is gone loses the run and starts another agent, which first puts back what is left there.
 
 use super::{
@@ -284,7 +284,7 @@ impl Remote {
     /// Starts the agent of a place and has it make the devices of the trial.
     ///
     /// # Errors
-    /// The command cannot be started, is no agent, or the devices cannot be made there.
+    /// The command cannot be started, is not an agent, or the devices cannot be made there.
     pub fn open(
         spec: &Spec,
         plan: &Plan,

@@ -25,7 +25,7 @@ pub(super) const PULSE: Duration = Duration::from_secs(1);
 pub(super) const SILENCE: Duration = Duration::from_secs(30);
 const _: () = assert!(SILENCE.as_secs() > 10 * PULSE.as_secs());
 /// The longest line: a measurement with its histograms.
-const LONGEST_LINE: u64 = 64 << 20;
+const MAX_LINE: u64 = 64 << 20;
 
 /// From the trial to the agent.
 #[derive(Debug, Serialize, Deserialize)]
@@ -84,7 +84,7 @@ pub(super) enum Answer {
         /// Its message.
         message: WorkerMessage,
     },
-    /// A job has ended, and nothing of it is left.
+    /// A job has ended, and no part of it is left.
     Ended {
         /// How.
         ended: Ended,
@@ -104,7 +104,7 @@ pub(super) enum Answer {
     },
 }
 
-/// Says messages from a thread of its own: whoever does not read holds nobody up.
+/// Says messages from a thread of its own: anyone who does not read holds nobody up.
 pub(super) struct Voice<T> {
     messages: mpsc::Sender<T>,
     ended: mpsc::Receiver<()>,
@@ -153,7 +153,7 @@ fn write_line(to: &mut impl Write, message: &impl Serialize) -> std::io::Result<
 /// A line that was read; none at the end.
 fn read_line<T: DeserializeOwned>(from: &mut impl BufRead) -> Option<Result<T, String>> {
     let mut line = String::new();
-    match from.by_ref().take(LONGEST_LINE).read_line(&mut line) {
+    match from.by_ref().take(MAX_LINE).read_line(&mut line) {
         Ok(0) | Err(_) => None,
         // The other side died while it wrote.
         Ok(_) if !line.ends_with('\n') => None,
@@ -161,7 +161,7 @@ fn read_line<T: DeserializeOwned>(from: &mut impl BufRead) -> Option<Result<T, S
     }
 }
 
-/// The messages that come, as they come; one that is none as its text. No more when the other side is gone.
+/// The messages that come, as they come; a line that is not one as its text. No more when the other side is gone.
 pub(super) fn receive<T: DeserializeOwned + Send + 'static>(
     from: impl Read + Send + 'static,
 ) -> mpsc::Receiver<Result<T, String>> {

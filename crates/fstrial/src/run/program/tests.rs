@@ -2,7 +2,7 @@
 //! installed.
 
 use super::*;
-use fstrial_model::workload::{Entry, metric::Picked};
+use fstrial_model::workload::{Entry, metric::PickedNumber};
 use std::io::Write;
 
 const LEVEL: Level = Level { threads: 2, duration: Nanos::secs(1), seed: 7 };
@@ -98,7 +98,7 @@ fn a_missing_program_says_how_to_get_it() {
     let error = run_program(&program(&format!("command = ['no-such-tool', '-x']\n{WALL}"))).unwrap_err();
     assert_eq!((error.kind, error.what.as_str()), (FailureKind::HostLacks, "no-such-tool is not installed"));
     let hint = error.hint.unwrap();
-    assert!(hint.contains("spelt right?") && !hint.contains("apt"), "nobody knows its package: {hint}");
+    assert!(hint.contains("check the spelling") && !hint.contains("apt"), "nobody knows its package: {hint}");
 }
 
 #[test]
@@ -207,14 +207,14 @@ fn try_real(name: &str, changes: &str) -> Option<Result<ProgramOutcome, RunFailu
         let _ = std::io::stderr().write_all(line.as_bytes());
         return None;
     }
-    // Beside the test program, because a memory filesystem at /tmp might refuse O_DIRECT.
+    // Next to the test program, because a memory filesystem at /tmp might refuse O_DIRECT.
     let arm = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
     let level = Level { threads: 2, duration: Nanos::secs(2), seed: 7 };
     Some(run(&program, arm.path(), level, &mut |_| Ok(())))
 }
 
 fn value(outcome: &ProgramOutcome, name: &str) -> f64 {
-    let found: Option<&Picked> = outcome.values.iter().find(|picked| picked.name == name);
+    let found: Option<&PickedNumber> = outcome.values.iter().find(|picked| picked.name == name);
     found.unwrap_or_else(|| panic!("no {name}")).value
 }
 

@@ -89,7 +89,7 @@ struct Character {
     tail: f64,
     /// How its rate grows with its threads: the exponent.
     growth: f64,
-    /// What a run costs besides its load.
+    /// What a run costs in addition to its load.
     overhead: Nanos,
     /// Bytes written to the device for each operation; none if nobody counts them.
     written: Option<u64>,
@@ -168,7 +168,7 @@ enum Fault {
     Interrupted,
     /// Ctrl-C so late that the run still ends well.
     InterruptedLate,
-    /// It takes so much longer to make and mount.
+    /// It takes this much longer to make and mount.
     Slow(Nanos),
     /// A measurement without one operation.
     NoOperations,
@@ -422,7 +422,7 @@ fn measurement(world: &World, arm: &str, load: &Load, (place, fault): (f64, Opti
     reason = "small numbers"
 )]
 fn histogram(operations: u64, typical_ns: f64, tail: f64, with_zero: bool) -> String {
-    // Copied, because making one anew is slow without optimisation.
+    // Copied, because making another one is slow without optimisation.
     static EMPTY: LazyLock<Histogram<u64>> =
         LazyLock::new(|| Histogram::new_with_bounds(1, 3_600_000_000_000, 3).unwrap());
     let mut histogram = EMPTY.clone();

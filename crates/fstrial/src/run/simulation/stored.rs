@@ -1,4 +1,4 @@
-//! Trials that are stored as they run, cut off and gone on with: what is judged again from the store is what was judged
+//! Trials that are stored as they run, cut off and resumed: what is judged again from the store is what was judged
 //! live, to the last bit.
 
 use super::{
@@ -119,7 +119,7 @@ fn a_stored_trial_is_judged_again_to_the_last_bit() {
     }
 }
 
-/// Every session goes on with what the one before gave up, and in the end the difference is found.
+/// Every session continues with what the one before gave up, and in the end the difference is found.
 #[test]
 fn an_undecided_trial_is_decided_by_going_on_with_it() {
     let mut gone_on_with = 0;
@@ -139,7 +139,7 @@ fn an_undecided_trial_is_decided_by_going_on_with_it() {
             }
             assert!(
                 told.finished().rounds >= rounds + 10,
-                "seed {seed}: {rounds} rounds, and it is not gone on with"
+                "seed {seed}: {rounds} rounds, and it is not resumed"
             );
             rounds = told.finished().rounds;
             assert!(sessions < 20, "seed {seed}");

@@ -286,19 +286,19 @@ fn same_with_same(noise: f64, budget: Nanos) -> (usize, usize) {
 }
 
 /// Five of a hundred of 200 are 10, with a standard deviation of 3.1; three of them make 19.
-const MOST_ALARMS: usize = 19;
+const MAX_ALARMS: usize = 19;
 
 #[test]
 fn an_arm_compared_with_itself_is_equivalent_and_rarely_different() {
     let (alarms, equivalent) = same_with_same(0.01, Nanos::secs(300));
-    assert!(alarms <= MOST_ALARMS, "{alarms} false alarms in 200 trials");
+    assert!(alarms <= MAX_ALARMS, "{alarms} false alarms in 200 trials");
     assert!(equivalent >= 180, "{equivalent} of 200 equivalent");
 }
 
 #[test]
 fn an_arm_compared_with_itself_on_a_noisy_machine_is_rarely_different() {
     let (alarms, _) = same_with_same(0.08, Nanos::secs(100));
-    assert!(alarms <= MOST_ALARMS, "{alarms} false alarms in 200 trials");
+    assert!(alarms <= MAX_ALARMS, "{alarms} false alarms in 200 trials");
 }
 
 /// Ahead whenever it does not stall, and behind in all.

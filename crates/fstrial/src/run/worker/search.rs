@@ -1,6 +1,6 @@
-//! The search for a rate on a filesystem that stands: each step is a load, laid out and run as any other.
+//! The search for a rate on a filesystem that is ready: each step is a load, laid out and run as any other.
 
-use super::{Run, SLOWEST_LAYOUT, check_errors, load_failure};
+use super::{MIN_LAYOUT_BYTES_PER_SECOND, Run, check_errors, load_failure};
 use crate::run::{
     failure::engine_failure,
     find_rate::{self, SearchError, Seen},
@@ -14,7 +14,7 @@ use fstrial_model::{
     units::Nanos,
     workload::{Arrivals, Rate, RateTarget},
 };
-use fstrial_stack::stack::Standing;
+use fstrial_stack::stack::ReadyArm;
 
 impl Run<'_> {
     /// Looks for the highest rate at which the group whose result is wanted keeps a promise. The others work along.
@@ -23,16 +23,16 @@ impl Run<'_> {
         phase: &PhaseTask,
         target: &RateTarget,
         site: &mut Site<'_>,
-        standing: &mut Standing,
+        standing: &mut ReadyArm,
     ) -> Result<Option<PhaseResult>, RunFailure> {
         let searched =
             phase.groups.iter().enumerate().find_map(|(at, group)| Some((at, group.result.clone()?)));
         let Some((at, name)) = searched else { return Ok(None) };
         let loads: Vec<Load> = phase.groups.iter().map(|group| group.load.clone()).collect();
         let bytes = space_of_loads(loads.iter()).0;
-        self.enter(Stage::Layout, Nanos::secs(120 + bytes / SLOWEST_LAYOUT));
+        self.enter(Stage::Layout, Nanos::secs(120 + bytes / MIN_LAYOUT_BYTES_PER_SECOND));
         let mut prepared = site.prepare(&loads).map_err(|e| engine_failure(Stage::Layout, &e))?;
-        self.enter(Stage::Settle, Nanos::secs(300 + bytes / SLOWEST_LAYOUT));
+        self.enter(Stage::Settle, Nanos::secs(300 + bytes / MIN_LAYOUT_BYTES_PER_SECOND));
         standing.settle().map_err(|e| self.failed(&e))?;
         let found = find_rate::search(target, loads[at].duration, &mut |step| {
             self.enter_load(Nanos(loads[at].warmup.0 + step.duration.0 + Nanos::secs(120).0))?;
@@ -62,7 +62,7 @@ fn unfound(error: SearchError<RunFailure>, target: &RateTarget) -> RunFailure {
         ),
         SearchError::TooFew { rate, operations, least, steps } => load_failure(
             format!(
-                "whether {rate:.3}/s keep {target} cannot be told by {operations} operations: it takes {least}; no rate above \
+                "whether {rate:.3}/s keep {target} cannot be decided with {operations} operations: {least} are needed; no rate above \
                  keeps it:\n{steps}"
             ),
             "promise a lower quantile, or have rates offered for longer, such as --duration 5m",

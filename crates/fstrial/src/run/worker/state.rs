@@ -2,7 +2,7 @@
 
 use super::{Run, say};
 use crate::run::failure::engine_failure;
-use fstrial_engine::{Finished, Made, Recipe, finish_state, make_state};
+use fstrial_engine::{Made, Recipe, StateSummary, finish_state, make_state};
 use fstrial_model::{
     job::{DeviceBinding, RunFailure, StateStep, StateTask, WorkerMessage},
     measurement::Stage,
@@ -11,7 +11,7 @@ use fstrial_model::{
 };
 use fstrial_stack::{
     StackError, base, free_space,
-    stack::{Attached, Standing, Target},
+    stack::{AttachedDevices, ReadyArm, Target},
 };
 use std::{
     path::Path,
@@ -19,14 +19,14 @@ use std::{
 };
 
 /// Bytes per second below which a stage counts as hung.
-const SLOWEST: u64 = 2 << 20;
+const MIN_BYTES_PER_SECOND: u64 = 2 << 20;
 /// A stage that takes long says how far it is every so often.
 const BETWEEN: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Clone)]
 pub(super) struct Prepared {
     made: Made,
-    finished: Finished,
+    finished: StateSummary,
 }
 
 /// Says now and then how far a stage is.
@@ -51,7 +51,7 @@ impl Teller {
 }
 
 fn deadline(bytes: Bytes) -> Nanos {
-    Nanos::secs(300 + bytes.0 / SLOWEST)
+    Nanos::secs(300 + bytes.0 / MIN_BYTES_PER_SECOND)
 }
 
 /// Size of the device, as far as it is known before it is attached. Members and states do not go together.
@@ -88,7 +88,7 @@ impl<'a> Run<'a> {
     }
 
     /// Brings a filesystem onto the attached device: the one that was saved, or a new one. Says what mkfs printed.
-    pub(super) fn bring(&mut self, attached: &mut Attached) -> Result<String, StackError> {
+    pub(super) fn bring(&mut self, attached: &mut AttachedDevices) -> Result<String, StackError> {
         let job = self.job;
         match &job.state {
             Some(StateTask { restoring, step: StateStep::Restore { mkfs_output, .. }, .. }) => {
@@ -113,7 +113,7 @@ impl<'a> Run<'a> {
         attached.make(&job.arm)
     }
 
-    fn copy_back(&mut self, attached: &Attached) -> Result<(), StackError> {
+    fn copy_back(&mut self, attached: &AttachedDevices) -> Result<(), StackError> {
         let size = size_of(&self.placed.device);
         self.enter(Stage::Restore, deadline(size));
         let mut teller = Teller::new(Stage::Restore, size);
@@ -122,19 +122,22 @@ impl<'a> Run<'a> {
     }
 
     /// Notes the state of a filesystem that was put back.
-    pub(super) fn note_state(&self, standing: &mut Standing) {
+    pub(super) fn note_state(&self, standing: &mut ReadyArm) {
         if let Some(StateTask { step: StateStep::Restore { figures, .. }, .. }) = &self.job.state {
             standing.is_in_state(figures);
         }
     }
 
-    /// Makes the state that the job asks for, if it asks for one, on the filesystem that stands; hands it back, mounted
-    /// anew.
-    #[expect(clippy::result_large_err, reason = "what stands is handed back, and it happens once in a trial")]
+    /// Makes the state that the job asks for, if it asks for one, on the filesystem that is ready; hands it back, mounted
+    /// again.
+    #[expect(
+        clippy::result_large_err,
+        reason = "what was built is handed back, and it happens once in a trial"
+    )]
     pub(super) fn make_state(
         &mut self,
-        standing: Standing,
-    ) -> Result<(Standing, Option<Prepared>), (Option<Standing>, RunFailure)> {
+        standing: ReadyArm,
+    ) -> Result<(ReadyArm, Option<Prepared>), (Option<ReadyArm>, RunFailure)> {
         let job = self.job;
         let Some(StateTask { step: StateStep::Prepare { state, seed, data, room }, .. }) = &job.state else {
             return Ok((standing, None));
@@ -155,7 +158,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn mount_anew(&mut self, standing: Standing, at: &Path) -> Result<Standing, RunFailure> {
+    fn mount_anew(&mut self, standing: ReadyArm, at: &Path) -> Result<ReadyArm, RunFailure> {
         self.enter(Stage::Unmount, Nanos::secs(900));
         let attached = standing.unmount().map_err(|e| self.failed(&e))?;
         let attached = attached.expect("a state is only made on a device");
@@ -165,7 +168,11 @@ impl<'a> Run<'a> {
     }
 
     /// Saves the unmounted filesystem with its figures, and says so.
-    pub(super) fn save_state(&mut self, attached: &Attached, prepared: &Prepared) -> Result<(), RunFailure> {
+    pub(super) fn save_state(
+        &mut self,
+        attached: &AttachedDevices,
+        prepared: &Prepared,
+    ) -> Result<(), RunFailure> {
         let job = self.job;
         let Some(StateTask { restoring, step: StateStep::Prepare { state, .. }, .. }) = &job.state else {
             return Ok(());

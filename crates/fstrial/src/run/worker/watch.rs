@@ -1,5 +1,5 @@
 //! What the kernel complains of while a run lasts fails the run: a figure from a filesystem that reports errors, or from
-//! a kernel that warns of itself, is none.
+//! a kernel that warns of itself, cannot be used.
 //!
 //! The watch looks at the end of every stage, so that a complaint is told with the stage in which it came. It never looks
 //! while something is measured.
@@ -12,7 +12,7 @@ use fstrial_stack::kernel_log::{Complaint, KernelLog};
 
 /// Complaints that are shown; the others are counted.
 const SHOWN: usize = 4;
-/// Characters of a failure beside which complaints still find room.
+/// Characters of a failure next to which complaints still find room.
 const ROOM: usize = 2000;
 
 /// The watch over the kernel's log during one run.
@@ -50,7 +50,7 @@ impl Watch {
         self.note.as_deref()
     }
 
-    /// These are this run's own devices from here on. What was said of them before was somebody else's.
+    /// These are this run's own devices from here on. What was said about them before was somebody else's.
     pub(super) fn own(&mut self, stage: Stage, devices: Vec<String>) {
         self.look(stage);
         self.devices = devices;
