@@ -16,6 +16,8 @@ const ALLOWED: &[(&str, &str)] = &[
         "who uses a device: what is refused must not hang on what can be an arm",
     ),
     ("crates/fstrial-stack/src/throttle.rs", "what the kernel's throttle does to which, told side by side"),
+    ("crates/fstrial/src/cli/agent.rs", "examples in help"),
+    ("crates/fstrial/src/cli/compare.rs", "examples in help"),
     ("crates/fstrial/src/cli/judge.rs", "examples in help"),
     ("crates/fstrial/src/cli/mod.rs", "examples in help"),
     ("crates/fstrial/src/cli/noise.rs", "the arm whose noise stands for the machine's"),

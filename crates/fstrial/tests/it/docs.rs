@@ -90,7 +90,7 @@ fn shell_lines(text: &str) -> Vec<(usize, String)> {
 fn commands(line: &str) -> Vec<Vec<String>> {
     let words = shlex::split(line).unwrap_or_else(|| panic!("no shell reads: {line}"));
     let parts = words.split(|word| SEPARATORS.contains(&word.as_str()));
-    parts.filter_map(|part| command_of(part)).collect()
+    parts.filter_map(command_of).collect()
 }
 
 fn command_of(part: &[String]) -> Option<Vec<String>> {

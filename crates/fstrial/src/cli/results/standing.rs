@@ -1,5 +1,5 @@
-//! How trials stand. The store knows that one began and has not ended; whether a process still works on it, the lock of
-//! the home says.
+//! The status of trials. The store knows that one began and has not ended; the lock of the home tells whether a process still
+//! works on it.
 
 use crate::{cli, error::ExpectedError};
 use fstrial_store::{Store, TrialId, TrialStatus, TrialSummary};

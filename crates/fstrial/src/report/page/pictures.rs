@@ -132,7 +132,7 @@ pub(super) fn of(data: &TrialData, at: (usize, usize)) -> Markup {
     }
 }
 
-/// Throughput and latency of all arms in all workloads, small and side by side; nothing of one workload.
+/// Throughput and latency of all arms in all workloads, small and side by side; `None` if there is one workload only.
 pub(super) fn overview(data: &TrialData, trial: usize) -> Option<Markup> {
     let has_rates = |section: &&SectionData| any(section, CellData::is_rated);
     let small = |kind: &str, (index, section): (usize, &SectionData), what: &str| {
