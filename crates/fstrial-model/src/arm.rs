@@ -756,7 +756,7 @@ mod tests {
         assert!(refused("ext4:").problem.contains("empty"));
         assert!(refused("a=").problem.contains("missing"));
         assert!(refused("dir").problem.contains("no directory"));
-        assert!(refused("btrfs:log=external").problem.contains("keeps no journal or log"));
+        assert!(refused("btrfs:log=external").problem.contains("has no journal or log"));
         assert!(refused("jfs:log=external").problem.contains("does not know"));
         assert!(refused("ext2:log=external").hint.unwrap().contains("ext4 and xfs"));
         assert!(refused("raw:log=external").problem.contains("no log"));

@@ -270,7 +270,7 @@ const PLAIN: Filesystem = Filesystem {
     mkfs_block: None,
     mount_base: &[],
     nodiscard: None,
-    external_log: Err("keeps no journal or log that could lie on another device"),
+    external_log: Err("has no journal or log that could be on another device"),
     stripe: None,
     fsck: None,
     several: None,

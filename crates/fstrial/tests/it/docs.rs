@@ -96,7 +96,8 @@ fn commands(line: &str) -> Vec<Vec<String>> {
 fn command_of(part: &[String]) -> Option<Vec<String>> {
     let at = part.iter().position(|word| word == "fstrial")?;
     let is_before = |word: &String| BEFORE.contains(&word.as_str()) || word.contains('=');
-    if !part.first().is_some_and(|first| at == 0 || is_before(first)) {
+    let builds_it = part[..at].iter().any(|word| word == "cargo");
+    if builds_it || !part.first().is_some_and(|first| at == 0 || is_before(first)) {
         return None;
     }
     let is_redirection = |word: &String| word.trim_start_matches(['1', '2']).starts_with(['>', '<']);

@@ -297,7 +297,7 @@ fn leads_on_two_devices_are_compared() {
     assert!(refused.stderr.contains("several devices are places themselves"), "{refused:?}");
     let disk =
         lab.run(&format!("compare ext4 xfs {SMALL} --device image --device disk --erase /dev/nothing"));
-    assert!(disk.stderr.contains("a disk at a place of its own"), "{disk:?}");
+    assert!(disk.stderr.contains("a place cannot have a disk of its own"), "{disk:?}");
 }
 
 #[test]

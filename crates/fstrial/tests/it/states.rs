@@ -120,7 +120,7 @@ fn a_table_and_the_trials_own_state() {
     }
     for (bad, said) in [
         (file("", "state = \"old\""), "there is no `old`"),
-        (file("state = \"aged:99%\"", ""), "use 1% to 95%"),
+        (file("state = \"aged:99%\"", ""), "99% is out of range"),
         (file("", "state = { kind = \"filled\", files = 3 }"), "`filled` has no `files`"),
         (file("restore = \"move\"", ""), "unknown variant"),
         (file("state = \"filled:98%\"", ""), "too much with the state"),
