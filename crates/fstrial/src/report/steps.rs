@@ -86,7 +86,7 @@ fn budget(forecast: &Forecast) -> String {
         rounds_in_words(rounds as usize)
     );
     if let Some(warning) = &forecast.warning {
-        let _ = writeln!(out, "  warning: {warning}.");
+        let _ = writeln!(out, "  warning, by this estimate: {warning}.");
         return out;
     }
     if forecast.differences.is_empty() {
@@ -94,15 +94,20 @@ fn budget(forecast: &Forecast) -> String {
     }
     let _ = writeln!(out, "With {:.0} % power they find a difference of", POWER * 100.0);
     for found in &forecast.differences {
-        let difference = match found.difference_percent {
-            Some(percent) if percent < 9.95 => format!("{percent:.1} % or more"),
-            Some(percent) => format!("{percent:.0} % or more"),
-            None => "no size".into(),
+        let percent = |percent: f64| match percent < 9.95 {
+            true => format!("{percent:.1} %"),
+            false => format!("{percent:.0} %"),
         };
+        let difference = found
+            .difference_percent
+            .map_or_else(|| "no size".into(), |found| format!("{} or more", percent(found)));
+        let price = found.unresumable_percent.filter(|alone| Some(*alone) != found.difference_percent);
+        let price = price.map(|alone| format!(" ({} if it could not be resumed)", percent(alone)));
         let _ = writeln!(
             out,
-            "  {difference}, where equal arms differ by {:.0} % from round to round",
-            found.noise_percent
+            "  {difference}, where equal arms differ by {:.0} % from round to round{}",
+            found.noise_percent,
+            price.unwrap_or_default()
         );
     }
     out
