@@ -145,7 +145,7 @@ fn find(
     limits: Limits,
 ) -> Result<TrendDocument, ExpectedError> {
     let trials: Vec<_> =
-        store.find_trials(&args.filter.filter())?.into_iter().map(|trial| trial.id).collect();
+        args.filter.search().find(store)?.into_iter().map(|trial| trial.id).collect();
     if trials.is_empty() {
         let hint = "`fstrial results list` shows the trials there are, and takes the same flags";
         return Err(ExpectedError::usage("no trial matches", hint));

@@ -6,7 +6,9 @@ use super::{
 };
 use crate::{
     cli::{
-        self, compare, filter, report,
+        self, compare,
+        filter::{self, Search},
+        report,
         results::{self, about::About, standing::Standing},
     },
     error::ExpectedError,
@@ -108,7 +110,7 @@ fn route(path: &Path, asked: &Asked) -> Result<Answer, Trouble> {
         ["trend"] => trends(&open()?, asked),
         ["api", "trials"] => {
             let store = open()?;
-            let (trials, standing) = (store.find_trials(&filter_of(asked)?)?, Standing::of(&store)?);
+            let (trials, standing) = (search_of(asked)?.find(&store)?, Standing::of(&store)?);
             let told = trials.iter().map(|trial| results::list::json(&store, &standing, trial));
             Ok(Answer::json(&told.collect::<Vec<_>>()))
         }
@@ -138,11 +140,11 @@ fn text(store: &Store, id: TrialId) -> Result<Answer, Trouble> {
 }
 
 fn list(store: &Store, asked: &Asked) -> Result<Answer, Trouble> {
-    let filter = filter_of(asked)?;
+    let search = search_of(asked)?;
     let standing = Standing::of(store)?;
-    let mut trials = store.find_trials(&filter)?;
+    let mut trials = search.find(store)?;
     let all = trials.len();
-    if asked.get("all").is_none() && filter.status.is_none() {
+    if asked.get("all").is_none() && search.filter.status.is_none() {
         trials.retain(|trial| standing.has_begun(trial));
     }
     let hidden = all - trials.len();
@@ -194,25 +196,26 @@ fn trends(store: &Store, asked: &Asked) -> Result<Answer, Trouble> {
 /// The trend that is asked for; none before an arm is named.
 fn trend_of(store: &Store, asked: &Asked) -> Result<Option<TrendDocument>, Trouble> {
     let Some(arm) = asked.get("arm") else { return Ok(None) };
-    let filter = Filter { arms: Vec::new(), ..filter_of(asked)? };
+    let mut search = search_of(asked)?;
+    search.filter.arms.clear();
     let bad =
         |message: String| Trouble::Expected(ExpectedError::usage(message, "see `fstrial trend --help`"));
     let threads = asked.all("threads").map(str::parse).collect::<Result<Vec<u16>, _>>();
     let wanted = history::Asked {
         arm: arm.to_owned(),
         against: asked.get("against").map(str::to_owned),
-        workloads: filter.workloads.clone(),
+        workloads: search.filter.workloads.clone(),
         threads: threads.map_err(|error| bad(format!("threads: {error}")))?,
         metric: asked.get("metric").map_or(Ok(Metric::Throughput), compare::metric).map_err(bad)?,
         by: asked.get("by").map_or(Ok(By::Time), |by| By::from_str(by, true)).map_err(bad)?,
     };
-    let trials: Vec<TrialId> = store.find_trials(&filter)?.into_iter().map(|trial| trial.id).collect();
+    let trials: Vec<TrialId> = search.find(store)?.into_iter().map(|trial| trial.id).collect();
     let found = history::collect(store, &trials, &wanted)?;
     Ok(Some(trend::document(&wanted, found, Limits::default())))
 }
 
-/// The filter that an address asks for, in the words of the command line.
-fn filter_of(asked: &Asked) -> Result<Filter, Trouble> {
+/// The search that an address asks for, in the words of the command line.
+fn search_of(asked: &Asked) -> Result<Search, Trouble> {
     let one = |name| asked.get(name).map(str::to_owned);
     let many = |name: &str| asked.all(name).map(str::to_owned).collect();
     let parsed = |name: &str, parse: fn(&str) -> Result<String, String>| {
@@ -222,7 +225,10 @@ fn filter_of(asked: &Asked) -> Result<Filter, Trouble> {
         })
     };
     let status = asked.get("status").map(filter::status).transpose();
-    Ok(Filter {
+    let status = status.map_err(|problem| {
+        ExpectedError::usage(format!("status: {problem}"), "choose one of them and search again")
+    })?;
+    let filter = Filter {
         name: one("name"),
         arms: many("arm"),
         workloads: many("workload"),
@@ -231,10 +237,9 @@ fn filter_of(asked: &Asked) -> Result<Filter, Trouble> {
         tags: many("tag"),
         since: parsed("since", filter::since)?,
         until: parsed("until", filter::until)?,
-        status: status.map_err(|problem| {
-            ExpectedError::usage(format!("status: {problem}"), "choose one of them and search again")
-        })?,
-    })
+        status: None,
+    };
+    Ok(Search::new(filter, status))
 }
 
 /// An error for the one who asked: as JSON where JSON was asked for. Visitors are not told where on the disk the results

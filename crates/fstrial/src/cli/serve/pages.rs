@@ -3,14 +3,17 @@
 
 use super::{drawing, guard::Asked};
 use crate::{
-    cli::results::{about::About, list::hidden_in_words},
+    cli::{
+        filter,
+        results::{about::About, list::hidden_in_words},
+    },
     report::trend::{
         ChangeReport, SeriesReport, StepReport, TrendDocument, percent, place, rounded_up, size, sureness,
         title, value,
     },
 };
 use fstrial_model::metric::{METRICS, Metric};
-use fstrial_store::{TrialStatus, TrialSummary};
+use fstrial_store::TrialSummary;
 use maud::{DOCTYPE, Markup, html};
 use std::{
     cmp::Ordering,
@@ -260,8 +263,8 @@ fn search(asked: &Asked, offers: &Offers, action: &str, more: &Markup) -> Markup
                         (words)
                         select name=(name) {
                             option value="" { "any" }
-                            @for status in TrialStatus::ALL {
-                                option value=(status.name()) selected[asked.get(name) == Some(status.name())] { (status.name()) }
+                            @for status in filter::statuses() {
+                                option value=(status) selected[asked.get(name) == Some(status)] { (status) }
                             }
                         }
                     }
@@ -431,7 +434,7 @@ fn left_out(document: &TrendDocument) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fstrial_store::TrialId;
+    use fstrial_store::{TrialId, TrialStatus};
 
     fn asked(query: &[(&str, &str)]) -> Asked {
         let query = query.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
