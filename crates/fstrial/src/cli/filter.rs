@@ -101,7 +101,7 @@ pub(crate) fn statuses() -> impl Iterator<Item = &'static str> {
 
 pub(crate) fn status(text: &str) -> Result<&'static str, String> {
     let known = || statuses().collect::<Vec<_>>().join(", ");
-    statuses().find(|status| *status == text).ok_or_else(|| format!("there are {}", known()))
+    statuses().find(|status| *status == text).ok_or_else(|| format!("use one of {}", known()))
 }
 
 pub(crate) fn tag(text: &str) -> Result<String, String> {

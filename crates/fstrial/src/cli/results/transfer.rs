@@ -2,8 +2,12 @@
 
 use super::{open, open_to_change};
 use crate::{
-    cli::{self, Home, filter::{FilterArgs, Search}},
+    cli::{
+        self, Home,
+        filter::{FilterArgs, Search},
+    },
     error::ExpectedError,
+    numbers::counted,
     report::{json_lines, plain},
 };
 use clap::Args;
@@ -173,8 +177,8 @@ fn tell(other: &Store, trial: TrialId, name: &str, became: ImportOutcome, json: 
         ImportOutcome::Here { trial: id, runs, runs_there } => {
             let more = if runs_there > runs {
                 format!(
-                    ", with {} runs fewer; to take theirs: fstrial results rm {id}, and import again",
-                    runs_there - runs
+                    ", which has {runs} of its {}; to take theirs: fstrial results rm {id}, and import again",
+                    counted(runs_there, "run")
                 )
             } else {
                 String::new()
@@ -225,7 +229,8 @@ fn named(store: &Store, ids: &[i64]) -> Result<Vec<StoredTrial>, ExpectedError> 
 fn describe(trial: &StoredTrial) -> String {
     let summary = &trial.summary;
     let started = summary.started_at.get(..16).unwrap_or(&summary.started_at).replace('T', " ");
-    format!("trial {}, {} runs from {started}: {}", summary.id, summary.runs, plain(&summary.name))
+    let runs = counted(summary.runs, "run");
+    format!("trial {}, {runs} from {started}: {}", summary.id, plain(&summary.name))
 }
 
 /// Asks whether to remove them.

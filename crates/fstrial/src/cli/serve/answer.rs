@@ -1,7 +1,7 @@
 //! From what is asked to what is answered: the routes, each a function of the store.
 
 use super::{
-    guard::Asked,
+    guard::PageRequest,
     pages::{self, Offers},
 };
 use crate::{
@@ -88,13 +88,13 @@ impl<E: Into<ExpectedError>> From<E> for Trouble {
 }
 
 /// Answers a request that was let in.
-pub(super) fn answer(store: &Path, asked: &Asked) -> Answer {
+pub(super) fn answer(store: &Path, asked: &PageRequest) -> Answer {
     let found = route(store, asked).unwrap_or_else(|trouble| in_words(&trouble, asked));
     debug_assert!(!found.body.is_empty());
     found
 }
 
-fn route(path: &Path, asked: &Asked) -> Result<Answer, Trouble> {
+fn route(path: &Path, asked: &PageRequest) -> Result<Answer, Trouble> {
     let parts: Vec<&str> = asked.path.split('/').skip(1).collect();
     // A store that is opened for each request: a trial may be written meanwhile, or the file be replaced.
     let open = || Ok::<_, Trouble>(Store::open_read_only(path)?);
@@ -139,7 +139,7 @@ fn text(store: &Store, id: TrialId) -> Result<Answer, Trouble> {
     Ok(Answer::new(StatusCode::OK, TEXT, text))
 }
 
-fn list(store: &Store, asked: &Asked) -> Result<Answer, Trouble> {
+fn list(store: &Store, asked: &PageRequest) -> Result<Answer, Trouble> {
     let search = search_of(asked)?;
     let standing = Standing::of(store)?;
     let mut trials = search.find(store)?;
@@ -177,7 +177,7 @@ fn offers(store: &Store) -> Result<Offers, Trouble> {
 }
 
 /// Trials side by side: `?a=1&b=2`, or `?trial=1&trial=2` as the boxes of the list send it.
-fn side_by_side(store: &Store, asked: &Asked) -> Result<Answer, Trouble> {
+fn side_by_side(store: &Store, asked: &PageRequest) -> Result<Answer, Trouble> {
     let wanted = asked.all("a").chain(asked.all("b")).chain(asked.all("trial"));
     let ids = wanted.map(number).collect::<Result<Vec<_>, _>>()?;
     if !(2..=MAX_COMPARED).contains(&ids.len()) {
@@ -188,20 +188,20 @@ fn side_by_side(store: &Store, asked: &Asked) -> Result<Answer, Trouble> {
     Ok(Answer::report(report::page_of(store, &trials)?))
 }
 
-fn trends(store: &Store, asked: &Asked) -> Result<Answer, Trouble> {
+fn trends(store: &Store, asked: &PageRequest) -> Result<Answer, Trouble> {
     let document = trend_of(store, asked)?;
     Ok(Answer::page(pages::trend(document.as_ref(), &offers(store)?, asked)))
 }
 
 /// The trend that is asked for; none before an arm is named.
-fn trend_of(store: &Store, asked: &Asked) -> Result<Option<TrendDocument>, Trouble> {
+fn trend_of(store: &Store, asked: &PageRequest) -> Result<Option<TrendDocument>, Trouble> {
     let Some(arm) = asked.get("arm") else { return Ok(None) };
     let mut search = search_of(asked)?;
     search.filter.arms.clear();
     let bad =
         |message: String| Trouble::Expected(ExpectedError::usage(message, "see `fstrial trend --help`"));
     let threads = asked.all("threads").map(str::parse).collect::<Result<Vec<u16>, _>>();
-    let wanted = history::Asked {
+    let wanted = history::SeriesQuery {
         arm: arm.to_owned(),
         against: asked.get("against").map(str::to_owned),
         workloads: search.filter.workloads.clone(),
@@ -215,7 +215,7 @@ fn trend_of(store: &Store, asked: &Asked) -> Result<Option<TrendDocument>, Troub
 }
 
 /// The search that an address asks for, in the words of the command line.
-fn search_of(asked: &Asked) -> Result<Search, Trouble> {
+fn search_of(asked: &PageRequest) -> Result<Search, Trouble> {
     let one = |name| asked.get(name).map(str::to_owned);
     let many = |name: &str| asked.all(name).map(str::to_owned).collect();
     let parsed = |name: &str, parse: fn(&str) -> Result<String, String>| {
@@ -244,7 +244,7 @@ fn search_of(asked: &Asked) -> Result<Search, Trouble> {
 
 /// An error for the one who asked: as JSON where JSON was asked for. Visitors are not told where on the disk the results
 /// are: what has a path in it goes to the one who serves.
-fn in_words(trouble: &Trouble, asked: &Asked) -> Answer {
+fn in_words(trouble: &Trouble, asked: &PageRequest) -> Answer {
     let (status, message, hint) = match trouble {
         Trouble::NotFound => (StatusCode::NOT_FOUND, "there is nothing here".to_owned(), None),
         Trouble::Expected(error) => {
