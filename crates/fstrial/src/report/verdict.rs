@@ -298,7 +298,13 @@ mod tests {
     fn a_control_says_what_was_made_slower_in_it() {
         let said = |lever, found| {
             let control = Control { planted: Percent(6.0), lever, found };
-            let state = ContrastState { control: Some(control), open: true, ratio: Some(0.94), ..state() };
+            let state = ContrastState {
+                control: Some(control),
+                open: true,
+                ratio: Some(0.94),
+                interval: Some((0.92, 0.96)),
+                ..state()
+            };
             control_line(&state).unwrap()
         };
         insta::assert_snapshot!(
