@@ -380,7 +380,7 @@ impl Trial {
                 return Some(problem(
                     &["arm", &at, "filesystem"],
                     format!(
-                        "{} cannot use several devices; only {} does",
+                        "{} cannot use several devices; only {} can",
                         arm.filesystem,
                         Filesystem::names_of(|row| row.several.is_some(), "and")
                     ),
