@@ -91,7 +91,7 @@ pub(crate) fn exec(args: &DoctorArgs) -> Result<u8, ExpectedError> {
         (true, _) => (Vec::new(), Some("skipped as requested".to_owned())),
         (false, false) => (Vec::new(), Some("the self-comparison needs root".to_owned())),
         (false, true) => {
-            super::say("comparing ext4 with itself takes about a minute; --no-noise leaves it out\n");
+            super::say("comparing a filesystem with itself takes about a minute; --no-noise leaves it out\n");
             match args.home.ledger().and_then(|(_lock, ledger)| noise::measure(&args.folder, &ledger)) {
                 Ok(noise) => (noise, None),
                 Err(interrupted @ ExpectedError::Stack(StackError::Interrupted)) => return Err(interrupted),
