@@ -65,6 +65,9 @@ const BANNED: &[Banned] = &[
     banned("comes through", &[], "survives, completes"),
     banned("to be seen", &[], "visible"),
     banned("a fault of fstrial", &[], "a bug in fstrial"),
+    banned("in turns", &[], "take turns, alternate"),
+    banned("and so for", &[], "the same for"),
+    banned("not told from", &[], "cannot be told from, is indistinguishable from"),
 ];
 /// Keys of claims that quote a source.
 const QUOTED_KEYS: [&str; 4] = ["said", "setup", "statement", "where"];

@@ -382,7 +382,7 @@ impl Arm {
         let Some(several) = self.row().and_then(|row| row.several) else {
             let hint =
                 "leave profile out; for other filesystems make an array of the members: raid in [device]";
-            return Some((format!("{} does not spread itself over several devices", self.filesystem), hint));
+            return Some((format!("{} cannot use several devices", self.filesystem), hint));
         };
         let own = self.mkfs.iter().find(|word| several.sets_profile(word))?;
         Some((
@@ -493,12 +493,12 @@ fn forbidden_mount_option(option: &str) -> Option<&'static str> {
 fn unknown_filesystem_hint(word: &str) -> String {
     if NOT_MADE.contains(&word) {
         return format!(
-            "{word} is not made for a trial; compare a directory on one that is mounted: dir:/mnt/{word}"
+            "{word} cannot be made by fstrial; compare a directory on a mounted one: dir:/mnt/{word}"
         );
     }
     let names = Filesystem::names();
     did_you_mean(word, names.iter().copied().chain([RAW, DIRECTORY]))
-        .unwrap_or_else(|| format!("there are {}, {RAW} and {DIRECTORY}:PATH", names.join(", ")))
+        .unwrap_or_else(|| format!("use one of {}, {RAW} or {DIRECTORY}:PATH", names.join(", ")))
 }
 
 /// Turns mkfs words back into short-form items: `["-d", "agcount=16"]` into `agcount=16` where that reads back the
@@ -749,7 +749,7 @@ mod tests {
         }
         assert!(refused("ext4:-b 4096 sdb").problem.contains("for a device or a size"));
         assert!(refused("ext4:-E").problem.contains("needs a value"));
-        assert!(refused("ext4:-d class").hint.unwrap().contains("leave it out; arms may tell mkfs.ext4 -D"));
+        assert!(refused("ext4:-d class").hint.unwrap().contains("leave it out; allowed for mkfs.ext4: -D"));
         for panics in ["ext4:errors=panic", "btrfs:fatal_errors=panic", "ext4:noatime\\,errors=panic"] {
             assert!(refused(panics).problem.contains("the whole machine"), "{panics}");
         }
@@ -762,8 +762,8 @@ mod tests {
         assert!(refused("raw:log=external").problem.contains("no log"));
         assert!(refused("ext4:log=external,-J size=8").problem.contains("contradict"));
         assert!(refused("ext4:log=external,-O ^has_journal").problem.contains("contradict"));
-        assert!(refused("xfs:profile=raid1").problem.contains("does not spread itself"));
-        assert!(refused("btrfs:profile=raid2").problem.contains("there are single"));
+        assert!(refused("xfs:profile=raid1").problem.contains("cannot use several devices"));
+        assert!(refused("btrfs:profile=raid2").problem.contains("use one of single"));
         assert!(refused("btrfs:profile=raid1,-m dup").problem.contains("contradict"));
         assert_eq!(arm("btrfs:profile=raid0/raid1").to_string(), "btrfs:profile=raid0/raid1");
         assert!(refused("xfs:nr_requests=3").hint.unwrap().contains("4 to"));

@@ -231,7 +231,7 @@ impl FromStr for Raid {
     fn from_str(text: &str) -> Result<Self, String> {
         let (word, rest) = text.split_once(',').map_or((text, None), |(word, rest)| (word, Some(rest)));
         let level = RaidLevel::named(word)
-            .ok_or_else(|| format!("there is no level `{word}`; there are {}", RaidLevel::names()))?;
+            .ok_or_else(|| format!("there is no level `{word}`; use one of {}", RaidLevel::names()))?;
         let chunk = rest.map(|rest| {
             let value = rest.strip_prefix("chunk=").ok_or_else(|| format!("`{rest}` is not chunk=SIZE"))?;
             value.parse().map_err(|e: crate::units::UnitError| e.to_string())
@@ -410,7 +410,7 @@ impl FromStr for Throttle {
                 "write_iops" => throttle.write_iops = Some(iops()?),
                 "read_bandwidth" => throttle.read_bandwidth = Some(bytes()?),
                 "write_bandwidth" => throttle.write_bandwidth = Some(bytes()?),
-                _ => return Err(format!("there is no limit `{key}`; there are {}", Self::KEYS.join(", "))),
+                _ => return Err(format!("there is no limit `{key}`; use one of {}", Self::KEYS.join(", "))),
             }
         }
         match throttle.problem() {
@@ -457,7 +457,7 @@ mod tests {
         for text in ["raid10,chunk=64KiB", "raid1", "raid0"] {
             assert_eq!(text.parse::<Raid>().unwrap().to_string(), text);
         }
-        assert!("raid5".parse::<Raid>().unwrap_err().contains("there are raid0"));
+        assert!("raid5".parse::<Raid>().unwrap_err().contains("use one of raid0"));
         assert!("raid0,64KiB".parse::<Raid>().unwrap_err().contains("chunk=SIZE"));
         let problem = |raid: Option<&str>, members, kind| {
             let raid = raid.map(|text| text.parse().unwrap());
@@ -477,7 +477,7 @@ mod tests {
     fn a_wrong_throttle_names_the_remedy() {
         for (text, words) in [
             ("300", "write_iops=300"),
-            ("iops=300", "there are read_iops"),
+            ("iops=300", "use one of read_iops"),
             ("write_iops=0", "use 1 to"),
             ("write_iops=many", "not a number"),
             ("write_bandwidth=300", "use 64KiB to"),

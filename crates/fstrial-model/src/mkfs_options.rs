@@ -117,9 +117,9 @@ impl MkfsOptions {
         };
         Err(RefusedOptions {
             problem: format!(
-                "`{bad}` in the option `-{letter}` of {mkfs} is not known to stay on the arm: it could reach outside"
+                "`{bad}` in the option `-{letter}` of {mkfs} is not allowed: it could reach outside the arm"
             ),
-            hint: format!("`-{letter}` takes here {}", known.join(", ")),
+            hint: format!("allowed in `-{letter}`: {}", known.join(", ")),
         })
     }
 
@@ -133,10 +133,10 @@ impl MkfsOptions {
         }
         RefusedOptions {
             problem: format!(
-                "the option `{option}` of {mkfs} is not known to stay on the arm: it could reach outside, force, label \
-                 or make nothing"
+                "the option `{option}` of {mkfs} is not allowed: it could reach outside the arm, force, label or make \
+                 nothing"
             ),
-            hint: format!("leave it out; arms may tell {mkfs}{known}"),
+            hint: format!("leave it out; allowed for {mkfs}:{known}"),
         }
     }
 }

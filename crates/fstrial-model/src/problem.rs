@@ -118,7 +118,7 @@ fn syntax_error(name: &str, text: &str, error: &toml::de::Error) -> Box<TrialErr
 /// is meant, or where nobody would read it.
 fn syntax_words(message: &str) -> (String, Option<String>) {
     const READABLE: usize = 20;
-    let message: String = message.chars().take(2000).collect();
+    let message = in_words_of_toml(&message.chars().take(2000).collect::<String>());
     let Some((word, known)) = unknown_word(&message) else {
         return (message.chars().take(600).collect(), None);
     };
@@ -130,6 +130,18 @@ fn syntax_words(message: &str) -> (String, Option<String>) {
         }
         None => (message.chars().take(600).collect(), None),
     }
+}
+
+/// A message in the words of TOML: the reader speaks of types of the program, such as sequences and maps.
+fn in_words_of_toml(message: &str) -> String {
+    const WORDS: [(&str, &str); 5] = [
+        ("expected a sequence", "expected a list"),
+        ("expected a map", "expected a table"),
+        ("invalid type: sequence", "invalid type: list"),
+        ("invalid type: map", "invalid type: table"),
+        ("wanted string or table", "expected a string or a table"),
+    ];
+    WORDS.iter().fold(message.to_owned(), |message, (ours, theirs)| message.replace(ours, theirs))
 }
 
 /// An empty span cannot be underlined; take one character, and stay on character borders.

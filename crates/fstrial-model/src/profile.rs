@@ -72,7 +72,7 @@ impl FromStr for Profile {
     fn from_str(text: &str) -> Result<Self, String> {
         let spread = |word: &str| {
             Spread::named(word)
-                .ok_or_else(|| format!("there is no profile `{word}`; there are {}", Spread::names()))
+                .ok_or_else(|| format!("there is no profile `{word}`; use one of {}", Spread::names()))
         };
         let (data, metadata) = text.split_once('/').unwrap_or((text, text));
         Ok(Self { data: spread(data)?, metadata: spread(metadata)? })
@@ -98,7 +98,7 @@ mod tests {
         assert_eq!(profile.least_members(), 3);
         assert_eq!("raid1/raid1".parse::<Profile>().unwrap().to_string(), "raid1");
         for wrong in ["", "raid", "raid0/", "raid0/raid1/dup"] {
-            assert!(wrong.parse::<Profile>().unwrap_err().contains("there are single"), "{wrong}");
+            assert!(wrong.parse::<Profile>().unwrap_err().contains("use one of single"), "{wrong}");
         }
     }
 }

@@ -93,7 +93,7 @@ impl FromStr for Bytes {
                 return Err(unit_error(
                     text,
                     BYTES_WANTED,
-                    format!("unknown unit `{other}`; there are B, KiB, MiB, GiB, TiB"),
+                    format!("unknown unit `{other}`; use one of B, KiB, MiB, GiB, TiB"),
                 ));
             }
         };
@@ -178,7 +178,7 @@ impl FromStr for Nanos {
             let end = tail.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(tail.len());
             let unit = tail[..end].trim();
             if unit.is_empty() {
-                return Err(unit_error(text, NANOS_WANTED, "a unit is missing; there are ms, s, m, h, d"));
+                return Err(unit_error(text, NANOS_WANTED, "a unit is missing; use one of ms, s, m, h, d"));
             }
             let scale = TIME_UNITS
                 .iter()
@@ -189,7 +189,7 @@ impl FromStr for Nanos {
                     unit_error(
                         text,
                         NANOS_WANTED,
-                        format!("unknown unit `{unit}`; there are us, ms, s, m, h, d"),
+                        format!("unknown unit `{unit}`; use one of us, ms, s, m, h, d"),
                     )
                 })?
                 .1;

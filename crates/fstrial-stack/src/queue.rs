@@ -194,7 +194,7 @@ fn check_scheduler(queue: &Path, wanted: &str) -> Result<(), StackError> {
     }
     Err(StackError::Unable {
         what: format!("this kernel has no scheduler `{wanted}`"),
-        hint: format!("it has {}", known.join(", ")),
+        hint: format!("use one of {}", known.join(", ")),
     })
 }
 

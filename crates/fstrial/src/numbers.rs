@@ -2,6 +2,12 @@
 
 use fstrial_model::unit;
 
+/// A number of things: `1 trial`, `2 trials`.
+pub fn counted(count: impl TryInto<u64>, what: &str) -> String {
+    let count = count.try_into().unwrap_or(u64::MAX);
+    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
+}
+
 /// A rate: `812`, `12.3k`, `1.20M`.
 pub fn rate(per_second: f64) -> String {
     let (value, unit) = match per_second {

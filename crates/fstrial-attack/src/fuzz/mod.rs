@@ -201,7 +201,7 @@ pub(crate) fn finding(
 pub(crate) fn once(name: &str, seed: u64, number: u64, file: Option<&Path>) -> Result<(), String> {
     let target = TARGETS.iter().find(|target| target.name == name);
     let target = target.ok_or_else(|| {
-        format!("there is no target {name}; there are {}", TARGETS.each_ref().map(|t| t.name).join(", "))
+        format!("there is no target {name}; use one of {}", TARGETS.each_ref().map(|t| t.name).join(", "))
     })?;
     let bytes = match file {
         Some(file) => fs::read(file).map_err(|error| format!("{}: {error}", file.display()))?,

@@ -428,7 +428,7 @@ fn pick<'a, I: Iterator<Item = &'a str>>(
         };
     };
     names().position(|known| known == name).ok_or_else(|| {
-        let hint = did_you_mean(name, names()).unwrap_or_else(|| format!("there are {}", list()));
+        let hint = did_you_mean(name, names()).unwrap_or_else(|| format!("use one of {}", list()));
         (format!("there is no {what} `{name}`"), hint)
     })
 }

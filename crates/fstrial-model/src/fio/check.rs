@@ -83,11 +83,11 @@ pub(crate) fn check(file: &mut JobFile, surroundings: &Surroundings) {
 fn refuse(setting: &Setting) -> Result<(), Fault> {
     let key = setting.key;
     if key.treatment == Treatment::Refused && !key.is_neutral(&setting.text) {
-        return Err(setting.fault(format!("`{}` is not run: {}", key.name, key.why), "leave the line out"));
+        return Err(setting.fault(format!("`{}` is refused: {}", key.name, key.why), "leave the line out"));
     }
     let text = setting.text.as_str();
     let outside =
-        |what: &str, help: &str| Err(setting.fault(format!("`{}` is not run: {what}", key.name), help));
+        |what: &str, help: &str| Err(setting.fault(format!("`{}` is refused: {what}", key.name), help));
     match key.name {
         "filename" => match names::names(text).iter().find_map(|name| names::problem(name)) {
             Some(what) => outside(what, "name files such as filename=data, or leave it out"),
@@ -105,7 +105,7 @@ fn refuse(setting: &Setting) -> Result<(), Fault> {
             let known = NATIVE_ENGINES.iter().chain(&FOREIGN_ENGINES).copied();
             let help = match closest(text, known) {
                 Some(near) => format!("did you mean `{near}`?"),
-                None => format!("there are {}, {}", NATIVE_ENGINES.join(", "), FOREIGN_ENGINES.join(", ")),
+                None => format!("use one of {}, {}", NATIVE_ENGINES.join(", "), FOREIGN_ENGINES.join(", ")),
             };
             outside(&format!("the engine `{}` does not stay inside the files of a job", cut(text)), &help)
         }
@@ -135,7 +135,7 @@ fn check_word(setting: &Setting) -> Result<(), Fault> {
     }
     let help = match closest(word, words.iter().copied()) {
         Some(near) => format!("did you mean `{near}`?"),
-        None => format!("there are {}", words.join(", ")),
+        None => format!("use one of {}", words.join(", ")),
     };
     Err(setting.fault(format!("`{}` is not a value of {}", cut(word), setting.key.name), help))
 }
@@ -182,7 +182,7 @@ fn check_job(job: &Job) -> Vec<Fault> {
     let spread = job.get("directory").filter(|setting| setting.text.contains(':'));
     if let (Some(setting), Some(_)) = (spread, job.get("filename")) {
         faults.push(setting.fault(
-            "`directory` is not run: with filename, clones would have a file in each directory, and an arm is one",
+            "`directory` is refused: with filename, clones would have a file in each directory, and an arm is one",
             "name one directory, or leave filename out",
         ));
     }

@@ -242,7 +242,7 @@ mod tests {
         }
         let mut files = |_: &str| Ok("# x\nexec_prerun=ls\nverify=md5\n".to_owned());
         let found = inspect("job.fio", job, &host(), &mut files);
-        assert_eq!(found.faults[0].message, "`exec_prerun` is not run: it runs a command (x, line 2)");
+        assert_eq!(found.faults[0].message, "`exec_prerun` is refused: it runs a command (x, line 2)");
         let key = &found.sections[0].keys[1];
         assert_eq!((key.line, key.fate, key.why.len()), (Some(3), Fate::Refused, 1));
         // What runs through fio says which key it is, as the line has several.

@@ -544,7 +544,7 @@ fn a_job_cannot_take_the_memory_or_the_processes_of_the_machine() {
     assert!(refused("bsrange=4k-x\n").contains("not a number"));
     assert!(refused("[b]\nsize=1g\nbs=600m\n[c]\nsize=1g\nbs=600m\n").contains("half of this host's memory"));
     assert!(refused("numjobs=100000\n").contains("out of range"));
-    assert!(refused("lockmem=1t\n").contains("not run"));
+    assert!(refused("lockmem=1t\n").contains("is refused"));
 }
 
 /// Names of files are put aside; what would open others is not.

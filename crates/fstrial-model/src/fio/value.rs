@@ -155,7 +155,7 @@ impl Reading<'_> {
         let unit_end = rest.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(rest.len());
         let scale = self
             .scale(&rest[..unit_end].to_ascii_lowercase())
-            .ok_or_else(|| wrong(format!("`{}` has an unknown unit; there are k, m, g, t, p", cut(text))))?;
+            .ok_or_else(|| wrong(format!("`{}` has an unknown unit; use one of k, m, g, t, p", cut(text))))?;
         let scaled =
             number.checked_mul(scale).ok_or_else(|| wrong(format!("`{}` is too large", cut(text))))?;
         Ok((scaled, &rest[unit_end..]))

@@ -380,7 +380,7 @@ impl Trial {
                 return Some(problem(
                     &["arm", &at, "filesystem"],
                     format!(
-                        "{} does not spread itself over several devices; only {} does",
+                        "{} cannot use several devices; only {} can",
                         arm.filesystem,
                         Filesystem::names_of(|row| row.several.is_some(), "and")
                     ),
@@ -390,10 +390,7 @@ impl Trial {
             if let Some(profile) = arm.profile.filter(|profile| profile.least_members() > members) {
                 return Some(problem(
                     &["arm", &at, "profile"],
-                    format!(
-                        "`profile={profile}` takes {} devices, and there are {members}",
-                        profile.least_members()
-                    ),
+                    format!("`profile={profile}` needs {} devices, got {members}", profile.least_members()),
                     format!("write members = {} in [device] (--members)", profile.least_members()),
                 ));
             }

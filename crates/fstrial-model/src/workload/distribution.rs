@@ -78,7 +78,7 @@ pub enum Extent {
 const MAX_ZONES: usize = 256;
 
 const WANTED: &str = "a distribution such as \"zipf:0.99\"";
-const KNOWN: &str = "there are uniform, zipf:THETA, pareto:H, normal:K, special:PERCENT,RESOLUTION,ITERATIONS, hotspot:FRACTION,SHARE, \
+const KNOWN: &str = "use one of uniform, zipf:THETA, pareto:H, normal:K, special:PERCENT,RESOLUTION,ITERATIONS, hotspot:FRACTION,SHARE, \
                      latest:THETA and zones:SIZE:WEIGHT,…";
 
 impl Distribution {
@@ -286,8 +286,8 @@ mod tests {
     #[test]
     fn errors_say_what_is_possible() {
         for (text, words) in [
-            ("gauss", "there are uniform"),
-            ("", "there are uniform"),
+            ("gauss", "use one of uniform"),
+            ("", "use one of uniform"),
             ("uniform:1", "takes no number"),
             ("zipf:1", "away from 1"),
             ("zipf:0", "between 0.01 and 5"),

@@ -50,7 +50,7 @@ impl TryFrom<String> for Step {
         let step = step.trim();
         Self::named(step).ok_or_else(|| match closest(step, Self::ALL.map(Self::name)) {
             Some(near) => format!("there is no step `{step}`; did you mean `{near}`?"),
-            None => format!("there is no step `{step}`: there are {}", Self::names()),
+            None => format!("there is no step `{step}`; use one of {}", Self::names()),
         })
     }
 }

@@ -409,7 +409,7 @@ impl<'a> Words<'a> {
     }
 
     fn step(&mut self) -> Result<FlowStep, String> {
-        let verb = self.words.next().ok_or_else(|| format!("it is empty; there are {VERBS}"))?;
+        let verb = self.words.next().ok_or_else(|| format!("it is empty; use one of {VERBS}"))?;
         Ok(match verb {
             "create" => FlowStep::Create { set: self.set()?, handle: self.handle_after("as")? },
             "open" => FlowStep::Open { set: self.set()?, handle: self.handle_after("as")? },
@@ -446,7 +446,7 @@ impl<'a> Words<'a> {
                 let time = time.join(" ").parse::<Nanos>().map_err(|error| error.to_string())?;
                 FlowStep::Delay { time }
             }
-            _ => return Err(format!("there is no `{verb}`; there are {VERBS}")),
+            _ => return Err(format!("there is no `{verb}`; use one of {VERBS}")),
         })
     }
 }

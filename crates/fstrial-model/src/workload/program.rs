@@ -158,7 +158,7 @@ fn placeholder(name: &str) -> Result<Placeholder<'_>, Wrong> {
     let names = || PLACEHOLDERS.iter().map(|(name, _)| *name).chain(["input:NAME", "parameter:NAME"]);
     let hint = match crate::problem::closest(name, names()) {
         Some(near) => format!("did you mean {{{near}}}? {{{{ stands for a brace"),
-        None => format!("there are {}; {{{{ stands for a brace", names().collect::<Vec<_>>().join(", ")),
+        None => format!("use one of {}; {{{{ stands for a brace", names().collect::<Vec<_>>().join(", ")),
     };
     Err((format!("there is no placeholder `{{{name:.60}}}`"), hint))
 }

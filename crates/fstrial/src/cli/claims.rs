@@ -304,11 +304,11 @@ fn new(file: &Path, force: bool) -> Result<u8, ExpectedError> {
 
 #[cfg(test)]
 mod tests {
-    use super::{source::Claimed, *};
+    use super::{source::ClaimFile, *};
 
     #[test]
     fn the_template_can_be_checked_as_it_is() {
-        let claimed = Claimed::of_text("mine.toml", TEMPLATE);
+        let claimed = ClaimFile::of_text("mine.toml", TEMPLATE);
         let (trial, ready) = claimed.prepare(&machine(true), None).unwrap();
         assert!(matches!(ready, Ready::Yes));
         assert!(trial.problem().is_none());

@@ -238,7 +238,7 @@ fn log_device(text: &str) -> Result<LogDevice, String> {
         Some((word, path)) => (word, Some(PathBuf::from(path))),
         None => (text, None),
     };
-    let kind = LogKind::named(word).ok_or_else(|| format!("there are {}", LogKind::names()))?;
+    let kind = LogKind::named(word).ok_or_else(|| format!("use one of {}", LogKind::names()))?;
     Ok(LogDevice { kind, size: None, path })
 }
 
@@ -247,7 +247,7 @@ fn decide_on_help() -> String {
 }
 
 pub(crate) fn metric(text: &str) -> Result<Metric, String> {
-    Metric::of_name(text).ok_or_else(|| format!("there are {}", Metric::names()))
+    Metric::of_name(text).ok_or_else(|| format!("use one of {}", Metric::names()))
 }
 
 pub(crate) fn exec(args: &CompareArgs) -> Result<u8, ExpectedError> {
@@ -336,7 +336,7 @@ impl CompareArgs {
         Ok(Trial {
             claim: None,
             trial: Settings {
-                name: self.name.clone().unwrap_or_else(|| names.join(" / ")),
+                name: self.name.clone().unwrap_or_else(|| names.join(", ")),
                 budget: self.budget.unwrap_or(budget),
                 practical: self.practical.unwrap_or(practical),
                 compare: self.between.unwrap_or_default(),
@@ -538,11 +538,11 @@ fn highest_level(entry: &Entry) -> Option<Vec<u16>> {
 fn hint_for_device(text: &str) -> String {
     let model = closest(text, MODELS.iter().map(|(name, _)| *name));
     if Path::new(text).is_absolute() {
-        return format!("for a disk, all of which every run erases: --device disk --erase {text}");
+        return format!("to use the whole disk, which every run erases: --device disk --erase {text}");
     }
     did_you_mean(text, DeviceKind::ALL.map(DeviceKind::name))
         .or_else(|| model.map(|name| format!("did you mean `model:{name}`?")))
-        .unwrap_or_else(|| format!("there are {}", DeviceKind::names()))
+        .unwrap_or_else(|| format!("use one of {}", DeviceKind::names()))
 }
 
 /// Whether an entry has a warm-up that can last for a lap.

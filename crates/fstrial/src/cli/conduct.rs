@@ -24,7 +24,7 @@ use crate::{
         event::{Event, Listener, Listeners},
         forecast::Forecast,
         interrupt::Interrupt,
-        pilot::{self, Piloted},
+        pilot::{self, PilotOutcome},
         place::{self, Opening, Place},
         plan::Plan,
         recorder::Recorder,
@@ -41,7 +41,7 @@ use resume::{find_resumable, with_its_laps};
 use std::path::PathBuf;
 
 /// A trial that was conducted.
-pub(crate) struct Answered {
+pub(crate) struct TrialEnd {
     /// Its answer.
     pub(crate) document: Document,
     /// The same as a page, unless none is wanted.
@@ -70,7 +70,7 @@ pub(crate) fn conduct(
         }
         return Ok(exit_code::VERDICT);
     }
-    let Answered { document, page, code, left } = measure(trial, args, home, resume, &interrupt()?)?;
+    let TrialEnd { document, page, code, left } = measure(trial, args, home, resume, &interrupt()?)?;
     let id = document.trial_id.unwrap_or_default();
     let page = page.map(|page| kept(home, id, page));
     if args.json {
@@ -120,7 +120,7 @@ pub(crate) fn measure(
     home: &Home,
     resume: Option<i64>,
     interrupt: &Interrupt,
-) -> Result<Answered, ExpectedError> {
+) -> Result<TrialEnd, ExpectedError> {
     // What an earlier command has left stays in the ledger if this is broken off.
     interrupt.end_at_once(true);
     let clock = MachineClock::start();
@@ -144,7 +144,7 @@ pub(crate) fn measure(
         true => Display::watched(&plan, interrupt),
         false => Display::plain(plan.trial.trial.budget, args.quiet || args.json),
     };
-    let mut shown = Shown { progress, json: args.json };
+    let mut shown = Output { progress, json: args.json };
     interrupt.end_at_once(false);
     let mut places = Vec::new();
     let opening = Opening {
@@ -161,9 +161,9 @@ pub(crate) fn measure(
     let piloted = opened.and_then(|()| pilot::laps(&plan, &mut places, &mut |event| shown.hear(event)));
     let answered = piloted.and_then(|trial| {
         let plan = match trial {
-            Piloted::Found(trial) => &Plan::new(*trial, seed, environment::cpus())?,
-            Piloted::Unasked => &plan,
-            Piloted::Interrupted => {
+            PilotOutcome::Found(trial) => &Plan::new(*trial, seed, environment::cpus())?,
+            PilotOutcome::Unasked => &plan,
+            PilotOutcome::Interrupted => {
                 return Err(StackError::Interrupted.into());
             }
         };
@@ -174,16 +174,16 @@ pub(crate) fn measure(
     let mut left: Vec<ExpectedError> = places.into_iter().filter_map(|place| place.close().err()).collect();
     let last = left.pop_if(|_| answered.is_ok());
     left.iter().for_each(super::show);
-    Ok(Answered { left: last, ..answered? })
+    Ok(TrialEnd { left: last, ..answered? })
 }
 
 /// Who shows what happens: the terminal, or lines of JSON.
-struct Shown<'a> {
+struct Output<'a> {
     progress: Display<'a>,
     json: bool,
 }
 
-impl Listener for Shown<'_> {
+impl Listener for Output<'_> {
     fn hear(&mut self, event: &Event<'_>) -> Result<(), ExpectedError> {
         if self.json { JsonLines.hear(event) } else { self.progress.hear(event) }
     }
@@ -202,10 +202,10 @@ impl<'a> Conducting<'a> {
     fn answer(
         &self,
         places: &mut [Box<dyn Place>],
-        shown: &mut Shown<'_>,
+        shown: &mut Output<'_>,
         store: &mut Store,
         resumed: Option<TrialId>,
-    ) -> Result<Answered, ExpectedError> {
+    ) -> Result<TrialEnd, ExpectedError> {
         let (id, earlier) = self.open_trial(store, resumed, places)?;
         shown.progress.begin(id.0, &earlier);
         let finished = self.run(places, shown, store, id, earlier);
@@ -219,7 +219,7 @@ impl<'a> Conducting<'a> {
         kept?;
         drop(finished);
         // The answer is what the store has: it is the same whenever it is asked for.
-        again::judged(store, &store.trial(id)?, |told| Answered {
+        again::judged(store, &store.trial(id)?, |told| TrialEnd {
             code: ending(&told.document, told.finished, self.args.fail_if),
             document: told.document.clone(),
             page: (!self.args.no_page).then(|| TrialPage::of(told)),
@@ -230,7 +230,7 @@ impl<'a> Conducting<'a> {
     fn run(
         &self,
         places: &mut [Box<dyn Place>],
-        shown: &mut Shown<'_>,
+        shown: &mut Output<'_>,
         store: &mut Store,
         id: TrialId,
         earlier: Earlier,

@@ -6,9 +6,9 @@ use crate::{
     exit_code,
     report::numbers,
     run::{
-        fit::{self, Known},
+        fit::{self, DeviceTraits},
         place::modelled::{MIN_SIZE, Modelled},
-        probe::{Probe, Shown, probe, rehearsed},
+        probe::{Probe, ProbeResult, probe, rehearsed},
     },
 };
 use clap::{Args, Subcommand};
@@ -103,12 +103,12 @@ Examples:
 
 /// What was asked for and what came.
 #[derive(Debug, Serialize)]
-struct Checked {
+struct ModelCheck {
     model: String,
     kind: &'static str,
     depth: u16,
-    asked: Shown,
-    got: Shown,
+    asked: ProbeResult,
+    got: ProbeResult,
 }
 
 /// A model by its name on the command line; a file is read.
@@ -164,7 +164,7 @@ fn fitted(device: &Path, permission: &Permission) -> Result<String, ExpectedErro
     let held = accepted.transpose()?;
     let may_write = held.is_some();
     let usage = if may_write { Usage::ReadWrite } else { Usage::ReadOnly };
-    let known = Known { size: identity.size()?, is_rotational: identity.is_rotational(), may_write };
+    let known = DeviceTraits { size: identity.size()?, is_rotational: identity.is_rotational(), may_write };
     if known.size < MIN_SIZE {
         return Err(ExpectedError::usage(
             format!("{} has {}: too small to be probed", device.display(), known.size.human()),
@@ -243,7 +243,7 @@ fn check(models: &[DeviceModel], size: Bytes, json: bool, ledger: &Ledger) -> Re
 }
 
 /// Random reads and writes of 4 KiB at every depth, and writes with a flush each.
-fn compare(device: &Modelled, size: Bytes, ledger: &Ledger) -> Result<Vec<Checked>, ExpectedError> {
+fn compare(device: &Modelled, size: Bytes, ledger: &Ledger) -> Result<Vec<ModelCheck>, ExpectedError> {
     let attached = device.attach(ledger)?;
     let mut all = Vec::new();
     for (kind, reads, flushes) in
@@ -262,14 +262,14 @@ fn compare(device: &Modelled, size: Bytes, ledger: &Ledger) -> Result<Vec<Checke
             device.renew(1, Percent::default())?;
             let got = probe(&attached.path(), Usage::ReadWrite, &one)?;
             let asked = rehearsed(device.model(), size, &one);
-            all.push(Checked { model: device.model().name.clone(), kind, depth, asked, got });
+            all.push(ModelCheck { model: device.model().name.clone(), kind, depth, asked, got });
         }
     }
     attached.close();
     Ok(all)
 }
 
-fn table(device: &Modelled, checked: &[Checked]) -> String {
+fn table(device: &Modelled, checked: &[ModelCheck]) -> String {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING);
     let headings = ["", "depth", "IOPS asked", "got", "p50 asked", "got", "p99 asked", "got"];

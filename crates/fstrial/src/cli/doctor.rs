@@ -12,6 +12,8 @@ use clap::Args;
 use fstrial_model::{
     filesystem::{FILESYSTEMS, Filesystem},
     memory::LimitedBy,
+    preset,
+    workload::Entry,
 };
 use fstrial_stack::{
     StackError,
@@ -21,6 +23,7 @@ use fstrial_stack::{
 };
 use serde::Serialize;
 use std::{
+    collections::BTreeSet,
     fmt::Write,
     path::{Path, PathBuf},
 };
@@ -88,6 +91,7 @@ pub(crate) fn exec(args: &DoctorArgs) -> Result<u8, ExpectedError> {
         (true, _) => (Vec::new(), Some("skipped as requested".to_owned())),
         (false, false) => (Vec::new(), Some("the self-comparison needs root".to_owned())),
         (false, true) => {
+            super::say("comparing a filesystem with itself takes about a minute; --no-noise leaves it out\n");
             match args.home.ledger().and_then(|(_lock, ledger)| noise::measure(&args.folder, &ledger)) {
                 Ok(noise) => (noise, None),
                 Err(interrupted @ ExpectedError::Stack(StackError::Interrupted)) => return Err(interrupted),
@@ -169,9 +173,13 @@ fn checks() -> Vec<Check> {
         },
         Check {
             name: "loop devices",
-            ok: exists("/dev/loop-control"),
-            found: if exists("/dev/loop-control") { "yes (device image)" } else { "no: modprobe loop" }
-                .into(),
+            ok: exists("/dev/loop-control") && host::is_root(),
+            found: match (exists("/dev/loop-control"), host::is_root()) {
+                (true, true) => "yes (device image)",
+                (true, false) => "for root only",
+                (false, _) => "no: modprobe loop",
+            }
+            .into(),
         },
         Check { name: "ramdisk", ok: true, found: ramdisk() },
         Check { name: "schedulers", ok: !schedulers.is_empty(), found: schedulers },
@@ -190,7 +198,26 @@ fn checks() -> Vec<Check> {
                 format!("missing: {}", tools.join(", "))
             },
         },
+        benchmarks(),
     ]
+}
+
+/// The programs that presets run.
+fn benchmarks() -> Check {
+    let programs = preset::names().filter_map(|name| Entry::of_preset(name).resolve(1).ok()?.program);
+    let programs: BTreeSet<String> =
+        programs.filter_map(|timed| timed.program.command.first().cloned()).collect();
+    let (here, missing): (Vec<_>, Vec<_>) =
+        programs.into_iter().partition(|program| command::find(program).is_some());
+    let list = |what: &str, programs: &[String]| {
+        (!programs.is_empty()).then(|| format!("{what}{}", programs.join(", ")))
+    };
+    let found: Vec<String> = [list("", &here), list("missing: ", &missing)].into_iter().flatten().collect();
+    Check {
+        name: "benchmarks",
+        ok: missing.is_empty(),
+        found: format!("{} (presets real-…)", found.join("; ")),
+    }
 }
 
 /// Whether the memory of loads can be limited, and what for.
@@ -227,12 +254,13 @@ fn render(findings: &Findings) -> String {
     for check in &findings.checks {
         let _ = writeln!(out, "  {} {:13} {}", mark(check.ok), check.name, check.found);
     }
-    let _ = writeln!(out, "\n{HEADING}Filesystems{HEADING:#}");
+    let for_root = if findings.root { "" } else { ": to make and mount them takes root" };
+    let _ = writeln!(out, "\n{HEADING}Filesystems{HEADING:#}{for_root}");
     for row in &findings.filesystems {
         let _ = writeln!(
             out,
             "  {} {:13} {}",
-            mark(row.in_kernel && row.mkfs.is_some()),
+            mark(findings.root && row.in_kernel && row.mkfs.is_some()),
             row.name,
             describe(row)
         );
@@ -299,11 +327,9 @@ fn describe(row: &FilesystemCheck) -> String {
             let fsck = if row.fsck == Some(false) { " · its check program is missing (--fsck)" } else { "" };
             format!("{version}{fsck}")
         }
-        (Some(_), false, _) => "not in this kernel".into(),
-        (None, in_kernel, install) => {
-            let kernel = if in_kernel { "" } else { "not in this kernel; " };
-            format!("{kernel}mkfs missing: {}", install.as_deref().unwrap_or_default())
-        }
+        // Without the kernel's support its tools would not help.
+        (_, false, _) => "not in this kernel".into(),
+        (None, true, install) => format!("mkfs missing: {}", install.as_deref().unwrap_or_default()),
     }
 }
 
@@ -311,4 +337,30 @@ fn mark(ok: bool) -> String {
     const GOOD: Style = AnsiColor::Green.on_default();
     const BAD: Style = AnsiColor::Yellow.on_default();
     if ok { format!("{GOOD}✓{GOOD:#}") } else { format!("{BAD}–{BAD:#}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packages_are_named_only_where_the_kernel_has_the_filesystem() {
+        let row = |in_kernel| FilesystemCheck {
+            name: "f2fs",
+            in_kernel,
+            mkfs: None,
+            fsck: None,
+            install: Some("apt install f2fs-tools".into()),
+        };
+        assert_eq!(describe(&row(false)), "not in this kernel");
+        assert_eq!(describe(&row(true)), "mkfs missing: apt install f2fs-tools");
+    }
+
+    #[test]
+    fn the_programs_of_presets_are_looked_for() {
+        let check = benchmarks();
+        for program in ["bonnie++", "dbench", "fio", "sysbench"] {
+            assert!(check.found.contains(program), "{}", check.found);
+        }
+    }
 }

@@ -1,7 +1,8 @@
 //! The flags that choose among stored trials, the same wherever trials are chosen.
 
+use super::results::standing::{KILLED, Standing};
 use clap::Args;
-use fstrial_store::{Filter, TrialStatus, tag_problem};
+use fstrial_store::{Filter, Store, StoreError, TrialStatus, TrialSummary, tag_problem};
 use jiff::{Timestamp, ToSpan, civil::Date, tz::TimeZone};
 
 /// Which stored trials: everything given must hold.
@@ -44,14 +45,41 @@ pub(crate) struct FilterArgs {
     #[arg(long, value_name = "TIME", value_parser = until)]
     pub(crate) until: Option<String>,
 
-    /// Trials with this status: running, decided, budget-ended, interrupted, failed.
+    /// Trials with this status, as lists show it: running, killed, decided, budget-ended, interrupted, failed.
     #[arg(long, value_name = "STATUS", value_parser = status)]
-    pub(crate) status: Option<TrialStatus>,
+    pub(crate) status: Option<&'static str>,
+}
+
+/// A search in a store. The status is the one that is shown: of trials that have not ended the store does not know which
+/// were killed.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Search {
+    /// What the store can answer.
+    pub(crate) filter: Filter,
+    status: Option<&'static str>,
+}
+
+impl Search {
+    /// A search by a filter, and by a status as it is shown.
+    pub(crate) fn new(filter: Filter, status: Option<&'static str>) -> Self {
+        let stored = |shown| TrialStatus::named(shown).unwrap_or(TrialStatus::Running);
+        Self { filter: Filter { status: status.map(stored), ..filter }, status }
+    }
+
+    /// The trials, oldest first.
+    pub(crate) fn find(&self, store: &Store) -> Result<Vec<TrialSummary>, StoreError> {
+        let mut trials = store.find_trials(&self.filter)?;
+        if let Some(shown) = self.status {
+            let standing = Standing::of(store)?;
+            trials.retain(|trial| standing.word(trial) == shown);
+        }
+        Ok(trials)
+    }
 }
 
 impl FilterArgs {
-    pub(crate) fn filter(&self) -> Filter {
-        Filter {
+    pub(crate) fn search(&self) -> Search {
+        let filter = Filter {
             name: self.name.clone(),
             arms: self.arm.clone(),
             workloads: self.workload.clone(),
@@ -60,13 +88,20 @@ impl FilterArgs {
             tags: self.tag.clone(),
             since: self.since.clone(),
             until: self.until.clone(),
-            status: self.status,
-        }
+            status: None,
+        };
+        Search::new(filter, self.status)
     }
 }
 
-pub(crate) fn status(text: &str) -> Result<TrialStatus, String> {
-    TrialStatus::named(text).ok_or_else(|| format!("there are {}", TrialStatus::names()))
+/// Every status that is shown.
+pub(crate) fn statuses() -> impl Iterator<Item = &'static str> {
+    TrialStatus::ALL.into_iter().map(TrialStatus::name).chain([KILLED])
+}
+
+pub(crate) fn status(text: &str) -> Result<&'static str, String> {
+    let known = || statuses().collect::<Vec<_>>().join(", ");
+    statuses().find(|status| *status == text).ok_or_else(|| format!("use one of {}", known()))
 }
 
 pub(crate) fn tag(text: &str) -> Result<String, String> {
@@ -121,9 +156,9 @@ mod tests {
 
     #[test]
     fn every_status_is_known_by_its_name() {
-        for known in TrialStatus::ALL {
-            assert_eq!(status(known.name()), Ok(known));
+        for known in ["running", "killed", "decided", "budget-ended", "interrupted", "failed"] {
+            assert_eq!(status(known), Ok(known));
         }
-        assert!(status("done").unwrap_err().contains("decided"));
+        assert!(status("done").unwrap_err().contains("killed"));
     }
 }

@@ -136,7 +136,7 @@ impl Read for Lines {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.source.read(buffer)?;
         self.left = self.left.checked_sub(read as u64).ok_or_else(|| {
-            io::Error::other(TooMuch(format!("has more than {}, which is the limit", self.most)))
+            io::Error::other(TooMuch(format!("is larger than {}, which is the limit", self.most)))
         })?;
         for piece in buffer[..read].split_inclusive(|byte| *byte == b'\n') {
             self.line += piece.len() as u64;
@@ -225,7 +225,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("large");
         File::create(&path).unwrap().set_len(1 << 30).unwrap();
-        assert!(error(&path).ends_with("large has more than 1MiB, which is the limit"), "{}", error(&path));
+        assert!(error(&path).ends_with("large is larger than 1MiB, which is the limit"), "{}", error(&path));
         fs::write(&path, vec![b'#'; MAX_FILE_BYTES]).unwrap();
         assert_eq!(text(&path).unwrap().len(), MAX_FILE_BYTES);
     }
@@ -276,6 +276,6 @@ mod tests {
         let line = "x".repeat((64 << 10) - 1) + "\n";
         assert_eq!(read(line.repeat(3)), Ok(3 * line.len()));
         assert_eq!(read(format!("{line}x{line}")), Err("it has a line of more than 64KiB".into()));
-        assert_eq!(read("1\n".repeat(1 << 20)), Err("it has more than 1MiB, which is the limit".into()));
+        assert_eq!(read("1\n".repeat(1 << 20)), Err("it is larger than 1MiB, which is the limit".into()));
     }
 }

@@ -35,7 +35,7 @@ const MAX_PLANNED: usize = 1000;
 /// export of fstrial.
 ///
 /// A CSV file has the columns arm and value and, where every arm was measured once in every round, round and order; or a
-/// column for each arm. Rounds are judged once, all of them. What has no rounds is never paired by its row: both groups are
+/// column for each arm. Rounds are judged once, all together. What has no rounds is never paired by its row: both groups are
 /// compared by ranks. What the file says about the order is said: without an order drawn at random, a drift of the machine
 /// looks like a difference.
 #[derive(Debug, Args)]
@@ -174,7 +174,7 @@ fn check_size(read: &sources::Read, settings: &Settings) -> Result<(), ExpectedE
     let (contrasts, looked_at) = judging::size(&read.table, settings);
     if contrasts == 0 {
         return Err(ExpectedError::usage(
-            format!("{}: no two arms have the same number", read.files),
+            format!("{}: no two arms have a workload and a metric in common", read.files),
             "a comparison needs a workload and a metric that both arms have",
         ));
     }

@@ -12,7 +12,7 @@ use crate::{
     error::ExpectedError,
     exit_code,
     report::{
-        again::{self, Told},
+        again::{self, JudgedTrial},
         diff::{self, Diff, Side},
         document::Document,
         json_lines, table,
@@ -179,7 +179,7 @@ pub(crate) fn judge_again(store: &Store, stored: &StoredTrial) -> Result<Documen
 pub(crate) fn judged<T>(
     store: &Store,
     stored: &StoredTrial,
-    tell: impl FnOnce(Told<'_>) -> T,
+    tell: impl FnOnce(JudgedTrial<'_>) -> T,
 ) -> Result<T, ExpectedError> {
     let running = stored.summary.status == TrialStatus::Running;
     let word = if running { Some(Standing::of(store)?.word(&stored.summary)) } else { None };

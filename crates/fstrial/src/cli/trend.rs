@@ -8,7 +8,7 @@ use crate::{
         is_unicode, json_lines,
         trend::{self, Limits, TrendDocument},
     },
-    run::history::{self, Asked, By, Found},
+    run::history::{self, By, SeriesQuery, SeriesSet},
 };
 use clap::Args;
 use fstrial_model::{metric::Metric, units::Percent};
@@ -85,7 +85,7 @@ pub(crate) fn exec(args: &TrendArgs) -> Result<u8, ExpectedError> {
     let (arm, against) = arms(args)?;
     let limits = limits(args)?;
     let store = results::open(&args.home)?;
-    let asked = Asked {
+    let asked = SeriesQuery {
         arm,
         against,
         workloads: args.filter.workload.clone(),
@@ -141,11 +141,10 @@ fn limits(args: &TrendArgs) -> Result<Limits, ExpectedError> {
 fn find(
     store: &Store,
     args: &TrendArgs,
-    asked: &Asked,
+    asked: &SeriesQuery,
     limits: Limits,
 ) -> Result<TrendDocument, ExpectedError> {
-    let trials: Vec<_> =
-        store.find_trials(&args.filter.filter())?.into_iter().map(|trial| trial.id).collect();
+    let trials: Vec<_> = args.filter.search().find(store)?.into_iter().map(|trial| trial.id).collect();
     if trials.is_empty() {
         let hint = "`fstrial results list` shows the trials there are, and takes the same flags";
         return Err(ExpectedError::usage("no trial matches", hint));
@@ -158,26 +157,26 @@ fn find(
 }
 
 /// Why there is no point at all.
-fn nothing(asked: &Asked, found: &Found, trials: usize) -> ExpectedError {
+fn nothing(asked: &SeriesQuery, found: &SeriesSet, trials: usize) -> ExpectedError {
     let wanted = [Some(&asked.arm), asked.against.as_ref()].into_iter().flatten();
     let unknown: Vec<&str> = wanted.filter(|arm| !found.arms.contains(arm)).map(String::as_str).collect();
     if !unknown.is_empty() {
         let names = found.arms.iter().take(20).cloned().collect::<Vec<_>>().join(", ");
         return ExpectedError::usage(
-            format!("none of {trials} trials has an arm called {}", unknown.join(" or ")),
+            format!("no trial (of {trials}) has an arm called {}", unknown.join(" or ")),
             format!("the arms there are: {names}"),
         );
     }
     match found.left_out.first() {
         Some(left) => ExpectedError::usage(
-            format!("none of {trials} trials can be used: of #{}, {}", left.trial, left.reason),
+            format!("no trial (of {trials}) can be used; #{}: {}", left.trial, left.reason),
             format!(
                 "--workload and --threads choose among what they have; {MIN_POINTS} good trials are needed"
             ),
         ),
         None => ExpectedError::usage(
             format!(
-                "none of {trials} trials has both {} and {}",
+                "no trial (of {trials}) has both {} and {}",
                 asked.arm,
                 asked.against.as_deref().unwrap_or("")
             ),

@@ -76,7 +76,7 @@ pub(crate) fn exec(args: &WatchArgs) -> Result<u8, ExpectedError> {
             Some(screen) => screen,
             None => watcher.insert(Screen::take(Output::Standard).map_err(terminal)?),
         };
-        let mut following = Following::new(&plan, &environment, &stored);
+        let mut following = Follower::new(&plan, &environment, &stored);
         let watch = Watch { store: &store, args, interrupt: &interrupt };
         match watch.follow(&mut following, screen)? {
             Next::Quit => return Ok(exit_code::VERDICT),
@@ -113,7 +113,7 @@ struct Watch<'a> {
 }
 
 impl Watch<'_> {
-    fn follow(&self, following: &mut Following<'_>, screen: &mut Screen) -> Result<Next, ExpectedError> {
+    fn follow(&self, following: &mut Follower<'_>, screen: &mut Screen) -> Result<Next, ExpectedError> {
         let (mut version, mut looked): (Option<i64>, Option<Instant>) = (None, None);
         let mut has_changed = true;
         loop {
@@ -142,7 +142,7 @@ impl Watch<'_> {
     }
 
     /// Reads what is new; gives the trial to be watched instead, if it is another one or has started over.
-    fn look(&self, following: &mut Following<'_>, is_new: bool) -> Result<Option<TrialId>, ExpectedError> {
+    fn look(&self, following: &mut Follower<'_>, is_new: bool) -> Result<Option<TrialId>, ExpectedError> {
         let is_alive = self.args.home.is_locked()?;
         if is_new {
             let stored = self.store.trial(following.id)?;
@@ -161,7 +161,7 @@ impl Watch<'_> {
 }
 
 /// A trial that is followed through the store.
-struct Following<'p> {
+struct Follower<'p> {
     plan: &'p Plan,
     id: TrialId,
     /// Processes that have worked on it.
@@ -184,7 +184,7 @@ struct Following<'p> {
     is_audited: bool,
 }
 
-impl<'p> Following<'p> {
+impl<'p> Follower<'p> {
     fn new(plan: &'p Plan, environment: &Environment, stored: &StoredTrial) -> Self {
         let mut model = Model::new(plan);
         model.trial = Some(stored.summary.id.0);

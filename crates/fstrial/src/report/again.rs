@@ -8,13 +8,13 @@ use crate::{
         coordinator::{Finished, Reason},
         course::{self, Course},
         environment::Environment,
-        stored::{Besides, Stored},
+        stored::{Besides, TrialRecord},
     },
 };
 use fstrial_store::{Store, StoredTrial, TrialStatus};
 
 /// A trial with its answer and what led to it.
-pub struct Told<'a> {
+pub struct JudgedTrial<'a> {
     pub stored: &'a StoredTrial,
     /// Its rounds and verdicts.
     pub finished: &'a Finished<'a>,
@@ -35,9 +35,9 @@ pub struct Told<'a> {
 pub fn judged<T>(
     store: &Store,
     stored: &StoredTrial,
-    tell: impl FnOnce(Told<'_>) -> T,
+    tell: impl FnOnce(JudgedTrial<'_>) -> T,
 ) -> Result<T, ExpectedError> {
-    let Stored { plan, environment, rounds, besides, commands } = Stored::read(store, stored)?;
+    let TrialRecord { plan, environment, rounds, besides, commands } = TrialRecord::read(store, stored)?;
     let times = rounds.times;
     let places = rounds.environments.values().filter_map(|json| serde_json::from_str(json).ok());
     let places: Vec<Environment> = places.filter(|there: &Environment| !there.place.is_empty()).collect();
@@ -69,7 +69,7 @@ pub fn judged<T>(
     let machines = (&environment, places);
     let mut document = document::document(&plan, &finished, machines, Some(stored.summary.id.0), repeat);
     document.warnings.extend(stored.sessions.iter().flat_map(|session| session.warnings.iter().cloned()));
-    Ok(tell(Told {
+    Ok(tell(JudgedTrial {
         stored,
         finished: &finished,
         courses: &courses,

@@ -83,7 +83,7 @@ struct CellDiff {
 
 /// What one trial says of a contrast.
 #[derive(Debug, Clone, Copy, Serialize)]
-struct Found {
+struct ContrastSummary {
     ratio: Option<f64>,
     interval: Option<(f64, f64)>,
     verdict: Outcome,
@@ -98,8 +98,8 @@ struct ContrastDiff {
     phase: String,
     threads: u16,
     metric: Metric,
-    a: Found,
-    b: Found,
+    a: ContrastSummary,
+    b: ContrastSummary,
     /// Whether the two intervals have a value in common; none where one is not known.
     overlap: Option<bool>,
 }
@@ -186,8 +186,8 @@ fn contrasts(a: &Document, b: &Document) -> Vec<ContrastDiff> {
         let Some(two) = others.iter().find(same) else { continue };
         let overlap = one.interval.zip(two.interval).map(|(x, y)| x.0 <= y.1 && y.0 <= x.1);
         found.push(ContrastDiff {
-            a: Found { ratio: one.ratio, interval: one.interval, verdict: one.verdict },
-            b: Found { ratio: two.ratio, interval: two.interval, verdict: two.verdict },
+            a: ContrastSummary { ratio: one.ratio, interval: one.interval, verdict: one.verdict },
+            b: ContrastSummary { ratio: two.ratio, interval: two.interval, verdict: two.verdict },
             of: one.a,
             over: one.b,
             workload: one.workload,
@@ -339,7 +339,7 @@ impl Diff {
         for contrast in &self.contrasts {
             let title =
                 format!("{}, {}", workload(&contrast.workload, &contrast.phase), contrast.metric.name());
-            let found = |found: Found| {
+            let found = |found: ContrastSummary| {
                 let ratio = found.ratio.map_or_else(|| "-".into(), numbers::ratio);
                 let interval = found.interval.map(numbers::ratio_interval);
                 format!("{ratio} {}", interval.unwrap_or_default()).trim_end().to_owned()
@@ -448,7 +448,8 @@ mod tests {
     fn everything_fits_eighty_columns_and_what_one_lacks_is_folded() {
         let long = "a device with a name of many words ".repeat(9) + &"x".repeat(200);
         let typical = Typical { rate: 12_345.0, interval: Some((1.0, 2.0)), runs: 9 };
-        let found = Found { ratio: Some(0.031), interval: Some((0.012, 12.3)), verdict: Outcome::Slower };
+        let found =
+            ContrastSummary { ratio: Some(0.031), interval: Some((0.012, 12.3)), verdict: Outcome::Slower };
         let arm = "xfs:-m reflink=0,rmapbt=0,bigtime=1";
         let only = |what: &str| Difference { what: what.into(), a: None, b: Some(long.clone()) };
         let diff = Diff {

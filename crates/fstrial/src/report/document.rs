@@ -290,6 +290,7 @@ pub fn document(
     };
     document.warnings = audit::on_one_filesystem(&plan.trial.arms, &finished.facts)
         .into_iter()
+        .chain(load_warning(document.machines()))
         .chain(throttle_warning(plan, &document))
         .chain(memory_warning(plan, &document))
         .chain(finished.judge().map(Judge::warnings).unwrap_or_default())
@@ -299,6 +300,27 @@ pub fn document(
         .chain(control_warning(plan))
         .collect();
     document
+}
+
+/// Says so where a machine had more to do than its processors could when the trial began.
+fn load_warning<'a>(machines: impl Iterator<Item = &'a Environment>) -> Option<String> {
+    let busy = machines.filter(|machine| {
+        let load: Option<f64> = machine.load_average.parse().ok();
+        load.is_some_and(|load| load > f64::from(machine.cpus))
+    });
+    let named = busy.map(|machine| {
+        let at = if machine.place.is_empty() { String::new() } else { format!(" of {}", machine.place) };
+        let cpus = if machine.cpus == 1 { "1 CPU".into() } else { format!("{} CPUs", machine.cpus) };
+        format!("load average {} on {cpus}{at}", machine.load_average)
+    });
+    let named: Vec<String> = named.collect();
+    (!named.is_empty()).then(|| {
+        format!(
+            "other work was running when the trial began ({}): it takes time from every arm and makes rounds differ; a quiet \
+             machine decides sooner",
+            named.join(", ")
+        )
+    })
 }
 
 /// Says so where the cap on the device favours one arm's filesystem over another's.
@@ -597,4 +619,18 @@ pub fn repeat_command(command_line: &str, seed: u64) -> String {
         }
     }
     format!("{} --seed {seed:#x}", kept.join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_busy_machine_is_warned_of() {
+        let machine =
+            |load: &str| Environment { load_average: load.into(), cpus: 2, ..Environment::default() };
+        assert_eq!(load_warning([machine("1.97"), machine("unknown")].iter()), None);
+        let warning = load_warning([machine("0.10"), machine("5.75")].iter()).unwrap();
+        assert!(warning.contains("(load average 5.75 on 2 CPUs)"), "{warning}");
+    }
 }

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::run::{
     contrast::Outcome,
-    elsewhere::{Asked, Finding, Method, Order},
+    elsewhere::{Finding, Method, Order, Quantity},
 };
 use serde_json::{Value, json};
 
@@ -49,7 +49,7 @@ pub fn text(facts: &Facts, found: &[Finding], practical: f64) -> String {
     for line in warnings(found).iter().chain(&facts.notes) {
         text += &format!("{}\n", plain(line));
     }
-    let mut last: Option<&Asked> = None;
+    let mut last: Option<&Quantity> = None;
     for found in found {
         let heading = heading(&found.asked);
         if !heading.is_empty() && last != Some(&found.asked) {
@@ -68,7 +68,7 @@ pub fn text(facts: &Facts, found: &[Finding], practical: f64) -> String {
 fn how(facts: &Facts) -> String {
     match (facts.rounds, facts.planned) {
         (None, _) => "values without rounds, which are not paired: judged once, by ranks".into(),
-        (Some(rounds), None) => format!("{}, judged once, all of them", rounds_in_words(rounds)),
+        (Some(rounds), None) => format!("{}, judged once, all together", rounds_in_words(rounds)),
         (Some(rounds), Some(planned)) => {
             format!("{} of {planned} planned, judged one after the other", rounds_in_words(rounds))
         }
@@ -76,7 +76,7 @@ fn how(facts: &Facts) -> String {
 }
 
 /// What was measured: `random-write, threads 4: throughput (op/s, more is better)`.
-fn heading(asked: &Asked) -> String {
+fn heading(asked: &Quantity) -> String {
     let parts = [&asked.workload, &asked.metric].into_iter().filter(|part| !part.is_empty());
     let name = parts.map(String::as_str).collect::<Vec<_>>().join(": ");
     if name.is_empty() {
@@ -100,8 +100,8 @@ fn warnings(found: &[Finding]) -> Vec<String> {
         pairs.dedup();
         let others = match pairs.len() {
             1 => String::new(),
-            2 => " (and so for one pair more)".into(),
-            pairs => format!(" (and so for {} pairs more)", pairs - 1),
+            2 => " (the same for one more pair)".into(),
+            pairs => format!(" (the same for {} more pairs)", pairs - 1),
         };
         warning(first, &others)
     };
@@ -128,8 +128,8 @@ fn warning(found: &Finding, others: &str) -> Option<String> {
              {drift}"
         )),
         Order::Alternating => Some(format!(
-            "NOT RANDOMISED: {a} and {b} come first in turns{others}; a machine that changes as regularly would look like \
-             this"
+            "NOT RANDOMISED: {a} and {b} take turns at coming first{others}; a machine that changes at the same pace would \
+             look the same"
         )),
         Order::AFirst => Some(first(a, b)),
         Order::BFirst => Some(first(b, a)),
@@ -173,7 +173,7 @@ fn interval(ends: Option<(f64, f64)>) -> String {
 }
 
 /// Whether less of it is less time, as far as the file says.
-fn is_time(asked: &Asked) -> bool {
+fn is_time(asked: &Quantity) -> bool {
     let unit = asked.unit.as_str();
     unit.is_empty() || ["s", "ms", "us", "µs", "ns", "seconds"].contains(&unit) || unit.ends_with("ns/op")
 }
@@ -219,8 +219,8 @@ fn in_a_word(verdict: Outcome, less_is_better: bool, practical: f64) -> String {
 /// How many values it takes at least (at 5 %: 2/2⁶ and 2/70).
 fn fewest(method: Method) -> &'static str {
     match method {
-        Method::RankSum => "4 and 4 values are the fewest of equal groups that can decide",
-        Method::SignedRank | Method::Sequential => "6 rounds are the fewest that can decide",
+        Method::RankSum => "at least 4 values a side are needed",
+        Method::SignedRank | Method::Sequential => "at least 6 rounds are needed",
     }
 }
 
@@ -231,7 +231,7 @@ fn basis(found: &Finding) -> String {
             let early = if found.early { ", early" } else { "" };
             format!("{}{early}{}", rounds_in_words(rounds), outlook(found))
         }
-        (None, [1, 1]) => "1 and 1 value".into(),
+        (None, [1, 1]) => "1 value a side".into(),
         (None, [a, b]) => format!("{a} and {b} values"),
     }
 }
@@ -278,7 +278,7 @@ mod tests {
         Finding {
             a: "new".into(),
             b: "old".into(),
-            asked: Asked {
+            asked: Quantity {
                 workload: String::new(),
                 metric: String::new(),
                 unit: String::new(),
@@ -304,7 +304,7 @@ mod tests {
 
     #[test]
     fn lines_read_as_sentences() {
-        let times = Asked { unit: "s".into(), less_is_better: true, ..found().asked };
+        let times = Quantity { unit: "s".into(), less_is_better: true, ..found().asked };
         let undecided = Finding {
             verdict: Outcome::Undecided,
             ratio: Some(1.04),
@@ -332,7 +332,7 @@ mod tests {
             Finding { order: Order::BFirst, ..found() },
             Finding { asked: times.clone(), verdict: Outcome::Faster, ratio: Some(0.9), ..unpaired.clone() },
             Finding {
-                asked: Asked { unit: "B/op".into(), ..times },
+                asked: Quantity { unit: "B/op".into(), ..times },
                 verdict: Outcome::Slower,
                 ..unpaired.clone()
             },

@@ -28,7 +28,7 @@ pub fn render(document: &Document) -> String {
         document.arms.iter().map(|arm| format!("{} = {}", arm.name, arm.configuration)).collect();
     conditions.extend(document.machines_in_words());
     conditions.push(format!(
-        "{}, seed {}; differences of less than {} % are taken not to matter",
+        "{}, seed {}; differences of less than {} % count as no difference",
         verdict::rounds_in_words(document.rounds as usize),
         document.seed,
         numbers::plain(document.practical_percent)
@@ -47,7 +47,7 @@ pub(super) fn title(document: &Document) -> String {
     }
     let names: Vec<&str> = document.arms.iter().map(|arm| arm.name.as_str()).collect();
     match document.compare {
-        Compare::Arms => names.join(" / "),
+        Compare::Arms => names.join(", "),
         Compare::Workloads => format!("workloads on {}", names.join(", ")),
     }
 }

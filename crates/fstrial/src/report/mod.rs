@@ -14,6 +14,7 @@ pub mod markdown;
 pub mod page;
 pub mod plot;
 pub mod progress;
+pub mod quotient;
 pub(crate) mod stdout;
 pub mod steps;
 pub mod summary;

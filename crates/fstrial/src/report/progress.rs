@@ -198,7 +198,7 @@ impl Drawn {
 }
 
 /// What the budget has room for, once a round has shown how long it takes; and what to give where that is too little.
-fn budget_lines(fit: u32, round_seconds: f64, warning: Option<&str>) -> Vec<String> {
+fn budget_lines(fit: u32, planned: u32, round_seconds: f64, warning: Option<&str>) -> Vec<String> {
     let takes = format!("a round takes about {}", numbers::wait(round_seconds));
     if let Some(warning) = warning {
         return vec![format!("{takes}; {warning}")];
@@ -206,6 +206,12 @@ fn budget_lines(fit: u32, round_seconds: f64, warning: Option<&str>) -> Vec<Stri
     if fit >= ROUNDS_OF_A_DECISION {
         return vec![format!(
             "{takes}: {fit} rounds fit into the budget, or somewhat more as comparisons are decided"
+        )];
+    }
+    // More are planned with than fit, unless that few were asked for.
+    if fit >= planned {
+        return vec![format!(
+            "{takes}: {fit} rounds, as requested, decide plain differences only; most take {ROUNDS_OF_A_DECISION} or more (--rounds)"
         )];
     }
     let rounds = if fit == 1 { "one round fits".into() } else { format!("{fit} rounds fit") };
@@ -272,7 +278,7 @@ impl Listener for Progress {
             }
             Event::RoundsPlanned { planned, fit, round_seconds, warning, .. } => {
                 self.planned = Some(*planned);
-                budget_lines(*fit, *round_seconds, *warning).iter().for_each(|line| self.say(line));
+                budget_lines(*fit, *planned, *round_seconds, *warning).iter().for_each(|line| self.say(line));
             }
             Event::RoundStarted { round, runs, .. } => {
                 self.round = *round;
@@ -300,5 +306,19 @@ impl Listener for Progress {
             Event::VerdictsUpdated { round, contrasts, .. } => self.verdicts(*round, contrasts),
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn too_little_is_met_with_what_was_too_little() {
+        let said = |fit, planned| budget_lines(fit, planned, 1.0, None).join("\n");
+        assert!(said(6, 60).contains("--budget"), "{}", said(6, 60));
+        let few = said(6, 6);
+        assert!(few.contains("6 rounds, as requested") && few.contains("--rounds"), "{few}");
+        assert!(!few.contains("--budget"), "{few}");
     }
 }

@@ -3,7 +3,7 @@
 use super::{
     claim,
     document::{CellReport, Document, VerdictReport, WorkloadReport},
-    first_lap, numbers, plain, plain_lines, summary, verdict,
+    first_lap, numbers, plain, plain_lines, quotient, summary, verdict,
 };
 use crate::run::contrast::{ContrastState, Outcome};
 use anstyle::{AnsiColor, Style};
@@ -148,6 +148,7 @@ pub fn notes(workload: &WorkloadReport) -> Vec<String> {
         said.iter().map(|(arms, tool)| format!("{} by {tool}", arms.join(", "))).collect();
     lines.extend((!words.is_empty()).then(|| words.join(" · ")));
     lines.extend(first_lap::notes(workload));
+    lines.extend(quotient::note(workload));
     lines.extend(workload.controls.iter().filter_map(verdict::control_line));
     lines
 }

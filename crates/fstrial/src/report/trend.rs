@@ -1,14 +1,15 @@
 //! The history of a contrast or a cell: what changed, when, by how much and how sure, as a document and in words.
 
 use super::{
-    numbers, plain, plain_lines,
+    numbers::{self, counted},
+    plain, plain_lines,
     plot::{Dot, Plot},
 };
 use crate::run::{
-    history::{Asked, By, Found, LeftOut, Point, Series},
+    history::{By, LeftOut, Point, Series, SeriesQuery, SeriesSet},
     plan::threads_in_words,
 };
-use fstrial_model::metric::Metric;
+use fstrial_model::{metric::Metric, unit};
 use fstrial_stats::change::{self, ALPHA, Change, History, MIN_POINTS, Step};
 use fstrial_store::TrialId;
 use serde::Serialize;
@@ -139,7 +140,7 @@ pub struct Limits {
 }
 
 /// Looks for changes in what was found.
-pub fn document(asked: &Asked, found: Found, limits: Limits) -> TrendDocument {
+pub fn document(asked: &SeriesQuery, found: SeriesSet, limits: Limits) -> TrendDocument {
     let band = limits.practical.unwrap_or_else(|| asked.metric.band(0.03)).ln_1p();
     let differing = differing(&found.series);
     let unjudged = limits.worse.and_then(|_| unjudged(&found.series));
@@ -188,7 +189,7 @@ fn differing(all: &[Series]) -> Vec<Vec<String>> {
 }
 
 fn report(
-    asked: &Asked,
+    asked: &SeriesQuery,
     series: Series,
     differs_in: Vec<String>,
     band: f64,
@@ -266,7 +267,7 @@ fn change_report(
     }
 }
 
-fn warnings(asked: &Asked, points: &[Point]) -> Vec<String> {
+fn warnings(asked: &SeriesQuery, points: &[Point]) -> Vec<String> {
     let mut warnings = Vec::new();
     if asked.against.is_none() {
         warnings.push(format!(
@@ -419,16 +420,14 @@ fn unjudged_in_words(document: &TrendDocument, unjudged: &Unjudged) -> String {
 pub(crate) fn title(document: &TrendDocument, series: &SeriesReport) -> String {
     let (subject, workload) = (subject(document), workload(series));
     let better = if series.less_is_better { "less is better" } else { "more is better" };
-    let unit = if document.against.is_none() && document.metric == Metric::Throughput {
-        format!(" in {}", series.unit)
-    } else {
-        String::new()
+    let figure = match document.metric {
+        // What a run is measured by may be a time or an amount: its unit says which.
+        Metric::Throughput if series.less_is_better && series.unit == unit::COUNT => "count".into(),
+        Metric::Throughput if series.less_is_better => unit::heading(&series.unit).to_owned(),
+        Metric::Throughput if document.against.is_none() => format!("throughput in {}", series.unit),
+        metric => metric.name().to_owned(),
     };
-    format!(
-        "{subject} · {workload} · {} · {}{unit} ({better})",
-        threads_in_words(series.threads),
-        document.metric.name()
-    )
+    format!("{subject} · {workload} · {} · {figure} ({better})", threads_in_words(series.threads))
 }
 
 fn plot(document: &TrendDocument, series: &SeriesReport, unicode: bool) -> Vec<String> {
@@ -563,10 +562,6 @@ pub(crate) fn rounded_up(value: f64) -> String {
 pub(crate) fn place(point: &Point) -> String {
     let day = point.started_at.get(..10).unwrap_or(&point.started_at);
     format!("#{} ({day})", point.trial)
-}
-
-fn counted(count: usize, what: &str) -> String {
-    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
 
 /// Writes a paragraph two columns in, and what does not fit four.

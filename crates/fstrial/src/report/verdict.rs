@@ -1,8 +1,7 @@
 //! Verdicts in plain words.
 
 use super::numbers;
-use crate::run::contrast::Assay;
-use crate::run::contrast::{ContrastState, Outcome};
+use crate::run::contrast::{Assay, ContrastState, Lever, Outcome};
 use crate::run::plan::threads_in_words;
 use fstrial_model::metric::Metric;
 
@@ -127,7 +126,11 @@ pub fn control_line(state: &ContrastState) -> Option<String> {
     let ratio = numbers::ratio(state.ratio?);
     let interval = state.interval.map(|ends| format!(" {}", numbers::ratio_interval(ends)));
     let figures = format!("{ratio}{}; {}", interval.unwrap_or_default(), rounds_in_words(state.rounds));
-    let planted = format!("control: {} slowed down by {}", state.b, control.planted);
+    let slower = match control.lever {
+        Lever::Load => "with its load",
+        Lever::Device => "with its device",
+    };
+    let planted = format!("control: {} {slower} {} slower", state.b, control.planted);
     match control.found {
         Assay::Seen => Some(format!("{planted} was seen at {level}: {figures}")),
         Assay::Unseen => Some(format!(
@@ -135,7 +138,7 @@ pub fn control_line(state: &ContrastState) -> Option<String> {
              nothing about the arms"
         )),
         Assay::Unknown | Assay::Unasked => {
-            state.open.then(|| format!("{planted} is not told from it at {level} yet: {figures}"))
+            state.open.then(|| format!("{planted} cannot be told from {} at {level} yet: {figures}", state.b))
         }
     }
 }
@@ -213,6 +216,8 @@ fn outlook(state: &ContrastState, round_seconds: Option<f64>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::run::contrast::Control;
+    use fstrial_model::units::Percent;
 
     fn state() -> ContrastState {
         ContrastState {
@@ -287,5 +292,29 @@ mod tests {
             line(&state(), 3.0, None, Some("no cache flushes (barriers off) on xfs")),
         ];
         insta::assert_snapshot!(lines.join("\n"));
+    }
+
+    #[test]
+    fn a_control_says_what_was_made_slower_in_it() {
+        let said = |lever, found| {
+            let control = Control { planted: Percent(6.0), lever, found };
+            let state = ContrastState {
+                control: Some(control),
+                open: true,
+                ratio: Some(0.94),
+                interval: Some((0.92, 0.96)),
+                ..state()
+            };
+            control_line(&state).unwrap()
+        };
+        insta::assert_snapshot!(
+            [
+                said(Lever::Load, Assay::Seen),
+                said(Lever::Device, Assay::Seen),
+                said(Lever::Device, Assay::Unseen),
+                said(Lever::Load, Assay::Unknown),
+            ]
+            .join("\n")
+        );
     }
 }

@@ -82,7 +82,7 @@ pub fn on_one_filesystem(arms: &[Arm], facts: &[ArmFacts]) -> Option<String> {
     let at = mount_point.map_or_else(String::new, |point| format!(", mounted at {point}"));
     let are = if names.len() == 2 { "are both" } else { "are all" };
     Some(format!(
-        "{} {are} on one filesystem, {place}{at}: comparing them measures noise, and no difference between filesystems",
+        "{} {are} on one filesystem, {place}{at}: comparing them measures noise, not a difference between filesystems",
         names.join(", ")
     ))
 }
@@ -202,7 +202,7 @@ mod tests {
             on_one_filesystem(&arms[..2], &two).as_deref(),
             Some(
                 "dir:/a, dir:/b are both on one filesystem, ext4 on /dev/sda1 (8:1), mounted at /: comparing them \
-                 measures noise, and no difference between filesystems"
+                 measures noise, not a difference between filesystems"
             )
         );
         let apart = [two[0].clone(), on("/dev/sdb1 (8:17)", "/srv", "1 GiB")];

@@ -78,11 +78,23 @@ pub enum Assay {
     Unseen,
 }
 
+/// What of a control is slower than of its arm.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Lever {
+    /// Its load, which waits longer for the kernel.
+    Load,
+    /// Its modelled device.
+    Device,
+}
+
 /// A control and what it found.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Control {
     /// The slowdown that was planted.
     pub planted: Percent,
+    /// Where it was planted.
+    pub lever: Lever,
     /// Whether it was seen.
     pub found: Assay,
 }

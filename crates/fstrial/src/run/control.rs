@@ -2,7 +2,7 @@
 
 use super::{
     cell::Contrast,
-    contrast::{Assay, Control},
+    contrast::{Assay, Control, Lever},
     judge::Judge,
 };
 use fstrial_model::metric::Metric;
@@ -27,9 +27,10 @@ impl Judge<'_> {
 
     /// What a contrast is a control of, and what it found; none of others.
     pub(super) fn control(&self, index: usize) -> Option<Control> {
-        let arm = self.plan.cells[self.plan.contrasts[index].a].arm;
-        let planted = self.plan.trial.arms[arm].planted().filter(|_| self.is_control(index))?;
-        Some(Control { planted, found: self.found_by(index) })
+        let arm = &self.plan.trial.arms[self.plan.cells[self.plan.contrasts[index].a].arm];
+        let planted = arm.planted().filter(|_| self.is_control(index))?;
+        let lever = if arm.handicap.is_some() { Lever::Load } else { Lever::Device };
+        Some(Control { planted, lever, found: self.found_by(index) })
     }
 
     /// What the controls of a contrast's cells say; the worst of them, as a ceiling at one level hides what is between two.

@@ -19,7 +19,7 @@ use super::{
     forecast::{self, MAX_ROUNDS, OVERHEAD_GUESS, planned_rounds},
     interrupt::Interrupt,
     judge::{Judge, MAX_LOST},
-    place::{Ended, Place},
+    place::{JobOutcome, Place},
     plan::Plan,
     round::{Earlier, RoundTimes},
 };
@@ -104,7 +104,7 @@ pub struct Coordinator<'a, 'w, 'p> {
 }
 
 /// How a job ended, with what the worker said before.
-type Answer = (Ended, Said);
+type Answer = (JobOutcome, Said);
 
 /// What a worker says of an arm.
 #[derive(Default)]
@@ -194,15 +194,15 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
             let took = Nanos(self.context.clock.now().0 - began.0);
             self.overhead[index] = self.overhead[index].max(took);
             match (ended, said.facts) {
-                (Ended::Interrupted, _) => return Ok(None),
-                (Ended::Failed(failure), _) => {
+                (JobOutcome::Interrupted, _) => return Ok(None),
+                (JobOutcome::Failed(failure), _) => {
                     return Err(ExpectedError::Run { context: format!("arm {name}"), failure });
                 }
-                (Ended::Measured(_), Some((facts, commands))) => {
+                (JobOutcome::Measured(_), Some((facts, commands))) => {
                     self.tell(&Event::ArmInspected { arm: &name, facts: &facts, commands: &commands })?;
                     all.push(facts);
                 }
-                (Ended::Measured(_), None) => {
+                (JobOutcome::Measured(_), None) => {
                     return Err(ExpectedError::Fault(format!("a worker said nothing about arm {name}")));
                 }
             }
@@ -214,7 +214,7 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
     fn send_until_not_lost(&mut self, arm: usize, job: &Job) -> Result<Answer, ExpectedError> {
         for _ in 1..MAX_LOST {
             match self.send(arm, job)? {
-                (Ended::Failed(failure), _) if failure.kind == FailureKind::Lost => {
+                (JobOutcome::Failed(failure), _) if failure.kind == FailureKind::Lost => {
                     self.tell(&Event::WorkerReplaced { arm: &job.arm.name, failure: &failure })?;
                 }
                 other => return Ok(other),
@@ -360,10 +360,12 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
         let (ended, _) = self.send(at.arm, &job)?;
         let ended_at = self.context.clock.timestamp();
         let outcome: Result<Box<Measurement>, RunFailure> = match ended {
-            Ended::Interrupted => return Ok(false),
-            Ended::Failed(failure) => Err(failure),
-            Ended::Measured(Some(measurement)) => Ok(measurement),
-            Ended::Measured(None) => return Err(ExpectedError::Fault("a worker measured nothing".into())),
+            JobOutcome::Interrupted => return Ok(false),
+            JobOutcome::Failed(failure) => Err(failure),
+            JobOutcome::Measured(Some(measurement)) => Ok(measurement),
+            JobOutcome::Measured(None) => {
+                return Err(ExpectedError::Fault("a worker measured nothing".into()));
+            }
         };
         // A failed run says nothing about how long the next one takes: one that hung took minutes.
         if outcome.is_ok() {

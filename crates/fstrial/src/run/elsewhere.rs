@@ -20,7 +20,7 @@ use serde::Serialize;
 
 /// What is compared: a number that every arm has.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub struct Asked {
+pub struct Quantity {
     /// The workload or benchmark; empty if the file has only one.
     pub workload: String,
     /// The name of the number; empty if the file has only one.
@@ -52,7 +52,7 @@ pub struct Table {
     /// Names, in the order of the file.
     pub arms: Vec<String>,
     /// What was measured.
-    pub asked: Vec<Asked>,
+    pub asked: Vec<Quantity>,
     /// The numbers. All have rounds or none has.
     pub values: Vec<Value>,
     /// How many rounds there are; none of unpaired data.
@@ -106,7 +106,7 @@ pub struct Finding {
     pub b: String,
     /// On what.
     #[serde(flatten)]
-    pub asked: Asked,
+    pub asked: Quantity,
     /// The answer.
     pub verdict: Outcome,
     /// None without a round, or where one side has no value.
@@ -174,7 +174,7 @@ pub fn judge(table: &Table, settings: &Settings) -> Vec<Finding> {
     let contrasts = contrasts(table, settings);
     let by_cell = by_cell(table);
     let cell = |asked: usize, arm: usize| &by_cell[asked * table.arms.len() + arm];
-    let sides: Vec<[&[Placed]; 2]> = contrasts
+    let sides: Vec<[&[PlacedValue]; 2]> = contrasts
         .iter()
         .map(|contrast| [contrast.a, contrast.b].map(|arm| cell(contrast.asked, arm).as_slice()))
         .collect();
@@ -210,7 +210,7 @@ fn contrasts(table: &Table, settings: &Settings) -> Vec<Contrast> {
 
 /// A value with its row.
 #[derive(Debug, Clone, Copy)]
-struct Placed {
+struct PlacedValue {
     row: usize,
     round: usize,
     order: Option<f64>,
@@ -218,19 +218,19 @@ struct Placed {
 }
 
 /// The values of every number and arm, in the order of rounds.
-fn by_cell(table: &Table) -> Vec<Vec<Placed>> {
+fn by_cell(table: &Table) -> Vec<Vec<PlacedValue>> {
     let mut cells = vec![Vec::new(); table.asked.len() * table.arms.len()];
     for (row, value) in table.values.iter().enumerate() {
         let placed =
-            Placed { row, round: value.round.unwrap_or(row), order: value.order, value: value.value };
+            PlacedValue { row, round: value.round.unwrap_or(row), order: value.order, value: value.value };
         cells[value.asked * table.arms.len() + value.arm].push(placed);
     }
-    cells.iter_mut().for_each(|cell: &mut Vec<Placed>| cell.sort_by_key(|placed| placed.round));
+    cells.iter_mut().for_each(|cell: &mut Vec<PlacedValue>| cell.sort_by_key(|placed| placed.round));
     cells
 }
 
 /// The rounds that have both.
-fn matched<'s>(sides: &[&'s [Placed]; 2]) -> Vec<[&'s Placed; 2]> {
+fn matched<'s>(sides: &[&'s [PlacedValue]; 2]) -> Vec<[&'s PlacedValue; 2]> {
     let [a, b] = sides;
     let mut rest = b.iter().peekable();
     let mut found = Vec::new();
@@ -242,7 +242,7 @@ fn matched<'s>(sides: &[&'s [Placed]; 2]) -> Vec<[&'s Placed; 2]> {
 }
 
 /// A round for the statistics: where less is better the roles are exchanged, and exchanged back for display.
-fn pair([a, b]: [&Placed; 2], less_is_better: bool) -> Pair {
+fn pair([a, b]: [&PlacedValue; 2], less_is_better: bool) -> Pair {
     let a_first = a.order.zip(b.order).filter(|(a, b)| a != b).map(|(a, b)| a < b);
     let pair = Pair::of_done(Done::figure(a.value), Done::figure(b.value), a_first);
     if less_is_better { pair.swapped() } else { pair }
@@ -252,7 +252,7 @@ fn in_rounds(
     table: &Table,
     settings: &Settings,
     contrasts: &[Contrast],
-    sides: &[[&[Placed]; 2]],
+    sides: &[[&[PlacedValue]; 2]],
 ) -> Vec<Finding> {
     let verdicts = once::of_rounds(rounds_of(table, settings, contrasts, sides), ALPHA);
     let all = contrasts.iter().zip(sides).zip(verdicts);
@@ -264,9 +264,9 @@ fn rounds_of(
     table: &Table,
     settings: &Settings,
     contrasts: &[Contrast],
-    sides: &[[&[Placed]; 2]],
+    sides: &[[&[PlacedValue]; 2]],
 ) -> Vec<Rounds> {
-    let rounds = |(contrast, sides): (&Contrast, &[&[Placed]; 2])| {
+    let rounds = |(contrast, sides): (&Contrast, &[&[PlacedValue]; 2])| {
         let less = table.asked[contrast.asked].less_is_better;
         let pairs = matched(sides).into_iter().map(|both| pair(both, less)).collect();
         Rounds { question: Question::comparison(settings.band), pairs }
@@ -280,7 +280,7 @@ fn round_by_round(
     settings: &Settings,
     planned: usize,
     contrasts: &[Contrast],
-    sides: &[[&[Placed]; 2]],
+    sides: &[[&[PlacedValue]; 2]],
 ) -> Vec<Finding> {
     let questions = vec![Question::comparison(settings.band); contrasts.len()];
     let mut panel = Panel::new(questions, ALPHA, planned, Multiplicity::BenjaminiHochberg);
@@ -314,7 +314,7 @@ fn round_by_round(
 fn finding(
     table: &Table,
     contrast: Contrast,
-    sides: &[&[Placed]; 2],
+    sides: &[&[PlacedValue]; 2],
     verdict: &Verdict,
     method: Method,
 ) -> Finding {
@@ -333,7 +333,7 @@ fn finding(
         method,
         order: order::of_rounds(&both, sides, table.is_list),
         rounds: Some(verdict.rounds),
-        values: sides.map(<[Placed]>::len),
+        values: sides.map(<[PlacedValue]>::len),
         early: verdict.by_lane,
         suggestive: verdict.excludes_zero_undecided,
         rounds_needed: verdict
@@ -352,9 +352,9 @@ fn unpaired(
     table: &Table,
     settings: &Settings,
     contrasts: &[Contrast],
-    sides: &[[&[Placed]; 2]],
+    sides: &[[&[PlacedValue]; 2]],
 ) -> Vec<Finding> {
-    let groups = |(contrast, sides): (&Contrast, &[&[Placed]; 2])| {
+    let groups = |(contrast, sides): (&Contrast, &[&[PlacedValue]; 2])| {
         let sign = if table.asked[contrast.asked].less_is_better { -1.0 } else { 1.0 };
         let [a, b] = sides.map(|side| side.iter().map(|placed| sign * placed.value.ln()).collect());
         Groups { a, b, band: settings.band }
@@ -376,7 +376,7 @@ fn unpaired(
                 method: Method::RankSum,
                 order: Order::Unpaired,
                 rounds: None,
-                values: sides.map(<[Placed]>::len),
+                values: sides.map(<[PlacedValue]>::len),
                 early: false,
                 suggestive: compared.suggestive,
                 rounds_needed: None,

@@ -38,7 +38,7 @@ pub struct Step {
 
 /// What was seen at one rate.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Seen {
+pub struct RateStep {
     /// Operations per second that were served.
     pub served: f64,
     /// The quantile of their latency.
@@ -48,7 +48,7 @@ pub struct Seen {
 
 /// The end of a search.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Found {
+pub struct SustainedRate {
     /// Operations per second: the highest rate that kept the promise.
     pub rate: f64,
     /// Every step, in words.
@@ -78,8 +78,8 @@ pub enum SearchError<E> {
 pub fn search<E>(
     target: &RateTarget,
     own: Nanos,
-    measure: &mut dyn FnMut(Step) -> Result<Seen, E>,
-) -> Result<Found, SearchError<E>> {
+    measure: &mut dyn FnMut(Step) -> Result<RateStep, E>,
+) -> Result<SustainedRate, SearchError<E>> {
     let closed = closed_loop(own, measure).map_err(SearchError::Measurement)?;
     let mut steps = format!("closed loop: {:.0}/s, {}\n", closed.served, quantile(target, closed.latency));
     let (mut keeps, mut breaks) = (None, closed.served);
@@ -108,7 +108,7 @@ pub fn search<E>(
         offered = keeps.map_or(breaks / 2.0, |keeps| (keeps * breaks).sqrt());
     }
     match keeps {
-        Some(rate) => Ok(Found { rate, steps }),
+        Some(rate) => Ok(SustainedRate { rate, steps }),
         None => Err(SearchError::None(steps)),
     }
 }
@@ -116,7 +116,7 @@ pub fn search<E>(
 /// The closed loop, measured again for longer where it is too slow to say how fast it is.
 #[expect(clippy::cast_precision_loss, reason = "a count below FEW, and nanoseconds of minutes")]
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between the two ends")]
-fn closed_loop<E>(own: Nanos, measure: &mut dyn FnMut(Step) -> Result<Seen, E>) -> Result<Seen, E> {
+fn closed_loop<E>(own: Nanos, measure: &mut dyn FnMut(Step) -> Result<RateStep, E>) -> Result<RateStep, E> {
     let seen = measure(Step { offered: None, duration: own })?;
     if seen.operations >= FEW {
         return Ok(seen);
@@ -147,7 +147,7 @@ fn operations_beyond(target: &RateTarget, beyond: f64) -> u64 {
 }
 
 /// What a step has shown.
-fn words(target: &RateTarget, step: Step, seen: Seen, kept: bool) -> String {
+fn words(target: &RateTarget, step: Step, seen: RateStep, kept: bool) -> String {
     let verdict = if kept { "kept" } else { "broken" };
     let mut words = format!(
         "{:.1}/s offered for {}: {:.1}/s served, {}: {verdict}",
@@ -165,7 +165,7 @@ fn words(target: &RateTarget, step: Step, seen: Seen, kept: bool) -> String {
 
 /// Whether a rate was served. Arrivals are random: as many as were offered do not fall due in every stretch of time.
 #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
-fn is_served(offered: f64, seen: Seen) -> bool {
+fn is_served(offered: f64, seen: RateStep) -> bool {
     let operations = seen.operations as f64;
     let expected = offered * operations / seen.served.max(f64::MIN_POSITIVE);
     operations >= expected * SERVED - 3.0 * expected.sqrt()
@@ -182,14 +182,14 @@ mod tests {
 
     /// A server with one queue and exponential service (M/M/1): latency above t has the probability
     /// exp(-(mu - lambda) t), so the quantile q is -ln(1 - q) / (mu - lambda).
-    fn queue(mu: f64, quantile: f64) -> impl FnMut(Step) -> Result<Seen, ()> {
+    fn queue(mu: f64, quantile: f64) -> impl FnMut(Step) -> Result<RateStep, ()> {
         move |Step { offered, duration }| {
             let seconds = duration.as_secs_f64();
             let served = offered.unwrap_or(mu).min(mu);
             let idle = (mu - offered.unwrap_or(0.0)).max(1e-9);
             let latency = -(1.0 - quantile).ln() / idle;
             let operations = (served * seconds) as u64;
-            Ok(Seen { served, latency: Nanos((latency * 1e9).min(1e18) as u64), operations })
+            Ok(RateStep { served, latency: Nanos((latency * 1e9).min(1e18) as u64), operations })
         }
     }
 
@@ -276,7 +276,7 @@ mod tests {
         let mut steps = Vec::new();
         let found = search(&target("p99<1s"), Nanos::secs(1), &mut |step| {
             steps.push(step);
-            Ok::<_, ()>(Seen { served: 0.0, latency: Nanos(u64::MAX), operations: 0 })
+            Ok::<_, ()>(RateStep { served: 0.0, latency: Nanos(u64::MAX), operations: 0 })
         });
         assert!(matches!(found, Err(SearchError::None(_))), "{found:?}");
         let closed = |duration| Step { offered: None, duration };

@@ -4,7 +4,7 @@
 //! reads, and the model says so. A rate that no longer grows with the depth is taken for a granted rate: whether it is one
 //! or comes from this many places side by side cannot be told apart from outside, and makes no difference to a filesystem.
 
-use super::probe::{Probe, Shown};
+use super::probe::{Probe, ProbeResult};
 use crate::error::ExpectedError;
 use fstrial_model::{
     device_model::{DeviceModel, Disk, Limits, SMALL_REQUEST, Service},
@@ -26,14 +26,14 @@ pub const PROBED_FOR: Nanos = Nanos::millis(1500);
 
 /// What is known of a device before it is probed.
 #[derive(Debug, Clone, Copy)]
-pub struct Known {
+pub struct DeviceTraits {
     pub size: Bytes,
     /// The kernel takes it for a rotating disk.
     pub is_rotational: bool,
     pub may_write: bool,
 }
 
-impl Known {
+impl DeviceTraits {
     /// Whether its writes are probed. What a disk takes for a write is the way of its head, which reads show as well.
     fn learns_writes(&self) -> bool {
         self.may_write && !self.is_rotational
@@ -41,10 +41,10 @@ impl Known {
 }
 
 /// Makes a probe, and says what it showed.
-pub type Prober<'a> = &'a mut dyn FnMut(&Probe) -> Result<Shown, ExpectedError>;
+pub type Prober<'a> = &'a mut dyn FnMut(&Probe) -> Result<ProbeResult, ExpectedError>;
 
 /// Number of probes that a fit makes, to say how long it will take.
-pub fn probes(known: &Known) -> u32 {
+pub fn probes(known: &DeviceTraits) -> u32 {
     let reads = if known.is_rotational { 4 } else { DEPTHS.len() as u32 + 3 };
     let writes = DEPTHS.len() as u32 + 2;
     reads + if known.learns_writes() { writes } else { 0 }
@@ -58,7 +58,7 @@ fn random(reads: bool, depth: u16, span: Bytes) -> Probe {
 ///
 /// # Errors
 /// A probe failed.
-pub fn fit(known: &Known, prober: Prober<'_>) -> Result<DeviceModel, ExpectedError> {
+pub fn fit(known: &DeviceTraits, prober: Prober<'_>) -> Result<DeviceModel, ExpectedError> {
     let mut model = if known.is_rotational { disk(known, prober)? } else { flash(known, prober)? };
     if known.learns_writes() {
         let (write, iops) = ladder(false, known.size, prober)?;
@@ -88,7 +88,7 @@ fn merge_limit(model: &mut DeviceModel, of_writes: Option<u32>) {
 }
 
 /// A device without moving parts.
-fn flash(known: &Known, prober: Prober<'_>) -> Result<DeviceModel, ExpectedError> {
+fn flash(known: &DeviceTraits, prober: Prober<'_>) -> Result<DeviceModel, ExpectedError> {
     let (read, iops) = ladder(true, known.size, prober)?;
     let large = prober(&Probe { block: LARGE, ..random(true, 1, known.size) })?;
     let streams = |depth| Probe { block: LARGE, random: false, depth, ..random(true, 1, known.size) };
@@ -104,15 +104,15 @@ fn flash(known: &Known, prober: Prober<'_>) -> Result<DeviceModel, ExpectedError
 }
 
 /// Random requests one at a time, and the rate that more of them do not exceed, if there is one.
-fn ladder(reads: bool, size: Bytes, prober: Prober<'_>) -> Result<(Shown, Option<u32>), ExpectedError> {
-    let shown: Vec<Shown> =
+fn ladder(reads: bool, size: Bytes, prober: Prober<'_>) -> Result<(ProbeResult, Option<u32>), ExpectedError> {
+    let shown: Vec<ProbeResult> =
         DEPTHS.iter().map(|depth| prober(&random(reads, *depth, size))).collect::<Result<_, _>>()?;
     let [first, .., before, last] = &shown[..] else { unreachable!("there are four depths") };
     Ok((*first, (last.iops < before.iops * NO_GROWTH).then(|| whole(last.iops))))
 }
 
 /// The latency of small requests, and what the bytes of a large one add to it.
-fn service(small: &Shown, large: &Shown) -> Service {
+fn service(small: &ProbeResult, large: &ProbeResult) -> Service {
     let longer = large.p50.as_secs_f64() - small.p50.as_secs_f64();
     let p99 = small.p99.max(small.p50);
     Service {
@@ -126,7 +126,7 @@ fn service(small: &Shown, large: &Shown) -> Service {
 }
 
 /// A disk: near places wait half a turn, far ones for the head too.
-fn disk(known: &Known, prober: Prober<'_>) -> Result<DeviceModel, ExpectedError> {
+fn disk(known: &DeviceTraits, prober: Prober<'_>) -> Result<DeviceModel, ExpectedError> {
     let near = prober(&random(true, 1, Bytes((known.size.0 / NEARBY).max(1 << 20).min(known.size.0))))?;
     let far = prober(&random(true, 1, known.size))?;
     let queued = prober(&random(true, 32, known.size))?;
@@ -193,7 +193,7 @@ mod tests {
     const SIZE: Bytes = Bytes::gib(1);
 
     /// Fits a model to what another one shows.
-    fn refit(name: &str, known: Known) -> (DeviceModel, DeviceModel) {
+    fn refit(name: &str, known: DeviceTraits) -> (DeviceModel, DeviceModel) {
         let original = shipped(name).unwrap();
         let mut count = 0;
         let fitted = fit(&known, &mut |probe| {
@@ -212,7 +212,7 @@ mod tests {
 
     #[test]
     fn a_cloud_volume_is_found_again() {
-        let known = Known { size: SIZE, is_rotational: false, may_write: true };
+        let known = DeviceTraits { size: SIZE, is_rotational: false, may_write: true };
         let (original, fitted) = refit("gp3-3000", known);
         assert!(near(fitted.read.latency.as_secs_f64(), original.read.latency.as_secs_f64()), "{fitted:?}");
         assert!(near(fitted.write.latency.as_secs_f64(), original.write.latency.as_secs_f64()), "{fitted:?}");
@@ -224,7 +224,7 @@ mod tests {
 
     #[test]
     fn a_fast_device_has_no_limit_that_was_not_seen() {
-        let known = Known { size: SIZE, is_rotational: false, may_write: false };
+        let known = DeviceTraits { size: SIZE, is_rotational: false, may_write: false };
         let (original, fitted) = refit("nvme", known);
         assert!(fitted.limits.is_none_or(|limits| limits.iops.is_none()), "{fitted:?}");
         assert!(near(fitted.read.p99.unwrap().as_secs_f64(), original.read.p99.unwrap().as_secs_f64()));
@@ -234,7 +234,7 @@ mod tests {
 
     #[test]
     fn a_disk_is_found_again() {
-        let known = Known { size: SIZE, is_rotational: true, may_write: false };
+        let known = DeviceTraits { size: SIZE, is_rotational: true, may_write: false };
         let (original, fitted) = refit("hdd-7200", known);
         let (original, found) = (original.disk.unwrap(), fitted.disk.unwrap());
         assert_eq!(found.rpm, original.rpm);

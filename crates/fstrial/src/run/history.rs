@@ -43,7 +43,7 @@ pub enum By {
 
 /// What is asked of the store.
 #[derive(Debug, Clone)]
-pub struct Asked {
+pub struct SeriesQuery {
     /// The arm that is looked at.
     pub arm: String,
     /// The arm of the same trials that it is measured against; none for its own figures.
@@ -118,7 +118,7 @@ pub struct LeftOut {
 
 /// What was found in the store.
 #[derive(Debug, Clone, Default)]
-pub struct Found {
+pub struct SeriesSet {
     /// The series, by subject and settings.
     pub series: Vec<Series>,
     /// Trials that have both arms and yet no point.
@@ -133,8 +133,8 @@ type Points = Vec<(Subject, BTreeMap<String, String>, Point)>;
 ///
 /// # Errors
 /// The store cannot be read. A trial that cannot be understood is left out.
-pub fn collect(store: &Store, trials: &[TrialId], asked: &Asked) -> Result<Found, ExpectedError> {
-    let mut found = Found::default();
+pub fn collect(store: &Store, trials: &[TrialId], asked: &SeriesQuery) -> Result<SeriesSet, ExpectedError> {
+    let mut found = SeriesSet::default();
     let mut series: BTreeMap<(Subject, BTreeMap<String, String>), Vec<Point>> = BTreeMap::new();
     for id in trials {
         let stored = store.trial(*id)?;
@@ -169,7 +169,7 @@ pub fn collect(store: &Store, trials: &[TrialId], asked: &Asked) -> Result<Found
 fn points_of(
     store: &Store,
     trial: &StoredTrial,
-    asked: &Asked,
+    asked: &SeriesQuery,
 ) -> Result<Result<Points, String>, ExpectedError> {
     let read = match Read::of(trial) {
         Ok(read) => read,
@@ -229,7 +229,7 @@ fn rounds_of(rounds: &[Round], a: (usize, usize), b: (usize, usize)) -> Vec<(&Sa
     rounds.iter().filter_map(|round| round.sample(a).zip(round.sample(b))).collect()
 }
 
-impl Asked {
+impl SeriesQuery {
     fn names(&self, arm: &str) -> bool {
         arm == self.arm || self.against.as_deref() == Some(arm)
     }
@@ -286,7 +286,7 @@ impl Read {
 
     /// The same with the machine that the arm asked for was built on, if that is at a place of its own. None if it cannot be
     /// read.
-    fn at_the_place_of(self, asked: &Asked, earlier: &Earlier) -> Option<Self> {
+    fn at_the_place_of(self, asked: &SeriesQuery, earlier: &Earlier) -> Option<Self> {
         let arms = &self.plan.trial.arms;
         let place = arms.iter().find(|arm| arm.name == asked.arm).and_then(|arm| arm.place.as_ref());
         let Some(stored) = place.and_then(|place| earlier.environments.get(place)) else { return Some(self) };
@@ -296,7 +296,7 @@ impl Read {
     fn point(
         &self,
         stored: &StoredTrial,
-        asked: &Asked,
+        asked: &SeriesQuery,
         (cell, result): (usize, usize),
         rounds: &[(&Sample, &Sample)],
         schedule: &Schedule,
@@ -356,7 +356,7 @@ impl Read {
     }
 
     /// What makes it another question if it differs.
-    fn settings(&self, stored: &StoredTrial, asked: &Asked, cell: usize) -> BTreeMap<String, String> {
+    fn settings(&self, stored: &StoredTrial, asked: &SeriesQuery, cell: usize) -> BTreeMap<String, String> {
         let trial = &self.plan.trial;
         let mut settings = BTreeMap::new();
         let workload = &self.plan.workloads[self.plan.cells[cell].workload];
@@ -385,7 +385,7 @@ impl Read {
     }
 
     /// What may differ from point to point.
-    fn circumstances(&self, stored: &StoredTrial, asked: &Asked) -> BTreeMap<String, String> {
+    fn circumstances(&self, stored: &StoredTrial, asked: &SeriesQuery) -> BTreeMap<String, String> {
         let environment = &self.environment;
         let mut with = BTreeMap::from([
             ("kernel".into(), environment.kernel.clone()),

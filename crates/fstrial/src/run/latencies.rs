@@ -18,7 +18,7 @@ const HALF: u64 = 1024;
 /// Latencies in nanoseconds, each with how often it occurred.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Latencies {
-    /// The greatest value that is not told from what was recorded, and its count; ascending, no count is 0.
+    /// The greatest value that cannot be told from what was recorded, and its count; ascending, no count is 0.
     counts: Vec<(u64, u64)>,
     total: u64,
 }

@@ -7,7 +7,7 @@
 use super::{
     event::Event,
     forecast::OVERHEAD_GUESS,
-    place::{Ended, Place},
+    place::{JobOutcome, Place},
     plan::Plan,
 };
 use crate::error::ExpectedError;
@@ -29,7 +29,7 @@ const STEP: Nanos = Nanos::millis(100);
 const ROUNDS: u64 = 8;
 
 /// What a pilot has found.
-pub enum Piloted {
+pub enum PilotOutcome {
     /// Nothing asks for a lap.
     Unasked,
     /// The trial with the laps.
@@ -46,20 +46,20 @@ pub fn laps(
     plan: &Plan,
     places: &mut [Box<dyn Place>],
     hear: &mut dyn FnMut(&Event<'_>) -> Result<(), ExpectedError>,
-) -> Result<Piloted, ExpectedError> {
+) -> Result<PilotOutcome, ExpectedError> {
     if !plan.workloads.iter().any(asks) {
-        return Ok(Piloted::Unasked);
+        return Ok(PilotOutcome::Unasked);
     }
     let mut trial = plan.trial.clone();
     for (index, workload) in plan.workloads.iter().enumerate().filter(|(_, workload)| asks(workload)) {
         let line = format!("pilot: one run of {} in each arm, for a lap of its log", workload.name);
         hear(&Event::Preparing { line: &line })?;
-        let Some(laps) = piloted(plan, places, index) else { return Ok(Piloted::Interrupted) };
+        let Some(laps) = piloted(plan, places, index) else { return Ok(PilotOutcome::Interrupted) };
         let (lap, lines) = told(workload, &laps, longest(plan, workload));
         lines.iter().try_for_each(|line| hear(&Event::Preparing { line }))?;
         trial.workloads[index].found_lap(lap);
     }
-    Ok(Piloted::Found(Box::new(trial)))
+    Ok(PilotOutcome::Found(Box::new(trial)))
 }
 
 /// Whether a phase of a workload asks for a lap that is not found yet.
@@ -92,10 +92,10 @@ fn piloted<'p>(
         let memory = plan.trial.memory_of(arm);
         let job = Job { protocol: PROTOCOL, arm: arm.clone(), task, state: None, fsck: false, memory };
         let takes = match places[plan.place_of[at.arm]].run(&job, &mut |_| {}) {
-            Ended::Interrupted => return None,
-            Ended::Measured(Some(measured)) => lap(arm, &plan.workloads[workload], &measured),
+            JobOutcome::Interrupted => return None,
+            JobOutcome::Measured(Some(measured)) => lap(arm, &plan.workloads[workload], &measured),
             // What fails here fails in the first round too, and is told there.
-            Ended::Measured(None) | Ended::Failed(_) => Takes::Unknown,
+            JobOutcome::Measured(None) | JobOutcome::Failed(_) => Takes::Unknown,
         };
         all.push((arm, takes));
     }

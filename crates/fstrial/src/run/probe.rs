@@ -36,7 +36,7 @@ pub struct Probe {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Shown {
+pub struct ProbeResult {
     /// Requests in a second; infinite (in JSON null) where they take no time, as a model may ask.
     pub iops: f64,
     pub p50: Nanos,
@@ -47,7 +47,7 @@ pub struct Shown {
 ///
 /// # Errors
 /// The device cannot be used, or a request failed.
-pub fn probe(device: &Path, usage: Usage, probe: &Probe) -> Result<Shown, ExpectedError> {
+pub fn probe(device: &Path, usage: Usage, probe: &Probe) -> Result<ProbeResult, ExpectedError> {
     let failed = |why: String| {
         ExpectedError::Stack(fstrial_stack::StackError::Unable {
             what: format!("could not probe {}: {why}", device.display()),
@@ -64,11 +64,11 @@ pub fn probe(device: &Path, usage: Usage, probe: &Probe) -> Result<Shown, Expect
     let quantile = |q: f64| latency(&result, q).map(Nanos).map_err(ExpectedError::Fault);
     #[expect(clippy::cast_precision_loss, reason = "counts of a second")]
     let iops = result.operations as f64 / result.duration.as_secs_f64();
-    Ok(Shown { iops, p50: quantile(0.5)?, p99: quantile(0.99)? })
+    Ok(ProbeResult { iops, p50: quantile(0.5)?, p99: quantile(0.99)? })
 }
 
 /// What a model on its own does with this, in no real time.
-pub fn rehearsed(model: &DeviceModel, size: Bytes, probe: &Probe) -> Shown {
+pub fn rehearsed(model: &DeviceModel, size: Bytes, probe: &Probe) -> ProbeResult {
     let load = ClosedLoop {
         kind: if probe.reads { Kind::Read } else { Kind::Write },
         random: probe.random,
@@ -80,7 +80,7 @@ pub fn rehearsed(model: &DeviceModel, size: Bytes, probe: &Probe) -> Shown {
         duration: probe.duration,
     };
     let outcome = rehearse(model, size, 1, &load);
-    Shown { iops: outcome.iops, p50: outcome.quantile(0.5), p99: outcome.quantile(0.99) }
+    ProbeResult { iops: outcome.iops, p50: outcome.quantile(0.5), p99: outcome.quantile(0.99) }
 }
 
 fn load(probe: &Probe) -> Load {

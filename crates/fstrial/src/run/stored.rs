@@ -15,7 +15,7 @@ use fstrial_store::{RunId, SessionId, Store, StoreError, StoredRun, StoredTrial,
 use std::collections::BTreeMap;
 
 /// A stored trial.
-pub struct Stored {
+pub struct TrialRecord {
     /// Its plan.
     pub plan: Plan,
     /// The environment of its last session.
@@ -39,7 +39,7 @@ pub struct Besides {
     pub first_error: Option<String>,
 }
 
-impl Stored {
+impl TrialRecord {
     /// Reads a trial.
     ///
     /// # Errors

@@ -7,6 +7,7 @@ use super::{
     panels::ALPHA,
     sample::Sample,
 };
+use crate::numbers::counted;
 use fstrial_model::{metric::Metric, workload::Until};
 use fstrial_stats::{
     shift::{Shift, shift},
@@ -28,9 +29,9 @@ impl Judge<'_> {
     pub fn warnings(&self) -> Vec<String> {
         let all =
             || (0..self.samples.len()).flat_map(|cell| (0..self.samples[cell].len()).map(move |n| (cell, n)));
-        let warn = |what: &str, remedy: &str, names: Vec<String>, of: usize| {
+        let warn = |what: &str, remedy: &str, names: Vec<String>, of: String| {
             let some = names.len();
-            (some > 0).then(|| format!("{what} in {some} of {of} cells ({remedy}): {}", names.join(", ")))
+            (some > 0).then(|| format!("{what} in {some} of {of} ({remedy}): {}", names.join(", ")))
         };
         let checked: Vec<_> = all().filter_map(|at| Some((at, self.drift(at)?))).collect();
         #[expect(clippy::cast_precision_loss, reason = "a handful of cells")]
@@ -45,7 +46,7 @@ impl Judge<'_> {
             "not steady: the rate at the end of the measured time differs from that at its beginning",
             "use a longer --warmup",
             drifting.collect(),
-            checked.len(),
+            format!("{} with enough rounds to tell", counted(checked.len(), "cell")),
         );
         // Anyone who waits for the time at which a request is due watches the clock for it.
         let waits = |(cell, result): (usize, usize)| {
@@ -59,7 +60,7 @@ impl Judge<'_> {
             "the load generator itself used much of its cores, so a part of what was measured is its own work",
             "use a larger block_size, or see the CPU columns",
             busy,
-            all().count(),
+            counted(all().count(), "cell"),
         );
         drifting.into_iter().chain(self.order_warning()).chain(limit).collect()
     }
@@ -113,10 +114,10 @@ impl Judge<'_> {
             .collect();
         (!told.is_empty()).then(|| {
             format!(
-                "the first of two runs differs from the second in {} of {} comparisons (the order is drawn, so this favours \
+                "the first of two runs differs from the second in {} of {} (the order is drawn, so this favours \
                  neither, but it costs rounds): {}",
                 told.len(),
-                checked.len(),
+                counted(checked.len(), "comparison"),
                 told.join(", ")
             )
         })

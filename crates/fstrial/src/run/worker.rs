@@ -450,7 +450,7 @@ impl<'a> Run<'a> {
             readings[at] = Some(counters.now());
         });
         let loads = loads.map_err(|e| engine_failure(Stage::Load, &e))?;
-        let Counted { cpu_machine, device_written, log } = counters.between(readings);
+        let CounterDelta { cpu_machine, device_written, log } = counters.between(readings);
         let mut results = Vec::new();
         for (group, load) in phase.groups.iter().zip(loads) {
             check_load(&load, group.load.until)?;
@@ -538,7 +538,7 @@ struct Count {
 
 /// What it counted between two.
 #[derive(Debug, Clone, Copy, Default)]
-struct Counted {
+struct CounterDelta {
     cpu_machine: Option<Nanos>,
     device_written: Option<Bytes>,
     log: Option<LogUse>,
@@ -553,12 +553,12 @@ impl Counters {
         }
     }
 
-    fn between(&self, readings: [Option<Count>; 2]) -> Counted {
-        let [Some(before), Some(after)] = readings else { return Counted::default() };
+    fn between(&self, readings: [Option<Count>; 2]) -> CounterDelta {
+        let [Some(before), Some(after)] = readings else { return CounterDelta::default() };
         let cpu = after.cpu_machine.zip(before.cpu_machine);
         let written = after.device_written.zip(before.device_written);
         let log = self.log.as_ref().zip(before.log.zip(after.log));
-        Counted {
+        CounterDelta {
             cpu_machine: cpu.map(|(after, before)| Nanos(after.0.saturating_sub(before.0))),
             device_written: written.map(|(after, before)| Bytes(after.0.saturating_sub(before.0))),
             log: log.map(|(counter, (before, after))| counter.between(before, after)),

@@ -92,7 +92,7 @@ fn judge_says_that_an_order_was_not_drawn() {
     said(
         "turns.csv",
         &csv(12, value, |round| if round % 2 == 0 { (1, 2) } else { (2, 1) }),
-        "come first in turns",
+        "take turns at coming first",
     );
     let blocks = "NOT RANDOMISED: all of a comes before any of b";
     said("blocks.csv", &csv(12, value, |round| (round, round + 12)), blocks);

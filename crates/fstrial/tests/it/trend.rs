@@ -289,7 +289,7 @@ fn what_is_not_there_is_an_error_that_names_what_is() {
         ("xfs/xfs", "against itself"),
         ("/ext4", "names no arm"),
         ("xfs/ext4 --fail-if-worse 0%", "must be between"),
-        ("xfs/ext4 --metric speed", "there are throughput"),
+        ("xfs/ext4 --metric speed", "use one of throughput"),
     ] {
         let ended = lab.run(&format!("trend {words}"));
         assert_eq!(ended.code(), 2, "{words}");

@@ -129,8 +129,8 @@ fn steps_read_as_people_write_them() {
 #[test]
 fn errors_of_steps_name_what_is_possible() {
     for (text, words) in [
-        ("", "it is empty; there are create, open"),
-        ("crate mail", "there is no `crate`; there are create"),
+        ("", "it is empty; use one of create, open"),
+        ("crate mail", "there is no `crate`; use one of create"),
         ("create", "the name of a set is missing"),
         ("create as b", "expected the name of a set, found `as`"),
         ("append", "a size such as 16KiB is missing"),

@@ -75,7 +75,7 @@ impl Entry {
             return Err(entry_error(
                 "operation",
                 "the workload names no operation",
-                format!("there are {}", Operation::names()),
+                format!("use one of {}", Operation::names()),
             ));
         };
         let row = operation.row();

@@ -2,14 +2,14 @@
 
 use super::{
     history::{History, Last, Step},
-    source::{self, Claimed, Ready},
+    source::{self, ClaimFile, Ready},
     table::{Format, counts, rendered},
 };
 use crate::{
     cli::{
         Home,
         compare::{device_of, quick_times},
-        conduct::{self, Answered, ConductArgs},
+        conduct::{self, ConductArgs, TrialEnd},
     },
     error::ExpectedError,
     exit_code,
@@ -113,7 +113,7 @@ struct Outcome {
 }
 
 /// A claim that is about to be checked.
-struct Planned {
+struct PendingCheck {
     trial: Trial,
     ready: Ready,
 }
@@ -131,7 +131,7 @@ pub(super) fn exec(args: &CheckArgs, home: &Home) -> Result<u8, ExpectedError> {
     let device =
         args.device.as_ref().map(|text| device_of(text, args.size, args.erase.clone())).transpose()?;
     let plan = |claimed| args.plan(claimed, &machine, device.as_ref(), is_alone);
-    let planned: Vec<Planned> = chosen.iter().map(plan).collect::<Result<_, _>>()?;
+    let planned: Vec<PendingCheck> = chosen.iter().map(plan).collect::<Result<_, _>>()?;
     if !planned.iter().any(|plan| plan.trial.device.kind.is_erased()) {
         let flags =
             [("--erase", args.erase.is_some()), ("--erase-signature", !args.erase_signature.is_empty())];
@@ -139,7 +139,7 @@ pub(super) fn exec(args: &CheckArgs, home: &Home) -> Result<u8, ExpectedError> {
         kinds.take(1).try_for_each(|kind| conduct::only_for_disks(kind, &flags))?;
     }
     if args.dry_run {
-        for Planned { trial, ready } in &planned {
+        for PendingCheck { trial, ready } in &planned {
             let text = match ready {
                 Ready::Yes => conduct::dry_run(trial, None)?.0,
                 Ready::Missing(missing) => format!("cannot run here: {}\n", missing.join("; ")),
@@ -188,11 +188,11 @@ impl CheckArgs {
     /// so in its turn.
     fn plan(
         &self,
-        claimed: &Claimed,
+        claimed: &ClaimFile,
         machine: &Machine,
         device: Option<&Device>,
         is_alone: bool,
-    ) -> Result<Planned, ExpectedError> {
+    ) -> Result<PendingCheck, ExpectedError> {
         let (mut trial, mut ready) = claimed.prepare(machine, device)?;
         let quick = self.quick.then(|| source::claim(&trial).quick.unwrap_or(QUICK));
         trial.trial.budget = self.budget.or(quick).unwrap_or(trial.trial.budget);
@@ -209,11 +209,11 @@ impl CheckArgs {
             Some(problem) => ready = Ready::Missing(vec![problem.to_string()]),
             None => {}
         }
-        Ok(Planned { trial, ready })
+        Ok(PendingCheck { trial, ready })
     }
 
     /// Says which claim is next, and how long all that are left can take.
-    fn announce(&self, planned: &[Planned], index: usize) {
+    fn announce(&self, planned: &[PendingCheck], index: usize) {
         if self.quiet || planned.len() < 2 {
             return;
         }
@@ -227,7 +227,7 @@ impl CheckArgs {
     /// Checks a claim, or finds out what is known. None if it was interrupted.
     fn check(
         &self,
-        plan: &Planned,
+        plan: &PendingCheck,
         history: &History,
         home: &Home,
         interrupt: &Interrupt,
@@ -247,9 +247,9 @@ impl CheckArgs {
             Permission { erase: self.erase.clone(), erase_signatures: self.erase_signature.clone() };
         let conducting = ConductArgs::of(permission, self.quiet || self.json);
         match conduct::measure(&plan.trial, &conducting, home, resume, interrupt) {
-            Ok(Answered { left: Some(error), .. }) => Err(error),
-            Ok(Answered { code: exit_code::INTERRUPTED, .. }) => Ok(None),
-            Ok(Answered { document, .. }) => Ok(Some(Outcome {
+            Ok(TrialEnd { left: Some(error), .. }) => Err(error),
+            Ok(TrialEnd { code: exit_code::INTERRUPTED, .. }) => Ok(None),
+            Ok(TrialEnd { document, .. }) => Ok(Some(Outcome {
                 trial: document.trial_id,
                 measured_on: None,
                 report: document

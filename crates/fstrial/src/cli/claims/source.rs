@@ -17,7 +17,7 @@ use fstrial_stack::{command, host, memory};
 
 /// A claim as it is written.
 #[derive(Debug, Clone)]
-pub(super) struct Claimed {
+pub(super) struct ClaimFile {
     /// The name of its file.
     name: String,
     text: String,
@@ -32,17 +32,17 @@ pub(super) enum Ready {
 }
 
 /// Check all claims that ship.
-pub(super) fn all() -> Vec<Claimed> {
-    CLAIMS.iter().map(|(id, text)| Claimed::of_text(id, text)).collect()
+pub(super) fn all() -> Vec<ClaimFile> {
+    CLAIMS.iter().map(|(id, text)| ClaimFile::of_text(id, text)).collect()
 }
 
 /// One claim: by its name, or from a file.
-pub(super) fn find(name: &str) -> Result<Claimed, ExpectedError> {
+pub(super) fn find(name: &str) -> Result<ClaimFile, ExpectedError> {
     if name.ends_with(".toml") {
-        return Ok(Claimed { name: name.into(), text: in_file::text(name.as_ref())? });
+        return Ok(ClaimFile { name: name.into(), text: in_file::text(name.as_ref())? });
     }
     let known = CLAIMS.iter().find(|(id, _)| *id == name);
-    known.map(|(id, text)| Claimed::of_text(id, text)).ok_or_else(|| match by_word(name) {
+    known.map(|(id, text)| ClaimFile::of_text(id, text)).ok_or_else(|| match by_word(name) {
         Ok(several) => ExpectedError::usage(
             format!("`{name}` is not the name of one claim, but stands for {}", several.len()),
             format!("fstrial claims list {name}"),
@@ -52,8 +52,8 @@ pub(super) fn find(name: &str) -> Result<Claimed, ExpectedError> {
 }
 
 /// Claims by names, beginnings of names (up to a hyphen), tags, and files; each once, in the order they are asked for.
-pub(super) fn choose(words: &[String]) -> Result<Vec<Claimed>, ExpectedError> {
-    let mut chosen: Vec<Claimed> = Vec::new();
+pub(super) fn choose(words: &[String]) -> Result<Vec<ClaimFile>, ExpectedError> {
+    let mut chosen: Vec<ClaimFile> = Vec::new();
     for word in words {
         let found = if word.ends_with(".toml") { vec![find(word)?] } else { by_word(word)? };
         for claimed in found {
@@ -65,7 +65,7 @@ pub(super) fn choose(words: &[String]) -> Result<Vec<Claimed>, ExpectedError> {
     Ok(chosen)
 }
 
-fn by_word(word: &str) -> Result<Vec<Claimed>, ExpectedError> {
+fn by_word(word: &str) -> Result<Vec<ClaimFile>, ExpectedError> {
     let begins =
         |id: &str| id.strip_prefix(word).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'));
     let mut found = Vec::new();
@@ -88,7 +88,7 @@ pub(super) fn claim(trial: &Trial) -> &Claim {
     trial.claim.as_deref().expect("it was read as a claim")
 }
 
-impl Claimed {
+impl ClaimFile {
     pub(super) fn of_text(name: &str, text: &str) -> Self {
         Self { name: name.into(), text: text.into() }
     }

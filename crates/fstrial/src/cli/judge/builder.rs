@@ -3,7 +3,7 @@
 use super::{JudgeArgs, format::Format};
 use crate::{
     error::ExpectedError,
-    run::elsewhere::{Asked, Table, Value},
+    run::elsewhere::{Quantity, Table, Value},
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,9 +21,9 @@ pub(super) type RoundName = (String, u64, String);
 
 /// A number as a reader found it.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(super) struct RawValue {
     pub(super) arm: String,
-    pub(super) asked: Asked,
+    pub(super) asked: Quantity,
     /// Whether it is one that is judged if none is named.
     pub(super) is_main: bool,
     pub(super) round: Option<RoundName>,
@@ -36,8 +36,8 @@ pub(super) struct Builder<'a> {
     args: &'a JudgeArgs,
     format: Format,
     arms: Vec<String>,
-    asked: Vec<(Asked, bool)>,
-    asked_at: BTreeMap<Asked, usize>,
+    asked: Vec<(Quantity, bool)>,
+    asked_at: BTreeMap<Quantity, usize>,
     values: Vec<Value>,
     /// Of each value with a round: its round, by the order in which rounds came.
     rounds: BTreeMap<RoundName, usize>,
@@ -85,7 +85,7 @@ impl<'a> Builder<'a> {
     }
 
     /// Takes a number; `place` is where it is, for errors.
-    pub(super) fn add(&mut self, found: Found, place: &str) -> Result<(), ExpectedError> {
+    pub(super) fn add(&mut self, found: RawValue, place: &str) -> Result<(), ExpectedError> {
         if !self.is_wanted(&found) {
             self.note_asked(found.asked, found.is_main, place)?;
             return Ok(());
@@ -118,7 +118,7 @@ impl<'a> Builder<'a> {
     }
 
     /// Whether a number is kept: all main ones, or those that were named. Of others the name is kept.
-    fn is_wanted(&self, found: &Found) -> bool {
+    fn is_wanted(&self, found: &RawValue) -> bool {
         if self.args.metric.is_empty() {
             found.is_main
         } else {
@@ -126,7 +126,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    fn note_asked(&mut self, asked: Asked, is_main: bool, place: &str) -> Result<usize, ExpectedError> {
+    fn note_asked(&mut self, asked: Quantity, is_main: bool, place: &str) -> Result<usize, ExpectedError> {
         if let Some(known) = self.asked_at.get(&asked) {
             return Ok(*known);
         }
@@ -156,9 +156,9 @@ impl<'a> Builder<'a> {
             return Ok(index);
         }
         Err(ExpectedError::usage(
-            format!("{place}: round {} has {name} twice", in_words(&round)),
-            "every arm has one value in a round; what belongs to several workloads or metrics says so in columns of \
-             these names",
+            format!("{place}: `{name}` has two values in round {}", in_words(&round)),
+            "an arm has one value in a round; where there are several workloads or metrics, add columns called workload \
+             and metric",
         ))
     }
 
@@ -166,8 +166,9 @@ impl<'a> Builder<'a> {
     pub(super) fn finish(mut self, files: &str) -> Result<(Table, Vec<String>), ExpectedError> {
         if let Some(unknown) = self.args.metric.iter().find(|name| !self.has_metric(name)) {
             let names = names(self.asked.iter().map(|(asked, _)| asked.metric.as_str()));
-            let hint = if names.is_empty() { "leave --metric out".into() } else { format!("it has {names}") };
-            return Err(ExpectedError::usage(format!("{files}: no number is called `{unknown}`"), hint));
+            let hint =
+                if names.is_empty() { "leave --metric out".into() } else { format!("use one of {names}") };
+            return Err(ExpectedError::usage(format!("{files}: there is no metric `{unknown}`"), hint));
         }
         self.leave_out_zeros();
         let (least, most) = ARMS;

@@ -3,8 +3,8 @@
 //! Exports of fstrial are tables with a row for each value. Their runs that failed are left out and counted, and of their
 //! many numbers those are judged that trials are about.
 
-use super::builder::{Builder, Found, RoundName};
-use crate::{error::ExpectedError, run::elsewhere::Asked};
+use super::builder::{Builder, RawValue, RoundName};
+use crate::{error::ExpectedError, run::elsewhere::Quantity};
 use csv::StringRecord;
 use fstrial_model::unit;
 
@@ -132,7 +132,7 @@ fn unread(error: &csv::Error, name: &str) -> ExpectedError {
     let words = match error.kind() {
         csv::ErrorKind::UnequalLengths { pos, expected_len, len } => {
             let line = pos.as_ref().map(|pos| format!(", line {}", pos.line())).unwrap_or_default();
-            format!("{name}{line}: {len} columns, and the first line names {expected_len}")
+            format!("{name}{line}: {len} columns, but the first line names {expected_len}")
         }
         _ => format!("{name}: {error}"),
     };
@@ -159,14 +159,12 @@ fn check_header(header: &StringRecord, known: &[Option<Column>], name: &str) -> 
         ));
     }
     match (has(Column::Arm), has(Column::Value)) {
-        (true, false) => Err(ExpectedError::usage(
-            format!("{name}: there is a column of arms and none called value"),
-            COLUMNS,
-        )),
-        (false, true) => Err(ExpectedError::usage(
-            format!("{name}: there is a column of values and none called arm"),
-            COLUMNS,
-        )),
+        (true, false) => {
+            Err(ExpectedError::usage(format!("{name}: there is an arm column, but no value column"), COLUMNS))
+        }
+        (false, true) => {
+            Err(ExpectedError::usage(format!("{name}: there is a value column, but no arm column"), COLUMNS))
+        }
         _ => twice(header, known, name),
     }
 }
@@ -212,7 +210,7 @@ fn read_long(
         let round = round_at.map(|at| round(cell(Column::Trial), row.get(at).unwrap_or_default(), &place));
         let order = order_at.filter(|at| row.get(*at).is_some_and(|cell| !cell.is_empty()));
         let (asked, is_main) = asked(builder, &cell);
-        let found = Found {
+        let found = RawValue {
             arm: cell(Column::Arm).to_owned(),
             asked,
             is_main,
@@ -224,8 +222,8 @@ fn read_long(
     }
     if at(Column::Trial).is_some() {
         builder.notes.push(
-            "a trial ends when it is decided, which a look at all of its rounds does not allow for: `fstrial results show` \
-             has its verdicts"
+            "a trial stops once it is decided, so judging all of its rounds at once is biased: `fstrial results show` has \
+             its own verdicts"
                 .into(),
         );
     }
@@ -254,7 +252,7 @@ fn round(trial: &str, cell: &str, place: &str) -> Result<RoundName, ExpectedErro
 }
 
 /// What a row is about, and whether that is judged if nothing is named.
-fn asked<'r>(builder: &Builder<'_>, cell: &impl Fn(Column) -> &'r str) -> (Asked, bool) {
+fn asked<'r>(builder: &Builder<'_>, cell: &impl Fn(Column) -> &'r str) -> (Quantity, bool) {
     let mut workload = cell(Column::Workload).to_owned();
     for (column, before) in [(Column::Phase, " · "), (Column::Threads, ", threads ")] {
         if !cell(column).is_empty() {
@@ -264,7 +262,7 @@ fn asked<'r>(builder: &Builder<'_>, cell: &impl Fn(Column) -> &'r str) -> (Asked
     let (metric, unit) = (cell(Column::Metric), cell(Column::Unit));
     let less_is_better = builder.is_less_better() || is_less_better(metric, unit);
     let is_main = metric.is_empty() || !OF_EXPORTS.contains(&metric) && !metric.contains("_latency_ns_");
-    (Asked { workload, metric: metric.to_owned(), unit: unit.to_owned(), less_is_better }, is_main)
+    (Quantity { workload, metric: metric.to_owned(), unit: unit.to_owned(), less_is_better }, is_main)
 }
 
 /// Numbers of our exports that no trial is about unless it is asked to: judged when they are named.
@@ -313,14 +311,14 @@ fn read_wide(
                 empty += 1;
                 continue;
             }
-            let asked = Asked {
+            let asked = Quantity {
                 workload: String::new(),
                 metric: String::new(),
                 unit: String::new(),
                 less_is_better: builder.is_less_better(),
             };
             let (arm, value) = (rows.header[*arm].to_owned(), rows.number(&row, *arm)?);
-            let found = Found { arm, asked, is_main: true, round: Some(name.clone()), order: None, value };
+            let found = RawValue { arm, asked, is_main: true, round: Some(name.clone()), order: None, value };
             builder.add(found, &place)?;
         }
     }

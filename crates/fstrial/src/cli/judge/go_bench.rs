@@ -2,8 +2,8 @@
 //!
 //! A part `arm=NAME` of a benchmark's name, as our own exports have it, is the arm; else a file is one.
 
-use super::builder::{Builder, Found};
-use crate::{error::ExpectedError, run::elsewhere::Asked};
+use super::builder::{Builder, RawValue};
+use crate::{error::ExpectedError, run::elsewhere::Quantity};
 use std::collections::BTreeSet;
 
 /// What is judged if a benchmark has it; else all that it has.
@@ -46,10 +46,10 @@ pub(super) fn read(
             let (value, unit) = (number(pair[0], &place)?, pair[1]);
             let less_is_better = !higher.contains(unit) && !unit.ends_with("/s");
             let (workload, metric) = (workload.clone(), unit.to_owned());
-            let asked = Asked { workload, metric, unit: unit.to_owned(), less_is_better };
+            let asked = Quantity { workload, metric, unit: unit.to_owned(), less_is_better };
             let is_main = unit == MAIN || !has_main;
             builder.add(
-                Found { arm: arm.to_owned(), asked, is_main, round: None, order: None, value },
+                RawValue { arm: arm.to_owned(), asked, is_main, round: None, order: None, value },
                 &place,
             )?;
         }

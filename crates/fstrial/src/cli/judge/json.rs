@@ -1,10 +1,10 @@
 //! The JSON of hyperfine and of fio.
 
 use super::{
-    builder::{Builder, Found},
+    builder::{Builder, RawValue},
     format::Format,
 };
-use crate::{error::ExpectedError, run::elsewhere::Asked};
+use crate::{error::ExpectedError, run::elsewhere::Quantity};
 use fstrial_model::fio::output::FioOutput;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -83,14 +83,20 @@ impl Command {
         builder.name_arm(arm, &place)?;
         let has_failed = |run: usize| self.exit_codes.get(run).is_some_and(|code| *code != Some(0));
         for (_, time) in times.iter().enumerate().filter(|(run, _)| !has_failed(*run)) {
-            let asked = Asked {
+            let asked = Quantity {
                 workload: String::new(),
                 metric: "time".into(),
                 unit: "s".into(),
                 less_is_better: true,
             };
-            let found =
-                Found { arm: arm.to_owned(), asked, is_main: true, round: None, order: None, value: *time };
+            let found = RawValue {
+                arm: arm.to_owned(),
+                asked,
+                is_main: true,
+                round: None,
+                order: None,
+                value: *time,
+            };
             builder.add(found, &place)?;
         }
         Ok((0..times.len()).filter(|run| has_failed(*run)).count())
@@ -115,9 +121,9 @@ pub(super) fn fio(builder: &mut Builder<'_>, text: &str, name: &str, arm: &str) 
         for (metric, number) in job.values {
             let is_main = metric.ends_with(".iops");
             let (unit, less_is_better) = (number.unit.name().to_owned(), !number.unit.more_is_better());
-            let asked = Asked { workload: job.name.clone(), metric, unit, less_is_better };
+            let asked = Quantity { workload: job.name.clone(), metric, unit, less_is_better };
             let (arm, value) = (arm.to_owned(), number.value);
-            builder.add(Found { arm, asked, is_main, round: None, order: None, value }, name)?;
+            builder.add(RawValue { arm, asked, is_main, round: None, order: None, value }, name)?;
         }
     }
     Ok(())

@@ -1,10 +1,10 @@
 //! What pgbench and sysbench print. A file may hold several runs, one after the other; what is repeated is a value more.
 
 use super::{
-    builder::{Builder, Found},
+    builder::{Builder, RawValue},
     format::Format,
 };
-use crate::{error::ExpectedError, run::elsewhere::Asked};
+use crate::{error::ExpectedError, run::elsewhere::Quantity};
 
 /// A number in a line: its name and unit, and whether it is judged if none is named.
 struct Line {
@@ -93,14 +93,14 @@ fn lines(
             continue;
         };
         has_main |= of.is_main;
-        let asked = Asked {
+        let asked = Quantity {
             workload: String::new(),
             metric: of.metric.into(),
             unit: of.unit.into(),
             less_is_better: of.less_is_better,
         };
         let found =
-            Found { arm: arm.to_owned(), asked, is_main: of.is_main, round: None, order: None, value };
+            RawValue { arm: arm.to_owned(), asked, is_main: of.is_main, round: None, order: None, value };
         builder.add(found, &format!("{name}, line {}", index + 1))?;
     }
     if has_main {

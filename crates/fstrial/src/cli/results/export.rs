@@ -112,8 +112,8 @@ fn homeless(what: &str) -> ExpectedError {
 
 /// The trials that are meant, oldest first.
 fn choose(store: &Store, args: &ExportArgs) -> Result<Vec<StoredTrial>, ExpectedError> {
-    let filter = args.filter.filter();
-    if !args.ids.is_empty() && !filter.is_empty() {
+    let search = args.filter.search();
+    if !args.ids.is_empty() && !search.filter.is_empty() {
         return Err(ExpectedError::usage(
             "trials are chosen by their numbers or by flags, not both",
             "leave one of the two out",
@@ -122,10 +122,10 @@ fn choose(store: &Store, args: &ExportArgs) -> Result<Vec<StoredTrial>, Expected
     let ids: Vec<TrialId> = if !args.ids.is_empty() {
         // In the order of their numbers, each once: twice would count its runs twice.
         args.ids.iter().copied().collect::<BTreeSet<_>>().into_iter().map(TrialId).collect()
-    } else if filter.is_empty() {
+    } else if search.filter.is_empty() {
         return Ok(vec![super::find(store, None)?]);
     } else {
-        store.find_trials(&filter)?.into_iter().map(|trial| trial.id).collect()
+        search.find(store)?.into_iter().map(|trial| trial.id).collect()
     };
     if ids.is_empty() {
         let hint = "`fstrial results list` shows all of them";

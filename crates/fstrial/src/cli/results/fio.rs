@@ -3,6 +3,7 @@
 use crate::{
     cli::out_file::Folder,
     error::ExpectedError,
+    numbers::counted,
     report::fio_json::{self, LoadMetadata, RunMetadata},
 };
 use fstrial_model::{
@@ -36,14 +37,14 @@ pub(super) fn export(
             return;
         }
         match write(store, &run, version, |text| names.write(out, &run, text, force)) {
-            Ok(Written::Whole) => written += 1,
-            Ok(Written::NoLoad) => bare += 1,
-            Ok(Written::Unknown) => strange += 1,
+            Ok(FioOutcome::Whole) => written += 1,
+            Ok(FioOutcome::NoLoad) => bare += 1,
+            Ok(FioOutcome::Unknown) => strange += 1,
             Err(error) => first = Err(error),
         }
     })?;
     first?;
-    let mut line = format!("{written} runs written below {}", out.display());
+    let mut line = format!("{} written below {}", counted(written, "run"), out.display());
     let reasons = [
         (failed, "failed"),
         (bare, "have no load of our own (a program's numbers, or a rate that was found)"),
@@ -58,7 +59,7 @@ pub(super) fn export(
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Written {
+enum FioOutcome {
     /// It has its file.
     Whole,
     /// None of its results is a load.
@@ -72,15 +73,15 @@ fn write(
     run: &StoredRun,
     version: &str,
     deliver: impl FnOnce(&str) -> Result<(), ExpectedError>,
-) -> Result<Written, ExpectedError> {
+) -> Result<FioOutcome, ExpectedError> {
     let Some((task, measurement)) =
         run.parse_job().ok().and_then(|job| job.task).zip(run.outcome.as_ref().ok())
     else {
-        return Ok(Written::Unknown);
+        return Ok(FioOutcome::Unknown);
     };
     let loads = loads(&task, measurement, &run.workload);
     if loads.is_empty() {
-        return Ok(Written::NoLoad);
+        return Ok(FioOutcome::NoLoad);
     }
     let time = |text: &str| {
         text.parse().map_err(|e| {
@@ -94,7 +95,7 @@ fn write(
     })?;
     let text = serde_json::to_string_pretty(&answer).expect("an answer is plain data");
     deliver(&(text + "\n"))?;
-    Ok(Written::Whole)
+    Ok(FioOutcome::Whole)
 }
 
 /// The loads of a run, each with what was asked of it. One without a name is called like the workload.

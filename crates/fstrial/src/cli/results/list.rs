@@ -61,9 +61,10 @@ pub(crate) struct TagArgs {
 }
 
 pub(super) fn exec(store: &Store, args: &ListArgs) -> Result<(), ExpectedError> {
-    let filter = args.filter.filter();
+    let search = args.filter.search();
+    let filter = &search.filter;
     let standing = Standing::of(store)?;
-    let mut trials = store.find_trials(&filter)?;
+    let mut trials = search.find(store)?;
     let all = trials.len();
     if !(args.all || args.json || filter.status.is_some()) {
         trials.retain(|trial| standing.has_begun(trial));
@@ -82,7 +83,7 @@ pub(super) fn exec(store: &Store, args: &ListArgs) -> Result<(), ExpectedError> 
     }
     let unanswered = trials.len().saturating_sub(ANSWERED);
     let about = trials.iter().enumerate().map(|(at, trial)| About::of(store, trial.id, at >= unanswered));
-    cli::print(&rendered(&trials, &about.collect::<Vec<_>>(), &standing, &filter));
+    cli::print(&rendered(&trials, &about.collect::<Vec<_>>(), &standing, filter));
     if trials.len() < found {
         cli::say(&format!("the last {} of {found}\n", trials.len()));
     }

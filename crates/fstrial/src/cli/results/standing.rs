@@ -1,8 +1,8 @@
 //! The status of trials. The store knows that one began and has not ended; the lock of the home tells whether a process still
 //! works on it.
 
-use crate::{cli, error::ExpectedError};
-use fstrial_store::{Store, TrialId, TrialStatus, TrialSummary};
+use crate::cli;
+use fstrial_store::{Store, StoreError, TrialId, TrialStatus, TrialSummary};
 
 /// The word for a trial whose process is dead.
 pub(crate) const KILLED: &str = "killed";
@@ -17,7 +17,7 @@ pub(crate) struct Standing {
 impl Standing {
     /// Looks at the lock next to the store. Of several trials that have not ended it is the one that a process began to
     /// work on last.
-    pub(crate) fn of(store: &Store) -> Result<Self, ExpectedError> {
+    pub(crate) fn of(store: &Store) -> Result<Self, StoreError> {
         if !store.path().parent().is_some_and(cli::is_locked) {
             return Ok(Self { running: None });
         }

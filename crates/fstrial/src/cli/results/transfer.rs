@@ -2,12 +2,16 @@
 
 use super::{open, open_to_change};
 use crate::{
-    cli::{self, Home, filter::FilterArgs},
+    cli::{
+        self, Home,
+        filter::{FilterArgs, Search},
+    },
     error::ExpectedError,
+    numbers::counted,
     report::{json_lines, plain},
 };
 use clap::Args;
-use fstrial_store::{Filter, ImportOutcome, Store, StoreError, StoredTrial, TrialId};
+use fstrial_store::{ImportOutcome, Store, StoreError, StoredTrial, TrialId};
 use std::{
     io::{IsTerminal, Write},
     path::{Path, PathBuf},
@@ -73,20 +77,20 @@ pub(crate) struct RmArgs {
 }
 
 pub(super) fn import(home: &Home, args: &ImportArgs) -> Result<(), ExpectedError> {
-    take(home, std::slice::from_ref(&args.file), &args.filter.filter(), args.json)
+    take(home, std::slice::from_ref(&args.file), &args.filter.search(), args.json)
 }
 
 pub(super) fn merge(home: &Home, args: &MergeArgs) -> Result<(), ExpectedError> {
-    take(home, &args.files, &Filter::default(), args.json)
+    take(home, &args.files, &Search::default(), args.json)
 }
 
-/// Copies the trials that a filter chooses from each store. All of them are opened first: a name that was mistyped is
+/// Copies the trials that a search finds from each store. All of them are opened first: a name that was mistyped is
 /// told before anything is copied.
-fn take(home: &Home, files: &[PathBuf], filter: &Filter, json: bool) -> Result<(), ExpectedError> {
+fn take(home: &Home, files: &[PathBuf], search: &Search, json: bool) -> Result<(), ExpectedError> {
     let mut others = Vec::new();
     for file in files {
         let trials = other_store(file)?;
-        let chosen = trials.find_trials(filter).map_err(|error| blame(trials.path(), error))?;
+        let chosen = search.find(&trials).map_err(|error| blame(trials.path(), error))?;
         others.push((trials, chosen));
     }
     let path = home.results()?;
@@ -173,8 +177,8 @@ fn tell(other: &Store, trial: TrialId, name: &str, became: ImportOutcome, json: 
         ImportOutcome::Here { trial: id, runs, runs_there } => {
             let more = if runs_there > runs {
                 format!(
-                    ", with {} runs fewer; to take theirs: fstrial results rm {id}, and import again",
-                    runs_there - runs
+                    ", which has {runs} of its {}; to take theirs: fstrial results rm {id}, and import again",
+                    counted(runs_there, "run")
                 )
             } else {
                 String::new()
@@ -225,7 +229,8 @@ fn named(store: &Store, ids: &[i64]) -> Result<Vec<StoredTrial>, ExpectedError> 
 fn describe(trial: &StoredTrial) -> String {
     let summary = &trial.summary;
     let started = summary.started_at.get(..16).unwrap_or(&summary.started_at).replace('T', " ");
-    format!("trial {}, {} runs from {started}: {}", summary.id, summary.runs, plain(&summary.name))
+    let runs = counted(summary.runs, "run");
+    format!("trial {}, {runs} from {started}: {}", summary.id, plain(&summary.name))
 }
 
 /// Asks whether to remove them.

@@ -1,12 +1,14 @@
 //! From what is asked to what is answered: the routes, each a function of the store.
 
 use super::{
-    guard::Asked,
+    guard::PageRequest,
     pages::{self, Offers},
 };
 use crate::{
     cli::{
-        self, compare, filter, report,
+        self, compare,
+        filter::{self, Search},
+        report,
         results::{self, about::About, standing::Standing},
     },
     error::ExpectedError,
@@ -86,13 +88,13 @@ impl<E: Into<ExpectedError>> From<E> for Trouble {
 }
 
 /// Answers a request that was let in.
-pub(super) fn answer(store: &Path, asked: &Asked) -> Answer {
+pub(super) fn answer(store: &Path, asked: &PageRequest) -> Answer {
     let found = route(store, asked).unwrap_or_else(|trouble| in_words(&trouble, asked));
     debug_assert!(!found.body.is_empty());
     found
 }
 
-fn route(path: &Path, asked: &Asked) -> Result<Answer, Trouble> {
+fn route(path: &Path, asked: &PageRequest) -> Result<Answer, Trouble> {
     let parts: Vec<&str> = asked.path.split('/').skip(1).collect();
     // A store that is opened for each request: a trial may be written meanwhile, or the file be replaced.
     let open = || Ok::<_, Trouble>(Store::open_read_only(path)?);
@@ -108,7 +110,7 @@ fn route(path: &Path, asked: &Asked) -> Result<Answer, Trouble> {
         ["trend"] => trends(&open()?, asked),
         ["api", "trials"] => {
             let store = open()?;
-            let (trials, standing) = (store.find_trials(&filter_of(asked)?)?, Standing::of(&store)?);
+            let (trials, standing) = (search_of(asked)?.find(&store)?, Standing::of(&store)?);
             let told = trials.iter().map(|trial| results::list::json(&store, &standing, trial));
             Ok(Answer::json(&told.collect::<Vec<_>>()))
         }
@@ -137,12 +139,12 @@ fn text(store: &Store, id: TrialId) -> Result<Answer, Trouble> {
     Ok(Answer::new(StatusCode::OK, TEXT, text))
 }
 
-fn list(store: &Store, asked: &Asked) -> Result<Answer, Trouble> {
-    let filter = filter_of(asked)?;
+fn list(store: &Store, asked: &PageRequest) -> Result<Answer, Trouble> {
+    let search = search_of(asked)?;
     let standing = Standing::of(store)?;
-    let mut trials = store.find_trials(&filter)?;
+    let mut trials = search.find(store)?;
     let all = trials.len();
-    if asked.get("all").is_none() && filter.status.is_none() {
+    if asked.get("all").is_none() && search.filter.status.is_none() {
         trials.retain(|trial| standing.has_begun(trial));
     }
     let hidden = all - trials.len();
@@ -175,7 +177,7 @@ fn offers(store: &Store) -> Result<Offers, Trouble> {
 }
 
 /// Trials side by side: `?a=1&b=2`, or `?trial=1&trial=2` as the boxes of the list send it.
-fn side_by_side(store: &Store, asked: &Asked) -> Result<Answer, Trouble> {
+fn side_by_side(store: &Store, asked: &PageRequest) -> Result<Answer, Trouble> {
     let wanted = asked.all("a").chain(asked.all("b")).chain(asked.all("trial"));
     let ids = wanted.map(number).collect::<Result<Vec<_>, _>>()?;
     if !(2..=MAX_COMPARED).contains(&ids.len()) {
@@ -186,33 +188,34 @@ fn side_by_side(store: &Store, asked: &Asked) -> Result<Answer, Trouble> {
     Ok(Answer::report(report::page_of(store, &trials)?))
 }
 
-fn trends(store: &Store, asked: &Asked) -> Result<Answer, Trouble> {
+fn trends(store: &Store, asked: &PageRequest) -> Result<Answer, Trouble> {
     let document = trend_of(store, asked)?;
     Ok(Answer::page(pages::trend(document.as_ref(), &offers(store)?, asked)))
 }
 
 /// The trend that is asked for; none before an arm is named.
-fn trend_of(store: &Store, asked: &Asked) -> Result<Option<TrendDocument>, Trouble> {
+fn trend_of(store: &Store, asked: &PageRequest) -> Result<Option<TrendDocument>, Trouble> {
     let Some(arm) = asked.get("arm") else { return Ok(None) };
-    let filter = Filter { arms: Vec::new(), ..filter_of(asked)? };
+    let mut search = search_of(asked)?;
+    search.filter.arms.clear();
     let bad =
         |message: String| Trouble::Expected(ExpectedError::usage(message, "see `fstrial trend --help`"));
     let threads = asked.all("threads").map(str::parse).collect::<Result<Vec<u16>, _>>();
-    let wanted = history::Asked {
+    let wanted = history::SeriesQuery {
         arm: arm.to_owned(),
         against: asked.get("against").map(str::to_owned),
-        workloads: filter.workloads.clone(),
+        workloads: search.filter.workloads.clone(),
         threads: threads.map_err(|error| bad(format!("threads: {error}")))?,
         metric: asked.get("metric").map_or(Ok(Metric::Throughput), compare::metric).map_err(bad)?,
         by: asked.get("by").map_or(Ok(By::Time), |by| By::from_str(by, true)).map_err(bad)?,
     };
-    let trials: Vec<TrialId> = store.find_trials(&filter)?.into_iter().map(|trial| trial.id).collect();
+    let trials: Vec<TrialId> = search.find(store)?.into_iter().map(|trial| trial.id).collect();
     let found = history::collect(store, &trials, &wanted)?;
     Ok(Some(trend::document(&wanted, found, Limits::default())))
 }
 
-/// The filter that an address asks for, in the words of the command line.
-fn filter_of(asked: &Asked) -> Result<Filter, Trouble> {
+/// The search that an address asks for, in the words of the command line.
+fn search_of(asked: &PageRequest) -> Result<Search, Trouble> {
     let one = |name| asked.get(name).map(str::to_owned);
     let many = |name: &str| asked.all(name).map(str::to_owned).collect();
     let parsed = |name: &str, parse: fn(&str) -> Result<String, String>| {
@@ -222,7 +225,10 @@ fn filter_of(asked: &Asked) -> Result<Filter, Trouble> {
         })
     };
     let status = asked.get("status").map(filter::status).transpose();
-    Ok(Filter {
+    let status = status.map_err(|problem| {
+        ExpectedError::usage(format!("status: {problem}"), "choose one of them and search again")
+    })?;
+    let filter = Filter {
         name: one("name"),
         arms: many("arm"),
         workloads: many("workload"),
@@ -231,15 +237,14 @@ fn filter_of(asked: &Asked) -> Result<Filter, Trouble> {
         tags: many("tag"),
         since: parsed("since", filter::since)?,
         until: parsed("until", filter::until)?,
-        status: status.map_err(|problem| {
-            ExpectedError::usage(format!("status: {problem}"), "choose one of them and search again")
-        })?,
-    })
+        status: None,
+    };
+    Ok(Search::new(filter, status))
 }
 
 /// An error for the one who asked: as JSON where JSON was asked for. Visitors are not told where on the disk the results
 /// are: what has a path in it goes to the one who serves.
-fn in_words(trouble: &Trouble, asked: &Asked) -> Answer {
+fn in_words(trouble: &Trouble, asked: &PageRequest) -> Answer {
     let (status, message, hint) = match trouble {
         Trouble::NotFound => (StatusCode::NOT_FOUND, "there is nothing here".to_owned(), None),
         Trouble::Expected(error) => {

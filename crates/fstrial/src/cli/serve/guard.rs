@@ -30,14 +30,14 @@ pub(super) struct Names {
 
 /// A request that is let in.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Asked {
+pub(super) struct PageRequest {
     /// The path, as it was sent.
     pub(super) path: String,
     /// Parameters, decoded.
     pub(super) query: Vec<(String, String)>,
 }
 
-impl Asked {
+impl PageRequest {
     /// The last parameter of this name that is not empty.
     pub(super) fn get(&self, name: &str) -> Option<&str> {
         self.all(name).last()
@@ -67,7 +67,7 @@ pub(super) fn check(
     uri: &Uri,
     headers: &HeaderMap,
     names: &Names,
-) -> Result<Asked, Refusal> {
+) -> Result<PageRequest, Refusal> {
     // First of all: anyone who came by a foreign name is told nothing else.
     check_host(uri, headers, names)?;
     check_site(headers)?;
@@ -87,7 +87,7 @@ pub(super) fn check(
     if query.len() > MAX_PARAMETERS {
         return refuse(StatusCode::BAD_REQUEST, "the address has too many parameters");
     }
-    Ok(Asked { path: uri.path().to_owned(), query })
+    Ok(PageRequest { path: uri.path().to_owned(), query })
 }
 
 /// Refuses what a page of another site asks for. What is not a browser does not say where it comes from, and is let in.
@@ -141,7 +141,12 @@ mod tests {
         Names { is_loopback, others: vec!["lab1".into()] }
     }
 
-    fn asked(method: &str, target: &str, headers: &[(&str, &str)], is_loopback: bool) -> Result<Asked, u16> {
+    fn asked(
+        method: &str,
+        target: &str,
+        headers: &[(&str, &str)],
+        is_loopback: bool,
+    ) -> Result<PageRequest, u16> {
         let mut map = HeaderMap::new();
         for (name, value) in headers {
             map.append(hyper::header::HeaderName::try_from(*name).unwrap(), value.parse().unwrap());

@@ -1,16 +1,20 @@
 //! The pages that are not reports: the list with its search, trends, and what is wrong. No script; every text is escaped
 //! by the templates.
 
-use super::{drawing, guard::Asked};
+use super::{drawing, guard::PageRequest};
 use crate::{
-    cli::results::{about::About, list::hidden_in_words},
+    cli::{
+        filter,
+        results::{about::About, list::hidden_in_words},
+    },
+    numbers::counted,
     report::trend::{
         ChangeReport, SeriesReport, StepReport, TrendDocument, percent, place, rounded_up, size, sureness,
         title, value,
     },
 };
 use fstrial_model::metric::{METRICS, Metric};
-use fstrial_store::{TrialStatus, TrialSummary};
+use fstrial_store::TrialSummary;
 use maud::{DOCTYPE, Markup, html};
 use std::{
     cmp::Ordering,
@@ -135,15 +139,15 @@ impl Sheet {
 }
 
 /// A trial with its status in a word and what it is about.
-pub(super) type Listed<'a> = (&'a TrialSummary, &'static str, About);
+pub(super) type ListRow<'a> = (&'a TrialSummary, &'static str, About);
 
 /// The list with its search. `shown` are those on this page, in order; `hidden` never ran a round.
 pub(super) fn list(
-    shown: &[Listed<'_>],
+    shown: &[ListRow<'_>],
     offers: &Offers,
     sheet: &Sheet,
     hidden: usize,
-    asked: &Asked,
+    asked: &PageRequest,
     sort: Sort,
 ) -> Markup {
     let Sheet { all, page, pages } = *sheet;
@@ -188,7 +192,7 @@ pub(super) fn list(
     frame("Trials", &body)
 }
 
-fn column_head(asked: &Asked, sort: Sort, index: usize, name: &str, heading: &str) -> Markup {
+fn column_head(asked: &PageRequest, sort: Sort, index: usize, name: &str, heading: &str) -> Markup {
     let is_current = sort.column == index;
     let order = match (is_current, sort.falling) {
         (true, true) => Some("descending"),
@@ -204,12 +208,7 @@ fn column_head(asked: &Asked, sort: Sort, index: usize, name: &str, heading: &st
     }
 }
 
-/// `1 trial`, `2 trials`.
-fn counted(count: usize, what: &str) -> String {
-    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
-}
-
-fn row((trial, status, about): &Listed<'_>) -> Markup {
+fn row((trial, status, about): &ListRow<'_>) -> Markup {
     let id = trial.id;
     let name = if trial.name.is_empty() { "(no name)" } else { &trial.name };
     html! {
@@ -234,7 +233,7 @@ fn row((trial, status, about): &Listed<'_>) -> Markup {
 }
 
 /// A field that offers what there is.
-fn field(asked: &Asked, offers: &Offers, name: &str, words: &str, example: &str) -> Markup {
+fn field(asked: &PageRequest, offers: &Offers, name: &str, words: &str, example: &str) -> Markup {
     let offered = offers.get(name).filter(|texts| !texts.is_empty());
     let list = offered.map(|_| format!("there-is-{name}"));
     html! {
@@ -249,7 +248,7 @@ fn field(asked: &Asked, offers: &Offers, name: &str, words: &str, example: &str)
 }
 
 /// The search form, with what was asked for in it.
-fn search(asked: &Asked, offers: &Offers, action: &str, more: &Markup) -> Markup {
+fn search(asked: &PageRequest, offers: &Offers, action: &str, more: &Markup) -> Markup {
     let is_trend = action != "/";
     html! {
         form.search action=(action) method="get" role="search" {
@@ -260,8 +259,8 @@ fn search(asked: &Asked, offers: &Offers, action: &str, more: &Markup) -> Markup
                         (words)
                         select name=(name) {
                             option value="" { "any" }
-                            @for status in TrialStatus::ALL {
-                                option value=(status.name()) selected[asked.get(name) == Some(status.name())] { (status.name()) }
+                            @for status in filter::statuses() {
+                                option value=(status) selected[asked.get(name) == Some(status)] { (status) }
                             }
                         }
                     }
@@ -280,7 +279,7 @@ fn hint_of(example: &str) -> String {
 }
 
 /// The address of this page with some parameters changed; empty ones are left out.
-fn address(asked: &Asked, changed: &[(&str, &str)]) -> String {
+fn address(asked: &PageRequest, changed: &[(&str, &str)]) -> String {
     let mut query = form_urlencoded::Serializer::new(String::new());
     let kept = asked.query.iter().filter(|(name, _)| changed.iter().all(|(other, _)| other != name));
     let kept = kept.map(|(name, value)| (name.as_str(), value.as_str()));
@@ -290,7 +289,7 @@ fn address(asked: &Asked, changed: &[(&str, &str)]) -> String {
 }
 
 /// The form for a trend, and the trend if one was asked for.
-pub(super) fn trend(document: Option<&TrendDocument>, offers: &Offers, asked: &Asked) -> Markup {
+pub(super) fn trend(document: Option<&TrendDocument>, offers: &Offers, asked: &PageRequest) -> Markup {
     let metric = asked.get("metric").unwrap_or(Metric::Throughput.name());
     let by = asked.get("by").unwrap_or("time");
     let text = |name, words, example| field(asked, offers, name, words, example);
@@ -431,11 +430,11 @@ fn left_out(document: &TrendDocument) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fstrial_store::TrialId;
+    use fstrial_store::{TrialId, TrialStatus};
 
-    fn asked(query: &[(&str, &str)]) -> Asked {
+    fn asked(query: &[(&str, &str)]) -> PageRequest {
         let query = query.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-        Asked { path: "/".into(), query: query.collect() }
+        PageRequest { path: "/".into(), query: query.collect() }
     }
 
     fn trial(id: i64, name: &str, rounds: u32) -> TrialSummary {
@@ -457,7 +456,7 @@ mod tests {
         }
     }
 
-    fn listed(trials: &[TrialSummary], asked: &Asked, page: usize) -> String {
+    fn listed(trials: &[TrialSummary], asked: &PageRequest, page: usize) -> String {
         let sheet = Sheet::of(trials, page);
         let shown: Vec<_> =
             sheet.shown(trials).iter().map(|trial| (trial, "decided", About::default())).collect();

@@ -179,7 +179,7 @@ impl Service {
     }
 
     /// Makes the answer where it may block.
-    async fn make(&self, asked: guard::Asked) -> Answer {
+    async fn make(&self, asked: guard::PageRequest) -> Answer {
         let Ok(Ok(place)) = timeout(MAX_WAITING, Arc::clone(&self.makers).acquire_owned()).await else {
             return Answer::text(StatusCode::SERVICE_UNAVAILABLE, "too much is asked at once; try again");
         };

@@ -170,7 +170,7 @@ fn how_sure(document: &Document) -> String {
         "{rounds}; in each of them every configuration that was still in question was made afresh and measured, in an order \
          drawn at random. {ended}. Intervals are in brackets: 95 % (90 % where arms are equivalent, 99 % and more where few \
          rounds were plain enough), and looking after every round was paid for; {promise}. Differences in throughput of less \
-         than {} % are taken not to matter.",
+         than {} % count as no difference.",
         numbers::plain(document.practical_percent)
     )
 }

@@ -5,7 +5,7 @@ use super::data::{
 };
 use crate::{
     report::{
-        again::Told,
+        again::JudgedTrial,
         document::{CellReport, WorkloadReport},
     },
     run::{
@@ -52,7 +52,7 @@ impl Detail {
     }
 }
 
-pub(super) fn of_trial(told: &Told<'_>) -> TrialData {
+pub(super) fn of_trial(told: &JudgedTrial<'_>) -> TrialData {
     let document = &told.document;
     let names: Vec<String> = match document.compare {
         Compare::Arms => document.arms.iter().map(|arm| arm.name.clone()).collect(),
@@ -109,7 +109,7 @@ fn thin(section: &mut SectionData) -> usize {
 }
 
 fn section_data(
-    told: &Told<'_>,
+    told: &JudgedTrial<'_>,
     section: &[(usize, usize)],
     report: &WorkloadReport,
     names: &[String],
@@ -137,7 +137,7 @@ fn index_of(names: &[String], name: &str) -> usize {
 }
 
 fn contrasts_of(
-    told: &Told<'_>,
+    told: &JudgedTrial<'_>,
     section: &[(usize, usize)],
     report: &WorkloadReport,
     names: &[String],
@@ -183,7 +183,7 @@ fn course_data(course: &Course) -> Option<CourseData> {
 }
 
 fn cell_data(
-    told: &Told<'_>,
+    told: &JudgedTrial<'_>,
     (cell, result): (usize, usize),
     report: &CellReport,
     arm: usize,
@@ -255,7 +255,7 @@ fn distribution(all: &Latencies, detail: Detail) -> Vec<(f64, f64)> {
 /// Operations a second from the start of the warm-up on. Short runs are shown by their 40 windows, longer ones by their
 /// seconds or tenths of them.
 fn series(
-    told: &Told<'_>,
+    told: &JudgedTrial<'_>,
     (cell, result): (usize, usize),
     loads: &[&LoadSample],
     detail: Detail,
@@ -321,7 +321,7 @@ fn tails(loads: &[&LoadSample]) -> Option<TailsData> {
 
 /// What lies on a device that was made for the trial, with the filesystem's own: its size less what is left.
 #[expect(clippy::cast_precision_loss, reason = "sizes of devices are far below 2^53")]
-fn space_used(told: &Told<'_>, besides: &Besides) -> Option<f64> {
+fn space_used(told: &JudgedTrial<'_>, besides: &Besides) -> Option<f64> {
     let is_made = told.plan.trial.device.kind.is_made();
     // The bare device has no filesystem, and says 0.
     let left = median(besides.space_left.iter().copied()).filter(|left| is_made && *left > 0.0)?;

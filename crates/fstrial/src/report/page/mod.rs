@@ -16,7 +16,7 @@ mod pictures;
 mod several;
 mod trial;
 
-use super::again::Told;
+use super::again::JudgedTrial;
 use base64::{Engine, engine::general_purpose::STANDARD};
 use data::{MetricData, PageData, TrialData};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
@@ -35,7 +35,7 @@ pub struct TrialPage {
 
 impl TrialPage {
     /// Takes what a page shows of a trial.
-    pub fn of(told: Told<'_>) -> Self {
+    pub fn of(told: JudgedTrial<'_>) -> Self {
         let data = collect::of_trial(&told);
         Self { data, told: trial::Shown::of(told) }
     }

@@ -3,7 +3,7 @@
 
 use super::{TrialPage, answer, claims, head, list, pictures};
 use crate::report::{
-    again::Told,
+    again::JudgedTrial,
     document::{self, Document, WorkloadReport},
     summary, table, verdict,
 };
@@ -31,7 +31,7 @@ pub(super) struct Shown {
 }
 
 impl Shown {
-    pub(super) fn of(told: Told<'_>) -> Self {
+    pub(super) fn of(told: JudgedTrial<'_>) -> Self {
         let errors = told.besides.iter().enumerate().filter_map(|(cell, besides)| {
             Some(format!("{}: {}", told.plan.cell_name(cell), besides.first_error.as_ref()?))
         });

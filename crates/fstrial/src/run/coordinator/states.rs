@@ -5,7 +5,7 @@ use crate::{
     error::ExpectedError,
     run::{
         event::Event,
-        place::Ended,
+        place::JobOutcome,
         prepared::{Shared, shared},
     },
 };
@@ -46,11 +46,11 @@ impl Coordinator<'_, '_, '_> {
         let mut job = self.job(arm);
         job.state = state;
         match self.send_until_not_lost(arm, &job)? {
-            (Ended::Interrupted, _) => Ok(None),
-            (Ended::Failed(failure), _) => {
+            (JobOutcome::Interrupted, _) => Ok(None),
+            (JobOutcome::Failed(failure), _) => {
                 Err(ExpectedError::Run { context: format!("arm {}", job.arm.name), failure })
             }
-            (Ended::Measured(_), said) => Ok(Some(said)),
+            (JobOutcome::Measured(_), said) => Ok(Some(said)),
         }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! A verdict on rounds rests on one coin flip in each: which arm came first. A file can show that nobody flipped it.
 
-use super::Placed;
+use super::PlacedValue;
 use serde::Serialize;
 
 /// The order of two arms.
@@ -13,7 +13,7 @@ pub enum Order {
     Varied,
     /// The file does not say.
     Unknown,
-    /// One came first, the other second, in turns.
+    /// They took turns at coming first.
     Alternating,
     /// `a` came first in every round, or nearly so.
     AFirst,
@@ -40,7 +40,7 @@ const MIN_SAME: usize = 4;
 const MIN_TURNS: usize = 8;
 
 /// The order of two arms in their rounds. Without a column for it, rows that list one arm after the other still tell.
-pub(super) fn of_rounds(rounds: &[[&Placed; 2]], sides: &[&[Placed]; 2], is_list: bool) -> Order {
+pub(super) fn of_rounds(rounds: &[[&PlacedValue; 2]], sides: &[&[PlacedValue]; 2], is_list: bool) -> Order {
     let orders = rounds.iter().map(|[a, b]| Some((a.order?, b.order?)));
     let Some(orders) = orders.collect::<Option<Vec<(f64, f64)>>>().filter(|orders| !orders.is_empty()) else {
         let rows = sides.map(|side| side.iter().map(|placed| placed.row).collect::<Vec<_>>());

@@ -12,7 +12,7 @@ fn table(b: &[f64], order: impl Fn(usize) -> Option<(f64, f64)>) -> Table {
     }
     Table {
         arms: ["a", "b"].map(str::to_owned).to_vec(),
-        asked: vec![Asked {
+        asked: vec![Quantity {
             workload: String::new(),
             metric: String::new(),
             unit: String::new(),

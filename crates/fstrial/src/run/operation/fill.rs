@@ -48,7 +48,7 @@ pub(super) fn perform(run: &mut Run<'_>) -> Numbers {
 
 /// What filling up yielded.
 #[derive(Debug)]
-struct Filled {
+struct FillResult {
     /// Bytes that fitted.
     bytes: u64,
     /// Bytes per second of all of it.
@@ -63,7 +63,7 @@ struct Filled {
 type Mark = (u64, f64);
 
 /// Writes files into a new folder until no block is left.
-fn fill(folder: &Path, content: &Content) -> Result<Filled, StackError> {
+fn fill(folder: &Path, content: &Content) -> Result<FillResult, StackError> {
     fs::create_dir(folder).map_err(|e| StackError::io("make the folder", folder, e))?;
     let began = Instant::now();
     let mut marks: Vec<Mark> = vec![(0, 0.0)];
@@ -88,7 +88,7 @@ fn fill(folder: &Path, content: &Content) -> Result<Filled, StackError> {
         return Err(StackError::io("write a first byte below", folder, error));
     }
     let (rate, rate_nearly_full) = rates(&marks);
-    Ok(Filled { bytes, rate, rate_nearly_full, first: folder.join("large-00000000") })
+    Ok(FillResult { bytes, rate, rate_nearly_full, first: folder.join("large-00000000") })
 }
 
 /// Writes one file and syncs it. Gives the bytes that are there for good, and whether no more fit.

@@ -50,11 +50,11 @@ pub(super) fn perform(run: &mut Run<'_>) -> Numbers {
 }
 
 /// The file of a writer.
-type Written = (PathBuf, File);
+type WriterFile = (PathBuf, File);
 
 /// What freezes did, each.
 #[derive(Debug, Default)]
-struct Seen {
+struct FreezeTimes {
     /// Until the filesystem was frozen.
     freeze: Vec<Nanos>,
     /// Until it was thawed.
@@ -64,7 +64,7 @@ struct Seen {
 }
 
 /// Makes the files of the writers.
-fn lay_out(folder: &Path, threads: u16, content: &Content) -> Result<Vec<Written>, StackError> {
+fn lay_out(folder: &Path, threads: u16, content: &Content) -> Result<Vec<WriterFile>, StackError> {
     fs::create_dir(folder).map_err(|e| StackError::io("make the folder", folder, e))?;
     let one = |number| {
         let path = folder.join(format!("{number:04}"));
@@ -98,7 +98,7 @@ impl Shared {
     }
 
     /// Writes until it is told to stop.
-    fn write(&self, number: usize, (path, file): &Written, content: &Content) {
+    fn write(&self, number: usize, (path, file): &WriterFile, content: &Content) {
         let places = WRITTEN.0 / REQUEST as u64;
         let mut count = 0;
         while !self.stop.load(Ordering::SeqCst) {
@@ -162,10 +162,10 @@ fn wait(time: Duration) {
 /// Has all files written to for the operation's time, with the freezes spread over it.
 fn measure(
     mut freezer: Freezer,
-    writers: &[Written],
+    writers: &[WriterFile],
     timed: &TimedOperation,
     content: &Content,
-) -> Result<Seen, StackError> {
+) -> Result<FreezeTimes, StackError> {
     let shared = Shared {
         began: Instant::now(),
         stop: AtomicBool::new(false),
@@ -180,8 +180,8 @@ fn measure(
             let shared = &shared;
             scope.spawn(move || shared.write(number, written, content));
         }
-        let mut freezes = || -> Result<Seen, StackError> {
-            let mut seen = Seen::default();
+        let mut freezes = || -> Result<FreezeTimes, StackError> {
+            let mut seen = FreezeTimes::default();
             for _ in 0..timed.repeat {
                 wait(timed.duration.duration() / u32::from(timed.repeat));
                 let (freeze, thaw, stall) = shared.freeze(&mut freezer, timed.hold)?;

@@ -3,7 +3,7 @@
 //! The child is in a process group of its own, so that Ctrl-C reaches only us. Its standard input stays open for as
 //! long as we live and its parent-death signal is set: when we die, it dies, and the kernel takes its stack down.
 
-use super::Ended;
+use super::JobOutcome;
 use crate::run::{failure::out_of_memory, interrupt::Interrupt};
 use fstrial_model::{
     job::{DeviceBinding, FailureKind, PlacedJob, RunFailure, Task, WorkerMessage},
@@ -198,13 +198,13 @@ impl Workers<'_> {
         worker: &Worker,
         job: &PlacedJob,
         hear: &mut dyn FnMut(&WorkerMessage),
-    ) -> Result<Ended, Silence> {
+    ) -> Result<JobOutcome, Silence> {
         let mut stage = Stage::Attach;
         let freezes = job.job.task.as_ref().is_some_and(Task::freezes);
         let mut until = Instant::now() + START_DEADLINE.duration();
         loop {
             if self.interrupt.is_raised() {
-                return Ok(Ended::Interrupted);
+                return Ok(JobOutcome::Interrupted);
             }
             let line = match worker.lines.recv_timeout(POLL) {
                 Ok(line) => line,
@@ -218,7 +218,7 @@ impl Workers<'_> {
                 Err(mpsc::RecvTimeoutError::Disconnected) => return Err(Silence::Died(stage)),
             };
             let Ok(message) = serde_json::from_str::<WorkerMessage>(&line) else {
-                return Ok(Ended::Failed(lost(
+                return Ok(JobOutcome::Failed(lost(
                     stage,
                     format!("a worker said something unexpected: {line:.200}"),
                     "please report it",
@@ -236,8 +236,8 @@ impl Workers<'_> {
                 }
                 WorkerMessage::Progress { deadline, .. } => until = Instant::now() + deadline.duration(),
                 WorkerMessage::Facts { .. } | WorkerMessage::Prepared { .. } => {}
-                WorkerMessage::Measured { measurement } => return Ok(Ended::Measured(measurement)),
-                WorkerMessage::Failed { failure } => return Ok(Ended::Failed(failure)),
+                WorkerMessage::Measured { measurement } => return Ok(JobOutcome::Measured(measurement)),
+                WorkerMessage::Failed { failure } => return Ok(JobOutcome::Failed(failure)),
             }
         }
     }
@@ -317,14 +317,18 @@ enum Silence {
 
 impl Workers<'_> {
     /// Has a worker do a job. Returns only when no part of the run is left.
-    pub(super) fn run(&self, job: &PlacedJob, hear: &mut dyn FnMut(&WorkerMessage)) -> Ended {
+    pub(super) fn run(&self, job: &PlacedJob, hear: &mut dyn FnMut(&WorkerMessage)) -> JobOutcome {
         let began = self.devices.iter().try_for_each(|device| device.before_run(&job.job));
         if let Err(error) = began {
-            return Ended::Failed(lost(Stage::Attach, error.to_string(), "look at the kernel log (dmesg)"));
+            return JobOutcome::Failed(lost(
+                Stage::Attach,
+                error.to_string(),
+                "look at the kernel log (dmesg)",
+            ));
         }
         let worker = match Worker::start(job) {
             Ok(worker) => worker,
-            Err(failure) => return Ended::Failed(failure),
+            Err(failure) => return JobOutcome::Failed(failure),
         };
         let listened = self.listen(&worker, job, hear);
         if matches!(listened, Err(Silence::Hung(_) | Silence::Died(_))) {
@@ -337,9 +341,9 @@ impl Workers<'_> {
                 && let Some(limit) = job.job.memory
                 && memory::kills_of_the_dead(self.ledger).is_ok_and(|kills| kills > 0)
             {
-                return Ended::Failed(out_of_memory(stage, limit));
+                return JobOutcome::Failed(out_of_memory(stage, limit));
             }
-            Ended::Failed(match silence {
+            JobOutcome::Failed(match silence {
                 Silence::Hung(stage) => lost(
                     stage,
                     format!("the worker hung in the stage `{stage}` and was killed"),
@@ -353,9 +357,9 @@ impl Workers<'_> {
             })
         });
         if let Err(failure) = self.tidy() {
-            return Ended::Failed(failure);
+            return JobOutcome::Failed(failure);
         }
-        if matches!(ended, Ended::Interrupted) {
+        if matches!(ended, JobOutcome::Interrupted) {
             return ended;
         }
         match self.devices.iter().try_for_each(|device| device.after_run()) {
@@ -363,7 +367,7 @@ impl Workers<'_> {
             // Whatever the worker made of it: it was not the arm's fault.
             Err(error) => {
                 let hint = error.hint().unwrap_or_default();
-                Ended::Failed(lost(Stage::Load, error.to_string(), &hint))
+                JobOutcome::Failed(lost(Stage::Load, error.to_string(), &hint))
             }
         }
     }

@@ -1,6 +1,6 @@
 //! This host as a place: workers are child processes, and devices are made or accepted here.
 
-use super::{Ended, Opening, Place, bases::Bases, child::Workers, devices::Devices};
+use super::{JobOutcome, Opening, Place, bases::Bases, child::Workers, devices::Devices};
 use crate::{
     error::ExpectedError,
     run::{environment::Environment, event::Event, failure::stack_failure, interrupt::Interrupt, plan::Plan},
@@ -81,10 +81,10 @@ impl Place for Host {
         self.devices.main.data()
     }
 
-    fn run(&mut self, job: &Job, hear: &mut dyn FnMut(&WorkerMessage)) -> Ended {
+    fn run(&mut self, job: &Job, hear: &mut dyn FnMut(&WorkerMessage)) -> JobOutcome {
         let placed = match self.placed(job) {
             Ok(placed) => placed,
-            Err(error) => return Ended::Failed(stack_failure(Stage::Attach, &error)),
+            Err(error) => return JobOutcome::Failed(stack_failure(Stage::Attach, &error)),
         };
         let (ledger, interrupt) = (&self.ledger, &self.interrupt);
         Workers { devices: self.devices.all(), ledger, interrupt }.run(&placed, hear)

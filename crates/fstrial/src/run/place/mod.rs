@@ -28,7 +28,7 @@ use std::path::Path;
 /// How a run ended at a place.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Ended {
+pub enum JobOutcome {
     /// The worker did its job; no measurement if there was no load.
     Measured(Option<Box<Measurement>>),
     /// It failed.
@@ -44,7 +44,7 @@ pub trait Place {
     /// What files should hold on its device.
     fn data(&self) -> Data;
     /// Runs a job to its end, passing on what the worker says. Returns only when no part of the run is left.
-    fn run(&mut self, job: &Job, hear: &mut dyn FnMut(&WorkerMessage)) -> Ended;
+    fn run(&mut self, job: &Job, hear: &mut dyn FnMut(&WorkerMessage)) -> JobOutcome;
     /// Time that went into making it ready and that the trial's budget does not pay for.
     fn unbudgeted(&self) -> Nanos {
         Nanos(0)

@@ -8,7 +8,7 @@
 //! trial whose agent is gone loses the run and starts another agent, which first puts back what is left there.
 
 use super::{
-    Ended, Place,
+    JobOutcome, Place,
     wire::{self, Answer, Order, PULSE, SILENCE, Voice, WIRE},
 };
 use crate::{
@@ -71,7 +71,7 @@ const LAST_WORDS: usize = 3;
 pub struct Remote {
     spec: Spec,
     /// The first order to every agent.
-    open: Asked,
+    open: AgentTask,
     interrupt: Interrupt,
     patience: Patience,
     /// None: the agent is gone.
@@ -90,7 +90,7 @@ pub struct Remote {
 
 /// What an agent is told to make.
 #[derive(Debug, Clone, Default)]
-struct Asked {
+struct AgentTask {
     trial: String,
     seed: u64,
     cpus: u16,
@@ -292,13 +292,13 @@ impl Remote {
         interrupt: &Interrupt,
         tell: &mut dyn FnMut(&Event<'_>),
     ) -> Result<Self, ExpectedError> {
-        let open = Asked { trial: plan.trial.to_toml(), seed: plan.seed, cpus };
+        let open = AgentTask { trial: plan.trial.to_toml(), seed: plan.seed, cpus };
         Self::with(spec, open, interrupt, PATIENCE, tell)
     }
 
     fn with(
         spec: &Spec,
-        open: Asked,
+        open: AgentTask,
         interrupt: &Interrupt,
         patience: Patience,
         tell: &mut dyn FnMut(&Event<'_>),
@@ -325,7 +325,7 @@ impl Remote {
     fn connect(&self, tell: &mut dyn FnMut(&Event<'_>)) -> Result<(Link, Environment, Data), ExpectedError> {
         let name = &self.spec.name;
         let mut link = Link::start(&self.spec, self.patience)?;
-        let Asked { trial, seed, cpus } = self.open.clone();
+        let AgentTask { trial, seed, cpus } = self.open.clone();
         let fstrial = env!("CARGO_PKG_VERSION").to_owned();
         link.voice.say(Order::Open { wire: WIRE, fstrial, place: name.clone(), trial, seed, cpus });
         loop {
@@ -395,25 +395,25 @@ impl Remote {
     }
 
     /// Gives the link up after an agent was lost in a run.
-    fn lose(&mut self, gone: Gone) -> Ended {
+    fn lose(&mut self, gone: Gone) -> JobOutcome {
         let words = self.link.take().map(|link| link.end(self.patience.short_farewell)).unwrap_or_default();
         let what = gone.or(words).what(&self.spec.name);
         let [gone, current] = &mut self.warnings;
         gone.append(current);
         self.lost = Some(Instant::now());
         if self.interrupt.is_raised() {
-            return Ended::Interrupted;
+            return JobOutcome::Interrupted;
         }
         self.losses.push(what.clone());
-        Ended::Failed(failure(FailureKind::Lost, what, "look at the host of the place"))
+        JobOutcome::Failed(failure(FailureKind::Lost, what, "look at the host of the place"))
     }
 
     /// What happened there, from somebody who looks at it from here.
-    fn told_there(&self, ended: Ended) -> Ended {
-        let Ended::Failed(failure) = ended else { return ended };
+    fn told_there(&self, ended: JobOutcome) -> JobOutcome {
+        let JobOutcome::Failed(failure) = ended else { return ended };
         let hint = if failure.kind == FailureKind::CleanUp { Some(clean_there()) } else { failure.hint };
         let what = format!("at the place {}: {}", self.spec.name, failure.what);
-        Ended::Failed(RunFailure { what, hint, ..failure })
+        JobOutcome::Failed(RunFailure { what, hint, ..failure })
     }
 }
 
@@ -430,11 +430,15 @@ impl Place for Remote {
         self.data
     }
 
-    fn run(&mut self, job: &Job, hear: &mut dyn FnMut(&WorkerMessage)) -> Ended {
+    fn run(&mut self, job: &Job, hear: &mut dyn FnMut(&WorkerMessage)) -> JobOutcome {
         if let Some(lost) = self.lost
             && let Err(failure) = self.reconnect(lost)
         {
-            return if self.interrupt.is_raised() { Ended::Interrupted } else { Ended::Failed(failure) };
+            return if self.interrupt.is_raised() {
+                JobOutcome::Interrupted
+            } else {
+                JobOutcome::Failed(failure)
+            };
         }
         self.keeps |= job.state.is_some();
         let link = self.link.as_mut().expect("one that was lost was replaced");
@@ -520,7 +524,7 @@ mod tests {
         let command =
             ["sh", "-c", &format!("{WORDS}\n{script}"), "agent", &opened, &starts].map(str::to_owned);
         let spec = Spec { name: "box".into(), command: command.into(), device: None };
-        Remote::with(&spec, Asked::default(), &Interrupt::default(), SHORT, &mut |_| {})
+        Remote::with(&spec, AgentTask::default(), &Interrupt::default(), SHORT, &mut |_| {})
     }
 
     fn job() -> Job {
@@ -536,7 +540,7 @@ mod tests {
 
     fn run(place: &mut Remote) -> RunFailure {
         match place.run(&job(), &mut |_| {}) {
-            Ended::Failed(failure) => failure,
+            JobOutcome::Failed(failure) => failure,
             other => panic!("{other:?}"),
         }
     }
@@ -576,7 +580,7 @@ mod tests {
             *) hear; echo "$line" > "$2.heard"; closed ;;
         esac"#;
         let mut place = place(script, &folder).unwrap();
-        assert!(matches!(place.run(&job(), &mut |_| {}), Ended::Interrupted));
+        assert!(matches!(place.run(&job(), &mut |_| {}), JobOutcome::Interrupted));
         assert_eq!(run(&mut place).kind, FailureKind::Lost);
         assert_eq!(
             place.warnings(),
@@ -629,7 +633,7 @@ mod tests {
             what: "busy".into(),
             hint: Some("`fstrial clean`".into()),
         };
-        let ended = Answer::Ended { ended: Ended::Failed(failure), warnings: Vec::new() };
+        let ended = Answer::Ended { ended: JobOutcome::Failed(failure), warnings: Vec::new() };
         let ended = serde_json::to_string(&ended).unwrap();
         let script = format!("hear; opened \"$1\" a; hear; echo '{ended}'; hear; closed");
         let mut place = place(&script, &folder()).unwrap();

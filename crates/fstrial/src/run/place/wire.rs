@@ -1,7 +1,7 @@
 //! What crosses between a trial and the agent at a place: lines of JSON, and nothing else. No descriptor, path or process
 //! number of one host means anything on the other.
 
-use super::Ended;
+use super::JobOutcome;
 use crate::run::environment::Environment;
 use fstrial_model::{
     job::{Job, WorkerMessage},
@@ -87,7 +87,7 @@ pub(super) enum Answer {
     /// A job has ended, and no part of it is left.
     Ended {
         /// How.
-        ended: Ended,
+        ended: JobOutcome,
         /// What a reader should know about how the device did so far.
         warnings: Vec<String>,
     },

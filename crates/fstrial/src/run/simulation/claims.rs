@@ -57,7 +57,7 @@ fn found(world: &World, lines: &[&str]) -> ClaimVerdict {
     told.finished().judge().unwrap().claim().unwrap()
 }
 
-fn reported(plan: &Plan, told: &Told<'_>) -> ClaimReport {
+fn reported(plan: &Plan, told: &SimulatedTrial<'_>) -> ClaimReport {
     let environment = Environment { cpus: CPUS, ..Environment::of_this_machine() };
     claim::report(plan, told.finished().judge(), &environment, &[], true).unwrap()
 }
@@ -155,7 +155,7 @@ fn only_cells_that_are_asked_about_are_run() {
 
 #[test]
 fn what_works_is_seen_five_times_and_what_fails_once() {
-    let breaks = |asked: &Asked<'_>| {
+    let breaks = |asked: &FaultSite<'_>| {
         (asked.arm == "b" && asked.of_cell > 0).then_some(Fault::Fails(FailureKind::ArmFailed))
     };
     let plan = claimed(&[expect("works = [\"a @ 1\"]"), expect("fails = [\"b @ 1\"]")].join("\n"), 7);
@@ -171,7 +171,7 @@ fn what_works_is_seen_five_times_and_what_fails_once() {
 #[test]
 fn what_an_arm_cannot_do_leaves_a_ratio_unanswered() {
     let plan = claimed(&expect("ratio = [\"b @ 4\", \"a @ 4\"]\nabove = 1"), 7);
-    let cannot = |asked: &Asked<'_>| {
+    let cannot = |asked: &FaultSite<'_>| {
         (asked.arm == "b" && asked.of_cell > 0).then_some(Fault::Fails(FailureKind::Cannot))
     };
     let told = simulate(&plan, &world(1), cannot);

@@ -12,7 +12,7 @@ use super::{
     environment::Environment,
     event::{Event, Listener, RunEnded},
     interrupt::Interrupt,
-    place::{Ended, Place},
+    place::{JobOutcome, Place},
     plan::Plan,
     round::Earlier,
 };
@@ -145,7 +145,7 @@ impl World {
 }
 
 /// What a test may look at to decide on a fault.
-struct Asked<'a> {
+struct FaultSite<'a> {
     arm: &'a str,
     /// None while arms are inspected.
     threads: Option<u16>,
@@ -180,7 +180,7 @@ enum Fault {
     Silent,
 }
 
-type Faults<'a> = dyn FnMut(&Asked<'_>) -> Option<Fault> + 'a;
+type Faults<'a> = dyn FnMut(&FaultSite<'_>) -> Option<Fault> + 'a;
 
 /// A worker that only says it did what it was told.
 struct SimulatedPlace<'a> {
@@ -206,7 +206,7 @@ impl Place for SimulatedPlace<'_> {
         Ok(())
     }
 
-    fn run(&mut self, job: &Job, hear: &mut dyn FnMut(&WorkerMessage)) -> Ended {
+    fn run(&mut self, job: &Job, hear: &mut dyn FnMut(&WorkerMessage)) -> JobOutcome {
         let fault = self.draw_fault(job);
         let overhead = self.world.character(&job.arm.name).overhead;
         let asked_for = job.task.as_ref().map_or(Nanos(0), |task| {
@@ -234,7 +234,7 @@ impl Place for SimulatedPlace<'_> {
             }
             Some(Fault::Interrupted) => {
                 self.interrupt.raise();
-                return Ended::Interrupted;
+                return JobOutcome::Interrupted;
             }
             Some(Fault::InterruptedLate) => self.interrupt.raise(),
             _ => {}
@@ -243,15 +243,15 @@ impl Place for SimulatedPlace<'_> {
         let commands = vec![format!("mkfs {}", job.arm.name)];
         hear(&WorkerMessage::Facts { facts: facts(), commands, space });
         say_prepared(job, hear);
-        let Some(task) = &job.task else { return Ended::Measured(None) };
+        let Some(task) = &job.task else { return JobOutcome::Measured(None) };
         let load = &task.phases[0].groups[0].load;
         hear(&WorkerMessage::Stage { stage: Stage::Load, deadline: asked_for });
         self.clock.pass(asked_for);
         if fault == Some(Fault::Silent) {
-            return Ended::Measured(None);
+            return JobOutcome::Measured(None);
         }
         let place = if self.run.is_multiple_of(2) { self.world.second } else { 1.0 };
-        Ended::Measured(Some(Box::new(measurement(self.world, &job.arm.name, load, (place, fault)))))
+        JobOutcome::Measured(Some(Box::new(measurement(self.world, &job.arm.name, load, (place, fault)))))
     }
 }
 
@@ -274,7 +274,7 @@ impl Place for Door<'_, '_> {
         Ok(())
     }
 
-    fn run(&mut self, job: &Job, hear: &mut dyn FnMut(&WorkerMessage)) -> Ended {
+    fn run(&mut self, job: &Job, hear: &mut dyn FnMut(&WorkerMessage)) -> JobOutcome {
         self.to.borrow_mut().run(job, hear)
     }
 }
@@ -285,7 +285,7 @@ impl SimulatedPlace<'_> {
         self.run += u32::from(threads.is_some());
         let of_cell = self.runs.entry((job.arm.name.clone(), threads.unwrap_or(0))).or_default();
         *of_cell += u32::from(threads.is_some());
-        (self.faults)(&Asked { arm: &job.arm.name, threads, run: self.run, of_cell: *of_cell })
+        (self.faults)(&FaultSite { arm: &job.arm.name, threads, run: self.run, of_cell: *of_cell })
     }
 }
 
@@ -306,8 +306,8 @@ fn say_prepared(job: &Job, hear: &mut dyn FnMut(&WorkerMessage)) {
     hear(&WorkerMessage::Prepared { figures, mkfs_output: "made".into() });
 }
 
-fn failed(kind: FailureKind, stage: Stage) -> Ended {
-    Ended::Failed(RunFailure {
+fn failed(kind: FailureKind, stage: Stage) -> JobOutcome {
+    JobOutcome::Failed(RunFailure {
         kind,
         stage,
         what: "an injected fault".into(),
@@ -514,7 +514,7 @@ fn store_is_full() -> ExpectedError {
 }
 
 /// A trial, or a session of one, that came to an end of some kind.
-struct Told<'p> {
+struct SimulatedTrial<'p> {
     plan: &'p Plan,
     heard: Vec<Heard>,
     ended: Result<Finished<'p>, ExpectedError>,
@@ -528,17 +528,17 @@ struct Told<'p> {
 fn session<'p>(
     plan: &'p Plan,
     world: &World,
-    mut faults: impl FnMut(&Asked<'_>) -> Option<Fault>,
+    mut faults: impl FnMut(&FaultSite<'_>) -> Option<Fault>,
     earlier: Earlier,
     fails_at: Option<usize>,
     mut also: Option<&mut dyn Listener>,
-) -> Told<'p> {
+) -> SimulatedTrial<'p> {
     let (clock, interrupt) = (SimulatedClock::default(), Interrupt::default());
     let (inspected_at, longest) = (Cell::new(None), Cell::new(Nanos(0)));
     let last = RefCell::new(Nanos(0));
     let mut log = Log { plan, heard: Vec::new(), fails_at };
     let ended = {
-        let mut timed = |asked: &Asked<'_>| {
+        let mut timed = |asked: &FaultSite<'_>| {
             let since = Nanos(clock.now().0 - last.replace(clock.now()).0);
             if asked.run > 1 {
                 longest.set(longest.get().max(since));
@@ -578,7 +578,7 @@ fn session<'p>(
     };
     let ended_at = clock.now();
     longest.set(longest.get().max(Nanos(ended_at.0 - last.borrow().0)));
-    Told {
+    SimulatedTrial {
         plan,
         heard: log.heard,
         ended,
@@ -589,18 +589,22 @@ fn session<'p>(
 }
 
 /// Runs a trial from the beginning.
-fn simulate<'p>(plan: &'p Plan, world: &World, faults: impl FnMut(&Asked<'_>) -> Option<Fault>) -> Told<'p> {
+fn simulate<'p>(
+    plan: &'p Plan,
+    world: &World,
+    faults: impl FnMut(&FaultSite<'_>) -> Option<Fault>,
+) -> SimulatedTrial<'p> {
     let told = session(plan, world, faults, Earlier::default(), None, None);
     told.check(Before::default());
     told
 }
 
 /// No fault at all.
-fn none(_: &Asked<'_>) -> Option<Fault> {
+fn none(_: &FaultSite<'_>) -> Option<Fault> {
     None
 }
 
-impl<'p> Told<'p> {
+impl<'p> SimulatedTrial<'p> {
     fn finished(&self) -> &Finished<'p> {
         match &self.ended {
             Ok(finished) => finished,

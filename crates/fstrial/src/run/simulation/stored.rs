@@ -43,10 +43,10 @@ fn begun(plan: &Plan) -> (Store, TrialId) {
 fn stored_session<'p>(
     plan: &'p Plan,
     world: &World,
-    faults: impl FnMut(&Asked<'_>) -> Option<Fault>,
+    faults: impl FnMut(&FaultSite<'_>) -> Option<Fault>,
     fails_at: Option<usize>,
     (store, id): (&mut Store, TrialId),
-) -> Told<'p> {
+) -> SimulatedTrial<'p> {
     let before = before(plan, &earlier(store, plan, id).unwrap());
     let earlier = earlier(store, plan, id).unwrap();
     let mut recorder = Recorder::new(store, id);
@@ -82,7 +82,7 @@ fn before(plan: &Plan, earlier: &Earlier) -> Before {
 }
 
 /// Ends a session as a command does.
-fn finish(store: &mut Store, id: TrialId, told: &Told<'_>) {
+fn finish(store: &mut Store, id: TrialId, told: &SimulatedTrial<'_>) {
     store.finish_trial(id, status_of(told.finished()), TIME).unwrap();
 }
 
@@ -93,7 +93,7 @@ fn exactly(states: &[ContrastState]) -> String {
 
 /// The document of a session, as it would be if nothing were stored, is the one that is read again, to the last bit. The
 /// trial must be finished in the store.
-fn assert_same(told: &Told<'_>, store: &Store, id: TrialId) {
+fn assert_same(told: &SimulatedTrial<'_>, store: &Store, id: TrialId) {
     let stored = store.trial(id).unwrap();
     let environment = serde_json::from_str(&stored.sessions.last().unwrap().environment).unwrap();
     let repeat = repeat_command(&stored.sessions.last().unwrap().command_line, told.plan.seed);
@@ -156,7 +156,7 @@ fn the_course_of_a_stored_trial_is_what_was_told_round_by_round() {
     let plan = plan(&["a=ext4", "b=xfs"], &[1, 4], 5, |_| {});
     let world = World { noise: 0.03, rate: 300.0, ..World::default() };
     let (mut store, id) = begun(&plan);
-    let loses_one = |asked: &Asked<'_>| (asked.run == 6).then_some(Fault::Killed);
+    let loses_one = |asked: &FaultSite<'_>| (asked.run == 6).then_some(Fault::Killed);
     let told = stored_session(&plan, &world, loses_one, None, (&mut store, id));
     let earlier = earlier(&store, &plan, id).unwrap();
     let (_, courses) = course::replay(&plan, earlier.planned, earlier.rounds);
@@ -292,10 +292,10 @@ proptest! {
         for (index, cut) in cuts.into_iter().map(Some).chain([None]).enumerate() {
             let mut faults = random_faults(seed ^ index as u64, 50);
             let at = |when: bool| cut.filter(|(killed, _)| *killed == when).map(|(_, at)| at);
-            let cut = |asked: &Asked<'_>| match asked {
+            let cut = |asked: &FaultSite<'_>| match asked {
                 _ if at(false) == Some(asked.run as usize) => Some(Fault::Interrupted),
                 // Whether it works is the question of some claims, and hanging is an answer.
-                Asked { arm: "b", threads: Some(4), .. } if hangs => Some(Fault::Hung(Nanos::secs(1))),
+                FaultSite { arm: "b", threads: Some(4), .. } if hangs => Some(Fault::Hung(Nanos::secs(1))),
                 _ => faults(asked),
             };
             let told = stored_session(&plan, &world, cut, at(true).map(|at| at * 5), (&mut store, id));
@@ -328,8 +328,9 @@ fn claims() -> impl Strategy<Value = String> {
 fn what_hangs_every_time_has_failed_also_in_the_store() {
     let plan = claimed_within("1h", "[[claim.expect]]\nfails = [\"b @ 4\"]\n", 7);
     let (mut store, id) = begun(&plan);
-    let hangs =
-        |asked: &Asked<'_>| (asked.arm == "b" && asked.of_cell > 0).then_some(Fault::Hung(Nanos::secs(20)));
+    let hangs = |asked: &FaultSite<'_>| {
+        (asked.arm == "b" && asked.of_cell > 0).then_some(Fault::Hung(Nanos::secs(20)))
+    };
     let told = stored_session(&plan, &World::default(), hangs, None, (&mut store, id));
     assert_eq!(told.finished().all.claim(), Some(ClaimVerdict::Holds));
     finish(&mut store, id, &told);

@@ -8,11 +8,11 @@ use crate::{
 use proptest::prelude::*;
 
 /// How the throughput contrast of two arms stands, the later one over the earlier one.
-pub(super) fn throughput(told: &Told<'_>, a: &str, b: &str) -> ContrastState {
+pub(super) fn throughput(told: &SimulatedTrial<'_>, a: &str, b: &str) -> ContrastState {
     of_metric(told, a, b, Metric::Throughput)
 }
 
-fn of_metric(told: &Told<'_>, a: &str, b: &str, metric: Metric) -> ContrastState {
+fn of_metric(told: &SimulatedTrial<'_>, a: &str, b: &str, metric: Metric) -> ContrastState {
     let is = |state: &ContrastState| state.a == a && state.b == b && state.metric == metric;
     told.states().into_iter().find(is).expect("planned for")
 }
@@ -22,7 +22,7 @@ pub(super) fn faster(speed: f64) -> Character {
 }
 
 /// The event stream, one line for each event but the stages.
-fn rendered(told: &Told<'_>) -> String {
+fn rendered(told: &SimulatedTrial<'_>) -> String {
     let mut out = String::new();
     for heard in &told.heard {
         let line = match heard {
@@ -189,7 +189,7 @@ fn an_order_that_matters_is_said_and_decides_nothing() {
     let told = simulate(&plan, &world, none);
     assert_eq!(throughput(&told, "b", "a").verdict, Outcome::Undecided);
     let said = told.finished().judge().unwrap().warnings().join("\n");
-    assert!(said.contains("the first of two runs differs from the second in 1 of 1 comparisons"), "{said}");
+    assert!(said.contains("the first of two runs differs from the second in 1 of 1 comparison ("), "{said}");
     // 1 / 0.9 is 11 % more.
     assert!(said.contains("random-write · 1 thread (+11 %)"), "{said}");
 }
@@ -413,7 +413,7 @@ fn rounds_are_planned_once_from_time_alone() {
 #[test]
 fn a_lost_run_removes_its_round_from_its_own_contrasts_only() {
     let plan = plan(&["a=ext4", "b=ext4", "c=ext4"], &[1], 2, |settings| settings.rounds = Some(9));
-    let lost = |asked: &Asked<'_>| {
+    let lost = |asked: &FaultSite<'_>| {
         (asked.arm == "c" && [1, 2, 4, 7].contains(&asked.of_cell)).then_some(Fault::Killed)
     };
     let told = simulate(&plan, &World { noise: 0.2, ..World::default() }, lost);
@@ -428,7 +428,7 @@ fn a_lost_run_removes_its_round_from_its_own_contrasts_only() {
 fn three_losses_running_end_the_trial_and_name_the_cell() {
     let plan = plan(&["a=ext4", "b=ext4"], &[1, 4], 2, |_| {});
     let lost =
-        |asked: &Asked<'_>| {
+        |asked: &FaultSite<'_>| {
             (asked.arm == "b" && asked.threads == Some(4) && asked.of_cell > 2)
                 .then_some(if asked.of_cell == 4 { Fault::Hung(Nanos::secs(5)) } else { Fault::Killed })
         };
@@ -447,7 +447,7 @@ fn a_run_that_hung_does_not_cost_the_rest_of_the_budget() {
     let plan = plan(&["a=ext4", "b=ext4"], &[1], 2, |settings| {
         (settings.budget, settings.rounds) = (Nanos::secs(120), Some(9));
     });
-    let hang = |asked: &Asked<'_>| (asked.run == 5).then_some(Fault::Hung(Nanos::secs(60)));
+    let hang = |asked: &FaultSite<'_>| (asked.run == 5).then_some(Fault::Hung(Nanos::secs(60)));
     let told = simulate(&plan, &World { noise: 0.3, ..World::default() }, hang);
     // After it there is less time left than it took, but enough for all rounds.
     assert_eq!((told.finished().rounds, throughput(&told, "b", "a").rounds), (9, 8));
@@ -478,7 +478,7 @@ fn no_round_is_begun_that_has_no_time_for_its_first_run() {
 fn a_failed_cell_is_not_run_again_and_the_others_go_on() {
     let plan = plan(&["a=ext4", "b=ext4", "c=ext4"], &[1], 4, |_| {});
     for failing in [1, 3] {
-        let eio = |asked: &Asked<'_>| {
+        let eio = |asked: &FaultSite<'_>| {
             (asked.arm == "c" && asked.of_cell == failing).then_some(Fault::Fails(FailureKind::ArmFailed))
         };
         let told = simulate(&plan, &World::default(), eio);
@@ -502,7 +502,7 @@ fn a_failed_cell_is_not_run_again_and_the_others_go_on() {
 #[test]
 fn what_an_arm_cannot_do_is_an_answer_and_the_others_go_on() {
     let plan = plan(&["a=ext4", "b=ext4", "c=ext4"], &[1], 4, |_| {});
-    let cannot = |asked: &Asked<'_>| {
+    let cannot = |asked: &FaultSite<'_>| {
         (asked.arm == "c" && asked.of_cell == 1).then_some(Fault::Fails(FailureKind::Cannot))
     };
     let told = simulate(&plan, &World::default(), cannot);
@@ -801,7 +801,7 @@ impl Wild {
 }
 
 /// Faults of every kind, drawn from a seed; those that end a trial are rare.
-pub(super) fn random_faults(seed: u64, one_in: u64) -> impl FnMut(&Asked<'_>) -> Option<Fault> {
+pub(super) fn random_faults(seed: u64, one_in: u64) -> impl FnMut(&FaultSite<'_>) -> Option<Fault> {
     const COMMON: [Fault; 5] = [
         Fault::Killed,
         Fault::Hung(Nanos::secs(20)),

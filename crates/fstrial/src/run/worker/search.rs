@@ -3,7 +3,7 @@
 use super::{MIN_LAYOUT_BYTES_PER_SECOND, Run, check_errors, load_failure};
 use crate::run::{
     failure::engine_failure,
-    find_rate::{self, SearchError, Seen},
+    find_rate::{self, RateStep, SearchError},
     sample::latency,
 };
 use fstrial_engine::Site;
@@ -72,9 +72,9 @@ fn unfound(error: SearchError<RunFailure>, target: &RateTarget) -> RunFailure {
 
 /// What a search for a rate looks at.
 #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
-fn seen(result: &LoadResult, target: &RateTarget) -> Result<Seen, RunFailure> {
+fn seen(result: &LoadResult, target: &RateTarget) -> Result<RateStep, RunFailure> {
     if result.operations == 0 {
-        return Ok(Seen { served: 0.0, latency: Nanos(u64::MAX), operations: 0 });
+        return Ok(RateStep { served: 0.0, latency: Nanos(u64::MAX), operations: 0 });
     }
     let latency = latency(result, target.quantile).map_err(|what| RunFailure {
         kind: FailureKind::Lost,
@@ -83,5 +83,5 @@ fn seen(result: &LoadResult, target: &RateTarget) -> Result<Seen, RunFailure> {
         hint: None,
     })?;
     let served = result.operations as f64 / result.duration.as_secs_f64();
-    Ok(Seen { served, latency: Nanos(latency), operations: result.operations })
+    Ok(RateStep { served, latency: Nanos(latency), operations: result.operations })
 }

@@ -25,11 +25,11 @@ pub(super) struct Watch {
     devices: Vec<String>,
     /// Whether complaints of these devices are provoked by what is being done.
     is_provoked: bool,
-    found: Found,
+    found: Complaints,
 }
 
 #[derive(Debug, Default)]
-struct Found {
+struct Complaints {
     first: Vec<(Stage, String)>,
     further: usize,
     /// Whether any is about the run's own devices, or from a filesystem's code.
@@ -42,7 +42,7 @@ impl Watch {
             Ok(log) => (Some(log), None),
             Err(error) => (None, Some(format!("nobody watched for complaints of the kernel: {error}"))),
         };
-        Self { log, note, devices: Vec::new(), is_provoked: false, found: Found::default() }
+        Self { log, note, devices: Vec::new(), is_provoked: false, found: Complaints::default() }
     }
 
     /// What a reader should know of the watch itself.
@@ -88,7 +88,7 @@ fn is_of_filesystems(message: &str) -> bool {
     message.contains(" at fs/")
 }
 
-impl Found {
+impl Complaints {
     fn add(&mut self, stage: Stage, message: String, is_the_arms: bool) {
         self.is_the_arms |= is_the_arms;
         if self.first.len() < SHOWN {
@@ -133,7 +133,7 @@ mod tests {
 
     fn watch() -> Watch {
         let devices = vec!["loop64".to_owned()];
-        Watch { log: None, note: None, devices, is_provoked: false, found: Found::default() }
+        Watch { log: None, note: None, devices, is_provoked: false, found: Complaints::default() }
     }
 
     fn complaint(device: Option<&str>) -> Complaint {
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn a_healthy_run_fails_with_the_first_lines_and_where_they_came() {
-        let mut found = Found::default();
+        let mut found = Complaints::default();
         assert_eq!(found.judge(Ok(7)).map_err(|failure| failure.what), Ok(7));
         for number in 0..9 {
             found.add(if number == 0 { Stage::Load } else { Stage::Unmount }, format!("line {number}"), true);
@@ -175,7 +175,7 @@ mod tests {
 
     #[test]
     fn a_run_that_failed_keeps_its_own_failure() {
-        let mut found = Found::default();
+        let mut found = Complaints::default();
         found.add(Stage::Load, "line".into(), true);
         let judged = |kind, what: &str| found.judge::<()>(Err(failure(kind, what))).unwrap_err();
         let lost = judged(FailureKind::Lost, "hung");
