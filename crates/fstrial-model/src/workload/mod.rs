@@ -23,6 +23,7 @@ mod phase;
 mod postmark;
 pub mod program;
 mod rate;
+mod server;
 mod settle;
 mod sizes;
 mod summary;
@@ -46,6 +47,7 @@ pub use phase::{Figure, Group, Phase, RateTarget, ResultKind, Until, comparable}
 pub use postmark::{Postmark, PostmarkPart};
 pub use program::Program;
 pub use rate::{Arrivals, Rate};
+pub use server::{Server, ServerEntry, StopSignal};
 pub use sizes::Sizes;
 pub use summary::Durability;
 

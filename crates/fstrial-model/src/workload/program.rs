@@ -12,6 +12,7 @@ use super::{
     entry::Entry,
     entry_error::{EntryError, entry_error},
     metric::{MAX_METRICS, MetricEntry, MetricRule, Output, PickError, PickedNumber, Source},
+    server::{Server, ServerEntry},
 };
 use crate::units::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
@@ -25,7 +26,7 @@ const MAX_WORDS: usize = 256;
 /// Most bytes of one word.
 const MAX_WORD_BYTES: usize = 64 << 10;
 /// Most commands before, and as many after, the one that is measured.
-const MAX_COMMANDS: usize = 32;
+pub(super) const MAX_COMMANDS: usize = 32;
 /// Most inputs.
 const MAX_INPUTS: usize = 16;
 /// Most parameters.
@@ -46,6 +47,9 @@ pub struct Program {
     pub command: Vec<String>,
     /// Commands after it, outside the clock.
     pub cleanup: Vec<Vec<String>>,
+    /// The server that the command talks to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server: Option<Server>,
     /// Small texts given to the commands as files that do not lie on the arm, by name; placeholders are replaced.
     pub inputs: BTreeMap<String, String>,
     /// Words of the user's own that `{parameter:NAME}` stands for, by name.
@@ -77,6 +81,13 @@ pub struct Values {
     pub seed: u64,
     /// Where each input can be read.
     pub inputs: BTreeMap<String, PathBuf>,
+}
+
+impl Values {
+    /// Values that are certainly there, for a look at what is asked for.
+    fn of_nothing() -> Self {
+        Self { dir: "/".into(), threads: 1, duration: Nanos::secs(1), seed: 1, inputs: BTreeMap::new() }
+    }
 }
 
 /// What a placeholder asks for.
@@ -235,9 +246,17 @@ impl Program {
         }
     }
 
-    /// Every command, in the order they run.
+    /// Every command: first those of the program, then those of its server.
     pub fn commands(&self) -> impl Iterator<Item = &Vec<String>> {
-        self.prepare.iter().chain([&self.command]).chain(&self.cleanup)
+        let servers = self.server.iter().flat_map(Server::commands);
+        self.prepare.iter().chain([&self.command]).chain(&self.cleanup).chain(servers)
+    }
+
+    /// What is durable when the server acknowledges, with the parameters replaced; none without a server that says so.
+    pub fn durable(&self) -> Option<String> {
+        let said =
+            self.server.as_ref().map(|server| server.durable.as_str()).filter(|said| !said.is_empty())?;
+        self.filled(said, &Values::of_nothing(), "durable").ok()
     }
 
     /// Names of the files that the metrics are read from, in the program's directory.
@@ -340,7 +359,8 @@ impl Program {
                 "use letters, digits, dots, dashes and underscores for names",
             ));
         }
-        let texts = || self.commands().flatten().chain(self.inputs.values());
+        let durable = self.server.as_ref().map(|server| &server.durable);
+        let texts = || self.commands().flatten().chain(self.inputs.values()).chain(durable);
         let unused = |name: &&String| {
             let used = format!("{{parameter:{name}}}");
             !texts().any(|text| text.contains(&used))
@@ -355,18 +375,29 @@ impl Program {
         }
     }
 
+    fn each<'a>(
+        key: &'static str,
+        commands: &'a [Vec<String>],
+    ) -> impl Iterator<Item = (&'static str, &'a Vec<String>)> {
+        commands.iter().map(move |command| (key, command))
+    }
+
     /// Tries every replacement, with values that are certainly there.
     fn check_placeholders(&self) -> Result<(), EntryError> {
         let here = |name: &String| (name.clone(), PathBuf::from("/"));
-        let mut values = Values {
-            dir: "/".into(),
-            threads: 1,
-            duration: Nanos::secs(1),
-            seed: 1,
-            inputs: self.inputs.keys().map(here).collect(),
-        };
-        for command in self.commands().chain([&self.version]) {
-            self.words(command, &values)?;
+        let mut values = Values { inputs: self.inputs.keys().map(here).collect(), ..Values::of_nothing() };
+        let of = |key, commands| Self::each(key, commands);
+        let own = of("prepare", &self.prepare).chain(of("cleanup", &self.cleanup));
+        let one = [("command", &self.command), ("version", &self.version)];
+        let servers = self.server.iter().flat_map(|server| {
+            let one = [("start", &server.start), ("ready", &server.ready)];
+            one.into_iter().chain(of("load", &server.load)).chain(of("verify", &server.verify))
+        });
+        for (key, command) in one.into_iter().chain(own).chain(servers) {
+            command.iter().try_for_each(|word| self.filled(word, &values, key).map(drop))?;
+        }
+        if let Some(server) = &self.server {
+            self.filled(&server.durable, &Values::of_nothing(), "durable")?;
         }
         let used = |name: &str| {
             let placeholder = format!("{{input:{name}}}");
@@ -395,7 +426,7 @@ fn is_name(name: &str) -> bool {
     (1..=64).contains(&name.len()) && name.chars().all(plain)
 }
 
-fn check_command(key: &'static str, command: &[String]) -> Result<(), EntryError> {
+pub(super) fn check_command(key: &'static str, command: &[String]) -> Result<(), EntryError> {
     let Some(program) = command.first().filter(|_| command.len() <= MAX_WORDS) else {
         return Err(entry_error(
             key,
@@ -445,6 +476,7 @@ impl Entry {
             prepare: self.prepare.clone().unwrap_or_default(),
             command: self.command.clone().unwrap_or_default(),
             cleanup: self.cleanup.clone().unwrap_or_default(),
+            server: self.server.as_ref().map(ServerEntry::settle).transpose()?,
             inputs: self.inputs.clone().unwrap_or_default(),
             parameters: self.parameters.clone().unwrap_or_default(),
             metrics: rules.collect::<Result<_, _>>()?,
