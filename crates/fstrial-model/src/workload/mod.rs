@@ -5,6 +5,7 @@
 
 mod behaviour;
 mod combination;
+mod command;
 mod data;
 mod distribution;
 mod entry;

@@ -9,6 +9,7 @@
 
 use super::{
     Kind,
+    command::check_commands,
     entry::Entry,
     entry_error::{EntryError, entry_error},
     metric::{MAX_METRICS, MetricEntry, MetricRule, Output, PickError, PickedNumber, Source},
@@ -21,23 +22,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Most words of one command.
-const MAX_WORDS: usize = 256;
-/// Most bytes of one word.
-const MAX_WORD_BYTES: usize = 64 << 10;
-/// Most commands before, and as many after, the one that is measured.
-pub(super) const MAX_COMMANDS: usize = 32;
 /// Most inputs.
 const MAX_INPUTS: usize = 16;
 /// Most parameters.
 const MAX_PARAMETERS: usize = 64;
 /// Most bytes of one input.
 const MAX_INPUT_BYTES: usize = 256 << 10;
-/// Words that only a shell understands.
-const SHELL_WORDS: [&str; 9] = ["|", "||", "&", "&&", "<", ">", ">>", "2>", "2>&1"];
-const SHELL_HINT: &str =
-    "programs are started without a shell; ask for one: command = [\"sh\", \"-c\", \"…\"]";
-
 /// A program that is run on an arm.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Program {
@@ -280,11 +270,11 @@ impl Program {
 
     /// Refuses programs that can be run nowhere.
     pub(crate) fn check(&self) -> Result<(), EntryError> {
-        self.check_commands("prepare", &self.prepare)?;
-        self.check_commands("command", std::slice::from_ref(&self.command))?;
-        self.check_commands("cleanup", &self.cleanup)?;
+        check_commands("prepare", &self.prepare)?;
+        check_commands("command", std::slice::from_ref(&self.command))?;
+        check_commands("cleanup", &self.cleanup)?;
         if !self.version.is_empty() {
-            self.check_commands("version", std::slice::from_ref(&self.version))?;
+            check_commands("version", std::slice::from_ref(&self.version))?;
         }
         self.check_inputs()?;
         self.check_parameters()?;
@@ -312,17 +302,6 @@ impl Program {
             ));
         }
         Ok(())
-    }
-
-    fn check_commands(&self, key: &'static str, commands: &[Vec<String>]) -> Result<(), EntryError> {
-        if commands.len() > MAX_COMMANDS {
-            return Err(entry_error(
-                key,
-                format!("there are {} commands", commands.len()),
-                format!("use at most {MAX_COMMANDS}"),
-            ));
-        }
-        commands.iter().try_for_each(|command| check_command(key, command))
     }
 
     fn check_inputs(&self) -> Result<(), EntryError> {
@@ -375,25 +354,27 @@ impl Program {
         }
     }
 
-    fn each<'a>(
-        key: &'static str,
-        commands: &'a [Vec<String>],
-    ) -> impl Iterator<Item = (&'static str, &'a Vec<String>)> {
-        commands.iter().map(move |command| (key, command))
+    /// Every command with the key that it is written under.
+    fn keyed_commands(&self) -> Vec<(&'static str, &Vec<String>)> {
+        fn all<'a>(key: &'static str, commands: &'a [Vec<String>]) -> Vec<(&'static str, &'a Vec<String>)> {
+            commands.iter().map(|command| (key, command)).collect()
+        }
+        let mut keyed = vec![("command", &self.command), ("version", &self.version)];
+        keyed.extend(all("prepare", &self.prepare));
+        keyed.extend(all("cleanup", &self.cleanup));
+        if let Some(server) = &self.server {
+            keyed.extend([("start", &server.start), ("ready", &server.ready)]);
+            keyed.extend(all("load", &server.load));
+            keyed.extend(all("verify", &server.verify));
+        }
+        keyed
     }
 
     /// Tries every replacement, with values that are certainly there.
     fn check_placeholders(&self) -> Result<(), EntryError> {
         let here = |name: &String| (name.clone(), PathBuf::from("/"));
         let mut values = Values { inputs: self.inputs.keys().map(here).collect(), ..Values::of_nothing() };
-        let of = |key, commands| Self::each(key, commands);
-        let own = of("prepare", &self.prepare).chain(of("cleanup", &self.cleanup));
-        let one = [("command", &self.command), ("version", &self.version)];
-        let servers = self.server.iter().flat_map(|server| {
-            let one = [("start", &server.start), ("ready", &server.ready)];
-            one.into_iter().chain(of("load", &server.load)).chain(of("verify", &server.verify))
-        });
-        for (key, command) in one.into_iter().chain(own).chain(servers) {
+        for (key, command) in self.keyed_commands() {
             command.iter().try_for_each(|word| self.filled(word, &values, key).map(drop))?;
         }
         if let Some(server) = &self.server {
@@ -424,44 +405,6 @@ fn shown(path: &Path) -> String {
 fn is_name(name: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     (1..=64).contains(&name.len()) && name.chars().all(plain)
-}
-
-pub(super) fn check_command(key: &'static str, command: &[String]) -> Result<(), EntryError> {
-    let Some(program) = command.first().filter(|_| command.len() <= MAX_WORDS) else {
-        return Err(entry_error(
-            key,
-            format!("a command has 1 to {MAX_WORDS} words"),
-            "write command = [\"sysbench\", \"fileio\", …]",
-        ));
-    };
-    let relative = program.contains('/') && !program.starts_with('/');
-    if program.is_empty() || relative || program.contains(['{', '}']) || program.starts_with('-') {
-        return Err(entry_error(
-            key,
-            format!("`{program:.80}` is not a program"),
-            "the first word is a name that is looked for in PATH, or an absolute path",
-        ));
-    }
-    if program.contains(char::is_whitespace) {
-        return Err(entry_error(
-            key,
-            format!("`{program:.80}` holds blanks"),
-            "write each word separately: [\"dd\", \"if=/dev/zero\"]",
-        ));
-    }
-    for word in command {
-        if word.len() > MAX_WORD_BYTES || word.contains('\0') {
-            return Err(entry_error(
-                key,
-                "a word is longer than 64 KiB or holds a zero byte",
-                "give long texts as inputs",
-            ));
-        }
-        if SHELL_WORDS.contains(&word.as_str()) {
-            return Err(entry_error(key, format!("`{word}` means nothing without a shell"), SHELL_HINT));
-        }
-    }
-    Ok(())
 }
 
 impl Entry {

@@ -6,8 +6,8 @@
 //! Commands have the words and placeholders of a program's. The part in brackets is left out where nothing is loaded.
 
 use super::{
+    command::check_commands,
     entry_error::{EntryError, entry_error},
-    program::{MAX_COMMANDS, check_command},
 };
 use crate::units::Nanos;
 use schemars::JsonSchema;
@@ -125,15 +125,10 @@ impl Server {
     }
 
     fn check(&self) -> Result<(), EntryError> {
-        check_command("start", &self.start)?;
-        check_command("ready", &self.ready)?;
-        for (key, commands) in [("load", &self.load), ("verify", &self.verify)] {
-            if commands.len() > MAX_COMMANDS {
-                let problem = format!("there are {} commands", commands.len());
-                return Err(entry_error(key, problem, format!("use at most {MAX_COMMANDS}")));
-            }
-            commands.iter().try_for_each(|command| check_command(key, command))?;
-        }
+        check_commands("start", std::slice::from_ref(&self.start))?;
+        check_commands("ready", std::slice::from_ref(&self.ready))?;
+        check_commands("load", &self.load)?;
+        check_commands("verify", &self.verify)?;
         for (key, time) in [("ready_within", self.ready_within), ("stop_within", self.stop_within)] {
             if !(Nanos::secs(1)..=Nanos::secs(3600)).contains(&time) {
                 return Err(entry_error(key, format!("{key} is out of range (1s to 1h)"), "use 1m"));

@@ -130,11 +130,9 @@ pub struct WorkloadReport {
     pub controls: Vec<ContrastState>,
 }
 
-/// What must be said of numbers that come from the clients of a server.
+/// A server whose clients timed the numbers.
 #[derive(Debug, Clone, Serialize)]
 pub struct Served {
-    /// Time in seconds that the client was told to measure.
-    pub asked_seconds: f64,
     /// What is durable when the server acknowledges, where that is said.
     pub durable: Option<String>,
 }
@@ -438,10 +436,7 @@ fn section_report(
     let (leads, verdicts) = states.map(verdict).partition(|report: &VerdictReport| report.contrast.is_lead);
     let timed = plan.workloads[index].phase_of(result).filter(|phase| phase.until == Until::Time);
     let program = plan.workloads[index].program.as_ref().filter(|timed| timed.program.server.is_some());
-    let served = program.map(|timed| Served {
-        asked_seconds: timed.duration.as_secs_f64(),
-        durable: timed.program.durable(),
-    });
+    let served = program.map(|timed| Served { durable: timed.program.durable() });
     let repeated = plan.workloads[index].operation.as_ref().map(|timed| timed.repeat);
     WorkloadReport {
         name: plan.under(first).to_owned(),
