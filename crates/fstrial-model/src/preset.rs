@@ -45,6 +45,11 @@ pub const PRESETS: &[(&str, &str)] = &[
     ("checkpoint-bursts", include_str!("../../../workloads/checkpoint-bursts.toml")),
     ("lsm-compaction", include_str!("../../../workloads/lsm-compaction.toml")),
     ("htap", include_str!("../../../workloads/htap.toml")),
+    ("postgresql-tpcb", include_str!("../../../workloads/postgresql-tpcb.toml")),
+    ("postgresql-select", include_str!("../../../workloads/postgresql-select.toml")),
+    ("mariadb-oltp-ro", include_str!("../../../workloads/mariadb-oltp-ro.toml")),
+    ("mariadb-oltp-rw", include_str!("../../../workloads/mariadb-oltp-rw.toml")),
+    ("mariadb-oltp-wo", include_str!("../../../workloads/mariadb-oltp-wo.toml")),
     ("op-mkfs", include_str!("../../../workloads/op-mkfs.toml")),
     ("op-mount", include_str!("../../../workloads/op-mount.toml")),
     ("op-recovery", include_str!("../../../workloads/op-recovery.toml")),
@@ -129,6 +134,16 @@ pub const FAMILIES: &[Family] = &[
         ],
     },
     Family {
+        title: "Database servers, where they are installed",
+        presets: &[
+            "postgresql-tpcb",
+            "postgresql-select",
+            "mariadb-oltp-ro",
+            "mariadb-oltp-rw",
+            "mariadb-oltp-wo",
+        ],
+    },
+    Family {
         title: "Operations",
         presets: &[
             "op-mkfs",
@@ -198,17 +213,28 @@ pub fn keywords(name: &str) -> Vec<String> {
 }
 
 impl Application {
-    /// Its presets, in the order they are listed.
+    /// The presets that model it, in the order they are listed.
     pub fn presets(&self) -> Vec<&'static str> {
-        names().filter(|name| keywords(name).iter().any(|word| word == self.name())).collect()
+        self.with_its_name(false)
+    }
+
+    /// The presets that run the application itself, which must be installed.
+    pub fn servers(&self) -> Vec<&'static str> {
+        self.with_its_name(true)
+    }
+
+    fn with_its_name(&self, is_server: bool) -> Vec<&'static str> {
+        let is_one = |name: &str| preset(name).is_some_and(|entry| entry.server.is_some());
+        let has_its_name = |name: &&str| keywords(name).iter().any(|word| word == self.name());
+        names().filter(has_its_name).filter(|name| is_one(name) == is_server).collect()
     }
 }
 
-/// The presets that a word fits, in the order they are listed: those of the application that it names, else those that
-/// hold it in their name, their family, or what they say of themselves.
+/// The presets that a word fits, in the order they are listed: those that model the application that it names and those
+/// that run it, else those that hold it in their name, their family, or what they say of themselves.
 pub fn fitting(word: &str) -> Vec<&'static str> {
     if let Some(application) = Application::named(word) {
-        return application.presets();
+        return [application.presets(), application.servers()].concat();
     }
     let word = word.trim().to_lowercase();
     let holds = |text: &str| !word.is_empty() && text.to_lowercase().contains(&word);
@@ -225,7 +251,7 @@ pub fn fitting(word: &str) -> Vec<&'static str> {
 pub fn hint_for_unknown(word: &str) -> String {
     const LISTS: &str = "`fstrial workloads WORD` lists what fits a word";
     if let Some(application) = Application::named(word) {
-        let presets = application.presets().join(", ");
+        let presets = [application.presets(), application.servers()].concat().join(", ");
         return format!("`{word}` is several workloads: {presets}; write an entry for each");
     }
     let fitting = fitting(word);
@@ -263,7 +289,11 @@ mod tests {
 
     #[test]
     fn a_word_finds_what_models_it() {
-        assert_eq!(fitting("mysql"), ["random-mixed", "innodb-flush"]);
+        let servers = ["mariadb-oltp-ro", "mariadb-oltp-rw", "mariadb-oltp-wo"];
+        for word in ["mysql", "mariadb"] {
+            assert_eq!(fitting(word), [["random-mixed", "innodb-flush"].as_slice(), &servers].concat());
+        }
+        assert!(fitting("postgres").ends_with(&["postgresql-tpcb", "postgresql-select"]));
         assert_eq!(fitting("FILEBENCH").len(), 5, "{:?}", fitting("filebench"));
         assert!(fitting("doublewrite").contains(&"innodb-flush"), "what it says of itself counts");
         assert_eq!(fitting("quux"), Vec::<&str>::new());

@@ -8,6 +8,7 @@ use rustix::{
     process::{Pid, Signal},
 };
 use std::{
+    ffi::OsString,
     io::Read,
     os::fd::{AsRawFd, OwnedFd},
     path::PathBuf,
@@ -19,6 +20,10 @@ use std::{
 
 /// Folders searched after those of `PATH`: where distributions keep mkfs.
 const SYSTEM_FOLDERS: [&str; 4] = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"];
+/// Where distributions keep the programs of servers of which several versions can be installed: a folder, how the names in
+/// it begin that hold a version, and what follows.
+const SERVER_FOLDERS: [(&str, &str, &str); 2] =
+    [("/usr/lib/postgresql", "", "bin"), ("/usr", "pgsql-", "bin")];
 /// Where programs run that may not mount: nothing can be made there. They run no mkfs, so no word of the user's gets there.
 const NO_FILES: &str = "/sys";
 /// Most bytes kept of what a program prints.
@@ -70,8 +75,20 @@ pub fn find(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path)
         .chain(SYSTEM_FOLDERS.iter().map(PathBuf::from))
+        .chain(server_folders())
         .map(|folder| folder.join(name))
         .find(|candidate| candidate.is_file())
+}
+
+/// The folders of servers whose programs lie outside of `PATH` because several versions may be installed: the newest of each.
+pub fn server_folders() -> Vec<PathBuf> {
+    let newest = |(folder, prefix, inside): (&str, &str, &str)| {
+        let names = std::fs::read_dir(folder).ok()?.flatten().map(|entry| entry.file_name());
+        let version = |name: OsString| name.to_str()?.strip_prefix(prefix)?.parse::<u32>().ok();
+        let newest = names.filter_map(version).max()?;
+        Some(PathBuf::from(folder).join(format!("{prefix}{newest}")).join(inside))
+    };
+    SERVER_FOLDERS.into_iter().filter_map(newest).collect()
 }
 
 /// A word as one would type it for a shell: in quotes only where it needs them.

@@ -15,6 +15,8 @@
 //! Without root there are no namespaces, but there is Landlock: the kernel lets the program, and whatever it starts,
 //! change files below its folder only, and signal nobody else (from Linux 6.12 on). It is killed with its process group.
 //! A host that has neither runs no programs.
+//!
+//! Commands that must see one another, as a server and its clients, share a [`Room`].
 #![expect(
     unsafe_code,
     reason = "mount_setattr, wait4, a flag of an interface, and work between fork and exec"
@@ -37,10 +39,11 @@ use landlock::{
     Scope,
 };
 use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
     fs::{CWD, Gid, Mode, OFlags, Uid},
     io::Errno,
     mount::{MountFlags, MountPropagationFlags, UnmountFlags},
-    process::{Pid, Signal, WaitId, WaitIdOptions},
+    process::{Pid, PidfdFlags, Signal},
     thread::UnshareFlags,
 };
 use std::{
@@ -56,9 +59,12 @@ use std::{
         },
     },
     path::{Path, PathBuf},
-    process::{ChildStderr, ChildStdout, Command, ExitStatus, Stdio},
-    sync::mpsc::{self, Receiver, Sender},
-    thread,
+    process::{Child, Command, ExitStatus, Stdio},
+    sync::{
+        Arc,
+        mpsc::{self, Receiver, Sender},
+    },
+    thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
 
@@ -98,8 +104,8 @@ pub struct ExitedProgram {
 }
 
 /// A text that the program reads as a file, in memory and not on the arm.
-#[derive(Debug)]
-pub struct Input(OwnedFd);
+#[derive(Debug, Clone)]
+pub struct Input(Arc<OwnedFd>);
 
 impl Input {
     /// Puts a text into memory; nothing can change it afterwards.
@@ -118,7 +124,7 @@ impl Input {
         }
         fcntl_add_seals(&file, SealFlags::WRITE | SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL)
             .map_err(failed)?;
-        Ok(Self(file))
+        Ok(Self(Arc::new(file)))
     }
 
     /// The path under which the program finds it.
@@ -176,116 +182,270 @@ impl Sandbox {
         inputs: &[&Input],
         deadline: Nanos,
     ) -> Result<ExitedProgram, StackError> {
-        let name = words.first().expect("a command has a word");
-        let line = words.iter().map(|word| command::quoted(word)).collect::<Vec<_>>().join(" ");
-        let missing = || StackError::MissingProgram { program: name.clone(), filesystem: None };
-        let path = command::find(name).and_then(|path| std::path::absolute(path).ok()).ok_or_else(missing)?;
-        let start = Start {
-            name: path.clone(),
-            path,
-            arguments: words[1..].to_vec(),
+        self.enter(&[words], inputs)?.start(words)?.wait(deadline)
+    }
+
+    /// Makes a room for these commands: they see one another, their files in `/tmp` and their sockets.
+    ///
+    /// # Errors
+    /// One of the programs is not installed, or nothing can be shut in here.
+    ///
+    /// # Panics
+    /// If a command has no word.
+    pub fn enter(&self, commands: &[&[String]], inputs: &[&Input]) -> Result<Room, StackError> {
+        let mut programs = Vec::with_capacity(commands.len());
+        for words in commands {
+            let name = words.first().expect("a command has a word");
+            let missing = || StackError::MissingProgram { program: name.clone(), filesystem: None };
+            let found = command::find(name).and_then(|path| std::path::absolute(path).ok());
+            let name = found.ok_or_else(missing)?;
+            programs.push(Installed { path: name.clone(), name, arguments: words[1..].to_vec() });
+        }
+        let keeper = Keeper {
+            programs,
             folder: self.folder.clone(),
             seen: self.seen.clone(),
             cover: self.cover.clone(),
-            inputs: inputs.iter().map(|input| input.0.as_raw_fd()).collect(),
+            inputs: inputs.iter().map(|input| (*input).clone()).collect(),
         };
-        let (sender, receiver) = mpsc::channel();
+        let (shut, is_shut) = mpsc::channel();
+        let (requests, asked) = mpsc::channel();
         // A thread of its own, because namespaces and privileges are a thread's, and it never gets the old ones back.
-        let keeper = thread::spawn(move || start.keep(&sender));
-        let gone = || StackError::io("start", name, io::Error::other("its keeper is gone"));
-        let started = receiver.recv().map_err(|_| gone())??;
-        let Event::Started { pid, stdout, stderr } = started else { return Err(gone()) };
-        let (stdout, stderr) = (stdout.map(collect), stderr.map(collect));
-        let ended = match receiver.recv_timeout(deadline.duration()) {
-            Ok(ended) => ended?,
-            Err(_) => {
-                // It leads a session and, as root, is process 1 of its namespace: this reaches everything it started.
-                let _ = rustix::process::kill_process_group(pid, Signal::KILL);
-                let _ = rustix::process::kill_process(pid, Signal::KILL);
-                // It may be stuck in the kernel; SIGKILL is all there is, and we do not wait for it forever.
-                if receiver.recv_timeout(LAST_WORDS).is_ok() {
-                    let _ = keeper.join();
-                }
-                return Err(StackError::Deadline { line, deadline });
-            }
-        };
-        let _ = keeper.join();
-        let Event::Ended { status, wall, cpu_user, cpu_system, memory } = ended else { return Err(gone()) };
-        // A descendant that left its group may hold the stream open; what it prints is not waited for.
-        let text = |stream: Option<Receiver<String>>| {
-            stream.and_then(|stream| stream.recv_timeout(LAST_WORDS).ok()).unwrap_or_default()
-        };
-        let finished = CommandOutput { line, stdout: text(stdout), stderr: text(stderr), status, wall };
-        Ok(ExitedProgram { finished, wall, cpu_user, cpu_system, memory })
+        let thread = thread::spawn(move || keeper.keep(&shut, &asked));
+        let room = Room { requests: Some(requests), thread: Some(thread) };
+        is_shut.recv().map_err(|_| gone("shut in"))??;
+        Ok(room)
     }
 }
 
-/// Everything a keeper needs.
-struct Start {
+/// What commands run in that see one another. The first to be started is process 1 of it: when that ends or is killed, so is
+/// everything that the others have started, and nothing more can be started here. With the room everything in it ends.
+#[derive(Debug)]
+pub struct Room {
+    requests: Option<Sender<Request>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Room {
+    /// Starts one of the commands that the room was made for, in its folder, with nothing on standard input.
+    ///
+    /// # Errors
+    /// It cannot be started: also when process 1 has ended.
+    ///
+    /// # Panics
+    /// If there is no word.
+    pub fn start(&self, words: &[String]) -> Result<StartedProgram, StackError> {
+        let name = words.first().expect("a command has a word");
+        let line = words.iter().map(|word| command::quoted(word)).collect::<Vec<_>>().join(" ");
+        let (reply, replied) = mpsc::channel();
+        let request = Request { words: words.to_vec(), reply };
+        let sent = self.requests.as_ref().is_some_and(|requests| requests.send(request).is_ok());
+        let started = if sent { replied.recv().ok() } else { None };
+        let (began, mut child) = started.ok_or_else(|| gone(name))??;
+        let pid = Pid::from_child(&child);
+        let handle = rustix::process::pidfd_open(pid, PidfdFlags::empty());
+        Ok(StartedProgram {
+            line,
+            began,
+            pid,
+            // The streams are read by threads of ours: one shut in can start programs but no threads.
+            stdout: child.stdout.take().map(collect),
+            stderr: child.stderr.take().map(collect),
+            handle: handle.map_err(|e| StackError::io("watch", name, e))?,
+            is_buried: false,
+        })
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        self.requests = None;
+        // It may hang in the kernel with a program that it starts, and there is nothing else to wait for.
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn gone(name: &str) -> StackError {
+    StackError::io("start", name, io::Error::other("its keeper is gone"))
+}
+
+/// A program that was started. It is killed when this goes.
+#[derive(Debug)]
+pub struct StartedProgram {
+    line: String,
+    began: Instant,
+    pid: Pid,
+    handle: OwnedFd,
+    stdout: Option<Receiver<String>>,
+    stderr: Option<Receiver<String>>,
+    is_buried: bool,
+}
+
+impl StartedProgram {
+    /// Its command line.
+    pub fn line(&self) -> &str {
+        &self.line
+    }
+
+    /// Whether it ends within this time.
+    ///
+    /// # Errors
+    /// The kernel does not tell.
+    pub fn ends_within(&self, time: Duration) -> Result<bool, StackError> {
+        let until = Instant::now() + time;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            let left = Timespec::try_from(left).unwrap_or(Timespec { tv_sec: i64::MAX, tv_nsec: 0 });
+            match poll(&mut [PollFd::new(&self.handle, PollFlags::IN)], Some(&left)) {
+                Ok(ended) => return Ok(ended > 0),
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(StackError::io("wait for", &self.line, error)),
+            }
+        }
+    }
+
+    /// Sends a signal to it alone.
+    pub fn signal(&self, signal: Signal) {
+        // It may have ended already.
+        let _ = rustix::process::pidfd_send_signal(&self.handle, signal);
+    }
+
+    /// Waits for its end.
+    ///
+    /// # Errors
+    /// It does not end before the deadline, and was killed.
+    pub fn wait(mut self, deadline: Nanos) -> Result<ExitedProgram, StackError> {
+        if self.ends_within(deadline.duration())? {
+            return self.bury();
+        }
+        self.kill();
+        Err(StackError::Deadline { line: self.line.clone(), deadline })
+    }
+
+    /// Kills it and everything in its group, and gives what it printed.
+    pub fn end(mut self) -> CommandOutput {
+        let wall = self.began.elapsed().into();
+        self.kill();
+        let (stdout, stderr) = (text(self.stdout.take()), text(self.stderr.take()));
+        CommandOutput { line: self.line.clone(), stdout, stderr, status: ExitStatus::from_raw(9), wall }
+    }
+
+    /// Reaps what has ended.
+    fn bury(&mut self) -> Result<ExitedProgram, StackError> {
+        let wall = self.began.elapsed().into();
+        let (status, usage) = reap(self.pid)?;
+        self.is_buried = true;
+        let (stdout, stderr) = (text(self.stdout.take()), text(self.stderr.take()));
+        let number = |value: i64| u64::try_from(value).unwrap_or(0);
+        let time =
+            |time: libc::timeval| Nanos(number(time.tv_sec) * 1_000_000_000 + number(time.tv_usec) * 1000);
+        Ok(ExitedProgram {
+            finished: CommandOutput { line: self.line.clone(), stdout, stderr, status, wall },
+            wall,
+            cpu_user: time(usage.ru_utime),
+            cpu_system: time(usage.ru_stime),
+            memory: Bytes::kib(number(usage.ru_maxrss)),
+        })
+    }
+
+    fn kill(&mut self) {
+        if mem::replace(&mut self.is_buried, true) {
+            return;
+        }
+        // It leads a session and, as root, may be process 1 of its namespace: this reaches everything it started.
+        let _ = rustix::process::kill_process_group(self.pid, Signal::KILL);
+        self.signal(Signal::KILL);
+        // It may be stuck in the kernel; SIGKILL is all there is, and we do not wait for it forever.
+        if self.ends_within(LAST_WORDS).unwrap_or(false) {
+            let _ = reap(self.pid);
+        }
+    }
+}
+
+impl Drop for StartedProgram {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// What was printed. A descendant that left its group may hold the stream open; what it prints is not waited for.
+fn text(stream: Option<Receiver<String>>) -> String {
+    stream.and_then(|stream| stream.recv_timeout(LAST_WORDS).ok()).unwrap_or_default()
+}
+
+/// A command that a room is made for.
+#[derive(Debug)]
+struct Installed {
     /// The program as it was asked for, which is what it is called, and where it really lies.
     name: PathBuf,
     path: PathBuf,
     arguments: Vec<String>,
+}
+
+/// A command to start.
+struct Request {
+    words: Vec<String>,
+    reply: Sender<Result<(Instant, Child), StackError>>,
+}
+
+/// Everything a keeper needs.
+struct Keeper {
+    programs: Vec<Installed>,
     folder: PathBuf,
     seen: PathBuf,
     cover: Option<PathBuf>,
-    inputs: Vec<RawFd>,
+    inputs: Vec<Input>,
 }
 
-/// What a keeper tells.
-enum Event {
-    /// The streams are read elsewhere: a thread shut in can start programs but no threads.
-    Started {
-        pid: Pid,
-        stdout: Option<ChildStdout>,
-        stderr: Option<ChildStderr>,
-    },
-    Ended {
-        status: ExitStatus,
-        wall: Nanos,
-        cpu_user: Nanos,
-        cpu_system: Nanos,
-        memory: Bytes,
-    },
-}
-
-impl Start {
-    /// Shuts this thread in, starts the program from it and stays until it has ended: the kernel kills a child whose
+impl Keeper {
+    /// Shuts this thread in, starts programs from it and stays as long as there may be more: the kernel kills a child whose
     /// starter is gone.
-    fn keep(mut self, tell: &Sender<Result<Event, StackError>>) {
-        if self.cover.is_some() {
-            self.path = hidden::reachable(&self.name);
+    fn keep(mut self, shut: &Sender<Result<(), StackError>>, requests: &Receiver<Request>) {
+        let has_cover = self.cover.is_some();
+        for program in self.programs.iter_mut().filter(|_| has_cover) {
+            program.path = hidden::reachable(&program.name);
         }
-        let shut = match &self.cover {
+        let result = match &self.cover {
             Some(cover) => self.shut_in(cover),
             None => fence_in(&self.folder),
         };
-        let ended = shut.and_then(|()| self.start()).and_then(|(pid, began, started)| {
-            let _ = tell.send(Ok(started));
-            wait(pid, began)
-        });
-        if self.cover.is_some() {
+        let is_shut = result.is_ok();
+        // Whoever asked may have given up; then nobody needs the answers.
+        let _ = shut.send(result);
+        if is_shut {
+            for Request { words, reply } in requests {
+                let _ = reply.send(self.start(&words));
+            }
+        }
+        if has_cover {
             // Now, because at the thread's end the kernel would do it later, and the arm would be in use until then.
             let _ = rustix::mount::unmount("/", UnmountFlags::DETACH);
         }
-        // The receiver may have given up; then nobody needs the answer.
-        let _ = tell.send(ended);
     }
 
-    fn start(&self) -> Result<(Pid, Instant, Event), StackError> {
+    fn start(&self, words: &[String]) -> Result<(Instant, Child), StackError> {
+        let (name, arguments) = words.split_first().ok_or_else(|| gone("nothing"))?;
+        let file = Path::new(name).file_name();
+        let known = |program: &&Installed| {
+            program.name == Path::new(name) || (!name.contains('/') && program.name.file_name() == file)
+        };
+        let program = self.programs.iter().find(known).ok_or_else(|| gone(name))?;
         #[expect(clippy::disallowed_methods, reason = "this is the runner of the user's programs")]
-        let mut command = Command::new(&self.path);
+        let mut command = Command::new(&program.path);
         command
-            .arg0(&self.name)
-            .args(&self.arguments)
+            .arg0(&program.name)
+            .args(arguments)
             .current_dir(&self.seen)
             .env_clear()
-            .envs([("PATH", PATH), ("LANG", "C"), ("LC_ALL", "C")])
+            .envs([("PATH", search_path().as_str()), ("LANG", "C"), ("LC_ALL", "C")])
             .envs([("HOME", &self.seen), ("TMPDIR", &self.seen)])
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
-        let (inputs, is_root) = (self.inputs.clone(), self.cover.is_some());
+        let inputs: Vec<RawFd> = self.inputs.iter().map(|input| input.0.as_raw_fd()).collect();
+        let is_root = self.cover.is_some();
         let prepare = move || {
             if is_root {
                 see_own_processes()?;
@@ -294,7 +454,7 @@ impl Start {
             rustix::process::setsid()?;
             rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
             for input in &inputs {
-                // SAFETY: the descriptor is an `Input`'s, which the caller of `Confined::run` holds until it returns.
+                // SAFETY: the descriptor is an `Input`'s, which the keeper that starts the program holds.
                 let input = unsafe { BorrowedFd::borrow_raw(*input) };
                 rustix::io::fcntl_setfd(input, rustix::io::FdFlags::empty())?;
             }
@@ -303,10 +463,8 @@ impl Start {
         // SAFETY: between fork and exec the closure makes system calls only; it neither allocates nor locks.
         unsafe { command.pre_exec(prepare) };
         let began = Instant::now();
-        let mut child = command.spawn().map_err(|e| StackError::io("start", &self.path, e))?;
-        let pid = Pid::from_child(&child);
-        let started = Event::Started { pid, stdout: child.stdout.take(), stderr: child.stderr.take() };
-        Ok((pid, began, started))
+        let child = command.spawn().map_err(|e| StackError::io("start", &program.path, e))?;
+        Ok((began, child))
     }
 
     /// Moves this thread into namespaces in which only the program's folder can be written, at its place below `cover`.
@@ -320,7 +478,9 @@ impl Start {
             .map_err(failed("make mounts private"))?;
         // Opened before anything is covered: the arm may be mounted below any of what is.
         let source = open_here(&self.folder).map_err(|e| StackError::io("open", &self.folder, e))?;
-        let hidden = HiddenFolders::find(&self.path, &self.arguments)?;
+        let commands =
+            self.programs.iter().map(|program| (program.path.as_path(), program.arguments.as_slice()));
+        let hidden = HiddenFolders::find(commands)?;
         let flags = MountFlags::NOSUID | MountFlags::NODEV;
         rustix::mount::mount("fstrial", cover, "tmpfs", flags, Some(c"size=64k,mode=755"))
             .map_err(|e| StackError::io("cover", cover, e))?;
@@ -425,8 +585,9 @@ fn raise_loopback() -> io::Result<()> {
 fn see_own_processes() -> Result<(), Errno> {
     let flags = MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     match rustix::mount::mount(c"proc", c"/proc", c"proc", flags, None) {
-        // In a container whose root is somebody's else's, and which has processes of its own already.
-        Err(Errno::PERM) => Ok(()),
+        // In a container whose root is somebody's else's, and which has processes of its own already; or another
+        // command in this room has done it.
+        Err(Errno::PERM | Errno::BUSY) => Ok(()),
         result => result,
     }
 }
@@ -458,17 +619,9 @@ pub fn in_own_session(command: &mut Command) -> &mut Command {
     unsafe { command.pre_exec(prepare) }
 }
 
-/// Waits for a child, ends what is left of its group, and reads what it used.
-fn wait(pid: Pid, began: Instant) -> Result<Event, StackError> {
-    let failed = |e: io::Error| StackError::io("wait for", format!("/proc/{}", pid.as_raw_nonzero()), e);
-    // Left unburied at first: until then nobody else can get the number of its group.
-    let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
-    while let Err(error) = rustix::process::waitid(WaitId::Pid(pid), options) {
-        if error != Errno::INTR {
-            return Err(failed(error.into()));
-        }
-    }
-    let wall = began.elapsed().into();
+/// Ends what is left of the group of a child that has ended, and reads how it ended and what it used.
+fn reap(pid: Pid) -> Result<(ExitStatus, libc::rusage), StackError> {
+    // Before it is reaped: until then nobody else can get the number of its group.
     let _ = rustix::process::kill_process_group(pid, Signal::KILL);
     let mut status = 0;
     // SAFETY: all zeroes are a valid `rusage`: it is numbers only.
@@ -476,17 +629,16 @@ fn wait(pid: Pid, began: Instant) -> Result<Event, StackError> {
     // SAFETY: both places are valid for writes and outlive the call; the child is ours and nobody else waits for it.
     let waited = unsafe { libc::wait4(pid.as_raw_nonzero().get(), &raw mut status, 0, &raw mut usage) };
     if waited < 0 {
-        return Err(failed(io::Error::last_os_error()));
+        let error = io::Error::last_os_error();
+        return Err(StackError::io("wait for", format!("/proc/{}", pid.as_raw_nonzero()), error));
     }
-    let number = |value: i64| u64::try_from(value).unwrap_or(0);
-    let time = |time: libc::timeval| Nanos(number(time.tv_sec) * 1_000_000_000 + number(time.tv_usec) * 1000);
-    Ok(Event::Ended {
-        status: ExitStatus::from_raw(status),
-        wall,
-        cpu_user: time(usage.ru_utime),
-        cpu_system: time(usage.ru_stime),
-        memory: Bytes::kib(number(usage.ru_maxrss)),
-    })
+    Ok((ExitStatus::from_raw(status), usage))
+}
+
+/// Folders searched by the program itself: those of servers before the system's, where their clients may be wrappers.
+fn search_path() -> String {
+    let servers = command::server_folders().into_iter().map(|folder| folder.display().to_string());
+    servers.chain([PATH.to_owned()]).collect::<Vec<_>>().join(":")
 }
 
 /// Reads a stream to its end on a thread, keeping the first and the last part.
@@ -679,6 +831,44 @@ mod tests {
         let ended = run("sleep 100 & echo done");
         assert_eq!(ended.finished.stdout, "done\n");
         assert!(began.elapsed() < Duration::from_secs(20));
+    }
+
+    #[test]
+    fn commands_of_a_room_see_one_another_and_end_with_the_first() {
+        let arm = tempfile::tempdir().unwrap();
+        let place = Sandbox::make(arm.path()).unwrap();
+        let server = words(
+            "trap 'echo stopped; exit' TERM; mkfifo pipe; echo served > pipe; while :; do sleep 0.05; done",
+        );
+        let client = words("while ! test -p pipe; do sleep 0.01; done; cat pipe");
+        let room = place.enter(&[&server, &client], &[]).unwrap();
+        let server = room.start(&server).unwrap();
+        let printed = room.start(&client).unwrap().wait(Nanos::secs(60)).unwrap().finished.stdout;
+        assert_eq!(printed, "served\n");
+        assert!(!server.ends_within(Duration::ZERO).unwrap());
+        server.signal(Signal::TERM);
+        let ended = server.wait(Nanos::secs(60)).unwrap().finished;
+        assert_eq!((ended.stdout.as_str(), ended.status.code()), ("stopped\n", Some(0)));
+        if host::is_root() {
+            assert!(room.start(&client).is_err(), "process 1 has ended");
+        }
+    }
+
+    #[test]
+    fn a_program_that_is_dropped_is_killed() {
+        let arm = tempfile::tempdir().unwrap();
+        let place = Sandbox::make(arm.path()).unwrap();
+        let server = words("trap '' TERM; while :; do date +%s%N > beat; sleep 0.02; done");
+        let room = place.enter(&[&server], &[]).unwrap();
+        let started = room.start(&server).unwrap();
+        let beat = || std::fs::read_to_string(place.folder().join("beat")).unwrap_or_default();
+        while beat().is_empty() {
+            thread::park_timeout(Duration::from_millis(5));
+        }
+        drop(started);
+        let last = beat();
+        thread::park_timeout(Duration::from_millis(200));
+        assert_eq!(beat(), last, "nothing goes on");
     }
 
     #[test]

@@ -421,8 +421,8 @@ fn is_a_measurement(picked: Result<f64, String>) {
 
 /// A rule over what a tool printed. The first line of the input is the rule, the rest is the output.
 fn metric_rule(bytes: &[u8]) {
-    const TAKES: [Option<Take>; 5] =
-        [None, Some(Take::Only), Some(Take::First), Some(Take::Last), Some(Take::Sum)];
+    const TAKES: [Option<Take>; 6] =
+        [None, Some(Take::Only), Some(Take::First), Some(Take::Last), Some(Take::Sum), Some(Take::P50)];
     static PRESETS: LazyLock<Vec<Program>> = LazyLock::new(|| {
         let entries = super::corpus::files(&[("workloads", ".toml")])
             .into_iter()

@@ -2,8 +2,8 @@
 
 use super::{
     Access, Advice, Backend, DataKind, Distribution, Figure, FileTree, Flush, FsyncCounts, Kind, Lap, Layout,
-    Log, MetricEntry, Mix, OpenSync, Operation, Postmark, PostmarkPart, Rate, RateTarget, Serialise, Sharing,
-    Sizes, SyncCall, TreeEntry, Until,
+    Log, MetricEntry, Mix, OpenSync, Operation, Postmark, PostmarkPart, Rate, RateTarget, Serialise,
+    ServerEntry, Sharing, Sizes, SyncCall, TreeEntry, Until,
 };
 use crate::{
     problem::{TrialError, read_toml, span_of_key},
@@ -278,6 +278,8 @@ keys! {
         prepare: Vec<Vec<String>>,
         /// program: commands after it.
         cleanup: Vec<Vec<String>>,
+        /// program: a server that the command talks to: how it is started, seen to be ready, loaded, stopped and verified.
+        server: ServerEntry,
         /// program: a command whose first line tells its version.
         version: Vec<String>,
         /// program: the longest the command may take; 30m if left out.

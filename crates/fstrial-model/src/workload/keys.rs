@@ -8,7 +8,7 @@ use super::{
 use toml::{Table, Value};
 
 /// Tables that are laid over another's key by key.
-const MERGED: [&str; 2] = ["parameters", "tree"];
+const MERGED: [&str; 3] = ["parameters", "tree", "server"];
 
 impl Entry {
     /// The keys that are written, with their values.

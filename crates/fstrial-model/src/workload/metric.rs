@@ -17,8 +17,12 @@ use std::{borrow::Cow, collections::BTreeMap};
 pub const MAX_METRICS: usize = 64;
 /// Most places a rule may match.
 const MAX_MATCHES: usize = 10_000;
+/// Most places a rule for a percentile may match.
+const MAX_RANKED: usize = 1_000_000;
 /// Longest pattern or pointer, in bytes.
 const MAX_RULE_BYTES: usize = 4096;
+/// What to do when nothing is found.
+const LOOK: &str = "look at what the program printed: it is kept with the run";
 /// Most pointers of one rule.
 const MAX_POINTERS: usize = 16;
 /// Memory a compiled pattern may take, in bytes.
@@ -42,7 +46,8 @@ pub struct MetricEntry {
     /// Where it is printed: stdout (if left out), stderr, or `file:NAME` in the program's directory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
-    /// A regular expression whose one group is the number; or its groups `value` and `per`, then value divided by per.
+    /// A regular expression whose one group is the number; or its groups `value` and `per`, then value divided by per;
+    /// or, for a percentile, `value` and `times`, then the value was there that often.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pattern: Option<String>,
     /// A JSON pointer, or several that are added up; `*` is every element of a list.
@@ -54,7 +59,7 @@ pub struct MetricEntry {
     /// Not printed but measured: wall, cpu or memory of the command.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub measure: Option<Measure>,
-    /// What to do with several matches: only (an error, if left out), first, last or sum.
+    /// What to do with several matches: only (an error, if left out), first, last, sum, or the percentile p50, p95 or p99.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub take: Option<Take>,
 }
@@ -104,6 +109,24 @@ pub enum Take {
     Last,
     /// All of them, added up.
     Sum,
+    /// The median.
+    P50,
+    /// The 95th percentile: the smallest that at least 95 % do not exceed.
+    P95,
+    /// The 99th percentile.
+    P99,
+}
+
+impl Take {
+    /// The share that does not exceed a percentile.
+    fn share(self) -> Option<f64> {
+        match self {
+            Self::P50 => Some(0.5),
+            Self::P95 => Some(0.95),
+            Self::P99 => Some(0.99),
+            Self::Only | Self::First | Self::Last | Self::Sum => None,
+        }
+    }
 }
 
 /// How one metric is read, settled and checked.
@@ -260,6 +283,11 @@ impl MetricEntry {
                 "leave them out with `measure`",
             );
         }
+        let take = self.take.unwrap_or_default();
+        if take.share().is_none() && self.pattern.as_ref().is_some_and(|pattern| pattern.contains("<times>"))
+        {
+            return wrong("only a percentile counts how often a value is there", "write take = \"p99\"");
+        }
         Ok(MetricRule {
             name: self.name.clone(),
             unit: unit.to_owned(),
@@ -267,7 +295,7 @@ impl MetricEntry {
             scale,
             from: self.source()?,
             pick,
-            take: self.take.unwrap_or_default(),
+            take,
         })
     }
 
@@ -370,7 +398,9 @@ fn compile(pattern: &str) -> Result<Regex, Wrong> {
     let named: Vec<&str> = regex.capture_names().flatten().collect();
     let groups = regex.captures_len() - 1;
     match (named.as_slice(), groups) {
-        ([], 1) | (["value"], _) | (["value", "per"] | ["per", "value"], _) => Ok(regex),
+        ([], 1)
+        | (["value"], _)
+        | (["value", "per"] | ["per", "value"] | ["value", "times"] | ["times", "value"], _) => Ok(regex),
         (_, 0) => wrong(
             "the pattern has no group, so it does not say which part is the number",
             "put the number in parentheses: 'iops: ([0-9.]+)'",
@@ -439,7 +469,7 @@ impl MetricRule {
                 let index = *column as usize - 1;
                 let cells = text.lines().filter_map(|line| line.split(',').nth(index));
                 let nothing = format!("no line of {} has {column} columns", self.place());
-                self.reduce(cells.map(|cell| number(cell.trim_matches('"'))), &nothing)
+                self.reduce(cells.map(|cell| once(number(cell.trim_matches('"')))), &nothing)
             }
         }
     }
@@ -452,10 +482,14 @@ impl MetricRule {
         }
     }
 
-    /// Makes one number of those found. Looks no further than it must.
-    fn reduce(&self, numbers: impl Iterator<Item = Result<f64, Wrong>>, nothing: &str) -> Result<f64, Wrong> {
+    /// Makes one number of those found, each with how often it is there. Looks no further than it must.
+    fn reduce(&self, found: impl Iterator<Item = Result<Found, Wrong>>, nothing: &str) -> Result<f64, Wrong> {
+        if let Some(share) = self.take.share() {
+            return percentile(share, found, nothing);
+        }
         let mut result: Option<Result<f64, Wrong>> = None;
-        for (index, number) in numbers.enumerate() {
+        for (index, found) in found.enumerate() {
+            let number = found.map(|(number, _)| number);
             if index >= MAX_MATCHES {
                 return wrong(
                     format!("it matches more than {MAX_MATCHES} times"),
@@ -475,7 +509,7 @@ impl MetricRule {
                 (_, Some(sum)) => sum.and_then(|sum| Ok(sum + number?)),
             });
         }
-        result.unwrap_or_else(|| wrong(nothing, "look at what the program printed: it is kept with the run"))
+        result.unwrap_or_else(|| wrong(nothing, LOOK))
     }
 
     fn by_pointer(&self, text: &str, pointers: &[String]) -> Result<f64, Wrong> {
@@ -494,7 +528,7 @@ impl MetricRule {
                 ),
             });
             let nothing = format!("`{pointer:.100}` leads nowhere in {}", self.place());
-            let number = self.reduce(numbers, &nothing)?;
+            let number = self.reduce(numbers.map(once), &nothing)?;
             sum = Some(sum.map_or(number, |sum: f64| sum + number));
         }
         sum.map_or_else(|| wrong("it has no pointer", "write pointer = \"/…\""), Ok)
@@ -510,16 +544,59 @@ fn measured(measure: Measure, output: &Output) -> f64 {
     }
 }
 
-/// The number a match stands for: its only group, or `value` divided by `per`.
-fn of_captures(captures: &Captures<'_>) -> Result<f64, Wrong> {
+/// A number, and how often it is there.
+type Found = (f64, f64);
+
+fn once(number: Result<f64, Wrong>) -> Result<Found, Wrong> {
+    number.map(|number| (number, 1.0))
+}
+
+/// The smallest number that at least a share of all does not exceed.
+fn percentile(
+    share: f64,
+    found: impl Iterator<Item = Result<Found, Wrong>>,
+    nothing: &str,
+) -> Result<f64, Wrong> {
+    let mut ranked = found.take(MAX_RANKED + 1).collect::<Result<Vec<Found>, Wrong>>()?;
+    if ranked.len() > MAX_RANKED {
+        return wrong(
+            format!("it matches more than {MAX_RANKED} times"),
+            "print how often each value is there: sort -n FILE | uniq -c",
+        );
+    }
+    ranked.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let all: f64 = ranked.iter().map(|(_, times)| times).sum();
+    if ranked.is_empty() {
+        return wrong(nothing, LOOK);
+    }
+    let needed = (1.0 / (1.0 - share)).round();
+    if all < needed {
+        return wrong(
+            format!("{all} numbers have no percentile like that: at least {needed} are needed"),
+            "use a longer duration",
+        );
+    }
+    let rank = (share * all).ceil();
+    let mut passed = 0.0;
+    let reached = ranked.iter().find(|(_, times)| {
+        passed += times;
+        passed >= rank
+    });
+    Ok(reached.map_or(f64::NAN, |(number, _)| *number))
+}
+
+/// The number a match stands for, and how often: its only group, or `value` divided by `per`, or `value` as often as
+/// `times` says.
+fn of_captures(captures: &Captures<'_>) -> Result<Found, Wrong> {
     let text = |group: Option<regex::Match<'_>>| match group {
         Some(group) => number(group.as_str()),
         None => wrong("the group with the number took no part in the match", "make the group match always"),
     };
     let value = text(captures.name("value").or_else(|| captures.get(1)))?;
-    match captures.name("per") {
-        Some(per) => Ok(value / text(Some(per))?),
-        None => Ok(value),
+    match (captures.name("per"), captures.name("times")) {
+        (Some(per), _) => Ok((value / text(Some(per))?, 1.0)),
+        (None, Some(times)) => Ok((value, text(Some(times))?.max(0.0))),
+        (None, None) => Ok((value, 1.0)),
     }
 }
 
@@ -587,7 +664,7 @@ fn follow<'a>(value: &'a Json, steps: &[Cow<'_, str>], found: &mut Vec<&'a Json>
         Json::Array(elements) if step == "*" => {
             for element in elements {
                 // One more than may be: that there are too many is then seen.
-                if found.len() > MAX_MATCHES {
+                if found.len() > MAX_RANKED {
                     return;
                 }
                 follow(element, rest, found);

@@ -5,6 +5,7 @@
 
 mod behaviour;
 mod combination;
+mod command;
 mod data;
 mod distribution;
 mod entry;
@@ -23,6 +24,7 @@ mod phase;
 mod postmark;
 pub mod program;
 mod rate;
+mod server;
 mod settle;
 mod sizes;
 mod summary;
@@ -46,6 +48,7 @@ pub use phase::{Figure, Group, Phase, RateTarget, ResultKind, Until, comparable}
 pub use postmark::{Postmark, PostmarkPart};
 pub use program::Program;
 pub use rate::{Arrivals, Rate};
+pub use server::{Server, ServerEntry, StopSignal};
 pub use sizes::Sizes;
 pub use summary::Durability;
 

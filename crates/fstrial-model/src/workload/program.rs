@@ -9,9 +9,11 @@
 
 use super::{
     Kind,
+    command::check_commands,
     entry::Entry,
     entry_error::{EntryError, entry_error},
     metric::{MAX_METRICS, MetricEntry, MetricRule, Output, PickError, PickedNumber, Source},
+    server::{Server, ServerEntry},
 };
 use crate::units::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
@@ -20,23 +22,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Most words of one command.
-const MAX_WORDS: usize = 256;
-/// Most bytes of one word.
-const MAX_WORD_BYTES: usize = 64 << 10;
-/// Most commands before, and as many after, the one that is measured.
-const MAX_COMMANDS: usize = 32;
 /// Most inputs.
 const MAX_INPUTS: usize = 16;
 /// Most parameters.
 const MAX_PARAMETERS: usize = 64;
 /// Most bytes of one input.
 const MAX_INPUT_BYTES: usize = 256 << 10;
-/// Words that only a shell understands.
-const SHELL_WORDS: [&str; 9] = ["|", "||", "&", "&&", "<", ">", ">>", "2>", "2>&1"];
-const SHELL_HINT: &str =
-    "programs are started without a shell; ask for one: command = [\"sh\", \"-c\", \"…\"]";
-
 /// A program that is run on an arm.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Program {
@@ -46,6 +37,9 @@ pub struct Program {
     pub command: Vec<String>,
     /// Commands after it, outside the clock.
     pub cleanup: Vec<Vec<String>>,
+    /// The server that the command talks to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server: Option<Server>,
     /// Small texts given to the commands as files that do not lie on the arm, by name; placeholders are replaced.
     pub inputs: BTreeMap<String, String>,
     /// Words of the user's own that `{parameter:NAME}` stands for, by name.
@@ -77,6 +71,13 @@ pub struct Values {
     pub seed: u64,
     /// Where each input can be read.
     pub inputs: BTreeMap<String, PathBuf>,
+}
+
+impl Values {
+    /// Values that are certainly there, for a look at what is asked for.
+    fn of_nothing() -> Self {
+        Self { dir: "/".into(), threads: 1, duration: Nanos::secs(1), seed: 1, inputs: BTreeMap::new() }
+    }
 }
 
 /// What a placeholder asks for.
@@ -235,9 +236,17 @@ impl Program {
         }
     }
 
-    /// Every command, in the order they run.
+    /// Every command: first those of the program, then those of its server.
     pub fn commands(&self) -> impl Iterator<Item = &Vec<String>> {
-        self.prepare.iter().chain([&self.command]).chain(&self.cleanup)
+        let servers = self.server.iter().flat_map(Server::commands);
+        self.prepare.iter().chain([&self.command]).chain(&self.cleanup).chain(servers)
+    }
+
+    /// What is durable when the server acknowledges, with the parameters replaced; none without a server that says so.
+    pub fn durable(&self) -> Option<String> {
+        let said =
+            self.server.as_ref().map(|server| server.durable.as_str()).filter(|said| !said.is_empty())?;
+        self.filled(said, &Values::of_nothing(), "durable").ok()
     }
 
     /// Names of the files that the metrics are read from, in the program's directory.
@@ -261,11 +270,11 @@ impl Program {
 
     /// Refuses programs that can be run nowhere.
     pub(crate) fn check(&self) -> Result<(), EntryError> {
-        self.check_commands("prepare", &self.prepare)?;
-        self.check_commands("command", std::slice::from_ref(&self.command))?;
-        self.check_commands("cleanup", &self.cleanup)?;
+        check_commands("prepare", &self.prepare)?;
+        check_commands("command", std::slice::from_ref(&self.command))?;
+        check_commands("cleanup", &self.cleanup)?;
         if !self.version.is_empty() {
-            self.check_commands("version", std::slice::from_ref(&self.version))?;
+            check_commands("version", std::slice::from_ref(&self.version))?;
         }
         self.check_inputs()?;
         self.check_parameters()?;
@@ -293,17 +302,6 @@ impl Program {
             ));
         }
         Ok(())
-    }
-
-    fn check_commands(&self, key: &'static str, commands: &[Vec<String>]) -> Result<(), EntryError> {
-        if commands.len() > MAX_COMMANDS {
-            return Err(entry_error(
-                key,
-                format!("there are {} commands", commands.len()),
-                format!("use at most {MAX_COMMANDS}"),
-            ));
-        }
-        commands.iter().try_for_each(|command| check_command(key, command))
     }
 
     fn check_inputs(&self) -> Result<(), EntryError> {
@@ -340,7 +338,8 @@ impl Program {
                 "use letters, digits, dots, dashes and underscores for names",
             ));
         }
-        let texts = || self.commands().flatten().chain(self.inputs.values());
+        let durable = self.server.as_ref().map(|server| &server.durable);
+        let texts = || self.commands().flatten().chain(self.inputs.values()).chain(durable);
         let unused = |name: &&String| {
             let used = format!("{{parameter:{name}}}");
             !texts().any(|text| text.contains(&used))
@@ -355,18 +354,31 @@ impl Program {
         }
     }
 
+    /// Every command with the key that it is written under.
+    fn keyed_commands(&self) -> Vec<(&'static str, &Vec<String>)> {
+        fn all<'a>(key: &'static str, commands: &'a [Vec<String>]) -> Vec<(&'static str, &'a Vec<String>)> {
+            commands.iter().map(|command| (key, command)).collect()
+        }
+        let mut keyed = vec![("command", &self.command), ("version", &self.version)];
+        keyed.extend(all("prepare", &self.prepare));
+        keyed.extend(all("cleanup", &self.cleanup));
+        if let Some(server) = &self.server {
+            keyed.extend([("start", &server.start), ("ready", &server.ready)]);
+            keyed.extend(all("load", &server.load));
+            keyed.extend(all("verify", &server.verify));
+        }
+        keyed
+    }
+
     /// Tries every replacement, with values that are certainly there.
     fn check_placeholders(&self) -> Result<(), EntryError> {
         let here = |name: &String| (name.clone(), PathBuf::from("/"));
-        let mut values = Values {
-            dir: "/".into(),
-            threads: 1,
-            duration: Nanos::secs(1),
-            seed: 1,
-            inputs: self.inputs.keys().map(here).collect(),
-        };
-        for command in self.commands().chain([&self.version]) {
-            self.words(command, &values)?;
+        let mut values = Values { inputs: self.inputs.keys().map(here).collect(), ..Values::of_nothing() };
+        for (key, command) in self.keyed_commands() {
+            command.iter().try_for_each(|word| self.filled(word, &values, key).map(drop))?;
+        }
+        if let Some(server) = &self.server {
+            self.filled(&server.durable, &Values::of_nothing(), "durable")?;
         }
         let used = |name: &str| {
             let placeholder = format!("{{input:{name}}}");
@@ -395,44 +407,6 @@ fn is_name(name: &str) -> bool {
     (1..=64).contains(&name.len()) && name.chars().all(plain)
 }
 
-fn check_command(key: &'static str, command: &[String]) -> Result<(), EntryError> {
-    let Some(program) = command.first().filter(|_| command.len() <= MAX_WORDS) else {
-        return Err(entry_error(
-            key,
-            format!("a command has 1 to {MAX_WORDS} words"),
-            "write command = [\"sysbench\", \"fileio\", …]",
-        ));
-    };
-    let relative = program.contains('/') && !program.starts_with('/');
-    if program.is_empty() || relative || program.contains(['{', '}']) || program.starts_with('-') {
-        return Err(entry_error(
-            key,
-            format!("`{program:.80}` is not a program"),
-            "the first word is a name that is looked for in PATH, or an absolute path",
-        ));
-    }
-    if program.contains(char::is_whitespace) {
-        return Err(entry_error(
-            key,
-            format!("`{program:.80}` holds blanks"),
-            "write each word separately: [\"dd\", \"if=/dev/zero\"]",
-        ));
-    }
-    for word in command {
-        if word.len() > MAX_WORD_BYTES || word.contains('\0') {
-            return Err(entry_error(
-                key,
-                "a word is longer than 64 KiB or holds a zero byte",
-                "give long texts as inputs",
-            ));
-        }
-        if SHELL_WORDS.contains(&word.as_str()) {
-            return Err(entry_error(key, format!("`{word}` means nothing without a shell"), SHELL_HINT));
-        }
-    }
-    Ok(())
-}
-
 impl Entry {
     /// The program of an entry with `kind = "program"`.
     ///
@@ -445,6 +419,7 @@ impl Entry {
             prepare: self.prepare.clone().unwrap_or_default(),
             command: self.command.clone().unwrap_or_default(),
             cleanup: self.cleanup.clone().unwrap_or_default(),
+            server: self.server.as_ref().map(ServerEntry::settle).transpose()?,
             inputs: self.inputs.clone().unwrap_or_default(),
             parameters: self.parameters.clone().unwrap_or_default(),
             metrics: rules.collect::<Result<_, _>>()?,

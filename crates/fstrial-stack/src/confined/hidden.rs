@@ -57,7 +57,9 @@ impl HiddenFolders {
     ///
     /// # Errors
     /// A folder cannot be opened, or sockets cannot be listed.
-    pub(super) fn find(program: &Path, arguments: &[String]) -> Result<Self, StackError> {
+    pub(super) fn find<'a>(
+        commands: impl Iterator<Item = (&'a Path, &'a [String])>,
+    ) -> Result<Self, StackError> {
         let mut folders: Vec<PathBuf> =
             FOLDERS.iter().filter_map(|folder| fs::canonicalize(folder).ok()).collect();
         folders.retain(|folder| folder.is_dir());
@@ -65,9 +67,11 @@ impl HiddenFolders {
         folders.sort();
         folders.dedup();
         let mut hidden = Self { folders, kept: Vec::new(), sockets: Vec::new() };
-        hidden.keep(program, true)?;
-        for word in arguments {
-            hidden.keep(Path::new(word), false)?;
+        for (program, arguments) in commands {
+            hidden.keep(program, true)?;
+            for word in arguments {
+                hidden.keep(Path::new(word), false)?;
+            }
         }
         let listed = fs::read(SOCKETS).map_err(|e| StackError::io("read", SOCKETS, e))?;
         hidden.sockets = sockets(&listed);

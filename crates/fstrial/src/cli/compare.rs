@@ -446,6 +446,9 @@ impl CompareArgs {
     fn set(&self, application: &Application) -> Vec<Entry> {
         let presets = application.presets();
         super::say(&format!("{}: {}\n", application.name(), presets.join(", ")));
+        if let servers @ [_, ..] = application.servers().as_slice() {
+            super::say(&format!("the server itself: --workload {}\n", servers.join(" or ")));
+        }
         presets.into_iter().map(|name| self.over(Entry::of_preset(name))).collect()
     }
 

@@ -5,7 +5,7 @@ use crate::{
     error::ExpectedError,
     exit_code,
     report::{json_lines, numbers},
-    run::environment::Environment,
+    run::{environment::Environment, program},
 };
 use anstyle::{AnsiColor, Style};
 use clap::Args;
@@ -165,7 +165,7 @@ fn checks() -> Vec<Check> {
         .into_iter()
         .filter(|tool| command::find(tool).is_none())
         .collect::<Vec<_>>();
-    vec![
+    let mut checks = vec![
         Check {
             name: "root",
             ok: host::is_root(),
@@ -199,12 +199,31 @@ fn checks() -> Vec<Check> {
             },
         },
         benchmarks(),
-    ]
+    ];
+    checks.extend(SERVERS.map(server));
+    checks
+}
+
+/// Servers of the presets, with the program that is the server and the one that is its client.
+const SERVERS: [(&str, [&str; 2]); 2] =
+    [("postgresql", ["postgres", "pgbench"]), ("mariadb", ["mariadbd", "sysbench"])];
+
+/// Whether a server and its client are installed, or what to install.
+fn server((name, programs): (&'static str, [&str; 2])) -> Check {
+    let missing = programs.into_iter().find(|program| command::find(program).is_none());
+    let version = || Program::new(programs[0]).args(["--version"]).finish().ok();
+    let found = match missing {
+        Some(program) => format!("{program} is missing; {}", program::install(program)),
+        None => version().and_then(|said| said.stdout.lines().next().map(str::to_owned)).unwrap_or_default(),
+    };
+    Check { name, ok: missing.is_none(), found }
 }
 
 /// The programs that presets run.
 fn benchmarks() -> Check {
-    let programs = preset::names().filter_map(|name| Entry::of_preset(name).resolve(1).ok()?.program);
+    let programs = preset::names()
+        .filter(|name| name.starts_with("real-"))
+        .filter_map(|name| Entry::of_preset(name).resolve(1).ok()?.program);
     let programs: BTreeSet<String> =
         programs.filter_map(|timed| timed.program.command.first().cloned()).collect();
     let (here, missing): (Vec<_>, Vec<_>) =

@@ -248,10 +248,11 @@ fn summary(workload: &Workload, source: Option<String>) -> Vec<String> {
         lines.extend(of_operation(timed, space));
         return lines;
     }
-    if workload.program.is_some() {
+    if let Some(timed) = &workload.program {
         let said = if space.0 == 0 { "not known beforehand".into() } else { space.to_string() };
         lines.push(format!("Space:      {said}"));
-        lines.push("Durability: the program's".into());
+        let durable = timed.program.durable().unwrap_or_else(|| "the program's".into());
+        lines.push(format!("Durability: {durable}"));
         lines.push("Content:    the program's".into());
         return lines;
     }

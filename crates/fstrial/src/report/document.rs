@@ -111,6 +111,9 @@ pub struct WorkloadReport {
     pub promise: Option<String>,
     /// How often it is done in a run, of which the median counts; none where it is done once.
     pub repeated: Option<u16>,
+    /// The server that its clients talked to, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub served: Option<Served>,
     /// Warm-up in seconds; none for work that ends when it is done.
     pub warmup_seconds: Option<f64>,
     /// Measured time of a run in seconds; none for work that ends when it is done.
@@ -125,6 +128,13 @@ pub struct WorkloadReport {
     /// Its controls, each a slowed arm over the arm as it is.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub controls: Vec<ContrastState>,
+}
+
+/// A server whose clients timed the numbers.
+#[derive(Debug, Clone, Serialize)]
+pub struct Served {
+    /// What is durable when the server acknowledges, where that is said.
+    pub durable: Option<String>,
 }
 
 /// A verdict with what must be said along with it.
@@ -447,6 +457,8 @@ fn section_report(
     };
     let (leads, verdicts) = states.map(verdict).partition(|report: &VerdictReport| report.contrast.is_lead);
     let timed = plan.workloads[index].phase_of(result).filter(|phase| phase.until == Until::Time);
+    let program = plan.workloads[index].program.as_ref().filter(|timed| timed.program.server.is_some());
+    let served = program.map(|timed| Served { durable: timed.program.durable() });
     let repeated = plan.workloads[index].operation.as_ref().map(|timed| timed.repeat);
     WorkloadReport {
         name: plan.under(first).to_owned(),
@@ -456,6 +468,7 @@ fn section_report(
         less_is_better: kind.less_is_better,
         promise: timed.and_then(|phase| phase.find_rate.as_ref()).map(ToString::to_string),
         repeated: repeated.filter(|times| *times > 1),
+        served,
         warmup_seconds: timed.map(|phase| phase.warmup.as_secs_f64()),
         duration_seconds: timed.map(|phase| phase.duration.as_secs_f64()),
         cells: section.iter().map(|at| cell_report(plan, finished.judge(), *at)).collect(),

@@ -109,6 +109,7 @@ pub fn how(workload: &WorkloadReport) -> String {
         (Some(duration), Some(warmup)) => {
             format!("{duration} s measured after {warmup} s of warm-up, in every run")
         }
+        _ if workload.served.is_some() => "timed by the server's client, in every run".into(),
         _ => match workload.repeated {
             Some(times) => format!("the median of {times} times in every run"),
             None => "from beginning to end, in every run".into(),
@@ -135,6 +136,8 @@ pub fn notes(workload: &WorkloadReport) -> Vec<String> {
         let line = cell.cannot.as_ref().map(|reason| format!("{} cannot: {reason}", cell.arm));
         lines.extend(line.filter(|line| !lines.contains(line)));
     }
+    let durable = workload.served.as_ref().and_then(|served| served.durable.as_ref());
+    lines.extend(durable.map(|said| format!("durable: {said}")));
     let mut said: Vec<(Vec<&str>, &str)> = Vec::new();
     for cell in &workload.cells {
         let Some(tool) = cell.tool.as_deref() else { continue };

@@ -3,15 +3,20 @@
 //! ```text
 //! version ─► prepare … ─► settle (the worker's) ─► command ─► files that rules read ─► cleanup … ─► numbers
 //! ```
+//! A server, where there is one, runs while its data are loaded, is stopped, and runs again around the command ([`server`]).
+//!
 //! Every command runs shut in on the arm ([`fstrial_stack::confined`]). Whatever goes wrong is a failed run with the
 //! last lines that were printed; nothing is guessed and nothing is left out of the numbers asked for.
 
+mod server;
+
+use self::server::Running;
 use fstrial_model::{
     job::{FailureKind, RunFailure},
     measurement::Stage,
     units::{Bytes, Nanos},
     workload::{
-        EntryError, Program,
+        EntryError, Program, Server,
         metric::{Output, PickedNumber},
         program::Values,
     },
@@ -39,10 +44,26 @@ const VERSION_BYTES: usize = 200;
 /// Time for everything around a command.
 const AROUND: Nanos = Nanos::secs(60);
 /// Packages of programs whose package is not called like them: for apt, dnf, zypper and pacman.
-const PACKAGES: [(&str, [&str; 4]); 2] = [
+const PACKAGES: [(&str, [&str; 4]); 15] = [
     ("mdtest", ["ior", "ior", "ior", "ior"]),
-    ("pgbench", ["postgresql-contrib", "postgresql-contrib", "postgresql-contrib", "postgresql"]),
+    ("postgres", POSTGRESQL),
+    ("initdb", POSTGRESQL),
+    ("pg_isready", POSTGRESQL),
+    ("psql", POSTGRESQL),
+    ("pgbench", ["postgresql postgresql-contrib", "postgresql-contrib", "postgresql-contrib", "postgresql"]),
+    ("mariadbd", MARIADB),
+    ("mariadb-install-db", MARIADB),
+    ("mariadb", MARIADB),
+    ("mariadb-check", MARIADB),
+    ("redis-server", ["redis-server redis-tools", "redis", "redis", "redis"]),
+    ("redis-cli", ["redis-tools", "redis", "redis", "redis"]),
+    ("redis-benchmark", ["redis-tools", "redis", "redis", "redis"]),
+    ("valkey-server", ["valkey-server", "valkey", "valkey", "valkey"]),
+    ("mongod", ["mongodb-org", "mongodb-org", "mongodb-org", "mongodb-bin"]),
 ];
+const POSTGRESQL: [&str; 4] = ["postgresql", "postgresql-server", "postgresql-server", "postgresql"];
+const MARIADB: [&str; 4] =
+    ["mariadb-server-core mariadb-client-core", "mariadb-server", "mariadb mariadb-client", "mariadb"];
 
 /// What differs from run to run.
 #[derive(Debug, Clone, Copy)]
@@ -76,6 +97,8 @@ pub struct ProgramOutcome {
     pub raw: String,
     /// The first line of what the version command printed; empty without one.
     pub version: String,
+    /// What is durable when its server acknowledges, where that is said.
+    pub durable: Option<String>,
     /// All command lines, in the order they ran.
     pub commands: Vec<String>,
     /// Time from the command's start to its end.
@@ -92,8 +115,9 @@ impl ProgramOutcome {
     /// What is kept with the run: the version, every command, and what was printed.
     pub fn report(&self) -> String {
         let version = if self.version.is_empty() { "unknown" } else { &self.version };
+        let durable = self.durable.as_ref().map(|said| format!("durable: {said}\n")).unwrap_or_default();
         format!(
-            "version: {version}\nwall time: {}, user {}, system {}, memory {}\n{}\n\n{}",
+            "version: {version}\n{durable}wall time: {}, user {}, system {}, memory {}\n{}\n\n{}",
             self.wall,
             self.cpu_user,
             self.cpu_system,
@@ -117,11 +141,17 @@ pub fn run(
 ) -> Result<ProgramOutcome, RunFailure> {
     let mut run = Run::make(program, arm, level)?;
     let deadline = program.deadline;
-    step(Step::Prepare(Nanos(deadline.0 + AROUND.0)))?;
+    // Loading may take as long as preparing, and a server starts and stops with either.
+    let of_server = program.server.as_ref().map_or(Nanos(0), Server::longest);
+    let around = Nanos(AROUND.0 + of_server.0);
+    let loading = program.server.as_ref().map_or(Nanos(0), |_| deadline);
+    step(Step::Prepare(Nanos(deadline.0 + loading.0 + around.0)))?;
     let version = run.version()?;
     run.all(&program.prepare, Stage::Layout)?;
+    run.load()?;
     step(Step::Settle)?;
-    step(Step::Command(Nanos(2 * deadline.0 + AROUND.0)))?;
+    run.start_server(Stage::Settle)?;
+    step(Step::Command(Nanos(2 * deadline.0 + around.0)))?;
     let ended = run.one(&program.command, Stage::Load, deadline)?;
     step(Step::Ended)?;
     let output = Output {
@@ -132,6 +162,8 @@ pub fn run(
         cpu: Nanos(ended.cpu_user.0 + ended.cpu_system.0),
         memory: ended.memory,
     };
+    run.verify()?;
+    run.stop_server(Stage::Load)?;
     run.all(&program.cleanup, Stage::Load)?;
     let values = program.pick(&output).map_err(|error| RunFailure {
         kind: FailureKind::LoadRefused,
@@ -141,8 +173,9 @@ pub fn run(
     })?;
     Ok(ProgramOutcome {
         values,
-        raw: raw(&ended),
+        raw: raw(&ended, &run.server_said),
         version,
+        durable: program.durable(),
         commands: run.commands,
         wall: ended.wall,
         cpu_user: ended.cpu_user,
@@ -153,6 +186,10 @@ pub fn run(
 
 struct Run<'a> {
     program: &'a Program,
+    /// Before all it works with: it must have ended when that goes.
+    server: Option<Running>,
+    /// What the server printed from its last start to its end.
+    server_said: String,
     place: Sandbox,
     inputs: Vec<Input>,
     values: Values,
@@ -179,7 +216,32 @@ impl<'a> Run<'a> {
             inputs.push(input);
         }
         values.inputs = paths;
-        Ok(Self { program, place, inputs, values, commands: Vec::new() })
+        let commands = Vec::new();
+        Ok(Self { program, server: None, server_said: String::new(), place, inputs, values, commands })
+    }
+
+    fn words(&self, command: &[String]) -> Result<Vec<String>, RunFailure> {
+        self.program.words(command, &self.values).map_err(|error| refused(&error))
+    }
+
+    /// Has the server load its data, and stops it: what is measured begins with nothing in anybody's cache.
+    fn load(&mut self) -> Result<(), RunFailure> {
+        let Some(server) = self.program.server.as_ref().filter(|server| !server.load.is_empty()) else {
+            return Ok(());
+        };
+        self.start_server(Stage::Layout)?;
+        self.all(&server.load, Stage::Layout)?;
+        self.stop_server(Stage::Layout)
+    }
+
+    /// Has the server's data checked.
+    fn verify(&mut self) -> Result<(), RunFailure> {
+        let Some(server) = &self.program.server else { return Ok(()) };
+        self.all(&server.verify, Stage::Load).map_err(|error| RunFailure {
+            kind: if error.kind == FailureKind::LoadRefused { FailureKind::ArmFailed } else { error.kind },
+            what: format!("the data were not verified: {}", error.what),
+            ..error
+        })
     }
 
     /// Runs a command however it ends.
@@ -189,9 +251,19 @@ impl<'a> Run<'a> {
         stage: Stage,
         deadline: Nanos,
     ) -> Result<ExitedProgram, RunFailure> {
-        let words = self.program.words(command, &self.values).map_err(|error| refused(&error))?;
+        let words = self.words(command)?;
         let inputs: Vec<&Input> = self.inputs.iter().collect();
-        let ended = self.place.run(&words, &inputs, deadline).map_err(|error| failure(stage, &error))?;
+        let ended = match &self.server {
+            Some(running) => running.run(&words, deadline),
+            None => self.place.run(&words, &inputs, deadline),
+        };
+        let ended = ended.map_err(|error| {
+            let failure = failure(stage, &error);
+            match self.end_of_server() {
+                end if end.is_empty() => failure,
+                end => RunFailure { kind: FailureKind::ArmFailed, what: failure.what + &end, ..failure },
+            }
+        })?;
         self.commands.push(ended.finished.line.clone());
         Ok(ended)
     }
@@ -212,11 +284,13 @@ impl<'a> Run<'a> {
         let full = ["No space left", "disk full", "Disk full"].iter().any(|words| last_lines.contains(words));
         let missing = last_lines.contains("No such file").then(|| hidden_folder(&finished.line)).flatten();
         let hint = match missing {
+            _ if let Some(program) = not_found(&last_lines) => install(program),
             _ if full => "use a larger --size, or a smaller file_size".into(),
             Some(folder) => hidden_from_programs(folder),
             None => "run it by hand in an empty directory, as an ordinary user".into(),
         };
-        let what = format!("`{}` failed ({}): {last_lines}", finished.line, finished.status);
+        let end = self.end_of_server();
+        let what = format!("`{}` failed ({}): {last_lines}{end}", finished.line, finished.status);
         // What fails before the load is the command's fault; under load it is an outcome of the arm.
         let under_load = stage == Stage::Load && command == self.program.command;
         let kind = if under_load { FailureKind::ArmFailed } else { FailureKind::LoadRefused };
@@ -262,13 +336,17 @@ impl<'a> Run<'a> {
     }
 }
 
-/// What is kept of the output: the command line, then both streams.
-fn raw(ended: &ExitedProgram) -> String {
+/// What is kept of the output: the command line, then both streams, then what the server printed.
+fn raw(ended: &ExitedProgram, server: &str) -> String {
     let finished = &ended.finished;
     let mut text = format!("$ {}\n{}", finished.line, finished.stdout);
     if !finished.stderr.is_empty() {
         text.push_str("\n[standard error]\n");
         text.push_str(&finished.stderr);
+    }
+    if !server.is_empty() {
+        text.push_str("\n[server]\n");
+        text.push_str(server);
     }
     shortened(&text, RAW_BYTES)
 }
@@ -320,8 +398,14 @@ fn hidden_from_programs(folder: &str) -> String {
     )
 }
 
+/// The program that a shell did not find: `sh: 1: pgbench: not found`.
+fn not_found(last_lines: &str) -> Option<&str> {
+    let line = last_lines.lines().find(|line| line.ends_with(": not found"))?;
+    line.rsplit(": ").nth(1).filter(|name| !name.contains(char::is_whitespace))
+}
+
 /// How to come by a program.
-fn install(program: &str) -> String {
+pub fn install(program: &str) -> String {
     if program.contains('/') {
         return "check the spelling of the path".into();
     }

@@ -27,6 +27,7 @@ mod pty;
 mod report;
 mod results;
 mod serve;
+mod servers;
 mod states;
 mod support;
 mod trend;

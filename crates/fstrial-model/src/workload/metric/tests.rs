@@ -205,3 +205,17 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn percentiles_are_of_all_that_match() {
+    let lines: String = (1..=200).rev().map(|number| format!("{number}\n")).collect();
+    for (take, expected) in [("p50", 100.0), ("p95", 190.0), ("p99", 198.0)] {
+        assert_eq!(pick(&format!("take = '{take}'\npattern = '^(\\d+)$'"), &lines), Ok(expected), "{take}");
+        assert_eq!(pick(&format!("take = '{take}'\ncolumn = 1"), &lines), Ok(expected), "{take}");
+        let counted = format!("take = '{take}'\npattern = '^ *(?<times>\\d+) (?<value>\\d+)$'");
+        assert_eq!(pick(&counted, "  1 1000\n 98 7\n  1 8\n"), Ok(if take == "p99" { 8.0 } else { 7.0 }));
+    }
+    refused("take = 'p99'\npattern = '^(\\d+)$'", "1\n2\n", "2 numbers have no percentile like that");
+    refused("take = 'p99'\npattern = '^(\\d+)$'", "", "matches nothing");
+    refused("pattern = '^(?<times>\\d+) (?<value>\\d+)$'", "", "only a percentile");
+}

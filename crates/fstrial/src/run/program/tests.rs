@@ -187,6 +187,65 @@ fn inputs_have_their_placeholders_replaced() {
     assert_eq!(run_program(&program(text)).unwrap().values[0].value, 2.0);
 }
 
+/// A program with a server that is a script: it writes down what happens to it, and can be asked whether it is up.
+fn served(server: &str, command: &str, keys: &str) -> Program {
+    let text = format!(
+        "command = ['sh', '-c', '''{command}''']\ncleanup = [['sh', '-c', 'echo cleaned >> log']]\n{WALL}
+         [server]\nstart = ['sh', '-c', '''{server}''']\nready = ['test', '-e', 'up']\n{keys}\n"
+    );
+    program(&text)
+}
+
+const ORDERLY: &str =
+    "trap 'echo stopped >> log; rm up; exit 0' TERM; echo started >> log; echo I am up; touch up
+                       while :; do sleep 0.02; done";
+
+#[test]
+fn a_server_is_restarted_after_its_load_and_verified_before_it_is_stopped() {
+    let arm = tempfile::tempdir().unwrap();
+    let keys =
+        "load = [['sh', '-c', 'echo loaded >> log']]\nverify = [['sh', '-c', 'echo verified >> log']]\n
+                durable = 'nothing at {parameter:level}'\n[parameters]\nlevel = 'low'";
+    let program = served(ORDERLY, "echo measured >> log", keys);
+    let outcome = run_in(arm.path(), &program).unwrap();
+    let log = std::fs::read_to_string(arm.path().join("program/log")).unwrap();
+    let steps: Vec<&str> = log.lines().collect();
+    let first = ["started", "loaded", "stopped"];
+    assert_eq!(steps, [&first[..], &["started", "measured", "verified", "stopped", "cleaned"]].concat());
+    assert!(outcome.raw.contains("[server]\nI am up"), "{}", outcome.raw);
+    assert!(outcome.report().contains("durable: nothing at low"), "{}", outcome.report());
+    assert_eq!(outcome.commands.len(), 6, "{:?}", outcome.commands);
+}
+
+#[test]
+fn a_server_that_goes_wrong_is_told_with_its_last_lines() {
+    let dies = "touch up; while ! test -e die; do sleep 0.02; done; echo no room for the log >&2; exit 1";
+    let deaf = "trap '' TERM; touch up; echo deaf; while :; do sleep 0.02; done";
+    let bad = "trap 'echo torn page; exit 7' TERM; touch up; while :; do sleep 0.02; done";
+    for (server, command, keys, said) in [
+        (dies, "touch die; sleep 0.5; exit 1", "", ["the server had ended", "no room for the log"]),
+        (deaf, "true", "stop_within = '1s'", ["did not stop within 1s", "deaf"]),
+        (bad, "true", "", ["stopped with exit status: 7", "torn page"]),
+        (
+            ORDERLY,
+            "true",
+            "verify = [['sh', '-c', 'echo two rows differ; exit 1']]",
+            ["not verified", "two rows"],
+        ),
+        (ORDERLY, "fstrial-no-such-tool", "", ["fstrial-no-such-tool", "not found"]),
+    ] {
+        let failure = run_program(&served(server, command, keys)).unwrap_err();
+        assert_eq!(failure.kind, FailureKind::ArmFailed, "{}", failure.what);
+        for said in said {
+            assert!(failure.what.contains(said), "{said}: {}", failure.what);
+        }
+        if command.starts_with("fstrial") {
+            let hint = failure.hint.as_deref().unwrap_or_default();
+            assert!(hint.contains("check the spelling of `fstrial-no-such-tool`"), "{hint}");
+        }
+    }
+}
+
 /// Runs a shipped preset with little to do; None, and a line on the terminal, if its tool is not installed.
 fn real(name: &str, changes: &str) -> Option<ProgramOutcome> {
     Some(try_real(name, changes)?.unwrap_or_else(|error| panic!("{name}: {error}")))

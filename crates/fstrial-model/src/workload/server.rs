@@ -1,0 +1,180 @@
+//! A server that a program talks to: how it is started on the arm, seen to be ready, loaded, stopped, and verified.
+//!
+//! ```text
+//! prepare ─► [start ─► ready ─► load ─► stop] ─► settle ─► start ─► ready ─► command ─► verify ─► stop ─► cleanup
+//! ```
+//! Commands have the words and placeholders of a program's. The part in brackets is left out where nothing is loaded.
+
+use super::{
+    command::check_commands,
+    entry_error::{EntryError, entry_error},
+};
+use crate::units::Nanos;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Longest text about durability, in bytes.
+const MAX_DURABLE_BYTES: usize = 300;
+const EXAMPLE: &str =
+    "write [server] with start = [\"redis-server\", …] and ready = [\"redis-cli\", …], in one table";
+
+/// A server as a user writes it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ServerEntry {
+    /// The command that is the server and stays in the foreground.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub start: Option<Vec<String>>,
+    /// A command that succeeds once the server answers; it is repeated until then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ready: Option<Vec<String>>,
+    /// The longest that this may take: 1m if left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ready_within: Option<Nanos>,
+    /// Commands that load data while the server runs, before the clock starts; it is stopped and started again after them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub load: Option<Vec<Vec<String>>>,
+    /// The signal that stops it in order: SIGTERM if left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stop: Option<StopSignal>,
+    /// The longest that stopping may take: 5m if left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stop_within: Option<Nanos>,
+    /// Commands that check the data while the server runs, after the one that is measured. One that fails is a failed run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub verify: Option<Vec<Vec<String>>>,
+    /// What is durable when the server acknowledges, in words; parameters are replaced in it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub durable: Option<String>,
+}
+
+/// Signals that servers stop at.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum StopSignal {
+    /// Terminate.
+    #[default]
+    #[serde(rename = "SIGTERM")]
+    Term,
+    /// Interrupt.
+    #[serde(rename = "SIGINT")]
+    Interrupt,
+    /// Quit.
+    #[serde(rename = "SIGQUIT")]
+    Quit,
+    /// Hang up.
+    #[serde(rename = "SIGHUP")]
+    HangUp,
+}
+
+/// A server, settled and checked.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Server {
+    /// The command that is the server.
+    pub start: Vec<String>,
+    /// A command that succeeds once the server answers.
+    pub ready: Vec<String>,
+    /// The longest that this may take.
+    pub ready_within: Nanos,
+    /// Commands that load data.
+    pub load: Vec<Vec<String>>,
+    /// The signal that stops it in order.
+    pub stop: StopSignal,
+    /// The longest that stopping may take.
+    pub stop_within: Nanos,
+    /// Commands that check the data.
+    pub verify: Vec<Vec<String>>,
+    /// What is durable when the server acknowledges; empty if that is not said.
+    pub durable: String,
+}
+
+impl ServerEntry {
+    /// Settles and checks what is said about the server alone.
+    ///
+    /// # Errors
+    /// The key at fault, what is wrong with it and what to try.
+    pub(super) fn settle(&self) -> Result<Server, EntryError> {
+        let needed = |key: &'static str, command: &Option<Vec<String>>| {
+            command
+                .clone()
+                .ok_or_else(|| entry_error("server", format!("the server has no `{key}`"), EXAMPLE))
+        };
+        let server = Server {
+            start: needed("start", &self.start)?,
+            ready: needed("ready", &self.ready)?,
+            ready_within: self.ready_within.unwrap_or(Nanos::secs(60)),
+            load: self.load.clone().unwrap_or_default(),
+            stop: self.stop.unwrap_or_default(),
+            stop_within: self.stop_within.unwrap_or(Nanos::secs(300)),
+            verify: self.verify.clone().unwrap_or_default(),
+            durable: self.durable.clone().unwrap_or_default(),
+        };
+        server.check().map(|()| server)
+    }
+}
+
+impl Server {
+    /// Commands that run while the server does, or are it.
+    pub fn commands(&self) -> impl Iterator<Item = &Vec<String>> {
+        [&self.start, &self.ready].into_iter().chain(&self.load).chain(&self.verify)
+    }
+
+    /// The longest that starting and stopping may take in a run.
+    pub fn longest(&self) -> Nanos {
+        let starts = if self.load.is_empty() { 1 } else { 2 };
+        Nanos(starts * self.ready_within.0.saturating_add(self.stop_within.0))
+    }
+
+    fn check(&self) -> Result<(), EntryError> {
+        check_commands("start", std::slice::from_ref(&self.start))?;
+        check_commands("ready", std::slice::from_ref(&self.ready))?;
+        check_commands("load", &self.load)?;
+        check_commands("verify", &self.verify)?;
+        for (key, time) in [("ready_within", self.ready_within), ("stop_within", self.stop_within)] {
+            if !(Nanos::secs(1)..=Nanos::secs(3600)).contains(&time) {
+                return Err(entry_error(key, format!("{key} is out of range (1s to 1h)"), "use 1m"));
+            }
+        }
+        if self.durable.len() > MAX_DURABLE_BYTES || self.durable.contains(char::is_control) {
+            let problem = format!("`durable` is longer than {MAX_DURABLE_BYTES} bytes or has several lines");
+            return Err(entry_error("durable", problem, "say in one line what a commit guarantees"));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::workload::Entry;
+
+    const REST: &str = "kind = 'program'\ncommand = ['true']\n[[metric]]\nname = 'w'\nmeasure = 'wall'\n";
+
+    #[test]
+    fn a_bad_description_names_the_place_and_what_to_do() {
+        for (server, line, problem, hint) in [
+            ("start = ['db']", 6, "no `ready`", "ready = [\"redis-cli\""),
+            ("start = ['db']\nready = ['db']\nlaod = []", 9, "unknown field `laod`", "load"),
+            ("start = []\nready = ['db']", 7, "1 to 256 words", "command ="),
+            ("start = ['db', '&']\nready = ['db']", 7, "without a shell", "sh"),
+            ("start = ['db']\nready = ['db', '{port}']", 8, "no placeholder `{port}`", "dir"),
+            ("start = ['db']\nready = ['db']\nstop = 'TERM'", 9, "unknown variant `TERM`", "SIGTERM"),
+            ("start = ['db']\nready = ['db']\nstop_within = '0s'", 9, "1s to 1h", "1m"),
+            ("start = ['db']\nready = ['db']\ndurable = '{parameter:x}'", 9, "no parameter `x`", "x ="),
+        ] {
+            let text = format!("{REST}[server]\n{server}\n");
+            let error = Entry::parse("db.toml", &text).unwrap_err();
+            assert!(error.message.contains(problem), "{server}: {}", error.message);
+            let said = format!("{} {}", error.message, error.help.clone().unwrap_or_default());
+            assert!(said.contains(hint), "{server}: {said}");
+            let at = error.span.expect("a place").offset();
+            assert_eq!(text[..at].matches('\n').count() + 1, line, "{server}: {}", error.message);
+        }
+    }
+
+    #[test]
+    fn what_is_said_is_laid_over_a_presets_server() {
+        let entry: Entry = toml::from_str("use = 'postgresql-tpcb'\n[server]\nready_within = '5m'").unwrap();
+        let server = entry.resolve(1).unwrap().program.unwrap().program.server.unwrap();
+        assert_eq!(server.start[0], "postgres");
+        assert_eq!(server.ready_within, crate::units::Nanos::secs(300));
+    }
+}

@@ -1,0 +1,178 @@
+//! Database servers on real filesystems: the presets at their smallest, what is left when somebody kills the command, and
+//! servers that do not come up. Skipped aloud where the server is not installed.
+
+use crate::support::{self, Lab, PATIENCE, SETTLE};
+use fstrial_stack::command;
+use serde_json::Value;
+use std::{fs, path::Path};
+
+/// Every preset with little data and a short run.
+const POSTGRESQL: [(&str, &str); 2] = [
+    ("postgresql-tpcb", "scale = '5', max_wal_size = '160MB'"),
+    ("postgresql-select", "scale = '5', max_wal_size = '160MB', sampling = '1'"),
+];
+const MARIADB: [(&str, &str); 3] = [
+    ("mariadb-oltp-ro", "tables = '2', table_size = '10000'"),
+    ("mariadb-oltp-rw", "tables = '2', table_size = '10000'"),
+    ("mariadb-oltp-wo", "tables = '2', table_size = '10000'"),
+];
+
+/// Whether a test can run; says so if not.
+fn can_run(name: &str, programs: &[&str]) -> bool {
+    if let Some(missing) = programs.iter().find(|program| command::find(program).is_none()) {
+        support::skip(name, &format!("{missing} is not installed"));
+        return false;
+    }
+    support::is_root_with_loop_devices(name)
+}
+
+/// A workload file that uses a preset.
+fn small(preset: &str, parameters: &str) -> String {
+    format!(
+        "use = '{preset}'\nname = '{preset}'\nthreads = [2]\nduration = '1s'\ndeadline = '2m'\n\
+         parameters = {{ {parameters} }}\n"
+    )
+}
+
+fn run_presets(presets: &[(&str, &str)]) {
+    let lab = Lab::new();
+    for (preset, parameters) in presets {
+        lab.write(&format!("{preset}.toml"), &small(preset, parameters));
+    }
+    let files: Vec<String> = presets.iter().map(|(preset, _)| format!("{preset}.toml")).collect();
+    let words = format!(
+        "compare ext4 xfs --rounds 1 --size 1GiB --device image:images --json -w {}",
+        files.join(",")
+    );
+    let ended = lab.run(&words);
+    assert_eq!(ended.code(), 3, "{ended:?}");
+    let failures: Vec<Value> = ended.json().into_iter().filter(|event| !event["failure"].is_null()).collect();
+    assert!(failures.is_empty(), "{failures:?}");
+    let text = ended.document().to_string();
+    for (preset, _) in presets {
+        assert!(text.contains(preset), "{preset}: {text}");
+    }
+    for result in ["transactions", "latency-p50", "latency-p95", "latency-p99"] {
+        assert!(text.contains(result), "{result}: {text}");
+    }
+    lab.assert_nothing_left("after the trial");
+}
+
+#[test]
+fn postgresql_is_measured_on_real_filesystems() {
+    if can_run("postgresql_is_measured_on_real_filesystems", &["postgres", "initdb", "pgbench"]) {
+        run_presets(&POSTGRESQL);
+    }
+}
+
+#[test]
+fn mariadb_is_measured_on_real_filesystems() {
+    if can_run("mariadb_is_measured_on_real_filesystems", &["mariadbd", "mariadb-install-db", "sysbench"]) {
+        run_presets(&MARIADB);
+    }
+}
+
+/// Processes in the PID namespace of the first one whose command line has a word.
+fn namespace_of(word: &str) -> Option<std::path::PathBuf> {
+    let pids = support::names_in(Path::new("/proc")).into_iter().filter_map(|name| name.parse::<u32>().ok());
+    let mut with_word = pids.filter(|pid| {
+        fs::read(format!("/proc/{pid}/cmdline"))
+            .is_ok_and(|line| line.windows(word.len()).any(|window| window == word.as_bytes()))
+    });
+    let own = fs::read_link("/proc/self/ns/pid").ok();
+    with_word.find_map(|pid| {
+        let namespace = fs::read_link(format!("/proc/{pid}/ns/pid")).ok();
+        namespace.filter(|namespace| Some(namespace) != own.as_ref())
+    })
+}
+
+fn is_inhabited(namespace: &Path) -> bool {
+    let processes = support::names_in(Path::new("/proc"));
+    processes.iter().any(|pid| fs::read_link(format!("/proc/{pid}/ns/pid")).is_ok_and(|of| of == namespace))
+}
+
+#[test]
+fn a_killed_command_leaves_no_server() {
+    let name = "a_killed_command_leaves_no_server";
+    if !can_run(name, &["postgres", "initdb", "pgbench"]) {
+        return;
+    }
+    let lab = Lab::new();
+    // Words of its own, by which the server is told from those of other tests.
+    for (number, stage) in ["layout", "load"].into_iter().enumerate() {
+        let connections = 141 + number;
+        let parameters = format!("scale = '5', max_wal_size = '160MB', max_connections = '{connections}'");
+        lab.write("db.toml", &small("postgresql-tpcb", &parameters).replace("'1s'", "'1m'"));
+        let mut running =
+            lab.start("compare ext4 xfs --rounds 1 --size 1GiB --device image:images --json -w db.toml");
+        let mut in_run = false;
+        while let Some(event) = running.event() {
+            in_run |= event["event"] == "run-started";
+            if in_run && event["event"] == "run-stage" && event["stage"] == stage {
+                break;
+            }
+        }
+        let word = format!("max_connections={connections}");
+        let mut namespace = None;
+        let found = support::eventually(PATIENCE, || {
+            namespace = namespace_of(&word);
+            namespace.is_some()
+        });
+        assert!(found, "{stage}: the server never ran");
+        support::kill(running.pid());
+        assert!(running.end(PATIENCE).is_killed());
+        let namespace = namespace.unwrap();
+        assert!(
+            support::eventually(SETTLE, || !is_inhabited(&namespace)),
+            "{stage}: processes of the server are left"
+        );
+        lab.assert_nothing_left(stage);
+        lab.clean();
+    }
+}
+
+/// Servers that do not come up, with words of the error and of its remedy.
+const BAD: [(&str, &str, &str); 3] = [
+    ("sh -c 'echo no such table >&2; exit 3'", "ended before it was ready", "no such table"),
+    ("sh -c 'echo still thinking; while :; do sleep 1; done'", "was not ready within 1", "still thinking"),
+    ("fstrial-no-such-server", "fstrial-no-such-server is not installed", "install the package"),
+];
+
+#[test]
+fn a_server_that_is_never_ready_says_its_last_words() {
+    let name = "a_server_that_is_never_ready_says_its_last_words";
+    if !support::is_root_with_loop_devices(name) {
+        return;
+    }
+    let lab = Lab::new();
+    for (start, said, remedy) in BAD {
+        let words = match start.split_once(" -c ") {
+            Some((shell, script)) => format!("['{shell}', '-c', \"{}\"]", script.trim_matches('\'')),
+            None => format!("['{start}']"),
+        };
+        let text = format!(
+            "kind = 'program'\ncommand = ['true']\nthreads = [1]\n[[metric]]\nname = 'wall'\nmeasure = 'wall'\n\
+             [server]\nstart = {words}\nready = ['false']\nready_within = '1s'\n"
+        );
+        lab.write("db.toml", &text);
+        let ended = lab.run("compare ext4 xfs --rounds 1 --size 320MiB --device image:images -w db.toml");
+        assert!([10, 11].contains(&ended.code()), "{start}: {ended:?}");
+        for text in [said, remedy] {
+            assert!(ended.stderr.contains(text), "{start}: {text}: {ended:?}");
+        }
+        lab.assert_nothing_left(start);
+    }
+}
+
+#[test]
+fn a_bad_description_is_underlined() {
+    let lab = Lab::new();
+    let text = "kind = 'program'\ncommand = ['true']\n[[metric]]\nname = 'wall'\nmeasure = 'wall'\n\
+                [server]\nstart = ['redis-server']\nready = ['redis-cli', '-s', '{socket}']\n";
+    lab.write("db.toml", text);
+    let ended = lab.run("compare ext4 xfs --dry-run -w db.toml");
+    assert_eq!(ended.code(), 2, "{ended:?}");
+    for said in ["db.toml", "no placeholder `{socket}`", "ready = ['redis-cli'", "there are dir"] {
+        assert!(ended.stderr.contains(said), "{said}: {}", ended.stderr);
+    }
+}
