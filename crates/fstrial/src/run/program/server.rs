@@ -19,6 +19,8 @@ use std::time::{Duration, Instant};
 /// Between two questions whether it is ready, and the longest that one may take.
 const PAUSE: Duration = Duration::from_millis(20);
 const ASK_DEADLINE: Nanos = Nanos::secs(30);
+/// How long after its clients the server may be seen to end: the kernel kills what is in the room first.
+const LAST_MOMENT: Duration = Duration::from_millis(500);
 
 /// A server that runs. It goes before its room, which ends everything in it.
 #[derive(Debug)]
@@ -108,7 +110,7 @@ impl Run<'_> {
     /// What a server that has ended has to do with a failed command; nothing if it runs.
     pub(super) fn end_of_server(&mut self) -> String {
         match self.server.take() {
-            Some(running) if running.has_ended() => {
+            Some(running) if running.server.ends_within(LAST_MOMENT).unwrap_or(false) => {
                 format!("\nthe server had ended; {}", last_words(&running.server.end()))
             }
             running => {
