@@ -172,7 +172,7 @@ fn a_bad_description_is_underlined() {
     lab.write("db.toml", text);
     let ended = lab.run("compare ext4 xfs --dry-run -w db.toml");
     assert_eq!(ended.code(), 2, "{ended:?}");
-    for said in ["db.toml", "no placeholder `{socket}`", "ready = ['redis-cli'", "there are dir"] {
+    for said in ["db.toml", "no placeholder `{socket}`", "ready = ['redis-cli'", "use one of dir"] {
         assert!(ended.stderr.contains(said), "{said}: {}", ended.stderr);
     }
 }
