@@ -141,7 +141,7 @@ fn a_ledger_that_cannot_be_read_is_named_and_stops_nothing() {
     let entry = lab.ledger().join("1-1-0-1-1.json");
     for text in ["{\"owner\": ", "{\"undo\": \"of a newer version\"}", "\0\0\0"] {
         fs::write(&entry, text).unwrap();
-        let ended = lab.run(&format!("{DIRECTORIES} --duration 50ms --warmup 10ms"));
+        let ended = lab.run(&format!("{DIRECTORIES} --duration 200ms --warmup 10ms"));
         assert!([0, 3].contains(&ended.code()), "{ended:?}");
         assert!(ended.stderr.contains("1-1-0-1-1.json"), "a trial says what it leaves: {ended:?}");
         let cleaned = lab.run("clean");

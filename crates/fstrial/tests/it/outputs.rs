@@ -10,7 +10,7 @@ use std::{
 };
 
 /// A trial of two directories that needs no root.
-const TRIAL: &str = "compare a=dir:one b=dir:two --workload random-write --threads 1 --file-size 2MiB --duration 50ms \
+const TRIAL: &str = "compare a=dir:one b=dir:two --workload random-write --threads 1 --file-size 2MiB --duration 200ms \
                      --warmup 10ms --rounds 1 --quiet --no-page";
 
 fn lab() -> Lab {

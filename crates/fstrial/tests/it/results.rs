@@ -11,7 +11,7 @@ use std::{fs, path::PathBuf};
 
 /// A trial of two directories, as small as can be.
 const DIRECTORIES: &str = "compare a=dir:one b=dir:two --workload random-write --threads 1 --file-size 4MiB \
-                           --duration 50ms --warmup 10ms --rounds 3 --quiet";
+                           --duration 200ms --warmup 10ms --rounds 3 --quiet";
 
 /// A lab with two trials in its store: the first with the tags `nightly` and `one`, the second with `two`.
 fn lab() -> Lab {
@@ -360,7 +360,7 @@ fn what_is_removed_was_meant() {
 fn what_a_trial_is_writing_is_not_changed_by_another_command() {
     let lab = lab();
     let long =
-        DIRECTORIES.replace("--rounds 3", "--rounds 1000").replace("--duration 50ms", "--duration 500ms");
+        DIRECTORIES.replace("--rounds 3", "--rounds 1000").replace("--duration 200ms", "--duration 500ms");
     let running = lab.start(&format!("{long} --seed 3"));
     assert!(support::eventually(PATIENCE, || listed(&lab, "").len() == 3), "the trial did not begin");
     for words in ["results rm 1 --yes", "results tag 1 +x", "results import home/../sent.db"] {
