@@ -89,7 +89,7 @@ fn settings_that_the_kernel_does_not_take() {
         let lab = Lab::new();
         let image = lab.image(16);
         for (text, what, hint) in [
-            ("raw:cache=write-through,scheduler=nonsense", "no scheduler `nonsense`", "it has none"),
+            ("raw:cache=write-through,scheduler=nonsense", "no scheduler `nonsense`", "use one of none"),
             // Less than a page is none; what was set before it is put back.
             ("raw:scheduler=mq-deadline,read_ahead=1KiB", "still says `0`", "leave the setting out"),
         ] {
