@@ -6,9 +6,9 @@ import assert from 'node:assert/strict';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
-import { after, before, test } from 'node:test';
+import { after, before } from 'node:test';
 import { AxeBuilder } from '@axe-core/playwright';
-import { dataOf, drawAll, faultsOf, launch, open, parseCsv } from './browser.mjs';
+import { dataOf, drawAll, faultsOf, launch, open, parseCsv, test } from './browser.mjs';
 import { writePages } from './fixture.mjs';
 
 const given = (process.env.FSTRIAL_PAGES || '').split(':').filter(Boolean);
@@ -61,7 +61,7 @@ each('every figure draws, and says what it shows', async (path) => {
     'and some have something to show',
   );
   for (const figure of figures) {
-    assert.equal(figure.controls, 3, `${figure.id} has its buttons`);
+    assert.equal(figure.controls, 2, `${figure.id} has its buttons`);
     if (figure.hidden) {
       assert.match(figure.notes, /Nothing was recorded/, `${figure.id} says why it is empty`);
       continue;
@@ -191,26 +191,37 @@ each('an arm that is hidden in one figure is hidden in all of its trial', async 
   assert.deepEqual(await faultsOf(opened), []);
 });
 
-each('SVG, PNG and CSV of every kind of figure have content', async (path) => {
-  const opened = await open(browser, path);
-  const { page } = opened;
-  await drawAll(page);
+/** Files that Chromium lets a page save when a program clicks; the next is held back without a word. */
+const MAX_SAVED = 10;
+
+each('SVG and CSV of every kind of figure have content', async (path) => {
+  const types = ['svg', 'csv'];
+  let opened = await open(browser, path);
+  await drawAll(opened.page);
   const kinds = new Map(
     (
-      await page.$$eval('figure.plot', (elements) =>
+      await opened.page.$$eval('figure.plot', (elements) =>
         elements
           .filter((element) => !element.querySelector('.chart').hidden)
           .map((element) => [element.dataset.plot, element.id]),
       )
     ).reverse(),
   );
+  let saved = 0;
   for (const [plot, id] of kinds) {
+    if (saved + types.length > MAX_SAVED) {
+      assert.deepEqual(await faultsOf(opened), []);
+      opened = await open(browser, path);
+      await drawAll(opened.page);
+      saved = 0;
+    }
     const content = {};
-    for (const [index, type] of ['svg', 'png', 'csv'].entries()) {
+    for (const [index, type] of types.entries()) {
       const [download] = await Promise.all([
-        page.waitForEvent('download'),
-        page.locator(`[id="${id}"] .tools button`).nth(index).click(),
+        opened.page.waitForEvent('download'),
+        opened.page.locator(`[id="${id}"] .tools button`).nth(index).click(),
       ]);
+      saved += 1;
       assert.equal(download.suggestedFilename(), `${id}.${type}`);
       content[type] = readFileSync(await download.path());
     }
@@ -218,9 +229,6 @@ each('SVG, PNG and CSV of every kind of figure have content', async (path) => {
     assert.match(svg, /^<svg[^>]* width="900"/, plot);
     assert.ok(svg.endsWith('</svg>') && svg.includes('<path'), plot);
     assert.doesNotMatch(svg.replaceAll(/<text[^>]*>[^<]*</g, ''), /NaN|undefined|onload|onerror|<script|<img/, plot);
-    assert.equal(content.png.subarray(1, 4).toString(), 'PNG', plot);
-    assert.equal(content.png.readUInt32BE(16), 1800, plot);
-    assert.ok(content.png.length > 8000, `${plot}: ${content.png.length} bytes`);
     const rows = parseCsv(content.csv.toString());
     assert.ok(rows.length > 1, plot);
     assert.ok(
@@ -243,7 +251,7 @@ each('the CSV of throughput is the data', async (path) => {
     await figure.scrollIntoViewIfNeeded();
     const [download] = await Promise.all([
       page.waitForEvent('download'),
-      figure.locator('.tools button').nth(2).click(),
+      figure.locator('.tools button').nth(1).click(),
     ]);
     const [header, ...rows] = parseCsv(readFileSync(await download.path(), 'utf8'));
     assert.deepEqual(header, ['arm', 'threads', 'rate', 'rate_low', 'rate_high', 'unit', 'runs', 'note']);

@@ -2,6 +2,7 @@
  * @file A browser without a network that writes down everything a page does that it should not.
  */
 import { readFileSync } from 'node:fs';
+import { test as unlimited } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { chromium } from 'playwright-core';
 
@@ -14,6 +15,13 @@ const ARGUMENTS = [
   '--disable-component-update',
   '--disable-sync',
 ];
+
+/** Longest that one step in the browser may take, and one test, in milliseconds: a browser that hangs is a failure. */
+const STEP_MS = 10_000;
+const TEST_MS = 120_000;
+
+/** A test with an end. */
+export const test = (name, run) => unlimited(name, { timeout: TEST_MS }, run);
 
 /** Starts the system's Chromium, or the one that `CHROMIUM` names. */
 export const launch = () =>
@@ -44,11 +52,14 @@ export async function open(
     acceptDownloads: true,
     javaScriptEnabled: scripts,
   });
+  context.setDefaultTimeout(STEP_MS);
   const page = await context.newPage();
   const address = pathToFileURL(path).href;
   const faults = [];
   page.on('console', (message) => {
-    if (['error', 'warning', 'assert'].includes(message.type()))
+    // Announcements of the browser's own plans begin like this.
+    const isNews = /^\[(Deprecation|Intervention|Violation)\]/.test(message.text());
+    if (['error', 'warning', 'assert'].includes(message.type()) && !isNews)
       faults.push(`console ${message.type()}: ${message.text()}`);
   });
   page.on('pageerror', (error) => faults.push(`error: ${error.message}`));

@@ -17,11 +17,15 @@ use made::Shape;
 use std::{
     env, fs,
     path::{Path, PathBuf},
-    process::Output,
+    process::{Command, Output},
 };
 use support::Lab;
 
 const NAME: &str = "pages in a browser";
+/// Longest that the registry, or a browser's first page, may take.
+const STEP_SECONDS: u32 = 120;
+/// Longest that all tests may take.
+const ALL_SECONDS: u32 = 600;
 
 /// The tests, from the root of the repository.
 fn folder() -> PathBuf {
@@ -39,9 +43,22 @@ fn missing() -> Option<String> {
             return Some(format!("there is no {program} (packages nodejs and npm)"));
         }
     }
-    let installed = support::command("npm").args(["ci", "--silent"]).current_dir(folder()).output().unwrap();
-    (!installed.status.success())
-        .then(|| format!("npm ci failed: {}", String::from_utf8_lossy(&installed.stderr).trim()))
+    let steps: [(&str, &[&str]); 2] = [
+        ("Playwright cannot be installed", &["npm", "ci", "--silent"]),
+        ("this Chromium and this Playwright do not work together", &["node", "probe.mjs"]),
+    ];
+    steps.into_iter().find_map(|(what, words)| {
+        let ended = within(STEP_SECONDS, words).output().unwrap();
+        let reason = String::from_utf8_lossy(&ended.stderr);
+        (!ended.status.success()).then(|| format!("{what}: {}", reason.trim()))
+    })
+}
+
+/// A program in the folder of the tests, ended after some seconds, with all that it has started.
+fn within(seconds: u32, words: &[&str]) -> Command {
+    let mut command = support::command("timeout");
+    command.args(["--kill-after=10", &seconds.to_string()]).args(words).current_dir(folder());
+    command
 }
 
 /// Makes a page and says where it is.
@@ -92,7 +109,6 @@ fn pages_hold_in_a_browser() {
 }
 
 fn run(pages: &[String]) -> Output {
-    let mut command = support::command("node");
-    command.args(["--test", "--test-reporter=tap"]).current_dir(folder());
+    let mut command = within(ALL_SECONDS, &["node", "--test", "--test-reporter=tap"]);
     command.env("FSTRIAL_PAGES", pages.join(":")).output().unwrap()
 }

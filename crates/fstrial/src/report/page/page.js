@@ -1818,7 +1818,7 @@
 
   /** Hands a file to the reader. */
   function save(name, type, content) {
-    const address = URL.createObjectURL(content instanceof Blob ? content : new Blob([content], { type }));
+    const address = URL.createObjectURL(new Blob([content], { type }));
     make('a', { href: address, download: name }).click();
     setTimeout(() => URL.revokeObjectURL(address), 10_000);
   }
@@ -1953,7 +1953,6 @@
       left.push(make('label', { title: 'logarithmic scale' }, scale, 'log'));
       const right = [
         ['SVG', () => this.saveSvg()],
-        ['PNG', () => this.savePng()],
         ['CSV', () => this.saveCsv()],
       ].map(([name, click]) => {
         const words = { title: `save this figure as ${name}`, 'aria-label': `${name}: ${this.title}` };
@@ -2123,32 +2122,14 @@
       return view && { option: chartOption(context, view), height: Math.max(EXPORT_HEIGHT, (view.height || 0) + 90) };
     }
 
-    /** Draws the file's picture by `renderer` and hands the chart to `use`. */
-    exportWith(options, use) {
+    /** The file is complete before it is handed over: a download that begins later is not the reader's to a browser. */
+    saveSvg() {
       const view = this.exportView();
       if (!view) return;
-      const chart = echarts.init(options.ssr ? null : make('div'), null, {
-        ...options,
-        width: EXPORT_WIDTH,
-        height: view.height,
-      });
+      const chart = echarts.init(null, null, { renderer: 'svg', ssr: true, width: EXPORT_WIDTH, height: view.height });
       chart.setOption(view.option);
-      use(chart);
+      save(`${this.element.id}.svg`, 'image/svg+xml', chart.renderToSVGString());
       chart.dispose();
-    }
-
-    saveSvg() {
-      this.exportWith({ renderer: 'svg', ssr: true }, (chart) =>
-        save(`${this.element.id}.svg`, 'image/svg+xml', chart.renderToSVGString()),
-      );
-    }
-
-    savePng() {
-      this.exportWith({ renderer: 'canvas', devicePixelRatio: 2 }, (chart) => {
-        chart
-          .renderToCanvas({ pixelRatio: 2 })
-          .toBlob((blob) => save(`${this.element.id}.png`, 'image/png', blob), 'image/png');
-      });
     }
 
     saveCsv() {
