@@ -73,7 +73,7 @@ fn ext4() {
     isolated(|| {
         let lab = Lab::new();
         let image = lab.image(128);
-        let plain = cycle(&lab, &image, "ext4");
+        let plain = cycle(&lab, &image, "ext4:-b 1024");
         assert_facts(&plain, &USUAL);
         assert_facts(
             &plain,
@@ -83,7 +83,6 @@ fn ext4() {
                 (Fact::Checksums, "metadata"),
                 (Fact::Compression, "none"),
                 (Fact::LazyInitialisation, "inode tables and journal written by mkfs"),
-                // mkfs.ext4 takes a device of less than 512 MiB for a small one.
                 (Fact::BlockSize, "1 KiB"),
             ],
         );

@@ -42,8 +42,8 @@ measure = "wall"
 #[test]
 fn whatever_a_program_leaves_is_deleted() {
     let name = "whatever_a_program_leaves_is_deleted";
-    if !rustix::process::geteuid().is_root() {
-        return support::skip(name, "needs root to become somebody else");
+    if !support::is_root(name, "to become somebody else") {
+        return;
     }
     let lab = Lab::new();
     let folders = directories(&lab);
@@ -70,8 +70,8 @@ fn whatever_a_program_leaves_is_deleted() {
 #[test]
 fn what_cannot_be_deleted_is_said_soon() {
     let name = "what_cannot_be_deleted_is_said_soon";
-    if !rustix::process::geteuid().is_root() {
-        return support::skip(name, "needs root to mount something");
+    if !support::is_root(name, "to mount something") {
+        return;
     }
     let lab = Lab::new();
     let folders = directories(&lab);

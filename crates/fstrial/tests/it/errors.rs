@@ -397,8 +397,8 @@ fn rows_that_judge_refuses() {
 #[test]
 fn without_root_the_way_out_is_named() {
     let name = "without_root_the_way_out_is_named";
-    if !rustix::process::geteuid().is_root() {
-        return support::skip(name, "needs root to become somebody else");
+    if !support::is_root(name, "to become somebody else") {
+        return;
     }
     let lab = Lab::new();
     let words = compare("ext4 xfs");

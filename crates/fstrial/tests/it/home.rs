@@ -18,14 +18,6 @@ type Spoil = fn(&Path);
 const DIRECTORIES: &str =
     "compare dir:dirs/a dir:dirs/b --workload random-write --file-size 4MiB --threads 1 --rounds 1 --json";
 
-fn is_root(name: &str) -> bool {
-    let root = rustix::process::geteuid().is_root();
-    if !root {
-        support::skip(name, "needs root");
-    }
-    root
-}
-
 /// A lab with two directories to compare.
 fn lab() -> Lab {
     let lab = Lab::new();
@@ -76,7 +68,7 @@ fn contents(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
 
 #[test]
 fn a_home_that_others_can_write_is_refused_and_stays_as_it_is() {
-    if !is_root("a_home_that_others_can_write_is_refused_and_stays_as_it_is") {
+    if !support::is_root("a_home_that_others_can_write_is_refused_and_stays_as_it_is", "") {
         return;
     }
     let lab = lab();
@@ -119,7 +111,7 @@ fn a_home_that_others_can_write_is_refused_and_stays_as_it_is() {
 
 #[test]
 fn files_of_a_home_that_are_links_are_not_followed() {
-    if !is_root("files_of_a_home_that_are_links_are_not_followed") {
+    if !support::is_root("files_of_a_home_that_are_links_are_not_followed", "") {
         return;
     }
     let lab = lab();
@@ -155,7 +147,7 @@ fn a_ledger_that_cannot_be_read_is_named_and_stops_nothing() {
 #[test]
 fn a_trial_outside_a_container_is_left_alone_by_clean_inside() {
     let name = "a_trial_outside_a_container_is_left_alone_by_clean_inside";
-    if !is_root(name) {
+    if !support::is_root(name, "") {
         return;
     }
     let lab = lab();
@@ -282,7 +274,7 @@ fn a_freeze_is_written_down_in_a_home_that_workers_cover() {
 
 #[test]
 fn the_home_of_root_does_not_come_from_the_environment() {
-    if !is_root("the_home_of_root_does_not_come_from_the_environment") {
+    if !support::is_root("the_home_of_root_does_not_come_from_the_environment", "") {
         return;
     }
     let lab = Lab::new();
@@ -307,7 +299,7 @@ fn a_users_filesystem_is_not_filled() {
 
 #[test]
 fn what_fails_in_a_directory_is_told_by_its_own_name() {
-    if !is_root("what_fails_in_a_directory_is_told_by_its_own_name") {
+    if !support::is_root("what_fails_in_a_directory_is_told_by_its_own_name", "") {
         return;
     }
     let lab = lab();

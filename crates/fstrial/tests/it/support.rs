@@ -45,16 +45,26 @@ pub(crate) fn skip(name: &str, reason: &str) {
     say(&format!("SKIPPED {name}: {reason}"));
 }
 
-/// Whether a test can run as root on loop devices; says so if not.
-pub(crate) fn is_root_with_loop_devices(name: &str) -> bool {
-    if !rustix::process::geteuid().is_root() {
-        skip(name, "needs root");
-    } else if !Path::new("/dev/loop-control").exists() {
-        skip(name, "needs loop devices");
-    } else {
-        return true;
+/// Whether a test can run as root; skips it if not. `cargo xtask quick` leaves out all that need root.
+pub(crate) fn is_root(name: &str, purpose: &str) -> bool {
+    let is_root =
+        rustix::process::geteuid().is_root() && std::env::var_os("FSTRIAL_TESTS_WITHOUT_ROOT").is_none();
+    if !is_root {
+        skip(name, format!("needs root {purpose}").trim_end());
     }
-    false
+    is_root
+}
+
+/// Whether a test can run as root on loop devices; skips it if not.
+pub(crate) fn is_root_with_loop_devices(name: &str) -> bool {
+    if !is_root(name, "") {
+        return false;
+    }
+    if !Path::new("/dev/loop-control").exists() {
+        skip(name, "needs loop devices");
+        return false;
+    }
+    true
 }
 
 #[expect(clippy::disallowed_methods, reason = "a test waits for a moment in the life of another process")]
@@ -69,10 +79,11 @@ pub(crate) fn command(program: impl AsRef<std::ffi::OsStr>) -> Command {
 
 /// Runs a tool that must succeed and returns what it printed.
 pub(crate) fn tool(program: &str, arguments: &[&str]) -> String {
-    let done = command(program).args(arguments).output().unwrap_or_else(|e| panic!("{program}: {e}"));
-    let (out, err) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
-    assert!(done.status.success(), "{program} {arguments:?}: {}\n{out}\n{err}", done.status);
-    out.into_owned()
+    let mut command = command(program);
+    command.args(arguments).stdin(Stdio::null());
+    let ended = Running::start(command).end(PATIENCE);
+    assert!(ended.status.success(), "{program} {arguments:?}: {ended:?}");
+    ended.stdout
 }
 
 /// Unmounts, and waits until no other namespace has the filesystem any more: one that was made meanwhile took it along.
@@ -483,7 +494,8 @@ pub(crate) struct Ended {
 
 impl Running {
     pub(crate) fn start(mut command: Command) -> Self {
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+        let mut child = child.unwrap_or_else(|error| panic!("{command:?}: {error}"));
         let stdout = child.stdout.take().unwrap();
         let mut stderr = child.stderr.take().unwrap();
         let (sender, lines) = mpsc::channel();

@@ -277,11 +277,17 @@ fn value(outcome: &ProgramOutcome, name: &str) -> f64 {
     found.unwrap_or_else(|| panic!("no {name}")).value
 }
 
+/// A version was read, whichever it is.
+fn assert_version(name: &str, outcome: &ProgramOutcome) {
+    let version = &outcome.version;
+    assert!(version.contains(name) && version.contains(|c: char| c.is_ascii_digit()), "{version}");
+}
+
 #[test]
 fn real_sysbench_does_what_its_presets_say() {
     for mode in ["rndwr", "rndrd", "rndrw", "seqwr", "seqrewr", "seqrd"] {
         let Some(outcome) = real(&format!("real-sysbench-{mode}"), "file_size = '16MiB'") else { return };
-        assert!(outcome.version.starts_with("sysbench 1."), "{}", outcome.version);
+        assert_version("sysbench", &outcome);
         let (events, latency) = (value(&outcome, "events"), value(&outcome, "latency-mean"));
         // Little's law: two threads are always busy.
         assert!((1.0..3.0).contains(&(events * latency / 1e9)), "{mode}: {events} × {latency} ns");
@@ -306,7 +312,7 @@ fn real_dd_with_one_writer_and_with_two() {
     let size = "file_size = '64MiB'";
     let one = real("real-dd-one-writer", size).unwrap();
     let two = real("real-dd-two-writers", size).unwrap();
-    assert!(one.version.starts_with("dd (coreutils)"));
+    assert_version("dd", &one);
     for (outcome, lines) in [(&one, 1), (&two, 2)] {
         assert_eq!(outcome.raw.matches(" copied, ").count(), lines, "{}", outcome.raw);
         // Bytes by seconds of each, so at least all bytes by our clock.
@@ -319,7 +325,7 @@ fn real_dd_with_one_writer_and_with_two() {
 fn real_postmark_does_the_transactions_it_is_told() {
     let changes = "files = 500\nparameters = { transactions = '20000' }";
     let Some(outcome) = real("real-postmark", changes) else { return };
-    assert!(outcome.version.starts_with("PostMark v1.5"), "{}", outcome.version);
+    assert_version("PostMark", &outcome);
     // Whole seconds: 20000, 10000, 6666.67 and so on.
     let seconds = 20_000.0 / value(&outcome, "transactions");
     assert!((seconds - seconds.round()).abs() < 0.01 && seconds >= 0.99, "{seconds}");
@@ -331,7 +337,7 @@ fn real_bonnie_rates_are_in_the_columns_of_the_presets() {
     match try_real("real-bonnie-files", "files = 16") {
         None => {}
         Some(Ok(outcome)) => {
-            assert!(outcome.version.contains("Version: 2.00"), "{}", outcome.version);
+            assert_version("Version:", &outcome);
             assert!(outcome.values.iter().all(|picked| picked.value > 100.0), "{:?}", outcome.values);
         }
         // On a fast machine.
@@ -356,7 +362,7 @@ fn real_bonnie_says_when_it_had_too_little_to_do() {
 #[test]
 fn real_fio_counts_the_blocks_it_is_told() {
     let Some(outcome) = real("real-fio", "file_size = '16MiB'") else { return };
-    assert!(outcome.version.starts_with("fio-"), "{}", outcome.version);
+    assert_version("fio-", &outcome);
     let size = value(&outcome, "bytes") / value(&outcome, "operations");
     assert!((16_300.0..16_450.0).contains(&size), "{size}");
     assert!(value(&outcome, "latency-p99") > 1e3);
@@ -365,6 +371,6 @@ fn real_fio_counts_the_blocks_it_is_told() {
 #[test]
 fn real_dbench_prints_what_its_preset_reads() {
     let Some(outcome) = real("real-dbench", "") else { return };
-    assert!(outcome.version.starts_with("dbench version 4"), "{}", outcome.version);
+    assert_version("dbench version", &outcome);
     assert!(value(&outcome, "throughput") > 1e5);
 }
