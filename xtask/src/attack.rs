@@ -5,8 +5,7 @@
 //! `target/attacks`; `cargo xtask attack --sum` prints all of them. `cargo xtask long attack` is the campaign that
 //! docs/safety.md describes.
 
-use crate::{cargo, command, root};
-use std::path::PathBuf;
+use crate::{cargo, command, target};
 
 /// The small run: all areas in about two minutes.
 const SMALL: [&str; 7] = ["--small", "--kills", "16", "--stores", "6", "--time", "10"];
@@ -27,8 +26,7 @@ pub(crate) fn run(size: &Size, arguments: &[String]) -> Result<(), String> {
     // Two builds: the program as users have it must not have the feature of the other.
     build(&["--profile", profile, "-p", "fstrial"])?;
     build(&["--profile", profile, "-p", "fstrial-attack", "--features", "planted-faults"])?;
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
-    let folder = target.join(folder);
+    let folder = target().join(folder);
     let mut attack = command(&folder.join("fstrial-attack").display().to_string());
     attack.arg("--program").arg(folder.join("fstrial")).args(["--commit", &commit()]);
     match size {

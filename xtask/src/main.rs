@@ -5,15 +5,18 @@ mod agreement;
 mod attack;
 mod circles;
 mod claims;
+mod facts;
 mod links;
 mod names;
 mod package;
 mod phrases;
+mod quick;
 mod tests;
 mod tidy;
 mod toys;
 
 use std::{
+    fs,
     path::PathBuf,
     process::ExitCode,
     time::{Duration, Instant},
@@ -22,15 +25,20 @@ use std::{
 /// A check: what it is called and what it does.
 type Check = (&'static str, fn(&[String]) -> Result<(), String>);
 
-const CHECKS: [Check; 7] = [
+/// All checks, as CI runs them.
+const CHECKS: [Check; 8] = [
     ("fmt", fmt),
-    ("tidy", |_| tidy::check(&root())),
+    ("tidy", tidy),
     ("clippy", clippy),
     ("deny", deny),
+    ("least-rust", least_rust),
     ("test", tests::run),
     ("toys", |_| toys::check(&root())),
     ("attack", |_| attack::run(&attack::Size::Small, &[])),
 ];
+
+/// Those for every edit.
+const QUICK: [Check; 4] = [("fmt", fmt), ("tidy", tidy), ("clippy", clippy), ("test", quick::run)];
 
 /// The longest that all checks together may take, compiling included.
 const MAX_TIME: Duration = Duration::from_secs(60 * 60);
@@ -61,47 +69,60 @@ fn main() -> ExitCode {
             }
         };
     }
-    let chosen: Vec<&Check> = CHECKS.iter().filter(|(name, _)| wanted == "ci" || wanted == *name).collect();
+    let chosen: Vec<Check> = match wanted {
+        "ci" => CHECKS.to_vec(),
+        "quick" => QUICK.to_vec(),
+        _ => CHECKS.into_iter().filter(|(name, _)| wanted == *name).collect(),
+    };
     if chosen.is_empty() {
         println!(
-            "usage: cargo xtask [ci | agreement | claims | package | long attack | long package | {}] [ARGUMENTS]",
+            "usage: cargo xtask [ci | quick | agreement | claims | package | long attack | long package | {}] [ARGUMENTS]",
             CHECKS.map(|(name, _)| name).join(" | ")
         );
         return ExitCode::from(2);
     }
-    let mut took = Vec::new();
-    for (name, check) in chosen {
-        println!("── {name}");
-        let began = Instant::now();
-        if let Err(problem) = check(rest) {
-            println!("{name}: {problem}");
-            return ExitCode::FAILURE;
-        }
-        took.push((*name, began.elapsed()));
-    }
-    match in_time(&took) {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::FAILURE,
-    }
+    report(&chosen.into_iter().map(|check| one(check, rest)).collect::<Vec<_>>())
 }
 
-/// Says how long each check took, and whether all of them together were short enough to be run for every change.
-fn in_time(took: &[(&str, Duration)]) -> bool {
-    let total: Duration = took.iter().map(|(_, time)| *time).sum();
-    let each: Vec<String> = took.iter().map(|(name, time)| format!("{name} {}", time.as_secs())).collect();
-    println!("seconds: {}; all {}", each.join(", "), total.as_secs());
-    if total > MAX_TIME {
-        println!(
-            "that is more than {} minutes: move something to `cargo xtask long`",
-            MAX_TIME.as_secs() / 60
-        );
+/// The name of a check, how long it took, and its result.
+type Done = (&'static str, Duration, Result<(), String>);
+
+fn one((name, check): Check, arguments: &[String]) -> Done {
+    println!("── {name}");
+    let began = Instant::now();
+    let result = check(arguments);
+    if let Err(problem) = &result {
+        println!("{name}: {problem}");
     }
-    total <= MAX_TIME
+    (name, began.elapsed(), result)
+}
+
+/// Prints how long each check took, and every failure again, so that the end says it all.
+fn report(done: &[Done]) -> ExitCode {
+    let total: Duration = done.iter().map(|(_, time, _)| *time).sum();
+    let each: Vec<String> = done.iter().map(|(name, time, _)| format!("{name} {}", time.as_secs())).collect();
+    println!("seconds: {}; all {}", each.join(", "), total.as_secs());
+    let is_late = total > MAX_TIME;
+    if is_late {
+        let minutes = MAX_TIME.as_secs() / 60;
+        println!("that is more than {minutes} minutes: move something to `cargo xtask long`");
+    }
+    let failures: Vec<String> = done
+        .iter()
+        .filter_map(|(name, _, result)| Some(format!("FAILED {name}: {}", result.as_ref().err()?)))
+        .collect();
+    failures.iter().for_each(|failure| println!("{failure}"));
+    if is_late || !failures.is_empty() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
 /// The workspace's folder.
 fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace").to_owned()
+}
+
+/// The folder of what cargo builds.
+fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), |folder| root().join(folder))
 }
 
 /// A program in the workspace's folder.
@@ -136,6 +157,41 @@ fn clippy(_: &[String]) -> Result<(), String> {
     cargo_tool("clippy", &["--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"])
 }
 
+fn tidy(_: &[String]) -> Result<(), String> {
+    tidy::check(&root())
+}
+
+/// Licences and sources of dependencies, and known vulnerabilities if their list can be fetched.
 fn deny(_: &[String]) -> Result<(), String> {
-    cargo_tool("deny", &["--log-level", "error", "check", "bans", "licenses", "sources"])
+    let mut words = vec!["--log-level", "error", "check", "bans", "licenses", "sources"];
+    let fetch = command(&cargo()).args(["deny", "fetch", "db"]).output();
+    if fetch.is_ok_and(|fetched| fetched.status.success()) {
+        words.push("advisories");
+    } else {
+        println!("SKIPPED advisories: cargo deny cannot fetch the list");
+    }
+    cargo_tool("deny", &words)
+}
+
+/// Builds the program with the oldest Rust that Cargo.toml promises.
+fn least_rust(_: &[String]) -> Result<(), String> {
+    let manifest = fs::read_to_string(root().join("Cargo.toml")).map_err(|e| format!("Cargo.toml: {e}"))?;
+    let promised = manifest.lines().find_map(|line| line.strip_prefix("rust-version = "));
+    let least = promised.ok_or("Cargo.toml has no rust-version")?.trim_matches('"');
+    let with_least = |words: &[&str]| {
+        let mut command = command("rustup");
+        command.args(["run", least, "cargo"]).args(words);
+        command
+    };
+    if !with_least(&["--version"]).output().is_ok_and(|done| done.status.success()) {
+        println!(
+            "SKIPPED least-rust: Rust {least} is missing; install it with rustup toolchain install {least}"
+        );
+        return Ok(());
+    }
+    let status = with_least(&["check", "--quiet", "--locked", "-p", "fstrial"]).status();
+    match status.map_err(|e| format!("rustup did not start: {e}"))? {
+        status if status.success() => Ok(()),
+        status => Err(format!("the program does not build with Rust {least} ({status})")),
+    }
 }

@@ -1,52 +1,90 @@
-//! Runs all tests and closes with one line that counts passed, failed and skipped.
+//! Builds the test programs of the workspace, runs several at a time, and closes with one line that counts passed, failed
+//! and skipped.
 //!
-//! libtest keeps what passing tests print to itself, and with it the reasons of skips. So it is told to show it, the
-//! shown part is read for lines that begin with `SKIPPED`, and everything else is passed on. What failed is named again
-//! at the end.
+//! Most of the tests wait for a device, so that one program at a time leaves the processors idle. Each program writes into a
+//! log of its own in `target/test-logs`; the terminal shows one line for each program, and all output of those that failed.
+//!
+//! libtest keeps the output of passing tests to itself, and with it the reasons of skips. So it is asked to show it, and the
+//! output is read for lines that begin with `SKIPPED`.
 //!
 //! Properties are tried with the same random numbers every time, so that a red run is about the change and comes back
 //! when it is run again. `PROPTEST_RNG_SEED=7 PROPTEST_CASES=20000 ./x test` looks elsewhere.
 
-use crate::{cargo, command};
+use crate::{cargo, command, target};
+use serde_json::Value;
 use std::{
     env,
-    io::{BufRead, BufReader, Read},
-    process::Stdio,
-    sync::mpsc::{self, Sender},
+    fs::{self, File},
+    io::{BufRead, BufReader, Read, Write},
+    path::{Path, PathBuf},
+    process::{Child, Stdio},
+    sync::{
+        Mutex,
+        mpsc::{self, RecvTimeoutError, Sender},
+    },
     thread,
+    time::{Duration, Instant},
 };
 
-/// Where proptest takes the seed of its random numbers from.
+/// The variable from which proptest takes the seed of its random numbers.
 const SEED: &str = "PROPTEST_RNG_SEED";
+/// The variable that makes the tests skip what needs root or a device.
+const UNPRIVILEGED: &str = "FSTRIAL_TESTS_WITHOUT_ROOT";
+/// Programs that run at a time. Each has as many threads as the machine has processors.
+const LANES: usize = 2;
+/// A program that prints nothing for so long hangs; the slowest single test takes a quarter of it.
+const MAX_SILENCE: Duration = Duration::from_secs(8 * 60);
+/// The programs that take longest, which begin first.
+const LONGEST: [&str; 4] = ["fstrial/it", "fstrial/browser", "fstrial/presets", "fstrial-engine"];
 
-/// What the test runners have said so far.
+/// A test program.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Program {
+    /// Its crate; for integration tests and benchmarks also its target, as in `fstrial/it`.
+    pub(crate) name: String,
+    pub(crate) file: PathBuf,
+    /// The folder of its crate, in which cargo runs it.
+    folder: PathBuf,
+    /// Made by libtest, which counts its tests and takes flags.
+    has_harness: bool,
+}
+
+impl Program {
+    /// Reads one of cargo's messages; `None` if it is not about a test program.
+    fn from_message(line: &str) -> Option<Self> {
+        let message: Value = serde_json::from_str(line).ok()?;
+        let is_test = message["profile"]["test"].as_bool()?;
+        let file = PathBuf::from(message["executable"].as_str()?);
+        let folder = Path::new(message["manifest_path"].as_str()?).parent()?.to_owned();
+        let (kind, target) = (message["target"]["kind"][0].as_str()?, message["target"]["name"].as_str()?);
+        let package = folder.file_name()?.to_string_lossy().into_owned();
+        let name = match kind {
+            "lib" => package,
+            // The crate's main program, which has hardly a test.
+            "bin" if target == package => format!("{package}/main"),
+            _ => format!("{package}/{target}"),
+        };
+        is_test.then_some(Self { name, file, folder, has_harness: kind != "bench" })
+    }
+}
+
+/// The results of one program.
 #[derive(Debug, Default)]
 struct Tally {
     passed: u64,
     failed: u64,
-    /// Names of the tests that failed.
     failures: Vec<String>,
     skipped: Vec<String>,
-    /// Test programs that ran, and how many seconds each took.
-    programs: Vec<(String, String)>,
-    /// Inside the output of passing tests, which is not passed on.
-    in_successes: bool,
 }
 
 impl Tally {
-    /// Takes a line; says whether it is to be shown.
-    fn take(&mut self, line: &str) -> bool {
+    /// Takes a line of libtest's, or of a test.
+    fn take(&mut self, line: &str) {
         if let Some(reason) = line.trim_start().strip_prefix("SKIPPED ") {
             self.skipped.push(reason.to_owned());
-            return false;
         }
-        let result = line.strip_prefix("test ").and_then(|rest| rest.strip_suffix(" ... FAILED"));
-        self.failures.extend(result.map(str::to_owned));
-        if line == "successes:" {
-            self.in_successes = true;
-        } else if line == "failures:" || line.starts_with("test result:") {
-            self.in_successes = false;
-        }
+        let failure = line.strip_prefix("test ").and_then(|rest| rest.strip_suffix(" ... FAILED"));
+        self.failures.extend(failure.map(str::to_owned));
         if let Some(counts) = line.strip_prefix("test result:") {
             let count = |word: &str| {
                 let before = counts.split(word).next().unwrap_or_default();
@@ -54,75 +92,185 @@ impl Tally {
             };
             self.passed += count(" passed");
             self.failed += count(" failed");
-            let seconds = counts.split("finished in ").nth(1).unwrap_or_default().trim_end_matches('s');
-            if let Some((_, time)) = self.programs.iter_mut().find(|(_, time)| time.is_empty()) {
-                *time = seconds.to_owned();
-            }
         }
-        if let Some(program) = line.trim_start().strip_prefix("Running ") {
-            let file = program.rsplit('/').next().unwrap_or_default();
-            let name = file.rsplit_once('-').map_or(file, |(name, _)| name);
-            self.programs.push((name.to_owned(), String::new()));
-        }
-        !self.in_successes
+    }
+
+    fn add(&mut self, other: Self) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+        self.failures.extend(other.failures);
+        self.skipped.extend(other.skipped);
     }
 }
 
-/// Runs the tests of the workspace; arguments go to `cargo test`.
+/// Runs all tests of the workspace. Arguments go to `cargo test`, those after `--` to the test programs.
 pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
+    let end = arguments.iter().position(|word| word == "--").unwrap_or(arguments.len());
+    let programs = build(&arguments[..end])?;
+    run_programs(programs, arguments.get(end + 1..).unwrap_or_default(), &Run::Whole)
+}
+
+/// Builds the test programs.
+pub(crate) fn build(arguments: &[String]) -> Result<Vec<Program>, String> {
     let mut child = command(&cargo())
-        .args(["test", "--workspace", "--no-fail-fast"])
+        .args(["test", "--workspace", "--no-run", "--message-format=json-render-diagnostics"])
         .args(arguments)
-        .args(["--", "--show-output"])
-        .env(SEED, env::var_os(SEED).unwrap_or_else(|| "1".into()))
         .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
         .spawn()
         .map_err(|e| format!("could not start cargo: {e}"))?;
-    let (sender, lines) = mpsc::channel();
-    let readers = [pass_on(child.stdout.take(), sender.clone()), pass_on(child.stderr.take(), sender)]
-        .into_iter()
-        .flatten();
-    let mut tally = Tally::default();
-    for line in lines {
-        if tally.take(&line) {
-            println!("{line}");
-        }
-    }
-    for reader in readers {
-        // A reader only reads; if it panicked the counts below tell.
-        let _ = reader.join();
-    }
+    let lines = child.stdout.take().into_iter().flat_map(|out| BufReader::new(out).lines());
+    let mut programs: Vec<Program> =
+        lines.map_while(Result::ok).filter_map(|line| Program::from_message(&line)).collect();
     let status = child.wait().map_err(|e| e.to_string())?;
+    if !status.success() {
+        return Err(format!("the tests do not build ({status})"));
+    }
+    programs.sort_by_key(|program| {
+        LONGEST.iter().position(|name| *name == program.name).unwrap_or(LONGEST.len())
+    });
+    Ok(programs)
+}
+
+/// Which tests of the programs run.
+pub(crate) enum Run<'a> {
+    /// All of them.
+    Whole,
+    /// Those that need neither root nor a device; each program without a failure is passed to the function.
+    Unprivileged(&'a (dyn Fn(&Program) + Sync)),
+}
+
+/// Runs programs with these words, several at a time.
+pub(crate) fn run_programs(programs: Vec<Program>, words: &[String], run: &Run<'_>) -> Result<(), String> {
+    let logs = target().join("test-logs");
+    fs::create_dir_all(&logs).map_err(|e| format!("{}: {e}", logs.display()))?;
+    let (began, count) = (Instant::now(), programs.len());
+    let waiting = Mutex::new(programs.into_iter().enumerate());
+    let all = Mutex::new((Tally::default(), Vec::new()));
+    let lane = || {
+        loop {
+            let next = waiting.lock().ok().and_then(|mut waiting| waiting.next());
+            let Some((number, program)) = next else { return };
+            let log = logs.join(program.name.replace('/', "-")).with_extension("log");
+            let at = Instant::now();
+            let tally = run_one(&program, run, words, &log);
+            let seconds = at.elapsed().as_secs_f64();
+            println!("[{}/{count}] {}: {}, {seconds:.1} s", number + 1, program.name, counted(&tally));
+            if tally.failed > 0 {
+                println!("{}", fs::read_to_string(&log).unwrap_or_default());
+            } else if let Run::Unprivileged(passed) = run {
+                passed(&program);
+            }
+            if let Ok(mut all) = all.lock() {
+                all.0.add(tally);
+                all.1.push((program.name, seconds));
+            }
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 0..LANES {
+            scope.spawn(lane);
+        }
+    });
+    let (mut tally, seconds) = all.into_inner().map_err(|_| "a lane of tests panicked")?;
+    if matches!(run, Run::Unprivileged(_)) {
+        // They need root, which was not asked for.
+        tally.skipped.clear();
+    }
+    summarise(tally, seconds, began.elapsed())
+}
+
+/// Prints the skips, the seconds and the counts of all programs; an error names the failures.
+fn summarise(mut tally: Tally, mut seconds: Vec<(String, f64)>, took: Duration) -> Result<(), String> {
     tally.skipped.sort();
     tally.skipped.dedup();
     for reason in &tally.skipped {
         println!("SKIPPED {reason}");
     }
-    let times: Vec<String> = tally.programs.iter().map(|(name, time)| format!("{name} {time}")).collect();
-    println!("seconds of each test program: {}", times.join(", "));
-    for name in &tally.failures {
-        println!("FAILED {name}");
-    }
-    let (skipped, failed) = (tally.skipped.len() as u64, tally.failed);
-    // libtest counts a test that skipped itself as passed.
-    println!("{} passed, {failed} failed, {skipped} skipped", tally.passed.saturating_sub(skipped));
-    if status.success() && failed == 0 { Ok(()) } else { Err(format!("tests failed ({status})")) }
+    seconds.sort_by(|(_, a), (_, b)| b.total_cmp(a));
+    let slowest = seconds.iter().filter(|(_, seconds)| *seconds >= 1.0);
+    let slowest: Vec<String> = slowest.map(|(name, seconds)| format!("{name} {seconds:.0}")).collect();
+    println!("seconds of the programs, {LANES} at a time: {}; all {}", slowest.join(", "), took.as_secs());
+    println!("{}", counted(&tally));
+    if tally.failed == 0 { Ok(()) } else { Err(format!("failed: {}", tally.failures.join(", "))) }
 }
 
-/// Sends a stream's lines on, from a thread of its own.
-fn pass_on(
-    stream: Option<impl Read + Send + 'static>,
-    sender: Sender<String>,
-) -> Option<thread::JoinHandle<()>> {
-    let stream = stream?;
-    Some(thread::spawn(move || {
-        for line in BufReader::new(stream).lines().map_while(Result::ok) {
-            if sender.send(line).is_err() {
+/// libtest counts a test that skipped itself as passed.
+fn counted(tally: &Tally) -> String {
+    let skipped = tally.skipped.len() as u64;
+    format!("{} passed, {} failed, {skipped} skipped", tally.passed.saturating_sub(skipped), tally.failed)
+}
+
+/// Runs a program to its end. One that ends badly without a failed test, or hangs, counts as a failure itself.
+fn run_one(program: &Program, run: &Run<'_>, words: &[String], log: &Path) -> Tally {
+    let mut tally = Tally::default();
+    let ended = start(program, run, words).and_then(|child| follow(child, log, &mut tally));
+    if let Err(problem) = ended
+        && tally.failed == 0
+    {
+        tally.failed = 1;
+        tally.failures.push(format!("{} ({problem})", program.name));
+    }
+    for failure in &mut tally.failures {
+        if !failure.starts_with(&program.name) {
+            *failure = format!("{} {failure}", program.name);
+        }
+    }
+    tally
+}
+
+fn start(program: &Program, run: &Run<'_>, words: &[String]) -> Result<Child, String> {
+    let mut command = command(&program.file.display().to_string());
+    command.current_dir(&program.folder).args(words);
+    if program.has_harness {
+        command.arg("--show-output");
+    }
+    command
+        // As cargo does; snapshots are looked for by them.
+        .env("CARGO_MANIFEST_DIR", &program.folder)
+        .env("CARGO", cargo())
+        .envs(matches!(run, Run::Unprivileged(_)).then_some((UNPRIVILEGED, "1")))
+        .env(SEED, env::var_os(SEED).unwrap_or_else(|| "1".into()))
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|e| format!("{} did not start: {e}", program.file.display()))
+}
+
+/// Reads all that a program prints, into its log and the tally.
+fn follow(mut child: Child, log: &Path, tally: &mut Tally) -> Result<(), String> {
+    let mut file = File::create(log).map_err(|e| format!("{}: {e}", log.display()))?;
+    let (sender, lines) = mpsc::channel();
+    read_lines(child.stdout.take(), sender.clone());
+    read_lines(child.stderr.take(), sender);
+    loop {
+        match lines.recv_timeout(MAX_SILENCE) {
+            Ok(line) => {
+                tally.take(&line);
+                writeln!(file, "{line}").map_err(|e| format!("{}: {e}", log.display()))?;
+            }
+            Err(RecvTimeoutError::Disconnected) => break,
+            Err(RecvTimeoutError::Timeout) => {
+                let _ = child.kill();
+                let _ = child.wait();
+                return Err(format!("killed after {} minutes without a line", MAX_SILENCE.as_secs() / 60));
+            }
+        }
+    }
+    let status = child.wait().map_err(|e| e.to_string())?;
+    if status.success() { Ok(()) } else { Err(status.to_string()) }
+}
+
+/// Sends a stream's lines, from a separate thread.
+fn read_lines(stream: Option<impl Read + Send + 'static>, sender: Sender<String>) {
+    let Some(stream) = stream else { return };
+    thread::spawn(move || {
+        for line in BufReader::new(stream).split(b'\n').map_while(Result::ok) {
+            if sender.send(String::from_utf8_lossy(&line).into_owned()).is_err() {
                 break;
             }
         }
-    }))
+    });
 }
 
 #[cfg(test)]
@@ -130,18 +278,51 @@ mod checks {
     use super::*;
 
     #[test]
-    fn counts_and_skips_are_read_and_passing_output_is_kept_back() {
+    fn counts_failures_and_skips_are_read() {
         let mut tally = Tally::default();
         let text = "running 2 tests\ntest a ... ok\n\nsuccesses:\n\n---- a stdout ----\nSKIPPED a: needs root\nnoise\n\n\
-                    test b ... FAILED\ntest result: ok. 2 passed; 0 failed; 0 ignored\n\
-                    test result: FAILED. 3 passed; 1 failed; 0 ignored";
-        let shown: Vec<&str> = text.lines().filter(|line| tally.take(line)).collect();
-        assert_eq!((tally.passed, tally.failed), (5, 1));
-        let text = "     Running unittests src/lib.rs (target/debug/deps/fstrial_stack-ea2fc8)\n\
-                    test result: ok. 2 passed; 0 failed; finished in 93.18s";
-        assert_eq!(text.lines().filter(|line| tally.take(line)).count(), 2);
-        assert_eq!(tally.programs, [("fstrial_stack".into(), "93.18".into())]);
-        assert_eq!((tally.skipped, tally.failures), (vec!["a: needs root".into()], vec!["b".into()]));
-        assert!(!shown.contains(&"noise") && shown.contains(&"test a ... ok"));
+                    test b ... FAILED\ntest result: FAILED. 2 passed; 1 failed; 0 ignored; finished in 93.18s";
+        text.lines().for_each(|line| tally.take(line));
+        assert_eq!((tally.passed, tally.failed), (2, 1));
+        assert_eq!((&tally.skipped, &tally.failures), (&vec!["a: needs root".into()], &vec!["b".into()]));
+        assert_eq!(counted(&tally), "1 passed, 1 failed, 1 skipped");
+    }
+
+    #[test]
+    fn cargo_names_the_test_programs() {
+        let message = |kind: &str, target: &str, test: bool| {
+            format!(
+                r#"{{"reason":"compiler-artifact","manifest_path":"/w/crates/fstrial/Cargo.toml","target":{{"kind":["{kind}"],
+                "name":"{target}"}},"profile":{{"test":{test}}},"executable":"/t/{target}-1"}}"#
+            )
+        };
+        let name = |text: String| Program::from_message(&text).map(|program| program.name);
+        assert_eq!(name(message("lib", "fstrial", true)), Some("fstrial".into()));
+        assert_eq!(name(message("bin", "fstrial", true)), Some("fstrial/main".into()));
+        assert_eq!(name(message("test", "it", true)), Some("fstrial/it".into()));
+        assert_eq!(name(message("example", "fixture", false)), None);
+        assert_eq!(name(r#"{"reason":"build-finished","success":true}"#.into()), None);
+    }
+
+    /// The seconds of a program without a `test result:` line used to be taken for those of the next.
+    #[test]
+    fn each_program_has_its_own_result() {
+        let folder = tempfile::tempdir().unwrap();
+        let program = |script: &str| Program {
+            name: "sh".into(),
+            file: PathBuf::from("/bin/sh"),
+            folder: folder.path().to_owned(),
+            has_harness: script.is_empty(),
+        };
+        let run = |script: &str| {
+            run_one(&program(script), &Run::Whole, &["-c".into(), script.into()], &folder.path().join("log"))
+        };
+        let silent = run("exit 0");
+        assert_eq!((silent.passed, silent.failed), (0, 0));
+        let died = run("echo 'test result: ok. 3 passed; 0 failed'; exit 3");
+        assert_eq!((died.passed, died.failures), (3, vec!["sh (exit status: 3)".to_owned()]));
+        let failed =
+            run("echo 'test a::b ... FAILED'; echo 'test result: FAILED. 3 passed; 1 failed'; exit 101");
+        assert_eq!((failed.failed, failed.failures), (1, vec!["sh a::b".to_owned()]));
     }
 }

@@ -1,9 +1,9 @@
 //! Whether "How to add things" in docs/architecture.md is true: small additions of each sort, made as it says, are kept as
 //! patches in `xtask/toys`. They must apply to the tree as it is, build together, and touch as many files as it says.
 
-use crate::{cargo, command, root};
+use crate::{cargo, command, root, target};
 use std::{
-    env, fs,
+    fs,
     path::{Path, PathBuf},
 };
 
@@ -42,10 +42,6 @@ pub(crate) fn check(root: &Path) -> Result<(), String> {
 
 fn patch(name: &str) -> PathBuf {
     root().join("xtask/toys").join(name).with_extension("patch")
-}
-
-fn target() -> PathBuf {
-    env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), |folder| root().join(folder))
 }
 
 /// How many files a patch touches.

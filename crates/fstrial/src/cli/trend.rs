@@ -11,7 +11,10 @@ use crate::{
     run::history::{self, By, SeriesQuery, SeriesSet},
 };
 use clap::Args;
-use fstrial_model::{metric::Metric, units::Percent};
+use fstrial_model::{
+    metric::{METRICS, Metric},
+    units::Percent,
+};
 use fstrial_stats::change::MIN_POINTS;
 use fstrial_store::Store;
 
@@ -53,16 +56,14 @@ pub(crate) struct TrendArgs {
     #[arg(long, value_name = "N,…", value_delimiter = ',')]
     threads: Vec<u16>,
 
-    /// Metric to follow: throughput, p50, p99, p999, device-bytes.
-    #[arg(long, value_name = "METRIC", value_parser = compare::metric, default_value = "throughput")]
+    #[arg(long, value_name = "METRIC", value_parser = compare::metric, default_value = "throughput", help = metric_help())]
     metric: Metric,
 
     /// The order of the points.
     #[arg(long, value_enum, default_value_t = By::Time)]
     by: By,
 
-    /// Steps smaller than this are not changes [default: 3%; p50 5%, p99 10%, p999 20%].
-    #[arg(long, value_name = "PERCENT")]
+    #[arg(long, value_name = "PERCENT", help = practical_help())]
     practical: Option<Percent>,
 
     /// Exit with 4 if the last segment is surely worse than an earlier one, by more than this; with 5 if too few trials are
@@ -79,6 +80,15 @@ pub(crate) struct TrendArgs {
 
     #[command(flatten)]
     filter: FilterArgs,
+}
+
+fn metric_help() -> String {
+    format!("Metric to follow: {}", Metric::names())
+}
+
+fn practical_help() -> String {
+    let bands = METRICS.iter().filter_map(|row| Some(format!(", {} {}%", row.name, row.band? * 100.0)));
+    format!("Smallest step that counts as a change [default: 3%{}]", bands.collect::<String>())
 }
 
 pub(crate) fn exec(args: &TrendArgs) -> Result<u8, ExpectedError> {

@@ -1,0 +1,100 @@
+//! Numbers and lists in prose that follow from the tree: a page that fell behind is an error that says what is true.
+
+use std::{fs, path::Path};
+
+/// Compares the pages with the tree.
+pub(crate) fn check(root: &Path, directed: &[&str], found: &mut Vec<String>) {
+    let read = |file: &str| fs::read_to_string(root.join(file)).unwrap_or_default();
+    let architecture = read("docs/architecture.md");
+    let job = read("crates/fstrial-model/src/job.rs");
+    found.extend(protocol(&job, &architecture));
+    let folders = fs::read_dir(root.join("crates")).into_iter().flatten().flatten();
+    let crates = folders.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    found.extend(crate_tables(crates, directed, &architecture));
+    let claims = fs::read_dir(root.join("claims")).into_iter().flatten().flatten();
+    let is_claim = |path: &Path| fs::read_to_string(path).is_ok_and(|text| text.contains("\n[claim]\n"));
+    let count = claims.filter(|entry| is_claim(&entry.path())).count();
+    found.extend(claims_counted(count, &read("CHANGELOG.md")));
+    found.extend(bans_named(&read("clippy.toml"), &read("CONTRIBUTING.md")));
+}
+
+/// The example of a job shows the protocol's version.
+fn protocol(job: &str, architecture: &str) -> Option<String> {
+    let after = |text: &str, before: &str| -> Option<String> {
+        let rest = text.split_once(before)?.1;
+        Some(rest.chars().take_while(char::is_ascii_digit).collect())
+    };
+    let (is, stated) = (after(job, "PROTOCOL: u32 = "), after(architecture, "\"protocol\": "));
+    (is.is_none() || is != stated).then(|| {
+        format!("docs/architecture.md shows protocol {stated:?}, crates/fstrial-model/src/job.rs has {is:?}")
+    })
+}
+
+/// The table of crates, and the list of directions, have each crate.
+fn crate_tables(mut crates: Vec<String>, directed: &[&str], architecture: &str) -> Option<String> {
+    crates.sort();
+    let is_crate = |name: &&str| *name == "fstrial" || (name.starts_with("fstrial-") && !name.contains('/'));
+    let sorted = |names: &mut dyn Iterator<Item = &str>| {
+        let mut names: Vec<String> = names.filter(is_crate).map(str::to_owned).collect();
+        names.sort_unstable();
+        names
+    };
+    let rows = architecture.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`'));
+    let tabled = sorted(&mut rows.map(|(name, _)| name));
+    let directed = sorted(&mut directed.iter().copied());
+    (tabled != crates || directed != crates).then(|| {
+        format!("crates/ has {crates:?}; docs/architecture.md has {tabled:?}, DIRECTIONS in xtask/src/tidy.rs {directed:?}")
+    })
+}
+
+/// The changelog counts the claims.
+fn claims_counted(count: usize, changelog: &str) -> Option<String> {
+    let sentence = format!("- `fstrial claims`: {count} statements");
+    (!changelog.lines().any(|line| line.starts_with(&sentence)))
+        .then(|| format!("CHANGELOG.md has no line \"{sentence} …\": there are {count} claims"))
+}
+
+/// The style guide names every call that clippy refuses.
+fn bans_named(clippy: &str, contributing: &str) -> Option<String> {
+    let paths = clippy.lines().filter_map(|line| line.split_once("path = \"")?.1.split_once('"'));
+    let calls: Vec<String> = paths
+        .map(|(path, _)| {
+            path.rsplitn(3, "::").take(2).collect::<Vec<_>>().into_iter().rev().collect::<Vec<_>>().join("::")
+        })
+        .collect();
+    let missing: Vec<&String> =
+        calls.iter().filter(|call| !contributing.contains(&format!("`{call}`"))).collect();
+    (calls.is_empty() || !missing.is_empty())
+        .then(|| format!("CONTRIBUTING.md does not name what clippy.toml refuses: {missing:?} of {calls:?}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_that_fell_behind_is_found() {
+        let job = "pub const PROTOCOL: u32 = 6;";
+        assert_eq!(protocol(job, "{\"job\": {\"protocol\": 6, "), None);
+        assert!(protocol(job, "{\"job\": {\"protocol\": 5, ").is_some());
+        assert!(protocol("", "").is_some());
+        assert_eq!(claims_counted(50, "- `fstrial claims`: 50 statements from articles\n"), None);
+        assert!(claims_counted(50, "- `fstrial claims`: 42 statements from articles\n").is_some());
+        let clippy = "  { path = \"std::process::Command::new\", reason = \"\" },\n  { path = \"std::thread::sleep\" },";
+        assert_eq!(bans_named(clippy, "clippy refuses `Command::new` and `thread::sleep`"), None);
+        assert!(bans_named(clippy, "`std::fs` and `Command::new`").is_some());
+        assert!(bans_named("", "").is_some());
+    }
+
+    #[test]
+    fn a_crate_without_a_row_is_found() {
+        let rows =
+            |names: &[&str]| names.iter().map(|name| format!("| `{name}` | x |\n")).collect::<String>();
+        let (all, fewer) = (["fstrial", "fstrial-stats"], ["fstrial"]);
+        let crates = || all.map(str::to_owned).to_vec();
+        assert_eq!(crate_tables(crates(), &all, &rows(&all)), None);
+        assert!(crate_tables(crates(), &all, &rows(&fewer)).is_some());
+        assert!(crate_tables(crates(), &fewer, &rows(&all)).is_some());
+        assert!(crate_tables(fewer.map(str::to_owned).to_vec(), &all, &rows(&all)).is_some());
+    }
+}

@@ -1,0 +1,78 @@
+//! The tests that need neither root nor a device, for the crates that changed and those that use them.
+//!
+//! Cargo knows which crates changed and which use them: their test programs are new files. A program that passed as it is
+//! now, with the documents, presets and fixtures as they are now, is not run again.
+
+use crate::{
+    root, target,
+    tests::{self, Program, Run},
+};
+use std::{
+    collections::hash_map::DefaultHasher,
+    fs,
+    hash::{Hash, Hasher},
+    path::{Path, PathBuf},
+    time::UNIX_EPOCH,
+};
+
+/// Test programs that are in vain without root, or look at what the other checks look at.
+const LEFT_OUT: [&str; 4] = ["fstrial/browser", "fstrial/presets", "fstrial-stack/it", "xtask/x"];
+/// Folders whose files the tests read.
+const DATA: [&str; 8] = ["claims", "docs", "examples", "fixtures", "models", "tests", "trials", "workloads"];
+
+/// Builds all test programs, and runs those that have not passed yet.
+pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
+    let data = data(&root());
+    let programs = tests::build(arguments)?;
+    let count = programs.len();
+    let changed: Vec<Program> = programs
+        .into_iter()
+        .filter(|program| !LEFT_OUT.contains(&program.name.as_str()))
+        .filter(|program| fs::read_to_string(stamp(program)).ok() != Some(state(program, data)))
+        .collect();
+    println!("{} of {count} test programs", changed.len());
+    fs::create_dir_all(target().join("quick")).map_err(|e| e.to_string())?;
+    let passed = |program: &Program| {
+        // Without the stamp it only runs again.
+        let _ = fs::write(stamp(program), state(program, data));
+    };
+    tests::run_programs(changed, &[], &Run::Unprivileged(&passed))
+}
+
+fn stamp(program: &Program) -> PathBuf {
+    target().join("quick").join(program.name.replace('/', "-"))
+}
+
+/// A program and all it reads, as one number.
+fn state(program: &Program, data: u64) -> String {
+    let mut hasher = DefaultHasher::new();
+    program.file.hash(&mut hasher);
+    hash_file(&program.file, &mut hasher);
+    format!("{data:016x} {:016x}", hasher.finish())
+}
+
+fn data(root: &Path) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    let mut folders: Vec<PathBuf> = DATA.iter().map(|name| root.join(name)).collect();
+    while let Some(folder) = folders.pop() {
+        let mut found: Vec<PathBuf> =
+            fs::read_dir(&folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
+        found.sort();
+        for path in found {
+            if path.is_dir() {
+                folders.extend((!path.ends_with("node_modules")).then_some(path));
+            } else {
+                path.hash(&mut hasher);
+                hash_file(&path, &mut hasher);
+            }
+        }
+    }
+    hasher.finish()
+}
+
+/// Length and time of change: what cargo goes by, too.
+fn hash_file(path: &Path, hasher: &mut DefaultHasher) {
+    let Ok(metadata) = fs::metadata(path) else { return };
+    let changed = metadata.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+    (metadata.len(), changed).hash(hasher);
+}
