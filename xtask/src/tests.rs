@@ -34,6 +34,8 @@ const UNPRIVILEGED: &str = "FSTRIAL_TESTS_WITHOUT_ROOT";
 const LANES: usize = 2;
 /// A program that prints nothing for so long hangs; the slowest single test takes a quarter of it.
 const MAX_SILENCE: Duration = Duration::from_secs(8 * 60);
+/// The program whose tests wait for devices, most of their time: it has a thread more.
+const MOSTLY_WAITS: &str = "fstrial/it";
 /// The programs that take longest, which begin first.
 const LONGEST: [&str; 4] = ["fstrial/it", "fstrial/browser", "fstrial/presets", "fstrial-engine"];
 
@@ -47,6 +49,8 @@ pub(crate) struct Program {
     folder: PathBuf,
     /// Made by libtest, which counts its tests and takes flags.
     has_harness: bool,
+    /// Words for it, such as names of tests.
+    pub(crate) words: Vec<String>,
 }
 
 impl Program {
@@ -64,7 +68,7 @@ impl Program {
             "bin" if target == package => format!("{package}/main"),
             _ => format!("{package}/{target}"),
         };
-        is_test.then_some(Self { name, file, folder, has_harness: kind != "bench" })
+        is_test.then_some(Self { name, file, folder, has_harness: kind != "bench", words: Vec::new() })
     }
 }
 
@@ -106,8 +110,10 @@ impl Tally {
 /// Runs all tests of the workspace. Arguments go to `cargo test`, those after `--` to the test programs.
 pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     let end = arguments.iter().position(|word| word == "--").unwrap_or(arguments.len());
-    let programs = build(&arguments[..end])?;
-    run_programs(programs, arguments.get(end + 1..).unwrap_or_default(), &Run::Whole)
+    let mut programs = build(&arguments[..end])?;
+    let words = arguments.get(end + 1..).unwrap_or_default();
+    programs.iter_mut().for_each(|program| program.words = words.to_vec());
+    run_programs(programs, &Run::Whole)
 }
 
 /// Builds the test programs.
@@ -139,8 +145,8 @@ pub(crate) enum Run<'a> {
     Unprivileged(&'a (dyn Fn(&Program) + Sync)),
 }
 
-/// Runs programs with these words, several at a time.
-pub(crate) fn run_programs(programs: Vec<Program>, words: &[String], run: &Run<'_>) -> Result<(), String> {
+/// Runs programs, several at a time.
+pub(crate) fn run_programs(programs: Vec<Program>, run: &Run<'_>) -> Result<(), String> {
     let logs = target().join("test-logs");
     fs::create_dir_all(&logs).map_err(|e| format!("{}: {e}", logs.display()))?;
     let (began, count) = (Instant::now(), programs.len());
@@ -152,7 +158,7 @@ pub(crate) fn run_programs(programs: Vec<Program>, words: &[String], run: &Run<'
             let Some((number, program)) = next else { return };
             let log = logs.join(program.name.replace('/', "-")).with_extension("log");
             let at = Instant::now();
-            let tally = run_one(&program, run, words, &log);
+            let tally = run_one(&program, run, &log);
             let seconds = at.elapsed().as_secs_f64();
             println!("[{}/{count}] {}: {}, {seconds:.1} s", number + 1, program.name, counted(&tally));
             if tally.failed > 0 {
@@ -201,9 +207,9 @@ fn counted(tally: &Tally) -> String {
 }
 
 /// Runs a program to its end. One that ends badly without a failed test, or hangs, counts as a failure itself.
-fn run_one(program: &Program, run: &Run<'_>, words: &[String], log: &Path) -> Tally {
+fn run_one(program: &Program, run: &Run<'_>, log: &Path) -> Tally {
     let mut tally = Tally::default();
-    let ended = start(program, run, words).and_then(|child| follow(child, log, &mut tally));
+    let ended = start(program, run).and_then(|child| follow(child, log, &mut tally));
     if let Err(problem) = ended
         && tally.failed == 0
     {
@@ -218,11 +224,17 @@ fn run_one(program: &Program, run: &Run<'_>, words: &[String], log: &Path) -> Ta
     tally
 }
 
-fn start(program: &Program, run: &Run<'_>, words: &[String]) -> Result<Child, String> {
+fn start(program: &Program, run: &Run<'_>) -> Result<Child, String> {
     let mut command = command(&program.file.display().to_string());
-    command.current_dir(&program.folder).args(words);
+    command.current_dir(&program.folder).args(&program.words);
     if program.has_harness {
         command.arg("--show-output");
+    }
+    if program.name == MOSTLY_WAITS {
+        command.env(
+            "RUST_TEST_THREADS",
+            (thread::available_parallelism().map_or(2, usize::from) + 1).to_string(),
+        );
     }
     command
         // As cargo does; snapshots are looked for by them.
@@ -312,11 +324,10 @@ mod checks {
             name: "sh".into(),
             file: PathBuf::from("/bin/sh"),
             folder: folder.path().to_owned(),
-            has_harness: script.is_empty(),
+            has_harness: false,
+            words: vec!["-c".into(), script.into()],
         };
-        let run = |script: &str| {
-            run_one(&program(script), &Run::Whole, &["-c".into(), script.into()], &folder.path().join("log"))
-        };
+        let run = |script: &str| run_one(&program(script), &Run::Whole, &folder.path().join("log"));
         let silent = run("exit 0");
         assert_eq!((silent.passed, silent.failed), (0, 0));
         let died = run("echo 'test result: ok. 3 passed; 0 failed'; exit 3");
