@@ -15,6 +15,7 @@ pub(crate) fn check(root: &Path, directed: &[&str], found: &mut Vec<String>) {
     let is_claim = |path: &Path| fs::read_to_string(path).is_ok_and(|text| text.contains("\n[claim]\n"));
     let count = claims.filter(|entry| is_claim(&entry.path())).count();
     found.extend(claims_counted(count, &read("CHANGELOG.md")));
+    found.extend(least_rust(&read("rust-toolchain.toml"), &read("Cargo.toml"), &read("README.md")));
     found.extend(bans_named(&read("clippy.toml"), &read("CONTRIBUTING.md")));
 }
 
@@ -54,6 +55,18 @@ fn claims_counted(count: usize, changelog: &str) -> Option<String> {
         .then(|| format!("CHANGELOG.md has no line \"{sentence} …\": there are {count} claims"))
 }
 
+/// The Rust that is promised is the one that everything is built with: no other is tried.
+fn least_rust(pinned: &str, manifest: &str, readme: &str) -> Option<String> {
+    let channel = pinned.lines().find_map(|line| line.strip_prefix("channel = "));
+    let channel = channel.unwrap_or_default().trim_matches('"');
+    let minor = channel.rsplit_once('.').map_or(channel, |(minor, _)| minor);
+    let is_promised = manifest.contains(&format!("\nrust-version = \"{minor}\"\n"))
+        && readme.contains(&format!("Rust {minor} or later"));
+    (!is_promised).then(|| {
+        format!("rust-toolchain.toml builds with {channel}; Cargo.toml and README.md must promise {minor}")
+    })
+}
+
 /// The style guide names every call that clippy refuses.
 fn bans_named(clippy: &str, contributing: &str) -> Option<String> {
     let paths = clippy.lines().filter_map(|line| line.split_once("path = \"")?.1.split_once('"'));
@@ -80,6 +93,11 @@ mod tests {
         assert!(protocol("", "").is_some());
         assert_eq!(claims_counted(50, "- `fstrial claims`: 50 statements from articles\n"), None);
         assert!(claims_counted(50, "- `fstrial claims`: 42 statements from articles\n").is_some());
+        let (pinned, manifest) =
+            ("[toolchain]\nchannel = \"1.95.0\"\n", "edition\nrust-version = \"1.95\"\n");
+        assert_eq!(least_rust(pinned, manifest, "Rust 1.95 or later to build"), None);
+        assert!(least_rust(pinned, manifest, "Rust 1.89 or later to build").is_some());
+        assert!(least_rust(pinned, "\nrust-version = \"1.89\"\n", "Rust 1.95 or later").is_some());
         let clippy = "  { path = \"std::process::Command::new\", reason = \"\" },\n  { path = \"std::thread::sleep\" },";
         assert_eq!(bans_named(clippy, "clippy refuses `Command::new` and `thread::sleep`"), None);
         assert!(bans_named(clippy, "`std::fs` and `Command::new`").is_some());

@@ -11,13 +11,15 @@
 //! when it is run again. `PROPTEST_RNG_SEED=7 PROPTEST_CASES=20000 ./x test` looks elsewhere.
 
 use crate::{cargo, command, target};
+use rustix::fs::OFlags;
 use serde_json::Value;
 use std::{
     env,
     fs::{self, File},
     io::{BufRead, BufReader, Read, Write},
+    os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
-    process::{Child, Stdio},
+    process::{Child, Command, Stdio},
     sync::{
         Mutex,
         mpsc::{self, RecvTimeoutError, Sender},
@@ -36,6 +38,10 @@ const LANES: usize = 2;
 const MAX_SILENCE: Duration = Duration::from_secs(8 * 60);
 /// The program whose tests wait for devices, most of their time: it has a thread more.
 const MOSTLY_WAITS: &str = "fstrial/it";
+/// The programs that write images of devices, some hundred gigabytes in all: on tmpfs where there is room.
+const IMAGES: [&str; 3] = ["fstrial/it", "fstrial/presets", "fstrial-stack/it"];
+/// The memory that must be free for that.
+const MEMORY: u64 = 12 << 30;
 /// The programs that take longest, which begin first.
 const LONGEST: [&str; 4] = ["fstrial/it", "fstrial/browser", "fstrial/presets", "fstrial-engine"];
 
@@ -225,7 +231,11 @@ fn run_one(program: &Program, run: &Run<'_>, log: &Path) -> Tally {
 }
 
 fn start(program: &Program, run: &Run<'_>) -> Result<Child, String> {
-    let mut command = command(&program.file.display().to_string());
+    let mut command = if IMAGES.contains(&program.name.as_str()) && has_memory_for_images() {
+        on_tmpfs(&program.file)
+    } else {
+        command(&program.file.display().to_string())
+    };
     command.current_dir(&program.folder).args(&program.words);
     if program.has_harness {
         command.arg("--show-output");
@@ -247,6 +257,29 @@ fn start(program: &Program, run: &Run<'_>) -> Result<Child, String> {
         .stderr(Stdio::piped())
         .spawn()
         .map_err(|e| format!("{} did not start: {e}", program.file.display()))
+}
+
+/// Whether images can lie in memory: there is enough, we may mount, and its files can be opened for direct I/O.
+fn has_memory_for_images() -> bool {
+    let available = fs::read_to_string("/proc/meminfo").ok().and_then(|text| {
+        let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?.trim().to_owned();
+        line.split(' ').next()?.parse::<u64>().ok()
+    });
+    let probe = Path::new("/dev/shm").join(format!("fstrial-tests-{}", std::process::id()));
+    let direct = OFlags::DIRECT.bits().cast_signed();
+    let opened = File::options().write(true).create_new(true).custom_flags(direct).open(&probe);
+    let _ = fs::remove_file(&probe);
+    rustix::process::geteuid().is_root() && available.is_some_and(|kib| kib << 10 >= MEMORY) && opened.is_ok()
+}
+
+/// A program whose temporary files lie on a tmpfs in a mount namespace of its own, which ends with it.
+fn on_tmpfs(file: &Path) -> Command {
+    let folder = target().join("tmp");
+    let mount = "mount -t tmpfs -o size=90% tests \"$TMPDIR\" && exec \"$0\" \"$@\"";
+    let mut command = command("unshare");
+    command.args(["--mount", "--propagation", "private", "--", "sh", "-c", mount]).arg(file);
+    command.env("TMPDIR", folder);
+    command
 }
 
 /// Reads all that a program prints, into its log and the tally.
