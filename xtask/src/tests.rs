@@ -275,7 +275,7 @@ fn has_memory_for_images() -> bool {
 /// A program whose temporary files lie on a tmpfs in a mount namespace of its own, which ends with it.
 fn on_tmpfs(file: &Path) -> Command {
     let folder = target().join("tmp");
-    let mount = "mount -t tmpfs -o size=90% tests \"$TMPDIR\" && exec \"$0\" \"$@\"";
+    let mount = "mount -t tmpfs -o size=90%,huge=always tests \"$TMPDIR\" && exec \"$0\" \"$@\"";
     let mut command = command("unshare");
     command.args(["--mount", "--propagation", "private", "--", "sh", "-c", mount]).arg(file);
     command.env("TMPDIR", folder);

@@ -5,6 +5,7 @@ use fstrial_stack::{ledger::Ledger, loopdev::LoopDevice};
 use rustix::process::{Pid, Signal};
 use serde_json::Value;
 use std::{
+    collections::BTreeSet,
     fs::{self, File},
     io::{BufRead, BufReader, Read, Write},
     os::{
@@ -416,16 +417,17 @@ pub(crate) fn names_in(folder: &Path) -> Vec<String> {
     listing.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
 }
 
-/// Where a device is mounted in the initial namespace.
+/// Where a device is mounted in the initial namespace, and in that of the tests, which may be another.
 fn mounts_of(device: &str) -> Vec<String> {
-    let table =
-        fs::read_to_string("/proc/1/mountinfo").or_else(|_| fs::read_to_string("/proc/self/mountinfo"));
-    let table = table.unwrap();
+    let tables = ["/proc/1/mountinfo", "/proc/self/mountinfo"].map(fs::read_to_string);
+    assert!(tables[1].is_ok(), "{tables:?}");
     let is_on = |line: &&str| {
         line.split_once(" - ").and_then(|(_, end)| end.split_whitespace().nth(1)) == Some(device)
     };
     let point = |line: &str| line.split_whitespace().nth(4).unwrap_or_default().to_owned();
-    table.lines().filter(is_on).map(point).collect()
+    let points: BTreeSet<String> =
+        tables.iter().flatten().flat_map(|table| table.lines().filter(is_on).map(point)).collect();
+    points.into_iter().collect()
 }
 
 /// The words of a process, separated by spaces; empty for one that is gone.
