@@ -1,8 +1,9 @@
-//! Builds the test programs of the workspace, runs several at a time, and closes with one line that counts passed, failed
+//! Builds the test programs of the workspace, runs them, and closes with one line that counts passed, failed
 //! and skipped.
 //!
-//! Most of the tests wait for a device, so that one program at a time leaves the processors idle. Each program writes into a
-//! log of its own in `target/test-logs`; the terminal shows one line for each program, and all output of those that failed.
+//! Programs that use devices run alone; of the others two run at a time, for a browser leaves a processor idle. Each program
+//! writes into a log of its own in `target/test-logs`; the terminal shows one line for each program, and all output of those
+//! that failed.
 //!
 //! libtest keeps the output of passing tests to itself, and with it the reasons of skips. So it is asked to show it, and the
 //! output is read for lines that begin with `SKIPPED`.
@@ -11,17 +12,17 @@
 //! when it is run again. `PROPTEST_RNG_SEED=7 PROPTEST_CASES=20000 ./x test` looks elsewhere.
 
 use crate::{cargo, command, target};
-use rustix::fs::OFlags;
 use serde_json::Value;
 use std::{
+    collections::BTreeSet,
     env,
     fs::{self, File},
     io::{BufRead, BufReader, Read, Write},
-    os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    process::{Child, Stdio},
     sync::{
         Mutex,
+        atomic::{AtomicUsize, Ordering},
         mpsc::{self, RecvTimeoutError, Sender},
     },
     thread,
@@ -32,18 +33,13 @@ use std::{
 const SEED: &str = "PROPTEST_RNG_SEED";
 /// The variable that makes the tests skip what needs root or a device.
 const UNPRIVILEGED: &str = "FSTRIAL_TESTS_WITHOUT_ROOT";
-/// Programs that run at a time. Each has as many threads as the machine has processors.
-const LANES: usize = 2;
-/// A program that prints nothing for so long hangs; the slowest single test takes a quarter of it.
-const MAX_SILENCE: Duration = Duration::from_secs(8 * 60);
-/// The program whose tests wait for devices, most of their time: it has a thread more.
-const MOSTLY_WAITS: &str = "fstrial/it";
-/// The programs that write images of devices, some hundred gigabytes in all: on tmpfs where there is room.
-const IMAGES: [&str; 3] = ["fstrial/it", "fstrial/presets", "fstrial-stack/it"];
-/// The memory that must be free for that.
-const MEMORY: u64 = 12 << 30;
+/// A program that prints nothing for so long hangs. The pages in a browser, one test, end themselves before that.
+const MAX_SILENCE: Duration = Duration::from_secs(15 * 60);
+/// The programs that use devices. They run one after the other and alone, for they look at all devices of the machine and
+/// decide trials within seconds.
+const WITH_DEVICES: [&str; 3] = ["fstrial/it", "fstrial/presets", "fstrial-stack/it"];
 /// The programs that take longest, which begin first.
-const LONGEST: [&str; 4] = ["fstrial/it", "fstrial/browser", "fstrial/presets", "fstrial-engine"];
+const LONGEST: [&str; 5] = ["fstrial/it", "fstrial/browser", "fstrial", "fstrial/presets", "fstrial-engine"];
 
 /// A test program.
 #[derive(Debug, PartialEq)]
@@ -85,6 +81,8 @@ struct Tally {
     failed: u64,
     failures: Vec<String>,
     skipped: Vec<String>,
+    /// libtest's last line was seen.
+    has_result: bool,
 }
 
 impl Tally {
@@ -96,6 +94,7 @@ impl Tally {
         let failure = line.strip_prefix("test ").and_then(|rest| rest.strip_suffix(" ... FAILED"));
         self.failures.extend(failure.map(str::to_owned));
         if let Some(counts) = line.strip_prefix("test result:") {
+            self.has_result = true;
             let count = |word: &str| {
                 let before = counts.split(word).next().unwrap_or_default();
                 before.split_whitespace().last().and_then(|number| number.parse::<u64>().ok()).unwrap_or(0)
@@ -151,22 +150,31 @@ pub(crate) enum Run<'a> {
     Unprivileged(&'a (dyn Fn(&Program) + Sync)),
 }
 
-/// Runs programs, several at a time.
+/// Whether a program uses devices as it is run.
+fn has_devices(program: &Program, run: &Run<'_>) -> bool {
+    matches!(run, Run::Whole) && WITH_DEVICES.contains(&program.name.as_str())
+}
+
+/// Runs programs: those with devices alone, of the others two at a time.
 pub(crate) fn run_programs(programs: Vec<Program>, run: &Run<'_>) -> Result<(), String> {
     let logs = target().join("test-logs");
     fs::create_dir_all(&logs).map_err(|e| format!("{}: {e}", logs.display()))?;
     let (began, count) = (Instant::now(), programs.len());
-    let waiting = Mutex::new(programs.into_iter().enumerate());
+    let done = AtomicUsize::new(0);
+    let (with_devices, others): (Vec<_>, Vec<_>) =
+        programs.into_iter().partition(|program| has_devices(program, run));
+    let (with_devices, others) = (Mutex::new(with_devices.into_iter()), Mutex::new(others.into_iter()));
     let all = Mutex::new((Tally::default(), Vec::new()));
-    let lane = || {
+    let lane = |queue: &Mutex<std::vec::IntoIter<Program>>| {
         loop {
-            let next = waiting.lock().ok().and_then(|mut waiting| waiting.next());
-            let Some((number, program)) = next else { return };
+            let next = queue.lock().ok().and_then(|mut waiting| waiting.next());
+            let Some(program) = next else { return };
             let log = logs.join(program.name.replace('/', "-")).with_extension("log");
             let at = Instant::now();
             let tally = run_one(&program, run, &log);
             let seconds = at.elapsed().as_secs_f64();
-            println!("[{}/{count}] {}: {}, {seconds:.1} s", number + 1, program.name, counted(&tally));
+            let number = done.fetch_add(1, Ordering::Relaxed) + 1;
+            println!("[{number}/{count}] {}: {}, {seconds:.1} s", program.name, counted(&tally));
             if tally.failed > 0 {
                 println!("{}", fs::read_to_string(&log).unwrap_or_default());
             } else if let Run::Unprivileged(passed) = run {
@@ -178,31 +186,26 @@ pub(crate) fn run_programs(programs: Vec<Program>, run: &Run<'_>) -> Result<(), 
             }
         }
     };
+    lane(&with_devices);
     thread::scope(|scope| {
-        for _ in 0..LANES {
-            scope.spawn(lane);
-        }
+        scope.spawn(|| lane(&others));
+        scope.spawn(|| lane(&others));
     });
-    let (mut tally, seconds) = all.into_inner().map_err(|_| "a lane of tests panicked")?;
-    if matches!(run, Run::Unprivileged(_)) {
-        // They need root, which was not asked for.
-        tally.skipped.clear();
+    let (tally, seconds) = all.into_inner().map_err(|_| "a lane of tests panicked")?;
+    if matches!(run, Run::Whole) {
+        let reasons: BTreeSet<&String> = tally.skipped.iter().collect();
+        reasons.iter().for_each(|reason| println!("SKIPPED {reason}"));
     }
-    summarise(tally, seconds, began.elapsed())
+    summarise(&tally, seconds, began.elapsed())
 }
 
-/// Prints the skips, the seconds and the counts of all programs; an error names the failures.
-fn summarise(mut tally: Tally, mut seconds: Vec<(String, f64)>, took: Duration) -> Result<(), String> {
-    tally.skipped.sort();
-    tally.skipped.dedup();
-    for reason in &tally.skipped {
-        println!("SKIPPED {reason}");
-    }
+/// Prints the seconds and the counts of all programs; an error names the failures.
+fn summarise(tally: &Tally, mut seconds: Vec<(String, f64)>, took: Duration) -> Result<(), String> {
     seconds.sort_by(|(_, a), (_, b)| b.total_cmp(a));
     let slowest = seconds.iter().filter(|(_, seconds)| *seconds >= 1.0);
     let slowest: Vec<String> = slowest.map(|(name, seconds)| format!("{name} {seconds:.0}")).collect();
-    println!("seconds of the programs, {LANES} at a time: {}; all {}", slowest.join(", "), took.as_secs());
-    println!("{}", counted(&tally));
+    println!("seconds of the programs: {}; all {}", slowest.join(", "), took.as_secs());
+    println!("{}", counted(tally));
     if tally.failed == 0 { Ok(()) } else { Err(format!("failed: {}", tally.failures.join(", "))) }
 }
 
@@ -216,10 +219,14 @@ fn counted(tally: &Tally) -> String {
 fn run_one(program: &Program, run: &Run<'_>, log: &Path) -> Tally {
     let mut tally = Tally::default();
     let ended = start(program, run).and_then(|child| follow(child, log, &mut tally));
+    let ended = match ended {
+        Ok(()) if program.has_harness && !tally.has_result => Err("no test result".to_owned()),
+        ended => ended,
+    };
     if let Err(problem) = ended
-        && tally.failed == 0
+        && tally.failures.is_empty()
     {
-        tally.failed = 1;
+        tally.failed = tally.failed.max(1);
         tally.failures.push(format!("{} ({problem})", program.name));
     }
     for failure in &mut tally.failures {
@@ -231,20 +238,10 @@ fn run_one(program: &Program, run: &Run<'_>, log: &Path) -> Tally {
 }
 
 fn start(program: &Program, run: &Run<'_>) -> Result<Child, String> {
-    let mut command = if IMAGES.contains(&program.name.as_str()) && has_memory_for_images() {
-        on_tmpfs(&program.file)
-    } else {
-        command(&program.file.display().to_string())
-    };
+    let mut command = command(&program.file.display().to_string());
     command.current_dir(&program.folder).args(&program.words);
     if program.has_harness {
         command.arg("--show-output");
-    }
-    if program.name == MOSTLY_WAITS {
-        command.env(
-            "RUST_TEST_THREADS",
-            (thread::available_parallelism().map_or(2, usize::from) + 1).to_string(),
-        );
     }
     command
         // As cargo does; snapshots are looked for by them.
@@ -257,29 +254,6 @@ fn start(program: &Program, run: &Run<'_>) -> Result<Child, String> {
         .stderr(Stdio::piped())
         .spawn()
         .map_err(|e| format!("{} did not start: {e}", program.file.display()))
-}
-
-/// Whether images can lie in memory: there is enough, we may mount, and its files can be opened for direct I/O.
-fn has_memory_for_images() -> bool {
-    let available = fs::read_to_string("/proc/meminfo").ok().and_then(|text| {
-        let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?.trim().to_owned();
-        line.split(' ').next()?.parse::<u64>().ok()
-    });
-    let probe = Path::new("/dev/shm").join(format!("fstrial-tests-{}", std::process::id()));
-    let direct = OFlags::DIRECT.bits().cast_signed();
-    let opened = File::options().write(true).create_new(true).custom_flags(direct).open(&probe);
-    let _ = fs::remove_file(&probe);
-    rustix::process::geteuid().is_root() && available.is_some_and(|kib| kib << 10 >= MEMORY) && opened.is_ok()
-}
-
-/// A program whose temporary files lie on a tmpfs in a mount namespace of its own, which ends with it.
-fn on_tmpfs(file: &Path) -> Command {
-    let folder = target().join("tmp");
-    let mount = "mount -t tmpfs -o size=90%,huge=always tests \"$TMPDIR\" && exec \"$0\" \"$@\"";
-    let mut command = command("unshare");
-    command.args(["--mount", "--propagation", "private", "--", "sh", "-c", mount]).arg(file);
-    command.env("TMPDIR", folder);
-    command
 }
 
 /// Reads all that a program prints, into its log and the tally.

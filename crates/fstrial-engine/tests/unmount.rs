@@ -65,7 +65,8 @@ fn a_filesystem_can_be_unmounted_right_after_a_run() {
     for pattern in patterns() {
         for _ in 0..5 {
             if let Err(errno) = mount("none", folder.path(), "tmpfs", MountFlags::empty(), Some(c"size=8m")) {
-                let words = format!("skipped: cannot mount tmpfs: {errno}\n");
+                let name = "a_filesystem_can_be_unmounted_right_after_a_run";
+                let words = format!("SKIPPED {name}: cannot mount tmpfs: {errno}\n");
                 return std::io::Write::write_all(&mut std::io::stderr(), words.as_bytes()).unwrap();
             }
             let ran = prepare(&load(pattern.clone()), Target::Directory(folder.path()))
