@@ -28,7 +28,7 @@ const PARTS: [(&str, &[&str]); 3] = [
 ];
 /// Folders whose files the tests read.
 const DATA: [&str; 8] = ["claims", "docs", "examples", "fixtures", "models", "tests", "trials", "workloads"];
-/// Files that they read, beside those of the folders and the snapshots.
+/// Files that they read, in addition to those of the folders and the snapshots.
 const FILES: [&str; 2] = ["README.md", "CHANGELOG.md"];
 
 /// Builds all test programs, and runs those that have not passed yet.
