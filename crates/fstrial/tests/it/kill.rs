@@ -314,11 +314,6 @@ fn a_killed_command_leaves_nothing_and_its_trial_goes_on() {
     killed.finish(&mut dice);
 }
 
-/// The disk below the images did nothing for as long as a whole run: no fault of what is tested.
-fn is_stall(failure: &Value) -> bool {
-    failure["what"].as_str().is_some_and(|what| what.starts_with("no operation was completed in"))
-}
-
 #[test]
 fn a_killed_worker_costs_one_run() {
     let name = "a_killed_worker_costs_one_run";
@@ -366,7 +361,7 @@ fn a_killed_worker_costs_one_run() {
                 }
                 Some("run-ended") => {
                     *lost_in_a_row.entry(arm).or_default() += 1;
-                    if !is_stall(&event["failure"]) {
+                    if !support::is_stall(&event["failure"]) {
                         assert_eq!(event["failure"]["kind"], "lost", "{event}");
                         lost += 1;
                         // A late strike may hit the worker of the next run.

@@ -219,6 +219,9 @@ fn a_killed_agent_costs_one_run() {
                 }
             }
             Some("run-ended") if event["failure"].is_null() => drop(lost_in_a_row.remove(&arm)),
+            Some("run-ended") if support::is_stall(&event["failure"]) => {
+                *lost_in_a_row.entry(arm).or_default() += 1;
+            }
             Some("run-ended") => {
                 assert_eq!(event["failure"]["kind"], "lost", "{event}");
                 assert!(

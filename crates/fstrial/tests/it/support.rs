@@ -111,6 +111,11 @@ pub(crate) fn eventually(patience: Duration, mut holds: impl FnMut() -> bool) ->
     true
 }
 
+/// The disk below the images did nothing for as long as a whole run: no fault of what is tested.
+pub(crate) fn is_stall(failure: &Value) -> bool {
+    failure["what"].as_str().is_some_and(|what| what.starts_with("no operation was completed in"))
+}
+
 /// Random numbers from a seed (SplitMix64).
 pub(crate) struct Dice(u64);
 
