@@ -55,10 +55,15 @@ fn claims_counted(count: usize, changelog: &str) -> Option<String> {
         .then(|| format!("CHANGELOG.md has no line \"{sentence} …\": there are {count} claims"))
 }
 
+/// The version in rust-toolchain.toml; empty if it has none.
+pub(crate) fn channel(pinned: &str) -> &str {
+    let channel = pinned.lines().find_map(|line| line.strip_prefix("channel = "));
+    channel.unwrap_or_default().trim_matches('"')
+}
+
 /// The Rust that is promised is the one that everything is built with: no other is tried.
 fn least_rust(pinned: &str, manifest: &str, readme: &str) -> Option<String> {
-    let channel = pinned.lines().find_map(|line| line.strip_prefix("channel = "));
-    let channel = channel.unwrap_or_default().trim_matches('"');
+    let channel = channel(pinned);
     let minor = channel.rsplit_once('.').map_or(channel, |(minor, _)| minor);
     let is_promised = manifest.contains(&format!("\nrust-version = \"{minor}\"\n"))
         && readme.contains(&format!("Rust {minor} or later"));

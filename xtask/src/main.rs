@@ -151,7 +151,7 @@ fn cargo_tool(tool: &str, arguments: &[&str]) -> Result<(), String> {
 /// A tool whose findings change with the toolchain: another one than the pinned is skipped aloud.
 fn pinned_tool(tool: &str, arguments: &[&str]) -> Result<(), String> {
     let pin = fs::read_to_string(root().join("rust-toolchain.toml")).map_err(|e| e.to_string())?;
-    let pinned = pin.split("channel = \"").nth(1).and_then(|rest| rest.split('"').next()).unwrap_or_default();
+    let pinned = facts::channel(&pin);
     let version = command(&cargo()).arg("--version").output().map_err(|e| e.to_string())?.stdout;
     if String::from_utf8_lossy(&version).split_whitespace().nth(1) != Some(pinned) {
         println!("SKIPPED {tool}: the toolchain is not Rust {pinned}; rustup installs it");

@@ -63,7 +63,7 @@ fn stamp(program: &Program) -> PathBuf {
 fn state(program: &Program, data: u64) -> String {
     let mut hasher = DefaultHasher::new();
     (&program.file, &program.words).hash(&mut hasher);
-    ["PROPTEST_RNG_SEED", "PROPTEST_CASES"].map(std::env::var_os).hash(&mut hasher);
+    [tests::SEED, "PROPTEST_CASES"].map(std::env::var_os).hash(&mut hasher);
     hash_file(&program.file, &mut hasher);
     format!("{data:016x} {:016x}", hasher.finish())
 }

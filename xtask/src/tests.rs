@@ -30,7 +30,7 @@ use std::{
 };
 
 /// The variable from which proptest takes the seed of its random numbers.
-const SEED: &str = "PROPTEST_RNG_SEED";
+pub(crate) const SEED: &str = "PROPTEST_RNG_SEED";
 /// The variable that makes the tests skip what needs root or a device.
 const UNPRIVILEGED: &str = "FSTRIAL_TESTS_WITHOUT_ROOT";
 /// A program that prints nothing for so long hangs. The pages in a browser, one test, end themselves before that.
@@ -39,7 +39,7 @@ const MAX_SILENCE: Duration = Duration::from_secs(15 * 60);
 /// decide trials within seconds.
 const WITH_DEVICES: [&str; 3] = ["fstrial/it", "fstrial/presets", "fstrial-stack/it"];
 /// The programs that take longest, which begin first.
-const LONGEST: [&str; 5] = ["fstrial/it", "fstrial/browser", "fstrial", "fstrial/presets", "fstrial-engine"];
+const LONGEST: [&str; 4] = ["fstrial/it", "fstrial/browser", "fstrial", "fstrial-engine"];
 
 /// A test program.
 #[derive(Debug, PartialEq)]
