@@ -1,4 +1,4 @@
-//! Builds the program, the attack, and the program with old faults in it, and starts the attack.
+//! Builds the program and the attack, and starts it.
 //!
 //! `cargo xtask attack` is the small run that `ci` has too: every area for a little while. With words it is a campaign, on
 //! an optimised build in which sums are still checked: `cargo xtask attack kills --kills 1000 --seed 7`. Results add up in
@@ -22,11 +22,13 @@ pub(crate) enum Size {
 /// Attacks; a small run where nothing is asked for.
 pub(crate) fn run(size: &Size, arguments: &[String]) -> Result<(), String> {
     let is_small = matches!(size, Size::Small) && arguments.is_empty();
-    let (profile, folder) = if is_small { ("dev", "debug") } else { ("attack", "attack") };
-    // Two builds: the program as users have it must not have the feature of the other.
-    build(&["--profile", profile, "-p", "fstrial"])?;
-    build(&["--profile", profile, "-p", "fstrial-attack", "--features", "planted-faults"])?;
-    let folder = target().join(folder);
+    // With the tests, what was built for them is taken as it is.
+    build(if is_small {
+        &["--workspace", "--bins", "--tests"]
+    } else {
+        &["--profile", "attack", "--workspace", "--bins"]
+    })?;
+    let folder = target().join(if is_small { "debug" } else { "attack" });
     let mut attack = command(&folder.join("fstrial-attack").display().to_string());
     attack.arg("--program").arg(folder.join("fstrial")).args(["--commit", &commit()]);
     match size {

@@ -52,7 +52,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
         // Without the stamp it only runs again.
         let _ = fs::write(stamp(program), &states[&program.name]);
     };
-    tests::run_programs(changed, &Run::Unprivileged(&passed))
+    tests::run_programs(&changed, &Run::Unprivileged(&passed))
 }
 
 fn stamp(program: &Program) -> PathBuf {

@@ -1,9 +1,8 @@
 //! Builds the test programs of the workspace, runs them, and closes with one line that counts passed, failed
 //! and skipped.
 //!
-//! Programs that use devices run alone; of the others two run at a time, for a browser leaves a processor idle. Each program
-//! writes into a log of its own in `target/test-logs`; the terminal shows one line for each program, and all output of those
-//! that failed.
+//! The programs run one after the other, the longest first. Each writes into a log of its own in `target/test-logs`; the
+//! terminal shows one line for each program, and all output of those that failed.
 //!
 //! libtest keeps the output of passing tests to itself, and with it the reasons of skips. So it is asked to show it, and the
 //! output is read for lines that begin with `SKIPPED`.
@@ -20,11 +19,7 @@ use std::{
     io::{BufRead, BufReader, Read, Write},
     path::{Path, PathBuf},
     process::{Child, Stdio},
-    sync::{
-        Mutex,
-        atomic::{AtomicUsize, Ordering},
-        mpsc::{self, RecvTimeoutError, Sender},
-    },
+    sync::mpsc::{self, RecvTimeoutError, Sender},
     thread,
     time::{Duration, Instant},
 };
@@ -35,9 +30,8 @@ pub(crate) const SEED: &str = "PROPTEST_RNG_SEED";
 const UNPRIVILEGED: &str = "FSTRIAL_TESTS_WITHOUT_ROOT";
 /// A program that prints nothing for so long hangs. The pages in a browser, one test, end themselves before that.
 const MAX_SILENCE: Duration = Duration::from_secs(15 * 60);
-/// The programs that use devices. They run one after the other and alone, for they look at all devices of the machine and
-/// decide trials within seconds.
-const WITH_DEVICES: [&str; 3] = ["fstrial/it", "fstrial/presets", "fstrial-stack/it"];
+/// A program whose tests mostly wait, for devices and for processes, and how many of them run at a time.
+const WAITING: (&str, &str) = ("fstrial/it", "--test-threads=4");
 /// The programs that take longest, which begin first.
 const LONGEST: [&str; 4] = ["fstrial/it", "fstrial/browser", "fstrial", "fstrial-engine"];
 
@@ -118,7 +112,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     let mut programs = build(&arguments[..end])?;
     let words = arguments.get(end + 1..).unwrap_or_default();
     programs.iter_mut().for_each(|program| program.words = words.to_vec());
-    run_programs(programs, &Run::Whole)
+    run_programs(&programs, &Run::Whole)
 }
 
 /// Builds the test programs.
@@ -150,57 +144,35 @@ pub(crate) enum Run<'a> {
     Unprivileged(&'a (dyn Fn(&Program) + Sync)),
 }
 
-/// Whether a program uses devices as it is run.
-fn has_devices(program: &Program, run: &Run<'_>) -> bool {
-    matches!(run, Run::Whole) && WITH_DEVICES.contains(&program.name.as_str())
-}
-
-/// Runs programs: those with devices alone, of the others two at a time.
-pub(crate) fn run_programs(programs: Vec<Program>, run: &Run<'_>) -> Result<(), String> {
+/// Runs programs one after the other: many of them time what they do, and some look at all devices of the machine.
+pub(crate) fn run_programs(programs: &[Program], run: &Run<'_>) -> Result<(), String> {
     let logs = target().join("test-logs");
     fs::create_dir_all(&logs).map_err(|e| format!("{}: {e}", logs.display()))?;
-    let (began, count) = (Instant::now(), programs.len());
-    let done = AtomicUsize::new(0);
-    let (with_devices, others): (Vec<_>, Vec<_>) =
-        programs.into_iter().partition(|program| has_devices(program, run));
-    let (with_devices, others) = (Mutex::new(with_devices.into_iter()), Mutex::new(others.into_iter()));
-    let all = Mutex::new((Tally::default(), Vec::new()));
-    let lane = |queue: &Mutex<std::vec::IntoIter<Program>>| {
-        loop {
-            let next = queue.lock().ok().and_then(|mut waiting| waiting.next());
-            let Some(program) = next else { return };
-            let log = logs.join(program.name.replace('/', "-")).with_extension("log");
-            let at = Instant::now();
-            let tally = run_one(&program, run, &log);
-            let seconds = at.elapsed().as_secs_f64();
-            let number = done.fetch_add(1, Ordering::Relaxed) + 1;
-            println!("[{number}/{count}] {}: {}, {seconds:.1} s", program.name, counted(&tally));
-            if tally.failed > 0 {
-                println!("{}", fs::read_to_string(&log).unwrap_or_default());
-            } else if let Run::Unprivileged(passed) = run {
-                passed(&program);
-            }
-            if let Ok(mut all) = all.lock() {
-                all.0.add(tally);
-                all.1.push((program.name, seconds));
-            }
+    let began = Instant::now();
+    let (mut all, mut seconds) = (Tally::default(), Vec::new());
+    for (index, program) in programs.iter().enumerate() {
+        let log = logs.join(program.name.replace('/', "-")).with_extension("log");
+        let at = Instant::now();
+        let tally = run_one(program, run, &log);
+        let took = at.elapsed().as_secs_f64();
+        println!("[{}/{}] {}: {}, {took:.1} s", index + 1, programs.len(), program.name, counted(&tally));
+        if tally.failed > 0 {
+            println!("{}", fs::read_to_string(&log).unwrap_or_default());
+        } else if let Run::Unprivileged(passed) = run {
+            passed(program);
         }
-    };
-    lane(&with_devices);
-    thread::scope(|scope| {
-        scope.spawn(|| lane(&others));
-        scope.spawn(|| lane(&others));
-    });
-    let (tally, seconds) = all.into_inner().map_err(|_| "a lane of tests panicked")?;
+        all.add(tally);
+        seconds.push((program.name.as_str(), took));
+    }
     if matches!(run, Run::Whole) {
-        let reasons: BTreeSet<&String> = tally.skipped.iter().collect();
+        let reasons: BTreeSet<&String> = all.skipped.iter().collect();
         reasons.iter().for_each(|reason| println!("SKIPPED {reason}"));
     }
-    summarise(&tally, seconds, began.elapsed())
+    summarise(&all, seconds, began.elapsed())
 }
 
 /// Prints the seconds and the counts of all programs; an error names the failures.
-fn summarise(tally: &Tally, mut seconds: Vec<(String, f64)>, took: Duration) -> Result<(), String> {
+fn summarise(tally: &Tally, mut seconds: Vec<(&str, f64)>, took: Duration) -> Result<(), String> {
     seconds.sort_by(|(_, a), (_, b)| b.total_cmp(a));
     let slowest = seconds.iter().filter(|(_, seconds)| *seconds >= 1.0);
     let slowest: Vec<String> = slowest.map(|(name, seconds)| format!("{name} {seconds:.0}")).collect();
@@ -242,6 +214,9 @@ fn start(program: &Program, run: &Run<'_>) -> Result<Child, String> {
     command.current_dir(&program.folder).args(&program.words);
     if program.has_harness {
         command.arg("--show-output");
+    }
+    if program.name == WAITING.0 && !program.words.iter().any(|word| word.starts_with("--test-threads")) {
+        command.arg(WAITING.1);
     }
     command
         // As cargo does; snapshots are looked for by them.

@@ -63,6 +63,8 @@ const OPENERS: [&str; 13] = [
     "crates/fstrial/src/run/program/tests.rs",
     "crates/fstrial/src/run/worker.rs",
 ];
+/// Where faults are planted.
+const PLANTERS: [&str; 2] = ["crates/fstrial-attack/", "crates/fstrial-model/src/planted.rs"];
 /// Calls that open a file by its name.
 const OPENING: [&str; 9] = [
     "fs::write(",
@@ -118,14 +120,6 @@ pub(crate) fn check(root: &Path) -> Result<(), String> {
 
 fn check_directions(folder: &Path, name: &str, allowed: &[&str], found: &mut Vec<String>) {
     let manifest = fs::read_to_string(folder.join("Cargo.toml")).unwrap_or_default();
-    // Faults are planted by the attack's own feature, which nothing turns on by default.
-    let planting = manifest
-        .lines()
-        .filter(|line| line.contains("planted-faults") && !line.starts_with("planted-faults"));
-    let asked_for = "required-features = [\"planted-faults\"]";
-    for line in planting.filter(|line| *line != asked_for && !line.starts_with('#')) {
-        found.push(format!("{name} turns planted faults on: {line}"));
-    }
     for line in manifest.lines().filter(|line| line.starts_with("fstrial")) {
         let used = line.split(['.', ' ', '=']).next().unwrap_or_default();
         if !allowed.contains(&used) {
@@ -160,6 +154,12 @@ fn check_file(name: &str, text: &str, found: &mut Vec<String>) {
         if let Some(word) = leftovers.iter().find(|word| line.contains(**word)) {
             found.push(format!("{name}:{}: {word}", number + 1));
         }
+    }
+    // Old faults are for the attack alone.
+    if text.contains(concat!("plant_asked", "_for()"))
+        && !PLANTERS.iter().any(|planter| name.starts_with(planter))
+    {
+        found.push(format!("{name}: plants faults"));
     }
     if name.starts_with("crates/fstrial/src/") && !OPENERS.contains(&name) {
         let code = text.split("#[cfg(test)]").next().unwrap_or(text);
@@ -224,6 +224,16 @@ mod tests {
         check_file("crates/fstrial/src/cli/out_file.rs", text, &mut found);
         check_file("crates/fstrial-stack/src/sysfs.rs", text, &mut found);
         assert_eq!(found.len(), 1, "{found:?}");
+    }
+
+    #[test]
+    fn only_the_attack_plants_faults() {
+        let mut found = Vec::new();
+        let text = concat!("//! Good.\nfn f() {\n    planted::plant_asked", "_for();\n}\n");
+        check_file("crates/fstrial-attack/src/main.rs", text, &mut found);
+        assert!(found.is_empty(), "{found:?}");
+        check_file("crates/fstrial/src/main.rs", text, &mut found);
+        assert_eq!(found, ["crates/fstrial/src/main.rs: plants faults"]);
     }
 
     #[test]

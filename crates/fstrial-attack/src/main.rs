@@ -17,6 +17,7 @@ mod starve;
 mod table;
 
 use clap::{Parser, Subcommand};
+use fstrial_model::planted;
 use lab::Subject;
 use std::{
     path::{self, Path, PathBuf},
@@ -102,6 +103,7 @@ enum Hidden {
 fn main() -> ExitCode {
     let cli = Cli::parse();
     if let Some(Hidden::FuzzWorker(args)) = &cli.hidden {
+        planted::plant_asked_for();
         fuzz::work(args);
         return ExitCode::SUCCESS;
     }

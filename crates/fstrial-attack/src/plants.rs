@@ -9,8 +9,13 @@ use crate::{
 };
 use std::{
     path::{Path, PathBuf},
+    sync::Mutex,
+    thread,
     time::Duration,
 };
+
+/// Faults that are planted at a time, each in a process of its own.
+const AT_A_TIME: usize = 4;
 
 /// Finds one fault: the area of the attack, and the case of it that is enough.
 struct Plant {
@@ -67,48 +72,53 @@ fn fuzzed(subject: &Subject, findings: &Path) -> Area {
 /// Plants every fault, and looks whether it is found.
 pub(crate) fn attack(planted: &Path, only: Option<&str>, findings: &Path) -> Area {
     let mut area = Area::new("plants");
-    if !cfg!(feature = "planted-faults") || !planted.exists() {
-        area.skip("all", "built without planted-faults: use `cargo xtask attack`");
+    if !cfg!(debug_assertions) || !planted.exists() {
+        area.skip("all", "built without debug assertions: use `cargo xtask attack`");
         return area.finish();
     }
     if !rustix::process::geteuid().is_root() {
         area.skip("all", "needs root");
         return area.finish();
     }
-    for plant in PLANTS.iter().filter(|plant| only.is_none_or(|only| only == plant.fault)) {
-        if crate::lab::interrupted() {
-            break;
+    // They mostly wait for processes to end.
+    let plants: Vec<&Plant> =
+        PLANTS.iter().filter(|plant| only.is_none_or(|only| only == plant.fault)).collect();
+    let waiting = Mutex::new(plants.iter().rev().collect::<Vec<_>>());
+    let next = || waiting.lock().expect("nobody panics here").pop().filter(|_| !crate::lab::interrupted());
+    let tried = Mutex::new(area);
+    thread::scope(|scope| {
+        for _ in 0..AT_A_TIME {
+            scope.spawn(|| {
+                while let Some(plant) = next() {
+                    let result = find(plant, planted, &findings.join("planted"));
+                    let again = format!("cargo xtask attack plants --only {}", plant.fault);
+                    tried.lock().expect("nobody panics here").tried(plant.fault, result, &again);
+                }
+            });
         }
-        let subject = Subject {
-            program: PathBuf::from(planted),
-            plant: Some(plant.fault),
-            only: Some(plant.only.into()),
-            small: true,
-        };
-        let found = (plant.area)(&subject, &findings.join("planted"));
-        // What is found without the fault does not count. Of kills the campaign itself tells that.
-        let without = match () {
-            () if found.name == "kills" => Vec::new(),
-            () => {
-                (plant.area)(
-                    &Subject { plant: Some("nothing"), ..subject.clone() },
-                    &findings.join("planted"),
-                )
-                .findings
-            }
-        };
-        let case = |finding: &Finding| finding.what.split(':').next().unwrap_or_default().to_owned();
-        let is_new = |finding: &&Finding| !without.iter().any(|other| case(other) == case(finding));
-        let result = match found.findings.iter().find(is_new) {
-            Some(finding) => {
-                println!("found {}: {}", plant.fault, finding.what.lines().next().unwrap_or_default());
-                Ok(())
-            }
-            None => Err(format!("was not found in {} attempts", found.attempts)),
-        };
-        area.tried(plant.fault, result, &format!("cargo xtask attack plants --only {}", plant.fault));
-    }
-    area.finish()
+    });
+    tried.into_inner().expect("nobody panics here").finish()
+}
+
+/// Plants one fault, and looks whether it is found.
+fn find(plant: &Plant, planted: &Path, findings: &Path) -> Result<(), String> {
+    let subject = |fault: &'static str| Subject {
+        program: PathBuf::from(planted),
+        plant: Some(fault),
+        only: Some(plant.only.into()),
+        small: true,
+    };
+    let found = (plant.area)(&subject(plant.fault), findings);
+    // What is found without the fault does not count. Of kills the campaign itself tells that.
+    let without =
+        if found.name == "kills" { Vec::new() } else { (plant.area)(&subject("nothing"), findings).findings };
+    let case = |finding: &Finding| finding.what.split(':').next().unwrap_or_default().to_owned();
+    let is_new = |finding: &&Finding| !without.iter().any(|other| case(other) == case(finding));
+    let Some(finding) = found.findings.iter().find(is_new) else {
+        return Err(format!("was not found in {} attempts", found.attempts));
+    };
+    println!("found {}: {}", plant.fault, finding.what.lines().next().unwrap_or_default());
+    Ok(())
 }
 
 #[cfg(test)]

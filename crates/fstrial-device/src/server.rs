@@ -176,22 +176,23 @@ impl Server {
     /// Puts it back to the state in which it was bought: idle, empty caches, full credits, all flash erased. The data stay.
     /// Requests under way are answered at once. From now on it is slower than its model by this much.
     pub fn renew(&self, seed: u64, slowed: Percent) {
-        let model = self.model.slowed(slowed);
-        let mut state = self.lock();
-        state.simulator = self.fresh(&model, seed);
-        let answers: Vec<Answer> = state.waiting.drain().map(|(_, (_, answer))| answer).collect();
-        state.counts = Counts::default();
-        drop(state);
-        answers.into_iter().for_each(|answer| answer());
+        self.follow(&self.model.slowed(slowed), seed, |state| state.counts = Counts::default());
     }
 
     /// Follows another model for a moment, to find out what the way to the device costs; [`renew`](Self::renew) ends it.
+    /// Requests under way, of the first readers of a new device, are answered at once.
     pub fn pretend(&self, model: &DeviceModel) {
-        let fresh = self.fresh(model, 0);
+        self.follow(model, 0, |state| state.head_start = 0);
+    }
+
+    /// Follows a model from now on, and answers the requests under way, of which its simulator knows nothing.
+    fn follow(&self, model: &DeviceModel, seed: u64, reset: impl FnOnce(&mut State)) {
         let mut state = self.lock();
-        debug_assert!(state.waiting.is_empty(), "nobody uses the device yet");
-        state.simulator = fresh;
-        state.head_start = 0;
+        state.simulator = self.fresh(model, seed);
+        reset(&mut state);
+        let answers: Vec<Answer> = state.waiting.drain().map(|(_, (_, answer))| answer).collect();
+        drop(state);
+        answers.into_iter().for_each(|answer| answer());
     }
 
     /// A device at the present moment.
@@ -369,6 +370,16 @@ mod tests {
         server.renew(1, Percent(0.0));
         assert_eq!(receiver.try_recv(), Ok("write"), "what was under way is answered");
         assert_eq!(server.counts(), Counts::default());
+    }
+
+    #[test]
+    fn an_early_reader_is_answered_when_the_device_pretends_to_be_another() {
+        let latency = Service { latency: Nanos::secs(10), ..Service::default() };
+        let server = server(DeviceModel { read: latency, ..DeviceModel::default() });
+        let (sender, receiver) = mpsc::channel();
+        server.submit(read(), Box::new(move || sender.send(()).unwrap()));
+        server.pretend(&DeviceModel::default());
+        receiver.try_recv().unwrap();
     }
 
     #[test]

@@ -1,11 +1,12 @@
 //! Old faults, put back one at a time, to prove that the attack on the program finds what it is there to find.
 //!
-//! Only a build with the feature `planted-faults` has them, and only the one that `FSTRIAL_PLANT` names. No default
-//! build has the feature: `cargo xtask tidy` looks at the manifests. Without it [`planted`] is a constant.
+//! Only a build with debug assertions has them, and of its programs only those of the attack plant one:
+//! `cargo xtask tidy` looks for the call. In the program as users have it [`planted`] is a constant.
 
 use crate::rows::words;
+#[cfg(debug_assertions)]
+use std::sync::OnceLock;
 
-// The names are what `FSTRIAL_PLANT` knows.
 words! {
     /// A fault that can be planted.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,19 +48,26 @@ words! {
     }
 }
 
+#[cfg(debug_assertions)]
+static PLANTED: OnceLock<Fault> = OnceLock::new();
+
+/// Plants, in this process, the fault that `FSTRIAL_PLANT` names. A build without debug assertions can have none.
+pub fn plant_asked_for() {
+    #[cfg(debug_assertions)]
+    if let Some(fault) = std::env::var("FSTRIAL_PLANT").ok().and_then(|name| Fault::named(&name)) {
+        PLANTED.get_or_init(|| fault);
+    }
+}
+
 /// Whether this fault is planted.
-#[cfg(not(feature = "planted-faults"))]
+#[cfg(not(debug_assertions))]
 #[inline]
 pub const fn planted(_: Fault) -> bool {
     false
 }
 
 /// Whether this fault is planted.
-#[cfg(feature = "planted-faults")]
+#[cfg(debug_assertions)]
 pub fn planted(fault: Fault) -> bool {
-    use std::sync::LazyLock;
-
-    static PLANTED: LazyLock<Option<Fault>> =
-        LazyLock::new(|| Fault::named(&std::env::var("FSTRIAL_PLANT").ok()?));
-    *PLANTED == Some(fault)
+    PLANTED.get() == Some(&fault)
 }
