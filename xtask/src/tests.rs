@@ -1,7 +1,7 @@
 //! Builds the test programs of the workspace, runs them, and closes with one line that counts passed, failed
 //! and skipped.
 //!
-//! The programs run one after the other, the longest first. Each writes into a log of its own in `target/test-logs`; the
+//! The programs run one after the other. Each writes into a log of its own in `target/test-logs`; the
 //! terminal shows one line for each program, and all output of those that failed.
 //!
 //! libtest keeps the output of passing tests to itself, and with it the reasons of skips. So it is asked to show it, and the
@@ -30,10 +30,11 @@ pub(crate) const SEED: &str = "PROPTEST_RNG_SEED";
 const UNPRIVILEGED: &str = "FSTRIAL_TESTS_WITHOUT_ROOT";
 /// A program that prints nothing for so long hangs. The pages in a browser, one test, end themselves before that.
 const MAX_SILENCE: Duration = Duration::from_secs(15 * 60);
-/// A program whose tests mostly wait, for devices and for processes, and how many of them run at a time.
-const WAITING: (&str, &str) = ("fstrial/it", "--test-threads=4");
-/// The programs that take longest, which begin first.
-const LONGEST: [&str; 4] = ["fstrial/it", "fstrial/browser", "fstrial", "fstrial-engine"];
+/// The program whose tests mostly wait, for devices and for processes: so many of them for each processor run at a time.
+const WAITING: &str = "fstrial/it";
+const WAITING_PER_PROCESSOR: usize = 2;
+/// The variable from which libtest takes how many tests run at a time.
+const THREADS: &str = "RUST_TEST_THREADS";
 
 /// A test program.
 #[derive(Debug, PartialEq)]
@@ -124,15 +125,12 @@ pub(crate) fn build(arguments: &[String]) -> Result<Vec<Program>, String> {
         .spawn()
         .map_err(|e| format!("could not start cargo: {e}"))?;
     let lines = child.stdout.take().into_iter().flat_map(|out| BufReader::new(out).lines());
-    let mut programs: Vec<Program> =
+    let programs: Vec<Program> =
         lines.map_while(Result::ok).filter_map(|line| Program::from_message(&line)).collect();
     let status = child.wait().map_err(|e| e.to_string())?;
     if !status.success() {
         return Err(format!("the tests do not build ({status})"));
     }
-    programs.sort_by_key(|program| {
-        LONGEST.iter().position(|name| *name == program.name).unwrap_or(LONGEST.len())
-    });
     Ok(programs)
 }
 
@@ -141,7 +139,7 @@ pub(crate) enum Run<'a> {
     /// All of them.
     Whole,
     /// Those that need neither root nor a device; each program without a failure is passed to the function.
-    Unprivileged(&'a (dyn Fn(&Program) + Sync)),
+    Unprivileged(&'a dyn Fn(&Program)),
 }
 
 /// Runs programs one after the other: many of them time what they do, and some look at all devices of the machine.
@@ -195,16 +193,13 @@ fn run_one(program: &Program, run: &Run<'_>, log: &Path) -> Tally {
         Ok(()) if program.has_harness && !tally.has_result => Err("no test result".to_owned()),
         ended => ended,
     };
+    tally.failures = tally.failures.iter().map(|test| format!("{} {test}", program.name)).collect();
     if let Err(problem) = ended
-        && tally.failures.is_empty()
+        // A program with a result has named its failed tests.
+        && (!tally.has_result || tally.failures.is_empty())
     {
-        tally.failed = tally.failed.max(1);
         tally.failures.push(format!("{} ({problem})", program.name));
-    }
-    for failure in &mut tally.failures {
-        if !failure.starts_with(&program.name) {
-            *failure = format!("{} {failure}", program.name);
-        }
+        tally.failed = tally.failed.max(tally.failures.len() as u64);
     }
     tally
 }
@@ -215,8 +210,9 @@ fn start(program: &Program, run: &Run<'_>) -> Result<Child, String> {
     if program.has_harness {
         command.arg("--show-output");
     }
-    if program.name == WAITING.0 && !program.words.iter().any(|word| word.starts_with("--test-threads")) {
-        command.arg(WAITING.1);
+    if program.name == WAITING && matches!(run, Run::Whole) && env::var_os(THREADS).is_none() {
+        let processors = thread::available_parallelism().map_or(1, usize::from);
+        command.env(THREADS, (WAITING_PER_PROCESSOR * processors).to_string());
     }
     command
         // As cargo does; snapshots are looked for by them.
@@ -314,6 +310,9 @@ mod checks {
         assert_eq!((silent.passed, silent.failed), (0, 0));
         let died = run("echo 'test result: ok. 3 passed; 0 failed'; exit 3");
         assert_eq!((died.passed, died.failures), (3, vec!["sh (exit status: 3)".to_owned()]));
+        let aborted = run("echo 'test a ... FAILED'; kill -KILL $$");
+        assert_eq!(aborted.failed, 2);
+        assert_eq!(aborted.failures, ["sh a", "sh (signal: 9 (SIGKILL))"]);
         let failed =
             run("echo 'test a::b ... FAILED'; echo 'test result: FAILED. 3 passed; 1 failed'; exit 101");
         assert_eq!((failed.failed, failed.failures), (1, vec!["sh a::b".to_owned()]));

@@ -1,7 +1,7 @@
 //! Whether "How to add things" in docs/architecture.md is true: small additions of each sort, made as it says, are kept as
 //! patches in `xtask/toys`. They must apply to the tree as it is, build together, and touch as many files as it says.
 
-use crate::{cargo, command, root, target};
+use crate::{cargo, command, root, skip, target};
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -19,7 +19,7 @@ pub(crate) fn check(root: &Path) -> Result<(), String> {
     let files = match listed {
         Ok(listed) if listed.status.success() => String::from_utf8_lossy(&listed.stdout).into_owned(),
         _ => {
-            println!("SKIPPED toys: git does not say which files belong to the tree");
+            skip("toys", "git does not say which files belong to the tree");
             return Ok(());
         }
     };

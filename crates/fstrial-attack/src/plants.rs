@@ -1,4 +1,4 @@
-//! The attack proves itself: old faults are put back into the program, one at a time, and the small run must find each. An
+//! The attack proves itself: old faults are put back into the program, one in each process, and the small run must find each. An
 //! attack that finds nothing says little unless it is known what it would find.
 
 use crate::{
@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-/// Faults that are planted at a time, each in a process of its own.
+/// Faults that are looked for at a time.
 const AT_A_TIME: usize = 4;
 
 /// Finds one fault: the area of the attack, and the case of it that is enough.
@@ -80,7 +80,7 @@ pub(crate) fn attack(planted: &Path, only: Option<&str>, findings: &Path) -> Are
         area.skip("all", "needs root");
         return area.finish();
     }
-    // They mostly wait for processes to end.
+    // Most of them wait for processes to end.
     let plants: Vec<&Plant> =
         PLANTS.iter().filter(|plant| only.is_none_or(|only| only == plant.fault)).collect();
     let waiting = Mutex::new(plants.iter().rev().collect::<Vec<_>>());
@@ -91,14 +91,25 @@ pub(crate) fn attack(planted: &Path, only: Option<&str>, findings: &Path) -> Are
             scope.spawn(|| {
                 while let Some(plant) = next() {
                     let result = find(plant, planted, &findings.join("planted"));
-                    let again = format!("cargo xtask attack plants --only {}", plant.fault);
-                    tried.lock().expect("nobody panics here").tried(plant.fault, result, &again);
+                    let mut tried = tried.lock().expect("nobody panics here");
+                    match result {
+                        Err(why) if why.starts_with(NOT_HERE) => {
+                            tried.skip(plant.fault, &why[NOT_HERE.len()..])
+                        }
+                        result => {
+                            let again = format!("cargo xtask attack plants --only {}", plant.fault);
+                            tried.tried(plant.fault, result, &again);
+                        }
+                    }
                 }
             });
         }
     });
     tried.into_inner().expect("nobody panics here").finish()
 }
+
+/// How an error begins that says why a fault cannot be looked for on this machine.
+const NOT_HERE: &str = "SKIPPED ";
 
 /// Plants one fault, and looks whether it is found.
 fn find(plant: &Plant, planted: &Path, findings: &Path) -> Result<(), String> {
@@ -109,6 +120,10 @@ fn find(plant: &Plant, planted: &Path, findings: &Path) -> Result<(), String> {
         small: true,
     };
     let found = (plant.area)(&subject(plant.fault), findings);
+    if found.attempts == 0 {
+        let why = found.skipped.first().map_or("interrupted", String::as_str);
+        return Err(format!("{NOT_HERE}{why}"));
+    }
     // What is found without the fault does not count. Of kills the campaign itself tells that.
     let without =
         if found.name == "kills" { Vec::new() } else { (plant.area)(&subject("nothing"), findings).findings };

@@ -17,15 +17,22 @@ use made::Shape;
 use std::{
     env, fs,
     path::{Path, PathBuf},
-    process::{Command, Output},
+    process::Command,
+    sync::Mutex,
+    thread,
+    time::{Duration, Instant},
 };
 use support::Lab;
 
 const NAME: &str = "pages in a browser";
 /// Longest that the registry, or a browser's first page, may take.
-const STEP_SECONDS: u32 = 120;
-/// Longest that all tests may take.
-const ALL_SECONDS: u32 = 600;
+const STEP_SECONDS: u64 = 120;
+/// Longest that all tests of pages may take.
+const ALL: Duration = Duration::from_secs(600);
+/// The file of tests that hold for any page.
+const ANY_PAGE: &str = "any-page.test.mjs";
+/// Browsers at a time: one leaves a part of two processors idle.
+const BROWSERS: usize = 2;
 
 /// The tests, from the root of the repository.
 fn folder() -> PathBuf {
@@ -55,7 +62,7 @@ fn missing() -> Option<String> {
 }
 
 /// A program in the folder of the tests, ended after some seconds, with all that it has started.
-fn within(seconds: u32, words: &[&str]) -> Command {
+fn within(seconds: u64, words: &[&str]) -> Command {
     let mut command = support::command("timeout");
     command.args(["--kill-after=10", &seconds.to_string()]).args(words).current_dir(folder());
     command
@@ -97,18 +104,46 @@ fn pages_hold_in_a_browser() {
     if support::is_root_with_loop_devices(NAME) {
         pages.push(trial_that_ran(&ran));
     }
-    let tested = run(&pages);
-    let said = String::from_utf8_lossy(&tested.stdout);
-    let failures: Vec<&str> = said.lines().filter(|line| line.trim_start().starts_with("not ok")).collect();
-    let log = Path::new(env!("CARGO_TARGET_TMPDIR")).join("browser-tests.log");
-    fs::write(&log, &tested.stdout).unwrap();
-    assert!(tested.status.success(), "{failures:#?}, all of it is in {}", log.display());
-    // A runner that found no test would pass as well.
-    assert!(said.lines().any(|line| line.starts_with("# fail 0")), "{said}");
-    assert!(said.lines().filter(|line| line.starts_with("ok ")).count() >= 20, "{said}");
+    let began = Instant::now();
+    let waiting = Mutex::new(files().iter().flat_map(|file| jobs(file, &pages)).collect::<Vec<_>>());
+    let problems = Mutex::new(Vec::new());
+    thread::scope(|scope| {
+        for _ in 0..BROWSERS {
+            scope.spawn(|| {
+                while let Some((file, page)) = { waiting.lock().unwrap().pop() } {
+                    let found = problem(&file, &page, ALL.saturating_sub(began.elapsed()));
+                    problems.lock().unwrap().extend(found);
+                }
+            });
+        }
+    });
+    let problems = problems.into_inner().unwrap();
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
 }
 
-fn run(pages: &[String]) -> Output {
-    let mut command = within(ALL_SECONDS, &["node", "--test", "--test-reporter=tap"]);
-    command.env("FSTRIAL_PAGES", pages.join(":")).output().unwrap()
+/// The files of tests.
+fn files() -> Vec<String> {
+    let names =
+        fs::read_dir(folder()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    names.filter(|name| name.ends_with(".test.mjs")).collect()
+}
+
+/// A file of tests with each of the pages, if it is for any; else as it is.
+fn jobs(file: &str, pages: &[String]) -> Vec<(String, String)> {
+    let none = [String::new()];
+    let pages = if file == ANY_PAGE { pages } else { &none };
+    pages.iter().map(|page| (file.to_owned(), page.clone())).collect()
+}
+
+/// Runs a file of tests, on a page if one is named; what was wrong.
+fn problem(file: &str, page: &str, most: Duration) -> Option<String> {
+    let mut command = within(most.as_secs().max(1), &["node", "--test", "--test-reporter=tap", file]);
+    let tested = command.env("FSTRIAL_PAGES", page).output().unwrap();
+    let said = String::from_utf8_lossy(&tested.stdout);
+    let of = |word: &str| said.lines().filter(|line| line.trim_start().starts_with(word)).collect::<Vec<_>>();
+    // A runner that found no test, or left them out, would pass as well.
+    let count = |name: &str| of(name).first().and_then(|line| line.rsplit(' ').next()?.parse::<u64>().ok());
+    let all_passed = count("# pass ").is_some_and(|passed| passed >= 8 && count("# tests ") == Some(passed));
+    (!tested.status.success() || !all_passed)
+        .then(|| format!("{file} {page}: {}, {:#?}\n{said}", tested.status, of("not ok")))
 }
