@@ -5,7 +5,13 @@ use crate::{
     child,
     lab::{Disk, Lab, Undone},
 };
-use std::{fs, io::Write, path::Path, process::Stdio, time::Duration};
+use std::{
+    fs,
+    io::{BufRead, BufReader, Write},
+    path::Path,
+    process::Stdio,
+    time::Duration,
+};
 
 /// Size of the disks: as small as the trials here can do with, for each is read twice.
 const MIB: u64 = 64;
@@ -249,10 +255,11 @@ fn mapped(lab: &Lab) -> Result<(), String> {
     let mut command = child::command("python3");
     command.args(["-c", script, &disk.path]).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut holder = command.spawn().map_err(skipped)?;
-    let mut said = [0; 7];
-    let heard = holder.stdout.take().map(|mut out| std::io::Read::read(&mut out, &mut said));
-    let result = match heard {
-        Some(Ok(7)) => refused(lab, &disk, ERASE),
+    // A line may come in pieces.
+    let mut said = String::new();
+    let mut out = BufReader::new(holder.stdout.take().expect("it is piped"));
+    let result = match out.read_line(&mut said) {
+        Ok(_) if said == "mapped\n" => refused(lab, &disk, ERASE),
         other => Err(skipped(format!("nothing was mapped: {other:?}"))),
     };
     drop(holder.stdin.take());
