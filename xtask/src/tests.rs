@@ -30,8 +30,8 @@ pub(crate) const SEED: &str = "PROPTEST_RNG_SEED";
 const UNPRIVILEGED: &str = "FSTRIAL_TESTS_WITHOUT_ROOT";
 /// A program that prints nothing for so long hangs. The pages in a browser, one test, end themselves before that.
 const MAX_SILENCE: Duration = Duration::from_secs(15 * 60);
-/// The program whose tests mostly wait, for devices and for processes: so many of them for each processor run at a time.
-const WAITING: &str = "fstrial/it";
+/// The programs whose tests mostly wait, for devices and for processes: so many of them for each processor run at a time.
+const WAITING: [&str; 2] = ["fstrial", "fstrial/it"];
 const WAITING_PER_PROCESSOR: usize = 2;
 /// The variable from which libtest takes how many tests run at a time.
 const THREADS: &str = "RUST_TEST_THREADS";
@@ -210,7 +210,8 @@ fn start(program: &Program, run: &Run<'_>) -> Result<Child, String> {
     if program.has_harness {
         command.arg("--show-output");
     }
-    if program.name == WAITING && matches!(run, Run::Whole) && env::var_os(THREADS).is_none() {
+    if WAITING.contains(&program.name.as_str()) && matches!(run, Run::Whole) && env::var_os(THREADS).is_none()
+    {
         let processors = thread::available_parallelism().map_or(1, usize::from);
         command.env(THREADS, (WAITING_PER_PROCESSOR * processors).to_string());
     }
