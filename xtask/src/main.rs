@@ -185,7 +185,7 @@ fn pinned_tool(tool: &str, arguments: &[&str]) -> Result<(), String> {
 }
 
 fn fmt(_: &[String]) -> Result<(), String> {
-    pinned_tool("fmt", &["--all", "--check"])
+    pinned_tool("fmt", &["--all", "--check"]).map_err(|problem| format!("{problem}; `./x fmt` mends it"))
 }
 
 fn clippy(_: &[String]) -> Result<(), String> {

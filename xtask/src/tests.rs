@@ -2,7 +2,7 @@
 //! and skipped.
 //!
 //! The programs run one after the other. Each writes into a log of its own in `target/test-logs`; the
-//! terminal shows one line for each program, and all output of those that failed.
+//! terminal shows one line for each program, and the output of tests that failed.
 //!
 //! libtest keeps the output of passing tests to itself, and with it the reasons of skips. So it is asked to show it, and the
 //! output is read for lines that begin with `SKIPPED`.
@@ -155,7 +155,8 @@ pub(crate) fn run_programs(programs: &[Program], run: &Run<'_>) -> Result<(), St
         let took = at.elapsed().as_secs_f64();
         println!("[{}/{}] {}: {}, {took:.1} s", index + 1, programs.len(), program.name, counted(&tally));
         if tally.failed > 0 {
-            println!("{}", fs::read_to_string(&log).unwrap_or_default());
+            let text = fs::read_to_string(&log).unwrap_or_default();
+            println!("{}\nall of it: {}", of_failures(&text), log.display());
         } else if let Run::Unprivileged(passed) = run {
             passed(program);
         }
@@ -167,6 +168,14 @@ pub(crate) fn run_programs(programs: &[Program], run: &Run<'_>) -> Result<(), St
         reasons.iter().for_each(|reason| println!("SKIPPED {reason}"));
     }
     summarise(&all, seconds, began.elapsed())
+}
+
+/// What libtest prints of the tests that failed; the end of the output if the program died before that.
+fn of_failures(text: &str) -> &str {
+    const HEAD: &str = "\nfailures:\n";
+    const END: usize = 10_000;
+    let from = text.find(HEAD).unwrap_or_else(|| text.ceil_char_boundary(text.len().saturating_sub(END)));
+    text[from..].trim()
 }
 
 /// Prints the seconds and the counts of all programs; an error names the failures.
@@ -293,6 +302,15 @@ mod checks {
         assert_eq!(name(message("test", "it", true)), Some("fstrial/it".into()));
         assert_eq!(name(message("example", "fixture", false)), None);
         assert_eq!(name(r#"{"reason":"build-finished","success":true}"#.into()), None);
+    }
+
+    #[test]
+    fn failures_are_shown_without_what_passed() {
+        let passed = "running 2 tests\ntest a ... ok\ntest b ... FAILED\n\nsuccesses:\n    a\n";
+        let failed = "failures:\n\n---- b stdout ----\npanicked\n\nfailures:\n    b\n\ntest result: FAILED.";
+        assert_eq!(of_failures(&format!("{passed}\n{failed}\n")), failed);
+        let died = "é".repeat(9_999);
+        assert_eq!(of_failures(&died), "é".repeat(5_000));
     }
 
     /// The seconds of a program without a `test result:` line used to be taken for those of the next.

@@ -7,6 +7,7 @@
 use fstrial_stats::{Done, Multiplicity, Pair, Panel, Question};
 use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng, SeedableRng};
+use std::thread;
 
 /// Rounds after which a trial is asked.
 const ASKED: [usize; 5] = [9, 12, 16, 24, 40];
@@ -158,9 +159,13 @@ fn table(trials: usize) -> Vec<(Noise, f64)> {
     show(
         "noise: told a range; decided earlier, within, later; told out of reach, of these decided within twice the rounds",
     );
+    let told = thread::scope(|scope| {
+        let of = |(seed, kind)| scope.spawn(move || (kind, of_kind(kind, seed, trials)));
+        let running: Vec<_> = (1..).zip(KINDS).map(of).collect();
+        running.into_iter().map(|kind| kind.join().unwrap()).collect::<Vec<_>>()
+    });
     let mut rows = Vec::new();
-    for (seed, kind) in (1..).zip(KINDS) {
-        let told = of_kind(kind, seed, trials);
+    for (kind, told) in told {
         let [early, held, late] =
             [told.early, told.held, told.late].map(|count| percent(count, told.ranges()));
         show(&format!(
