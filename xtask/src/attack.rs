@@ -23,12 +23,10 @@ pub(crate) enum Size {
 pub(crate) fn run(size: &Size, arguments: &[String]) -> Result<(), String> {
     let is_small = matches!(size, Size::Small) && arguments.is_empty();
     // With the tests, what was built for them is taken as it is.
-    build(if is_small {
-        &["--workspace", "--bins", "--tests"]
-    } else {
-        &["--profile", "attack", "--workspace", "--bins"]
-    })?;
-    let folder = target().join(if is_small { "debug" } else { "attack" });
+    let (profile, folder, kinds): (_, _, &[&str]) =
+        if is_small { ("dev", "debug", &["--bins", "--tests"]) } else { ("attack", "attack", &["--bins"]) };
+    build(&[&["--workspace", "--profile", profile], kinds].concat())?;
+    let folder = target().join(folder);
     let mut attack = command(&folder.join("fstrial-attack").display().to_string());
     attack.arg("--program").arg(folder.join("fstrial")).args(["--commit", &commit()]);
     match size {

@@ -117,7 +117,7 @@ fn report(done: &[Done]) -> ExitCode {
         .collect();
     SKIPPED.lock().unwrap_or_else(PoisonError::into_inner).iter().for_each(|line| println!("{line}"));
     failures.iter().for_each(|failure| println!("{failure}"));
-    if !failures.is_empty() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+    if failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// The workspace's folder.
@@ -159,14 +159,7 @@ fn skip(what: &str, reason: &str) {
     SKIPPED.lock().unwrap_or_else(PoisonError::into_inner).push(line);
 }
 
-/// Runs a cargo subcommand, if it is installed.
-fn cargo_tool(tool: &str, arguments: &[&str]) -> Result<(), String> {
-    if !has_tool(tool) {
-        return Ok(());
-    }
-    run_tool(tool, arguments)
-}
-
+/// Runs a cargo subcommand.
 fn run_tool(tool: &str, arguments: &[&str]) -> Result<(), String> {
     let status = command(&cargo()).arg(tool).args(arguments).status().map_err(|e| e.to_string())?;
     if status.success() { Ok(()) } else { Err(format!("cargo {tool} found something ({status})")) }
@@ -181,7 +174,7 @@ fn pinned_tool(tool: &str, arguments: &[&str]) -> Result<(), String> {
         skip(tool, &format!("the toolchain is not Rust {pinned}; rustup installs it"));
         return Ok(());
     }
-    cargo_tool(tool, arguments)
+    if has_tool(tool) { run_tool(tool, arguments) } else { Ok(()) }
 }
 
 fn fmt(_: &[String]) -> Result<(), String> {

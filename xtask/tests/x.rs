@@ -153,9 +153,6 @@ fn without_a_terminal_it_says_now_and_then_how_far_it_is() {
     for tool in ["cc", "fio", "sysbench"] {
         bench.program(&format!("bin/{tool}"), "");
     }
-    // Seconds of a tenth.
-    fs::remove_file(bench.path("bin/sleep")).unwrap();
-    bench.program("bin/sleep", "exec /bin/sleep \"$1\"e-1");
     let bar =
         r"printf '   Compiling one v1\n    Building [=>  ] 1/7: one\r    Building [==> ] 3/7: two   \r' >&2";
     bench.cargo(&format!(

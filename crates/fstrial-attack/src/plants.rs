@@ -1,11 +1,11 @@
-//! The attack proves itself: old faults are put back into the program, one in each process, and the small run must find each. An
+//! The attack proves itself: old faults are restored in the program, one per process, and the small run must find each. An
 //! attack that finds nothing says little unless it is known what it would find.
 
 use crate::{
     fuzz, hostile, kills,
     lab::Subject,
     refusals,
-    table::{Area, Finding},
+    table::{Area, Finding, skipped},
 };
 use std::{
     path::{Path, PathBuf},
@@ -14,8 +14,10 @@ use std::{
     time::Duration,
 };
 
-/// Faults that are looked for at a time.
+/// How many faults are looked for concurrently: most of that time is spent waiting for processes to end.
 const AT_A_TIME: usize = 4;
+/// Why a lock can be taken: no thread panics while it holds one.
+const WHOLE: &str = "no thread panics while it holds the lock";
 
 /// Finds one fault: the area of the attack, and the case of it that is enough.
 struct Plant {
@@ -80,36 +82,22 @@ pub(crate) fn attack(planted: &Path, only: Option<&str>, findings: &Path) -> Are
         area.skip("all", "needs root");
         return area.finish();
     }
-    // Most of them wait for processes to end.
-    let plants: Vec<&Plant> =
-        PLANTS.iter().filter(|plant| only.is_none_or(|only| only == plant.fault)).collect();
-    let waiting = Mutex::new(plants.iter().rev().collect::<Vec<_>>());
-    let next = || waiting.lock().expect("nobody panics here").pop().filter(|_| !crate::lab::interrupted());
+    let waiting = Mutex::new(PLANTS.iter().filter(|plant| only.is_none_or(|only| only == plant.fault)));
+    let next = || waiting.lock().expect(WHOLE).next().filter(|_| !crate::lab::interrupted());
     let tried = Mutex::new(area);
     thread::scope(|scope| {
         for _ in 0..AT_A_TIME {
             scope.spawn(|| {
                 while let Some(plant) = next() {
                     let result = find(plant, planted, &findings.join("planted"));
-                    let mut tried = tried.lock().expect("nobody panics here");
-                    match result {
-                        Err(why) if why.starts_with(NOT_HERE) => {
-                            tried.skip(plant.fault, &why[NOT_HERE.len()..])
-                        }
-                        result => {
-                            let again = format!("cargo xtask attack plants --only {}", plant.fault);
-                            tried.tried(plant.fault, result, &again);
-                        }
-                    }
+                    let again = format!("cargo xtask attack plants --only {}", plant.fault);
+                    tried.lock().expect(WHOLE).tried(plant.fault, result, &again);
                 }
             });
         }
     });
-    tried.into_inner().expect("nobody panics here").finish()
+    tried.into_inner().expect(WHOLE).finish()
 }
-
-/// How an error begins that says why a fault cannot be looked for on this machine.
-const NOT_HERE: &str = "SKIPPED ";
 
 /// Plants one fault, and looks whether it is found.
 fn find(plant: &Plant, planted: &Path, findings: &Path) -> Result<(), String> {
@@ -122,11 +110,10 @@ fn find(plant: &Plant, planted: &Path, findings: &Path) -> Result<(), String> {
     let found = (plant.area)(&subject(plant.fault), findings);
     if found.attempts == 0 {
         let why = found.skipped.first().map_or("interrupted", String::as_str);
-        return Err(format!("{NOT_HERE}{why}"));
+        return Err(skipped(why));
     }
-    // What is found without the fault does not count. Of kills the campaign itself tells that.
-    let without =
-        if found.name == "kills" { Vec::new() } else { (plant.area)(&subject("nothing"), findings).findings };
+    // What is found without the fault does not count.
+    let without = (plant.area)(&subject("nothing"), findings).findings;
     let case = |finding: &Finding| finding.what.split(':').next().unwrap_or_default().to_owned();
     let is_new = |finding: &&Finding| !without.iter().any(|other| case(other) == case(finding));
     let Some(finding) = found.findings.iter().find(is_new) else {

@@ -15,6 +15,14 @@ pub(crate) struct Finding {
     pub(crate) again: String,
 }
 
+/// How an error begins that says why a case cannot be tried on this machine.
+const SKIPPED: &str = "SKIPPED ";
+
+/// Something cannot be tried on this machine.
+pub(crate) fn skipped(why: impl std::fmt::Display) -> String {
+    format!("{SKIPPED}{why}")
+}
+
 /// One area of the attack.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Area {
@@ -61,8 +69,11 @@ impl Area {
         self.findings.push(finding);
     }
 
-    /// Counts an attempt, and what went wrong in it.
+    /// Counts an attempt, and what went wrong in it; a case that was [`skipped`] is not counted.
     pub(crate) fn tried(&mut self, case: &str, result: Result<(), String>, again: &str) {
+        if let Some(reason) = result.as_ref().err().and_then(|what| what.strip_prefix(SKIPPED)) {
+            return self.skip(case, reason);
+        }
         self.attempts += 1;
         if let Err(what) = result {
             self.found(Finding { what: format!("{case}: {what}"), again: again.to_owned() });
@@ -70,7 +81,7 @@ impl Area {
     }
 
     pub(crate) fn skip(&mut self, case: &str, reason: &str) {
-        println!("SKIPPED {} {case}: {reason}", self.name);
+        println!("{SKIPPED}{} {case}: {reason}", self.name);
         self.skipped.push(format!("{case}: {reason}"));
     }
 

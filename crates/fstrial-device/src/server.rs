@@ -180,7 +180,7 @@ impl Server {
     }
 
     /// Follows another model for a moment, to find out what the way to the device costs; [`renew`](Self::renew) ends it.
-    /// Requests under way, of the first readers of a new device, are answered at once.
+    /// Requests under way (udev reads a new device as soon as it appears) are answered immediately.
     pub fn pretend(&self, model: &DeviceModel) {
         self.follow(model, 0, |state| state.head_start = 0);
     }

@@ -1,4 +1,4 @@
-//! Old faults, put back one in each process, to prove that the attack on the program finds what it is there to find.
+//! Old faults, restored one per process, to prove that the attack on the program finds what it is there to find.
 //!
 //! Only a build with debug assertions has them, and of its programs only those of the attack plant one:
 //! `cargo xtask tidy` looks for the call. In the program as users have it [`planted`] is a constant.

@@ -66,16 +66,16 @@ fn run(lab: &Lab, files: &[String], flags: &str, seen: &mut BTreeSet<String>) ->
     let mut late = BTreeSet::new();
     for run in runs {
         let name = run["workload"].as_str().unwrap().to_owned();
-        match run["failure"]["what"].as_str() {
-            None => {
+        match &run["failure"] {
+            Value::Null => {
                 let rates = run["rates"].as_array().unwrap();
                 assert!(!rates.is_empty() && rates.iter().all(|rate| rate.as_f64().unwrap() > 0.0), "{run}");
                 seen.insert(format!("{name} {}", run["arm"].as_str().unwrap()));
             }
-            Some(what) if what.starts_with("no operation was completed") => {
+            failure if support::is_stall(failure) => {
                 late.insert(format!("{name}.toml"));
             }
-            Some(_) => panic!("{run}"),
+            _ => panic!("{run}"),
         }
     }
     // 11: some arm failed, which those that were late are.
