@@ -10,7 +10,7 @@ use crate::{
     command::Program,
     device_number::DeviceNumber,
     error::StackError,
-    holders::{self, Holder, Host},
+    holders::{self, Access, Holder, Host},
     host, mounts, signatures, sysfs,
 };
 use fstrial_model::{
@@ -23,6 +23,8 @@ use rustix::fs::FileType;
 use std::{
     fs::{self, File},
     path::{Path, PathBuf},
+    thread,
+    time::{Duration, Instant},
 };
 
 /// A whole device, by number.
@@ -181,17 +183,32 @@ fn open_checked(named: &Path, identity: &Identity, least: Bytes) -> Result<(File
     Ok((file, size))
 }
 
+/// How long a process may have a device open that only looks at it, and how often that is asked.
+const GLANCE: Duration = Duration::from_secs(2);
+const PAUSE: Duration = Duration::from_millis(50);
+
 /// Refuses a device that anybody uses, or of which that cannot be determined.
+///
+/// udev, blkid and every `mkfs.btrfs` or `btrfs device scan` open all devices of the host for a moment. Who has it open is
+/// asked again for [`GLANCE`]; everything else is a refusal at once.
 fn check_free(identity: &Identity, allowed: &[u32]) -> Result<(), StackError> {
     let device = &identity.path;
-    match Host::real().holder_of(device, identity.number, allowed) {
-        Ok(None) => Ok(()),
-        Ok(Some(holder)) => Err(refused(device, holder.to_string(), holder.remedy())),
-        Err(error) => Err(refused(
-            device,
-            format!("its users cannot be determined: {error}"),
-            "run as root of the host, or give the container CAP_SYS_PTRACE and the host's /proc, /sys and /dev",
-        )),
+    let until = Instant::now() + GLANCE;
+    loop {
+        match Host::real().holder_of(device, identity.number, allowed) {
+            Ok(None) => return Ok(()),
+            Ok(Some(Holder::Process { how: Access::Open, .. })) if Instant::now() < until => {
+                thread::park_timeout(PAUSE);
+            }
+            Ok(Some(holder)) => return Err(refused(device, holder.to_string(), holder.remedy())),
+            Err(error) => {
+                return Err(refused(
+                    device,
+                    format!("its users cannot be determined: {error}"),
+                    "run as root of the host, or give the container CAP_SYS_PTRACE and the host's /proc, /sys and /dev",
+                ));
+            }
+        }
     }
 }
 

@@ -350,6 +350,18 @@ fn open_in_another_process() {
     });
 }
 
+/// As every device is by `mkfs.btrfs` on any other, and by udev.
+#[test]
+fn open_for_a_moment() {
+    isolated(|| {
+        let lab = Lab::new();
+        let device = lab.device("disk", 8);
+        let path = device.path();
+        let _glance = Background::start(false, "exec 3<\"$0\"; echo ready; exec sleep 0.3", &[&path]);
+        assert_accepted(&path, &erase(&path, &[]));
+    });
+}
+
 #[test]
 fn held_exclusively() {
     isolated(|| {
