@@ -358,13 +358,15 @@ impl Remote {
         lost: Instant,
         attempt: impl Fn(&Self) -> Result<T, ExpectedError>,
     ) -> Result<T, ExpectedError> {
-        let patience =
-            if self.interrupt.is_raised() { self.patience.short_farewell } else { self.patience.another };
         loop {
-            match attempt(self) {
-                Err(_) if lost.elapsed() < patience => thread::park_timeout(PAUSE),
-                result => return result,
+            let result = attempt(self);
+            // An interruption may have come meanwhile.
+            let patience =
+                if self.interrupt.is_raised() { self.patience.short_farewell } else { self.patience.another };
+            if result.is_ok() || lost.elapsed() >= patience {
+                return result;
             }
+            thread::park_timeout(PAUSE);
         }
     }
 
@@ -593,6 +595,24 @@ mod tests {
         Box::new(place).close().unwrap();
         let heard = std::fs::read_to_string(folder.path().join("starts.heard")).unwrap();
         assert_eq!(heard, "{\"order\":\"close\"}\n");
+    }
+
+    #[test]
+    fn an_interruption_is_heard_while_another_agent_is_waited_for() {
+        let folder = folder();
+        let script = r#"case $(start "$@") in 1) hear; opened "$1" a; hear; exit 1 ;; *) exit 7 ;; esac"#;
+        let mut place = place(script, &folder).unwrap();
+        run(&mut place);
+        place.patience.another = Duration::from_secs(300);
+        let interrupt = place.interrupt.clone();
+        let interrupted = thread::spawn(move || {
+            thread::park_timeout(Duration::from_millis(200));
+            interrupt.raise();
+            Instant::now()
+        });
+        assert!(matches!(place.run(&job(), &mut |_| {}), JobOutcome::Interrupted));
+        let took = interrupted.join().unwrap().elapsed();
+        assert!(took < Duration::from_secs(30), "{took:?}");
     }
 
     #[test]
