@@ -1,8 +1,9 @@
 //! Images: nameless, fully allocated, and never more than there is room for.
 
-use crate::support::{Lab, arm, isolated, wait_until};
+use crate::support::{Lab, arm, isolated, skip, wait_until};
 use fstrial_model::{job::DeviceBinding, units::Bytes};
 use fstrial_stack::{
+    command::Program,
     device::{Device, image::Image},
     host, loopdev,
     stack::AttachedDevices,
@@ -25,9 +26,15 @@ fn file_of(image: &Image) -> (File, PathBuf) {
 
 #[test]
 fn nameless_and_fully_allocated() {
+    // The second one is written through the page cache.
+    for size in [Bytes::mib(9), Bytes(Bytes::mib(9).0 + 512)] {
+        nameless_and_fully_allocated_with(size);
+    }
+}
+
+fn nameless_and_fully_allocated_with(size: Bytes) {
     let home = tempfile::tempdir().unwrap();
     let mut seen = Vec::new();
-    let size = Bytes::mib(9);
     let image = Image::make(home.path(), size, &mut |done, of| {
         seen.push((done, of));
         ControlFlow::Continue(())
@@ -52,6 +59,24 @@ fn nameless_and_fully_allocated() {
     drop(file);
     Box::new(image).close().unwrap();
     assert!(!link.exists() || fs::read_link(&link).is_ok_and(|name| !name.starts_with(home.path())));
+}
+
+/// It may be larger than memory, and what others have in the cache is theirs.
+#[test]
+fn its_data_are_not_left_in_the_page_cache() {
+    let name = "device_image::its_data_are_not_left_in_the_page_cache";
+    let home = tempfile::tempdir().unwrap();
+    let image = Image::make(home.path(), Bytes::mib(64), &mut |_, _| ControlFlow::Continue(())).unwrap();
+    let (_, link) = file_of(&image);
+    let Ok(counted) = Program::new("fincore")
+        .args(["--bytes", "--noheadings", "--output", "RES"])
+        .args([link.display().to_string()])
+        .run()
+    else {
+        return skip(name, "there is no fincore here (util-linux-extra)");
+    };
+    let resident: u64 = counted.stdout.trim().parse().unwrap();
+    assert!(resident < Bytes::mib(8).0, "{resident} bytes of 64 MiB");
 }
 
 #[test]
