@@ -32,7 +32,7 @@ const UNPRIVILEGED: &str = "FSTRIAL_TESTS_WITHOUT_ROOT";
 const MAX_SILENCE: Duration = Duration::from_secs(15 * 60);
 /// The programs whose tests mostly wait, for devices and for processes: so many of them for each processor run at a time.
 const WAITING: [&str; 2] = ["fstrial", "fstrial/it"];
-const WAITING_PER_PROCESSOR: usize = 2;
+const WAITING_PER_PROCESSOR: usize = 3;
 /// The variable from which libtest takes how many tests run at a time.
 const THREADS: &str = "RUST_TEST_THREADS";
 
