@@ -36,7 +36,7 @@ fn laps_of_logs_are_counted_and_waited_for() {
         return;
     }
     let lab = Lab::new();
-    let words = "compare small=ext4:-Jsize=4 large=ext4:-Jsize=8 btrfs --size 320MiB --duration 300ms --warmup 20ms --workload append-fsync --file-size 16MiB --threads 1 --rounds 1 --budget 60s --device model:ideal --json";
+    let words = "compare small=ext4:-Jsize=4 large=ext4:-Jsize=8 btrfs --size 320MiB --duration 300ms --warmup 20ms --workload append-fsync --file-size 16MiB --threads 1 --rounds 1 --budget 10m --device model:ideal --json";
     let logs = |words: &str| {
         let ended = lab.run(words);
         assert!([0, 3].contains(&ended.code()), "{ended:?}");

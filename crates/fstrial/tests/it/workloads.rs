@@ -120,7 +120,7 @@ command = ["sh", "-c", "dd if=/dev/zero of=file bs=64k count=16 conv=fsync 2>&1;
 name = "written"
 unit = "bytes/s"
 better = "higher"
-pattern = '(?<value>\d+) bytes .*copied, (?<per>[\d.e+-]+) s'
+pattern = '(?<value>\d+) bytes .*?copied, (?<per>[\d.e+-]+) s'
 [[metric]]
 name = "wall"
 unit = "ns"

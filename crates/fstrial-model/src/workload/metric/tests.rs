@@ -65,7 +65,7 @@ fn patterns_find_the_only_number_they_describe() {
 
 #[test]
 fn several_matches_become_one_as_it_is_said() {
-    let rule = |take: &str| format!("{take}pattern = '(?<value>\\d+) bytes .*copied, (?<per>[\\d.e+-]+) s'");
+    let rule = |take: &str| format!("{take}pattern = '(?<value>\\d+) bytes .*?copied, (?<per>[\\d.e+-]+) s'");
     let (one, two) = (655_360.0 / 0.000_234_468, 655_360.0 / 2.5e-5);
     assert_eq!(pick(&rule("take = 'first'\n"), DD), Ok(one));
     assert_eq!(pick(&rule("take = 'last'\n"), DD), Ok(two));
@@ -74,6 +74,21 @@ fn several_matches_become_one_as_it_is_said() {
     assert_eq!(pick("take = 'last'\npattern = '(\\S+)'", "header 5"), Ok(5.0));
     refused("take = 'sum'\npattern = '(\\S+)'", "header 5", "`header` is not a number");
     refused("take = 'sum'\npattern = '(.)'", &"1".repeat(10_001), "more than 10000 times");
+}
+
+/// dd writes the end of its last line by itself: the lines of two may follow each other before either ends.
+#[test]
+fn the_lines_of_two_dd_at_once_may_be_one() {
+    let text = include_str!("../../../../../workloads/real-dd-two-writers.toml");
+    let entry: crate::workload::Entry = toml::from_str(text).unwrap();
+    let program = entry.program().unwrap();
+    let written = program.metrics.iter().find(|metric| metric.name == "written").unwrap();
+    let line = "33554432 bytes (34 MB, 32 MiB) copied, 0.5 s, 67 MB/s";
+    for stderr in [format!("{line}\n{line}\n"), format!("{line}{line}\n\n")] {
+        let output = Output { stderr, ..Output::default() };
+        let picked = written.pick(&output).unwrap();
+        assert_eq!(picked.value, 2.0 * 67_108_864.0, "{output:?}");
+    }
 }
 
 #[test]

@@ -317,7 +317,7 @@ fn real_dd_with_one_writer_and_with_two() {
         assert_eq!(outcome.raw.matches(" copied, ").count(), lines, "{}", outcome.raw);
         // Bytes by seconds of each, so at least all bytes by our clock.
         let by_wall = f64::from(64 << 20) / (value(outcome, "wall") / 1e9);
-        assert!(value(outcome, "written") > 0.9 * by_wall);
+        assert!(value(outcome, "written") > 0.9 * by_wall, "{by_wall} bytes/s: {outcome:?}");
     }
 }
 
