@@ -30,9 +30,10 @@ pub(crate) const SEED: &str = "PROPTEST_RNG_SEED";
 const UNPRIVILEGED: &str = "FSTRIAL_TESTS_WITHOUT_ROOT";
 /// A program that prints nothing for so long hangs. The pages in a browser, one test, end themselves before that.
 const MAX_SILENCE: Duration = Duration::from_secs(15 * 60);
-/// The programs whose tests mostly wait, for devices and for processes: so many of them for each processor run at a time.
-const WAITING: [&str; 2] = ["fstrial", "fstrial/it"];
-const WAITING_PER_PROCESSOR: usize = 3;
+/// The programs whose tests mostly wait, for devices and for processes, and how many of them for each processor run at a
+/// time.
+const WAITING: [(&str, usize); 4] =
+    [("fstrial", 2), ("fstrial/it", 3), ("fstrial-stack/it", 2), ("fstrial-engine", 2)];
 /// The variable from which libtest takes how many tests run at a time.
 const THREADS: &str = "RUST_TEST_THREADS";
 
@@ -219,10 +220,10 @@ fn start(program: &Program, run: &Run<'_>) -> Result<Child, String> {
     if program.has_harness {
         command.arg("--show-output");
     }
-    if WAITING.contains(&program.name.as_str()) && matches!(run, Run::Whole) && env::var_os(THREADS).is_none()
-    {
+    let waiting = WAITING.iter().find(|(name, _)| *name == program.name);
+    if let Some((_, each)) = waiting.filter(|_| matches!(run, Run::Whole) && env::var_os(THREADS).is_none()) {
         let processors = thread::available_parallelism().map_or(1, usize::from);
-        command.env(THREADS, (WAITING_PER_PROCESSOR * processors).to_string());
+        command.env(THREADS, (each * processors).to_string());
     }
     command
         // As cargo does; snapshots are looked for by them.
