@@ -31,9 +31,11 @@ const UNPRIVILEGED: &str = "FSTRIAL_TESTS_WITHOUT_ROOT";
 /// A program that prints nothing for so long hangs. The pages in a browser, one test, end themselves before that.
 const MAX_SILENCE: Duration = Duration::from_secs(15 * 60);
 /// The programs whose tests mostly wait, for devices and for processes, and how many of them for each processor run at a
-/// time.
+/// time, up to [`MOST_WAITING`].
 const WAITING: [(&str, usize); 4] =
     [("fstrial", 2), ("fstrial/it", 3), ("fstrial-stack/it", 2), ("fstrial-engine", 2)];
+/// Each makes devices of hundreds of mebibytes in one folder.
+const MOST_WAITING: usize = 12;
 /// The variable from which libtest takes how many tests run at a time.
 const THREADS: &str = "RUST_TEST_THREADS";
 
@@ -112,6 +114,10 @@ impl Tally {
 pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     let end = arguments.iter().position(|word| word == "--").unwrap_or(arguments.len());
     let mut programs = build(&arguments[..end])?;
+    let is_there = |name: &str| programs.iter().any(|program| program.name == name);
+    if let Some((name, _)) = WAITING.iter().find(|(name, _)| arguments.is_empty() && !is_there(name)) {
+        return Err(format!("there is no test program {name}, which is named in WAITING"));
+    }
     let words = arguments.get(end + 1..).unwrap_or_default();
     programs.iter_mut().for_each(|program| program.words = words.to_vec());
     run_programs(&programs, &Run::Whole)
@@ -223,7 +229,7 @@ fn start(program: &Program, run: &Run<'_>) -> Result<Child, String> {
     let waiting = WAITING.iter().find(|(name, _)| *name == program.name);
     if let Some((_, each)) = waiting.filter(|_| matches!(run, Run::Whole) && env::var_os(THREADS).is_none()) {
         let processors = thread::available_parallelism().map_or(1, usize::from);
-        command.env(THREADS, (each * processors).to_string());
+        command.env(THREADS, (each * processors).min(processors.max(MOST_WAITING)).to_string());
     }
     command
         // As cargo does; snapshots are looked for by them.

@@ -119,7 +119,9 @@ impl Identity {
     /// Any reason to refuse.
     pub fn recheck(&self, coordinator: u32) -> Result<(), StackError> {
         self.verify()?;
-        check_free(self, &[coordinator])
+        check_free(self, &[coordinator])?;
+        // Time has passed.
+        self.verify()
     }
 }
 
@@ -148,7 +150,7 @@ impl Disk {
         }
         let identity = Identity::of(named)?;
         let (held, size) = open_checked(named, &identity, least)?;
-        check_free(&identity, &[std::process::id()])?;
+        identity.recheck(std::process::id())?;
         check_fstab(&identity)?;
         check_signatures(&identity, permission)?;
         Ok(Self { identity, size, description: None, _held: held })
@@ -183,21 +185,21 @@ fn open_checked(named: &Path, identity: &Identity, least: Bytes) -> Result<(File
     Ok((file, size))
 }
 
-/// How long a process may have a device open that only looks at it, and how often that is asked.
+/// How long a process may have a device open that can only read it, and how often that is asked.
 const GLANCE: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// Refuses a device that anybody uses, or of which that cannot be determined.
 ///
-/// udev, blkid and every `mkfs.btrfs` or `btrfs device scan` open all devices of the host for a moment. Who has it open is
-/// asked again for [`GLANCE`]; everything else is a refusal at once.
+/// Programs that look for filesystems (udev, blkid, `btrfs device scan`, `mkfs.btrfs` on another device) open it for a moment.
+/// While nobody can do more than read it, that is asked again for [`GLANCE`].
 fn check_free(identity: &Identity, allowed: &[u32]) -> Result<(), StackError> {
     let device = &identity.path;
     let until = Instant::now() + GLANCE;
     loop {
         match Host::real().holder_of(device, identity.number, allowed) {
             Ok(None) => return Ok(()),
-            Ok(Some(Holder::Process { how: Access::Open, .. })) if Instant::now() < until => {
+            Ok(Some(Holder::Process { how: Access::OpenToRead, .. })) if Instant::now() < until => {
                 thread::park_timeout(PAUSE);
             }
             Ok(Some(holder)) => return Err(refused(device, holder.to_string(), holder.remedy())),

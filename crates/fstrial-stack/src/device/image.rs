@@ -121,7 +121,7 @@ impl Image {
             }
         }
         let mut chunk = noise(FILL_BYTES);
-        let is_direct = self.write_directly(true);
+        self.write_directly(true);
         let mut at = 0;
         while at < self.size.0 {
             let length =
@@ -133,7 +133,7 @@ impl Image {
                 .map_err(|e| StackError::io("fill the image in", place, e))?;
             at += length as u64;
             // All of it at the end would take minutes, in which nobody is heard.
-            if !is_direct && at % SYNC_BYTES == 0 {
+            if at % SYNC_BYTES == 0 {
                 self.file.sync_data().map_err(|e| StackError::io("sync the image in", place, e))?;
             }
             if progress(Bytes(at), self.size).is_break() {
@@ -145,11 +145,12 @@ impl Image {
     }
 
     /// Writes past the page cache, where the filesystem can: an image as large as memory would push out of it what others
-    /// have there, and takes a fraction of the processor's time.
-    fn write_directly(&self, asked: bool) -> bool {
-        let can = !self.in_memory && self.size.0.is_multiple_of(PAGE as u64);
-        let flags = if asked { OFlags::DIRECT } else { OFlags::empty() };
-        can && rustix::fs::fcntl_setfl(&self.file, flags).is_ok()
+    /// have there, and takes more of the processor's time. Some accept the flag and use the cache all the same.
+    fn write_directly(&self, asked: bool) {
+        if !self.in_memory && self.size.0.is_multiple_of(PAGE as u64) {
+            let flags = if asked { OFlags::DIRECT } else { OFlags::empty() };
+            let _ = rustix::fs::fcntl_setfl(&self.file, flags);
+        }
     }
 }
 

@@ -110,6 +110,8 @@ pub struct Process {
 /// How a process has a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
+    /// By a descriptor that can only be read: it may be looking at every device of the host, as udev does.
+    OpenToRead,
     /// By a descriptor.
     Open,
     /// In its memory.
@@ -141,7 +143,9 @@ impl fmt::Display for Holder {
                 write!(formatter, "{name} uses the same data: it lies on {file}, from byte {offset} on")
             }
             Self::Export { by, .. } => write!(formatter, "it is in use by {by}"),
-            Self::Process { process, how: Access::Open } => write!(formatter, "{process} has it open"),
+            Self::Process { process, how: Access::Open | Access::OpenToRead } => {
+                write!(formatter, "{process} has it open")
+            }
             Self::Process { process, how: Access::Mapped } => {
                 write!(formatter, "{process} has it mapped into its memory")
             }

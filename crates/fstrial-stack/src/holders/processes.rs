@@ -3,6 +3,7 @@
 use super::{Access, Holder, Host, Process, Search, list, list_if_any, look, text, unless_gone};
 use crate::{error::StackError, mounts};
 use fstrial_model::planted::{Fault, planted};
+use rustix::fs::OFlags;
 use std::{
     collections::HashSet,
     fs, io,
@@ -101,11 +102,13 @@ fn mounted_for(search: &Search<'_>, task: &Path) -> Result<Option<Option<PathBuf
     Ok(Some(found.map(|mount| mount.target)))
 }
 
-/// Open descriptors, by what they lead to: the node may lie anywhere, and be deleted.
+/// Open descriptors, by what they lead to: the node may lie anywhere, and be deleted. One that only reads is reported if
+/// nobody can write.
 pub(super) fn descriptors(search: &Search<'_>) -> Result<Option<Holder>, StackError> {
     // Most threads share their descriptors: what was looked at in one of a process is not looked at in the next. (kcmp would
     // say whether they share them, but a worker has other numbers for them than `/proc`.)
     let mut known = (0, HashSet::new());
+    let mut reader = None;
     for task in search.tasks.iter().filter(|task| !search.allowed.contains(&task.process)) {
         if known.0 != task.process {
             known = (task.process, HashSet::new());
@@ -137,11 +140,22 @@ pub(super) fn descriptors(search: &Search<'_>) -> Result<Option<Holder>, StackEr
             }
             let found = unless_gone("look at", &descriptor, look(&descriptor))?;
             if found.is_some_and(|found| search.target.is(&found)) {
-                return Ok(Some(task.has(Access::Open)));
+                if !only_reads(task, &name)? {
+                    return Ok(Some(task.has(Access::Open)));
+                }
+                reader.get_or_insert_with(|| task.has(Access::OpenToRead));
             }
         }
     }
-    Ok(None)
+    Ok(reader)
+}
+
+/// Whether a descriptor is known to be open for reading only (`flags:` in octal).
+fn only_reads(task: &Task, descriptor: &str) -> Result<bool, StackError> {
+    let listed = text(&task.folder.join("fdinfo").join(descriptor))?.unwrap_or_default();
+    let flags = listed.lines().find_map(|line| line.strip_prefix("flags:"));
+    let flags = flags.and_then(|flags| u32::from_str_radix(flags.trim(), 8).ok());
+    Ok(flags.is_some_and(|flags| OFlags::from_bits_retain(flags) & OFlags::RWMODE == OFlags::RDONLY))
 }
 
 /// Files that are registered with an io_uring stay open without a descriptor; the kernel lists their names.

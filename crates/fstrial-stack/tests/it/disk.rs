@@ -21,6 +21,7 @@ use rustix::fs::{Mode, OFlags};
 use std::{
     fs,
     path::{Path, PathBuf},
+    time::{Duration, Instant},
 };
 
 const MIN_SIZE: Bytes = Bytes::mib(1);
@@ -350,15 +351,27 @@ fn open_in_another_process() {
     });
 }
 
-/// As every device is by `mkfs.btrfs` on any other, and by udev.
+/// As by `mkfs.btrfs` on another device, and by udev.
 #[test]
 fn open_for_a_moment() {
     isolated(|| {
         let lab = Lab::new();
         let device = lab.device("disk", 8);
         let path = device.path();
-        let _glance = Background::start(false, "exec 3<\"$0\"; echo ready; exec sleep 0.3", &[&path]);
+        let began = Instant::now();
+        let _glance = Background::start(false, "exec 3<\"$0\"; echo ready; exec sleep 1", &[&path]);
         assert_accepted(&path, &erase(&path, &[]));
+        assert!(began.elapsed() > Duration::from_secs(1), "nobody was waited for");
+        // What somebody writes in that moment would be erased.
+        for redirected in ["3<>", "3>>"] {
+            let script = format!("exec {redirected}\"$0\"; echo ready; exec sleep 1");
+            let writer = Background::start(false, &script, &[&path]);
+            let reason = format!("process {} (sleep) has it open", writer.pid());
+            wait_until("it is called sleep", || {
+                fs::read_to_string(format!("/proc/{}/comm", writer.pid())).is_ok_and(|name| name == "sleep\n")
+            });
+            assert_refused(&path, &erase(&path, &[]), &reason, "end that process first");
+        }
     });
 }
 

@@ -230,11 +230,12 @@ pub(crate) fn attribute(queue: &Path, name: &str) -> String {
 pub(crate) fn assert_all_down(image: &Image, device: &Path, lab: &Lab) {
     wait_until("the image is released", || image.is_released().unwrap());
     assert!(lab.entries().is_empty(), "{:?} is left in the ledger", lab.entries());
+    let home = fs::canonicalize(lab.home.path()).unwrap();
     // Another test may have been given the number since; a device without a file is one that was not removed.
     let file = Path::new("/sys/block").join(device.file_name().unwrap()).join("loop/backing_file");
     wait_until(&format!("{} is removed", device.display()), || {
         !queue_of(device).exists()
-            || fs::read_to_string(&file).is_ok_and(|file| !Path::new(&file).starts_with(lab.home.path()))
+            || fs::read_to_string(&file).is_ok_and(|file| !Path::new(&file).starts_with(&home))
     });
 }
 
