@@ -193,8 +193,9 @@ impl Trial {
         elsewhere.clone().next()?;
         let names: Vec<&str> = self.places.iter().map(|place| place.name.as_str()).collect();
         if let Some((index, name)) = elsewhere.find(|(_, name)| !names.contains(name)) {
-            let hint = did_you_mean(name, names.iter().copied())
-                .unwrap_or_else(|| "add [[place]] with its name and command, or --place NAME=COMMAND".into());
+            let hint = did_you_mean(name, names.iter().copied()).unwrap_or_else(|| {
+                "add [[place]] with its name; --place NAME=COMMAND says how it is reached".into()
+            });
             return Some(problem(
                 &["arm", &index.to_string(), "place"],
                 format!("there is no place `{name}`"),

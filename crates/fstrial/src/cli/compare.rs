@@ -66,11 +66,6 @@ pub(crate) struct CompareArgs {
     #[arg(short, long = "device", value_name = "KIND")]
     devices: Vec<String>,
 
-    /// Where arms such as xfs@NAME are built: a command that runs `fstrial agent` there, such as
-    /// node='ssh -o BatchMode=yes node fstrial agent'.
-    #[arg(long = "place", value_name = "NAME=COMMAND", hide_short_help = true)]
-    places: Vec<Place>,
-
     /// Size of an image, ramdisk or modelled device [default: 2GiB, or more if the workloads need it].
     #[arg(long, value_name = "SIZE")]
     size: Option<Bytes>,
@@ -368,12 +363,13 @@ impl CompareArgs {
         let default = if is_directories { "directory" } else { "image" };
         let [_, _, ..] = self.devices.as_slice() else {
             let device = self.device(self.devices.first().map_or(default, String::as_str))?;
-            return Ok((device, self.places.clone(), self.arms.clone()));
+            let places = self.conduct.places.iter().map(|reach| Place::elsewhere(reach.place()));
+            return Ok((device, places.collect(), self.arms.clone()));
         };
         if let Some(arm) = self.arms.iter().find(|arm| arm.place.is_some()) {
             return Err(ExpectedError::usage(
                 format!("`{}` has a place, and several devices are places themselves", arm.name),
-                "write a trial file with [[place]]s that have a command and a device",
+                "write a trial file with [[place]]s that have agent = true and a device",
             ));
         }
         let (mut places, mut arms): (Vec<Place>, Vec<Arm>) = (Vec::new(), Vec::new());
@@ -382,7 +378,7 @@ impl CompareArgs {
             let word = text.strip_prefix("model:").unwrap_or_else(|| text.split(':').next().unwrap_or(text));
             let name: String =
                 word.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
-            places.push(Place { name, command: Vec::new(), device: Some(self.device(text)?) });
+            places.push(Place { name, device: Some(self.device(text)?), agent: false });
         }
         for (place, arm) in places.iter().flat_map(|place| self.arms.iter().map(move |arm| (place, arm))) {
             let name = format!("{} {}", arm.name, place.name);

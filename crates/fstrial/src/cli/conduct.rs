@@ -25,7 +25,10 @@ use crate::{
         forecast::Forecast,
         interrupt::Interrupt,
         pilot::{self, PilotOutcome},
-        place::{self, Opening, Place},
+        place::{
+            self, Opening, Place,
+            reach::{self, Reach},
+        },
         plan::Plan,
         recorder::Recorder,
         round::Earlier,
@@ -62,7 +65,7 @@ pub(crate) fn conduct(
 ) -> Result<u8, ExpectedError> {
     args.check(trial)?;
     if args.dry_run {
-        let (steps, forecast) = dry_run(trial, args.precondition)?;
+        let (steps, forecast) = dry_run(trial, &args.places, args.precondition)?;
         if args.json {
             json_lines::print(&serde_json::json!({ "event": "dry-run", "budget": forecast, "steps": steps }));
         } else {
@@ -99,12 +102,13 @@ fn kept(home: &Home, id: i64, page: TrialPage) -> String {
 /// Every step of a trial in order, with its undo, and what its budget can show.
 pub(crate) fn dry_run(
     trial: &Trial,
+    places: &[Reach],
     precondition: Option<Nanos>,
 ) -> Result<(String, Forecast), ExpectedError> {
     let settled = trial.settled(environment::cpus())?;
     let plan = Plan::new(settled, trial.trial.seed.unwrap_or_else(draw_seed), environment::cpus())?;
     let forecast = Forecast::of(&plan);
-    Ok((steps::render(&plan, precondition, &forecast), forecast))
+    Ok((steps::render(&plan, places, precondition, &forecast), forecast))
 }
 
 /// What Ctrl-C raises.
@@ -135,6 +139,7 @@ pub(crate) fn measure(
         None => settled,
     };
     let plan = Plan::new(settled, seed, environment::cpus())?;
+    reach::check(&args.places, &plan)?;
     if plan.is_here() && plan.trial.device.kind.holds_filesystems() {
         require_root()?;
     }
@@ -157,7 +162,7 @@ pub(crate) fn measure(
         // Showing progress cannot fail a preparation.
         tell: &mut |event| drop(shown.hear(event)),
     };
-    let opened = place::open_all(&plan, environment::cpus(), opening, &mut places);
+    let opened = place::open_all(&plan, environment::cpus(), &args.places, opening, &mut places);
     let piloted = opened.and_then(|()| pilot::laps(&plan, &mut places, &mut |event| shown.hear(event)));
     let answered = piloted.and_then(|trial| {
         let plan = match trial {

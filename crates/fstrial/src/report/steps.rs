@@ -4,6 +4,7 @@ use super::{numbers, verdict::rounds_in_words};
 use crate::run::{
     forecast::{Forecast, POWER},
     pilot,
+    place::reach::Reach,
     plan::{Plan, threads_in_words},
     prepared::shared,
 };
@@ -22,10 +23,10 @@ use std::fmt::Write;
 const LOG_NODE: &str = "LOG";
 
 /// All steps: the device, each arm, the first round, what repeats.
-pub fn render(plan: &Plan, precondition: Option<Nanos>, forecast: &Forecast) -> String {
+pub fn render(plan: &Plan, reaches: &[Reach], precondition: Option<Nanos>, forecast: &Forecast) -> String {
     let mut out = String::new();
     for place in plan.trial.places.iter().filter(|place| plan.places.contains(&Some(place.name.clone()))) {
-        let _ = writeln!(out, "Place {}\n{}\n", place.name, opening(plan, place));
+        let _ = writeln!(out, "Place {}\n{}\n", place.name, opening(plan, place, reaches));
     }
     if plan.uses_its_device() {
         let _ = writeln!(out, "Device\n{}", device(plan));
@@ -182,16 +183,18 @@ fn pilots(plan: &Plan) -> String {
 }
 
 /// How a place is opened.
-fn opening(plan: &Plan, place: &Place) -> String {
+fn opening(plan: &Plan, place: &Place, reaches: &[Reach]) -> String {
     let device = place.device.is_some().then(|| device(&plan.at(place)));
     if place.is_here() {
         return device.unwrap_or_default();
     }
-    let command = place.command.join(" ");
+    let reach = reaches.iter().find(|reach| reach.place() == place.name);
+    let command = reach
+        .map_or_else(|| format!("the command of --place {}=…", place.name), |reach| format!("`{reach}`"));
     let which = if device.is_some() { "its device" } else { "the device below" };
     let own = device.map_or_else(String::new, |device| format!("\n{}", device.replacen("1.", "2.", 1)));
     format!(
-        "   1. run `{command}`, which makes {which} in the home of its agent\n      undo: its input ends, and it takes everything \
+        "   1. run {command}, which makes {which} in the home of its agent\n      undo: its input ends, and it takes everything \
          down{own}"
     )
 }

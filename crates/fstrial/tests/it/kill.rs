@@ -176,7 +176,8 @@ pub(crate) fn wait_until(
 /// A trial of a file that is killed again and again.
 pub(crate) struct Killed {
     pub(crate) lab: Lab,
-    file: &'static str,
+    /// What starts a session: `run FILE` and flags.
+    command: String,
 }
 
 /// One session of a killed trial, as it began.
@@ -189,15 +190,16 @@ pub(crate) struct Before {
 impl Killed {
     /// Writes the trial file.
     fn new(arms: &str) -> Self {
-        Self::with(|_| arms.to_owned())
+        Self::with(arms, |_| String::new())
     }
 
-    /// The same for arms that something in the lab belongs to.
-    pub(crate) fn with(arms: impl FnOnce(&Lab) -> String) -> Self {
+    /// The same with flags that every session has, for something in the lab.
+    pub(crate) fn with(arms: &str, flags: impl FnOnce(&Lab) -> String) -> Self {
         let lab = Lab::new();
         fs::create_dir(lab.path("dirs")).unwrap();
-        lab.save(&format!("compare {} --rounds 150", arms(&lab)), "trial.toml");
-        Self { lab, file: "trial.toml" }
+        let flags = flags(&lab);
+        lab.save(&format!("compare {arms} {flags} --rounds 150"), "trial.toml");
+        Self { command: format!("run trial.toml {flags}"), lab }
     }
 
     /// Starts or goes on, whichever is possible.
@@ -207,7 +209,7 @@ impl Killed {
         let last = trials.last().filter(|trial| trial["status"] != "decided");
         let next_round = last.map_or(0, |trial| trial["rounds"].as_u64().unwrap()) + 1;
         let resume = if last.is_some() { "--resume" } else { "" };
-        (self.lab.start(&format!("run {} {resume} --json {flags}", self.file)), Before { runs, next_round })
+        (self.lab.start(&format!("{} {resume} --json {flags}", self.command)), Before { runs, next_round })
     }
 
     /// What must hold after a session, however it ended.
@@ -280,7 +282,7 @@ impl Killed {
         let trials = self.lab.trials();
         let last = trials.last().unwrap();
         let (id, rounds) = (last["id"].clone(), last["rounds"].as_u64().unwrap());
-        let ended = self.lab.run(&format!("run {} --resume --json --budget 15s", self.file));
+        let ended = self.lab.run(&format!("{} --resume --json --budget 15s", self.command));
         assert!([0, 3].contains(&ended.code()), "{ended:?}");
         let mut heard = Heard::default();
         ended.json().iter().for_each(|event| heard.hear(event));

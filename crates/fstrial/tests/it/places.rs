@@ -169,6 +169,54 @@ fn what_is_no_place_is_refused_with_a_remedy() {
     lab.assert_nothing_left("after refusals");
 }
 
+/// A trial, a claim and a store may name a place; what reaches it is a word of the command line.
+#[test]
+fn no_file_says_how_a_place_is_reached() {
+    let lab = Lab::new();
+    let mark = lab.path("mark");
+    let trial = |command: &str, claim: &str| {
+        format!(
+            "{claim}\n[trial]\nrounds = 1\n[device]\nkind = \"ramdisk\"\nsize = \"320MiB\"\n[[place]]\nname = \"box\"\n{command}\n\
+             [[arm]]\nname = \"ext4\"\nfilesystem = \"ext4\"\nplace = \"box\"\n[[arm]]\nname = \"xfs\"\nfilesystem = \"xfs\"\nplace = \"box\"\n\
+             [[workload]]\nuse = \"append-fsync\"\nthreads = [1]\n"
+        )
+    };
+    let claim = "[claim]\nid = \"me-2026-box\"\nstatement = \"s\"\nauthor = \"me\"\ndate = \"2026-11\"\nwhere = \"here\"\nsetup = \"none\"\n\
+                 said = \"so\"\ntags = [\"xfs\"]\n[[claim.expect]]\nratio = [\"xfs\", \"ext4\"]\nabove = 1";
+    let touch = format!("command = [\"touch\", \"{}\"]", mark.display());
+    for (command, said) in [(touch.as_str(), "its command is said with --place"), ("", "--place box='ssh ")] {
+        lab.write("trial.toml", &trial(command, ""));
+        lab.write("claim.toml", &trial(command, claim));
+        for words in ["run trial.toml", "claims check claim.toml"] {
+            let ended = lab.run(words);
+            assert_eq!(ended.code(), 2, "{words}: {ended:?}");
+            assert!(ended.stderr.contains(said), "{words}: {}", ended.stderr);
+        }
+    }
+    // What a store says of its trial is read as a trial file is.
+    if support::is_root_with_loop_devices("no_file_says_how_a_place_is_reached") {
+        let place = with_place(&lab);
+        let ended =
+            lab.run(&format!("compare ext4@box xfs@box {SMALL} --device image:images --rounds 1 {place}"));
+        assert_eq!(ended.code(), 3, "{ended:?}");
+        let theirs = lab.home().join("results.db");
+        let stored = Store::open_read_only(&theirs).unwrap().trial(TrialId(1)).unwrap().toml;
+        assert!(stored.contains("name = \"box\"") && !stored.contains("box.sh"), "{stored}");
+        let resumed = lab.run("resume");
+        assert!(resumed.code() == 2 && resumed.stderr.contains("--place box='ssh "), "{resumed:?}");
+        let with_command = stored.replace("name = \"box\"", &format!("name = \"box\"\n{touch}"));
+        let update = format!("UPDATE trial SET toml = '{}'", with_command.replace('\'', "''"));
+        support::tool("sqlite3", &[&theirs.display().to_string(), &update]);
+        let resumed = lab.run("resume");
+        assert!(
+            resumed.code() != 0 && resumed.stderr.contains("its command is said with --place"),
+            "{resumed:?}"
+        );
+        lab.assert_nothing_left("after refusals");
+    }
+    assert!(!mark.exists(), "a file started a command");
+}
+
 /// An agent whose orders end has nothing to do; one that hears nonsense does not guess.
 #[test]
 fn an_agent_without_a_trial_ends() {
@@ -190,9 +238,8 @@ fn a_killed_agent_costs_one_run() {
         return;
     }
     let mut dice = Dice::new(12);
-    let killed = Killed::with(|lab| {
-        format!("ext4@box xfs@box ext4 {SMALL} --device image:images {}", with_place(lab))
-    });
+    let arms = format!("ext4@box xfs@box ext4 {SMALL} --device image:images");
+    let killed = Killed::with(&arms, with_place);
     let (mut running, before) = killed.session("--budget 1h");
     let (mut heard, mut tally) = (Heard::default(), Tally::default());
     let mut lost_in_a_row: BTreeMap<String, u32> = BTreeMap::new();
@@ -310,7 +357,7 @@ fn a_killed_command_leaves_nothing_at_its_places() {
         return;
     }
     let mut dice = Dice::new(13);
-    let killed = Killed::with(|lab| format!("ext4@box xfs@box {SMALL} {}", with_place(lab)));
+    let killed = Killed::with(&format!("ext4@box xfs@box {SMALL}"), with_place);
     let mut tally = Tally::default();
     for (attempt, (moment, longest)) in Moment::all().into_iter().enumerate() {
         let delay = Duration::from_micros(dice.below(longest * 1000));

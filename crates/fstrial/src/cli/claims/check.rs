@@ -21,6 +21,7 @@ use crate::{
         claim::ClaimVerdict,
         environment::{self, Environment, machine},
         interrupt::Interrupt,
+        place::reach::Reach,
     },
 };
 use clap::Args;
@@ -80,6 +81,10 @@ pub(crate) struct CheckArgs {
     /// A signature on it that may be erased too, by its type (ext4, gpt …).
     #[arg(long, value_name = "TYPE", hide_short_help = true)]
     erase_signature: Vec<String>,
+
+    /// How a place of a claim is reached: a command that runs `fstrial agent` there. No file can say it.
+    #[arg(long = "place", value_name = "NAME=COMMAND", hide_short_help = true)]
+    places: Vec<Reach>,
 
     /// Measure again even if the answer is known.
     #[arg(long)]
@@ -141,7 +146,7 @@ pub(super) fn exec(args: &CheckArgs, home: &Home) -> Result<u8, ExpectedError> {
     if args.dry_run {
         for PendingCheck { trial, ready } in &planned {
             let text = match ready {
-                Ready::Yes => conduct::dry_run(trial, None)?.0,
+                Ready::Yes => conduct::dry_run(trial, &args.places, None)?.0,
                 Ready::Missing(missing) => format!("cannot run here: {}\n", missing.join("; ")),
             };
             crate::cli::print(&format!("# {}\n{text}\n", source::claim(trial).id));
@@ -245,7 +250,7 @@ impl CheckArgs {
         };
         let permission =
             Permission { erase: self.erase.clone(), erase_signatures: self.erase_signature.clone() };
-        let conducting = ConductArgs::of(permission, self.quiet || self.json);
+        let conducting = ConductArgs::of(permission, &self.places, self.quiet || self.json);
         match conduct::measure(&plan.trial, &conducting, home, resume, interrupt) {
             Ok(TrialEnd { left: Some(error), .. }) => Err(error),
             Ok(TrialEnd { code: exit_code::INTERRUPTED, .. }) => Ok(None),

@@ -1,6 +1,6 @@
 //! The flags that every command has that conducts a trial.
 
-use crate::{cli::filter, error::ExpectedError};
+use crate::{cli::filter, error::ExpectedError, run::place::reach::Reach};
 use clap::{Args, ValueEnum};
 use fstrial_model::{device::DeviceKind, trial::Trial, units::Nanos};
 use fstrial_stack::device::Permission;
@@ -13,6 +13,11 @@ pub(crate) struct ConductArgs {
     /// The whole device that every run may erase, named in full (with --device disk).
     #[arg(long, value_name = "DEVICE")]
     pub(super) erase: Option<PathBuf>,
+
+    /// How a place of the trial is reached, as of arms such as xfs@NAME: a command that runs `fstrial agent` there, such as
+    /// node='ssh -o BatchMode=yes node fstrial agent' (repeatable). No file can say it.
+    #[arg(long = "place", value_name = "NAME=COMMAND", hide_short_help = true)]
+    pub(in crate::cli) places: Vec<Reach>,
 
     /// A signature on it that may be erased too, by its type (ext4, gpt …).
     #[arg(long, value_name = "TYPE", hide_short_help = true)]
@@ -74,9 +79,10 @@ pub(crate) enum FailIf {
 }
 
 impl ConductArgs {
-    /// For a trial among others: only what may be erased, and whether there is progress.
-    pub(crate) fn of(permission: Permission, quiet: bool) -> Self {
+    /// For a trial among others: only what may be erased, how places are reached, and whether there is progress.
+    pub(crate) fn of(permission: Permission, places: &[Reach], quiet: bool) -> Self {
         Self {
+            places: places.to_owned(),
             erase: permission.erase,
             erase_signature: permission.erase_signatures,
             state_dir: None,

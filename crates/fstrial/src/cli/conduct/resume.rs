@@ -110,13 +110,11 @@ fn of_another_machine(stored: &StoredTrial, there: &str, here: &Environment) -> 
     )
 }
 
-/// A trial without what may differ when it is resumed: the budget is the session's, the seed the stored trial's; how
-/// a place is reached and words about a workload (with the lines of its job file) or a claim change nothing that is
-/// measured.
+/// A trial without what may differ when it is resumed: the budget is the session's, the seed the stored trial's;
+/// words about a workload (with the lines of its job file) or a claim change nothing that is measured.
 pub(crate) fn comparable(mut trial: Trial) -> Trial {
     trial.trial.budget = Nanos(0);
     trial.trial.seed = None;
-    trial.places.iter_mut().for_each(|place| place.command.clear());
     for workload in &mut trial.workloads {
         workload.about = None;
         // Another session continues with what the first one's pilot has found.

@@ -5,6 +5,7 @@
 
 use super::{
     Opening, Place,
+    allowed::is_planned,
     host::Host,
     wire::{self, Answer, Order, SILENCE, Voice, WIRE},
 };
@@ -76,10 +77,17 @@ fn attend(
         }
     };
     let prepared = prepare()?;
-    let mut host = open((&place, &trial, seed, cpus), &prepared, interrupt, voice)?;
+    let plan = Plan::new(here(Trial::parse("the trial", &trial)?, &place, &prepared.folder)?, seed, cpus)?;
+    let mut host = open(&place, &plan, &prepared, interrupt, voice)?;
     let (environment, data) = (Box::new(host.environment().clone()), host.data());
     voice.say(Answer::Opened { environment, data });
     while let Ok(Order::Run { job }) = orders.recv() {
+        if !is_planned(&plan, &place, &job) {
+            return Err(ExpectedError::usage(
+                "the trial asks for a run that its plan does not have",
+                "use one version of fstrial everywhere",
+            ));
+        }
         let ended = host.run(&job, &mut |message| voice.say(Answer::Worker { message: message.clone() }));
         voice.say(Answer::Ended { ended, warnings: host.warnings() });
     }
@@ -111,13 +119,12 @@ fn orders(
 
 /// Makes the devices of a trial here.
 fn open(
-    (place, trial, seed, cpus): (&str, &str, u64, u16),
+    place: &str,
+    plan: &Plan,
     Prepared { ledger, folder }: &Prepared,
     interrupt: &Interrupt,
     voice: &Voice<Answer>,
 ) -> Result<Host, ExpectedError> {
-    let trial = here(Trial::parse("the trial", trial)?, place, folder)?;
-    let plan = Plan::new(trial, seed, cpus)?;
     let mut tell = |event: &Event<'_>| {
         if let &Event::DeviceProgress { done, total } = event {
             voice.say(Answer::Preparing { done, total });
@@ -133,7 +140,7 @@ fn open(
         precondition: None,
         tell: &mut tell,
     };
-    Host::open(&plan, opening)
+    Host::open(plan, opening)
 }
 
 /// The trial as it concerns this place: its own arms, on devices that are made in its folder. Nothing that is here already

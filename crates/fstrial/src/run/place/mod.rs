@@ -2,12 +2,14 @@
 //! ledger, its environment. The coordinator hands it jobs and hears messages; how those get there is the place's own.
 
 pub mod agent;
+mod allowed;
 mod bases;
 mod child;
 mod devices;
 pub mod host;
 pub mod modelled;
 pub mod precondition;
+pub mod reach;
 pub mod remote;
 pub mod wire;
 
@@ -16,11 +18,13 @@ use crate::error::ExpectedError;
 use fstrial_model::{
     job::{Job, RunFailure, WorkerMessage},
     measurement::Measurement,
+    place::Place as Spec,
     units::Nanos,
     workload::Data,
 };
 use fstrial_stack::{device::Permission, ledger::Ledger};
 use host::Host;
+use reach::Reach;
 use remote::Remote;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -60,13 +64,14 @@ pub trait Place {
     fn close(self: Box<Self>) -> Result<(), ExpectedError>;
 }
 
-/// Opens the places of a plan, in its order; those that were opened before an error stay in `places`, to be closed.
+/// Opens the places of a plan, in its order, those elsewhere by these commands; those that were opened before an error stay in `places`, to be closed.
 ///
 /// # Errors
 /// A place cannot be reached, or the devices cannot be made there.
 pub fn open_all(
     plan: &Plan,
     cpus: u16,
+    reaches: &[Reach],
     opening: Opening<'_>,
     places: &mut Vec<Box<dyn Place>>,
 ) -> Result<(), ExpectedError> {
@@ -75,7 +80,8 @@ pub fn open_all(
         let spec = plan.trial.places.iter().find(|spec| Some(&spec.name) == name.as_ref());
         places.push(match spec {
             Some(spec) if !spec.is_here() => {
-                Box::new(Remote::open(spec, &plan.at(spec), cpus, interrupt, tell)?)
+                let reach = reach::of(reaches, &spec.name)?;
+                Box::new(Remote::open(reach, &plan.at(spec), cpus, interrupt, tell)?)
             }
             _ => {
                 let (tell, place) = (&mut *tell, name.as_deref());

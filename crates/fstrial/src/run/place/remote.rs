@@ -9,6 +9,7 @@
 
 use super::{
     JobOutcome, Place,
+    reach::Reach,
     wire::{self, Answer, Order, PULSE, SILENCE, Voice, WIRE},
 };
 use crate::{
@@ -19,10 +20,9 @@ use crate::{
 use fstrial_model::{
     job::{FailureKind, Job, RunFailure, WorkerMessage},
     measurement::Stage,
-    place::Place as Spec,
     workload::Data,
 };
-use fstrial_stack::confined;
+use fstrial_stack::{StackError, confined};
 use std::{
     collections::VecDeque,
     io::{BufRead, BufReader},
@@ -69,7 +69,7 @@ const LAST_WORDS: usize = 3;
 
 /// A place on the other side of a socket.
 pub struct Remote {
-    spec: Spec,
+    reach: Reach,
     /// The first order to every agent.
     open: AgentTask,
     interrupt: Interrupt,
@@ -136,29 +136,30 @@ impl Gone {
 }
 
 impl Link {
-    fn start(spec: &Spec, patience: Patience) -> Result<Self, ExpectedError> {
+    fn start(reach: &Reach, patience: Patience) -> Result<Self, ExpectedError> {
         let failed = |error| {
             ExpectedError::usage(
                 format!(
                     "could not start {:?}, the command of the place {}: {error}",
-                    spec.command[0], spec.name
+                    reach.program(),
+                    reach.place()
                 ),
                 "check the command; no shell is involved",
             )
         };
-        Self::spawn(spec, patience).map_err(failed)
+        Self::spawn(reach, patience).map_err(failed)
     }
 
-    fn spawn(spec: &Spec, patience: Patience) -> std::io::Result<Self> {
+    fn spawn(reach: &Reach, patience: Patience) -> std::io::Result<Self> {
         let (socket, theirs) = UnixStream::pair()?;
         let [input, output] = [OwnedFd::from(theirs.try_clone()?), OwnedFd::from(theirs)];
         #[expect(
             clippy::disallowed_methods,
             reason = "the user's own command, which lives as long as the trial"
         )]
-        let mut command = Command::new(&spec.command[0]);
+        let mut command = Command::new(reach.program());
         command
-            .args(&spec.command[1..])
+            .args(reach.words())
             .stdin(Stdio::from(input))
             .stdout(Stdio::from(output))
             .stderr(Stdio::piped());
@@ -286,25 +287,25 @@ impl Remote {
     /// # Errors
     /// The command cannot be started, is not an agent, or the devices cannot be made there.
     pub fn open(
-        spec: &Spec,
+        reach: &Reach,
         plan: &Plan,
         cpus: u16,
         interrupt: &Interrupt,
         tell: &mut dyn FnMut(&Event<'_>),
     ) -> Result<Self, ExpectedError> {
         let open = AgentTask { trial: plan.trial.to_toml(), seed: plan.seed, cpus };
-        Self::with(spec, open, interrupt, PATIENCE, tell)
+        Self::with(reach, open, interrupt, PATIENCE, tell)
     }
 
     fn with(
-        spec: &Spec,
+        reach: &Reach,
         open: AgentTask,
         interrupt: &Interrupt,
         patience: Patience,
         tell: &mut dyn FnMut(&Event<'_>),
     ) -> Result<Self, ExpectedError> {
         let mut place = Self {
-            spec: spec.clone(),
+            reach: reach.clone(),
             open,
             interrupt: interrupt.clone(),
             patience,
@@ -323,11 +324,11 @@ impl Remote {
 
     /// Starts an agent and opens the trial there.
     fn connect(&self, tell: &mut dyn FnMut(&Event<'_>)) -> Result<(Link, Environment, Data), ExpectedError> {
-        let name = &self.spec.name;
-        let mut link = Link::start(&self.spec, self.patience)?;
+        let name = self.reach.place();
+        let mut link = Link::start(&self.reach, self.patience)?;
         let AgentTask { trial, seed, cpus } = self.open.clone();
         let fstrial = env!("CARGO_PKG_VERSION").to_owned();
-        link.voice.say(Order::Open { wire: WIRE, fstrial, place: name.clone(), trial, seed, cpus });
+        link.voice.say(Order::Open { wire: WIRE, fstrial, place: name.to_owned(), trial, seed, cpus });
         loop {
             match link.hear(&self.interrupt, Some(self.patience.opening)) {
                 Ok(Answer::Preparing { done, total }) => tell(&Event::DeviceProgress { done, total }),
@@ -352,17 +353,18 @@ impl Remote {
         }
     }
 
-    /// Tries again as long as one that was lost may still be at work, or may hold its home.
+    /// Tries again as long as one that was lost may still be at work, or may hold its home; after an interruption no longer
+    /// than `short`.
     fn again<T>(
         &self,
         lost: Instant,
+        short: Duration,
         attempt: impl Fn(&Self) -> Result<T, ExpectedError>,
     ) -> Result<T, ExpectedError> {
         loop {
             let result = attempt(self);
             // An interruption may have come meanwhile.
-            let patience =
-                if self.interrupt.is_raised() { self.patience.short_farewell } else { self.patience.another };
+            let patience = if self.interrupt.is_raised() { short } else { self.patience.another };
             if result.is_ok() || lost.elapsed() >= patience {
                 return result;
             }
@@ -372,15 +374,21 @@ impl Remote {
 
     /// Has an agent again after one was lost: on the same machine, or the runs of an arm are not of one arm.
     fn reconnect(&mut self, lost: Instant) -> Result<(), RunFailure> {
-        let name = &self.spec.name;
+        let name = self.reach.place();
         if self.keeps {
             let what = format!("the filesystems prepared at {name} are gone with its agent");
             return Err(failure(FailureKind::HostLacks, what, "run the trial again with --resume"));
         }
-        let (link, environment, _) =
-            self.again(lost, |place| place.connect(&mut |_| {})).map_err(|error| {
-                failure(FailureKind::HostLacks, error.in_full(), "look at the host of the place")
-            })?;
+        let connect = |place: &Self| {
+            if place.interrupt.is_raised() {
+                Err(StackError::Interrupted.into())
+            } else {
+                place.connect(&mut |_| {})
+            }
+        };
+        let (link, environment, _) = self.again(lost, Duration::ZERO, connect).map_err(|error| {
+            failure(FailureKind::HostLacks, error.in_full(), "look at the host of the place")
+        })?;
         let before = serde_json::to_string(&self.environment).expect("an environment is plain data");
         if let Some((was, is)) = environment.changed(&before) {
             // What is there was told to be made by us.
@@ -399,7 +407,7 @@ impl Remote {
     /// Gives the link up after an agent was lost in a run.
     fn lose(&mut self, gone: Gone) -> JobOutcome {
         let words = self.link.take().map(|link| link.end(self.patience.short_farewell)).unwrap_or_default();
-        let what = gone.or(words).what(&self.spec.name);
+        let what = gone.or(words).what(self.reach.place());
         let [gone, current] = &mut self.warnings;
         gone.append(current);
         self.lost = Some(Instant::now());
@@ -414,7 +422,7 @@ impl Remote {
     fn told_there(&self, ended: JobOutcome) -> JobOutcome {
         let JobOutcome::Failed(failure) = ended else { return ended };
         let hint = if failure.kind == FailureKind::CleanUp { Some(clean_there()) } else { failure.hint };
-        let what = format!("at the place {}: {}", self.spec.name, failure.what);
+        let what = format!("at the place {}: {}", self.reach.place(), failure.what);
         JobOutcome::Failed(RunFailure { what, hint, ..failure })
     }
 }
@@ -472,19 +480,20 @@ impl Place for Remote {
             format!("an agent was lost {times} ({last}): {each}, and the device was made again")
         });
         let all = self.warnings.iter().flatten().cloned().chain(lost);
-        all.map(|warning| format!("{}: {warning}", self.spec.name)).collect()
+        all.map(|warning| format!("{}: {warning}", self.reach.place())).collect()
     }
 
     /// If the agent was lost, another one puts back what it left.
     fn close(mut self: Box<Self>) -> Result<(), ExpectedError> {
-        let (name, interrupt) = (self.spec.name.clone(), self.interrupt.clone());
+        let (name, interrupt) = (self.reach.place().to_owned(), self.interrupt.clone());
         match (self.link.take(), self.lost) {
             (Some(link), _) => link.close(&name, &interrupt),
             (None, None) => Ok(()),
             (None, Some(lost)) => {
                 let put_back =
-                    |place: &Self| Link::start(&place.spec, place.patience)?.close(&name, &interrupt);
-                self.again(lost, put_back).map_err(|error| left_behind(&name, &error.in_full()))
+                    |place: &Self| Link::start(&place.reach, place.patience)?.close(&name, &interrupt);
+                let short = self.patience.short_farewell;
+                self.again(lost, short, put_back).map_err(|error| left_behind(&name, &error.in_full()))
             }
         }
     }
@@ -523,10 +532,9 @@ mod tests {
         let environment = Box::new(Environment { host: "HOST".into(), ..Environment::of_this_machine() });
         let opened = serde_json::to_string(&Answer::Opened { environment, data: Data::Random }).unwrap();
         let starts = folder.path().join("starts").display().to_string();
-        let command =
-            ["sh", "-c", &format!("{WORDS}\n{script}"), "agent", &opened, &starts].map(str::to_owned);
-        let spec = Spec { name: "box".into(), command: command.into(), device: None };
-        Remote::with(&spec, AgentTask::default(), &Interrupt::default(), SHORT, &mut |_| {})
+        let script = format!("{WORDS}\n{script}");
+        let reach = Reach::of("box", "sh", &["-c", &script, "agent", &opened, &starts]);
+        Remote::with(&reach, AgentTask::default(), &Interrupt::default(), SHORT, &mut |_| {})
     }
 
     fn job() -> Job {

@@ -54,9 +54,8 @@ fn rendered(told: &SimulatedTrial<'_>) -> String {
 fn leading(seed: u64, change: impl FnOnce(&mut Settings)) -> Plan {
     let mut trial = plan(&["ext4", "xfs"], &[1], seed, change).trial;
     let place = |name: &str| fstrial_model::place::Place {
-        name: name.into(),
-        command: Vec::new(),
         device: Some(fstrial_model::device::Device::default()),
+        ..fstrial_model::place::Place::elsewhere(name)
     };
     let arms = ["a slow=ext4@slow", "b slow=xfs@slow", "a fast=ext4@fast", "b fast=xfs@fast"];
     trial.arms = arms.iter().map(|text| text.parse().unwrap()).collect();
