@@ -1,7 +1,7 @@
 //! What clippy cannot see: crate directions, circles of imports, the list of unsafe islands, file docs, leftovers, lengths, names of
 //! filesystems, links between pages, phrases of user text.
 
-use crate::{circles, facts, links, names, phrases};
+use crate::{circles, facts, links, names, phrases, toys};
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -114,6 +114,7 @@ pub(crate) fn check(root: &Path) -> Result<(), String> {
     names::check_list(&texts, &filesystems, &mut found);
     links::check(root, &mut found);
     phrases::check_documents(root, &mut found);
+    toys::check_patches(&mut found);
     facts::check(root, &DIRECTIONS.map(|(name, _)| name), &mut found);
     let changes = fs::read_to_string(root.join("CHANGELOG.md")).unwrap_or_default();
     if !changes.contains("## Unreleased") && !changes.contains("## 0.") {

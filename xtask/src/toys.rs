@@ -143,6 +143,16 @@ fn apply(name: &str, tree: &Path) -> Result<(), String> {
     Err(format!("xtask/toys/{name}.patch does not apply any more: {}\n{}", why.trim(), remedy(name)))
 }
 
+/// Looks whether every toy applies, without a copy: that is seen in seconds, not at the end of all tests.
+pub(crate) fn check_patches(found: &mut Vec<String>) {
+    for name in TOYS {
+        let checked = command("git").args(["apply", "--check"]).arg(patch(name)).output();
+        if checked.is_ok_and(|checked| !checked.status.success()) {
+            found.push(format!("xtask/toys/{name}.patch does not apply any more. {}", remedy(name)));
+        }
+    }
+}
+
 /// Builds the copy with everything in it, on what is built of the dependencies already.
 fn build(tree: &Path) -> Result<(), String> {
     let status = command(&cargo())

@@ -1,6 +1,6 @@
 //! What an arm really was: facts read back from the device and the mounted filesystem, for the fairness audit.
 
-use crate::{rows::words, state::StateFigures};
+use crate::{bounded, rows::words, state::StateFigures};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -94,12 +94,15 @@ pub struct Durability {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ArmFacts {
     /// Every fact that could be established, as text for comparison and display.
+    #[serde(deserialize_with = "bounded::table")]
     pub facts: BTreeMap<Fact, String>,
     /// What a crash may cost.
     pub durability: Durability,
     /// Versions of the tools that made it, as they print themselves.
+    #[serde(deserialize_with = "bounded::table")]
     pub tools: BTreeMap<String, String>,
     /// Things a reader should know: what could not be done or made equal.
+    #[serde(deserialize_with = "bounded::texts")]
     pub notes: Vec<String>,
     /// What the prepared state of its filesystem really is; none if it is made again for every run.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -314,6 +314,7 @@ pub enum WorkerMessage {
         /// What the arm really is.
         facts: ArmFacts,
         /// The commands that made it.
+        #[serde(deserialize_with = "crate::bounded::commands")]
         commands: Vec<String>,
         /// Bytes in use and bytes that can be filled, as `df` counts them.
         space: Space,

@@ -29,6 +29,7 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 pub mod ability;
 pub mod application;
 pub mod arm;
+pub mod bounded;
 pub mod claim;
 pub mod device;
 pub mod device_model;

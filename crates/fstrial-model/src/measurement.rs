@@ -104,6 +104,7 @@ pub struct Measurement {
     /// What the arm really was, read back from the mounted filesystem and the device.
     pub facts: ArmFacts,
     /// The commands that made the arm, in order, as they were run.
+    #[serde(deserialize_with = "crate::bounded::commands")]
     pub commands: Vec<String>,
     /// How long each stage of the run took.
     pub stages: Vec<(Stage, Nanos)>,

@@ -1,6 +1,7 @@
 //! The environment of a trial: what the machine is, as far as it can matter to a result.
 
 use fstrial_model::{
+    bounded,
     claim::{Machine, era::Version},
     device::ThrottledBy,
     facts::Fact,
@@ -14,34 +15,43 @@ use std::fs;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Environment {
     /// Version of fstrial.
+    #[serde(deserialize_with = "bounded::text")]
     pub fstrial: String,
     /// The place that arms name; empty: where fstrial was started.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[serde(default, deserialize_with = "bounded::text", skip_serializing_if = "String::is_empty")]
     pub place: String,
     /// Name of the host, as `uname -n` has it; empty in documents from before it was stored.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "bounded::text")]
     pub host: String,
     /// Kernel release and build.
+    #[serde(deserialize_with = "bounded::text")]
     pub kernel: String,
     /// Distribution.
+    #[serde(deserialize_with = "bounded::text")]
     pub distribution: String,
     /// Processor.
+    #[serde(deserialize_with = "bounded::text")]
     pub processor: String,
     /// Processors online.
     pub cpus: u16,
     /// Memory in all.
     pub memory: Bytes,
     /// The kernel's clock.
+    #[serde(deserialize_with = "bounded::text")]
     pub clocksource: String,
     /// Frequency governor, where there is one.
+    #[serde(default, deserialize_with = "bounded::optional")]
     pub governor: Option<String>,
     /// Hypervisor, where the processor says so.
     pub virtual_machine: bool,
     /// Load average over the last minute when the trial began.
+    #[serde(deserialize_with = "bounded::text")]
     pub load_average: String,
     /// The device of the trial.
+    #[serde(deserialize_with = "bounded::text")]
     pub device: String,
     /// What a reader should know about the device.
+    #[serde(deserialize_with = "bounded::texts")]
     pub device_notes: Vec<String>,
     /// What the load generator's own loop cost around an operation that does nothing, in ns for each operation, when the
     /// trial began. None of trials before it was kept.

@@ -101,7 +101,8 @@ fn orders(
     silence: Duration,
     interrupt: &Interrupt,
 ) -> mpsc::Receiver<Order> {
-    let (sender, orders) = mpsc::channel();
+    // A trial waits for the end of each.
+    let (sender, orders) = mpsc::sync_channel(4);
     let interrupt = interrupt.clone();
     let lines = wire::receive(from);
     thread::spawn(move || {
@@ -109,7 +110,11 @@ fn orders(
             match order {
                 Order::Alive => {}
                 Order::Interrupt => interrupt.raise(),
-                order => drop(sender.send(order)),
+                order => {
+                    if sender.try_send(order).is_err() {
+                        break;
+                    }
+                }
             }
         }
         interrupt.raise();

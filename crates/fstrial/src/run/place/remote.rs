@@ -18,6 +18,7 @@ use crate::{
     run::{environment::Environment, event::Event, interrupt::Interrupt, plan::Plan},
 };
 use fstrial_model::{
+    bounded,
     job::{FailureKind, Job, RunFailure, WorkerMessage},
     measurement::Stage,
     workload::Data,
@@ -25,7 +26,7 @@ use fstrial_model::{
 use fstrial_stack::{StackError, confined};
 use std::{
     collections::VecDeque,
-    io::{BufRead, BufReader},
+    io::BufReader,
     net::Shutdown,
     os::{fd::OwnedFd, unix::net::UnixStream},
     process::{Child, Command, Stdio},
@@ -169,9 +170,9 @@ impl Link {
         let complaint = Arc::new(Mutex::new(VecDeque::new()));
         let last = Arc::clone(&complaint);
         thread::spawn(move || {
-            for line in
-                BufReader::new(stderr).lines().map_while(Result::ok).filter(|line| !line.trim().is_empty())
-            {
+            let mut stderr = BufReader::new(stderr);
+            let lines = std::iter::from_fn(|| wire::next_line(&mut stderr));
+            for line in lines.filter(|line| !line.trim().is_empty()) {
                 let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
                 last.push_back(line.trim().chars().take(300).collect());
                 if last.len() > LAST_WORDS {
@@ -258,8 +259,13 @@ impl Link {
     }
 }
 
-/// An agent says why something cannot be done.
+/// An agent says why something cannot be done. Its code is one of those for what cannot be done, whatever it says.
 fn refused(name: &str, what: String, hint: Option<String>, code: u8) -> ExpectedError {
+    let code = match code {
+        exit_code::USAGE | exit_code::HOST_LACKS | exit_code::CLEAN_UP_INCOMPLETE => code,
+        _ => exit_code::SETUP_FAILED,
+    };
+    let (what, hint) = (bounded::cut(what), hint.map(bounded::cut));
     let there = |hint: String| match code {
         exit_code::CLEAN_UP_INCOMPLETE => format!("{hint}; it is all at {name}"),
         _ => hint,

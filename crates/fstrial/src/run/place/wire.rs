@@ -4,6 +4,7 @@
 use super::JobOutcome;
 use crate::run::environment::Environment;
 use fstrial_model::{
+    bounded,
     job::{Job, WorkerMessage},
     units::Bytes,
     workload::Data,
@@ -11,7 +12,11 @@ use fstrial_model::{
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::{
     io::{BufRead, BufReader, Read, Write},
-    sync::mpsc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+        mpsc,
+    },
     thread,
     time::Duration,
 };
@@ -24,8 +29,12 @@ pub(super) const PULSE: Duration = Duration::from_secs(1);
 /// How long a side may say nothing before the other one takes it for gone.
 pub(super) const SILENCE: Duration = Duration::from_secs(30);
 const _: () = assert!(SILENCE.as_secs() > 10 * PULSE.as_secs());
-/// The longest line: a measurement with its histograms.
-const MAX_LINE: u64 = 64 << 20;
+/// The longest line: a measurement with its histograms and rates.
+const MAX_LINE: u64 = 16 << 20;
+/// Messages that were read and not yet heard; the other side waits.
+const HEARD: usize = 4;
+/// Messages that are to be said. A side that reads nothing while this many come is gone.
+const SAID: usize = 4096;
 
 /// From the trial to the agent.
 #[derive(Debug, Serialize, Deserialize)]
@@ -106,15 +115,19 @@ pub(super) enum Answer {
 
 /// Says messages from a thread of its own: anyone who does not read holds nobody up.
 pub(super) struct Voice<T> {
-    messages: mpsc::Sender<T>,
+    messages: mpsc::SyncSender<T>,
     ended: mpsc::Receiver<()>,
+    /// Something could not be said: nothing after it is.
+    is_lost: Arc<AtomicBool>,
 }
 
 impl<T: Serialize + Send + 'static> Voice<T> {
     /// Speaks to the other side, and says `alive` whenever there was nothing else to say for a pulse.
     pub(super) fn to(mut to: impl Write + Send + 'static, alive: fn() -> T) -> Self {
-        let (messages, said) = mpsc::channel();
+        let (messages, said) = mpsc::sync_channel(SAID);
         let (at_end, ended) = mpsc::channel();
+        let is_lost = Arc::new(AtomicBool::new(false));
+        let was_lost = Arc::clone(&is_lost);
         thread::spawn(move || {
             let _at_end: mpsc::Sender<()> = at_end;
             loop {
@@ -123,17 +136,19 @@ impl<T: Serialize + Send + 'static> Voice<T> {
                     Err(mpsc::RecvTimeoutError::Timeout) => alive(),
                     Err(mpsc::RecvTimeoutError::Disconnected) => break,
                 };
-                if write_line(&mut to, &message).is_err() {
+                if was_lost.load(Ordering::Relaxed) || write_line(&mut to, &message).is_err() {
                     break;
                 }
             }
         });
-        Self { messages, ended }
+        Self { messages, ended, is_lost }
     }
 
     /// Says something. If nobody is there any more, no answer comes either.
     pub(super) fn say(&self, message: T) {
-        let _ = self.messages.send(message);
+        if let Err(mpsc::TrySendError::Full(_)) = self.messages.try_send(message) {
+            self.is_lost.store(true, Ordering::Relaxed);
+        }
     }
 
     /// Says what is still to be said, for as long as `patience`.
@@ -161,11 +176,21 @@ fn read_line<T: DeserializeOwned>(from: &mut impl BufRead) -> Option<Result<T, S
     }
 }
 
+/// The next line of somebody who complains, whatever it holds: what is too long of it is left out.
+pub(super) fn next_line(from: &mut impl BufRead) -> Option<String> {
+    let mut line = Vec::new();
+    let read = from.by_ref().take(bounded::MAX_TEXT as u64).read_until(b'\n', &mut line).ok()?;
+    if read > 0 && !line.ends_with(b"\n") {
+        from.skip_until(b'\n').ok()?;
+    }
+    (read > 0).then(|| String::from_utf8_lossy(&line).into_owned())
+}
+
 /// The messages that come, as they come; a line that is not one as its text. No more when the other side is gone.
 pub(super) fn receive<T: DeserializeOwned + Send + 'static>(
     from: impl Read + Send + 'static,
 ) -> mpsc::Receiver<Result<T, String>> {
-    let (sender, messages) = mpsc::channel();
+    let (sender, messages) = mpsc::sync_channel(HEARD);
     thread::spawn(move || {
         let mut from = BufReader::new(from);
         while let Some(message) = read_line(&mut from) {
@@ -203,6 +228,30 @@ mod tests {
             matches!(&received[..], [Ok(Order::Interrupt), Err(text), Ok(Order::Close)] if text == "Last login: today"),
             "{received:?}"
         );
+    }
+
+    #[test]
+    fn what_is_too_long_of_a_complaint_is_left_out() {
+        let mut lines = vec![b'x'; 1 << 20];
+        lines.extend(b"\nshort\xff\nlast");
+        let mut from = lines.as_slice();
+        assert_eq!(next_line(&mut from).unwrap().len(), bounded::MAX_TEXT);
+        assert_eq!(next_line(&mut from).unwrap(), "short\u{fffd}\n");
+        assert_eq!((next_line(&mut from).as_deref(), next_line(&mut from)), (Some("last"), None));
+    }
+
+    #[test]
+    fn nothing_is_queued_without_end() {
+        let (near, far) = std::os::unix::net::UnixStream::pair().unwrap();
+        let voice = Voice::to(near, || Order::Alive);
+        // More than the queue and the socket hold.
+        for _ in 0..3 * SAID {
+            let place = "x".repeat(1000);
+            let (fstrial, trial) = (String::new(), String::new());
+            voice.say(Order::Open { wire: WIRE, fstrial, place, trial, seed: 0, cpus: 1 });
+        }
+        let orders = receive::<Order>(far);
+        assert!(orders.iter().take(3 * SAID).count() < 3 * SAID, "it ends where something could not be said");
     }
 
     #[test]
