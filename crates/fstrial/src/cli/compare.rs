@@ -6,7 +6,11 @@ use super::{
     out_file,
     workloads::{self, Named},
 };
-use crate::{error::ExpectedError, exit_code, run::environment};
+use crate::{
+    error::ExpectedError,
+    exit_code,
+    run::{environment, place::reach},
+};
 use clap::Args;
 use fstrial_model::{
     application::Application,
@@ -363,6 +367,11 @@ impl CompareArgs {
         let default = if is_directories { "directory" } else { "image" };
         let [_, _, ..] = self.devices.as_slice() else {
             let device = self.device(self.devices.first().map_or(default, String::as_str))?;
+            // Where some place has a command, the name may be misspelt: the trial's own check sees that.
+            let named = self.arms.iter().find_map(|arm| arm.place.as_deref());
+            if let Some(name) = named.filter(|_| self.conduct.places.is_empty()) {
+                reach::of(&[], name)?;
+            }
             let places = self.conduct.places.iter().map(|reach| Place::elsewhere(reach.place()));
             return Ok((device, places.collect(), self.arms.clone()));
         };

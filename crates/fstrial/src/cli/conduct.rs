@@ -107,6 +107,7 @@ pub(crate) fn dry_run(
 ) -> Result<(String, Forecast), ExpectedError> {
     let settled = trial.settled(environment::cpus())?;
     let plan = Plan::new(settled, trial.trial.seed.unwrap_or_else(draw_seed), environment::cpus())?;
+    reach::known_and_single(places, &plan.trial.places)?;
     let forecast = Forecast::of(&plan);
     Ok((steps::render(&plan, places, precondition, &forecast), forecast))
 }

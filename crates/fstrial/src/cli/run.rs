@@ -26,6 +26,7 @@ Examples:
   fstrial run trial.toml
   fstrial run trial.toml --budget 20m --fail-if slower
   fstrial run trial.toml --resume
+  fstrial run trial.toml --place node='ssh -o BatchMode=yes node fstrial agent'
   fstrial run trial.toml --dry-run")]
 pub(crate) struct RunArgs {
     /// The trial file; `fstrial compare … --save FILE` writes one.

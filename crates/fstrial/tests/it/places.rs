@@ -123,7 +123,7 @@ fn an_interrupted_trial_leaves_nothing_at_its_places() {
 fn what_is_no_place_is_refused_with_a_remedy() {
     let lab = Lab::new();
     for (words, said) in [
-        ("xfs@box", "there is no place `box`"),
+        ("xfs@box", "--place box='ssh "),
         ("xfs@box --place bix=true", "did you mean `bix`?"),
         ("xfs@b/x --place box=true", "letters, digits, dots, dashes"),
         ("xfs@box --place box=true --place box=false", "two places are called `box`"),
@@ -192,6 +192,14 @@ fn no_file_says_how_a_place_is_reached() {
             assert_eq!(ended.code(), 2, "{words}: {ended:?}");
             assert!(ended.stderr.contains(said), "{words}: {}", ended.stderr);
         }
+    }
+    for (device, words, said) in [
+        ("", "bix=true", "did you mean `box`?"),
+        ("device = { kind = \"ramdisk\" }", "box=true", "give it agent = true"),
+    ] {
+        lab.write("trial.toml", &trial(device, ""));
+        let ended = lab.run(&format!("run trial.toml --dry-run --place {words}"));
+        assert!(ended.code() == 2 && ended.stderr.contains(said), "{ended:?}");
     }
     // What a store says of its trial is read as a trial file is.
     if support::is_root_with_loop_devices("no_file_says_how_a_place_is_reached") {

@@ -72,7 +72,10 @@ impl fmt::Display for Reach {
 }
 
 /// The command of a place.
-pub(super) fn of<'a>(all: &'a [Reach], place: &str) -> Result<&'a Reach, ExpectedError> {
+///
+/// # Errors
+/// There is none.
+pub fn of<'a>(all: &'a [Reach], place: &str) -> Result<&'a Reach, ExpectedError> {
     all.iter().find(|reach| reach.place == place).ok_or_else(|| {
         ExpectedError::usage(
             format!("nothing says how the place `{place}` is reached"),
@@ -94,13 +97,21 @@ pub fn check(all: &[Reach], plan: &Plan) -> Result<(), ExpectedError> {
     places.iter().filter(is_needed).try_for_each(|spec| of(all, &spec.name).map(drop))
 }
 
-fn known_and_single(all: &[Reach], places: &[Spec]) -> Result<(), ExpectedError> {
+/// Refuses commands that belong to no place on another host, or to one that has another.
+///
+/// # Errors
+/// The first one.
+pub fn known_and_single(all: &[Reach], places: &[Spec]) -> Result<(), ExpectedError> {
     for (index, Reach { place, .. }) in all.iter().enumerate() {
         let elsewhere = places.iter().filter(|spec| !spec.is_here()).map(|spec| spec.name.as_str());
         if !elsewhere.clone().any(|name| name == place) {
-            let hint = did_you_mean(place, elsewhere).unwrap_or_else(|| {
-                "leave its --place out; the trial names no such place on another host".into()
-            });
+            if places.iter().any(|spec| spec.name == *place) {
+                let message = format!("the place `{place}` is a device of this host");
+                let hint = "give it agent = true in the trial file, or leave its --place out";
+                return Err(ExpectedError::usage(message, hint));
+            }
+            let hint = did_you_mean(place, elsewhere)
+                .unwrap_or_else(|| "leave its --place out; the trial has no place on another host".into());
             return Err(ExpectedError::usage(format!("there is no place `{place}`"), hint));
         }
         if all[..index].iter().any(|other| other.place == *place) {
