@@ -331,21 +331,25 @@ fn too_small() {
     });
 }
 
+/// Refused because of a process that has it open by this redirection, for so many seconds.
+fn assert_refused_while_open(path: &Path, redirected: &str, seconds: u32) {
+    let script = format!("exec {redirected}\"$0\"; echo ready; exec sleep {seconds}");
+    let opener = Background::start(false, &script, &[path]);
+    let reason = format!("process {} (sleep) has it open", opener.pid());
+    wait_until("it is called sleep", || {
+        fs::read_to_string(format!("/proc/{}/comm", opener.pid())).is_ok_and(|name| name == "sleep\n")
+    });
+    assert_refused(path, &erase(path, &[]), &reason, "end that process first");
+}
+
 #[test]
 fn open_in_another_process() {
     isolated(|| {
         let lab = Lab::new();
         let device = lab.device("disk", 8);
         let path = device.path();
-        for script in
-            ["exec 3<\"$0\"; echo ready; exec sleep 60", "exec 3>>\"$0\"; echo ready; exec sleep 60"]
-        {
-            let opener = Background::start(false, script, &[&path]);
-            let reason = format!("process {} (sleep) has it open", opener.pid());
-            wait_until("it is called sleep", || {
-                fs::read_to_string(format!("/proc/{}/comm", opener.pid())).is_ok_and(|name| name == "sleep\n")
-            });
-            assert_refused(&path, &erase(&path, &[]), &reason, "end that process first");
+        for redirected in ["3<", "3>>"] {
+            assert_refused_while_open(&path, redirected, 60);
         }
         assert_accepted(&path, &erase(&path, &[]));
     });
@@ -364,13 +368,7 @@ fn open_for_a_moment() {
         assert!(began.elapsed() > Duration::from_secs(1), "nobody was waited for");
         // What somebody writes in that moment would be erased.
         for redirected in ["3<>", "3>>"] {
-            let script = format!("exec {redirected}\"$0\"; echo ready; exec sleep 1");
-            let writer = Background::start(false, &script, &[&path]);
-            let reason = format!("process {} (sleep) has it open", writer.pid());
-            wait_until("it is called sleep", || {
-                fs::read_to_string(format!("/proc/{}/comm", writer.pid())).is_ok_and(|name| name == "sleep\n")
-            });
-            assert_refused(&path, &erase(&path, &[]), &reason, "end that process first");
+            assert_refused_while_open(&path, redirected, 1);
         }
     });
 }

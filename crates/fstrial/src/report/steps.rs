@@ -4,7 +4,7 @@ use super::{numbers, verdict::rounds_in_words};
 use crate::run::{
     forecast::{Forecast, POWER},
     pilot,
-    place::reach::Reach,
+    place::reach::{self, Reach},
     plan::{Plan, threads_in_words},
     prepared::shared,
 };
@@ -188,8 +188,7 @@ fn opening(plan: &Plan, place: &Place, reaches: &[Reach]) -> String {
     if place.is_here() {
         return device.unwrap_or_default();
     }
-    let reach = reaches.iter().find(|reach| reach.place() == place.name);
-    let command = reach
+    let command = reach::find(reaches, &place.name)
         .map_or_else(|| format!("the command of --place {}=…", place.name), |reach| format!("`{reach}`"));
     let which = if device.is_some() { "its device" } else { "the device below" };
     let own = device.map_or_else(String::new, |device| format!("\n{}", device.replacen("1.", "2.", 1)));

@@ -76,7 +76,7 @@ fn several_matches_become_one_as_it_is_said() {
     refused("take = 'sum'\npattern = '(.)'", &"1".repeat(10_001), "more than 10000 times");
 }
 
-/// dd writes the end of its last line by itself: the lines of two may follow each other before either ends.
+/// dd writes its last newline separately: the lines of two may be printed before either newline.
 #[test]
 fn the_lines_of_two_dd_at_once_may_be_one() {
     let text = include_str!("../../../../../workloads/real-dd-two-writers.toml");

@@ -64,7 +64,8 @@ pub trait Place {
     fn close(self: Box<Self>) -> Result<(), ExpectedError>;
 }
 
-/// Opens the places of a plan, in its order, those elsewhere by these commands; those that were opened before an error stay in `places`, to be closed.
+/// Opens the places of a plan, in its order, those elsewhere by these commands. Those that were opened before an error stay
+/// in `places`, to be closed.
 ///
 /// # Errors
 /// A place cannot be reached, or the devices cannot be made there.

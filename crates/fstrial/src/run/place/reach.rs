@@ -71,12 +71,17 @@ impl fmt::Display for Reach {
     }
 }
 
+/// The command of a place, if it has one.
+pub fn find<'a>(all: &'a [Reach], place: &str) -> Option<&'a Reach> {
+    all.iter().find(|reach| reach.place == place)
+}
+
 /// The command of a place.
 ///
 /// # Errors
 /// There is none.
 pub fn of<'a>(all: &'a [Reach], place: &str) -> Result<&'a Reach, ExpectedError> {
-    all.iter().find(|reach| reach.place == place).ok_or_else(|| {
+    find(all, place).ok_or_else(|| {
         ExpectedError::usage(
             format!("nothing says how the place `{place}` is reached"),
             format!(
