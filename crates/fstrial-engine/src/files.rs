@@ -13,14 +13,14 @@ use fstrial_model::{
 };
 use rustix::{
     fs::{
-        self, AtFlags, CWD, FallocateFlags, Mode, OFlags, StatxFlags, fadvise, fallocate, fdatasync,
-        ftruncate, openat, statx, syncfs,
+        self, AtFlags, CWD, FallocateFlags, Mode, OFlags, ResolveFlags, StatxFlags, fadvise, fallocate,
+        fdatasync, ftruncate, openat, openat2, statx, syncfs,
     },
     io::{Errno, pread, pwrite, retry_on_intr},
     process::{Resource, Rlimit, getrlimit, setrlimit},
 };
 use std::{
-    os::fd::{AsFd, OwnedFd},
+    os::fd::OwnedFd,
     path::{Path, PathBuf},
     sync::atomic::{AtomicU64, Ordering},
 };
@@ -54,10 +54,24 @@ pub(crate) fn allow_open_files(files: u64) -> Result<(), EngineError> {
     })
 }
 
+/// Opens something directly in its directory: not through a link that someone has put there.
+pub(crate) fn open_beneath(path: &Path, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
+    let (Some(directory), Some(name)) = (path.parent(), path.file_name()) else { return Err(Errno::INVAL) };
+    let directory =
+        openat(CWD, directory, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+    openat2(directory, name, flags | OFlags::CLOEXEC, mode, resolve)
+}
+
 /// Makes a file that was not there.
-pub(crate) fn create(directory: impl AsFd, path: &Path) -> Result<OwnedFd, EngineError> {
-    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
-    openat(directory, path, flags, Mode::RUSR | Mode::WUSR).map_err(|errno| layout("create", path, errno))
+pub(crate) fn create(path: &Path) -> Result<OwnedFd, EngineError> {
+    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY;
+    open_beneath(path, flags, Mode::RUSR | Mode::WUSR).map_err(|errno| layout("create", path, errno))
+}
+
+/// Opens a directory of the load's.
+pub(crate) fn open_directory(path: &Path) -> Result<OwnedFd, EngineError> {
+    open_beneath(path, OFlags::DIRECTORY, Mode::empty()).map_err(|errno| layout("open", path, errno))
 }
 
 /// Opens a thread's own descriptors, tells the kernel what it is to know of them, and tries direct I/O once.
@@ -76,7 +90,7 @@ pub(crate) fn open_all(io: &Io, paths: Vec<PathBuf>, access: OFlags) -> Result<F
     };
     let mut fds = Vec::with_capacity(paths.len());
     for path in &paths {
-        let opened = openat(CWD, path, access | OFlags::CLOEXEC | direct | synced, Mode::empty());
+        let opened = open_beneath(path, access | direct | synced, Mode::empty());
         fds.push(opened.map_err(|errno| match errno {
             Errno::INVAL if io.direct => unsupported(path, errno),
             _ => layout("open", path, errno),

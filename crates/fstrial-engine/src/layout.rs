@@ -11,7 +11,7 @@ use crate::{
     tree::Trees,
     validate,
 };
-use fstrial_model::job::Load;
+use fstrial_model::{job::Load, workload::SetName};
 use std::{
     collections::{BTreeMap, btree_map},
     path::Path,
@@ -31,7 +31,7 @@ pub struct PreparedPhase {
 pub struct Site<'a> {
     target: Target<'a>,
     /// The sets that were laid out, each with what is known of its blocks if they are verified.
-    sets: BTreeMap<String, Option<Arc<Ledger>>>,
+    sets: BTreeMap<SetName, Option<Arc<Ledger>>>,
     /// What is known of the trees of files.
     trees: Trees,
     /// What may be done to a device that is used as it is; none: loads lay out what they need.

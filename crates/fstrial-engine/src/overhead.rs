@@ -18,7 +18,7 @@ use fstrial_model::{
     job::Load,
     measurement::LoadResult,
     units::{Bytes, Nanos, Percent},
-    workload::{Data, Io, Pattern, Until},
+    workload::{Data, Io, Pattern, SetName, Until},
 };
 use rustix::{
     fs::{MemfdFlags, ftruncate, memfd_create},
@@ -203,7 +203,7 @@ impl Stand {
         };
         let load = Load {
             pattern: Pattern::Io(io.clone()),
-            set: "load".into(),
+            set: SetName::load(),
             until: Until::Time,
             threads: 1,
             warmup: Nanos(0),

@@ -16,7 +16,7 @@ use fstrial_model::{
     job::Load,
     measurement::{LoadResult, OperationKind},
     units::{Bytes, Nanos, Percent},
-    workload::{Data, FileSet, Io, Pattern, Step, SyncCall, Until},
+    workload::{Data, FileSet, Io, Pattern, SetName, Step, SyncCall, Until},
 };
 use hdrhistogram::{Histogram, serialization::Deserializer};
 use rustix::{
@@ -110,7 +110,7 @@ pub(crate) fn io() -> Io {
 pub(crate) fn load_of(io: Io, threads: u16) -> Load {
     Load {
         pattern: Pattern::Io(io),
-        set: "load".into(),
+        set: SetName::load(),
         until: Until::Time,
         threads,
         warmup: Nanos::millis(20),

@@ -728,10 +728,33 @@ fn groups_run_at_once_and_phases_find_the_files_of_those_before() {
     let files = || std::fs::read_dir(directory.path()).unwrap().count();
     assert_eq!(files(), 1, "both work on one set");
     site.prepare(std::slice::from_ref(&reads)).unwrap().run(&mut |_| {}).unwrap();
-    let other = Load { set: "other".into(), ..reads };
+    let other = Load { set: "other".parse().unwrap(), ..reads };
     site.prepare(&[other]).unwrap().run(&mut |_| {}).unwrap();
     assert_eq!(files(), 2);
     let larger = Io { total_size: Bytes::mib(32), reads: Percent(100.0), ..io() };
     let error = site.prepare(&[load_of(larger, 1)]).unwrap_err();
     assert!(error.is_refusal() && error.to_string().contains("with 16MiB by an earlier phase"), "{error}");
+}
+
+/// The directory may be one in which others can put links.
+#[test]
+fn files_are_opened_through_no_link() {
+    let (directory, outside) = (directory(), directory());
+    let precious = outside.path().join("precious");
+    let load = load_of(io(), 1);
+    let mut site = Site::new(Target::Directory(directory.path()));
+    site.prepare(std::slice::from_ref(&load)).unwrap();
+    let file = directory.path().join("load-0000-0000.dat");
+    std::fs::rename(&file, &precious).unwrap();
+    std::os::unix::fs::symlink(&precious, &file).unwrap();
+    let error = site.prepare(&[load]).unwrap_err();
+    assert!(
+        matches!(&error, EngineError::Layout { operation: "open", path, .. } if *path == file),
+        "{error:?}"
+    );
+
+    let turns = file_set_of(2, 4096, &[Step::Create], 1);
+    std::os::unix::fs::symlink(outside.path(), directory.path().join("load-0000")).unwrap();
+    prepare(&turns, Target::Directory(directory.path())).unwrap_err();
+    assert_eq!(std::fs::read_dir(outside.path()).unwrap().count(), 1);
 }

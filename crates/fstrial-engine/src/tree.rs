@@ -13,7 +13,7 @@
 use crate::{
     EngineError,
     error::layout,
-    files::Writer,
+    files::{Writer, open_directory},
     generator::{Generator, Stream},
 };
 use fstrial_model::workload::{FileTree, Names, Order, Size};
@@ -362,8 +362,7 @@ impl Tree {
     }
 
     pub(crate) fn open_root(&self) -> Result<OwnedFd, EngineError> {
-        openat(CWD, &self.path, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
-            .map_err(|errno| layout("open", &self.path, errno))
+        open_directory(&self.path)
     }
 
     /// Where the set is.

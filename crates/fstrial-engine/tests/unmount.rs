@@ -5,7 +5,7 @@ use fstrial_engine::{EngineError, Target, prepare};
 use fstrial_model::{
     job::Load,
     units::{Bytes, Nanos, Percent},
-    workload::{Backend, Data, FileSet, Flush, Io, Log, Pattern, Postmark, Step, Until},
+    workload::{Backend, Data, FileSet, Flush, Io, Log, Pattern, Postmark, SetName, Step, Until},
 };
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 
@@ -15,7 +15,7 @@ fn load(pattern: Pattern) -> Load {
     let duration = if until == Until::Done { Nanos::secs(60) } else { Nanos::millis(3) };
     Load {
         pattern,
-        set: "load".into(),
+        set: SetName::load(),
         threads: 2,
         warmup: Nanos(0),
         duration,

@@ -23,7 +23,7 @@ use crate::{
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::{fmt, path::PathBuf, str::FromStr};
+use std::{fmt, ops::Deref, path::PathBuf, str::FromStr};
 
 /// One complete storage configuration.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -263,6 +263,14 @@ impl Arm {
         given.chain(self.mount.iter().cloned()).collect()
     }
 
+    /// The arm as mkfs and mount take it.
+    ///
+    /// # Errors
+    /// Its [`problem`](Self::problem).
+    pub fn checked(&self) -> Result<CheckedArm<'_>, ArmError> {
+        self.problem().map_or(Ok(CheckedArm(self)), Err)
+    }
+
     /// Says what is impossible about this arm on its own, with what to try.
     pub fn problem(&self) -> Option<ArmError> {
         let error = |problem: String, hint: Option<String>| {
@@ -411,6 +419,27 @@ impl Arm {
             format!("`log=external` and the mkfs option `{bad}` contradict each other"),
             "leave one of them out".into(),
         ))
+    }
+}
+
+/// An arm without a [`problem`](Arm::problem), the only one that mkfs and mount are given: none of its options names
+/// a file, a device or a program.
+#[derive(Debug, Clone, Copy)]
+pub struct CheckedArm<'a>(&'a Arm);
+
+impl Deref for CheckedArm<'_> {
+    type Target = Arm;
+
+    fn deref(&self) -> &Arm {
+        self.0
+    }
+}
+
+impl CheckedArm<'_> {
+    /// The arguments of mkfs before the device, with words for a stripe before the arm's; none if there is no mkfs.
+    pub fn mkfs_arguments(self, stripe: Option<Vec<String>>) -> Vec<String> {
+        let words: Vec<String> = stripe.into_iter().flatten().chain(self.mkfs.iter().cloned()).collect();
+        self.row().map_or_else(Vec::new, |row| row.mkfs_arguments(&words))
     }
 }
 
@@ -839,8 +868,8 @@ mod tests {
             ),
         ) {
             let arm = Arm { name: "arm".into(), mkfs: words, ..Arm::plain(filesystem) };
-            if arm.problem().is_none() {
-                let told = arm.row().unwrap().mkfs_arguments(&arm.mkfs).join(" ");
+            if let Ok(checked) = arm.checked() {
+                let told = checked.mkfs_arguments(None).join(" ");
                 prop_assert!(!told.contains('/') && !told.contains("device="), "{told}");
                 for (at, word) in arm.mkfs.iter().enumerate() {
                     prop_assert!(word.starts_with('-') || arm.mkfs[at - 1].starts_with('-'), "{told}");

@@ -13,7 +13,9 @@ use crate::{
     state::{Restoring, Space, State, StateFigures},
     stripe::Stripe,
     units::{Bytes, Nanos, Percent},
-    workload::{Data, Figure, Pattern, Program, Rate, RateTarget, TimedOperation, Until, space_of_sets},
+    workload::{
+        Data, Figure, Pattern, Program, Rate, RateTarget, SetName, TimedOperation, Until, space_of_sets,
+    },
 };
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -277,7 +279,7 @@ pub struct Load {
     /// What every thread does.
     pub pattern: Pattern,
     /// Name of the files it works on.
-    pub set: String,
+    pub set: SetName,
     /// Number of threads, 1 to 1024.
     pub threads: u16,
     /// Time that runs before the clock starts; 0 with [`Until::Done`].

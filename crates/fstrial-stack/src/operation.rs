@@ -15,7 +15,7 @@ use crate::{
 };
 use fstrial_model::{
     ability::version_flag,
-    arm::Arm,
+    arm::{Arm, CheckedArm},
     units::{Bytes, Nanos},
 };
 use rustix::{
@@ -96,7 +96,7 @@ impl ReadyArm {
     ///
     /// # Errors
     /// The kernel refuses it.
-    pub fn set_up(&mut self, arm: &Arm) -> Result<Nanos, StackError> {
+    pub fn set_up(&mut self, arm: CheckedArm<'_>) -> Result<Nanos, StackError> {
         let (point, row) = (self.directory()?.to_owned(), arm.row().expect("it was mounted"));
         self.note_tool("mount");
         let device = self.device()?;
@@ -115,7 +115,7 @@ impl ReadyArm {
     ///
     /// # Panics
     /// It is mounted: a bug of the caller's.
-    pub fn make_again(&mut self, arm: &Arm, size: Option<Bytes>) -> Result<Nanos, StackError> {
+    pub fn make_again(&mut self, arm: CheckedArm<'_>, size: Option<Bytes>) -> Result<Nanos, StackError> {
         assert!(!self.mounted, "a filesystem is made again only while it is not mounted");
         let row = arm.row().expect("it was made");
         let mut words = self.device()?.mkfs_words(row, arm)?;

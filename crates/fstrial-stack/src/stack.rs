@@ -25,7 +25,7 @@ use crate::{
     throttle::ThrottledGroup,
 };
 use fstrial_model::{
-    arm::{Arm, RAW, Switch},
+    arm::{Arm, CheckedArm, RAW, Switch},
     device::{Raid, Throttle},
     facts::{ArmFacts, Fact},
     filesystem::{ExternalLog, Filesystem, Several},
@@ -352,7 +352,7 @@ impl AttachedDevices {
     ///
     /// # Errors
     /// The kernel lacks it, mkfs is missing, refuses an option, or does not end.
-    pub fn make(&mut self, arm: &Arm) -> Result<String, StackError> {
+    pub fn make(&mut self, arm: CheckedArm<'_>) -> Result<String, StackError> {
         let Some(row) = arm.row() else { return Ok(String::new()) };
         host::require_filesystem(row)?;
         let mut arguments = self.mkfs_words(row, arm)?;
@@ -364,9 +364,13 @@ impl AttachedDevices {
     }
 
     /// All that mkfs is told for an arm but its devices. A journal on another device is made, because mkfs wants one.
-    pub(crate) fn mkfs_words(&mut self, row: &Filesystem, arm: &Arm) -> Result<Vec<String>, StackError> {
+    pub(crate) fn mkfs_words(
+        &mut self,
+        row: &Filesystem,
+        arm: CheckedArm<'_>,
+    ) -> Result<Vec<String>, StackError> {
         let mut arguments = self.mkfs_arguments(row, arm)?;
-        if let Some((kind, log)) = self.external_log(arm) {
+        if let Some((kind, log)) = self.external_log(&arm) {
             if let Some(made_by) = kind.made_by {
                 self.make_journal(row, &arguments, made_by, &log)?;
             }
@@ -378,12 +382,11 @@ impl AttachedDevices {
     }
 
     /// The arguments of mkfs, with those for a stripe.
-    fn mkfs_arguments(&self, row: &Filesystem, arm: &Arm) -> Result<Vec<String>, StackError> {
-        let plain = row.mkfs_arguments(&arm.mkfs);
+    fn mkfs_arguments(&self, row: &Filesystem, arm: CheckedArm<'_>) -> Result<Vec<String>, StackError> {
+        let plain = arm.mkfs_arguments(None);
         let (Some(stripe), Some(words)) = (self.stripe, row.stripe) else { return Ok(plain) };
         let block = self.block(row, &plain)?;
-        let words = words.words(stripe, block, &arm.mkfs).into_iter().flatten();
-        Ok(row.mkfs_arguments(&words.chain(arm.mkfs.iter().cloned()).collect::<Vec<_>>()))
+        Ok(arm.mkfs_arguments(words.words(stripe, block, &arm.mkfs).map(Vec::from)))
     }
 
     /// The size of a block that mkfs would choose; 0 if nothing needs to know it.
@@ -424,7 +427,7 @@ impl AttachedDevices {
     #[expect(clippy::result_large_err, reason = "the device is handed back, and it happens once in a run")]
     pub fn mount(
         mut self,
-        arm: &Arm,
+        arm: CheckedArm<'_>,
         mkfs_output: &str,
         mount_point: &Path,
     ) -> Result<ReadyArm, (Self, StackError)> {
@@ -443,7 +446,7 @@ impl AttachedDevices {
             }
         };
         let facts = facts::read(&Sources {
-            arm,
+            arm: &arm,
             device: Some((&self.node.path, self.node.sysfs.clone())),
             mounted: mounted.as_ref(),
             mkfs_output,
@@ -461,12 +464,12 @@ impl AttachedDevices {
     pub(crate) fn mount_row(
         &mut self,
         row: &Filesystem,
-        arm: &Arm,
+        arm: CheckedArm<'_>,
         mount_point: &Path,
     ) -> Result<Nanos, StackError> {
         let mut options = arm.mount_options();
         options.extend(self.further().map(|member| format!("device={member}")));
-        options.extend(self.external_log(arm).map(|(kind, log)| kind.mount_option(&log)));
+        options.extend(self.external_log(&arm).map(|(kind, log)| kind.mount_option(&log)));
         // `-i` and `-n`: no helper programs that might do more than mount, and no line in mtab.
         let mut program =
             Program::new("mount").of(row.name).args(["-i", "-n", "-t", row.kernel]).deadline(MAKE_DEADLINE);

@@ -4,7 +4,7 @@ use fstrial_engine::{Target, prepare};
 use fstrial_model::{
     job,
     units::{Bytes, Nanos, Percent},
-    workload::{Backend, Data, FileSet, Io, Pattern, Step, Until},
+    workload::{Backend, Data, FileSet, Io, Pattern, SetName, Step, Until},
 };
 use std::{
     error::Error,
@@ -169,7 +169,7 @@ impl Tools {
         };
         let job = job::Load {
             pattern,
-            set: "load".into(),
+            set: SetName::load(),
             until: Until::Time,
             rate: None,
             threads: load.threads,

@@ -9,7 +9,7 @@ use crate::{
     EngineError,
     buffer::{Pages, Payload},
     error::layout,
-    files::{Writer, allow_open_files},
+    files::{Writer, allow_open_files, open_directory},
     generator::Generator,
     recorder::{Lane, Recorder, Shape},
     timekeeper::Timekeeper,
@@ -50,9 +50,7 @@ fn rings(load: &Load, set: &FileSet, directory: &Path) -> Result<Vec<Work>, Engi
     for thread in 0..load.threads {
         let path = directory.join(format!("{}-{thread:04}", load.set));
         mkdirat(CWD, &path, Mode::RWXU).map_err(|errno| writer.error("make the directory", &path, errno))?;
-        let fd = openat(CWD, &path, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
-            .map_err(|errno| layout("open", &path, errno))?;
-        let ring = Ring::new(fd, path, u64::from(set.files));
+        let ring = Ring::new(open_directory(&path)?, path, u64::from(set.files));
         for number in 0..u64::from(set.files) {
             ring.lay_out(number, set.file_size.0, &mut writer)?;
         }

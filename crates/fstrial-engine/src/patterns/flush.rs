@@ -20,7 +20,7 @@ use fstrial_model::{
     workload::{Flush, Io},
 };
 use rustix::{
-    fs::{CWD, OFlags, fsync},
+    fs::{OFlags, fsync},
     io::{pwrite, retry_on_intr},
 };
 use std::{
@@ -69,7 +69,7 @@ fn prepare(load: &Load, flush: &Flush, directory: &Path) -> Result<Vec<Files>, E
     let each = u64::from(flush.files) + u64::from(flush.doublewrite);
     allow_open_files(each * u64::from(load.threads))?;
     let mut lay_out = |path: &PathBuf, size: u64| {
-        let fd = create(CWD, path)?;
+        let fd = create(path)?;
         writer.write(&fd, path, size)?;
         fsync(&fd).map_err(|errno| crate::error::layout("fsync", path, errno))
     };

@@ -235,7 +235,7 @@ fn on_files(load: &Load, io: &Io, directory: &Path, is_new: bool) -> Result<Vec<
         let layout_of_files = if io.access.starts_empty() { Layout::Empty } else { io.layout };
         let mut writer = Writer::new(load);
         for path in (0..sets).flat_map(paths) {
-            let fd = create(CWD, &path)?;
+            let fd = create(&path)?;
             writer.lay_out(layout_of_files, &fd, &path, full)?;
             fsync(&fd).map_err(|errno| layout("fsync", &path, errno))?;
         }

@@ -117,7 +117,7 @@ fn prepare(settings: &Log, directory: &Path, writer: &mut Writer) -> Result<Shar
     let mut open = VecDeque::new();
     for number in 0..u64::from(files) {
         let path = directory.join(name(number));
-        let file = create(CWD, &path)?;
+        let file = create(&path)?;
         writer.write(&file, &path, size)?;
         fsync(&file).map_err(|errno| layout("fsync", &path, errno))?;
         open.push_back(file);

@@ -10,8 +10,7 @@ use super::{Ground, Loop, Routine, Thread, ThreadWork, Works, works};
 use crate::{
     EngineError,
     buffer::{self, Pages},
-    error::layout,
-    files::{Writer, allow_open_files},
+    files::{Writer, allow_open_files, open_directory},
     generator::{Generator, Stream},
     recorder::{Lane, Recorder, Shape},
     timekeeper::Timekeeper,
@@ -314,8 +313,7 @@ fn prepare(load: &Load, settings: &Postmark, directory: &Path) -> Result<Vec<Poo
             let subdirectories = if settings.subdirectories > 1 { settings.subdirectories } else { 0 };
             (0..subdirectories).try_for_each(|n| make(&path.join(format!("s{n}"))))?;
         }
-        let fd = openat(CWD, &path, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
-            .map_err(|errno| layout("open", &path, errno))?;
+        let fd = open_directory(&path)?;
         let (mut pool, drawn) = Pool::new(*settings, thread);
         pool.skip_to(settings.part);
         let mut text = Pages::new(drawn.len());

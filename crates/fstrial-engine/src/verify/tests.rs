@@ -25,7 +25,7 @@ fn verified(io: Io) -> Io {
 fn phase(io: &Io, reads: f64) -> Load {
     let io = Io { access: Access::Sequential, reads: Percent(reads), ..io.clone() };
     let end = Load { until: Until::Done, warmup: Nanos(0), duration: Nanos::secs(60), ..load_of(io, 1) };
-    Load { set: "data".into(), ..end }
+    Load { set: "data".parse().unwrap(), ..end }
 }
 
 fn done(site: &mut Site<'_>, load: &Load) -> LoadResult {

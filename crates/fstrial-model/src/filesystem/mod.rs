@@ -384,10 +384,9 @@ impl Filesystem {
     }
 
     /// The arguments of mkfs before the device: the row's own, then the user's, with the values of list flags joined.
-    pub fn mkfs_arguments(&self, user: &[String]) -> Vec<String> {
+    pub(crate) fn mkfs_arguments(&self, user: &[String]) -> Vec<String> {
         let mut arguments: Vec<String> = Vec::new();
-        // Refused words get no further than `Arm::problem`; here they are only shown.
-        let user = self.mkfs_options.read(self.mkfs, user).unwrap_or_else(|_| user.to_vec());
+        let user = self.mkfs_options.read(self.mkfs, user).expect("the words of a checked arm");
         let mut words = self.mkfs_base.iter().map(|word| (*word).to_owned()).chain(user);
         while let Some(word) = words.next() {
             if !self.mkfs_joined.contains(&word.as_str()) {

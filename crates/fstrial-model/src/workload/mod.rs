@@ -25,6 +25,7 @@ mod postmark;
 pub mod program;
 mod rate;
 mod server;
+mod set_name;
 mod settle;
 mod sizes;
 mod summary;
@@ -49,6 +50,7 @@ pub use postmark::{Postmark, PostmarkPart};
 pub use program::Program;
 pub use rate::{Arrivals, Rate};
 pub use server::{Server, ServerEntry, StopSignal};
+pub use set_name::SetName;
 pub use sizes::Sizes;
 pub use summary::Durability;
 

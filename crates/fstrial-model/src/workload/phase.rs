@@ -1,6 +1,6 @@
 //! Phases, which come one after the other, and groups of threads, which run at once inside a phase.
 
-use super::{Data, Lap, Pattern, Rate};
+use super::{Data, Lap, Pattern, Rate, SetName};
 use crate::{unit, units::Nanos};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
@@ -41,7 +41,7 @@ pub struct Group {
     pub pattern: Pattern,
     /// Name of the files it works on. Groups and phases that name the same set share its files; the first of them lays
     /// it out.
-    pub set: String,
+    pub set: SetName,
     /// What the files hold; what suits the device if left out.
     pub data: Option<Data>,
     /// The operations that its threads together are offered; none is a closed loop.

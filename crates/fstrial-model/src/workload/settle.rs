@@ -1,7 +1,8 @@
 //! How an entry is settled: its preset laid under it, its phases and groups one by one, until nothing is left to guess.
 
 use super::{
-    Data, Entry, Figure, Group, Kind, Lap, Pattern, Phase, RateTarget, TimedProgram, Until, Workload,
+    Data, Entry, Figure, Group, Kind, Lap, Pattern, Phase, RateTarget, SetName, TimedProgram, Until,
+    Workload,
     entry::Place,
     entry_error::{EntryError, entry_error},
 };
@@ -299,15 +300,8 @@ impl Entry {
                 "leave rate out",
             ));
         }
-        let set = self.set.clone().unwrap_or_else(|| "load".into());
-        let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-        if set.is_empty() || set.len() > 40 || !set.chars().all(plain) {
-            return Err(entry_error(
-                "set",
-                format!("`{set}` is not valid as a name of files"),
-                "use 1 to 40 letters, digits, - and _",
-            ));
-        }
+        let set = self.set.as_deref().map_or(Ok(SetName::load()), str::parse);
+        let set = set.map_err(|bad| entry_error("set", bad, "use 1 to 40 letters, digits, - and _"))?;
         Ok(Group {
             name,
             workers: self.workers,

@@ -110,7 +110,7 @@ fn used(
     point: &Path,
     with: impl FnOnce(&Path),
 ) -> AttachedDevices {
-    let standing = match attached.mount(&arm(filesystem), "", point) {
+    let standing = match attached.mount(arm(filesystem).checked().unwrap(), "", point) {
         Ok(standing) => standing,
         Err((_, error)) => panic!("{filesystem}: {error}"),
     };
@@ -136,7 +136,7 @@ fn runs_of_a_filesystem_begin_with_the_same_content() {
             let (mut attached, _) = attach(&image, &arm(filesystem), &lab);
             let device = attached.path().to_owned();
             base::blank(&device, &mut quiet).unwrap();
-            attached.make(&arm(filesystem)).unwrap();
+            attached.make(arm(filesystem).checked().unwrap()).unwrap();
             attached = used(attached, filesystem, &point, |folder| {
                 fs::write(folder.join("old"), vec![1; 5 << 20]).unwrap();
             });

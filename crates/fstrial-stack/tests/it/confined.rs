@@ -77,10 +77,10 @@ fn a_service_left_behind_does_not_hold_the_arm() {
         let image = lab.image(64);
         let arm = arm("ext4");
         let (mut attached, _) = attach(&image, &arm, &lab);
-        let printed = attached.make(&arm).unwrap();
+        let printed = attached.make(arm.checked().unwrap()).unwrap();
         let device = attached.path().to_owned();
         let point = isolation::mount_point().unwrap();
-        let standing = attached.mount(&arm, &printed, &point).map_err(|(_, e)| e).unwrap();
+        let standing = attached.mount(arm.checked().unwrap(), &printed, &point).map_err(|(_, e)| e).unwrap();
         let Target::Directory(folder) = standing.target().clone() else { panic!("a directory") };
         let place = Sandbox::make(&folder).unwrap();
         // A daemon: in a session of its own, with a file of the arm open.

@@ -454,10 +454,10 @@ fn a_blank_device_is_used_and_left_blank() {
         let DeviceBinding::Disk { path: bound, size, .. } = &binding else { panic!("{binding:?}") };
         assert_eq!((bound, *size), (&path, Bytes::mib(64)));
         let mut attached = AttachedDevices::attach(&binding, &arm, std::process::id(), &lab.ledger).unwrap();
-        let printed = attached.make(&arm).unwrap();
+        let printed = attached.make(arm.checked().unwrap()).unwrap();
         let point = lab.folder("point");
         let _guard = MountGuard::of(&point);
-        let standing = attached.mount(&arm, &printed, &point).map_err(|(_, e)| e).unwrap();
+        let standing = attached.mount(arm.checked().unwrap(), &printed, &point).map_err(|(_, e)| e).unwrap();
         assert!(!disk.is_released().unwrap(), "it is mounted");
         let error = Disk::accept(&path, MIN_SIZE, &erase(&path, &["ext4"])).unwrap_err();
         assert!(error.to_string().contains("mounted"), "{error}");

@@ -19,11 +19,14 @@ fn the_log_is_on_the_other_device_and_is_checked_there() {
             let (attached, _) = attach(&image, &asked, &lab);
             let mut attached = attached.with(&setup(&log), std::process::id(), &lab.ledger).unwrap();
             let device = attached.path().to_owned();
-            let printed = attached.make(&asked).unwrap();
+            let printed = attached.make(asked.checked().unwrap()).unwrap();
             let point = lab.path("point");
             fs::create_dir_all(&point).unwrap();
             let _guard = MountGuard::of(&point);
-            let standing = attached.mount(&asked, &printed, &point).map_err(|(_, error)| error).unwrap();
+            let standing = attached
+                .mount(asked.checked().unwrap(), &printed, &point)
+                .map_err(|(_, error)| error)
+                .unwrap();
             let journal = &standing.facts().facts[&Fact::Journal];
             assert!(journal.ends_with(", on the log device"), "{text}: {journal}");
             fs::write(point.join("file"), [7; 100_000]).unwrap();

@@ -14,12 +14,14 @@ fn cycle(lab: &Lab, image: &Image, text: &str) -> ArmFacts {
     let arm = arm(text);
     let (mut attached, _) = attach(image, &arm, lab);
     let device = attached.path().to_owned();
-    let printed = attached.make(&arm).unwrap_or_else(|e| panic!("{text}: {e}"));
+    let printed = attached.make(arm.checked().unwrap()).unwrap_or_else(|e| panic!("{text}: {e}"));
     let point = lab.path("point");
     fs::create_dir_all(&point).unwrap();
     let guard = MountGuard::of(&point);
-    let standing =
-        attached.mount(&arm, &printed, &point).map_err(|(_, e)| e).unwrap_or_else(|e| panic!("{text}: {e}"));
+    let standing = attached
+        .mount(arm.checked().unwrap(), &printed, &point)
+        .map_err(|(_, e)| e)
+        .unwrap_or_else(|e| panic!("{text}: {e}"));
     assert_eq!(standing.target(), &Target::Directory(point.clone()));
     assert_eq!(mounts::at(&point).unwrap().source, device.display().to_string());
     assert!(standing.space_left().0 > 16 << 20, "{:?}", standing.space_left());
@@ -174,14 +176,14 @@ fn xfs_without_checksums() {
         let image = lab.image(320);
         let arm = arm("xfs:crc=0");
         let (mut attached, _) = attach(&image, &arm, &lab);
-        if let Err(error) = attached.make(&arm) {
+        if let Err(error) = attached.make(arm.checked().unwrap()) {
             skip("facts::xfs_without_checksums", &format!("mkfs.xfs makes no version 4: {error}"));
             return attached.detach().unwrap();
         }
-        let printed = attached.make(&arm).unwrap();
+        let printed = attached.make(arm.checked().unwrap()).unwrap();
         let point = lab.folder("point");
         let _guard = MountGuard::of(&point);
-        match attached.mount(&arm, &printed, &point) {
+        match attached.mount(arm.checked().unwrap(), &printed, &point) {
             Ok(standing) => {
                 assert_facts(standing.facts(), &[(Fact::Checksums, "none")]);
                 standing.unmount().unwrap().unwrap().detach().unwrap();
@@ -252,8 +254,9 @@ fn the_bare_device() {
         let arm = arm("raw:scheduler=mq-deadline");
         let (mut attached, _) = attach(&image, &arm, &lab);
         let device = attached.path().to_owned();
-        assert_eq!(attached.make(&arm).unwrap(), "");
-        let standing = attached.mount(&arm, "", &lab.folder("point")).map_err(|(_, e)| e).unwrap();
+        assert_eq!(attached.make(arm.checked().unwrap()).unwrap(), "");
+        let standing =
+            attached.mount(arm.checked().unwrap(), "", &lab.folder("point")).map_err(|(_, e)| e).unwrap();
         assert_eq!(standing.target(), &Target::BlockDevice(device.clone()));
         standing.settle().unwrap();
         let wanted = [(Fact::Journal, "none"), (Fact::Barriers, "on"), (Fact::Scheduler, "mq-deadline")];
@@ -273,13 +276,16 @@ fn a_mount_point_behind_a_link() {
         let image = lab.image(64);
         let arm = arm("ext4");
         let (mut attached, _) = attach(&image, &arm, &lab);
-        let printed = attached.make(&arm).unwrap();
+        let printed = attached.make(arm.checked().unwrap()).unwrap();
         let device = attached.path().to_owned();
         // As /mnt is on systems whose root is read-only.
         fs::create_dir_all(lab.path("var/point")).unwrap();
         std::os::unix::fs::symlink(lab.path("var"), lab.path("link")).unwrap();
         let _guard = MountGuard::of(&lab.path("var/point"));
-        let standing = attached.mount(&arm, &printed, &lab.path("link/point")).map_err(|(_, e)| e).unwrap();
+        let standing = attached
+            .mount(arm.checked().unwrap(), &printed, &lab.path("link/point"))
+            .map_err(|(_, e)| e)
+            .unwrap();
         standing.unmount().unwrap().unwrap().detach().unwrap();
         assert_all_down(&image, &device, &lab);
     });

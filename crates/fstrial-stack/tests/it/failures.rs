@@ -29,7 +29,7 @@ fn mkfs_refuses_an_option() {
             let asked = arm(text);
             let (mut attached, _) = attach(&image, &asked, &lab);
             let device = attached.path().to_owned();
-            let error = attached.make(&asked).unwrap_err();
+            let error = attached.make(asked.checked().unwrap()).unwrap_err();
             assert!(matches!(error, StackError::Command { .. }), "{error:?}");
             assert!(error.to_string().contains(words), "{error}");
             assert!(error.hint().unwrap().contains("manual page"), "{error}");
@@ -48,11 +48,11 @@ fn mount_refuses_an_option() {
             let asked = arm(text);
             let (mut attached, _) = attach(&image, &asked, &lab);
             let device = attached.path().to_owned();
-            let printed = attached.make(&asked).unwrap();
+            let printed = attached.make(asked.checked().unwrap()).unwrap();
             let point = lab.path("point");
             fs::create_dir_all(&point).unwrap();
             let _guard = MountGuard::of(&point);
-            let Err((attached, error)) = attached.mount(&asked, &printed, &point) else {
+            let Err((attached, error)) = attached.mount(asked.checked().unwrap(), &printed, &point) else {
                 panic!("{text} was mounted");
             };
             let bad = if text.contains("nonsense") { "nonsense" } else { "nobarrier" };
@@ -75,8 +75,9 @@ fn a_mount_point_that_is_not_there() {
         let asked = arm("ext4");
         let (mut attached, _) = attach(&image, &asked, &lab);
         let device = attached.path().to_owned();
-        let printed = attached.make(&asked).unwrap();
-        let (attached, error) = attached.mount(&asked, &printed, &lab.path("nowhere")).unwrap_err();
+        let printed = attached.make(asked.checked().unwrap()).unwrap();
+        let (attached, error) =
+            attached.mount(asked.checked().unwrap(), &printed, &lab.path("nowhere")).unwrap_err();
         assert!(error.to_string().contains("does not exist"), "{error}");
         attached.detach().unwrap();
         assert_all_down(&image, &device, &lab);
@@ -137,7 +138,7 @@ fn a_filesystem_that_is_not_here() {
             }
             let (mut attached, _) = attach(&image, &asked, &lab);
             let device = attached.path().to_owned();
-            let error = attached.make(&asked).unwrap_err();
+            let error = attached.make(asked.checked().unwrap()).unwrap_err();
             let missing =
                 matches!(error, StackError::UnknownToKernel { .. } | StackError::MissingProgram { .. });
             assert!(missing, "{error}");
@@ -152,10 +153,10 @@ fn a_filesystem_that_is_not_here() {
 fn damaged(lab: &Lab, image: &Image, asked: &Arm, damage: impl FnOnce(&Path)) -> StackError {
     let (mut attached, _) = attach(image, asked, lab);
     let device = attached.path().to_owned();
-    let printed = attached.make(asked).unwrap();
+    let printed = attached.make(asked.checked().unwrap()).unwrap();
     let point = lab.folder(&format!("point of {}", asked.name));
     let guard = MountGuard::of(&point);
-    let standing = attached.mount(asked, &printed, &point).map_err(|(_, e)| e).unwrap();
+    let standing = attached.mount(asked.checked().unwrap(), &printed, &point).map_err(|(_, e)| e).unwrap();
     for number in 0..200 {
         fs::write(point.join(format!("file {number}")), [7; 5000]).unwrap();
     }
@@ -223,10 +224,11 @@ fn a_busy_mount_is_an_error() {
         let asked = arm("ext4");
         let (mut attached, _) = attach(&image, &asked, &lab);
         let device = attached.path().to_owned();
-        let printed = attached.make(&asked).unwrap();
+        let printed = attached.make(asked.checked().unwrap()).unwrap();
         let point = lab.folder("point");
         let guard = MountGuard::of(&point);
-        let standing = attached.mount(&asked, &printed, &point).map_err(|(_, e)| e).unwrap();
+        let standing =
+            attached.mount(asked.checked().unwrap(), &printed, &point).map_err(|(_, e)| e).unwrap();
         let open = fs::File::create(point.join("file")).unwrap();
         let error = standing.unmount().unwrap_err();
         assert!(error.to_string().starts_with("could not unmount"), "{error}");

@@ -22,10 +22,11 @@ fn a_killed_process_that_its_own_freeze_keeps_from_ending_is_thawed() {
         let asked = arm("xfs");
         let (mut attached, _) = attach(&image, &asked, &lab);
         let device = attached.path().to_owned();
-        let printed = attached.make(&asked).unwrap();
+        let printed = attached.make(asked.checked().unwrap()).unwrap();
         let point = lab.folder("point");
         let guard = MountGuard::of(&point);
-        let mut standing = attached.mount(&asked, &printed, &point).map_err(|(_, e)| e).unwrap();
+        let mut standing =
+            attached.mount(asked.checked().unwrap(), &printed, &point).map_err(|(_, e)| e).unwrap();
 
         let mut holder = Background::start(false, HOLD_GROWING_FILE, &[&point.join("file")]);
         let owner = Ledger::open(lab.ledger.folder(), holder.pid()).unwrap();

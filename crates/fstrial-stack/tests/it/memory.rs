@@ -45,10 +45,11 @@ fn what_does_not_fit_is_read_again() {
         let asked = arm("ext4");
         let (mut attached, _) = attach(&image, &asked, &lab);
         let device = attached.path().to_owned();
-        let printed = attached.make(&asked).unwrap();
+        let printed = attached.make(asked.checked().unwrap()).unwrap();
         let point = lab.folder("point");
         let guard = MountGuard::of(&point);
-        let standing = attached.mount(&asked, &printed, &point).map_err(|(_, e)| e).unwrap();
+        let standing =
+            attached.mount(asked.checked().unwrap(), &printed, &point).map_err(|(_, e)| e).unwrap();
         let file = point.join("file");
         let size: u64 = 64 << 20;
         let name = device.file_name().unwrap().to_str().unwrap();

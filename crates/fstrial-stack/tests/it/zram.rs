@@ -75,11 +75,12 @@ fn a_device_of_our_own() {
             let device = attached.path().to_owned();
             assert_eq!(fs::read_to_string(folder(index).join("disksize")).unwrap().trim(), "134217728");
             assert_eq!(fstrial_stack::signatures::of(&device).unwrap(), []);
-            let printed = attached.make(&arm).unwrap();
+            let printed = attached.make(arm.checked().unwrap()).unwrap();
             let point = lab.path("point");
             fs::create_dir_all(&point).unwrap();
             let _guard = MountGuard::of(&point);
-            let standing = attached.mount(&arm, &printed, &point).map_err(|(_, e)| e).unwrap();
+            let standing =
+                attached.mount(arm.checked().unwrap(), &printed, &point).map_err(|(_, e)| e).unwrap();
             fs::write(point.join("file"), [7; 100_000]).unwrap();
             standing.settle().unwrap();
             assert!(!zram.is_released().unwrap());

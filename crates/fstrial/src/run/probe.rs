@@ -12,7 +12,7 @@ use fstrial_model::{
     device_model::DeviceModel,
     job::Load,
     units::{Bytes, Nanos, Percent},
-    workload::{Access, Backend, Data, Entry, Kind as WorkloadKind, Pattern, Until},
+    workload::{Access, Backend, Data, Entry, Kind as WorkloadKind, Pattern, SetName, Until},
 };
 use serde::Serialize;
 use std::path::Path;
@@ -102,7 +102,7 @@ fn load(probe: &Probe) -> Load {
     let pattern: Pattern = workload.phases[0].groups[0].pattern.clone();
     Load {
         pattern,
-        set: "probe".into(),
+        set: SetName::load(),
         threads: 1,
         warmup: Nanos(probe.duration.0 / 5),
         duration: probe.duration,

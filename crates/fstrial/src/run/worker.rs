@@ -13,6 +13,7 @@ use super::{
 use crate::{error::ExpectedError, exit_code};
 use fstrial_engine::{Moment, PreparedPhase, Site};
 use fstrial_model::{
+    arm::CheckedArm,
     filesystem::LogCount,
     job::{
         DeviceBinding, FailureKind, Job, Load, PROTOCOL, PhaseTask, PlacedJob, ProgramTask, RunFailure, Task,
@@ -114,6 +115,7 @@ fn say(message: &WorkerMessage) {
 
 struct Run<'a> {
     job: &'a Job,
+    arm: CheckedArm<'a>,
     /// The same with all that belongs to this place.
     placed: &'a PlacedJob,
     ledger: Ledger,
@@ -134,8 +136,15 @@ impl<'a> Run<'a> {
     fn prepare(placed: &'a PlacedJob, isolated: bool) -> Result<Self, RunFailure> {
         let ledger = Ledger::of_this_process(&placed.ledger, placed.coordinator);
         let ledger = ledger.map_err(|e| stack_failure(Stage::Attach, &e))?;
+        let arm = placed.job.arm.checked().map_err(|bad| RunFailure {
+            kind: FailureKind::ArmRefused,
+            stage: Stage::Attach,
+            what: bad.to_string(),
+            hint: bad.hint,
+        })?;
         Ok(Self {
             job: &placed.job,
+            arm,
             placed,
             ledger,
             isolated,
@@ -194,7 +203,7 @@ impl<'a> Run<'a> {
         say(&WorkerMessage::Stage { stage: Stage::Attach, deadline: Nanos::secs(60) });
         let standing = match &self.placed.device {
             DeviceBinding::Directory { path } => {
-                let standing = ReadyArm::in_directory(path, &self.job.arm, &self.ledger);
+                let standing = ReadyArm::in_directory(path, &self.arm, &self.ledger);
                 let standing = standing.map_err(|e| self.failed(&e))?;
                 self.watch.own(self.stage, standing.device_names());
                 standing
@@ -249,9 +258,9 @@ impl<'a> Run<'a> {
 
     /// Attaches the device, makes the filesystem, or puts a prepared one back, and mounts it.
     fn build(&mut self) -> Result<ReadyArm, RunFailure> {
-        let (placed, arm) = (self.placed, &self.job.arm);
+        let (placed, arm) = (self.placed, self.arm);
         self.before_attach()?;
-        let attached = AttachedDevices::attach(&placed.device, arm, placed.coordinator, &self.ledger);
+        let attached = AttachedDevices::attach(&placed.device, &arm, placed.coordinator, &self.ledger);
         let attached = attached.map_err(|e| self.failed(&e))?;
         let attached = attached.with(&placed.setup, placed.coordinator, &self.ledger);
         let mut attached = attached.map_err(|e| self.failed(&e))?;
@@ -318,7 +327,7 @@ impl<'a> Run<'a> {
             return self.program(program, task.threads, standing);
         }
         if let Some(operation) = &task.operation {
-            let (arm, ledger) = (&self.job.arm, self.ledger.clone());
+            let (arm, ledger) = (self.arm, self.ledger.clone());
             let order = Order { task: operation, threads: task.threads, arm, ledger: &ledger };
             return operation::run(order, standing, &mut |step| self.hear(step));
         }
@@ -371,7 +380,7 @@ impl<'a> Run<'a> {
 
     /// What is counted while something is measured.
     fn counters(&self, standing: &ReadyArm) -> Counters {
-        Counters { device: standing.counters(), log: standing.log_counter(&self.job.arm) }
+        Counters { device: standing.counters(), log: standing.log_counter(&self.arm) }
     }
 
     /// Hears what an operation does.
@@ -480,7 +489,7 @@ impl<'a> Run<'a> {
         let mut checked = Ok(());
         if self.job.fsck && self.job.task.is_some() && healthy {
             self.enter(Stage::Fsck, Nanos::secs(1900));
-            checked = attached.check(&self.job.arm).map_err(|e| self.failed(&e));
+            checked = attached.check(&self.arm).map_err(|e| self.failed(&e));
             *commands = attached.commands().to_vec();
         }
         let saved = made.map_or(Ok(()), |made| self.save_state(&attached, made));

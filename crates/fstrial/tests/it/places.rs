@@ -5,10 +5,21 @@ use crate::{
     kill::{Heard, Killed, Moment, RUN, Tally, wait_until},
     support::{self, Dice, FSTRIAL, Lab, PATIENCE, SMALL},
 };
+use fstrial_model::{
+    arm::Arm,
+    job::{DeviceBinding, Job, PROTOCOL, PlacedJob, Setup},
+    units::Bytes,
+};
 use fstrial_store::{Store, TrialId};
 use rustix::process::Signal;
 use serde_json::Value;
-use std::{collections::BTreeMap, os::unix::fs::PermissionsExt, time::Duration};
+use std::{
+    collections::BTreeMap,
+    io::{BufRead, BufReader, Write},
+    os::unix::fs::PermissionsExt,
+    process::Stdio,
+    time::Duration,
+};
 
 /// Kills of agents.
 const AGENT_KILLS: usize = 24;
@@ -223,6 +234,44 @@ fn no_file_says_how_a_place_is_reached() {
         lab.assert_nothing_left("after refusals");
     }
     assert!(!mark.exists(), "a file started a command");
+}
+
+/// A worker builds an arm that a trial could have, whoever sent the job.
+#[test]
+fn a_worker_refuses_an_arm_that_no_trial_could_have() {
+    if !support::is_root_with_loop_devices("a_worker_refuses_an_arm_that_no_trial_could_have") {
+        return;
+    }
+    let lab = Lab::new();
+    std::fs::create_dir_all(lab.ledger()).unwrap();
+    let (image, other) = (lab.write("image", ""), lab.write("other", "precious"));
+    for (filesystem, mkfs) in
+        [("btrfs", ["-f", "OTHER"]), ("ext4", ["-z", "OTHER"]), ("xfs", ["-l", "logdev=OTHER"])]
+    {
+        std::fs::File::options().write(true).open(&image).unwrap().set_len(512 << 20).unwrap();
+        let mkfs = mkfs.map(|word| word.replace("OTHER", &other.display().to_string())).to_vec();
+        let arm = Arm { mkfs, ..Arm::plain(filesystem) };
+        let job = Job { protocol: PROTOCOL, arm, task: None, state: None, memory: None, fsck: false };
+        let device = DeviceBinding::Loop {
+            file: image.clone(),
+            size: Bytes::mib(512),
+            direct_io: true,
+            discards: false,
+        };
+        let (coordinator, ledger) = (std::process::id(), lab.ledger());
+        let placed = PlacedJob { job, device, setup: Setup::default(), base: None, coordinator, ledger };
+        let mut worker = lab.prepare(FSTRIAL);
+        let mut worker = worker.arg("worker").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut orders = worker.stdin.take().unwrap();
+        writeln!(orders, "{}", serde_json::to_string(&placed).unwrap()).unwrap();
+        let mut lines = BufReader::new(worker.stdout.take().unwrap()).lines().map(Result::unwrap);
+        let failure = lines.find(|line| line.contains("arm-refused")).expect("it says so");
+        assert!(failure.contains("could reach outside the arm"), "{failure}");
+        drop(orders);
+        worker.wait().unwrap();
+        assert_eq!(std::fs::read_to_string(&other).unwrap(), "precious");
+    }
+    lab.assert_nothing_left("after the worker");
 }
 
 /// An agent whose orders end has nothing to do; one that hears nonsense does not guess.

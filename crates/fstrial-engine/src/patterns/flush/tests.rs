@@ -7,7 +7,7 @@ use fstrial_model::{
     units::{Bytes, Nanos},
     workload::{Pattern, SyncCall},
 };
-use rustix::fs::{Mode, OFlags, openat};
+use rustix::fs::{CWD, Mode, OFlags, openat};
 
 fn small() -> Flush {
     Flush {

@@ -8,7 +8,7 @@ use fstrial_model::{
     job::{FailureKind, GroupTask, Job, Load, PhaseTask, RunFailure, Task},
     measurement::{ClockSource, LoadResult, Measurement, OperationKind, PhaseResult, Reading, Stage},
     units::{Bytes, Nanos, Percent},
-    workload::{Access, Backend, Data, Figure, Io, Pattern, Sharing, SyncCall, Until},
+    workload::{Access, Backend, Data, Figure, Io, Pattern, SetName, Sharing, SyncCall, Until},
 };
 use fstrial_store::{NewTrial, RunId, Session, Store, StoreError, StoredRun, TrialId};
 use hdrhistogram::{
@@ -117,7 +117,7 @@ pub(crate) fn job(arm: &Arm, threads: u16, seed: u64) -> Job {
                     figure: Figure::Operations,
                     load: Load {
                         pattern,
-                        set: "load".into(),
+                        set: SetName::load(),
                         threads,
                         warmup: Nanos::millis(250),
                         duration: Nanos::secs(1),

@@ -40,7 +40,7 @@ pub(super) fn perform(run: &mut Run<'_>) -> Numbers {
     run.enter(Stage::Layout, AROUND);
     let writers = lay_out(&folder, threads, &content).map_err(|e| run.failed(&e))?;
     run.settle()?;
-    let freezer = run.standing.freezer(arm, ledger).map_err(|e| run.failed(&e))?;
+    let freezer = run.standing.freezer(&arm, ledger).map_err(|e| run.failed(&e))?;
     let timed = &task.timed;
     let longest = timed.duration.0 + u64::from(timed.repeat) * timed.hold.0;
     run.enter(Stage::Load, Nanos(longest + AROUND.0));

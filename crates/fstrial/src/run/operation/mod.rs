@@ -29,7 +29,7 @@ use super::failure::engine_failure;
 use fstrial_engine::{Site, Target as Place};
 use fstrial_model::{
     ability::Ability,
-    arm::Arm,
+    arm::CheckedArm,
     job::{FailureKind, Load, OperationTask, RunFailure},
     measurement::{PhaseResult, Reading, Stage, Value},
     units::{Bytes, Nanos, Percent},
@@ -57,7 +57,7 @@ pub struct Order<'a> {
     /// The level.
     pub threads: u16,
     /// The arm.
-    pub arm: &'a Arm,
+    pub arm: CheckedArm<'a>,
     /// Where a freeze is written down.
     pub ledger: &'a Ledger,
 }
@@ -85,7 +85,7 @@ pub fn run(
 ) -> Result<Vec<PhaseResult>, RunFailure> {
     let operation = order.task.timed.operation;
     let mut run = Run { order, standing, tell, stage: Stage::Layout };
-    match operation.ability(order.arm) {
+    match operation.ability(&order.arm) {
         Ability::Cannot(reason) => return Err(run.cannot(reason)),
         Ability::Call(name) => run.standing.note_call(name),
         Ability::Program(..) => {}
@@ -194,7 +194,7 @@ impl Run<'_> {
         };
         let load = Load {
             pattern: Pattern::Flow(flow),
-            set: TREE.into(),
+            set: TREE.parse().expect("it is plain"),
             threads: 1,
             warmup: Nanos(0),
             duration: Nanos::secs(3600),
@@ -243,7 +243,7 @@ impl Run<'_> {
 
     /// The program that does the operation.
     fn tool(&self) -> Result<Tool, RunFailure> {
-        self.words_of(self.order.task.timed.operation.ability(self.order.arm))
+        self.words_of(self.order.task.timed.operation.ability(&self.order.arm))
     }
 
     /// Makes the tree and begins: the program that works on it, and where it is.
@@ -264,7 +264,7 @@ impl Run<'_> {
     }
 
     fn finish(&mut self, (name, words): &Tool, places: &Places) -> Result<CommandOutput, RunFailure> {
-        let done = self.standing.finish_tool(self.order.arm, (name, words), places);
+        let done = self.standing.finish_tool(&self.order.arm, (name, words), places);
         done.map_err(|e| self.failed(&e))
     }
 

@@ -96,7 +96,7 @@ impl<'a> Run<'a> {
                     self.copy_back(attached)?;
                 }
                 attached.note(format!("({} of the filesystem that was prepared)", restoring.name()));
-                base::forget(&job.arm.filesystem, attached.path());
+                base::forget(&self.arm.filesystem, attached.path());
                 return Ok(mkfs_output.clone());
             }
             Some(StateTask { restoring: Restoring::Copy, step: StateStep::Prepare { .. }, .. })
@@ -110,7 +110,7 @@ impl<'a> Run<'a> {
             _ => {}
         }
         self.enter(Stage::Mkfs, Nanos::secs(300));
-        attached.make(&job.arm)
+        attached.make(self.arm)
     }
 
     fn copy_back(&mut self, attached: &AttachedDevices) -> Result<(), StackError> {
@@ -163,7 +163,7 @@ impl<'a> Run<'a> {
         let attached = standing.unmount().map_err(|e| self.failed(&e))?;
         let attached = attached.expect("a state is only made on a device");
         self.enter(Stage::Mount, Nanos::secs(300));
-        let mounted = attached.mount(&self.job.arm, &self.mkfs_output, at);
+        let mounted = attached.mount(self.arm, &self.mkfs_output, at);
         mounted.map_err(|(attached, error)| self.give_up(attached, &error))
     }
 
@@ -181,7 +181,7 @@ impl<'a> Run<'a> {
         self.enter(Stage::Save, deadline(size));
         let free_space = match state.is_fresh() {
             true => FreeSpace::Unknown("nothing was made that could split it".into()),
-            false => free_space::of(&job.arm.filesystem, attached.path()),
+            false => free_space::of(&self.arm.filesystem, attached.path()),
         };
         let mut teller = Teller::new(Stage::Save, size);
         let saved = match restoring {
