@@ -38,6 +38,8 @@ pub(crate) struct Ended {
     pub(crate) status: ExitStatus,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
+    /// Bytes that it wrote to both, kept or not.
+    pub(crate) written: u64,
     pub(crate) time: Duration,
     /// It did not end, and was killed.
     pub(crate) hung: bool,
@@ -79,14 +81,14 @@ impl Ended {
 const KEPT: u64 = 4 << 20;
 
 /// Keeps the beginning of a stream and reads on to its end.
-fn reader(stream: Option<impl Read + Send + 'static>) -> thread::JoinHandle<String> {
+fn reader(stream: Option<impl Read + Send + 'static>) -> thread::JoinHandle<(String, u64)> {
     thread::spawn(move || {
-        let mut kept = Vec::new();
+        let (mut kept, mut further) = (Vec::new(), 0);
         if let Some(mut stream) = stream {
             let _ = stream.by_ref().take(KEPT).read_to_end(&mut kept);
-            let _ = io::copy(&mut stream, &mut io::sink());
+            further = io::copy(&mut stream, &mut io::sink()).unwrap_or(0);
         }
-        String::from_utf8_lossy(&kept).into_owned()
+        (String::from_utf8_lossy(&kept).into_owned(), kept.len() as u64 + further)
     })
 }
 
@@ -103,13 +105,9 @@ fn try_run(command: &mut Command, patience: Duration) -> io::Result<Ended> {
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
     let (stdout, stderr) = (reader(child.stdout.take()), reader(child.stderr.take()));
     let (status, hung) = wait(&mut child, patience);
-    Ok(Ended {
-        status,
-        stdout: stdout.join().unwrap_or_default(),
-        stderr: stderr.join().unwrap_or_default(),
-        time: began.elapsed(),
-        hung,
-    })
+    let [(stdout, printed), (stderr, complained)] =
+        [stdout, stderr].map(|all| all.join().unwrap_or_default());
+    Ok(Ended { status, stdout, stderr, written: printed + complained, time: began.elapsed(), hung })
 }
 
 /// Waits for a child; kills it when it takes too long, and says so.

@@ -5,6 +5,7 @@
 //! that is gone when it ends. `cargo xtask attack` builds and starts it.
 #![expect(clippy::print_stdout, reason = "its output is for the person at the terminal")]
 
+mod amplify;
 mod child;
 mod dice;
 mod fuzz;
@@ -34,7 +35,7 @@ struct Cli {
     #[command(subcommand)]
     hidden: Option<Hidden>,
 
-    /// Areas: kills, refusals, starve, files, stores, fuzz, plants (all if none is named).
+    /// Areas: kills, refusals, starve, files, stores, amplifiers, fuzz, plants (all if none is named).
     area: Vec<String>,
 
     /// Where randomness comes from.
@@ -150,7 +151,8 @@ fn areas(cli: &Cli, kept: &Path) -> Result<Vec<Area>, String> {
         let starving = wants("starve").then(|| scope.spawn(|| starve::attack(&subject)));
         let files = wants("files").then(|| scope.spawn(|| hostile::files(&subject)));
         let stores = wants("stores").then(|| scope.spawn(|| hostile::stores(&subject, cli.seed, cli.stores)));
-        let all = [killing, refusing, starving, files, stores].into_iter().flatten();
+        let amplifiers = wants("amplifiers").then(|| scope.spawn(|| amplify::attack(&subject)));
+        let all = [killing, refusing, starving, files, stores, amplifiers].into_iter().flatten();
         areas.extend(all.map(|area| area.join().expect("an area keeps what panics to itself")));
     });
     if wants("fuzz") {

@@ -198,13 +198,9 @@ fn in_flight(lab: &Lab, act: impl FnOnce()) -> Ended {
     let stdout = std::thread::spawn(move || lines.collect::<Vec<_>>().join("\n"));
     let complaints = std::thread::spawn(move || std::io::read_to_string(stderr).unwrap_or_default());
     let (status, hung) = child::wait(&mut child, PATIENCE);
-    Ended {
-        status,
-        stdout: stdout.join().unwrap_or_default(),
-        stderr: complaints.join().unwrap_or_default(),
-        time: began.elapsed(),
-        hung,
-    }
+    let (stdout, stderr) = (stdout.join().unwrap_or_default(), complaints.join().unwrap_or_default());
+    let written = (stdout.len() + stderr.len()) as u64;
+    Ended { status, stdout, stderr, written, time: began.elapsed(), hung }
 }
 
 /// Results that are gone at the end are said to be gone.

@@ -68,6 +68,14 @@ pub fn table<'de, D: Deserializer<'de>, K: Deserialize<'de> + Ord>(
     Ok(all.into_iter().take(MAX_TEXTS).map(|(key, text)| (key, cut(text))).collect())
 }
 
+/// Reads a table of texts with names of its own.
+///
+/// # Errors
+/// It is something else.
+pub fn named<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<String, String>, D::Error> {
+    Ok(table::<D, String>(from)?.into_iter().map(|(name, text)| (cut(name), text)).collect())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -78,7 +86,7 @@ mod tests {
         one: String,
         #[serde(deserialize_with = "texts")]
         many: Vec<String>,
-        #[serde(deserialize_with = "table")]
+        #[serde(deserialize_with = "named")]
         named: BTreeMap<String, String>,
     }
 
@@ -87,11 +95,13 @@ mod tests {
         // A character of three bytes lies across the end.
         let long = "x".repeat(MAX_TEXT - 4) + &"€".repeat(1000);
         let many = vec![long.clone(); 1000];
-        let named: BTreeMap<String, String> = (0..1000).map(|n| (n.to_string(), long.clone())).collect();
+        let named: BTreeMap<String, String> =
+            (0..1000).map(|n| (format!("{n}{long}"), long.clone())).collect();
         let json = serde_json::json!({ "one": long, "many": many, "named": named });
         let entered: Entering = serde_json::from_value(json).unwrap();
         assert!(entered.one.len() <= MAX_TEXT && entered.one.ends_with("x…"), "{}", entered.one.len());
         assert_eq!((entered.many.len(), entered.named.len()), (MAX_TEXTS, MAX_TEXTS));
+        assert!(entered.named.keys().all(|name| name.len() <= MAX_TEXT));
         assert!(entered.many.iter().chain(entered.named.values()).all(|text| *text == entered.one));
         let short = serde_json::json!({ "one": "as it is", "many": ["a"], "named": {} });
         let entered: Entering = serde_json::from_value(short).unwrap();

@@ -99,7 +99,7 @@ pub struct ArmFacts {
     /// What a crash may cost.
     pub durability: Durability,
     /// Versions of the tools that made it, as they print themselves.
-    #[serde(deserialize_with = "bounded::table")]
+    #[serde(deserialize_with = "bounded::named")]
     pub tools: BTreeMap<String, String>,
     /// Things a reader should know: what could not be done or made equal.
     #[serde(deserialize_with = "bounded::texts")]

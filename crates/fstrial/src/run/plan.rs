@@ -17,6 +17,11 @@ use fstrial_model::{
 use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng, SeedableRng};
 
+/// The most cells of a trial: 64 arms at 64 workloads and levels.
+const MAX_CELLS: usize = 4096;
+/// The most comparisons of a trial, each metric counted.
+const MAX_CONTRASTS: usize = 20_000;
+
 /// Everything that is decided before the first run.
 #[derive(Debug, Clone)]
 pub struct Plan {
@@ -74,6 +79,9 @@ impl Plan {
             for &threads in &described.threads {
                 let able = trial.arms.iter().enumerate().filter(|(_, arm)| can_run(arm, described));
                 cells.extend(able.map(|(arm, _)| Cell { workload, threads, arm }));
+                if cells.len() > MAX_CELLS {
+                    return Err(too_large(format!("more than {MAX_CELLS} runs in a round")));
+                }
             }
         }
         let results: Vec<Vec<ResultKind>> =
@@ -88,7 +96,7 @@ impl Plan {
                 (plan.contrasts, plan.parts) = claimed(&mut plan.cells, parts, &plan.trial.arms);
             }
             None => {
-                plan.contrasts = all_pairs(&plan);
+                plan.contrasts = all_pairs(&plan)?;
                 if plan.trial.trial.leads {
                     let leads = leads(&plan);
                     plan.contrasts.extend(leads);
@@ -313,7 +321,7 @@ pub fn threads_in_words(threads: u16) -> String {
 
 /// All pairs, or all against the baseline; the one named later over the one named earlier. The metrics that decide, and
 /// p99, which gets a verdict from the rounds that the others needed.
-fn all_pairs(plan: &Plan) -> Vec<Contrast> {
+fn all_pairs(plan: &Plan) -> Result<Vec<Contrast>, Problem> {
     let settings = &plan.trial.trial;
     let mut metrics = vec![Metric::Throughput, Metric::P99];
     for metric in &settings.decide_on {
@@ -350,10 +358,13 @@ fn all_pairs(plan: &Plan) -> Vec<Contrast> {
                     ask: Ask::Difference,
                     of: Of::Ratio,
                 }));
+                if contrasts.len() > MAX_CONTRASTS {
+                    return Err(too_large(format!("more than {MAX_CONTRASTS} comparisons")));
+                }
             }
         }
     }
-    contrasts
+    Ok(contrasts)
 }
 
 /// The ratios of arms at every place but the first over those of the same arms there.
@@ -375,6 +386,15 @@ fn leads(plan: &Plan) -> Vec<Contrast> {
         Some(Contrast { of: Of::Lead(first), ..contrast.clone() })
     };
     elsewhere.filter_map(lead).collect()
+}
+
+/// Refuses a trial that nobody would wait for, or read.
+fn too_large(amount: String) -> Problem {
+    Problem {
+        path: vec!["workload".into()],
+        message: format!("the trial has {amount}"),
+        hint: Some("make several trials of it, or take fewer arms, workloads or levels; with a baseline, arms are compared with that one only".into()),
+    }
 }
 
 /// Every cell of a control against the same cell of its arm.
@@ -633,5 +653,24 @@ mod tests {
         for group in at_8.chunks(3) {
             assert!(group.iter().all(|cell| plan.cells[*cell].arm == plan.cells[group[0]].arm));
         }
+    }
+
+    /// A few kilobytes of a file must not be millions of comparisons.
+    #[test]
+    fn a_trial_has_a_limit() {
+        let many = |arms: u32, levels: u16, baseline: Option<String>| {
+            let arms: Vec<String> = (0..arms).map(|n| format!("a{n}=ext4")).collect();
+            let arms: Vec<&str> = arms.iter().map(String::as_str).collect();
+            let mut trial = trial(&arms, &["random-write"]);
+            trial.trial.baseline = baseline;
+            trial.workloads[0].threads = Some((1..=levels).collect());
+            Plan::new(trial, 1, 1).map(|plan| (plan.cells.len(), plan.contrasts.len()))
+        };
+        assert_eq!(many(64, 4, None).unwrap(), (256, 2 * 4 * 64 * 63 / 2));
+        assert_eq!(many(64, 64, Some("a0".into())).unwrap(), (4096, 2 * 64 * 63));
+        let refused = many(64, 5, None).unwrap_err();
+        assert!(refused.message.contains("more than 20000 comparisons"), "{refused:?}");
+        let refused = many(64, 65, Some("a0".into())).unwrap_err();
+        assert!(refused.message.contains("more than 4096 runs in a round"), "{refused:?}");
     }
 }
