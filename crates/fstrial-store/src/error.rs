@@ -24,6 +24,15 @@ pub enum StoreError {
         #[source]
         source: io::Error,
     },
+    /// A temporary file could not be made or written.
+    #[error("cannot copy a store to {}", path.display())]
+    NoCopy {
+        /// The folder of temporary files.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
     /// SQLite refused: no permission, no space, locked, a read or write error.
     #[error("cannot {doing} in the store {}", path.display())]
     Sqlite {
@@ -119,6 +128,7 @@ impl StoreError {
     pub fn path(&self) -> &Path {
         match self {
             Self::Io { path, .. }
+            | Self::NoCopy { path, .. }
             | Self::Sqlite { path, .. }
             | Self::NotAStore { path, .. }
             | Self::NewerSchema { path, .. }
@@ -142,6 +152,9 @@ impl StoreError {
                 io::ErrorKind::PermissionDenied => Some("run as the user who owns it".into()),
                 _ => None,
             },
+            Self::NoCopy { .. } => {
+                Some("make room there, or name another folder for temporary files: TMPDIR=FOLDER".into())
+            }
             Self::Sqlite { source, .. } => sqlite_hint(source).map(str::to_owned),
             Self::NotAStore { .. } => {
                 Some("name another file; a new store is made where there is no file yet".into())

@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod codec;
+mod copy;
 mod error;
 mod export;
 mod filter;

@@ -5,13 +5,14 @@
 //! do: closing any descriptor of a file drops the POSIX locks this process holds on it, those of another [`Store`]
 //! included; see "How To Corrupt An SQLite Database File" §2.2.)
 
-use crate::{StoreError, error::Fault, schema};
+use crate::{StoreError, copy, error::Fault, schema};
 use rusqlite::{
     Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior, backup::Backup, config::DbConfig,
     limits::Limit,
 };
 use std::{
     fmt::Write as _,
+    fs::File,
     os::unix::{ffi::OsStrExt, fs::MetadataExt},
     path::{Path, PathBuf},
     time::Duration,
@@ -85,17 +86,43 @@ impl Store {
     /// # Errors
     /// There is no file, it is not a store, it has a newer schema, or it cannot be opened.
     pub fn open_read_only(path: impl AsRef<Path>) -> Result<Self, StoreError> {
-        let path = absolute(path.as_ref())?;
-        if !exists(&path)? {
-            let nothing = Fault::NotAStore("there is nothing in it".into());
-            return Err(match std::fs::metadata(&path) {
-                Ok(_) => nothing.at(&path, OPENING),
-                Err(source) => StoreError::Io { path, source },
-            });
-        }
+        let path = existing(path.as_ref())?;
         match recognise(&path).and_then(|()| connect_to_read(&path)) {
             Ok(connection) => Ok(Self { connection, path, files: Vec::new() }),
             Err(fault) => Err(fault.at(&path, OPENING)),
+        }
+    }
+
+    /// Opens a copy of a store of others, without a name, that lives as long as this value: their folder is only read, by
+    /// descriptor, whatever they put next to the store. Another process may be writing it.
+    ///
+    /// # Errors
+    /// As for [`Self::open_read_only`], or there is no room for the copy.
+    pub fn open_copy(path: impl AsRef<Path>) -> Result<Self, StoreError> {
+        let path = existing(path.as_ref())?;
+        match copy::connect(&path).and_then(current).map_err(not_a_database) {
+            Ok(connection) => Ok(Self { connection, path, files: Vec::new() }),
+            Err(fault) => Err(fault.at(&path, OPENING)),
+        }
+    }
+
+    /// A new store in a file without a name, and that file: it has all of the store once the store is dropped.
+    ///
+    /// # Errors
+    /// There is no room, or SQLite refused.
+    pub fn nameless() -> Result<(Self, File), StoreError> {
+        let path = PathBuf::from(":nameless:");
+        let connect = || {
+            let (file, mut connection) = copy::nameless()?;
+            configure(&connection)?;
+            connection.pragma_update_and_check(None, "journal_mode", "MEMORY", |_| Ok(()))?;
+            connection.pragma_update(None, "synchronous", "OFF")?;
+            schema::prepare(&mut connection)?;
+            Ok((connection, file))
+        };
+        match connect() {
+            Ok((connection, file)) => Ok((Self { connection, path, files: Vec::new() }, file)),
+            Err(fault) => Err(Fault::at(fault, &path, OPENING)),
         }
     }
 
@@ -239,6 +266,26 @@ fn exists(path: &Path) -> Result<bool, StoreError> {
     }
 }
 
+/// The absolute path of a file with something in it.
+fn existing(path: &Path) -> Result<PathBuf, StoreError> {
+    let path = absolute(path)?;
+    if exists(&path)? {
+        return Ok(path);
+    }
+    let nothing = Fault::NotAStore("there is nothing in it".into());
+    Err(match std::fs::metadata(&path) {
+        Ok(_) => nothing.at(&path, OPENING),
+        Err(source) => StoreError::Io { path, source },
+    })
+}
+
+fn not_a_database(fault: Fault) -> Fault {
+    match fault.is(ErrorCode::NotADatabase) {
+        true => Fault::NotAStore("it is not an SQLite database".into()),
+        false => fault,
+    }
+}
+
 /// Refuses a file that is not ours or newer than we are, without touching it or anything next to it.
 ///
 /// The main file may be half written: a process is moving pages out of the log at this moment, or was killed while it
@@ -248,12 +295,7 @@ fn exists(path: &Path) -> Result<bool, StoreError> {
 fn recognise(path: &Path) -> Result<(), Fault> {
     let connection = connect_immutable(path)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_WRITABLE_SCHEMA, true)?;
-    schema::check_known(&connection).map_err(|fault| {
-        if fault.is(ErrorCode::NotADatabase) {
-            return Fault::NotAStore("it is not an SQLite database".into());
-        }
-        fault
-    })
+    schema::check_known(&connection).map_err(not_a_database)
 }
 
 fn connect_to_write(path: &Path, flags: OpenFlags) -> Result<Connection, Fault> {

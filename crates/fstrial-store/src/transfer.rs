@@ -117,19 +117,6 @@ impl Store {
         };
         shrink().map_err(|fault| fault.at(self.path(), "give back free room"))
     }
-
-    /// Closes a store so that all of it is in its one file, which can be copied, sent and read on a medium that cannot be
-    /// written. Opened for writing again it is as before.
-    ///
-    /// # Errors
-    /// SQLite refused, or another process has the store open.
-    pub fn close_in_one_file(self) -> Result<(), StoreError> {
-        let close = || -> Result<(), Fault> {
-            self.connection.pragma_update_and_check(None, "journal_mode", "DELETE", |_| Ok(()))?;
-            Ok(())
-        };
-        close().map_err(|fault| fault.at(self.path(), "close"))
-    }
 }
 
 /// Whose fault it is.

@@ -183,6 +183,7 @@ fn store_exit_code(error: &StoreError) -> u8 {
     match error {
         StoreError::NoSuchTrial { .. } | StoreError::TooManyTags { .. } => exit_code::USAGE,
         StoreError::Io { .. }
+        | StoreError::NoCopy { .. }
         | StoreError::Sqlite { .. }
         | StoreError::NotAStore { .. }
         | StoreError::NewerSchema { .. }

@@ -22,10 +22,11 @@ fn contents(folder: &Path) -> BTreeMap<PathBuf, (Vec<u8>, std::time::SystemTime)
         .collect()
 }
 
-/// Opens in both ways, asserts that nothing in the folder changed, and returns the errors.
-fn refused(path: &Path) -> [StoreError; 2] {
+/// Opens in every way, asserts that nothing in the folder changed, and returns the errors.
+fn refused(path: &Path) -> [StoreError; 3] {
     let before = contents(path.parent().unwrap());
-    let errors = [Store::open(path).unwrap_err(), Store::open_read_only(path).unwrap_err()];
+    let [writes, reads, copies] = [Store::open(path), Store::open_read_only(path), Store::open_copy(path)];
+    let errors = [writes.unwrap_err(), reads.unwrap_err(), copies.unwrap_err()];
     assert!(contents(path.parent().unwrap()) == before, "{} was touched", path.display());
     errors
 }

@@ -8,7 +8,7 @@ use fstrial_store::{
 };
 use proptest::prelude::*;
 use rusqlite::Connection;
-use std::path::Path;
+use std::{io::Seek, path::Path};
 
 /// A trial and its runs without the numbers of their store.
 fn anonymous(store: &Store, trial: TrialId) -> (StoredTrial, Vec<StoredRun>) {
@@ -274,13 +274,15 @@ fn a_reader_that_keeps_the_room_is_told() {
 }
 
 #[test]
-fn a_store_in_one_file_has_everything_and_is_a_store() {
+fn a_nameless_store_has_everything_and_is_a_store() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("s.db");
-    let mut store = Store::open(&path).unwrap();
+    let (mut store, mut file) = Store::nameless().unwrap();
     let id = common::create_trial(&mut store);
     common::record(&mut store, id, 0).unwrap();
-    store.close_in_one_file().unwrap();
+    drop(store);
+    file.rewind().unwrap();
+    std::io::copy(&mut file, &mut std::fs::File::create(&path).unwrap()).unwrap();
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
     common::assert_runs(&Store::open_read_only(&path).unwrap(), id, 1);
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "reading made something next to it");

@@ -52,11 +52,11 @@ const WIDTH: u16 = 140;
 const HEADER: [&str; 6] = ["claim", "said then", "measured", "planted slowdown", "on", "verdict"];
 
 pub(super) fn exec(args: &TableArgs, home: &Home) -> Result<u8, ExpectedError> {
-    let path = match &args.store {
-        Some(path) => path.clone(),
-        None => results::existing(home)?,
+    let store = match &args.store {
+        Some(path) => Store::open_copy(path)?,
+        None => Store::open_read_only(results::existing(home)?)?,
     };
-    super::super::print(&of_store(&Store::open_read_only(path)?, args.format)?);
+    super::super::print(&of_store(&store, args.format)?);
     Ok(exit_code::VERDICT)
 }
 

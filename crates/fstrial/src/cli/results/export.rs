@@ -21,8 +21,7 @@ use clap::{Args, ValueEnum};
 use fstrial_store::{ImportOutcome, Store, StoredTrial, TrialId};
 use std::{
     collections::BTreeSet,
-    fs::File,
-    io::{self, BufWriter, Write},
+    io::{self, BufWriter, Seek, Write},
     path::{Path, PathBuf},
 };
 
@@ -227,10 +226,8 @@ fn export_store(
     force: bool,
 ) -> Result<(), ExpectedError> {
     let file = OutFile::new(path, force)?;
-    // Made where nobody else can put anything in its way: a store is opened by its name, again and again.
-    let made = tempfile::tempdir().map_err(file.failed())?;
-    let store_path = made.path().join("store.db");
-    let mut copy = Store::open(&store_path)?;
+    // Without a name: nobody can put anything in its way, and it goes with this process.
+    let (mut copy, mut made) = Store::nameless()?;
     let mut copied = 0_usize;
     for trial in trials {
         let id = trial.summary.id;
@@ -247,9 +244,9 @@ fn export_store(
         let hint = "wait for its end, or resume one that was killed: `fstrial resume`";
         return Err(ExpectedError::usage("no trial that has ended is left to be exported", hint));
     }
-    copy.close_in_one_file()?;
+    drop(copy);
     let mut whole = file.create()?;
-    File::open(store_path).and_then(|mut made| io::copy(&mut made, &mut whole)).map_err(file.failed())?;
+    made.rewind().and_then(|()| io::copy(&mut made, &mut whole)).map_err(file.failed())?;
     file.finish()?;
     let count = if copied == 1 { "one trial".into() } else { format!("{copied} trials") };
     cli::print(&format!("{count} in {}\n", path.display()));

@@ -121,7 +121,7 @@ fn take(home: &Home, files: &[PathBuf], search: &Search, json: bool) -> Result<(
 /// A store that is read from.
 fn other_store(file: &Path) -> Result<Store, ExpectedError> {
     let other = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
-    Store::open_read_only(file).map_err(|error| blame(&other, error))
+    Store::open_copy(file).map_err(|error| blame(&other, error))
 }
 
 /// An error while a named store is read: what is wrong with that file is wrong with the command line, and not with the
