@@ -13,7 +13,8 @@
 //! What this does not stop: reading what everybody may read, and using up processor, memory and the arm's space.
 //!
 //! Without root there are no namespaces, but there is Landlock: the kernel lets the program, and whatever it starts,
-//! change files below its folder only, and signal nobody else (from Linux 6.12 on). It is killed with its process group.
+//! change files below its folder only, and signal nobody else (from Linux 6.12 on). It is killed with its process group, and what
+//! has left that with the worker ([`crate::descendants`]).
 //! A host that has neither runs no programs.
 //!
 //! Commands that must see one another, as a server and its clients, share a [`Room`].
@@ -29,6 +30,7 @@ pub use self::hidden::hidden_folder;
 use self::hidden::HiddenFolders;
 use crate::{
     command::{self, CommandOutput},
+    descendants::{self, PROGRAM},
     error::StackError,
     host,
     isolation::COVERABLE,
@@ -47,6 +49,7 @@ use rustix::{
     thread::UnshareFlags,
 };
 use std::{
+    cell::Cell,
     ffi::{CString, c_char},
     io::{self, Read},
     mem,
@@ -70,8 +73,6 @@ use std::{
 
 /// The user and group called nobody everywhere.
 const NOBODY: u32 = 65534;
-/// The program's folder in the arm's directory.
-const FOLDER: &str = "program";
 /// Folders searched by the program itself.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 /// Most bytes kept of each stream: the first and the last half.
@@ -139,7 +140,7 @@ impl Sandbox {
     /// # Errors
     /// The folder exists or cannot be made; or nothing can be covered.
     pub fn make(arm: &Path) -> Result<Self, StackError> {
-        let folder = arm.join(FOLDER);
+        let folder = arm.join(PROGRAM);
         rustix::fs::mkdirat(CWD, &folder, Mode::from_raw_mode(0o755))
             .map_err(|e| StackError::io("make", &folder, e))?;
         if !host::is_root() {
@@ -212,7 +213,7 @@ impl Sandbox {
         let (requests, asked) = mpsc::channel();
         // A thread of its own, because namespaces and privileges are a thread's, and it never gets the old ones back.
         let thread = thread::spawn(move || keeper.keep(&shut, &asked));
-        let room = Room { requests: Some(requests), thread: Some(thread) };
+        let room = Room { requests: Some(requests), thread: Some(thread), has_first: Cell::new(false) };
         is_shut.recv().map_err(|_| gone("shut in"))??;
         Ok(room)
     }
@@ -224,6 +225,8 @@ impl Sandbox {
 pub struct Room {
     requests: Option<Sender<Request>>,
     thread: Option<JoinHandle<()>>,
+    /// Whether one was started.
+    has_first: Cell<bool>,
 }
 
 impl Room {
@@ -252,6 +255,7 @@ impl Room {
             stdout: child.stdout.take().map(collect),
             stderr: child.stderr.take().map(collect),
             handle: handle.map_err(|e| StackError::io("watch", name, e))?,
+            is_first: !self.has_first.replace(true),
             is_buried: false,
         })
     }
@@ -280,6 +284,8 @@ pub struct StartedProgram {
     handle: OwnedFd,
     stdout: Option<Receiver<String>>,
     stderr: Option<Receiver<String>>,
+    /// With it everything in its room ends.
+    is_first: bool,
     is_buried: bool,
 }
 
@@ -337,6 +343,9 @@ impl StartedProgram {
         let wall = self.began.elapsed().into();
         let (status, usage) = reap(self.pid)?;
         self.is_buried = true;
+        if self.is_first {
+            descendants::kill_adopted();
+        }
         let (stdout, stderr) = (text(self.stdout.take()), text(self.stderr.take()));
         let number = |value: i64| u64::try_from(value).unwrap_or(0);
         let time =
@@ -357,6 +366,9 @@ impl StartedProgram {
         // It leads a session and, as root, may be process 1 of its namespace: this reaches everything it started.
         let _ = rustix::process::kill_process_group(self.pid, Signal::KILL);
         self.signal(Signal::KILL);
+        if self.is_first {
+            descendants::kill_adopted();
+        }
         // It may be stuck in the kernel; SIGKILL is all there is, and we do not wait for it forever.
         if self.ends_within(LAST_WORDS).unwrap_or(false) {
             let _ = reap(self.pid);
@@ -422,6 +434,8 @@ impl Keeper {
         if has_cover {
             // Now, because at the thread's end the kernel would do it later, and the arm would be in use until then.
             let _ = rustix::mount::unmount("/", UnmountFlags::DETACH);
+        } else {
+            descendants::end_adopted();
         }
     }
 

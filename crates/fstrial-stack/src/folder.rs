@@ -18,7 +18,7 @@ use rustix::{
 };
 use std::{
     ffi::OsString,
-    os::fd::{AsFd, OwnedFd},
+    os::fd::{AsFd, AsRawFd, OwnedFd},
     path::{Path, PathBuf},
 };
 
@@ -40,7 +40,8 @@ pub(crate) fn open_directory(path: &Path) -> Result<(OwnedFd, PathBuf), StackErr
     let failed = |e: Errno| StackError::io("open the directory", path, e);
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let opened = rustix::fs::open(path, flags, Mode::empty()).map_err(failed)?;
-    let link = host::path_of_descriptor(opened.as_fd());
+    // By no number of ours: in a process namespace of our own that is another process's.
+    let link = format!("/proc/self/fd/{}", opened.as_raw_fd());
     let real = std::fs::read_link(&link).map_err(|e| StackError::io("find the directory", path, e))?;
     Ok((opened, real))
 }

@@ -16,11 +16,17 @@ use rustix::{
     process::{Signal, chdir, fchdir},
     thread::UnshareFlags,
 };
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    sync::OnceLock,
+};
 
 /// Folders that exist on every system and hold nothing a worker needs: one of them is covered by a filesystem in
 /// memory, in the worker's namespace only, to have a place for mount points.
 pub(crate) const COVERABLE: [&str; 3] = ["/mnt", "/media", "/srv"];
+
+/// The number of users without one.
+const OVERFLOW: u32 = 65534;
 
 /// Asks the kernel to kill this process when its parent dies.
 ///
@@ -45,6 +51,42 @@ pub fn unshare() -> Result<(), StackError> {
 /// No permission, or namespaces are switched off.
 pub fn unshare_mounts() -> Result<(), StackError> {
     unshare_as(UnshareFlags::NEWNS)
+}
+
+/// Moves this process into a user namespace in which it has no more rights than before, and its future children into a process
+/// namespace of that. False if an ordinary user may not, and nothing has changed.
+///
+/// # Errors
+/// The user cannot be given a number there: this process is of no use any more.
+pub fn unshare_processes() -> Result<bool, StackError> {
+    let (user, group) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    // SAFETY: neither flag affects memory or descriptors, and the kernel refuses if there are other threads.
+    let made = unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWUSER | UnshareFlags::NEWPID) };
+    if made.is_err() {
+        return Ok(false);
+    }
+    let maps = [("setgroups", "deny".to_owned()), ("uid_map", map(user)), ("gid_map", map(group))];
+    for (file, text) in maps {
+        let path = Path::new("/proc/self").join(file);
+        std::fs::write(&path, text).map_err(|e| StackError::io("write", path, e))?;
+    }
+    Ok(true)
+}
+
+/// A number that stands for itself.
+fn map(number: u32) -> String {
+    format!("{number} {number} 1")
+}
+
+/// How files of root's are shown here: where root has no number, as those of nobody.
+pub(crate) fn root() -> u32 {
+    static ROOT: OnceLock<u32> = OnceLock::new();
+    *ROOT.get_or_init(|| {
+        let us = rustix::process::geteuid().as_raw();
+        let numbers = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+        let is_ours = numbers.split_whitespace().eq(map(us).split_whitespace());
+        if us != 0 && is_ours { OVERFLOW } else { 0 }
+    })
 }
 
 fn unshare_as(flags: UnshareFlags) -> Result<(), StackError> {

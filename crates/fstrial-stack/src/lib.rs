@@ -15,6 +15,7 @@ pub mod command;
 pub mod confined;
 pub mod counters;
 pub mod delete;
+pub mod descendants;
 pub mod device;
 pub mod device_number;
 pub mod error;

@@ -6,7 +6,7 @@
 //! systemd (`CHASE_SAFE`) ask of paths. Files in it are opened by name from the open folder, must be regular, ours, and
 //! no larger than expected. The open folder goes on working when something is mounted over its path.
 
-use crate::error::StackError;
+use crate::{error::StackError, isolation};
 use fstrial_model::planted::{Fault, planted};
 use rustix::{
     fs::{AtFlags, FileType, Mode, OFlags, Stat},
@@ -309,7 +309,7 @@ fn refused(path: &Path, why: String) -> StackError {
 /// Who may own what we act on: root and ourselves.
 fn owner(stat: &Stat) -> Result<(), String> {
     let us = rustix::process::geteuid().as_raw();
-    if stat.st_uid == 0 || stat.st_uid == us {
+    if stat.st_uid == isolation::root() || stat.st_uid == us {
         return Ok(());
     }
     Err(format!("it belongs to user {}", stat.st_uid))
@@ -330,7 +330,7 @@ fn check(fd: BorrowedFd<'_>, stat: &Stat, path: &Path, role: Role) -> Result<(),
     }
     // A group of one: root's own, or the one of an ordinary user's own number that distributions give each of them.
     let (us, ours) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-    if (stat.st_gid == 0 || stat.st_gid == ours && ours == us) && !has_access_list(fd) {
+    if (stat.st_gid == isolation::root() || stat.st_gid == ours && ours == us) && !has_access_list(fd) {
         return Ok(());
     }
     Err(refused(path, format!("group {} may write to it", stat.st_gid)))

@@ -11,7 +11,7 @@ mod undo;
 
 use crate::{error::StackError, named::OwnFolder, private_dir::PrivateDir};
 use fstrial_model::planted::{Fault, planted};
-use owner::{Life, Owner, namespace_of, started};
+use owner::{Life, Owner, started};
 use serde::{Deserialize, Serialize};
 use std::{
     collections::BTreeSet,
@@ -27,6 +27,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+pub use owner::namespace_of;
 pub use undo::{NodeMark, Undo};
 
 /// How long threads that wrote to a frozen filesystem may take to end after it was thawed.
@@ -119,7 +120,7 @@ impl Ledger {
     /// # Errors
     /// The folder cannot be made, or others can write to it.
     pub fn of_home(home: &PrivateDir) -> Result<Self, StackError> {
-        Self::of(home.make_folder(FOLDER)?, std::process::id(), "self")
+        Self::of(home.make_folder(FOLDER)?, std::process::id(), namespace_of("self")?)
     }
 
     /// The same if there is one.
@@ -128,7 +129,7 @@ impl Ledger {
     /// Others can write to the folder.
     pub fn existing(home: &PrivateDir) -> Result<Option<Self>, StackError> {
         let dir = home.folder(FOLDER)?;
-        dir.map(|dir| Self::of(dir, std::process::id(), "self")).transpose()
+        dir.map(|dir| Self::of(dir, std::process::id(), namespace_of("self")?)).transpose()
     }
 
     /// The ledger in a folder, which is made, for changes that belong to the process `owner`.
@@ -136,7 +137,7 @@ impl Ledger {
     /// # Errors
     /// The folder cannot be made, or others can write to it.
     pub fn open(folder: &Path, owner: u32) -> Result<Self, StackError> {
-        Self::of(PrivateDir::make(folder)?, owner, "self")
+        Self::of(PrivateDir::make(folder)?, owner, namespace_of("self")?)
     }
 
     /// The ledger in a folder, for changes of this very process in whatever namespace it lives, with the process that
@@ -145,17 +146,24 @@ impl Ledger {
     /// # Errors
     /// `/proc` is not mounted; the folder is gone, or others can write to it.
     pub fn of_this_process(folder: &Path, coordinator: u32) -> Result<Self, StackError> {
+        Self::in_namespace(folder, namespace_of(&coordinator.to_string())?)
+    }
+
+    /// The same with the number of that namespace, where the other process cannot be looked at.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn in_namespace(folder: &Path, namespace: u64) -> Result<Self, StackError> {
         // The link is resolved in the namespace that mounted /proc: the initial one, for an isolated worker too.
         let link = Path::new("/proc/self");
         let pid = fs::read_link(link).map_err(|e| StackError::io("read", link, e))?;
         let pid = pid.to_string_lossy().parse().expect("the kernel writes a number");
         let dir = PrivateDir::open(folder)?;
         let dir = dir.ok_or_else(|| StackError::io("open", folder, rustix::io::Errno::NOENT))?;
-        Self::of(dir, pid, &coordinator.to_string())
+        Self::of(dir, pid, namespace)
     }
 
-    fn of(dir: PrivateDir, owner: u32, native: &str) -> Result<Self, StackError> {
-        let namespace = namespace_of(native)?;
+    fn of(dir: PrivateDir, owner: u32, namespace: u64) -> Result<Self, StackError> {
         Ok(Self { dir: Arc::new(dir), owner, namespace, alone: false, aside: Arc::default() })
     }
 

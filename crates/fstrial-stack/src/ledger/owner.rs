@@ -79,7 +79,7 @@ impl Owner {
 ///
 /// # Errors
 /// `/proc` is not mounted, or the process is somebody else's.
-pub(super) fn namespace_of(process: &str) -> Result<u64, StackError> {
+pub fn namespace_of(process: &str) -> Result<u64, StackError> {
     let link = Path::new("/proc").join(process).join("ns/pid");
     let text = fs::read_link(&link).map_err(|e| StackError::io("read", &link, e))?;
     let number = text.to_string_lossy();

@@ -3,6 +3,7 @@
 
 use crate::{
     delete::{self, Identity},
+    descendants,
     error::StackError,
     named::{KernelName, KnownDisk, OwnFolder, QueueAttribute, QueueValue},
     sysfs,
@@ -170,6 +171,9 @@ impl Undo {
 
     /// Undoes the change, which was made since this boot or before. What takes long asks `stop` whether to break off.
     pub(super) fn perform(&self, same_boot: bool, stop: &dyn Fn() -> bool) -> Result<(), StackError> {
+        if let Self::RemoveFolder { path, .. } = self {
+            descendants::end_those_at_home_in(path.path())?;
+        }
         match self {
             Self::RemoveFolder { path, made: None } => delete::empty_at(path.path()),
             Self::RemoveFolder { path, made: Some(made) } => {

@@ -123,6 +123,9 @@ struct WorkerArgs {
     /// Work in the namespaces that were made.
     #[arg(long, hide = true)]
     isolated: bool,
+    /// End what programs of this worker leave; the process namespace of the command.
+    #[arg(long, hide = true)]
+    adopting: Option<u64>,
 }
 
 /// Where fstrial keeps what outlives a command.
@@ -338,7 +341,7 @@ fn execute(command: Command) -> Result<u8, ExpectedError> {
         Command::Agent(args) => agent::exec(&args),
         Command::Generate(args) => generate::exec(&args),
         Command::Worker(WorkerArgs { isolate: true, .. }) => worker::isolate(),
-        Command::Worker(WorkerArgs { isolated, .. }) => worker::work(isolated),
+        Command::Worker(WorkerArgs { isolated, adopting, .. }) => worker::work(isolated, adopting),
         Command::DeviceServer => modelled::serve(),
     }
 }

@@ -26,8 +26,8 @@ use fstrial_model::{
 use fstrial_stack::{
     StackError,
     counters::DeviceCounters,
-    host, isolation,
-    ledger::Ledger,
+    descendants, host, isolation,
+    ledger::{Ledger, namespace_of},
     log::LogCounter,
     memory::LimitedGroup,
     stack::{AttachedDevices, ReadyArm, Target},
@@ -49,28 +49,40 @@ const LAYOUT_SHARE: u64 = 8;
 /// Bytes per second below which laying out counts as hung.
 const MIN_LAYOUT_BYTES_PER_SECOND: u64 = 2 << 20;
 
-/// The outer worker: makes the namespaces, starts the inner one in them and passes on its exit code.
+/// The outer worker: makes the namespaces, starts the inner one in them and passes on its exit code. Without root these are for
+/// programs, and where they are not allowed the inner one does without.
 ///
 /// # Errors
 /// No permission, or the inner worker cannot be started.
 pub fn isolate() -> Result<u8, ExpectedError> {
     isolation::die_with_parent()?;
-    isolation::unshare()?;
+    let inner = if host::is_root() {
+        isolation::unshare()?;
+        "--isolated".to_owned()
+    } else {
+        let namespace = namespace_of("self")?;
+        isolation::unshare_processes()?;
+        format!("--adopting={namespace}")
+    };
     #[expect(clippy::disallowed_methods, reason = "starts this very program, not a tool")]
     let status = Command::new("/proc/self/exe")
-        .args(["worker", "--isolated"])
+        .args(["worker", &inner])
         .stdin(Stdio::inherit())
         .status()
         .map_err(|e| ExpectedError::Fault(format!("could not start the isolated worker: {e}")))?;
     Ok(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(exit_code::OUR_FAULT))
 }
 
-/// The worker proper. `isolated`: process 1 of namespaces of its own.
+/// The worker proper. `isolated`: process 1 of namespaces of its own; `adopting`: it ends what programs
+/// leave, and this is the process namespace of its command.
 ///
 /// # Errors
 /// The job cannot be read. What fails in the job is a message.
-pub fn work(isolated: bool) -> Result<u8, ExpectedError> {
+pub fn work(isolated: bool, adopting: Option<u64>) -> Result<u8, ExpectedError> {
     isolation::die_with_parent()?;
+    if adopting.is_some() {
+        descendants::adopt()?;
+    }
     let mut line = String::new();
     let read = std::io::stdin().lock().take(MAX_JOB_BYTES).read_line(&mut line);
     read.map_err(|e| ExpectedError::Fault(format!("could not read the job: {e}")))?;
@@ -88,7 +100,7 @@ pub fn work(isolated: bool) -> Result<u8, ExpectedError> {
         ));
     }
     die_with_standard_input();
-    let ended = match Run::prepare(&placed, isolated).and_then(|mut run| run.execute()) {
+    let ended = match Run::prepare(&placed, isolated, adopting).and_then(|mut run| run.execute()) {
         Ok(measurement) => WorkerMessage::Measured { measurement: measurement.map(Box::new) },
         Err(failure) => WorkerMessage::Failed { failure },
     };
@@ -133,8 +145,11 @@ struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    fn prepare(placed: &'a PlacedJob, isolated: bool) -> Result<Self, RunFailure> {
-        let ledger = Ledger::of_this_process(&placed.ledger, placed.coordinator);
+    fn prepare(placed: &'a PlacedJob, isolated: bool, namespace: Option<u64>) -> Result<Self, RunFailure> {
+        let ledger = match namespace {
+            Some(namespace) => Ledger::in_namespace(&placed.ledger, namespace),
+            None => Ledger::of_this_process(&placed.ledger, placed.coordinator),
+        };
         let ledger = ledger.map_err(|e| stack_failure(Stage::Attach, &e))?;
         let arm = placed.job.arm.checked().map_err(|bad| RunFailure {
             kind: FailureKind::ArmRefused,

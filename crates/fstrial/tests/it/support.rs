@@ -215,10 +215,17 @@ impl Lab {
 
     /// The same, as a user that may nothing. None with a reason if that cannot be done here.
     pub(crate) fn run_as_nobody(&self, words: &str) -> Result<Ended, String> {
-        let as_nobody = |program: &str, words: &[&str]| {
-            let mut command = self.prepare("setpriv");
-            let user = [format!("--reuid={NOBODY}"), format!("--regid={NOBODY}")];
-            command.args(user).arg("--clear-groups").arg(program).args(words);
+        Ok(self.start_as_nobody(&[], words)?.end(PATIENCE))
+    }
+
+    /// Starts it as that user, behind programs that set the scene.
+    pub(crate) fn start_as_nobody(&self, scene: &[&str], words: &str) -> Result<Running, String> {
+        let user = [format!("--reuid={NOBODY}"), format!("--regid={NOBODY}")];
+        let become_nobody = ["setpriv", &user[0], &user[1], "--clear-groups"];
+        let as_nobody = |scene: &[&str], words: &[&str]| {
+            let all = [scene, &become_nobody, words].concat();
+            let mut command = self.prepare(all[0]);
+            command.args(&all[1..]);
             command
         };
         fs::create_dir_all(self.home()).unwrap();
@@ -227,13 +234,13 @@ impl Lab {
                 .map_err(|e| format!("chown: {e}"))?;
         }
         let script = format!("test -x {FSTRIAL} && test -w {}", self.home().display());
-        match as_nobody("sh", &["-c", &script]).status() {
+        match as_nobody(&[], &["sh", "-c", &script]).status() {
             Ok(status) if status.success() => {}
             Ok(_) => return Err("another user cannot reach the program or the test's folder".into()),
             Err(error) => return Err(format!("setpriv cannot be run: {error}")),
         }
-        let words: Vec<&str> = words.split_whitespace().collect();
-        Ok(Running::start(as_nobody(FSTRIAL, &words)).end(PATIENCE))
+        let words: Vec<&str> = std::iter::once(FSTRIAL).chain(words.split_whitespace()).collect();
+        Ok(Running::start(as_nobody(scene, &words)))
     }
 
     /// Writes the trial of a `compare` into a file, without running it.

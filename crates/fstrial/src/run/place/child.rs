@@ -10,7 +10,7 @@ use fstrial_model::{
     measurement::Stage,
     units::Nanos,
 };
-use fstrial_stack::{StackError, device::Device, ledger::Ledger, memory};
+use fstrial_stack::{StackError, device::Device, host, ledger::Ledger, memory};
 use rustix::process::{Pid, Signal, WaitOptions};
 use std::{
     io::{BufRead, BufReader, Read, Write},
@@ -70,7 +70,9 @@ impl Worker {
     fn start(job: &PlacedJob) -> Result<Self, RunFailure> {
         let failed =
             |what: String| lost(Stage::Attach, what, "is there memory and are there processes left?");
-        let isolate = !matches!(job.device, DeviceBinding::Directory { .. });
+        let has_program = job.job.task.as_ref().is_some_and(|task| task.program.is_some());
+        let is_made = !matches!(job.device, DeviceBinding::Directory { .. });
+        let isolate = is_made || (has_program && !host::is_root());
         // An inner worker that outlives its outer one for a moment, to unmount in the kernel, is then ours to wait for:
         // what it wrote down is undone only when it is gone. Where this is refused, the next replay undoes it.
         let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
