@@ -41,7 +41,11 @@ use fstrial_stack::{StackError, command, host, ledger::Ledger};
 use fstrial_store::{NewTrial, Session, Store, TrialId, TrialStatus};
 pub(crate) use resume::comparable;
 use resume::{find_resumable, with_its_laps};
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Instant};
+
+/// How much longer than its budget a trial may take until what it waits for is given up: its last run is begun where it is
+/// expected to end in time, and what a program or an agent does is not known before.
+const OVERTIME: Nanos = Nanos::secs(600);
 
 /// A trial that was conducted.
 pub(crate) struct TrialEnd {
@@ -256,7 +260,15 @@ impl<'a> Conducting<'a> {
             interrupt: self.interrupt,
             deadline: Nanos(self.plan.trial.trial.budget.0 + unbudgeted),
         };
-        Coordinator::new(self.plan, context, earlier).run()
+        let limit = Nanos(context.deadline.0.saturating_add(OVERTIME.0));
+        self.interrupt.end_at(Instant::now().checked_add(limit.duration()));
+        let finished = Coordinator::new(self.plan, context, earlier).run();
+        if self.interrupt.is_time_over() {
+            super::say(&format!("what was running {OVERTIME} after the end of the budget was given up\n"));
+        }
+        // What is put back now takes the time that it takes.
+        self.interrupt.end_at(None);
+        finished
     }
 }
 

@@ -154,7 +154,8 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
     pub fn run(mut self) -> Result<Finished<'p>, ExpectedError> {
         let inspected = if self.prepare_states()? { self.inspect()? } else { None };
         let Some(facts) = inspected else {
-            return Ok(self.finish(Vec::new(), Vec::new(), Reason::Interrupted));
+            let reason = self.stopped();
+            return Ok(self.finish(Vec::new(), Vec::new(), reason));
         };
         let lines = audit::differences(&self.plan.trial.arms, &facts);
         self.tell(&Event::Audited { lines: &lines })?;
@@ -264,7 +265,7 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
                 return Ok(Reason::Settled);
             }
             if self.context.interrupt.is_raised() {
-                return Ok(Reason::Interrupted);
+                return Ok(self.stopped());
             }
             // A round that has no time for its first run is not begun.
             let first = self.order(self.round + 1).first().copied();
@@ -276,9 +277,14 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
             match self.one_round()? {
                 RoundEnd::Complete => {}
                 RoundEnd::OutOfTime => return Ok(Reason::BudgetEnded),
-                RoundEnd::Interrupted => return Ok(Reason::Interrupted),
+                RoundEnd::Interrupted => return Ok(self.stopped()),
             }
         }
+    }
+
+    /// What the interruption was.
+    fn stopped(&self) -> Reason {
+        if self.context.interrupt.is_time_over() { Reason::BudgetEnded } else { Reason::Interrupted }
     }
 
     /// The cells of a round that are still run, in its order.

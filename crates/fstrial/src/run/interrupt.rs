@@ -3,7 +3,7 @@
 use std::{
     io::{IsTerminal, Write},
     sync::{
-        Arc, OnceLock,
+        Arc, Mutex, OnceLock, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
     thread,
@@ -26,23 +26,43 @@ pub struct Interrupt {
     signalled: Arc<AtomicBool>,
     /// When that was first seen.
     since: Arc<OnceLock<Instant>>,
+    /// When time is over, whatever is being waited for.
+    end: Arc<Mutex<Option<Instant>>>,
     /// A signal ends the process at once: nothing needs to be put back.
     at_once: Arc<AtomicBool>,
 }
 
 impl Interrupt {
-    /// Whether it was raised.
+    /// Whether it was raised, or time is over.
     pub fn is_raised(&self) -> bool {
-        let is_raised = self.raised.load(Ordering::Relaxed);
-        if is_raised {
+        self.was_raised() || self.end().is_some_and(|end| Instant::now() >= end)
+    }
+
+    fn was_raised(&self) -> bool {
+        let was_raised = self.raised.load(Ordering::Relaxed);
+        if was_raised {
             self.since.get_or_init(Instant::now);
         }
-        is_raised
+        was_raised
     }
 
     /// Whether it was raised so long ago that nobody should wait for anything any more.
     pub fn is_overdue(&self) -> bool {
-        self.is_raised() && self.since.get().is_some_and(|since| since.elapsed() > GRACE)
+        self.was_raised() && self.since.get().is_some_and(|since| since.elapsed() > GRACE)
+    }
+
+    /// Raises it at a moment; with none, no more.
+    pub fn end_at(&self, moment: Option<Instant>) {
+        *self.end.lock().unwrap_or_else(PoisonError::into_inner) = moment;
+    }
+
+    fn end(&self) -> Option<Instant> {
+        *self.end.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether time is over, and nothing else has raised it.
+    pub fn is_time_over(&self) -> bool {
+        self.is_raised() && !self.was_raised()
     }
 
     /// Raises it for another reason than a signal.

@@ -21,6 +21,7 @@ use fstrial_model::{
     bounded,
     job::{FailureKind, Job, RunFailure, WorkerMessage},
     measurement::Stage,
+    units::Bytes,
     workload::Data,
 };
 use fstrial_stack::{StackError, confined};
@@ -48,19 +49,24 @@ struct Patience {
     short_farewell: Duration,
     /// For another agent after one was lost: it may be silence that tells the old one, which then takes everything down.
     another: Duration,
+    /// For a stage of a run, after its own deadline: the agent ends it in time.
+    late: Duration,
 }
 
 const PATIENCE: Patience = Patience {
     silence: SILENCE,
     opening: Duration::from_secs(300),
     farewell: Duration::from_secs(150),
-    short_farewell: Duration::from_secs(12),
+    short_farewell: Duration::from_secs(8),
     another: Duration::from_secs(120),
+    late: Duration::from_secs(120),
 };
 const _: () = assert!(
     PATIENCE.another.as_secs() > 2 * (SILENCE.as_secs() + PATIENCE.short_farewell.as_secs()),
     "a trial that waits for another agent finds that the old one is gone"
 );
+/// The longest stage that is believed.
+const LONGEST_STAGE: Duration = Duration::from_secs(7 * 86_400);
 /// How often an interruption is looked for.
 const POLL: Duration = Duration::from_millis(50);
 /// How long is waited between two attempts to have another agent.
@@ -186,7 +192,7 @@ impl Link {
     }
 
     /// The next answer but signs of life, which may take as long as `limit`. An interruption is passed on.
-    fn hear(&mut self, interrupt: &Interrupt, limit: Option<Duration>) -> Result<Answer, Gone> {
+    fn hear(&mut self, interrupt: &Interrupt, limit: Duration) -> Result<Answer, Gone> {
         let began = Instant::now();
         let mut heard = began;
         loop {
@@ -194,11 +200,16 @@ impl Link {
                 self.told = Some(Instant::now());
                 self.voice.say(Order::Interrupt);
             }
-            if self.told.is_some_and(|told| told.elapsed() > self.patience.short_farewell) {
+            let is_over =
+                |told: Instant| told.elapsed() > self.patience.short_farewell || interrupt.is_overdue();
+            if self.told.is_some_and(is_over) {
                 return Err(Gone::Ended("it did not end when it was interrupted".into()));
             }
-            if let Some(limit) = limit.filter(|limit| began.elapsed() > *limit) {
-                return Err(Gone::Ended(format!("it hangs: nothing was done for {} s", limit.as_secs())));
+            if began.elapsed() > limit {
+                return Err(Gone::Ended(format!(
+                    "it hangs: nothing was done for {:.0} s",
+                    limit.as_secs_f64()
+                )));
             }
             match self.answers.recv_timeout(POLL) {
                 Ok(Ok(Answer::Alive)) => heard = Instant::now(),
@@ -225,8 +236,8 @@ impl Link {
     fn close(mut self, name: &str, interrupt: &Interrupt) -> Result<(), ExpectedError> {
         let (farewell, short) = (self.patience.farewell, self.patience.short_farewell);
         self.voice.say(Order::Close);
-        let answer = self.hear(interrupt, Some(farewell));
-        let words = self.end(short);
+        let answer = self.hear(interrupt, farewell);
+        let words = self.end(short, interrupt);
         match answer {
             Ok(Answer::Closed) => Ok(()),
             Ok(Answer::Refused { what, hint, code }) => Err(refused(name, what, hint, code)),
@@ -236,12 +247,12 @@ impl Link {
     }
 
     /// Waits until the command has ended, or ends it; gives its last words. The agent hears that nobody is left.
-    fn end(mut self, patience: Duration) -> String {
+    fn end(mut self, patience: Duration, interrupt: &Interrupt) -> String {
         let _ = self.socket.shutdown(Shutdown::Both);
         let began = Instant::now();
         let status = loop {
             let status = self.child.try_wait().ok().flatten();
-            if status.is_some() || began.elapsed() > patience {
+            if status.is_some() || began.elapsed() > patience || interrupt.is_overdue() {
                 break status;
             }
             thread::park_timeout(POLL);
@@ -335,20 +346,27 @@ impl Remote {
         let AgentTask { trial, seed, cpus } = self.open.clone();
         let fstrial = env!("CARGO_PKG_VERSION").to_owned();
         link.voice.say(Order::Open { wire: WIRE, fstrial, place: name.to_owned(), trial, seed, cpus });
+        let (mut most, mut moved) = (Bytes(0), Instant::now());
         loop {
-            match link.hear(&self.interrupt, Some(self.patience.opening)) {
-                Ok(Answer::Preparing { done, total }) => tell(&Event::DeviceProgress { done, total }),
+            let left = self.patience.opening.saturating_sub(moved.elapsed());
+            match link.hear(&self.interrupt, left) {
+                Ok(Answer::Preparing { done, total }) => {
+                    if done > most {
+                        (most, moved) = (done, Instant::now());
+                    }
+                    tell(&Event::DeviceProgress { done, total });
+                }
                 Ok(Answer::Opened { environment, data }) => return Ok((link, *environment, data)),
                 Ok(Answer::Refused { what, hint, code }) => {
-                    link.end(self.patience.farewell);
+                    link.end(self.patience.farewell, &self.interrupt);
                     return Err(refused(name, what, hint, code));
                 }
                 Ok(other) => {
-                    link.end(self.patience.short_farewell);
+                    link.end(self.patience.short_farewell, &self.interrupt);
                     return Err(ExpectedError::Fault(format!("the agent at {name} said {other:?}")));
                 }
                 Err(gone) => {
-                    let words = link.end(self.patience.short_farewell);
+                    let words = link.end(self.patience.short_farewell, &self.interrupt);
                     let what = gone.or(words).what(name);
                     return Err(ExpectedError::usage(
                         what,
@@ -371,7 +389,7 @@ impl Remote {
             let result = attempt(self);
             // An interruption may have come meanwhile.
             let patience = if self.interrupt.is_raised() { short } else { self.patience.another };
-            if result.is_ok() || lost.elapsed() >= patience {
+            if result.is_ok() || lost.elapsed() >= patience || self.interrupt.is_overdue() {
                 return result;
             }
             thread::park_timeout(PAUSE);
@@ -412,7 +430,8 @@ impl Remote {
 
     /// Gives the link up after an agent was lost in a run.
     fn lose(&mut self, gone: Gone) -> JobOutcome {
-        let words = self.link.take().map(|link| link.end(self.patience.short_farewell)).unwrap_or_default();
+        let end = |link: Link| link.end(self.patience.short_farewell, &self.interrupt);
+        let words = self.link.take().map(end).unwrap_or_default();
         let what = gone.or(words).what(self.reach.place());
         let [gone, current] = &mut self.warnings;
         gone.append(current);
@@ -459,9 +478,14 @@ impl Place for Remote {
         self.keeps |= job.state.is_some();
         let link = self.link.as_mut().expect("one that was lost was replaced");
         link.voice.say(Order::Run { job: Box::new(job.clone()) });
+        let mut until = Instant::now() + self.patience.late;
         loop {
-            let gone = match link.hear(&self.interrupt, None) {
+            let left = until.saturating_duration_since(Instant::now());
+            let gone = match link.hear(&self.interrupt, left) {
                 Ok(Answer::Worker { message }) => {
+                    if let WorkerMessage::Stage { deadline, .. } = &message {
+                        until = Instant::now() + deadline.duration().min(LONGEST_STAGE) + self.patience.late;
+                    }
                     hear(&message);
                     continue;
                 }
@@ -496,8 +520,10 @@ impl Place for Remote {
             (Some(link), _) => link.close(&name, &interrupt),
             (None, None) => Ok(()),
             (None, Some(lost)) => {
-                let put_back =
-                    |place: &Self| Link::start(&place.reach, place.patience)?.close(&name, &interrupt);
+                let put_back = |place: &Self| match interrupt.is_overdue() {
+                    true => Err(StackError::Interrupted.into()),
+                    false => Link::start(&place.reach, place.patience)?.close(&name, &interrupt),
+                };
                 let short = self.patience.short_farewell;
                 self.again(lost, short, put_back).map_err(|error| left_behind(&name, &error.in_full()))
             }
@@ -508,7 +534,7 @@ impl Place for Remote {
 impl Drop for Remote {
     /// After an error: the agent puts everything back when it hears nothing more.
     fn drop(&mut self) {
-        self.link.take().map(|link| link.end(self.patience.short_farewell));
+        self.link.take().map(|link| link.end(self.patience.short_farewell, &self.interrupt));
     }
 }
 
@@ -523,6 +549,7 @@ mod tests {
         farewell: Duration::from_secs(2),
         short_farewell: Duration::from_millis(500),
         another: Duration::from_secs(2),
+        late: Duration::from_secs(1),
     };
     /// What the scripts of agents have: `hear` waits for an order and tells whether one came, `start` counts how often one
     /// was started, `opened NAME` says that the devices are there, on a host of that name.
@@ -609,6 +636,44 @@ mod tests {
         Box::new(place).close().unwrap();
         let heard = std::fs::read_to_string(folder.path().join("starts.heard")).unwrap();
         assert_eq!(heard, "{\"order\":\"close\"}\n");
+    }
+
+    /// The agent that reads nothing and says that it is alive.
+    const ALIVE: &str = r#"start "$@" > /dev/null; hear; opened "$1" a; hear; ALSO; while :; do echo '{"answer":"alive"}'; sleep 0.05; done"#;
+
+    #[test]
+    fn an_agent_that_is_only_alive_holds_nobody_up() {
+        // It is lost when its stage takes too long, by what it said itself.
+        let stage =
+            r#"echo '{"answer":"worker","message":{"message":"stage","stage":"load","deadline":"100ms"}}'"#;
+        for also in ["true", stage] {
+            let folder = folder();
+            let mut place = place(&ALIVE.replace("ALSO", also), &folder).unwrap();
+            let lost = run(&mut place);
+            assert!(lost.what.contains("it hangs"), "{lost}");
+        }
+        // An interruption, a second later or at the end of the budget, ends it and the attempt to put back what it left.
+        for at_end in [false, true] {
+            let folder = folder();
+            let mut place = place(&ALIVE.replace("ALSO", "true"), &folder).unwrap();
+            place.patience.late = Duration::from_secs(300);
+            place.patience.another = Duration::from_secs(300);
+            let interrupt = place.interrupt.clone();
+            let began = Instant::now();
+            interrupt.end_at(at_end.then(|| began + Duration::from_millis(300)));
+            let raises = interrupt.clone();
+            let raised = thread::spawn(move || {
+                thread::park_timeout(Duration::from_millis(300));
+                (!at_end).then(|| raises.raise())
+            });
+            assert!(matches!(place.run(&job(), &mut |_| {}), JobOutcome::Interrupted));
+            assert_eq!(interrupt.is_time_over(), at_end);
+            raised.join().unwrap();
+            interrupt.raise();
+            let left = Box::new(place).close().unwrap_err();
+            assert_eq!(left.exit_code(), exit_code::CLEAN_UP_INCOMPLETE);
+            assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
+        }
     }
 
     #[test]

@@ -35,6 +35,7 @@ use std::{
     cell::{Cell, RefCell},
     collections::BTreeMap,
     sync::LazyLock,
+    time::Instant,
 };
 
 /// Processors of the simulated machine.
@@ -168,6 +169,8 @@ enum Fault {
     Interrupted,
     /// Ctrl-C so late that the run still ends well.
     InterruptedLate,
+    /// Time is over while it runs.
+    TimeOver,
     /// It takes this much longer to make and mount.
     Slow(Nanos),
     /// A measurement without one operation.
@@ -234,6 +237,10 @@ impl Place for SimulatedPlace<'_> {
             }
             Some(Fault::Interrupted) => {
                 self.interrupt.raise();
+                return JobOutcome::Interrupted;
+            }
+            Some(Fault::TimeOver) => {
+                self.interrupt.end_at(Some(Instant::now()));
                 return JobOutcome::Interrupted;
             }
             Some(Fault::InterruptedLate) => self.interrupt.raise(),
@@ -522,6 +529,8 @@ struct SimulatedTrial<'p> {
     ended_at: Nanos,
     inspected_at: Nanos,
     longest_run: Nanos,
+    /// A run was given up at the end of time.
+    is_time_over: bool,
 }
 
 /// Runs a session of a trial, with a further listener if there is one.
@@ -584,6 +593,7 @@ fn session<'p>(
         ended,
         ended_at,
         inspected_at: inspected_at.get().unwrap_or(ended_at),
+        is_time_over: interrupt.is_time_over(),
         longest_run: longest.get(),
     }
 }
@@ -670,6 +680,7 @@ impl<'p> SimulatedTrial<'p> {
         }
         assert!(
             check.running.is_none()
+                || self.is_time_over
                 || self.ended.as_ref().map_or(true, |ended| ended.reason == Reason::Interrupted),
             "a run ended and nobody was told"
         );

@@ -162,6 +162,20 @@ fn a_workload_that_does_not_fit_beside_a_state_ends_the_trial_before_a_round() {
     assert!(!told.heard.iter().any(|heard| matches!(heard, Heard::RoundStarted { .. })));
 }
 
+/// What does not end long after the budget is given up, and what was measured counts.
+#[test]
+fn a_run_that_does_not_end_ends_with_the_budget() {
+    let plan = plan(&["a=ext4", "b=xfs"], &[1], 7, |_| {});
+    let mut jobs = 0;
+    let told = simulate(&plan, &World::default(), |_| {
+        jobs += 1;
+        (jobs == 12).then_some(Fault::TimeOver)
+    });
+    let finished = told.finished();
+    assert_eq!((finished.reason, finished.rounds), (Reason::BudgetEnded, 5));
+    assert!(finished.judge().is_some());
+}
+
 #[test]
 fn an_interruption_while_a_state_is_made_ends_the_trial() {
     let plan = plan(&["a=ext4", "b=xfs:state=aged"], &[1], 7, |_| {});
