@@ -213,6 +213,7 @@ mod tests {
 
     fn mounted(filesystem: &str, target: &str, options: &str) -> MountEntry {
         MountEntry {
+            root: "/".into(),
             device: crate::device_number::DeviceNumber { major: 0, minor: 1 },
             target: target.into(),
             mount_options: Vec::new(),

@@ -11,6 +11,8 @@ use std::{
 pub struct MountEntry {
     /// Device number of the filesystem.
     pub device: DeviceNumber,
+    /// The folder of the filesystem that is shown.
+    pub root: PathBuf,
     /// Where.
     pub target: PathBuf,
     /// Options of this mount (`noatime`, `ro`).
@@ -90,6 +92,25 @@ pub fn at(target: &Path) -> Result<MountEntry, StackError> {
     })
 }
 
+/// The other paths under which a path, or a part of it, is shown by these mounts. It must be resolved.
+pub(crate) fn also_at(path: &Path, all: &[MountEntry]) -> Vec<PathBuf> {
+    let above = all.iter().rev().filter(|mounted| path.starts_with(&mounted.target));
+    let Some(holder) = above.max_by_key(|mounted| mounted.target.as_os_str().len()) else {
+        return Vec::new();
+    };
+    let Ok(inside) = path.strip_prefix(&holder.target) else { return Vec::new() };
+    let inside = if inside.as_os_str().is_empty() { holder.root.clone() } else { holder.root.join(inside) };
+    let shown =
+        all.iter().filter(|mounted| mounted.device == holder.device).filter_map(|mounted| {
+            match inside.strip_prefix(&mounted.root) {
+                Ok(rest) if rest.as_os_str().is_empty() => Some(mounted.target.clone()),
+                Ok(rest) => Some(mounted.target.join(rest)),
+                Err(_) => mounted.root.starts_with(&inside).then(|| mounted.target.clone()),
+            }
+        });
+    shown.filter(|shown| !shown.starts_with(path)).collect()
+}
+
 pub(crate) fn parse(text: &str) -> Vec<MountEntry> {
     text.lines().filter_map(parse_line).collect()
 }
@@ -99,14 +120,14 @@ fn parse_line(line: &str) -> Option<MountEntry> {
     let (left, right) = line.split_once(" - ")?;
     let mut left = left.split(' ').skip(2);
     let device = left.next()?.parse().ok()?;
-    let _root = left.next()?;
+    let root = PathBuf::from(unescape(left.next()?));
     let target = PathBuf::from(unescape(left.next()?));
     let mount_options = left.next()?.split(',').map(str::to_owned).collect();
     let mut right = right.split(' ');
     let filesystem = right.next()?.to_owned();
     let source = unescape(right.next()?);
     let super_options = right.next().unwrap_or_default().split(',').map(str::to_owned).collect();
-    Some(MountEntry { device, target, mount_options, filesystem, source, super_options })
+    Some(MountEntry { device, root, target, mount_options, filesystem, source, super_options })
 }
 
 /// The kernel writes space, tab, newline and backslash as `\040` and so on.
@@ -135,6 +156,24 @@ pub(crate) fn unescape(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_path_is_found_where_else_it_is_shown() {
+        let all = parse(
+            "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n2 1 0:20 / /run rw - tmpfs run rw\n3 1 0:20 / /srv/a/run rw - tmpfs run rw\n\
+             4 1 0:20 /dbus /srv/dbus rw - tmpfs run rw\n5 1 8:1 /tmp /srv/a/tmp rw - ext4 /dev/sda1 rw\n\
+             6 1 8:1 / /srv/all rw - ext4 /dev/sda1 rw\n7 2 0:21 / /run/lock rw - tmpfs lock rw\n8 1 8:1 /home /h rw - ext4 /dev/sda1 rw\n",
+        );
+        let at = |path: &str| {
+            let found = also_at(Path::new(path), &all);
+            found.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(at("/run"), "/srv/a/run /srv/dbus");
+        assert_eq!(at("/tmp"), "/srv/a/tmp /srv/all/tmp");
+        assert_eq!(at("/run/dbus/socket"), "/srv/a/run/dbus/socket /srv/dbus/socket");
+        assert_eq!(at("/home/me/socket"), "/srv/all/home/me/socket /h/me/socket");
+        assert_eq!(at("/run/lock"), "");
+    }
 
     #[test]
     fn a_mount_names_its_device_by_number_or_by_name() {

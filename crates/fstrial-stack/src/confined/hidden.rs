@@ -3,13 +3,14 @@
 //! A read-only mount stops neither connecting to a socket nor writing to a fifo, and a network namespace has no part in
 //! sockets that have a path. So the folders that exist for such things ([`FOLDERS`]) are covered with empty ones in memory,
 //! where the program can have sockets and files of its own; and what else processes listen at, by `/proc/net/unix`, is
-//! covered one by one. Left are sockets elsewhere that are made later or by another network namespace, and fifos elsewhere.
+//! covered one by one. Both are covered under every path that a mount gives them. Left are sockets elsewhere that are made later
+//! or by another network namespace, that have a second name or whose folder was renamed, and fifos elsewhere.
 //!
 //! The user's own files may lie in these folders, so what the command names there is bound back, read-only: regular
 //! files, with the owners and modes of the folders above them, and all of the folder in which the program itself lies.
 
 use super::cannot_confine;
-use crate::error::StackError;
+use crate::{error::StackError, mounts};
 use rustix::{
     fs::{CWD, FileType, Gid, Mode, OFlags, ResolveFlags, Stat, Uid},
     io::Errno,
@@ -38,6 +39,8 @@ const NOTHING: &str = "/dev/null";
 #[derive(Debug)]
 pub(super) struct HiddenFolders {
     folders: Vec<PathBuf>,
+    /// Where other mounts show them: these are covered and stay empty.
+    shown_elsewhere: Vec<PathBuf>,
     kept: Vec<Kept>,
     sockets: Vec<PathBuf>,
 }
@@ -66,7 +69,14 @@ impl HiddenFolders {
         // Outer ones first: one may lie in another (`/dev/shm` in `/run`).
         folders.sort();
         folders.dedup();
-        let mut hidden = Self { folders, kept: Vec::new(), sockets: Vec::new() };
+        let mounted = mounts::all()?;
+        let mut shown_elsewhere: Vec<PathBuf> =
+            folders.iter().flat_map(|folder| mounts::also_at(folder, &mounted)).collect();
+        shown_elsewhere
+            .retain(|shown| !folders.iter().any(|folder| shown.starts_with(folder)) && shown.is_dir());
+        shown_elsewhere.sort();
+        shown_elsewhere.dedup();
+        let mut hidden = Self { folders, shown_elsewhere, kept: Vec::new(), sockets: Vec::new() };
         for (program, arguments) in commands {
             hidden.keep(program, true)?;
             for word in arguments {
@@ -74,9 +84,19 @@ impl HiddenFolders {
             }
         }
         let listed = fs::read(SOCKETS).map_err(|e| StackError::io("read", SOCKETS, e))?;
-        hidden.sockets = sockets(&listed);
-        hidden.sockets.retain(|socket| !hidden.folders.iter().any(|folder| socket.starts_with(folder)));
+        let mut all = sockets(&listed);
+        let others: Vec<PathBuf> = all.iter().flat_map(|socket| mounts::also_at(socket, &mounted)).collect();
+        all.extend(others.into_iter().filter(|path| is_socket(path)));
+        all.retain(|socket| hidden.shows(socket));
+        hidden.sockets = all;
         Ok(hidden)
+    }
+
+    /// Whether a path is seen although the folders are covered.
+    fn shows(&self, path: &Path) -> bool {
+        let is_kept = |kept: &Kept| kept.is_folder && path.starts_with(&kept.at);
+        let mut covered = self.folders.iter().chain(&self.shown_elsewhere);
+        !covered.any(|folder| path.starts_with(folder)) || self.kept.iter().any(is_kept)
     }
 
     /// Covers everything, and binds back what is kept. Returns the folders, which are yet to be made writable.
@@ -95,6 +115,14 @@ impl HiddenFolders {
                 Some(c"size=256m,nr_inodes=64k,mode=1777"),
             )
             .map_err(|e| StackError::io("cover", folder, e))?;
+        }
+        for folder in &self.shown_elsewhere {
+            let size = Some(c"size=4k,nr_inodes=1,mode=755");
+            match rustix::mount::mount("fstrial", folder, "tmpfs", flags, size) {
+                // It is covered by what is above it.
+                Ok(()) | Err(Errno::NOENT) => {}
+                Err(error) => return Err(StackError::io("cover", folder, error)),
+            }
         }
         for kept in &self.kept {
             kept.bind_back()?;
@@ -212,8 +240,12 @@ fn sockets(listed: &[u8]) -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = listed.split(|byte| *byte == b'\n').filter_map(path).collect();
     found.sort();
     found.dedup();
-    found.retain(|path| fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket()));
+    found.retain(|path| is_socket(path));
     found
+}
+
+fn is_socket(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket())
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! A program shut in on a real arm: what it cannot do, and that no part of it holds the device afterwards.
 
-use crate::support::{Background, Lab, arm, assert_all_down, attach, isolated, skip};
+use crate::support::{Background, Lab, MountGuard, arm, assert_all_down, attach, isolated, skip};
 use fstrial_model::units::Nanos;
 use fstrial_stack::{command, confined::Sandbox, isolation, stack::Target};
 use rustix::fs::{CWD, FileType, Mode};
@@ -128,6 +128,7 @@ fn nobody_of_the_host_is_reached() {
         // The last is nowhere special: such as the socket of a database in its own folder.
         let folders = ["/run", "/tmp", "/var/tmp", "/dev/shm", "/var/lib"].map(open_folder);
         let (mut listeners, mut pipes, mut targets) = (Vec::new(), Vec::new(), Vec::<String>::new());
+        let (mut shown_at, mut points) = (Vec::new(), Vec::new());
         for folder in &folders {
             let (socket, pipe) = (folder.path().join("a socket"), folder.path().join("pipe"));
             listeners.push(UnixListener::bind(&socket).unwrap());
@@ -137,6 +138,16 @@ fn nobody_of_the_host_is_reached() {
             mode(&pipe, 0o666);
             // Held for reading, or writing to it would block.
             pipes.push((File::options().read(true).write(true).open(&pipe).unwrap(), pipe));
+        }
+        // The same sockets, where other mounts show the folders or what is in them.
+        for (number, shown) in ["/run", "/tmp", folders[4].path().to_str().unwrap()].into_iter().enumerate() {
+            let point = folders[4].path().with_extension(format!("shown{number}"));
+            fs::create_dir(&point).unwrap();
+            rustix::mount::mount_bind(shown, &point).unwrap();
+            let inside = Path::new(&targets[[0, 1, 4][number]]).strip_prefix(shown).unwrap().to_owned();
+            targets.push(point.join(inside).display().to_string());
+            shown_at.push(MountGuard::of(&point));
+            points.push(point);
         }
         let name = format!("fstrial-test-{}", std::process::id());
         let named = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name).unwrap()).unwrap();
@@ -156,7 +167,8 @@ fn nobody_of_the_host_is_reached() {
                 ""
             );
         }
-        drop((listeners, named));
+        drop((listeners, named, shown_at));
+        points.iter().for_each(|point| fs::remove_dir(point).unwrap());
     });
 }
 
@@ -224,6 +236,22 @@ fn the_users_own_files_in_hidden_folders_are_there() {
             symlink("bin", &link).unwrap();
             assert_eq!(said(&place, &[link.join("tool").to_str().unwrap()]), "from its own folder\n1\n");
         }
+        // Who listens in the folder of a program that is bound back does so to others.
+        let home = open_folder("/tmp");
+        let (tool, socket) = (application(home.path()), home.path().join("lib/socket"));
+        let listener = UnixListener::bind(&socket).unwrap();
+        mode(&socket, 0o777);
+        let call =
+            format!("#!/bin/sh\nexec perl -e '{}' {}\n", CALL.replace('\'', "'\\''"), socket.display());
+        fs::write(&tool, call).unwrap();
+        if command::find("perl").is_some() {
+            assert_eq!(said(&place, &[tool.to_str().unwrap()]), format!("none {}\n", socket.display()));
+            assert_eq!(
+                crate::support::run(tool.to_str().unwrap(), &[]).stdout,
+                format!("reached {}\n", socket.display())
+            );
+        }
+        drop(listener);
         let home = open_folder("/tmp");
         let elsewhere = home.path().join("sleepless");
         // A shell without a script: a program of many names would look at the link's.
