@@ -30,7 +30,7 @@ const ALONE: [&[&str]; 3] = [&["--version"], &["--help"], &["workloads"]];
 /// `lay-out PROGRAM FOLDER`: what `./x install` copies below a prefix.
 pub(crate) fn lay_out_for_x(arguments: &[String]) -> Result<(), String> {
     match arguments {
-        [program, folder] => lay_out(Path::new(program), Path::new(folder)),
+        [program, folder] => lay_out(Path::new(program), &emptied(folder.into())?),
         _ => Err("usage: cargo xtask lay-out PROGRAM FOLDER".into()),
     }
 }

@@ -11,13 +11,28 @@ pub const MAX_TEXTS: usize = 64;
 /// The most commands: preparing a program alone can take dozens.
 const MAX_COMMANDS: usize = 256;
 
+/// The longest output of a program, in bytes: 256 KiB of it are kept, with its commands.
+const MAX_OUTPUT: usize = 1 << 20;
+
 /// A text, cut at a character with an ellipsis.
-pub fn cut(mut text: String) -> String {
-    if text.len() > MAX_TEXT {
-        text.truncate(text.floor_char_boundary(MAX_TEXT - '…'.len_utf8()));
+pub fn cut(text: String) -> String {
+    cut_to(MAX_TEXT, text)
+}
+
+fn cut_to(most: usize, mut text: String) -> String {
+    if text.len() > most {
+        text.truncate(text.floor_char_boundary(most - '…'.len_utf8()));
         text.push('…');
     }
     text
+}
+
+/// Reads what a program printed, if it is there.
+///
+/// # Errors
+/// It is something else.
+pub fn output<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+    Ok(Option::<String>::deserialize(from)?.map(|text| cut_to(MAX_OUTPUT, text)))
 }
 
 /// Reads a text.

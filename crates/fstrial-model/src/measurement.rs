@@ -111,7 +111,7 @@ pub struct Measurement {
     /// Space left on the filesystem after the load.
     pub space_left: Bytes,
     /// What a program printed, raw: the beginning and the end of it, if it was much. None for a load of our own.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "crate::bounded::output")]
     pub output: Option<String>,
 }
 

@@ -127,6 +127,19 @@ impl Controller {
         Ok(home.filter(|home| home.join("cgroup.procs").exists()).unwrap_or_else(|| root.clone()))
     }
 
+    /// What a file says of the group that this process is in and of those above it. Ours is not below them: a limit of theirs would
+    /// no longer hold.
+    pub(crate) fn above(
+        self,
+        hierarchy: &Hierarchy,
+        file: &str,
+    ) -> Result<Vec<(PathBuf, String)>, StackError> {
+        let home = self.home(hierarchy)?;
+        let groups = home.ancestors().take_while(|group| group.starts_with(&hierarchy.root));
+        let read = |group: &Path| Some((group.to_owned(), fs::read_to_string(group.join(file)).ok()?));
+        Ok(groups.filter_map(read).collect())
+    }
+
     /// Makes a group of our own.
     pub(crate) fn make(self, hierarchy: &Hierarchy, ledger: &Ledger) -> Result<Group, StackError> {
         // What no other group of the host is called at a time: the owner's process, and the moment.

@@ -45,7 +45,7 @@ use rustix::{
     fs::{CWD, Gid, Mode, OFlags, Uid},
     io::Errno,
     mount::{MountFlags, MountPropagationFlags, UnmountFlags},
-    process::{Pid, PidfdFlags, Signal},
+    process::{Pid, PidfdFlags, Resource, Rlimit, Signal},
     thread::UnshareFlags,
 };
 use std::{
@@ -77,6 +77,8 @@ const NOBODY: u32 = 65534;
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 /// Most bytes kept of each stream: the first and the last half.
 pub const KEPT_BYTES: usize = 16 << 20;
+/// Most processes of programs at a time, as root.
+const PROCESSES: u64 = 4096;
 /// How long a killed program is waited for, and the streams of one that has ended.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
@@ -462,6 +464,9 @@ impl Keeper {
         let is_root = self.cover.is_some();
         let prepare = move || {
             if is_root {
+                // A mistake that starts processes for ever leaves room for those that end it.
+                let most = Rlimit { current: Some(PROCESSES), maximum: Some(PROCESSES) };
+                rustix::process::setrlimit(Resource::Nproc, most)?;
                 see_own_processes()?;
                 become_nobody()?;
             }
@@ -510,6 +515,7 @@ impl Keeper {
         for writable in folders.iter().map(PathBuf::as_path).chain([seen]) {
             set_mount(writable, 0, libc::MOUNT_ATTR_NODEV, read_only)?;
         }
+        own_terminals().map_err(failed("make terminals"))?;
         raise_loopback().map_err(|e| cannot_confine("raise the loopback interface", &e))?;
         leave_session_keys().map_err(|e| cannot_confine("leave the keys of the session", &e))?;
         rustix::thread::set_no_new_privs(true).map_err(failed("give up privileges"))
@@ -578,6 +584,17 @@ fn set_mount(point: &Path, flags: libc::c_int, set: u64, clear: u64) -> Result<(
     let failed =
         || cannot_confine(&format!("change the mount {}", point.display()), &io::Error::last_os_error());
     if result == 0 { Ok(()) } else { Err(failed()) }
+}
+
+/// Pseudo terminals of its own: of the host's it could take all, and nobody could log in any more.
+fn own_terminals() -> rustix::io::Result<()> {
+    let flags = MountFlags::NOSUID | MountFlags::NOEXEC;
+    let settings = c"newinstance,ptmxmode=0666,mode=0620,max=256";
+    match rustix::mount::mount("devpts", "/dev/pts", "devpts", flags, Some(settings)) {
+        // A host without terminals.
+        Err(Errno::NOENT | Errno::NODEV | Errno::NOTDIR) => Ok(()),
+        result => result,
+    }
 }
 
 /// Raises the loopback interface of this thread's network namespace: servers and clients of one program meet there.

@@ -13,7 +13,11 @@ use crate::{
     sysfs, throttle,
 };
 use fstrial_model::{memory::LimitedBy, units::Bytes};
-use std::{collections::BTreeSet, fs, path::Path};
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+};
 
 pub(crate) const CONTROLLER: Controller =
     Controller { v1: "memory", v2: "memory", verb: "limit the memory of a load" };
@@ -78,6 +82,31 @@ fn settings(version: Version, limit: Bytes, has: &dyn Fn(&str) -> bool) -> [Sett
     [setting(memory, false), setting(swap, true)]
 }
 
+fn limit_file(version: Version) -> &'static str {
+    match version {
+        Version::V1 => "memory.limit_in_bytes",
+        Version::V2 => "memory.max",
+    }
+}
+
+/// Refuses a limit above that of the groups that this command was put into.
+fn keep_to(above: &[(PathBuf, String)], limit: Bytes) -> Result<(), StackError> {
+    // `max`, or a number near 2^63, is none.
+    let own = |(group, text): &(PathBuf, String)| Some((text.trim().parse::<u64>().ok()?, group.clone()));
+    match above.iter().filter_map(own).min() {
+        Some((own, group)) if own < limit.0 => Err(StackError::Unable {
+            what: format!(
+                "a limit of {} for the memory is above the {} of the control group that fstrial runs in ({})",
+                limit.human(),
+                Bytes(own).human(),
+                group.display()
+            ),
+            hint: "use a smaller one, or start fstrial in another group".into(),
+        }),
+        _ => Ok(()),
+    }
+}
+
 /// Whether a file says what was written to it. The kernel counts in pages.
 pub(crate) fn is_taken(text: &str, written: Bytes) -> bool {
     let page = rustix::param::page_size() as u64;
@@ -100,6 +129,7 @@ impl LimitedGroup {
     /// The controller is missing, cannot be used, or did not take the limit.
     pub fn set(limit: Bytes, ledger: &Ledger) -> Result<Self, StackError> {
         let hierarchy = CONTROLLER.find()?;
+        keep_to(&CONTROLLER.above(&hierarchy, limit_file(hierarchy.version))?, limit)?;
         let group = CONTROLLER.make(&hierarchy, ledger)?;
         match apply(group.path(), hierarchy.version, limit) {
             Ok(()) => Ok(Self { group, limit, by: by(hierarchy.version) }),

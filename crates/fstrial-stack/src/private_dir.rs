@@ -26,8 +26,8 @@ use std::{
 
 /// Links that one path may go through, as in the kernel.
 const MAX_LINKS: usize = 40;
-/// Mode of folders that are made above the last one.
-const OPEN_TO_READ: u32 = 0o755;
+/// Mode of folders that are made: results name hosts, command lines and users.
+const OWNERS_ONLY: u32 = 0o700;
 
 /// An open folder that only root and this process's user can change.
 #[derive(Debug)]
@@ -60,7 +60,7 @@ impl PrivateDir {
     /// # Errors
     /// As [`open`](Self::open), and if it cannot be made.
     pub fn make(path: &Path) -> Result<Self, StackError> {
-        let made = walk(path, Some(OPEN_TO_READ))?;
+        let made = walk(path, Some(OWNERS_ONLY))?;
         made.ok_or_else(|| StackError::io("make the folder", path, Errno::NOENT))
     }
 
@@ -78,7 +78,7 @@ impl PrivateDir {
     /// As [`make`](Self::make).
     pub fn make_folder(&self, name: &str) -> Result<Self, StackError> {
         let path = self.path.join(name);
-        let made = self.inner(name, Some(0o700))?;
+        let made = self.inner(name, Some(OWNERS_ONLY))?;
         made.ok_or_else(|| StackError::io("make the folder", path, Errno::NOENT))
     }
 
@@ -383,7 +383,9 @@ mod tests {
         let made = PrivateDir::make(&wanted).unwrap();
         assert_eq!(made.path(), absolute(&wanted).unwrap());
         let ledger = made.make_folder("ledger").unwrap();
-        assert_eq!(fs::metadata(wanted.join("ledger")).unwrap().permissions().mode() & 0o777, 0o700);
+        for folder in [wanted.join("ledger"), wanted.clone()] {
+            assert_eq!(fs::metadata(folder).unwrap().permissions().mode() & 0o777, 0o700);
+        }
         std::io::Write::write_all(&mut ledger.create(OsStr::new("entry")).unwrap(), b"text").unwrap();
         assert!(ledger.create(OsStr::new("entry")).is_err(), "never over another");
         let again = PrivateDir::open(&wanted).unwrap().unwrap().folder("ledger").unwrap().unwrap();

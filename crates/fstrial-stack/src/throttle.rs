@@ -109,8 +109,24 @@ impl ThrottledGroup {
         find()?;
         let hierarchy = CONTROLLER.find()?;
         let device = sysfs::read(sysfs_folder.join("dev"))?;
+        let settings = settings(by(hierarchy.version), cap, &device);
+        for (file, _) in &settings {
+            let above = CONTROLLER.above(&hierarchy, file)?;
+            let own =
+                above.into_iter().find(|(group, caps)| *group != hierarchy.root && !caps.trim().is_empty());
+            if let Some((group, caps)) = own {
+                return Err(unable(
+                    format!(
+                        "the control group that fstrial runs in has a cap of its own, which would not hold in another one: {} {}",
+                        group.join(file).display(),
+                        caps.trim()
+                    ),
+                    "start fstrial in another group, or leave throttle out",
+                ));
+            }
+        }
         let group = CONTROLLER.make(&hierarchy, ledger)?;
-        match apply(group.path(), &settings(by(hierarchy.version), cap, &device)) {
+        match apply(group.path(), &settings) {
             Ok(()) => Ok(Self(group)),
             Err(error) => {
                 group.close()?;

@@ -12,6 +12,7 @@ mod undo;
 use crate::{error::StackError, named::OwnFolder, private_dir::PrivateDir};
 use fstrial_model::planted::{Fault, planted};
 use owner::{Life, Owner, started};
+use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 use std::{
     collections::BTreeSet,
@@ -24,7 +25,7 @@ use std::{
         atomic::{AtomicU64, Ordering},
     },
     thread,
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime},
 };
 
 pub use owner::namespace_of;
@@ -361,9 +362,16 @@ impl Ledger {
         Some(SkippedEntry { file: self.dir.path().join(&found.name), undo, why, is_ending })
     }
 
-    /// Deletes what processes that are gone were about to write down: the changes themselves were never begun.
+    /// Deletes what processes that are gone were about to write down: the changes themselves were never begun. Also what a power
+    /// cut has left of entries that were not synced, because their changes do not outlive a boot.
     fn sweep(&self) -> Result<(), StackError> {
         for name in self.dir.names()? {
+            if name.as_encoded_bytes().ends_with(ENTRY.as_bytes()) {
+                if self.is_lost_in_a_boot(&name) {
+                    self.dir.remove(&name)?;
+                }
+                continue;
+            }
             let owner = name.to_str().and_then(|name| name.strip_suffix(PARTIAL)).and_then(|stem| {
                 let words: Vec<&str> = stem.split('-').collect();
                 let [pid, _, _, namespace, started] = words[..] else { return None };
@@ -376,6 +384,18 @@ impl Ledger {
             }
         }
         Ok(())
+    }
+
+    /// Whether a file has a name from before this boot, and no words.
+    fn is_lost_in_a_boot(&self, name: &OsStr) -> bool {
+        let words = self.dir.read(name, MAX_BYTES).ok().flatten();
+        if words.is_none_or(|words| words.iter().any(|byte| *byte != 0)) {
+            return false;
+        }
+        let file = self.dir.file(name, OFlags::RDONLY).ok().flatten();
+        let changed = file.and_then(|file| file.metadata().ok()?.modified().ok());
+        let booted = SystemTime::now().checked_sub(Duration::from_nanos(since_boot()));
+        changed.zip(booted).is_some_and(|(changed, booted)| changed < booted)
     }
 
     /// What a replay would undo, in words, and what it would leave alone.
@@ -696,6 +716,26 @@ mod tests {
         assert!(report.left[0].why.contains("another process namespace"), "{report:?}");
         // The lock tells that it has ended.
         assert!(all_is_well(&inside.locked().replay().unwrap()) && !folder.exists());
+    }
+
+    /// A power cut keeps the name of an entry that was not synced, and no words of it.
+    #[test]
+    fn what_a_power_cut_has_left_of_an_entry_goes() {
+        let lab = Lab::new();
+        let cut = |name: &str, words: &[u8], age: u64| {
+            let path = lab.dead.folder().join(format!("{name}{ENTRY}"));
+            let file = fs::File::create(&path).unwrap();
+            (&file).write_all(words).unwrap();
+            file.set_modified(SystemTime::now() - Duration::from_nanos(age)).unwrap();
+            path
+        };
+        let before = since_boot() + 60_000_000_000;
+        let gone = [cut("empty", b"", before), cut("zeroes", &[0; 300], before)];
+        let stays = [cut("half", b"{\"owner\":", before), cut("of-this-boot", b"", 0)];
+        let report = lab.living().replay().unwrap();
+        let left: BTreeSet<_> = report.left.iter().map(|left| left.file.clone()).collect();
+        assert_eq!(left, stays.clone().into());
+        assert!(gone.iter().all(|path| !path.exists()) && stays.iter().all(|path| path.exists()));
     }
 
     #[test]

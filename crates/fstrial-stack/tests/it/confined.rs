@@ -172,6 +172,28 @@ fn nobody_of_the_host_is_reached() {
     });
 }
 
+/// All that there are of something would be missing to others.
+#[test]
+fn terminals_and_processes_are_its_own_and_not_endless() {
+    isolated(|| {
+        if command::find("perl").is_none() {
+            return skip("terminals_and_processes_are_its_own_and_not_endless", "needs perl");
+        }
+        let lab = Lab::new();
+        let place = Sandbox::make(&lab.folder("arm")).unwrap();
+        let taken = || fs::read_to_string("/proc/sys/kernel/pty/nr").unwrap().trim().parse::<u32>().unwrap();
+        let before = taken();
+        let script = "my @all; while (open(my $t, '+<', '/dev/ptmx')) { push @all, $t; last if @all > 5000 }
+                      print scalar(@all), ' '; open(my $p, '<', '/proc/self/limits');
+                      while (<$p>) { print \"$1\\n\" if /^Max processes +(\\d+)/ }";
+        let printed = said(&place, &["perl", "-e", script]);
+        assert_eq!(printed, "256 4096\n");
+        assert!(taken() <= before + 256, "they were given back");
+        // One that works as always.
+        assert_eq!(shell(&place, "test -c /dev/ptmx && echo there"), "there\n");
+    });
+}
+
 #[test]
 fn a_program_has_servers_and_folders_of_its_own() {
     isolated(|| {

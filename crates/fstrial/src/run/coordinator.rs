@@ -23,7 +23,7 @@ use super::{
     plan::Plan,
     round::{Earlier, RoundTimes},
 };
-use crate::error::ExpectedError;
+use crate::{error::ExpectedError, exit_code};
 use fstrial_model::{
     facts::ArmFacts,
     job::{FailureKind, Job, PROTOCOL, RunFailure, StateTask, WorkerMessage},
@@ -32,6 +32,7 @@ use fstrial_model::{
     units::Nanos,
     workload::Data,
 };
+use fstrial_store::StoreError;
 
 /// What the coordinator needs in addition to the plan.
 pub struct Context<'a, 'w> {
@@ -204,7 +205,8 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
                     all.push(facts);
                 }
                 (JobOutcome::Measured(_), None) => {
-                    return Err(ExpectedError::Fault(format!("a worker said nothing about arm {name}")));
+                    let fault = ExpectedError::Fault(format!("a worker said nothing about arm {name}"));
+                    return Err(self.blame(index, fault));
                 }
             }
         }
@@ -354,6 +356,26 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
 
     /// Runs one cell; false if interrupted.
     fn one_run(&mut self, cell: usize, slot: usize) -> Result<bool, ExpectedError> {
+        self.run_cell(cell, slot).map_err(|error| self.blame(self.plan.cells[cell].arm, error))
+    }
+
+    /// What would be a fault of ours, if no agent had sent what it is about.
+    fn blame(&self, arm: usize, error: ExpectedError) -> ExpectedError {
+        let Some(name) = &self.plan.places[self.plan.place_of[arm]] else { return error };
+        let what = match error {
+            ExpectedError::Fault(what) => what,
+            ExpectedError::Store(StoreError::Unstorable { what, .. }) => what,
+            other => return other,
+        };
+        ExpectedError::Place {
+            name: name.clone(),
+            what: format!("its agent sent something that makes no sense: {what}"),
+            hint: Some("use the same fstrial there, and look at the host of the place".into()),
+            code: exit_code::SETUP_FAILED,
+        }
+    }
+
+    fn run_cell(&mut self, cell: usize, slot: usize) -> Result<bool, ExpectedError> {
         let plan = self.plan;
         let at = plan.cells[cell];
         let (arm, workload) = (plan.arm_name(cell), plan.workloads[at.workload].name.as_str());

@@ -268,7 +268,8 @@ impl<'a> Run<'a> {
         taken_down?;
         self.leave();
         let stages = std::mem::take(&mut self.stages);
-        Ok(loaded.map(|results| Measurement { results, facts, commands, stages, space_left, output: None }))
+        let output = self.output.take();
+        Ok(loaded.map(|results| Measurement { results, facts, commands, stages, space_left, output }))
     }
 
     /// Attaches the device, makes the filesystem, or puts a prepared one back, and mounts it.

@@ -3,7 +3,7 @@
 
 use crate::{
     axes::{fact, groups_in_the_ledger, kill_under_load},
-    support::{self, Lab, SMALL},
+    support::{self, FSTRIAL, Lab, PATIENCE, Running, SMALL},
 };
 use serde_json::Value;
 use std::{fs, path::Path};
@@ -160,7 +160,7 @@ fn a_worker_that_is_killed_for_its_limit_died_of_it() {
     assert!(!hog.status.success(), "{hog:?}");
     let patience = std::time::Duration::from_secs(3);
     assert!(support::eventually(patience, || !worker.exists()), "it is the worker that was killed");
-    let ended = running.end(support::PATIENCE);
+    let ended = running.end(PATIENCE);
     let failures = ended.document()["failures"].to_string();
     assert!(failures.contains("its limit of 64 MiB was reached"), "{failures} {}", ended.stderr);
     assert!(!group.exists());
@@ -231,4 +231,33 @@ fn buffered_writes_are_warned_of_and_decide_no_claim_where_they_are_not_slowed()
     let shown = lab.run("claims check claim.toml --dry-run");
     assert_eq!(shown.stdout.contains("cannot run here"), is_v1, "{shown:?}");
     assert_eq!(shown.stdout.contains("does not slow down writers"), is_v1, "{shown:?}");
+}
+
+/// Who put the command into a group with a limit meant it.
+#[test]
+fn no_limit_is_above_that_of_the_commands_own_group() {
+    let name = "no_limit_is_above_that_of_the_commands_own_group";
+    if !has_limit(name) {
+        return;
+    }
+    let group = Path::new("/sys/fs/cgroup/memory").join(format!("fstrial-test-{}", std::process::id()));
+    if fs::create_dir(&group).is_err() {
+        return support::skip(name, "the memory controller of cgroup v1 is not there");
+    }
+    let lab = Lab::new();
+    fs::write(group.join("memory.limit_in_bytes"), "200M").unwrap();
+    let ended = [("--memory 600MiB", false), ("--memory 100MiB", true)].map(|(memory, fits)| {
+        let words = format!("compare ext4 xfs {SMALL} --device image:images --rounds 1 {memory}");
+        let script = format!("echo $$ > {}/cgroup.procs && exec {FSTRIAL} {words}", group.display());
+        let mut command = lab.prepare("sh");
+        command.args(["-c", &script]);
+        (Running::start(command).end(PATIENCE), fits)
+    });
+    let gone = support::eventually(PATIENCE, || fs::remove_dir(&group).is_ok());
+    assert!(gone, "somebody is left in the group");
+    for (ended, fits) in ended {
+        let is_told = ended.stderr.contains("above the 200 MiB of the control group that fstrial runs in");
+        assert_eq!((is_told, ended.code() == 11), (!fits, !fits), "{ended:?}");
+    }
+    lab.assert_nothing_left("after a limit that is too high");
 }

@@ -2,6 +2,7 @@
 //! against each other.
 
 use crate::support::{self, Ended, FSTRIAL, Lab, PATIENCE, Running};
+use fstrial_store::Store;
 use serde_json::Value;
 
 const IMAGE: &str = "--device image:images --size 512MiB --rounds 1 --json";
@@ -140,6 +141,12 @@ fn numbers_of_a_program_go_through_the_same_line() {
     let phases: Vec<String> = sections(&ended).into_iter().map(|section| section.1).collect();
     assert_eq!(phases, ["written", "wall"]);
     assert_eq!(ended.document()["workloads"][1]["less_is_better"], true);
+    let store = Store::open_read_only(lab.home().join("results.db")).unwrap();
+    for run in store.runs(store.trials().unwrap()[0].id).unwrap() {
+        let printed = run.outcome.unwrap().output.expect("what a program printed is kept");
+        assert!(printed.contains("bytes (1.0 MB") && printed.contains("threads 1"), "{printed}");
+        assert!(printed.contains("version: ") && printed.contains("wall time: "), "{printed}");
+    }
     lab.write("broken.toml", &PROGRAM.replace("copied", "moved"));
     let refused = lab.run(&format!("compare ext4 btrfs --workload broken.toml --threads 1 {IMAGE}"));
     assert_eq!(refused.code(), 11, "{refused:?}");

@@ -51,6 +51,8 @@ fn labels(labels: &[(&str, &str)]) -> String {
                 '\\' => text.push_str("\\\\"),
                 '"' => text.push_str("\\\""),
                 '\n' => text.push_str("\\n"),
+                // Some of them are commands for a terminal.
+                c if c.is_control() => text.push('\u{fffd}'),
                 other => text.push(other),
             }
         }
@@ -183,6 +185,7 @@ mod tests {
     #[test]
     fn labels_are_escaped() {
         assert_eq!(labels(&[("a", "x\"y\\z\n"), ("b", "ü")]), r#"{a="x\"y\\z\n",b="ü"}"#);
+        assert_eq!(labels(&[("a", "x\u{1b}[2J\r")]), "{a=\"x\u{fffd}[2J\u{fffd}\"}");
     }
 
     #[test]

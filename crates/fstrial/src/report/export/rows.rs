@@ -41,12 +41,23 @@ struct Csv<W: Write>(csv::Writer<W>);
 
 impl<W: Write> Rows for Csv<W> {
     fn write(&mut self, rows: &[MetricRow]) -> io::Result<()> {
-        rows.iter().try_for_each(|row| self.0.serialize(row)).map_err(other)
+        rows.iter().try_for_each(|row| self.0.serialize(as_text(row))).map_err(other)
     }
 
     fn finish(mut self: Box<Self>) -> io::Result<()> {
         self.0.flush()
     }
+}
+
+/// The row with names that a spreadsheet takes for text: what begins like a formula is one to it, and an arm from elsewhere can be
+/// called `=HYPERLINK(…)`.
+fn as_text(row: &MetricRow) -> MetricRow {
+    let text = |name: &String| match name.starts_with(['=', '+', '-', '@']) {
+        true => format!("'{name}"),
+        false => name.clone(),
+    };
+    let (arm, workload, phase) = (text(&row.arm), text(&row.workload), text(&row.phase));
+    MetricRow { arm, workload, phase, metric: text(&row.metric), unit: text(&row.unit), ..row.clone() }
 }
 
 /// One JSON array.
@@ -227,6 +238,10 @@ mod tests {
         let array: Vec<serde_json::Value> = serde_json::from_str(&text(|out| json(out), &[&a, &b])).unwrap();
         assert_eq!(array.len(), 3);
         assert_eq!(array[0]["arm"], "a,\"b");
+        // A spreadsheet would run them.
+        let formulas = ["=HYPERLINK(1)", "+cmd|' /C calc'!A0", "-2+3", "@SUM(1)"].map(|arm| row(1, arm, 1.0));
+        let lines = text(|out| csv(out), &[&formulas]);
+        assert_eq!(lines.matches(",1,\'").count(), 4, "{lines}");
         assert_eq!(text(|out| json(out), &[&[], &[]]), "[]");
     }
 

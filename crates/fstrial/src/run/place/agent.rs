@@ -62,9 +62,12 @@ fn attend(
         {
             (place, trial, seed, cpus)
         }
-        Ok(Order::Open { fstrial, .. }) => {
+        Ok(Order::Open { wire, fstrial, .. }) => {
             return Err(ExpectedError::usage(
-                format!("the trial is run by fstrial {fstrial}, and this is {}", env!("CARGO_PKG_VERSION")),
+                format!(
+                    "the trial is run by fstrial {fstrial} (protocol {wire}), and this is {} (protocol {WIRE})",
+                    env!("CARGO_PKG_VERSION")
+                ),
                 "use one version of fstrial everywhere",
             ));
         }

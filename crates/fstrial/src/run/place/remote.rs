@@ -241,7 +241,7 @@ impl Link {
         match answer {
             Ok(Answer::Closed) => Ok(()),
             Ok(Answer::Refused { what, hint, code }) => Err(refused(name, what, hint, code)),
-            Ok(other) => Err(ExpectedError::Fault(format!("the agent at {name} said {other:?}"))),
+            Ok(other) => Err(refused(name, gibberish(&other), None, exit_code::SETUP_FAILED)),
             Err(gone) => Err(left_behind(name, &gone.or(words).what(name))),
         }
     }
@@ -282,6 +282,11 @@ fn refused(name: &str, what: String, hint: Option<String>, code: u8) -> Expected
         _ => hint,
     };
     ExpectedError::Place { name: name.to_owned(), what, hint: hint.map(there), code }
+}
+
+/// What was not the answer to what was asked, in short.
+fn gibberish(answer: &Answer) -> String {
+    format!("its agent said {}", bounded::cut(format!("{answer:?}")).chars().take(200).collect::<String>())
 }
 
 /// Nobody has said that everything is put back.
@@ -363,7 +368,7 @@ impl Remote {
                 }
                 Ok(other) => {
                     link.end(self.patience.short_farewell, &self.interrupt);
-                    return Err(ExpectedError::Fault(format!("the agent at {name} said {other:?}")));
+                    return Err(refused(name, gibberish(&other), None, exit_code::SETUP_FAILED));
                 }
                 Err(gone) => {
                     let words = link.end(self.patience.short_farewell, &self.interrupt);
@@ -493,7 +498,7 @@ impl Place for Remote {
                     self.warnings[1] = warnings;
                     return self.told_there(ended);
                 }
-                Ok(other) => Gone::Gibberish(format!("{other:?}")),
+                Ok(other) => Gone::Gibberish(gibberish(&other)),
                 Err(gone) => gone,
             };
             return self.lose(gone);
