@@ -16,6 +16,7 @@ mod plants;
 mod refusals;
 mod starve;
 mod table;
+mod wire;
 
 use clap::{Parser, Subcommand};
 use fstrial_model::planted;
@@ -35,7 +36,7 @@ struct Cli {
     #[command(subcommand)]
     hidden: Option<Hidden>,
 
-    /// Areas: kills, refusals, starve, files, stores, amplifiers, fuzz, plants (all if none is named).
+    /// Areas: kills, refusals, starve, files, stores, amplifiers, agents, fuzz, plants (all if none is named).
     area: Vec<String>,
 
     /// Where randomness comes from.
@@ -57,6 +58,10 @@ struct Cli {
     /// Hostile stores.
     #[arg(long, default_value_t = 20)]
     stores: u64,
+
+    /// Lies to agents and trials.
+    #[arg(long, default_value_t = 8)]
+    lies: u64,
 
     /// Only this target of fuzz.
     #[arg(long)]
@@ -152,7 +157,8 @@ fn areas(cli: &Cli, kept: &Path) -> Result<Vec<Area>, String> {
         let files = wants("files").then(|| scope.spawn(|| hostile::files(&subject)));
         let stores = wants("stores").then(|| scope.spawn(|| hostile::stores(&subject, cli.seed, cli.stores)));
         let amplifiers = wants("amplifiers").then(|| scope.spawn(|| amplify::attack(&subject)));
-        let all = [killing, refusing, starving, files, stores, amplifiers].into_iter().flatten();
+        let agents = wants("agents").then(|| scope.spawn(|| wire::attack(&subject, cli.seed, cli.lies)));
+        let all = [killing, refusing, starving, files, stores, amplifiers, agents].into_iter().flatten();
         areas.extend(all.map(|area| area.join().expect("an area keeps what panics to itself")));
     });
     if wants("fuzz") {
