@@ -8,11 +8,14 @@
 use crate::{cargo, command, target};
 
 /// The small run: all areas in about two minutes.
-const SMALL: [&str; 9] = ["--small", "--kills", "16", "--stores", "6", "--lies", "4", "--time", "10"];
+const SMALL: [&str; 11] =
+    ["--small", "--kills", "16", "--stores", "6", "--lies", "4", "--faults", "6", "--time", "10"];
 
 /// The long run: half an hour of kills, and ten million inputs.
-const LONG: [&str; 10] =
-    ["--kills", "1000", "--stores", "300", "--lies", "200", "--time", "1200", "--inputs", "10000000"];
+const LONG: [&str; 12] = [
+    "--kills", "1000", "--stores", "300", "--lies", "200", "--faults", "140", "--time", "1200", "--inputs",
+    "10000000",
+];
 
 /// How much is attacked where the words do not say so.
 pub(crate) enum Size {

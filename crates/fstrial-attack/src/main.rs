@@ -8,6 +8,7 @@
 mod amplify;
 mod child;
 mod dice;
+mod faults;
 mod fuzz;
 mod hostile;
 mod kills;
@@ -36,7 +37,7 @@ struct Cli {
     #[command(subcommand)]
     hidden: Option<Hidden>,
 
-    /// Areas: kills, refusals, starve, files, stores, amplifiers, agents, fuzz, plants (all if none is named).
+    /// Areas: kills, refusals, starve, files, stores, amplifiers, agents, faults, commands, fuzz, plants (all if none is named).
     area: Vec<String>,
 
     /// Where randomness comes from.
@@ -62,6 +63,10 @@ struct Cli {
     /// Lies to agents and trials.
     #[arg(long, default_value_t = 8)]
     lies: u64,
+
+    /// Faults of the ground, and kills of commands.
+    #[arg(long, default_value_t = 14)]
+    faults: u64,
 
     /// Only this target of fuzz.
     #[arg(long)]
@@ -158,7 +163,12 @@ fn areas(cli: &Cli, kept: &Path) -> Result<Vec<Area>, String> {
         let stores = wants("stores").then(|| scope.spawn(|| hostile::stores(&subject, cli.seed, cli.stores)));
         let amplifiers = wants("amplifiers").then(|| scope.spawn(|| amplify::attack(&subject)));
         let agents = wants("agents").then(|| scope.spawn(|| wire::attack(&subject, cli.seed, cli.lies)));
-        let all = [killing, refusing, starving, files, stores, amplifiers, agents].into_iter().flatten();
+        let faults = wants("faults").then(|| scope.spawn(|| faults::attack(&subject, cli.seed, cli.faults)));
+        let commands =
+            wants("commands").then(|| scope.spawn(|| faults::commands(&subject, cli.seed, cli.faults)));
+        let all = [killing, refusing, starving, files, stores, amplifiers, agents, faults, commands]
+            .into_iter()
+            .flatten();
         areas.extend(all.map(|area| area.join().expect("an area keeps what panics to itself")));
     });
     if wants("fuzz") {

@@ -33,6 +33,11 @@ const PROGRAM: &str = "kind = 'program'\nthreads = [1]\nfile_size = '16MiB'\n\
     command = ['dd', 'if=/dev/zero', 'of=file', 'bs=1M', 'count=400', 'conv=fsync']\n\
     [[metric]]\nname = 'wall'\nmeasure = 'wall'\n";
 
+const SERVER: &str = "kind = 'program'\nthreads = [1]\nfile_size = '16MiB'\ncommand = ['sleep', '2']\n\
+    [server]\nready = ['test', '-e', '{dir}/up']\n\
+    start = ['sh', '-c', 'trap \"exit 0\" TERM; setsid sleep 1000 & touch {dir}/up; while :; do sleep 0.05; done']\n\
+    [[metric]]\nname = 'wall'\nmeasure = 'wall'\n";
+
 /// An agent in namespaces of its own, which does not see the folders of the trial.
 const BOX: &str = "#!/bin/sh\nmkdir -p -m 700 {home} {images}\nexec unshare --mount --pid --net --uts --fork --mount-proc --propagation private sh -c '\
     mount -t tmpfs none {home} && mount -t tmpfs none {images} && cd / && exec {program} agent --home {there}'\n";
@@ -48,7 +53,7 @@ struct Kind {
 }
 
 /// Every kind of trial that leaves something else behind. `{small}` are the flags of all, `{disk}` a loop device.
-const KINDS: [Kind; 19] = [
+const KINDS: [Kind; 20] = [
     kind("image", "ext4 xfs {small} --size 320MiB --device image:images", ""),
     kind(
         "settings",
@@ -66,6 +71,7 @@ const KINDS: [Kind; 19] = [
     kind("btrfs", "btrfs b=btrfs:profile=raid1 {small} --size 320MiB --device ramdisk --members 2", ""),
     kind("find-rate", "ext4 xfs {small} --size 320MiB --device image:images --find-rate p50<1s", ""),
     kind("program", "ext4 xfs --workload program.toml --size 640MiB --device image:images", "load"),
+    kind("server", "ext4 xfs --workload server.toml --size 320MiB --device image:images", "load"),
     kind("freeze", "ext4 xfs --workload freeze.toml --size 320MiB --device image:images", "load"),
     kind("fill", "ext4 xfs --workload op-fill --size 640MiB --device image:images", ""),
     kind("recovery", "ext4 xfs --workload op-recovery --size 640MiB --device image:images", ""),
@@ -158,6 +164,7 @@ impl Place {
         let prepare = |lab: Lab| {
             lab.write("freeze.toml", FREEZE);
             lab.write("program.toml", PROGRAM);
+            lab.write("server.toml", SERVER);
             let of = |name: &str| lab.path(name).display().to_string();
             let script = lab.write(
                 "box.sh",

@@ -1,5 +1,5 @@
-//! The one way a file that a user names is written: whole or not at all, under another name next to it, synced, then
-//! renamed. What is there already is not replaced unless that is asked for, and only a regular file ever is: no link is
+//! The one way a file that a user names is written: whole or not at all, without a name (or under another one next to it, where the
+//! filesystem has no nameless files), synced, then named. What is there already is not replaced unless that is asked for, and only a regular file ever is: no link is
 //! followed, no device written to. `-` is standard output.
 //!
 //! The folder is opened once and everything is done from there, so that somebody else who may write in it, or above it,
@@ -18,7 +18,7 @@ use std::{
     ffi::{OsStr, OsString},
     fs::File,
     io::{self, Write},
-    os::unix::fs::MetadataExt,
+    os::{fd::AsRawFd, unix::fs::MetadataExt},
     path::{Path, PathBuf},
 };
 
@@ -114,6 +114,8 @@ impl Folder {
     }
 }
 
+/// Where what is open has a name.
+const DESCRIPTORS: &str = "/proc/self/fd";
 /// How folders are opened: to work from, not to be listed.
 const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
@@ -152,11 +154,18 @@ impl OutFile {
         failed(&self.path)
     }
 
-    /// Makes the file under its name of now.
+    /// Makes the file, without a name: when this process is killed, it goes.
     pub(crate) fn create(&self) -> Result<File, ExpectedError> {
         let make = || {
-            let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-            let made = rustix::fs::openat(&self.folder.0, &self.part, flags, Mode::from_raw_mode(0o666))?;
+            let mode = Mode::from_raw_mode(0o666);
+            let nameless = OFlags::WRONLY | OFlags::TMPFILE | OFlags::CLOEXEC;
+            let named = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            // Named through `/proc` it will be.
+            let made = match Path::new(DESCRIPTORS).exists() {
+                true => rustix::fs::openat(&self.folder.0, ".", nameless, mode),
+                false => Err(Errno::OPNOTSUPP),
+            };
+            let made = made.or_else(|_| rustix::fs::openat(&self.folder.0, &self.part, named, mode))?;
             let made = File::from(made);
             let file = made.try_clone()?;
             self.made.set(made).expect("a file is made once");
@@ -168,8 +177,21 @@ impl OutFile {
     /// Gives the file its name, once everything is in it.
     pub(crate) fn finish(self) -> Result<(), ExpectedError> {
         let folder = &self.folder.0;
-        let synced = self.made.get().expect("a file is made before it is finished").sync_all();
-        synced.map_err(self.failed())?;
+        let made = self.made.get().expect("a file is made before it is finished");
+        made.sync_all().map_err(self.failed())?;
+        let is_nameless = made.metadata().map_err(self.failed())?.nlink() == 0;
+        let replaces = self.force || planted(Fault::Overwrite);
+        if is_nameless {
+            let descriptor = format!("{DESCRIPTORS}/{}", made.as_raw_fd());
+            let name = if replaces { &self.part } else { &self.name };
+            let named = rustix::fs::linkat(CWD, descriptor, folder, name, AtFlags::SYMLINK_FOLLOW);
+            match named {
+                Ok(()) if replaces => {}
+                Ok(()) => return Ok(()),
+                Err(Errno::EXIST) if !replaces => return Err(there_already(&self.path)),
+                Err(error) => return Err(self.failed()(error.into())),
+            }
+        }
         if self.force || planted(Fault::Overwrite) {
             // Something else may have come there meanwhile.
             self.folder.check(&self.path, &self.name, true)?;
@@ -296,13 +318,14 @@ mod tests {
     }
 
     #[test]
-    fn the_part_of_somebody_else_stays() {
+    fn what_is_not_finished_has_no_name_and_the_part_of_somebody_else_stays() {
         let folder = tempfile::tempdir().unwrap();
-        let out = OutFile::new(&folder.path().join("a"), false).unwrap();
+        let out = OutFile::new(&folder.path().join("a"), true).unwrap();
+        out.create().unwrap().write_all(b"half").unwrap();
+        assert_eq!(names(folder.path()), Vec::<String>::new(), "nothing is left of a killed process");
         let part = folder.path().join(&out.part);
         fs::write(&part, "theirs").unwrap();
-        out.create().unwrap_err();
-        drop(out);
+        out.finish().unwrap_err();
         assert_eq!(fs::read_to_string(part).unwrap(), "theirs");
     }
 }
