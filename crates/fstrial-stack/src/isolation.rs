@@ -54,23 +54,22 @@ pub fn unshare_mounts() -> Result<(), StackError> {
 }
 
 /// Moves this process into a user namespace in which it has no more rights than before, and its future children into a process
-/// namespace of that. False if an ordinary user may not, and nothing has changed.
+/// namespace of that. Where an ordinary user may not, that may be seen only afterwards (AppArmor lets a namespace be made and takes
+/// its rights away): to be tried in a process that is of no further use.
 ///
 /// # Errors
-/// The user cannot be given a number there: this process is of no use any more.
-pub fn unshare_processes() -> Result<bool, StackError> {
+/// It is not allowed.
+pub fn unshare_processes() -> Result<(), StackError> {
     let (user, group) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
     // SAFETY: neither flag affects memory or descriptors, and the kernel refuses if there are other threads.
     let made = unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWUSER | UnshareFlags::NEWPID) };
-    if made.is_err() {
-        return Ok(false);
-    }
+    made.map_err(|e| StackError::io("make namespaces for", "/proc/self/ns", e))?;
     let maps = [("setgroups", "deny".to_owned()), ("uid_map", map(user)), ("gid_map", map(group))];
     for (file, text) in maps {
         let path = Path::new("/proc/self").join(file);
         std::fs::write(&path, text).map_err(|e| StackError::io("write", path, e))?;
     }
-    Ok(true)
+    Ok(())
 }
 
 /// A number that stands for itself.

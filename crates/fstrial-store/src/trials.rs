@@ -410,6 +410,10 @@ pub(crate) fn insert_session(
 }
 
 /// Warnings as they are stored: nothing without any.
+/// Those of a store from elsewhere are printed as often as its trials are.
+#[derive(Deserialize)]
+struct Warnings(#[serde(deserialize_with = "fstrial_model::bounded::texts")] Vec<String>);
+
 fn warnings_json(warnings: &[String]) -> Result<Option<String>, Fault> {
     (!warnings.is_empty()).then(|| to_json("the warnings of a session", warnings)).transpose()
 }
@@ -518,7 +522,7 @@ fn sessions(connection: &Connection, trial: TrialId) -> Result<Vec<StoredSession
             command_line: row.get("command_line")?,
             environment: row.get("environment")?,
             warnings: match row.get::<_, Option<String>>("warnings")? {
-                Some(json) => from_json("the warnings of a session", &json)?,
+                Some(json) => from_json::<Warnings>("the warnings of a session", &json)?.0,
                 None => Vec::new(),
             },
         });

@@ -28,7 +28,8 @@ pub(crate) struct AgentArgs {
 
 pub(crate) fn exec(args: &AgentArgs) -> Result<u8, ExpectedError> {
     let interrupt = Interrupt::at_signals()
-        .map_err(|e| ExpectedError::Fault(format!("could not set signal handlers: {e}")))?;
+        .map_err(|e| ExpectedError::Fault(format!("could not set signal handlers: {e}")))?
+        .of_an_agent();
     let mut lock = None;
     let prepare = || {
         conduct::require_root()?;

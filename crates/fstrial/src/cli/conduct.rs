@@ -260,7 +260,8 @@ impl<'a> Conducting<'a> {
             interrupt: self.interrupt,
             deadline: Nanos(self.plan.trial.trial.budget.0 + unbudgeted),
         };
-        let limit = Nanos(context.deadline.0.saturating_add(OVERTIME.0));
+        let limit = context.deadline.0.saturating_add(OVERTIME.0);
+        let limit = Nanos(limit.saturating_sub(self.clock.now().0));
         self.interrupt.end_at(Instant::now().checked_add(limit.duration()));
         let finished = Coordinator::new(self.plan, context, earlier).run();
         if self.interrupt.is_time_over() {

@@ -126,6 +126,9 @@ struct WorkerArgs {
     /// End what programs of this worker leave; the process namespace of the command.
     #[arg(long, hide = true)]
     adopting: Option<u64>,
+    /// Only find out whether namespaces can be made without root.
+    #[arg(long, hide = true)]
+    tries: bool,
 }
 
 /// Where fstrial keeps what outlives a command.
@@ -341,6 +344,7 @@ fn execute(command: Command) -> Result<u8, ExpectedError> {
         Command::Agent(args) => agent::exec(&args),
         Command::Generate(args) => generate::exec(&args),
         Command::Worker(WorkerArgs { isolate: true, .. }) => worker::isolate(),
+        Command::Worker(WorkerArgs { tries: true, .. }) => worker::try_namespaces(),
         Command::Worker(WorkerArgs { isolated, adopting, .. }) => worker::work(isolated, adopting),
         Command::DeviceServer => modelled::serve(),
     }

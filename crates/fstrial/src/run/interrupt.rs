@@ -15,6 +15,8 @@ const SIGNALS: [i32; 3] =
     [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP];
 /// After this long, nobody waits for what is being put back: what is left is reported, and the command ends.
 const GRACE: Duration = Duration::from_secs(8);
+/// What an agent has less of it: its last words must still be heard.
+const FOR_LAST_WORDS: Duration = Duration::from_secs(2);
 /// What is said at once when a signal comes.
 const HEARD: &str = "interrupted: ending the run and putting everything back (a second time ends at once; then run `fstrial clean`)";
 
@@ -26,6 +28,8 @@ pub struct Interrupt {
     signalled: Arc<AtomicBool>,
     /// When that was first seen.
     since: Arc<OnceLock<Instant>>,
+    /// The process is an agent.
+    is_agents: Arc<AtomicBool>,
     /// When time is over, whatever is being waited for.
     end: Arc<Mutex<Option<Instant>>>,
     /// A signal ends the process at once: nothing needs to be put back.
@@ -48,7 +52,14 @@ impl Interrupt {
 
     /// Whether it was raised so long ago that nobody should wait for anything any more.
     pub fn is_overdue(&self) -> bool {
-        self.was_raised() && self.since.get().is_some_and(|since| since.elapsed() > GRACE)
+        let less = if self.is_agents.load(Ordering::Relaxed) { FOR_LAST_WORDS } else { Duration::ZERO };
+        self.was_raised() && self.since.get().is_some_and(|since| since.elapsed() > GRACE - less)
+    }
+
+    /// The process is an agent: a trial waits for it, for as long as it has itself.
+    pub fn of_an_agent(self) -> Self {
+        self.is_agents.store(true, Ordering::Relaxed);
+        self
     }
 
     /// Raises it at a moment; with none, no more.

@@ -36,7 +36,7 @@ use fstrial_stack::{
 use std::{
     io::{BufRead, Read, Write},
     path::Path,
-    process::{Command, Stdio},
+    process::{Command, ExitStatus, Stdio},
     thread,
     time::Instant,
 };
@@ -61,16 +61,31 @@ pub fn isolate() -> Result<u8, ExpectedError> {
         "--isolated".to_owned()
     } else {
         let namespace = namespace_of("self")?;
-        isolation::unshare_processes()?;
+        if itself(&["worker", "--tries"])?.success() {
+            isolation::unshare_processes()?;
+        }
         format!("--adopting={namespace}")
     };
-    #[expect(clippy::disallowed_methods, reason = "starts this very program, not a tool")]
-    let status = Command::new("/proc/self/exe")
-        .args(["worker", &inner])
-        .stdin(Stdio::inherit())
-        .status()
-        .map_err(|e| ExpectedError::Fault(format!("could not start the isolated worker: {e}")))?;
+    let status = itself(&["worker", &inner])?;
     Ok(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(exit_code::OUR_FAULT))
+}
+
+/// Finds out whether an ordinary user may make namespaces; this process is of no use afterwards.
+///
+/// # Errors
+/// It is not allowed.
+pub fn try_namespaces() -> Result<u8, ExpectedError> {
+    isolation::unshare_processes()?;
+    Ok(exit_code::VERDICT)
+}
+
+fn itself(words: &[&str]) -> Result<ExitStatus, ExpectedError> {
+    #[expect(clippy::disallowed_methods, reason = "starts this very program, not a tool")]
+    let mut command = Command::new("/proc/self/exe");
+    // What the trial says why it cannot be done is nothing to complain of.
+    let stderr = if words.contains(&"--tries") { Stdio::null() } else { Stdio::inherit() };
+    let status = command.args(words).stdin(Stdio::inherit()).stderr(stderr).status();
+    status.map_err(|e| ExpectedError::Fault(format!("could not start the isolated worker: {e}")))
 }
 
 /// The worker proper. `isolated`: process 1 of namespaces of its own; `adopting`: it ends what programs

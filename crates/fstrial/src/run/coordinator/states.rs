@@ -64,10 +64,8 @@ impl Coordinator<'_, '_, '_> {
         let state = StateTask { kept, restoring, step };
         let Some(said) = self.built(shared.arms[0], Some(state))? else { return Ok(false) };
         let Some((figures, mkfs_output)) = said.prepared else {
-            return Err(ExpectedError::Fault(format!(
-                "a worker did not say what it prepared for {}",
-                names[0]
-            )));
+            let what = format!("a worker did not say what it prepared for {}", names[0]);
+            return Err(self.blame(shared.arms[0], ExpectedError::Fault(what)));
         };
         self.tell(&Event::StatePrepared { arms: &names, figures: &figures })?;
         for arm in &shared.arms {

@@ -24,7 +24,7 @@ use std::{
 /// Time from the start of the process to its first message.
 const START_DEADLINE: Nanos = Nanos::secs(30);
 /// Time for the kernel to take a dead worker's stack down.
-const RELEASE_DEADLINE: Duration = Duration::from_secs(120);
+pub(super) const RELEASE_DEADLINE: Duration = Duration::from_secs(120);
 /// How long a killed worker may take to end before what serves its device is ended, too: it may wait for that.
 const HOLD: Duration = Duration::from_secs(15);
 /// The same after an interruption.

@@ -9,6 +9,7 @@
 
 use super::{
     JobOutcome, Place,
+    child::RELEASE_DEADLINE,
     reach::Reach,
     wire::{self, Answer, Order, PULSE, SILENCE, Voice, WIRE},
 };
@@ -59,8 +60,12 @@ const PATIENCE: Patience = Patience {
     farewell: Duration::from_secs(150),
     short_farewell: Duration::from_secs(8),
     another: Duration::from_secs(120),
-    late: Duration::from_secs(120),
+    late: Duration::from_secs(300),
 };
+const _: () = assert!(
+    PATIENCE.late.as_secs() > 2 * RELEASE_DEADLINE.as_secs(),
+    "an agent waits for a worker that does not end, and for its devices"
+);
 const _: () = assert!(
     PATIENCE.another.as_secs() > 2 * (SILENCE.as_secs() + PATIENCE.short_farewell.as_secs()),
     "a trial that waits for another agent finds that the old one is gone"
@@ -206,10 +211,7 @@ impl Link {
                 return Err(Gone::Ended("it did not end when it was interrupted".into()));
             }
             if began.elapsed() > limit {
-                return Err(Gone::Ended(format!(
-                    "it hangs: nothing was done for {:.0} s",
-                    limit.as_secs_f64()
-                )));
+                return Err(Gone::Ended("it hangs: nothing was done in time".into()));
             }
             match self.answers.recv_timeout(POLL) {
                 Ok(Ok(Answer::Alive)) => heard = Instant::now(),
@@ -235,6 +237,10 @@ impl Link {
     /// Has the agent give everything up and end.
     fn close(mut self, name: &str, interrupt: &Interrupt) -> Result<(), ExpectedError> {
         let (farewell, short) = (self.patience.farewell, self.patience.short_farewell);
+        if !interrupt.is_raised() {
+            // What was given up at the end of time is over; what is put back takes the time that it takes.
+            self.told = None;
+        }
         self.voice.say(Order::Close);
         let answer = self.hear(interrupt, farewell);
         let words = self.end(short, interrupt);
@@ -351,13 +357,13 @@ impl Remote {
         let AgentTask { trial, seed, cpus } = self.open.clone();
         let fstrial = env!("CARGO_PKG_VERSION").to_owned();
         link.voice.say(Order::Open { wire: WIRE, fstrial, place: name.to_owned(), trial, seed, cpus });
-        let (mut most, mut moved) = (Bytes(0), Instant::now());
+        let (mut last, mut moved) = (Bytes(0), Instant::now());
         loop {
             let left = self.patience.opening.saturating_sub(moved.elapsed());
             match link.hear(&self.interrupt, left) {
                 Ok(Answer::Preparing { done, total }) => {
-                    if done > most {
-                        (most, moved) = (done, Instant::now());
+                    if done != last {
+                        (last, moved) = (done, Instant::now());
                     }
                     tell(&Event::DeviceProgress { done, total });
                 }
@@ -369,6 +375,10 @@ impl Remote {
                 Ok(other) => {
                     link.end(self.patience.short_farewell, &self.interrupt);
                     return Err(refused(name, gibberish(&other), None, exit_code::SETUP_FAILED));
+                }
+                Err(_) if self.interrupt.is_raised() => {
+                    link.end(self.patience.short_farewell, &self.interrupt);
+                    return Err(StackError::Interrupted.into());
                 }
                 Err(gone) => {
                     let words = link.end(self.patience.short_farewell, &self.interrupt);
@@ -440,6 +450,7 @@ impl Remote {
         let what = gone.or(words).what(self.reach.place());
         let [gone, current] = &mut self.warnings;
         gone.append(current);
+        gone.truncate(bounded::MAX_TEXTS);
         self.lost = Some(Instant::now());
         if self.interrupt.is_raised() {
             return JobOutcome::Interrupted;
@@ -488,7 +499,9 @@ impl Place for Remote {
             let left = until.saturating_duration_since(Instant::now());
             let gone = match link.hear(&self.interrupt, left) {
                 Ok(Answer::Worker { message }) => {
-                    if let WorkerMessage::Stage { deadline, .. } = &message {
+                    if let WorkerMessage::Stage { deadline, .. } | WorkerMessage::Progress { deadline, .. } =
+                        &message
+                    {
                         until = Instant::now() + deadline.duration().min(LONGEST_STAGE) + self.patience.late;
                     }
                     hear(&message);
@@ -714,7 +727,7 @@ mod tests {
     fn an_agent_that_is_alive_and_does_nothing_is_not_waited_for() {
         let alive = "while sleep 0.1; do echo '{\"answer\":\"alive\"}'; done";
         let opening = place(&format!("hear; {alive}"), &folder()).err().unwrap().to_string();
-        assert!(opening.contains("it hangs: nothing was done for 2 s"), "{opening}");
+        assert!(opening.contains("it hangs: nothing was done in time"), "{opening}");
         let place = place(&format!("hear; opened \"$1\" a; {alive}"), &folder()).unwrap();
         let closing = Box::new(place).close().unwrap_err();
         assert_eq!(closing.exit_code(), exit_code::CLEAN_UP_INCOMPLETE);

@@ -98,6 +98,7 @@ pub(super) enum Answer {
         /// How.
         ended: JobOutcome,
         /// What a reader should know about how the device did so far.
+        #[serde(deserialize_with = "bounded::texts")]
         warnings: Vec<String>,
     },
     /// Everything is given up. The last line.
