@@ -60,7 +60,13 @@ pub(crate) fn open_beneath(path: &Path, flags: OFlags, mode: Mode) -> Result<Own
     let directory =
         openat(CWD, directory, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
-    openat2(directory, name, flags | OFlags::CLOEXEC, mode, resolve)
+    match openat2(&directory, name, flags | OFlags::CLOEXEC, mode, resolve) {
+        // Some sandboxes do not know the call. The name has one part, so this is the same.
+        Err(Errno::NOSYS | Errno::PERM) => {
+            openat(&directory, name, flags | OFlags::NOFOLLOW | OFlags::CLOEXEC, mode)
+        }
+        opened => opened,
+    }
 }
 
 /// Makes a file that was not there.

@@ -499,7 +499,7 @@ impl Keeper {
         let source = open_here(&self.folder).map_err(|e| StackError::io("open", &self.folder, e))?;
         let commands =
             self.programs.iter().map(|program| (program.path.as_path(), program.arguments.as_slice()));
-        let hidden = HiddenFolders::find(commands)?;
+        let hidden = HiddenFolders::find(commands, cover)?;
         let flags = MountFlags::NOSUID | MountFlags::NODEV;
         rustix::mount::mount("fstrial", cover, "tmpfs", flags, Some(c"size=64k,mode=755"))
             .map_err(|e| StackError::io("cover", cover, e))?;

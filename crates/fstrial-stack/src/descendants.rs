@@ -4,7 +4,8 @@
 //! ```text
 //! worker is process 1 of a namespace    SIGKILL for all others in it; if the worker is killed, the kernel does that
 //! worker is a subreaper                 daemons become its children: killed until none is left
-//! worker was killed, too                processes whose HOME is the run's folder, before that is deleted
+//! worker was killed, too                processes whose HOME, or working directory, is the run's folder, before
+//!                                       that is deleted
 //! ```
 #![expect(unsafe_code, reason = "SIGKILL for everybody is not in the safe interface")]
 
@@ -12,7 +13,7 @@ use crate::{error::StackError, host};
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions};
 use std::{
     fs,
-    os::unix::ffi::OsStrExt,
+    os::unix::{ffi::OsStrExt, fs::MetadataExt},
     path::Path,
     sync::atomic::{AtomicBool, Ordering},
     thread,
@@ -93,8 +94,7 @@ pub(crate) fn end_those_at_home_in(folder: &Path) -> Result<(), StackError> {
     if host::is_root() {
         return Ok(());
     }
-    let mut home = b"HOME=".to_vec();
-    home.extend(folder.join(PROGRAM).as_os_str().as_bytes());
+    let home = folder.join(PROGRAM);
     let until = Instant::now() + PATIENCE;
     loop {
         let left = at_home(&home);
@@ -120,14 +120,28 @@ pub(crate) fn end_those_at_home_in(folder: &Path) -> Result<(), StackError> {
     }
 }
 
-fn at_home(home: &[u8]) -> Vec<Pid> {
+fn at_home(home: &Path) -> Vec<Pid> {
     let all = fs::read_dir("/proc").into_iter().flatten().flatten();
     let numbers = all.filter_map(|entry| Pid::from_raw(entry.file_name().to_str()?.parse().ok()?));
     numbers.filter(|process| is_at_home(*process, home)).collect()
 }
 
-/// Only our own processes show us their environment; a zombie has none.
-fn is_at_home(process: Pid, home: &[u8]) -> bool {
-    let environment = fs::read(format!("/proc/{}/environ", process.as_raw_nonzero()));
-    environment.is_ok_and(|all| all.split(|byte| *byte == 0).any(|variable| variable == home))
+/// Whether a process has this folder as its home; or, having changed its environment, works in it without a terminal, which is
+/// not a shell of the user's who looks at it. Only our own processes show us that; a zombie has neither.
+fn is_at_home(process: Pid, home: &Path) -> bool {
+    let of = |file: &str| Path::new("/proc").join(process.as_raw_nonzero().to_string()).join(file);
+    let mut words = b"HOME=".to_vec();
+    words.extend(home.as_os_str().as_bytes());
+    let environment = fs::read(of("environ")).unwrap_or_default();
+    if environment.split(|byte| *byte == 0).any(|variable| variable == words) {
+        return true;
+    }
+    // In another mount namespace it may have another name.
+    let identity = |path: &Path| fs::metadata(path).ok().map(|found| (found.dev(), found.ino()));
+    let is_it = identity(home).is_some_and(|home| identity(&of("cwd")) == Some(home));
+    let works_there = is_it || fs::read_link(of("cwd")).is_ok_and(|folder| folder.starts_with(home));
+    // The seventh field, after a name that may have anything in it.
+    let stat = fs::read_to_string(of("stat")).unwrap_or_default();
+    let terminal = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(4));
+    works_there && terminal == Some("0")
 }

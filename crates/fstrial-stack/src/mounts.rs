@@ -75,7 +75,8 @@ pub fn all() -> Result<Vec<MountEntry>, StackError> {
 /// # Errors
 /// `/proc` is not mounted.
 pub fn holding(path: &Path) -> Result<Option<MountEntry>, StackError> {
-    let above = all()?.into_iter().rev().filter(|mounted| path.starts_with(&mounted.target));
+    // Of several at one place the last covers the others.
+    let above = all()?.into_iter().filter(|mounted| path.starts_with(&mounted.target));
     Ok(above.max_by_key(|mounted| mounted.target.as_os_str().len()))
 }
 
@@ -94,7 +95,7 @@ pub fn at(target: &Path) -> Result<MountEntry, StackError> {
 
 /// The other paths under which a path, or a part of it, is shown by these mounts. It must be resolved.
 pub(crate) fn also_at(path: &Path, all: &[MountEntry]) -> Vec<PathBuf> {
-    let above = all.iter().rev().filter(|mounted| path.starts_with(&mounted.target));
+    let above = all.iter().filter(|mounted| path.starts_with(&mounted.target));
     let Some(holder) = above.max_by_key(|mounted| mounted.target.as_os_str().len()) else {
         return Vec::new();
     };
@@ -162,7 +163,8 @@ mod tests {
         let all = parse(
             "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n2 1 0:20 / /run rw - tmpfs run rw\n3 1 0:20 / /srv/a/run rw - tmpfs run rw\n\
              4 1 0:20 /dbus /srv/dbus rw - tmpfs run rw\n5 1 8:1 /tmp /srv/a/tmp rw - ext4 /dev/sda1 rw\n\
-             6 1 8:1 / /srv/all rw - ext4 /dev/sda1 rw\n7 2 0:21 / /run/lock rw - tmpfs lock rw\n8 1 8:1 /home /h rw - ext4 /dev/sda1 rw\n",
+             6 1 8:1 / /srv/all rw - ext4 /dev/sda1 rw\n7 2 0:21 / /run/lock rw - tmpfs lock rw\n8 1 8:1 /home /h rw - ext4 /dev/sda1 rw\n\
+             9 1 0:30 / /auto rw - autofs auto rw\n10 9 8:2 / /auto rw - ext4 /dev/sda2 rw\n11 1 8:2 / /srv/auto rw - ext4 /dev/sda2 rw\n",
         );
         let at = |path: &str| {
             let found = also_at(Path::new(path), &all);
@@ -173,6 +175,7 @@ mod tests {
         assert_eq!(at("/run/dbus/socket"), "/srv/a/run/dbus/socket /srv/dbus/socket");
         assert_eq!(at("/home/me/socket"), "/srv/all/home/me/socket /h/me/socket");
         assert_eq!(at("/run/lock"), "");
+        assert_eq!(at("/auto/socket"), "/srv/auto/socket", "what covers the place of an automount");
     }
 
     #[test]

@@ -26,6 +26,8 @@ use std::{
 
 /// Links that one path may go through, as in the kernel.
 const MAX_LINKS: usize = 40;
+/// Mode of folders that are made above the last one.
+const OPEN_TO_READ: u32 = 0o755;
 /// Mode of folders that are made: results name hosts, command lines and users.
 const OWNERS_ONLY: u32 = 0o700;
 
@@ -229,6 +231,8 @@ fn walk(path: &Path, make: Option<u32>) -> Result<Option<PrivateDir>, StackError
             continue;
         }
         let (above, here) = (open.last().expect("the root is never left").as_fd(), at.join(&name));
+        // Folders above it may be meant for others as well.
+        let make = make.map(|mode| if todo.is_empty() { mode } else { OPEN_TO_READ });
         let Some((fd, stat)) = step(above, &name, &here, make)? else { return Ok(None) };
         let role = if todo.is_empty() { Role::Own } else { Role::Way };
         if is(&stat, FileType::Symlink) {

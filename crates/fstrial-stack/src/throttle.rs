@@ -112,8 +112,10 @@ impl ThrottledGroup {
         let settings = settings(by(hierarchy.version), cap, &device);
         for (file, _) in &settings {
             let above = CONTROLLER.above(&hierarchy, file)?;
-            let own =
-                above.into_iter().find(|(group, caps)| *group != hierarchy.root && !caps.trim().is_empty());
+            let is_about = |line: &str| line.split_whitespace().next() == Some(device.trim());
+            let own = above
+                .into_iter()
+                .find(|(group, caps)| *group != hierarchy.root && caps.lines().any(is_about));
             if let Some((group, caps)) = own {
                 return Err(unable(
                     format!(

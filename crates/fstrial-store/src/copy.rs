@@ -1,6 +1,6 @@
 //! Stores of others, read through a copy: SQLite never sees their folder.
 //!
-//! Let at a file by its name, SQLite makes a `-wal` and a `-shm` file next to it, writes to those that are there, and gives them
+//! Opening a file by its name, SQLite makes a `-wal` and a `-shm` file next to it, writes to those that are there, and gives them
 //! to the owner of the store. In a folder in which somebody else may put links that would touch other files. So the store and
 //! its log are opened here, only to be read, and copied into a file without a name; what the log has is put where it belongs
 //! (<https://www.sqlite.org/fileformat2.html#walformat>).
@@ -8,15 +8,20 @@
 use crate::{StoreError, error::Fault};
 use rusqlite::{Connection, OpenFlags};
 use rustix::{
-    fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, fstat, openat, statat},
+    fs::{AtFlags, CWD, FileType, Mode, OFlags, SeekFrom, Stat, fstat, openat, seek, statat},
     io::Errno,
 };
 use std::{
     ffi::OsString,
-    fs::File,
+    fs::{File, Permissions},
     io::{self, Read},
-    os::{fd::OwnedFd, unix::fs::FileExt},
+    os::{
+        fd::OwnedFd,
+        unix::fs::{FileExt, OpenOptionsExt, PermissionsExt},
+    },
     path::Path,
+    thread,
+    time::{Duration, Instant},
 };
 
 /// The largest store that is copied: half a million runs have a quarter of it.
@@ -27,8 +32,10 @@ const MAX_LOG: u64 = 256 << 20;
 const MAGIC: &[u8] = b"SQLite format 3\0";
 /// In the header: it is neither written nor read through a log.
 const NO_LOG: [u8; 2] = [1, 1];
-/// How often a copy is begun again because the store was written meanwhile.
-const ATTEMPTS: u32 = 20;
+/// How long a copy is begun again because the store was written meanwhile.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Between two looks at a store that is being changed.
+const PAUSE: Duration = Duration::from_millis(20);
 /// Bytes copied at once.
 const CHUNK: usize = 1 << 20;
 const FRAME_HEADER: usize = 24;
@@ -39,19 +46,29 @@ const LOG_HEADER: usize = 32;
 /// # Errors
 /// It is not a file or not a store, it cannot be read, or it is written all the time.
 pub(crate) fn connect(path: &Path) -> Result<Connection, Fault> {
-    let original = Original::open(path).map_err(cannot_read)?;
+    let original = Original::open(path).map_err(|source| match source.kind() {
+        io::ErrorKind::PermissionDenied => {
+            Fault::Elsewhere(Box::new(StoreError::Io { path: path.to_owned(), source }))
+        }
+        _ => cannot_read(source),
+    })?;
     let (file, connection) = nameless()?;
-    for _ in 0..ATTEMPTS {
-        let before = original.state().map_err(cannot_read)?;
+    let began = Instant::now();
+    while began.elapsed() < PATIENCE {
+        let Some(before) = original.state().map_err(cannot_read)? else {
+            thread::park_timeout(PAUSE);
+            continue;
+        };
         let log = original.copy_to(&file)?;
-        if original.state().map_err(cannot_read)? == before {
+        if original.state().map_err(cannot_read)? == Some(before) {
             apply(&log, &file)?;
             file.write_all_at(&NO_LOG, 18).map_err(no_room)?;
             connection.pragma_update(None, "query_only", true)?;
             return Ok(connection);
         }
     }
-    Err(Fault::NotAStore("it is written all the time; copy it when its trial has ended".into()))
+    let why = "it is written all the time, or its last user was killed in a change; list its trials there, and try again";
+    Err(Fault::NotAStore(why.into()))
 }
 
 /// An empty file and a connection to it that makes no other files. SQLite opens by name only: it has one for that moment.
@@ -59,9 +76,14 @@ pub(crate) fn connect(path: &Path) -> Result<Connection, Fault> {
 /// # Errors
 /// There is no room, or SQLite refuses.
 pub(crate) fn nameless() -> Result<(File, Connection), Fault> {
-    let folder = tempfile::Builder::new().prefix("fstrial-").tempdir().map_err(no_room)?;
+    let folder = tempfile::Builder::new()
+        .prefix("fstrial-")
+        .permissions(Permissions::from_mode(0o700))
+        .tempdir()
+        .map_err(no_room)?;
     let path = folder.path().join("store.db");
-    let file = File::options().read(true).write(true).create_new(true).open(&path).map_err(no_room)?;
+    let file =
+        File::options().read(true).write(true).create_new(true).mode(0o600).open(&path).map_err(no_room)?;
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(&path, flags)?;
     folder.close().map_err(no_room)?;
@@ -117,18 +139,18 @@ impl Original {
 
     /// While its log begins with the same words, everything that is moved from the log to the file is in the log. Without a
     /// log, the file itself must be as it was.
-    fn state(&self) -> io::Result<State> {
+    /// None while it is changed without a log.
+    fn state(&self) -> io::Result<Option<State>> {
         let mut begin = Vec::new();
         if let Some(log) = self.log()? {
             log.take(LOG_HEADER as u64).read_to_end(&mut begin)?;
         }
         let journal = statat(&self.folder, self.beside("-journal"), AtFlags::SYMLINK_NOFOLLOW);
         if journal.is_ok_and(|found| is_regular(&found) && found.st_size > 0) {
-            let why = "a process changes it, or was killed while it did; list its trials there once";
-            return Err(io::Error::other(why));
+            return Ok(None);
         }
         let alone = begin.is_empty().then(|| fstat(&self.file)).transpose()?;
-        let told = alone.map(|found| {
+        let unlogged = alone.map(|found| {
             [
                 found.st_size.cast_unsigned(),
                 found.st_mtime.cast_unsigned(),
@@ -136,7 +158,7 @@ impl Original {
                 found.st_ctime_nsec,
             ]
         });
-        Ok((begin, told))
+        Ok(Some((begin, unlogged)))
     }
 
     /// Copies the file, and then reads its log.
@@ -149,13 +171,19 @@ impl Original {
         let mut chunk = vec![0; CHUNK];
         let mut at = 0;
         while at < size {
+            // Holes stay holes, and are not read.
+            at = match seek(&self.file, SeekFrom::Data(at)) {
+                Ok(data) => data,
+                Err(Errno::NXIO) => break,
+                // Not every filesystem knows.
+                Err(_) => at,
+            };
             let read = match self.file.read_at(&mut chunk, at) {
                 Ok(0) => break,
                 Ok(read) => read,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => return Err(cannot_read(error)),
             };
-            // Holes stay holes: nobody's file of nothing fills a disk.
             if chunk[..read].iter().any(|byte| *byte != 0) {
                 copy.write_all_at(&chunk[..read], at).map_err(no_room)?;
             }
@@ -165,7 +193,9 @@ impl Original {
         if let Some(file) = self.log().map_err(cannot_read)? {
             file.take(MAX_LOG + 1).read_to_end(&mut log).map_err(cannot_read)?;
             if log.len() as u64 > MAX_LOG {
-                return Err(Fault::NotAStore("its log is too long; list its trials there once".into()));
+                return Err(Fault::NotAStore(
+                    "its log is longer than 256 MiB; list its trials there once".into(),
+                ));
             }
         }
         Ok(log)

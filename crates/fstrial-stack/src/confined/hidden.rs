@@ -62,7 +62,9 @@ impl HiddenFolders {
     /// A folder cannot be opened, or sockets cannot be listed.
     pub(super) fn find<'a>(
         commands: impl Iterator<Item = (&'a Path, &'a [String])>,
+        cover: &Path,
     ) -> Result<Self, StackError> {
+        let commands: Vec<_> = commands.collect();
         let mut folders: Vec<PathBuf> =
             FOLDERS.iter().filter_map(|folder| fs::canonicalize(folder).ok()).collect();
         folders.retain(|folder| folder.is_dir());
@@ -72,8 +74,14 @@ impl HiddenFolders {
         let mounted = mounts::all()?;
         let mut shown_elsewhere: Vec<PathBuf> =
             folders.iter().flat_map(|folder| mounts::also_at(folder, &mounted)).collect();
-        shown_elsewhere
-            .retain(|shown| !folders.iter().any(|folder| shown.starts_with(folder)) && shown.is_dir());
+        // The place of the arm is covered already, and a program must be found.
+        let is_needed = |shown: &Path| {
+            shown.starts_with(cover)
+                || cover.starts_with(shown)
+                || commands.iter().any(|(program, _)| program.starts_with(shown))
+        };
+        let is_hidden = |shown: &Path| folders.iter().any(|folder| shown.starts_with(folder));
+        shown_elsewhere.retain(|shown| shown.is_dir() && !is_hidden(shown) && !is_needed(shown));
         shown_elsewhere.sort();
         shown_elsewhere.dedup();
         let mut hidden = Self { folders, shown_elsewhere, kept: Vec::new(), sockets: Vec::new() };

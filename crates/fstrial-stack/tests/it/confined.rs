@@ -188,7 +188,8 @@ fn terminals_and_processes_are_its_own_and_not_endless() {
                       while (<$p>) { print \"$1\\n\" if /^Max processes +(\\d+)/ }";
         let printed = said(&place, &["perl", "-e", script]);
         assert_eq!(printed, "256 4096\n");
-        assert!(taken() <= before + 256, "they were given back");
+        // Whoever else has some at this moment has few.
+        assert!(taken() < before + 100, "they were given back");
         // One that works as always.
         assert_eq!(shell(&place, "test -c /dev/ptmx && echo there"), "there\n");
     });

@@ -73,7 +73,7 @@ fn a_journal_that_has_to_be_played_back_is_refused() {
     with_log(folder.path(), 1);
     fs::write(folder.path().join("s.db-journal"), "half a change").unwrap();
     let error = Store::open_copy(folder.path().join("s.db")).unwrap_err();
-    assert!(error.to_string().contains("was killed while it did"), "{error}");
+    assert!(error.to_string().contains("was killed in a change"), "{error}");
 }
 
 /// Whatever became of the log, a copy shows what SQLite would.
@@ -139,15 +139,17 @@ fn a_copy_has_no_name() {
     let folder = tempfile::tempdir().unwrap();
     let id = with_log(folder.path(), 1);
     let store = Store::open_copy(folder.path().join("s.db")).unwrap();
-    let open = fs::read_dir("/proc/self/fd").unwrap().flatten();
-    let names = open.filter_map(|entry| fs::read_link(entry.path()).ok());
-    let ours: Vec<_> = names.filter(|name| name.to_string_lossy().contains("store.db")).collect();
-    assert!(
-        !ours.is_empty() && ours.iter().all(|name| name.to_string_lossy().ends_with("(deleted)")),
-        "{ours:?}"
-    );
+    // Other tests may make one at this moment.
+    let named = || {
+        let open = fs::read_dir("/proc/self/fd").unwrap().flatten();
+        let names = open.filter_map(|entry| fs::read_link(entry.path()).ok());
+        let ours: Vec<String> =
+            names.map(|name| name.display().to_string()).filter(|name| name.contains("store.db")).collect();
+        (!ours.is_empty()).then(|| ours.iter().all(|name| name.ends_with("(deleted)")))
+    };
+    assert!((0..500).any(|_| named() == Some(true)), "{:?}", named());
     common::assert_runs(&store, id, 1);
-    // Nobody's file of nothing fills a disk.
+    // Holes fill no disk.
     let large = folder.path().join("large.db");
     fs::copy(folder.path().join("s.db"), &large).unwrap();
     File::options().write(true).open(&large).unwrap().set_len(65 << 30).unwrap();
