@@ -101,13 +101,18 @@ pub(crate) fn run(command: &mut Command, patience: Duration) -> Ended {
 }
 
 fn try_run(command: &mut Command, patience: Duration) -> io::Result<Ended> {
+    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    Ok(finish(child, patience))
+}
+
+/// Reads what a child says, if that is piped, and waits for its end; kills it when it takes too long.
+pub(crate) fn finish(mut child: Child, patience: Duration) -> Ended {
     let began = Instant::now();
-    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
     let (stdout, stderr) = (reader(child.stdout.take()), reader(child.stderr.take()));
     let (status, hung) = wait(&mut child, patience);
     let [(stdout, printed), (stderr, complained)] =
         [stdout, stderr].map(|all| all.join().unwrap_or_default());
-    Ok(Ended { status, stdout, stderr, written: printed + complained, time: began.elapsed(), hung })
+    Ended { status, stdout, stderr, written: printed + complained, time: began.elapsed(), hung }
 }
 
 /// Waits for a child; kills it when it takes too long, and says so.

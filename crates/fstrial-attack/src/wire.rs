@@ -9,15 +9,7 @@ use crate::{
     table::Area,
 };
 use serde_json::Value;
-use std::{
-    fs,
-    io::{Read, Write},
-    os::unix::fs::PermissionsExt,
-    path::Path,
-    process::Stdio,
-    thread,
-    time::Duration,
-};
+use std::{fs, io::Write, os::unix::fs::PermissionsExt, path::Path, process::Stdio, thread, time::Duration};
 
 /// A trial with the place `box`.
 const TRIAL: &str = "compare ext4@box xfs@box --size 320MiB --device image --workload random-write,append-fsync --file-size 1MiB \
@@ -234,7 +226,6 @@ fn lies_to_an_agent(subject: &Subject, recorded: &Recorded, dice: &mut Dice) -> 
     let there = lab.path("there");
     let mut command = lab.behind(&["prlimit", MEMORY], &format!("agent --home {}", there.display()));
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let began = std::time::Instant::now();
     let mut agent = command.spawn().map_err(|error| error.to_string())?;
     let mut orders = agent.stdin.take().expect("it is piped");
     // Time for the jobs; then it hears nothing more, which is an interruption.
@@ -243,23 +234,9 @@ fn lies_to_an_agent(subject: &Subject, recorded: &Recorded, dice: &mut Dice) -> 
         let _ = orders.write_all(text.as_bytes());
         let _ = over.recv_timeout(JOBS);
     });
-    let read = |mut from: Box<dyn Read + Send>| {
-        thread::spawn(move || {
-            let mut text = Vec::new();
-            let _ = from.by_ref().take(4 << 20).read_to_end(&mut text);
-            let further = std::io::copy(&mut from, &mut std::io::sink()).unwrap_or(0);
-            (String::from_utf8_lossy(&text).into_owned(), text.len() as u64 + further)
-        })
-    };
-    let out = read(Box::new(agent.stdout.take().expect("it is piped")));
-    let complaints = read(Box::new(agent.stderr.take().expect("it is piped")));
-    let (status, hung) = child::wait(&mut agent, PATIENCE);
+    let ended = child::finish(agent, PATIENCE);
     drop(hangs_up);
     let _ = speaks.join();
-    let [(stdout, printed), (stderr, complained)] =
-        [out, complaints].map(|text| text.join().unwrap_or_default());
-    let ended =
-        child::Ended { status, stdout, stderr, written: printed + complained, time: began.elapsed(), hung };
     ends_well(&ended, &lab).and_then(|()| victim.is_whole())
 }
 
