@@ -64,6 +64,9 @@ pub struct Document {
     /// The machines of the places that arms name.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub places: Vec<Environment>,
+    /// The places on other hosts: their commands come from the command line only, so resuming needs them again.
+    #[serde(skip)]
+    pub elsewhere: Vec<String>,
     /// Every arm with its facts.
     pub arms: Vec<ArmReport>,
     /// What differs between the arms in addition to what was asked for.
@@ -290,6 +293,13 @@ pub fn document(
         ),
         environment: environment.clone(),
         places,
+        elsewhere: plan
+            .trial
+            .places
+            .iter()
+            .filter(|place| !place.is_here())
+            .map(|place| place.name.clone())
+            .collect(),
         arms: arms.collect(),
         audit: finished.audit.clone(),
         workloads,

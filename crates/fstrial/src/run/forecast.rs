@@ -106,8 +106,8 @@ pub fn too_few(rounds: u32, asked: Option<u32>, least: u32, round_seconds: f64) 
     };
     let needed = numbers::budget(round_seconds * f64::from(least) * 1.5);
     let remedy = match asked {
-        Some(asked) if asked < least && asked <= rounds => format!("--rounds {least} or more"),
-        Some(asked) if asked < least => format!("--rounds {least} or more, and --budget {needed}"),
+        Some(asked) if asked < least && asked <= rounds => format!("{least} rounds or more"),
+        Some(asked) if asked < least => format!("{least} rounds or more, and --budget {needed}"),
         _ => format!("--budget {needed}, or fewer arms, workloads or thread counts"),
     };
     Some(format!(
@@ -267,7 +267,7 @@ mod tests {
             said(0, None).starts_with("not even one round fits into the budget: a verdict takes at least 8")
         );
         assert!(said(3, None).contains("--budget 12m, or fewer arms"));
-        assert!(said(3, Some(3)).contains("Give it --rounds 8 or more;"));
-        assert!(said(2, Some(3)).contains("--rounds 8 or more, and --budget 12m"));
+        assert!(said(3, Some(3)).contains("Give it 8 rounds or more;"));
+        assert!(said(2, Some(3)).contains("8 rounds or more, and --budget 12m"));
     }
 }

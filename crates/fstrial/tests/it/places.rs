@@ -112,7 +112,7 @@ fn an_interrupted_trial_leaves_nothing_at_its_places() {
     let mut dice = Dice::new(11);
     let lab = Lab::new();
     let place = with_place(&lab);
-    for stage in ["mkfs", "load", "unmount"] {
+    for (id, stage) in (1..).zip(["mkfs", "load", "unmount"]) {
         let mut running = lab.start(&format!("compare ext4@box xfs@box {SMALL} {place} --rounds 150 --json"));
         let mut heard = Heard::default();
         let delay = Duration::from_millis(dice.below(60));
@@ -125,6 +125,8 @@ fn an_interrupted_trial_leaves_nothing_at_its_places() {
         let ended = running.end(PATIENCE);
         assert_eq!(ended.code(), 130, "{stage}: {ended:?}");
         assert_eq!(support::names_in(&lab.path("there/ledger")), Vec::<String>::new(), "{stage}");
+        let shown = lab.run(&format!("results show {id}")).stdout;
+        assert!(shown.contains(&format!("fstrial resume {id} --place box=COMMAND")), "{shown}");
         lab.assert_nothing_left(stage);
         clean_there(&lab);
     }
