@@ -11,7 +11,7 @@ use fstrial_store::Store;
 use std::{
     fs::{self, File},
     io::{BufRead, BufReader, Write},
-    path::Path,
+    path::{Path, PathBuf},
     process::{Child, Stdio},
     sync::{
         Arc,
@@ -101,9 +101,10 @@ fn strike(subject: &Subject, fault: Fault, dice: &mut Dice) -> Result<(), String
         _ => {
             drop(mounted);
             // A killed worker may take a while to end.
-            let is_mounted =
-                || fs::read_to_string("/proc/self/mountinfo").is_ok_and(|all| all.contains(&point_name));
-            let is_gone = || !is_mounted() || child::tool("umount", &[&point_name]).is_ok();
+            let is_gone = || {
+                let _ = child::tool("umount", &[&point_name]);
+                !is_mounted_anywhere(&format!(" {} ", disk.path))
+            };
             if !child::eventually(PATIENCE, is_gone) {
                 return Err("the filesystem that stopped is still mounted: somebody uses it".into());
             }
@@ -126,6 +127,12 @@ fn strike(subject: &Subject, fault: Fault, dice: &mut Dice) -> Result<(), String
     let result = whole(&lab.home().join("results.db"), stored);
     drop(ground);
     result
+}
+
+/// Whether a mount namespace of some process has a filesystem of this device: mounted again, it would be the one that stopped.
+fn is_mounted_anywhere(device: &str) -> bool {
+    let is_it = |path: PathBuf| fs::read_to_string(path).is_ok_and(|all| all.contains(device));
+    fs::read_dir("/proc").is_ok_and(|all| all.flatten().any(|entry| is_it(entry.path().join("mountinfo"))))
 }
 
 /// The store is sound, and has at least this many runs.

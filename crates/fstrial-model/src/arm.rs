@@ -1,7 +1,7 @@
 //! An arm: one complete storage configuration, and its short form on the command line.
 //!
 //! `name=filesystem@place:item,item,…`, without `@place` on the host where fstrial was started, where each item is, in this order of trial:
-//! - `scheduler=…`, `nr_requests=…`, `read_ahead=…`, `cache=…`, `discard=on|off`: the device's queue;
+//! - `scheduler=…`, `nr_requests=…`, `read_ahead=…`, `cache=…`, `rotational=on|off`, `discard=on|off`: the device's queue;
 //!   `profile=…`: how btrfs spreads itself over several devices; `log=external`: its journal or log on the trial's log
 //!   device; `handicap=…`, `slowed=…`: a known slowdown; `control_of=…`: the arm it is a control of; `state=…`: what the filesystem holds;
 //!   `memory=…`: the limit for the memory of the load and its page cache;
@@ -11,6 +11,8 @@
 //!
 //! A comma or backslash that belongs to an item is written `\,` or `\\`. The table form in a trial file means the
 //! same, and both read back to what was printed.
+
+pub use crate::device::Switch;
 
 use crate::{
     filesystem::{Filesystem, NOT_MADE},
@@ -55,6 +57,9 @@ pub struct Arm {
     /// Cache mode of the device's queue; left out: what the device says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache: Option<CacheMode>,
+    /// What the device says of itself: that it rotates, or does not; left out: what the trial says for all, or the device.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rotational: Option<Switch>,
     /// Whether the device is to accept discards, or none is to reach it; left out: what suits the device.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub discard: Option<Switch>,
@@ -95,18 +100,6 @@ words! {
         "write-back" WriteBack,
         /// Not volatile: flushes are left out.
         "write-through" WriteThrough,
-    }
-}
-
-words! {
-    /// Something that is on or off.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-    #[serde(rename_all = "kebab-case")]
-    pub enum Switch {
-        /// On.
-        "on" On,
-        /// Off.
-        "off" Off,
     }
 }
 
@@ -152,6 +145,7 @@ impl Arm {
             nr_requests: None,
             read_ahead: None,
             cache: None,
+            rotational: None,
             discard: None,
             log: None,
             profile: None,
@@ -190,6 +184,7 @@ impl Arm {
         items.extend(self.nr_requests.iter().map(|n| format!("nr_requests={n}")));
         items.extend(self.read_ahead.iter().map(|s| format!("read_ahead={s}")));
         items.extend(self.cache.iter().map(|c| format!("cache={}", c.name())));
+        items.extend(self.rotational.iter().map(|r| format!("rotational={}", r.name())));
         items.extend(self.discard.iter().map(|d| format!("discard={}", d.name())));
         items.extend(self.log.iter().map(|LogPlace::External| "log=external".to_owned()));
         items.extend(self.profile.iter().map(|profile| format!("profile={profile}")));
@@ -251,6 +246,7 @@ impl Arm {
             || self.nr_requests.is_some()
             || self.read_ahead.is_some()
             || self.cache.is_some()
+            || self.rotational.is_some()
             || self.discard.is_some()
     }
 
@@ -661,6 +657,9 @@ impl Arm {
         } else if let Some(value) = item.strip_prefix("cache=") {
             let unknown = || format!("`cache={value}` is neither write-back nor write-through");
             self.cache = Some(CacheMode::named(value).ok_or_else(unknown)?);
+        } else if let Some(value) = item.strip_prefix("rotational=") {
+            let unknown = || format!("`rotational={value}` is neither on nor off");
+            self.rotational = Some(Switch::named(value).ok_or_else(unknown)?);
         } else if let Some(value) = item.strip_prefix("handicap=") {
             self.handicap = Some(value.parse().map_err(|e: crate::units::UnitError| e.to_string())?);
         } else if let Some(value) = item.strip_prefix("slowed=") {
@@ -829,10 +828,19 @@ mod tests {
             prop::option::of("[a-z-]{2,8}"),
             prop::option::of(0_u64..1 << 30),
             prop::option::of(NR_REQUESTS),
-            prop::option::of(prop::sample::select(vec![Switch::On, Switch::Off])),
+            [(); 2].map(|()| prop::option::of(prop::sample::select(vec![Switch::On, Switch::Off]))),
         )
             .prop_map(
-                |(name, filesystem, groups, mount, scheduler, read_ahead, nr_requests, discard)| Arm {
+                |(
+                    name,
+                    filesystem,
+                    groups,
+                    mount,
+                    scheduler,
+                    read_ahead,
+                    nr_requests,
+                    [discard, rotational],
+                )| Arm {
                     name,
                     mkfs: groups
                         .into_iter()
@@ -842,6 +850,7 @@ mod tests {
                     scheduler,
                     read_ahead: read_ahead.map(Bytes),
                     nr_requests,
+                    rotational,
                     discard,
                     ..Arm::plain(filesystem)
                 },

@@ -39,6 +39,9 @@ pub struct Device {
     /// Make an array of md of the members; left out: btrfs spreads itself over them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub raid: Option<Raid>,
+    /// What it says of itself: that it rotates, or does not; left out: a model says what it is, others what they say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rotational: Option<Switch>,
     /// A cap on its rates, by the kernel's control groups.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub throttle: Option<Throttle>,
@@ -48,6 +51,18 @@ pub struct Device {
     /// model: the name of a model that ships, a model file (*.toml), or the model written out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<ModelChoice>,
+}
+
+words! {
+    /// Something that is on or off.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Switch {
+        /// On.
+        "on" On,
+        /// Off.
+        "off" Off,
+    }
 }
 
 impl Default for Device {
@@ -96,6 +111,7 @@ impl Device {
             path: None,
             members: None,
             raid: None,
+            rotational: None,
             throttle: None,
             stripe: None,
             model: None,

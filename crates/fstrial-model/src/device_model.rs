@@ -54,8 +54,8 @@ pub struct DeviceModel {
     /// What is granted over all requests together, as cloud providers do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits: Option<Limits>,
-    /// A volatile write cache: a write is complete when it is in the cache, and a flush waits until all that was in it
-    /// is written out.
+    /// A write cache: a write is complete when it is in the cache, and where the cache is volatile, a flush waits until all
+    /// that was in it is written out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache: Option<Cache>,
     /// A rotating disk.
@@ -108,7 +108,7 @@ pub struct Limits {
     pub credits_at_start: Option<u64>,
 }
 
-/// A volatile write cache.
+/// A write cache.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Cache {
@@ -117,10 +117,18 @@ pub struct Cache {
     /// How long a write into it takes.
     #[serde(default)]
     pub latency: Nanos,
+    /// Whether a power cut empties it; false: a battery or capacitors keep it, and the kernel sends no flushes.
+    #[serde(default = "yes", skip_serializing_if = "Clone::clone")]
+    pub volatile: bool,
+}
+
+const fn yes() -> bool {
+    true
 }
 
 /// A rotating disk: each request waits for the head and for its sector to come round. The whole of the device that is
-/// made is the whole stroke of the head, whatever its size.
+/// made is the whole stroke of the head, whatever its size; the bandwidth is that of a part at the beginning of a disk of the
+/// capacity.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Disk {
@@ -132,8 +140,11 @@ pub struct Disk {
     pub full_seek: Nanos,
     /// Bytes that pass under the head in a second at the beginning of the device.
     pub outer_bandwidth: Bandwidth,
-    /// The same at its end.
+    /// The same at the end of the capacity.
     pub inner_bandwidth: Bandwidth,
+    /// Bytes over which the bandwidth falls: what is made is the beginning of such a disk, unless it is larger.
+    #[serde(default = "usual_capacity", skip_serializing_if = "is_usual_capacity")]
+    pub capacity: Bytes,
     /// Bytes that it reads ahead after a read while it has nothing else to do.
     #[serde(default)]
     pub read_ahead: Bytes,
@@ -165,6 +176,18 @@ pub struct Raid {
     /// Bytes that lie together on a member.
     #[serde(default = "usual_chunk")]
     pub chunk: Bytes,
+}
+
+/// A disk of 1 TB.
+const USUAL_CAPACITY: Bytes = Bytes(1_000_000_000_000);
+
+const fn usual_capacity() -> Bytes {
+    USUAL_CAPACITY
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "what serde calls it with")]
+fn is_usual_capacity(capacity: &Bytes) -> bool {
+    *capacity == USUAL_CAPACITY
 }
 
 fn usual_chunk() -> Bytes {
@@ -267,8 +290,8 @@ impl DeviceModel {
     }
 
     /// Whether a sync call must wait for a flush to be safe.
-    pub const fn has_volatile_cache(&self) -> bool {
-        self.cache.is_some()
+    pub fn has_volatile_cache(&self) -> bool {
+        self.cache.is_some_and(|cache| cache.volatile)
     }
 
     /// The same device, slower by this share in everything that takes time: requests take longer, and less is granted.

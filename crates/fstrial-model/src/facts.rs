@@ -46,9 +46,13 @@ words! {
         "access times" Atime,
         /// The I/O scheduler.
         "scheduler" Scheduler,
+        /// Whether the device says that it rotates.
+        "rotational" Rotational,
+        /// Its logical and physical blocks.
+        "sectors" Sectors,
         /// Requests that the queue holds at most, in each direction.
         "queue requests" QueueRequests,
-        /// The read-ahead of the device.
+        /// The read-ahead of the mounted filesystem, which may have one of its own, or of the device.
         "read-ahead" ReadAhead,
         /// Whether the device accepts discards.
         "device discards" DeviceDiscards,
@@ -58,6 +62,8 @@ words! {
         "memory" Memory,
         /// Whether the page cache was dropped before the load.
         "caches dropped" CachesDropped,
+        /// Mount options in effect that nobody asked for, taken from what the device says.
+        "options by the device" DeviceOptions,
         /// Mount options in effect.
         "mount options" MountOptions,
     }
@@ -86,7 +92,7 @@ pub struct Durability {
     pub no_stale_data: bool,
     /// How data blocks are updated.
     pub data: DataUpdate,
-    /// The device claims to have a volatile write cache (`write back`).
+    /// The kernel takes the device's cache for volatile (`write back`).
     pub volatile_cache: bool,
 }
 
@@ -96,6 +102,9 @@ pub struct ArmFacts {
     /// Every fact that could be established, as text for comparison and display.
     #[serde(deserialize_with = "bounded::table")]
     pub facts: BTreeMap<Fact, String>,
+    /// All that the queue of the device says, by the names of the files (`queue/rotational`).
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "bounded::named")]
+    pub queue: BTreeMap<String, String>,
     /// What a crash may cost.
     pub durability: Durability,
     /// Versions of the tools that made it, as they print themselves.

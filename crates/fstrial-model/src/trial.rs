@@ -5,7 +5,7 @@
 //! the line.
 
 use crate::{
-    arm::Arm,
+    arm::{Arm, CacheMode, Switch},
     claim::{Claim, Machine, era::Rules},
     device::{Device, DeviceKind, LogDevice},
     metric::Metric,
@@ -250,6 +250,21 @@ impl Trial {
         place.and_then(|place| place.device.as_ref()).unwrap_or(&self.device)
     }
 
+    /// An arm as it is built: with what its device says of itself, where the arm says nothing else. A model says whether it
+    /// rotates, and whether its cache is volatile.
+    #[must_use]
+    pub fn built(&self, arm: &Arm) -> Arm {
+        let device = self.device_of(arm);
+        let model = device.modelled();
+        let rotates = model.as_ref().map(|model| if model.disk.is_some() { Switch::On } else { Switch::Off });
+        let cache = model.as_ref().map(|model| match model.has_volatile_cache() {
+            true => CacheMode::WriteBack,
+            false => CacheMode::WriteThrough,
+        });
+        let rotational = arm.rotational.or(device.rotational).or(rotates);
+        Arm { rotational, cache: arm.cache.or(cache), ..arm.clone() }
+    }
+
     /// The trial as it concerns a place: on the place's own device, if it has one.
     #[must_use]
     pub fn at(&self, place: &Place) -> Self {
@@ -418,6 +433,42 @@ file_size = "1GiB"
             .render_report(&mut out, error)
             .unwrap();
         out
+    }
+
+    #[test]
+    fn a_device_says_what_its_model_is() {
+        let on = |device: &str| {
+            let arms = "[[arm]]\nfilesystem = 'btrfs'\n[[arm]]\nfilesystem = 'xfs'\nrotational = 'off'\n";
+            let text = format!("[device]\n{device}\n{arms}[[workload]]\nuse = 'append-fsync'\n");
+            Trial::parse("t.toml", &text).unwrap()
+        };
+        let of = |name: &str| {
+            let trial = on(&format!("kind = 'model'\nmodel = '{name}'"));
+            let arm = trial.built(&trial.arms[0]);
+            (arm.rotational.unwrap() == Switch::On, arm.cache.unwrap() == CacheMode::WriteBack)
+        };
+        let said: Vec<(&str, (bool, bool))> =
+            crate::device_model::MODELS.iter().map(|(name, _)| (*name, of(name))).collect();
+        assert_eq!(
+            said,
+            [
+                ("ideal", (false, false)),
+                ("nvme", (false, false)),
+                ("sata-ssd", (false, true)),
+                ("sata-ssd-2012", (false, true)),
+                ("gp3-3000", (false, false)),
+                ("gp2-burst", (false, false)),
+                ("ebs-300", (false, false)),
+                ("c3-large", (false, false)),
+                ("hdd-7200", (true, true)),
+                ("raid10-bbwc", (true, false)),
+                ("raid10-hdd", (true, false)),
+            ]
+        );
+        let spinning = on("rotational = 'on'");
+        let built = spinning.arms.iter().map(|arm| spinning.built(arm));
+        let said: Vec<_> = built.map(|arm| (arm.rotational.unwrap(), arm.cache)).collect();
+        assert_eq!(said, [(Switch::On, None), (Switch::Off, None)], "an arm's own word comes first");
     }
 
     #[test]

@@ -13,6 +13,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
+/// Mount options that filesystems take from what the device says. A stripe, which they take too, has a fact of its own.
+const OF_DEVICES: [&str; 2] = ["ssd", "discard"];
+
 /// What the facts are read from.
 #[derive(Debug)]
 pub struct Sources<'a> {
@@ -22,6 +25,8 @@ pub struct Sources<'a> {
     pub device: Option<(&'a Path, PathBuf)>,
     /// The mount; none for the bare device.
     pub mounted: Option<&'a MountEntry>,
+    /// The read-ahead of the mount, in sysfs; none where it has none of its own.
+    pub read_ahead: Option<&'a Path>,
     /// What mkfs printed.
     pub mkfs_output: &'a str,
     /// Whether discards were switched off by us.
@@ -66,7 +71,18 @@ pub fn read(sources: &Sources<'_>) -> ArmFacts {
             facts.insert(Fact::Barriers, "on".into());
         }
     }
-    ArmFacts { facts, durability, tools: tools(sources.arm), notes, state: None }
+    let queue = sources.device.as_ref().map(|(_, folder)| whole_queue(&folder.join("queue")));
+    let queue = queue.unwrap_or_default();
+    ArmFacts { facts, queue, durability, tools: tools(sources.arm), notes, state: None }
+}
+
+/// All that a queue says, file by file.
+fn whole_queue(queue: &Path) -> BTreeMap<String, String> {
+    let files = fs::read_dir(queue).into_iter().flatten().flatten();
+    // Some cannot be read where the driver lacks what they are about; the folder of a scheduler holds its own settings.
+    files
+        .filter_map(|file| Some((file.file_name().into_string().ok()?, sysfs::read(file.path()).ok()?)))
+        .collect()
 }
 
 /// Facts of the device's queue; says whether its cache is volatile.
@@ -76,7 +92,15 @@ fn queue_facts(sources: &Sources<'_>, facts: &mut BTreeMap<Fact, String>) -> boo
     if let Ok(text) = sysfs::read(queue.join("scheduler")) {
         facts.insert(Fact::Scheduler, selected(&text));
     }
-    if let Ok(kib) = sysfs::read_number(queue.join("read_ahead_kb")) {
+    if let Ok(rotates) = sysfs::read_number(queue.join("rotational")) {
+        facts.insert(Fact::Rotational, if rotates == 0 { "no" } else { "yes" }.into());
+    }
+    let block = |name: &str| Some(Bytes(sysfs::read_number(queue.join(name)).ok()?).human());
+    if let Some((logical, physical)) = block("logical_block_size").zip(block("physical_block_size")) {
+        facts.insert(Fact::Sectors, format!("{logical} logical, {physical} physical"));
+    }
+    let read_ahead = sources.read_ahead.map_or_else(|| queue.join("read_ahead_kb"), Path::to_owned);
+    if let Ok(kib) = sysfs::read_number(read_ahead) {
         facts.insert(Fact::ReadAhead, Bytes::kib(kib).human());
     }
     if let Ok(requests) = sysfs::read(queue.join("nr_requests")) {
@@ -97,6 +121,14 @@ fn queue_facts(sources: &Sources<'_>, facts: &mut BTreeMap<Fact, String>) -> boo
 
 fn mount_facts(sources: &Sources<'_>, mounted: &MountEntry, facts: &mut BTreeMap<Fact, String>) {
     facts.insert(Fact::MountOptions, mounted.options().join(","));
+    let key = |option: &str| option.split('=').next().unwrap_or(option).to_owned();
+    let is_asked = |option: &String| sources.arm.mount.iter().any(|asked| key(asked) == key(option));
+    let by_device = mounted.super_options.iter().filter(|option| OF_DEVICES.contains(&key(option).as_str()));
+    let by_device: Vec<&str> = by_device.filter(|option| !is_asked(option)).map(String::as_str).collect();
+    if sources.device.is_some() {
+        let none = by_device.is_empty();
+        facts.insert(Fact::DeviceOptions, if none { "none".into() } else { by_device.join(", ") });
+    }
     let atime = ["noatime", "relatime", "strictatime"]
         .into_iter()
         .find(|word| mounted.has(word))

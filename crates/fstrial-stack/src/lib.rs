@@ -14,6 +14,7 @@ mod cgroup;
 pub mod command;
 pub mod confined;
 pub mod counters;
+pub mod cpu;
 pub mod delete;
 pub mod descendants;
 pub mod device;

@@ -78,6 +78,8 @@ pub enum QueueAttribute {
     ReadAheadKb,
     /// `write back` or `write through`.
     WriteCache,
+    /// 1: a disk that rotates.
+    Rotational,
 }
 
 impl QueueAttribute {
@@ -88,6 +90,7 @@ impl QueueAttribute {
             Self::NrRequests => "nr_requests",
             Self::ReadAheadKb => "read_ahead_kb",
             Self::WriteCache => "write_cache",
+            Self::Rotational => "rotational",
         }
     }
 }

@@ -62,10 +62,14 @@ impl Change<'_> {
             require_discards(&self.queue())?;
         }
         if let Some(mode) = arm.cache {
-            self.set_cache(match mode {
+            let mode = match mode {
                 CacheMode::WriteBack => "write back",
                 CacheMode::WriteThrough => "write through",
-            })?;
+            };
+            self.set_limit(QueueAttribute::WriteCache, mode)?;
+        }
+        if let Some(rotates) = arm.rotational {
+            self.set_limit(QueueAttribute::Rotational, if rotates == Switch::On { "1" } else { "0" })?;
         }
         if let Some(Bytes(bytes)) = arm.read_ahead {
             self.set(QueueAttribute::ReadAheadKb, &(bytes >> 10).to_string())?;
@@ -110,15 +114,16 @@ impl Change<'_> {
         }
     }
 
-    /// Sets the cache mode, one of the queue's limits, and keeps the read-ahead, which the kernel computes again with every
-    /// change of a limit (`queue_limits_commit_update`). The read-ahead is written down first, to be put back last.
-    fn set_cache(&mut self, mode: &str) -> Result<(), StackError> {
-        if self.read(QueueAttribute::WriteCache)? == mode {
+    /// Sets one of the queue's limits and keeps the read-ahead, which the kernel computes again with every change of a limit
+    /// (`queue_limits_commit_update`): from 6.17 on it depends on whether the device rotates, too. The read-ahead is written
+    /// down first, to be put back last.
+    fn set_limit(&mut self, attribute: QueueAttribute, value: &str) -> Result<(), StackError> {
+        if self.read(attribute)? == value {
             return Ok(());
         }
         let kept = self.read(QueueAttribute::ReadAheadKb)?;
         self.note(QueueAttribute::ReadAheadKb, kept.clone())?;
-        self.set(QueueAttribute::WriteCache, mode)?;
+        self.set(attribute, value)?;
         sysfs::write(self.path(QueueAttribute::ReadAheadKb), &kept)
     }
 

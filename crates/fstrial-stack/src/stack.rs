@@ -17,11 +17,12 @@ use crate::{
     folder::{self, Folder},
     host,
     ledger::Ledger,
-    log::{DevicePaths, LogCounter},
+    log::{DevicePaths, LogCounter, folder_of},
     loopdev::LoopDevice,
     mount_options::{self, Refusal},
     mounts::{self, MountEntry},
     queue::{self, QueueSettings},
+    sysfs,
     throttle::ThrottledGroup,
 };
 use fstrial_model::{
@@ -250,7 +251,8 @@ impl AttachedDevices {
                 return Err(error);
             }
         };
-        let of_array = Arm { scheduler: None, nr_requests: None, cache: None, ..arm.clone() };
+        let of_array =
+            Arm { scheduler: None, nr_requests: None, cache: None, rotational: None, ..arm.clone() };
         let (path, sysfs) = (array.path(), array.sysfs());
         let queue = match QueueSettings::apply(&of_array, &sysfs, ledger) {
             Ok(queue) => queue,
@@ -445,10 +447,18 @@ impl AttachedDevices {
                 return Err((self, error));
             }
         };
+        let read_ahead = self.read_ahead_of_its_own();
+        if let Some((file, Bytes(bytes))) = read_ahead.as_ref().zip(arm.read_ahead)
+            && let Err(error) = sysfs::write(file, &(bytes >> 10).to_string())
+        {
+            let _ = rustix::mount::unmount(mount_point, rustix::mount::UnmountFlags::empty());
+            return Err((self, error));
+        }
         let facts = facts::read(&Sources {
             arm: &arm,
             device: Some((&self.node.path, self.node.sysfs.clone())),
             mounted: mounted.as_ref(),
+            read_ahead: read_ahead.as_deref(),
             mkfs_output,
             discards_forbidden: self.node.discards_forbidden,
         });
@@ -480,6 +490,13 @@ impl AttachedDevices {
         let done = program.run().map_err(|error| why_not_mounted(row, &options, error))?;
         self.commands.push(done.line);
         Ok(done.wall)
+    }
+
+    /// The file of the read-ahead of the mounted filesystem, where that is not the device's: a filesystem that can lie on several
+    /// devices has one of its own. It goes with the mount.
+    fn read_ahead_of_its_own(&self) -> Option<PathBuf> {
+        let own = folder_of(Path::new(self.several?.sysfs), &self.node.named()?.name)?;
+        Some(own.join("bdi/read_ahead_kb")).filter(|file| file.exists())
     }
 
     /// Runs the filesystem's own full check, read-only.
@@ -553,6 +570,7 @@ impl ReadyArm {
             arm,
             device: None,
             mounted: holder.as_ref(),
+            read_ahead: None,
             mkfs_output: "",
             discards_forbidden: false,
         });

@@ -1,4 +1,4 @@
-//! The volatile write cache: takes writes as long as it has room, and says which flushes and writes go on when
+//! The write cache: takes writes as long as it has room, and says which flushes and writes go on when
 //! something of it is written out.
 
 use super::{Request, Time};
@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, VecDeque};
 #[derive(Debug)]
 pub(super) struct WriteCache {
     size: u64,
+    is_volatile: bool,
     latency: Time,
     used: u64,
     next_serial: u64,
@@ -40,6 +41,7 @@ impl WriteCache {
     pub(super) fn new(cache: Cache) -> Self {
         Self {
             size: cache.size.0,
+            is_volatile: cache.volatile,
             latency: cache.latency.0,
             used: 0,
             next_serial: 0,
@@ -75,7 +77,7 @@ impl WriteCache {
 
     /// Whether a flush must wait for something; then it is remembered.
     pub(super) fn must_wait(&mut self, id: u64) -> bool {
-        if self.dirty.is_empty() {
+        if self.dirty.is_empty() || !self.is_volatile {
             return false;
         }
         self.flushes.push_back((id, self.next_serial));

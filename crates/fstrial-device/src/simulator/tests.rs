@@ -129,7 +129,7 @@ proptest! {
     fn a_flush_covers_what_was_complete(writes in prop::collection::vec(0_u64..500_000, 1..60)) {
         let cached = DeviceModel {
             parallelism: Some(2), write: constant(300_000),
-            cache: Some(Cache { size: Bytes::mib(1), latency: Nanos(1000) }), ..DeviceModel::default()
+            cache: Some(Cache { size: Bytes::mib(1), latency: Nanos(1000), volatile: true }), ..DeviceModel::default()
         };
         let mut now = 0;
         let mut requests: Vec<_> = writes.iter().map(|gap| { now += gap; (now, request(Kind::Write, 0, 4096)) }).collect();
@@ -144,7 +144,7 @@ proptest! {
 
 #[test]
 fn a_volatile_cache_hides_writes_until_it_is_full() {
-    let cache = Some(Cache { size: Bytes::mib(1), latency: Nanos(10_000) });
+    let cache = Some(Cache { size: Bytes::mib(1), latency: Nanos(10_000), volatile: true });
     let model =
         DeviceModel { parallelism: Some(1), write: constant(1_000_000), cache, ..DeviceModel::default() };
     let writes: Vec<_> = (0..300).map(|n| (n, request(Kind::Write, 0, 4096))).collect();
@@ -245,6 +245,7 @@ fn disk() -> DeviceModel {
         full_seek: Nanos(15_200_000),
         outer_bandwidth: Bandwidth(Bytes::mib(180)),
         inner_bandwidth: Bandwidth(Bytes::mib(90)),
+        capacity: SIZE,
         read_ahead: Bytes::mib(2),
     };
     DeviceModel { disk: Some(disk), ..DeviceModel::default() }
@@ -280,6 +281,30 @@ fn a_disk_reads_its_outer_tracks_at_their_bandwidth() {
     }
 }
 
+/// A small device is the beginning of a large disk, not a small disk: where a file lies on it is not what it is measured by.
+#[test]
+fn the_bandwidth_falls_over_the_capacity_and_not_over_the_device() {
+    let model = shipped("hdd-7200").unwrap();
+    let next = |n: u64| request(Kind::Read, SIZE.0 - (200 << 20) + n * 65536 % (128 << 20), 65536);
+    let inner = rate(&model, 4, 1, next) / 16.0;
+    assert!((170.0..=181.0).contains(&inner), "{inner}");
+}
+
+/// A battery keeps what is in the cache: a flush that is sent all the same waits for nothing.
+#[test]
+fn a_flush_does_not_wait_for_a_cache_that_is_kept() {
+    for (volatile, waits) in [(true, true), (false, false)] {
+        let cache = Some(Cache { size: Bytes::mib(4), latency: Nanos(1000), volatile });
+        let mut device = Simulator::new(&DeviceModel { cache, ..disk() }, SIZE, 1);
+        device.submit(0, 1, request(Kind::Write, 1 << 28, 4096));
+        device.submit(2000, 2, request(Kind::Flush, 0, 0));
+        let mut done = Vec::new();
+        device.advance(10_000, &mut done);
+        let flushed = done.iter().any(|completion| completion.id == 2);
+        assert_eq!(flushed, !waits, "{done:?}");
+    }
+}
+
 #[test]
 fn sequential_writes_of_a_disk_keep_up_only_if_they_are_queued() {
     let next = |n: u64| request(Kind::Write, n * 4096 % SIZE.0, 4096);
@@ -302,7 +327,7 @@ fn queued_sequential_writes_of_the_disks_that_ship_stream() {
 #[test]
 fn neither_reads_nor_a_flush_starve() {
     for places in [1, 2, 3, 32] {
-        let cache = Some(Cache { size: Bytes::mib(4), latency: Nanos(1000) });
+        let cache = Some(Cache { size: Bytes::mib(4), latency: Nanos(1000), volatile: true });
         let model = DeviceModel {
             parallelism: Some(places),
             read: constant(1_000_000),

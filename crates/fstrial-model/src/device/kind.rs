@@ -140,6 +140,10 @@ impl Device {
             let message = format!("a {name} has the size it has");
             return Some(problem(&["device", "size"], message, "leave size out"));
         }
+        if self.rotational.is_some() && !self.kind.holds_filesystems() {
+            let message = format!("what a {name} lies on is left as it is");
+            return Some(problem(&["device", "rotational"], message, "leave rotational out"));
+        }
         if self.path.is_some() && !row.takes_path {
             let message = format!("a {name} takes no path");
             return Some(problem(&["device", "path"], message, "leave path out"));

@@ -17,6 +17,12 @@ pub(super) const BTRFS: Filesystem = Filesystem {
     mkfs_joined: &["-O", "-R"],
     // It discards in the background from Linux 6.2 on.
     nodiscard: Some("nodiscard"),
+    // `btrfs_sync_log` in fs/btrfs/tree-log.c: `schedule_timeout_uninterruptible(1)`, for more to come along.
+    on_rotating: Some((
+        "ssd",
+        "with 2 or more threads that sync, each sync first sleeps for a tick",
+        "rotational=off",
+    )),
     fsck: Some(("btrfs", &["check", "--readonly"])),
     abilities: &ABILITIES,
     several: Some(Several {

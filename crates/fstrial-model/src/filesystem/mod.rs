@@ -56,6 +56,9 @@ pub struct Filesystem {
     pub mount_base: &'static [&'static str],
     /// The mount option that keeps it from discarding, where it does so unasked.
     pub nodiscard: Option<&'static str>,
+    /// What a reader should know where it lacks one of them because the device says that it rotates: the option, what its
+    /// lack costs loads of several threads that sync, and the item of an arm with which it is not lacking.
+    pub on_rotating: Option<(&'static str, &'static str, &'static str)>,
     /// How its journal or log is put on another device, or why not: a clause that can follow its name.
     pub external_log: Result<ExternalLog, &'static str>,
     /// How mkfs is told about a stripe, where it can be.
@@ -270,6 +273,7 @@ const PLAIN: Filesystem = Filesystem {
     mkfs_block: None,
     mount_base: &[],
     nodiscard: None,
+    on_rotating: None,
     external_log: Err("has no journal or log that could be on another device"),
     stripe: None,
     fsck: None,

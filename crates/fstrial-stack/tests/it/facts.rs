@@ -215,6 +215,16 @@ fn btrfs() {
             ],
         );
         assert_eq!(plain.durability, COPIED);
+        // What it takes from the device, and a read-ahead that is its own, whatever the device has.
+        for (item, rotates, taken) in [("on", "yes", "none"), ("off", "no", "ssd")] {
+            let facts = cycle(&lab, &image, &format!("btrfs:rotational={item}"));
+            assert_facts(&facts, &[(Fact::Rotational, rotates), (Fact::DeviceOptions, taken)]);
+            assert_facts(&facts, &[(Fact::ReadAhead, "4 MiB")]);
+            assert_eq!(facts.queue["rotational"], if rotates == "yes" { "1" } else { "0" });
+            assert!(facts.queue.contains_key("wbt_lat_usec"), "{:?}", facts.queue);
+        }
+        let facts = cycle(&lab, &image, "btrfs:read_ahead=192KiB,ssd,rotational=on");
+        assert_facts(&facts, &[(Fact::ReadAhead, "192 KiB"), (Fact::DeviceOptions, "none")]);
         let facts = cycle(&lab, &image, "btrfs:nodatacow");
         assert_facts(&facts, &[(Fact::CopyOnWrite, "no: data is overwritten in place")]);
         assert_facts(&facts, &[(Fact::Checksums, "metadata")]);

@@ -3,6 +3,7 @@
 
 mod base;
 mod confined;
+mod cpu;
 mod delete;
 mod device_image;
 mod directory;

@@ -11,7 +11,8 @@ use fstrial_stack::{
 };
 use std::{collections::BTreeMap, fs, os::fd::AsFd, path::Path};
 
-const NAMES: [&str; 5] = ["scheduler", "nr_requests", "read_ahead_kb", "write_cache", "discard_max_bytes"];
+const NAMES: [&str; 6] =
+    ["scheduler", "nr_requests", "read_ahead_kb", "write_cache", "rotational", "discard_max_bytes"];
 
 fn all(queue: &Path) -> BTreeMap<&'static str, String> {
     NAMES.into_iter().map(|name| (name, attribute(queue, name))).collect()
@@ -39,6 +40,8 @@ fn the_queue_of_a_disk_is_put_back() {
             ("raw:read_ahead=64KiB", "[none]", "64", "write back"),
             ("raw:cache=write-through", "[none]", "512", "write through"),
             ("raw:cache=write-back", "[none]", "512", "write back"),
+            ("raw:rotational=on", "[none]", "512", "write back"),
+            ("raw:rotational=off", "[none]", "512", "write back"),
             ("raw:scheduler=kyber,read_ahead=64KiB,cache=write-through", "[kyber]", "64", "write through"),
         ] {
             let arm = arm(text);
@@ -56,6 +59,12 @@ fn the_queue_of_a_disk_is_put_back() {
             assert_eq!(during["read_ahead_kb"], read_ahead, "{text}");
             assert_eq!(during["write_cache"], cache, "{text}");
             assert_eq!(during["discard_max_bytes"], before["discard_max_bytes"], "{text}");
+            let rotates = match text {
+                "raw:rotational=on" => "1",
+                "raw:rotational=off" => "0",
+                _ => &before["rotational"],
+            };
+            assert_eq!(during["rotational"], rotates, "{text}");
             attached.detach().unwrap();
             assert_eq!(all(&queue), before, "after {text}");
             assert_eq!(lab.entries().len(), written, "after {text}");

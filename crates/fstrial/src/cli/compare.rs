@@ -372,6 +372,14 @@ impl CompareArgs {
             if let Some(name) = named.filter(|_| self.conduct.places.is_empty()) {
                 reach::of(&[], name)?;
             }
+            let names = || self.arms.iter().filter_map(|arm| arm.place.as_deref());
+            let is_unused = |reach: &&reach::Reach| !names().any(|name| name == reach.place());
+            if let Some(unused) = self.conduct.places.iter().find(is_unused) {
+                let place = unused.place();
+                let hint = did_you_mean(place, names())
+                    .unwrap_or_else(|| format!("build an arm there: {}@{place}", self.arms[0].filesystem));
+                return Err(ExpectedError::usage(format!("no arm is at the place `{place}`"), hint));
+            }
             let places = self.conduct.places.iter().map(|reach| Place::elsewhere(reach.place()));
             return Ok((device, places.collect(), self.arms.clone()));
         };

@@ -77,7 +77,8 @@ pub(crate) fn conduct(
         }
         return Ok(exit_code::VERDICT);
     }
-    let TrialEnd { document, page, code, left } = measure(trial, args, home, resume, &interrupt()?)?;
+    let TrialEnd { mut document, page, code, left } = measure(trial, args, home, resume, &interrupt()?)?;
+    document.said_again.insert_str(0, &home.again());
     let id = document.trial_id.unwrap_or_default();
     let page = page.map(|page| kept(home, id, page));
     if args.json {
@@ -147,6 +148,9 @@ pub(crate) fn measure(
     reach::check(&args.places, &plan)?;
     if plan.is_here() && plan.trial.device.kind.holds_filesystems() {
         require_root()?;
+    }
+    if let Some((id, _)) = resumed {
+        resume::check_rounds(&store.trial(id)?, &plan.trial)?;
     }
     let ledger = replay(ledger)?;
     let state_folder = state_folder(&plan, args, home)?;
@@ -426,7 +430,7 @@ fn ending(document: &Document, finished: &Finished<'_>, fail_if: Option<FailIf>)
 
 /// What to do about an answer that is not complete.
 fn advise(document: &Document) {
-    if document.planned_rounds.is_none() {
+    if document.planned_rounds.is_none() && document.ended != "interrupted" {
         let per_round: f64 = document
             .workloads
             .iter()
@@ -442,9 +446,8 @@ fn advise(document: &Document) {
         let wait = numbers::budget(per_round * 12.0);
         super::print(&format!(
             "\nNot one round was complete. A round takes about {} s here; give it a --budget of {wait}. The runs that were \
-             made are kept: fstrial resume {}\n",
+             made are kept.\n",
             per_round.ceil(),
-            document.trial_id.unwrap_or_default()
         ));
     }
 }

@@ -114,13 +114,13 @@ struct ModelCheck {
 /// A model by its name on the command line; a file is read.
 pub(super) fn choice(name: &str) -> Result<ModelChoice, ExpectedError> {
     if name.ends_with(MODEL_FILE) {
-        return Ok(ModelChoice::Written(Box::new(of_file(name.as_ref())?)));
+        return Ok(ModelChoice::Written(Box::new(of_file(name.as_ref(), &in_file::text(name.as_ref())?)?)));
     }
     Ok(ModelChoice::Named(name.to_owned()))
 }
 
-pub(super) fn of_file(path: &Path) -> Result<DeviceModel, ExpectedError> {
-    Ok(DeviceModel::parse(&path.display().to_string(), &in_file::text(path)?)?)
+pub(super) fn of_file(path: &Path, text: &str) -> Result<DeviceModel, ExpectedError> {
+    Ok(DeviceModel::parse(&path.display().to_string(), text)?)
 }
 
 fn find(name: &str) -> Result<DeviceModel, ExpectedError> {

@@ -34,7 +34,7 @@ use crate::{
 use anstyle::{AnsiColor, Style};
 use clap::{Args, Parser, Subcommand};
 use fstrial_model::planted::{Fault, planted};
-use fstrial_stack::{StackError, host, ledger::Ledger, private_dir::PrivateDir};
+use fstrial_stack::{StackError, command, host, ledger::Ledger, private_dir::PrivateDir};
 use rustix::fs::{FlockOperation, OFlags};
 use std::{
     fs::File,
@@ -176,6 +176,17 @@ impl Home {
         Ok(data.join("fstrial"))
     }
 
+    /// The words that name it again, in a command that works with the same results; none where no flag named it.
+    pub(crate) fn again(&self) -> String {
+        let named = self
+            .home
+            .as_ref()
+            .filter(|home| std::env::var_os("FSTRIAL_HOME").as_deref() != Some(home.as_os_str()));
+        named.map_or_else(String::new, |home| {
+            format!(" --home {}", command::quoted(&home.display().to_string()))
+        })
+    }
+
     /// The folder, open; none if there is none yet.
     ///
     /// # Errors
@@ -214,7 +225,8 @@ impl Home {
             Some(lock) => Ok(lock),
             None => Err(ExpectedError::usage(
                 format!("another trial is running with the results in {}", home.path().display()),
-                "wait for it (it may be another command that changes results, too): two would disturb each other",
+                "wait for it (it may be another command that changes results, too): two would disturb each other; an agent on \
+                 this host needs a home of its own: fstrial agent --home FOLDER",
             )),
         }
     }
@@ -276,6 +288,14 @@ fn of_home(error: StackError) -> ExpectedError {
             format!("{} cannot be part of the home: {why}", path.display()),
             "name a folder that only you can write: --home FOLDER",
         ),
+        StackError::Io { ref source, .. }
+            if !host::is_root() && source.kind() == io::ErrorKind::PermissionDenied =>
+        {
+            ExpectedError::usage(
+                ExpectedError::Home(error).in_full(),
+                "results need a folder that you can write: --home FOLDER, or FSTRIAL_HOME",
+            )
+        }
         error => ExpectedError::Home(error),
     }
 }

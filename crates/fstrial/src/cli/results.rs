@@ -92,7 +92,7 @@ pub(crate) fn exec(args: &ResultsArgs) -> Result<u8, ExpectedError> {
     match &args.action {
         None => list::exec(&open(home)?, &list::ListArgs::default())?,
         Some(Action::List(list)) => list::exec(&open(home)?, list)?,
-        Some(Action::Show { id, json }) => show(&open(home)?, *id, *json)?,
+        Some(Action::Show { id, json }) => show(home, *id, *json)?,
         Some(Action::Diff { a, b, json }) => {
             let store = open(home)?;
             let [a, b] = [find(&store, Some(*a))?, find(&store, Some(*b))?];
@@ -150,8 +150,10 @@ pub(crate) fn find(store: &Store, id: Option<i64>) -> Result<StoredTrial, Expect
     Ok(store.trial(id)?)
 }
 
-fn show(store: &Store, id: Option<i64>, json: bool) -> Result<(), ExpectedError> {
-    let document = judge_again(store, &find(store, id)?)?;
+fn show(home: &Home, id: Option<i64>, json: bool) -> Result<(), ExpectedError> {
+    let store = open(home)?;
+    let mut document = judge_again(&store, &find(&store, id)?)?;
+    document.said_again.insert_str(0, &home.again());
     if json {
         json_lines::print(&document);
     } else {

@@ -13,11 +13,7 @@ use fstrial_model::{
     units::Nanos,
     workload::Entry,
 };
-use std::{
-    fs,
-    io::ErrorKind,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 /// Run a trial from a file, or resume one that was interrupted.
 #[derive(Debug, Args)]
@@ -68,8 +64,8 @@ pub(crate) fn seed(text: &str) -> Result<u64, String> {
 pub(crate) fn exec(args: &RunArgs) -> Result<u8, ExpectedError> {
     let text = in_file::text(&args.file)?;
     let name = args.file.display().to_string();
-    let folder = args.file.parent().unwrap_or(Path::new(""));
-    let mut trial = Trial::parse_with_files(&name, &text, &mut Beside(folder), &environment::machine(false))?;
+    let mut trial =
+        Trial::parse_with_files(&name, &text, &mut Beside(&args.file), &environment::machine(false))?;
     if trial.trial.name.is_empty() {
         trial.trial.name =
             args.file.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
@@ -81,8 +77,8 @@ pub(crate) fn exec(args: &RunArgs) -> Result<u8, ExpectedError> {
     conduct::conduct(&trial, &args.conduct, &args.home, args.resume)
 }
 
-/// Reads the files that a trial file names, from the trial file's folder. Trial files come from elsewhere, and to open a
-/// pipe or a device can already do something: only an ordinary file is opened.
+/// Reads the files that a trial file names, which lie in its folder or below: somebody else may have written it, and an error
+/// quotes what it is about.
 struct Beside<'a>(&'a Path);
 
 impl Beside<'_> {
@@ -90,21 +86,20 @@ impl Beside<'_> {
         &self,
         path: &str,
         what: &str,
-        read: impl FnOnce(&Path) -> Result<T, ExpectedError>,
+        read: impl FnOnce(&Path, &str) -> Result<T, ExpectedError>,
     ) -> Result<T, NamedFileError> {
-        let path = self.0.join(path);
-        let shown = path.display();
-        if fs::metadata(&path).is_ok_and(|found| !found.is_file()) {
-            let message = format!("{shown} is not a file");
-            return Err(NamedFileError { message, hint: Some(format!("name a {what}")), place: None });
-        }
-        read(&path).map_err(|error| match error {
+        let text = in_file::beside(self.0, path).map_err(|message| {
+            let hint = "a path starts from the folder of the trial file, and leads to a file there or below";
+            NamedFileError { message, hint: Some(hint.into()), place: None }
+        })?;
+        let path = self.0.parent().unwrap_or(Path::new("")).join(path);
+        read(&path, &text).map_err(|error| match error {
             ExpectedError::TrialFile(place) => NamedFileError {
-                message: format!("the {what} {shown} is refused"),
+                message: format!("the {what} {} is refused", path.display()),
                 hint: None,
                 place: Some(place),
             },
-            other => NamedFileError { message: other.to_string(), hint: hint(&other), place: None },
+            other => NamedFileError { message: other.to_string(), hint: other.hint(), place: None },
         })
     }
 }
@@ -115,16 +110,5 @@ impl Files for Beside<'_> {
     }
     fn model_of(&mut self, path: &str) -> Result<DeviceModel, NamedFileError> {
         self.read(path, "device model file", device::of_file)
-    }
-}
-
-/// What to try where a file that is named cannot be read.
-fn hint(error: &ExpectedError) -> Option<String> {
-    match error {
-        ExpectedError::File { source, .. } if source.kind() == ErrorKind::NotFound => {
-            Some("a path in a trial file starts from the folder of the trial file".into())
-        }
-        ExpectedError::File { .. } => Some("let the user who runs fstrial read it".into()),
-        other => other.hint(),
     }
 }

@@ -115,7 +115,10 @@ pub(super) enum Named {
 pub(super) fn named(word: &str) -> Result<Named, ExpectedError> {
     let file = Path::new(word);
     if word.ends_with(JOB_FILE) {
-        return Ok(Named::Job { file: file.to_owned(), inspection: inspect(file)? });
+        return Ok(Named::Job {
+            file: file.to_owned(),
+            inspection: inspect(file, &super::in_file::text(file)?),
+        });
     }
     if word.ends_with(WORKLOAD_FILE) {
         let text = super::in_file::text(file)?;
@@ -145,8 +148,8 @@ fn entry_of_file(name: &str, text: &str) -> Result<Entry, ExpectedError> {
 }
 
 /// The workload of a job file that a trial file names.
-pub(super) fn of_job_file(file: &Path) -> Result<Entry, ExpectedError> {
-    entry_of_job(file, inspect(file)?)
+pub(super) fn of_job_file(file: &Path, text: &str) -> Result<Entry, ExpectedError> {
+    entry_of_job(file, inspect(file, text))
 }
 
 /// The workload of a job file on this machine. Says on standard error how it runs, and why.
@@ -162,10 +165,9 @@ fn stem(file: &Path) -> String {
 }
 
 /// What is made of a job file on this machine.
-fn inspect(file: &Path) -> Result<Inspection, ExpectedError> {
-    let text = super::in_file::text(file)?;
+fn inspect(file: &Path, text: &str) -> Inspection {
     let mut beside = |path: &str| super::in_file::beside(file, path);
-    Ok(fio::inspect(&file.display().to_string(), &text, &surroundings(), &mut beside))
+    fio::inspect(&file.display().to_string(), text, &surroundings(), &mut beside)
 }
 
 /// What `$ncpus` and its like mean here. Of the environment's variables, numbers are handed over: what a job file says is

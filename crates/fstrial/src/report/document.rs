@@ -64,9 +64,13 @@ pub struct Document {
     /// The machines of the places that arms name.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub places: Vec<Environment>,
-    /// The places on other hosts: their commands come from the command line only, so resuming needs them again.
+    /// What `fstrial resume` has to be told again after its number: the home, and the commands of places, which are on the
+    /// command line only.
     #[serde(skip)]
-    pub elsewhere: Vec<String>,
+    pub said_again: String,
+    /// Whether it has all the rounds that were asked for, so that there is nothing to resume.
+    #[serde(skip)]
+    pub rounds_are_done: bool,
     /// Every arm with its facts.
     pub arms: Vec<ArmReport>,
     /// What differs between the arms in addition to what was asked for.
@@ -178,6 +182,9 @@ pub struct CellReport {
     pub latency_ns: Option<[Option<f64>; 3]>,
     /// CPU time of the whole machine for one operation, in ns, median.
     pub cpu_per_operation_ns: Option<f64>,
+    /// CPU time of the load's own threads for one operation, in ns, median: what the kernel did for them in other threads is
+    /// in the machine's only.
+    pub load_cpu_per_operation_ns: Option<f64>,
     /// Bytes written to the device for one operation, median.
     pub device_bytes_per_operation: Option<f64>,
     /// Bytes of the filesystem's journal or log; none where it has none that is known to go round.
@@ -293,13 +300,8 @@ pub fn document(
         ),
         environment: environment.clone(),
         places,
-        elsewhere: plan
-            .trial
-            .places
-            .iter()
-            .filter(|place| !place.is_here())
-            .map(|place| place.name.clone())
-            .collect(),
+        said_again: places_again(plan),
+        rounds_are_done: settings.rounds.is_some_and(|most| finished.rounds >= most),
         arms: arms.collect(),
         audit: finished.audit.clone(),
         workloads,
@@ -310,6 +312,7 @@ pub fn document(
     };
     document.warnings = audit::on_one_filesystem(&plan.trial.arms, &finished.facts)
         .into_iter()
+        .chain(audit::on_rotating(plan, &finished.facts, environment.tick_hz))
         .chain(load_warning(document.machines()))
         .chain(throttle_warning(plan, &document))
         .chain(memory_warning(plan, &document))
@@ -320,6 +323,12 @@ pub fn document(
         .chain(control_warning(plan))
         .collect();
     document
+}
+
+/// Words that say again how places on other hosts are reached.
+fn places_again(plan: &Plan) -> String {
+    let elsewhere = plan.trial.places.iter().filter(|place| !place.is_here());
+    elsewhere.map(|place| format!(" --place {}=COMMAND", place.name)).collect()
 }
 
 /// Says so where a machine had more to do than its processors could when the trial began.
@@ -520,9 +529,14 @@ pub fn unequal_pairs(plan: &Plan, finished: &Finished<'_>) -> Vec<(String, Strin
 fn unequal(plan: &Plan, finished: &Finished<'_>, a: &str, b: &str) -> Option<String> {
     let find = |name: &str| {
         let index = plan.trial.arms.iter().position(|arm| arm.name == name)?;
-        Some((&plan.trial.arms[index], finished.facts.get(index)?))
+        let (arm, mut facts) = (&plan.trial.arms[index], finished.facts.get(index)?.clone());
+        // Where the device is known to have no volatile cache, nothing hangs on what the kernel takes it for.
+        let model = plan.trial.device_of(arm).modelled();
+        facts.durability.volatile_cache |= model.is_some_and(|model| !model.has_volatile_cache());
+        Some((arm, facts))
     };
-    audit::unequal_durability(find(a)?, find(b)?)
+    let ((a, of_a), (b, of_b)) = (find(a)?, find(b)?);
+    audit::unequal_durability((a, &of_a), (b, &of_b))
 }
 
 fn cell_report(plan: &Plan, judge: Option<&Judge<'_>>, (at, result): (usize, usize)) -> CellReport {
@@ -561,6 +575,7 @@ fn cell_report(plan: &Plan, judge: Option<&Judge<'_>>, (at, result): (usize, usi
         at_limit: is_at_limit(plan.trial.device_of(arm), bytes_per_second, typical, unit),
         latency_ns: quantile(0).map(|p50| [Some(p50), quantile(1), quantile(2)]),
         cpu_per_operation_ns: median(&|load| load.cpu_machine_ns),
+        load_cpu_per_operation_ns: median(&|load| Some(load.cpu_load_ns)),
         device_bytes_per_operation: median(&|load| load.device_bytes),
         log_bytes: logs().filter_map(|log| log.size).next_back().map(|size| size.0),
         log_laps: lap(|(_, within)| *within),

@@ -150,7 +150,7 @@ impl Progress {
         }
     }
 
-    fn verdicts(&mut self, round: u32, contrasts: &[ContrastState]) {
+    fn verdicts(&mut self, round: u32, is_complete: bool, contrasts: &[ContrastState]) {
         let holding: Vec<&ContrastState> =
             contrasts.iter().filter(|state| state.holds_open && state.control.is_none()).collect();
         let open: Vec<&ContrastState> = holding.iter().copied().filter(|state| state.open).collect();
@@ -159,7 +159,8 @@ impl Progress {
         if let Some(drawn) = &mut self.terminal {
             drawn.show(&open);
         } else {
-            self.say(&format!("round {round} done: {}; {}", self.counts, self.left()));
+            let end = if is_complete { "done" } else { "cut short" };
+            self.say(&format!("round {round} {end}: {}; {}", self.counts, self.left()));
         }
     }
 }
@@ -303,7 +304,9 @@ impl Listener for Progress {
                 self.draw(&format!("{} · {stage} · {far}", self.current));
             }
             Event::RunEnded(run) => self.run_ended(run),
-            Event::VerdictsUpdated { round, contrasts, .. } => self.verdicts(*round, contrasts),
+            Event::VerdictsUpdated { round, is_complete, contrasts, .. } => {
+                self.verdicts(*round, *is_complete, contrasts);
+            }
         }
         Ok(())
     }

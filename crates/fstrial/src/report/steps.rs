@@ -286,6 +286,7 @@ fn external_log(arm: &Arm) -> Option<ExternalLog> {
 
 /// The worker, the device and its queue.
 fn device_steps(plan: &Plan, arm: &Arm, node: &str, steps: &mut Steps) {
+    let arm = &plan.trial.built(arm);
     steps.add(
         "start a worker in mount and process namespaces of its own",
         "it ends; the kernel unmounts and detaches what is left",
@@ -310,6 +311,7 @@ fn device_steps(plan: &Plan, arm: &Arm, node: &str, steps: &mut Steps) {
         ("number of requests", arm.nr_requests.map(|requests| requests.to_string())),
         ("read-ahead", arm.read_ahead.map(|size| size.to_string())),
         ("cache mode", arm.cache.map(|mode| mode.name().to_owned())),
+        ("rotational flag", arm.rotational.map(|rotates| rotates.name().to_owned())),
     ] {
         if let Some(value) = value {
             steps.add(format!("set the {name} of {node} to {value}"), "the value before (in the ledger)");

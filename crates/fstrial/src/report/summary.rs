@@ -493,11 +493,13 @@ fn leads(document: &Document) -> Option<String> {
 /// How to resume a trial that is not at its end, or in which something is open that more rounds would decide.
 pub fn go_on(document: &Document) -> Option<String> {
     let id = document.trial_id?;
-    let reached = |name: &String| format!(" --place {name}=COMMAND");
-    let places: String = document.elsewhere.iter().map(reached).collect();
+    if document.rounds_are_done {
+        return None;
+    }
+    let again = &document.said_again;
     match document.ended {
         "running" => return None,
-        "interrupted" | "killed" => return Some(format!("fstrial resume {id}{places}")),
+        "interrupted" | "killed" => return Some(format!("fstrial resume {id}{again}")),
         _ => {}
     }
     let states =
@@ -509,7 +511,7 @@ pub fn go_on(document: &Document) -> Option<String> {
     });
     #[expect(clippy::cast_precision_loss, reason = "a number of rounds")]
     let seconds = more.max()? as f64 * document.round_seconds?;
-    Some(format!("fstrial resume {id}{places} --budget {}", numbers::budget(seconds)))
+    Some(format!("fstrial resume {id}{again} --budget {}", numbers::budget(seconds)))
 }
 
 /// `ext4, xfs and btrfs`.

@@ -206,12 +206,13 @@ const RUNS_OF_AN_INTERVAL: usize = 6;
 /// A column: its heading, and what a cell says in it.
 type Column = (&'static str, fn(&CellReport) -> Option<String>);
 
-const LOAD_COLUMNS: [Column; 6] = [
+const LOAD_COLUMNS: [Column; 7] = [
     ("MiB/s", |cell| cell.bytes_per_second.map(|bytes| numbers::figure(bytes, unit::BYTES_PER_SECOND))),
     ("p50", |cell| cell.latency_ns?[0].map(numbers::nanos)),
     ("p99", |cell| cell.latency_ns?[1].map(numbers::nanos)),
     ("p99.9", |cell| cell.latency_ns?[2].map(numbers::nanos)),
     ("CPU/op", |cell| cell.cpu_per_operation_ns.map(numbers::nanos)),
+    ("own CPU/op", |cell| cell.load_cpu_per_operation_ns.map(numbers::nanos)),
     ("generator", |cell| cell.latency_ns.map(|_| format!("{:.0} %", cell.generator_share * 100.0))),
 ];
 

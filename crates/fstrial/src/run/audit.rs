@@ -1,15 +1,17 @@
 //! The fairness audit: what differs between arms in addition to what the user asked for, and which arms are of unequal
 //! durability.
 
+use super::plan::Plan;
 use fstrial_model::{
     arm::Arm,
     facts::{ArmFacts, DataUpdate, Fact},
+    workload,
 };
 use std::collections::BTreeSet;
 
 /// The facts that are audited, in the order they are shown. Mount options as a whole differ by name only; what they
 /// mean is in the other facts.
-const AUDITED: [Fact; 24] = [
+const AUDITED: [Fact; 27] = [
     Fact::Kernel,
     Fact::Machine,
     Fact::LiesOn,
@@ -29,6 +31,9 @@ const AUDITED: [Fact; 24] = [
     Fact::SpaceAvailable,
     Fact::Atime,
     Fact::Scheduler,
+    Fact::Rotational,
+    Fact::Sectors,
+    Fact::DeviceOptions,
     Fact::QueueRequests,
     Fact::ReadAhead,
     Fact::LazyInitialisation,
@@ -87,6 +92,37 @@ pub fn on_one_filesystem(arms: &[Arm], facts: &[ArmFacts]) -> Option<String> {
     ))
 }
 
+/// Says so where a filesystem does without something because the device says that it rotates, and nobody knows whether it
+/// does: virtual disks say it whatever they are, and a loop device says what the disk below does.
+pub fn on_rotating(plan: &Plan, facts: &[ArmFacts], tick_hz: Option<u32>) -> Option<String> {
+    let is_meant = |index: usize| {
+        let cells = plan.cells.iter().filter(|cell| cell.arm == index && cell.threads > 1);
+        let mut synced = cells.map(|cell| plan.workloads[cell.workload].durability());
+        // What a program does is not known.
+        synced.any(|all| all.is_empty() || all.iter().any(|(_, when)| *when > workload::Durability::AtEnd))
+    };
+    let lacks = |(index, (arm, known)): (usize, (&Arm, &ArmFacts))| {
+        let (option, cost, item) = arm.row()?.on_rotating?;
+        let says = |fact| known.facts.get(&fact).map(String::as_str);
+        let is_asked = arm.mount.iter().any(|asked| asked.strip_prefix("no").unwrap_or(asked) == option);
+        let has_it = says(Fact::DeviceOptions)?.split(", ").any(|taken| taken == option);
+        let is_of_the_host = says(Fact::Rotational)? == "yes" && plan.trial.built(arm).rotational.is_none();
+        let lacks = is_of_the_host && !is_asked && !has_it && is_meant(index);
+        lacks.then_some((index, option, cost, item))
+    };
+    let lacking: Vec<_> = plan.trial.arms.iter().zip(facts).enumerate().filter_map(lacks).collect();
+    let (first, option, cost, item) = *lacking.first()?;
+    let arms = &plan.trial.arms;
+    let names: Vec<&str> = lacking.iter().map(|(index, ..)| arms[*index].name.as_str()).collect();
+    let run = if names.len() == 1 { "runs" } else { "run" };
+    let tick = tick_hz.map_or_else(String::new, |hz| format!(" ({} ms)", 1000.0 / f64::from(hz)));
+    Some(format!(
+        "{} {run} without `{option}`, as the device says that it rotates: {cost}{tick}. As on a device that does not: {}:{item}",
+        names.join(", "),
+        arms[first].filesystem
+    ))
+}
+
 fn difference<'a>(
     what: &str,
     arms: &[Arm],
@@ -114,6 +150,7 @@ fn asks_for(arm: &Arm, fact: Fact) -> bool {
         Fact::Scheduler => arm.scheduler.is_some(),
         Fact::ReadAhead => arm.read_ahead.is_some(),
         Fact::CacheMode => arm.cache.is_some(),
+        Fact::Rotational => arm.rotational.is_some(),
         Fact::State => arm.state.is_some(),
         Fact::Memory => arm.memory.is_some(),
         Fact::Journal => arm.log.is_some(),
@@ -164,6 +201,7 @@ mod tests {
         ArmFacts {
             facts: BTreeMap::from([(Fact::Journal, journal.to_owned()), (Fact::BlockSize, "4 KiB".into())]),
             durability,
+            queue: BTreeMap::new(),
             tools: BTreeMap::new(),
             notes: Vec::new(),
             state: None,
@@ -183,6 +221,39 @@ mod tests {
         let arms = [Arm::plain("ext4"), Arm::plain("xfs"), Arm::plain("ext2")];
         let all = [facts("metadata", SAFE), facts("metadata", SAFE), facts("none", SAFE)];
         assert_eq!(differences(&arms, &all), ["journal: metadata (ext4, xfs) · none (ext2)"]);
+    }
+
+    #[test]
+    fn a_filesystem_that_does_without_for_the_hosts_flag_is_named() {
+        let said = |arm: &str, workload: &str, rotates: &str, taken: &str| {
+            let text = format!("[[arm]]\nfilesystem = 'ext4'\n[[arm]]\n{arm}\n[[workload]]\n{workload}\n");
+            let trial = fstrial_model::trial::Trial::parse("t.toml", &text).unwrap();
+            let plan = Plan::new(trial.settled(4).unwrap(), 1, 4).unwrap();
+            let of = |options: Option<&str>| {
+                let mut known = facts("x", SAFE);
+                known.facts.insert(Fact::Rotational, rotates.into());
+                known.facts.extend(options.map(|text| (Fact::DeviceOptions, text.to_owned())));
+                known
+            };
+            on_rotating(&plan, &[of(Some("none")), of(Some(taken))], Some(250))
+        };
+        let btrfs = "filesystem = 'btrfs'";
+        let synced = "use = 'append-fsync'\nthreads = [1, 4]";
+        assert_eq!(
+            said(btrfs, synced, "yes", "none").unwrap(),
+            "btrfs runs without `ssd`, as the device says that it rotates: with 2 or more threads that sync, each sync first \
+             sleeps for a tick (4 ms). As on a device that does not: btrfs:rotational=off"
+        );
+        for (arm, workload, rotates, taken) in [
+            (btrfs, synced, "no", "ssd"),
+            (btrfs, "use = 'append-fsync'\nthreads = [1]", "yes", "none"),
+            (btrfs, "use = 'random-read'\nthreads = [4]", "yes", "none"),
+            ("filesystem = 'btrfs'\nrotational = 'on'", synced, "yes", "none"),
+            ("filesystem = 'btrfs'\nmount = ['nossd']", synced, "yes", "none"),
+            ("filesystem = 'xfs'", synced, "yes", "none"),
+        ] {
+            assert_eq!(said(arm, workload, rotates, taken), None, "{arm} {workload} {rotates}");
+        }
     }
 
     #[test]

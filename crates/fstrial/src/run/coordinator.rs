@@ -177,7 +177,7 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
     fn job(&self, index: usize) -> Job {
         Job {
             protocol: PROTOCOL,
-            arm: self.plan.trial.arms[index].clone(),
+            arm: self.plan.trial.built(&self.plan.trial.arms[index]),
             task: None,
             state: self.restored[index].clone(),
             memory: self.plan.trial.memory_of(&self.plan.trial.arms[index]),
@@ -333,7 +333,13 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
         if self.judge.planned().is_some() {
             let contrasts = self.judge.states();
             let course = Course::points(&self.judge, round);
-            self.tell(&Event::VerdictsUpdated { round, contrasts: &contrasts, course: &course })?;
+            let is_complete = matches!(ended, RoundEnd::Complete);
+            self.tell(&Event::VerdictsUpdated {
+                round,
+                is_complete,
+                contrasts: &contrasts,
+                course: &course,
+            })?;
         }
         Ok(ended)
     }

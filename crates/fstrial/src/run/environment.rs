@@ -8,6 +8,8 @@ use fstrial_model::{
     memory::LimitedBy,
     units::Bytes,
 };
+use fstrial_stack::cpu;
+use rustix::time::ClockId;
 use serde::{Deserialize, Serialize};
 use std::fs;
 
@@ -39,6 +41,12 @@ pub struct Environment {
     /// The kernel's clock.
     #[serde(deserialize_with = "bounded::text")]
     pub clocksource: String,
+    /// Ticks of the kernel in a second (`CONFIG_HZ`): what sleeps for ticks sleeps for that long at least.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tick_hz: Option<u32>,
+    /// Whether idle time, and with it the CPU time of the machine, is counted by ticks only.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cpu_sampled: bool,
     /// Frequency governor, where there is one.
     #[serde(default, deserialize_with = "bounded::optional")]
     pub governor: Option<String>,
@@ -75,6 +83,13 @@ fn machine_in_words(host: &str, cpus: &str, processor: &str) -> String {
 
 fn line(path: &str) -> Option<String> {
     fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
+}
+
+/// The resolution of a coarse clock is a tick.
+fn tick_hz() -> Option<u32> {
+    let tick = rustix::time::clock_getres(ClockId::MonotonicCoarse);
+    let hz = 1_000_000_000_u32.checked_div(u32::try_from(tick.tv_nsec).ok()?)?;
+    (tick.tv_sec == 0).then_some(hz)
 }
 
 /// Processors this process may use.
@@ -120,6 +135,8 @@ impl Environment {
             memory,
             clocksource: line("/sys/devices/system/clocksource/clocksource0/current_clocksource")
                 .unwrap_or_else(unknown),
+            tick_hz: tick_hz(),
+            cpu_sampled: cpu::is_sampled(),
             governor: line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
             virtual_machine: field("flags")
                 .is_some_and(|flags| flags.split_whitespace().any(|flag| flag == "hypervisor")),
@@ -179,10 +196,12 @@ impl Environment {
     pub fn describe(&self) -> Vec<String> {
         let machine = if self.virtual_machine { ", virtual machine" } else { "" };
         let governor = self.governor.as_ref().map(|g| format!(", governor {g}")).unwrap_or_default();
+        let ticks = self.tick_hz.map(|hz| format!(", HZ {hz}")).unwrap_or_default();
+        let sampled = if self.cpu_sampled { " · CPU time is sampled by ticks" } else { "" };
         let mut lines = vec![
             format!("fstrial {} · Linux {} · {}", self.fstrial, self.kernel, self.distribution),
             format!(
-                "{} × {} · {} · clock {}{governor}{machine} · load average {}",
+                "{} × {} · {} · clock {}{ticks}{governor}{machine} · load average {}{sampled}",
                 self.cpus,
                 self.processor,
                 self.memory.human(),

@@ -104,6 +104,9 @@ pub enum Event<'a> {
     /// The verdicts as they are after a round.
     VerdictsUpdated {
         round: u32,
+        /// Whether the round came to its end.
+        #[serde(skip)]
+        is_complete: bool,
         contrasts: &'a [ContrastState],
         /// What this round alone says of each, and where it left them.
         #[serde(skip)]

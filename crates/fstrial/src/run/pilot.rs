@@ -90,7 +90,8 @@ fn piloted<'p>(
         let arm = &plan.trial.arms[at.arm];
         let task = Some(plan.task(cell, 0, data));
         let memory = plan.trial.memory_of(arm);
-        let job = Job { protocol: PROTOCOL, arm: arm.clone(), task, state: None, fsck: false, memory };
+        let job =
+            Job { protocol: PROTOCOL, arm: plan.trial.built(arm), task, state: None, fsck: false, memory };
         let takes = match places[plan.place_of[at.arm]].run(&job, &mut |_| {}) {
             JobOutcome::Interrupted => return None,
             JobOutcome::Measured(Some(measured)) => lap(arm, &plan.workloads[workload], &measured),

@@ -41,6 +41,8 @@ pub struct LoadSample {
     pub operation_bytes: f64,
     /// CPU time of the whole machine for one operation, in ns.
     pub cpu_machine_ns: Option<f64>,
+    /// CPU time of the load's own threads for one operation, in ns.
+    pub cpu_load_ns: f64,
     /// Bytes written to the device for one operation. None where that is not known, and where nothing was written.
     pub device_bytes: Option<f64>,
     /// Share of a core that each thread of the generator used outside the kernel.
@@ -154,6 +156,7 @@ impl Sample {
                     let beyond = latencies.len() as f64 * (1.0 - q);
                     (q == 0.5 || beyond >= BEYOND_QUANTILE).then(|| latencies.quantile(q) as f64)
                 }),
+                cpu_load_ns: (load.cpu_user.0 + load.cpu_system.0) as f64 / load.operations as f64,
                 cpu_machine_ns: result.cpu_machine.map(|cpu| cpu.0 as f64 / load.operations as f64),
                 device_bytes: result
                     .device_written

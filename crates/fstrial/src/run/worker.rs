@@ -26,6 +26,7 @@ use fstrial_model::{
 use fstrial_stack::{
     StackError,
     counters::DeviceCounters,
+    cpu::CpuCount,
     descendants, host, isolation,
     ledger::{Ledger, namespace_of},
     log::LogCounter,
@@ -35,7 +36,6 @@ use fstrial_stack::{
 };
 use std::{
     io::{BufRead, Read, Write},
-    path::Path,
     process::{Command, ExitStatus, Stdio},
     thread,
     time::Instant,
@@ -571,7 +571,7 @@ struct Counters {
 /// What it has counted at a moment.
 #[derive(Debug, Clone, Copy)]
 struct Count {
-    cpu_machine: Option<Nanos>,
+    cpu: Option<CpuCount>,
     device_written: Option<Bytes>,
     log: Option<LogCount>,
 }
@@ -587,7 +587,7 @@ struct CounterDelta {
 impl Counters {
     fn now(&self) -> Count {
         Count {
-            cpu_machine: machine_busy(),
+            cpu: CpuCount::now(),
             device_written: self.device.written(),
             log: self.log.as_ref().and_then(LogCounter::now),
         }
@@ -595,11 +595,10 @@ impl Counters {
 
     fn between(&self, readings: [Option<Count>; 2]) -> CounterDelta {
         let [Some(before), Some(after)] = readings else { return CounterDelta::default() };
-        let cpu = after.cpu_machine.zip(before.cpu_machine);
         let written = after.device_written.zip(before.device_written);
         let log = self.log.as_ref().zip(before.log.zip(after.log));
         CounterDelta {
-            cpu_machine: cpu.map(|(after, before)| Nanos(after.0.saturating_sub(before.0))),
+            cpu_machine: before.cpu.zip(after.cpu).and_then(|(before, after)| before.busy_until(after)),
             device_written: written.map(|(after, before)| Bytes(after.0.saturating_sub(before.0))),
             log: log.map(|(counter, (before, after))| counter.between(before, after)),
         }
@@ -611,14 +610,4 @@ fn not_isolated() -> StackError {
         what: "a worker that is not isolated must not mount anything".into(),
         hint: "`fstrial worker` is started by fstrial itself".into(),
     }
-}
-
-/// CPU time of the whole machine that was neither idle nor stolen, since boot. None without `/proc`.
-fn machine_busy() -> Option<Nanos> {
-    let stat = std::fs::read_to_string(Path::new("/proc/stat")).ok()?;
-    let fields: Vec<u64> =
-        stat.lines().next()?.split_whitespace().skip(1).filter_map(|field| field.parse().ok()).collect();
-    // user nice system idle iowait irq softirq steal guest guest_nice (guest time is inside user)
-    let busy: u64 = [0, 1, 2, 5, 6].iter().filter_map(|index| fields.get(*index)).sum();
-    Some(Nanos(busy * (1_000_000_000 / rustix::param::clock_ticks_per_second())))
 }

@@ -50,6 +50,39 @@ fn run_with(lab: &Lab, hidden: &str, words: &str) -> Ended {
     Running::start(command).end(PATIENCE)
 }
 
+/// A controller whose cache a battery keeps gets no flushes, as it comes: a commit does not wait for twelve disks.
+#[test]
+fn a_model_says_what_it_is() {
+    if !can_run("a_model_says_what_it_is") {
+        return;
+    }
+    let lab = Lab::new();
+    let words = "compare ext4 btrfs --size 320MiB --duration 300ms --warmup 20ms --workload append-fsync --file-size 16MiB --threads 2 \
+                 --rounds 1 --json --device model:raid10-bbwc";
+    let ended = lab.run(words);
+    assert_eq!(ended.code(), 3, "{ended:?}");
+    let document = ended.document();
+    for arm in document["arms"].as_array().unwrap() {
+        let facts = &arm["facts"]["facts"];
+        assert_eq!(
+            (&facts["cache-mode"], &facts["rotational"]),
+            (&"write through".into(), &"yes".into()),
+            "{facts}"
+        );
+        assert_eq!(arm["facts"]["queue"]["rotational"], "1", "{arm}");
+    }
+    // With flushes there are 180 in a second.
+    let rate = document["workloads"][0]["cells"][0]["rate"].as_f64().unwrap();
+    assert!(rate > 500.0, "{rate}");
+    // It really rotates: nothing is doubted. On an image it is what the host says, and that is doubted.
+    assert!(!document["warnings"].to_string().contains("without `ssd`"), "{}", document["warnings"]);
+    let ended = lab.run(&words.replace("model:raid10-bbwc", "image:images"));
+    let document = ended.document();
+    let rotates = document["arms"][1]["facts"]["facts"]["rotational"] == "yes";
+    let is_doubted = document["warnings"].to_string().contains("btrfs runs without `ssd`");
+    assert_eq!(is_doubted, rotates, "{}", document["warnings"]);
+}
+
 #[test]
 fn a_trial_on_a_modelled_device_says_so_and_leaves_nothing() {
     if !can_run("device::a_trial_on_a_modelled_device_says_so_and_leaves_nothing") {

@@ -335,7 +335,22 @@ fn job_files_of_trial_files() {
     let arms = arm("a") + &arm("b");
     lab.write("t.toml", &format!("{arms}[[workload]]\nfio = \"job.fio\"\n"));
     lab.write("w.toml", "fio = \"job.fio\"\n");
+    for link in ["link.fio", "link.toml"] {
+        std::os::unix::fs::symlink("/etc/passwd", lab.path(link)).unwrap();
+    }
     snapshot("trial-with-a-missing-job-file", &fails(&lab, 2, "run t.toml"));
+    for (file, key) in
+        [("/etc/passwd", "fio"), ("../job.fio", "fio"), ("link.fio", "fio"), ("link.toml", "model")]
+    {
+        let section = if key == "fio" {
+            "[[workload]]"
+        } else {
+            "[[workload]]\nuse = \"append-fsync\"\n[device]\nkind = \"model\""
+        };
+        lab.write("elsewhere.toml", &format!("{arms}{section}\n{key} = \"{file}\"\n"));
+        let said = fails(&lab, 2, "run elsewhere.toml --dry-run");
+        assert!(said.contains("is not read: ") && !said.contains("root:"), "{said}");
+    }
     support::tool("mkfifo", &[lab.path("job.fio").to_str().unwrap()]);
     snapshot("trial-with-a-pipe-for-a-job-file", &fails(&lab, 2, "run t.toml"));
     fs::remove_file(lab.path("job.fio")).unwrap();

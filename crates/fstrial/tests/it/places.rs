@@ -112,6 +112,12 @@ fn an_interrupted_trial_leaves_nothing_at_its_places() {
     let mut dice = Dice::new(11);
     let lab = Lab::new();
     let place = with_place(&lab);
+    let mut making = lab.start(&format!("compare ext4@box xfs@box {SMALL} {place} --size 1GiB --json"));
+    while making.event().expect("it makes its device")["event"] != "device-progress" {}
+    making.signal(Signal::INT);
+    let ended = making.end(PATIENCE);
+    assert_eq!(ended.code(), 130, "while the agent makes a device: {ended:?}");
+    clean_there(&lab);
     for (id, stage) in (1..).zip(["mkfs", "load", "unmount"]) {
         let mut running = lab.start(&format!("compare ext4@box xfs@box {SMALL} {place} --rounds 150 --json"));
         let mut heard = Heard::default();
@@ -205,6 +211,14 @@ fn no_file_says_how_a_place_is_reached() {
             assert_eq!(ended.code(), 2, "{words}: {ended:?}");
             assert!(ended.stderr.contains(said), "{words}: {}", ended.stderr);
         }
+    }
+    for (words, said) in
+        [("box=true", "no arm is at the place `box`"), ("box='sh -c true'", "quotes mean nothing")]
+    {
+        let mut comparing = lab.prepare(FSTRIAL);
+        comparing.args(["compare", "ext4", "xfs", "--dry-run", "--place", words]);
+        let ended = support::Running::start(comparing).end(PATIENCE);
+        assert!(ended.code() == 2 && ended.stderr.contains(said), "{ended:?}");
     }
     for (device, words, said) in [
         ("", "bix=true", "did you mean `box`?"),

@@ -101,6 +101,7 @@ impl Night {
         ArmFacts {
             facts: BTreeMap::from([(Fact::Barriers, "yes".into()), (Fact::Journal, self.note.clone())]),
             durability: made::durability(),
+            queue: BTreeMap::new(),
             tools: BTreeMap::from([(if arm == "ext4" { "mkfs.ext4" } else { "mkfs.xfs" }.to_owned(), tool)]),
             notes: if self.note.is_empty() { Vec::new() } else { vec![self.note.clone()] },
             state: None,

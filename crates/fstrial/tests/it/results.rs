@@ -334,6 +334,23 @@ fn trials_travel_from_home_to_home() {
     assert_eq!(told, [(false, 1), (true, 2), (false, 1)]);
     assert_eq!(good(&lab, &format!("results tag 1 {elsewhere}")).stdout, "nightly\none\n");
 
+    // What could not be shown is not taken.
+    for (number, change) in
+        ["[trial]\nname=1", "[[place]]\nname = \"a\"\ncommand = [\"true\"]\n"].iter().enumerate()
+    {
+        let theirs = format!("theirs-{number}.db");
+        good(&lab, &format!("results export 2 --format store --out {theirs}"));
+        let update = format!("UPDATE trial SET toml = '{change}' || toml, name = 'unlike {number}'");
+        support::tool("sqlite3", &[&lab.path(&theirs).display().to_string(), &update]);
+        refused(
+            &lab,
+            &format!("results import {theirs} {elsewhere}"),
+            2,
+            &["trial 1 of", "cannot be imported: "],
+        );
+    }
+    assert_eq!(good(&lab, &format!("results list --json {elsewhere}")).json().len(), 2);
+
     good(&lab, "results export 1 --out runs.csv");
     refused(&lab, "results import runs.csv", 2, &["is not a store", "only stores are imported"]);
     refused(&lab, "results import home/results.db", 2, &["imported into"]);

@@ -81,6 +81,7 @@ pub(crate) fn facts(arm: &str) -> ArmFacts {
             data: DataUpdate::InPlace,
             volatile_cache: false,
         },
+        queue: BTreeMap::new(),
         tools: BTreeMap::from([("mkfs".into(), format!("mkfs.{arm} 1.47.0"))]),
         notes: vec!["a note with “quotes” and\na line break".into()],
     }

@@ -60,6 +60,18 @@ pub(super) fn find_resumable(
     }))
 }
 
+/// Refuses to resume a trial that has all the rounds that it asks for.
+pub(super) fn check_rounds(stored: &StoredTrial, settled: &Trial) -> Result<(), ExpectedError> {
+    let Some(most) = settled.trial.rounds.filter(|most| stored.summary.rounds >= *most) else {
+        return Ok(());
+    };
+    let id = stored.summary.id;
+    Err(ExpectedError::usage(
+        format!("trial {id} has all {most} rounds that it asks for: there is nothing to resume"),
+        format!("see its answer with `fstrial results show {id}`, or begin one of more rounds"),
+    ))
+}
+
 /// Refuses to resume a trial of which a place is another machine, or has another kernel, now.
 pub(super) fn check_places(
     id: TrialId,

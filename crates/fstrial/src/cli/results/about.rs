@@ -63,15 +63,14 @@ fn device_in_short(device: &Device) -> String {
     }
 }
 
-/// The kind of a device, or the name of its model.
+/// The kind of a device, or the name of its model; of one that does not ship as it is, that it was changed.
 pub(crate) fn kind_or_model(device: &Device) -> String {
-    let shipped = device.modelled().map(|model| {
-        let is_it = |name: &&&str| device_model::shipped(name).as_ref() == Some(&model);
-        let mut names = device_model::MODELS.iter().map(|(name, _)| name);
-        names.find(is_it).map_or("a model of its own", |name| *name)
-    });
-    match (device.kind, shipped) {
-        (DeviceKind::Model, Some(name)) => name.to_owned(),
-        (kind, _) => kind.name().to_owned(),
+    match device.modelled().filter(|_| device.kind == DeviceKind::Model) {
+        None => device.kind.name().to_owned(),
+        Some(model) => match device_model::shipped(&model.name) {
+            Some(shipped) if shipped == model => model.name,
+            Some(_) => format!("{}, changed", model.name),
+            None => "a model of its own".into(),
+        },
     }
 }

@@ -1,6 +1,6 @@
 //! `fstrial results import`, `merge` and `rm`: trials that come from other stores, and trials that go.
 
-use super::{open, open_to_change};
+use super::{judged, open, open_to_change};
 use crate::{
     cli::{
         self, Home,
@@ -11,7 +11,7 @@ use crate::{
     report::{json_lines, plain},
 };
 use clap::Args;
-use fstrial_store::{ImportOutcome, Store, StoreError, StoredTrial, TrialId};
+use fstrial_store::{ImportOutcome, Store, StoreError, StoredTrial, TrialId, TrialStatus};
 use std::{
     io::{IsTerminal, Write},
     path::{Path, PathBuf},
@@ -102,6 +102,7 @@ fn take(home: &Home, files: &[PathBuf], search: &Search, json: bool) -> Result<(
     let (mut copied, mut known, mut running) = (0_usize, 0_usize, 0_usize);
     for (other, chosen) in &others {
         for trial in chosen {
+            readable(other, trial.id)?;
             let became = store.import_trial(other, trial.id).map_err(|error| blame(other.path(), error))?;
             match became {
                 ImportOutcome::Copied(_) => copied += 1,
@@ -116,6 +117,22 @@ fn take(home: &Home, files: &[PathBuf], search: &Search, json: bool) -> Result<(
         cli::say(&format!("{copied} imported, {known} here already{running}\n"));
     }
     Ok(())
+}
+
+/// Refuses a trial that could not be shown: all of it is read as one's own would be.
+fn readable(other: &Store, id: TrialId) -> Result<(), ExpectedError> {
+    let stored = other.trial(id).map_err(|error| blame(other.path(), error))?;
+    let from = other.path().display();
+    if stored.summary.status == TrialStatus::Running {
+        return Ok(());
+    }
+    judged(other, &stored, |_| ()).map_err(|error| {
+        let message = format!("trial {id} of {from} cannot be imported: {}", error.in_full());
+        ExpectedError::usage(
+            message,
+            "ask for the store again, made by `fstrial results export --format store`",
+        )
+    })
 }
 
 /// A store that is read from.
@@ -186,7 +203,7 @@ fn tell(other: &Store, trial: TrialId, name: &str, became: ImportOutcome, json: 
             format!("trial {trial} of {from} is here already as trial {id}{more}")
         }
         ImportOutcome::Running => format!(
-            "trial {trial} of {from} was left out: it still runs there, or was killed: import it when it has ended"
+            "trial {trial} of {from} was left out: it still runs there, or was killed: import it when it has ended, or was resumed there"
         ),
     };
     cli::print(&format!("{line}\n"));

@@ -91,7 +91,8 @@ fn attend(
                 "use one version of fstrial everywhere",
             ));
         }
-        let ended = host.run(&job, &mut |message| voice.say(Answer::Worker { message: message.clone() }));
+        let ended =
+            host.run(&job, &mut |message| voice.say(Answer::Worker { message: Box::new(message.clone()) }));
         voice.say(Answer::Ended { ended, warnings: host.warnings() });
     }
     Box::new(host).close()

@@ -12,7 +12,7 @@ use fstrial_model::{
 
 /// Whether the plan has a job for a place.
 pub(super) fn is_planned(plan: &Plan, place: &str, job: &Job) -> bool {
-    let is_it = |arm: &_| *arm == job.arm && job.arm.place.as_deref() == Some(place);
+    let is_it = |arm: &_| plan.trial.built(arm) == job.arm && job.arm.place.as_deref() == Some(place);
     let Some(arm) = plan.trial.arms.iter().position(is_it) else { return false };
     job.memory == plan.trial.memory_of(&job.arm)
         && (!job.fsck || plan.trial.trial.fsck)

@@ -54,6 +54,11 @@ impl FromStr for Reach {
         if let Some(problem) = name_problem(place) {
             return Err(wrong(&problem));
         }
+        if command.contains(['\'', '"', '\\']) {
+            return Err(wrong(
+                "the command is split at spaces, and quotes mean nothing in it: put it into a script",
+            ));
+        }
         let mut words = command.split_whitespace().map(str::to_owned);
         let program = words.next().ok_or_else(|| wrong("there is no command"))?;
         let words: Vec<String> = words.collect();

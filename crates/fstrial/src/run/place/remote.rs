@@ -370,7 +370,11 @@ impl Remote {
                 Ok(Answer::Opened { environment, data }) => return Ok((link, *environment, data)),
                 Ok(Answer::Refused { what, hint, code }) => {
                     link.end(self.patience.farewell, &self.interrupt);
-                    return Err(refused(name, what, hint, code));
+                    return Err(match code {
+                        exit_code::CLEAN_UP_INCOMPLETE => refused(name, what, hint, code),
+                        _ if self.interrupt.is_raised() => StackError::Interrupted.into(),
+                        _ => refused(name, what, hint, code),
+                    });
                 }
                 Ok(other) => {
                     link.end(self.patience.short_farewell, &self.interrupt);
@@ -500,7 +504,7 @@ impl Place for Remote {
             let gone = match link.hear(&self.interrupt, left) {
                 Ok(Answer::Worker { message }) => {
                     if let WorkerMessage::Stage { deadline, .. } | WorkerMessage::Progress { deadline, .. } =
-                        &message
+                        &*message
                     {
                         until = Instant::now() + deadline.duration().min(LONGEST_STAGE) + self.patience.late;
                     }

@@ -91,7 +91,7 @@ pub(super) enum Answer {
     /// What a worker says.
     Worker {
         /// Its message.
-        message: WorkerMessage,
+        message: Box<WorkerMessage>,
     },
     /// A job has ended, and no part of it is left.
     Ended {

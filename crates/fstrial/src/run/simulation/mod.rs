@@ -332,6 +332,7 @@ fn facts() -> ArmFacts {
             data: DataUpdate::InPlace,
             volatile_cache: false,
         },
+        queue: BTreeMap::new(),
         tools: BTreeMap::new(),
         notes: Vec::new(),
         state: None,
