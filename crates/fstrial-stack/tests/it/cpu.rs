@@ -30,7 +30,7 @@ fn spin() {
         while start.elapsed() < BURST {
             std::hint::spin_loop();
         }
-        thread::sleep(PERIOD - BURST);
+        thread::park_timeout(PERIOD - BURST);
     }
 }
 
@@ -41,7 +41,7 @@ fn bursts_shorter_than_a_tick_are_counted() {
         return skip(name, "this kernel only samples idle time");
     }
     for _ in 0..TRIES {
-        let idle = || busy_while(|| thread::sleep(WINDOW));
+        let idle = || busy_while(|| thread::park_timeout(WINDOW));
         let (before, spinning, after) = (idle(), busy_while(spin), idle());
         if (before - after).abs() < QUIET && before < 0.5 {
             let added = spinning - f64::midpoint(before, after);
