@@ -142,9 +142,9 @@ pub struct Disk {
     pub outer_bandwidth: Bandwidth,
     /// The same at the end of the capacity.
     pub inner_bandwidth: Bandwidth,
-    /// Bytes over which the bandwidth falls: what is made is the beginning of such a disk, unless it is larger.
-    #[serde(default = "usual_capacity", skip_serializing_if = "is_usual_capacity")]
-    pub capacity: Bytes,
+    /// Size of the disk over which the bandwidth falls, where the device is smaller; left out: that of the device.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capacity: Option<Bytes>,
     /// Bytes that it reads ahead after a read while it has nothing else to do.
     #[serde(default)]
     pub read_ahead: Bytes,
@@ -176,18 +176,6 @@ pub struct Raid {
     /// Bytes that lie together on a member.
     #[serde(default = "usual_chunk")]
     pub chunk: Bytes,
-}
-
-/// A disk of 1 TB.
-const USUAL_CAPACITY: Bytes = Bytes(1_000_000_000_000);
-
-const fn usual_capacity() -> Bytes {
-    USUAL_CAPACITY
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "what serde calls it with")]
-fn is_usual_capacity(capacity: &Bytes) -> bool {
-    *capacity == USUAL_CAPACITY
 }
 
 fn usual_chunk() -> Bytes {

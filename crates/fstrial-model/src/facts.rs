@@ -62,8 +62,8 @@ words! {
         "memory" Memory,
         /// Whether the page cache was dropped before the load.
         "caches dropped" CachesDropped,
-        /// Mount options in effect that nobody asked for, taken from what the device says.
-        "options by the device" DeviceOptions,
+        /// Mount options in effect that are taken from the device unless they are asked for.
+        "options by device" DeviceOptions,
         /// Mount options in effect.
         "mount options" MountOptions,
     }

@@ -122,42 +122,73 @@ pub struct PhaseResult {
     pub name: String,
     /// What was read off.
     pub reading: Reading,
-    /// CPU time of the whole machine that was not idle, in the measured time (kernel threads of the filesystem and the
-    /// loop device included, neighbours' too). None where it is not known.
-    pub cpu_machine: Option<Nanos>,
-    /// Bytes written to the filesystem's devices and its log's in the measured time, by whatever filesystem and kernel
-    /// threads wrote. None where it is not known: of directories, and of runs before this was counted.
-    #[serde(default)]
-    pub device_written: Option<Bytes>,
-    /// How far the filesystem's journal or log went. None where that is not counted: of directories and filesystems
-    /// without such counters, and of runs before this was counted.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub log: Option<LogUse>,
+    /// What the kernel counted meanwhile.
+    #[serde(default, skip_serializing_if = "Counters::is_empty")]
+    pub counters: Counters,
 }
 
-/// How far a filesystem's journal or log went in the measured time.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LogUse {
-    /// Bytes of it. None where nothing like a log goes round.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub size: Option<Bytes>,
-    /// Bytes written to it from the mount to the beginning of the measured time.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub before: Option<Bytes>,
-    /// Bytes written to it in the measured time.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub written: Option<Bytes>,
-    /// Commits in the measured time, of whatever cause. None where they are not counted.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub commits: Option<u64>,
+words! {
+    /// Something that the kernel counts in the measured time, by whatever filesystem and kernel threads it comes. A counter
+    /// that is not there is not known: of a directory there are none of the device and the log.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Counter {
+        /// CPU time of the whole machine that was not idle, in ns (kernel threads of the filesystem and the loop device
+        /// included, neighbours' too).
+        "cpu-machine" CpuMachine,
+        /// Bytes read from the filesystem's devices and its log's.
+        "device-read" DeviceRead,
+        /// Bytes written to them.
+        "device-written" DeviceWritten,
+        /// Bytes of the filesystem's journal or log.
+        "log-size" LogSize,
+        /// Bytes written to it from the mount to the beginning of the measured time.
+        "log-before" LogBefore,
+        /// Bytes written to it in the measured time.
+        "log-written" LogWritten,
+        /// Commits in the measured time, of whatever cause.
+        "commits" Commits,
+    }
 }
 
-impl LogUse {
+/// Counters with their values.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Counters(BTreeMap<Counter, u64>);
+
+impl FromIterator<(Counter, Option<u64>)> for Counters {
+    /// Of those that are known.
+    fn from_iter<T: IntoIterator<Item = (Counter, Option<u64>)>>(all: T) -> Self {
+        Self(all.into_iter().filter_map(|(counter, value)| Some((counter, value?))).collect())
+    }
+}
+
+impl Counters {
+    /// Of a single one.
+    pub fn of(counter: Counter, value: u64) -> Self {
+        Self(BTreeMap::from([(counter, value)]))
+    }
+
+    /// The value of one, if it is known.
+    pub fn get(&self, counter: Counter) -> Option<u64> {
+        self.0.get(&counter).copied()
+    }
+
+    /// All that are known.
+    pub fn known(&self) -> impl Iterator<Item = (Counter, u64)> {
+        self.0.iter().map(|(counter, value)| (*counter, *value))
+    }
+
+    /// Whether none is known.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// How often the log was gone through: before the measured time, and in it.
     #[expect(clippy::cast_precision_loss, reason = "logs are far below 2^53 bytes")]
     pub fn laps(&self) -> Option<(f64, f64)> {
-        let size = self.size.filter(|size| size.0 > 0)?.0 as f64;
-        Some((self.before?.0 as f64 / size, self.written?.0 as f64 / size))
+        let size = self.get(Counter::LogSize).filter(|size| *size > 0)? as f64;
+        Some((self.get(Counter::LogBefore)? as f64 / size, self.get(Counter::LogWritten)? as f64 / size))
     }
 }
 

@@ -3,13 +3,12 @@
 //! The kernel counts a request when it is complete, in sectors of 512 bytes whatever the device's own are. It counts
 //! nothing where somebody has switched that off (`queue/iostats`).
 
-use fstrial_model::units::Bytes;
 use std::{fs, path::PathBuf};
 
 /// Bytes of a sector in statistics.
 const SECTOR: u64 = 512;
-/// Sectors written are the seventh number of a line.
-const SECTORS_WRITTEN: usize = 6;
+/// Sectors read and sectors written, among the numbers of a line.
+const PASSED: [usize; 2] = [2, 6];
 
 /// The counters of some devices.
 #[derive(Debug, Clone, Default)]
@@ -23,18 +22,20 @@ impl DeviceCounters {
         Self { stats: folders.map(|folder| folder.join("stat")).collect() }
     }
 
-    /// Bytes written to all of them together since they came to be. None if there is none, or one cannot be read.
-    pub fn written(&self) -> Option<Bytes> {
-        let each = self.stats.iter().map(|path| written(&fs::read_to_string(path).ok()?));
-        let all = each.sum::<Option<u64>>().map(Bytes);
-        all.filter(|_| !self.stats.is_empty())
+    /// Bytes read from all of them together, and bytes written to them, since they came to be. None if there is none, or one
+    /// cannot be read.
+    pub fn now(&self) -> Option<[u64; 2]> {
+        let each = self.stats.iter().map(|path| passed(&fs::read_to_string(path).ok()?));
+        let all = each.reduce(|all, one| Some([all?[0] + one?[0], all?[1] + one?[1]]));
+        all.flatten()
     }
 }
 
-/// Bytes written, by the text of a `stat`.
-pub(crate) fn written(stat: &str) -> Option<u64> {
-    let sectors: u64 = stat.split_whitespace().nth(SECTORS_WRITTEN)?.parse().ok()?;
-    sectors.checked_mul(SECTOR)
+/// Bytes read and written, by the text of a `stat`.
+pub(crate) fn passed(stat: &str) -> Option<[u64; 2]> {
+    let bytes = |index| stat.split_whitespace().nth(index)?.parse::<u64>().ok()?.checked_mul(SECTOR);
+    let [read, written] = PASSED.map(bytes);
+    Some([read?, written?])
 }
 
 #[cfg(test)]
@@ -42,13 +43,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sectors_written_are_the_seventh_number() {
+    fn sectors_read_and_written_are_the_third_and_the_seventh_number() {
         let stat = "     101        7     8088       12      310       44    20480       99        0      120      111        3        0       64        1        5        0\n";
-        assert_eq!(written(stat), Some(20_480 * 512));
+        assert_eq!(passed(stat), Some([8088 * 512, 20_480 * 512]));
         // Before discards and flushes were counted (kernel 4.18), there were eleven numbers.
-        assert_eq!(written("1 2 3 4 5 6 7 8 9 10 11"), Some(7 * 512));
+        assert_eq!(passed("1 2 3 4 5 6 7 8 9 10 11"), Some([3 * 512, 7 * 512]));
         for damaged in ["", "1 2 3 4 5 6", "1 2 3 4 5 6 x", "1 2 3 4 5 6 18446744073709551615"] {
-            assert_eq!(written(damaged), None, "{damaged}");
+            assert_eq!(passed(damaged), None, "{damaged}");
         }
     }
 
@@ -58,13 +59,13 @@ mod tests {
         let device = |name: &str, sectors: u64| {
             let path = folder.path().join(name);
             fs::create_dir(&path).unwrap();
-            fs::write(path.join("stat"), format!("0 0 0 0 1 0 {sectors} 0 0 0 0")).unwrap();
+            fs::write(path.join("stat"), format!("0 0 1 0 1 0 {sectors} 0 0 0 0")).unwrap();
             path
         };
         let both = [device("a", 8), device("b", 2)];
-        assert_eq!(DeviceCounters::of(both.clone().into_iter()).written(), Some(Bytes(5120)));
+        assert_eq!(DeviceCounters::of(both.clone().into_iter()).now(), Some([1024, 5120]));
         let with_missing = both.into_iter().chain([folder.path().join("missing")]);
-        assert_eq!(DeviceCounters::of(with_missing).written(), None);
-        assert_eq!(DeviceCounters::default().written(), None);
+        assert_eq!(DeviceCounters::of(with_missing).now(), None);
+        assert_eq!(DeviceCounters::default().now(), None);
     }
 }

@@ -13,8 +13,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Mount options that filesystems take from what the device says. A stripe, which they take too, has a fact of its own.
-const OF_DEVICES: [&str; 2] = ["ssd", "discard"];
+/// Mount options that hang on the device. The kernel shows `ssd_spread` instead of `ssd`. A stripe has a fact of its own.
+const OF_DEVICES: [&str; 3] = ["ssd", "ssd_spread", "discard"];
 
 /// What the facts are read from.
 #[derive(Debug)]
@@ -121,13 +121,12 @@ fn queue_facts(sources: &Sources<'_>, facts: &mut BTreeMap<Fact, String>) -> boo
 
 fn mount_facts(sources: &Sources<'_>, mounted: &MountEntry, facts: &mut BTreeMap<Fact, String>) {
     facts.insert(Fact::MountOptions, mounted.options().join(","));
-    let key = |option: &str| option.split('=').next().unwrap_or(option).to_owned();
-    let is_asked = |option: &String| sources.arm.mount.iter().any(|asked| key(asked) == key(option));
-    let by_device = mounted.super_options.iter().filter(|option| OF_DEVICES.contains(&key(option).as_str()));
-    let by_device: Vec<&str> = by_device.filter(|option| !is_asked(option)).map(String::as_str).collect();
     if sources.device.is_some() {
-        let none = by_device.is_empty();
-        facts.insert(Fact::DeviceOptions, if none { "none".into() } else { by_device.join(", ") });
+        let key = |option: &str| option.split('=').next().unwrap_or(option).to_owned();
+        let known = |option: &&String| OF_DEVICES.contains(&key(option).as_str());
+        let in_effect: Vec<&str> = mounted.super_options.iter().filter(known).map(String::as_str).collect();
+        let none = in_effect.is_empty();
+        facts.insert(Fact::DeviceOptions, if none { "none".into() } else { in_effect.join(", ") });
     }
     let atime = ["noatime", "relatime", "strictatime"]
         .into_iter()

@@ -3,7 +3,7 @@
 
 use fstrial_model::{
     filesystem::{LogCount, LogReader, LogShape, SUPERBLOCK_BYTES},
-    measurement::LogUse,
+    measurement::Counter,
     units::Bytes,
 };
 use std::{
@@ -54,15 +54,16 @@ impl LogCounter {
     }
 
     /// What was counted between two moments.
-    pub fn between(&self, start: LogCount, end: LogCount) -> LogUse {
+    pub fn between(&self, start: LogCount, end: LogCount) -> [(Counter, Option<u64>); 4] {
         let written = end.written.zip(start.written);
-        LogUse {
-            size: self.shape.size.filter(|_| written.is_some()),
-            before: start.written,
+        let size = self.shape.size.filter(|_| written.is_some());
+        [
+            (Counter::LogSize, size.map(|size| size.0)),
+            (Counter::LogBefore, start.written.map(|bytes| bytes.0)),
             // The average that one of them is made of may have been cut less at the start than at the end.
-            written: written.map(|(end, start)| Bytes(end.0.saturating_sub(start.0))),
-            commits: end.commits.zip(start.commits).map(|(end, start)| end.saturating_sub(start)),
-        }
+            (Counter::LogWritten, written.map(|(end, start)| end.0.saturating_sub(start.0))),
+            (Counter::Commits, end.commits.zip(start.commits).map(|(end, start)| end.saturating_sub(start))),
+        ]
     }
 }
 
@@ -88,23 +89,20 @@ fn size(sysfs: &Path) -> Option<Bytes> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fstrial_model::measurement::Counters;
 
     #[test]
     fn what_a_run_logged_is_the_difference_and_what_came_before_is_kept() {
         let shape = LogShape { size: Some(Bytes::mib(4)), block: Bytes(4096) };
         let counter = LogCounter { file: "/nowhere".into(), shape, count: |_, _| None };
         let at = |written, commits| LogCount { written: Some(Bytes(written)), commits: Some(commits) };
-        let used = counter.between(at(1 << 20, 3), at(3 << 20, 10));
-        let expected = LogUse {
-            size: Some(Bytes::mib(4)),
-            before: Some(Bytes::mib(1)),
-            written: Some(Bytes::mib(2)),
-            commits: Some(7),
-        };
-        assert_eq!((used, used.laps()), (expected, Some((0.25, 0.5))));
-        assert_eq!(counter.between(at(20_480, 1), at(16_384, 2)).written, Some(Bytes(0)));
+        let between = |start, end| counter.between(start, end).into_iter().collect::<Counters>();
+        let used = between(at(1 << 20, 3), at(3 << 20, 10));
+        assert_eq!((used.laps(), used.get(Counter::Commits)), (Some((0.25, 0.5)), Some(7)));
+        assert_eq!(used.get(Counter::LogSize), Some(4 << 20));
+        assert_eq!(between(at(20_480, 1), at(16_384, 2)).get(Counter::LogWritten), Some(0));
         let only = |commits| LogCount { written: None, commits: Some(commits) };
-        assert_eq!(counter.between(only(1), only(2)), LogUse { commits: Some(1), ..LogUse::default() });
+        assert_eq!(between(only(1), only(2)), Counters::of(Counter::Commits, 1));
         assert_eq!(counter.now(), None);
     }
 

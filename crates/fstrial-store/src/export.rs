@@ -3,9 +3,8 @@
 use crate::{RunId, Store, StoreError, TrialId, codec, error::Fault};
 use fstrial_model::{
     job::FailureKind,
-    measurement::{LoadResult, Measurement, PhaseResult, Reading},
+    measurement::{Counter, LoadResult, Measurement, PhaseResult, Reading},
     unit,
-    units::Nanos,
 };
 use serde::Serialize;
 
@@ -88,26 +87,23 @@ fn load_metrics(
     add("operations", float(load.operations), unit::COUNT);
     add("errors", float(load.errors), unit::COUNT);
     if load.operations > 0 {
-        let per_operation = |time: Nanos| float(time.0) / float(load.operations);
-        add(
-            "cpu_per_operation_ns",
-            per_operation(load.cpu_user) + per_operation(load.cpu_system),
-            unit::TIME,
-        );
-        if let Some(cpu_machine) = result.cpu_machine {
-            add("cpu_machine_per_operation_ns", per_operation(cpu_machine), unit::TIME);
-        }
-        if let Some(written) = result.device_written {
-            add("device_bytes_per_operation", float(written.0) / float(load.operations), unit::BYTES);
+        let per_operation = |count: u64| float(count) / float(load.operations);
+        add("cpu_per_operation_ns", per_operation(load.cpu_user.0 + load.cpu_system.0), unit::TIME);
+        for (counter, name, unit) in [
+            (Counter::CpuMachine, "cpu_machine_per_operation_ns", unit::TIME),
+            (Counter::DeviceWritten, "device_bytes_per_operation", unit::BYTES),
+            (Counter::DeviceRead, "device_read_bytes_per_operation", unit::BYTES),
+        ] {
+            if let Some(value) = result.counters.get(counter) {
+                add(name, per_operation(value), unit);
+            }
         }
     }
-    if let Some(log) = result.log {
-        if let Some((_, laps)) = log.laps() {
-            add("log_laps", laps, unit::COUNT);
-        }
-        if let Some(commits) = log.commits {
-            add("commits", float(commits), unit::COUNT);
-        }
+    if let Some((_, laps)) = result.counters.laps() {
+        add("log_laps", laps, unit::COUNT);
+    }
+    if let Some(commits) = result.counters.get(Counter::Commits) {
+        add("commits", float(commits), unit::COUNT);
     }
     if seconds > 0.0 && load.threads > 0 {
         let share = load.cpu_user.as_secs_f64() / seconds / f64::from(load.threads);

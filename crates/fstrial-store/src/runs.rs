@@ -9,7 +9,7 @@ use crate::{
 use fstrial_model::{
     facts::ArmFacts,
     job::{FailureKind, Job, RunFailure},
-    measurement::{LoadResult, LogUse, Measurement, OperationKind, PhaseResult, Reading, Stage, Value},
+    measurement::{Counters, LoadResult, Measurement, OperationKind, PhaseResult, Reading, Stage, Value},
     units::{Bytes, Nanos},
     workload::Figure,
 };
@@ -316,7 +316,7 @@ pub(crate) fn insert_measurement(
             Reading::Load(figure, load) => insert_load(connection, (run, position), result, *figure, load)?,
             Reading::Value(value) => insert_value(connection, (run, position), result, value)?,
         }
-        insert_log(connection, (run, position), result)?;
+        insert_counters(connection, (run, position), &result.counters)?;
     }
     let mut stage = connection
         .prepare_cached("INSERT INTO stage (run, position, stage, duration_ns) VALUES (?1, ?2, ?3, ?4)")?;
@@ -327,60 +327,30 @@ pub(crate) fn insert_measurement(
     Ok(())
 }
 
-/// The machine's CPU time of a result.
-fn cpu_machine(result: &PhaseResult) -> Result<Option<i64>, Fault> {
-    result.cpu_machine.map(|time| integer("the machine's CPU time", time.0)).transpose()
-}
-
-/// What was written to the device for a result.
-fn device_written(result: &PhaseResult) -> Result<Option<i64>, Fault> {
-    result.device_written.map(|bytes| integer("the bytes written to the device", bytes.0)).transpose()
-}
-
-/// How far the log went: its size, what was written before and in the measured time, and commits.
-fn log_use(result: &PhaseResult) -> Result<[Option<i64>; 4], Fault> {
-    let log = result.log.unwrap_or_default();
-    let bytes = |what, bytes: Option<Bytes>| bytes.map(|bytes| integer(what, bytes.0)).transpose();
-    Ok([
-        bytes("the size of the log", log.size)?,
-        bytes("the bytes logged before", log.before)?,
-        bytes("the bytes logged", log.written)?,
-        log.commits.map(|commits| integer("the number of commits", commits)).transpose()?,
-    ])
-}
-
-/// Keeps them with a result: of every kind alike.
-fn insert_log(
+/// Keeps what was counted with a result: of every kind alike.
+fn insert_counters(
     connection: &Connection,
     (run, position): (RunId, i64),
-    result: &PhaseResult,
+    counters: &Counters,
 ) -> Result<(), Fault> {
-    if result.log.is_none() {
-        return Ok(());
+    let mut insert = connection
+        .prepare_cached("INSERT INTO counter (run, position, name, value) VALUES (?1, ?2, ?3, ?4)")?;
+    for (counter, value) in counters.known() {
+        insert.execute(params![run.0, position, counter.name(), integer(counter.name(), value)?])?;
     }
-    let [size, before, written, commits] = log_use(result)?;
-    connection
-        .prepare_cached(
-            "UPDATE result SET log_bytes = ?3, log_before_bytes = ?4, log_written_bytes = ?5, commits = ?6 \
-             WHERE run = ?1 AND position = ?2",
-        )?
-        .execute(params![run.0, position, size, before, written, commits])?;
     Ok(())
 }
 
 /// The same, read back.
-fn read_log(row: &Row<'_>) -> Result<Option<LogUse>, Fault> {
-    let number = |column: &str| -> Result<Option<u64>, Fault> {
-        let is_known = row.get::<_, Option<i64>>(column)?.is_some();
-        is_known.then(|| unsigned(row, column)).transpose()
-    };
-    let log = LogUse {
-        size: number("log_bytes")?.map(Bytes),
-        before: number("log_before_bytes")?.map(Bytes),
-        written: number("log_written_bytes")?.map(Bytes),
-        commits: number("commits")?,
-    };
-    Ok((log != LogUse::default()).then_some(log))
+fn read_counters(connection: &Connection, run: RunId, position: i64) -> Result<Counters, Fault> {
+    let mut statement =
+        connection.prepare_cached("SELECT name, value FROM counter WHERE run = ?1 AND position = ?2")?;
+    let mut rows = statement.query(params![run.0, position])?;
+    let mut all = Vec::new();
+    while let Some(row) = rows.next()? {
+        all.push((from_name("counter", &row.get::<_, String>("name")?)?, Some(unsigned(row, "value")?)));
+    }
+    Ok(all.into_iter().collect())
 }
 
 fn insert_value(
@@ -397,15 +367,12 @@ fn insert_value(
     }
     connection
         .prepare_cached(
-            "INSERT INTO result (run, position, name, cpu_machine_ns, device_written_bytes, value, unit, \
-             less_is_better) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+            "INSERT INTO result (run, position, name, value, unit, less_is_better) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
         )?
         .execute(params![
             run.0,
             position,
             result.name,
-            cpu_machine(result)?,
-            device_written(result)?,
             value.value,
             value.unit,
             value.less_is_better
@@ -422,10 +389,10 @@ fn insert_load(
 ) -> Result<(), Fault> {
     connection
         .prepare_cached(
-            "INSERT INTO result (run, position, name, cpu_machine_ns, device_written_bytes, figure, threads, \
+            "INSERT INTO result (run, position, name, figure, threads, \
              duration_ns, operations, bytes, errors, first_error, cpu_user_ns, cpu_system_ns, clock, series_step_ns, series, \
              tails_step_ns, tails, windows, steady_windows) \
-             VALUES (:run, :position, :name, :cpu_machine_ns, :device_written_bytes, :figure, :threads, \
+             VALUES (:run, :position, :name, :figure, :threads, \
              :duration_ns, :operations, :bytes, :errors, :first_error, :cpu_user_ns, :cpu_system_ns, :clock, :series_step_ns, :series, \
              :tails_step_ns, :tails, :windows, :steady_windows)",
         )?
@@ -433,8 +400,6 @@ fn insert_load(
             ":run": run.0,
             ":position": position,
             ":name": result.name,
-            ":cpu_machine_ns": cpu_machine(result)?,
-            ":device_written_bytes": device_written(result)?,
             ":figure": plain_name("the figure", &figure)?,
             ":threads": load.threads,
             ":duration_ns": integer("the duration", load.duration.0)?,
@@ -596,8 +561,6 @@ fn read_results(connection: &Connection, run: RunId) -> Result<Vec<PhaseResult>,
     let mut rows = statement.query([run.0])?;
     let mut results = Vec::new();
     while let Some(row) = rows.next()? {
-        let is_known = |column: &str| row.get::<_, Option<i64>>(column).map(|found| found.is_some());
-        let (cpu_known, written_known) = (is_known("cpu_machine_ns")?, is_known("device_written_bytes")?);
         let reading = match row.get("value")? {
             Some(value) => Reading::Value(Value {
                 value,
@@ -612,11 +575,7 @@ fn read_results(connection: &Connection, run: RunId) -> Result<Vec<PhaseResult>,
         results.push(PhaseResult {
             name: row.get("name")?,
             reading,
-            cpu_machine: cpu_known.then(|| unsigned(row, "cpu_machine_ns").map(Nanos)).transpose()?,
-            device_written: written_known
-                .then(|| unsigned(row, "device_written_bytes").map(Bytes))
-                .transpose()?,
-            log: read_log(row)?,
+            counters: read_counters(connection, run, row.get("position")?)?,
         });
     }
     if results.is_empty() {

@@ -36,6 +36,7 @@ const MIGRATIONS: &[Step] = &[
     Step { sql: include_str!("migrations/4.sql"), then: Some(fill_quantiles) },
     Step::of(include_str!("migrations/5.sql")),
     Step::of(include_str!("migrations/6.sql")),
+    Step::of(include_str!("migrations/7.sql")),
 ];
 
 /// The schema this fstrial writes.

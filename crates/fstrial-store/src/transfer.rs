@@ -68,7 +68,7 @@ impl Store {
     pub fn remove_trial(&mut self, trial: TrialId) -> Result<(), StoreError> {
         self.write("remove a trial", |connection| {
             last_session(connection, trial)?;
-            for table in ["histogram", "stage", "result", "measurement"] {
+            for table in ["histogram", "stage", "counter", "result", "measurement"] {
                 let of_runs = format!("DELETE FROM {table} WHERE run IN (SELECT id FROM run WHERE trial = ?1)");
                 connection.execute(&of_runs, [trial.0])?;
             }

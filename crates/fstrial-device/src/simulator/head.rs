@@ -39,7 +39,7 @@ impl Head {
             track_seek_ns: disk.track_seek.0 as f64,
             full_seek_ns: disk.full_seek.0 as f64,
             outer,
-            slope: (outer - inner) / disk.capacity.0.max(size) as f64,
+            slope: (outer - inner) / disk.capacity.map_or(size, |capacity| capacity.0.max(size)) as f64,
             size: size as f64,
             read_ahead: disk.read_ahead.0,
             at: 0,

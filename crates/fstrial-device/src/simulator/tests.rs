@@ -245,7 +245,7 @@ fn disk() -> DeviceModel {
         full_seek: Nanos(15_200_000),
         outer_bandwidth: Bandwidth(Bytes::mib(180)),
         inner_bandwidth: Bandwidth(Bytes::mib(90)),
-        capacity: SIZE,
+        capacity: None,
         read_ahead: Bytes::mib(2),
     };
     DeviceModel { disk: Some(disk), ..DeviceModel::default() }

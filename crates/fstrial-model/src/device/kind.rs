@@ -141,7 +141,7 @@ impl Device {
             return Some(problem(&["device", "size"], message, "leave size out"));
         }
         if self.rotational.is_some() && !self.kind.holds_filesystems() {
-            let message = format!("what a {name} lies on is left as it is");
+            let message = format!("a {name} has no queue to set");
             return Some(problem(&["device", "rotational"], message, "leave rotational out"));
         }
         if self.path.is_some() && !row.takes_path {

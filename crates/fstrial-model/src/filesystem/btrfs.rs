@@ -1,6 +1,6 @@
 //! btrfs.
 
-use super::{Character, Filesystem, LogCount, LogReader, LogShape, Observation, PLAIN, Several};
+use super::{Character, Filesystem, LogCount, LogReader, LogShape, Observation, OnRotating, PLAIN, Several};
 use crate::{
     ability::{Abilities, Ability, CLONE, Unclean},
     facts::DataUpdate,
@@ -17,12 +17,12 @@ pub(super) const BTRFS: Filesystem = Filesystem {
     mkfs_joined: &["-O", "-R"],
     // It discards in the background from Linux 6.2 on.
     nodiscard: Some("nodiscard"),
-    // `btrfs_sync_log` in fs/btrfs/tree-log.c: `schedule_timeout_uninterruptible(1)`, for more to come along.
-    on_rotating: Some((
-        "ssd",
-        "with 2 or more threads that sync, each sync first sleeps for a tick",
-        "rotational=off",
-    )),
+    // `btrfs_sync_log` in fs/btrfs/tree-log.c: `schedule_timeout_uninterruptible(1)`, as long as more tasks come along.
+    on_rotating: Some(OnRotating {
+        option: "ssd",
+        cost: "where several threads sync, each sync sleeps for at least a tick",
+        item: "rotational=off",
+    }),
     fsck: Some(("btrfs", &["check", "--readonly"])),
     abilities: &ABILITIES,
     several: Some(Several {

@@ -56,9 +56,8 @@ pub struct Filesystem {
     pub mount_base: &'static [&'static str],
     /// The mount option that keeps it from discarding, where it does so unasked.
     pub nodiscard: Option<&'static str>,
-    /// What a reader should know where it lacks one of them because the device says that it rotates: the option, what its
-    /// lack costs loads of several threads that sync, and the item of an arm with which it is not lacking.
-    pub on_rotating: Option<(&'static str, &'static str, &'static str)>,
+    /// The option that it does without on a device that is marked as rotating.
+    pub on_rotating: Option<OnRotating>,
     /// How its journal or log is put on another device, or why not: a clause that can follow its name.
     pub external_log: Result<ExternalLog, &'static str>,
     /// How mkfs is told about a stripe, where it can be.
@@ -102,6 +101,17 @@ pub struct Filesystem {
     pub no_stale_data: bool,
     /// What mkfs would leave for later, and what is done about it.
     pub lazy: &'static str,
+}
+
+/// An option that a filesystem does without on a device that is marked as rotating.
+#[derive(Debug, Clone, Copy)]
+pub struct OnRotating {
+    /// The mount option.
+    pub option: &'static str,
+    /// Its price, for loads that sync from several threads.
+    pub cost: &'static str,
+    /// The item of an arm that gives it the option.
+    pub item: &'static str,
 }
 
 /// How mkfs tells the size of a block that it would choose.

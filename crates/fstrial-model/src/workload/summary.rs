@@ -34,6 +34,11 @@ impl fmt::Display for Durability {
 }
 
 impl Group {
+    /// When it makes durable what it writes.
+    pub fn durability(&self) -> Durability {
+        self.pattern.durability()
+    }
+
     /// What the files hold, in words; none where the device decides.
     pub fn content(&self) -> Option<String> {
         Some(match self.data {
@@ -53,7 +58,7 @@ impl Workload {
     /// program.
     pub fn durability(&self) -> Vec<(String, Durability)> {
         let of_phase = |phase: &Phase| -> Vec<(String, Durability)> {
-            let of_group = |group: &Group| (phase.result_name(group), group.pattern.durability());
+            let of_group = |group: &Group| (phase.result_name(group), group.durability());
             phase.groups.iter().map(of_group).collect()
         };
         self.phases.iter().flat_map(of_phase).collect()

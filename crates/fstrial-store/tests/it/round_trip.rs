@@ -2,8 +2,8 @@
 
 use crate::common::{self, ENDED, SEED, SESSION, TOML};
 use fstrial_model::{
-    measurement::{LoadResult, LogUse, Measurement, OperationKind, PhaseResult, Reading, Value},
-    units::{Bytes, Nanos},
+    measurement::{Counter, Counters, LoadResult, Measurement, OperationKind, PhaseResult, Reading, Value},
+    units::Nanos,
 };
 use fstrial_store::{Filter, NewTrial, Session, Store, StoreError, StoredRun, TrialId, TrialStatus};
 use std::{
@@ -239,24 +239,16 @@ fn phases_and_numbers_come_back_as_they_were() {
     first_load(measurement).tails_step = Nanos::millis(100);
     let mut second = measurement.results[0].clone();
     second.name = "rewrite/readers".into();
-    second.cpu_machine = None;
-    second.device_written = Some(Bytes(123_456_789));
-    second.log = Some(LogUse {
-        size: Some(Bytes::mib(64)),
-        before: Some(Bytes(0)),
-        written: Some(Bytes::mib(16)),
-        commits: Some(u64::from(u32::MAX)),
-    });
+    // In the order of the list: CPU time, read, written, size of the log, logged before and meanwhile, commits.
+    let counts = [900_000_000, 77, 123_456_789, 64 << 20, 0, 16 << 20, 1 << 32].map(Some);
+    second.counters = Counter::ALL.into_iter().zip(counts).collect();
     measurement.results.push(second);
     for (name, value, less_is_better) in [("seeks", 812.5, false), ("latency", 0.25, true)] {
         let reading = Reading::Value(Value { value, unit: "x/s".into(), less_is_better });
-        let device_written = Some(Bytes(0));
         measurement.results.push(PhaseResult {
             name: name.into(),
             reading,
-            cpu_machine: None,
-            device_written,
-            log: Some(LogUse { commits: Some(0), ..LogUse::default() }),
+            counters: Counters::of(Counter::Commits, 0),
         });
     }
     measurement.output = Some("raw, with “quotes”\n".into());
@@ -268,8 +260,8 @@ fn phases_and_numbers_come_back_as_they_were() {
     assert_eq!((of("seeks"), of("latency")), (1, 1));
     assert_eq!(
         of("rewrite/readers"),
-        of("") + 1,
-        "without `failed` and the machine's CPU time, with the log"
+        of("") + 3,
+        "without `failed`, with what passed the device, the log and its commits"
     );
     let laps = rows.iter().find(|row| row.metric == "log_laps").unwrap();
     assert_eq!((laps.phase.as_str(), laps.value), ("rewrite/readers", 0.25));

@@ -1,7 +1,7 @@
 //! Trials that go from store to store stay what they are, and those that go away leave nothing.
 
 use crate::common::{self, ENDED, SESSION, TOML};
-use fstrial_model::measurement::{PhaseResult, Reading, Value};
+use fstrial_model::measurement::{Counters, PhaseResult, Reading, Value};
 use fstrial_store::{
     ImportOutcome, MAX_TAGS, NewTrial, RunId, Session, SessionId, Store, StoreError, StoredRun, StoredTrial,
     TrialId, TrialStatus,
@@ -84,9 +84,7 @@ fn make(store: &mut Store, made: &Made, number: usize) -> TrialId {
                 measurement.results = vec![PhaseResult {
                     name: "tps".into(),
                     reading: Reading::Value(Value { value, unit: "1/s".into(), less_is_better: false }),
-                    cpu_machine: None,
-                    device_written: None,
-                    log: None,
+                    counters: Counters::default(),
                 }];
             }
             common::record_run(store, id, &run).unwrap();

@@ -45,7 +45,7 @@ Examples:
 /// faster.
 ///
 /// An arm is [NAME=]FILESYSTEM[:OPTION,…]. Options are the filesystem's own words: those that mkfs knows go to mkfs
-/// (xfs:agcount=16), anything starting with - goes to mkfs as it is (xfs:-m reflink=0), scheduler=, nr_requests=,
+/// (xfs:agcount=16), anything starting with - goes to mkfs as it is (xfs:-m reflink=0), scheduler=, nr_requests=, rotational=,
 /// read_ahead=, cache= and discard= set the device's queue, log=external puts its log on --log-device, state= says what
 /// the filesystem holds (state=aged:70%), memory= limits what the load and its page cache take, and all others are mount options (noatime). `raw` is the device without a
 /// filesystem, `dir:PATH` an existing directory, which needs no root. FILESYSTEM@PLACE is built on another host (--place).
@@ -363,6 +363,7 @@ impl CompareArgs {
     /// The device of the trial, its places and its arms. Of several devices each is a place of its own, where every arm is
     /// built.
     fn built_on(&self) -> Result<(Device, Vec<Place>, Vec<Arm>), ExpectedError> {
+        self.refuse_unused_places()?;
         let is_directories = self.arms.iter().all(|arm| arm.filesystem == DIRECTORY);
         let default = if is_directories { "directory" } else { "image" };
         let [_, _, ..] = self.devices.as_slice() else {
@@ -371,14 +372,6 @@ impl CompareArgs {
             let named = self.arms.iter().find_map(|arm| arm.place.as_deref());
             if let Some(name) = named.filter(|_| self.conduct.places.is_empty()) {
                 reach::of(&[], name)?;
-            }
-            let names = || self.arms.iter().filter_map(|arm| arm.place.as_deref());
-            let is_unused = |reach: &&reach::Reach| !names().any(|name| name == reach.place());
-            if let Some(unused) = self.conduct.places.iter().find(is_unused) {
-                let place = unused.place();
-                let hint = did_you_mean(place, names())
-                    .unwrap_or_else(|| format!("build an arm there: {}@{place}", self.arms[0].filesystem));
-                return Err(ExpectedError::usage(format!("no arm is at the place `{place}`"), hint));
             }
             let places = self.conduct.places.iter().map(|reach| Place::elsewhere(reach.place()));
             return Ok((device, places.collect(), self.arms.clone()));
@@ -402,6 +395,16 @@ impl CompareArgs {
             arms.push(Arm { name, place: Some(place.name.clone()), ..arm.clone() });
         }
         Ok((self.device(&self.devices[0])?, places, arms))
+    }
+
+    /// Refuses a command of a place where no arm is.
+    fn refuse_unused_places(&self) -> Result<(), ExpectedError> {
+        let names = || self.arms.iter().filter_map(|arm| arm.place.as_deref());
+        let mut places = self.conduct.places.iter().map(reach::Reach::place);
+        let Some(unused) = places.find(|place| !names().any(|name| name == *place)) else { return Ok(()) };
+        let hint = did_you_mean(unused, names())
+            .unwrap_or_else(|| format!("build an arm there: {}@{unused}", self.arms[0].filesystem));
+        Err(ExpectedError::usage(format!("no arm is at the place `{unused}`"), hint))
     }
 
     /// A device of the flags.

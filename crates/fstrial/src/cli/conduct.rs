@@ -172,6 +172,13 @@ pub(crate) fn measure(
         tell: &mut |event| drop(shown.hear(event)),
     };
     let opened = place::open_all(&plan, environment::cpus(), &args.places, opening, &mut places);
+    let opened = opened.map_err(|error| match error.exit_code() {
+        // Whatever ended it then, it was to end; unless there is something left to do.
+        code if interrupt.is_raised() && code != exit_code::CLEAN_UP_INCOMPLETE => {
+            StackError::Interrupted.into()
+        }
+        _ => error,
+    });
     let piloted = opened.and_then(|()| pilot::laps(&plan, &mut places, &mut |event| shown.hear(event)));
     let answered = piloted.and_then(|trial| {
         let plan = match trial {

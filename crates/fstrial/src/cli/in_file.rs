@@ -9,7 +9,10 @@ use fstrial_model::{
     trial::MAX_FILE_BYTES,
     units::Bytes,
 };
-use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
+use rustix::{
+    fs::{FileType, Mode, OFlags, ResolveFlags},
+    io::Errno,
+};
 use std::{
     fs::{File, Metadata},
     io::{self, Read},
@@ -82,8 +85,11 @@ pub(crate) fn beside(file: &Path, path: &str) -> Result<String, String> {
         file.take(TEXT.0 + 1).read_to_string(&mut text)?;
         Ok(text)
     };
-    read().map_err(|error| match error.raw_os_error().map(rustix::io::Errno::from_raw_os_error) {
-        Some(rustix::io::Errno::LOOP) => format!("`{path}` is not read: links are not followed"),
+    read().map_err(|error| match error.raw_os_error().map(Errno::from_raw_os_error) {
+        Some(Errno::LOOP) => format!("`{path}` is not read: links are not followed"),
+        Some(Errno::XDEV) => {
+            format!("`{path}` is not read: it leads out of the folder of {}", file.display())
+        }
         _ => format!("`{path}` is not read: {error}"),
     })
 }
@@ -248,8 +254,8 @@ mod tests {
             ("link", "links are not followed"),
             ("up/secret", "links are not followed"),
             ("inside", "links are not followed"),
-            ("../secret", "cross-device link"),
-            ("/etc/passwd", "cross-device link"),
+            ("../secret", "leads out of the folder"),
+            ("/etc/passwd", "leads out of the folder"),
             ("fifo", "not an ordinary file"),
             ("sub", "not an ordinary file"),
             ("missing", "No such file"),

@@ -183,6 +183,7 @@ impl Home {
             .as_ref()
             .filter(|home| std::env::var_os("FSTRIAL_HOME").as_deref() != Some(home.as_os_str()));
         named.map_or_else(String::new, |home| {
+            let home = std::path::absolute(home).unwrap_or_else(|_| home.clone());
             format!(" --home {}", command::quoted(&home.display().to_string()))
         })
     }

@@ -15,6 +15,7 @@ use fstrial_model::{
     arm::Arm,
     device::ThrottledBy,
     facts::ArmFacts,
+    measurement::Counter,
     memory::LimitedBy,
     trial::{Compare, ErrorControl},
     workload::Until,
@@ -187,6 +188,10 @@ pub struct CellReport {
     pub load_cpu_per_operation_ns: Option<f64>,
     /// Bytes written to the device for one operation, median.
     pub device_bytes_per_operation: Option<f64>,
+    /// Bytes that passed between the device and the kernel for each byte that the load read or wrote, median; none where it is
+    /// not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub device_share: Option<f64>,
     /// Bytes of the filesystem's journal or log; none where it has none that is known to go round.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub log_bytes: Option<u64>,
@@ -301,7 +306,8 @@ pub fn document(
         environment: environment.clone(),
         places,
         said_again: places_again(plan),
-        rounds_are_done: settings.rounds.is_some_and(|most| finished.rounds >= most),
+        rounds_are_done: finished.reason != Reason::Interrupted
+            && settings.rounds.is_some_and(|most| finished.rounds >= most),
         arms: arms.collect(),
         audit: finished.audit.clone(),
         workloads,
@@ -552,8 +558,8 @@ fn cell_report(plan: &Plan, judge: Option<&Judge<'_>>, (at, result): (usize, usi
             .all(|load| load.latency_ns[index].is_some())
             .then(|| median(&|load| load.latency_ns[index]))?
     };
-    let logs = || samples.iter().filter_map(|sample| sample.log);
-    let laps: Vec<(f64, f64)> = logs().filter_map(|log| log.laps()).collect();
+    let counted = |counter| samples.iter().filter_map(move |sample| sample.counters.get(counter));
+    let laps: Vec<(f64, f64)> = samples.iter().filter_map(|sample| sample.counters.laps()).collect();
     let lap =
         |of: fn(&(f64, f64)) -> f64| fstrial_stats::spread::median(&laps.iter().map(of).collect::<Vec<_>>());
     let (typical, interval) = typical_rate(samples);
@@ -577,11 +583,12 @@ fn cell_report(plan: &Plan, judge: Option<&Judge<'_>>, (at, result): (usize, usi
         cpu_per_operation_ns: median(&|load| load.cpu_machine_ns),
         load_cpu_per_operation_ns: median(&|load| Some(load.cpu_load_ns)),
         device_bytes_per_operation: median(&|load| load.device_bytes),
-        log_bytes: logs().filter_map(|log| log.size).next_back().map(|size| size.0),
+        device_share: median(&|load| load.device_share),
+        log_bytes: counted(Counter::LogSize).next_back(),
         log_laps: lap(|(_, within)| *within),
         log_laps_before: lap(|(before, _)| *before),
         // Of a few commits, or none in most runs, the mean says how many runs have one.
-        commits: mean(&logs().filter_map(|log| log.commits).collect::<Vec<_>>()),
+        commits: mean(&counted(Counter::Commits).collect::<Vec<_>>()),
         generator_share: judge.map_or(0.0, |judge| judge.generator_share((at, result))),
     }
 }

@@ -1,6 +1,7 @@
 //! What people and programs are shown. Functions of what was measured: no clock, no host.
 
 pub mod again;
+pub mod at_device;
 pub mod claim;
 pub mod diff;
 pub mod document;

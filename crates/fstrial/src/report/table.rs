@@ -1,7 +1,7 @@
 //! The answer for people: one table for each workload, verdict lines, conditions, and the command that repeats it.
 
 use super::{
-    claim,
+    at_device, claim,
     document::{CellReport, Document, VerdictReport, WorkloadReport},
     first_lap, numbers, plain, plain_lines, quotient, summary, verdict,
 };
@@ -150,6 +150,7 @@ pub fn notes(workload: &WorkloadReport) -> Vec<String> {
     let words: Vec<String> =
         said.iter().map(|(arms, tool)| format!("{} by {tool}", arms.join(", "))).collect();
     lines.extend((!words.is_empty()).then(|| words.join(" · ")));
+    lines.extend(at_device::note(workload));
     lines.extend(first_lap::notes(workload));
     lines.extend(quotient::note(workload));
     lines.extend(workload.controls.iter().filter_map(verdict::control_line));

@@ -2,6 +2,7 @@
 //! durability.
 
 use super::plan::Plan;
+use crate::numbers;
 use fstrial_model::{
     arm::Arm,
     facts::{ArmFacts, DataUpdate, Fact},
@@ -92,35 +93,42 @@ pub fn on_one_filesystem(arms: &[Arm], facts: &[ArmFacts]) -> Option<String> {
     ))
 }
 
-/// Says so where a filesystem does without something because the device says that it rotates, and nobody knows whether it
-/// does: virtual disks say it whatever they are, and a loop device says what the disk below does.
+/// Says so where a filesystem does without an option because its device is marked as rotating, as virtual disks are whatever
+/// they are made of, and loop devices on them.
 pub fn on_rotating(plan: &Plan, facts: &[ArmFacts], tick_hz: Option<u32>) -> Option<String> {
-    let is_meant = |index: usize| {
-        let cells = plan.cells.iter().filter(|cell| cell.arm == index && cell.threads > 1);
-        let mut synced = cells.map(|cell| plan.workloads[cell.workload].durability());
-        // What a program does is not known.
-        synced.any(|all| all.is_empty() || all.iter().any(|(_, when)| *when > workload::Durability::AtEnd))
-    };
     let lacks = |(index, (arm, known)): (usize, (&Arm, &ArmFacts))| {
-        let (option, cost, item) = arm.row()?.on_rotating?;
+        let row = arm.row()?.on_rotating?;
         let says = |fact| known.facts.get(&fact).map(String::as_str);
-        let is_asked = arm.mount.iter().any(|asked| asked.strip_prefix("no").unwrap_or(asked) == option);
-        let has_it = says(Fact::DeviceOptions)?.split(", ").any(|taken| taken == option);
+        let is_asked = arm.mount.iter().any(|asked| asked.strip_prefix("no").unwrap_or(asked) == row.option);
+        let has_it = says(Fact::DeviceOptions)?.split(", ").any(|taken| taken.starts_with(row.option));
         let is_of_the_host = says(Fact::Rotational)? == "yes" && plan.trial.built(arm).rotational.is_none();
-        let lacks = is_of_the_host && !is_asked && !has_it && is_meant(index);
-        lacks.then_some((index, option, cost, item))
+        (is_of_the_host && !is_asked && !has_it && syncs_side_by_side(plan, index)).then_some((index, row))
     };
     let lacking: Vec<_> = plan.trial.arms.iter().zip(facts).enumerate().filter_map(lacks).collect();
-    let (first, option, cost, item) = *lacking.first()?;
+    let (first, row) = *lacking.first()?;
     let arms = &plan.trial.arms;
-    let names: Vec<&str> = lacking.iter().map(|(index, ..)| arms[*index].name.as_str()).collect();
+    let names: Vec<&str> = lacking.iter().map(|(index, _)| arms[*index].name.as_str()).collect();
     let run = if names.len() == 1 { "runs" } else { "run" };
-    let tick = tick_hz.map_or_else(String::new, |hz| format!(" ({} ms)", 1000.0 / f64::from(hz)));
+    let tick = tick_hz.map_or_else(String::new, |hz| format!(" ({})", numbers::nanos(1e9 / f64::from(hz))));
+    let (option, cost, item) = (row.option, row.cost, row.item);
+    let arm = &arms[first].filesystem;
     Some(format!(
-        "{} {run} without `{option}`, as the device says that it rotates: {cost}{tick}. As on a device that does not: {}:{item}",
+        "{} {run} without `{option}`, because the device is marked as rotating, as virtual disks are whatever they are made of: \
+         {cost}{tick}. If it does not rotate, compare {arm}:{item}",
         names.join(", "),
-        arms[first].filesystem
     ))
+}
+
+/// Whether any load on an arm syncs from several tasks at a time; a program may.
+fn syncs_side_by_side(plan: &Plan, arm: usize) -> bool {
+    plan.cells.iter().filter(|cell| cell.arm == arm).any(|cell| {
+        let workload = &plan.workloads[cell.workload];
+        let syncs = |group: &&workload::Group| group.durability() > workload::Durability::AtEnd;
+        let tasks = |phase: &workload::Phase| -> u32 {
+            phase.groups.iter().filter(syncs).map(|group| u32::from(group.workers(cell.threads))).sum()
+        };
+        workload.program.is_some() || workload.phases.iter().any(|phase| tasks(phase) > 1)
+    })
 }
 
 fn difference<'a>(
@@ -151,6 +159,9 @@ fn asks_for(arm: &Arm, fact: Fact) -> bool {
         Fact::ReadAhead => arm.read_ahead.is_some(),
         Fact::CacheMode => arm.cache.is_some(),
         Fact::Rotational => arm.rotational.is_some(),
+        Fact::DeviceOptions => {
+            arm.mount.iter().any(|option| option.trim_start_matches("no").starts_with("ssd"))
+        }
         Fact::State => arm.state.is_some(),
         Fact::Memory => arm.memory.is_some(),
         Fact::Journal => arm.log.is_some(),
@@ -241,15 +252,19 @@ mod tests {
         let synced = "use = 'append-fsync'\nthreads = [1, 4]";
         assert_eq!(
             said(btrfs, synced, "yes", "none").unwrap(),
-            "btrfs runs without `ssd`, as the device says that it rotates: with 2 or more threads that sync, each sync first \
-             sleeps for a tick (4 ms). As on a device that does not: btrfs:rotational=off"
+            "btrfs runs without `ssd`, because the device is marked as rotating, as virtual disks are whatever they are made \
+             of: where several threads sync, each sync sleeps for at least a tick (4.00 ms). If it does not rotate, compare \
+             btrfs:rotational=off"
         );
+        // A committer and a flush group are two tasks at one thread.
+        assert!(said(btrfs, "use = 'checkpoint-bursts'\nthreads = [1]", "yes", "none").is_some());
         for (arm, workload, rotates, taken) in [
             (btrfs, synced, "no", "ssd"),
             (btrfs, "use = 'append-fsync'\nthreads = [1]", "yes", "none"),
             (btrfs, "use = 'random-read'\nthreads = [4]", "yes", "none"),
             ("filesystem = 'btrfs'\nrotational = 'on'", synced, "yes", "none"),
             ("filesystem = 'btrfs'\nmount = ['nossd']", synced, "yes", "none"),
+            ("filesystem = 'btrfs'\nmount = ['ssd_spread']", synced, "yes", "ssd_spread"),
             ("filesystem = 'xfs'", synced, "yes", "none"),
         ] {
             assert_eq!(said(arm, workload, rotates, taken), None, "{arm} {workload} {rotates}");

@@ -148,7 +148,7 @@ fn disk(known: &DeviceTraits, prober: Prober<'_>) -> Result<DeviceModel, Expecte
         full_seek: nanos(full_seek),
         outer_bandwidth: outer,
         inner_bandwidth: Bandwidth(Bytes(outer.0.0 / 2)),
-        capacity: known.size,
+        capacity: Some(known.size),
         read_ahead: Bytes::mib(2),
     };
     // Does it choose among the requests that wait?

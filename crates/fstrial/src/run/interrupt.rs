@@ -13,8 +13,8 @@ use std::{
 /// What interrupts.
 const SIGNALS: [i32; 3] =
     [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP];
-/// After this long, nobody waits for what is being put back: what is left is reported, and the command ends. Two seconds less
-/// than what is promised, which includes ending who did not answer and giving up devices.
+/// After this long, nothing that is being put back is waited for: what is left is reported, and the command ends. Of the eight
+/// seconds that are promised, two are for killing and detaching.
 const GRACE: Duration = Duration::from_secs(6);
 /// What an agent has less of it: its last words must still be heard.
 const FOR_LAST_WORDS: Duration = Duration::from_secs(2);

@@ -14,7 +14,7 @@ use crate::error::ExpectedError;
 use fstrial_model::{
     arm::Arm,
     job::{Job, PROTOCOL},
-    measurement::Measurement,
+    measurement::{Counter, Measurement},
     trial::Trial,
     units::Nanos,
     workload::{Lap, Phase, Until, Workload},
@@ -110,10 +110,10 @@ fn lap(arm: &Arm, workload: &Workload, measured: &Measurement) -> Takes {
     let of_phase = |phase: &Phase| {
         let names: Vec<String> = phase.groups.iter().map(|group| phase.result_name(group)).collect();
         let result = measured.results.iter().find(|result| names.contains(&result.name))?;
-        Some((phase.duration, result.log?))
+        Some((phase.duration, &result.counters))
     };
     let Some((duration, log)) = asking.clone().find_map(of_phase) else { return Takes::Unknown };
-    match (log.laps(), log.commits) {
+    match (log.laps(), log.get(Counter::Commits)) {
         (Some((_, laps)), _) if laps > 0.0 =>
         {
             #[expect(

@@ -2,7 +2,7 @@
 
 use super::{latencies::Latencies, plan::Plan};
 use fstrial_model::{
-    measurement::{LoadResult, LogUse, Measurement, OperationKind, PhaseResult, Reading},
+    measurement::{Counter, Counters, LoadResult, Measurement, OperationKind, PhaseResult, Reading},
     metric::{Amount, Metric, MetricSource},
     units::Nanos,
     workload::Figure,
@@ -25,7 +25,7 @@ pub struct Sample {
     /// What only a load of our own has.
     pub load: Option<LoadSample>,
     /// How far the filesystem's log went.
-    pub log: Option<LogUse>,
+    pub counters: Counters,
     /// The tool that did it with its version, if it was an operation.
     pub tool: Option<String>,
 }
@@ -45,6 +45,9 @@ pub struct LoadSample {
     pub cpu_load_ns: f64,
     /// Bytes written to the device for one operation. None where that is not known, and where nothing was written.
     pub device_bytes: Option<f64>,
+    /// Bytes that passed between the device and the kernel for each byte that the load read or wrote. None where that is not
+    /// known, and where the load moves no bytes.
+    pub device_share: Option<f64>,
     /// Share of a core that each thread of the generator used outside the kernel.
     pub generator_share: f64,
     /// Operations in 40 windows of warm-up and measured time.
@@ -109,14 +112,14 @@ impl Sample {
 
     /// A single number.
     pub fn of_value(round: u32, slot: usize, value: f64) -> Self {
-        Self { round, slot, rate: value, seconds: 1.0, load: None, log: None, tool: None }
+        Self { round, slot, rate: value, seconds: 1.0, load: None, counters: Counters::default(), tool: None }
     }
 
     fn of(round: u32, slot: usize, result: &PhaseResult) -> Result<Self, String> {
         match &result.reading {
             Reading::Load(figure, load) => Self::of_load(round, slot, *figure, load, result),
             Reading::Value(value) if value.value.is_finite() && value.value > 0.0 => {
-                Ok(Self { log: result.log, ..Self::of_value(round, slot, value.value) })
+                Ok(Self { counters: result.counters.clone(), ..Self::of_value(round, slot, value.value) })
             }
             Reading::Value(value) => Err(format!("{} {} cannot be compared", value.value, value.unit)),
         }
@@ -144,6 +147,8 @@ impl Sample {
             Figure::BytesWritten => bytes_rate * share_written(load)?,
             Figure::Time => load.duration.0 as f64,
         };
+        let counted =
+            |counter| result.counters.get(counter).map(|value| value as f64 / load.operations as f64);
         Ok(Self {
             round,
             slot,
@@ -157,17 +162,15 @@ impl Sample {
                     (q == 0.5 || beyond >= BEYOND_QUANTILE).then(|| latencies.quantile(q) as f64)
                 }),
                 cpu_load_ns: (load.cpu_user.0 + load.cpu_system.0) as f64 / load.operations as f64,
-                cpu_machine_ns: result.cpu_machine.map(|cpu| cpu.0 as f64 / load.operations as f64),
-                device_bytes: result
-                    .device_written
-                    .filter(|written| written.0 > 0)
-                    .map(|written| written.0 as f64 / load.operations as f64),
+                cpu_machine_ns: counted(Counter::CpuMachine),
+                device_bytes: counted(Counter::DeviceWritten).filter(|bytes| *bytes > 0.0),
+                device_share: device_share(result, load),
                 generator_share: load.cpu_user.as_secs_f64() / seconds / f64::from(load.threads.max(1)),
                 steady_windows: load.steady_windows.iter().map(|count| *count as f64).collect(),
                 latencies,
                 series: Series::of(load),
             }),
-            log: result.log,
+            counters: result.counters.clone(),
             tool: None,
         })
     }
@@ -190,6 +193,12 @@ impl Sample {
             MetricSource::PerOperation(Amount::DeviceBytes) => load()?.device_bytes,
         }
     }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "bytes are far below 2^53")]
+fn device_share(result: &PhaseResult, load: &LoadResult) -> Option<f64> {
+    let passed = result.counters.get(Counter::DeviceRead)? + result.counters.get(Counter::DeviceWritten)?;
+    (load.bytes > 0).then(|| passed as f64 / load.bytes as f64)
 }
 
 /// The latencies of a kind of operation, if it was recorded.
@@ -257,10 +266,7 @@ pub(crate) fn latency(load: &LoadResult, quantile: f64) -> Result<u64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fstrial_model::{
-        measurement::{ClockSource, Value},
-        units::Bytes,
-    };
+    use fstrial_model::measurement::{ClockSource, Value};
     use hdrhistogram::Histogram;
     use std::collections::BTreeMap;
 
@@ -296,14 +302,15 @@ mod tests {
 
     fn result(figure: Figure, load: LoadResult) -> PhaseResult {
         let reading = Reading::Load(figure, Box::new(load));
-        PhaseResult { name: String::new(), reading, cpu_machine: None, device_written: None, log: None }
+        PhaseResult { name: String::new(), reading, counters: Counters::default() }
     }
 
     #[test]
     fn bytes_written_to_the_device_are_for_each_operation_and_none_is_no_number() {
         let one = || load(&[(OperationKind::Operation, 100)], 4096);
         let on = |written: Option<u64>| {
-            let result = PhaseResult { device_written: written.map(Bytes), ..result(Figure::Bytes, one()) };
+            let counters = Counters::from_iter([(Counter::DeviceWritten, written)]);
+            let result = PhaseResult { counters, ..result(Figure::Bytes, one()) };
             Sample::of(1, 0, &result).unwrap().on(Metric::DeviceBytes)
         };
         assert_eq!(on(Some(819_200)), Some(8192.0));
@@ -313,7 +320,7 @@ mod tests {
         let value = Value { value: 3.0, unit: "op/s".into(), less_is_better: false };
         let of_value = PhaseResult {
             reading: Reading::Value(value),
-            device_written: Some(Bytes(9)),
+            counters: Counters::of(Counter::DeviceWritten, 9),
             ..result(Figure::Bytes, one())
         };
         assert_eq!(Sample::of(1, 0, &of_value).unwrap().on(Metric::DeviceBytes), None, "without operations");
@@ -322,8 +329,8 @@ mod tests {
     #[test]
     fn what_an_operation_costs_is_its_mean_latency_and_its_share_of_cpu_time() {
         let load = load(&[(OperationKind::Operation, 100)], 4096);
-        let with_cpu =
-            PhaseResult { cpu_machine: Some(Nanos(250_000)), ..result(Figure::Operations, load.clone()) };
+        let counters = Counters::of(Counter::CpuMachine, 250_000);
+        let with_cpu = PhaseResult { counters, ..result(Figure::Operations, load.clone()) };
         let sample = Sample::of(1, 0, &with_cpu).unwrap();
         assert_eq!(sample.on(Metric::CpuTime), Some(2500.0));
         // Every operation took a microsecond.

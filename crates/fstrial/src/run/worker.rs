@@ -19,7 +19,7 @@ use fstrial_model::{
         DeviceBinding, FailureKind, Job, Load, PROTOCOL, PhaseTask, PlacedJob, ProgramTask, RunFailure, Task,
         WorkerMessage,
     },
-    measurement::{LoadResult, LogUse, Measurement, PhaseResult, Reading, Stage, Value},
+    measurement::{Counter, Counters, LoadResult, Measurement, PhaseResult, Reading, Stage, Value},
     units::{Bytes, Nanos},
     workload::{Better, Until, metric::PickedNumber},
 };
@@ -410,8 +410,8 @@ impl<'a> Run<'a> {
     }
 
     /// What is counted while something is measured.
-    fn counters(&self, standing: &ReadyArm) -> Counters {
-        Counters { device: standing.counters(), log: standing.log_counter(&self.arm) }
+    fn counters(&self, standing: &ReadyArm) -> Sources {
+        Sources { device: standing.counters(), log: standing.log_counter(&self.arm) }
     }
 
     /// Hears what an operation does.
@@ -464,9 +464,7 @@ impl<'a> Run<'a> {
                 unit: picked.unit,
                 less_is_better: picked.better == Better::Lower,
             }),
-            cpu_machine: counted.cpu_machine,
-            device_written: counted.device_written,
-            log: counted.log,
+            counters: counted.clone(),
         };
         Ok(outcome.values.into_iter().map(result).collect())
     }
@@ -476,7 +474,7 @@ impl<'a> Run<'a> {
         &mut self,
         phase: &PhaseTask,
         prepared: PreparedPhase,
-        counters: &Counters,
+        counters: &Sources,
     ) -> Result<Vec<PhaseResult>, RunFailure> {
         let time =
             phase.groups.first().map_or(Nanos(0), |group| Nanos(group.load.warmup.0 + group.load.duration.0));
@@ -490,13 +488,13 @@ impl<'a> Run<'a> {
             readings[at] = Some(counters.now());
         });
         let loads = loads.map_err(|e| engine_failure(Stage::Load, &e))?;
-        let CounterDelta { cpu_machine, device_written, log } = counters.between(readings);
+        let counted = counters.between(readings);
         let mut results = Vec::new();
         for (group, load) in phase.groups.iter().zip(loads) {
             check_load(&load, group.load.until)?;
             let Some(name) = group.result.clone() else { continue };
             let reading = Reading::Load(group.figure, Box::new(load));
-            results.push(PhaseResult { name, reading, cpu_machine, device_written, log });
+            results.push(PhaseResult { name, reading, counters: counted.clone() });
         }
         Ok(results)
     }
@@ -563,7 +561,7 @@ fn check_load(result: &LoadResult, until: Until) -> Result<(), RunFailure> {
 }
 
 /// Where the kernel counts what a run does.
-struct Counters {
+struct Sources {
     device: DeviceCounters,
     log: Option<LogCounter>,
 }
@@ -572,36 +570,32 @@ struct Counters {
 #[derive(Debug, Clone, Copy)]
 struct Count {
     cpu: Option<CpuCount>,
-    device_written: Option<Bytes>,
+    device: Option<[u64; 2]>,
     log: Option<LogCount>,
 }
 
-/// What it counted between two.
-#[derive(Debug, Clone, Copy, Default)]
-struct CounterDelta {
-    cpu_machine: Option<Nanos>,
-    device_written: Option<Bytes>,
-    log: Option<LogUse>,
-}
-
-impl Counters {
+impl Sources {
     fn now(&self) -> Count {
         Count {
             cpu: CpuCount::now(),
-            device_written: self.device.written(),
+            device: self.device.now(),
             log: self.log.as_ref().and_then(LogCounter::now),
         }
     }
 
-    fn between(&self, readings: [Option<Count>; 2]) -> CounterDelta {
-        let [Some(before), Some(after)] = readings else { return CounterDelta::default() };
-        let written = after.device_written.zip(before.device_written);
+    /// What it counted between two moments.
+    fn between(&self, readings: [Option<Count>; 2]) -> Counters {
+        let [Some(before), Some(after)] = readings else { return Counters::default() };
+        let cpu = before.cpu.zip(after.cpu).and_then(|(before, after)| before.busy_until(after));
+        let device = |index: usize| Some(after.device?[index].saturating_sub(before.device?[index]));
+        let own = [
+            (Counter::CpuMachine, cpu.map(|time| time.0)),
+            (Counter::DeviceRead, device(0)),
+            (Counter::DeviceWritten, device(1)),
+        ];
         let log = self.log.as_ref().zip(before.log.zip(after.log));
-        CounterDelta {
-            cpu_machine: before.cpu.zip(after.cpu).and_then(|(before, after)| before.busy_until(after)),
-            device_written: written.map(|(after, before)| Bytes(after.0.saturating_sub(before.0))),
-            log: log.map(|(counter, (before, after))| counter.between(before, after)),
-        }
+        let log = log.map(|(counter, (before, after))| counter.between(before, after));
+        own.into_iter().chain(log.into_iter().flatten()).collect()
     }
 }
 

@@ -6,7 +6,9 @@ use fstrial_model::{
     arm::Arm,
     facts::{ArmFacts, DataUpdate, Durability, Fact},
     job::{Job, PROTOCOL},
-    measurement::{ClockSource, LoadResult, Measurement, OperationKind, PhaseResult, Reading, Stage},
+    measurement::{
+        ClockSource, Counter, Counters, LoadResult, Measurement, OperationKind, PhaseResult, Reading, Stage,
+    },
     trial::Trial,
     units::{Bytes, Nanos},
     workload::Figure,
@@ -268,9 +270,10 @@ pub(crate) fn measurement(rate: f64, threads: u16, histogram: &str, facts: ArmFa
         results: vec![PhaseResult {
             name: String::new(),
             reading: Reading::Load(Figure::Operations, Box::new(load)),
-            cpu_machine: Some(Nanos::millis(900)),
-            device_written: Some(Bytes(operations * 4200)),
-            log: None,
+            counters: Counters::from_iter([
+                (Counter::CpuMachine, Some(900_000_000)),
+                (Counter::DeviceWritten, Some(operations * 4200)),
+            ]),
         }],
         commands: facts
             .tools

@@ -6,7 +6,9 @@ use fstrial_model::{
     arm::Arm,
     facts::{ArmFacts, DataUpdate, Durability, Fact},
     job::{FailureKind, GroupTask, Job, Load, PhaseTask, RunFailure, Task},
-    measurement::{ClockSource, LoadResult, Measurement, OperationKind, PhaseResult, Reading, Stage},
+    measurement::{
+        ClockSource, Counter, Counters, LoadResult, Measurement, OperationKind, PhaseResult, Reading, Stage,
+    },
     units::{Bytes, Nanos, Percent},
     workload::{Access, Backend, Data, Figure, Io, Pattern, SetName, Sharing, SyncCall, Until},
 };
@@ -174,9 +176,7 @@ pub(crate) fn measurement(index: u64, arm: &str) -> Measurement {
         results: vec![PhaseResult {
             name: String::new(),
             reading: Reading::Load(Figure::Operations, Box::new(load)),
-            cpu_machine: Some(Nanos(900_000_000)),
-            device_written: None,
-            log: None,
+            counters: Counters::of(Counter::CpuMachine, 900_000_000),
         }],
         facts: facts(arm),
         commands: vec![format!("mkfs.{arm} /dev/loop0"), "mount /dev/loop0 /mnt".into()],

@@ -162,7 +162,7 @@ pub(super) fn exec(args: &CheckArgs, home: &Home) -> Result<u8, ExpectedError> {
         let outcome = match args.check(plan, &history, home, &interrupt) {
             Ok(Some(outcome)) => outcome,
             Ok(None) => {
-                crate::cli::say("interrupted; the same command goes on from here\n");
+                crate::cli::say("interrupted; run the same command to resume\n");
                 code = Ok(exit_code::INTERRUPTED);
                 break;
             }

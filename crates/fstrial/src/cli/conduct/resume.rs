@@ -62,13 +62,14 @@ pub(super) fn find_resumable(
 
 /// Refuses to resume a trial that has all the rounds that it asks for.
 pub(super) fn check_rounds(stored: &StoredTrial, settled: &Trial) -> Result<(), ExpectedError> {
-    let Some(most) = settled.trial.rounds.filter(|most| stored.summary.rounds >= *most) else {
-        return Ok(());
-    };
+    let summary = &stored.summary;
+    // A round that was interrupted counts as one of them.
+    let ended = settled.trial.rounds.filter(|_| summary.status == TrialStatus::BudgetEnded);
+    let Some(most) = ended.filter(|most| summary.rounds >= *most) else { return Ok(()) };
     let id = stored.summary.id;
     Err(ExpectedError::usage(
         format!("trial {id} has all {most} rounds that it asks for: there is nothing to resume"),
-        format!("see its answer with `fstrial results show {id}`, or begin one of more rounds"),
+        format!("see its answer with `fstrial results show {id}`, or start a trial with more rounds"),
     ))
 }
 

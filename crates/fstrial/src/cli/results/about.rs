@@ -63,13 +63,13 @@ fn device_in_short(device: &Device) -> String {
     }
 }
 
-/// The kind of a device, or the name of its model; of one that does not ship as it is, that it was changed.
+/// The kind of a device, or the name of its model, with a remark if the model that ships under this name is another one.
 pub(crate) fn kind_or_model(device: &Device) -> String {
     match device.modelled().filter(|_| device.kind == DeviceKind::Model) {
         None => device.kind.name().to_owned(),
         Some(model) => match device_model::shipped(&model.name) {
             Some(shipped) if shipped == model => model.name,
-            Some(_) => format!("{}, changed", model.name),
+            Some(_) => format!("{} of an earlier version", model.name),
             None => "a model of its own".into(),
         },
     }

@@ -84,13 +84,14 @@ pub(super) fn merge(home: &Home, args: &MergeArgs) -> Result<(), ExpectedError> 
     take(home, &args.files, &Search::default(), args.json)
 }
 
-/// Copies the trials that a search finds from each store. All of them are opened first: a name that was mistyped is
-/// told before anything is copied.
+/// Copies the trials that a search finds from each store. All of them are read first: a name that was mistyped, or a trial that
+/// cannot be shown, is told before anything is copied.
 fn take(home: &Home, files: &[PathBuf], search: &Search, json: bool) -> Result<(), ExpectedError> {
     let mut others = Vec::new();
     for file in files {
         let trials = other_store(file)?;
         let chosen = search.find(&trials).map_err(|error| blame(trials.path(), error))?;
+        chosen.iter().try_for_each(|trial| readable(&trials, trial.id))?;
         others.push((trials, chosen));
     }
     let path = home.results()?;
@@ -102,7 +103,6 @@ fn take(home: &Home, files: &[PathBuf], search: &Search, json: bool) -> Result<(
     let (mut copied, mut known, mut running) = (0_usize, 0_usize, 0_usize);
     for (other, chosen) in &others {
         for trial in chosen {
-            readable(other, trial.id)?;
             let became = store.import_trial(other, trial.id).map_err(|error| blame(other.path(), error))?;
             match became {
                 ImportOutcome::Copied(_) => copied += 1,
@@ -203,7 +203,7 @@ fn tell(other: &Store, trial: TrialId, name: &str, became: ImportOutcome, json: 
             format!("trial {trial} of {from} is here already as trial {id}{more}")
         }
         ImportOutcome::Running => format!(
-            "trial {trial} of {from} was left out: it still runs there, or was killed: import it when it has ended, or was resumed there"
+            "trial {trial} of {from} was left out: it still runs there, or was killed: import it after it has ended; if it was killed, resume it there first"
         ),
     };
     cli::print(&format!("{line}\n"));

@@ -31,7 +31,7 @@ use fstrial_model::{
     ability::Ability,
     arm::CheckedArm,
     job::{FailureKind, Load, OperationTask, RunFailure},
-    measurement::{PhaseResult, Reading, Stage, Value},
+    measurement::{Counters, PhaseResult, Reading, Stage, Value},
     units::{Bytes, Nanos, Percent},
     workload::{FileTree, Flow, Operation, Pattern, ResultKind, TREE, Until},
 };
@@ -96,9 +96,7 @@ pub fn run(
     let result = |(kind, value): (ResultKind, f64)| PhaseResult {
         name: kind.name,
         reading: Reading::Value(Value { value, unit: kind.unit, less_is_better: kind.less_is_better }),
-        cpu_machine: None,
-        device_written: None,
-        log: None,
+        counters: Counters::default(),
     };
     Ok(results.into_iter().zip(values).map(result).collect())
 }

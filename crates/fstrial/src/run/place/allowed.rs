@@ -65,7 +65,8 @@ mod tests {
         [trial]
         memory = '64MiB'
         [device]
-        kind = 'image'
+        kind = 'model'
+        model = 'hdd-7200'
         size = '320MiB'
         [[place]]
         name = 'box'
@@ -97,7 +98,7 @@ mod tests {
     fn planned(arm: usize, workload: usize) -> (Plan, Job) {
         let plan = Plan::new(Trial::parse("trial", TRIAL).unwrap(), 7, 2).unwrap();
         let cell = plan.cells.iter().position(|cell| cell.arm == arm && cell.workload == workload).unwrap();
-        let arm = plan.trial.arms[arm].clone();
+        let arm = plan.trial.built(&plan.trial.arms[arm]);
         let memory = plan.trial.memory_of(&arm);
         let task = Some(plan.task(cell, 3, Data::Zero));
         (plan, Job { protocol: PROTOCOL, arm, task, state: None, memory, fsck: false })
@@ -120,7 +121,9 @@ mod tests {
     #[test]
     fn what_the_plan_does_not_have_is_not_done() {
         type Change = fn(&mut Job);
-        let changes: [(&str, Change); 9] = [
+        let changes: [(&str, Change); 11] = [
+            ("rotational", |job| job.arm.rotational = None),
+            ("cache", |job| job.arm.cache = None),
             ("mkfs", |job| job.arm.mkfs.push("/dev/sda".into())),
             ("mount", |job| job.arm.mount.push("x-mount.mkdir".into())),
             ("filesystem", |job| job.arm.filesystem = "ext4".into()),

@@ -56,7 +56,7 @@ impl FromStr for Reach {
         }
         if command.contains(['\'', '"', '\\']) {
             return Err(wrong(
-                "the command is split at spaces, and quotes mean nothing in it: put it into a script",
+                "the command is split at spaces, and quotes and backslashes mean nothing in it: put it into a script",
             ));
         }
         let mut words = command.split_whitespace().map(str::to_owned);

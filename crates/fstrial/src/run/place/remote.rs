@@ -370,11 +370,7 @@ impl Remote {
                 Ok(Answer::Opened { environment, data }) => return Ok((link, *environment, data)),
                 Ok(Answer::Refused { what, hint, code }) => {
                     link.end(self.patience.farewell, &self.interrupt);
-                    return Err(match code {
-                        exit_code::CLEAN_UP_INCOMPLETE => refused(name, what, hint, code),
-                        _ if self.interrupt.is_raised() => StackError::Interrupted.into(),
-                        _ => refused(name, what, hint, code),
-                    });
+                    return Err(refused(name, what, hint, code));
                 }
                 Ok(other) => {
                     link.end(self.patience.short_farewell, &self.interrupt);

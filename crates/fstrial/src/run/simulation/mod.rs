@@ -21,7 +21,9 @@ use fstrial_model::{
     arm::Arm,
     facts::{ArmFacts, DataUpdate, Durability, Fact},
     job::{FailureKind, Job, Load, RunFailure, StateStep, StateTask, WorkerMessage},
-    measurement::{ClockSource, LoadResult, Measurement, OperationKind, PhaseResult, Reading, Stage},
+    measurement::{
+        ClockSource, Counter, Counters, LoadResult, Measurement, OperationKind, PhaseResult, Reading, Stage,
+    },
     metric::Metric,
     state::{FreeSpace, Space, StateFigures},
     trial::{Settings, Trial},
@@ -410,9 +412,10 @@ fn measurement(world: &World, arm: &str, load: &Load, (place, fault): (f64, Opti
         results: vec![PhaseResult {
             name: String::new(),
             reading: Reading::Load(Figure::Operations, Box::new(load)),
-            cpu_machine: Some(Nanos::millis(900)),
-            device_written: character.written.map(|each| Bytes(each * operations)),
-            log: None,
+            counters: Counters::from_iter([
+                (Counter::CpuMachine, Some(900_000_000)),
+                (Counter::DeviceWritten, character.written.map(|each| each * operations)),
+            ]),
         }],
         facts: facts(),
         commands: Vec::new(),

@@ -9,7 +9,7 @@ use crate::run::{
 use fstrial_engine::Site;
 use fstrial_model::{
     job::{FailureKind, Load, PhaseTask, RunFailure, space_of_loads},
-    measurement::{LoadResult, PhaseResult, Reading, Stage, Value},
+    measurement::{Counters, LoadResult, PhaseResult, Reading, Stage, Value},
     unit,
     units::Nanos,
     workload::{Arrivals, Rate, RateTarget},
@@ -48,7 +48,7 @@ impl Run<'_> {
         output.push_str(&found.steps);
         let value = Value { value: found.rate, unit: unit::OPERATIONS.into(), less_is_better: false };
         let reading = Reading::Value(value);
-        Ok(Some(PhaseResult { name, reading, cpu_machine: None, device_written: None, log: None }))
+        Ok(Some(PhaseResult { name, reading, counters: Counters::default() }))
     }
 }
 
