@@ -112,7 +112,8 @@ fn an_interrupted_trial_leaves_nothing_at_its_places() {
     let mut dice = Dice::new(11);
     let lab = Lab::new();
     let place = with_place(&lab);
-    let mut making = lab.start(&format!("compare ext4@box xfs@box {SMALL} {place} --size 1GiB --json"));
+    let large = SMALL.replace("320MiB", "1GiB");
+    let mut making = lab.start(&format!("compare ext4@box xfs@box {large} {place} --json"));
     while making.event().expect("it makes its device")["event"] != "device-progress" {}
     making.signal(Signal::INT);
     let ended = making.end(PATIENCE);
@@ -213,7 +214,7 @@ fn no_file_says_how_a_place_is_reached() {
         }
     }
     for (words, said) in
-        [("box=true", "no arm is at the place `box`"), ("box='sh -c true'", "quotes mean nothing")]
+        [("box=true", "no arm is at the place `box`"), ("box='sh -c true'", "backslashes mean nothing")]
     {
         let mut comparing = lab.prepare(FSTRIAL);
         comparing.args(["compare", "ext4", "xfs", "--dry-run", "--place", words]);
