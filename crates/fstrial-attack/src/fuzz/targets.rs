@@ -156,7 +156,7 @@ const JOB: &str = r#"{"protocol":3,"arm":{"name":"xfs","filesystem":"xfs"},"devi
 const MESSAGES: [&str; 5] = [
     r#"{"message":"stage","stage":"attach","deadline":"1m"}"#,
     r#"{"message":"facts","facts":{"facts":{"journal":"metadata"},"durability":{"flushes":true},"tools":{"mkfs.xfs":"6.1.0"},"notes":[]},"commands":["mkfs.xfs -f /dev/loop64"],"space":{"used":"44MiB","available":"404MiB"}}"#,
-    r#"{"message":"measured","measurement":{"results":[{"name":"","cpu_machine":"960ms","reading":{"load":["operations",{"duration":"500ms","operations":430,"histograms":{"operation":"HISTEw"},"windows":[21,19]}]}}]}}"#,
+    r#"{"message":"measured","measurement":{"results":[{"name":"","counters":{"cpu-machine":960000000},"reading":{"load":["operations",{"duration":"500ms","operations":430,"histograms":{"operation":"HISTEw"},"windows":[21,19]}]}}]}}"#,
     r#"{"message":"failed","failure":{"kind":"lost","stage":"load","what":"x","hint":"y"}}"#,
     r#"{"message":"progress","deadline":"5m"}"#,
 ];
