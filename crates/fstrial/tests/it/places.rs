@@ -144,7 +144,7 @@ fn what_is_no_place_is_refused_with_a_remedy() {
     let lab = Lab::new();
     for (words, said) in [
         ("xfs@box", "--place box='ssh "),
-        ("xfs@box --place bix=true", "did you mean `bix`?"),
+        ("xfs@box --place bix=true", "did you mean `box`?"),
         ("xfs@b/x --place box=true", "letters, digits, dots, dashes"),
         ("xfs@box --place box=true --place box=false", "two places are called `box`"),
         ("xfs@box --place box=true --device disk --erase /dev/null", "a disk is of this host only"),

@@ -65,6 +65,8 @@ fn without_ratios(mut document: Value) -> Value {
         // So were quantiles of too few operations.
         for cell in workload["cells"].as_array_mut().unwrap() {
             cell["latency_ns"].as_array_mut().into_iter().for_each(|quantiles| quantiles.truncate(1));
+            // The load's own CPU time was not shown.
+            cell.as_object_mut().unwrap().remove("load_cpu_per_operation_ns");
         }
         for verdict in workload["verdicts"].as_array_mut().unwrap() {
             verdict.as_object_mut().unwrap().retain(|key, _| !FIGURES.contains(&key.as_str()));
