@@ -52,7 +52,7 @@ words! {
         "sectors" Sectors,
         /// Requests that the queue holds at most, in each direction.
         "queue requests" QueueRequests,
-        /// The read-ahead of the mounted filesystem, which may have one of its own, or of the device.
+        /// The read-ahead in effect: the mounted filesystem's, if it differs from that of the device's queue.
         "read-ahead" ReadAhead,
         /// Whether the device accepts discards.
         "device discards" DeviceDiscards,
@@ -102,7 +102,7 @@ pub struct ArmFacts {
     /// Every fact that could be established, as text for comparison and display.
     #[serde(deserialize_with = "bounded::table")]
     pub facts: BTreeMap<Fact, String>,
-    /// All that the queue of the device says, by the names of the files (`queue/rotational`).
+    /// All attributes of the device's queue, by the names of their files (`rotational`).
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "bounded::named")]
     pub queue: BTreeMap<String, String>,
     /// What a crash may cost.

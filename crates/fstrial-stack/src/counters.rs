@@ -22,7 +22,7 @@ impl DeviceCounters {
         Self { stats: folders.map(|folder| folder.join("stat")).collect() }
     }
 
-    /// Bytes read from all of them together, and bytes written to them, since they came to be. None if there is none, or one
+    /// Bytes read from all of them together, and bytes written, since each was created. None without devices, and if a counter
     /// cannot be read.
     pub fn now(&self) -> Option<[u64; 2]> {
         let each = self.stats.iter().map(|path| passed(&fs::read_to_string(path).ok()?));

@@ -1,6 +1,9 @@
 //! The facts of an arm, read back from the device and the mounted filesystem rather than from what was asked for.
 
-use crate::{array, command::Program, host, log::folder_of, mounts::MountEntry, queue::selected, sysfs};
+use crate::{
+    array, command::Program, host, log::folder_of, mount_options::key_of, mounts::MountEntry,
+    queue::selected, sysfs,
+};
 use fstrial_model::{
     arm::{Arm, is_discard},
     facts::{ArmFacts, DataUpdate, Durability, Fact},
@@ -13,7 +16,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Mount options that hang on the device. The kernel shows `ssd_spread` instead of `ssd`. A stripe has a fact of its own.
+/// Mount options that depend on the device. The kernel shows `ssd_spread` instead of `ssd`; stripes are in [`Fact::Stripe`].
 const OF_DEVICES: [&str; 3] = ["ssd", "ssd_spread", "discard"];
 
 /// What the facts are read from.
@@ -25,7 +28,7 @@ pub struct Sources<'a> {
     pub device: Option<(&'a Path, PathBuf)>,
     /// The mount; none for the bare device.
     pub mounted: Option<&'a MountEntry>,
-    /// The read-ahead of the mount, in sysfs; none where it has none of its own.
+    /// The file in sysfs with the read-ahead of the mount; none if that of the queue is in effect.
     pub read_ahead: Option<&'a Path>,
     /// What mkfs printed.
     pub mkfs_output: &'a str,
@@ -36,7 +39,9 @@ pub struct Sources<'a> {
 /// Reads all facts that can be established.
 pub fn read(sources: &Sources<'_>) -> ArmFacts {
     let mut facts = BTreeMap::new();
-    let volatile_cache = queue_facts(sources, &mut facts);
+    let queue = sources.device.as_ref().map(|(_, folder)| whole_queue(&folder.join("queue")));
+    let queue = queue.unwrap_or_default();
+    let volatile_cache = queue_facts(sources, &queue, &mut facts);
     let row = sources.mounted.and_then(|m| {
         Filesystem::named(&sources.arm.filesystem).or_else(|| Filesystem::named(&m.filesystem))
     });
@@ -71,12 +76,10 @@ pub fn read(sources: &Sources<'_>) -> ArmFacts {
             facts.insert(Fact::Barriers, "on".into());
         }
     }
-    let queue = sources.device.as_ref().map(|(_, folder)| whole_queue(&folder.join("queue")));
-    let queue = queue.unwrap_or_default();
     ArmFacts { facts, queue, durability, tools: tools(sources.arm), notes, state: None }
 }
 
-/// All that a queue says, file by file.
+/// All files of a queue.
 fn whole_queue(queue: &Path) -> BTreeMap<String, String> {
     let files = fs::read_dir(queue).into_iter().flatten().flatten();
     // Some cannot be read where the driver lacks what they are about; the folder of a scheduler holds its own settings.
@@ -85,45 +88,46 @@ fn whole_queue(queue: &Path) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// Facts of the device's queue; says whether its cache is volatile.
-fn queue_facts(sources: &Sources<'_>, facts: &mut BTreeMap<Fact, String>) -> bool {
+/// Facts of the device, most of them from its queue; says whether its cache is volatile.
+fn queue_facts(
+    sources: &Sources<'_>,
+    queue: &BTreeMap<String, String>,
+    facts: &mut BTreeMap<Fact, String>,
+) -> bool {
     let Some((_, folder)) = &sources.device else { return true };
-    let queue = folder.join("queue");
-    if let Ok(text) = sysfs::read(queue.join("scheduler")) {
-        facts.insert(Fact::Scheduler, selected(&text));
+    let number = |name: &str| queue.get(name)?.parse::<u64>().ok();
+    if let Some(text) = queue.get("scheduler") {
+        facts.insert(Fact::Scheduler, selected(text));
     }
-    if let Ok(rotates) = sysfs::read_number(queue.join("rotational")) {
+    if let Some(rotates) = number("rotational") {
         facts.insert(Fact::Rotational, if rotates == 0 { "no" } else { "yes" }.into());
     }
-    let block = |name: &str| Some(Bytes(sysfs::read_number(queue.join(name)).ok()?).human());
-    if let Some((logical, physical)) = block("logical_block_size").zip(block("physical_block_size")) {
+    if let Some((logical, physical)) = number("logical_block_size").zip(number("physical_block_size")) {
+        let [logical, physical] = [logical, physical].map(|size| Bytes(size).human());
         facts.insert(Fact::Sectors, format!("{logical} logical, {physical} physical"));
     }
-    let read_ahead = sources.read_ahead.map_or_else(|| queue.join("read_ahead_kb"), Path::to_owned);
-    if let Ok(kib) = sysfs::read_number(read_ahead) {
+    let own = sources.read_ahead.map(|file| sysfs::read_number(file).ok());
+    if let Some(kib) = own.unwrap_or_else(|| number("read_ahead_kb")) {
         facts.insert(Fact::ReadAhead, Bytes::kib(kib).human());
     }
-    if let Ok(requests) = sysfs::read(queue.join("nr_requests")) {
-        facts.insert(Fact::QueueRequests, requests);
+    if let Some(requests) = queue.get("nr_requests") {
+        facts.insert(Fact::QueueRequests, requests.clone());
     }
-    if let Ok(most) = sysfs::read_number(queue.join("discard_max_bytes")) {
+    if let Some(most) = number("discard_max_bytes") {
         facts.insert(Fact::DeviceDiscards, if most > 0 { "accepted" } else { "not accepted" }.into());
     }
     if let Some(array) = array::describe(folder) {
         facts.insert(Fact::Members, array);
     }
-    let cache = sysfs::read(queue.join("write_cache")).unwrap_or_default();
-    if !cache.is_empty() {
-        facts.insert(Fact::CacheMode, cache.clone());
-    }
-    cache != "write through"
+    let cache = queue.get("write_cache").filter(|cache| !cache.is_empty());
+    facts.extend(cache.map(|cache| (Fact::CacheMode, cache.clone())));
+    cache.is_none_or(|cache| cache != "write through")
 }
 
 fn mount_facts(sources: &Sources<'_>, mounted: &MountEntry, facts: &mut BTreeMap<Fact, String>) {
     facts.insert(Fact::MountOptions, mounted.options().join(","));
     if sources.device.is_some() {
-        let key = |option: &str| option.split('=').next().unwrap_or(option).to_owned();
-        let known = |option: &&String| OF_DEVICES.contains(&key(option).as_str());
+        let known = |option: &&String| OF_DEVICES.contains(&key_of(option));
         let in_effect: Vec<&str> = mounted.super_options.iter().filter(known).map(String::as_str).collect();
         let none = in_effect.is_empty();
         facts.insert(Fact::DeviceOptions, if none { "none".into() } else { in_effect.join(", ") });

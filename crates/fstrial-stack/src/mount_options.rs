@@ -96,7 +96,7 @@ fn near(option: &str, takes: &mut dyn FnMut(&str) -> bool) -> Option<String> {
 }
 
 /// An option without its value.
-fn key_of(option: &str) -> &str {
+pub(crate) fn key_of(option: &str) -> &str {
     option.split('=').next().unwrap_or(option)
 }
 

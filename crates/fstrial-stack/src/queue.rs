@@ -115,8 +115,8 @@ impl Change<'_> {
     }
 
     /// Sets one of the queue's limits and keeps the read-ahead, which the kernel computes again with every change of a limit
-    /// (`queue_limits_commit_update`): from 6.17 on it depends on whether the device rotates, too. The read-ahead is written
-    /// down first, to be put back last.
+    /// (`queue_limits_commit_update`): from 6.17 on it depends on whether the device rotates, too. The read-ahead is recorded
+    /// first, so that it is restored last.
     fn set_limit(&mut self, attribute: QueueAttribute, value: &str) -> Result<(), StackError> {
         if self.read(attribute)? == value {
             return Ok(());

@@ -439,7 +439,15 @@ impl AttachedDevices {
         {
             return Err((self, error));
         }
-        let mounted = match row.map(|_| mounts::at(mount_point)).transpose() {
+        let read_ahead = self.read_ahead_of_its_own();
+        let looked_at = row.map(|_| mounts::at(mount_point)).transpose();
+        let set = looked_at.and_then(|mounted| {
+            if let Some((file, Bytes(bytes))) = read_ahead.as_ref().zip(arm.read_ahead) {
+                sysfs::write(file, &(bytes >> 10).to_string())?;
+            }
+            Ok(mounted)
+        });
+        let mounted = match set {
             Ok(mounted) => mounted,
             Err(error) => {
                 // It is mounted, and nobody would know; if it stays, the device stays in use, which is found later.
@@ -447,13 +455,6 @@ impl AttachedDevices {
                 return Err((self, error));
             }
         };
-        let read_ahead = self.read_ahead_of_its_own();
-        if let Some((file, Bytes(bytes))) = read_ahead.as_ref().zip(arm.read_ahead)
-            && let Err(error) = sysfs::write(file, &(bytes >> 10).to_string())
-        {
-            let _ = rustix::mount::unmount(mount_point, rustix::mount::UnmountFlags::empty());
-            return Err((self, error));
-        }
         let facts = facts::read(&Sources {
             arm: &arm,
             device: Some((&self.node.path, self.node.sysfs.clone())),
@@ -492,8 +493,8 @@ impl AttachedDevices {
         Ok(done.wall)
     }
 
-    /// The file of the read-ahead of the mounted filesystem, where that is not the device's: a filesystem that can lie on several
-    /// devices has one of its own. It goes with the mount.
+    /// The file with the read-ahead of the mounted filesystem, if it does not use that of the device's queue: filesystems over
+    /// several devices have their own. It disappears with the mount.
     fn read_ahead_of_its_own(&self) -> Option<PathBuf> {
         let own = folder_of(Path::new(self.several?.sysfs), &self.node.named()?.name)?;
         Some(own.join("bdi/read_ahead_kb")).filter(|file| file.exists())

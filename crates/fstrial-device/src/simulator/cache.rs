@@ -1,5 +1,5 @@
-//! The write cache: takes writes as long as it has room, and says which flushes and writes go on when
-//! something of it is written out.
+//! The write cache: takes writes while it has room, and releases the flushes and writes that waited once it has written
+//! something out.
 
 use super::{Request, Time};
 use fstrial_model::device_model::Cache;

@@ -281,7 +281,7 @@ fn a_disk_reads_its_outer_tracks_at_their_bandwidth() {
     }
 }
 
-/// A small device is the beginning of a large disk, not a small disk: where a file lies on it is not what it is measured by.
+/// A small device models the beginning of a large disk, so bandwidth hardly depends on the offset in it.
 #[test]
 fn the_bandwidth_falls_over_the_capacity_and_not_over_the_device() {
     let model = shipped("hdd-7200").unwrap();

@@ -140,8 +140,9 @@ pub(crate) fn measure(
     let mut store = Store::open(home.results()?)?;
     let resumed = resume.map(|id| find_resumable(&store, &settled, id)).transpose()?;
     let seed = resumed.map(|(_, seed)| seed).or(trial.trial.seed).unwrap_or_else(draw_seed);
-    let settled = match resumed {
-        Some((id, _)) => with_its_laps(settled, &store.trial(id)?),
+    let stored = resumed.map(|(id, _)| store.trial(id)).transpose()?;
+    let settled = match &stored {
+        Some(stored) => with_its_laps(settled, stored),
         None => settled,
     };
     let plan = Plan::new(settled, seed, environment::cpus())?;
@@ -149,9 +150,7 @@ pub(crate) fn measure(
     if plan.is_here() && plan.trial.device.kind.holds_filesystems() {
         require_root()?;
     }
-    if let Some((id, _)) = resumed {
-        resume::check_rounds(&store.trial(id)?, &plan.trial)?;
-    }
+    stored.iter().try_for_each(|stored| resume::check_rounds(stored, &plan.trial))?;
     let ledger = replay(ledger)?;
     let state_folder = state_folder(&plan, args, home)?;
     let progress = match args.watch {

@@ -1,24 +1,24 @@
 //! Whether the device took part: what a load reads from the page cache, or leaves in it, says nothing about a disk.
 
-use super::document::{CellReport, WorkloadReport};
+use super::{document::WorkloadReport, first_lap};
 
 /// Below this share of what the load read and wrote, the device hardly took part.
 const LITTLE: f64 = 0.05;
 
 /// The line below a workload's figures, where the device took part in a twentieth of it at most.
 pub fn note(workload: &WorkloadReport) -> Option<String> {
-    let known: Vec<(&CellReport, f64)> =
-        workload.cells.iter().filter_map(|cell| Some((cell, cell.device_share?))).collect();
-    let little: Vec<_> = known.iter().filter(|(_, share)| *share < LITTLE).collect();
-    let most = little.iter().map(|(_, share)| *share).reduce(f64::max)?;
+    let is_little = |share: &f64| *share < LITTLE;
+    let shares = || workload.cells.iter().filter_map(|cell| cell.device_share);
+    let most = shares().filter(is_little).reduce(f64::max)?;
     let percent = if most < 0.005 { "0".into() } else { format!("up to {:.0}", most * 100.0) };
-    let mut arms: Vec<&str> = Vec::new();
-    for (cell, _) in &little {
-        if !arms.contains(&cell.arm.as_str()) {
-            arms.push(&cell.arm);
-        }
-    }
-    let on = if little.len() == known.len() { String::new() } else { format!(" on {}", arms.join(", ")) };
+    let on = if shares().all(|share| is_little(&share)) {
+        String::new()
+    } else {
+        let mut arms = first_lap::arms(&workload.cells);
+        arms.retain(|cells| cells.iter().any(|cell| cell.device_share.as_ref().is_some_and(is_little)));
+        let arms: Vec<&str> = arms.iter().map(|cells| cells[0].arm.as_str()).collect();
+        format!(" on {}", arms.join(", "))
+    };
     Some(format!(
         "of what was read and written{on}, {percent} % passed the device: this compares memory and CPU, not disks"
     ))
@@ -27,6 +27,7 @@ pub fn note(workload: &WorkloadReport) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::document::CellReport;
 
     fn said(shares: &[(&str, Option<f64>)]) -> Option<String> {
         let cell = |(arm, device_share): &(&str, Option<f64>)| CellReport {

@@ -31,7 +31,7 @@ pub fn notes(workload: &WorkloadReport) -> Vec<String> {
 }
 
 /// The cells of each arm, in the order of the arms.
-fn arms(cells: &[CellReport]) -> Vec<Vec<&CellReport>> {
+pub(super) fn arms(cells: &[CellReport]) -> Vec<Vec<&CellReport>> {
     let mut arms: Vec<Vec<&CellReport>> = Vec::new();
     for cell in cells {
         match arms.iter_mut().find(|known| known[0].arm == cell.arm) {

@@ -99,10 +99,10 @@ pub fn on_rotating(plan: &Plan, facts: &[ArmFacts], tick_hz: Option<u32>) -> Opt
     let lacks = |(index, (arm, known)): (usize, (&Arm, &ArmFacts))| {
         let row = arm.row()?.on_rotating?;
         let says = |fact| known.facts.get(&fact).map(String::as_str);
-        let is_asked = arm.mount.iter().any(|asked| asked.strip_prefix("no").unwrap_or(asked) == row.option);
         let has_it = says(Fact::DeviceOptions)?.split(", ").any(|taken| taken.starts_with(row.option));
         let is_of_the_host = says(Fact::Rotational)? == "yes" && plan.trial.built(arm).rotational.is_none();
-        (is_of_the_host && !is_asked && !has_it && syncs_side_by_side(plan, index)).then_some((index, row))
+        (is_of_the_host && !asks_for(arm, Fact::DeviceOptions) && !has_it && syncs_side_by_side(plan, index))
+            .then_some((index, row))
     };
     let lacking: Vec<_> = plan.trial.arms.iter().zip(facts).enumerate().filter_map(lacks).collect();
     let (first, row) = *lacking.first()?;
@@ -159,9 +159,9 @@ fn asks_for(arm: &Arm, fact: Fact) -> bool {
         Fact::ReadAhead => arm.read_ahead.is_some(),
         Fact::CacheMode => arm.cache.is_some(),
         Fact::Rotational => arm.rotational.is_some(),
-        Fact::DeviceOptions => {
-            arm.mount.iter().any(|option| option.trim_start_matches("no").starts_with("ssd"))
-        }
+        Fact::DeviceOptions => arm.row().and_then(|row| row.on_rotating).is_some_and(|row| {
+            arm.mount.iter().any(|asked| asked.strip_prefix("no").unwrap_or(asked).starts_with(row.option))
+        }),
         Fact::State => arm.state.is_some(),
         Fact::Memory => arm.memory.is_some(),
         Fact::Journal => arm.log.is_some(),
