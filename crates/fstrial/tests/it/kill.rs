@@ -325,15 +325,15 @@ fn a_killed_worker_costs_one_run() {
     let mut dice = Dice::new(2);
     let killed = Killed::new(&format!("ext4 xfs btrfs {SMALL} --device image:images"));
     let victims = [Victim::Inner, Victim::Outer, Victim::Workers];
-    let mut tally = Tally::default();
-    let mut kills = 0;
+    let (mut tally, mut kills) = (Tally::default(), 0);
+    // A session that ends with a lost run hands its count on to the next.
+    let mut lost_in_a_row: BTreeMap<String, u32> = BTreeMap::new();
     for session in 0..30 {
         if kills >= WORKER_KILLS {
             break;
         }
         let (mut running, before) = killed.session("--budget 60s");
         let mut heard = Heard::default();
-        let mut lost_in_a_row: BTreeMap<String, u32> = BTreeMap::new();
         let mut lost = 0;
         let mut target: Option<(&str, Duration)> = None;
         let mut strikes = 0;
