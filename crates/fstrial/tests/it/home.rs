@@ -44,6 +44,7 @@ fn entry(lab: &Lab, undo: &Value) -> Value {
     support::signal_group(worker.expect("a worker is at work"), Signal::KILL);
     running.signal(Signal::KILL);
     running.end(PATIENCE);
+    lab.assert_nothing_left("before the ledger is cleaned");
     lab.clean();
     let mut entry = written.unwrap();
     let fields = entry.as_object_mut().unwrap();
