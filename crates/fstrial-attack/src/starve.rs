@@ -165,7 +165,7 @@ pub(crate) fn attack(subject: &Subject) -> Area {
     area.finish()
 }
 
-/// How a scene ends. Where the disk stands still for a whole run, which it may on a busy machine, it is set again.
+/// How a scene ends. Where the disk does nothing for a whole run, which it may on a busy machine, it is set again.
 fn ends(subject: &Subject, scene: &Scene) -> (Lab, Ended) {
     let once = || {
         let lab = Lab::new(subject);

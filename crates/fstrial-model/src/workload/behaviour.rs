@@ -1,7 +1,7 @@
 //! What a pattern says of itself, so that nobody else has to know which patterns there are.
 
 use super::{Durability, entry_error::EntryError};
-use crate::units::Bytes;
+use crate::units::{Bytes, Nanos};
 
 /// What every pattern answers. Its settings implement this; [`Pattern`](super::Pattern) has a row for them.
 pub trait Behaviour {
@@ -32,6 +32,11 @@ pub trait Behaviour {
 
     /// Bytes the laid-out files take for `threads` threads, without the filesystem's own needs.
     fn space_needed(&self, threads: u16) -> Bytes;
+
+    /// The time after which it does the same again, if it has a clock of its own.
+    fn period(&self) -> Option<Nanos> {
+        None
+    }
 
     /// Whether its operations can be offered at a rate.
     fn takes_rate(&self) -> bool {

@@ -106,6 +106,11 @@ keys! {
         /// Time measured: 1s for direct and synced workloads, 10s for buffered writes if left out.
         duration: Nanos,
     }
+    Workload [] {
+        /// The load's own clock, such as 5s between two checkpoints: a run that is shorter than two of these says so. Left
+        /// out: the longest `interval` of a flush, if there is one.
+        period: Nanos,
+    }
     Phase (PATTERNS) {
         /// When a phase is over: after its `time`, or when every thread is `done` with its amount. Left out: `done` where
         /// there is an amount that is done some time (requests, turns, a set to work through, PostMark), else `time`.

@@ -79,6 +79,10 @@ impl Behaviour for Flush {
         self.interval == Nanos(0)
     }
 
+    fn period(&self) -> Option<Nanos> {
+        Some(self.interval).filter(|interval| *interval > Nanos(0))
+    }
+
     fn space_needed(&self, threads: u16) -> Bytes {
         let data = self.file_size.0.saturating_mul(u64::from(self.files));
         let doublewrite =

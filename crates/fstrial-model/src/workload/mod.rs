@@ -75,6 +75,9 @@ pub struct Workload {
     pub operation: Option<TimedOperation>,
     /// The levels: numbers of threads, ascending, without repeats.
     pub threads: Vec<u16>,
+    /// The longest of its own clocks: a run shorter than two of these may lie in one part of a period.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub period: Option<Nanos>,
 }
 
 /// A program, and the time it is told to measure.
@@ -110,6 +113,14 @@ impl Workload {
     pub fn is_buffered_write(&self) -> bool {
         let mut patterns = self.phases.iter().filter(|phase| phase.measured).flat_map(Phase::patterns);
         patterns.any(|pattern| pattern.is_buffered_write())
+    }
+
+    /// The measured time and the period, where that time is shorter than two periods.
+    pub fn shorter_than_its_clock(&self) -> Option<(Nanos, Nanos)> {
+        let phases = self.phases.iter().filter(|phase| phase.measured && phase.until == Until::Time);
+        let program = self.program.iter().map(|program| program.duration);
+        let shortest = phases.map(|phase| phase.duration).chain(program).min()?;
+        self.period.filter(|period| shortest.0 < period.0.saturating_mul(2)).map(|period| (shortest, period))
     }
 
     /// Bytes that all its files take at a level, without the filesystem's own needs.

@@ -87,7 +87,7 @@ impl Entry {
             let duration = full.duration.unwrap_or(Nanos::secs(10));
             check_times(Nanos(0), duration)?;
             let program = Some(TimedProgram { program: full.program()?, duration });
-            return Ok(Workload { name, program, threads, ..Workload::default() });
+            return Ok(Workload { name, program, threads, period: full.period, ..Workload::default() });
         }
         if full.kind == Some(Kind::Operation) {
             // Few operations are done by threads.
@@ -106,7 +106,9 @@ impl Entry {
         if !phases.iter().any(|phase| phase.results().next().is_some()) {
             return Err(entry_error("phase", "no phase is measured", "leave out measured = false in one"));
         }
-        let workload = Workload { name, phases, threads, ..Workload::default() };
+        let period = phases.iter().flat_map(Phase::patterns).filter_map(|pattern| pattern.period()).max();
+        let period = full.period.or(period);
+        let workload = Workload { name, phases, threads, period, ..Workload::default() };
         let mut names: Vec<String> = workload.results().map(|result| result.name).collect();
         names.sort_unstable();
         if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {

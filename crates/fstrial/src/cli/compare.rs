@@ -3,7 +3,7 @@
 use super::{
     Home,
     conduct::{self, ConductArgs},
-    out_file,
+    fit, out_file,
     workloads::{self, Named},
 };
 use crate::{
@@ -26,7 +26,7 @@ use fstrial_model::{
     stripe::Stripe,
     trial::{Compare, ErrorControl, Settings, Trial, can_run},
     units::{Bytes, Nanos, Percent},
-    workload::{Entry, Lap, Rate, RateTarget, Until, Workload},
+    workload::{Entry, Lap, Rate, RateTarget},
 };
 use std::path::{Path, PathBuf};
 
@@ -102,11 +102,11 @@ pub(crate) struct CompareArgs {
     #[arg(short, long, value_name = "TIME")]
     budget: Option<Nanos>,
 
-    /// A first answer: at most 3 minutes, runs of half a second.
+    /// A first answer: at most 3 minutes. Levels and workloads that do not fit are left out; no run gets shorter.
     #[arg(long, conflicts_with = "overnight")]
     quick: bool,
 
-    /// A fine answer: at most 8 hours, runs of 3 seconds, differences of 1% matter.
+    /// A fine answer: at most 8 hours, longer runs, differences of 1% matter.
     #[arg(long)]
     overnight: bool,
 
@@ -250,9 +250,13 @@ pub(crate) fn metric(text: &str) -> Result<Metric, String> {
 }
 
 pub(crate) fn exec(args: &CompareArgs) -> Result<u8, ExpectedError> {
-    let trial = args.trial()?;
+    let mut trial = args.trial()?;
     if let Some(problem) = trial.problem() {
         return Err(with_the_workload(&trial, problem).into());
+    }
+    args.refuse_short_runs(&trial)?;
+    if args.quick && args.rounds.is_none() {
+        fit::leave_out(&mut trial, args.threads.is_none())?;
     }
     if args.restore.is_some() && !trial.restores() {
         return Err(ExpectedError::usage(
@@ -284,6 +288,25 @@ fn with_the_workload(trial: &Trial, problem: Problem) -> Problem {
 }
 
 impl CompareArgs {
+    /// Refuses a `--duration` that lies inside one period of a workload. A file may have it: its answer says so.
+    fn refuse_short_runs(&self, trial: &Trial) -> Result<(), ExpectedError> {
+        let Some(duration) = self.duration else { return Ok(()) };
+        for workload in trial.workloads.iter().filter_map(|entry| entry.resolve(1).ok()) {
+            if let Some((shortest, period)) =
+                workload.shorter_than_its_clock().filter(|(it, _)| *it == duration)
+            {
+                return Err(ExpectedError::usage(
+                    format!(
+                        "runs of {shortest} are shorter than two periods of {} ({period})",
+                        workload.name
+                    ),
+                    format!("use --duration {} or more, or leave it out", Nanos(period.0 * 2)),
+                ));
+            }
+        }
+        Ok(())
+    }
+
     /// Writes the trial as a file; a dry run only says that it would.
     fn save(&self, path: &Path, trial: &Trial) -> Result<(), ExpectedError> {
         let is_dry = self.conduct.is_dry_run();
@@ -494,15 +517,11 @@ impl CompareArgs {
 
     fn over(&self, entry: Entry) -> Entry {
         let settled = entry.resolve(1);
-        let slow = settled.as_ref().is_ok_and(Workload::is_buffered_write);
-        // An operation takes as long as it takes.
-        let is_timed = settled.is_ok_and(|workload| workload.operation.is_none());
-        let times = match (self.quick, self.overnight, slow) {
-            (true, _, _) => quick_times(&entry),
-            (_, true, false) if is_timed => Some((Nanos::millis(500), Nanos::secs(3))),
-            _ => None,
-        };
-        let (warmup, duration) = times.unzip();
+        // An operation takes as long as it takes; 10 s, of programs or buffered writes, are long enough.
+        let is_short = settled.is_ok_and(|workload| workload.is_load() && !workload.is_buffered_write());
+        let has_own_time = entry.settled(1).is_ok_and(|full| full.duration.is_some());
+        let is_longer = self.overnight && is_short && !has_own_time;
+        let (warmup, duration) = is_longer.then(|| (Nanos::millis(500), Nanos::secs(3))).unzip();
         let lap = if self.lap && has_a_lap(&entry) { Some(Lap::Pilot) } else { entry.lap };
         // Of a rate that is looked for, threads are those who serve it: one number of them will do.
         let threads = self.find_rate.as_ref().and_then(|_| highest_level(&entry)).or(entry.threads);
@@ -571,15 +590,47 @@ fn has_a_lap(entry: &Entry) -> bool {
         .is_ok_and(|workload| !workload.phases.is_empty())
 }
 
-/// The times of a first answer: runs of half a second, of two where writes go through the page cache. None where a
-/// workload takes as long as it takes: its time is a limit.
-pub(super) fn quick_times(entry: &Entry) -> Option<(Nanos, Nanos)> {
-    let settled = entry.resolve(1).ok().filter(|workload| workload.operation.is_none())?;
-    if settled.phases.iter().any(|phase| phase.until == Until::Done) {
-        return None;
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+    use fstrial_model::preset;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: CompareArgs,
     }
-    Some(match settled.is_buffered_write() {
-        false => (Nanos::millis(150), Nanos::millis(500)),
-        true => (Nanos::millis(500), Nanos::secs(2)),
-    })
+
+    #[test]
+    fn no_flag_makes_a_run_shorter_than_two_periods() {
+        let flags: [&[&str]; 5] =
+            [&[], &["--quick"], &["--quick", "--budget=1s"], &["--overnight"], &["--duration=2s"]];
+        let (mut refused, mut clocks) = (0, 0);
+        for (name, flags) in preset::names().flat_map(|name| flags.map(|flags| (name, flags))) {
+            let words = ["compare", "ext4", "xfs", "--workload", name];
+            let Line { args } = Line::parse_from(words.iter().chain(flags));
+            let mut trial = args.trial().unwrap_or_else(|e| panic!("{name} {flags:?}: {e:?}"));
+            if trial.problem().is_some() {
+                // An operation takes as long as it takes.
+                assert_eq!(flags, ["--duration=2s"], "{name}");
+                continue;
+            }
+            if args.refuse_short_runs(&trial).is_err() {
+                assert_eq!(flags, ["--duration=2s"], "{name}");
+                refused += 1;
+                continue;
+            }
+            if args.quick {
+                fit::leave_out(&mut trial, true).unwrap();
+            }
+            let [entry] = trial.workloads.as_slice() else { panic!("{name} {flags:?}: nothing is left") };
+            let (here, shipped) = (entry.resolve(2).unwrap(), Entry::of_preset(name).resolve(2).unwrap());
+            assert_eq!(here.shorter_than_its_clock(), None, "{name} {flags:?}");
+            assert!(here.time() >= shipped.time() || args.duration.is_some(), "{name} {flags:?}");
+            clocks += u32::from(here.period.is_some());
+        }
+        // Checkpoints of a model, and those of the servers that write: each refused once, else left as they are.
+        assert_eq!((refused, clocks), (4, 16));
+    }
 }

@@ -8,6 +8,7 @@ pub(crate) mod conduct;
 mod device;
 mod doctor;
 pub(crate) mod filter;
+mod fit;
 #[doc(hidden)]
 pub mod fuzzing;
 mod generate;

@@ -495,7 +495,10 @@ fn section_report(
         repeated: repeated.filter(|times| *times > 1),
         served,
         warmup_seconds: timed.map(|phase| phase.warmup.as_secs_f64()),
-        duration_seconds: timed.map(|phase| phase.duration.as_secs_f64()),
+        duration_seconds: timed
+            .map(|phase| phase.duration)
+            .or(program.map(|timed| timed.duration))
+            .map(fstrial_model::units::Nanos::as_secs_f64),
         cells: section.iter().map(|at| cell_report(plan, finished.judge(), *at)).collect(),
         verdicts,
         leads,

@@ -109,7 +109,7 @@ pub fn how(workload: &WorkloadReport) -> String {
         (Some(duration), Some(warmup)) => {
             format!("{duration} s measured after {warmup} s of warm-up, in every run")
         }
-        _ if workload.served.is_some() => "timed by the server's client, in every run".into(),
+        (Some(duration), None) => format!("{duration} s timed by the server's client, in every run"),
         _ => match workload.repeated {
             Some(times) => format!("the median of {times} times in every run"),
             None => "from beginning to end, in every run".into(),

@@ -120,6 +120,11 @@ pub fn least_rounds(plan: &Plan) -> u32 {
     Rule::of(plan).map_or(0, |rule| rule.least_rounds(plan.trial.trial.rounds))
 }
 
+/// About how many seconds the least rounds take with which this plan has a verdict; of one round where nothing is compared.
+pub fn least_seconds(plan: &Plan) -> f64 {
+    round_time(plan).0.as_secs_f64() * f64::from(least_rounds(plan).max(1))
+}
+
 /// About how long a round takes, and what of that is preparation.
 fn round_time(plan: &Plan) -> (Nanos, Nanos) {
     let (mut all, mut preparation) = (0_u64, 0_u64);

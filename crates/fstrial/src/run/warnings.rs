@@ -8,7 +8,11 @@ use super::{
     sample::Sample,
 };
 use crate::numbers::counted;
-use fstrial_model::{metric::Metric, workload::Until};
+use fstrial_model::{
+    metric::Metric,
+    units::Nanos,
+    workload::{Until, Workload},
+};
 use fstrial_stats::{
     shift::{Shift, shift},
     spread,
@@ -22,6 +26,17 @@ const GENERATOR_LIMIT: f64 = 0.25;
 const MIN_DRIFT: f64 = 0.03;
 /// Rounds of either order that are needed to tell whether it matters.
 const MIN_ROUNDS_PER_ORDER: usize = 4;
+
+/// That runs lie inside one period of their workload.
+fn within_a_period(workload: &Workload) -> Option<String> {
+    let (shortest, period) = workload.shorter_than_its_clock()?;
+    Some(format!(
+        "each run of {} took {shortest} of a period of {period}: inside one checkpoint the figures are those of that part \
+         (use a duration of {} or more)",
+        workload.name,
+        Nanos(period.0.saturating_mul(2))
+    ))
+}
 
 impl Judge<'_> {
     /// Warnings about what was measured, each with what to do about it. Of each kind, 5 % of trials without anything of it
@@ -44,7 +59,7 @@ impl Judge<'_> {
         });
         let drifting = warn(
             "not steady: the rate at the end of the measured time differs from that at its beginning",
-            "use a longer --warmup",
+            "use a longer --warmup, or a longer --duration where it never settles, as with copy-on-write",
             drifting.collect(),
             format!("{} with enough rounds to tell", counted(checked.len(), "cell")),
         );
@@ -62,7 +77,8 @@ impl Judge<'_> {
             busy,
             counted(all().count(), "cell"),
         );
-        drifting.into_iter().chain(self.order_warning()).chain(limit).collect()
+        let within = self.plan.workloads.iter().filter_map(within_a_period);
+        within.chain(drifting).chain(self.order_warning()).chain(limit).collect()
     }
 
     /// The median share of a core that each thread of the generator used outside the kernel; 0 where it is not known.

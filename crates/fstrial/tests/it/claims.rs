@@ -203,7 +203,7 @@ fn an_interrupted_check_goes_on() {
         before.iter().map(|trial| trial["status"].as_str().unwrap()).collect::<Vec<_>>(),
         ["decided", "interrupted"]
     );
-    let after = lab.run("claims check first.toml second.toml --json -q --budget 4s");
+    let after = lab.run("claims check first.toml second.toml --json -q --budget 10s");
     assert!([0, 3].contains(&after.code()), "{after:?}");
     assert_eq!(answers(&after).len(), 2);
     let trials = lab.trials();

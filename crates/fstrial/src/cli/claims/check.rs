@@ -8,8 +8,9 @@ use super::{
 use crate::{
     cli::{
         Home,
-        compare::{device_of, quick_times},
+        compare::device_of,
         conduct::{self, ConductArgs, TrialEnd},
+        fit,
     },
     error::ExpectedError,
     exit_code,
@@ -201,15 +202,12 @@ impl CheckArgs {
     ) -> Result<PendingCheck, ExpectedError> {
         let (mut trial, mut ready) = claimed.prepare(machine, device)?;
         let quick = self.quick.then(|| source::claim(&trial).quick.unwrap_or(QUICK));
+        // A quick check has fewer rounds, not shorter runs: at least those with which there is a verdict.
+        let quick = match quick {
+            Some(budget) if ready == Ready::Yes => Some(budget.max(fit::least(&trial)?)),
+            other => other,
+        };
         trial.trial.budget = self.budget.or(quick).unwrap_or(trial.trial.budget);
-        if self.quick {
-            for entry in &mut trial.workloads {
-                if let Some((warmup, duration)) = quick_times(entry) {
-                    entry.warmup.get_or_insert(warmup);
-                    entry.duration.get_or_insert(duration);
-                }
-            }
-        }
         match trial.problem().filter(|_| ready == Ready::Yes) {
             Some(problem) if is_alone => return Err(problem.into()),
             Some(problem) => ready = Ready::Missing(vec![problem.to_string()]),
