@@ -267,7 +267,10 @@ pub fn hint_for_unknown(word: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{units::Bytes, workload::Workload};
+    use crate::{
+        units::Bytes,
+        workload::{Durability, Pattern, Phase, Workload},
+    };
     use std::collections::{BTreeMap, BTreeSet};
 
     fn resolved(name: &str) -> Workload {
@@ -311,6 +314,25 @@ mod tests {
         ] {
             let said = hint_for_unknown(word);
             assert!(said.starts_with(hint), "{word}: {said}");
+        }
+    }
+
+    #[test]
+    fn presets_that_are_no_benchmark_of_a_disk_name_one_that_is() {
+        let memory =
+            ["fileserver", "postmark", "small-files", "webserver", "sysbench-seqrd", "fs-mark-no-sync"];
+        for name in memory {
+            let about = preset(name).unwrap().about.unwrap();
+            let (before, _) =
+                about.split_once(" asks the device").unwrap_or_else(|| panic!("{name}: {about}"));
+            let other = before.rsplit(' ').next().unwrap();
+            let asks = resolved(other);
+            let mut patterns = asks.phases.iter().flat_map(Phase::patterns);
+            let reaches = |pattern: &Pattern| match pattern {
+                Pattern::Io(io) => io.direct || io.fsync_every > 0,
+                other => matches!(other.durability(), Durability::PerFile | Durability::PerRequest),
+            };
+            assert!(patterns.any(reaches), "{name}: {other} does not reach the device either");
         }
     }
 
