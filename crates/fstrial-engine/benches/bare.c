@@ -1,7 +1,9 @@
 /* The bar: the least a C program can do around the calls that fstrial measures. Nothing is recorded, errors end it.
  *
  *   bare read  FILE THREADS WARMUP_MS MS     pread of 4 KiB at random places of a file that is there
- *   bare write FILE THREADS WARMUP_MS MS     pwrite of 4 KiB, likewise
+ *   bare write FILE THREADS WARMUP_MS MS     pwrite of the same 4 KiB, likewise
+ *   bare fresh FILE THREADS WARMUP_MS MS     pwrite of 4 KiB that were not written before: pages of 1 MiB in turn, each
+ *                                            marked with a number, as fstrial does
  *   bare uring FILE THREADS WARMUP_MS MS     io_uring, 32 reads for each system call; file and buffers registered
  *   bare files DIR  THREADS WARMUP_MS MS     make a file, write 4 KiB, close, delete the one before; a directory each
  *
@@ -29,6 +31,7 @@
 #define BLOCK 4096
 #define BATCH 64
 #define DEPTH 32
+#define POOL (1 << 20)
 
 struct worker {
     pthread_t thread;
@@ -101,6 +104,16 @@ static inline uint64_t reads(struct worker *w) {
 static inline uint64_t writes(struct worker *w) {
     for (int n = 0; n < BATCH; n++)
         if (call(SYS_pwrite64, w->fd, (long)w->buffer, BLOCK, offset(w), 0, 0) != BLOCK) die("pwrite");
+    return BATCH;
+}
+
+static inline uint64_t fresh_writes(struct worker *w, uint64_t *written) {
+    for (int n = 0; n < BATCH; n++) {
+        char *page = w->buffer + *written * BLOCK % POOL;
+        memcpy(page, written, sizeof *written);
+        ++*written;
+        if (call(SYS_pwrite64, w->fd, (long)page, BLOCK, offset(w), 0, 0) != BLOCK) die("pwrite");
+    }
     return BATCH;
 }
 
@@ -206,8 +219,8 @@ static void run_ring(struct worker *w) {
 
 static void *work(void *argument) {
     struct worker *w = argument;
-    w->buffer = aligned_alloc(BLOCK, DEPTH * BLOCK);
-    memset(w->buffer, w->number + 1, DEPTH * BLOCK);
+    w->buffer = aligned_alloc(BLOCK, POOL);
+    memset(w->buffer, w->number + 1, POOL);
     w->random = 0x9e3779b97f4a7c15ull * (w->number + 1);
     if (!strcmp(w->mode, "files")) {
         char path[4096];
@@ -225,13 +238,17 @@ static void *work(void *argument) {
     w->blocks = stat.st_size / BLOCK;
     if (!strcmp(w->mode, "read")) TIME(w, reads(w));
     else if (!strcmp(w->mode, "write")) TIME(w, writes(w));
+    else if (!strcmp(w->mode, "fresh")) {
+        uint64_t written = 0;
+        TIME(w, fresh_writes(w, &written));
+    }
     else run_ring(w);
     return NULL;
 }
 
 int main(int count, char **arguments) {
     if (count != 6) {
-        fprintf(stderr, "usage: bare read|write|uring|files PATH THREADS WARMUP_MS MS\n");
+        fprintf(stderr, "usage: bare read|write|fresh|uring|files PATH THREADS WARMUP_MS MS\n");
         return 2;
     }
     int threads = atoi(arguments[3]);

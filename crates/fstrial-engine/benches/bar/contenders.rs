@@ -30,8 +30,10 @@ const SYSBENCH_NS: u64 = 800;
 pub(crate) enum Kind {
     /// `pread`.
     Read,
-    /// `pwrite`.
+    /// `pwrite` of the same page each time, which stays in the nearest cache.
     Write,
+    /// `pwrite` of a page that was not written before, as fstrial's loads do, so that nothing deduplicates.
+    Fresh,
     /// Reads by `io_uring`, 32 at a time.
     Ring,
     /// Make a file, write 4 KiB, close it, delete the one before.
@@ -61,7 +63,7 @@ impl Contender {
     pub(crate) fn can(self, kind: Kind) -> bool {
         match self {
             Self::Fstrial | Self::Bare => true,
-            Self::Fio => kind != Kind::Files,
+            Self::Fio => !matches!(kind, Kind::Files | Kind::Fresh),
             Self::Sysbench => matches!(kind, Kind::Read | Kind::Write),
         }
     }
@@ -156,7 +158,8 @@ impl Tools {
     }
 
     fn fstrial(&self, load: &Load, path: &Path) -> Outcome<Sample> {
-        let reads = Percent(if load.kind == Kind::Write { 0.0 } else { 100.0 });
+        let writes = matches!(load.kind, Kind::Write | Kind::Fresh);
+        let reads = Percent(if writes { 0.0 } else { 100.0 });
         let io = Io { reads, block_size: Bytes(BLOCK), total_size: Bytes(FILE_SIZE), ..Io::default() };
         let pattern = match load.kind {
             Kind::Files => Pattern::Files(FileSet {
@@ -176,7 +179,7 @@ impl Tools {
             warmup: Nanos::millis(WARMUP_MS),
             duration: Nanos::millis(self.slice_ms),
             seed: 1,
-            data: Data::Random,
+            data: if load.kind == Kind::Write { Data::Zero } else { Data::Random },
             handicap: Percent(0.0),
         };
         let result = prepare(&job, Target::Directory(path))?.run(&mut |_| {})?;
@@ -192,6 +195,7 @@ impl Tools {
         let mode = match load.kind {
             Kind::Read => "read",
             Kind::Write => "write",
+            Kind::Fresh => "fresh",
             Kind::Ring => "uring",
             Kind::Files => "files",
         };

@@ -77,8 +77,8 @@ fn rows(memory: &Path, disk: &Path) -> Vec<Row> {
         row(Kind::Read, 1, memory, bar()),
         row(Kind::Read, 1, disk, bar()),
         row(Kind::Read, 2, disk, vec![Goal::Scaling { least: 1.9 }]),
-        // No promise: fstrial writes new bytes each time, the others the same 4 KiB, which stay in the nearest cache.
-        row(Kind::Write, 1, memory, vec![]),
+        row(Kind::Write, 1, memory, bar()),
+        row(Kind::Fresh, 1, memory, bar()),
         // Not in memory: tmpfs cannot read without blocking, so each request would go to a worker thread.
         row(Kind::Ring, 1, disk, ring),
         row(Kind::Files, 1, memory, vec![]),

@@ -26,7 +26,8 @@ impl Row {
         let Load { kind, threads, place } = &self.load;
         let what = match kind {
             Kind::Read => "pread",
-            Kind::Write => "pwrite",
+            Kind::Write => "pwrite of one page",
+            Kind::Fresh => "pwrite of fresh pages",
             Kind::Ring => "io_uring reads, 32 deep",
             Kind::Files => "make, write, delete",
         };
