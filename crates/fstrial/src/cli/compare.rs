@@ -26,7 +26,7 @@ use fstrial_model::{
     stripe::Stripe,
     trial::{Compare, ErrorControl, Settings, Trial, can_run},
     units::{Bytes, Nanos, Percent},
-    workload::{Entry, Lap, Rate, RateTarget},
+    workload::{Entry, Lap, Rate, RateTarget, Until},
 };
 use std::path::{Path, PathBuf};
 
@@ -256,7 +256,7 @@ pub(crate) fn exec(args: &CompareArgs) -> Result<u8, ExpectedError> {
     }
     args.refuse_short_runs(&trial)?;
     if args.quick && args.rounds.is_none() {
-        fit::leave_out(&mut trial, args.threads.is_none())?;
+        fit::leave_out(&mut trial)?;
     }
     if args.restore.is_some() && !trial.restores() {
         return Err(ExpectedError::usage(
@@ -518,7 +518,11 @@ impl CompareArgs {
     fn over(&self, entry: Entry) -> Entry {
         let settled = entry.resolve(1);
         // An operation takes as long as it takes; 10 s, of programs or buffered writes, are long enough.
-        let is_short = settled.is_ok_and(|workload| workload.is_load() && !workload.is_buffered_write());
+        let is_short = settled.is_ok_and(|workload| {
+            workload.is_load()
+                && !workload.is_buffered_write()
+                && workload.phases.iter().all(|phase| phase.until == Until::Time)
+        });
         let has_own_time = entry.settled(1).is_ok_and(|full| full.duration.is_some());
         let is_longer = self.overnight && is_short && !has_own_time;
         let (warmup, duration) = is_longer.then(|| (Nanos::millis(500), Nanos::secs(3))).unzip();
@@ -594,7 +598,7 @@ fn has_a_lap(entry: &Entry) -> bool {
 mod tests {
     use super::*;
     use clap::Parser;
-    use fstrial_model::preset;
+    use fstrial_model::{preset, workload::Workload};
 
     #[derive(Parser)]
     struct Line {
@@ -622,12 +626,17 @@ mod tests {
                 continue;
             }
             if args.quick {
-                fit::leave_out(&mut trial, true).unwrap();
+                fit::leave_out(&mut trial).unwrap();
             }
             let [entry] = trial.workloads.as_slice() else { panic!("{name} {flags:?}: nothing is left") };
             let (here, shipped) = (entry.resolve(2).unwrap(), Entry::of_preset(name).resolve(2).unwrap());
             assert_eq!(here.shorter_than_its_clock(), None, "{name} {flags:?}");
             assert!(here.time() >= shipped.time() || args.duration.is_some(), "{name} {flags:?}");
+            let limits =
+                |workload: &Workload| workload.phases.iter().map(|phase| phase.duration).collect::<Vec<_>>();
+            let none_shorter =
+                limits(&here).iter().zip(limits(&shipped)).all(|(here, shipped)| *here >= shipped);
+            assert!(none_shorter || args.duration.is_some(), "{name} {flags:?}");
             clocks += u32::from(here.period.is_some());
         }
         // Checkpoints of a model, and those of the servers that write: each refused once, else left as they are.

@@ -6,17 +6,20 @@ use crate::{
     numbers,
     run::{environment, forecast, plan::Plan},
 };
-use fstrial_model::{trial::Trial, units::Nanos};
+use fstrial_model::{
+    trial::{Compare, Trial},
+    units::Nanos,
+};
 
-/// Leaves out what does not fit: first all levels but the middle one of each workload, where nobody asked for levels
-/// (`levels`), then workloads from the last on. Says what.
-pub(super) fn leave_out(trial: &mut Trial, levels: bool) -> Result<(), ExpectedError> {
+/// Leaves out what does not fit: first all levels but the middle one (of two the higher) of each workload for which nobody
+/// asked for levels, then workloads from the last on. Says what. Where workloads are what is compared, all stay.
+pub(super) fn leave_out(trial: &mut Trial) -> Result<(), ExpectedError> {
     let whole = time(trial)?;
-    if fits(trial, whole) {
+    if fits(trial, whole) || trial.trial.compare == Compare::Workloads {
         return Ok(());
     }
     let mut left_out = Vec::new();
-    for entry in trial.workloads.iter_mut().filter(|_| levels) {
+    for entry in trial.workloads.iter_mut().filter(|entry| entry.threads.is_none()) {
         let Ok(workload) = entry.resolve(environment::cpus()) else { continue };
         let middle = workload.threads[workload.threads.len() / 2];
         let others: Vec<String> =
@@ -53,4 +56,46 @@ fn fits(trial: &Trial, seconds: f64) -> bool {
 fn time(trial: &Trial) -> Result<f64, ExpectedError> {
     let cpus = environment::cpus();
     Ok(forecast::least_seconds(&Plan::new(trial.settled(cpus)?, 0, cpus)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn left(text: &str) -> Vec<(String, Option<Vec<u16>>)> {
+        let text = format!(
+            "[device]\nkind = \"image\"\n[[arm]]\nfilesystem = \"ext4\"\n[[arm]]\nfilesystem = \"xfs\"\n{text}"
+        );
+        let mut trial = Trial::parse("trial.toml", &text).unwrap_or_else(|e| panic!("{e}"));
+        leave_out(&mut trial).unwrap();
+        assert!(trial.problem().is_none(), "{text}");
+        trial.workloads.into_iter().map(|entry| (entry.preset.unwrap_or_default(), entry.threads)).collect()
+    }
+
+    #[test]
+    fn levels_go_before_workloads_and_what_was_asked_for_stays() {
+        let workloads = |first: &str| {
+            format!(
+                "[[workload]]\nuse = \"wal-group-commit\"\n{first}[[workload]]\nuse = \"checkpoint-bursts\"\n\
+                 [[workload]]\nuse = \"varmail\"\n"
+            )
+        };
+        let with = |budget: &str, first: &str| {
+            left(&format!("[trial]\nbudget = \"{budget}\"\n{}", workloads(first)))
+        };
+        let names = |left: &[(String, Option<Vec<u16>>)]| {
+            left.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>()
+        };
+        let all = ["wal-group-commit", "checkpoint-bursts", "varmail"];
+        let whole = with("2h", "");
+        assert_eq!(names(&whole), all);
+        assert!(whole.iter().all(|(_, threads)| threads.is_none()), "{whole:?}");
+        let levels = with("6m", "");
+        assert_eq!(names(&levels), all);
+        assert_eq!((&levels[0].1, &levels[1].1), (&Some(vec![4]), &Some(vec![4])), "{levels:?}");
+        let few = with("1m", "threads = [1, 16]\n");
+        assert_eq!(few, [("wal-group-commit".to_owned(), Some(vec![1, 16]))]);
+        let compared = left(&format!("[trial]\nbudget = \"1m\"\ncompare = \"workloads\"\n{}", workloads("")));
+        assert_eq!(names(&compared), all, "what is compared is not left out");
+    }
 }

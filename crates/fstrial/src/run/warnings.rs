@@ -27,12 +27,12 @@ const MIN_DRIFT: f64 = 0.03;
 /// Rounds of either order that are needed to tell whether it matters.
 const MIN_ROUNDS_PER_ORDER: usize = 4;
 
-/// That runs lie inside one period of their workload.
+/// That runs were shorter than two periods of their workload.
 fn within_a_period(workload: &Workload) -> Option<String> {
     let (shortest, period) = workload.shorter_than_its_clock()?;
     Some(format!(
-        "each run of {} took {shortest} of a period of {period}: inside one checkpoint the figures are those of that part \
-         (use a duration of {} or more)",
+        "runs of {} lasted {shortest}, less than two of its periods of {period}: the figures depend on the part of a \
+         period that they saw, such as one checkpoint (use a duration of {} or more)",
         workload.name,
         Nanos(period.0.saturating_mul(2))
     ))

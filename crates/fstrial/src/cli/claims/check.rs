@@ -201,18 +201,17 @@ impl CheckArgs {
         is_alone: bool,
     ) -> Result<PendingCheck, ExpectedError> {
         let (mut trial, mut ready) = claimed.prepare(machine, device)?;
-        let quick = self.quick.then(|| source::claim(&trial).quick.unwrap_or(QUICK));
-        // A quick check has fewer rounds, not shorter runs: at least those with which there is a verdict.
-        let quick = match quick {
-            Some(budget) if ready == Ready::Yes => Some(budget.max(fit::least(&trial)?)),
-            other => other,
-        };
-        trial.trial.budget = self.budget.or(quick).unwrap_or(trial.trial.budget);
         match trial.problem().filter(|_| ready == Ready::Yes) {
             Some(problem) if is_alone => return Err(problem.into()),
             Some(problem) => ready = Ready::Missing(vec![problem.to_string()]),
             None => {}
         }
+        // A quick check has fewer rounds, not shorter runs: at least those with which there is a verdict.
+        let quick = self.quick.then(|| {
+            let quick = source::claim(&trial).quick.unwrap_or(QUICK);
+            quick.max(fit::least(&trial).unwrap_or_default())
+        });
+        trial.trial.budget = self.budget.or(quick).unwrap_or(trial.trial.budget);
         Ok(PendingCheck { trial, ready })
     }
 
