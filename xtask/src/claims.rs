@@ -1,6 +1,6 @@
 //! The published answers of the claims: checks the whole catalogue, and after each claim writes the store of all runs
 //! (`claims/found.db.gz`) and the table made from it (`docs/claims-found.md`), so that what is done is never lost. Takes
-//! two hours with `--quick`, several without, needs root; nothing else should run meanwhile. Started again it goes on.
+//! two hours with `--quick`, several without, and needs root. Run nothing else meanwhile. Started again, it resumes.
 
 use super::command;
 use serde_json::Value;

@@ -33,7 +33,7 @@ pub trait Behaviour {
     /// Bytes the laid-out files take for `threads` threads, without the filesystem's own needs.
     fn space_needed(&self, threads: u16) -> Bytes;
 
-    /// The time after which it does the same again, if it has a clock of its own.
+    /// How often it repeats a cycle, such as writing a checkpoint; none if it does the same all the time.
     fn period(&self) -> Option<Nanos> {
         None
     }

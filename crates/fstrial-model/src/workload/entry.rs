@@ -107,8 +107,8 @@ keys! {
         duration: Nanos,
     }
     Workload [] {
-        /// The load's own clock, such as 5s between two checkpoints: a run that is shorter than two of these says so. Left
-        /// out: the longest `interval` of a flush, if there is one.
+        /// How often the load repeats a cycle, such as 5s between checkpoints; runs should last at least twice as long. The
+        /// longest `interval` of a flush if left out.
         period: Nanos,
     }
     Phase (PATTERNS) {

@@ -75,9 +75,20 @@ pub struct Workload {
     pub operation: Option<TimedOperation>,
     /// The levels: numbers of threads, ascending, without repeats.
     pub threads: Vec<u16>,
-    /// The longest of its own clocks: a run shorter than two of these may lie in one part of a period.
+    /// How often it repeats its longest cycle, such as writing a checkpoint. A run needs two of these.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub period: Option<Nanos>,
+}
+
+/// Runs that are shorter than two periods of their workload: they may see only one part of its cycle.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TooShort {
+    /// The shortest measured time in a run.
+    pub duration: Nanos,
+    /// How often the workload repeats its cycle.
+    pub period: Nanos,
+    /// Two periods.
+    pub least: Nanos,
 }
 
 /// A program, and the time it is told to measure.
@@ -115,12 +126,14 @@ impl Workload {
         patterns.any(|pattern| pattern.is_buffered_write())
     }
 
-    /// The measured time and the period, where that time is shorter than two periods.
-    pub fn shorter_than_its_clock(&self) -> Option<(Nanos, Nanos)> {
+    /// What its runs are too short for, if they are shorter than two periods.
+    pub fn shorter_than_its_clock(&self) -> Option<TooShort> {
         let phases = self.phases.iter().filter(|phase| phase.measured && phase.until == Until::Time);
         let program = self.program.iter().map(|program| program.duration);
         let shortest = phases.map(|phase| phase.duration).chain(program).min()?;
-        self.period.filter(|period| shortest.0 < period.0.saturating_mul(2)).map(|period| (shortest, period))
+        let period = self.period?;
+        let least = Nanos(period.0.saturating_mul(2));
+        (shortest < least).then_some(TooShort { duration: shortest, period, least })
     }
 
     /// Bytes that all its files take at a level, without the filesystem's own needs.

@@ -292,15 +292,14 @@ impl CompareArgs {
     fn refuse_short_runs(&self, trial: &Trial) -> Result<(), ExpectedError> {
         let Some(duration) = self.duration else { return Ok(()) };
         for workload in trial.workloads.iter().filter_map(|entry| entry.resolve(1).ok()) {
-            if let Some((shortest, period)) =
-                workload.shorter_than_its_clock().filter(|(it, _)| *it == duration)
+            if let Some(short) = workload.shorter_than_its_clock().filter(|short| short.duration == duration)
             {
                 return Err(ExpectedError::usage(
                     format!(
-                        "runs of {shortest} are shorter than two periods of {} ({period})",
-                        workload.name
+                        "runs of {duration} are shorter than two periods of {} ({})",
+                        workload.name, short.period
                     ),
-                    format!("use --duration {} or more, or leave it out", Nanos(period.0 * 2)),
+                    format!("use --duration {} or more, or leave it out", short.least),
                 ));
             }
         }
@@ -516,16 +515,7 @@ impl CompareArgs {
     }
 
     fn over(&self, entry: Entry) -> Entry {
-        let settled = entry.resolve(1);
-        // An operation takes as long as it takes; 10 s, of programs or buffered writes, are long enough.
-        let is_short = settled.is_ok_and(|workload| {
-            workload.is_load()
-                && !workload.is_buffered_write()
-                && workload.phases.iter().all(|phase| phase.until == Until::Time)
-        });
-        let has_own_time = entry.settled(1).is_ok_and(|full| full.duration.is_some());
-        let is_longer = self.overnight && is_short && !has_own_time;
-        let (warmup, duration) = is_longer.then(|| (Nanos::millis(500), Nanos::secs(3))).unzip();
+        let (warmup, duration) = if self.overnight { overnight_times(&entry).unzip() } else { (None, None) };
         let lap = if self.lap && has_a_lap(&entry) { Some(Lap::Pilot) } else { entry.lap };
         // Of a rate that is looked for, threads are those who serve it: one number of them will do.
         let threads = self.find_rate.as_ref().and_then(|_| highest_level(&entry)).or(entry.threads);
@@ -585,6 +575,17 @@ fn hint_for_device(text: &str) -> String {
     did_you_mean(text, DeviceKind::ALL.map(DeviceKind::name))
         .or_else(|| model.map(|name| format!("did you mean `model:{name}`?")))
         .unwrap_or_else(|| format!("use one of {}", DeviceKind::names()))
+}
+
+/// Warm-up and measured time of a fine answer, for loads that have no time of their own. Programs and buffered writes take
+/// 10 s as it is, and other work as long as it takes.
+fn overnight_times(entry: &Entry) -> Option<(Nanos, Nanos)> {
+    let full = entry.settled(1).ok().filter(|full| full.duration.is_none())?;
+    let workload = full.resolve(1).ok()?;
+    let is_longer = workload.is_load()
+        && !workload.is_buffered_write()
+        && workload.phases.iter().all(|phase| phase.until == Until::Time);
+    is_longer.then_some((Nanos::millis(500), Nanos::secs(3)))
 }
 
 /// Whether an entry has a warm-up that can last for a lap.

@@ -22,7 +22,7 @@ use crate::{
         coordinator::{Context, Coordinator, Finished, Reason},
         environment::{self, Environment},
         event::{Event, Listener, Listeners},
-        forecast::Forecast,
+        forecast::{self, Forecast},
         interrupt::Interrupt,
         pilot::{self, PilotOutcome},
         place::{
@@ -53,6 +53,8 @@ pub(crate) struct TrialEnd {
     pub(crate) document: Document,
     /// The same as a page, unless none is wanted.
     page: Option<TrialPage>,
+    /// About how long a round takes, estimated before the first.
+    round_seconds: f64,
     /// How the command ends.
     pub(crate) code: u8,
     /// A place that could not be given up: the answer holds all the same.
@@ -77,7 +79,8 @@ pub(crate) fn conduct(
         }
         return Ok(exit_code::VERDICT);
     }
-    let TrialEnd { mut document, page, code, left } = measure(trial, args, home, resume, &interrupt()?)?;
+    let TrialEnd { mut document, page, round_seconds, code, left } =
+        measure(trial, args, home, resume, &interrupt()?)?;
     document.said_again.insert_str(0, &home.again());
     let id = document.trial_id.unwrap_or_default();
     let page = page.map(|page| kept(home, id, page));
@@ -85,7 +88,7 @@ pub(crate) fn conduct(
         json_lines::print_answer(&document);
     } else {
         super::print(&table::render(&document));
-        advise(&document);
+        advise(&document, round_seconds);
     }
     if let Some(page) = page.filter(|_| !args.quiet) {
         super::say(&page);
@@ -242,6 +245,7 @@ impl<'a> Conducting<'a> {
         again::judged(store, &store.trial(id)?, |told| TrialEnd {
             code: ending(&told.document, told.finished, self.args.fail_if),
             document: told.document.clone(),
+            round_seconds: forecast::round_time(self.plan).0.as_secs_f64(),
             page: (!self.args.no_page).then(|| TrialPage::of(told)),
             left: None,
         })
@@ -434,26 +438,14 @@ fn ending(document: &Document, finished: &Finished<'_>, fail_if: Option<FailIf>)
     }
 }
 
-/// What to do about an answer that is not complete.
-fn advise(document: &Document) {
+/// What to do about an answer that is not complete. `round_seconds`: about how long a round takes.
+fn advise(document: &Document, round_seconds: f64) {
     if document.planned_rounds.is_none() && document.ended != "interrupted" {
-        let per_round: f64 = document
-            .workloads
-            .iter()
-            .map(|workload| {
-                #[expect(clippy::cast_precision_loss, reason = "a handful of cells")]
-                let cells = workload.cells.len() as f64;
-                cells
-                    * (workload.duration_seconds.unwrap_or(1.0)
-                        + workload.warmup_seconds.unwrap_or(0.0)
-                        + 0.5)
-            })
-            .sum();
-        let wait = numbers::budget(per_round * 12.0);
+        let wait = numbers::budget(round_seconds * 12.0);
         super::print(&format!(
             "\nNot one round was complete. A round takes about {} s here; give it a --budget of {wait}. The runs that were \
              made are kept.\n",
-            per_round.ceil(),
+            round_seconds.ceil(),
         ));
     }
 }

@@ -9,31 +9,24 @@ use crate::{
 use fstrial_model::{
     trial::{Compare, Trial},
     units::Nanos,
+    workload::Entry,
 };
 
-/// Leaves out what does not fit: first all levels but the middle one (of two the higher) of each workload for which nobody
-/// asked for levels, then workloads from the last on. Says what. Where workloads are what is compared, all stay.
+/// Leaves out what does not fit, and reports it: first every level but the middle one (the higher of two) of workloads whose
+/// levels were not given, then whole workloads, the last first. Keeps everything if the workloads themselves are compared.
 pub(super) fn leave_out(trial: &mut Trial) -> Result<(), ExpectedError> {
     let whole = time(trial)?;
     if fits(trial, whole) || trial.trial.compare == Compare::Workloads {
         return Ok(());
     }
-    let mut left_out = Vec::new();
-    for entry in trial.workloads.iter_mut().filter(|entry| entry.threads.is_none()) {
-        let Ok(workload) = entry.resolve(environment::cpus()) else { continue };
-        let middle = workload.threads[workload.threads.len() / 2];
-        let others: Vec<String> =
-            workload.threads.iter().filter(|level| **level != middle).map(u16::to_string).collect();
-        if !others.is_empty() {
-            left_out.push(format!("{} at {} threads", workload.name, others.join(" and ")));
-            entry.threads = Some(vec![middle]);
-        }
-    }
+    let mut levels: Vec<Option<String>> = trial.workloads.iter_mut().map(only_the_middle).collect();
+    let mut workloads = Vec::new();
     while trial.workloads.len() > 1 && !fits(trial, time(trial)?) {
-        let name = trial.workloads.pop().and_then(|entry| entry.name.or(entry.preset)).unwrap_or_default();
-        left_out.retain(|told| !told.starts_with(&format!("{name} at ")));
-        left_out.push(name);
+        let last = trial.workloads.pop().and_then(|entry| entry.name.or(entry.preset));
+        workloads.push(last.unwrap_or_default());
+        levels.pop();
     }
+    let left_out: Vec<String> = levels.into_iter().flatten().chain(workloads).collect();
     if !left_out.is_empty() {
         let whole = numbers::budget(whole);
         say(&format!("--quick leaves out: {}; --budget {whole} holds all\n", left_out.join(", ")));
@@ -41,10 +34,23 @@ pub(super) fn leave_out(trial: &mut Trial) -> Result<(), ExpectedError> {
     Ok(())
 }
 
+/// Leaves out all levels but the middle one, unless levels were asked for. Says which.
+fn only_the_middle(entry: &mut Entry) -> Option<String> {
+    let workload = entry.resolve(environment::cpus()).ok().filter(|_| entry.threads.is_none())?;
+    let middle = workload.threads[workload.threads.len() / 2];
+    let others = workload.threads.iter().filter(|level| **level != middle);
+    let others: Vec<String> = others.map(u16::to_string).collect();
+    if others.is_empty() {
+        return None;
+    }
+    entry.threads = Some(vec![middle]);
+    Some(format!("{} at {} threads", workload.name, others.join(" and ")))
+}
+
 /// The least budget with which a trial can be expected to have a verdict.
 pub(super) fn least(trial: &Trial) -> Result<Nanos, ExpectedError> {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a time of seconds or hours")]
-    let seconds = (time(trial)? * 1.5).ceil() as u64;
+    let seconds = (time(trial)? * forecast::MARGIN).ceil() as u64;
     Ok(Nanos::secs(seconds))
 }
 

@@ -124,7 +124,8 @@ pub struct WorkloadReport {
     pub served: Option<Served>,
     /// Warm-up in seconds; none for work that ends when it is done.
     pub warmup_seconds: Option<f64>,
-    /// Measured time of a run in seconds; none for work that ends when it is done.
+    /// Measured time of a run in seconds, a server's client's too; none for work that ends when it is done, and for other
+    /// programs.
     pub duration_seconds: Option<f64>,
     /// Its cells.
     pub cells: Vec<CellReport>,

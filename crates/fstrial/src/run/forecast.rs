@@ -32,6 +32,8 @@ const TRIALS: u64 = 1000;
 const SIMULATED_ROUNDS: u32 = 60;
 /// Bytes of files that are laid out in a millisecond, before anything is known of the device: 400 MB/s.
 const LAYOUT_GUESS: u64 = 400_000;
+/// A budget that is advised is this many times the estimate, as rounds take longer than they are estimated.
+pub const MARGIN: f64 = 1.5;
 /// No number of questions takes more rounds than this for a first verdict.
 const MAX_LEAST: u32 = 60;
 
@@ -104,7 +106,7 @@ pub fn too_few(rounds: u32, asked: Option<u32>, least: u32, round_seconds: f64) 
         1 => "one round cannot decide anything".into(),
         rounds => format!("{rounds} rounds cannot decide anything"),
     };
-    let needed = numbers::budget(round_seconds * f64::from(least) * 1.5);
+    let needed = numbers::budget(round_seconds * f64::from(least) * MARGIN);
     let remedy = match asked {
         Some(asked) if asked < least && asked <= rounds => format!("{least} rounds or more"),
         Some(asked) if asked < least => format!("{least} rounds or more, and --budget {needed}"),
@@ -126,7 +128,7 @@ pub fn least_seconds(plan: &Plan) -> f64 {
 }
 
 /// About how long a round takes, and what of that is preparation.
-fn round_time(plan: &Plan) -> (Nanos, Nanos) {
+pub fn round_time(plan: &Plan) -> (Nanos, Nanos) {
     let (mut all, mut preparation) = (0_u64, 0_u64);
     for cell in &plan.cells {
         let workload = &plan.workloads[cell.workload];

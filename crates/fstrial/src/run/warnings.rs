@@ -10,8 +10,7 @@ use super::{
 use crate::numbers::counted;
 use fstrial_model::{
     metric::Metric,
-    units::Nanos,
-    workload::{Until, Workload},
+    workload::{TooShort, Until, Workload},
 };
 use fstrial_stats::{
     shift::{Shift, shift},
@@ -29,12 +28,11 @@ const MIN_ROUNDS_PER_ORDER: usize = 4;
 
 /// That runs were shorter than two periods of their workload.
 fn within_a_period(workload: &Workload) -> Option<String> {
-    let (shortest, period) = workload.shorter_than_its_clock()?;
+    let TooShort { duration, period, least } = workload.shorter_than_its_clock()?;
     Some(format!(
-        "runs of {} lasted {shortest}, less than two of its periods of {period}: the figures depend on the part of a \
-         period that they saw, such as one checkpoint (use a duration of {} or more)",
+        "runs of {} lasted {duration}, less than two of its periods of {period}: the figures depend on the part of a \
+         period that they saw, such as one checkpoint (use a duration of {least} or more)",
         workload.name,
-        Nanos(period.0.saturating_mul(2))
     ))
 }
 

@@ -82,6 +82,11 @@ fn mistakes_are_shown_at_their_place() {
     let unknown = lab.run("claims check chiner-2012-xfs-scales");
     assert_eq!(unknown.code(), 2);
     assert!(unknown.stderr.contains("did you mean `chinner-2012-xfs-scales`?"), "{}", unknown.stderr);
+    for flags in ["--budget 10ms", "--budget 10ms --quick"] {
+        let refused = lab.run(&format!("claims check closson-2012-one-writer-equal --dry-run {flags}"));
+        assert_eq!(refused.code(), 2, "{flags}: {refused:?}");
+        assert!(refused.stderr.contains("budget = 10ms is out of range"), "{flags}: {}", refused.stderr);
+    }
     assert!(lab.trials().is_empty(), "nothing was run");
 }
 

@@ -201,17 +201,17 @@ impl CheckArgs {
         is_alone: bool,
     ) -> Result<PendingCheck, ExpectedError> {
         let (mut trial, mut ready) = claimed.prepare(machine, device)?;
+        trial.trial.budget = self.budget.unwrap_or(trial.trial.budget);
         match trial.problem().filter(|_| ready == Ready::Yes) {
             Some(problem) if is_alone => return Err(problem.into()),
             Some(problem) => ready = Ready::Missing(vec![problem.to_string()]),
             None => {}
         }
         // A quick check has fewer rounds, not shorter runs: at least those with which there is a verdict.
-        let quick = self.quick.then(|| {
+        if self.quick && self.budget.is_none() {
             let quick = source::claim(&trial).quick.unwrap_or(QUICK);
-            quick.max(fit::least(&trial).unwrap_or_default())
-        });
-        trial.trial.budget = self.budget.or(quick).unwrap_or(trial.trial.budget);
+            trial.trial.budget = quick.max(fit::least(&trial).unwrap_or_default());
+        }
         Ok(PendingCheck { trial, ready })
     }
 
