@@ -382,6 +382,11 @@ impl Recorder {
         self.tails.start_at(start);
     }
 
+    /// The last tick at which the run is not over yet.
+    pub(crate) fn last_tick(&self) -> u64 {
+        self.timeline.end.saturating_sub(1)
+    }
+
     /// Windows of latencies that this recorder may keep, so that many threads do not take much memory. To be called
     /// before the first tick.
     pub(crate) fn among(mut self, threads: u16) -> Self {

@@ -34,7 +34,10 @@ impl Timekeeper {
         if let Some(arrivals) = &mut self.arrivals {
             arrivals.start_at(start);
         }
-        self.look();
+        self.now = self.pace.clock.now();
+        // A thread that was woken when the time was over makes its first operation all the same: else its arm would have
+        // failed, and it was the machine that was slow.
+        self.recorder.tick(self.now.min(self.recorder.last_tick()));
     }
 
     /// Reads the clock.
@@ -90,5 +93,34 @@ impl Timekeeper {
     pub(crate) fn finish(mut self) -> Recorder {
         self.recorder.finish(self.now);
         self.recorder
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        clock::Clock,
+        recorder::{Shape, Timeline},
+    };
+    use fstrial_model::units::{Nanos, Percent};
+
+    #[test]
+    fn a_thread_woken_when_its_time_is_over_makes_one_turn() {
+        let clock = Clock::monotonic("test");
+        let timeline = Timeline::new(clock, 0, Nanos(20_000_000), Nanos(100_000_000));
+        let recorder = Recorder::new(timeline, Shape::Files, &[Lane::Turn]);
+        let mut time = Timekeeper::new(recorder, Pace::new(clock, Percent(0.0)));
+        let late = clock.now() - clock.ticks(3_000_000_000);
+        time.start_at(late);
+        let mut turns = 0;
+        while let Some(start) = time.next_turn() {
+            turns += 1;
+            time.lap();
+            time.turned(start, 512);
+        }
+        let result = Recorder::merge(vec![time.finish()]);
+        assert_eq!((turns, result.operations, result.bytes), (1, 1, 512));
+        assert!(result.duration > Nanos(2_900_000_000), "{:?}", result.duration);
     }
 }
