@@ -24,6 +24,7 @@ use crate::{
         event::{Event, Listener, Listeners},
         forecast::{self, Forecast},
         interrupt::Interrupt,
+        look,
         pilot::{self, PilotOutcome},
         place::{
             self, Opening, Place,
@@ -116,7 +117,7 @@ pub(crate) fn dry_run(
     let settled = trial.settled(environment::cpus())?;
     let plan = Plan::new(settled, trial.trial.seed.unwrap_or_else(draw_seed), environment::cpus())?;
     reach::known_and_single(places, &plan.trial.places)?;
-    let forecast = Forecast::of(&plan);
+    let forecast = Forecast::after(look::time_of(&plan, trial), &plan);
     Ok((steps::render(&plan, places, precondition, &forecast), forecast))
 }
 
@@ -182,15 +183,15 @@ pub(crate) fn measure(
         _ => error,
     });
     let piloted = opened.and_then(|()| pilot::laps(&plan, &mut places, &mut |event| shown.hear(event)));
-    let answered = piloted.and_then(|trial| {
-        let plan = match trial {
+    let answered = piloted.and_then(|laps| {
+        let plan = match laps {
             PilotOutcome::Found(trial) => &Plan::new(*trial, seed, environment::cpus())?,
             PilotOutcome::Unasked => &plan,
             PilotOutcome::Interrupted => {
                 return Err(StackError::Interrupted.into());
             }
         };
-        let conducting = Conducting { plan, args, clock: &clock, interrupt };
+        let conducting = Conducting { plan, asked: trial, args, clock: &clock, interrupt };
         conducting.answer(&mut places, &mut shown, &mut store, resumed.map(|(id, _)| id))
     });
     // Whatever came of the trial, its devices are given up, and every one that cannot be is told.
@@ -215,6 +216,8 @@ impl Listener for Output<'_> {
 /// A trial being conducted.
 struct Conducting<'a> {
     plan: &'a Plan,
+    /// The trial as it was asked for: what it leaves open is chosen here.
+    asked: &'a Trial,
     args: &'a ConductArgs,
     clock: &'a MachineClock,
     interrupt: &'a Interrupt,
@@ -229,12 +232,22 @@ impl<'a> Conducting<'a> {
         store: &mut Store,
         resumed: Option<TrialId>,
     ) -> Result<TrialEnd, ExpectedError> {
+        let seen = match resumed {
+            // The pilot was when it began.
+            Some(_) => Vec::new(),
+            None => {
+                let tell = &mut |event: &Event<'_>| shown.hear(event);
+                let seen = look::look(self.plan, self.asked, environment::cpus(), places, tell)?;
+                seen.ok_or(StackError::Interrupted)?
+            }
+        };
         let (id, earlier) = self.open_trial(store, resumed, places)?;
         shown.progress.begin(id.0, &earlier);
         let finished = self.run(places, shown, store, id, earlier);
         shown.progress.clear();
         let status = finished.as_ref().map_or(TrialStatus::Failed, status_of);
-        let warnings: Vec<String> = places.iter().flat_map(|place| place.warnings()).collect();
+        let of_places = places.iter().flat_map(|place| place.warnings());
+        let warnings: Vec<String> = seen.into_iter().chain(of_places).collect();
         let kept = store.warn(id, &warnings);
         let kept = kept.and_then(|()| store.finish_trial(id, status, &self.clock.timestamp()));
         // Of two errors the first one is told.

@@ -3,7 +3,7 @@
 use super::{numbers, verdict::rounds_in_words};
 use crate::run::{
     forecast::{Forecast, POWER},
-    pilot,
+    look, pilot,
     place::reach::{self, Reach},
     plan::{Plan, threads_in_words},
     prepared::shared,
@@ -42,6 +42,15 @@ pub fn render(plan: &Plan, reaches: &[Reach], precondition: Option<Nanos>, forec
     }
     out += &states(plan);
     out += &pilots(plan);
+    if forecast.pilot_seconds > 0.0 {
+        let _ = writeln!(
+            out,
+            "\nPilot\n   1. one run of {} in every arm, for periods and slopes that shorter runs do not see ({:.0} s in all)\n      \
+             undo: as of every run below",
+            look::LOOK,
+            forecast.pilot_seconds
+        );
+    }
     for arm in &plan.trial.arms {
         let _ = writeln!(out, "\nEvery run of arm {}", arm.name);
         let place = plan.trial.places.iter().find(|place| Some(&place.name) == arm.place.as_ref());

@@ -51,6 +51,8 @@ pub struct Forecast {
     pub round_seconds: f64,
     /// Preparation in that: mkfs, mount, laying out files, taking down.
     pub preparation_seconds: f64,
+    /// Long runs before the first round, for what shorter ones do not see; 0 where there are none.
+    pub pilot_seconds: f64,
     /// Fewer rounds than this decide nothing.
     pub least_rounds: u32,
     /// Questions that share the error.
@@ -75,11 +77,12 @@ pub struct Findable {
 }
 
 impl Forecast {
-    /// The forecast for a plan.
-    pub fn of(plan: &Plan) -> Forecast {
+    /// The forecast for a plan whose pilots take this long.
+    pub fn after(pilots: Nanos, plan: &Plan) -> Forecast {
         let (round, preparation) = round_time(plan);
         let settings = &plan.trial.trial;
-        let affordable = u32::try_from(settings.budget.0 / round.0.max(1)).unwrap_or(u32::MAX);
+        let left = settings.budget.0.saturating_sub(pilots.0);
+        let affordable = u32::try_from(left / round.0.max(1)).unwrap_or(u32::MAX);
         let rounds = affordable.min(settings.rounds.unwrap_or(MAX_ROUNDS));
         let rule = Rule::of(plan);
         let least = rule.as_ref().map_or(0, |rule| rule.least_rounds(settings.rounds));
@@ -88,6 +91,7 @@ impl Forecast {
             rounds,
             round_seconds: round.as_secs_f64(),
             preparation_seconds: preparation.as_secs_f64(),
+            pilot_seconds: pilots.as_secs_f64(),
             least_rounds: least,
             questions: rule.as_ref().map_or(0, |rule| rule.questions),
             differences: rule.map_or_else(Vec::new, |rule| rule.differences(planned, rounds)),

@@ -19,6 +19,7 @@ pub mod history;
 pub mod interrupt;
 pub mod judge;
 pub mod latencies;
+pub mod look;
 pub mod operation;
 pub mod panels;
 pub mod parts;

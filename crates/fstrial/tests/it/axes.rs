@@ -424,3 +424,39 @@ fn a_disk_is_preconditioned_and_the_result_says_how() {
     assert!(notes.contains("preconditioned in SNIA's sense") && notes.contains("rounds of 100ms"), "{notes}");
     assert_eq!(lab.ledger_entries(), Vec::<String>::new());
 }
+
+/// Where nobody has said how long, each arm is looked at for longer before the first round.
+#[test]
+fn a_pilot_looks_beyond_the_length_of_a_run() {
+    let name = "a_pilot_looks_beyond_the_length_of_a_run";
+    if !support::is_root_with_loop_devices(name) {
+        return;
+    }
+    let lab = Lab::new();
+    let words =
+        "compare ext4 xfs --size 320MiB --workload append-fsync --file-size 16MiB --threads 1 --device image";
+    let planned = lab.run(&format!("{words} --dry-run"));
+    assert!(planned.stdout.contains("one run of 12s in every arm"), "{planned:?}");
+    let mut running = lab.start(&format!("{words} --json"));
+    let mut lines = Vec::new();
+    while let Some(event) = running.event() {
+        match event["event"].as_str() {
+            Some("preparing") => lines.push(event["line"].as_str().unwrap().to_owned()),
+            Some("run-ended") => running.signal(Signal::INT),
+            _ => {}
+        }
+    }
+    let ended = running.end(support::PATIENCE);
+    assert_eq!(ended.code(), 130, "{ended:?}");
+    assert!(lines[0].starts_with("pilot: one run of 12s of append-fsync in each arm"), "{lines:?}");
+    // What was seen is a warning of the answer; where nothing was, the pilot says so.
+    let shown = lab.run("results show --json").document()["warnings"].to_string();
+    let seen: Vec<&String> = lines[1..].iter().filter(|line| line.starts_with("in a pilot of 12s")).collect();
+    assert!(seen.iter().all(|line| shown.contains(line.as_str())), "{shown}");
+    assert_eq!(
+        seen.is_empty(),
+        lines[1..] == ["pilot: no period, and no slope of more than 10 %"],
+        "{lines:?}"
+    );
+    lab.assert_nothing_left("after a pilot");
+}
