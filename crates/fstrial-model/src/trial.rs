@@ -87,6 +87,10 @@ pub struct Settings {
     /// place ("xfs leads by more on the faster disk"): `true` or `false` (if left out). Every arm is at two places or more.
     #[serde(skip_serializing_if = "crate::is_default")]
     pub leads: bool,
+    /// The length of one more run in each arm before the first round, a pilot that looks for periods and slopes that the
+    /// runs themselves are too short to show; left out: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pilot: Option<Nanos>,
     /// At most this many rounds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rounds: Option<u32>,
@@ -120,6 +124,7 @@ impl Default for Settings {
             lane: true,
             control: false,
             leads: false,
+            pilot: None,
             rounds: None,
             seed: None,
             fsck: false,

@@ -272,7 +272,12 @@ impl Store {
     pub fn warn(&mut self, trial: TrialId, warnings: &[String]) -> Result<(), StoreError> {
         self.write("keep the warnings of a trial", |transaction| {
             let session = last_session(transaction, trial)?;
-            let json = warnings_json(warnings)?;
+            let before: Option<String> =
+                transaction
+                    .query_row("SELECT warnings FROM session WHERE id = ?1", [session.0], |row| row.get(0))?;
+            let mut all = before.map_or_else(|| Ok(Vec::new()), |json| warnings_of(&json))?;
+            all.extend(warnings.iter().filter(|warning| !all.contains(warning)).cloned().collect::<Vec<_>>());
+            let json = warnings_json(&all)?;
             transaction
                 .execute("UPDATE session SET warnings = ?2 WHERE id = ?1", params![session.0, json])?;
             Ok(())
@@ -414,6 +419,10 @@ pub(crate) fn insert_session(
 #[derive(Deserialize)]
 struct Warnings(#[serde(deserialize_with = "fstrial_model::bounded::texts")] Vec<String>);
 
+fn warnings_of(json: &str) -> Result<Vec<String>, Fault> {
+    Ok(from_json::<Warnings>("the warnings of a session", json)?.0)
+}
+
 fn warnings_json(warnings: &[String]) -> Result<Option<String>, Fault> {
     (!warnings.is_empty()).then(|| to_json("the warnings of a session", warnings)).transpose()
 }
@@ -522,7 +531,7 @@ fn sessions(connection: &Connection, trial: TrialId) -> Result<Vec<StoredSession
             command_line: row.get("command_line")?,
             environment: row.get("environment")?,
             warnings: match row.get::<_, Option<String>>("warnings")? {
-                Some(json) => from_json::<Warnings>("the warnings of a session", &json)?.0,
+                Some(json) => warnings_of(&json)?,
                 None => Vec::new(),
             },
         });

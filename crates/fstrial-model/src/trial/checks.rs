@@ -84,6 +84,13 @@ impl Trial {
                 "decide on another metric, or compare filesystems that are made",
             ));
         }
+        if settings.pilot.is_some_and(|pilot| !(Nanos::secs(1)..=Nanos::secs(3600)).contains(&pilot)) {
+            return Some(problem(
+                &["trial", "pilot"],
+                "pilot is out of range (1s to 1h)",
+                "write pilot = \"12s\", or leave it out",
+            ));
+        }
         if settings.rounds.is_some_and(|rounds| !(1..=1000).contains(&rounds)) {
             return Some(problem(
                 &["trial", "rounds"],

@@ -75,7 +75,7 @@ pub struct Workload {
     pub operation: Option<TimedOperation>,
     /// The levels: numbers of threads, ascending, without repeats.
     pub threads: Vec<u16>,
-    /// How often it repeats its longest cycle, such as writing a checkpoint. A run needs two of these.
+    /// How often it repeats its longest cycle, such as writing a checkpoint, if it says so. A run needs two of these.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub period: Option<Nanos>,
 }
@@ -83,9 +83,9 @@ pub struct Workload {
 /// Runs that are shorter than two periods of their workload: they may see only one part of its cycle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TooShort {
-    /// The shortest measured time in a run.
+    /// The measured time that is too short.
     pub duration: Nanos,
-    /// How often the workload repeats its cycle.
+    /// How often the workload repeats its cycle meanwhile.
     pub period: Nanos,
     /// Two periods.
     pub least: Nanos,
@@ -126,14 +126,25 @@ impl Workload {
         patterns.any(|pattern| pattern.is_buffered_write())
     }
 
-    /// What its runs are too short for, if they are shorter than two periods.
-    pub fn shorter_than_its_clock(&self) -> Option<TooShort> {
+    /// What its runs are too short for, where they are shorter than two periods.
+    pub fn too_short(&self) -> impl Iterator<Item = TooShort> {
         let phases = self.phases.iter().filter(|phase| phase.measured && phase.until == Until::Time);
-        let program = self.program.iter().map(|program| program.duration);
-        let shortest = phases.map(|phase| phase.duration).chain(program).min()?;
-        let period = self.period?;
-        let least = Nanos(period.0.saturating_mul(2));
-        (shortest < least).then_some(TooShort { duration: shortest, period, least })
+        let of_phases = phases.map(|phase| (phase.duration, self.period.or(phase.period())));
+        let of_program = self.program.iter().map(|program| (program.duration, self.period));
+        of_phases.chain(of_program).filter_map(|(duration, period)| {
+            let least = Nanos(period?.0.saturating_mul(2));
+            (duration < least).then_some(TooShort { duration, period: period?, least })
+        })
+    }
+
+    /// The worst of [`Workload::too_short`].
+    pub fn shorter_than_its_clock(&self) -> Option<TooShort> {
+        self.too_short().max_by_key(|short| short.least)
+    }
+
+    /// The longest cycle that it repeats: what it declares, or that of its flushes. None where nothing is known of one.
+    pub fn longest_period(&self) -> Option<Nanos> {
+        self.period.or_else(|| self.phases.iter().filter_map(Phase::period).max())
     }
 
     /// Bytes that all its files take at a level, without the filesystem's own needs.

@@ -166,6 +166,11 @@ impl Phase {
     pub fn patterns(&self) -> impl Iterator<Item = &Pattern> {
         self.groups.iter().map(|group| &group.pattern)
     }
+
+    /// The longest cycle of its patterns.
+    pub(super) fn period(&self) -> Option<Nanos> {
+        self.patterns().filter_map(|pattern| pattern.period()).max()
+    }
 }
 
 impl Group {

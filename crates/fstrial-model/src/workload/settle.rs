@@ -109,9 +109,7 @@ impl Entry {
         if !phases.iter().any(|phase| phase.results().next().is_some()) {
             return Err(entry_error("phase", "no phase is measured", "leave out measured = false in one"));
         }
-        let period = phases.iter().flat_map(Phase::patterns).filter_map(|pattern| pattern.period()).max();
-        let period = full.period.or(period);
-        let workload = Workload { name, phases, threads, period, ..Workload::default() };
+        let workload = Workload { name, phases, threads, period: full.period, ..Workload::default() };
         let mut names: Vec<String> = workload.results().map(|result| result.name).collect();
         names.sort_unstable();
         if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
@@ -141,6 +139,12 @@ impl Entry {
         for phase in self.phases.iter_mut().flatten() {
             phase.lap = phase.lap.map(|_| Lap::Found(lap));
         }
+    }
+
+    /// Lets every run last this long, whatever its phases say.
+    pub fn lasts(&mut self, duration: Nanos) {
+        self.duration = Some(duration);
+        self.phases.iter_mut().flatten().for_each(|phase| phase.duration = None);
     }
 
     fn resolve_phases(&self) -> Result<Vec<Phase>, EntryError> {

@@ -9,7 +9,7 @@ use super::{
 use crate::{
     error::ExpectedError,
     exit_code,
-    run::{environment, place::reach},
+    run::{environment, look::LOOK, place::reach},
 };
 use clap::Args;
 use fstrial_model::{
@@ -249,15 +249,16 @@ pub(crate) fn metric(text: &str) -> Result<Metric, String> {
     Metric::of_name(text).ok_or_else(|| format!("use one of {}", Metric::names()))
 }
 
-pub(crate) fn exec(args: &CompareArgs) -> Result<u8, ExpectedError> {
+pub(crate) fn exec(args: &mut CompareArgs) -> Result<u8, ExpectedError> {
     let mut trial = args.trial()?;
     if let Some(problem) = trial.problem() {
         return Err(with_the_workload(&trial, problem).into());
     }
     args.refuse_short_runs(&trial)?;
     if args.quick && args.rounds.is_none() {
-        fit::leave_out(&mut trial)?;
+        args.conduct.notes.extend(fit::leave_out(&mut trial)?);
     }
+    args.conduct.notes.iter().for_each(|note| super::say(&format!("{note}\n")));
     if args.restore.is_some() && !trial.restores() {
         return Err(ExpectedError::usage(
             "--restore needs an arm with a prepared state: there is nothing to restore",
@@ -292,8 +293,7 @@ impl CompareArgs {
     fn refuse_short_runs(&self, trial: &Trial) -> Result<(), ExpectedError> {
         let Some(duration) = self.duration else { return Ok(()) };
         for workload in trial.workloads.iter().filter_map(|entry| entry.resolve(1).ok()) {
-            if let Some(short) = workload.shorter_than_its_clock().filter(|short| short.duration == duration)
-            {
+            if let Some(short) = workload.too_short().find(|short| short.duration == duration) {
                 return Err(ExpectedError::usage(
                     format!(
                         "runs of {duration} are shorter than two periods of {} ({})",
@@ -354,6 +354,7 @@ impl CompareArgs {
         let practical = if self.overnight { Percent(1.0) } else { defaults.practical };
         let names: Vec<&str> = self.arms.iter().map(|arm| arm.name.as_str()).collect();
         let (device, places, arms) = self.built_on()?;
+        let nobody_chose = self.duration.is_none() && self.rounds.is_none() && !self.quick;
         Ok(Trial {
             claim: None,
             trial: Settings {
@@ -367,6 +368,7 @@ impl CompareArgs {
                 lane: !self.no_lane,
                 control: self.control,
                 leads: self.devices.len() > 1,
+                pilot: nobody_chose.then_some(LOOK),
                 rounds: self.rounds,
                 seed: self.seed,
                 fsck: self.fsck,
@@ -638,7 +640,7 @@ mod tests {
             let none_shorter =
                 limits(&here).iter().zip(limits(&shipped)).all(|(here, shipped)| *here >= shipped);
             assert!(none_shorter || args.duration.is_some(), "{name} {flags:?}");
-            clocks += u32::from(here.period.is_some());
+            clocks += u32::from(here.longest_period().is_some());
         }
         // Checkpoints of a model, and those of the servers that write: each refused once, else left as they are.
         assert_eq!((refused, clocks), (4, 16));

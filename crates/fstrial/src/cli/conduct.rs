@@ -24,7 +24,7 @@ use crate::{
         event::{Event, Listener, Listeners},
         forecast::{self, Forecast},
         interrupt::Interrupt,
-        look,
+        look::Looks,
         pilot::{self, PilotOutcome},
         place::{
             self, Opening, Place,
@@ -72,7 +72,10 @@ pub(crate) fn conduct(
 ) -> Result<u8, ExpectedError> {
     args.check(trial)?;
     if args.dry_run {
-        let (steps, forecast) = dry_run(trial, &args.places, args.precondition)?;
+        let mut shown = trial.clone();
+        // The pilot was when it began.
+        shown.trial.pilot = trial.trial.pilot.filter(|_| resume.is_none());
+        let (steps, forecast) = dry_run(&shown, &args.places, args.precondition)?;
         if args.json {
             json_lines::print(&serde_json::json!({ "event": "dry-run", "budget": forecast, "steps": steps }));
         } else {
@@ -117,7 +120,8 @@ pub(crate) fn dry_run(
     let settled = trial.settled(environment::cpus())?;
     let plan = Plan::new(settled, trial.trial.seed.unwrap_or_else(draw_seed), environment::cpus())?;
     reach::known_and_single(places, &plan.trial.places)?;
-    let forecast = Forecast::after(look::time_of(&plan, trial), &plan);
+    let pilots = Looks::of(&plan).map_or(Nanos(0), |looks| looks.time());
+    let forecast = Forecast::after(pilots, &plan);
     Ok((steps::render(&plan, places, precondition, &forecast), forecast))
 }
 
@@ -191,7 +195,7 @@ pub(crate) fn measure(
                 return Err(StackError::Interrupted.into());
             }
         };
-        let conducting = Conducting { plan, asked: trial, args, clock: &clock, interrupt };
+        let conducting = Conducting { plan, args, clock: &clock, interrupt };
         conducting.answer(&mut places, &mut shown, &mut store, resumed.map(|(id, _)| id))
     });
     // Whatever came of the trial, its devices are given up, and every one that cannot be is told.
@@ -216,8 +220,6 @@ impl Listener for Output<'_> {
 /// A trial being conducted.
 struct Conducting<'a> {
     plan: &'a Plan,
-    /// The trial as it was asked for: what it leaves open is chosen here.
-    asked: &'a Trial,
     args: &'a ConductArgs,
     clock: &'a MachineClock,
     interrupt: &'a Interrupt,
@@ -232,22 +234,13 @@ impl<'a> Conducting<'a> {
         store: &mut Store,
         resumed: Option<TrialId>,
     ) -> Result<TrialEnd, ExpectedError> {
-        let seen = match resumed {
-            // The pilot was when it began.
-            Some(_) => Vec::new(),
-            None => {
-                let tell = &mut |event: &Event<'_>| shown.hear(event);
-                let seen = look::look(self.plan, self.asked, environment::cpus(), places, tell)?;
-                seen.ok_or(StackError::Interrupted)?
-            }
-        };
         let (id, earlier) = self.open_trial(store, resumed, places)?;
+        store.warn(id, &self.args.notes)?;
         shown.progress.begin(id.0, &earlier);
         let finished = self.run(places, shown, store, id, earlier);
         shown.progress.clear();
         let status = finished.as_ref().map_or(TrialStatus::Failed, status_of);
-        let of_places = places.iter().flat_map(|place| place.warnings());
-        let warnings: Vec<String> = seen.into_iter().chain(of_places).collect();
+        let warnings: Vec<String> = places.iter().flat_map(|place| place.warnings()).collect();
         let kept = store.warn(id, &warnings);
         let kept = kept.and_then(|()| store.finish_trial(id, status, &self.clock.timestamp()));
         // Of two errors the first one is told.

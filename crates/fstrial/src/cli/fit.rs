@@ -1,6 +1,5 @@
 //! What fits into a budget: a first answer leaves levels and workloads out before it makes any run shorter.
 
-use super::say;
 use crate::{
     error::ExpectedError,
     numbers,
@@ -12,12 +11,12 @@ use fstrial_model::{
     workload::Entry,
 };
 
-/// Leaves out what does not fit, and reports it: first every level but the middle one (the higher of two) of workloads whose
+/// Leaves out what does not fit, and gives words for it: first every level but the middle one (the higher of two) of workloads whose
 /// levels were not given, then whole workloads, the last first. Keeps everything if the workloads themselves are compared.
-pub(super) fn leave_out(trial: &mut Trial) -> Result<(), ExpectedError> {
+pub(super) fn leave_out(trial: &mut Trial) -> Result<Option<String>, ExpectedError> {
     let whole = time(trial)?;
     if fits(trial, whole) || trial.trial.compare == Compare::Workloads {
-        return Ok(());
+        return Ok(None);
     }
     let mut levels: Vec<Option<String>> = trial.workloads.iter_mut().map(only_the_middle).collect();
     let mut workloads = Vec::new();
@@ -27,11 +26,9 @@ pub(super) fn leave_out(trial: &mut Trial) -> Result<(), ExpectedError> {
         levels.pop();
     }
     let left_out: Vec<String> = levels.into_iter().flatten().chain(workloads).collect();
-    if !left_out.is_empty() {
-        let whole = numbers::budget(whole);
-        say(&format!("--quick leaves out: {}; --budget {whole} holds all\n", left_out.join(", ")));
-    }
-    Ok(())
+    let whole = numbers::budget(whole * forecast::MARGIN);
+    let words = || format!("--quick left out {}; --budget {whole} holds all", left_out.join(", "));
+    Ok((!left_out.is_empty()).then(words))
 }
 
 /// Leaves out all levels but the middle one, unless levels were asked for. Says which.
@@ -55,7 +52,7 @@ pub(super) fn least(trial: &Trial) -> Result<Nanos, ExpectedError> {
 }
 
 fn fits(trial: &Trial, seconds: f64) -> bool {
-    seconds <= trial.trial.budget.as_secs_f64()
+    seconds * forecast::MARGIN <= trial.trial.budget.as_secs_f64()
 }
 
 /// About how many seconds the rounds take that a verdict needs.
@@ -96,7 +93,7 @@ mod tests {
         let whole = with("2h", "");
         assert_eq!(names(&whole), all);
         assert!(whole.iter().all(|(_, threads)| threads.is_none()), "{whole:?}");
-        let levels = with("6m", "");
+        let levels = with("9m", "");
         assert_eq!(names(&levels), all);
         assert_eq!((&levels[0].1, &levels[1].1), (&Some(vec![4]), &Some(vec![4])), "{levels:?}");
         let few = with("1m", "threads = [1, 16]\n");

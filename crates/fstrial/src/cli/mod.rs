@@ -349,7 +349,7 @@ pub(crate) fn written(code: u8, again: Option<String>) -> Result<u8, ExpectedErr
 
 fn execute(command: Command) -> Result<u8, ExpectedError> {
     match command {
-        Command::Compare(args) => compare::exec(&args),
+        Command::Compare(mut args) => compare::exec(&mut args),
         Command::Run(args) => run::exec(&args),
         Command::Resume(args) => resume::exec(&args),
         Command::Watch(args) => watch::exec(&args),

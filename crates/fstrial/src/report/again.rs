@@ -68,7 +68,12 @@ pub fn judged<T>(
     let repeat = document::repeat_command(&session.command_line, plan.seed);
     let machines = (&environment, places);
     let mut document = document::document(&plan, &finished, machines, Some(stored.summary.id.0), repeat);
-    document.warnings.extend(stored.sessions.iter().flat_map(|session| session.warnings.iter().cloned()));
+    for warning in stored.sessions.iter().flat_map(|session| &session.warnings) {
+        // Another session may have had the same to say.
+        if !document.warnings.contains(warning) {
+            document.warnings.push(warning.clone());
+        }
+    }
     Ok(tell(JudgedTrial {
         stored,
         finished: &finished,

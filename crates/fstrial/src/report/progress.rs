@@ -261,6 +261,7 @@ impl Listener for Progress {
     fn hear(&mut self, event: &Event<'_>) -> Result<(), ExpectedError> {
         match event {
             Event::Preparing { line } => self.say(line),
+            Event::Looked { lines } => lines.iter().for_each(|line| self.say(line)),
             Event::DeviceProgress { done, total } => {
                 self.draw(&format!("preparing the device: {} of {}", done.human(), total.human()));
             }

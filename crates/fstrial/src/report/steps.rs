@@ -3,10 +3,12 @@
 use super::{numbers, verdict::rounds_in_words};
 use crate::run::{
     forecast::{Forecast, POWER},
-    look, pilot,
+    look::Looks,
+    pilot,
     place::reach::{self, Reach},
     plan::{Plan, threads_in_words},
     prepared::shared,
+    warnings::within_a_period,
 };
 use fstrial_model::{
     arm::{Arm, Switch},
@@ -42,15 +44,7 @@ pub fn render(plan: &Plan, reaches: &[Reach], precondition: Option<Nanos>, forec
     }
     out += &states(plan);
     out += &pilots(plan);
-    if forecast.pilot_seconds > 0.0 {
-        let _ = writeln!(
-            out,
-            "\nPilot\n   1. one run of {} in every arm, for periods and slopes that shorter runs do not see ({:.0} s in all)\n      \
-             undo: as of every run below",
-            look::LOOK,
-            forecast.pilot_seconds
-        );
-    }
+    out += &looks(plan);
     for arm in &plan.trial.arms {
         let _ = writeln!(out, "\nEvery run of arm {}", arm.name);
         let place = plan.trial.places.iter().find(|place| Some(&place.name) == arm.place.as_ref());
@@ -83,6 +77,9 @@ pub fn render(plan: &Plan, reaches: &[Reach], precondition: Option<Nanos>, forec
         plan.contrasts.len()
     );
     out += &budget(forecast);
+    for warning in plan.workloads.iter().filter_map(within_a_period) {
+        let _ = writeln!(out, "  warning: {warning}");
+    }
     out
 }
 
@@ -189,6 +186,23 @@ fn pilots(plan: &Plan) -> String {
         )
     };
     asking.map(line).collect()
+}
+
+/// Longer runs before the first round.
+fn looks(plan: &Plan) -> String {
+    let Some(looks) = Looks::of(plan) else { return String::new() };
+    let mut out = format!("\nPilot, about {}\n", numbers::wait(looks.time().as_secs_f64()));
+    for (index, cells) in looks.cells.iter().enumerate() {
+        let _ = writeln!(
+            out,
+            "  {:2}. one run of {} of {} in each arm, for periods and slopes that shorter runs do not show\n      undo: as of \
+             every run below",
+            index + 1,
+            looks.length,
+            looks.title(cells[0])
+        );
+    }
+    out
 }
 
 /// How a place is opened.

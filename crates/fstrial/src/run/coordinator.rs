@@ -1,12 +1,13 @@
 //! The coordinator: the one place with a trial's state.
 //!
 //! ```text
-//! prepare states ─► inspect every arm ─► audit ─► round ─► runs ─► judge ─► decided, or no time left? ─► finish
-//!                                                  ▲                │ no
-//!                                                  └────────────────┘
+//! prepare states ─► inspect every arm ─► audit ─► look ─► round ─► runs ─► judge ─► decided, or no time left? ─► finish
+//!                                                           ▲                │ no
+//!                                                           └────────────────┘
 //!         every step is an Event to the listeners: terminal, JSON lines, store
 //! ```
 
+mod looks;
 mod states;
 
 use super::{
@@ -160,7 +161,7 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
         };
         let lines = audit::differences(&self.plan.trial.arms, &facts);
         self.tell(&Event::Audited { lines: &lines })?;
-        let reason = self.rounds()?;
+        let reason = if self.look()? { self.rounds()? } else { self.stopped() };
         Ok(self.finish(facts, lines, reason))
     }
 

@@ -65,6 +65,10 @@ pub enum Event<'a> {
         /// One line for each difference.
         lines: &'a [String],
     },
+    /// What pilots have seen beyond the length of a run: warnings of the answer.
+    Looked {
+        lines: &'a [String],
+    },
     /// The number of rounds the decision rule plans with is fixed, from the time the first round took.
     RoundsPlanned {
         planned: u32,

@@ -20,6 +20,9 @@ const PLANNED_ROUNDS: (u32, u32) = (60, 200);
 pub const MAX_ROUNDS: u32 = 500;
 /// What a run costs in addition to its load and its files, before any was timed: on an image 0.15 to 0.25 s were seen.
 pub const OVERHEAD_GUESS: Nanos = Nanos(300_000_000);
+/// What a run of a server costs in addition: making its files, starting, loading, stopping. On an image 10.0 to 10.8 s were
+/// seen with MariaDB.
+const SERVER_GUESS: Nanos = Nanos::secs(10);
 /// Kinds of noise for which differences are told: the usual difference of equal arms from round to round, as a fraction.
 const NOISES: [f64; 3] = [0.02, 0.05, 0.1];
 /// The share of trials that find a difference which is told.
@@ -134,14 +137,23 @@ pub fn least_seconds(plan: &Plan) -> f64 {
 /// About how long a round takes, and what of that is preparation.
 pub fn round_time(plan: &Plan) -> (Nanos, Nanos) {
     let (mut all, mut preparation) = (0_u64, 0_u64);
-    for cell in &plan.cells {
-        let workload = &plan.workloads[cell.workload];
-        let layout = workload.space_needed(cell.threads).0 / LAYOUT_GUESS * 1_000_000;
-        let before = OVERHEAD_GUESS.0.saturating_add(layout);
-        preparation = preparation.saturating_add(before);
-        all = all.saturating_add(before).saturating_add(workload.time().0);
+    for cell in 0..plan.cells.len() {
+        let (whole, before) = cell_time(plan, cell);
+        preparation = preparation.saturating_add(before.0);
+        all = all.saturating_add(whole.0);
     }
     (Nanos(all), Nanos(preparation))
+}
+
+/// About how long a run of a cell takes, and what of that is preparation.
+pub fn cell_time(plan: &Plan, cell: usize) -> (Nanos, Nanos) {
+    let at = &plan.cells[cell];
+    let workload = &plan.workloads[at.workload];
+    let layout = workload.space_needed(at.threads).0 / LAYOUT_GUESS * 1_000_000;
+    let serves = workload.program.as_ref().is_some_and(|timed| timed.program.server.is_some());
+    let server = if serves { SERVER_GUESS } else { Nanos(0) };
+    let before = OVERHEAD_GUESS.0.saturating_add(layout).saturating_add(server.0);
+    (Nanos(before.saturating_add(workload.time().0)), Nanos(before))
 }
 
 /// The decision rule as far as one question has to do with it.

@@ -1,207 +1,251 @@
-//! Looks beyond the length of a run: one long run in each arm before the first round. A load may have a clock that nobody
-//! has declared, such as a checkpoint, and a filesystem may slow down as it fills: a run that is shorter sees neither.
+//! Looks beyond the length of a run: one long run in each arm before the first round (`pilot` in `[trial]`). A load may
+//! have a clock that nobody has declared, such as a checkpoint, and a filesystem may slow down as it fills: a run that is
+//! shorter sees neither.
 
-use super::{event::Event, forecast::OVERHEAD_GUESS, pilot::run_once, place::Place, plan::Plan};
-use crate::error::ExpectedError;
+use super::{
+    environment,
+    forecast::cell_time,
+    plan::{Plan, threads_in_words},
+};
 use fstrial_model::{
     measurement::{Measurement, Reading},
-    state::State,
-    trial::Trial,
     units::Nanos,
     workload::{Until, Workload},
 };
 use fstrial_stats::steady;
 
-/// How long a look is: it finds periods of up to half of it.
+/// The length of a look where fstrial chooses it: it finds periods of less than half of it.
 pub const LOOK: Nanos = Nanos::secs(12);
 /// The budget is at least this many times the time of all looks.
 const SHARE: u64 = 5;
 /// A change from the first third of a look to its last that is worth a word.
-const MIN_SLOPE: f64 = 0.1;
+const MIN_CHANGE: f64 = 0.1;
 
-/// The workloads of a plan that are looked at: those whose length and rounds nobody has chosen (`asked`: the trial as it was
-/// asked for), that declare no period, and whose runs are at most half as long; where the budget has room, and
-/// filesystems are made new here.
-fn looked_at(plan: &Plan, asked: &Trial) -> Vec<usize> {
-    let is_short = |workload: &Workload| match workload.phases.as_slice() {
-        [phase] => {
-            let is_free = |group: &fstrial_model::workload::Group| group.rate.is_none();
-            phase.until == Until::Time
-                && phase.find_rate.is_none()
-                && phase.duration.0 * 2 <= LOOK.0
-                && phase.groups.iter().all(is_free)
-        }
-        _ => false,
-    };
-    let is_open = |index: &usize| {
-        let workload = &plan.workloads[*index];
-        let nobody_chose = asked.workloads.get(*index).is_some_and(|entry| entry.duration.is_none());
-        nobody_chose && asked.trial.rounds.is_none() && workload.period.is_none() && is_short(workload)
-    };
-    let all: Vec<usize> = (0..plan.workloads.len()).filter(is_open).collect();
-    let has_state =
-        plan.trial.arms.iter().any(|arm| plan.trial.state_of(arm).unwrap_or_default() != State::default());
-    let fits = takes(plan, all.len()).0.saturating_mul(SHARE) <= plan.trial.trial.budget.0;
-    if plan.places == [None] && !has_state && fits { all } else { Vec::new() }
+/// The looks of a plan: as many of its workloads as a fifth of the budget has room for, in their order.
+pub struct Looks {
+    /// The plan with runs of their length.
+    pub longer: Plan,
+    /// How long each is.
+    pub length: Nanos,
+    /// For each workload that is looked at, the cells that are run: its middle level (the higher of two) in each arm.
+    pub cells: Vec<Vec<usize>>,
 }
 
-/// About how long looks at this many workloads take.
-fn takes(plan: &Plan, workloads: usize) -> Nanos {
-    let each = LOOK.0 + OVERHEAD_GUESS.0;
-    Nanos(each.saturating_mul((plan.trial.arms.len() * workloads) as u64))
-}
-
-/// How long the looks of a plan take; 0 where there are none.
-pub fn time_of(plan: &Plan, asked: &Trial) -> Nanos {
-    takes(plan, looked_at(plan, asked).len())
-}
-
-/// Looks, and says what was seen. None if it was interrupted.
-///
-/// # Errors
-/// Nobody can be told, or the plan cannot be made longer.
-pub fn look(
-    plan: &Plan,
-    asked: &Trial,
-    cpus: u16,
-    places: &mut [Box<dyn Place>],
-    hear: &mut dyn FnMut(&Event<'_>) -> Result<(), ExpectedError>,
-) -> Result<Option<Vec<String>>, ExpectedError> {
-    let mut all = Vec::new();
-    let looked = looked_at(plan, asked);
-    if looked.is_empty() {
-        return Ok(Some(all));
-    }
-    let mut longer = plan.trial.clone();
-    looked.iter().for_each(|index| longer.workloads[*index].duration = Some(LOOK));
-    let longer = Plan::new(longer, plan.seed, cpus)?;
-    for index in looked {
-        let name = &plan.workloads[index].name;
-        let line =
-            format!("pilot: one run of {LOOK} of {name} in each arm, for what a shorter one does not see");
-        hear(&Event::Preparing { line: &line })?;
-        let mut seen = Vec::new();
-        for arm in 0..plan.trial.arms.len() {
-            let is_its =
-                |cell: &usize| (longer.cells[*cell].arm, longer.cells[*cell].workload) == (arm, index);
-            let levels: Vec<usize> = (0..longer.cells.len()).filter(is_its).collect();
-            let Some(middle) = levels.get(levels.len() / 2) else { continue };
-            match run_once(&longer, places, *middle) {
-                None => return Ok(None),
-                Some(measured) => {
-                    let windows =
-                        measured.as_deref().and_then(|found| windows_of(found, &longer.workloads[index]));
-                    seen.extend(windows.map(|windows| (plan.trial.arms[arm].name.as_str(), windows)));
-                }
+impl Looks {
+    /// Those of a plan. Looked at are workloads of one phase that lasts a time, at most half as long as a look, without a
+    /// rate and without a period that they declare; in filesystems that are made here.
+    pub fn of(plan: &Plan) -> Option<Self> {
+        let length = plan.trial.trial.pilot.filter(|_| plan.places == [None])?;
+        let chosen: Vec<usize> =
+            (0..plan.workloads.len()).filter(|index| is_short(&plan.workloads[*index], length)).collect();
+        let mut longer = plan.trial.clone();
+        chosen.iter().for_each(|index| longer.workloads[*index].lasts(length));
+        let longer = Plan::new(longer, plan.seed, environment::cpus()).ok()?;
+        let mut looks = Self { longer, length, cells: Vec::new() };
+        for workload in chosen {
+            let cells = looks.cells_of(workload);
+            looks.cells.push(cells);
+            if !looks.fit(looks.time()) {
+                looks.cells.pop();
             }
         }
-        let duration = plan.workloads[index].phases[0].duration;
-        let lines = said(name, duration, &seen);
-        if lines.is_empty() {
-            hear(&Event::Preparing { line: "pilot: no period, and no slope of more than 10 %" })?;
-        }
-        lines.iter().try_for_each(|line| hear(&Event::Preparing { line }))?;
-        all.extend(lines);
+        looks.cells.retain(|cells| !cells.is_empty());
+        (!looks.cells.is_empty()).then_some(looks)
     }
-    Ok(Some(all))
-}
 
-/// Operations in windows of a look, without its warm-up.
-struct Windows {
-    counts: Vec<f64>,
-    step: Nanos,
-}
-
-#[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
-fn windows_of(measured: &Measurement, workload: &Workload) -> Option<Windows> {
-    let Reading::Load(_, load) = &measured.results.first()?.reading else { return None };
-    let step = load.series_step;
-    let warmup = workload.phases[0].warmup.0.div_ceil(step.0.max(1)) as usize;
-    // The last window may be cut short.
-    let whole = load.series.len().saturating_sub(1);
-    let counts = load.series[..whole].iter().skip(warmup).map(|count| *count as f64).collect();
-    Some(Windows { counts, step })
-}
-
-/// What was seen in the looks at a workload whose runs last `duration`.
-fn said(name: &str, duration: Nanos, seen: &[(&str, Windows)]) -> Vec<String> {
-    let mut lines = Vec::new();
-    for (arm, windows) in seen {
-        if let Some(period) = steady::period(&windows.counts) {
-            let period = Nanos(period as u64 * windows.step.0);
-            if period.0 * 2 > duration.0 {
-                lines.push(format!(
-                    "in a pilot of {LOOK}, {arm} repeated itself about every {:.1} s under {name}: runs of {duration} see a \
-                     part of that (use --duration {}s)",
-                    period.as_secs_f64(),
-                    (2 * period.0).div_ceil(1_000_000_000),
-                ));
-            }
-        }
-    }
-    // A third of a run that repeats itself depends on the part of a period in which it lies.
-    let steady = seen.iter().filter(|(_, windows)| steady::period(&windows.counts).is_none());
-    let slopes: Vec<_> = steady.map(|(arm, windows)| (*arm, steady::slope(&windows.counts))).collect();
-    let is_steep = |slope: f64| slope.ln().abs() > MIN_SLOPE.ln_1p();
-    if slopes.iter().any(|(_, slope)| slope.is_some_and(is_steep)) {
-        let one = |(arm, slope): &(&str, Option<f64>)| match slope {
-            Some(slope) => format!("{arm} {slope:.2}×"),
-            None => format!("{arm} up and down"),
+    fn cells_of(&self, workload: usize) -> Vec<usize> {
+        let levels = &self.longer.workloads[workload].threads;
+        let level = levels[levels.len() / 2];
+        let is_one = |cell: &usize| {
+            let at = &self.longer.cells[*cell];
+            let makes_a_filesystem = self.longer.trial.arms[at.arm].row().is_some();
+            (at.workload, at.threads) == (workload, level)
+                && makes_a_filesystem
+                && !self.longer.is_control(*cell)
         };
-        let all: Vec<String> = slopes.iter().map(one).collect();
-        lines.push(format!(
-            "in a pilot of {LOOK} of {name}, rates changed from the first third to the last: {}; runs of {duration} show how \
-             it begins (use a longer --duration, or --lap)",
-            all.join(", "),
-        ));
+        (0..self.longer.cells.len()).filter(is_one).collect()
     }
-    lines
+
+    /// About how long all of them take.
+    pub fn time(&self) -> Nanos {
+        let all = self.cells.iter().flatten().map(|cell| cell_time(&self.longer, *cell).0.0);
+        Nanos(all.fold(0, u64::saturating_add))
+    }
+
+    /// Whether this much time is in their share of the budget.
+    pub fn fit(&self, time: Nanos) -> bool {
+        time.0.saturating_mul(SHARE) <= self.longer.trial.trial.budget.0
+    }
+
+    /// What is looked at, in words: `create-files at 2 threads`.
+    pub fn title(&self, cell: usize) -> String {
+        let at = &self.longer.cells[cell];
+        format!("{} at {}", self.longer.workloads[at.workload].name, threads_in_words(at.threads))
+    }
+
+    /// What was seen in a cell's look.
+    pub fn seen(&self, cell: usize, measured: &Measurement) -> Vec<Seen> {
+        let at = &self.longer.cells[cell];
+        let warmup = self.longer.workloads[at.workload].phases[0].warmup;
+        let results = measured.results.iter().enumerate();
+        let seen = results.filter_map(|(index, result)| {
+            let Reading::Load(_, load) = &result.reading else { return None };
+            let (step, windows) = (load.series_step, windows(&load.series, load.series_step, warmup));
+            Some(Seen {
+                arm: self.longer.arm_name(cell).to_owned(),
+                title: format!(
+                    "{} at {}",
+                    self.longer.title(at.workload, index),
+                    threads_in_words(at.threads)
+                ),
+                period: steady::period(&windows).map(|windows| Nanos(windows as u64 * step.0)),
+                slope: steady::slope(&windows),
+            })
+        });
+        seen.collect()
+    }
+
+    /// What is told about it, where runs last `duration`; nothing if nothing was found.
+    pub fn lines(&self, duration: Nanos, seen: &[Seen]) -> Vec<String> {
+        let length = self.length;
+        let unseen = |seen: &&Seen| seen.period.is_some_and(|period| period.0 * 2 > duration.0);
+        let periods = seen.iter().filter(unseen).map(|Seen { arm, title, period, .. }| {
+            let period = period.unwrap_or_default();
+            format!(
+                "in a pilot of {length} of {title}, {arm} repeated itself about every {:.1} s: runs of {duration} see a part \
+                 of that (let them last {} s)",
+                period.as_secs_f64(),
+                (2 * period.0).div_ceil(1_000_000_000),
+            )
+        });
+        let mut titles: Vec<&str> = seen.iter().map(|seen| seen.title.as_str()).collect();
+        titles.dedup();
+        let slopes = titles.into_iter().filter_map(|title| {
+            // A third of a run that repeats itself depends on the part of a period in which it lies.
+            let of_it = || seen.iter().filter(|seen| seen.title == title && seen.period.is_none());
+            let is_steep = |seen: &Seen| seen.slope.is_some_and(|slope| (slope - 1.0).abs() > MIN_CHANGE);
+            of_it().any(is_steep).then(|| {
+                let one = |seen: &Seen| match seen.slope {
+                    Some(slope) => format!("{} {slope:.2}×", seen.arm),
+                    None => format!("{} no trend", seen.arm),
+                };
+                let all: Vec<String> = of_it().map(one).collect();
+                format!(
+                    "in a pilot of {length} of {title}, the rate went from the first third to the last: {}; runs of \
+                     {duration} show the beginning (a longer run or a lap of the log shows more)",
+                    all.join(", "),
+                )
+            })
+        });
+        periods.chain(slopes).collect()
+    }
+
+    /// That nothing was found.
+    pub fn nothing(&self) -> String {
+        format!(
+            "pilot: no period of 0.5 to {:.1} s, and no rise or fall of more than {:.0} %",
+            self.length.as_secs_f64() / 2.0 - 0.2,
+            MIN_CHANGE * 100.0
+        )
+    }
+}
+
+/// What was seen in a look.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Seen {
+    arm: String,
+    /// The result, with its level.
+    title: String,
+    /// After this long it repeats itself.
+    period: Option<Nanos>,
+    /// Its rate in the last third over that in the first, if it rises or falls.
+    slope: Option<f64>,
+}
+
+fn is_short(workload: &Workload, look: Nanos) -> bool {
+    let [phase] = workload.phases.as_slice() else { return false };
+    let is_free = phase.find_rate.is_none() && phase.groups.iter().all(|group| group.rate.is_none());
+    let is_short = phase.until == Until::Time && phase.duration.0.saturating_mul(2) <= look.0;
+    is_free && is_short && workload.longest_period().is_none()
+}
+
+/// Operations in windows of a look, without its warm-up and without the last one, which may be cut short.
+#[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
+fn windows(series: &[u64], step: Nanos, warmup: Nanos) -> Vec<f64> {
+    let first = usize::try_from(warmup.0.div_ceil(step.0.max(1))).unwrap_or(usize::MAX);
+    let whole = series.len().saturating_sub(1);
+    series[..whole].iter().skip(first).map(|count| *count as f64).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fstrial_model::workload::Entry;
+    use fstrial_model::{trial::Trial, workload::Entry};
 
-    fn looked(entry: Entry, budget: u64) -> usize {
+    fn plan(entries: &[Entry], budget: u64) -> Plan {
         let arms = ["ext4", "xfs"].map(|arm| arm.parse().unwrap()).to_vec();
-        let mut trial = Trial { arms, workloads: vec![entry], ..Trial::default() };
-        trial.trial.budget = Nanos::secs(budget);
-        let plan = Plan::new(trial.settled(2).unwrap(), 1, 2).unwrap();
-        looked_at(&plan, &trial).len()
+        let mut trial = Trial { arms, workloads: entries.to_vec(), ..Trial::default() };
+        (trial.trial.budget, trial.trial.pilot) = (Nanos::secs(budget), Some(LOOK));
+        trial.trial.control = true;
+        Plan::new(trial.settled(2).unwrap(), 1, 2).unwrap()
+    }
+
+    fn titles(entries: &[Entry], budget: u64) -> Vec<String> {
+        let Some(looks) = Looks::of(&plan(entries, budget)) else { return Vec::new() };
+        let cells = looks.cells.iter();
+        cells.map(|cells| format!("{} ×{}", looks.title(cells[0]), cells.len())).collect()
     }
 
     #[test]
-    fn only_short_runs_are_looked_beyond_where_nobody_chose_their_length() {
+    fn short_runs_without_a_clock_of_their_own_are_looked_beyond_as_far_as_the_budget_has_room() {
         let preset = Entry::of_preset;
-        assert_eq!(looked(preset("append-fsync"), 300), 1);
-        assert_eq!(looked(preset("append-fsync"), 60), 0, "the budget has no room");
-        assert_eq!(looked(Entry { duration: Some(Nanos::secs(1)), ..preset("append-fsync") }, 300), 0);
-        for other in ["checkpoint-bursts", "postmark", "untar-like", "postgresql-tpcb", "op-snapshot"] {
-            if fstrial_model::preset::preset(other).is_some() {
-                assert_eq!(looked(preset(other), 300), 0, "{other}");
-            }
+        // The control is no arm of the user's.
+        assert_eq!(titles(&[preset("append-fsync")], 300), ["append-fsync at 2 threads ×2"]);
+        assert_eq!(titles(&[preset("append-fsync")], 60), [""; 0]);
+        let three = ["append-fsync", "create-files", "random-write"].map(preset);
+        assert_eq!(titles(&three, 300).len(), 2);
+        assert_eq!(titles(&three, 3000).len(), 3);
+        for other in ["checkpoint-bursts", "real-postmark", "mdtest", "postgresql-tpcb", "videoserver"] {
+            assert_eq!(titles(&[preset(other)], 3000), [""; 0], "{other}");
         }
+        let long = Entry { duration: Some(Nanos::secs(7)), ..preset("append-fsync") };
+        assert_eq!(titles(&[long], 3000), [""; 0]);
+        let warm = Entry { warmup: Some(Nanos::secs(100)), ..preset("append-fsync") };
+        assert_eq!(titles(std::slice::from_ref(&warm), 300), [""; 0]);
+        assert_eq!(titles(&[warm], 3000).len(), 1);
+        let looks = Looks::of(&plan(&[preset("append-fsync")], 300)).unwrap();
+        assert_eq!(looks.longer.workloads[0].phases[0].duration, LOOK);
     }
 
-    fn windows(of: impl Fn(usize) -> f64) -> Windows {
-        Windows { counts: (0..120).map(of).collect(), step: Nanos::millis(100) }
+    #[test]
+    fn a_warm_up_and_the_last_window_are_no_part_of_a_look() {
+        assert_eq!(windows(&[9, 9, 9, 1, 2, 3], Nanos::millis(100), Nanos::millis(250)), [1.0, 2.0]);
+        assert_eq!(windows(&[], Nanos::millis(100), Nanos(0)), [0.0; 0]);
+        assert_eq!(windows(&[1], Nanos::millis(100), Nanos::secs(1)), [0.0; 0]);
     }
 
     #[test]
     fn what_a_short_run_does_not_see_is_said_with_its_direction() {
-        let steady = || windows(|_| 100.0);
-        let bursts = windows(|at| if at % 50 < 25 { 20.0 } else { 130.0 });
-        let lines = said("w", Nanos::secs(1), &[("ext4", steady()), ("xfs", bursts)]);
-        assert!(
-            lines[0].starts_with("in a pilot of 12s, xfs repeated itself about every 5.0 s under w"),
-            "{lines:?}"
+        let looks = Looks::of(&plan(&[Entry::of_preset("append-fsync")], 300)).unwrap();
+        let seen = |arm: &str, period: Option<u64>, slope: Option<f64>| Seen {
+            arm: arm.into(),
+            title: "w at 1 thread".into(),
+            period: period.map(Nanos::secs),
+            slope,
+        };
+        let duration = Nanos::secs(1);
+        let lines = looks.lines(duration, &[seen("ext4", None, Some(1.05)), seen("xfs", Some(5), Some(1.3))]);
+        assert_eq!(
+            lines,
+            [
+                "in a pilot of 12s of w at 1 thread, xfs repeated itself about every 5.0 s: runs of 1s see a part of that (let \
+              them last 10 s)"
+            ]
         );
-        assert!(lines[0].ends_with("(use --duration 10s)"), "{lines:?}");
-        assert_eq!(lines.len(), 1, "{lines:?}");
-        let falling = windows(|at| 100.0 - at as f64 / 4.0);
-        let lines = said("w", Nanos::secs(1), &[("ext4", steady()), ("btrfs", falling)]);
-        assert!(lines[0].contains("ext4 1.00×, btrfs 0.79×; runs of 1s"), "{lines:?}");
-        assert_eq!(said("w", Nanos::secs(1), &[("ext4", steady())]), Vec::<String>::new());
+        assert_eq!(looks.lines(Nanos::secs(10), &[seen("xfs", Some(5), None)]), [""; 0]);
+        let lines = looks.lines(duration, &[seen("ext4", None, None), seen("btrfs", None, Some(0.79))]);
+        assert!(lines[0].contains("to the last: ext4 no trend, btrfs 0.79×; runs of 1s"), "{lines:?}");
+        assert_eq!(looks.lines(duration, &[seen("ext4", None, Some(0.91))]), [""; 0]);
+        assert!(looks.nothing().contains("0.5 to 5.8 s, and no rise or fall of more than 10 %"));
     }
 }

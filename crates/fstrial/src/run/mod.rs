@@ -36,5 +36,5 @@ pub mod sample;
 mod simulation;
 pub mod stored;
 mod tail;
-mod warnings;
+pub mod warnings;
 pub mod worker;

@@ -83,32 +83,24 @@ fn piloted<'p>(
     places: &mut [Box<dyn Place>],
     workload: usize,
 ) -> Option<Vec<(&'p Arm, Takes)>> {
-    let of_it = (0..plan.cells.len()).filter(|cell| plan.cells[*cell].workload == workload);
-    let takes = |cell: usize| {
-        let arm = &plan.trial.arms[plan.cells[cell].arm];
-        let measured = run_once(plan, places, cell)?;
-        Some((arm, measured.map_or(Takes::Unknown, |found| lap(arm, &plan.workloads[workload], &found))))
-    };
-    of_it.map(takes).collect()
-}
-
-/// Runs a cell once, before the first round; `Some(None)` if it failed. None if it was interrupted.
-pub(super) fn run_once(
-    plan: &Plan,
-    places: &mut [Box<dyn Place>],
-    cell: usize,
-) -> Option<Option<Box<Measurement>>> {
-    let at = plan.cells[cell];
-    let arm = &plan.trial.arms[at.arm];
-    let task = Some(plan.task(cell, 0, super::coordinator::data_for(places)));
-    let memory = plan.trial.memory_of(arm);
-    let job = Job { protocol: PROTOCOL, arm: plan.trial.built(arm), task, state: None, fsck: false, memory };
-    match places[plan.place_of[at.arm]].run(&job, &mut |_| {}) {
-        JobOutcome::Interrupted => None,
-        JobOutcome::Measured(measured) => Some(measured),
-        // What fails here fails in the first round too, and is told there.
-        JobOutcome::Failed(_) => Some(None),
+    let mut all = Vec::new();
+    let data = super::coordinator::data_for(places);
+    for cell in (0..plan.cells.len()).filter(|cell| plan.cells[*cell].workload == workload) {
+        let at = plan.cells[cell];
+        let arm = &plan.trial.arms[at.arm];
+        let task = Some(plan.task(cell, 0, data));
+        let memory = plan.trial.memory_of(arm);
+        let job =
+            Job { protocol: PROTOCOL, arm: plan.trial.built(arm), task, state: None, fsck: false, memory };
+        let takes = match places[plan.place_of[at.arm]].run(&job, &mut |_| {}) {
+            JobOutcome::Interrupted => return None,
+            JobOutcome::Measured(Some(measured)) => lap(arm, &plan.workloads[workload], &measured),
+            // What fails here fails in the first round too, and is told there.
+            JobOutcome::Measured(None) | JobOutcome::Failed(_) => Takes::Unknown,
+        };
+        all.push((arm, takes));
     }
+    Some(all)
 }
 
 /// How long an arm takes for a lap, by what a run of it has logged; for filesystems without a log the time between two

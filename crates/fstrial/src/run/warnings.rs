@@ -27,11 +27,11 @@ const MIN_DRIFT: f64 = 0.03;
 const MIN_ROUNDS_PER_ORDER: usize = 4;
 
 /// That runs were shorter than two periods of their workload.
-fn within_a_period(workload: &Workload) -> Option<String> {
+pub fn within_a_period(workload: &Workload) -> Option<String> {
     let TooShort { duration, period, least } = workload.shorter_than_its_clock()?;
     Some(format!(
-        "runs of {} lasted {duration}, less than two of its periods of {period}: the figures depend on the part of a \
-         period that they saw, such as one checkpoint (use a duration of {least} or more)",
+        "runs of {} of {duration} are too short: it declares a period of {period}, and figures depend on the part of it that a \
+         run sees, such as one checkpoint (use a duration of {least} or more)",
         workload.name,
     ))
 }

@@ -10,6 +10,10 @@ use std::path::PathBuf;
 /// Flags that `compare` and `run` share.
 #[derive(Debug, Args)]
 pub(crate) struct ConductArgs {
+    /// What the answer has to say of how the trial was chosen, as a warning.
+    #[arg(skip)]
+    pub(in crate::cli) notes: Vec<String>,
+
     /// The whole device that every run may erase, named in full (with --device disk).
     #[arg(long, value_name = "DEVICE")]
     pub(super) erase: Option<PathBuf>,
@@ -82,6 +86,7 @@ impl ConductArgs {
     /// For a trial among others: only what may be erased, how places are reached, and whether there is progress.
     pub(crate) fn of(permission: Permission, places: &[Reach], quiet: bool) -> Self {
         Self {
+            notes: Vec::new(),
             places: places.to_owned(),
             erase: permission.erase,
             erase_signature: permission.erase_signatures,

@@ -480,7 +480,10 @@ struct Log<'a> {
 impl Listener for Log<'_> {
     fn hear(&mut self, event: &Event<'_>) -> Result<(), ExpectedError> {
         self.heard.push(match event {
-            Event::DeviceProgress { .. } | Event::Preparing { .. } | Event::DeviceReady { .. } => {
+            Event::DeviceProgress { .. }
+            | Event::Preparing { .. }
+            | Event::Looked { .. }
+            | Event::DeviceReady { .. } => {
                 unreachable!("not the coordinator's")
             }
             Event::StageProgress { .. } => unreachable!("a simulated stage takes no time of its own"),
