@@ -348,7 +348,7 @@ fn btrfs_spreads_itself_over_members() {
         }
         if device != "ramdisk" {
             // It takes what all members say.
-            assert_eq!(fact(&document, 2, "options by device"), "ssd");
+            assert_eq!(fact(&document, 2, "device-options"), "ssd");
         }
         lab.assert_nothing_left(&words);
         assert_eq!(lab.ledger_entries(), Vec::<String>::new());
