@@ -14,6 +14,7 @@
 //! arms differ more. Says nothing about slow drift beyond the run length.
 
 use crate::estimate::Walsh;
+use std::ops::RangeInclusive;
 
 /// Windows that warm-up plus measured time are split into.
 pub const WINDOWS: usize = 40;
@@ -65,8 +66,14 @@ const MIN_DIP: f64 = 0.8;
 /// Standard deviation over mean, at least: what varies less is the same in every part of a period.
 const MIN_VARIATION: f64 = 0.1;
 
-/// After how many windows a run repeats itself, at least five and fewer than half of them: the lag at which its windows, without their trend,
-/// correlate best with themselves, if that is 0.75 or more, a local maximum, and 0.8 above a dip before it.
+/// The periods that [`period`] looks for in a number of windows: from five to fewer than half of them, as the greatest lag
+/// has to have a neighbour.
+pub fn periods(windows: usize) -> RangeInclusive<usize> {
+    MIN_PERIOD..=(windows / 2).saturating_sub(1)
+}
+
+/// After how many windows a run repeats itself ([`periods`]): the lag at which its windows, without their trend, correlate
+/// best with themselves, if that is 0.75 or more, a local maximum, and 0.8 above a dip before it.
 ///
 /// Chosen by simulation, 120 windows: at most 2 % of runs without a period are taken for one with (white noise; first-order
 /// autoregressive noise, coefficient up to 0.97; slow stretches; stalls); a square wave with noise of 10 % is found.
@@ -76,10 +83,11 @@ pub fn period(windows: &[f64]) -> Option<usize> {
     let rest = without_trend(windows)?;
     let correlations: Vec<f64> = (1..=rest.len() / 2).map(|lag| correlation(&rest, lag)).collect();
     let at = |lag: usize| correlations[lag - 1];
+    let sought = periods(windows.len());
     let mut lowest = f64::INFINITY;
     let mut best: Option<usize> = None;
     for lag in 1..correlations.len() {
-        let is_peak = lag >= MIN_PERIOD && at(lag) >= at(lag - 1) && at(lag) >= at(lag + 1);
+        let is_peak = sought.contains(&lag) && at(lag) >= at(lag - 1) && at(lag) >= at(lag + 1);
         // Multiples of a period are as high as the period itself.
         let is_higher = best.is_none_or(|best| at(lag) > at(best) + 0.02);
         if is_peak && is_higher && at(lag) >= MIN_CORRELATION && lowest <= at(lag) - MIN_DIP {
@@ -132,9 +140,9 @@ pub fn slope(windows: &[f64]) -> Option<f64> {
     if width == 0 {
         return None;
     }
-    let blocks: Vec<f64> =
-        windows.rchunks_exact(width).take(BLOCKS).map(|block| block.iter().sum()).collect();
-    // From the last block to the first.
+    // What does not fill a block is left out at the beginning.
+    let whole = &windows[windows.len() - BLOCKS * width..];
+    let blocks: Vec<f64> = whole.chunks_exact(width).map(|block| block.iter().sum()).collect();
     let order = |earlier: &f64, later: &f64| i32::from(later > earlier) - i32::from(later < earlier);
     let pairs =
         blocks.iter().enumerate().flat_map(|(at, b)| blocks[at + 1..].iter().map(move |a| order(a, b)));

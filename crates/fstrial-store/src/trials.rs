@@ -265,18 +265,26 @@ impl Store {
         })
     }
 
-    /// Keeps what only the current session of a trial could warn of, such as a device that was late: runs do not tell it.
+    /// Adds warnings that only the current session of a trial can give, such as a device that was late, to those that it
+    /// has; each is kept once.
     ///
     /// # Errors
-    /// There is no such trial; SQLite refused.
+    /// There are warnings, and no such trial; SQLite refused.
     pub fn warn(&mut self, trial: TrialId, warnings: &[String]) -> Result<(), StoreError> {
+        if warnings.is_empty() {
+            return Ok(());
+        }
         self.write("keep the warnings of a trial", |transaction| {
             let session = last_session(transaction, trial)?;
             let before: Option<String> =
                 transaction
                     .query_row("SELECT warnings FROM session WHERE id = ?1", [session.0], |row| row.get(0))?;
             let mut all = before.map_or_else(|| Ok(Vec::new()), |json| warnings_of(&json))?;
-            all.extend(warnings.iter().filter(|warning| !all.contains(warning)).cloned().collect::<Vec<_>>());
+            for warning in warnings {
+                if !all.contains(warning) {
+                    all.push(warning.clone());
+                }
+            }
             let json = warnings_json(&all)?;
             transaction
                 .execute("UPDATE session SET warnings = ?2 WHERE id = ?1", params![session.0, json])?;
@@ -414,7 +422,6 @@ pub(crate) fn insert_session(
     Ok(SessionId(connection.last_insert_rowid()))
 }
 
-/// Warnings as they are stored: nothing without any.
 /// Those of a store from elsewhere are printed as often as its trials are.
 #[derive(Deserialize)]
 struct Warnings(#[serde(deserialize_with = "fstrial_model::bounded::texts")] Vec<String>);
@@ -423,6 +430,7 @@ fn warnings_of(json: &str) -> Result<Vec<String>, Fault> {
     Ok(from_json::<Warnings>("the warnings of a session", json)?.0)
 }
 
+/// Warnings as they are stored: nothing without any.
 fn warnings_json(warnings: &[String]) -> Result<Option<String>, Fault> {
     (!warnings.is_empty()).then(|| to_json("the warnings of a session", warnings)).transpose()
 }

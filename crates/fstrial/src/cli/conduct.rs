@@ -120,9 +120,9 @@ pub(crate) fn dry_run(
     let settled = trial.settled(environment::cpus())?;
     let plan = Plan::new(settled, trial.trial.seed.unwrap_or_else(draw_seed), environment::cpus())?;
     reach::known_and_single(places, &plan.trial.places)?;
-    let pilots = Looks::of(&plan).map_or(Nanos(0), |looks| looks.time());
-    let forecast = Forecast::after(pilots, &plan);
-    Ok((steps::render(&plan, places, precondition, &forecast), forecast))
+    let looks = Looks::of(&plan);
+    let forecast = Forecast::after(looks.as_ref().map_or(Nanos(0), Looks::time), &plan);
+    Ok((steps::render(&plan, places, precondition, looks.as_ref(), &forecast), forecast))
 }
 
 /// What Ctrl-C raises.

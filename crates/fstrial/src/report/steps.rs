@@ -25,7 +25,13 @@ use std::fmt::Write;
 const LOG_NODE: &str = "LOG";
 
 /// All steps: the device, each arm, the first round, what repeats.
-pub fn render(plan: &Plan, reaches: &[Reach], precondition: Option<Nanos>, forecast: &Forecast) -> String {
+pub fn render(
+    plan: &Plan,
+    reaches: &[Reach],
+    precondition: Option<Nanos>,
+    pilots: Option<&Looks>,
+    forecast: &Forecast,
+) -> String {
     let mut out = String::new();
     for place in plan.trial.places.iter().filter(|place| plan.places.contains(&Some(place.name.clone()))) {
         let _ = writeln!(out, "Place {}\n{}\n", place.name, opening(plan, place, reaches));
@@ -43,8 +49,8 @@ pub fn render(plan: &Plan, reaches: &[Reach], precondition: Option<Nanos>, forec
         let _ = writeln!(out, "\nLog device\n{}", log_device(log));
     }
     out += &states(plan);
-    out += &pilots(plan);
-    out += &looks(plan);
+    out += &laps(plan);
+    out += &pilots.map_or_else(String::new, looked_at);
     for arm in &plan.trial.arms {
         let _ = writeln!(out, "\nEvery run of arm {}", arm.name);
         let place = plan.trial.places.iter().find(|place| Some(&place.name) == arm.place.as_ref());
@@ -174,8 +180,8 @@ fn phases(workload: &Workload) -> String {
     }
 }
 
-/// The pilots that workloads ask for.
-fn pilots(plan: &Plan) -> String {
+/// The pilots for a lap that workloads ask for.
+fn laps(plan: &Plan) -> String {
     let asking = plan.workloads.iter().filter(|workload| pilot::asks(workload));
     let line = |workload: &Workload| {
         format!(
@@ -189,8 +195,7 @@ fn pilots(plan: &Plan) -> String {
 }
 
 /// Longer runs before the first round.
-fn looks(plan: &Plan) -> String {
-    let Some(looks) = Looks::of(plan) else { return String::new() };
+fn looked_at(looks: &Looks) -> String {
     let mut out = format!("\nPilot, about {}\n", numbers::wait(looks.time().as_secs_f64()));
     for (index, cells) in looks.cells.iter().enumerate() {
         let _ = writeln!(

@@ -301,11 +301,13 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
 
     /// Whether a run of this cell can be expected to end in time.
     fn has_time_for(&self, cell: usize) -> bool {
-        let expected = self.run_time[cell].unwrap_or_else(|| {
-            let workload = &self.plan.workloads[self.plan.cells[cell].workload];
-            Nanos(workload.time().0 + self.overhead[self.plan.cells[cell].arm].0)
-        });
-        expected <= self.left()
+        self.run_time[cell].unwrap_or_else(|| self.guess(self.plan, cell)) <= self.left()
+    }
+
+    /// About how long a run of a cell takes before one was timed, in this plan or one with longer runs.
+    fn guess(&self, plan: &Plan, cell: usize) -> Nanos {
+        let at = plan.cells[cell];
+        Nanos(plan.workloads[at.workload].time().0.saturating_add(self.overhead[at.arm].0))
     }
 
     fn one_round(&mut self) -> Result<RoundEnd, ExpectedError> {

@@ -1,5 +1,5 @@
 //! Looks beyond the length of a run: one long run in each arm before the first round (`pilot` in `[trial]`). A load may
-//! have a clock that nobody has declared, such as a checkpoint, and a filesystem may slow down as it fills: a run that is
+//! have an undeclared cycle, such as a checkpoint, and a filesystem may slow down as it fills: a run that is
 //! shorter sees neither.
 
 use super::{
@@ -13,6 +13,7 @@ use fstrial_model::{
     workload::{Until, Workload},
 };
 use fstrial_stats::steady;
+use std::ops::RangeInclusive;
 
 /// The length of a look where fstrial chooses it: it finds periods of less than half of it.
 pub const LOOK: Nanos = Nanos::secs(12);
@@ -77,10 +78,13 @@ impl Looks {
         time.0.saturating_mul(SHARE) <= self.longer.trial.trial.budget.0
     }
 
-    /// What is looked at, in words: `create-files at 2 threads`.
+    /// The workload of a cell with its level: `create-files at 2 threads`.
     pub fn title(&self, cell: usize) -> String {
-        let at = &self.longer.cells[cell];
-        format!("{} at {}", self.longer.workloads[at.workload].name, threads_in_words(at.threads))
+        self.at_level(cell, &self.longer.workloads[self.longer.cells[cell].workload].name)
+    }
+
+    fn at_level(&self, cell: usize, title: &str) -> String {
+        format!("{title} at {}", threads_in_words(self.longer.cells[cell].threads))
     }
 
     /// What was seen in a cell's look.
@@ -93,11 +97,9 @@ impl Looks {
             let (step, windows) = (load.series_step, windows(&load.series, load.series_step, warmup));
             Some(Seen {
                 arm: self.longer.arm_name(cell).to_owned(),
-                title: format!(
-                    "{} at {}",
-                    self.longer.title(at.workload, index),
-                    threads_in_words(at.threads)
-                ),
+                title: self.at_level(cell, &self.longer.title(at.workload, index)),
+                periods: steady::periods(windows.len()),
+                step,
                 period: steady::period(&windows).map(|windows| Nanos(windows as u64 * step.0)),
                 slope: steady::slope(&windows),
             })
@@ -105,7 +107,7 @@ impl Looks {
         seen.collect()
     }
 
-    /// What is told about it, where runs last `duration`; nothing if nothing was found.
+    /// Warnings about what was seen, for runs of `duration`; empty if nothing was found.
     pub fn lines(&self, duration: Nanos, seen: &[Seen]) -> Vec<String> {
         let length = self.length;
         let unseen = |seen: &&Seen| seen.period.is_some_and(|period| period.0 * 2 > duration.0);
@@ -119,6 +121,8 @@ impl Looks {
             )
         });
         let mut titles: Vec<&str> = seen.iter().map(|seen| seen.title.as_str()).collect();
+        // Each arm has all of them.
+        titles.sort_unstable();
         titles.dedup();
         let slopes = titles.into_iter().filter_map(|title| {
             // A third of a run that repeats itself depends on the part of a period in which it lies.
@@ -140,12 +144,14 @@ impl Looks {
         periods.chain(slopes).collect()
     }
 
-    /// That nothing was found.
-    pub fn nothing(&self) -> String {
+    /// That nothing was found, and what was looked for in all of them.
+    pub fn nothing(&self, seen: &[Seen]) -> String {
+        let seconds = |seen: &Seen, windows: usize| Nanos(seen.step.0 * windows as u64).as_secs_f64();
+        let least = seen.iter().map(|seen| seconds(seen, *seen.periods.start())).fold(0.0, f64::max);
+        let most = seen.iter().map(|seen| seconds(seen, *seen.periods.end())).fold(f64::INFINITY, f64::min);
+        let percent = MIN_CHANGE * 100.0;
         format!(
-            "pilot: no period of 0.5 to {:.1} s, and no rise or fall of more than {:.0} %",
-            self.length.as_secs_f64() / 2.0 - 0.2,
-            MIN_CHANGE * 100.0
+            "pilot: no period of {least:.1} to {most:.1} s, and no rise or fall of more than {percent:.0} %"
         )
     }
 }
@@ -156,6 +162,9 @@ pub struct Seen {
     arm: String,
     /// The result, with its level.
     title: String,
+    /// The periods that were looked for, in windows of `step`.
+    periods: RangeInclusive<usize>,
+    step: Nanos,
     /// After this long it repeats itself.
     period: Option<Nanos>,
     /// Its rate in the last third over that in the first, if it rises or falls.
@@ -199,7 +208,7 @@ mod tests {
     #[test]
     fn short_runs_without_a_clock_of_their_own_are_looked_beyond_as_far_as_the_budget_has_room() {
         let preset = Entry::of_preset;
-        // The control is no arm of the user's.
+        // The control is not one of the user's arms.
         assert_eq!(titles(&[preset("append-fsync")], 300), ["append-fsync at 2 threads ×2"]);
         assert_eq!(titles(&[preset("append-fsync")], 60), [""; 0]);
         let three = ["append-fsync", "create-files", "random-write"].map(preset);
@@ -230,6 +239,8 @@ mod tests {
         let seen = |arm: &str, period: Option<u64>, slope: Option<f64>| Seen {
             arm: arm.into(),
             title: "w at 1 thread".into(),
+            periods: steady::periods(119),
+            step: Nanos::millis(100),
             period: period.map(Nanos::secs),
             slope,
         };
@@ -246,6 +257,16 @@ mod tests {
         let lines = looks.lines(duration, &[seen("ext4", None, None), seen("btrfs", None, Some(0.79))]);
         assert!(lines[0].contains("to the last: ext4 no trend, btrfs 0.79×; runs of 1s"), "{lines:?}");
         assert_eq!(looks.lines(duration, &[seen("ext4", None, Some(0.91))]), [""; 0]);
-        assert!(looks.nothing().contains("0.5 to 5.8 s, and no rise or fall of more than 10 %"));
+        // Of two results one after the other in each arm, each has one line.
+        let of_two = |arm: &str| {
+            let other = Seen { title: "w, other at 1 thread".into(), ..seen(arm, None, Some(0.5)) };
+            [seen(arm, None, Some(0.5)), other]
+        };
+        assert_eq!(looks.lines(duration, &[of_two("ext4"), of_two("xfs")].concat()).len(), 2);
+        assert!(
+            looks
+                .nothing(&[seen("ext4", None, None)])
+                .contains("0.5 to 5.8 s, and no rise or fall of more than 10 %")
+        );
     }
 }

@@ -429,7 +429,7 @@ fn a_disk_is_preconditioned_and_the_result_says_how() {
     assert_eq!(lab.ledger_entries(), Vec::<String>::new());
 }
 
-/// Where nobody has said how long, each arm is looked at for longer before the first round.
+/// Without `--duration`, `--rounds` or `--quick` each arm has one longer run before the first round.
 #[test]
 fn a_pilot_looks_beyond_the_length_of_a_run() {
     let name = "a_pilot_looks_beyond_the_length_of_a_run";

@@ -10,11 +10,14 @@ use fstrial_model::{job::FailureKind, units::Nanos};
 impl Coordinator<'_, '_, '_> {
     /// Looks, and tells what was seen; false if interrupted. Nothing where a round was made already.
     pub(super) fn look(&mut self) -> Result<bool, ExpectedError> {
-        let Some(looks) = Looks::of(self.plan).filter(|_| self.round == 0) else { return Ok(true) };
+        if self.round > 0 {
+            return Ok(true);
+        }
+        let Some(looks) = Looks::of(self.plan) else { return Ok(true) };
         let began = self.context.clock.now();
         for cells in &looks.cells {
             let gone = Nanos(self.context.clock.now().0 - began.0);
-            let needed: u64 = cells.iter().map(|cell| self.look_time(&looks, *cell).0).sum();
+            let needed: u64 = cells.iter().map(|cell| self.guess(&looks.longer, *cell).0).sum();
             let title = looks.title(cells[0]);
             if !looks.fit(Nanos(gone.0.saturating_add(needed))) {
                 let line = format!("pilot: none of {title}, as preparations take longer than expected");
@@ -37,20 +40,13 @@ impl Coordinator<'_, '_, '_> {
             if !lines.is_empty() {
                 self.tell(&Event::Looked { lines: &lines })?;
             } else if is_whole {
-                self.tell(&Event::Preparing { line: &looks.nothing() })?;
+                self.tell(&Event::Preparing { line: &looks.nothing(&seen) })?;
             }
         }
         Ok(true)
     }
 
-    /// About how long a look takes, as preparation is known since the arms were inspected.
-    fn look_time(&self, looks: &Looks, cell: usize) -> Nanos {
-        let at = &looks.longer.cells[cell];
-        Nanos(looks.longer.workloads[at.workload].time().0.saturating_add(self.overhead[at.arm].0))
-    }
-
-    /// Looks at one cell; none if interrupted. What fails for a reason of its arm fails in the first round too, and is told
-    /// there.
+    /// Looks at one cell; none if interrupted. A failure of the arm itself recurs in the first round and is reported there.
     fn look_at(&mut self, looks: &Looks, cell: usize) -> Result<Option<Vec<Seen>>, ExpectedError> {
         if self.context.interrupt.is_raised() {
             return Ok(None);

@@ -480,12 +480,10 @@ struct Log<'a> {
 impl Listener for Log<'_> {
     fn hear(&mut self, event: &Event<'_>) -> Result<(), ExpectedError> {
         self.heard.push(match event {
-            Event::DeviceProgress { .. }
-            | Event::Preparing { .. }
-            | Event::Looked { .. }
-            | Event::DeviceReady { .. } => {
+            Event::DeviceProgress { .. } | Event::DeviceReady { .. } => {
                 unreachable!("not the coordinator's")
             }
+            Event::Preparing { .. } | Event::Looked { .. } => unreachable!("no simulated trial has a pilot"),
             Event::StageProgress { .. } => unreachable!("a simulated stage takes no time of its own"),
             Event::StatePreparing { arm, state } => Heard::StatePreparing(format!("{state} for {arm}")),
             Event::StatePrepared { arms, .. } => Heard::StatePrepared(arms.join(", ")),
