@@ -93,10 +93,15 @@ export async function drawAll(page) {
       details.open = true;
     });
     for (const figure of document.querySelectorAll('figure.plot')) {
-      figure.scrollIntoView({ block: 'center' });
       const from = performance.now();
-      while (!figure.matches('.drawn:not(.stale)')) {
-        if (performance.now() - from > 20_000) throw new Error(`${figure.id} is not drawn`);
+      for (;;) {
+        // Again each time: a figure above that is drawn, and grows, can move this one out of view.
+        figure.scrollIntoView({ block: 'center' });
+        if (figure.matches('.drawn:not(.stale)')) break;
+        if (performance.now() - from > 20_000) {
+          const { top, height } = figure.getBoundingClientRect();
+          throw new Error(`${figure.id} is not drawn: ${figure.className}, at ${top}, ${height} high`);
+        }
         await pause();
       }
     }
