@@ -321,14 +321,21 @@ impl DeviceModel {
         words.extend(limits.iops.map(|iops| format!("{iops} IOPS")));
         words.extend(limits.burst_iops.map(|iops| format!("burst {iops} IOPS")));
         words.extend(limits.bandwidth.map(|bandwidth| bandwidth.to_string()));
-        for (name, service) in [("read", self.read), ("write", self.write), ("flush", self.flush)] {
+        let has_volatile = self.has_volatile_cache();
+        // The kernel sends no flushes to a device without a volatile cache.
+        let flush = has_volatile.then_some(("flush", self.flush));
+        for (name, service) in [("read", self.read), ("write", self.write)].into_iter().chain(flush) {
             if service.latency > Nanos(0) {
                 words.push(format!("{name} {}", plain(service.latency)));
             }
         }
-        words.push(
-            if self.has_volatile_cache() { "volatile write cache" } else { "no volatile cache" }.into(),
-        );
+        words.push(self.cache.map_or_else(
+            || "no volatile cache".into(),
+            |cache| {
+                let kind = if has_volatile { "volatile" } else { "non-volatile" };
+                format!("{kind} write cache of {}, {}", cache.size, plain(cache.latency))
+            },
+        ));
         words.join(", ")
     }
 }

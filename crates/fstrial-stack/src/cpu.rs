@@ -34,6 +34,13 @@ impl CpuCount {
         let idle = later.not_busy.0.saturating_sub(self.not_busy.0);
         (self.cpus == later.cpus).then(|| Nanos((elapsed * self.cpus).saturating_sub(idle)))
     }
+
+    /// The same in percent of all processors, rounded down. None if no time has passed, too.
+    pub fn busy_percent_until(self, later: Self) -> Option<u8> {
+        let all = u64::try_from((later.at - self.at).as_nanos()).ok()? * self.cpus;
+        let busy = self.busy_until(later)?.0;
+        u8::try_from((busy * 100).checked_div(all)?).ok()
+    }
 }
 
 /// Processors online, and the time in which they were not busy, by the text of `/proc/stat`.
@@ -95,6 +102,9 @@ mod tests {
         // Idle time comes in steps of a tick of user space.
         assert_eq!(count(0, 0, 2).busy_until(count(1000, 2010, 2)), Some(Nanos(0)));
         assert_eq!(count(0, 0, 2).busy_until(count(1000, 500, 1)), None);
+        assert_eq!(count(0, 500, 2).busy_percent_until(count(1000, 2000, 2)), Some(25));
+        assert_eq!(count(0, 0, 2).busy_percent_until(count(1000, 2010, 2)), Some(0));
+        assert_eq!(count(5, 0, 2).busy_percent_until(count(5, 0, 2)), None);
     }
 
     #[test]

@@ -13,15 +13,14 @@ pub(super) const BTRFS: Filesystem = Filesystem {
     module: "btrfs",
     mkfs: "mkfs.btrfs",
     mkfs_options: &OPTIONS,
-    mkfs_base: &["-f", "-q", "-K"],
+    mkfs_base: &["-f", "-K"],
     mkfs_joined: &["-O", "-R"],
     // It discards in the background from Linux 6.2 on.
     nodiscard: Some("nodiscard"),
     // `btrfs_sync_log` in fs/btrfs/tree-log.c: `schedule_timeout_uninterruptible(1)`, as long as more tasks come along.
     on_rotating: Some(OnRotating {
         option: "ssd",
-        cost: "where several threads sync, each sync sleeps for at least a tick",
-        item: "rotational=off",
+        cost: "Without it, where several threads sync in one subvolume, each commit of its log waits for one clock tick or more",
     }),
     fsck: Some(("btrfs", &["check", "--readonly"])),
     abilities: &ABILITIES,
@@ -46,7 +45,7 @@ pub(super) const BTRFS: Filesystem = Filesystem {
     journal: "copy-on-write trees and a log tree for syncs",
     checksums: "metadata and data",
     data: DataUpdate::CopyOnWrite,
-    lazy: "space cache tree is made by mkfs or at first mount",
+    lazy: "free space tree is made by mkfs or at first mount",
     ..PLAIN
 };
 
@@ -101,6 +100,16 @@ fn correct(observed: &Observation<'_>, character: &mut Character) {
     if overwrites || observed.has("nodatasum") {
         character.checksums = "metadata".into();
     }
+    // The log tree as well.
+    if number_of_copies(observed.mkfs_output) == 2 {
+        character.journal.push_str(", each block of them written twice (DUP)");
+    }
+}
+
+/// Copies of metadata on one device, by what mkfs printed.
+fn number_of_copies(mkfs_output: &str) -> usize {
+    let profile = mkfs_output.lines().find_map(|line| line.trim().strip_prefix("Metadata:"));
+    1 + usize::from(profile.is_some_and(|rest| rest.trim_start().starts_with("DUP")))
 }
 
 /// `BTRFS error (device loop0): …`, also `critical` and worse, with a state behind the device in newer kernels, and
@@ -115,6 +124,19 @@ fn complaint(message: &str) -> Option<Option<&str>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Of btrfs-progs 6.2 and 5.4.
+    #[test]
+    fn metadata_that_is_written_twice_is_seen() {
+        let printed = |profile: &str| {
+            format!(
+                "Block group profiles:\n  Data:             single            8.00MiB\n  Metadata:         {profile}\n"
+            )
+        };
+        assert_eq!(number_of_copies(&printed("DUP              32.00MiB")), 2);
+        assert_eq!(number_of_copies(&printed("single            8.00MiB")), 1);
+        assert_eq!(number_of_copies(""), 1);
+    }
 
     /// Of Linux 6.18.
     #[test]

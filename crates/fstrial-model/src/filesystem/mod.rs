@@ -106,12 +106,10 @@ pub struct Filesystem {
 /// An option that a filesystem does without on a device that is marked as rotating.
 #[derive(Debug, Clone, Copy)]
 pub struct OnRotating {
-    /// The mount option.
+    /// The mount option; as an item of an arm it shows what it is worth.
     pub option: &'static str,
-    /// Its price, for loads that sync from several threads.
+    /// What doing without costs, for loads that sync from several threads, as a sentence that the length of a tick ends.
     pub cost: &'static str,
-    /// The item of an arm that gives it the option.
-    pub item: &'static str,
 }
 
 /// How mkfs tells the size of a block that it would choose.

@@ -72,7 +72,8 @@ impl Image {
         let file = nameless_file(&folder)?;
         let filesystem = host::filesystem_of(&folder)?;
         let mut notes = vec![format!(
-            "the device is a loop device with direct I/O on a file in {} ({filesystem}): ratios hold for it, absolute figures do not",
+            "the device is a loop device with direct I/O on a file in {} ({filesystem}): every request passes that filesystem, so all \
+             figures, ratios too, are for this device and not for the disk below it",
             folder.display()
         )];
         if !overwrite_in_place(&file, &filesystem) {

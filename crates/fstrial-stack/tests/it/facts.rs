@@ -207,7 +207,10 @@ fn btrfs() {
         assert_facts(
             &plain,
             &[
-                (Fact::Journal, "copy-on-write trees and a log tree for syncs"),
+                (
+                    Fact::Journal,
+                    "copy-on-write trees and a log tree for syncs, each block of them written twice (DUP)",
+                ),
                 (Fact::BlockSize, "4 KiB"),
                 (Fact::CopyOnWrite, "yes"),
                 (Fact::Checksums, "metadata and data"),

@@ -10,7 +10,7 @@ pub fn note(workload: &WorkloadReport) -> Option<String> {
     let is_little = |share: &f64| *share < LITTLE;
     let shares = || workload.cells.iter().filter_map(|cell| cell.device_share);
     let most = shares().filter(is_little).reduce(f64::max)?;
-    let percent = if most < 0.005 { "0".into() } else { format!("up to {:.0}", most * 100.0) };
+    let percent = if most < 0.005 { "less than 0.5".into() } else { format!("at most {:.0}", most * 100.0) };
     let on = if shares().all(|share| is_little(&share)) {
         String::new()
     } else {
@@ -20,7 +20,7 @@ pub fn note(workload: &WorkloadReport) -> Option<String> {
         format!(" on {}", arms.join(", "))
     };
     Some(format!(
-        "of what was read and written{on}, {percent} % passed the device: this compares memory and CPU, not disks"
+        "of the bytes read and written{on}, {percent} % went to the device or came from it: this compares memory and CPU, not disks"
     ))
 }
 
@@ -42,11 +42,13 @@ mod tests {
     fn a_load_that_stays_in_memory_is_told_and_one_that_reaches_the_device_is_not() {
         assert_eq!(
             said(&[("ext4", Some(0.0004)), ("xfs", Some(0.0))]).unwrap(),
-            "of what was read and written, 0 % passed the device: this compares memory and CPU, not disks"
+            "of the bytes read and written, less than 0.5 % went to the device or came from it: this compares memory and CPU, \
+             not disks"
         );
         assert_eq!(
             said(&[("ext4", Some(0.9)), ("xfs", Some(0.02)), ("xfs", Some(0.03))]).unwrap(),
-            "of what was read and written on xfs, up to 3 % passed the device: this compares memory and CPU, not disks"
+            "of the bytes read and written on xfs, at most 3 % went to the device or came from it: this compares memory and \
+             CPU, not disks"
         );
         assert_eq!(said(&[("ext4", Some(1.2)), ("xfs", None)]), None);
         assert_eq!(said(&[("a", None)]), None, "a directory has no counters");

@@ -338,16 +338,16 @@ fn places_again(plan: &Plan) -> String {
     elsewhere.map(|place| format!(" --place {}=COMMAND", place.name)).collect()
 }
 
-/// Says so where a machine had more to do than its processors could when the trial began.
+/// Percent of a machine's processors above which other work takes enough to be spoken of.
+const BUSY_PERCENT: u8 = 15;
+
+/// Says so where a machine had other work when the trial began.
 fn load_warning<'a>(machines: impl Iterator<Item = &'a Environment>) -> Option<String> {
-    let busy = machines.filter(|machine| {
-        let load: Option<f64> = machine.load_average.parse().ok();
-        load.is_some_and(|load| load > f64::from(machine.cpus))
-    });
-    let named = busy.map(|machine| {
+    let named = machines.filter_map(|machine| {
+        let busy = machine.busy_percent.filter(|busy| *busy > BUSY_PERCENT)?;
         let at = if machine.place.is_empty() { String::new() } else { format!(" of {}", machine.place) };
         let cpus = if machine.cpus == 1 { "1 CPU".into() } else { format!("{} CPUs", machine.cpus) };
-        format!("load average {} on {cpus}{at}", machine.load_average)
+        Some(format!("it took {busy} % of {cpus}{at}"))
     });
     let named: Vec<String> = named.collect();
     (!named.is_empty()).then(|| {
@@ -677,9 +677,9 @@ mod tests {
     #[test]
     fn a_busy_machine_is_warned_of() {
         let machine =
-            |load: &str| Environment { load_average: load.into(), cpus: 2, ..Environment::default() };
-        assert_eq!(load_warning([machine("1.97"), machine("unknown")].iter()), None);
-        let warning = load_warning([machine("0.10"), machine("5.75")].iter()).unwrap();
-        assert!(warning.contains("(load average 5.75 on 2 CPUs)"), "{warning}");
+            |busy_percent: Option<u8>| Environment { busy_percent, cpus: 2, ..Environment::default() };
+        assert_eq!(load_warning([machine(Some(9)), machine(None)].iter()), None);
+        let warning = load_warning([machine(Some(9)), machine(Some(67))].iter()).unwrap();
+        assert!(warning.contains("(it took 67 % of 2 CPUs)"), "{warning}");
     }
 }

@@ -12,22 +12,9 @@ const FEW: f64 = 0.01;
 /// The lines below a workload's figures.
 pub fn notes(workload: &WorkloadReport) -> Vec<String> {
     let arms = arms(&workload.cells);
-    let laps: Vec<String> = arms.iter().filter_map(|cells| laps(cells)).collect();
-    let commits: Vec<String> = arms.iter().filter_map(|cells| commits(cells)).collect();
-    let mut lines = Vec::new();
-    if !laps.is_empty() {
-        lines.push(format!(
-            "first lap of the log: within a run it wrapped {}; what a full log costs is not in these figures",
-            laps.join(", ")
-        ));
-    }
-    if !commits.is_empty() {
-        lines.push(format!(
-            "{}: what is put off until a commit is hardly in these figures",
-            commits.join(", ")
-        ));
-    }
-    lines
+    // What wrote nothing on one arm may still be in memory there.
+    let writes = workload.cells.iter().any(|cell| cell.device_bytes_per_operation.is_some());
+    laps(&arms).into_iter().chain(writes.then(|| commits(&arms)).flatten()).collect()
 }
 
 /// The cells of each arm, in the order of the arms.
@@ -42,43 +29,71 @@ pub(super) fn arms(cells: &[CellReport]) -> Vec<Vec<&CellReport>> {
     arms
 }
 
-/// `0.04 to 0.4 times on xfs (64 MiB)`: of the levels at which the first lap was not over when the run ended.
-fn laps(cells: &[&CellReport]) -> Option<String> {
-    let in_first = |cell: &&&CellReport| {
-        let within = cell.log_laps.unwrap_or_default();
-        within >= FEW && within + cell.log_laps_before.unwrap_or_default() < 1.0
+/// How far runs came in the log, of all arms that have one, if any run ended in its first lap.
+fn laps(arms: &[Vec<&CellReport>]) -> Option<String> {
+    let is_first = |cell: &CellReport| {
+        cell.log_laps.map(|within| within + cell.log_laps_before.unwrap_or_default() < 1.0)
     };
-    let found: Vec<_> = cells.iter().filter(in_first).collect();
-    let size = Bytes(found.first()?.log_bytes?).human();
-    let laps = range(found.iter().filter_map(|cell| cell.log_laps))?;
-    Some(format!("{laps} times on {} ({size})", found[0].arm))
-}
-
-/// `no commit of btrfs`: of the levels at which most runs had none, though something was written.
-fn commits(cells: &[&CellReport]) -> Option<String> {
-    let is_rare = |cell: &&&CellReport| {
-        let writes = cell.device_bytes_per_operation.is_some();
-        writes && cell.commits.is_some_and(|commits| commits < 0.5)
+    // Of the levels that are in their first lap, or past it.
+    let of = |first: bool, in_words: fn(f64) -> String| -> Vec<String> {
+        let said = arms.iter().filter_map(|cells| {
+            let found = || {
+                let in_phase = cells.iter().filter(|cell| is_first(cell) == Some(first));
+                in_phase.filter(|cell| cell.log_laps.is_some_and(|within| within >= FEW))
+            };
+            let size = Bytes(found().next()?.log_bytes?).human();
+            let laps = range(found().filter_map(|cell| cell.log_laps), in_words)?;
+            Some(format!("{laps} on {} ({size})", cells[0].arm))
+        });
+        said.collect()
     };
-    let found: Vec<_> = cells.iter().filter(is_rare).collect();
-    let most = found.iter().filter_map(|cell| cell.commits).reduce(f64::max)?;
-    let arm = &found[0].arm;
-    Some(if most > 0.0 {
-        format!("a commit of {arm} in {:.0} % of the runs at most", most * 100.0)
+    let first = of(true, |within| format!("{:.0} %", within * 100.0));
+    let past = of(false, |within| format!("{} times", count(within)));
+    let filled = (!first.is_empty())
+        .then(|| format!("first lap of the log: within a run it is filled by {}", first.join(", ")))?;
+    Some(if past.is_empty() {
+        format!("{filled}; what a full log costs is not in these figures")
     } else {
-        format!("no commit of {arm} in any run")
+        format!(
+            "{filled}, but goes round {}: what a full log costs is in the figures of the latter only",
+            past.join(", ")
+        )
     })
 }
 
+/// The commits within a run on each arm, if on some arm most runs had none.
+fn commits(arms: &[Vec<&CellReport>]) -> Option<String> {
+    let of = |cells: &Vec<&CellReport>| {
+        let counts = || cells.iter().filter_map(|cell| cell.commits);
+        let least = counts().reduce(f64::min)?;
+        Some((least, format!("{} on {}", range(counts(), count)?, cells[0].arm)))
+    };
+    let known: Vec<(f64, String)> = arms.iter().filter_map(of).collect();
+    known.iter().any(|(least, _)| *least < 0.5).then(|| {
+        let said: Vec<&str> = known.iter().map(|(_, said)| said.as_str()).collect();
+        format!(
+            "commits of the filesystem in a run: {}; what is put off until a commit is not in the figures of a run without one",
+            said.join(", ")
+        )
+    })
+}
+
+/// `0`, `0.04`, `1.2`, `900`.
+fn count(value: f64) -> String {
+    match value {
+        0.0 => "0".into(),
+        ..0.095 => format!("{value:.2}"),
+        ..9.95 => format!("{value:.1}"),
+        _ => format!("{value:.0}"),
+    }
+}
+
 /// `0.4`, or `0.1 to 0.4`.
-fn range(values: impl Iterator<Item = f64>) -> Option<String> {
+fn range(values: impl Iterator<Item = f64>, in_words: fn(f64) -> String) -> Option<String> {
     let (least, most) = values.fold(None, |range: Option<(f64, f64)>, value| {
         Some(range.map_or((value, value), |(least, most)| (least.min(value), most.max(value))))
     })?;
-    let [least, most] = [least, most].map(|value| match value {
-        ..0.095 => format!("{value:.2}"),
-        _ => format!("{value:.1}"),
-    });
+    let [least, most] = [least, most].map(in_words);
     Some(if least == most { least } else { format!("{least} to {most}") })
 }
 
@@ -118,9 +133,12 @@ mod tests {
             cell("ext4", 4, Some((0.0, 0.31)), Some(3000.0)),
             cell("xfs", 4, Some((0.7, 0.4)), None),
         ];
-        let line = "first lap of the log: within a run it wrapped 0.04 to 0.3 times on ext4 (64 MiB), 0.4 times on xfs \
-                    (64 MiB); what a full log costs is not in these figures";
+        let line = "first lap of the log: within a run it is filled by 4 % to 31 % on ext4 (64 MiB), 40 % on xfs \
+                    (64 MiB), but goes round 0.4 times on xfs (64 MiB): what a full log costs is in the figures of the latter only";
         assert_eq!(told(levels.to_vec()), [line]);
+        let line = "first lap of the log: within a run it is filled by 4 % to 31 % on ext4 (64 MiB), 40 % on xfs \
+                    (64 MiB); what a full log costs is not in these figures";
+        assert_eq!(told(levels[..3].to_vec()), [line]);
         let past = [cell("ext4", 1, Some((1.2, 0.1)), Some(9.0)), cell("xfs", 1, Some((0.0, 3.0)), None)];
         assert_eq!(told(past.to_vec()), Vec::<String>::new());
         assert_eq!(told(vec![cell("xfs", 1, Some((0.0, 0.009)), None), cell("jfs", 1, None, None)]), [""; 0]);
@@ -128,9 +146,10 @@ mod tests {
 
     #[test]
     fn runs_without_a_commit_are_told_if_they_wrote() {
-        let rarely = vec![cell("btrfs", 1, None, Some(0.0)), cell("ext4", 1, None, Some(0.2))];
-        let line = "no commit of btrfs in any run, a commit of ext4 in 20 % of the runs at most: what is put off until a \
-                    commit is hardly in these figures";
+        let in_memory = CellReport { device_bytes_per_operation: None, ..cell("btrfs", 1, None, Some(0.0)) };
+        let rarely = vec![in_memory, cell("ext4", 1, None, Some(0.2)), cell("ext3", 1, None, Some(900.0))];
+        let line = "commits of the filesystem in a run: 0 on btrfs, 0.2 on ext4, 900 on ext3; what is put off until a commit is \
+                    not in the figures of a run without one";
         assert_eq!(told(rarely), [line]);
         assert_eq!(told(vec![cell("btrfs", 1, None, Some(1.0))]), [""; 0]);
         let reads = CellReport { device_bytes_per_operation: None, ..cell("btrfs", 1, None, Some(0.0)) };

@@ -272,7 +272,7 @@ impl Listener for Progress {
             }
             Event::Audited { lines } => {
                 if !lines.is_empty() {
-                    self.say("the arms differ, in addition to what was asked for, in:");
+                    self.say("the arms differ in:");
                 }
                 for line in *lines {
                     self.say(&format!("  {line}"));

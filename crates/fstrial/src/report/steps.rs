@@ -196,7 +196,8 @@ fn laps(plan: &Plan) -> String {
 
 /// Longer runs before the first round.
 fn looked_at(looks: &Looks) -> String {
-    let mut out = format!("\nPilot, about {}\n", numbers::wait(looks.time().as_secs_f64()));
+    let mut out =
+        format!("\nPilot, about {}; its runs do not count\n", numbers::wait(looks.time().as_secs_f64()));
     for (index, cells) in looks.cells.iter().enumerate() {
         let _ = writeln!(
             out,

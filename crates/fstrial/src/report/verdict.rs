@@ -155,19 +155,32 @@ pub fn undecided_latency(states: &[&ContrastState]) -> Vec<String> {
         if !known.is_empty() {
             lines.push(format!("{} undecided: {}", metric.row().words, known.join(" · ")));
         }
-        let unknown = of_metric.len() - known.len();
-        if unknown > 0 {
-            let name = metric.row().words;
-            let contrasts = if unknown == 1 { "one contrast".into() } else { format!("{unknown} contrasts") };
-            lines.push(format!("{name}: too few operations or rounds to say anything about {contrasts}"));
+        for (what, is_it) in [("operations in a run", true), ("rounds", false)] {
+            let unknown = of_metric.iter().filter(|state| state.too_few_operations == is_it);
+            let unknown: Vec<String> =
+                unknown.filter(|state| with_interval(state).is_none()).map(|state| contrast(state)).collect();
+            let which = match unknown.len() {
+                0 => continue,
+                1..=MOST_NAMED => unknown.join(" · "),
+                more => format!("{more} contrasts"),
+            };
+            lines.push(format!("{}: too few {what} to say anything about {which}", metric.row().words));
         }
     }
     lines
 }
 
+/// Contrasts of which nothing is known that are named; more are counted.
+const MOST_NAMED: usize = 3;
+
+/// `xfs / ext4 at 1 thread`.
+fn contrast(state: &ContrastState) -> String {
+    format!("{} / {} at {}", state.a, state.b, threads_in_words(state.threads))
+}
+
 fn with_interval(state: &ContrastState) -> Option<String> {
     let (ratio, interval) = (numbers::ratio(state.ratio?), numbers::ratio_interval(state.interval?));
-    Some(format!("{} / {} at {} {ratio} {interval}", state.a, state.b, threads_in_words(state.threads)))
+    Some(format!("{} {ratio} {interval}", contrast(state)))
 }
 
 /// Rounds after which an undecided contrast is likely to be decided, beyond those that it has; none if that is out of reach.

@@ -93,29 +93,44 @@ pub fn on_one_filesystem(arms: &[Arm], facts: &[ArmFacts]) -> Option<String> {
     ))
 }
 
-/// Says so where a filesystem does without an option because its device is marked as rotating, as virtual disks are whatever
-/// they are made of, and loop devices on them.
+/// Says so where a filesystem does without an option because its device is marked as rotating, as a virtual disk may be
+/// whatever it is made of, and a loop device on it.
 pub fn on_rotating(plan: &Plan, facts: &[ArmFacts], tick_hz: Option<u32>) -> Option<String> {
-    let lacks = |(index, (arm, known)): (usize, (&Arm, &ArmFacts))| {
-        let row = arm.row()?.on_rotating?;
-        let says = |fact| known.facts.get(&fact).map(String::as_str);
-        let has_it = says(Fact::DeviceOptions)?.split(", ").any(|taken| taken.starts_with(row.option));
-        let is_of_the_host = says(Fact::Rotational)? == "yes" && plan.trial.built(arm).rotational.is_none();
-        (is_of_the_host && !asks_for(arm, Fact::DeviceOptions) && !has_it && syncs_side_by_side(plan, index))
-            .then_some((index, row))
-    };
-    let lacking: Vec<_> = plan.trial.arms.iter().zip(facts).enumerate().filter_map(lacks).collect();
-    let (first, row) = *lacking.first()?;
     let arms = &plan.trial.arms;
-    let names: Vec<&str> = lacking.iter().map(|(index, _)| arms[*index].name.as_str()).collect();
-    let run = if names.len() == 1 { "runs" } else { "run" };
+    let has_it = |index: usize| {
+        let option = arms[index].row()?.on_rotating?.option;
+        let taken = facts.get(index)?.facts.get(&Fact::DeviceOptions)?;
+        Some(taken.split(", ").any(|taken| taken.starts_with(option)))
+    };
+    let lacks_unasked = |index: &usize| {
+        let arm = &arms[*index];
+        let rotates = facts.get(*index).and_then(|known| known.facts.get(&Fact::Rotational));
+        let is_of_the_host =
+            rotates.is_some_and(|says| says == "yes") && plan.trial.built(arm).rotational.is_none();
+        let is_unasked = is_of_the_host && !asks_for(arm, Fact::DeviceOptions);
+        is_unasked && has_it(*index) == Some(false) && syncs_side_by_side(plan, *index)
+    };
+    let lacking: Vec<usize> = (0..arms.len()).filter(lacks_unasked).collect();
+    let first = *lacking.first()?;
+    let row = arms[first].row()?.on_rotating?;
+    let has: Vec<usize> = (0..arms.len())
+        .filter(|index| arms[*index].filesystem == arms[first].filesystem && has_it(*index) == Some(true))
+        .collect();
+    let names = |which: &[usize]| {
+        let names: Vec<&str> = which.iter().map(|index| arms[*index].name.as_str()).collect();
+        (names.join(", "), if names.len() == 1 { "runs" } else { "run" })
+    };
+    let ((lacking, run), (option, cost)) = (names(&lacking), (row.option, row.cost));
     let tick = tick_hz.map_or_else(String::new, |hz| format!(" ({})", numbers::nanos(1e9 / f64::from(hz))));
-    let (option, cost, item) = (row.option, row.cost, row.item);
-    let arm = &arms[first].filesystem;
+    let shown = if has.is_empty() {
+        format!("{}:{option} shows what that makes", arms[first].filesystem)
+    } else {
+        let (having, run) = names(&has);
+        format!("{having} {run} with `{option}`, and the difference between the two shows what that makes")
+    };
     Some(format!(
-        "{} {run} without `{option}`, because the device is marked as rotating, as virtual disks are whatever they are made of: \
-         {cost}{tick}. If it does not rotate, compare {arm}:{item}",
-        names.join(", "),
+        "{lacking} {run} without `{option}`, which is taken unasked only on a device that is not marked as rotating; a virtual \
+         disk may be marked so whatever it is made of. {cost}{tick}. {shown}"
     ))
 }
 
@@ -252,9 +267,9 @@ mod tests {
         let synced = "use = 'append-fsync'\nthreads = [1, 4]";
         assert_eq!(
             said(btrfs, synced, "yes", "none").unwrap(),
-            "btrfs runs without `ssd`, because the device is marked as rotating, as virtual disks are whatever they are made \
-             of: where several threads sync, each sync sleeps for at least a tick (4.00 ms). If it does not rotate, compare \
-             btrfs:rotational=off"
+            "btrfs runs without `ssd`, which is taken unasked only on a device that is not marked as rotating; a virtual disk \
+             may be marked so whatever it is made of. Without it, where several threads sync in one subvolume, each commit \
+             of its log waits for one clock tick or more (4.00 ms). btrfs:ssd shows what that makes"
         );
         // A committer and a flush group are two tasks at one thread.
         assert!(said(btrfs, "use = 'checkpoint-bursts'\nthreads = [1]", "yes", "none").is_some());

@@ -8,10 +8,10 @@ use fstrial_model::{
     memory::LimitedBy,
     units::Bytes,
 };
-use fstrial_stack::cpu;
+use fstrial_stack::cpu::{self, CpuCount};
 use rustix::time::ClockId;
 use serde::{Deserialize, Serialize};
-use std::fs;
+use std::{fs, time::Duration};
 
 /// What the machine is.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -55,6 +55,10 @@ pub struct Environment {
     /// Load average over the last minute when the trial began.
     #[serde(deserialize_with = "bounded::text")]
     pub load_average: String,
+    /// How busy its processors were with other work just before the device of the trial was made, in percent. None of trials
+    /// before it was kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub busy_percent: Option<u8>,
     /// The device of the trial.
     #[serde(deserialize_with = "bounded::text")]
     pub device: String,
@@ -90,6 +94,15 @@ fn tick_hz() -> Option<u32> {
     let tick = rustix::time::clock_getres(ClockId::MonotonicCoarse);
     let hz = 1_000_000_000_u32.checked_div(u32::try_from(tick.tv_nsec).ok()?)?;
     (tick.tv_sec == 0).then_some(hz)
+}
+
+/// How busy the processors are while we wait, in percent of all of them: over a quarter of a second, to about 4.
+#[expect(clippy::disallowed_methods, reason = "it waits for time to pass, in which it does nothing")]
+pub fn busy_percent() -> Option<u8> {
+    const WINDOW: Duration = Duration::from_millis(250);
+    let before = CpuCount::now()?;
+    std::thread::sleep(WINDOW);
+    before.busy_percent_until(CpuCount::now()?)
 }
 
 /// Processors this process may use.
@@ -143,6 +156,7 @@ impl Environment {
             load_average: line("/proc/loadavg")
                 .and_then(|text| text.split(' ').next().map(str::to_owned))
                 .unwrap_or_else(unknown),
+            busy_percent: None,
             device: String::new(),
             device_notes: Vec::new(),
             generator_loop_ns: None,

@@ -7,6 +7,7 @@ use super::{
     forecast::cell_time,
     plan::{Plan, threads_in_words},
 };
+use crate::numbers;
 use fstrial_model::{
     measurement::{Measurement, Reading},
     units::Nanos,
@@ -36,6 +37,30 @@ impl Looks {
     /// Those of a plan. Looked at are workloads of one phase that lasts a time, at most half as long as a look, without a
     /// rate and without a period that they declare; in filesystems that are made here.
     pub fn of(plan: &Plan) -> Option<Self> {
+        let mut looks = Self::wanted(plan)?;
+        let wanted = std::mem::take(&mut looks.cells);
+        for cells in wanted {
+            looks.cells.push(cells);
+            if !looks.fit(looks.time()) {
+                looks.cells.pop();
+            }
+        }
+        (!looks.cells.is_empty()).then_some(looks)
+    }
+
+    /// Why a plan that has workloads to look at has no look, in words; none if it has one.
+    pub fn no_room(plan: &Plan) -> Option<String> {
+        let wanted = Self::wanted(plan).filter(|_| Self::of(plan).is_none())?;
+        let least = wanted.cells.iter().map(|cells| wanted.time_of(cells).0).min()?;
+        let budget = numbers::budget(Nanos(least.saturating_mul(SHARE)).as_secs_f64());
+        let (length, least) = (wanted.length, numbers::wait(Nanos(least).as_secs_f64()));
+        Some(format!(
+            "no pilot: a run of {length} in each arm, {least} in all, is more than a fifth of the budget; --budget {budget} has room"
+        ))
+    }
+
+    /// The looks that a plan would have if its budget had room.
+    fn wanted(plan: &Plan) -> Option<Self> {
         let length = plan.trial.trial.pilot.filter(|_| plan.places == [None])?;
         let chosen: Vec<usize> =
             (0..plan.workloads.len()).filter(|index| is_short(&plan.workloads[*index], length)).collect();
@@ -43,13 +68,7 @@ impl Looks {
         chosen.iter().for_each(|index| longer.workloads[*index].lasts(length));
         let longer = Plan::new(longer, plan.seed, environment::cpus()).ok()?;
         let mut looks = Self { longer, length, cells: Vec::new() };
-        for workload in chosen {
-            let cells = looks.cells_of(workload);
-            looks.cells.push(cells);
-            if !looks.fit(looks.time()) {
-                looks.cells.pop();
-            }
-        }
+        looks.cells = chosen.into_iter().map(|workload| looks.cells_of(workload)).collect();
         looks.cells.retain(|cells| !cells.is_empty());
         (!looks.cells.is_empty()).then_some(looks)
     }
@@ -69,7 +88,11 @@ impl Looks {
 
     /// About how long all of them take.
     pub fn time(&self) -> Nanos {
-        let all = self.cells.iter().flatten().map(|cell| cell_time(&self.longer, *cell).0.0);
+        Nanos(self.cells.iter().map(|cells| self.time_of(cells).0).fold(0, u64::saturating_add))
+    }
+
+    fn time_of(&self, cells: &[usize]) -> Nanos {
+        let all = cells.iter().map(|cell| cell_time(&self.longer, *cell).0.0);
         Nanos(all.fold(0, u64::saturating_add))
     }
 
@@ -151,7 +174,9 @@ impl Looks {
         let most = seen.iter().map(|seen| seconds(seen, *seen.periods.end())).fold(f64::INFINITY, f64::min);
         let percent = MIN_CHANGE * 100.0;
         format!(
-            "pilot: no period of {least:.1} to {most:.1} s, and no rise or fall of more than {percent:.0} %"
+            "pilot: found no period of {least:.1} to {most:.1} s and no rise or fall of more than {percent:.0} % in one run of {} \
+             in each arm",
+            self.length
         )
     }
 }
@@ -211,6 +236,12 @@ mod tests {
         // The control is not one of the user's arms.
         assert_eq!(titles(&[preset("append-fsync")], 300), ["append-fsync at 2 threads ×2"]);
         assert_eq!(titles(&[preset("append-fsync")], 60), [""; 0]);
+        assert_eq!(
+            Looks::no_room(&plan(&[preset("append-fsync")], 60)).unwrap(),
+            "no pilot: a run of 12s in each arm, 26 s in all, is more than a fifth of the budget; --budget 3m has room"
+        );
+        assert_eq!(Looks::no_room(&plan(&[preset("append-fsync")], 300)), None);
+        assert_eq!(Looks::no_room(&plan(&[preset("checkpoint-bursts")], 60)), None);
         let three = ["append-fsync", "create-files", "random-write"].map(preset);
         assert_eq!(titles(&three, 300).len(), 2);
         assert_eq!(titles(&three, 3000).len(), 3);
@@ -266,7 +297,7 @@ mod tests {
         assert!(
             looks
                 .nothing(&[seen("ext4", None, None)])
-                .contains("0.5 to 5.8 s, and no rise or fall of more than 10 %")
+                .contains("0.5 to 5.8 s and no rise or fall of more than 10 % in one run of 12s")
         );
     }
 }

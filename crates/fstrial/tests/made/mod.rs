@@ -149,6 +149,7 @@ fn environment(shape: &Shape) -> Environment {
         governor: Some("performance".into()),
         virtual_machine: false,
         load_average: "0.12".into(),
+        busy_percent: Some(3),
         device: "ramdisk (zram) of 4 GiB".into(),
         device_notes: Vec::new(),
         generator_loop_ns: Some(23),

@@ -13,7 +13,12 @@ impl Coordinator<'_, '_, '_> {
         if self.round > 0 {
             return Ok(true);
         }
-        let Some(looks) = Looks::of(self.plan) else { return Ok(true) };
+        let Some(looks) = Looks::of(self.plan) else {
+            if let Some(line) = Looks::no_room(self.plan) {
+                self.tell(&Event::Preparing { line: &line })?;
+            }
+            return Ok(true);
+        };
         let began = self.context.clock.now();
         for cells in &looks.cells {
             let gone = Nanos(self.context.clock.now().0 - began.0);
@@ -25,7 +30,7 @@ impl Coordinator<'_, '_, '_> {
                 continue;
             }
             let line = format!(
-                "pilot: one run of {} of {title} in each arm, for what shorter ones do not see",
+                "pilot: one run of {} of {title} in each arm, for what shorter ones do not see; it does not count",
                 looks.length
             );
             self.tell(&Event::Preparing { line: &line })?;

@@ -3,7 +3,13 @@
 use super::{JobOutcome, Opening, Place, bases::Bases, child::Workers, devices::Devices};
 use crate::{
     error::ExpectedError,
-    run::{environment::Environment, event::Event, failure::stack_failure, interrupt::Interrupt, plan::Plan},
+    run::{
+        environment::{Environment, busy_percent},
+        event::Event,
+        failure::stack_failure,
+        interrupt::Interrupt,
+        plan::Plan,
+    },
 };
 use fstrial_model::{
     job::{Job, PlacedJob, Setup, WorkerMessage},
@@ -29,6 +35,8 @@ impl Host {
     /// # Errors
     /// They cannot be made here, or must not be used; there is no space for prepared filesystems.
     pub fn open(plan: &Plan, mut opening: Opening<'_>) -> Result<Self, ExpectedError> {
+        // Before the device is made, which leaves the kernel something to write.
+        let busy_percent = busy_percent();
         let bases = Bases::in_folder(opening.state_folder);
         let devices = Devices::provide(plan, &bases, &mut opening)?;
         for line in devices.main.cautions() {
@@ -40,6 +48,7 @@ impl Host {
             device_notes: devices.notes(plan),
             throttled_by: devices.throttled_by,
             memory_limited_by: devices.memory_limited_by,
+            busy_percent,
             generator_loop_ns: Some(loop_cost_ns()),
             ..Environment::of_this_machine()
         };

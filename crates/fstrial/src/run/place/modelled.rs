@@ -409,7 +409,8 @@ impl Device for Modelled {
 
     fn notes(&self) -> Vec<String> {
         let mut notes = vec![format!(
-            "the device is modelled: its times come from a model ({}), not from hardware; the way to it takes {} here, which is taken off",
+            "the device is modelled: its times come from a model ({}), not from hardware; the way to it takes {} here, which is taken \
+             off a request that takes longer; CPU/op includes the process that answers for it",
             self.name(),
             numbers::nanos(self.way.as_secs_f64() * 1e9)
         )];
@@ -429,9 +430,14 @@ impl Device for Modelled {
             let (one, most) = (asked(reads, 1), asked(reads, DEEP).iops);
             let kind = if reads { "reads" } else { "writes" };
             // A model that asks for nothing is there to see what the host can do.
-            let quick = (Nanos(1)..self.way).contains(&one.p50).then(|| {
-                let time = numbers::nanos(one.p50.as_secs_f64() * 1e9);
-                format!("its {kind} take {time} one at a time")
+            let cache = self.model().cache.filter(|_| !reads);
+            let least = cache.map_or(one.p50, |cache| cache.latency.min(one.p50));
+            let quick = (Nanos(1)..self.way).contains(&least).then(|| {
+                let time = numbers::nanos(least.as_secs_f64() * 1e9);
+                format!(
+                    "its {kind} take {time} one at a time{}",
+                    if least < one.p50 { " where the cache takes them" } else { "" }
+                )
             });
             let many = most.is_finite() && most > BEYOND * self.ceiling;
             let many =
