@@ -75,10 +75,6 @@ pub struct Settings {
     pub decide_on: Vec<Metric>,
     /// What is promised about many verdicts together.
     pub errors: ErrorControl,
-    /// Whether a plain difference may be decided after four to seven rounds, which supposes that disturbances come in many
-    /// sizes: `true` (if left out) or `false`.
-    #[serde(skip_serializing_if = "is_true")]
-    pub lane: bool,
     /// Whether a control runs along: the first arm (or the baseline) with a known slowdown of twice the band, without which
     /// no "equivalent" is believed: `true` or `false` (if left out).
     #[serde(skip_serializing_if = "crate::is_default")]
@@ -121,7 +117,6 @@ impl Default for Settings {
             baseline: None,
             decide_on: vec![Metric::Throughput],
             errors: ErrorControl::Fdr,
-            lane: true,
             control: false,
             leads: false,
             pilot: None,
@@ -133,11 +128,6 @@ impl Default for Settings {
             memory: None,
         }
     }
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants it so")]
-fn is_true(value: &bool) -> bool {
-    *value
 }
 
 /// What is compared with what.

@@ -1,11 +1,10 @@
-//! One question and its rounds: what the intervals, the lane and the futility rule say about it.
+//! One question and its rounds: what the intervals and the futility rule say about it.
 //!
 //! The rules for a single contrast, without multiplicity; [`crate::panel`] decides which levels apply.
 //! A claim `ratio(a, b) > r` is judged on log-ratios with ln r subtracted and reported with it
 //! added back.
 
 use crate::estimate::{Pair, Walsh};
-use crate::lane::{self, LaneResult};
 use crate::normal;
 use crate::question::Question;
 use crate::schedule::Schedule;
@@ -14,9 +13,10 @@ use crate::total::{Ratio, Total};
 
 /// First round after which a contrast may be given up.
 pub(crate) const FUTILE_FROM: usize = 10;
-/// A contrast is futile if its chance of a decision by the planned end is below this.
+/// A contrast is futile if its chance of a decision within as many more rounds is below this.
 const FUTILE_CHANCE: f64 = 0.02;
-/// Room for the numerical error of the schedule's recursion in [`Contrast::within_reach`]: measured
+const FUTILE_WITHIN: usize = 60;
+/// Room for the numerical error of the schedule's recursion in [`Contrast::could_reach`]: measured
 /// below 0.1 %.
 const REACH_SLACK: f64 = 1.01;
 
@@ -26,8 +26,6 @@ const EARLY: f64 = 0.02;
 const LATE: f64 = 0.90;
 /// Rounds that nobody waits for.
 const OUT_OF_REACH: usize = 600;
-/// How the boundary grows with the logarithm of the rounds beyond the planned ones, as those of [`Schedule`] do.
-const BEYOND_PLANNED: f64 = 0.35;
 
 /// The two-sided level of the Walsh averages that tell the error: that of one standard deviation.
 const MIDDLE: f64 = 0.32;
@@ -77,17 +75,6 @@ fn horizons(rounds: usize) -> Vec<usize> {
     std::iter::successors(next(&rounds), next).collect()
 }
 
-/// The boundary at a horizon: that of the schedule as far as it is planned, and beyond it about what it will be, because
-/// its looks take milliseconds each.
-fn boundary(schedule: &Schedule, rounds: usize, horizon: usize) -> f64 {
-    let known = horizon.min(schedule.planned_rounds().max(rounds));
-    let z = (2..=known).rev().find_map(|look| schedule.z(look)).unwrap_or(f64::INFINITY);
-    if schedule.looks_once() {
-        return z;
-    }
-    z + BEYOND_PLANNED * libm::log(horizon as f64 / known as f64)
-}
-
 /// Which side of the null the evidence lies on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
@@ -95,56 +82,9 @@ pub(crate) enum Side {
     Below,
 }
 
-/// A directional finding at some level. Small, as a panel of m contrasts keeps up to m of them for each.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Crossing {
-    Schedule(Side),
-    /// In the lane, after this many rounds.
-    Lane(Side, u32),
-}
-
-impl Crossing {
-    pub(crate) fn side(self) -> Side {
-        match self {
-            Crossing::Schedule(side) | Crossing::Lane(side, _) => side,
-        }
-    }
-}
-
-/// What the rounds so far say, whatever the level: computed once for the many levels of a panel.
-pub(crate) struct Evidence {
-    rounds: usize,
-    /// Two-sided p of the signed ranks against the bar, as if this look had all error to itself.
-    alone: f64,
-    /// Mean and p of the lane's t-test, where the lane could decide.
-    lane: Option<(f64, f64)>,
-}
-
-impl Evidence {
-    /// Whether there could be a finding at the level of `schedule`. If there could be none at a level, there could be none
-    /// at any smaller one.
-    pub(crate) fn could_reach(&self, schedule: &Schedule) -> bool {
-        self.is_within_reach(schedule) || self.is_enough_for_lane(schedule)
-    }
-
-    /// Whether the interval of this level could exclude the bar at all. A look never has a smaller
-    /// boundary than one that had all error allowed so far to itself, so most levels of a large
-    /// trial need not compute their schedule.
-    fn is_within_reach(&self, schedule: &Schedule) -> bool {
-        self.alone <= schedule.allowance(self.rounds) * REACH_SLACK
-    }
-
-    fn is_enough_for_lane(&self, schedule: &Schedule) -> bool {
-        self.lane.is_some_and(|(_, p)| lane::is_enough(p, schedule.alpha()))
-    }
-}
-
 pub(crate) struct Contrast {
     pub(crate) question: Question,
-    /// Log-ratios minus the question's threshold.
-    shifted: Vec<f64>,
-    a_first: Vec<Option<bool>>,
-    /// Walsh averages of the shifted log-ratios.
+    /// Walsh averages of the log-ratios minus the question's threshold.
     walsh: Walsh,
     /// What both did, if that is to agree.
     total: Option<Total>,
@@ -152,7 +92,7 @@ pub(crate) struct Contrast {
 
 impl Contrast {
     pub(crate) fn new(question: Question) -> Contrast {
-        Contrast { question, shifted: Vec::new(), a_first: Vec::new(), walsh: Walsh::default(), total: None }
+        Contrast { question, walsh: Walsh::default(), total: None }
     }
 
     /// One whose rounds are looked at once, when all are there.
@@ -163,14 +103,12 @@ impl Contrast {
     pub(crate) fn push(&mut self, pair: &Pair) {
         let d = pair.log_ratio - self.question.threshold;
         match pair.done {
-            Some(done) if self.total.is_some() || self.shifted.is_empty() => {
+            Some(done) if self.total.is_some() || self.rounds() == 0 => {
                 self.total.get_or_insert_default().push(done);
             }
             _ => self.total = None,
         }
         self.walsh.push(d);
-        self.shifted.push(d);
-        self.a_first.push(pair.a_first);
     }
 
     pub(crate) fn rounds(&self) -> usize {
@@ -266,56 +204,28 @@ impl Contrast {
         }
     }
 
-    /// What its rounds say at any level.
-    pub(crate) fn evidence(&self) -> Evidence {
-        let lane = self.question.lane.then(|| lane::evidence(&self.shifted, &self.a_first)).flatten();
-        Evidence { rounds: self.rounds(), alone: self.walsh.two_sided(self.bar()), lane }
+    /// Two-sided p of the signed ranks against the bar, as if this look had all error to itself: computed once for the many
+    /// levels of a panel.
+    pub(crate) fn alone(&self) -> f64 {
+        self.walsh.two_sided(self.bar())
     }
 
-    /// A directional finding at the level of `schedule`: by its interval, else by the early lane.
-    pub(crate) fn crossing(&self, evidence: &Evidence, schedule: &Schedule) -> Option<Crossing> {
-        if evidence.is_within_reach(schedule)
-            && let Some(side) = self.side(schedule)
-        {
-            return Some(Crossing::Schedule(side));
-        }
-        let (mean, _) = evidence.lane.filter(|_| evidence.is_enough_for_lane(schedule))?;
-        let side = if mean > 0.0 { Side::Above } else { Side::Below };
-        if !self.total_allows_lane(side, schedule.alpha()) {
-            return None;
-        }
-        let rounds = u32::try_from(self.rounds()).expect("a trial has fewer rounds");
-        lane::is_open(self.rounds(), schedule.alpha()).then_some(Crossing::Lane(side, rounds))
+    /// Whether the interval at the level of `schedule` could exclude the bar at all, for what [`Self::alone`] says. A look
+    /// never has a smaller boundary than one that had all error allowed so far to itself, so most levels of a large
+    /// trial need not compute their schedule. If there can be no finding at a level, there is none at any smaller one.
+    pub(crate) fn could_reach(&self, alone: f64, schedule: &Schedule) -> bool {
+        alone <= schedule.allowance(self.rounds()) * REACH_SLACK
     }
 
-    fn total_allows_lane(&self, side: Side, alpha: f64) -> bool {
-        let (log, level) = (self.least_total(side) + self.question.threshold, lane::level(alpha));
-        self.total.as_ref().is_none_or(|total| match side {
-            Side::Above => total.is_above_by_t(log, level),
-            Side::Below => total.is_below_by_t(log, level),
-        })
-    }
-
-    /// What the lane of level `alpha` found after this many rounds, the threshold not added back.
-    pub(crate) fn found_in_lane(&self, rounds: u32, alpha: f64) -> LaneResult {
-        let rounds = rounds as usize;
-        let found = lane::look(&self.shifted[..rounds], &self.a_first[..rounds], alpha);
-        found.expect("the same rounds give the same finding")
-    }
-
-    /// Whether the chance of a decision within `horizon` rounds is too small to go on; none where there is no telling.
-    pub(crate) fn is_futile(
-        &self,
-        horizon: usize,
-        directional: &Schedule,
-        equivalence: &Schedule,
-    ) -> Option<bool> {
+    /// Whether the chance of a decision within [`FUTILE_WITHIN`] more rounds is too small to go on; none where there is no
+    /// telling.
+    pub(crate) fn is_futile(&self, directional: &Schedule, equivalence: &Schedule) -> Option<bool> {
+        let horizon = self.rounds() + FUTILE_WITHIN;
         Some(self.chance(horizon, directional, equivalence)? < FUTILE_CHANCE)
     }
 
-    /// pp of the method's §6: the chance of a decision within `horizon` rounds if the truth is the
-    /// present estimate, give or take its error. `None` before round 10, from the horizon on, and without
-    /// an interval.
+    /// The chance of a decision within `horizon` rounds if the truth is the present estimate, give or take its error. `None`
+    /// before round 10, from the horizon on, and without an interval.
     fn chance(&self, horizon: usize, directional: &Schedule, equivalence: &Schedule) -> Option<f64> {
         let n = self.rounds();
         if n < FUTILE_FROM || n >= horizon {
@@ -323,17 +233,16 @@ impl Contrast {
         }
         let (low, high) = self.shifted_interval(directional)?;
         let se = (high - low) / (2.0 * directional.z(n)?);
-        let at_end = |schedule: &Schedule| (n..=horizon).rev().find_map(|look| schedule.z(look));
         let share = n as f64 / horizon as f64;
-        let end_half = |z: f64| z * se * share.sqrt();
+        let end_half = |schedule: &Schedule| schedule.z_about(horizon, n) * se * share.sqrt();
         let tau = se * (1.0 - share).sqrt();
         let estimate = self.walsh.estimate()?.abs();
         let below = |x: f64| normal::below(x / tau);
 
-        let needed = self.bar() + end_half(at_end(directional)?);
+        let needed = self.bar() + end_half(directional);
         let mut chance = below(estimate - needed) + below(-estimate - needed);
         if self.question.equivalence {
-            let room = self.question.band - end_half(at_end(equivalence)?);
+            let room = self.question.band - end_half(equivalence);
             if room > 0.0 {
                 chance += below(room - estimate) - below(-room - estimate);
             }
@@ -361,7 +270,7 @@ impl Contrast {
         let horizons = horizons(self.rounds());
         let chance = |horizon: usize| {
             let [z_directional, z_equivalence] =
-                [directional, equivalence].map(|schedule| boundary(schedule, self.rounds(), horizon));
+                [directional, equivalence].map(|schedule| schedule.z_about(horizon, self.rounds()));
             let ahead = Ahead {
                 share: self.rounds() as f64 / horizon as f64,
                 bounds: [z_directional + stricter, z_equivalence],
@@ -406,15 +315,17 @@ impl Contrast {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::schedule::Spending;
 
     #[test]
     fn reference_t4_chances() {
         let d = [0.021, -0.043, 0.012, -0.018, 0.040, -0.025, 0.015, -0.035, 0.030, -0.028, 0.010, -0.005];
-        let (five, ten) = (Schedule::new(0.05, 40), Schedule::new(0.10, 40));
+        let five = Schedule::new(0.05, Spending::Directional);
+        let ten = Schedule::new(0.10, Spending::Equivalence);
         let mut contrast = Contrast::new(Question::comparison(libm::log(1.03)));
-        let expected = [(10, 0.156959), (11, 0.133188), (12, 0.113500)];
+        let expected = [(10, 0.102120), (11, 0.080725), (12, 0.066100)];
         for d in d {
-            contrast.push(&Pair { log_ratio: 5.0 * d, done: None, a_first: None });
+            contrast.push(&Pair { log_ratio: 5.0 * d, done: None });
             let reference = expected.iter().find(|(n, _)| *n == contrast.rounds());
             match (contrast.chance(40, &five, &ten), reference) {
                 (Some(chance), Some((_, pp))) => assert!((chance - pp).abs() < 1e-6, "{chance} is not {pp}"),

@@ -35,9 +35,6 @@ pub struct Pair {
     /// What both did, of a contrast whose totals must not contradict its typical ratio ([`crate::total`]): for all of its
     /// rounds or for none.
     pub done: Option<[Done; 2]>,
-    /// Whether a ran before b. `None` if unknown or meaningless (merged rounds); the early lane is
-    /// then closed to the whole contrast.
-    pub a_first: Option<bool>,
 }
 
 impl Pair {
@@ -45,29 +42,25 @@ impl Pair {
     ///
     /// # Panics
     /// If a value is not positive and finite: such a cell has FAILED and has no ratio.
-    pub fn of_values(a: f64, b: f64, a_first: Option<bool>) -> Pair {
+    pub fn of_values(a: f64, b: f64) -> Pair {
         assert!(a > 0.0 && a.is_finite(), "value of a: {a}");
         assert!(b > 0.0 && b.is_finite(), "value of b: {b}");
-        Pair { log_ratio: libm::log(a) - libm::log(b), done: None, a_first }
+        Pair { log_ratio: libm::log(a) - libm::log(b), done: None }
     }
 
     /// A ratio of rates, with what was done.
     ///
     /// # Panics
     /// If an amount or a time is not positive and finite.
-    pub fn of_done(a: Done, b: Done, a_first: Option<bool>) -> Pair {
+    pub fn of_done(a: Done, b: Done) -> Pair {
         let [amounts, times] =
-            [(a.amount, b.amount), (a.time, b.time)].map(|(a, b)| Pair::of_values(a, b, a_first).log_ratio);
-        Pair { log_ratio: amounts - times, done: Some([a, b]), a_first }
+            [(a.amount, b.amount), (a.time, b.time)].map(|(a, b)| Pair::of_values(a, b).log_ratio);
+        Pair { log_ratio: amounts - times, done: Some([a, b]) }
     }
 
     /// The same round with the names of the cells exchanged.
     pub fn swapped(&self) -> Pair {
-        Pair {
-            log_ratio: -self.log_ratio,
-            done: self.done.map(|[a, b]| [b, a]),
-            a_first: self.a_first.map(|first| !first),
-        }
+        Pair { log_ratio: -self.log_ratio, done: self.done.map(|[a, b]| [b, a]) }
     }
 }
 
@@ -225,6 +218,7 @@ pub fn at_stop(pairs: &[Pair], schedule: &Schedule) -> Option<(f64, Option<(f64,
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::schedule::Spending;
     use proptest::prelude::*;
 
     const D: [f64; 10] = [0.062, 0.041, 0.055, -0.012, 0.049, 0.071, 0.038, 0.044, 0.310, 0.052];
@@ -259,11 +253,11 @@ mod tests {
         assert_eq!((Walsh::counted().estimate(), Walsh::counted().interval(1)), (None, None));
         assert_eq!((Walsh::counted().not_above(0.0), Walsh::counted().not_below(0.0)), (0, 0));
         assert_eq!(walsh(&D).interval(0), None);
-        let pairs: Vec<Pair> = D.iter().map(|d| Pair { log_ratio: *d, done: None, a_first: None }).collect();
-        let schedule = Schedule::new(0.05, 60);
+        let pairs: Vec<Pair> = D.iter().map(|d| Pair { log_ratio: *d, done: None }).collect();
+        let schedule = Schedule::new(0.05, Spending::Directional);
         assert_eq!(at_stop(&[], &schedule), None);
         assert_eq!(at_stop(&pairs[..5], &schedule).unwrap().1, None);
-        assert_eq!(at_stop(&pairs, &schedule).unwrap().1, walsh(&D).interval(2));
+        assert_eq!(at_stop(&pairs, &schedule).unwrap().1, walsh(&D).interval(3));
     }
 
     /// The slow obvious model: all averages, sorted.
@@ -301,7 +295,7 @@ mod tests {
 
         #[test]
         fn exchanging_the_cells_negates_everything(rounds in prop::collection::vec(-3.0..3.0_f64, 1..30)) {
-            let of = |d: &f64| Pair { log_ratio: *d, done: None, a_first: Some(true) };
+            let of = |d: &f64| Pair { log_ratio: *d, done: None };
             let pairs: Vec<Pair> = rounds.iter().map(of).collect();
             let there: Walsh = pairs.iter().collect();
             let swapped: Vec<Pair> = pairs.iter().map(Pair::swapped).collect();

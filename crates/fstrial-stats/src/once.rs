@@ -20,7 +20,7 @@ use crate::{
 /// A question with all of its rounds.
 #[derive(Clone, Debug)]
 pub struct Rounds {
-    /// What is asked; its lane stays closed.
+    /// What is asked.
     pub question: Question,
     /// Its rounds, in any order.
     pub pairs: Vec<Pair>,
@@ -31,9 +31,8 @@ pub struct Rounds {
 /// # Panics
 /// As [`Panel::new`] and [`Panel::push`] do.
 pub fn of_rounds(asked: Vec<Rounds>, alpha: f64) -> Vec<Verdict> {
-    let rounds = asked.iter().map(|asked| asked.pairs.len()).max().unwrap_or(0);
     let questions = asked.iter().map(|asked| asked.question).collect();
-    let mut panel = Panel::looking_once(questions, alpha, rounds, Multiplicity::BenjaminiHochberg);
+    let mut panel = Panel::looking_once(questions, alpha, Multiplicity::BenjaminiHochberg);
     for (index, asked) in asked.into_iter().enumerate() {
         asked.pairs.into_iter().for_each(|pair| panel.push(index, pair));
     }
@@ -135,7 +134,7 @@ mod tests {
     const BAND: f64 = 0.029558802241544;
 
     fn rounds(d: &[f64]) -> Rounds {
-        let pair = |d: &f64| Pair::of_done(Done::figure(d.exp()), Done::figure(1.0), None);
+        let pair = |d: &f64| Pair::of_done(Done::figure(d.exp()), Done::figure(1.0));
         Rounds { question: Question::comparison(BAND), pairs: d.iter().map(pair).collect() }
     }
 

@@ -7,9 +7,8 @@
 //! with Holm the chance of even one wrong is at most 5 %.
 //!
 //! Source: Benjamini and Hochberg 1995 and Holm 1979 over sequential tests, each level α·r/m (or
-//! α/(m − D)) having its own [`crate::schedule`] and [`crate::lane`]. Assumes that the questions and the
-//! planned rounds were fixed before any result. EQUIVALENT is per question (at most α each), and so
-//! are the intervals.
+//! α/(m − D)) having its own [`crate::schedule`]. Assumes that the questions were fixed before any result. EQUIVALENT is per
+//! question (at most α each), and so are the intervals.
 //!
 //! With more than 64 questions not every r has a schedule of its own: each costs milliseconds, and a
 //! crossing is then noted at the next stricter level that has one. That is what p-values rounded up
@@ -18,11 +17,11 @@
 //! A panel is a deterministic function of its constructor's arguments and the sequence of calls, so
 //! a stored trial can be recomputed.
 
-use crate::contrast::{Contrast, Crossing, FUTILE_FROM, Side};
+use crate::contrast::{Contrast, FUTILE_FROM, Side};
 use crate::estimate::Pair;
 use crate::normal;
 use crate::question::Question;
-use crate::schedule::Schedule;
+use crate::schedule::{Schedule, Spending};
 use crate::total::Ratio;
 
 /// The answer about a over b, where more is better.
@@ -43,21 +42,18 @@ pub enum Decision {
 pub struct Verdict {
     /// The answer.
     pub decision: Decision,
-    /// θ̂, a natural log (mean log-ratio if decided in the lane). `None` without rounds. For a claim
-    /// it is the estimate of the ratio itself, the threshold not subtracted.
+    /// θ̂, a natural log. `None` without rounds. For a claim it is the estimate of the ratio itself, the threshold not subtracted.
     pub estimate: Option<f64>,
     /// Interval in natural logs, of level `interval_level`; `None` while rounds are too few.
     pub interval: Option<(f64, f64)>,
-    /// 1−α; 1−2α for EQUIVALENT; 1−0.02·α_r for a verdict in the lane at level α_r.
+    /// 1−α; 1−2α for EQUIVALENT.
     pub interval_level: f64,
     /// The ratio of all that was done, for a contrast that has totals: its interval has the level of this look alone,
     /// which is stricter than `interval_level`.
     pub total: Option<Ratio>,
     /// Rounds of this contrast that the verdict rests on.
     pub rounds: usize,
-    /// Whether the early lane decided.
-    pub by_lane: bool,
-    /// Whether the question is given up, because a decision by the planned end is too unlikely. It is decided all the same
+    /// Whether the question is given up, because a decision within dozens of rounds is too unlikely. It is decided all the same
     /// if rounds go on and show it: giving up saves time and costs no error.
     pub futile: bool,
     /// For an undecided question: after how many rounds in all a decision is likely, as a range that holds it in about 80 %
@@ -105,48 +101,32 @@ struct Entry {
     contrast: Contrast,
     /// For each of `Panel::levels`: the first crossing at that level, now or earlier. Empty as long as there is none, and
     /// again when the question is closed: most questions of a large trial cross at no level, and m² of these would not fit.
-    crossings: Vec<Option<Crossing>>,
+    crossings: Vec<Option<Side>>,
     /// Set when the question is decided.
     closed: Option<Verdict>,
-    /// Whether a decision within the horizon is too unlikely.
+    /// Whether a decision is too unlikely to wait for it.
     futile: bool,
     /// Rounds that it is to have before it is given up.
     patience: usize,
-    /// Rounds within which a decision must be likely.
-    horizon: usize,
 }
 
 impl Panel {
-    /// A panel of m = `questions.len()` questions at level `alpha` (0.05), for a trial planned to last
-    /// `planned_rounds` (N). Futility is on.
+    /// A panel of m = `questions.len()` questions at level `alpha` (0.05). Futility is on.
     ///
     /// # Panics
-    /// If `alpha` is not in (0, 0.5), no rounds are planned, or a question has a band that is not
-    /// positive or a threshold that is not finite.
-    pub fn new(questions: Vec<Question>, alpha: f64, planned_rounds: usize, m: Multiplicity) -> Panel {
+    /// If `alpha` is not in (0, 0.5), or a question has a band that is not positive or a threshold that is not finite.
+    pub fn new(questions: Vec<Question>, alpha: f64, m: Multiplicity) -> Panel {
         let contrasts = questions.into_iter().map(Contrast::new).collect();
-        Panel::with(contrasts, alpha, planned_rounds, m, Schedule::new)
+        Panel::with(contrasts, alpha, m, [Spending::Directional, Spending::Equivalence])
     }
 
-    /// A panel for rounds that are all there: it is settled once, has no lane and gives nothing up ([`crate::once`]).
-    pub(crate) fn looking_once(
-        questions: Vec<Question>,
-        alpha: f64,
-        rounds: usize,
-        m: Multiplicity,
-    ) -> Panel {
-        let plain = questions.into_iter().map(|question| Question { lane: false, ..question });
-        let contrasts = plain.map(Contrast::looked_at_once).collect();
-        Panel { futility: false, ..Panel::with(contrasts, alpha, rounds, m, Schedule::once) }
+    /// A panel for rounds that are all there: it is settled once and gives nothing up ([`crate::once`]).
+    pub(crate) fn looking_once(questions: Vec<Question>, alpha: f64, m: Multiplicity) -> Panel {
+        let contrasts = questions.into_iter().map(Contrast::looked_at_once).collect();
+        Panel { futility: false, ..Panel::with(contrasts, alpha, m, [Spending::Once; 2]) }
     }
 
-    fn with(
-        contrasts: Vec<Contrast>,
-        alpha: f64,
-        planned_rounds: usize,
-        m: Multiplicity,
-        schedule: impl Fn(f64, usize) -> Schedule,
-    ) -> Panel {
+    fn with(contrasts: Vec<Contrast>, alpha: f64, m: Multiplicity, spending: [Spending; 2]) -> Panel {
         assert!(alpha > 0.0 && alpha < 0.5, "the level must lie between 0 and 0.5, not {alpha}");
         let count = contrasts.len();
         let ranks = ranks(count);
@@ -158,22 +138,15 @@ impl Panel {
         let entry = |contrast: Contrast| {
             let question = &contrast.question;
             assert!(question.band > 0.0 && question.threshold.is_finite(), "bad question: {question:?}");
-            Entry {
-                contrast,
-                crossings: Vec::new(),
-                closed: None,
-                futile: false,
-                patience: 0,
-                horizon: planned_rounds,
-            }
+            Entry { contrast, crossings: Vec::new(), closed: None, futile: false, patience: 0 }
         };
         Panel {
             multiplicity: m,
             crossing_at: vec![0; ranks.len()],
             directional_so_far: 0,
-            levels: ranks.iter().map(|r| schedule(level(*r), planned_rounds)).collect(),
-            directional: schedule(alpha, planned_rounds),
-            equivalence: schedule(2.0 * alpha, planned_rounds),
+            levels: ranks.iter().map(|r| Schedule::new(level(*r), spending[0])).collect(),
+            directional: Schedule::new(alpha, spending[0]),
+            equivalence: Schedule::new(2.0 * alpha, spending[1]),
             entries: contrasts.into_iter().map(entry).collect(),
             ranks,
             futility: true,
@@ -232,8 +205,7 @@ impl Panel {
     }
 
     /// Whether the trial should go on for this question: it is neither decided nor given up, the panel
-    /// is not finished, and the question holds the trial open. The planned end is the caller's
-    /// business: a resumed trial goes beyond it.
+    /// is not finished, and the question holds the trial open.
     pub fn is_open(&self, question: usize) -> bool {
         let entry = &self.entries[question];
         let is_given_up = entry.futile && entry.contrast.rounds() >= entry.patience;
@@ -241,13 +213,10 @@ impl Panel {
     }
 
     /// Somebody asks for more rounds: no question is given up before it has had as many more as one needs to be given up
-    /// in the first place, and then only if a decision is unlikely within as many more as were planned. It costs no error,
-    /// because none is gained by giving up.
+    /// in the first place. It costs no error, because none is gained by giving up.
     pub fn reopen(&mut self) {
         for entry in &mut self.entries {
-            let rounds = entry.contrast.rounds();
-            (entry.patience, entry.horizon) =
-                (rounds + FUTILE_FROM, rounds + self.directional.planned_rounds());
+            entry.patience = entry.contrast.rounds() + FUTILE_FROM;
         }
     }
 
@@ -287,8 +256,8 @@ impl Panel {
     fn note_crossings(&mut self) {
         let count = self.levels.len();
         for entry in self.entries.iter_mut().filter(|entry| entry.closed.is_none()) {
-            let evidence = entry.contrast.evidence();
-            let could = |level: &Schedule| evidence.could_reach(level);
+            let alone = entry.contrast.alone();
+            let could = |level: &Schedule| entry.contrast.could_reach(alone, level);
             // The levels ascend with BH and descend with Holm.
             let within_reach = match self.multiplicity {
                 Multiplicity::BenjaminiHochberg => self.levels.partition_point(|level| !could(level))..count,
@@ -298,9 +267,9 @@ impl Panel {
                 if entry.crossings.get(level).is_some_and(Option::is_some) {
                     continue;
                 }
-                if let Some(crossing) = entry.contrast.crossing(&evidence, &self.levels[level]) {
+                if let Some(side) = entry.contrast.side(&self.levels[level]) {
                     entry.crossings.resize(count, None);
-                    entry.crossings[level] = Some(crossing);
+                    entry.crossings[level] = Some(side);
                     self.crossing_at[level] += 1;
                 }
             }
@@ -333,9 +302,8 @@ impl Panel {
     fn decide_all_at(&mut self, level: usize) {
         for index in self.open() {
             let Entry { contrast, crossings, .. } = &self.entries[index];
-            if let Some(Some(crossing)) = crossings.get(level) {
-                let alpha = self.levels[level].alpha();
-                self.close(index, directional(contrast, *crossing, alpha, &self.directional));
+            if let Some(Some(side)) = crossings.get(level) {
+                self.close(index, directional(contrast, *side, &self.directional));
             }
         }
     }
@@ -343,7 +311,7 @@ impl Panel {
     fn settle_futile(&mut self) {
         for entry in self.entries.iter_mut().filter(|entry| entry.closed.is_none()) {
             let contrast = &entry.contrast;
-            if let Some(futile) = contrast.is_futile(entry.horizon, &self.directional, &self.equivalence) {
+            if let Some(futile) = contrast.is_futile(&self.directional, &self.equivalence) {
                 let is_hopeless = futile || contrast.contradicts_itself(&self.directional, &self.equivalence);
                 entry.futile = is_hopeless && contrast.question.holds_open;
             }
@@ -407,7 +375,6 @@ fn known(contrast: &Contrast, schedule: &Schedule) -> Verdict {
         interval_level: 1.0 - schedule.alpha(),
         total: contrast.total(schedule),
         rounds: contrast.rounds(),
-        by_lane: false,
         futile: false,
         rounds_needed: None,
         waits_for_total: false,
@@ -415,30 +382,14 @@ fn known(contrast: &Contrast, schedule: &Schedule) -> Verdict {
     }
 }
 
-/// The verdict of a crossing at level `alpha`. Where another question's verdict made the level reachable only now,
-/// the interval is today's, as the page shows per-question intervals of all rounds; the lane's is
-/// that of its own round, which cannot be extended.
-fn directional(contrast: &Contrast, crossing: Crossing, alpha: f64, schedule: &Schedule) -> Verdict {
-    let decision = match crossing.side() {
+/// The verdict on a side. Where another question's verdict made the level reachable only now, the interval is today's, as
+/// the page shows per-question intervals of all rounds.
+fn directional(contrast: &Contrast, side: Side, schedule: &Schedule) -> Verdict {
+    let decision = match side {
         Side::Above => Decision::Faster,
         Side::Below => Decision::Slower,
     };
-    let found = known(contrast, schedule);
-    let threshold = contrast.question.threshold;
-    match crossing {
-        Crossing::Schedule(_) => Verdict { decision, ..found },
-        Crossing::Lane(_, rounds) => {
-            let lane = contrast.found_in_lane(rounds, alpha);
-            Verdict {
-                decision,
-                estimate: Some(lane.mean + threshold),
-                interval: Some((lane.interval.0 + threshold, lane.interval.1 + threshold)),
-                interval_level: lane.level,
-                by_lane: true,
-                ..found
-            }
-        }
-    }
+    Verdict { decision, ..known(contrast, schedule) }
 }
 
 #[cfg(test)]
@@ -453,8 +404,7 @@ mod tests {
             let noted = |entry: &&Entry| entry.crossings.get(at).is_some_and(Option::is_some);
             assert_eq!(panel.crossing_at[at], open().filter(noted).count());
             for entry in open().filter(|entry| !noted(entry)) {
-                let evidence = entry.contrast.evidence();
-                assert!(entry.contrast.crossing(&evidence, level).is_none(), "level {at} was skipped");
+                assert!(entry.contrast.side(level).is_none(), "level {at} was skipped");
             }
         }
         let directional = |entry: &&Entry| {
@@ -476,16 +426,15 @@ mod tests {
         #![proptest_config(ProptestConfig { cases: 40, failure_persistence: None, ..ProptestConfig::default() })]
         #[test]
         fn no_level_that_matters_is_skipped(
-            effects in prop::collection::vec((-0.2..0.2_f64, 0.005..0.1_f64, any::<bool>()), 1..12),
-            noise in prop::collection::vec((-1.0..1.0_f64, any::<bool>()), 12 * 14), holm: bool,
+            effects in prop::collection::vec((-0.2..0.2_f64, 0.005..0.1_f64), 1..12),
+            noise in prop::collection::vec(-1.0..1.0_f64, 12 * 14), holm: bool,
         ) {
             let m = if holm { Multiplicity::Holm } else { Multiplicity::BenjaminiHochberg };
-            let question = |(_, _, lane): &(f64, f64, bool)| Question { lane: *lane, ..Question::comparison(0.03) };
-            let mut panel = Panel::new(effects.iter().map(question).collect(), 0.05, 12, m);
+            let mut panel = Panel::new(vec![Question::comparison(0.03); effects.len()], 0.05, m);
             for round in 0..14 {
-                for (index, (effect, spread, _)) in effects.iter().enumerate() {
-                    let (noise, a_first) = noise[round * 12 + index];
-                    panel.push(index, Pair { log_ratio: effect + spread * noise, done: None, a_first: Some(a_first) });
+                for (index, (effect, spread)) in effects.iter().enumerate() {
+                    let log_ratio = effect + spread * noise[round * 12 + index];
+                    panel.push(index, Pair { log_ratio, done: None });
                 }
                 panel.note_crossings();
                 assert_nothing_was_skipped(&panel);

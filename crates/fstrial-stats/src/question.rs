@@ -6,14 +6,12 @@
 pub struct Question {
     /// δ = ln(1 + practical), > 0: differences strictly inside ±δ do not matter in practice.
     pub band: f64,
-    /// Whether the early lane may decide. Never for quantiles.
-    pub lane: bool,
     /// c = ln r of a claim `ratio(a, b) > r`, subtracted from every log-ratio; 0 otherwise.
     pub threshold: f64,
     /// Whether EQUIVALENT is a possible answer.
     pub equivalence: bool,
     /// Whether a directional answer needs the interval to lie wholly outside the band, not only on
-    /// one side of the threshold (the claim `a = b within p %`). Goes with `lane: false`.
+    /// one side of the threshold (the claim `a = b within p %`).
     pub beyond_band: bool,
     /// Whether the trial goes on for this question's sake. If not, it never becomes futile and
     /// [`Panel::is_open`](crate::Panel::is_open) is always false, but it takes in what rounds there are, may be decided
@@ -24,7 +22,7 @@ pub struct Question {
 impl Question {
     /// "Is a faster than b?", with three possible answers. `band` is δ = ln(1 + practical).
     pub fn comparison(band: f64) -> Question {
-        Question { band, lane: true, threshold: 0.0, equivalence: true, beyond_band: false, holds_open: true }
+        Question { band, threshold: 0.0, equivalence: true, beyond_band: false, holds_open: true }
     }
 
     /// The claim `ratio(a, b) > ratio` (`ratio` > 0): FASTER means it holds, SLOWER that it is reversed.
@@ -35,7 +33,7 @@ impl Question {
     /// The claim `a = b within p %`, `fraction` = p/100: EQUIVALENT means it holds, FASTER or SLOWER (the
     /// interval lies wholly outside the band) that it is reversed.
     pub fn within(fraction: f64) -> Question {
-        Question { lane: false, beyond_band: true, ..Question::comparison(libm::log1p(fraction)) }
+        Question { beyond_band: true, ..Question::comparison(libm::log1p(fraction)) }
     }
 
     /// The same question, not keeping the trial going.

@@ -1,26 +1,39 @@
 //! The stopping schedule: which critical count k after which round, so that looking after every
 //! round costs no more than α in all.
 //!
-//! The idea in words: decide beforehand how much of α may be spent by round n (linear up to 80 % at
-//! the planned end, a tenth more kept for a resumed trial, the rest for the early lane). At each
+//! The idea in words: decide beforehand how much of α may be spent by round n ([`Spending`]). At each
 //! look find the boundary of a Gaussian walk that spends just what is due, given that no earlier
 //! boundary was crossed, round it down to a critical count of the exact signed-rank
 //! distribution, and carry what could not be spent to the next look.
 //!
+//! Neither form of spending knows how many rounds there will be, so that a trial may end when its budget does and be
+//! resumed forever.
+//!
 //! Source: error spending of Lan and DeMets 1983 with the recursion of Armitage, McPherson and
 //! Rowe 1969, started from the exact distribution at the first look. The Gaussian picture only
 //! allots error between looks; every single critical count is exact for its round.
-//! Assumes that α and the planned number of rounds were fixed before any result was seen.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::{normal, signed_rank};
 
-/// Share of α spent by the planned last round.
-const SHARE_PLANNED: f64 = 0.80;
-/// Share of α kept for rounds after the planned last one, spent ever more slowly.
-const SHARE_RESUMED: f64 = 0.10;
+/// The share of α that is spent on directions in the end.
+const SHARE_DIRECTIONAL: f64 = 0.98;
+/// The round by which half of that is spent: the first verdict is then possible after seven rounds of a question alone, after
+/// eleven if it shares the error with 17 others.
+const HALF_SPENT: f64 = 13.0;
+/// Equivalence: shares of α spent, evenly, by this round, and ever more slowly after it.
+const EVENLY_UNTIL: f64 = 60.0;
+const SHARE_EVENLY: f64 = 0.80;
+const SHARE_LATER: f64 = 0.10;
+/// Looks that a forecast computes; what is beyond is extrapolated.
+const WALKED: usize = 60;
+/// How boundaries grow beyond that, with the logarithm of the rounds: to 0.05 of what the recursion gives up to 600 rounds.
+/// That of equivalence jumps, as little is spent from here on.
+const SLOPE_DIRECTIONAL: f64 = 0.27;
+const STEP_EQUIVALENCE: f64 = 0.55;
+const SLOPE_EQUIVALENCE: f64 = 0.37;
 /// Points of the grid that carries the density of the walk between the boundaries.
 const GRID: usize = 401;
 /// Halvings of [0, 12√n] in the search for a boundary: down to the resolution of f64.
@@ -28,44 +41,44 @@ const BISECTIONS: usize = 60;
 /// Steps of more standard deviations than this are left out of sums: they weigh below 1e−18.
 const REACH: f64 = 9.0;
 
-/// The schedule of one level α and one planned number of rounds N.
+/// How the error of a schedule is spent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Spending {
+    /// On *faster* and *slower*: A(n) = 0.98·α·n/(n + 13).
+    Directional,
+    /// On *equivalent*: evenly up to round 60, where intervals become short enough for it, and little after it.
+    Equivalence,
+    /// All on one look, at rounds that are all there.
+    Once,
+}
+
+/// The schedule of one level α.
 ///
 /// Cheap to clone. Looks are computed when first asked for and remembered for the life of the
 /// process (a memo of a pure function), so a trial pays only for the rounds it reaches.
 #[derive(Clone)]
 pub struct Schedule {
     alpha: f64,
-    planned_rounds: usize,
-    /// The looks after every round; none if there is one look, which has all of α.
-    walk: Option<SharedWalk>,
+    spending: Spending,
+    /// The looks after every round; unused if there is one look.
+    walk: SharedWalk,
 }
 
-/// Every walk begun so far, by the bits of α and N.
-static WALKS: Mutex<BTreeMap<(u64, usize), SharedWalk>> = Mutex::new(BTreeMap::new());
+/// Every walk begun so far, by the bits of α and its spending.
+static WALKS: Mutex<BTreeMap<(u64, Spending), SharedWalk>> = Mutex::new(BTreeMap::new());
 
 type SharedWalk = Arc<Mutex<Walk>>;
 
 impl Schedule {
-    /// The schedule of level `alpha` (0 < α < 1) for a trial planned to last `planned_rounds`.
-    ///
-    /// # Panics
-    /// If `alpha` is not strictly between 0 and 1 or no rounds are planned.
-    pub fn new(alpha: f64, planned_rounds: usize) -> Schedule {
-        assert!(alpha > 0.0 && alpha < 1.0, "the level must lie between 0 and 1, not {alpha}");
-        assert!(planned_rounds > 0, "a schedule needs at least one planned round");
-        let mut walks = WALKS.lock().unwrap_or_else(PoisonError::into_inner);
-        let walk = walks.entry((alpha.to_bits(), planned_rounds)).or_default();
-        Schedule { alpha, planned_rounds, walk: Some(Arc::clone(walk)) }
-    }
-
-    /// For rounds that are all there and are looked at a single time: that look may spend all of `alpha`, whatever the
-    /// number of rounds.
+    /// The schedule of level `alpha` (0 < α < 1).
     ///
     /// # Panics
     /// If `alpha` is not strictly between 0 and 1.
-    pub fn once(alpha: f64, rounds: usize) -> Schedule {
+    pub fn new(alpha: f64, spending: Spending) -> Schedule {
         assert!(alpha > 0.0 && alpha < 1.0, "the level must lie between 0 and 1, not {alpha}");
-        Schedule { alpha, planned_rounds: rounds, walk: None }
+        let mut walks = WALKS.lock().unwrap_or_else(PoisonError::into_inner);
+        let walk = walks.entry((alpha.to_bits(), spending)).or_default();
+        Schedule { alpha, spending, walk: Arc::clone(walk) }
     }
 
     /// The level α.
@@ -73,26 +86,16 @@ impl Schedule {
         self.alpha
     }
 
-    /// Whether there is one look, which has all of α.
-    pub(crate) fn looks_once(&self) -> bool {
-        self.walk.is_none()
-    }
-
-    /// The planned number of rounds N.
-    pub fn planned_rounds(&self) -> usize {
-        self.planned_rounds
-    }
-
     /// A(n): how much error may be spent by round n.
     pub fn allowance(&self, n: usize) -> f64 {
-        let used = n as f64 / self.planned_rounds as f64;
-        if self.walk.is_none() {
-            self.alpha
-        } else if n <= self.planned_rounds {
-            self.alpha * SHARE_PLANNED * used
-        } else {
-            self.alpha * (SHARE_PLANNED + SHARE_RESUMED * (1.0 - 1.0 / used))
-        }
+        let n = n as f64;
+        self.alpha
+            * match self.spending {
+                Spending::Directional => SHARE_DIRECTIONAL * n / (n + HALF_SPENT),
+                Spending::Equivalence if n <= EVENLY_UNTIL => SHARE_EVENLY * n / EVENLY_UNTIL,
+                Spending::Equivalence => SHARE_EVENLY + SHARE_LATER * (1.0 - EVENLY_UNTIL / n),
+                Spending::Once => 1.0,
+            }
     }
 
     /// `K[n]`: the critical count after round n. 0 means that round n cannot decide anything.
@@ -119,6 +122,22 @@ impl Schedule {
         }
     }
 
+    /// About the boundary after round n, of a trial that has had `rounds` of them: beyond those and [`WALKED`] it is
+    /// extrapolated, as looks take milliseconds each. Infinite if no look up to n can decide.
+    pub(crate) fn z_about(&self, n: usize, rounds: usize) -> f64 {
+        let known = n.min(rounds.max(WALKED));
+        let z = (2..=known).rev().find_map(|look| self.z(look)).unwrap_or(f64::INFINITY);
+        let beyond = libm::log(n as f64 / known as f64);
+        let (step, slope) = match self.spending {
+            Spending::Directional => (0.0, SLOPE_DIRECTIONAL),
+            Spending::Equivalence => {
+                (if known == WALKED { STEP_EQUIVALENCE } else { 0.0 }, SLOPE_EQUIVALENCE)
+            }
+            Spending::Once => (0.0, 0.0),
+        };
+        if n == known { z } else { z + step + slope * beyond }
+    }
+
     /// The difference (a natural log) that is found in nine of ten trials that stop after `n` rounds or before, if the
     /// log-ratios of rounds vary normally by the standard deviation `sd`: what it takes at the last look that can decide.
     /// `None` if none of these rounds can.
@@ -131,8 +150,10 @@ impl Schedule {
     }
 
     fn look(&self, n: usize) -> Look {
-        let Some(walk) = &self.walk else { return Look::with_all(self.alpha, n) };
-        let mut walk = walk.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.spending == Spending::Once {
+            return Look::with_all(self.alpha, n);
+        }
+        let mut walk = self.walk.lock().unwrap_or_else(PoisonError::into_inner);
         while walk.looks.len() <= n {
             let due = self.allowance(walk.looks.len());
             walk.take_look(due);
@@ -298,75 +319,72 @@ pub fn gaussian_boundaries(information: &[f64], spent_by: &[f64]) -> Vec<f64> {
 mod tests {
     use super::*;
 
-    fn assert_counts(alpha: f64, planned: usize, first: usize, expected: &[usize]) {
-        let schedule = Schedule::new(alpha, planned);
+    fn assert_counts(schedule: &Schedule, first: usize, expected: &[usize]) {
         for n in 0..first {
-            assert_eq!(schedule.critical(n), 0, "α = {alpha}, N = {planned}, n = {n}");
+            assert_eq!(schedule.critical(n), 0, "n = {n}");
         }
         let ours: Vec<usize> = (first..first + expected.len()).map(|n| schedule.critical(n)).collect();
-        assert_eq!(ours, expected, "α = {alpha}, N = {planned}");
+        assert_eq!(ours, expected);
     }
 
     fn assert_close(value: f64, expected: f64, tolerance: f64) {
         assert!((value - expected).abs() <= tolerance, "{value} is not {expected}");
     }
 
+    // The counts, levels and boundaries here were computed by a program of its own, with scipy.
+
     #[test]
-    fn reference_schedule_05_40() {
+    fn reference_schedule_of_directions() {
         let counts = [
-            1, 1, 2, 3, 6, 7, 10, 14, 17, 20, 25, 29, 34, 40, 45, 52, 59, 65, 73, 81, 90, 98, 108, 117, 127,
-            138, 149, 160, 173, 185, 197, 211, 224,
+            1, 1, 2, 3, 5, 6, 9, 11, 14, 17, 20, 24, 28, 33, 37, 43, 48, 54, 60, 66, 73, 80, 88, 96, 104,
+            113, 122, 132, 141, 151, 162, 173, 184, 196, 208, 220, 233, 246, 259, 274, 288, 302, 318, 333,
+            349, 365, 381, 399, 416, 434, 452, 471, 489, 509,
         ];
-        assert_counts(0.05, 40, 8, &counts);
-        let schedule = Schedule::new(0.05, 40);
+        let schedule = Schedule::new(0.05, Spending::Directional);
+        assert_counts(&schedule, 7, &counts);
+        assert_close(schedule.nominal_level(7), 0.015625, 1e-6);
+        assert_close(schedule.z(7).unwrap(), 2.417559, 1e-6);
+        assert_close(schedule.nominal_level(60), 0.002359, 1e-6);
+        assert_close(schedule.z(60).unwrap(), 3.040856, 1e-6);
+    }
+
+    #[test]
+    fn reference_schedule_of_equivalence() {
+        let counts = [
+            1, 2, 3, 5, 7, 9, 11, 15, 18, 23, 27, 31, 37, 43, 48, 55, 62, 70, 77, 85, 94, 104, 113, 123, 133,
+            144, 155, 167, 180, 192, 206, 219, 233, 248, 262, 278, 294, 310, 327, 345, 362, 381, 399, 418,
+            438, 458, 479, 500, 521, 543, 566, 589, 612,
+        ];
+        let schedule = Schedule::new(0.10, Spending::Equivalence);
+        assert_counts(&schedule, 8, &counts);
         assert_close(schedule.nominal_level(8), 0.007812, 1e-6);
         assert_close(schedule.z(8).unwrap(), 2.660067, 1e-6);
-        assert_close(schedule.nominal_level(40), 0.011074, 1e-6);
-        assert_close(schedule.z(40).unwrap(), 2.540343, 1e-6);
-        assert_close(schedule.spent(40), 0.039890, 1e-6);
-    }
-
-    #[test]
-    fn reference_schedule_10_40() {
-        let counts = [
-            2, 2, 4, 5, 8, 10, 14, 17, 21, 25, 30, 35, 41, 46, 53, 60, 67, 75, 83, 92, 101, 111, 121, 131,
-            142, 153, 165, 178, 190, 204, 217, 231, 246,
-        ];
-        assert_counts(0.10, 40, 8, &counts);
-        let schedule = Schedule::new(0.10, 40);
-        assert_close(schedule.nominal_level(8), 0.015625, 1e-6);
-        assert_close(schedule.z(8).unwrap(), 2.417559, 1e-6);
-        assert_close(schedule.nominal_level(40), 0.025899, 1e-6);
-        assert_close(schedule.z(40).unwrap(), 2.227729, 1e-6);
-        assert_close(schedule.spent(40), 0.079766, 1e-6);
-    }
-
-    #[test]
-    fn reference_schedule_05_60() {
-        let counts = [
-            1, 2, 4, 4, 7, 9, 12, 15, 18, 22, 26, 31, 36, 42, 48, 54, 61, 68, 75, 84, 92, 101, 110, 120, 130,
-            140, 152, 163, 175, 187, 200, 213, 227, 241, 255, 271, 286, 302, 318, 335, 352, 370, 388, 407,
-            426, 445, 465, 486, 506, 528, 550, 572,
-        ];
-        assert_counts(0.05, 60, 9, &counts);
-        let schedule = Schedule::new(0.05, 60);
-        assert_close(schedule.z(60).unwrap(), 2.551386, 1e-6);
-        assert_close(schedule.spent(60), 0.039992, 1e-6);
+        assert_close(schedule.nominal_level(60), 0.024715, 1e-6);
+        assert_close(schedule.z(60).unwrap(), 2.245833, 1e-6);
     }
 
     #[test]
     fn reference_schedules_of_smaller_levels() {
-        let counts = [
-            1, 2, 3, 4, 6, 8, 10, 13, 17, 20, 24, 28, 33, 38, 44, 50, 56, 62, 70, 77, 85, 93, 102, 111, 120,
-            130, 140, 151, 163, 174,
-        ];
-        assert_counts(0.00625, 40, 11, &counts);
-        assert_close(Schedule::new(0.00625, 40).spent(40), 0.004999, 1e-6);
-        assert_counts(0.0125, 40, 10, &[1, 2, 2, 4, 5, 8]);
-        assert_counts(0.025, 40, 9, &[1, 1, 3, 3, 6, 8]);
-        assert_counts(0.0375, 40, 9, &[1, 3, 3, 5, 8, 9]);
-        let last = [0.0125, 0.025, 0.0375].map(|alpha| Schedule::new(alpha, 40).critical(40));
-        assert_eq!(last, [189, 205, 216]);
+        let of = |questions: f64| Schedule::new(0.05 / questions, Spending::Directional);
+        assert_counts(&of(3.0), 9, &[1, 3, 3, 3, 5, 7, 10, 12, 14, 18, 21, 24, 29, 33]);
+        assert_counts(&of(6.0), 10, &[1, 3, 3, 4, 6, 7, 9, 11, 14, 17, 21, 24, 28, 32]);
+        assert_counts(&of(18.0), 11, &[1, 1, 2, 3, 5, 6, 8, 9, 12, 15, 18, 21, 24, 29]);
+        assert_eq!([3.0, 6.0, 18.0].map(|questions| of(questions).critical(60)), [461, 434, 396]);
+    }
+
+    #[test]
+    fn boundaries_beyond_the_looks_that_are_computed_are_about_what_they_will_be() {
+        let reference =
+            [(90, 3.1428, 2.8617), (120, 3.2211, 3.0260), (240, 3.4185, 3.3266), (600, 3.6882, 3.6530)];
+        let [directional, equivalence] = [(0.05, Spending::Directional), (0.10, Spending::Equivalence)]
+            .map(|(alpha, spending)| Schedule::new(alpha, spending));
+        for (n, by_direction, by_equivalence) in reference {
+            assert_close(directional.z_about(n, 10), by_direction, 0.06);
+            assert_close(equivalence.z_about(n, 10), by_equivalence, 0.10);
+        }
+        assert_eq!(directional.z_about(20, 10), directional.z(20).unwrap());
+        assert_eq!(directional.z_about(6, 6), f64::INFINITY);
+        assert_close(equivalence.z_about(90, 70), equivalence.z(90).unwrap(), 0.12);
     }
 
     #[test]
@@ -374,7 +392,7 @@ mod tests {
         // Wilcoxon's table for 5 % two-sided: reject if the smaller sum of ranks is at most this; ours is one more.
         let table =
             [(6, 0), (7, 2), (8, 3), (9, 5), (10, 8), (12, 13), (15, 25), (20, 52), (25, 89), (40, 264)];
-        let schedule = Schedule::once(0.05, 40);
+        let schedule = Schedule::new(0.05, Spending::Once);
         for (n, sum) in table {
             assert_eq!(schedule.critical(n), sum + 1, "n = {n}");
             assert!(schedule.spent(n) <= schedule.allowance(n), "n = {n}");
@@ -403,26 +421,30 @@ mod tests {
     }
 
     #[test]
-    fn what_can_be_detected_shrinks_with_the_rounds_and_grows_with_what_is_kept_for_later() {
-        let schedule = Schedule::new(0.05, 60);
-        assert_eq!(schedule.detectable(8, 0.1), None, "no sign can decide in eight rounds");
-        let at = |schedule: &Schedule, n| schedule.detectable(n, 0.1).unwrap();
-        // By hand: (2.551386 + 1.281552) · 0.1 / √(60 · 3/π).
-        assert_close(at(&schedule, 60), 0.050637, 1e-5);
-        assert!(at(&schedule, 60) < at(&schedule, 20) && at(&schedule, 20) < at(&schedule, 12));
-        assert!(at(&Schedule::new(0.05, 12), 12) < at(&schedule, 12));
+    fn what_can_be_detected_shrinks_with_the_rounds() {
+        let schedule = Schedule::new(0.05, Spending::Directional);
+        assert_eq!(schedule.detectable(6, 0.1), None, "no sign can decide in six rounds");
+        let at = |n| schedule.detectable(n, 0.1).unwrap();
+        // By hand: (3.040856 + 1.281552) · 0.1 / √(60 · 3/π).
+        assert_close(at(60), 0.057104, 1e-5);
+        assert!(at(60) < at(20) && at(20) < at(12));
     }
 
     #[test]
-    fn never_spends_more_than_allowed_even_when_resumed() {
-        for (alpha, planned) in [(0.05, 12), (0.1, 60), (0.05 / 60.0, 60), (0.0125, 30)] {
-            let schedule = Schedule::new(alpha, planned);
+    fn never_spends_more_than_allowed() {
+        for (alpha, spending) in [
+            (0.05, Spending::Directional),
+            (0.05 / 60.0, Spending::Directional),
+            (0.1, Spending::Equivalence),
+            (0.0125, Spending::Equivalence),
+        ] {
+            let schedule = Schedule::new(alpha, spending);
             for n in 2..=100 {
                 assert!(schedule.spent(n) <= schedule.allowance(n) * (1.0 + 1e-9));
                 // What `Panel` relies on to leave levels alone that cannot be reached.
                 assert!(schedule.nominal_level(n) <= schedule.allowance(n) * 1.001, "α = {alpha}, n = {n}");
             }
-            assert!(schedule.spent(100) < 0.9 * alpha);
+            assert!(schedule.allowance(usize::MAX) <= alpha && schedule.spent(100) < 0.9 * alpha);
         }
     }
 }

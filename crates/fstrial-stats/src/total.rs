@@ -15,7 +15,7 @@
 //! not quite, so that the interval of few rounds is somewhat too short.
 
 use crate::estimate::Done;
-use crate::{lane, normal};
+use crate::normal;
 
 /// Rounds up to which all signs are counted.
 const EXACT: usize = 20;
@@ -68,16 +68,6 @@ impl Total {
     /// Whether R is surely less than e^`log`.
     pub fn is_below(&self, log: f64, level: f64) -> bool {
         self.swapped().is_above(-log, level)
-    }
-
-    /// The same by a t-test, for rounds that are too few for signs: what the early lane assumes, and no more.
-    pub(crate) fn is_above_by_t(&self, log: f64, level: f64) -> bool {
-        let test = self.excesses(log).and_then(|excess| lane::t_test(&excess));
-        test.is_some_and(|(mean, _, p)| mean > 0.0 && p <= level)
-    }
-
-    pub(crate) fn is_below_by_t(&self, log: f64, level: f64) -> bool {
-        self.swapped().is_above_by_t(-log, level)
     }
 
     fn swapped(&self) -> Total {

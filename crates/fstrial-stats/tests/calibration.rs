@@ -5,11 +5,12 @@
 //! a t-test that looks after every round, must fail, which shows that the harness can.
 //! `cargo test -p fstrial-stats --test calibration -- --nocapture` prints the tables.
 
-use fstrial_stats::{Decision, Done, Multiplicity, Pair, Panel, Question, Verdict, lane, steady};
+use fstrial_stats::{Decision, Done, Multiplicity, Pair, Panel, Question, Verdict, spread, steady};
 use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng, SeedableRng};
 
-const PLANNED: usize = 60;
+/// Rounds of a trial, at most.
+const ROUNDS: usize = 60;
 const SEQUENCES: usize = 4000;
 
 /// A line of the tables, shown under `--nocapture` (and by libtest for a failed test).
@@ -62,16 +63,28 @@ enum Noise {
     RandomWalkScale,
     /// One of the two runs of every round, either, is slowed down by nearly the same.
     TwoPoint,
+    /// The same by a size between 0.8 and 1.2.
+    Gap,
+    /// Greater by 5 % in every round.
+    Growing,
 }
 
-const KINDS: [Noise; 5] =
-    [Noise::Normal, Noise::Heavy, Noise::TwoState, Noise::Position, Noise::RandomWalkScale];
+const KINDS: [Noise; 8] = [
+    Noise::Normal,
+    Noise::Heavy,
+    Noise::TwoState,
+    Noise::Position,
+    Noise::RandomWalkScale,
+    Noise::TwoPoint,
+    Noise::Gap,
+    Noise::Growing,
+];
 
 impl Noise {
     /// `count` rounds of two identical cells, noise of about `scale`.
     fn rounds(self, dice: &mut Dice, count: usize, scale: f64) -> Vec<Pair> {
         let mut log_scale = 0.0;
-        let mut round = || {
+        let mut round = |before: usize| {
             let a_first = dice.coin();
             let size = match self {
                 Noise::Normal => dice.normal(),
@@ -84,15 +97,17 @@ impl Noise {
                 // Whichever runs first is faster.
                 Noise::Position => (if a_first { 2.0 } else { -2.0 }) + 0.3 * dice.normal(),
                 Noise::TwoPoint => 1.0 + 0.05 * dice.normal(),
+                Noise::Gap => 0.8 + 0.4 * dice.unit(),
+                Noise::Growing => 0.5 * f64::powf(1.05, before as f64) * dice.normal(),
                 Noise::RandomWalkScale => {
                     log_scale += 0.3 * dice.normal();
                     f64::exp(log_scale) * dice.normal()
                 }
             };
             let log_ratio = scale * size * dice_sign(self, dice);
-            Pair { log_ratio, done: None, a_first: Some(a_first) }
+            Pair { log_ratio, done: None }
         };
-        (0..count).map(|_| round()).collect()
+        (0..count).map(&mut round).collect()
     }
 }
 
@@ -110,9 +125,9 @@ fn with_totals(pairs: &[Pair]) -> Vec<Pair> {
     pairs.iter().map(of).collect()
 }
 
-/// One question on its own until it is decided, futile or at its planned end.
+/// One question on its own until it is decided, futile or at its end.
 fn trial(question: Question, rounds: &[Pair], futility: bool) -> Verdict {
-    let mut panel = Panel::new(vec![question], 0.05, PLANNED, Multiplicity::BenjaminiHochberg);
+    let mut panel = Panel::new(vec![question], 0.05, Multiplicity::BenjaminiHochberg);
     panel.set_futility(futility);
     for pair in rounds {
         panel.push(0, *pair);
@@ -144,57 +159,43 @@ fn false_alarms_stay_near_alpha_for_every_kind_of_noise() {
     for (seed, kind) in (0..).zip(KINDS) {
         let mut dice = Dice::new(seed);
         let verdicts: Vec<Verdict> =
-            (0..SEQUENCES).map(|_| trial(question, &kind.rounds(&mut dice, PLANNED, 0.1), false)).collect();
+            (0..SEQUENCES).map(|_| trial(question, &kind.rounds(&mut dice, ROUNDS, 0.1), false)).collect();
         let alarms = verdicts.iter().filter(|verdict| directional(verdict)).count();
-        let lane = verdicts.iter().filter(|verdict| verdict.by_lane).count();
         let rate = percent(alarms, SEQUENCES);
-        show(&format!("  {kind:?}: {rate:.2} %, of these in the lane {:.2} %", percent(lane, SEQUENCES)));
+        show(&format!("  {kind:?}: {rate:.2} %"));
         assert!((3.0..=6.2).contains(&rate), "{kind:?}: {rate} % false alarms");
     }
 }
 
-/// What the early lane assumes, and what it costs where that is not so: it is said in the documents with this figure.
+/// Also under disturbances that always have one size, by which a t-test of few rounds is deceived, the more the more is asked.
 #[test]
-fn the_lane_is_deceived_by_a_disturbance_that_always_has_one_size() {
-    let alarms = |lane: bool| {
-        let (mut dice, question) = (Dice::new(500), Question { equivalence: false, lane, ..comparison() });
-        let verdicts = (0..SEQUENCES)
-            .map(|_| trial(question, &Noise::TwoPoint.rounds(&mut dice, PLANNED, 0.1), false))
-            .filter(directional);
-        percent(verdicts.count(), SEQUENCES)
-    };
-    let [with, without] = [true, false].map(alarms);
-    show(&format!(
-        "one run of every pair slowed by 10 %: {with:.1} % with the early lane, {without:.1} % without"
-    ));
-    assert!((13.0..=17.0).contains(&with), "the documents say otherwise: {with} %");
-    assert!((3.0..=6.2).contains(&without), "{without} %");
+fn many_equal_pairs_seldom_give_any_false_alarm() {
+    const TRIALS: usize = 700;
+    show("equal pairs, 700 trials: P(any false alarm), Benjamini-Hochberg");
+    for (seed, kind) in (100..).zip(KINDS) {
+        for pairs in [6, 18] {
+            let mut dice = Dice::new(seed);
+            let any = (0..TRIALS).filter(|_| has_false_alarm(kind, pairs, &mut dice)).count();
+            let rate = percent(any, TRIALS);
+            show(&format!("  {kind:?}, {pairs}: {rate:.1} %"));
+            // 5 % and two standard errors.
+            assert!(rate <= 6.7, "{kind:?}: {rate} % of trials with {pairs} pairs had a false alarm");
+        }
+    }
 }
 
-#[test]
-fn twelve_equal_pairs_seldom_give_any_false_alarm() {
-    const TRIALS: usize = 1000;
-    const PAIRS: usize = 12;
-    show("12 equal pairs, 1000 trials: P(any false alarm), Benjamini-Hochberg");
-    for (seed, kind) in (100..).zip(KINDS) {
-        let mut dice = Dice::new(seed);
-        let mut any = 0;
-        for _ in 0..TRIALS {
-            let pairs: Vec<Vec<Pair>> = (0..PAIRS).map(|_| kind.rounds(&mut dice, PLANNED, 0.1)).collect();
-            let mut panel =
-                Panel::new(vec![comparison(); PAIRS], 0.05, PLANNED, Multiplicity::BenjaminiHochberg);
-            for round in 0..PLANNED {
-                for (question, rounds) in pairs.iter().enumerate() {
-                    panel.push(question, rounds[round]);
-                }
-                panel.settle();
-            }
-            any += usize::from((0..PAIRS).any(|question| directional(&panel.verdict(question))));
+/// Whether a trial of equal pairs calls any of them different within 30 rounds, by when most of what is spent is spent.
+fn has_false_alarm(kind: Noise, pairs: usize, dice: &mut Dice) -> bool {
+    const SHORT: usize = 30;
+    let all: Vec<Vec<Pair>> = (0..pairs).map(|_| kind.rounds(dice, SHORT, 0.1)).collect();
+    let mut panel = Panel::new(vec![comparison(); pairs], 0.05, Multiplicity::BenjaminiHochberg);
+    for round in 0..SHORT {
+        for (question, rounds) in all.iter().enumerate() {
+            panel.push(question, rounds[round]);
         }
-        let rate = percent(any, TRIALS);
-        show(&format!("  {kind:?}: {rate:.1} %"));
-        assert!(rate <= 5.5, "{kind:?}: {rate} % of trials had a false alarm");
+        panel.settle();
     }
+    (0..pairs).any(|question| directional(&panel.verdict(question)))
 }
 
 /// With this many questions only some ranks have a level of their own; the promise is the same, and planted effects among
@@ -212,7 +213,7 @@ fn hundreds_of_questions_share_the_error_too() {
         let (mut any, mut wrong, mut found) = (0, 0.0, 0);
         for planted in [0, 20] {
             for _ in 0..TRIALS {
-                let mut panel = Panel::new(vec![comparison(); PAIRS], 0.05, ROUNDS, multiplicity);
+                let mut panel = Panel::new(vec![comparison(); PAIRS], 0.05, multiplicity);
                 for _ in 0..ROUNDS {
                     for question in 0..PAIRS {
                         let effect = if question < planted { 0.3 } else { 0.0 };
@@ -247,7 +248,7 @@ fn power(seed: u64, noise_median: f64, effect: f64) -> (f64, f64, f64) {
     let mut dice = Dice::new(seed);
     let (mut right, mut rounds, mut covered, mut with_interval) = (0, 0, 0, 0);
     for _ in 0..TRIALS {
-        let mut pairs = Noise::Normal.rounds(&mut dice, PLANNED, sd);
+        let mut pairs = Noise::Normal.rounds(&mut dice, ROUNDS, sd);
         for pair in &mut pairs {
             pair.log_ratio += effect;
         }
@@ -300,7 +301,7 @@ fn a_difference_of_just_the_band_is_hardly_ever_called_equivalent() {
     let mut dice = Dice::new(300);
     let effect = 1.03_f64.ln();
     let wrong = (0..2000).filter(|_| {
-        let mut pairs = Noise::Normal.rounds(&mut dice, PLANNED, 0.03 / 0.674_489_75);
+        let mut pairs = Noise::Normal.rounds(&mut dice, ROUNDS, 0.03 / 0.674_489_75);
         pairs.iter_mut().for_each(|pair| pair.log_ratio += effect);
         trial(comparison(), &pairs, true).decision == Decision::Equivalent
     });
@@ -325,11 +326,11 @@ impl Stalling {
 
     fn trial(&self, dice: &mut Dice) -> Verdict {
         let run = |level: f64, dice: &mut Dice| level * f64::exp(0.015 * dice.normal());
-        let rounds: Vec<Pair> = (0..PLANNED)
+        let rounds: Vec<Pair> = (0..ROUNDS)
             .map(|_| {
                 let kept = if dice.unit() < self.often { 1.0 - self.stall } else { 1.0 };
                 let [a, b] = [(1.0 + self.gain) * kept, 1.0].map(|level| Done::figure(run(level, dice)));
-                Pair::of_done(a, b, Some(dice.coin()))
+                Pair::of_done(a, b)
             })
             .collect();
         trial(comparison(), &rounds, true)
@@ -380,8 +381,13 @@ fn canary_a_t_test_at_every_look_raises_far_too_many_alarms() {
     let mut dice = Dice::new(400);
     let alarmed = (0..2000).filter(|_| {
         let d: Vec<f64> =
-            Noise::Normal.rounds(&mut dice, PLANNED, 0.1).iter().map(|pair| pair.log_ratio).collect();
-        (4..=PLANNED).any(|n| lane::t_test(&d[..n]).is_some_and(|(_, _, p)| p <= 0.05))
+            Noise::Normal.rounds(&mut dice, ROUNDS, 0.1).iter().map(|pair| pair.log_ratio).collect();
+        let is_found = |n: usize| {
+            let (mean, sd) = spread::mean_and_sd(&d[..n]).unwrap();
+            // Student's t with 9 degrees of freedom or more at 5 %.
+            mean.abs() * (n as f64).sqrt() > 2.263 * sd
+        };
+        (10..=ROUNDS).any(is_found)
     });
     let rate = percent(alarmed.count(), 2000);
     show(&format!("canary, t-test at every look: {rate:.1} % false alarms"));

@@ -116,13 +116,13 @@ type Said = (usize, Option<(usize, usize)>);
 /// The round of the decision, [`LIMIT`] + 1 if there was none, and what was told on the way.
 fn trial(mut course: Course, effect: f64) -> (usize, Vec<Said>) {
     let question = Question::comparison(1.03_f64.ln());
-    let mut panel = Panel::new(vec![question], 0.05, 60, Multiplicity::BenjaminiHochberg);
+    let mut panel = Panel::new(vec![question], 0.05, Multiplicity::BenjaminiHochberg);
     panel.set_futility(false);
     let mut told = Vec::new();
     for round in 1..=LIMIT {
         let log_ratio = effect + course.next();
         let done = [log_ratio / 2.0, -log_ratio / 2.0].map(|log| Done::figure(libm::exp(log)));
-        panel.push(0, Pair { log_ratio, done: Some(done), a_first: Some(course.dice.unit() < 0.5) });
+        panel.push(0, Pair { log_ratio, done: Some(done) });
         panel.settle();
         if !panel.is_open(0) {
             return (round, told);

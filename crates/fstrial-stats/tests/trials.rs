@@ -1,27 +1,27 @@
 //! Whole trials through the public interface: the reference trials T1–T4 of the method, the order of
 //! decisions, many questions at once, claims, and recomputation.
 
-use fstrial_stats::{Decision, Done, Multiplicity, Pair, Panel, Question, Verdict};
+use fstrial_stats::{
+    Decision, Done, Multiplicity, Pair, Panel, Question, Verdict,
+    schedule::{Schedule, Spending},
+};
 use proptest::prelude::*;
-
-const ORDER: [bool; 13] =
-    [true, false, false, true, true, false, true, false, false, true, false, true, true];
 
 fn band() -> f64 {
     libm::log(1.03)
 }
 
-fn one(question: Question, planned: usize) -> Panel {
-    Panel::new(vec![question], 0.05, planned, Multiplicity::BenjaminiHochberg)
+fn one(question: Question) -> Panel {
+    Panel::new(vec![question], 0.05, Multiplicity::BenjaminiHochberg)
 }
 
-fn pair(log_ratio: f64, round: usize) -> Pair {
-    Pair { log_ratio, done: None, a_first: Some(ORDER[round % ORDER.len()]) }
+fn pair(log_ratio: f64) -> Pair {
+    Pair { log_ratio, done: None }
 }
 
 /// The verdict after each round of one question on its own.
-fn course(question: Question, planned: usize, rounds: &[Pair]) -> Vec<Verdict> {
-    let mut panel = one(question, planned);
+fn course(question: Question, rounds: &[Pair]) -> Vec<Verdict> {
+    let mut panel = one(question);
     let after = |round: &Pair| {
         panel.push(0, *round);
         panel.settle();
@@ -31,7 +31,7 @@ fn course(question: Question, planned: usize, rounds: &[Pair]) -> Vec<Verdict> {
 }
 
 fn rounds(d: &[f64]) -> Vec<Pair> {
-    d.iter().enumerate().map(|(i, d)| pair(*d, i)).collect()
+    d.iter().map(|d| pair(*d)).collect()
 }
 
 #[track_caller]
@@ -46,76 +46,52 @@ fn assert_interval(verdict: &Verdict, low: f64, high: f64) {
 }
 
 #[test]
-fn reference_t1_faster_after_ten_rounds() {
+fn reference_t1_faster_after_nine_rounds() {
     let d = [0.051, 0.048, 0.062, -0.010, 0.055, 0.044, 0.180, 0.050, 0.046, 0.057, 0.039, 0.052];
-    let course = course(Question::comparison(band()), 40, &rounds(&d));
-    assert!(course[..9].iter().all(|verdict| verdict.decision == Decision::Undecided));
+    let course = course(Question::comparison(band()), &rounds(&d));
+    assert!(course[..8].iter().all(|verdict| verdict.decision == Decision::Undecided));
     assert_close(course[7].estimate, 0.051250);
     assert_interval(&course[7], -0.010, 0.180);
-    assert_eq!(course[9].decision, Decision::Faster);
-    assert!(!course[9].by_lane);
-    assert_close(course[9].estimate, 0.051500);
-    assert_interval(&course[9], 0.017, 0.121);
-    assert_eq!(course[11], course[9], "decided stays decided, on the rounds it had");
+    assert_eq!(course[8].decision, Decision::Faster);
+    assert_close(course[8].estimate, 0.050500);
+    assert_interval(&course[8], 0.017, 0.121);
+    assert_eq!(course[11], course[8], "decided stays decided, on the rounds it had");
 }
 
 #[test]
-fn reference_t1_lane_and_ninety_percent_interval() {
-    let d = [0.051, 0.048, 0.062, -0.010, 0.055, 0.044, 0.180, 0.050];
-    for (n, t, p) in [(4, 2.330443, 0.102107), (7, 2.829499, 0.029978)] {
-        let (_, found_t, found_p) = fstrial_stats::lane::t_test(&d[..n]).unwrap();
-        assert_close(Some(found_t), t);
-        assert_close(Some(found_p), p);
-    }
-    let schedule = fstrial_stats::schedule::Schedule::new(0.10, 40);
-    let (_, interval) = fstrial_stats::estimate::at_stop(&rounds(&d), &schedule).unwrap();
-    assert_close(interval.map(|i| i.0), 0.017);
-    assert_close(interval.map(|i| i.1), 0.121);
+fn reference_t2_equivalent_after_nine_rounds() {
+    let d = [0.004, -0.009, 0.006, 0.012, -0.003, -0.030, 0.008, -0.006, 0.002];
+    let course = course(Question::comparison(band()), &rounds(&d));
+    assert!(course[..8].iter().all(|verdict| verdict.decision == Decision::Undecided));
+    assert_eq!(course[8].decision, Decision::Equivalent);
+    assert_close(course[8].estimate, 0.0);
+    assert_interval(&course[8], -0.0195, 0.010);
+    assert!((course[8].interval_level - 0.90).abs() < 1e-12);
 }
 
 #[test]
-fn reference_t2_equivalent_after_eight_rounds() {
-    let d = [0.004, -0.009, 0.006, 0.012, -0.003, -0.030, 0.008, -0.006];
-    let course = course(Question::comparison(band()), 40, &rounds(&d));
-    assert!(course[..7].iter().all(|verdict| verdict.decision == Decision::Undecided));
-    assert_eq!(course[7].decision, Decision::Equivalent);
-    assert_close(course[7].estimate, -0.000250);
-    assert_interval(&course[7], -0.0195, 0.010);
-    assert!((course[7].interval_level - 0.90).abs() < 1e-12);
-}
-
-#[test]
-fn reference_t3_faster_in_the_early_lane() {
-    let d = [0.182, 0.190, 0.171, 0.195, 0.188];
-    let pairs = rounds(&d);
-    let decided = course(Question::comparison(band()), 40, &pairs);
-    assert!(decided[..3].iter().all(|verdict| verdict.decision == Decision::Undecided));
-    assert_eq!(decided[3].decision, Decision::Faster);
-    assert!(decided[3].by_lane);
-    assert_close(decided[3].estimate, 0.1845);
-    assert_interval(&decided[3], 0.116829, 0.252171);
-    assert_eq!(decided[3].rounds, 4);
-
-    for order in [Some(true), None] {
-        let one_order: Vec<Pair> = pairs.iter().map(|pair| Pair { a_first: order, ..*pair }).collect();
-        let open = course(Question::comparison(band()), 40, &one_order);
-        assert!(open.iter().all(|verdict| verdict.decision == Decision::Undecided));
-    }
+fn reference_t3_a_plain_difference_takes_seven_rounds() {
+    let d = [0.182, 0.190, 0.171, 0.195, 0.188, 0.179, 0.186];
+    let decided = course(Question::comparison(band()), &rounds(&d));
+    assert!(decided[..6].iter().all(|verdict| verdict.decision == Decision::Undecided));
+    assert_eq!((decided[6].decision, decided[6].rounds), (Decision::Faster, 7));
+    assert_close(decided[6].estimate, 0.18475);
+    assert_interval(&decided[6], 0.171, 0.195);
 }
 
 #[test]
 fn reference_t4_undecided_so_far() {
     let d = [0.021, -0.043, 0.012, -0.018, 0.040, -0.025, 0.015, -0.035, 0.030, -0.028, 0.010, -0.005];
     let pairs = rounds(&d.map(|d| 5.0 * d));
-    let course = course(Question::comparison(band()), 40, &pairs);
+    let course = course(Question::comparison(band()), &pairs);
     assert!(course.iter().all(|v| v.decision == Decision::Undecided && !v.futile));
     assert_close(course[9].estimate, -0.015);
-    assert_interval(&course[9], -0.195, 0.175);
+    assert_interval(&course[9], -0.1775, 0.1525);
     assert_interval(&course[11], -0.1575, 0.13);
-    let schedule = fstrial_stats::schedule::Schedule::new(0.10, 40);
-    let (_, ninety) = fstrial_stats::estimate::at_stop(&pairs[..10], &schedule).unwrap();
-    assert_close(ninety.map(|i| i.0), -0.175);
-    assert_close(ninety.map(|i| i.1), 0.15);
+    let schedule = Schedule::new(0.10, Spending::Equivalence);
+    let (_, ninety) = fstrial_stats::estimate::at_stop(&pairs, &schedule).unwrap();
+    assert_close(ninety.map(|i| i.0), -0.1525);
+    assert_close(ninety.map(|i| i.1), 0.1275);
     // With the error of n = 12 rounds a decision needs a half width of the larger distance, n·(h/max(e, |δ − e|))² rounds.
     let e = course[11].estimate.unwrap().abs();
     let h = (0.13 + 0.1575_f64) / 2.0;
@@ -126,8 +102,8 @@ fn reference_t4_undecided_so_far() {
 #[test]
 fn equivalent_wins_over_a_small_sure_difference() {
     // 1 % to within a hair: inside the band and surely not 0.
-    let d: Vec<f64> = (0..8).map(|i| 0.010 + 0.0001 * f64::from(i)).collect();
-    let course = course(Question::comparison(band()), 40, &rounds(&d));
+    let d: Vec<f64> = (0..8).map(|i| [-0.001, 0.010 + 0.0001 * f64::from(i)][usize::from(i != 3)]).collect();
+    let course = course(Question::comparison(band()), &rounds(&d));
     assert_eq!(course[7].decision, Decision::Equivalent);
 }
 
@@ -137,13 +113,13 @@ fn hopeless_noise_is_futile_from_round_ten_and_only_while_futility_is_on() {
     let size = |i: usize| 1.0 + 0.1 * ((i * 7 % 13) as f64);
     let d: Vec<f64> = (0..40).map(|i| if i % 2 == 0 { size(i) } else { -size(i + 1) }).collect();
     let pairs = rounds(&d);
-    let watched = course(Question::comparison(band()), 40, &pairs);
+    let watched = course(Question::comparison(band()), &pairs);
     let first = watched.iter().position(|verdict| verdict.futile).unwrap() + 1;
     assert!((10..40).contains(&first), "futile after {first} rounds");
     assert!(watched[first..].iter().all(|verdict| verdict.futile), "it stays hopeless");
     assert_eq!(watched[39].rounds_needed, None, "out of reach");
 
-    let mut patient = one(Question::comparison(band()), 40);
+    let mut patient = one(Question::comparison(band()));
     patient.set_futility(false);
     for pair in &pairs {
         patient.push(0, *pair);
@@ -155,16 +131,16 @@ fn hopeless_noise_is_futile_from_round_ten_and_only_while_futility_is_on() {
     assert_eq!(patient.verdict(0).decision, Decision::Undecided);
     assert_eq!(patient.verdict(0).rounds, 40);
 
-    let bystander = course(Question::comparison(band()).not_holding_open(), 40, &pairs);
+    let bystander = course(Question::comparison(band()).not_holding_open(), &pairs);
     assert!(bystander.iter().all(|verdict| !verdict.futile));
 }
 
 #[test]
 fn what_was_given_up_goes_on_when_more_rounds_are_asked_for_and_may_be_decided() {
-    // 4 % on noise of 10 %, in the first rounds the other way round.
-    let noise = |i: usize| 0.1 * (((i * 37 % 11) as f64) / 5.0 - 1.0);
-    let round = |i: usize| pair(if i < 14 { noise(i) } else { 0.04 + noise(i) }, i);
-    let mut panel = one(Question::comparison(band()), 16);
+    // 12 % on noise of 30 %, which begins later.
+    let noise = |i: usize| 0.3 * (((i * 37 % 11) as f64) / 5.0 - 1.0);
+    let round = |i: usize| pair(if i < 33 { noise(i) } else { 0.12 + noise(i) });
+    let mut panel = one(Question::comparison(band()));
     let mut rounds = 0;
     while panel.is_open(0) {
         panel.push(0, round(rounds));
@@ -172,7 +148,7 @@ fn what_was_given_up_goes_on_when_more_rounds_are_asked_for_and_may_be_decided()
         rounds += 1;
     }
     let given_up = panel.verdict(0);
-    assert!(given_up.futile && given_up.decision == Decision::Undecided && rounds < 16, "{given_up:?}");
+    assert!(given_up.futile && given_up.decision == Decision::Undecided && rounds < 40, "{given_up:?}");
     let mut sessions = 1;
     while panel.verdict(0).decision == Decision::Undecided {
         panel.reopen();
@@ -199,13 +175,13 @@ fn what_was_given_up_goes_on_when_more_rounds_are_asked_for_and_may_be_decided()
 
 #[test]
 fn a_resumed_trial_goes_on_beyond_its_planned_end() {
-    let mut panel = one(Question::comparison(band()), 12);
+    let mut panel = one(Question::comparison(band()));
     panel.set_futility(false);
     // 4 % on noise of 10 %: not visible in 12 rounds.
     let noise = |i: usize| 0.1 * (((i * 37 % 11) as f64) / 5.0 - 1.0);
     let mut decided_after = None;
     for i in 0..120 {
-        panel.push(0, pair(0.04 + noise(i), i));
+        panel.push(0, pair(0.04 + noise(i)));
         panel.settle();
         if decided_after.is_none() && !panel.is_open(0) {
             decided_after = Some(i + 1);
@@ -217,29 +193,28 @@ fn a_resumed_trial_goes_on_beyond_its_planned_end() {
 
 #[test]
 fn finish_settles_a_last_round_and_is_harmless_after_settle() {
-    let d = [0.182, 0.190, 0.171, 0.195];
-    let mut panel = one(Question::comparison(band()), 40);
+    let d = [0.182, 0.190, 0.171, 0.195, 0.188, 0.179, 0.186];
+    let mut panel = one(Question::comparison(band()));
     rounds(&d).iter().for_each(|pair| panel.push(0, *pair));
     assert_eq!(panel.verdict(0).decision, Decision::Undecided);
     panel.finish();
     assert_eq!(panel.verdict(0).decision, Decision::Faster);
-    assert_eq!(one(Question::comparison(band()), 40).verdict(0).estimate, None);
+    assert_eq!(one(Question::comparison(band())).verdict(0).estimate, None);
 }
 
 #[test]
 #[should_panic(expected = "after finish()")]
 fn a_round_after_the_end_is_a_bug() {
-    let mut panel = one(Question::comparison(band()), 40);
+    let mut panel = one(Question::comparison(band()));
     panel.finish();
-    panel.push(0, pair(0.1, 0));
+    panel.push(0, pair(0.1));
 }
 
 #[test]
 fn claims() {
-    let about = |centre: f64| -> Vec<Pair> {
-        (0..20).map(|i| pair(centre + 0.01 * f64::from(i as i32 % 5 - 2), i)).collect()
-    };
-    let last = |question: Question, centre: f64| *course(question, 40, &about(centre)).last().unwrap();
+    let about =
+        |centre: f64| -> Vec<Pair> { (0..20).map(|i| pair(centre + 0.01 * f64::from(i % 5 - 2))).collect() };
+    let last = |question: Question, centre: f64| *course(question, &about(centre)).last().unwrap();
 
     let above = Question::ratio_above(1.10, band());
     let holds = last(above, libm::log(1.2));
@@ -254,7 +229,6 @@ fn claims() {
     assert_eq!(last(within, 0.01).decision, Decision::Equivalent);
     assert_eq!(last(within, 0.20).decision, Decision::Faster);
     assert_eq!(last(within, -0.20).decision, Decision::Slower);
-    assert!(!last(within, 0.20).by_lane);
     // Surely above 0, but straddling the edge of the band.
     let edge = last(within, libm::log(1.05));
     assert_eq!(edge.decision, Decision::Undecided);
@@ -263,13 +237,13 @@ fn claims() {
 
 /// One question with an effect only its own level can see, among `others` without any.
 fn crowd(others: usize, m: Multiplicity) -> Panel {
-    let question = Question { equivalence: false, lane: false, ..Question::comparison(band()) };
-    let mut panel = Panel::new(vec![question; others + 1], 0.05, 40, m);
+    let question = Question { equivalence: false, ..Question::comparison(band()) };
+    let mut panel = Panel::new(vec![question; others + 1], 0.05, m);
     panel.set_futility(false);
     for i in 0..9 {
-        panel.push(0, pair(0.05 + 0.001 * i as f64, i));
+        panel.push(0, pair(0.05 + 0.001 * i as f64));
         for other in 1..=others {
-            panel.push(other, pair(if (i + other) % 2 == 0 { 0.05 } else { -0.05 }, i));
+            panel.push(other, pair(if (i + other) % 2 == 0 { 0.05 } else { -0.05 }));
         }
         panel.settle();
     }
@@ -289,41 +263,41 @@ fn a_crowd_needs_more_evidence_and_the_page_can_mark_what_it_cost() {
 
 #[test]
 fn step_up_decides_many_together_where_holm_waits() {
-    let question = Question { equivalence: false, lane: false, ..Question::comparison(band()) };
+    let question = Question { equivalence: false, ..Question::comparison(band()) };
     let decided_after = |m: Multiplicity| {
-        let mut panel = Panel::new(vec![question; 4], 0.05, 40, m);
+        let mut panel = Panel::new(vec![question; 4], 0.05, m);
         (1..=40).find(|&n| {
-            (0..4).for_each(|q| panel.push(q, pair(0.05 + 0.001 * n as f64, n)));
+            (0..4).for_each(|q| panel.push(q, pair(0.05 + 0.001 * f64::from(n))));
             panel.settle();
             (0..4).all(|q| panel.verdict(q).decision == Decision::Faster)
         })
     };
-    // All four cross α at round 8, the first look of §15's schedule; α/4 opens at round 10.
-    assert_eq!(decided_after(Multiplicity::BenjaminiHochberg), Some(8));
-    assert_eq!(decided_after(Multiplicity::Holm), Some(10));
+    // All four cross α at round 7, the first look; α/4 opens at round 9.
+    assert_eq!(decided_after(Multiplicity::BenjaminiHochberg), Some(7));
+    assert_eq!(decided_after(Multiplicity::Holm), Some(9));
 }
 
 #[test]
 fn an_earlier_crossing_counts_when_a_level_comes_within_reach() {
-    let question = Question { equivalence: false, lane: false, ..Question::comparison(band()) };
-    let mut panel = Panel::new(vec![question; 2], 0.05, 40, Multiplicity::BenjaminiHochberg);
+    let question = Question { equivalence: false, ..Question::comparison(band()) };
+    let mut panel = Panel::new(vec![question; 2], 0.05, Multiplicity::BenjaminiHochberg);
     panel.set_futility(false);
-    // Question 0 crosses α (level 2 of 2) at round 8 and then turns; question 1 comes later.
+    // Question 0 crosses α (level 2 of 2) at round 7 and then turns; question 1 comes later.
     for n in 0..24 {
-        if n < 8 {
-            panel.push(0, pair(0.05, n));
+        if n < 7 {
+            panel.push(0, pair(0.05));
         } else {
-            panel.push(1, pair(0.05 + 0.001 * n as f64, n));
-            panel.push(0, pair(-0.06, n));
+            panel.push(1, pair(0.05 + 0.001 * f64::from(n)));
+            panel.push(0, pair(-0.06));
         }
         panel.settle();
-        if n == 7 {
+        if n == 6 {
             assert!(panel.verdict(0).excludes_zero_undecided);
         }
     }
     assert_eq!(panel.verdict(1).decision, Decision::Faster);
     assert_eq!(panel.verdict(0).decision, Decision::Faster);
-    assert!(panel.verdict(0).rounds > 8);
+    assert!(panel.verdict(0).rounds > 7);
 }
 
 /// As many as a trial of ten arms, ten workloads and eight levels asks on throughput and p99. Levels that cannot matter are
@@ -332,13 +306,13 @@ fn an_earlier_crossing_counts_when_a_level_comes_within_reach() {
 fn thousands_of_questions_are_settled_round_by_round() {
     const QUESTIONS: usize = 7200;
     for m in [Multiplicity::BenjaminiHochberg, Multiplicity::Holm] {
-        let mut panel = Panel::new(vec![Question::comparison(band()); QUESTIONS], 0.05, 20, m);
+        let mut panel = Panel::new(vec![Question::comparison(band()); QUESTIONS], 0.05, m);
         for round in 0..20 {
             for question in 0..QUESTIONS {
                 // Every tenth differs by 40 %.
                 let effect = if question % 10 == 0 { 0.34 } else { 0.0 };
                 let scatter = ((question * 7919 + round * 104_729) % 1000) as f64 / 1000.0 - 0.5;
-                panel.push(question, pair(effect + 0.08 * scatter, round));
+                panel.push(question, pair(effect + 0.08 * scatter));
             }
             panel.settle();
         }
@@ -349,14 +323,12 @@ fn thousands_of_questions_are_settled_round_by_round() {
     }
 }
 
-fn noisy_rounds() -> impl Strategy<Value = (f64, Vec<(f64, bool)>)> {
-    (-0.3..0.3_f64, prop::collection::vec((-1.0..1.0_f64, any::<bool>()), 1..50))
+fn noisy_rounds() -> impl Strategy<Value = (f64, Vec<f64>)> {
+    (-0.3..0.3_f64, prop::collection::vec(-1.0..1.0_f64, 1..50))
 }
 
-fn to_pairs(effect: f64, raw: &[(f64, bool)], noise: f64) -> Vec<Pair> {
-    raw.iter()
-        .map(|(d, first)| Pair { log_ratio: effect + noise * d, done: None, a_first: Some(*first) })
-        .collect()
+fn to_pairs(effect: f64, raw: &[f64], noise: f64) -> Vec<Pair> {
+    raw.iter().map(|d| pair(effect + noise * d)).collect()
 }
 
 /// Any finite number above 0, and mostly the ones that overflow when they are squared or divided.
@@ -374,16 +346,16 @@ proptest! {
 
     #[test]
     fn no_finite_measurement_is_too_odd(
-        rounds in prop::collection::vec((odd(), odd(), odd(), odd(), any::<Option<bool>>()), 1..40),
+        rounds in prop::collection::vec((odd(), odd(), odd(), odd()), 1..40),
         holm in any::<bool>(),
     ) {
         let m = if holm { Multiplicity::Holm } else { Multiplicity::BenjaminiHochberg };
         let questions = [Question::comparison(band()), Question::within(0.05), Question::ratio_above(2.0, band())];
-        let mut panel = Panel::new(questions.to_vec(), 0.05, 30, m);
-        for (a, time_a, b, time_b, a_first) in rounds {
+        let mut panel = Panel::new(questions.to_vec(), 0.05, m);
+        for (a, time_a, b, time_b) in rounds {
             let (a, b) = (Done { amount: a, time: time_a }, Done { amount: b, time: time_b });
             for question in 0..questions.len() {
-                panel.push(question, Pair::of_done(a, b, a_first));
+                panel.push(question, Pair::of_done(a, b));
             }
             panel.settle();
         }
@@ -399,8 +371,8 @@ proptest! {
     fn exchanging_the_cells_mirrors_the_verdict((effect, raw) in noisy_rounds(), noise in 0.01..0.5_f64) {
         let pairs = to_pairs(effect, &raw, noise);
         let swapped: Vec<Pair> = pairs.iter().map(Pair::swapped).collect();
-        let there = course(Question::comparison(band()), 40, &pairs);
-        let back = course(Question::comparison(band()), 40, &swapped);
+        let there = course(Question::comparison(band()), &pairs);
+        let back = course(Question::comparison(band()), &swapped);
         for (there, back) in there.iter().zip(&back) {
             let mirrored = Verdict {
                 decision: match back.decision {
@@ -421,7 +393,7 @@ proptest! {
         let pairs = to_pairs(effect, &raw, 0.1);
         let m = if holm { Multiplicity::Holm } else { Multiplicity::BenjaminiHochberg };
         let replay = || {
-            let mut panel = Panel::new(vec![Question::comparison(band()); 3], 0.05, 40, m);
+            let mut panel = Panel::new(vec![Question::comparison(band()); 3], 0.05, m);
             for pair in &pairs {
                 for (question, sign) in [(0, 1.0), (1, -0.5), (2, 0.0)] {
                     panel.push(question, Pair { log_ratio: sign * pair.log_ratio, ..*pair });
@@ -437,8 +409,8 @@ proptest! {
     #[test]
     fn both_procedures_are_the_plain_test_when_there_is_one_question((effect, raw) in noisy_rounds()) {
         let pairs = to_pairs(effect, &raw, 0.1);
-        let mut holm = Panel::new(vec![Question::comparison(band())], 0.05, 40, Multiplicity::Holm);
-        for (pair, expected) in pairs.iter().zip(course(Question::comparison(band()), 40, &pairs)) {
+        let mut holm = Panel::new(vec![Question::comparison(band())], 0.05, Multiplicity::Holm);
+        for (pair, expected) in pairs.iter().zip(course(Question::comparison(band()), &pairs)) {
             holm.push(0, *pair);
             holm.settle();
             prop_assert_eq!(holm.verdict(0), expected);

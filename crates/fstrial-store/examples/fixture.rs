@@ -18,7 +18,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     let mut store = Store::open(&path)?;
     let trial = common::create_trial(&mut store);
-    store.set_planned_rounds(trial, 5)?;
     store.change_tags(trial, &["sample".into(), "v1".into()], &[])?;
     store.set_arm_facts(trial, "ext4", &common::facts("ext4"))?;
     for index in 0..4 {

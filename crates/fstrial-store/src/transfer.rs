@@ -230,8 +230,8 @@ fn find_same(target: &Connection, stored: &StoredTrial) -> Result<Option<(TrialI
 fn insert_trial(target: &Connection, stored: &StoredTrial) -> Result<TrialId, Fault> {
     let summary = &stored.summary;
     target.execute(
-        "INSERT INTO trial (name, toml, seed, planned_rounds) VALUES (?1, ?2, ?3, ?4)",
-        params![summary.name, stored.toml, summary.seed.to_string(), summary.planned_rounds],
+        "INSERT INTO trial (name, toml, seed) VALUES (?1, ?2, ?3)",
+        params![summary.name, stored.toml, summary.seed.to_string()],
     )?;
     let id = TrialId(target.last_insert_rowid());
     target.execute("INSERT INTO tally (trial, rounds, runs, failed_runs) VALUES (?1, 0, 0, 0)", [id.0])?;

@@ -73,8 +73,6 @@ pub struct TrialSummary {
     pub ended_at: Option<String>,
     /// The seed everything random is drawn from.
     pub seed: u64,
-    /// How many rounds the method planned after the first one.
-    pub planned_rounds: Option<u32>,
     /// The names of its arms, in order.
     pub arms: Vec<String>,
     /// Rounds that have at least one run.
@@ -193,32 +191,6 @@ impl Store {
             last_session(transaction, trial)?;
             begin_session(transaction, trial, session)
         })
-    }
-
-    /// Stores how many rounds the method planned. It does so once, after the first round.
-    ///
-    /// # Errors
-    /// There is no such trial; SQLite refused.
-    ///
-    /// # Panics
-    /// `rounds` is 0, or another number was planned before: bugs of the caller's.
-    pub fn set_planned_rounds(&mut self, trial: TrialId, rounds: u32) -> Result<(), StoreError> {
-        assert!(rounds > 0, "a trial of no rounds");
-        let planned = self.write("store the planned rounds", |transaction| {
-            let planned: Option<Option<u32>> = transaction
-                .query_row("SELECT planned_rounds FROM trial WHERE id = ?1", [trial.0], |row| row.get(0))
-                .optional()?;
-            let planned = planned.ok_or(Fault::NoSuchTrial(trial))?;
-            if planned.is_none() {
-                transaction.execute(
-                    "UPDATE trial SET planned_rounds = ?2 WHERE id = ?1",
-                    params![trial.0, rounds],
-                )?;
-            }
-            Ok(planned.unwrap_or(rounds))
-        })?;
-        assert_eq!(planned, rounds, "the rounds of trial {trial} are planned once");
-        Ok(())
     }
 
     /// Stores what an arm really is. Told again (by a later session), the last word counts; every run keeps its own.
@@ -461,7 +433,7 @@ fn summaries(
     parameters: impl rusqlite::Params,
 ) -> Result<Vec<TrialSummary>, Fault> {
     let mut statement = connection.prepare(&format!(
-        "SELECT trial.id, trial.name, trial.seed, trial.planned_rounds, \
+        "SELECT trial.id, trial.name, trial.seed, \
                 first.started_at, last.ended_at, last.status, last.host, last.kernel, \
                 tally.rounds, tally.runs, tally.failed_runs \
          FROM trial \
@@ -493,7 +465,6 @@ fn summary(connection: &Connection, row: &Row<'_>) -> Result<TrialSummary, Fault
         started_at: row.get("started_at")?,
         ended_at: row.get("ended_at")?,
         seed: seed.parse().map_err(|_| Fault::damaged(format!("trial {id} has no number as its seed")))?,
-        planned_rounds: row.get("planned_rounds")?,
         arms: names,
         rounds: unsigned(row, "rounds")?,
         runs: unsigned(row, "runs")?,

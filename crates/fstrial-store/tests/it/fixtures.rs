@@ -77,7 +77,7 @@ fn every_released_schema_opens_with_everything_in_it() {
             );
         }
         let trial = store.trial(TrialId(1)).unwrap();
-        assert_eq!((trial.summary.status, trial.summary.planned_rounds), (TrialStatus::Decided, Some(5)));
+        assert_eq!(trial.summary.status, TrialStatus::Decided);
         assert_eq!((trial.summary.seed, trial.toml.as_str()), (common::SEED, common::TOML));
         assert_eq!(trial.summary.ended_at.as_deref(), Some(ENDED));
         assert_eq!((trial.sessions.len(), trial.sessions[0].status), (2, TrialStatus::Interrupted));

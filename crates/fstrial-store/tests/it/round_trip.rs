@@ -20,8 +20,6 @@ fn a_trial_comes_back_as_it_was() {
         common::record(&mut store, id, index).unwrap();
     }
     common::assert_runs(&store, id, 15);
-    store.set_planned_rounds(id, 9).unwrap();
-    store.set_planned_rounds(id, 9).unwrap();
     store.set_arm_facts(id, "ext4", &common::facts("before")).unwrap();
     store.set_arm_facts(id, "ext4", &common::facts("ext4")).unwrap();
 
@@ -32,10 +30,7 @@ fn a_trial_comes_back_as_it_was() {
     assert_eq!((trial.arms[1].configuration.as_str(), &trial.arms[1].facts), ("xfs:agcount=16", &None));
     let summary = trial.summary;
     assert_eq!((summary.rounds, summary.runs, summary.failed_runs), (8, 15, 2));
-    assert_eq!(
-        (summary.planned_rounds, summary.status, &summary.ended_at),
-        (Some(9), TrialStatus::Running, &None)
-    );
+    assert_eq!((summary.status, &summary.ended_at), (TrialStatus::Running, &None));
     assert_eq!(store.latest_trial().unwrap(), Some(summary));
 }
 
@@ -88,7 +83,6 @@ fn trials_are_found_by_name_and_number() {
         store.finish_trial(unknown, TrialStatus::Failed, ENDED),
         Err(StoreError::NoSuchTrial { .. })
     ));
-    assert!(matches!(store.set_planned_rounds(unknown, 1), Err(StoreError::NoSuchTrial { .. })));
     assert!(matches!(
         store.set_arm_facts(ids[0], "zfs", &common::facts("zfs")),
         Err(StoreError::NoSuchArm { .. })
@@ -158,9 +152,6 @@ fn bugs_of_the_caller_do_not_reach_the_file() {
         assert!(catch_unwind(AssertUnwindSafe(|| common::record_run(&mut store, id, &bad))).is_err());
     }
     assert_eq!(store.runs(id).unwrap(), []);
-    store.set_planned_rounds(id, 3).unwrap();
-    assert!(catch_unwind(AssertUnwindSafe(|| store.set_planned_rounds(id, 4))).is_err());
-    assert_eq!(store.trial(id).unwrap().summary.planned_rounds, Some(3));
 }
 
 #[test]

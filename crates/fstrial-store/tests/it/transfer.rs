@@ -33,7 +33,6 @@ struct Made {
     /// Runs of each session.
     sessions: Vec<u64>,
     tags: Vec<String>,
-    planned: Option<u32>,
     facts: bool,
     /// Instead of loads, one number in each run.
     value: Option<f64>,
@@ -45,16 +44,14 @@ fn made() -> impl Strategy<Value = Made> {
         any::<u64>(),
         prop::collection::vec(0_u64..6, 1..4),
         prop::collection::vec("[a-z0-9][a-z0-9._:/=@+-]{0,5}", 0..4),
-        prop::option::of(1_u32..100),
         any::<bool>(),
         prop::option::of(-1e300_f64..1e300),
     )
-        .prop_map(|(name, seed, sessions, tags, planned, facts, value)| Made {
+        .prop_map(|(name, seed, sessions, tags, facts, value)| Made {
             name,
             seed,
             sessions,
             tags,
-            planned,
             facts,
             value,
         })
@@ -67,9 +64,6 @@ fn make(store: &mut Store, made: &Made, number: usize) -> TrialId {
     let trial =
         NewTrial { name: &made.name, toml: TOML, seed: made.seed, arms: &arms, tags: &made.tags, session };
     let id = store.create_trial(&trial).unwrap();
-    if let Some(planned) = made.planned {
-        store.set_planned_rounds(id, planned).unwrap();
-    }
     if made.facts {
         store.set_arm_facts(id, "ext4", &common::facts("ext4")).unwrap();
     }

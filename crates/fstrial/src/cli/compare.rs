@@ -129,11 +129,6 @@ pub(crate) struct CompareArgs {
     #[arg(long, hide_short_help = true)]
     fwer: bool,
 
-    /// No verdict before the signs of the rounds alone decide it, from the eighth on: without the early lane, which supposes
-    /// that disturbances come in many sizes.
-    #[arg(long, hide_short_help = true)]
-    no_lane: bool,
-
     /// Run a control too: the first arm again, slowed down by twice the band. Where that is not seen, "equivalent" is
     /// not said about the others.
     #[arg(long, hide_short_help = true)]
@@ -365,7 +360,6 @@ impl CompareArgs {
                 baseline: self.baseline.clone(),
                 decide_on: self.decide_on.clone().unwrap_or(defaults.decide_on),
                 errors: if self.fwer { ErrorControl::Fwer } else { ErrorControl::Fdr },
-                lane: !self.no_lane,
                 control: self.control,
                 leads: self.devices.len() > 1,
                 pilot: nobody_chose.then_some(LOOK),

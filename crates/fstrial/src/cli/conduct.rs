@@ -446,7 +446,7 @@ fn ending(document: &Document, finished: &Finished<'_>, fail_if: Option<FailIf>)
 
 /// What to do about an answer that is not complete. `round_seconds`: about how long a round takes.
 fn advise(document: &Document, round_seconds: f64) {
-    if document.planned_rounds.is_none() && document.ended != "interrupted" {
+    if !document.has_begun && document.ended != "interrupted" {
         let wait = numbers::budget(round_seconds * 12.0);
         super::print(&format!(
             "\nNot one round was complete. A round takes about {} s here; give it a --budget of {wait}. The runs that were \

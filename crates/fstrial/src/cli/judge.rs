@@ -28,8 +28,8 @@ use std::ffi::OsString;
 const MAX_VALUES: usize = 1 << 19;
 /// Most comparisons, and most of what the sequential rule keeps for all of them: half a gigabyte.
 const MAX_KEPT: (usize, usize) = (4096, 1 << 26);
-/// Most rounds that may be planned.
-const MAX_PLANNED: usize = 1000;
+/// Most rounds that are looked at one after the other.
+const MAX_SEQUENTIAL: usize = 1000;
 
 /// Judge measurements made elsewhere: hyperfine's JSON, Go benchmarks, CSV, outputs of pgbench, sysbench and fio, or an
 /// export of fstrial.
@@ -74,12 +74,8 @@ pub(crate) struct JudgeArgs {
 
     /// Decide round by round, as a trial does, instead of once with all rounds: for a measurement that was to stop at
     /// the first verdict.
-    #[arg(long, requires = "planned")]
+    #[arg(long)]
     sequential: bool,
-
-    /// The number of rounds that was planned before the first value was seen.
-    #[arg(long, value_name = "N", requires = "sequential")]
-    planned: Option<usize>,
 
     /// The verdicts as JSON.
     #[arg(long)]
@@ -118,7 +114,7 @@ pub(super) fn judged(args: &JudgeArgs) -> Result<(elsewhere::Facts, Vec<Finding>
         format: read.format.name(),
         arms: read.table.arms,
         rounds: read.table.rounds,
-        planned: settings.sequential,
+        is_sequential: settings.is_sequential,
         notes: read.notes,
     };
     Ok((facts, found))
@@ -135,14 +131,13 @@ fn settings(args: &JudgeArgs, read: &sources::Read) -> Result<Settings, Expected
             )
         })?),
     };
-    let sequential = args.planned.filter(|_| args.sequential);
-    if let Some(planned) = sequential {
-        check_planned(planned, read)?;
+    if args.sequential {
+        check_sequential(read)?;
     }
-    Ok(Settings { band: args.practical.fraction().ln_1p(), base, sequential })
+    Ok(Settings { band: args.practical.fraction().ln_1p(), base, is_sequential: args.sequential })
 }
 
-fn check_planned(planned: usize, read: &sources::Read) -> Result<(), ExpectedError> {
+fn check_sequential(read: &sources::Read) -> Result<(), ExpectedError> {
     let Some(rounds) = read.table.rounds else {
         return Err(ExpectedError::usage(
             format!(
@@ -150,20 +145,16 @@ fn check_planned(planned: usize, read: &sources::Read) -> Result<(), ExpectedErr
                 read.files,
                 read.format.words()
             ),
-            "leave out --sequential and --planned: it is judged once",
+            "leave out --sequential: it is judged once",
         ));
     };
-    if planned < rounds.max(1) {
+    if rounds > MAX_SEQUENTIAL {
         return Err(ExpectedError::usage(
-            format!("--planned {planned}: {} has {rounds} rounds", read.files),
-            "say how many were planned before the first value was seen; more were measured than that: leave out \
-             --sequential and --planned",
-        ));
-    }
-    if planned > MAX_PLANNED {
-        return Err(ExpectedError::usage(
-            format!("--planned {planned}: the sequential rule plans with {MAX_PLANNED} rounds at most"),
-            "leave out --sequential and --planned: all rounds are judged once",
+            format!(
+                "--sequential: {} has {rounds} rounds; the sequential rule looks at {MAX_SEQUENTIAL} at most",
+                read.files
+            ),
+            "leave out --sequential: all rounds are judged once",
         ));
     }
     Ok(())
@@ -180,7 +171,7 @@ fn check_size(read: &sources::Read, settings: &Settings) -> Result<(), ExpectedE
     }
     let rounds = read.table.rounds.unwrap_or_default();
     let kept = contrasts.saturating_mul(rounds.saturating_mul(rounds) / 2);
-    let is_too_much = settings.sequential.is_some() && kept > MAX_KEPT.1;
+    let is_too_much = settings.is_sequential && kept > MAX_KEPT.1;
     if contrasts > MAX_KEPT.0 || looked_at > MAX_VALUES || is_too_much {
         return Err(ExpectedError::usage(
             format!(

@@ -36,8 +36,8 @@ const ROUNDS: u32 = 12;
 const DIFFERENCES: [f64; 4] = [3.0, 5.0, 10.0, 20.0];
 /// Simulated trials for each difference.
 const SIMULATED: u64 = 60;
-/// Rounds planned for in them: the default of the method.
-const PLANNED: usize = 60;
+/// Rounds of each, at most.
+const MOST: usize = 60;
 
 /// What a self-comparison says about a machine.
 #[derive(Debug, Clone, Serialize)]
@@ -154,8 +154,7 @@ fn compare_with_itself(
 }
 
 fn noise(on: String, a: &[Sample], b: &[Sample], round_seconds: f64) -> Noise {
-    let pairs: Vec<Pair> =
-        a.iter().zip(b).map(|(a, b)| Pair::of_values(a.rate, b.rate, Some(a.slot < b.slot))).collect();
+    let pairs: Vec<Pair> = a.iter().zip(b).map(|(a, b)| Pair::of_values(a.rate, b.rate)).collect();
     let sizes: Vec<f64> = pairs.iter().map(|pair| pair.log_ratio.abs() * 100.0).collect();
     Noise {
         of: "ext4 against ext4, random 16 KiB writes, direct, 1 thread, runs of 0.5 s".into(),
@@ -171,19 +170,15 @@ fn detectable(pairs: &[Pair], percent: f64, round_seconds: f64) -> Detectable {
     let mut found = Vec::new();
     for seed in 0..SIMULATED {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
-        let mut panel = Panel::new(
-            vec![Question::comparison(0.03_f64.ln_1p())],
-            ALPHA,
-            PLANNED,
-            Multiplicity::BenjaminiHochberg,
-        );
-        for round in 1..=PLANNED {
+        let mut panel =
+            Panel::new(vec![Question::comparison(0.03_f64.ln_1p())], ALPHA, Multiplicity::BenjaminiHochberg);
+        for round in 1..=MOST {
             let word = random.next_u64();
-            let index = usize::try_from(word >> 2).unwrap_or(0) % pairs.len();
+            let index = usize::try_from(word >> 1).unwrap_or(0) % pairs.len();
             let sign = if word & 1 == 0 { 1.0 } else { -1.0 };
             let log_ratio = (percent / 100.0).ln_1p() + sign * pairs[index].log_ratio.abs();
             let [a, b] = [log_ratio.exp(), 1.0].map(Done::figure);
-            panel.push(0, Pair::of_done(a, b, Some(word & 2 == 0)));
+            panel.push(0, Pair::of_done(a, b));
             panel.settle();
             if panel.verdict(0).decision == Decision::Faster {
                 found.push(round);
@@ -195,7 +190,7 @@ fn detectable(pairs: &[Pair], percent: f64, round_seconds: f64) -> Detectable {
         }
     }
     found.sort_unstable();
-    let rounds = found.get(found.len() / 2).copied().unwrap_or(PLANNED);
+    let rounds = found.get(found.len() / 2).copied().unwrap_or(MOST);
     #[expect(clippy::cast_precision_loss, reason = "small counts")]
     let (power, seconds) = (found.len() as f64 / SIMULATED as f64, rounds as f64 * round_seconds);
     Detectable { percent, power, rounds, seconds }

@@ -221,15 +221,11 @@ impl<'p> Follower<'p> {
     /// Reads the runs that are new, and judges the rounds that are complete with them.
     fn read(&mut self, store: &Store, stored: &StoredTrial) -> Result<(), ExpectedError> {
         self.status = stored.summary.status;
-        self.model.planned = stored.summary.planned_rounds;
         let facts: Vec<_> = stored.arms.iter().filter_map(|arm| arm.facts.clone()).collect();
         if !self.is_audited && facts.len() == self.plan.trial.arms.len() {
             self.is_audited = true;
             let lines = audit::differences(&self.plan.trial.arms, &facts);
             lines.iter().for_each(|line| self.model.say(&format!("the arms differ in {line}")));
-        }
-        if let Some(planned) = stored.summary.planned_rounds.filter(|_| self.judge.planned().is_none()) {
-            self.judge.plan_rounds(planned);
         }
         stored::for_each_run(store, self.plan, self.id, self.last_run, |run| self.take(run))?;
         let is_over = self.status != TrialStatus::Running;
@@ -237,7 +233,7 @@ impl<'p> Follower<'p> {
         if done >= all || is_over {
             self.end_round();
         }
-        if is_over && self.judge.planned().is_some() {
+        if is_over && self.judge.has_begun() {
             self.judge.finish();
             self.model.settle(&self.judge.states());
             self.judge.warnings().iter().for_each(|warning| self.model.say(warning));
@@ -281,7 +277,7 @@ impl<'p> Follower<'p> {
             return;
         }
         self.judge.end_round();
-        if self.judge.planned().is_some() {
+        if self.judge.has_begun() {
             let points = Course::points(&self.judge, self.model.round);
             self.model.take_round(&self.judge.states(), &points);
         }

@@ -41,7 +41,7 @@ pub fn judged<T>(
     let times = rounds.times;
     let places = rounds.environments.values().filter_map(|json| serde_json::from_str(json).ok());
     let places: Vec<Environment> = places.filter(|there: &Environment| !there.place.is_empty()).collect();
-    let (mut all, courses) = course::replay(&plan, rounds.planned, rounds.rounds);
+    let (mut all, courses) = course::replay(&plan, rounds.rounds);
     // Nothing was open any more: what has no verdict was given up.
     let ended = if all.is_undecided() { Reason::BudgetEnded } else { Reason::Settled };
     let (last_round, round_time) = (times.last(), times.of_next(all.runs_left()));

@@ -74,8 +74,6 @@ pub struct PartReport {
     pub leaders: Option<String>,
     /// Rounds it rests on.
     pub rounds: usize,
-    /// Whether the early lane decided it.
-    pub early: bool,
     /// Between which numbers of rounds in all a decision is likely, where there is none.
     pub rounds_needed: Option<(u64, u64)>,
     pub verdict: ClaimVerdict,
@@ -242,7 +240,6 @@ fn of_question(state: &ContrastState) -> PartReport {
         interval: state.interval,
         leaders: None,
         rounds: state.rounds,
-        early: state.early,
         rounds_needed: None,
         verdict: ClaimVerdict::Measured,
     }
@@ -274,7 +271,6 @@ fn part_report(plan: &Plan, judge: Option<&Judge<'_>>, states: &[ContrastState],
         interval: state.and_then(|state| state.interval),
         leaders: judge.and_then(|_| leaders(plan, states, index)),
         rounds: state.map(|state| state.rounds).or_else(watched).or_else(least).unwrap_or(0),
-        early: state.is_some_and(|state| state.early),
         rounds_needed: state
             .and_then(|state| state.rounds_needed)
             .filter(|_| verdict == ClaimVerdict::Undecided),
@@ -503,8 +499,7 @@ fn render_part(part: &PartReport, is_first: bool, is_one_of_many: bool) -> Strin
     let more = part.rounds_needed.map_or_else(String::new, |needed| {
         format!(", a decision takes {} in all", verdict::rounds_range(needed))
     });
-    let early = if part.early { ", early" } else { "" };
-    words += &format!("{QUIET}, {rounds}{early}{more}{QUIET:#}");
+    words += &format!("{QUIET}, {rounds}{more}{QUIET:#}");
     let then = part.then.as_ref().map(|then| format!("{then} then"));
     let planted = if part.planted { " of the planted cause" } else { "" };
     let expected = part.expected.as_ref().map(|expected| format!("{expected} expected{planted}"));

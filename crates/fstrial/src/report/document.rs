@@ -45,8 +45,9 @@ pub struct Document {
     pub ended: &'static str,
     /// Rounds begun.
     pub rounds: u32,
-    /// Rounds the decision rule planned with.
-    pub planned_rounds: Option<u32>,
+    /// Whether every cell was run once: before that there is no answer.
+    #[serde(skip)]
+    pub has_begun: bool,
     /// The seed everything random was drawn from.
     pub seed: String,
     /// What is compared: `arms`, or `workloads` on each arm.
@@ -291,7 +292,7 @@ pub fn document(
             Reason::BudgetEnded => "budget-ended",
         },
         rounds: finished.rounds,
-        planned_rounds: finished.all.planned(),
+        has_begun: finished.all.has_begun(),
         seed: format!("{:#x}", plan.seed),
         compare: settings.compare,
         practical_percent: settings.practical.0,

@@ -21,8 +21,8 @@ pub struct Facts {
     pub arms: Vec<String>,
     /// How many rounds there are; none of unpaired data.
     pub rounds: Option<usize>,
-    /// The rounds that were planned, if the sequential rule was asked for.
-    pub planned: Option<usize>,
+    /// Whether the sequential rule was asked for.
+    pub is_sequential: bool,
     /// What was left out.
     pub notes: Vec<String>,
 }
@@ -36,7 +36,7 @@ pub fn json(facts: &Facts, found: &[Finding]) -> Value {
         "format": facts.format,
         "arms": facts.arms,
         "rounds": facts.rounds,
-        "planned": facts.planned,
+        "sequential": facts.is_sequential,
         "notes": facts.notes,
         "warnings": warnings,
         "verdicts": found,
@@ -66,12 +66,10 @@ pub fn text(facts: &Facts, found: &[Finding], practical: f64) -> String {
 
 /// What there is and how it was judged.
 fn how(facts: &Facts) -> String {
-    match (facts.rounds, facts.planned) {
+    match (facts.rounds, facts.is_sequential) {
         (None, _) => "values without rounds, which are not paired: judged once, by ranks".into(),
-        (Some(rounds), None) => format!("{}, judged once, all together", rounds_in_words(rounds)),
-        (Some(rounds), Some(planned)) => {
-            format!("{} of {planned} planned, judged one after the other", rounds_in_words(rounds))
-        }
+        (Some(rounds), false) => format!("{}, judged once, all together", rounds_in_words(rounds)),
+        (Some(rounds), true) => format!("{}, judged one after the other", rounds_in_words(rounds)),
     }
 }
 
@@ -228,8 +226,7 @@ fn fewest(method: Method) -> &'static str {
 fn basis(found: &Finding) -> String {
     match (found.rounds, found.values) {
         (Some(rounds), _) => {
-            let early = if found.early { ", early" } else { "" };
-            format!("{}{early}{}", rounds_in_words(rounds), outlook(found))
+            format!("{}{}", rounds_in_words(rounds), outlook(found))
         }
         (None, [1, 1]) => "1 value a side".into(),
         (None, [a, b]) => format!("{a} and {b} values"),
@@ -292,7 +289,6 @@ mod tests {
             order: Order::Varied,
             rounds: Some(40),
             values: [40, 40],
-            early: false,
             suggestive: false,
             rounds_needed: None,
             total_ratio: Some(1.1),

@@ -34,7 +34,6 @@ pub struct Progress {
     budget: Nanos,
     terminal: Option<Drawn>,
     quiet: bool,
-    planned: Option<u32>,
     round: u32,
     runs: usize,
     current: String,
@@ -76,7 +75,6 @@ impl Progress {
             budget,
             terminal,
             quiet,
-            planned: None,
             round: 0,
             runs: 0,
             current: String::new(),
@@ -126,10 +124,7 @@ impl Progress {
 
     fn draw(&self, what: &str) {
         let Some(drawn) = &self.terminal else { return };
-        let rounds = match self.planned {
-            Some(planned) => format!("round {} ({planned} planned)", self.round),
-            None => format!("round {}", self.round),
-        };
+        let rounds = format!("round {}", self.round);
         let verdicts = if self.counts.all == 0 { String::new() } else { format!(" · {}", self.counts) };
         let head = if self.round == 0 {
             String::new()
@@ -199,7 +194,7 @@ impl Drawn {
 }
 
 /// What the budget has room for, once a round has shown how long it takes; and what to give where that is too little.
-fn budget_lines(fit: u32, planned: u32, round_seconds: f64, warning: Option<&str>) -> Vec<String> {
+fn budget_lines(fit: u32, asked: Option<u32>, round_seconds: f64, warning: Option<&str>) -> Vec<String> {
     let takes = format!("a round takes about {}", numbers::wait(round_seconds));
     if let Some(warning) = warning {
         return vec![format!("{takes}; {warning}")];
@@ -209,8 +204,7 @@ fn budget_lines(fit: u32, planned: u32, round_seconds: f64, warning: Option<&str
             "{takes}: {fit} rounds fit into the budget, or somewhat more as comparisons are decided"
         )];
     }
-    // More are planned with than fit, unless that few were asked for.
-    if fit >= planned {
+    if asked.is_some_and(|asked| fit >= asked) {
         return vec![format!(
             "{takes}: {fit} rounds, as requested, decide plain differences only; most take {ROUNDS_OF_A_DECISION} or more (--rounds)"
         )];
@@ -278,9 +272,8 @@ impl Listener for Progress {
                     self.say(&format!("  {line}"));
                 }
             }
-            Event::RoundsPlanned { planned, fit, round_seconds, warning, .. } => {
-                self.planned = Some(*planned);
-                budget_lines(*fit, *planned, *round_seconds, *warning).iter().for_each(|line| self.say(line));
+            Event::FirstRoundTimed { asked, fit, round_seconds, warning, .. } => {
+                budget_lines(*fit, *asked, *round_seconds, *warning).iter().for_each(|line| self.say(line));
             }
             Event::RoundStarted { round, runs, .. } => {
                 self.round = *round;
@@ -319,9 +312,9 @@ mod tests {
 
     #[test]
     fn too_little_is_met_with_what_was_too_little() {
-        let said = |fit, planned| budget_lines(fit, planned, 1.0, None).join("\n");
-        assert!(said(6, 60).contains("--budget"), "{}", said(6, 60));
-        let few = said(6, 6);
+        let said = |fit, asked| budget_lines(fit, asked, 1.0, None).join("\n");
+        assert!(said(6, None).contains("--budget"), "{}", said(6, None));
+        let few = said(6, Some(6));
         assert!(few.contains("6 rounds, as requested") && few.contains("--rounds"), "{few}");
         assert!(!few.contains("--budget"), "{few}");
     }

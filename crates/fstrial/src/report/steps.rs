@@ -114,13 +114,10 @@ fn budget(forecast: &Forecast) -> String {
         let difference = found
             .difference_percent
             .map_or_else(|| "no size".into(), |found| format!("{} or more", percent(found)));
-        let price = found.unresumable_percent.filter(|alone| Some(*alone) != found.difference_percent);
-        let price = price.map(|alone| format!(" ({} if it could not be resumed)", percent(alone)));
         let _ = writeln!(
             out,
-            "  {difference}, where equal arms differ by {:.0} % from round to round{}",
-            found.noise_percent,
-            price.unwrap_or_default()
+            "  {difference}, where equal arms differ by {:.0} % from round to round",
+            found.noise_percent
         );
     }
     out

@@ -41,11 +41,6 @@ pub fn render(document: &Document) -> String {
         verdict::rounds_in_words(document.rounds as usize),
         document.seed
     ));
-    let verdicts = || document.workloads.iter().flat_map(|workload| &workload.verdicts);
-    if verdicts().any(|verdict| verdict.contrast.early) {
-        let words = "early verdicts suppose that disturbances come in many sizes; --no-lane waits for the eighth round";
-        conditions.push(words.into());
-    }
     section(&mut out, "Conditions", &conditions, QUIET);
     section(&mut out, "Repeat", std::slice::from_ref(&document.repeat), Style::new());
     if let Some(command) = summary::go_on(document) {

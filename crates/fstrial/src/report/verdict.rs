@@ -67,8 +67,7 @@ fn with_ratio(
         }
     };
     let (verdict, rounds) = (judgement(state, practical), rounds_in_words(state.rounds));
-    let early = if state.early { ", early" } else { "" };
-    format!("{comparison}: {verdict}; {rounds}{early}{}{}", over_all(state), outlook(state, round_seconds))
+    format!("{comparison}: {verdict}; {rounds}{}{}", over_all(state), outlook(state, round_seconds))
 }
 
 /// The level of an interval, where it is not 95 %: ` (99.9 %)`. More digits would say nothing.
@@ -289,7 +288,6 @@ mod tests {
                 ..undecided.clone()
             }),
             said(ContrastState { verdict: Outcome::Failed, ratio: None, ..state() }),
-            said(ContrastState { rounds: 4, early: true, ..state() }),
             said(ContrastState {
                 total_ratio: Some(0.95),
                 total_interval: Some((0.9, 0.99)),

@@ -49,8 +49,6 @@ pub struct ContrastState {
     pub suggestive: bool,
     /// A quantile without enough operations in a run.
     pub too_few_operations: bool,
-    /// Whether the verdict is of the early lane.
-    pub early: bool,
     /// What `a` is there for, if it is a control of `b`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub control: Option<Control>,
@@ -123,7 +121,6 @@ impl ContrastState {
             given_up: false,
             suggestive: false,
             too_few_operations: false,
-            early: false,
             control: None,
             waits_for_control: false,
             total_ratio: None,
@@ -196,10 +193,9 @@ pub(super) fn paired(
     }
     let (a, b) = if less { (b, a) } else { (a, b) };
     let (Some(x), Some(y)) = (a.on(metric), b.on(metric)) else { return Vec::new() };
-    let a_first = (a.slot != b.slot).then_some(a.slot < b.slot);
     vec![match metric {
-        Metric::Throughput => Pair::of_done(a.done(), b.done(), a_first),
-        _ => Pair::of_values(x, y, a_first),
+        Metric::Throughput => Pair::of_done(a.done(), b.done()),
+        _ => Pair::of_values(x, y),
     }]
 }
 
@@ -229,7 +225,7 @@ pub(super) fn weighted_sum(metric: Metric, less: bool, weighted: &[(f64, &Sample
     };
     let logs: Option<Vec<f64>> =
         weighted.iter().map(|(weight, sample)| Some(weight * value(sample)?.ln())).collect();
-    Some(Pair { log_ratio: direction * logs?.iter().sum::<f64>(), done: None, a_first: None })
+    Some(Pair { log_ratio: direction * logs?.iter().sum::<f64>(), done: None })
 }
 
 /// The weights that give the slope of logarithms over log2 of the threads, by least squares: they sum to nothing, so
@@ -244,13 +240,12 @@ pub(super) fn slope_weights(threads: &[u16]) -> Vec<f64> {
 
 /// The question of a contrast. Where less is better the statistics have the roles exchanged, and bounds with them.
 pub(super) fn question(contrast: &Contrast, practical: f64, less_is_better: bool) -> Question {
-    let lane = contrast.metric == Metric::Throughput;
     let band = contrast.metric.band(practical).ln_1p();
     match contrast.ask {
-        Ask::Difference => Question { lane, ..Question::comparison(band) },
+        Ask::Difference => Question::comparison(band),
         Ask::Above(bound) => {
             let bound = if less_is_better { bound.recip() } else { bound };
-            Question { lane, ..Question::ratio_above(bound, band) }
+            Question::ratio_above(bound, band)
         }
         Ask::Within(fraction) => Question::within(fraction),
     }

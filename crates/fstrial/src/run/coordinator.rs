@@ -17,7 +17,7 @@ use super::{
     contrast::Outcome,
     course::{self, Course},
     event::{Event, Listener, RunEnded},
-    forecast::{self, MAX_ROUNDS, OVERHEAD_GUESS, planned_rounds},
+    forecast::{self, MAX_ROUNDS, OVERHEAD_GUESS},
     interrupt::Interrupt,
     judge::{Judge, MAX_LOST},
     place::{JobOutcome, Place},
@@ -73,7 +73,7 @@ pub struct Finished<'a> {
 impl<'a> Finished<'a> {
     /// Its verdicts; none if not even a first round was complete.
     pub fn judge(&self) -> Option<&Judge<'a>> {
-        self.all.planned().map(|_| &self.all)
+        Some(&self.all).filter(|judge| judge.has_begun())
     }
 
     /// Whether every contrast that was to be decided is; or the claim, if it is there for one.
@@ -132,7 +132,7 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
     /// A coordinator for a plan, going on after earlier rounds.
     pub fn new(plan: &'p Plan, context: Context<'a, 'w>, earlier: Earlier) -> Self {
         let round = earlier.rounds.last().map_or(0, |round| round.number);
-        let (mut judge, _) = course::replay(plan, earlier.planned, earlier.rounds);
+        let (mut judge, _) = course::replay(plan, earlier.rounds);
         if round > 0 {
             judge.reopen();
         }
@@ -315,6 +315,7 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
         let began = self.context.clock.now();
         let order = self.order(self.round);
         let (round, left) = (self.round, self.left());
+        let is_first = !self.judge.has_begun();
         self.tell(&Event::RoundStarted { round, runs: order.len(), left })?;
         let mut ended = RoundEnd::Complete;
         for (position, cell) in order.iter().enumerate() {
@@ -329,11 +330,11 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
                 break;
             }
         }
-        if matches!(ended, RoundEnd::Complete) {
-            self.plan_rounds(Nanos(self.context.clock.now().0 - began.0))?;
+        if is_first && matches!(ended, RoundEnd::Complete) {
+            self.tell_time(Nanos(self.context.clock.now().0 - began.0))?;
         }
         self.judge.end_round();
-        if self.judge.planned().is_some() {
+        if self.judge.has_begun() {
             let contrasts = self.judge.states();
             let course = Course::points(&self.judge, round);
             let is_complete = matches!(ended, RoundEnd::Complete);
@@ -347,20 +348,15 @@ impl<'a, 'w, 'p> Coordinator<'a, 'w, 'p> {
         Ok(ended)
     }
 
-    /// Fixes the number of rounds that the decision rule plans with, after the first complete round, from its time only.
-    fn plan_rounds(&mut self, round_time: Nanos) -> Result<(), ExpectedError> {
-        if self.judge.planned().is_some() {
-            return Ok(());
-        }
+    /// Tells what the time of the first complete round means for the budget.
+    fn tell_time(&mut self, round_time: Nanos) -> Result<(), ExpectedError> {
         let affordable = u32::try_from(self.left().0 / round_time.0.max(1)).unwrap_or(u32::MAX);
         let fit = affordable.saturating_add(self.round);
         let asked = self.plan.trial.trial.rounds;
-        let planned = planned_rounds(asked, fit);
-        self.judge.plan_rounds(planned);
         let fit = fit.min(asked.unwrap_or(MAX_ROUNDS));
         let (round_seconds, least) = (round_time.as_secs_f64(), forecast::least_rounds(self.plan));
         let warning = forecast::too_few(fit, asked, least, round_seconds);
-        self.tell(&Event::RoundsPlanned { planned, fit, round_seconds, least, warning: warning.as_deref() })
+        self.tell(&Event::FirstRoundTimed { asked, fit, round_seconds, least, warning: warning.as_deref() })
     }
 
     /// Runs one cell; false if interrupted.

@@ -36,14 +36,10 @@ impl Course {
 }
 
 /// Judges rounds again that were run before: the judge after the last one, not yet finished, and the course of every
-/// contrast in the order of the plan, if rounds were planned at all.
-pub fn replay<'p>(plan: &'p Plan, planned: Option<u32>, rounds: Vec<Round>) -> (Judge<'p>, Vec<Course>) {
+/// contrast in the order of the plan.
+pub fn replay<'p>(plan: &'p Plan, rounds: Vec<Round>) -> (Judge<'p>, Vec<Course>) {
     let mut judge = Judge::new(plan);
-    let mut courses = Vec::new();
-    if let Some(planned) = planned {
-        judge.plan_rounds(planned);
-        courses = vec![Course { rounds: Vec::with_capacity(rounds.len()) }; plan.contrasts.len()];
-    }
+    let mut courses = vec![Course { rounds: Vec::with_capacity(rounds.len()) }; plan.contrasts.len()];
     for round in rounds {
         let number = round.number;
         judge.take(round);

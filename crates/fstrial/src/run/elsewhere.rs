@@ -68,8 +68,8 @@ pub struct Settings {
     pub band: f64,
     /// Compare every arm with this one only.
     pub base: Option<usize>,
-    /// Decide round by round, with this many rounds planned, as a trial does; none: once, with all rounds.
-    pub sequential: Option<usize>,
+    /// Decide round by round, as a trial does; else once, with all rounds.
+    pub is_sequential: bool,
 }
 
 /// By what a verdict was reached.
@@ -123,8 +123,6 @@ pub struct Finding {
     pub rounds: Option<usize>,
     /// Values of `a` and `b`.
     pub values: [usize; 2],
-    /// Whether the early lane decided it, which only the sequential rule has.
-    pub early: bool,
     /// Its own interval excludes 1, but not at the level that many comparisons together ask for.
     pub suggestive: bool,
     /// Between which numbers of rounds a measurement likely decides it.
@@ -178,10 +176,10 @@ pub fn judge(table: &Table, settings: &Settings) -> Vec<Finding> {
         .iter()
         .map(|contrast| [contrast.a, contrast.b].map(|arm| cell(contrast.asked, arm).as_slice()))
         .collect();
-    match (table.rounds, settings.sequential) {
+    match (table.rounds, settings.is_sequential) {
         (None, _) => unpaired(table, settings, &contrasts, &sides),
-        (Some(_), None) => in_rounds(table, settings, &contrasts, &sides),
-        (Some(_), Some(planned)) => round_by_round(table, settings, planned, &contrasts, &sides),
+        (Some(_), false) => in_rounds(table, settings, &contrasts, &sides),
+        (Some(_), true) => round_by_round(table, settings, &contrasts, &sides),
     }
 }
 
@@ -243,8 +241,7 @@ fn matched<'s>(sides: &[&'s [PlacedValue]; 2]) -> Vec<[&'s PlacedValue; 2]> {
 
 /// A round for the statistics: where less is better the roles are exchanged, and exchanged back for display.
 fn pair([a, b]: [&PlacedValue; 2], less_is_better: bool) -> Pair {
-    let a_first = a.order.zip(b.order).filter(|(a, b)| a != b).map(|(a, b)| a < b);
-    let pair = Pair::of_done(Done::figure(a.value), Done::figure(b.value), a_first);
+    let pair = Pair::of_done(Done::figure(a.value), Done::figure(b.value));
     if less_is_better { pair.swapped() } else { pair }
 }
 
@@ -278,12 +275,11 @@ fn rounds_of(
 fn round_by_round(
     table: &Table,
     settings: &Settings,
-    planned: usize,
     contrasts: &[Contrast],
     sides: &[[&[PlacedValue]; 2]],
 ) -> Vec<Finding> {
     let questions = vec![Question::comparison(settings.band); contrasts.len()];
-    let mut panel = Panel::new(questions, ALPHA, planned, Multiplicity::BenjaminiHochberg);
+    let mut panel = Panel::new(questions, ALPHA, Multiplicity::BenjaminiHochberg);
     let mut rounds: Vec<_> = sides.iter().map(|sides| matched(sides).into_iter().peekable()).collect();
     for round in 0..table.rounds.unwrap_or_default() {
         for (index, (contrast, rounds)) in contrasts.iter().zip(&mut rounds).enumerate() {
@@ -334,7 +330,6 @@ fn finding(
         order: order::of_rounds(&both, sides, table.is_list),
         rounds: Some(verdict.rounds),
         values: sides.map(<[PlacedValue]>::len),
-        early: verdict.by_lane,
         suggestive: verdict.excludes_zero_undecided,
         rounds_needed: verdict
             .rounds_needed
@@ -377,7 +372,6 @@ fn unpaired(
                 order: Order::Unpaired,
                 rounds: None,
                 values: sides.map(<[PlacedValue]>::len),
-                early: false,
                 suggestive: compared.suggestive,
                 rounds_needed: None,
                 total_ratio: None,

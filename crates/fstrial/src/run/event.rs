@@ -69,9 +69,10 @@ pub enum Event<'a> {
     Looked {
         lines: &'a [String],
     },
-    /// The number of rounds the decision rule plans with is fixed, from the time the first round took.
-    RoundsPlanned {
-        planned: u32,
+    /// The first round is over, and its time tells how many there will be.
+    FirstRoundTimed {
+        /// At most as many were asked for as the user's own number.
+        asked: Option<u32>,
         /// Rounds like the first that fit into the budget, that one included.
         fit: u32,
         /// How long the first took, in seconds.

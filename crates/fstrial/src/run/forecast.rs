@@ -1,20 +1,21 @@
 //! What a budget can show, before anything is measured: rounds that fit, and differences that they would find.
 
 use super::{
+    cell::Contrast,
     contrast::{less_is_better, question},
-    panels::ALPHA,
+    panels::{self, ALPHA},
     plan::Plan,
 };
 use crate::numbers;
 use fstrial_model::{trial::Settings, units::Nanos};
-use fstrial_stats::{normal, power, schedule::Schedule};
+use fstrial_stats::{
+    normal, power,
+    schedule::{Schedule, Spending},
+};
 use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng, SeedableRng};
 use serde::Serialize;
 
-/// Rounds planned for at least and at most, whatever the budget: a trial that is undecided at its end can be resumed,
-/// and error is spent for that from the beginning.
-const PLANNED_ROUNDS: (u32, u32) = (60, 200);
 /// A trial ends after this many rounds, whatever its budget: more would not decide it, and the estimates grow with the
 /// square of the rounds.
 pub const MAX_ROUNDS: u32 = 500;
@@ -31,7 +32,7 @@ pub const POWER: f64 = 0.9;
 const MEDIAN_OF_NORMAL: f64 = 0.674_489_75;
 /// Trials that are simulated.
 const TRIALS: u64 = 1000;
-/// Rounds that are simulated: beyond them the signed ranks alone decide, and what they need is known.
+/// Rounds that are simulated: beyond them the formula tells how what is needed shrinks.
 const SIMULATED_ROUNDS: u32 = 60;
 /// Bytes of files that are laid out in a millisecond, before anything is known of the device: 400 MB/s.
 const LAYOUT_GUESS: u64 = 400_000;
@@ -39,11 +40,6 @@ const LAYOUT_GUESS: u64 = 400_000;
 pub const MARGIN: f64 = 1.5;
 /// No number of questions takes more rounds than this for a first verdict.
 const MAX_LEAST: u32 = 60;
-
-/// The number of rounds that the decision rule plans with: as many as were asked for, or else as fit into the budget.
-pub fn planned_rounds(asked: Option<u32>, affordable: u32) -> u32 {
-    asked.map_or_else(|| affordable.clamp(PLANNED_ROUNDS.0, PLANNED_ROUNDS.1), |rounds| rounds.max(4))
-}
 
 /// What the budget of a plan can show.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -74,9 +70,6 @@ pub struct Findable {
     pub noise_percent: f64,
     /// In percent; none if these rounds find no difference that often.
     pub difference_percent: Option<f64>,
-    /// What a trial would find whose rule spends all error on these rounds, so that it could not be resumed: the rest is the
-    /// price of resuming.
-    pub unresumable_percent: Option<f64>,
 }
 
 impl Forecast {
@@ -88,8 +81,7 @@ impl Forecast {
         let affordable = u32::try_from(left / round.0.max(1)).unwrap_or(u32::MAX);
         let rounds = affordable.min(settings.rounds.unwrap_or(MAX_ROUNDS));
         let rule = Rule::of(plan);
-        let least = rule.as_ref().map_or(0, |rule| rule.least_rounds(settings.rounds));
-        let planned = planned_rounds(settings.rounds, affordable);
+        let least = rule.as_ref().map_or(0, Rule::least_rounds);
         Forecast {
             rounds,
             round_seconds: round.as_secs_f64(),
@@ -97,7 +89,7 @@ impl Forecast {
             pilot_seconds: pilots.as_secs_f64(),
             least_rounds: least,
             questions: rule.as_ref().map_or(0, |rule| rule.questions),
-            differences: rule.map_or_else(Vec::new, |rule| rule.differences(planned, rounds)),
+            differences: rule.map_or_else(Vec::new, |rule| rule.differences(rounds)),
             warning: too_few(rounds, settings.rounds, least, round.as_secs_f64()),
         }
     }
@@ -126,7 +118,7 @@ pub fn too_few(rounds: u32, asked: Option<u32>, least: u32, round_seconds: f64) 
 
 /// The least rounds with which this plan has any verdict; 0 where nothing is compared.
 pub fn least_rounds(plan: &Plan) -> u32 {
-    Rule::of(plan).map_or(0, |rule| rule.least_rounds(plan.trial.trial.rounds))
+    Rule::of(plan).map_or(0, |rule| rule.least_rounds())
 }
 
 /// About how many seconds the least rounds take with which this plan has a verdict; of one round where nothing is compared.
@@ -158,8 +150,8 @@ pub fn cell_time(plan: &Plan, cell: usize) -> (Nanos, Nanos) {
 
 /// The decision rule as far as one question has to do with it.
 struct Rule {
+    /// That share the error.
     questions: usize,
-    lane: bool,
     equivalence: bool,
 }
 
@@ -167,76 +159,57 @@ impl Rule {
     /// None where nothing is compared.
     fn of(plan: &Plan) -> Option<Rule> {
         let settings: &Settings = &plan.trial.trial;
-        let asked: Vec<_> = plan.contrasts.iter().filter(|contrast| !plan.is_control(contrast.a)).collect();
-        let holding = || {
-            let held = asked.iter().filter(|contrast| contrast.holds_open);
-            held.map(|contrast| {
-                question(contrast, settings.practical.fraction(), less_is_better(plan, contrast))
-            })
+        let mut asked = plan.contrasts.iter().filter(|contrast| !plan.is_control(contrast.a)).peekable();
+        asked.peek()?;
+        let mut holding = asked.filter(|contrast| contrast.holds_open);
+        let can_be_equivalent = |contrast: &Contrast| {
+            question(contrast, settings.practical.fraction(), less_is_better(plan, contrast)).equivalence
         };
-        (!asked.is_empty()).then(|| Rule {
-            questions: asked.len(),
-            lane: settings.lane && holding().any(|question| question.lane),
-            equivalence: holding().any(|question| question.equivalence),
-        })
+        let equivalence = holding.any(can_be_equivalent);
+        Some(Rule { questions: panels::asked(plan).max(1), equivalence })
     }
 
     /// The level of one difference among equal arms: the first that a correction for many questions asks for.
     #[expect(clippy::cast_precision_loss, reason = "a number of questions")]
-    fn directional(&self, planned: u32) -> Schedule {
-        Schedule::new(ALPHA / self.questions as f64, planned as usize)
+    fn directional(&self) -> Schedule {
+        Schedule::new(ALPHA / self.questions as f64, Spending::Directional)
     }
 
-    fn first_verdict(&self, planned: u32) -> Option<u32> {
-        let equivalence = self.equivalence.then(|| Schedule::new(2.0 * ALPHA, planned as usize));
-        let first = power::first_verdict(&self.directional(planned), equivalence.as_ref(), self.lane)?;
-        u32::try_from(first).ok()
+    fn least_rounds(&self) -> u32 {
+        let equivalence = self.equivalence.then(|| Schedule::new(2.0 * ALPHA, Spending::Equivalence));
+        let first = power::first_verdict(&self.directional(), equivalence.as_ref(), MAX_LEAST as usize);
+        first.and_then(|first| u32::try_from(first).ok()).unwrap_or(MAX_LEAST)
     }
 
-    /// Where a number of rounds is asked for, it is what is planned with, so that fewer can be enough.
-    fn least_rounds(&self, asked: Option<u32>) -> u32 {
-        let enough = |rounds: &u32| {
-            let planned = planned_rounds(asked.map(|_| *rounds), *rounds);
-            self.first_verdict(planned).is_some_and(|first| first <= *rounds)
-        };
-        (1..MAX_LEAST).find(enough).unwrap_or(MAX_LEAST)
-    }
-
-    fn differences(&self, planned: u32, rounds: u32) -> Vec<Findable> {
-        let alone = self.found(planned_rounds(Some(rounds), rounds), rounds);
-        let found = self.found(planned, rounds).into_iter().zip(alone).zip(NOISES);
-        let percent = |log: Option<f64>| log.map(|log| log.exp_m1() * 100.0);
-        let findable = found.map(|((found, alone), noise)| Findable {
+    fn differences(&self, rounds: u32) -> Vec<Findable> {
+        let findable = self.found(rounds).into_iter().zip(NOISES).map(|(found, noise)| Findable {
             noise_percent: noise * 100.0,
-            difference_percent: percent(found),
-            unresumable_percent: percent(alone),
+            difference_percent: found.map(|log| log.exp_m1() * 100.0),
         });
         findable.collect()
     }
 
-    /// The logarithms of the differences that are found at each noise by a rule that plans with a number of rounds.
-    fn found(&self, planned: u32, rounds: u32) -> [Option<f64>; 3] {
-        let schedule = self.directional(planned);
+    /// The logarithms of the differences that are found at each noise within a number of rounds.
+    fn found(&self, rounds: u32) -> [Option<f64>; 3] {
+        let schedule = self.directional();
         let simulated = rounds.min(SIMULATED_ROUNDS);
-        let needs: Vec<power::Need> = (0..TRIALS).map(|seed| self.need(seed, simulated, &schedule)).collect();
+        let needs: Vec<f64> = (0..TRIALS).map(|seed| need(seed, simulated, &schedule)).collect();
         // Beyond the rounds that are simulated it shrinks as the rule's formula says.
         let formula = |rounds: u32| schedule.detectable(rounds as usize, 1.0);
         let shrinks = formula(rounds).zip(formula(simulated)).map_or(1.0, |(all, some)| all / some);
         NOISES.map(|noise| {
             let unit = noise.ln_1p() / MEDIAN_OF_NORMAL;
-            let needs = needs.iter().map(|need| need.at(unit)).collect();
+            let needs = needs.iter().map(|need| need * unit).collect();
             power::found_with(POWER, needs).map(|log| log * shrinks)
         })
     }
+}
 
-    /// What a trial of normal noise needs.
-    fn need(&self, seed: u64, rounds: u32, schedule: &Schedule) -> power::Need {
-        let mut random = ChaCha8Rng::seed_from_u64(seed);
-        let orders = if self.lane { rounds } else { 0 };
-        let a_first: Vec<bool> = (0..orders).map(|_| random.next_u64() & 1 == 1).collect();
-        let noise: Vec<f64> = (0..rounds).map(|_| normal(&mut random)).collect();
-        power::Need::of(&noise, &a_first, schedule)
-    }
+/// What a trial of normal noise needs.
+fn need(seed: u64, rounds: u32, schedule: &Schedule) -> f64 {
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    let noise: Vec<f64> = (0..rounds).map(|_| normal(&mut random)).collect();
+    power::need(&noise, schedule)
 }
 
 /// A standard normal value.
@@ -249,37 +222,25 @@ fn normal(random: &mut ChaCha8Rng) -> f64 {
 mod tests {
     use super::*;
 
-    const SINGLE: Rule = Rule { questions: 1, lane: true, equivalence: true };
+    const SINGLE: Rule = Rule { questions: 1, equivalence: true };
 
     #[test]
-    fn the_least_rounds_depend_on_the_lane_the_questions_and_what_was_asked() {
-        assert_eq!(SINGLE.least_rounds(None), 4);
-        assert_eq!(Rule { lane: false, ..SINGLE }.least_rounds(None), 8);
-        assert_eq!(Rule { lane: false, ..SINGLE }.least_rounds(Some(3)), 5);
-        assert_eq!(Rule { questions: 6, ..SINGLE }.least_rounds(Some(2)), 5);
-        assert_eq!(Rule { questions: 6, lane: true, equivalence: false }.least_rounds(None), 6);
+    fn the_least_rounds_depend_on_the_questions() {
+        assert_eq!(SINGLE.least_rounds(), 7);
+        assert_eq!(Rule { questions: 6, ..SINGLE }.least_rounds(), 8);
+        assert_eq!(Rule { questions: 6, equivalence: false }.least_rounds(), 10);
     }
 
     #[test]
     fn more_rounds_and_less_noise_find_smaller_differences() {
-        let at = |rounds| SINGLE.differences(60, rounds).iter().map(|one| one.difference_percent).collect();
-        let found: Vec<Vec<Option<f64>>> = [3, 5, 8, 12, 30, 60, 120].map(at).into();
-        assert_eq!(found[0], [None; 3], "nothing can be found in three rounds");
+        let at = |rounds| SINGLE.differences(rounds).iter().map(|one| one.difference_percent).collect();
+        let found: Vec<Vec<Option<f64>>> = [6, 8, 12, 30, 60, 120].map(at).into();
+        assert_eq!(found[0], [None; 3], "nothing can be found in six rounds");
         for pair in found[1..].windows(2) {
             assert!(pair[0].iter().zip(&pair[1]).all(|(few, many)| few > many), "{pair:?}");
         }
         let in_order = |one: &Vec<Option<f64>>| one.is_sorted() && one[0] < one[2];
         assert!(found[1..].iter().all(in_order), "{found:?}");
-    }
-
-    #[test]
-    fn a_trial_that_can_be_resumed_finds_somewhat_less() {
-        let rule = Rule { lane: false, ..SINGLE };
-        for one in rule.differences(60, 12) {
-            let (found, alone) = (one.difference_percent.unwrap(), one.unresumable_percent.unwrap());
-            assert!(alone < found && found < 3.0 * alone, "{one:?}");
-        }
-        assert!(rule.differences(60, 60).iter().all(|one| one.difference_percent == one.unresumable_percent));
     }
 
     #[test]

@@ -19,7 +19,10 @@ use fstrial_model::{
     metric::Metric,
     trial::{Compare, Trial},
 };
-use fstrial_stats::{Pair, estimate, schedule::Schedule};
+use fstrial_stats::{
+    Pair, estimate,
+    schedule::{Schedule, Spending},
+};
 use fstrial_store::{Store, StoreError, StoredTrial, TrialId, TrialStatus};
 use serde::Serialize;
 use serde_json::Value;
@@ -204,8 +207,7 @@ fn points_of(
     let Some(read) = read.at_the_place_of(asked, &earlier) else {
         return Ok(Err("the environment of its runs cannot be read".into()));
     };
-    let Some(planned) = earlier.planned else { return Ok(Err("it has no complete round".into())) };
-    let schedule = Schedule::new(ALPHA, planned.max(1) as usize);
+    let schedule = Schedule::new(ALPHA, Spending::Directional);
     let mut points = Vec::new();
     for (a, b, n, m) in asked.pairs(&read.plan) {
         let rounds = rounds_of(&earlier.rounds, (a, n), (b, m));

@@ -20,15 +20,12 @@ use fstrial_stats::{Decision, Verdict, spread};
 /// A cell that is lost this often running is given up: something is wrong that rounds do not mend.
 pub(super) const MAX_LOST: u32 = 3;
 
-/// Judges a trial as its rounds come in. Until the number of rounds is planned they wait.
+/// Judges a trial as its rounds come in.
 pub struct Judge<'a> {
     pub(super) plan: &'a Plan,
     panels: Panels,
-    planned: Option<u32>,
     /// The measured runs of the round that is on its way.
     present: Round,
-    /// Rounds before the number of rounds was planned.
-    waiting: Vec<Round>,
     /// By cell and result.
     pub(super) samples: Vec<Vec<Vec<Sample>>>,
     cells: Vec<CellState>,
@@ -42,6 +39,8 @@ pub struct Judge<'a> {
 
 #[derive(Debug, Clone, Default)]
 struct CellState {
+    /// It was run, whatever became of it.
+    tried: bool,
     failed: bool,
     /// Why its arm cannot do its workload.
     cannot: Option<String>,
@@ -55,10 +54,8 @@ impl<'a> Judge<'a> {
         let results = |cell: &Cell| vec![Vec::new(); plan.results[cell.workload].len()];
         Self {
             plan,
-            panels: Panels::new(plan, 1),
-            planned: None,
+            panels: Panels::new(plan),
             present: Round::default(),
-            waiting: Vec::new(),
             samples: plan.cells.iter().map(results).collect(),
             cells: vec![CellState::default(); plan.cells.len()],
             failures: Vec::new(),
@@ -67,17 +64,9 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// Fixes the number of rounds that the decision rule plans with, and judges the rounds that waited for it.
-    pub fn plan_rounds(&mut self, planned: u32) {
-        (self.panels, self.planned) = (Panels::new(self.plan, planned), Some(planned));
-        for round in std::mem::take(&mut self.waiting) {
-            self.judge_round(round);
-        }
-    }
-
-    /// The number of rounds that the decision rule plans with, once it is fixed.
-    pub fn planned(&self) -> Option<u32> {
-        self.planned
+    /// Whether every cell was run once: before that there is no answer.
+    pub fn has_begun(&self) -> bool {
+        self.cells.iter().all(|cell| cell.tried)
     }
 
     /// Somebody resumes the trial: what was given up as futile is looked at again from the next round on.
@@ -95,6 +84,7 @@ impl<'a> Judge<'a> {
 
     /// Takes a run of the round that is on its way. Its samples count when the round ends, a failure at once.
     pub fn take_run(&mut self, cell: usize, outcome: RunOutcome) {
+        self.cells[cell].tried = true;
         match outcome {
             Ok(_) => {
                 self.cells[cell].lost = 0;
@@ -139,13 +129,6 @@ impl<'a> Judge<'a> {
     /// The round is over: what it decides is settled.
     pub fn end_round(&mut self) {
         let round = std::mem::take(&mut self.present);
-        match self.planned {
-            None => self.waiting.push(round),
-            Some(_) => self.judge_round(round),
-        }
-    }
-
-    fn judge_round(&mut self, round: Round) {
         if round.is_resumed {
             self.panels.reopen();
         }
@@ -233,12 +216,11 @@ impl<'a> Judge<'a> {
         self.panels.finish();
     }
 
-    /// Whether a cell is still run: before rounds are planned each one is, and then those of contrasts that hold the trial
-    /// open.
+    /// Whether a cell is still run: each one until all were, and then those of contrasts that hold the trial open.
     pub fn needs(&self, cell: usize) -> bool {
         let contrasts = || self.plan.contrasts.iter().enumerate();
         !self.is_out(cell)
-            && (self.planned.is_none()
+            && (!self.has_begun()
                 || self.is_watched(cell)
                 || contrasts().any(|(index, contrast)| {
                     contrast.cells().any(|needed| needed == cell) && self.is_open(index)
@@ -272,13 +254,11 @@ impl<'a> Judge<'a> {
     /// Whether any cell is still run.
     pub fn is_undecided(&self) -> bool {
         let mut left = (0..self.plan.cells.len()).filter(|cell| !self.is_out(*cell));
-        match self.planned {
-            None => left.next().is_some(),
-            Some(_) => {
-                (0..self.plan.contrasts.len()).any(|index| self.is_open(index))
-                    || left.any(|cell| self.is_watched(cell))
-            }
+        if !self.has_begun() {
+            return left.next().is_some();
         }
+        (0..self.plan.contrasts.len()).any(|index| self.is_open(index))
+            || left.any(|cell| self.is_watched(cell))
     }
 
     /// The samples of a result of a cell, in the order of their rounds.
@@ -401,7 +381,6 @@ impl<'a> Judge<'a> {
             given_up: verdict.futile && outcome == Outcome::Undecided,
             suggestive: verdict.excludes_zero_undecided && shown,
             too_few_operations: too_few,
-            early: verdict.by_lane,
             control: self.control(index),
             waits_for_control: verdict.decision == Decision::Equivalent
                 && self.assay(index) == Assay::Unknown,

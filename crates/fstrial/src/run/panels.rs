@@ -1,6 +1,8 @@
-//! The statistics of a trial: one panel for what is asked, and one for its controls, which share no error with it.
+//! The statistics of a trial: a panel for what is asked, one for its tails, and one for its controls. They share no error with
+//! each other: what is asked of throughput must not wait because somebody looks at p99 as well.
 
 use super::{
+    cell::Contrast,
     contrast::{less_is_better, question},
     plan::Plan,
 };
@@ -10,59 +12,61 @@ use fstrial_stats::{Multiplicity, Pair, Panel, Question, Verdict};
 /// The level at which every trial decides.
 pub const ALPHA: f64 = 0.05;
 
-/// Both panels, by the index of a contrast in the plan.
+/// The family of contrasts that share their error.
+#[derive(Clone, Copy)]
+enum Family {
+    Asked,
+    Tails,
+    Controls,
+}
+
+/// The panels, by the index of a contrast in the plan.
 pub(super) struct Panels {
-    asked: Panel,
-    controls: Option<Panel>,
-    /// By contrast: whether it is of a control, and its index in that panel.
-    at: Vec<(bool, usize)>,
+    /// By [`Family`].
+    panels: [Panel; 3],
+    /// By contrast: its family, and its index in that.
+    at: Vec<(Family, usize)>,
 }
 
 impl Panels {
-    /// The statistics of a plan with its number of rounds.
-    pub(super) fn new(plan: &Plan, planned: u32) -> Self {
+    /// The statistics of a plan.
+    pub(super) fn new(plan: &Plan) -> Self {
         let settings = &plan.trial.trial;
-        let (mut asked, mut controls, mut at) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut questions, mut at) = ([Vec::new(), Vec::new(), Vec::new()], Vec::new());
         for contrast in &plan.contrasts {
-            let is_control = plan.is_control(contrast.a);
-            let of = if is_control { &mut controls } else { &mut asked };
-            at.push((is_control, of.len()));
+            let family = family(plan, contrast);
+            let of = &mut questions[family as usize];
+            at.push((family, of.len()));
             let plain = question(contrast, settings.practical.fraction(), less_is_better(plan, contrast));
-            of.push(Question { holds_open: contrast.holds_open, lane: plain.lane && settings.lane, ..plain });
+            of.push(Question { holds_open: contrast.holds_open, ..plain });
         }
         let multiplicity = match settings.errors {
             ErrorControl::Fdr => Multiplicity::BenjaminiHochberg,
             ErrorControl::Fwer => Multiplicity::Holm,
         };
-        let panel = |questions| Panel::new(questions, ALPHA, planned as usize, multiplicity);
-        let controls = (!controls.is_empty()).then(|| panel(controls));
-        Self { asked: panel(asked), controls, at }
+        Self { panels: questions.map(|questions| Panel::new(questions, ALPHA, multiplicity)), at }
     }
 
     fn of(&self, contrast: usize) -> (&Panel, usize) {
-        let (is_control, index) = self.at[contrast];
-        (self.controls.as_ref().filter(|_| is_control).unwrap_or(&self.asked), index)
-    }
-
-    fn all(&mut self) -> impl Iterator<Item = &mut Panel> {
-        std::iter::once(&mut self.asked).chain(&mut self.controls)
+        let (family, index) = self.at[contrast];
+        (&self.panels[family as usize], index)
     }
 
     pub(super) fn push(&mut self, contrast: usize, pair: Pair) {
-        let (is_control, index) = self.at[contrast];
-        self.controls.as_mut().filter(|_| is_control).unwrap_or(&mut self.asked).push(index, pair);
+        let (family, index) = self.at[contrast];
+        self.panels[family as usize].push(index, pair);
     }
 
     pub(super) fn settle(&mut self) {
-        self.all().for_each(Panel::settle);
+        self.panels.iter_mut().for_each(Panel::settle);
     }
 
     pub(super) fn finish(&mut self) {
-        self.all().for_each(Panel::finish);
+        self.panels.iter_mut().for_each(Panel::finish);
     }
 
     pub(super) fn reopen(&mut self) {
-        self.all().for_each(Panel::reopen);
+        self.panels.iter_mut().for_each(Panel::reopen);
     }
 
     pub(super) fn is_open(&self, contrast: usize) -> bool {
@@ -74,4 +78,20 @@ impl Panels {
         let (panel, index) = self.of(contrast);
         panel.verdict(index)
     }
+}
+
+/// Which contrasts one shares its error with.
+fn family(plan: &Plan, contrast: &Contrast) -> Family {
+    if plan.is_control(contrast.a) {
+        Family::Controls
+    } else if contrast.metric.quantile().is_some() {
+        Family::Tails
+    } else {
+        Family::Asked
+    }
+}
+
+/// How many contrasts share their error with throughput.
+pub(super) fn asked(plan: &Plan) -> usize {
+    plan.contrasts.iter().filter(|contrast| matches!(family(plan, contrast), Family::Asked)).count()
 }

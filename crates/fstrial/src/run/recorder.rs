@@ -39,9 +39,6 @@ impl Listener for Recorder<'_> {
     fn hear(&mut self, event: &Event<'_>) -> Result<(), ExpectedError> {
         match event {
             Event::RunEnded(run) => self.record(run),
-            Event::RoundsPlanned { planned, .. } => {
-                Ok(self.store.set_planned_rounds(self.trial, *planned)?)
-            }
             Event::ArmInspected { arm, facts, .. } => Ok(self.store.set_arm_facts(self.trial, arm, facts)?),
             Event::Looked { lines } => Ok(self.store.warn(self.trial, lines)?),
             // What could not be kept need not be measured.
@@ -54,6 +51,7 @@ impl Listener for Recorder<'_> {
             | Event::StatePrepared { .. }
             | Event::StageProgress { .. }
             | Event::Audited { .. }
+            | Event::FirstRoundTimed { .. }
             | Event::RoundStarted { .. }
             | Event::RunStage { .. }
             | Event::VerdictsUpdated { .. } => Ok(()),

@@ -29,8 +29,6 @@ impl Round {
 /// Rounds of a trial that were run before.
 #[derive(Debug, Clone, Default)]
 pub struct Earlier {
-    /// The number of rounds planned for, once fixed.
-    pub planned: Option<u32>,
     /// Its rounds in order.
     pub rounds: Vec<Round>,
     /// When they were run.

@@ -59,7 +59,7 @@ impl TrialRecord {
             }
             rounds.see(run, &plan);
         })?;
-        let rounds = rounds.finish(stored.summary.planned_rounds);
+        let rounds = rounds.finish();
         Ok(Self { plan, environment, rounds, besides, commands })
     }
 }
@@ -90,7 +90,7 @@ pub(crate) fn damaged(store: &Store, what: String) -> ExpectedError {
 pub fn earlier(store: &Store, plan: &Plan, id: TrialId) -> Result<Earlier, ExpectedError> {
     let mut rounds = Rounds::default();
     for_each_run(store, plan, id, None, |run| rounds.see(run, plan))?;
-    Ok(rounds.finish(store.trial(id)?.summary.planned_rounds))
+    Ok(rounds.finish())
 }
 
 /// A stored run in the terms of its plan.
@@ -182,9 +182,8 @@ impl Rounds {
         round.runs.push((run.cell, run.outcome));
     }
 
-    fn finish(self, planned: Option<u32>) -> Earlier {
+    fn finish(self) -> Earlier {
         Earlier {
-            planned,
             rounds: self.rounds.into_values().collect(),
             times: self.times,
             environments: self.environments,

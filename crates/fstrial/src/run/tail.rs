@@ -65,6 +65,6 @@ impl Tail {
         self.merged |= rounds > 1;
         #[expect(clippy::cast_precision_loss, reason = "latencies are below 2^53 ns")]
         let latency = |all: &Latencies| all.quantile(quantile).max(1) as f64;
-        Some(Pair::of_values(latency(&merged.1), latency(&merged.0), None))
+        Some(Pair::of_values(latency(&merged.1), latency(&merged.0)))
     }
 }

@@ -126,7 +126,6 @@ impl Night {
         let (toml, arms) = (trial.to_toml(), &trial.arms);
         let new = NewTrial { name: &self.name, toml: &toml, seed: 7, arms, tags: &self.tags, session };
         let id = store.create_trial(&new).unwrap();
-        store.set_planned_rounds(id, 12).unwrap();
         for arm in &trial.arms {
             store.set_arm_facts(id, &arm.name, &self.facts(&arm.name)).unwrap();
         }

@@ -58,6 +58,8 @@ fn without_ratios(mut document: Value) -> Value {
         "waits_for_total",
         "waits_for_control",
     ];
+    // Rounds were planned.
+    document.as_object_mut().unwrap().remove("planned_rounds");
     // That a machine was busy was not said then.
     let warnings = document["warnings"].as_array_mut().unwrap();
     warnings.retain(|line| !line.as_str().unwrap().starts_with("other work was running"));

@@ -28,7 +28,7 @@ fn a_saved_trial_runs_and_is_the_same() {
     let again = lab.run("run t.toml --json");
     assert!([0, 3].contains(&again.code()), "{again:?}");
     let (one, two) = (compared.document(), again.document());
-    for same in ["trial", "seed", "name", "planned_rounds", "practical_percent"] {
+    for same in ["trial", "seed", "name", "practical_percent"] {
         assert_eq!(one[same], two[same], "{same}");
     }
     let configurations = |document: &Value| -> Vec<Value> {
@@ -123,7 +123,7 @@ fn a_dry_run_says_what_the_budget_can_show() {
     assert!(short.contains("warning, by this estimate:") && short.contains("Give it --budget "), "{short}");
     assert!(!short.contains("90 % power"), "{short}");
     let few = dry("--rounds 2 --budget 5m").stdout;
-    assert!(few.contains("2 rounds cannot decide anything") && few.contains("Give it 5 rounds"), "{few}");
+    assert!(few.contains("2 rounds cannot decide anything") && few.contains("Give it 7 rounds"), "{few}");
     let lines = dry("--budget 5m --json").json();
     let budget = &lines[0]["budget"];
     assert_eq!((lines.len(), &lines[0]["event"]), (1, &Value::from("dry-run")));
@@ -147,7 +147,7 @@ fn a_filesystem_against_itself_has_the_structure_of_an_answer() {
     let kinds: Vec<&str> = events.iter().filter_map(|event| event["event"].as_str()).collect();
     assert_eq!(kinds.iter().find(|kind| **kind != "device-progress"), Some(&"device-ready"));
     assert_eq!(kinds.iter().filter(|kind| **kind == "arm-inspected").count(), 2);
-    assert_eq!(kinds.iter().filter(|kind| **kind == "rounds-planned").count(), 1);
+    assert_eq!(kinds.iter().filter(|kind| **kind == "first-round-timed").count(), 1);
     assert_eq!(kinds.len(), events.len(), "each line says what it is");
     assert_eq!(kinds.iter().position(|kind| *kind == "answer"), Some(kinds.len() - 1), "one document, last");
     let times: Vec<jiff::Timestamp> =
@@ -188,9 +188,7 @@ fn what_is_stored_is_what_was_printed() {
     let id = printed["trial_id"].as_i64().unwrap();
     let shown = lab.run(&format!("results show {id} --json")).document();
     assert_eq!(verdicts(&shown), verdicts(&printed));
-    for same in
-        ["workloads", "arms", "audit", "seed", "rounds", "planned_rounds", "ended", "trial", "failures"]
-    {
+    for same in ["workloads", "arms", "audit", "seed", "rounds", "ended", "trial", "failures"] {
         assert_eq!(shown[same], printed[same], "{same}");
     }
     let listed = lab.trials().pop().unwrap();
@@ -271,22 +269,22 @@ fn judge_decides_the_reference_trial_as_the_method_does() {
     };
     let judged = |rounds: usize| {
         lab.write("pairs.csv", &csv(rounds));
-        let judged = lab.run("judge pairs.csv --sequential --planned 40 --json");
+        let judged = lab.run("judge pairs.csv --sequential --json");
         (judged.code(), judged.document()["verdicts"][0].clone())
     };
-    let (code, before) = judged(9);
+    let (code, before) = judged(8);
     assert_eq!((code, &before["verdict"]), (3, &"undecided".into()), "{before}");
-    for rounds in [10, 12] {
+    for rounds in [9, 12] {
         let (code, verdict) = judged(rounds);
         assert_eq!((code, &verdict["verdict"]), (0, &"faster".into()), "{verdict}");
-        assert_eq!(verdict["rounds"], 10, "it is decided at round 10, and stays so: {verdict}");
+        assert_eq!(verdict["rounds"], 9, "it is decided at round 9, and stays so: {verdict}");
         let near = |value: &Value, expected: f64| (value.as_f64().unwrap() - expected).abs() < 1e-6;
-        assert!(near(&verdict["ratio"], 0.0515_f64.exp()), "{verdict}");
+        assert!(near(&verdict["ratio"], 0.0505_f64.exp()), "{verdict}");
         assert!(near(&verdict["interval"][0], 0.017_f64.exp()), "{verdict}");
         assert!((verdict["interval"][1].as_f64().unwrap().ln() - 0.121).abs() < 1e-6, "{verdict}");
     }
-    let told = lab.run("judge pairs.csv --sequential --planned 40");
-    assert!(told.stdout.contains("a is 1.053× b [1.017, 1.13]: faster; 10 rounds; over all 12"), "{told:?}");
+    let told = lab.run("judge pairs.csv --sequential");
+    assert!(told.stdout.contains("a is 1.052× b [1.017, 1.13]: faster; 9 rounds; over all 12"), "{told:?}");
 }
 
 #[test]

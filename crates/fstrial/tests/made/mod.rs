@@ -117,7 +117,6 @@ pub(crate) fn add(store: &mut Store, shape: &Shape, seed: u64) -> TrialId {
             },
         })
         .expect("the store takes it");
-    store.set_planned_rounds(id, shape.rounds.max(2)).expect("the store takes it");
     for arm in &plan.trial.arms {
         store.set_arm_facts(id, &arm.name, &facts(&arm.name, shape)).expect("the store takes it");
     }

@@ -448,7 +448,6 @@ mod tests {
             kernel: Some("6.12.0".into()),
             tags: vec!["nightly".into()],
             seed: 1,
-            planned_rounds: None,
             arms: vec!["ext4".into(), "xfs".into()],
             rounds,
             runs: 4,

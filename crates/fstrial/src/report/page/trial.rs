@@ -346,7 +346,6 @@ fn conditions(shown: &Shown) -> Markup {
                 dt { "rounds" }
                 dd {
                     (document.rounds)
-                    @if let Some(planned) = document.planned_rounds { " (planned with " (planned) ")" }
                     ", " (summary.runs) " runs, " (summary.failed_runs) " of them failed"
                 }
                 dt { "seed" } dd { code { (document.seed) } }

@@ -34,8 +34,6 @@ pub struct Model {
     pub advice: Option<String>,
     /// The round that runs, or ran last; 0 before the first.
     pub round: u32,
-    /// Rounds that the decision rule plans with.
-    pub planned: Option<u32>,
     /// Runs of this round that are over, and those it has.
     pub runs: (usize, usize),
     /// When the budget ends, while it runs.
@@ -118,7 +116,6 @@ impl Model {
             status: "running".into(),
             advice: None,
             round: 0,
-            planned: None,
             runs: (0, 0),
             ends_at: None,
             now: None,
@@ -257,7 +254,7 @@ impl Model {
             Event::Audited { lines } => {
                 lines.iter().for_each(|line| self.say(&format!("the arms differ in {line}")));
             }
-            Event::RoundsPlanned { planned, .. } => self.planned = Some(*planned),
+            Event::FirstRoundTimed { .. } => {}
             Event::RoundStarted { round, runs, left } => {
                 (self.round, self.runs) = (*round, (0, *runs));
                 self.ends_at = Some(at + left.as_secs_f64());
@@ -288,9 +285,7 @@ impl Model {
                 self.take_rates(*cell, outcome.iter().flatten().map(|sample: &Sample| sample.rate));
             }
         }
-        let Some(planned) = earlier.planned else { return };
-        self.planned = Some(planned);
-        let (judge, courses) = course::replay(plan, earlier.planned, earlier.rounds.clone());
+        let (judge, courses) = course::replay(plan, earlier.rounds.clone());
         for ((line, state), course) in self.contrasts.iter_mut().zip(judge.states()).zip(courses) {
             line.state = cleaned(state);
             line.course = course.rounds;

@@ -50,7 +50,7 @@ fn noise(n: u32) -> f64 {
 /// Rounds in which contrast `n` has the ratio `truth(n)`, give or take some per cent.
 fn run(model: &mut Model, plan: &Plan, rounds: u32, truth: impl Fn(usize) -> f64) {
     let mut states = Judge::new(plan).states();
-    (model.planned, model.round) = (Some(24), rounds);
+    model.round = rounds;
     for round in 1..=rounds {
         let half = 0.5 / f64::from(round);
         let mut points = Vec::new();

@@ -177,11 +177,10 @@ fn head(buffer: &mut Buffer, area: Rect, model: &Model, look: Look, now: f64) {
 /// Rounds, verdicts and the time that is left.
 fn progress(model: &Model, now: f64) -> String {
     let mut parts = Vec::new();
-    match (model.round, model.planned) {
-        (0, _) => parts.push("no round yet".to_owned()),
-        (round, Some(planned)) => parts.push(format!("round {round} ({planned} planned)")),
-        (round, None) => parts.push(format!("round {round}")),
-    }
+    parts.push(match model.round {
+        0 => "no round yet".to_owned(),
+        round => format!("round {round}"),
+    });
     if model.runs.1 > 0 && model.ends_at.is_some() {
         parts.push(format!("{} of {} runs", model.runs.0, model.runs.1));
     }
@@ -374,7 +373,7 @@ fn rounds(buffer: &mut Buffer, area: Rect, line: &ContrastLine, model: &Model, l
         let why = match line.state.verdict {
             Outcome::Failed => "no ratio: one of the two failed",
             Outcome::Cannot => "no ratio: one of the two cannot do it",
-            _ => "the first round is not over, or not planned with yet",
+            _ => "the first round is not over",
         };
         nothing(buffer, area, why, look);
     } else {

@@ -24,7 +24,7 @@ fn table(b: &[f64], order: impl Fn(usize) -> Option<(f64, f64)>) -> Table {
     }
 }
 
-const ONCE: Settings = Settings { band: 0.0295, base: None, sequential: None };
+const ONCE: Settings = Settings { band: 0.0295, base: None, is_sequential: false };
 
 fn found(table: &Table) -> Finding {
     judge(table, &ONCE).remove(0)
@@ -51,7 +51,7 @@ fn all_rounds_are_used() {
 
 #[test]
 fn the_sequential_rule_says_where_it_stopped_and_what_all_rounds_say() {
-    let settings = Settings { sequential: Some(40), ..ONCE };
+    let settings = Settings { is_sequential: true, ..ONCE };
     let found = judge(&table(&late(), drawn), &settings).remove(0);
     assert_eq!((found.verdict, found.method), (Outcome::Faster, Method::Sequential));
     assert!(found.rounds.unwrap() <= 8, "{found:?}");

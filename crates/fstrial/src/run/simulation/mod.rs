@@ -461,7 +461,7 @@ enum Heard {
     StatePrepared(String),
     ArmInspected(String),
     Audited(usize),
-    RoundsPlanned(u32),
+    FirstRoundTimed(u32),
     RoundStarted { round: u32, runs: usize, left: Nanos },
     RunStarted { round: u32, slot: usize, cell: usize },
     RunStage(Stage),
@@ -489,7 +489,7 @@ impl Listener for Log<'_> {
             Event::StatePrepared { arms, .. } => Heard::StatePrepared(arms.join(", ")),
             Event::ArmInspected { arm, .. } => Heard::ArmInspected((*arm).to_owned()),
             Event::Audited { lines } => Heard::Audited(lines.len()),
-            Event::RoundsPlanned { planned, .. } => Heard::RoundsPlanned(*planned),
+            Event::FirstRoundTimed { fit, .. } => Heard::FirstRoundTimed(*fit),
             &Event::RoundStarted { round, runs, left } => Heard::RoundStarted { round, runs, left },
             &Event::RunStarted { round, slot, cell, arm, workload, threads } => {
                 assert_eq!(self.plan.cell_of(arm, workload, threads), Some(cell));
@@ -657,12 +657,13 @@ impl<'p> SimulatedTrial<'p> {
         rounds.values().filter(|count| **count == 2).count()
     }
 
-    fn planned(&self) -> Option<u32> {
-        let planned = |heard: &Heard| match heard {
-            Heard::RoundsPlanned(planned) => Some(*planned),
+    /// What was told to fit into the budget, each time that it was.
+    fn fit(&self) -> Vec<u32> {
+        let fit = |heard: &Heard| match heard {
+            Heard::FirstRoundTimed(fit) => Some(*fit),
             _ => None,
         };
-        self.heard.iter().find_map(planned)
+        self.heard.iter().filter_map(fit).collect()
     }
 
     /// What holds for every session: the form of the event stream, who is run and who is not, and the budget.
@@ -700,7 +701,7 @@ impl<'p> SimulatedTrial<'p> {
     }
 }
 
-/// What earlier sessions have left: how the contrasts stood, if rounds had been planned, and what had become of cells.
+/// What earlier sessions have left: how the contrasts stood, if every cell had been run, and what had become of cells.
 #[derive(Default)]
 struct Before {
     states: Vec<ContrastState>,
@@ -734,7 +735,7 @@ impl Check<'_> {
             | Heard::StatePrepared(_)
             | Heard::ArmInspected(_)
             | Heard::Audited(_) => assert_eq!(self.round, None, "{heard:?}"),
-            Heard::RoundsPlanned(planned) => assert!(*planned >= 4 && self.states.is_empty()),
+            Heard::FirstRoundTimed(fit) => assert!(*fit > 0 && self.states.is_empty()),
             Heard::RoundStarted { round, runs, left } => self.round_starts(*round, *runs, *left),
             Heard::RunStarted { round, slot, cell } => self.run_starts(*round, *slot, *cell),
             Heard::WorkerReplaced(_) => {

@@ -57,13 +57,13 @@ fn stored_session<'p>(
 
 /// What the stored rounds left.
 fn before(plan: &Plan, earlier: &Earlier) -> Before {
-    let (mut judge, _) = course::replay(plan, earlier.planned, earlier.rounds.clone());
+    let (mut judge, _) = course::replay(plan, earlier.rounds.clone());
     if !earlier.rounds.is_empty() {
         judge.reopen();
     }
     let cells = || 0..plan.cells.len();
     let mut before = Before {
-        states: judge.planned().map(|_| judge.states()).unwrap_or_default(),
+        states: if judge.has_begun() { judge.states() } else { Vec::new() },
         failed: cells().filter(|cell| judge.has_failed(*cell)).collect(),
         cannot: cells().filter(|cell| judge.cannot(*cell).is_some()).collect(),
         ..Before::default()
@@ -114,7 +114,6 @@ fn a_stored_trial_is_judged_again_to_the_last_bit() {
         assert!(told.states().iter().any(|state| state.verdict == Outcome::Slower));
         finish(&mut store, id, &told);
         assert_same(&told, &store, id);
-        assert_eq!(store.trial(id).unwrap().summary.planned_rounds, told.planned());
         assert_eq!(store.check().unwrap(), Vec::<String>::new());
     }
 }
@@ -147,7 +146,7 @@ fn an_undecided_trial_is_decided_by_going_on_with_it() {
         }
         gone_on_with += u32::from(sessions > 1);
     }
-    assert!(gone_on_with >= 6, "only {gone_on_with} of 8 trials were undecided at first");
+    assert!(gone_on_with >= 4, "only {gone_on_with} of 8 trials were undecided at first");
 }
 
 /// What the listeners were told after each round is what the store says of its course.
@@ -159,7 +158,7 @@ fn the_course_of_a_stored_trial_is_what_was_told_round_by_round() {
     let loses_one = |asked: &FaultSite<'_>| (asked.run == 6).then_some(Fault::Killed);
     let told = stored_session(&plan, &world, loses_one, None, (&mut store, id));
     let earlier = earlier(&store, &plan, id).unwrap();
-    let (_, courses) = course::replay(&plan, earlier.planned, earlier.rounds);
+    let (_, courses) = course::replay(&plan, earlier.rounds);
     assert_eq!(courses.len(), plan.contrasts.len());
     let mut rates = BTreeMap::new();
     let (mut seen, mut without_pair) = (0, 0);
@@ -197,7 +196,7 @@ fn the_course_of_a_stored_trial_is_what_was_told_round_by_round() {
 }
 
 #[test]
-fn going_on_keeps_what_was_planned_and_failed() {
+fn going_on_keeps_what_has_failed() {
     let plan = plan(&["a=ext4", "b=ext4", "c=ext4"], &[1], 3, |_| {});
     let world = World { noise: 0.05, ..World::default() };
     let (mut store, id) = begun(&plan);
@@ -215,8 +214,7 @@ fn going_on_keeps_what_was_planned_and_failed() {
     assert_eq!(first.finished().reason, Reason::Interrupted);
     let rounds = first.finished().rounds;
     let second = stored_session(&plan, &world, none, None, (&mut store, id));
-    assert_eq!(second.planned(), None, "planned in the first session");
-    assert_eq!(second.finished().all.planned(), first.planned());
+    assert_eq!((first.fit().len(), second.fit().len()), (1, 0), "told once");
     assert_eq!(second.measured(1), 0, "it had failed");
     let began = second.heard.iter().find_map(|heard| match heard {
         Heard::RoundStarted { round, .. } => Some(*round),
