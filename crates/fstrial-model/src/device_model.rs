@@ -333,7 +333,8 @@ impl DeviceModel {
             || "no volatile cache".into(),
             |cache| {
                 let kind = if has_volatile { "volatile" } else { "non-volatile" };
-                format!("{kind} write cache of {}, {}", cache.size, plain(cache.latency))
+                let time = (cache.latency > Nanos(0)).then(|| format!(" ({} a write)", plain(cache.latency)));
+                format!("{kind} write cache of {}{}", cache.size, time.unwrap_or_default())
             },
         ));
         words.join(", ")
@@ -521,6 +522,19 @@ pub fn named(name: &str) -> Result<DeviceModel, (String, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_summary_has_the_cache_and_no_flush_that_is_never_sent() {
+        let said = |name: &str| named(name).unwrap().summary();
+        let controller = said("raid10-bbwc");
+        assert!(
+            controller.ends_with("write 100us, non-volatile write cache of 2MiB (50us a write)"),
+            "{controller}"
+        );
+        let disk = said("hdd-7200");
+        assert!(disk.ends_with("flush 100us, volatile write cache of 64MiB (80us a write)"), "{disk}");
+        assert!(said("gp3-3000").ends_with("no volatile cache"));
+    }
 
     #[test]
     fn all_models_that_ship_can_be_read_and_say_what_they_are() {

@@ -20,7 +20,7 @@ pub(super) const BTRFS: Filesystem = Filesystem {
     // `btrfs_sync_log` in fs/btrfs/tree-log.c: `schedule_timeout_uninterruptible(1)`, as long as more tasks come along.
     on_rotating: Some(OnRotating {
         option: "ssd",
-        cost: "Without it, where several threads sync in one subvolume, each commit of its log waits for one clock tick or more",
+        cost: "Without it, where several threads sync in one subvolume, each commit of its log waits for at least one clock tick",
     }),
     fsck: Some(("btrfs", &["check", "--readonly"])),
     abilities: &ABILITIES,
@@ -45,7 +45,7 @@ pub(super) const BTRFS: Filesystem = Filesystem {
     journal: "copy-on-write trees and a log tree for syncs",
     checksums: "metadata and data",
     data: DataUpdate::CopyOnWrite,
-    lazy: "free space tree is made by mkfs or at first mount",
+    lazy: "free space tree is made by mkfs (from 5.15 on) or with space_cache=v2",
     ..PLAIN
 };
 
@@ -91,7 +91,7 @@ fn commits(stats: &str, _: LogShape) -> Option<LogCount> {
     Some(LogCount { written: None, commits: Some(commits) })
 }
 
-/// Without copies of data there are no checksums of data either.
+/// Without copies of data there are no checksums of data either, and metadata may be written twice.
 fn correct(observed: &Observation<'_>, character: &mut Character) {
     let overwrites = observed.has("nodatacow");
     if overwrites {
@@ -101,15 +101,17 @@ fn correct(observed: &Observation<'_>, character: &mut Character) {
         character.checksums = "metadata".into();
     }
     // The log tree as well.
-    if number_of_copies(observed.mkfs_output) == 2 {
+    if has_two_copies_of_metadata(observed.mkfs_output) {
         character.journal.push_str(", each block of them written twice (DUP)");
     }
 }
 
-/// Copies of metadata on one device, by what mkfs printed.
-fn number_of_copies(mkfs_output: &str) -> usize {
-    let profile = mkfs_output.lines().find_map(|line| line.trim().strip_prefix("Metadata:"));
-    1 + usize::from(profile.is_some_and(|rest| rest.trim_start().starts_with("DUP")))
+/// Whether metadata is written twice to one device, by what mkfs printed; false where it was told to print nothing.
+fn has_two_copies_of_metadata(mkfs_output: &str) -> bool {
+    mkfs_output.lines().any(|line| {
+        let profile = line.trim().strip_prefix("Metadata:").or(line.trim().strip_prefix("Data+Metadata:"));
+        profile.is_some_and(|rest| rest.trim_start().starts_with("DUP"))
+    })
 }
 
 /// `BTRFS error (device loop0): …`, also `critical` and worse, with a state behind the device in newer kernels, and
@@ -133,9 +135,10 @@ mod tests {
                 "Block group profiles:\n  Data:             single            8.00MiB\n  Metadata:         {profile}\n"
             )
         };
-        assert_eq!(number_of_copies(&printed("DUP              32.00MiB")), 2);
-        assert_eq!(number_of_copies(&printed("single            8.00MiB")), 1);
-        assert_eq!(number_of_copies(""), 1);
+        assert!(has_two_copies_of_metadata(&printed("DUP              32.00MiB")));
+        assert!(has_two_copies_of_metadata("  Data+Metadata:    DUP              32.00MiB\n"));
+        assert!(!has_two_copies_of_metadata(&printed("single            8.00MiB")));
+        assert!(!has_two_copies_of_metadata(""));
     }
 
     /// Of Linux 6.18.

@@ -10,7 +10,8 @@ pub fn note(workload: &WorkloadReport) -> Option<String> {
     let is_little = |share: &f64| *share < LITTLE;
     let shares = || workload.cells.iter().filter_map(|cell| cell.device_share);
     let most = shares().filter(is_little).reduce(f64::max)?;
-    let percent = if most < 0.005 { "less than 0.5".into() } else { format!("at most {:.0}", most * 100.0) };
+    let percent =
+        if most < 0.005 { "less than 0.5".into() } else { format!("at most {:.0}", (most * 100.0).ceil()) };
     let on = if shares().all(|share| is_little(&share)) {
         String::new()
     } else {
@@ -46,7 +47,7 @@ mod tests {
              not disks"
         );
         assert_eq!(
-            said(&[("ext4", Some(0.9)), ("xfs", Some(0.02)), ("xfs", Some(0.03))]).unwrap(),
+            said(&[("ext4", Some(0.9)), ("xfs", Some(0.02)), ("xfs", Some(0.024))]).unwrap(),
             "of the bytes read and written on xfs, at most 3 % went to the device or came from it: this compares memory and \
              CPU, not disks"
         );

@@ -4,6 +4,7 @@
 //! room), and what another puts off to its next commit, comes later than the end of a short run.
 
 use super::document::{CellReport, WorkloadReport};
+use crate::run::plan::threads_in_words;
 use fstrial_model::units::Bytes;
 
 /// Laps below which nothing is said: what a load hardly logs hardly matters when it comes home.
@@ -34,28 +35,29 @@ fn laps(arms: &[Vec<&CellReport>]) -> Option<String> {
     let is_first = |cell: &CellReport| {
         cell.log_laps.map(|within| within + cell.log_laps_before.unwrap_or_default() < 1.0)
     };
-    // Of the levels that are in their first lap, or past it.
+    let cells = || arms.iter().flatten();
+    cells().find(|cell| is_first(cell) == Some(true) && cell.log_laps.is_some_and(|within| within >= FEW))?;
+    // Of the levels that are in their first lap, or past it; which levels, where an arm has both.
     let of = |first: bool, in_words: fn(f64) -> String| -> Vec<String> {
         let said = arms.iter().filter_map(|cells| {
-            let found = || {
-                let in_phase = cells.iter().filter(|cell| is_first(cell) == Some(first));
-                in_phase.filter(|cell| cell.log_laps.is_some_and(|within| within >= FEW))
-            };
+            let found = || cells.iter().filter(|cell| is_first(cell) == Some(first));
             let size = Bytes(found().next()?.log_bytes?).human();
             let laps = range(found().filter_map(|cell| cell.log_laps), in_words)?;
-            Some(format!("{laps} on {} ({size})", cells[0].arm))
+            let is_split = cells.iter().any(|cell| is_first(cell) == Some(!first));
+            let levels: Vec<String> = found().map(|cell| threads_in_words(cell.threads)).collect();
+            let at = if is_split { format!(" at {}", levels.join(", ")) } else { String::new() };
+            Some(format!("{laps} on {}{at} ({size})", cells[0].arm))
         });
         said.collect()
     };
     let first = of(true, |within| format!("{:.0} %", within * 100.0));
     let past = of(false, |within| format!("{} times", count(within)));
-    let filled = (!first.is_empty())
-        .then(|| format!("first lap of the log: within a run it is filled by {}", first.join(", ")))?;
+    let filled = format!("first lap of the log: within a run it is filled by {}", first.join(", "));
     Some(if past.is_empty() {
         format!("{filled}; what a full log costs is not in these figures")
     } else {
         format!(
-            "{filled}, but goes round {}: what a full log costs is in the figures of the latter only",
+            "{filled}, but past that lap it goes round {}: what a full log costs is in the figures of these only",
             past.join(", ")
         )
     })
@@ -133,8 +135,9 @@ mod tests {
             cell("ext4", 4, Some((0.0, 0.31)), Some(3000.0)),
             cell("xfs", 4, Some((0.7, 0.4)), None),
         ];
-        let line = "first lap of the log: within a run it is filled by 4 % to 31 % on ext4 (64 MiB), 40 % on xfs \
-                    (64 MiB), but goes round 0.4 times on xfs (64 MiB): what a full log costs is in the figures of the latter only";
+        let line = "first lap of the log: within a run it is filled by 4 % to 31 % on ext4 (64 MiB), 40 % on xfs at 1 thread \
+                    (64 MiB), but past that lap it goes round 0.4 times on xfs at 4 threads (64 MiB): what a full log costs is \
+                    in the figures of these only";
         assert_eq!(told(levels.to_vec()), [line]);
         let line = "first lap of the log: within a run it is filled by 4 % to 31 % on ext4 (64 MiB), 40 % on xfs \
                     (64 MiB); what a full log costs is not in these figures";

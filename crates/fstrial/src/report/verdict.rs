@@ -228,6 +228,23 @@ fn outlook(state: &ContrastState, round_seconds: Option<f64>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_not_known_of_tails_is_told_by_its_reason_and_named_if_it_is_little() {
+        let of = |a: &str, too_few_operations: bool| ContrastState {
+            a: a.into(),
+            metric: Metric::P99,
+            verdict: Outcome::Undecided,
+            ratio: None,
+            interval: None,
+            too_few_operations,
+            ..state()
+        };
+        let states = [of("a", true), of("b", false), of("c", false), of("d", false), of("e", false)];
+        let said = undecided_latency(&states.iter().collect::<Vec<_>>());
+        let few = "p99: too few operations in a run to say anything about a / ext4 at 4 threads";
+        assert_eq!(said, [few, "p99: too few rounds to say anything about 4 contrasts"]);
+    }
     use crate::run::contrast::Control;
     use fstrial_model::units::Percent;
 

@@ -6,6 +6,7 @@ use crate::numbers;
 use fstrial_model::{
     arm::Arm,
     facts::{ArmFacts, DataUpdate, Fact},
+    filesystem::OnRotating,
     workload,
 };
 use std::collections::BTreeSet;
@@ -112,25 +113,21 @@ pub fn on_rotating(plan: &Plan, facts: &[ArmFacts], tick_hz: Option<u32>) -> Opt
     };
     let lacking: Vec<usize> = (0..arms.len()).filter(lacks_unasked).collect();
     let first = *lacking.first()?;
-    let row = arms[first].row()?.on_rotating?;
-    let has: Vec<usize> = (0..arms.len())
-        .filter(|index| arms[*index].filesystem == arms[first].filesystem && has_it(*index) == Some(true))
-        .collect();
-    let names = |which: &[usize]| {
-        let names: Vec<&str> = which.iter().map(|index| arms[*index].name.as_str()).collect();
-        (names.join(", "), if names.len() == 1 { "runs" } else { "run" })
+    let OnRotating { option, cost } = arms[first].row()?.on_rotating?;
+    let names: Vec<&str> = lacking.iter().map(|index| arms[*index].name.as_str()).collect();
+    let run = if names.len() == 1 { "runs" } else { "run" };
+    let mut twin = arms[first].clone();
+    twin.mount.push(option.into());
+    let is_twin = |arm: &&Arm| Arm { name: twin.name.clone(), ..(*arm).clone() } == twin;
+    let shown = match arms.iter().find(is_twin) {
+        Some(arm) => format!("{} is the same arm with `{option}`, and shows what that costs", arm.name),
+        None => format!("{} shows what that costs", twin.configuration()),
     };
-    let ((lacking, run), (option, cost)) = (names(&lacking), (row.option, row.cost));
     let tick = tick_hz.map_or_else(String::new, |hz| format!(" ({})", numbers::nanos(1e9 / f64::from(hz))));
-    let shown = if has.is_empty() {
-        format!("{}:{option} shows what that makes", arms[first].filesystem)
-    } else {
-        let (having, run) = names(&has);
-        format!("{having} {run} with `{option}`, and the difference between the two shows what that makes")
-    };
     Some(format!(
-        "{lacking} {run} without `{option}`, which is taken unasked only on a device that is not marked as rotating; a virtual \
-         disk may be marked so whatever it is made of. {cost}{tick}. {shown}"
+        "{} {run} without `{option}`, which is taken unasked only on a device that is not marked as rotating; a virtual disk \
+         may be marked so whatever it is made of. {cost}{tick}. {shown}",
+        names.join(", ")
     ))
 }
 
@@ -261,7 +258,7 @@ mod tests {
                 known.facts.extend(options.map(|text| (Fact::DeviceOptions, text.to_owned())));
                 known
             };
-            on_rotating(&plan, &[of(Some("none")), of(Some(taken))], Some(250))
+            on_rotating(&plan, &[of(Some("none")), of(Some(taken)), of(Some("ssd"))], Some(250))
         };
         let btrfs = "filesystem = 'btrfs'";
         let synced = "use = 'append-fsync'\nthreads = [1, 4]";
@@ -269,8 +266,18 @@ mod tests {
             said(btrfs, synced, "yes", "none").unwrap(),
             "btrfs runs without `ssd`, which is taken unasked only on a device that is not marked as rotating; a virtual disk \
              may be marked so whatever it is made of. Without it, where several threads sync in one subvolume, each commit \
-             of its log waits for one clock tick or more (4.00 ms). btrfs:ssd shows what that makes"
+             of its log waits for at least one clock tick (4.00 ms). btrfs:ssd shows what that costs"
         );
+        let with = |mount: &str| {
+            said(&format!("{btrfs}\n[[arm]]\nname = 'b2'\n{btrfs}\nmount = {mount}"), synced, "yes", "none")
+                .unwrap()
+        };
+        let twin = with("['ssd']");
+        assert!(twin.ends_with("b2 is the same arm with `ssd`, and shows what that costs"), "{twin}");
+        let other = with("['ssd', 'noatime']");
+        assert!(other.ends_with("btrfs:ssd shows what that costs"), "{other}");
+        let packed = said("filesystem = 'btrfs'\nmount = ['compress=zstd']", synced, "yes", "none").unwrap();
+        assert!(packed.ends_with("btrfs:compress=zstd,ssd shows what that costs"), "{packed}");
         // A committer and a flush group are two tasks at one thread.
         assert!(said(btrfs, "use = 'checkpoint-bursts'\nthreads = [1]", "yes", "none").is_some());
         for (arm, workload, rotates, taken) in [

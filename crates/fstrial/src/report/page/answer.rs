@@ -191,7 +191,7 @@ pub(super) fn distrust(shown: &Shown) -> Markup {
                 @for line in open_questions(document) { li { (line) } }
                 @if !document.audit.is_empty() {
                     li {
-                        "The arms differ in more than what was asked for: "
+                        "The arms differ in: "
                         a href={ "#" (shown.anchor("audit")) } { (things(document.audit.len())) }
                         ". A difference may come from those."
                     }

@@ -430,7 +430,7 @@ impl Device for Modelled {
             let (one, most) = (asked(reads, 1), asked(reads, DEEP).iops);
             let kind = if reads { "reads" } else { "writes" };
             // A model that asks for nothing is there to see what the host can do.
-            let cache = self.model().cache.filter(|_| !reads);
+            let cache = self.model().cache.filter(|cache| !reads && cache.latency > Nanos(0));
             let least = cache.map_or(one.p50, |cache| cache.latency.min(one.p50));
             let quick = (Nanos(1)..self.way).contains(&least).then(|| {
                 let time = numbers::nanos(least.as_secs_f64() * 1e9);
