@@ -137,15 +137,22 @@ impl Contrast {
 
     /// EQUIVALENT: both intervals lie strictly inside the band.
     pub(crate) fn is_equivalent(&self, schedule: &Schedule) -> bool {
-        self.is_typically_equivalent(schedule)
-            && self.total_is_beyond(Side::Above, -self.question.band, schedule)
-            && self.total_is_beyond(Side::Below, self.question.band, schedule)
+        self.question.equivalence && self.is_within(self.question.band, schedule)
+    }
+
+    /// Whether both intervals lie strictly inside a band.
+    pub(crate) fn is_within(&self, band: f64, schedule: &Schedule) -> bool {
+        self.is_typically_within(band, schedule)
+            && self.total_is_beyond(Side::Above, -band, schedule)
+            && self.total_is_beyond(Side::Below, band, schedule)
+    }
+
+    fn is_typically_within(&self, band: f64, schedule: &Schedule) -> bool {
+        self.shifted_interval(schedule).is_some_and(|(low, high)| low > -band && high < band)
     }
 
     fn is_typically_equivalent(&self, schedule: &Schedule) -> bool {
-        let band = self.question.band;
-        self.question.equivalence
-            && self.shifted_interval(schedule).is_some_and(|(low, high)| low > -band && high < band)
+        self.question.equivalence && self.is_typically_within(self.question.band, schedule)
     }
 
     /// The side on which the whole interval lies, if it does and the total does not contradict it.

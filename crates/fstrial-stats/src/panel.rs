@@ -61,10 +61,16 @@ pub struct Verdict {
     pub rounds_needed: Option<(usize, usize)>,
     /// Undecided only because the ratio of all that was done does not bear out the typical one.
     pub waits_for_total: bool,
+    /// The narrowest of the [`LADDER`]'s bands inside which an undecided difference was shown to lie, a fraction; none if it
+    /// was not even the widest, or the question has no band.
+    pub within: Option<f64>,
     /// Undecided although its own level 1−α interval excludes the threshold (0, ln r, or the band):
     /// it would have been decided as the only question.
     pub excludes_zero_undecided: bool,
 }
+
+/// Bands that are tried from the widest down, as fractions: what is known of a difference that is not decided.
+pub const LADDER: [f64; 5] = [0.10, 0.05, 0.03, 0.02, 0.01];
 
 /// How directional verdicts share α.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,6 +112,8 @@ struct Entry {
     closed: Option<Verdict>,
     /// Whether a decision is too unlikely to wait for it.
     futile: bool,
+    /// See [`Verdict::within`].
+    within: Option<f64>,
     /// Rounds that it is to have before it is given up.
     patience: usize,
 }
@@ -138,7 +146,7 @@ impl Panel {
         let entry = |contrast: Contrast| {
             let question = &contrast.question;
             assert!(question.band > 0.0 && question.threshold.is_finite(), "bad question: {question:?}");
-            Entry { contrast, crossings: Vec::new(), closed: None, futile: false, patience: 0 }
+            Entry { contrast, crossings: Vec::new(), closed: None, futile: false, within: None, patience: 0 }
         };
         Panel {
             multiplicity: m,
@@ -185,6 +193,7 @@ impl Panel {
     pub fn settle(&mut self) {
         self.unsettled = false;
         self.settle_equivalent();
+        self.climb();
         self.note_crossings();
         match self.multiplicity {
             Multiplicity::BenjaminiHochberg => self.settle_benjamini_hochberg(),
@@ -249,6 +258,20 @@ impl Panel {
             if contrast.is_equivalent(&self.equivalence) {
                 let found = known(contrast, &self.equivalence);
                 self.close(index, Verdict { decision: Decision::Equivalent, ..found });
+            }
+        }
+    }
+
+    /// Notes what is shown of those that are not decided. The bands are nested: for any of these statements to be wrong the one
+    /// about the widest band that does not hold the truth must be, so that all of them together keep α, as *equivalent* does.
+    fn climb(&mut self) {
+        for entry in self.entries.iter_mut().filter(|entry| entry.closed.is_none()) {
+            let (contrast, schedule) = (&entry.contrast, &self.equivalence);
+            let is_shown = |fraction: &&f64| contrast.is_within(libm::log1p(**fraction), schedule);
+            if contrast.question.equivalence
+                && let Some(narrowest) = LADDER.iter().rev().find(is_shown)
+            {
+                entry.within = Some(entry.within.map_or(*narrowest, |known| known.min(*narrowest)));
             }
         }
     }
@@ -329,11 +352,12 @@ impl Panel {
         normal::two_sided_quantile(next) - normal::two_sided_quantile(alpha)
     }
 
-    fn undecided(&self, Entry { contrast, futile, .. }: &Entry) -> Verdict {
+    fn undecided(&self, Entry { contrast, futile, within, .. }: &Entry) -> Verdict {
         let found = known(contrast, &self.directional);
         let total = found.total.as_ref();
         Verdict {
             futile: *futile,
+            within: *within,
             rounds_needed: contrast.rounds_needed(
                 &self.directional,
                 &self.equivalence,
@@ -378,6 +402,7 @@ fn known(contrast: &Contrast, schedule: &Schedule) -> Verdict {
         futile: false,
         rounds_needed: None,
         waits_for_total: false,
+        within: None,
         excludes_zero_undecided: false,
     }
 }

@@ -310,6 +310,29 @@ fn a_difference_of_just_the_band_is_hardly_ever_called_equivalent() {
     assert!(rate <= 5.0, "{rate} %");
 }
 
+/// The rungs are nested: whichever is wrong, a wrong one of them is as rare as a wrong *equivalent*.
+#[test]
+fn a_difference_is_hardly_ever_said_to_lie_within_a_band_that_it_is_at_the_edge_of() {
+    const TRIALS: usize = 1000;
+    for (seed, noise, band) in [(310, 0.03, 0.05), (311, 0.05, 0.10), (312, 0.01, 0.02)] {
+        let mut dice = Dice::new(seed);
+        let is_wrong = |dice: &mut Dice| {
+            let mut panel = Panel::new(vec![comparison()], 0.05, Multiplicity::BenjaminiHochberg);
+            let mut pairs = Noise::Normal.rounds(dice, ROUNDS, noise / 0.674_489_75);
+            pairs.iter_mut().for_each(|pair| pair.log_ratio += f64::ln_1p(band));
+            pairs.iter().any(|pair| {
+                panel.push(0, *pair);
+                panel.settle();
+                panel.verdict(0).within.is_some_and(|within| within <= band)
+            })
+        };
+        let rate = percent((0..TRIALS).filter(|_| is_wrong(&mut dice)).count(), TRIALS);
+        show(&format!("said within {band} of what is just that, noise {noise}: {rate:.1} %"));
+        // 5 % and a standard error.
+        assert!(rate <= 5.7, "{band}: {rate} %");
+    }
+}
+
 /// An arm that does `gain` more than another whenever it does not stall, and stalls for `stall` (a fraction) of its time in
 /// a share `often` of its runs. Every run varies by 1.5 %.
 struct Stalling {

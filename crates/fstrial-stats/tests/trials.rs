@@ -235,6 +235,19 @@ fn claims() {
     assert!(edge.interval.unwrap().0 > 0.0 && !edge.excludes_zero_undecided);
 }
 
+#[test]
+fn what_is_not_decided_climbs_a_ladder_of_bands() {
+    // 2 % to within 2.5 %: between 0 and the band of 3 %, so that no round decides it.
+    let d: Vec<f64> = (0..40).map(|i| 0.02 + 0.025 * (f64::from(i * 37 % 11) / 5.0 - 1.0)).collect();
+    let course = course(Question::comparison(band()), &rounds(&d[..9]));
+    assert!(course.iter().all(|verdict| verdict.decision == Decision::Undecided), "{course:?}");
+    assert_eq!(course[6].within, None, "no interval of that level yet");
+    assert_eq!(course[7].within, Some(0.05));
+    assert!(course.windows(2).all(|two| two[0].within.is_none() || two[1].within <= two[0].within));
+    let bound = Question::ratio_above(1.0, band());
+    assert_eq!(self::course(bound, &rounds(&d[..9])).last().unwrap().within, None, "it has no band");
+}
+
 /// One question with an effect only its own level can see, among `others` without any.
 fn crowd(others: usize, m: Multiplicity) -> Panel {
     let question = Question { equivalence: false, ..Question::comparison(band()) };

@@ -7,6 +7,11 @@ const LITTLE: f64 = 0.05;
 
 /// The line below a workload's figures, where the device took part in a twentieth of it at most.
 pub fn note(workload: &WorkloadReport) -> Option<String> {
+    if !workload.cells.is_empty() && workload.cells.iter().all(|cell| cell.device_idle) {
+        return Some(
+            "not a byte went to the device or came from it in most runs: this compares memory and CPU, not disks".into(),
+        );
+    }
     let is_little = |share: &f64| *share < LITTLE;
     let shares = || workload.cells.iter().filter_map(|cell| cell.device_share);
     let most = shares().filter(is_little).reduce(f64::max)?;
@@ -53,5 +58,9 @@ mod tests {
         );
         assert_eq!(said(&[("ext4", Some(1.2)), ("xfs", None)]), None);
         assert_eq!(said(&[("a", None)]), None, "a directory has no counters");
+        let cell = |device_idle: bool| CellReport { device_idle, ..CellReport::default() };
+        let of = |cells: Vec<CellReport>| note(&WorkloadReport { cells, ..WorkloadReport::default() });
+        assert!(of(vec![cell(true), cell(true)]).unwrap().starts_with("not a byte went to the device"));
+        assert_eq!(of(vec![cell(true), cell(false)]), None);
     }
 }

@@ -194,6 +194,9 @@ pub struct CellReport {
     /// not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device_share: Option<f64>,
+    /// Not a byte passed between the device and the kernel in most runs.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub device_idle: bool,
     /// Bytes of the filesystem's journal or log; none where it has none that is known to go round.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub log_bytes: Option<u64>,
@@ -352,8 +355,8 @@ fn load_warning<'a>(machines: impl Iterator<Item = &'a Environment>) -> Option<S
     let named: Vec<String> = named.collect();
     (!named.is_empty()).then(|| {
         format!(
-            "other work was running when the trial began ({}): it takes time from every arm and makes rounds differ; a quiet \
-             machine decides sooner",
+            "other work was running when the trial began ({}): it takes time from every arm and makes rounds differ, and \
+             CPU/op counts it too (own CPU/op does not); a quiet machine decides sooner",
             named.join(", ")
         )
     })
@@ -416,10 +419,10 @@ fn noise_warning(plan: &Plan, finished: &Finished<'_>) -> Option<String> {
     let is_file = plan.trial.device.kind.is_file();
     (is_file && spread > NOISY).then(|| {
         format!(
-            "on this device the same arm varies by {:.0} % from round to round, so small differences drown: more rounds \
-             (--budget) find them here, a quieter device finds them sooner (--device model:gp3-3000, or another of \
-             `fstrial device list`), but speaks for that device only",
-            spread * 100.0
+            "half of the runs are more than {:.0} % away from what is usual for their arm, in which differences drown: more \
+             rounds (--budget) find them here; where the device makes the noise, a quieter one finds them sooner (--device \
+             model:gp3-3000, or another of `fstrial device list`), but speaks for that device only",
+            spread.exp_m1() * 100.0
         )
     })
 }
@@ -588,6 +591,7 @@ fn cell_report(plan: &Plan, judge: Option<&Judge<'_>>, (at, result): (usize, usi
         load_cpu_per_operation_ns: median(&|load| Some(load.cpu_load_ns)),
         device_bytes_per_operation: median(&|load| load.device_bytes),
         device_share: median(&|load| load.device_share),
+        device_idle: is_idle(samples),
         log_bytes: counted(Counter::LogSize).next_back(),
         log_laps: lap(|(_, within)| *within),
         log_laps_before: lap(|(before, _)| *before),
@@ -595,6 +599,16 @@ fn cell_report(plan: &Plan, judge: Option<&Judge<'_>>, (at, result): (usize, usi
         commits: mean(&counted(Counter::Commits).collect::<Vec<_>>()),
         generator_share: judge.map_or(0.0, |judge| judge.generator_share((at, result))),
     }
+}
+
+/// Whether the device did nothing in most of the runs in which that was counted.
+fn is_idle(samples: &[Sample]) -> bool {
+    let passed = samples.iter().filter_map(|sample| {
+        let of = |counter| sample.counters.get(counter);
+        Some(of(Counter::DeviceRead)?.saturating_add(of(Counter::DeviceWritten)?))
+    });
+    let passed: Vec<u64> = passed.collect();
+    passed.iter().filter(|bytes| **bytes == 0).count() * 2 > passed.len()
 }
 
 /// The mean of counts; none if there are none.

@@ -82,6 +82,8 @@ pub enum Why {
     Few(usize),
     /// The interval rules out a difference of more than this share.
     Narrow(f64),
+    /// It was shown to lie within this many percent.
+    Within(f64),
     /// A decision is likely after this many rounds more.
     Rounds((u64, u64)),
     /// More rounds would hardly decide it, as far as can be seen.
@@ -222,6 +224,7 @@ fn why(state: &ContrastState, at_limit: bool) -> Why {
     }
     let widest = (high - 1.0).abs().max((1.0 - low).abs());
     match verdict::rounds_more(state) {
+        _ if state.within_percent.is_some() => Why::Within(state.within_percent.unwrap_or_default()),
         _ if low < 1.0 && high > 1.0 && widest <= NARROW => Why::Narrow(widest),
         Some(rounds) => Why::Rounds(rounds),
         None => Why::Hopeless,
@@ -246,6 +249,7 @@ impl Open<'_> {
     fn reason(&self) -> String {
         match self.why {
             Why::Few(rounds) => format!("too few rounds ({rounds})"),
+            Why::Within(percent) => format!("equal within {percent:.0} %"),
             Why::Narrow(share) => {
                 format!("no difference of more than {:.0} % found", (share * 100.0 - 1e-9).ceil())
             }

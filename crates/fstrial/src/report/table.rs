@@ -47,7 +47,7 @@ pub fn render(document: &Document) -> String {
         let why = match document.ended {
             "interrupted" => "Interrupted; to go on",
             "killed" => "Killed; to go on",
-            _ => "To decide what is open",
+            _ => "To go on",
         };
         section(&mut out, why, &[command], Style::new());
     }

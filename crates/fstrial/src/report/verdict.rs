@@ -4,6 +4,7 @@ use super::numbers;
 use crate::run::contrast::{Assay, ContrastState, Lever, Outcome};
 use crate::run::plan::threads_in_words;
 use fstrial_model::metric::Metric;
+use fstrial_stats::panel::LADDER;
 
 /// One line on one contrast:
 /// `xfs is 1.42× ext4 [1.36, 1.49] at 4 threads: faster; 7 rounds`.
@@ -203,6 +204,16 @@ pub fn more_in_words(more: (u64, u64), round_seconds: Option<f64>) -> String {
     format!("{} more{time}", rounds_range(more))
 }
 
+/// What is known of an undecided contrast: `; equal within 5 %, but within 3 % is not shown`.
+fn known(state: &ContrastState) -> String {
+    let Some(within) = state.within_percent else { return String::new() };
+    let mut narrower =
+        LADDER.iter().map(|fraction| fraction * 100.0).filter(|percent| *percent < within - 1e-9);
+    let next =
+        narrower.next().map_or_else(String::new, |next| format!(", but within {next:.0} % is not shown"));
+    format!("; equal within {within:.0} %{next}")
+}
+
 /// How much longer an undecided contrast would take.
 fn outlook(state: &ContrastState, round_seconds: Option<f64>) -> String {
     if state.verdict != Outcome::Undecided {
@@ -211,7 +222,7 @@ fn outlook(state: &ContrastState, round_seconds: Option<f64>) -> String {
     if state.waits_for_control {
         return "; inside the band, but a planted slowdown was not seen yet".into();
     }
-    let mut text = String::new();
+    let mut text = known(state);
     if state.suggestive {
         text += "; suggestive on its own, but not after correcting for the number of questions";
     }
@@ -268,6 +279,7 @@ mod tests {
             rounds: 9,
             rounds_needed: Some((17, 40)),
             suggestive: false,
+            within_percent: None,
             ..state()
         };
         let said = |state: ContrastState| line(&state, 3.0, None, None);
@@ -297,6 +309,8 @@ mod tests {
             }),
             line(&undecided, 3.0, Some(20.0), None),
             said(ContrastState { suggestive: true, rounds_needed: None, ..undecided.clone() }),
+            said(ContrastState { within_percent: Some(5.0), ..undecided.clone() }),
+            said(ContrastState { within_percent: Some(1.0), ..undecided.clone() }),
             said(ContrastState { interval: None, ratio: Some(1.3), rounds: 2, ..undecided.clone() }),
             said(ContrastState {
                 too_few_operations: true,

@@ -120,12 +120,12 @@ pub fn on_rotating(plan: &Plan, facts: &[ArmFacts], tick_hz: Option<u32>) -> Opt
     twin.mount.push(option.into());
     let is_twin = |arm: &&Arm| Arm { name: twin.name.clone(), ..(*arm).clone() } == twin;
     let shown = match arms.iter().find(is_twin) {
-        Some(arm) => format!("{} is the same arm with `{option}`, and shows what that costs", arm.name),
+        Some(arm) => format!("{} is the same arm with `{option}`: compare the two", arm.name),
         None => format!("{} shows what that costs", twin.configuration()),
     };
     let tick = tick_hz.map_or_else(String::new, |hz| format!(" ({})", numbers::nanos(1e9 / f64::from(hz))));
     Some(format!(
-        "{} {run} without `{option}`, which is taken unasked only on a device that is not marked as rotating; a virtual disk \
+        "{} {run} without `{option}`, which it turns on unasked only on a device that is not marked as rotating; a virtual disk \
          may be marked so whatever it is made of. {cost}{tick}. {shown}",
         names.join(", ")
     ))
@@ -264,7 +264,7 @@ mod tests {
         let synced = "use = 'append-fsync'\nthreads = [1, 4]";
         assert_eq!(
             said(btrfs, synced, "yes", "none").unwrap(),
-            "btrfs runs without `ssd`, which is taken unasked only on a device that is not marked as rotating; a virtual disk \
+            "btrfs runs without `ssd`, which it turns on unasked only on a device that is not marked as rotating; a virtual disk \
              may be marked so whatever it is made of. Without it, where several threads sync in one subvolume, each commit \
              of its log waits for at least one clock tick (4.00 ms). btrfs:ssd shows what that costs"
         );
@@ -273,7 +273,7 @@ mod tests {
                 .unwrap()
         };
         let twin = with("['ssd']");
-        assert!(twin.ends_with("b2 is the same arm with `ssd`, and shows what that costs"), "{twin}");
+        assert!(twin.ends_with("b2 is the same arm with `ssd`: compare the two"), "{twin}");
         let other = with("['ssd', 'noatime']");
         assert!(other.ends_with("btrfs:ssd shows what that costs"), "{other}");
         let packed = said("filesystem = 'btrfs'\nmount = ['compress=zstd']", synced, "yes", "none").unwrap();

@@ -52,6 +52,9 @@ pub struct ContrastState {
     /// What `a` is there for, if it is a control of `b`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub control: Option<Control>,
+    /// Of an undecided one the narrowest of some bands inside which it was shown to lie, in percent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub within_percent: Option<f64>,
     /// Inside the band, but the control has not been told from its arm yet.
     pub waits_for_control: bool,
     /// The ratio of all that both did over all rounds, of throughput only.
@@ -120,6 +123,7 @@ impl ContrastState {
             rounds_needed: None,
             given_up: false,
             suggestive: false,
+            within_percent: None,
             too_few_operations: false,
             control: None,
             waits_for_control: false,

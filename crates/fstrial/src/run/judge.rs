@@ -381,6 +381,10 @@ impl<'a> Judge<'a> {
             given_up: verdict.futile && outcome == Outcome::Undecided,
             suggestive: verdict.excludes_zero_undecided && shown,
             too_few_operations: too_few,
+            within_percent: verdict
+                .within
+                .filter(|_| shown && matches!(self.assay(index), Assay::Unasked | Assay::Seen))
+                .map(|within| within * 100.0),
             control: self.control(index),
             waits_for_control: verdict.decision == Decision::Equivalent
                 && self.assay(index) == Assay::Unknown,
