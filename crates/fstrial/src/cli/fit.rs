@@ -3,7 +3,10 @@
 use crate::{
     error::ExpectedError,
     numbers,
-    run::{environment, forecast, plan::Plan},
+    run::{
+        environment, forecast,
+        plan::{Plan, threads_in_words},
+    },
 };
 use fstrial_model::{
     trial::{Compare, Trial},
@@ -35,13 +38,11 @@ pub(super) fn leave_out(trial: &mut Trial) -> Result<Option<String>, ExpectedErr
 fn only_the_middle(entry: &mut Entry) -> Option<String> {
     let workload = entry.resolve(environment::cpus()).ok().filter(|_| entry.threads.is_none())?;
     let middle = workload.threads[workload.threads.len() / 2];
-    let others = workload.threads.iter().filter(|level| **level != middle);
-    let others: Vec<String> = others.map(u16::to_string).collect();
-    if others.is_empty() {
-        return None;
-    }
+    let others: Vec<u16> = workload.threads.iter().copied().filter(|level| *level != middle).collect();
+    let (last, before) = others.split_last()?;
     entry.threads = Some(vec![middle]);
-    Some(format!("{} at {} threads", workload.name, others.join(" and ")))
+    let before: String = before.iter().map(|level| format!("{level} and ")).collect();
+    Some(format!("{} at {before}{}", workload.name, threads_in_words(*last)))
 }
 
 /// The least budget with which a trial can be expected to have a verdict.

@@ -106,14 +106,14 @@ pub fn report(
                 environment.cpus,
                 found.words()
             ));
-            ClaimVerdict::Undecided
+            ClaimVerdict::CannotTell
         }
         _ => found,
     };
     if verdict == ClaimVerdict::Undecided {
         notes.extend(failures.iter().take(MAX_FAILURES).cloned());
     }
-    if verdict == ClaimVerdict::CannotTell {
+    if found == ClaimVerdict::CannotTell {
         notes.extend(blind(&states, &parts));
     } else if judge.is_some_and(|judge| (0..plan.parts.len()).any(|part| judge.part_saw_nothing(part))) {
         // What could have been seen is said with everything that rests on seeing nothing.
@@ -126,18 +126,29 @@ pub fn report(
         size_of(claim)
     ));
     notes.extend(claim.caveat.clone());
-    Some(ClaimReport {
+    Some(counted(ClaimReport {
         substituted: claim.substituted.clone(),
         scaled: claim.scaled.clone(),
         parts,
         ..without_trial(claim, verdict, notes)
-    })
+    }))
+}
+
+/// With the number of parts that hold in its answer, where some do: `in part (3 of 5)`.
+fn counted(report: ClaimReport) -> ClaimReport {
+    if report.verdict != ClaimVerdict::InPart {
+        return report;
+    }
+    let claimed = || report.parts.iter().filter(|part| !part.planted);
+    let holds = claimed().filter(|part| part.verdict == ClaimVerdict::Holds).count();
+    let answer = format!("{} ({holds} of {})", report.verdict.words(), claimed().count());
+    ClaimReport { answer, ..report }
 }
 
 /// An answer of earlier in the words of a claim as it is written today.
 pub fn reworded(report: ClaimReport, claim: &Claim) -> ClaimReport {
     let ClaimReport { verdict, notes, substituted, scaled, parts, .. } = report;
-    ClaimReport { notes, substituted, scaled, parts, ..without_trial(claim, verdict, Vec::new()) }
+    counted(ClaimReport { notes, substituted, scaled, parts, ..without_trial(claim, verdict, Vec::new()) })
 }
 
 /// The report of a claim that was not tried, with what is said about that.
@@ -173,7 +184,10 @@ fn saw_no_effect(plan: &Plan, verdict: ClaimVerdict) -> bool {
     if plan.parts.iter().all(|claimed| is_none(&claimed.part)) {
         return verdict == ClaimVerdict::Holds;
     }
-    matches!(verdict, ClaimVerdict::Less | ClaimVerdict::NoDifference | ClaimVerdict::Reversed)
+    matches!(
+        verdict,
+        ClaimVerdict::InPart | ClaimVerdict::Less | ClaimVerdict::NoDifference | ClaimVerdict::Reversed
+    )
 }
 
 /// Why arms cannot do what is asked of them.
@@ -218,6 +232,7 @@ fn answer(claim: &Claim, verdict: ClaimVerdict) -> String {
         ClaimVerdict::Less => &claim.answers.less,
         ClaimVerdict::Measured
         | ClaimVerdict::Undecided
+        | ClaimVerdict::InPart
         | ClaimVerdict::CannotTell
         | ClaimVerdict::CannotRun => &None,
     };
@@ -437,6 +452,7 @@ pub fn style(verdict: ClaimVerdict) -> Style {
         ClaimVerdict::Reversed | ClaimVerdict::NoDifference | ClaimVerdict::Less => {
             AnsiColor::Red.on_default()
         }
+        ClaimVerdict::InPart => AnsiColor::Yellow.on_default(),
         ClaimVerdict::Measured => Style::new(),
         ClaimVerdict::Undecided | ClaimVerdict::CannotTell | ClaimVerdict::CannotRun => Style::new().dimmed(),
     }

@@ -20,7 +20,7 @@ const CEILING_SHARE: f64 = 0.95;
 /// Rounds in which a workload must be done before it is said that it works.
 const WORKING_ROUNDS: usize = 5;
 
-/// What is found about a claim, or a part of it; the worst of its parts is the claim's.
+/// What is found about a claim, or a part of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ClaimVerdict {
@@ -34,6 +34,8 @@ pub enum ClaimVerdict {
     CannotTell,
     /// It cannot be checked on this machine.
     CannotRun,
+    /// Of a claim: some of its parts are as it is claimed, and others decidedly are not.
+    InPart,
     /// In the direction that is claimed, or none that could be detected, but decidedly less than claimed.
     Less,
     /// Decidedly no difference that matters.
@@ -50,6 +52,7 @@ impl ClaimVerdict {
             Self::Measured => "measured",
             Self::Undecided => "undecided",
             Self::CannotTell => "cannot tell here",
+            Self::InPart => "in part",
             Self::Less => "less than claimed",
             Self::NoDifference => "no difference",
             Self::Reversed => "reversed",
@@ -79,6 +82,20 @@ fn saw_no_effect(asked: &ClaimQuestion, found: ClaimVerdict) -> bool {
         ClaimQuestion::Better { .. } => found == ClaimVerdict::NoDifference,
         _ => false,
     }
+}
+
+/// What the verdicts of its parts make of a claim: nothing before all are known; one word only if it is that of all; of
+/// words that all deny it the mildest. None without parts.
+fn whole(parts: &[ClaimVerdict]) -> Option<ClaimVerdict> {
+    let denies = |found: &&ClaimVerdict| {
+        matches!(found, ClaimVerdict::Less | ClaimVerdict::NoDifference | ClaimVerdict::Reversed)
+    };
+    let denied = parts.iter().filter(denies).min().copied();
+    let holds = parts.contains(&ClaimVerdict::Holds);
+    let open = parts.iter().find(|found| **found == ClaimVerdict::Undecided).copied();
+    let whole = denied.map(|found| if holds { ClaimVerdict::InPart } else { found });
+    // What cannot be told or run, else that all hold.
+    open.or(whole).or(parts.iter().max().copied())
 }
 
 /// Whether this many bytes a second, or this many of a unit, are what a modelled device allows at most.
@@ -257,7 +274,7 @@ impl Judge<'_> {
         }
     }
 
-    /// What is found about the whole claim so far: the worst of its parts. None if the trial is there for no claim.
+    /// What is found about the whole claim so far. None if the trial is there for no claim.
     pub fn claim(&self) -> Option<ClaimVerdict> {
         let claim = self.plan.trial.claim.as_ref()?;
         if claim.question {
@@ -268,7 +285,12 @@ impl Judge<'_> {
             let is_measured = is_known && !is_open;
             return Some(if is_measured { ClaimVerdict::Measured } else { ClaimVerdict::Undecided });
         }
-        (0..self.plan.parts.len()).map(|part| self.part(part)).max()
+        let found = |index: usize| (self.part(index), self.plan.parts[index].part.planted);
+        // What is planted was not claimed: that it is seen is no part of the answer, and that it is not leaves it open.
+        let counts =
+            |(found, is_planted): &(ClaimVerdict, bool)| !is_planted || *found != ClaimVerdict::Holds;
+        let parts = (0..self.plan.parts.len()).map(found).filter(counts).map(|(found, _)| found);
+        whole(&parts.collect::<Vec<_>>())
     }
 
     /// Whether a contrast no longer matters, as the part it is of is settled without it.
@@ -284,5 +306,28 @@ impl Judge<'_> {
         parts
             .filter(|(_, part)| part.watched.contains(&cell))
             .any(|(index, _)| self.part(index) == ClaimVerdict::Undecided)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ClaimVerdict::*, whole};
+
+    #[test]
+    fn a_claim_has_never_the_worst_word_of_its_parts() {
+        for (parts, found) in [
+            (vec![Holds, Holds], Some(Holds)),
+            (vec![Holds, Holds, NoDifference], Some(InPart)),
+            (vec![Holds, Reversed, CannotTell], Some(InPart)),
+            (vec![Reversed, Reversed], Some(Reversed)),
+            (vec![Reversed, NoDifference], Some(NoDifference)),
+            (vec![Less, CannotTell], Some(Less)),
+            (vec![Holds, CannotTell], Some(CannotTell)),
+            (vec![Holds, CannotRun, CannotTell], Some(CannotRun)),
+            (vec![Reversed, Undecided], Some(Undecided)),
+            (vec![], None),
+        ] {
+            assert_eq!(whole(&parts), found, "{parts:?}");
+        }
     }
 }

@@ -160,6 +160,7 @@ pub(super) fn counts(claims: usize, found: &[ClaimVerdict]) -> String {
     let mut out = format!("{claims} claims");
     let all = [
         ClaimVerdict::Holds,
+        ClaimVerdict::InPart,
         ClaimVerdict::Reversed,
         ClaimVerdict::NoDifference,
         ClaimVerdict::Less,

@@ -18,6 +18,7 @@ fn class(verdict: ClaimVerdict) -> &'static str {
     match verdict {
         ClaimVerdict::Holds => "verdict-holds",
         ClaimVerdict::Reversed => "verdict-reversed",
+        ClaimVerdict::InPart => "verdict-in-part",
         ClaimVerdict::Less => "verdict-less",
         ClaimVerdict::NoDifference => "verdict-no-difference",
         ClaimVerdict::Undecided => "verdict-undecided",
@@ -68,6 +69,7 @@ pub fn page(mut entries: Vec<ClaimEntry>) -> String {
 fn counts(entries: &[ClaimEntry]) -> Markup {
     let order = [
         ClaimVerdict::Holds,
+        ClaimVerdict::InPart,
         ClaimVerdict::Less,
         ClaimVerdict::NoDifference,
         ClaimVerdict::Reversed,
@@ -133,20 +135,16 @@ fn here(entry: &ClaimEntry) -> String {
 fn key() -> Markup {
     let meanings = [
         (ClaimVerdict::Holds, "what was said is so here, and surely"),
+        (ClaimVerdict::InPart, "some of what was said is so here, and the rest surely not"),
         (ClaimVerdict::Less, "there is such an effect here, but surely less of it than was said"),
         (ClaimVerdict::NoDifference, "the arms are the same here, within the band"),
-        (
-            ClaimVerdict::Reversed,
-            "what was said is surely not so here: it is the other way round, or a part of it fails",
-        ),
+        (ClaimVerdict::Reversed, "what was said is surely not so here: it is the other way round"),
         (ClaimVerdict::Measured, "a question without an expectation: the figures are the answer"),
-        (
-            ClaimVerdict::Undecided,
-            "not known after the time it was given, or this machine is too small to tell",
-        ),
+        (ClaimVerdict::Undecided, "not known after the time it was given"),
         (
             ClaimVerdict::CannotTell,
-            "the arms are the same here, but ran at the limit of the device, where no filesystem could differ",
+            "the arms are the same here, but could not differ: the device was at its limit, a planted slowdown was not seen, or \
+             there are too few processors",
         ),
         (ClaimVerdict::CannotRun, "this kernel or machine lacks what it takes"),
     ];

@@ -125,10 +125,10 @@ fn a_slope_is_the_factor_of_a_doubling() {
 #[test]
 fn orders_flips_amounts_and_winners() {
     assert_eq!(found(&world(1), &["order = [\"b @ 2\", \"a @ 2\"]"]), ClaimVerdict::Holds);
-    assert_eq!(found(&world(1), &["order = [\"b @ 2\", \"a @ 2\", \"c @ 2\"]"]), ClaimVerdict::NoDifference);
+    assert_eq!(found(&world(1), &["order = [\"b @ 2\", \"a @ 2\", \"c @ 2\"]"]), ClaimVerdict::InPart);
     let flips = "flips = [\"b\", \"a\"]\nleads_at = [\"1\"]\ntrails_at = [\"16\"]";
     assert_eq!(found(&crossing(), &[flips]), ClaimVerdict::Holds);
-    assert_eq!(found(&world(1), &[flips]), ClaimVerdict::Reversed);
+    assert_eq!(found(&world(1), &[flips]), ClaimVerdict::InPart);
     assert_eq!(found(&world(1), &["amount = \"a @ 1\"\nabove = 100000"]), ClaimVerdict::Holds);
     assert_eq!(found(&world(1), &["amount = \"a @ 1\"\nbelow = 100000"]), ClaimVerdict::Reversed);
     assert_eq!(found(&world(1), &["no_single_winner = true"]), ClaimVerdict::Reversed);
@@ -142,8 +142,8 @@ fn a_claim_holds_only_if_all_its_parts_do() {
     let same = "ratio = [\"c @ 4\", \"a @ 4\"]\nabove = 1";
     let reversed = "ratio = [\"a @ 4\", \"b @ 4\"]\nabove = 1";
     assert_eq!(found(&world(1), &[holds, "ratio = [\"b @ 1\", \"a @ 1\"]\nabove = 1"]), ClaimVerdict::Holds);
-    assert_eq!(found(&world(1), &[holds, same]), ClaimVerdict::NoDifference);
-    assert_eq!(found(&world(1), &[holds, same, reversed]), ClaimVerdict::Reversed);
+    assert_eq!(found(&world(1), &[holds, same]), ClaimVerdict::InPart);
+    assert_eq!(found(&world(1), &[same, reversed]), ClaimVerdict::NoDifference);
 }
 
 #[test]
@@ -165,7 +165,7 @@ fn what_works_is_seen_five_times_and_what_fails_once() {
     assert_eq!((told.measured(0), told.finished().rounds), (5, 5));
     let told = simulate(&plan, &world(1), none);
     let judge = told.finished().judge().unwrap();
-    assert_eq!((judge.part(0), judge.claim().unwrap()), (ClaimVerdict::Holds, ClaimVerdict::Reversed));
+    assert_eq!((judge.part(0), judge.claim().unwrap()), (ClaimVerdict::Holds, ClaimVerdict::InPart));
 }
 
 #[test]
@@ -188,10 +188,10 @@ fn with_too_few_processors_only_an_effect_counts() {
     };
     assert_eq!(of("ratio = [\"b @ 4\", \"a @ 4\"]\nabove = 1").verdict, ClaimVerdict::Holds);
     let refuted = of("ratio = [\"b @ 4\", \"a @ 4\"]\nbelow = 1");
-    assert_eq!(refuted.verdict, ClaimVerdict::Undecided);
+    assert_eq!(refuted.verdict, ClaimVerdict::CannotTell);
     assert!(refuted.notes[0].contains("it takes 64 processors to decide"), "{:?}", refuted.notes);
     // Where no effect is claimed, not to see one says nothing, and to see one does.
-    assert_eq!(of("ratio = [\"c @ 4\", \"a @ 4\"]\nwithin = \"5%\"").verdict, ClaimVerdict::Undecided);
+    assert_eq!(of("ratio = [\"c @ 4\", \"a @ 4\"]\nwithin = \"5%\"").verdict, ClaimVerdict::CannotTell);
     assert_eq!(of("ratio = [\"b @ 4\", \"a @ 4\"]\nbelow = 1.05").verdict, ClaimVerdict::Reversed);
 }
 
