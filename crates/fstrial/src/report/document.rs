@@ -419,10 +419,10 @@ fn noise_warning(plan: &Plan, finished: &Finished<'_>) -> Option<String> {
     let is_file = plan.trial.device.kind.is_file();
     (is_file && spread > NOISY).then(|| {
         format!(
-            "half of the runs are more than {:.0} % away from what is usual for their arm, in which differences drown: more \
+            "half of the runs are more than {} away from what is usual for their arm, in which differences drown: more \
              rounds (--budget) find them here; where the device makes the noise, a quieter one finds them sooner (--device \
              model:gp3-3000, or another of `fstrial device list`), but speaks for that device only",
-            spread.exp_m1() * 100.0
+            super::numbers::ratio(spread.exp())
         )
     })
 }

@@ -117,7 +117,7 @@ pub(crate) fn kill_under_load(lab: &Lab, words: &str, everything: bool) {
 const JOURNALS: &str = r#"
 [trial]
 decide_on = ["device-bytes"]
-rounds = 12
+rounds = 24
 [device]
 path = "images"
 size = "320MiB"
