@@ -222,9 +222,11 @@ fn why(state: &ContrastState, at_limit: bool) -> Why {
     if state.verdict == Outcome::CannotTell {
         return Why::Blind(at_limit);
     }
+    if let Some(percent) = state.within_percent {
+        return Why::Within(percent);
+    }
     let widest = (high - 1.0).abs().max((1.0 - low).abs());
     match verdict::rounds_more(state) {
-        _ if state.within_percent.is_some() => Why::Within(state.within_percent.unwrap_or_default()),
         _ if low < 1.0 && high > 1.0 && widest <= NARROW => Why::Narrow(widest),
         Some(rounds) => Why::Rounds(rounds),
         None => Why::Hopeless,

@@ -96,27 +96,21 @@ pub fn on_one_filesystem(arms: &[Arm], facts: &[ArmFacts]) -> Option<String> {
 
 /// Says so where a filesystem does without an option because its device is marked as rotating, as a virtual disk may be
 /// whatever it is made of, and a loop device on it.
-pub fn on_rotating(plan: &Plan, facts: &[ArmFacts], tick_hz: Option<u32>) -> Option<String> {
+pub fn on_rotating<'p>(plan: &'p Plan, facts: &[ArmFacts], tick_hz: Option<u32>) -> Option<String> {
     let arms = &plan.trial.arms;
-    let has_it = |index: usize| {
-        let option = arms[index].row()?.on_rotating?.option;
-        let taken = facts.get(index)?.facts.get(&Fact::DeviceOptions)?;
-        Some(taken.split(", ").any(|taken| taken.starts_with(option)))
+    let lacks = |(index, (arm, known)): (usize, (&'p Arm, &ArmFacts))| {
+        let row = arm.row()?.on_rotating?;
+        let says = |fact| known.facts.get(&fact).map(String::as_str);
+        let has_it = says(Fact::DeviceOptions)?.split(", ").any(|taken| taken.starts_with(row.option));
+        let is_of_the_host = says(Fact::Rotational)? == "yes" && plan.trial.built(arm).rotational.is_none();
+        (is_of_the_host && !asks_for(arm, Fact::DeviceOptions) && !has_it && syncs_side_by_side(plan, index))
+            .then_some((arm, row))
     };
-    let lacks_unasked = |index: &usize| {
-        let arm = &arms[*index];
-        let rotates = facts.get(*index).and_then(|known| known.facts.get(&Fact::Rotational));
-        let is_of_the_host =
-            rotates.is_some_and(|says| says == "yes") && plan.trial.built(arm).rotational.is_none();
-        let is_unasked = is_of_the_host && !asks_for(arm, Fact::DeviceOptions);
-        is_unasked && has_it(*index) == Some(false) && syncs_side_by_side(plan, *index)
-    };
-    let lacking: Vec<usize> = (0..arms.len()).filter(lacks_unasked).collect();
-    let first = *lacking.first()?;
-    let OnRotating { option, cost } = arms[first].row()?.on_rotating?;
-    let names: Vec<&str> = lacking.iter().map(|index| arms[*index].name.as_str()).collect();
+    let lacking: Vec<(&Arm, OnRotating)> = arms.iter().zip(facts).enumerate().filter_map(lacks).collect();
+    let (first, OnRotating { option, cost }) = *lacking.first()?;
+    let names: Vec<&str> = lacking.iter().map(|(arm, _)| arm.name.as_str()).collect();
     let run = if names.len() == 1 { "runs" } else { "run" };
-    let mut twin = arms[first].clone();
+    let mut twin = first.clone();
     twin.mount.push(option.into());
     let is_twin = |arm: &&Arm| Arm { name: twin.name.clone(), ..(*arm).clone() } == twin;
     let shown = match arms.iter().find(is_twin) {
