@@ -18,7 +18,7 @@ use std::{
         atomic::{AtomicU64, Ordering},
     },
     thread,
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 const TRIAL: &str = "compare ext4 xfs --size 320MiB --device image:images --workload random-write --file-size 16MiB --threads 1 \
@@ -111,6 +111,7 @@ fn strike(subject: &Subject, fault: Fault, dice: &mut Dice) -> Result<(), String
             mount()?
         }
     };
+    before_a_boot(&lab)?;
     let mut said = String::new();
     let clean = child::eventually(PATIENCE, || {
         let cleaned = lab.run("clean");
@@ -127,6 +128,16 @@ fn strike(subject: &Subject, fault: Fault, dice: &mut Dice) -> Result<(), String
     let result = whole(&lab.home().join("results.db"), stored);
     drop(ground);
     result
+}
+
+/// A boot lies between where the power was out: what was not synced before it, and has lost its words, is older.
+fn before_a_boot(lab: &Lab) -> Result<(), String> {
+    let entries = lab.ledger().into_iter().map(|name| lab.home().join("ledger").join(name));
+    for path in entries.filter(|path| fs::read(path).is_ok_and(|words| words.iter().all(|byte| *byte == 0))) {
+        let file = File::options().write(true).open(&path);
+        file.and_then(|file| file.set_modified(SystemTime::UNIX_EPOCH)).map_err(|e| e.to_string())?;
+    }
+    Ok(())
 }
 
 /// Whether a mount namespace of some process has a filesystem of this device: mounted again, it would be the one that stopped.

@@ -134,6 +134,15 @@ impl Campaign {
         let seeds: Vec<String> = self.seeds.iter().map(ToString::to_string).collect();
         let plural = if seeds.len() == 1 { "seed" } else { "seeds" };
         text.push_str(&format!("\n{plural} {}, commit {}\n", seeds.join(", "), self.commit));
+        // Again, for a log of which only the end is kept.
+        for (area, finding) in
+            self.areas.iter().flat_map(|area| area.findings.iter().map(move |found| (area, found)))
+        {
+            text.push_str(&format!(
+                "\nWRONG {}: {}\n      again: {}\n",
+                area.name, finding.what, finding.again
+            ));
+        }
         text
     }
 
@@ -224,6 +233,8 @@ mod tests {
         let sum = Campaign::sum(folder.path()).unwrap();
         assert_eq!((sum.seeds.as_slice(), sum.areas[0].attempts, sum.went_wrong()), (&[1, 2][..], 6, 3));
         assert!(sum.markdown().contains("| fuzz |        6 |          3 |"), "{}", sum.markdown());
+        let end = "\n\nWRONG fuzz: b: bad\n      again: again\n";
+        assert!(sum.markdown().ends_with(end), "{}", sum.markdown());
     }
 
     #[test]

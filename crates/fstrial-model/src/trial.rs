@@ -65,6 +65,10 @@ pub struct Settings {
     pub budget: Nanos,
     /// The band inside which a difference does not matter.
     pub practical: Percent,
+    /// A verdict waits for the rounds that would show, with 95 %, that an arm loses time in this share of its runs (29 rounds
+    /// for 10%); left out: it waits for none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stalls: Option<Percent>,
     /// What is compared: `arms` under each workload (if left out), or `workloads` on each arm.
     #[serde(skip_serializing_if = "crate::is_default")]
     pub compare: Compare,
@@ -113,6 +117,7 @@ impl Default for Settings {
             name: String::new(),
             budget: Nanos::secs(300),
             practical: Percent(3.0),
+            stalls: None,
             compare: Compare::Arms,
             baseline: None,
             decide_on: vec![Metric::Throughput],

@@ -130,6 +130,10 @@ impl Contrast {
         self.walsh.interval(schedule.critical(self.rounds()))
     }
 
+    fn has_enough_rounds(&self) -> bool {
+        self.rounds() >= self.question.least_rounds
+    }
+
     /// How far from the threshold the interval must stay: 0, or the band for "within p %".
     fn bar(&self) -> f64 {
         if self.question.beyond_band { self.question.band } else { 0.0 }
@@ -142,7 +146,8 @@ impl Contrast {
 
     /// Whether both intervals lie strictly inside a band.
     pub(crate) fn is_within(&self, band: f64, schedule: &Schedule) -> bool {
-        self.is_typically_within(band, schedule)
+        self.has_enough_rounds()
+            && self.is_typically_within(band, schedule)
             && self.total_is_beyond(Side::Above, -band, schedule)
             && self.total_is_beyond(Side::Below, band, schedule)
     }
@@ -158,6 +163,7 @@ impl Contrast {
     /// The side on which the whole interval lies, if it does and the total does not contradict it.
     pub(crate) fn side(&self, schedule: &Schedule) -> Option<Side> {
         self.typical_side(schedule)
+            .filter(|_| self.has_enough_rounds())
             .filter(|side| self.total_is_beyond(*side, self.least_total(*side), schedule))
     }
 
@@ -193,11 +199,12 @@ impl Contrast {
 
     /// Whether the typical ratio would decide on its own, and waits for the total.
     pub(crate) fn waits_for_total(&self, directional: &Schedule, equivalence: &Schedule) -> bool {
-        (self.typical_side(directional).is_some() && self.side(directional).is_none())
-            || (self.is_typically_equivalent(equivalence) && !self.is_equivalent(equivalence))
+        self.has_enough_rounds()
+            && ((self.typical_side(directional).is_some() && self.side(directional).is_none())
+                || (self.is_typically_equivalent(equivalence) && !self.is_equivalent(equivalence)))
     }
 
-    /// The ratio of all that was done, with the interval of this look.
+    /// The ratio of all that was done, with the interval of this look for a total that hides no rare stall.
     pub(crate) fn total(&self, schedule: &Schedule) -> Option<Ratio> {
         self.total.as_ref()?.ratio(schedule.nominal_level(self.rounds()))
     }
@@ -227,7 +234,7 @@ impl Contrast {
     /// Whether the chance of a decision within [`FUTILE_WITHIN`] more rounds is too small to go on; none where there is no
     /// telling.
     pub(crate) fn is_futile(&self, directional: &Schedule, equivalence: &Schedule) -> Option<bool> {
-        let horizon = self.rounds() + FUTILE_WITHIN;
+        let horizon = (self.rounds() + FUTILE_WITHIN).max(self.question.least_rounds);
         Some(self.chance(horizon, directional, equivalence)? < FUTILE_CHANCE)
     }
 
@@ -265,17 +272,19 @@ impl Contrast {
         directional: &Schedule,
         equivalence: &Schedule,
         stricter: f64,
-        total: Option<&Ratio>,
     ) -> Option<(usize, usize)> {
         self.shifted_interval(directional)?;
         let z = directional.z(self.rounds())?;
         let typical = self.spread_outlook()?;
-        let total = total.and_then(|total| {
+        let total = self.total(directional).and_then(|total| {
             let (low, high) = total.interval?;
             Some(Outlook { estimate: total.estimate - self.question.threshold, se: (high - low) / (2.0 * z) })
         });
         let horizons = horizons(self.rounds());
         let chance = |horizon: usize| {
+            if horizon < self.question.least_rounds {
+                return 0.0;
+            }
             let [z_directional, z_equivalence] =
                 [directional, equivalence].map(|schedule| schedule.z_about(horizon, self.rounds()));
             let ahead = Ahead {

@@ -22,7 +22,6 @@ use crate::estimate::Pair;
 use crate::normal;
 use crate::question::Question;
 use crate::schedule::{Schedule, Spending};
-use crate::total::Ratio;
 
 /// The answer about a over b, where more is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,9 +47,11 @@ pub struct Verdict {
     pub interval: Option<(f64, f64)>,
     /// 1−α; 1−2α for EQUIVALENT.
     pub interval_level: f64,
-    /// The ratio of all that was done, for a contrast that has totals: its interval has the level of this look alone,
-    /// which is stricter than `interval_level`.
-    pub total: Option<Ratio>,
+    /// ln of the ratio of all that was done in these rounds, for a contrast that has totals. It has no level: what it would be
+    /// with a rare stall that did not happen, nothing can tell.
+    pub total: Option<f64>,
+    /// Whether the rounds show that it is another than the estimate.
+    pub total_is_apart: bool,
     /// Rounds of this contrast that the verdict rests on.
     pub rounds: usize,
     /// Whether the question is given up, because a decision within dozens of rounds is too unlikely. It is decided all the same
@@ -353,20 +354,13 @@ impl Panel {
     }
 
     fn undecided(&self, Entry { contrast, futile, within, .. }: &Entry) -> Verdict {
-        let found = known(contrast, &self.directional);
-        let total = found.total.as_ref();
         Verdict {
             futile: *futile,
             within: *within,
-            rounds_needed: contrast.rounds_needed(
-                &self.directional,
-                &self.equivalence,
-                self.stricter(),
-                total,
-            ),
+            rounds_needed: contrast.rounds_needed(&self.directional, &self.equivalence, self.stricter()),
             waits_for_total: contrast.waits_for_total(&self.directional, &self.equivalence),
             excludes_zero_undecided: contrast.side(&self.directional).is_some(),
-            ..found
+            ..known(contrast, &self.directional)
         }
     }
 }
@@ -392,12 +386,15 @@ fn ranks(count: usize) -> Vec<usize> {
 
 /// Estimate and interval at the level of `schedule`, no decision.
 fn known(contrast: &Contrast, schedule: &Schedule) -> Verdict {
+    let (estimate, total) = (contrast.estimate(), contrast.total(schedule));
+    let outside = |(low, high): (f64, f64)| estimate.is_some_and(|typical| typical < low || typical > high);
     Verdict {
         decision: Decision::Undecided,
-        estimate: contrast.estimate(),
+        estimate,
         interval: contrast.interval(schedule),
         interval_level: 1.0 - schedule.alpha(),
-        total: contrast.total(schedule),
+        total: total.map(|total| total.estimate),
+        total_is_apart: total.and_then(|total| total.interval).is_some_and(outside),
         rounds: contrast.rounds(),
         futile: false,
         rounds_needed: None,

@@ -17,12 +17,21 @@ pub struct Question {
     /// [`Panel::is_open`](crate::Panel::is_open) is always false, but it takes in what rounds there are, may be decided
     /// and is one of the m questions.
     pub holds_open: bool,
+    /// Rounds that an answer takes at least, for the sake of stalls ([`crate::total::rounds_to_see`]).
+    pub least_rounds: usize,
 }
 
 impl Question {
     /// "Is a faster than b?", with three possible answers. `band` is δ = ln(1 + practical).
     pub fn comparison(band: f64) -> Question {
-        Question { band, threshold: 0.0, equivalence: true, beyond_band: false, holds_open: true }
+        Question {
+            band,
+            threshold: 0.0,
+            equivalence: true,
+            beyond_band: false,
+            holds_open: true,
+            least_rounds: 0,
+        }
     }
 
     /// The claim `ratio(a, b) > ratio` (`ratio` > 0): FASTER means it holds, SLOWER that it is reversed.

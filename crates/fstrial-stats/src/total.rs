@@ -11,8 +11,9 @@
 //!
 //! Source: Fisher's randomisation test for pairs (The Design of Experiments, 1935, §21), inverted for an interval. All
 //! signs are counted up to [`EXACT`] rounds; beyond, Lugannani and Rice's formula (1980) with the cumulants of a sum of
-//! signs. Exact for r = 1 if a and b do not differ; for other r it assumes that e is symmetric, which a stalling arm's is
-//! not quite, so that the interval of few rounds is somewhat too short.
+//! signs. Exact for r = 1 if a and b do not differ; for other r it assumes that e is symmetric, which that of an arm with rare
+//! stalls is not: where they are too rare to come up ([`unseen_stalls`]) the interval holds the truth in a fifth to a half of
+//! trials. So it is not shown; it guards verdicts, and which stalls it cannot see goes with each of them.
 
 use crate::estimate::Done;
 use crate::normal;
@@ -24,29 +25,45 @@ const STEPS: usize = 60;
 /// Greatest |ln R| at which the end of an interval is looked for.
 const FARTHEST: f64 = 60.0;
 
-/// The ratio of all that was done.
+/// The share of an arm's runs that may stall although none did in this many rounds: more would have shown with 95 %,
+/// 1 − 0.05^(1/n). All of them without rounds.
+#[must_use]
+pub fn unseen_stalls(rounds: usize) -> f64 {
+    1.0 - libm::pow(0.05, 1.0 / rounds as f64)
+}
+
+/// Rounds that show a stall of this share of an arm's runs with 95 %: 29 for a tenth, 59 for a twentieth.
+///
+/// # Panics
+/// If the share is not in (0, 1).
+#[must_use]
+pub fn rounds_to_see(share: f64) -> usize {
+    assert!(share > 0.0 && share < 1.0, "a share of the runs: {share}");
+    (libm::log(0.05) / libm::log1p(-share)).ceil() as usize
+}
+
+/// ln R, and its interval if the runs so far are all that an arm ever does.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Ratio {
-    /// ln R.
-    pub estimate: f64,
-    /// Interval of ln R. `None` while rounds are too few for its level.
-    pub interval: Option<(f64, f64)>,
+pub(crate) struct Ratio {
+    pub(crate) estimate: f64,
+    /// `None` while rounds are too few for its level.
+    pub(crate) interval: Option<(f64, f64)>,
 }
 
 /// What both arms of a contrast did in the rounds so far.
 #[derive(Clone, Debug, Default)]
-pub struct Total {
+pub(crate) struct Total {
     rounds: Vec<[Done; 2]>,
 }
 
 impl Total {
     /// Adds a round: what a and b did.
-    pub fn push(&mut self, round: [Done; 2]) {
+    pub(crate) fn push(&mut self, round: [Done; 2]) {
         self.rounds.push(round);
     }
 
     /// ln R. `None` without rounds, or where sums are beyond what numbers can hold.
-    pub fn estimate(&self) -> Option<f64> {
+    pub(crate) fn estimate(&self) -> Option<f64> {
         let sum =
             |arm: usize, of: fn(&Done) -> f64| self.rounds.iter().map(|round| of(&round[arm])).sum::<f64>();
         let rate = |arm| libm::log(sum(arm, |done| done.amount)) - libm::log(sum(arm, |done| done.time));
@@ -54,19 +71,19 @@ impl Total {
     }
 
     /// R with an interval of the two-sided `level` (0.05 is 95 %).
-    pub fn ratio(&self, level: f64) -> Option<Ratio> {
+    pub(crate) fn ratio(&self, level: f64) -> Option<Ratio> {
         let estimate = self.estimate()?;
         let ends = [-1.0, 1.0].map(|direction| self.end(estimate, direction, level));
         Some(Ratio { estimate, interval: ends[0].zip(ends[1]) })
     }
 
     /// Whether R is surely greater than e^`log`: one-sided, at half of the two-sided `level`.
-    pub fn is_above(&self, log: f64, level: f64) -> bool {
+    pub(crate) fn is_above(&self, log: f64, level: f64) -> bool {
         self.excesses(log).is_some_and(|excess| at_least_as_great(&excess) <= level / 2.0 * (1.0 + 1e-9))
     }
 
     /// Whether R is surely less than e^`log`.
-    pub fn is_below(&self, log: f64, level: f64) -> bool {
+    pub(crate) fn is_below(&self, log: f64, level: f64) -> bool {
         self.swapped().is_above(-log, level)
     }
 
@@ -233,6 +250,13 @@ mod tests {
         assert!((ratio.estimate - expected).abs() < 1e-12);
         let (low, high) = ratio.interval.unwrap();
         assert!(low < expected && expected < high && high - low < 0.05, "{ratio:?}");
+    }
+
+    #[test]
+    fn rare_stalls_take_many_rounds() {
+        assert_eq!([0.10, 0.05, 0.5].map(rounds_to_see), [29, 59, 5]);
+        assert!((unseen_stalls(8) - 0.3123).abs() < 1e-4 && unseen_stalls(0) == 1.0);
+        assert!((2..500).all(|n| rounds_to_see(unseen_stalls(n) * (1.0 + 1e-9)) == n));
     }
 
     #[test]

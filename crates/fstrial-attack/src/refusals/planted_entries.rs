@@ -4,10 +4,11 @@
 use super::Case;
 use crate::{
     child::{self, Ended},
-    lab::{Lab, PATIENCE},
+    lab::Lab,
 };
 use std::{
     fs,
+    io::{BufRead, BufReader},
     os::unix::fs::{PermissionsExt, chown, symlink},
     path::Path,
     process::Stdio,
@@ -214,27 +215,17 @@ fn another_namespace(lab: &Lab) -> Result<(), String> {
     let words = "compare a=dir:dirs/a b=dir:dirs/b --workload random-write --file-size 4MiB --threads 1 --duration 30s \
                  --rounds 2 --budget 1m --json --no-page";
     let mut command = lab.behind(&["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"], words);
-    let mut child = command
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .map_err(super::skipped)?;
-    let folders = || -> Vec<String> {
-        ["dirs/a", "dirs/b"].iter().flat_map(|name| crate::lab::names_in(&lab.path(name))).collect()
-    };
-    // Each arm is looked at for a moment first; a folder that stays is that of a run.
-    let has_begun = child::eventually(PATIENCE / 3, || {
-        let seen = folders();
-        child::pause(Duration::from_millis(500));
-        !seen.is_empty() && folders() == seen
-    });
-    let result = match has_begun {
-        false => Err(super::skipped("no trial could be started in a process namespace")),
-        true => {
+    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
+    let mut child = child.map_err(super::skipped)?;
+    // Arms are looked at first, in folders of a moment; that of a run is there for half a minute.
+    let mut lines = BufReader::new(child.stdout.take().expect("it is piped")).lines().map_while(Result::ok);
+    let result = match lines.find(|line| line.contains(r#""stage":"load""#)) {
+        None => Err(super::skipped("no trial could be started in a process namespace")),
+        Some(_) => {
+            let folders = || ["dirs/a", "dirs/b"].map(|name| crate::lab::names_in(&lab.path(name))).concat();
             let before = folders();
             let cleaned = lab.run("clean");
-            match before.iter().any(|name| folders().contains(name)) {
+            match !before.is_empty() && folders() == before {
                 true => Ok(()),
                 false => Err(format!("the folder of a live trial was deleted: {}", cleaned.last_words())),
             }

@@ -70,6 +70,13 @@ impl Trial {
                 "use 0.1% to 50%; 3% is usual",
             ));
         }
+        if settings.stalls.is_some_and(|stalls| !(1.0..=50.0).contains(&stalls.0)) {
+            return Some(problem(
+                &["trial", "stalls"],
+                "stalls is out of range (1% to 50%)",
+                "write stalls = \"10%\", for which a verdict takes 29 rounds at least",
+            ));
+        }
         if settings.decide_on.is_empty() {
             return Some(problem(
                 &["trial", "decide_on"],

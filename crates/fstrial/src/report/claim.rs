@@ -110,6 +110,7 @@ pub fn report(
         }
         _ => found,
     };
+    notes.extend(verdict::unseen_stalls(states.iter()));
     if verdict == ClaimVerdict::Undecided {
         notes.extend(failures.iter().take(MAX_FAILURES).cloned());
     }

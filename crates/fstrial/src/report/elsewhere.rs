@@ -190,9 +190,8 @@ fn judgement(found: &Finding, practical: f64) -> String {
     }
     if found.waits_for_total {
         return format!(
-            "{word}; over all rounds it is {}{}, which does not bear it out",
-            found.total_ratio.map(numbers::ratio).unwrap_or_default(),
-            interval(found.total_interval)
+            "{word}; over all rounds it is {}, which does not bear it out",
+            found.total_ratio.map(numbers::ratio).unwrap_or_default()
         );
     }
     if found.suggestive {
@@ -256,15 +255,8 @@ fn over_all(found: &Finding, practical: f64) -> String {
             interval(all.interval)
         );
     }
-    let Some((ratio, (low, high))) = found.total_ratio.zip(found.total_interval) else {
-        return String::new();
-    };
-    let is_apart = found.ratio.is_some_and(|typical| typical < low || typical > high);
-    if is_apart && !found.waits_for_total {
-        format!("; the ratio of sums is {}{}", numbers::ratio(ratio), interval(Some((low, high))))
-    } else {
-        String::new()
-    }
+    let apart = found.total_ratio.filter(|_| found.total_is_apart && !found.waits_for_total);
+    apart.map(|ratio| format!("; the ratio of sums is {}", numbers::ratio(ratio))).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -292,7 +284,7 @@ mod tests {
             suggestive: false,
             rounds_needed: None,
             total_ratio: Some(1.1),
-            total_interval: Some((1.08, 1.12)),
+            total_is_apart: false,
             waits_for_total: false,
             over_all: None,
         }
@@ -313,7 +305,7 @@ mod tests {
             rounds: None,
             values: [10, 12],
             total_ratio: None,
-            total_interval: None,
+            total_is_apart: false,
             ..found()
         };
         let over_all = crate::run::elsewhere::OverAll {
@@ -340,7 +332,7 @@ mod tests {
             Finding { interval: None, rounds: Some(5), ..undecided.clone() },
             Finding { interval: None, verdict: Outcome::Undecided, values: [3, 3], ..unpaired.clone() },
             Finding { interval: None, verdict: Outcome::Undecided, values: [1, 1], ..unpaired },
-            Finding { total_ratio: Some(0.9), total_interval: Some((0.85, 0.95)), ..found() },
+            Finding { total_ratio: Some(0.9), total_is_apart: true, ..found() },
             Finding { method: Method::Sequential, rounds: Some(8), over_all: Some(over_all), ..found() },
             Finding { ratio: None, ..undecided },
         ];

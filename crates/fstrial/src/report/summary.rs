@@ -95,12 +95,20 @@ pub enum Why {
 /// A ratio with its interval, if there is one yet.
 pub type Ratio = (f64, Option<(f64, f64)>);
 
-/// The bottom line, then one line for each workload and level.
+/// The bottom line, then one line for each workload and level, and which stalls no verdict could see.
 pub fn lines(document: &Document) -> Vec<String> {
     let standings = standings(document);
     let all = standings.iter().map(Standing::line);
-    // Of a single comparison its own line says it all.
-    bottom_line(document).filter(|_| standings.len() > 1).into_iter().chain(all).collect()
+    // Of a single comparison its own line says it all. A claim says the last one itself.
+    let bottom = bottom_line(document).filter(|_| standings.len() > 1);
+    let unseen = unseen_stalls(document).filter(|_| document.claim.is_none());
+    bottom.into_iter().chain(all).chain(unseen).collect()
+}
+
+/// Which stalls no verdict could see.
+pub fn unseen_stalls(document: &Document) -> Option<String> {
+    let reports = document.workloads.iter().flat_map(|workload| &workload.verdicts);
+    verdict::unseen_stalls(reports.map(|report| &report.contrast))
 }
 
 /// Who won each workload at each level, where anything is known.

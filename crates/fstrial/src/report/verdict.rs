@@ -89,10 +89,9 @@ fn over_all(state: &ContrastState) -> String {
     let Some(ratio) = state.total_ratio.filter(|_| quick.is_some() || state.waits_for_total) else {
         return String::new();
     };
-    let interval = state.total_interval.map(|ends| format!(" {}", numbers::ratio_interval(ends)));
     let says =
         quick.map_or(", which leaves it open".into(), |arm| format!(": {arm} is faster between stalls"));
-    format!("; over all rounds it is {}{}{says}", numbers::ratio(ratio), interval.unwrap_or_default())
+    format!("; over all rounds it is {}{says}", numbers::ratio(ratio))
 }
 
 /// `1 round`, `7 rounds`.
@@ -117,6 +116,23 @@ pub fn judgement(state: &ContrastState, practical: f64) -> String {
         Outcome::Failed => "failed".into(),
         Outcome::Cannot => "cannot".into(),
     }
+}
+
+/// Which stalls the verdicts of a trial could not have seen: those of the rarest that its fewest rounds would show. None
+/// where there is no verdict.
+pub fn unseen_stalls<'a>(states: impl Iterator<Item = &'a ContrastState>) -> Option<String> {
+    let is_decided = |state: &&ContrastState| {
+        matches!(state.verdict, Outcome::Faster | Outcome::Slower | Outcome::Equivalent)
+            && state.metric.quantile().is_none()
+            && state.control.is_none()
+    };
+    let fewest = states.filter(is_decided).min_by_key(|state| state.rounds)?;
+    let share = fewest.unseen_stalls_percent.ceil();
+    let asked = if share > 10.0 { "; --stalls 10% waits for the 29 rounds that would show it" } else { "" };
+    Some(format!(
+        "{}: an arm that stalls in up to {share:.0} % of its runs may not have done so yet{asked}",
+        rounds_in_words(fewest.rounds)
+    ))
 }
 
 /// What a control says, where anything rests on it; none of other contrasts.
@@ -319,15 +335,10 @@ mod tests {
                 ..undecided.clone()
             }),
             said(ContrastState { verdict: Outcome::Failed, ratio: None, ..state() }),
-            said(ContrastState {
-                total_ratio: Some(0.95),
-                total_interval: Some((0.9, 0.99)),
-                ..undecided.clone()
-            }),
+            said(ContrastState { total_ratio: Some(0.95), total_is_apart: true, ..undecided.clone() }),
             said(ContrastState {
                 interval: Some((1.01, 1.06)),
                 total_ratio: Some(0.99),
-                total_interval: Some((0.9, 1.1)),
                 waits_for_total: true,
                 ..undecided.clone()
             }),

@@ -6,7 +6,7 @@ use super::{
     sample::Sample,
     tail::Tail,
 };
-use fstrial_model::{metric::Metric, units::Percent};
+use fstrial_model::{metric::Metric, trial::Settings, units::Percent};
 use fstrial_stats::{Decision, Pair, Question};
 use serde::Serialize;
 
@@ -61,8 +61,11 @@ pub struct ContrastState {
     pub total_ratio: Option<f64>,
     /// Undecided only because the total ratio does not bear out the typical one.
     pub waits_for_total: bool,
-    /// Its interval, of at least the level `interval_level`.
-    pub total_interval: Option<(f64, f64)>,
+    /// Whether the rounds show that the total ratio is another than that of a typical round.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub total_is_apart: bool,
+    /// The share of an arm's runs, in percent, that may stall although none of those that it rests on did, with 95 %.
+    pub unseen_stalls_percent: f64,
 }
 
 /// What a control says of the contrasts next to it.
@@ -129,16 +132,17 @@ impl ContrastState {
             waits_for_control: false,
             total_ratio: None,
             waits_for_total: false,
-            total_interval: None,
+            total_is_apart: false,
+            unseen_stalls_percent: 100.0,
         }
     }
 
     /// Where the ratio of all that was done is surely another than that of a typical round: the one that looks better in a
     /// typical round than it is in all.
     pub fn faster_between_stalls(&self) -> Option<&str> {
-        let (typical, (low, high)) = (self.ratio?, self.total_interval?);
-        let better = if (typical > high) == self.less_is_better { &self.b } else { &self.a };
-        (typical < low || typical > high).then_some(better)
+        let (typical, total) = (self.ratio?, self.total_ratio?);
+        let better = if (typical > total) == self.less_is_better { &self.b } else { &self.a };
+        self.total_is_apart.then_some(better)
     }
 }
 
@@ -243,16 +247,17 @@ pub(super) fn slope_weights(threads: &[u16]) -> Vec<f64> {
 }
 
 /// The question of a contrast. Where less is better the statistics have the roles exchanged, and bounds with them.
-pub(super) fn question(contrast: &Contrast, practical: f64, less_is_better: bool) -> Question {
-    let band = contrast.metric.band(practical).ln_1p();
-    match contrast.ask {
+pub(super) fn question(contrast: &Contrast, settings: &Settings, less_is_better: bool) -> Question {
+    let band = contrast.metric.band(settings.practical.fraction()).ln_1p();
+    let question = match contrast.ask {
         Ask::Difference => Question::comparison(band),
         Ask::Above(bound) => {
             let bound = if less_is_better { bound.recip() } else { bound };
             Question::ratio_above(bound, band)
         }
         Ask::Within(fraction) => Question::within(fraction),
-    }
+    };
+    Question { holds_open: contrast.holds_open, ..question }
 }
 
 /// Whether less of what a contrast looks at is better.

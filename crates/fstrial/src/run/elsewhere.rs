@@ -129,8 +129,9 @@ pub struct Finding {
     pub rounds_needed: Option<(u64, u64)>,
     /// The ratio of sums over all rounds.
     pub total_ratio: Option<f64>,
-    /// Its interval.
-    pub total_interval: Option<(f64, f64)>,
+    /// Whether the rounds show that it is another than that of a typical round.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub total_is_apart: bool,
     /// Undecided only because the ratio of sums does not bear out the typical one.
     pub waits_for_total: bool,
     /// What all rounds say, where fewer decided.
@@ -335,8 +336,8 @@ fn finding(
             .rounds_needed
             .filter(|_| is_undecided)
             .map(|(low, high)| (low as u64, high as u64)),
-        total_ratio: verdict.total.map(|total| ratio(total.estimate, less)),
-        total_interval: verdict.total.and_then(|total| Some(ratio_interval(total.interval?, less))),
+        total_ratio: verdict.total.map(|total| ratio(total, less)),
+        total_is_apart: verdict.total_is_apart,
         waits_for_total: verdict.waits_for_total,
         over_all: None,
     }
@@ -375,7 +376,7 @@ fn unpaired(
                 suggestive: compared.suggestive,
                 rounds_needed: None,
                 total_ratio: None,
-                total_interval: None,
+                total_is_apart: false,
                 waits_for_total: false,
                 over_all: None,
             }

@@ -153,6 +153,8 @@ struct Rule {
     /// That share the error.
     questions: usize,
     equivalence: bool,
+    /// That stalls ask for, at least.
+    least: usize,
 }
 
 impl Rule {
@@ -162,11 +164,14 @@ impl Rule {
         let mut asked = plan.contrasts.iter().filter(|contrast| !plan.is_control(contrast.a)).peekable();
         asked.peek()?;
         let mut holding = asked.filter(|contrast| contrast.holds_open);
-        let can_be_equivalent = |contrast: &Contrast| {
-            question(contrast, settings.practical.fraction(), less_is_better(plan, contrast)).equivalence
-        };
+        let can_be_equivalent =
+            |contrast: &Contrast| question(contrast, settings, less_is_better(plan, contrast)).equivalence;
         let equivalence = holding.any(can_be_equivalent);
-        Some(Rule { questions: panels::asked(plan).max(1), equivalence })
+        Some(Rule {
+            questions: panels::asked(plan).max(1),
+            equivalence,
+            least: panels::least_rounds(settings),
+        })
     }
 
     /// The level of one difference among equal arms: the first that a correction for many questions asks for.
@@ -178,7 +183,8 @@ impl Rule {
     fn least_rounds(&self) -> u32 {
         let equivalence = self.equivalence.then(|| Schedule::new(2.0 * ALPHA, Spending::Equivalence));
         let first = power::first_verdict(&self.directional(), equivalence.as_ref(), MAX_LEAST as usize);
-        first.and_then(|first| u32::try_from(first).ok()).unwrap_or(MAX_LEAST)
+        let first = first.unwrap_or(MAX_LEAST as usize).max(self.least);
+        u32::try_from(first).unwrap_or(MAX_LEAST)
     }
 
     fn differences(&self, rounds: u32) -> Vec<Findable> {
@@ -222,13 +228,14 @@ fn normal(random: &mut ChaCha8Rng) -> f64 {
 mod tests {
     use super::*;
 
-    const SINGLE: Rule = Rule { questions: 1, equivalence: true };
+    const SINGLE: Rule = Rule { questions: 1, equivalence: true, least: 0 };
 
     #[test]
     fn the_least_rounds_depend_on_the_questions() {
         assert_eq!(SINGLE.least_rounds(), 7);
         assert_eq!(Rule { questions: 6, ..SINGLE }.least_rounds(), 8);
-        assert_eq!(Rule { questions: 6, equivalence: false }.least_rounds(), 10);
+        assert_eq!(Rule { least: 29, ..SINGLE }.least_rounds(), 29);
+        assert_eq!(Rule { questions: 6, equivalence: false, ..SINGLE }.least_rounds(), 10);
     }
 
     #[test]

@@ -15,7 +15,7 @@ use super::{
     tail::Tail,
 };
 use fstrial_model::job::{FailureKind, RunFailure};
-use fstrial_stats::{Decision, Verdict, spread};
+use fstrial_stats::{Decision, Verdict, spread, total::unseen_stalls};
 
 /// A cell that is lost this often running is given up: something is wrong that rounds do not mend.
 pub(super) const MAX_LOST: u32 = 3;
@@ -343,8 +343,7 @@ impl<'a> Judge<'a> {
         let too_few = self.too_few(index, verdict.decision);
         let (too_few, rounds) = (too_few.is_some(), too_few.map_or(verdict.rounds, |tail| tail.groups));
         let shown = self.has_ratio(index, verdict.decision);
-        let total = verdict.total.filter(|_| shown);
-        let total_ratio = total.map(|total| ratio(total.estimate, less));
+        let total_ratio = verdict.total.filter(|_| shown).map(|total| ratio(total, less));
         let (ratio, interval) = self.figures(index, &verdict);
         let outcome = match verdict.decision {
             _ if failed => Outcome::Failed,
@@ -390,7 +389,8 @@ impl<'a> Judge<'a> {
                 && self.assay(index) == Assay::Unknown,
             total_ratio,
             waits_for_total: verdict.waits_for_total && shown,
-            total_interval: total.and_then(|total| Some(ratio_interval(total.interval?, less))),
+            total_is_apart: verdict.total_is_apart && shown,
+            unseen_stalls_percent: 100.0 * unseen_stalls(verdict.rounds),
         }
     }
 }

@@ -6,8 +6,8 @@ use super::{
     contrast::{less_is_better, question},
     plan::Plan,
 };
-use fstrial_model::trial::ErrorControl;
-use fstrial_stats::{Multiplicity, Pair, Panel, Question, Verdict};
+use fstrial_model::trial::{ErrorControl, Settings};
+use fstrial_stats::{Multiplicity, Pair, Panel, Question, Verdict, total};
 
 /// The level at which every trial decides.
 pub const ALPHA: f64 = 0.05;
@@ -37,8 +37,9 @@ impl Panels {
             let family = family(plan, contrast);
             let of = &mut questions[family as usize];
             at.push((family, of.len()));
-            let plain = question(contrast, settings.practical.fraction(), less_is_better(plan, contrast));
-            of.push(Question { holds_open: contrast.holds_open, ..plain });
+            let plain = question(contrast, settings, less_is_better(plan, contrast));
+            let least_rounds = if matches!(family, Family::Asked) { least_rounds(settings) } else { 0 };
+            of.push(Question { least_rounds, ..plain });
         }
         let multiplicity = match settings.errors {
             ErrorControl::Fdr => Multiplicity::BenjaminiHochberg,
@@ -89,6 +90,11 @@ fn family(plan: &Plan, contrast: &Contrast) -> Family {
     } else {
         Family::Asked
     }
+}
+
+/// Rounds that a verdict of what is asked takes at least, for the sake of stalls.
+pub(super) fn least_rounds(settings: &Settings) -> usize {
+    settings.stalls.map_or(0, |stalls| total::rounds_to_see(stalls.fraction()))
 }
 
 /// How many contrasts share their error with throughput.

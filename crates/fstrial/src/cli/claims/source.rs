@@ -11,9 +11,13 @@ use fstrial_model::{
     preset,
     problem::did_you_mean,
     trial::Trial,
+    units::Percent,
     workload::Workload,
 };
 use fstrial_stack::{command, host, memory};
+
+/// Stalls that the rounds of a claim would show unless its file says another share.
+const STALLS: Percent = Percent(10.0);
 
 /// A claim as it is written.
 #[derive(Debug, Clone)]
@@ -134,6 +138,8 @@ impl ClaimFile {
         }
         // That there is no difference is said about no claim without one that could have been seen.
         trial.trial.control = !claim(&trial).question;
+        // And no verdict rests on rounds in which a stall of one run in ten would hardly have come up.
+        trial.trial.stalls.get_or_insert(STALLS);
         trial.add_control(machine.cpus);
         let mut missing = missing_of_host(&trial);
         missing.extend(missing_memory(&trial, machine.cpus));
