@@ -11,8 +11,11 @@
 use crate::EngineError;
 pub use fstrial_model::measurement::ClockSource;
 use fstrial_model::units::Percent;
-use rustix::time::{ClockId, clock_gettime};
-use std::sync::OnceLock;
+use rustix::{
+    thread::set_current_timer_slack,
+    time::{ClockId, clock_gettime},
+};
+use std::{cell::Cell, num::NonZeroU64, sync::OnceLock};
 
 /// A clock in ticks, and what a tick is. Copy it freely: it is a few words.
 #[derive(Debug, Clone, Copy)]
@@ -91,16 +94,27 @@ impl Clock {
 
 /// The clock as a loop reads it after each wait for the kernel; with a handicap, the wait is first made longer by
 /// that share, so that a slowdown of known size can be planted.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct Pace {
     pub(crate) clock: Clock,
     /// Millionths of a wait that are added to it.
     handicap_ppm: u64,
+    /// Tick and CPU time of the thread at the end of its last long wait.
+    last: Cell<Option<(u64, u64)>>,
 }
+
+/// What is added to a wait is slept through from this on, but for the end of it, which a sleep would miss.
+const SLEEPABLE_NS: u64 = 100_000;
+const SLEEP_MISSES_NS: u64 = 50_000;
 
 impl Pace {
     pub(crate) fn new(clock: Clock, handicap: Percent) -> Self {
-        Self { clock, handicap_ppm: (handicap.fraction() * 1e6).round() as u64 }
+        let handicap_ppm = (handicap.fraction() * 1e6).round() as u64;
+        if handicap_ppm > 0 {
+            // Else a sleep may be longer by 50 µs. Where it cannot be set it is, and the slowdown a little greater.
+            let _ = set_current_timer_slack(NonZeroU64::new(1));
+        }
+        Self { clock, handicap_ppm, last: Cell::new(None) }
     }
 
     /// Now, after a wait that began at tick `before`.
@@ -110,10 +124,31 @@ impl Pace {
         if self.handicap_ppm == 0 { now } else { self.drag(before, now) }
     }
 
+    /// A slower processor would take more of the processor, and a slower device would not: of a long wait the share in which
+    /// the thread ran is spun, and the rest slept. Of a short one all is spun: that it ran is likelier, and to ask takes too long.
     #[cold]
     fn drag(&self, before: u64, now: u64) -> u64 {
-        let until =
-            now + (u128::from(now - before.min(now)) * u128::from(self.handicap_ppm) / 1_000_000) as u64;
+        let wait = now - before.min(now);
+        let added = (u128::from(wait) * u128::from(self.handicap_ppm) / 1_000_000) as u64;
+        if self.clock.nanos(added) < SLEEPABLE_NS {
+            return self.spin_until(now + added);
+        }
+        let cpu = thread_cpu_ns();
+        let slept = self.last.get().map_or(0, |last| {
+            let ran = ran_within(before, last, cpu, &self.clock).min(wait);
+            (u128::from(added) * u128::from(wait - ran) / u128::from(wait)) as u64
+        });
+        self.spin_until(now + added - slept);
+        let sleep = self.clock.nanos(slept).saturating_sub(SLEEP_MISSES_NS);
+        if sleep > 0 {
+            sleep_ns(sleep);
+        }
+        let end = self.spin_until(now + added);
+        self.last.set(Some((end, thread_cpu_ns())));
+        end
+    }
+
+    fn spin_until(&self, until: u64) -> u64 {
         loop {
             let now = self.clock.now();
             if now >= until {
@@ -122,6 +157,17 @@ impl Pace {
             std::hint::spin_loop();
         }
     }
+}
+
+/// Ticks for which a thread ran in a wait that began at tick `before`: its CPU time (ns) since the end of the last long wait, less
+/// the time between the two, in which it ran.
+fn ran_within(before: u64, (end, cpu_then): (u64, u64), cpu_now: u64, clock: &Clock) -> u64 {
+    clock.ticks(cpu_now.saturating_sub(cpu_then)).saturating_sub(before.saturating_sub(end))
+}
+
+fn thread_cpu_ns() -> u64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
 /// A reading of the clock and of `CLOCK_MONOTONIC` in (nearly) the same instant.
@@ -312,10 +358,20 @@ fn read_counter() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::cell::Cell;
 
     const GOOD: &str =
         "processor : 0\nflags : fpu tsc constant_tsc nonstop_tsc\nflags : constant_tsc nonstop_tsc x\n";
+
+    /// A thread that ran for all of the time between two waits, and in the second for a share of it or for none.
+    #[test]
+    fn what_a_thread_ran_in_a_wait_is_told_from_what_it_ran_before() {
+        let clock = Clock::monotonic("ticks are nanoseconds");
+        let ran = |before, cpu_now| ran_within(before, (1_000, 500), cpu_now, &clock);
+        assert_eq!(ran(4_000, 500 + 3_000), 0, "the 3 µs before it are all that it ran");
+        assert_eq!(ran(4_000, 500 + 3_000 + 700), 700);
+        assert_eq!(ran(4_000, 500 + 2_000), 0, "it was kept from running between the two");
+        assert_eq!(ran(1_000, 500 + 800), 800, "nothing lies between");
+    }
 
     #[test]
     fn counter_is_used_only_where_it_is_a_clock() {

@@ -136,6 +136,8 @@ words! {
         /// CPU time of the whole machine that was not idle, in ns (kernel threads of the filesystem and the loop device
         /// included, neighbours' too).
         "cpu-machine" CpuMachine,
+        /// The share of the processors' time that processes of others took while it ran, in millionths.
+        "others-ppm" OthersPpm,
         /// Bytes read from the filesystem's devices and its log's.
         "device-read" DeviceRead,
         /// Bytes written to them.
@@ -167,6 +169,13 @@ impl Counters {
     /// Of a single one.
     pub fn of(counter: Counter, value: u64) -> Self {
         Self(BTreeMap::from([(counter, value)]))
+    }
+
+    /// With another one, if it is known.
+    #[must_use]
+    pub fn with(mut self, counter: Counter, value: Option<u64>) -> Self {
+        self.0.extend(value.map(|value| (counter, value)));
+        self
     }
 
     /// The value of one, if it is known.

@@ -79,7 +79,7 @@ pub struct Settings {
     pub decide_on: Vec<Metric>,
     /// What is promised about many verdicts together.
     pub errors: ErrorControl,
-    /// Whether a control runs along: the first arm (or the baseline) with a known slowdown of twice the band, without which
+    /// Whether controls run along: the first arm (or the baseline) with a known slowdown of twice the band, without which
     /// no "equivalent" is believed: `true` or `false` (if left out).
     #[serde(skip_serializing_if = "crate::is_default")]
     pub control: bool,
@@ -363,7 +363,7 @@ pub fn can_run(arm: &Arm, workload: &Workload) -> bool {
     let shows_its_control = match (arm.control_of.is_some(), arm.slowed.is_some()) {
         (false, _) => true,
         (true, false) => shows_a_handicap(workload),
-        (true, true) => shows_a_slow_device(workload),
+        (true, true) => workload.results().any(|result| !result.has_offered_rate),
     };
     is_raw_able && shows_its_control
 }
@@ -372,11 +372,6 @@ pub fn can_run(arm: &Arm, workload: &Workload) -> bool {
 /// given.
 fn shows_a_handicap(workload: &Workload) -> bool {
     workload.is_load() && workload.results().any(|result| !result.has_offered_rate)
-}
-
-/// Whether only a slower device can slow a workload down: where a program does the work, or a tool.
-fn shows_a_slow_device(workload: &Workload) -> bool {
-    !workload.is_load()
 }
 
 fn runs_on_bare_device(workload: &Workload) -> bool {

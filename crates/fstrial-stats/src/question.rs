@@ -6,7 +6,7 @@
 pub struct Question {
     /// δ = ln(1 + practical), > 0: differences strictly inside ±δ do not matter in practice.
     pub band: f64,
-    /// c = ln r of a claim `ratio(a, b) > r`, subtracted from every log-ratio; 0 otherwise.
+    /// c, subtracted from every log-ratio: ln r of a claim `ratio(a, b) > r`, the middle of what a ratio is to lie between, or 0.
     pub threshold: f64,
     /// Whether EQUIVALENT is a possible answer.
     pub equivalence: bool,
@@ -43,6 +43,14 @@ impl Question {
     /// interval lies wholly outside the band) that it is reversed.
     pub fn within(fraction: f64) -> Question {
         Question { beyond_band: true, ..Question::comparison(libm::log1p(fraction)) }
+    }
+
+    /// Whether the ratio lies between two (both > 0): EQUIVALENT means that it does, FASTER that it is above them, SLOWER that it is
+    /// below.
+    pub fn ratio_between(least: f64, most: f64) -> Question {
+        let (low, high) = (libm::log(least), libm::log(most));
+        let threshold = f64::midpoint(low, high);
+        Question { threshold, beyond_band: true, ..Question::comparison((high - low) / 2.0) }
     }
 
     /// The same question, not keeping the trial going.

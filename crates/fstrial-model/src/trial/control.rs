@@ -1,16 +1,53 @@
-//! The positive control of a trial: one of its arms again, with a known slowdown. Where that slowdown is not seen, a
+//! The positive controls of a trial: one of its arms again, with a known slowdown. Where that slowdown is not seen, a
 //! difference between the other arms would not have been seen either, and "equivalent" says nothing.
 
-use super::{Trial, shows_a_handicap, shows_a_slow_device};
-use crate::{arm::Arm, units::Percent, workload::Workload};
+use super::{Trial, can_run, shows_a_handicap};
+use crate::{
+    arm::Arm,
+    claim::{Bound, ClaimQuestion, Part},
+    metric::Metric,
+    units::Percent,
+};
 use std::collections::BTreeMap;
 
 /// The planted slowdown, in bands: plainly outside the one that counts as no difference.
 const BANDS: f64 = 2.0;
 
+/// The slowdown that shows whether a difference beyond a band (a fraction) could be seen.
+fn beyond(band: f64) -> Percent {
+    // As it is written, so that it is the same when it is read.
+    Percent((BANDS * band * 1e6).round() / 1e4)
+}
+
+impl Metric {
+    /// The slowdown that is planted for differences of this metric; none where no slowdown shows in it. `practical` is a
+    /// fraction.
+    pub fn dose(self, practical: f64) -> Option<Percent> {
+        (self != Self::DeviceBytes).then(|| beyond(self.band(practical)))
+    }
+}
+
+impl Part {
+    /// The slowdown without which it is not believed that the part found no difference, or none beyond its bound; none where
+    /// nothing rests on that. `practical` is a fraction.
+    pub fn dose(&self, practical: f64) -> Option<Percent> {
+        let of_metric = self.metric.dose(practical)?;
+        match &self.asked {
+            ClaimQuestion::Ratio { bound, .. } | ClaimQuestion::Slope { bound, .. } => Some(match *bound {
+                Bound::Within(band) => beyond(band),
+                Bound::Above(least) if least < 1.0 => beyond(least.recip() - 1.0),
+                Bound::Below(most) if most > 1.0 => beyond(most - 1.0),
+                Bound::Above(_) | Bound::Below(_) => of_metric,
+            }),
+            ClaimQuestion::Better { .. } => Some(of_metric),
+            _ => None,
+        }
+    }
+}
+
 impl Trial {
-    /// Adds the controls that the trial asks for, if it has none yet: a slower load where any of its workloads is one, and
-    /// a slower modelled device where any is a program or an operation.
+    /// Adds the controls that the trial asks for, if it has none yet, of each dose that anything rests on: with a slower load
+    /// where any of its workloads is one, and on a modelled device with that slower.
     pub fn add_control(&mut self, cpus: u16) {
         if !self.trial.control || self.arms.iter().any(|arm| arm.control_of.is_some()) {
             return;
@@ -18,21 +55,38 @@ impl Trial {
         // What cannot be resolved is told elsewhere.
         let workloads = self.resolve_workloads(cpus).unwrap_or_default();
         let Some(base) = self.control_base().cloned() else { return };
-        let planted = Some(Percent(BANDS * self.widest_band().0));
+        let doses = self.doses(cpus);
         // What is seen on one device says nothing about another.
         let is_elsewhere = |arm: &&Arm| self.trial.leads && arm.is_at_another_place(&base);
         let elsewhere: Vec<Arm> = self.arms.iter().filter(is_elsewhere).cloned().collect();
         for base in std::iter::once(base).chain(elsewhere) {
-            let beside = |workload: &&Workload| super::can_run(&base, workload);
-            let mut all = workloads.iter().filter(beside);
-            let is_modelled = self.device_of(&base).kind.is_modelled();
-            if all.clone().any(shows_a_handicap) {
-                self.push_control(&base, Arm { handicap: planted, ..base.clone() });
-            }
-            if is_modelled && all.any(shows_a_slow_device) {
-                self.push_control(&base, Arm { slowed: planted, ..base.clone() });
+            let has_load =
+                workloads.iter().any(|workload| can_run(&base, workload) && shows_a_handicap(workload));
+            for planted in doses.iter().copied().map(Some) {
+                if has_load {
+                    self.push_control(&base, Arm { handicap: planted, ..base.clone() });
+                }
+                if self.device_of(&base).kind.is_modelled() {
+                    self.push_control(&base, Arm { slowed: planted, ..base.clone() });
+                }
             }
         }
+    }
+
+    /// Every slowdown that anything rests on, the least first.
+    fn doses(&self, cpus: u16) -> Vec<Percent> {
+        let practical = self.trial.practical.fraction();
+        let workloads = self.resolve_workloads(cpus).unwrap_or_default();
+        let parts = self.claim.as_ref().filter(|claim| !claim.question).map(|claim| {
+            let parts = claim.parts(&self.arms, &workloads, cpus).unwrap_or_default();
+            parts.iter().filter_map(|part| part.dose(practical)).collect::<Vec<_>>()
+        });
+        let mut doses = parts.unwrap_or_else(|| {
+            self.trial.decide_on.iter().filter_map(|metric| metric.dose(practical)).collect()
+        });
+        doses.sort_by(|a, b| a.0.total_cmp(&b.0));
+        doses.dedup();
+        doses
     }
 
     /// Adds an arm as the control of another.
@@ -68,13 +122,6 @@ impl Trial {
         let baseline = self.trial.baseline.as_ref();
         baseline
             .is_some_and(|name| *name == arm.name || self.trial.leads && *name == arm.name_without_place())
-    }
-
-    /// The widest band in which anything is called the same.
-    fn widest_band(&self) -> Percent {
-        let expectations = self.claim.iter().flat_map(|claim| &claim.expectations);
-        let within = expectations.filter_map(|expectation| expectation.within);
-        within.fold(self.trial.practical, |widest, band| if band.0 > widest.0 { band } else { widest })
     }
 }
 
@@ -123,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_handicap_reaches_has_a_slower_modelled_device_as_its_control() {
+    fn on_a_modelled_device_a_slower_device_is_a_control_too() {
         let mut both = trial(&["ext4", "xfs"]);
         both.device.kind = DeviceKind::Model;
         both.workloads = ["op-mkfs", "random-write"].map(Entry::of_preset).to_vec();
@@ -135,10 +182,8 @@ mod tests {
             [format!("control=ext4:handicap=6%,{of}"), format!("control-2=ext4:slowed=6%,{of}")]
         );
         let workloads = both.resolve_workloads(2).unwrap();
-        let runs = |arm: usize| {
-            workloads.iter().map(move |workload| super::super::can_run(&both.arms[arm], workload))
-        };
-        assert!(runs(2).eq([false, true]));
+        let runs = |arm: usize, workload: usize| super::super::can_run(&both.arms[arm], &workloads[workload]);
+        assert_eq!([runs(2, 0), runs(2, 1), runs(3, 0), runs(3, 1)], [false, true, true, true]);
     }
 
     #[test]
@@ -157,15 +202,23 @@ mod tests {
     }
 
     #[test]
-    fn a_claims_control_is_of_the_arm_it_speaks_of_and_beyond_its_widest_band() {
+    fn a_claims_controls_are_of_the_arm_it_speaks_of_and_of_the_doses_its_parts_rest_on() {
         let text = "[claim]\nid = \"c\"\nstatement = \"s\"\nauthor = \"a\"\ndate = \"2012\"\nwhere = \"w\"\n\
                     [[claim.expect]]\nflat = [\"xfs @ 1\", \"xfs @ 2\"]\nwithin = \"20%\"\n\
+                    [[claim.expect]]\nratio = [\"xfs @ 1\", \"ext4 @ 1\"]\nabove = 0.8\n\
+                    [[claim.expect]]\nratio = [\"xfs @ 2\", \"ext4 @ 2\"]\nabove = 1.5\n\
+                    [[claim.expect]]\nratio = [\"xfs @ 1\", \"ext4 @ 1\"]\nabove = 0.9\nmetric = \"device-bytes\"\n\
                     [trial]\ncontrol = true\n[device]\nkind = \"image\"\n\
                     [[arm]]\nfilesystem = \"ext4\"\n[[arm]]\nfilesystem = \"xfs\"\n\
                     [[workload]]\nuse = \"random-write\"\nthreads = [1, 2]\n";
         let mut claim = Trial::parse("c.toml", text).unwrap();
         claim.add_control(2);
-        let control = claim.arms.last().unwrap();
-        assert_eq!((control.control_of.as_deref(), control.handicap), (Some("xfs"), Some(Percent(40.0))));
+        let controls = claim.arms.iter().filter(|arm| arm.control_of.as_deref() == Some("xfs"));
+        let doses: Vec<f64> = controls.map(|arm| arm.handicap.unwrap().0).collect();
+        assert_eq!(
+            doses,
+            [6.0, 40.0, 50.0],
+            "1.5 rests on a difference of 3 %; of bytes there is no control"
+        );
     }
 }

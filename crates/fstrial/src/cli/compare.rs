@@ -134,8 +134,8 @@ pub(crate) struct CompareArgs {
     #[arg(long, hide_short_help = true)]
     fwer: bool,
 
-    /// Run a control too: the first arm again, slowed down by twice the band. Where that is not seen, "equivalent" is
-    /// not said about the others.
+    /// Run controls too: the first arm again, slowed down by twice the band. Where that does not cost about as much,
+    /// "equivalent" is not said about the others.
     #[arg(long, hide_short_help = true)]
     control: bool,
 

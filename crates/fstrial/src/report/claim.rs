@@ -115,8 +115,12 @@ pub fn report(
         notes.extend(failures.iter().take(MAX_FAILURES).cloned());
     }
     if found == ClaimVerdict::CannotTell {
-        notes.extend(blind(&states, &parts));
-    } else if judge.is_some_and(|judge| (0..plan.parts.len()).any(|part| judge.part_saw_nothing(part))) {
+        match judge.and_then(|judge| neighbours(plan, judge)) {
+            Some(line) => notes.push(line),
+            None => notes.extend(blind(&states, &parts)),
+        }
+    } else if judge.is_some_and(|judge| (0..plan.parts.len()).any(|part| judge.part_rests_on_a_control(part)))
+    {
         // What could have been seen is said with everything that rests on seeing nothing.
         notes.extend(states.iter().filter_map(verdict::control_line));
     }
@@ -323,9 +327,30 @@ fn leaders(plan: &Plan, states: &[ContrastState], index: usize) -> Option<String
     Some(said.join("; "))
 }
 
+/// That levels were compared next to other work.
+fn neighbours(plan: &Plan, judge: &Judge<'_>) -> Option<String> {
+    let taken = (0..plan.parts.len()).filter_map(|part| judge.lost_to_others(part));
+    let share = taken.max_by(f64::total_cmp)?;
+    Some(format!(
+        "other programs took {:.0} % of the processors while it ran, which is nothing to one thread and much to many: levels can \
+         be compared on a quiet machine only",
+        100.0 * share
+    ))
+}
+
 /// Why nothing can be told, and what it would take.
 fn blind(states: &[ContrastState], parts: &[PartReport]) -> Vec<String> {
-    let unseen = states.iter().filter(|state| state.control.is_some_and(|one| one.found == Assay::Unseen));
+    let found = |state: &ContrastState| state.control.map(|control| control.found);
+    // With the other lever it may have been seen.
+    let was_seen = |state: &ContrastState| {
+        let key = |one: &ContrastState| {
+            (one.b.clone(), one.workload.clone(), one.phase.clone(), one.threads, one.metric)
+        };
+        states.iter().any(|other| found(other) == Some(Assay::Seen) && key(other) == key(state))
+    };
+    let unseen = states
+        .iter()
+        .filter(|state| matches!(found(state), Some(Assay::Unseen | Assay::Overdosed)) && !was_seen(state));
     let planted = parts.iter().filter(|part| part.planted && part.verdict == ClaimVerdict::CannotTell);
     let planted = planted.map(|part| {
         let what = part.says.as_ref().unwrap_or(&part.subject);

@@ -139,23 +139,36 @@ pub fn unseen_stalls<'a>(states: impl Iterator<Item = &'a ContrastState>) -> Opt
 pub fn control_line(state: &ContrastState) -> Option<String> {
     let control = state.control?;
     let level = threads_in_words(state.threads);
-    let ratio = numbers::ratio(state.ratio?);
-    let interval = state.interval.map(|ends| format!(" {}", numbers::ratio_interval(ends)));
-    let figures = format!("{ratio}{}; {}", interval.unwrap_or_default(), rounds_in_words(state.rounds));
-    let slower = match control.lever {
-        Lever::Load => "with its load",
-        Lever::Device => "with its device",
+    let cost = |ratio: f64| 100.0 * if state.less_is_better { ratio - 1.0 } else { ratio.recip() - 1.0 };
+    let interval = state.interval.map(|(low, high)| {
+        let (x, y) = (cost(low), cost(high));
+        format!(" [{:.1}, {:.1}]", x.min(y), x.max(y))
+    });
+    let of = match state.metric {
+        Metric::Throughput => String::new(),
+        metric => format!(" of {}", metric.row().words),
     };
-    let planted = format!("control: {} {slower} {} slower", state.b, control.planted);
+    let lever = match control.lever {
+        Lever::Load => "load",
+        Lever::Device => "device",
+    };
+    let figures = format!(
+        "control: {} planted in the {lever} of {} cost {:.1} %{}{of} at {level}, {}",
+        control.planted,
+        state.b,
+        cost(state.ratio?),
+        interval.unwrap_or_default(),
+        rounds_in_words(state.rounds)
+    );
     match control.found {
-        Assay::Seen => Some(format!("{planted} was seen at {level}: {figures}")),
+        Assay::Seen => Some(format!("{figures}: seen")),
         Assay::Unseen => Some(format!(
-            "{planted} was NOT seen at {level}: {figures}. Something else sets the pace, so that being equal there says \
-             nothing about the arms"
+            "{figures}: NOT seen. Something else sets the pace, so that being equal there says nothing about the arms"
         )),
-        Assay::Unknown | Assay::Unasked => {
-            state.open.then(|| format!("{planted} cannot be told from {} at {level} yet: {figures}", state.b))
-        }
+        Assay::Overdosed => Some(format!(
+            "{figures}: more than twice of what was planted: what it shows is something else, and being equal there says nothing about the arms"
+        )),
+        Assay::Unknown | Assay::Unasked => state.open.then(|| format!("{figures}: not told yet")),
     }
 }
 
@@ -365,6 +378,7 @@ mod tests {
                 said(Lever::Load, Assay::Seen),
                 said(Lever::Device, Assay::Seen),
                 said(Lever::Device, Assay::Unseen),
+                said(Lever::Device, Assay::Overdosed),
                 said(Lever::Load, Assay::Unknown),
             ]
             .join("\n")

@@ -1,6 +1,6 @@
 //! What is run, and what is compared: cells, and contrasts of them.
 
-use fstrial_model::metric::Metric;
+use fstrial_model::{metric::Metric, units::Percent};
 
 /// One cell: an arm under a workload at a level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -28,6 +28,9 @@ pub struct Contrast {
     pub holds_open: bool,
     pub ask: Ask,
     pub of: Of,
+    /// The slowdown that a control must have shown before it is believed that there is no difference; of a control the one that
+    /// it plants. None where nothing rests on that.
+    pub dose: Option<Percent>,
 }
 
 /// What is asked about a contrast.
@@ -38,6 +41,8 @@ pub enum Ask {
     Above(f64),
     /// Whether the two are the same within this fraction.
     Within(f64),
+    /// Whether a control is slower by about what was planted, this fraction.
+    Planted(f64),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,6 +5,7 @@ use super::{
     contrast::{Assay, less_is_better},
     judge::Judge,
     parts::ClaimPart,
+    sample::Sample,
 };
 use fstrial_model::{
     claim::{Bound, ClaimQuestion, Spot},
@@ -14,9 +15,12 @@ use fstrial_model::{
 };
 use fstrial_stats::{Decision, spread};
 use serde::{Deserialize, Serialize};
+use std::iter;
 
 /// From this share of its limit on, a modelled device is the limit.
 const CEILING_SHARE: f64 = 0.95;
+/// Share of the processors that others may take from runs at levels that are compared.
+const NEIGHBOURS: f64 = 0.05;
 /// Rounds in which a workload must be done before it is said that it works.
 const WORKING_ROUNDS: usize = 5;
 
@@ -120,21 +124,62 @@ impl Judge<'_> {
         {
             return ClaimVerdict::CannotTell;
         }
-        if !saw_no_effect(&part.asked, found) {
+        if found != ClaimVerdict::Undecided && self.lost_to_others(index).is_some() {
+            return ClaimVerdict::CannotTell;
+        }
+        if !self.rests_on_a_control(index, found) {
             return found;
         }
         let assay = contrasts.iter().map(|contrast| self.assay(*contrast)).max();
         match assay.unwrap_or(Assay::Unasked) {
             _ if self.is_at_ceiling(contrasts[0]) => ClaimVerdict::CannotTell,
-            Assay::Unseen => ClaimVerdict::CannotTell,
+            Assay::Unseen | Assay::Overdosed => ClaimVerdict::CannotTell,
             Assay::Unknown => ClaimVerdict::Undecided,
             Assay::Unasked | Assay::Seen => found,
         }
     }
 
-    /// Whether the rounds alone say of a part that there is no difference.
-    pub fn part_saw_nothing(&self, index: usize) -> bool {
-        saw_no_effect(&self.plan.parts[index].part.asked, self.part_by_rounds(index))
+    /// Whether the rounds alone say of a part that there is no difference, so that one must have been visible.
+    pub fn part_rests_on_a_control(&self, index: usize) -> bool {
+        self.rests_on_a_control(index, self.part_by_rounds(index))
+    }
+
+    /// The share of the processors that others took from a part which compares levels, where it matters: a neighbour on one of
+    /// two processors takes nothing from one thread and half of two.
+    pub fn lost_to_others(&self, index: usize) -> Option<f64> {
+        let contrasts = self.plan.parts[index].contrasts.iter().map(|index| &self.plan.contrasts[*index]);
+        let cells: Vec<(usize, usize)> = contrasts
+            .flat_map(|contrast| {
+                let results =
+                    [contrast.result_a, contrast.result_b].into_iter().chain(iter::repeat(contrast.result_a));
+                contrast.cells().zip(results)
+            })
+            .collect();
+        let threads = |(cell, _): &(usize, usize)| self.plan.cells[*cell].threads;
+        if cells.iter().all(|cell| threads(cell) == threads(&cells[0])) {
+            return None;
+        }
+        let samples = cells.iter().flat_map(|(cell, result)| self.samples(*cell, *result));
+        let shares: Vec<f64> = samples.filter_map(Sample::taken_by_others).collect();
+        spread::median(&shares).filter(|share| *share > NEIGHBOURS)
+    }
+
+    fn rests_on_a_control(&self, index: usize, found: ClaimVerdict) -> bool {
+        let ClaimPart { part, contrasts, .. } = &self.plan.parts[index];
+        saw_no_effect(&part.asked, found) && !self.is_plain(&part.asked, contrasts[0])
+    }
+
+    /// Whether a ratio that may be a little beyond 1 is found on the good side of 1: that is seen, and needs no control.
+    fn is_plain(&self, asked: &ClaimQuestion, contrast: usize) -> bool {
+        let ends = self.standing(contrast).1;
+        let (ClaimQuestion::Ratio { bound, .. } | ClaimQuestion::Slope { bound, .. }) = asked else {
+            return false;
+        };
+        ends.is_some_and(|(low, high)| match bound {
+            Bound::Above(_) => low > 1.0,
+            Bound::Below(_) => high < 1.0,
+            Bound::Within(_) => false,
+        })
     }
 
     fn part_by_rounds(&self, index: usize) -> ClaimVerdict {

@@ -74,12 +74,14 @@ pub struct ContrastState {
 pub enum Assay {
     /// No control was asked for, or none can run there.
     Unasked,
-    /// The planted slowdown was found.
+    /// The planted slowdown cost about what was planted: more than half of it, and less than twice.
     Seen,
-    /// Neither found nor excluded so far.
+    /// Not told yet.
     Unknown,
-    /// The planted slowdown did not slow anything down by more than the band: something else sets the pace.
+    /// It cost less than half of what was planted: something else sets the pace.
     Unseen,
+    /// It cost more than twice of it: what it shows is not what was planted.
+    Overdosed,
 }
 
 /// What of a control is slower than of its arm.
@@ -256,8 +258,18 @@ pub(super) fn question(contrast: &Contrast, settings: &Settings, less_is_better:
             Question::ratio_above(bound, band)
         }
         Ask::Within(fraction) => Question::within(fraction),
+        // To spin takes more of the processor than a slower kernel would: it is the least that is known.
+        Ask::Planted(dose) if contrast.metric == Metric::CpuTime => {
+            Question::ratio_above(half_of(dose), band)
+        }
+        Ask::Planted(dose) => Question::ratio_between((1.0 + 2.0 * dose).recip(), half_of(dose)),
     };
     Question { holds_open: contrast.holds_open, ..question }
+}
+
+/// The ratio of what is slower by half of a dose.
+fn half_of(dose: f64) -> f64 {
+    (1.0 + dose / 2.0).recip()
 }
 
 /// Whether less of what a contrast looks at is better.

@@ -126,10 +126,10 @@ pub fn least_seconds(plan: &Plan) -> f64 {
     round_time(plan).0.as_secs_f64() * f64::from(least_rounds(plan).max(1))
 }
 
-/// About how long a round takes, and what of that is preparation.
+/// About how long a round takes, and what of that is preparation. Controls come later, if at all.
 pub fn round_time(plan: &Plan) -> (Nanos, Nanos) {
     let (mut all, mut preparation) = (0_u64, 0_u64);
-    for cell in 0..plan.cells.len() {
+    for cell in (0..plan.cells.len()).filter(|cell| !plan.is_control(*cell)) {
         let (whole, before) = cell_time(plan, cell);
         preparation = preparation.saturating_add(before.0);
         all = all.saturating_add(whole.0);

@@ -64,9 +64,9 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// Whether every cell was run once: before that there is no answer.
+    /// Whether every cell but those of controls was run once: before that there is no answer.
     pub fn has_begun(&self) -> bool {
-        self.cells.iter().all(|cell| cell.tried)
+        self.cells.iter().enumerate().all(|(index, cell)| cell.tried || self.plan.is_control(index))
     }
 
     /// Somebody resumes the trial: what was given up as futile is looked at again from the next round on.
@@ -220,7 +220,7 @@ impl<'a> Judge<'a> {
     pub fn needs(&self, cell: usize) -> bool {
         let contrasts = || self.plan.contrasts.iter().enumerate();
         !self.is_out(cell)
-            && (!self.has_begun()
+            && (!self.has_begun() && !self.plan.is_control(cell)
                 || self.is_watched(cell)
                 || contrasts().any(|(index, contrast)| {
                     contrast.cells().any(|needed| needed == cell) && self.is_open(index)
@@ -352,7 +352,7 @@ impl<'a> Judge<'a> {
             Decision::Equivalent => match self.assay(index) {
                 Assay::Unasked | Assay::Seen => Outcome::Equivalent,
                 Assay::Unknown => Outcome::Undecided,
-                Assay::Unseen => Outcome::CannotTell,
+                Assay::Unseen | Assay::Overdosed => Outcome::CannotTell,
             },
             decision => decision.into(),
         };

@@ -26,21 +26,35 @@ pub(super) fn claimed(
     cells: &mut Vec<Cell>,
     parts: Vec<Part>,
     arms: &[Arm],
+    practical: f64,
 ) -> (Vec<Contrast>, Vec<ClaimPart>) {
     let is_used =
         |cell: &Cell| parts.iter().any(|part| spots(&part.asked).iter().any(|spot| is_at(cell, spot)));
     let used: Vec<Cell> = cells.iter().copied().filter(is_used).collect();
-    let control = cells.iter().map(|cell| cell.arm).find(|arm| arms[*arm].control_of.is_some());
-    let base = control
-        .and_then(|arm| arms.iter().position(|other| arms[arm].control_of.as_ref() == Some(&other.name)));
-    let goes_along = |cell: &Cell| {
-        let is_there = |other: &Cell| (other.workload, other.threads) == (cell.workload, cell.threads);
-        [control, base].contains(&Some(cell.arm)) && used.iter().any(is_there)
+    // A control where anything rests on its dose, and its arm with it.
+    let is_of_use = |cell: &Cell| {
+        let here = |spot: &Spot| (spot.workload, spot.threads) == (cell.workload, cell.threads);
+        let rests = |part: &Part| {
+            part.dose(practical) == arms[cell.arm].planted() && spots(&part.asked).iter().any(here)
+        };
+        arms[cell.arm].control_of.is_some() && parts.iter().any(rests)
     };
-    cells.retain(|cell| used.contains(cell) || control.is_some() && goes_along(cell));
+    let controls: Vec<Cell> = cells.iter().copied().filter(is_of_use).collect();
+    let is_base = |cell: &Cell| {
+        let is_its = |control: &Cell| {
+            (control.workload, control.threads) == (cell.workload, cell.threads)
+                && arms[control.arm].control_of.as_ref() == Some(&arms[cell.arm].name)
+        };
+        controls.iter().any(is_its)
+    };
+    cells.retain(|cell| used.contains(cell) || controls.contains(cell) || is_base(cell));
     let (mut all, mut claimed) = (Vec::new(), Vec::new());
     for part in parts {
-        let (contrasts, watched) = contrasts_of(cells, &part);
+        let (mut contrasts, watched) = contrasts_of(cells, &part);
+        // Of a bound and a direction it is the direction that may show no difference.
+        if let Some(last) = contrasts.last_mut() {
+            last.dose = part.dose(practical);
+        }
         let indexes = (all.len()..all.len() + contrasts.len()).collect();
         all.extend(contrasts);
         claimed.push(ClaimPart { part, contrasts: indexes, watched });
@@ -78,6 +92,7 @@ fn contrasts_of(all: &[Cell], part: &Part) -> (Vec<Contrast>, Vec<usize>) {
         holds_open: true,
         ask,
         of,
+        dose: None,
     };
     let bounded = |a: &Spot, b: &Spot, bound: Bound, of: &Of| {
         asks(bound, matches!(of, Of::Amount)).into_iter().map(|ask| contrast(a, b, ask, of.clone())).collect()

@@ -93,7 +93,8 @@ impl Plan {
         match plan.trial.claim.clone().filter(|claim| !claim.question) {
             Some(claim) => {
                 let parts = claim.parts(&plan.trial.arms, &plan.workloads, cpus)?;
-                (plan.contrasts, plan.parts) = claimed(&mut plan.cells, parts, &plan.trial.arms);
+                let practical = plan.trial.trial.practical.fraction();
+                (plan.contrasts, plan.parts) = claimed(&mut plan.cells, parts, &plan.trial.arms, practical);
             }
             None => {
                 plan.contrasts = all_pairs(&plan)?;
@@ -347,6 +348,7 @@ fn all_pairs(plan: &Plan) -> Result<Vec<Contrast>, Problem> {
                     Some(_) => continue,
                 };
                 let holds_open = settings.decide_on.contains(&metric);
+                let dose = metric.dose(settings.practical.fraction()).filter(|_| holds_open);
                 let both = plan.comparable(a, b, metric);
                 contrasts.extend(both.into_iter().map(|(result_a, result_b)| Contrast {
                     a,
@@ -357,6 +359,7 @@ fn all_pairs(plan: &Plan) -> Result<Vec<Contrast>, Problem> {
                     holds_open,
                     ask: Ask::Difference,
                     of: Of::Ratio,
+                    dose,
                 }));
                 if contrasts.len() > MAX_CONTRASTS {
                     return Err(too_large(format!("more than {MAX_CONTRASTS} comparisons")));
@@ -397,24 +400,45 @@ fn too_large(amount: String) -> Problem {
     }
 }
 
-/// Every cell of a control against the same cell of its arm.
+/// Every cell of a control against the same cell of its arm, on each metric of which anything next to it rests on its dose.
 fn controls(plan: &Plan) -> Vec<Contrast> {
-    let mut contrasts = Vec::new();
+    let mut contrasts: Vec<Contrast> = Vec::new();
     for a in (0..plan.cells.len()).filter(|cell| plan.is_control(*cell)) {
-        let Some(b) = plan.base_of(a) else { continue };
-        let both = plan.comparable(a, b, Metric::Throughput).into_iter();
+        let (Some(b), Some(dose)) = (plan.base_of(a), plan.trial.arms[plan.cells[a].arm].planted()) else {
+            continue;
+        };
+        let of_load = plan.trial.arms[plan.cells[a].arm].handicap.is_some();
         let kinds = &plan.results[plan.cells[a].workload];
-        let shows = both.filter(|(result, _)| !kinds[*result].has_offered_rate);
-        contrasts.extend(shows.map(|(result_a, result_b)| Contrast {
-            a,
-            b,
-            result_a,
-            result_b,
-            metric: Metric::Throughput,
-            holds_open: true,
-            ask: Ask::Difference,
-            of: Of::Ratio,
-        }));
+        for resting in plan.contrasts.iter().filter(|contrast| contrast.dose == Some(dose)) {
+            // To wait for a slower device takes no more of the processor.
+            let shows = of_load || resting.metric != Metric::CpuTime;
+            let is_known = |result| {
+                contrasts.iter().any(|known: &Contrast| {
+                    (known.a, known.result_a, known.metric) == (a, result, resting.metric)
+                })
+            };
+            let here = |(cell, result): (usize, usize)| {
+                let Cell { workload, threads, .. } = plan.cells[cell];
+                ((workload, threads) == (plan.cells[a].workload, plan.cells[a].threads)).then_some(result)
+            };
+            let mut ends = resting.cells().map(|cell| (cell, resting.result_a)).collect::<Vec<_>>();
+            ends[1].1 = resting.result_b;
+            let mut results: Vec<usize> = ends.into_iter().filter_map(here).collect();
+            results.sort_unstable();
+            results.dedup();
+            results.retain(|result| shows && !kinds[*result].has_offered_rate && !is_known(*result));
+            contrasts.extend(results.into_iter().map(|result| Contrast {
+                a,
+                b,
+                result_a: result,
+                result_b: result,
+                metric: resting.metric,
+                holds_open: true,
+                ask: Ask::Planted(dose.fraction()),
+                of: Of::Ratio,
+                dose: Some(dose),
+            }));
+        }
     }
     contrasts
 }

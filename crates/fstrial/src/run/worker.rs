@@ -26,7 +26,7 @@ use fstrial_model::{
 use fstrial_stack::{
     StackError,
     counters::DeviceCounters,
-    cpu::CpuCount,
+    cpu::{CpuCount, OthersCount},
     descendants, host, isolation,
     ledger::{Ledger, namespace_of},
     log::LogCounter,
@@ -439,7 +439,7 @@ impl<'a> Run<'a> {
             });
         };
         let level = Level { threads, duration: task.duration, seed: task.seed };
-        let (counters, mut readings) = (self.counters(standing), [None, None]);
+        let (counters, mut readings, mut before) = (self.counters(standing), [None, None], None);
         let outcome = program::run(&task.program, &folder, level, &mut |step| {
             match step {
                 program::Step::Prepare(deadline) => self.enter(Stage::Layout, deadline),
@@ -449,13 +449,14 @@ impl<'a> Run<'a> {
                 }
                 program::Step::Command(deadline) => {
                     self.enter_load(deadline)?;
+                    before = OthersCount::now();
                     readings[0] = Some(counters.now());
                 }
                 program::Step::Ended => readings[1] = Some(counters.now()),
             }
             Ok(())
         })?;
-        let counted = counters.between(readings);
+        let counted = counters.between(readings).with(Counter::OthersPpm, others_since(before));
         self.output = Some(outcome.report());
         let result = |picked: PickedNumber| PhaseResult {
             name: picked.name,
@@ -480,6 +481,8 @@ impl<'a> Run<'a> {
             phase.groups.first().map_or(Nanos(0), |group| Nanos(group.load.warmup.0 + group.load.duration.0));
         self.enter_load(Nanos(time.0 + Nanos::secs(120).0))?;
         let mut readings = [None, None];
+        // Not in the measured time, as it takes milliseconds.
+        let before = OthersCount::now();
         let loads = prepared.run_all(&mut |moment| {
             let at = match moment {
                 Moment::TimedStart => 0,
@@ -488,7 +491,7 @@ impl<'a> Run<'a> {
             readings[at] = Some(counters.now());
         });
         let loads = loads.map_err(|e| engine_failure(Stage::Load, &e))?;
-        let counted = counters.between(readings);
+        let counted = counters.between(readings).with(Counter::OthersPpm, others_since(before));
         let mut results = Vec::new();
         for (group, load) in phase.groups.iter().zip(loads) {
             check_load(&load, group.load.until)?;
@@ -597,6 +600,11 @@ impl Sources {
         let log = log.map(|(counter, (before, after))| counter.between(before, after));
         own.into_iter().chain(log.into_iter().flatten()).collect()
     }
+}
+
+/// The share of the processors that others took since then.
+fn others_since(before: Option<OthersCount>) -> Option<u64> {
+    before?.share_until(OthersCount::now()?)
 }
 
 fn not_isolated() -> StackError {

@@ -131,7 +131,7 @@ fn controls(document: &Document) -> String {
     let all = || document.workloads.iter().flat_map(|workload| &workload.controls);
     let is = |state: &ContrastState, found| state.control.is_some_and(|control| control.found == found);
     let seen: Vec<&ContrastState> = all().filter(|state| is(state, Assay::Seen)).collect();
-    let unseen = all().filter(|state| is(state, Assay::Unseen)).count();
+    let unseen = all().filter(|state| is(state, Assay::Unseen) || is(state, Assay::Overdosed)).count();
     match (seen.len(), unseen) {
         (0, 0) => "–".into(),
         (0, _) => "not seen".into(),

@@ -212,8 +212,27 @@ fn no_difference_is_believed_of_a_claim_where_a_planted_one_is_seen() {
         assert_eq!(of(0.9, line), otherwise, "{line}");
         assert_eq!(of(1.0, line), ClaimVerdict::CannotTell, "{line}");
     }
-    // A difference that is seen needs no control.
+    // A difference that is seen needs no control, and to be plainly better than a bound that allows for less is one.
+    assert_eq!(of(1.0, "ratio = [\"b @ 1\", \"a @ 1\"]\nabove = 0.9"), ClaimVerdict::Holds);
     assert_eq!(of(1.0, "ratio = [\"b @ 1\", \"a @ 1\"]\nabove = 1"), ClaimVerdict::Holds);
+}
+
+/// A neighbour takes nothing from one thread and half of two: levels cannot be compared next to one, and arms at a level can.
+#[test]
+fn levels_are_not_compared_where_others_take_the_processors() {
+    let of = |others_ppm: u64, line: &str| {
+        let plan = claimed(&expect(line), 7);
+        let report = reported(&plan, &simulate(&plan, &World { others_ppm, ..world(1) }, none));
+        (
+            report.verdict,
+            report.notes.iter().any(|note| note.contains("other programs took 20 % of the processors")),
+        )
+    };
+    let levels = "ratio = [\"b @ 4\", \"b @ 1\"]\nabove = 1.2";
+    let arms = "ratio = [\"b @ 1\", \"a @ 1\"]\nabove = 1";
+    assert_eq!(of(40_000, levels), (ClaimVerdict::Holds, false));
+    assert_eq!(of(200_000, levels), (ClaimVerdict::CannotTell, true));
+    assert_eq!(of(200_000, arms), (ClaimVerdict::Holds, false));
 }
 
 /// Arms that are the same because the device allows no more say nothing; those that differ do.

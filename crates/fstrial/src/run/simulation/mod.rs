@@ -123,6 +123,8 @@ struct World {
     second: f64,
     /// By which factor the rate rises in the course of a run, from its first window to its last.
     rise: f64,
+    /// The share of the processors that others take, in millionths.
+    others_ppm: u64,
     /// Arms that are not ordinary, by name.
     arms: Vec<(&'static str, Character)>,
 }
@@ -136,6 +138,7 @@ impl Default for World {
             tail_noise: 0.03,
             second: 1.0,
             rise: 1.0,
+            others_ppm: 0,
             arms: Vec::new(),
         }
     }
@@ -364,7 +367,9 @@ fn fraction(random: &mut ChaCha8Rng) -> f64 {
 )]
 fn measurement(world: &World, arm: &str, load: &Load, (place, fault): (f64, Option<Fault>)) -> Measurement {
     let character = world.character(arm);
-    let name = arm.bytes().fold(u64::from(load.threads), |hash, byte| hash * 257 + u64::from(byte));
+    let name = arm
+        .bytes()
+        .fold(u64::from(load.threads), |hash, byte| hash.wrapping_mul(257).wrapping_add(u64::from(byte)));
     let mut random = ChaCha8Rng::seed_from_u64(world.seed ^ load.seed ^ name.rotate_left(40));
     // What disturbs the whole round disturbs its arms alike.
     let drift = 1.0 + 0.1 * fraction(&mut ChaCha8Rng::seed_from_u64(world.seed ^ load.seed));
@@ -414,6 +419,7 @@ fn measurement(world: &World, arm: &str, load: &Load, (place, fault): (f64, Opti
             reading: Reading::Load(Figure::Operations, Box::new(load)),
             counters: Counters::from_iter([
                 (Counter::CpuMachine, Some(900_000_000)),
+                (Counter::OthersPpm, Some(world.others_ppm)),
                 (Counter::DeviceWritten, character.written.map(|each| each * operations)),
             ]),
         }],
@@ -783,7 +789,7 @@ impl Check<'_> {
         let is_new = || self.measured.get(&cell).is_none_or(|count| *count < 5);
         !self.failed.contains(&cell)
             && !self.cannot.contains(&cell)
-            && (self.states.is_empty()
+            && (self.states.is_empty() && !self.plan.is_control(cell)
                 || (is_watched() && is_new())
                 || open().any(|(contrast, _)| contrast.cells().any(|needed| needed == cell)))
     }

@@ -5,6 +5,7 @@ use crate::{
     exit_code,
     run::{cell::Contrast, contrast::Assay, judge::Judge, round::Round, sample::Sample},
 };
+use fstrial_model::device::{Device, DeviceKind, ModelChoice};
 use proptest::prelude::*;
 
 /// How the throughput contrast of two arms stands, the later one over the earlier one.
@@ -54,7 +55,7 @@ fn rendered(told: &SimulatedTrial<'_>) -> String {
 fn leading(seed: u64, change: impl FnOnce(&mut Settings)) -> Plan {
     let mut trial = plan(&["ext4", "xfs"], &[1], seed, change).trial;
     let place = |name: &str| fstrial_model::place::Place {
-        device: Some(fstrial_model::device::Device::default()),
+        device: Some(Device::default()),
         ..fstrial_model::place::Place::elsewhere(name)
     };
     let arms = ["a slow=ext4@slow", "b slow=xfs@slow", "a fast=ext4@fast", "b fast=xfs@fast"];
@@ -264,6 +265,72 @@ fn nothing_is_called_equivalent_where_a_planted_slowdown_is_not_seen() {
     let hidden = all(1.0, 0.02);
     assert!(count(&hidden, (Outcome::CannotTell, Assay::Unseen)) >= 16, "{hidden:?}");
     assert!(hidden.iter().all(|(outcome, _)| *outcome != Outcome::Equivalent), "{hidden:?}");
+    let blown_up = all(1.0 / 1.5, 0.02);
+    assert!(count(&blown_up, (Outcome::CannotTell, Assay::Overdosed)) >= 16, "{blown_up:?}");
+    assert!(blown_up.iter().all(|(outcome, _)| *outcome != Outcome::Equivalent), "{blown_up:?}");
+}
+
+/// A device that lets only a part of every difference through: the arms differ by more than the band without it, and by half of
+/// that with it. So does the planted slowdown.
+#[test]
+fn a_device_that_hides_most_of_a_difference_licenses_nothing() {
+    for (passes, differ) in [(0.45, 1.034_f64), (0.35, 1.041), (0.25, 1.051)] {
+        for noise in [0.003, 0.01] {
+            let licensed = (0..10).filter(|seed| {
+                let plan = plan(&["a=ext4", "b=ext4"], &[1], *seed, |settings| settings.control = true);
+                let shown = |factor: f64| faster(factor.powf(passes));
+                let arms = vec![("b", shown(differ)), ("control", shown(1.0 / 1.06))];
+                let told = simulate(&plan, &World { seed: *seed, noise, arms, ..World::default() }, none);
+                throughput(&told, "b", "a").verdict == Outcome::Equivalent
+            });
+            // 5 % of 10 trials is half of one.
+            let licensed = licensed.count();
+            assert!(licensed <= 1, "{passes} passes, noise {noise}: {licensed} of 10");
+        }
+    }
+}
+
+/// Where the load's handicap does not show, the device is made slower; a cost of as much licenses what rests on it.
+#[test]
+fn where_a_slower_load_does_not_show_a_slower_device_does() {
+    let of = |load: f64, device: f64| {
+        let mut trial = plan(&["a=ext4", "b=ext4"], &[1], 7, |settings| settings.control = true).trial;
+        trial.arms.truncate(2);
+        trial.device = Device {
+            kind: DeviceKind::Model,
+            model: Some(ModelChoice::Named("gp3-3000".into())),
+            ..trial.device
+        };
+        let plan = Plan::new(trial, 7, CPUS).unwrap();
+        let arms = vec![("control", faster(load)), ("control-2", faster(device))];
+        let told = simulate(&plan, &World { arms, ..World::default() }, none);
+        let runs = |name: &str| {
+            let is_run = |heard: &&Heard| matches!(heard, Heard::RunStarted { cell, .. } if plan.arm_name(*cell) == name);
+            told.heard.iter().filter(is_run).count()
+        };
+        (throughput(&told, "b", "a").verdict, runs("control") > 0, runs("control-2") > 0)
+    };
+    assert_eq!(of(1.0 / 1.06, 1.0), (Outcome::Equivalent, true, false));
+    assert_eq!(of(1.0, 1.0 / 1.06), (Outcome::Equivalent, true, true));
+    assert_eq!(of(1.0, 1.0), (Outcome::CannotTell, true, true));
+}
+
+/// Latency has a control of its own dose, and what the trial does not decide on is not called equivalent next to controls.
+#[test]
+fn a_quantile_is_equivalent_where_a_slowdown_of_its_own_band_is_seen() {
+    let of = |decide_on: Vec<Metric>, controls: [f64; 2]| {
+        let plan = plan(&["a=ext4", "b=ext4"], &[1], 7, |settings| {
+            settings.control = true;
+            settings.decide_on = decide_on;
+        });
+        let arms = vec![("control", faster(controls[0])), ("control-2", faster(controls[1]))];
+        let told = simulate(&plan, &World { arms, ..World::default() }, none);
+        of_metric(&told, "b", "a", Metric::P99).verdict
+    };
+    let both = || vec![Metric::Throughput, Metric::P99];
+    assert_eq!(of(both(), [1.0 / 1.06, 1.0 / 1.2]), Outcome::Equivalent);
+    assert_eq!(of(both(), [1.0 / 1.06, 1.0]), Outcome::CannotTell);
+    assert_eq!(of(vec![Metric::Throughput], [1.0 / 1.06, 1.0]), Outcome::Undecided);
 }
 
 #[test]
@@ -278,6 +345,9 @@ fn a_control_takes_no_error_from_what_is_asked_and_ends_with_it() {
         let [one, other] = [&with, &without].map(|told| throughput(told, "b", "a"));
         assert_eq!((one.verdict, one.rounds), (other.verdict, other.rounds), "seed {seed}");
         assert_eq!(with.finished().rounds, without.finished().rounds, "nothing rests on it: seed {seed}");
+        let is_control =
+            |heard: &Heard| matches!(heard, Heard::RunStarted { cell, .. } if with.plan.is_control(*cell));
+        assert!(!with.heard.iter().any(is_control), "a plain difference takes no control");
         assert!(with.finished().is_decided());
     }
 }
