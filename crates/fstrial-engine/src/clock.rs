@@ -110,10 +110,8 @@ const SLEEP_MISSES_NS: u64 = 50_000;
 impl Pace {
     pub(crate) fn new(clock: Clock, handicap: Percent) -> Self {
         let handicap_ppm = (handicap.fraction() * 1e6).round() as u64;
-        if handicap_ppm > 0 {
-            // Else a sleep may be longer by 50 µs. Where it cannot be set it is, and the slowdown a little greater.
-            let _ = set_current_timer_slack(NonZeroU64::new(1));
-        }
+        // Else a sleep may be longer by 50 µs, also that of a thread without a handicap that waits for when a request is due.
+        let _ = set_current_timer_slack(NonZeroU64::new(1));
         Self { clock, handicap_ppm, last: Cell::new(None) }
     }
 
@@ -160,7 +158,7 @@ impl Pace {
 }
 
 /// Ticks for which a thread ran in a wait that began at tick `before`: its CPU time (ns) since the end of the last long wait, less
-/// the time between the two, in which it ran.
+/// the time between the two. In that it is taken to have run: where it waited shortly it is told to have run for less than it did.
 fn ran_within(before: u64, (end, cpu_then): (u64, u64), cpu_now: u64, clock: &Clock) -> u64 {
     clock.ticks(cpu_now.saturating_sub(cpu_then)).saturating_sub(before.saturating_sub(end))
 }

@@ -5,7 +5,7 @@
 //! from the clock when a processor stops and starts its tick (`get_idle_time` and `get_iowait_time` in `fs/proc/stat.c`).
 
 use fstrial_model::units::Nanos;
-use std::{ffi::OsString, fs, iter, thread, time::Instant};
+use std::{ffi::OsString, fs, iter, time::Instant};
 
 /// Idle, waiting for I/O, stolen by the hypervisor: the fields of `/proc/stat` (proc_stat(5)) in which none of our
 /// processors worked.
@@ -55,36 +55,52 @@ fn read(stat: &str, ticks_per_second: u64) -> Option<(u64, Nanos)> {
         .then(|| Some((cpus, Nanos(ticks.checked_mul(1_000_000_000 / ticks_per_second)?))))?
 }
 
-/// What processes that are neither the kernel's nor ours had used at a moment.
-#[derive(Debug, Clone, Copy)]
+/// What every process had used of the processors at a moment.
+#[derive(Debug, Clone)]
 pub struct OthersCount {
     at: Instant,
     cpus: u64,
-    used: Nanos,
+    all: Vec<ProcessTimes>,
+    /// In ticks: taken by the hypervisor for others.
+    stolen: u64,
 }
 
+/// The first process namespace (`PROC_PID_INIT_INO` in `include/linux/proc_ns.h`).
+const FIRST_NAMESPACE: &str = "pid:[4026531836]";
+
 impl OthersCount {
-    /// Now: of every process but those of the topmost ancestor that runs the same program as this one, and all that they have
-    /// started. None where only processes of our own namespace are visible. Takes a few milliseconds.
+    /// Now. None where `/proc` has the processes of a namespace only, as in a container. Takes a few milliseconds.
     pub fn now() -> Option<Self> {
-        let us: u32 = fs::read_link("/proc/self").ok()?.to_str()?.parse().ok().filter(|us| *us > 1)?;
-        let names = fs::read_dir("/proc").ok()?.flatten();
+        // Without root it cannot be read, and is taken for the host's.
+        let namespace = fs::read_link("/proc/1/ns/pid").ok();
+        if namespace.is_some_and(|found| found.as_os_str() != FIRST_NAMESPACE) {
+            return None;
+        }
+        let us: u32 = fs::read_link("/proc/self").ok()?.to_str()?.parse().ok()?;
         let stat = |name: OsString| {
             let pid: u32 = name.to_str()?.parse().ok()?;
             ProcessTimes::read(pid, &fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
         };
-        let all = names.filter_map(|entry| stat(entry.file_name())).collect::<Vec<_>>();
-        let ticks = others(&all, us);
-        let used = Nanos(ticks.checked_mul(1_000_000_000 / rustix::param::clock_ticks_per_second())?);
-        let cpus = thread::available_parallelism().ok()?.get() as u64;
-        Some(Self { at: Instant::now(), cpus, used })
+        let names = fs::read_dir("/proc").ok()?.flatten();
+        let mut all: Vec<ProcessTimes> = names.filter_map(|entry| stat(entry.file_name())).collect();
+        mark_ours(&mut all, us);
+        let machine = fs::read_to_string("/proc/stat").ok()?;
+        let (cpus, _) = read(&machine, rustix::param::clock_ticks_per_second())?;
+        Some(Self { at: Instant::now(), cpus, all, stolen: stolen(&machine) })
     }
 
-    /// The share of all processors' time that they took since then, in millionths.
-    pub fn share_until(self, later: Self) -> Option<u64> {
+    /// The share of all processors' time that processes that are neither the kernel's nor ours, and other virtual machines, took
+    /// since then, in millionths.
+    pub fn share_until(&self, later: &Self) -> Option<u64> {
+        let ticks = used_by_others(&self.all, &later.all) + later.stolen.saturating_sub(self.stolen);
+        let used = ticks.checked_mul(1_000_000_000 / rustix::param::clock_ticks_per_second())?;
         let all = u64::try_from((later.at - self.at).as_nanos()).ok()? * self.cpus;
-        (later.used.0.saturating_sub(self.used.0) * 1_000).checked_div(all / 1_000)
+        (used * 1_000).checked_div(all / 1_000)
     }
+}
+
+fn stolen(stat: &str) -> u64 {
+    stat.split_whitespace().nth(1 + NOT_BUSY[2]).and_then(|ticks| ticks.parse().ok()).unwrap_or(0)
 }
 
 /// A process as `/proc/PID/stat` has it (proc_pid_stat(5)).
@@ -94,8 +110,12 @@ struct ProcessTimes {
     name: String,
     parent: u32,
     of_kernel: bool,
-    /// Its time and that of children that it has waited for, in ticks.
-    ticks: u64,
+    is_ours: bool,
+    /// Its own time, and that of children that it has waited for, in ticks.
+    own: u64,
+    waited_for: u64,
+    /// When it began, in ticks since the boot.
+    since: u64,
 }
 
 impl ProcessTimes {
@@ -110,26 +130,53 @@ impl ProcessTimes {
             name: head.split_once('(')?.1.to_owned(),
             parent: u32::try_from(number(1)?).ok()?,
             of_kernel: number(6)? & Self::OF_KERNEL != 0,
-            ticks: (11..=14).filter_map(number).sum(),
+            is_ours: false,
+            own: number(11)? + number(12)?,
+            waited_for: number(13)? + number(14)?,
+            since: number(19)?,
         })
+    }
+
+    /// The same process in another count.
+    fn in_count<'a>(&self, all: &'a [Self]) -> Option<&'a Self> {
+        all.iter().find(|other| (other.pid, other.since) == (self.pid, self.since))
     }
 }
 
-/// Ticks of all processes but the kernel's, `us`, our ancestors of the same name, and what those have started.
-fn others(all: &[ProcessTimes], us: u32) -> u64 {
-    let of = |pid: u32| all.iter().find(|process| process.pid == pid);
+/// Marks `us`, our ancestors of the same name, and what those have started.
+fn mark_ours(all: &mut [ProcessTimes], us: u32) {
+    let found = all.to_vec();
+    let of = |pid: u32| found.iter().find(|process| process.pid == pid);
     let mut top = us;
     while let Some(parent) = of(top).and_then(|process| of(process.parent))
         && of(us).is_some_and(|us| us.name == parent.name)
     {
         top = parent.pid;
     }
-    let is_ours = |process: &ProcessTimes| {
-        let ancestors = iter::successors(Some(process.pid), |pid| Some(of(*pid)?.parent));
+    for process in all {
         // A process that ends meanwhile may leave a circle of numbers.
-        ancestors.take(all.len() + 1).any(|pid| pid == top)
-    };
-    all.iter().filter(|process| !process.of_kernel && !is_ours(process)).map(|process| process.ticks).sum()
+        let ancestors = iter::successors(Some(process.pid), |pid| Some(of(*pid)?.parent));
+        process.is_ours = ancestors.take(found.len() + 1).any(|pid| pid == top);
+    }
+}
+
+/// Ticks that processes of others used between two counts. What one that ended had used before is in its parent's, if that has
+/// waited for it, and is taken off again.
+fn used_by_others(before: &[ProcessTimes], after: &[ProcessTimes]) -> u64 {
+    let is_others = |process: &&ProcessTimes| !process.of_kernel && !process.is_ours;
+    let used = after.iter().filter(is_others).map(|process| match process.in_count(before) {
+        // It left us meanwhile: what it used is ours.
+        Some(then) if then.is_ours => 0,
+        Some(then) => {
+            let ended = before.iter().filter(|child| child.parent == process.pid);
+            let ended = ended.filter(|child| child.in_count(after).is_none());
+            let known: u64 = ended.map(|child| child.own + child.waited_for).sum();
+            let waited_for = process.waited_for.saturating_sub(then.waited_for);
+            process.own.saturating_sub(then.own) + waited_for.saturating_sub(known)
+        }
+        None => process.own + process.waited_for,
+    });
+    used.sum()
 }
 
 /// Whether the kernel only samples idle time, too: it has no tick that stops (`nohz=off`, `HZ_PERIODIC`). False where that
@@ -184,33 +231,57 @@ mod tests {
         assert_eq!(count(5, 0, 2).busy_percent_until(count(5, 0, 2)), None);
     }
 
+    fn process(pid: u32, name: &str, parent: u32, flags: u64, own: u64, waited_for: u64) -> ProcessTimes {
+        let stat = format!(
+            "{pid} ({name}) S {parent} 1 1 0 -1 {flags} 0 0 0 0 {own} 0 {waited_for} 0 20 0 1 0 {pid}00 0 0"
+        );
+        ProcessTimes::read(pid, &stat).unwrap()
+    }
+
     #[test]
     fn others_are_neither_the_kernel_nor_what_we_have_started() {
-        let line = |pid: u32, name: &str, parent: u32, flags: u64, ticks: u64| {
-            let stat =
-                format!("{pid} ({name}) S {parent} 1 1 0 -1 {flags} 0 0 0 0 {ticks} 1 1 1 20 0 1 0 5 0 0");
-            ProcessTimes::read(pid, &stat).unwrap()
+        let count = |of_make: [u64; 2], of_cc: Option<u64>, of_us: u64| {
+            let mut all = vec![
+                process(1, "init", 0, 0, 10, 0),
+                process(2, "kthreadd", 0, 0x0020_8040, 1000 * of_us, 0),
+                process(40, "make) (x", 1, 0, of_make[0], of_make[1]),
+                process(50, "fstrial", 40, 0, of_us, 0),
+                process(51, "fstrial", 50, 0, of_us, 0),
+                process(52, "postgres", 51, 0, of_us, 0),
+            ];
+            all.extend(of_cc.map(|own| process(53, "cc", 40, 0, own, 0)));
+            mark_ours(&mut all, 51);
+            all
         };
-        let all = [
-            line(1, "init", 0, 0, 10),
-            line(2, "kthreadd", 0, 0x0020_8040, 1000),
-            line(40, "make) (x", 1, 0, 100),
-            line(50, "fstrial", 40, 0, 7),
-            line(51, "fstrial", 50, 0, 7),
-            line(52, "postgres", 51, 0, 7),
-            line(53, "cc", 40, 0, 200),
-        ];
-        assert_eq!(others(&all, 51), 13 + 103 + 203);
-        assert_eq!(all[2].name, "make) (x");
+        let before = count([100, 500], Some(200), 7);
+        assert_eq!(before[2].name, "make) (x");
+        assert_eq!(before.iter().filter(|process| process.is_ours).count(), 3);
+        assert_eq!(used_by_others(&before, &count([103, 500], Some(220), 900)), 23);
+        // The compiler has ended with 230, of which 200 were there before.
+        assert_eq!(used_by_others(&before, &count([103, 730], None, 900)), 33);
+        // Another one came, and is there.
+        assert_eq!(used_by_others(&count([0, 0], None, 7), &count([0, 0], Some(40), 7)), 40);
+        // One of ours was left to init.
+        let mut after = count([100, 500], Some(200), 7);
+        after[5].parent = 1;
+        mark_ours(&mut after, 51);
+        assert_eq!(used_by_others(&before, &after), 0);
         assert_eq!(ProcessTimes::read(1, "1 (init) S 0 1"), None);
+    }
+
+    #[test]
+    fn what_others_took_is_a_share_of_all_processors() {
         let at = Instant::now();
-        let count = |millis: u64, used: u64| OthersCount {
+        let count = |millis: u64, used: u64, stolen: u64| OthersCount {
             at: at + Duration::from_millis(millis),
             cpus: 2,
-            used: Nanos::millis(used),
+            all: vec![process(40, "make", 1, 0, used, 0)],
+            stolen,
         };
-        assert_eq!(count(0, 100).share_until(count(1000, 300)), Some(100_000));
-        assert_eq!(count(0, 100).share_until(count(1000, 50)), Some(0));
+        // Twenty ticks of 10 ms of two seconds, and four that the hypervisor took.
+        assert_eq!(count(0, 10, 1).share_until(&count(1000, 30, 5)), Some(120_000));
+        assert_eq!(count(0, 10, 1).share_until(&count(1000, 10, 1)), Some(0));
+        assert_eq!(stolen(STAT), 30);
     }
 
     #[test]

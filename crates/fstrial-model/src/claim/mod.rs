@@ -148,6 +148,8 @@ pub enum Need {
     Evidence(String),
     /// Another kernel, in words.
     Kernel(String),
+    /// A kernel before this version.
+    KernelBefore(era::Version),
     /// A program on the path.
     Program(String),
     /// A device, in words.
@@ -160,12 +162,13 @@ impl FromStr for Need {
     fn from_str(text: &str) -> Result<Self, String> {
         let (kind, what) = text.split_once(':').unwrap_or((text, ""));
         let what = what.trim().to_owned();
-        let kinds = "workload:PRESET, evidence:NAME, kernel:WORDS, program:NAME or device:WORDS";
+        let kinds = "workload:PRESET, evidence:NAME, kernel:WORDS, program:NAME, device:WORDS or kernel-before:VERSION";
         match kind {
             _ if what.is_empty() => Err(format!("`{text}` says of nothing that it is needed; write {kinds}")),
             "workload" => Ok(Self::Workload(what)),
             "evidence" => Ok(Self::Evidence(what)),
             "kernel" => Ok(Self::Kernel(what)),
+            "kernel-before" => what.parse().map(Self::KernelBefore),
             "program" => Ok(Self::Program(what)),
             "device" => Ok(Self::Device(what)),
             _ => Err(format!("nobody knows what `{kind}` needs; write {kinds}")),
@@ -176,6 +179,7 @@ impl FromStr for Need {
 impl fmt::Display for Need {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (kind, what) = match self {
+            Self::KernelBefore(version) => return write!(f, "kernel-before:{version}"),
             Self::Workload(what) => ("workload", what),
             Self::Evidence(what) => ("evidence", what),
             Self::Kernel(what) => ("kernel", what),

@@ -4,6 +4,7 @@
 use super::{Compare, Trial, can_run};
 use crate::{
     arm::{Arm, Switch},
+    device::DeviceKind,
     filesystem::Filesystem,
     memory,
     metric::Metric,
@@ -155,6 +156,13 @@ impl Trial {
                     &["arm", &index.to_string(), "discard"],
                     "discards would free blocks of the image, and the next run would find a different device",
                     "leave discard=on out, or use --device disk, or a ramdisk",
+                ));
+            }
+            if arm.scheduler.is_some() && self.device_of(arm).kind == DeviceKind::Ramdisk {
+                return Some(problem(
+                    &["arm", &index.to_string(), "scheduler"],
+                    "a ramdisk takes requests as they come: it has no scheduler",
+                    "leave scheduler out, or use --device image",
                 ));
             }
             if self.arms[..index].iter().any(|other| other.name == arm.name) {

@@ -12,18 +12,20 @@ use std::collections::BTreeMap;
 
 /// The planted slowdown, in bands: plainly outside the one that counts as no difference.
 const BANDS: f64 = 2.0;
+const MOST: f64 = 100.0;
 
 /// The slowdown that shows whether a difference beyond a band (a fraction) could be seen.
 fn beyond(band: f64) -> Percent {
-    // As it is written, so that it is the same when it is read.
-    Percent((BANDS * band * 1e6).round() / 1e4)
+    // As it is written, so that it is the same when it is read; to be twice as slow is the most that an arm takes.
+    Percent(((BANDS * band * 1e6).round() / 1e4).min(MOST))
 }
 
 impl Metric {
-    /// The slowdown that is planted for differences of this metric; none where no slowdown shows in it. `practical` is a
-    /// fraction.
+    /// The slowdown that is planted for differences of this metric; none of what is counted whatever sets the pace, and of the
+    /// mean latency, which only loads have that cannot be slowed down. `practical` is a fraction.
     pub fn dose(self, practical: f64) -> Option<Percent> {
-        (self != Self::DeviceBytes).then(|| beyond(self.band(practical)))
+        let is_controlled = self == Self::Throughput || self.quantile().is_some();
+        is_controlled.then(|| beyond(self.band(practical)))
     }
 }
 
@@ -39,7 +41,7 @@ impl Part {
                 Bound::Below(most) if most > 1.0 => beyond(most - 1.0),
                 Bound::Above(_) | Bound::Below(_) => of_metric,
             }),
-            ClaimQuestion::Better { .. } => Some(of_metric),
+            ClaimQuestion::Better { .. } | ClaimQuestion::NoSingleWinner(_) => Some(of_metric),
             _ => None,
         }
     }

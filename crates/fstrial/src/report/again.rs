@@ -1,6 +1,9 @@
 //! A stored trial judged again: what every form of its answer is made from, years later too.
 
-use super::document::{self, Document};
+use super::{
+    claim,
+    document::{self, Document},
+};
 use crate::{
     error::ExpectedError,
     run::{
@@ -68,6 +71,9 @@ pub fn judged<T>(
     let repeat = document::repeat_command(&session.command_line, plan.seed);
     let machines = (&environment, places);
     let mut document = document::document(&plan, &finished, machines, Some(stored.summary.id.0), repeat);
+    if stored.summary.status == TrialStatus::Failed && finished.judge().is_none() {
+        document.claim = document.claim.map(claim::failed);
+    }
     for warning in stored.sessions.iter().flat_map(|session| &session.warnings) {
         // Another session may have had the same to say.
         if !document.warnings.contains(warning) {

@@ -150,6 +150,14 @@ fn counted(report: ClaimReport) -> ClaimReport {
     ClaimReport { answer, ..report }
 }
 
+/// The same of a trial that could not go on before there was anything to judge.
+pub fn failed(report: ClaimReport) -> ClaimReport {
+    let verdict = ClaimVerdict::CannotRun;
+    let mut notes = report.notes;
+    notes.insert(0, "its trial could not go on before every arm was measured once".into());
+    ClaimReport { verdict, answer: verdict.words().into(), notes, ..report }
+}
+
 /// An answer of earlier in the words of a claim as it is written today.
 pub fn reworded(report: ClaimReport, claim: &Claim) -> ClaimReport {
     let ClaimReport { verdict, notes, substituted, scaled, parts, .. } = report;

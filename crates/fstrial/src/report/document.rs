@@ -3,6 +3,7 @@
 use super::claim::{self, ClaimReport};
 use crate::run::{
     audit,
+    cell::Contrast,
     claim::is_at_limit,
     contrast::ContrastState,
     coordinator::{Finished, Reason},
@@ -447,11 +448,17 @@ fn ceiling_warning(workloads: &[WorkloadReport]) -> Option<String> {
 
 /// Says so where a control was asked for and none can run.
 fn control_warning(plan: &Plan) -> Option<String> {
-    let has = |workload: usize| {
-        (0..plan.cells.len()).any(|cell| plan.cells[cell].workload == workload && plan.is_control(cell))
+    let workload = |contrast: &Contrast| plan.cells[contrast.a].workload;
+    let has = |resting: &Contrast| {
+        plan.contrasts.iter().filter(|other| plan.is_control(other.a)).any(|control| {
+            let key = |of: &Contrast| (workload(of), of.metric, of.dose);
+            key(control) == key(resting)
+        })
     };
-    let without = plan.workloads.iter().enumerate().filter(|(index, _)| !has(*index));
-    let names: Vec<&str> = without.map(|(_, workload)| workload.name.as_str()).collect();
+    let without = plan.contrasts.iter().filter(|contrast| contrast.dose.is_some() && !has(contrast));
+    let mut names: Vec<&str> =
+        without.map(|contrast| plan.workloads[workload(contrast)].name.as_str()).collect();
+    names.dedup();
     (plan.trial.trial.control && !names.is_empty()).then(|| {
         format!(
             "no control runs in {}: loads at an offered rate cannot be slowed down, and programs and operations only by a \

@@ -3,7 +3,10 @@
 //! Every run begins on a new filesystem. What the log of one costs when it is full (writing home what is in it to make
 //! room), and what another puts off to its next commit, comes later than the end of a short run.
 
-use super::document::{CellReport, WorkloadReport};
+use super::{
+    claim::ClaimReport,
+    document::{CellReport, Document, WorkloadReport},
+};
 use crate::run::plan::threads_in_words;
 use fstrial_model::units::Bytes;
 
@@ -18,6 +21,13 @@ pub fn notes(workload: &WorkloadReport) -> Vec<String> {
     let writes = cells().any(|cell| cell.device_bytes_per_operation.is_some())
         || cells().all(|cell| cell.device_share.is_none());
     laps(&arms).into_iter().chain(writes.then(|| commits(&arms)).flatten()).collect()
+}
+
+/// The claim that a trial was there for, with how far its runs came.
+pub fn claim_of(document: Document) -> Option<ClaimReport> {
+    let mut claim = document.claim?;
+    claim.notes.extend(document.workloads.iter().flat_map(notes));
+    Some(claim)
 }
 
 /// The cells of each arm, in the order of the arms.

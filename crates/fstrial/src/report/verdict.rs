@@ -249,7 +249,13 @@ fn outlook(state: &ContrastState, round_seconds: Option<f64>) -> String {
         return String::new();
     }
     if state.waits_for_control {
-        return "; inside the band, but a planted slowdown was not seen yet".into();
+        return match state.holds_open {
+            true => "; inside the band, but a planted slowdown was not seen yet".into(),
+            false => format!(
+                "; inside the band, and no slowdown was planted for it (--decide-on {})",
+                state.metric.name()
+            ),
+        };
     }
     let mut text = known(state);
     if state.suggestive {

@@ -67,4 +67,12 @@ impl Contrast {
         };
         [self.a, self.b].into_iter().chain(between.iter().copied())
     }
+
+    /// The same, each with its result.
+    pub fn figures(&self) -> impl Iterator<Item = (usize, usize)> {
+        let of_slope = matches!(self.of, Of::Slope(_));
+        let later = [self.result_a, if of_slope { self.result_a } else { self.result_b }];
+        let results = [self.result_a, self.result_b].into_iter().chain(later.into_iter().cycle());
+        self.cells().zip(results)
+    }
 }

@@ -1,7 +1,7 @@
 //! What the rounds so far say of a claim and its parts.
 
 use super::{
-    cell::Of,
+    cell::Contrast,
     contrast::{Assay, less_is_better},
     judge::Judge,
     parts::ClaimPart,
@@ -15,7 +15,6 @@ use fstrial_model::{
 };
 use fstrial_stats::{Decision, spread};
 use serde::{Deserialize, Serialize};
-use std::iter;
 
 /// From this share of its limit on, a modelled device is the limit.
 const CEILING_SHARE: f64 = 0.95;
@@ -130,9 +129,9 @@ impl Judge<'_> {
         if !self.rests_on_a_control(index, found) {
             return found;
         }
-        let assay = contrasts.iter().map(|contrast| self.assay(*contrast)).max();
-        match assay.unwrap_or(Assay::Unasked) {
-            _ if self.is_at_ceiling(contrasts[0]) => ClaimVerdict::CannotTell,
+        let resting = || contrasts.iter().filter(|contrast| self.is_resting(index, **contrast));
+        match resting().map(|contrast| self.assay(*contrast)).max().unwrap_or(Assay::Unasked) {
+            _ if resting().any(|contrast| self.is_at_ceiling(*contrast)) => ClaimVerdict::CannotTell,
             Assay::Unseen | Assay::Overdosed => ClaimVerdict::CannotTell,
             Assay::Unknown => ClaimVerdict::Undecided,
             Assay::Unasked | Assay::Seen => found,
@@ -144,21 +143,22 @@ impl Judge<'_> {
         self.rests_on_a_control(index, self.part_by_rounds(index))
     }
 
+    /// Whether a part that rests on controls rests on that of this contrast: of a winner only where nobody was beaten.
+    pub(super) fn is_resting(&self, part: usize, contrast: usize) -> bool {
+        let is_of_winners = matches!(self.plan.parts[part].part.asked, ClaimQuestion::NoSingleWinner(_));
+        !is_of_winners || self.decision(contrast).0 == Decision::Equivalent
+    }
+
     /// The share of the processors that others took from a part which compares levels, where it matters: a neighbour on one of
     /// two processors takes nothing from one thread and half of two.
     pub fn lost_to_others(&self, index: usize) -> Option<f64> {
         let contrasts = self.plan.parts[index].contrasts.iter().map(|index| &self.plan.contrasts[*index]);
-        let cells: Vec<(usize, usize)> = contrasts
-            .flat_map(|contrast| {
-                let results =
-                    [contrast.result_a, contrast.result_b].into_iter().chain(iter::repeat(contrast.result_a));
-                contrast.cells().zip(results)
-            })
-            .collect();
-        let threads = |(cell, _): &(usize, usize)| self.plan.cells[*cell].threads;
-        if cells.iter().all(|cell| threads(cell) == threads(&cells[0])) {
-            return None;
-        }
+        let between_levels = |contrast: &&Contrast| {
+            let threads = |cell: usize| self.plan.cells[cell].threads;
+            contrast.cells().any(|cell| threads(cell) != threads(contrast.a))
+        };
+        let cells: Vec<(usize, usize)> =
+            contrasts.filter(between_levels).flat_map(Contrast::figures).collect();
         let samples = cells.iter().flat_map(|(cell, result)| self.samples(*cell, *result));
         let shares: Vec<f64> = samples.filter_map(Sample::taken_by_others).collect();
         spread::median(&shares).filter(|share| *share > NEIGHBOURS)
@@ -166,18 +166,22 @@ impl Judge<'_> {
 
     fn rests_on_a_control(&self, index: usize, found: ClaimVerdict) -> bool {
         let ClaimPart { part, contrasts, .. } = &self.plan.parts[index];
-        saw_no_effect(&part.asked, found) && !self.is_plain(&part.asked, contrasts[0])
+        if let (ClaimQuestion::NoSingleWinner(_), ClaimVerdict::Reversed) = (&part.asked, found) {
+            // That nobody beats an arm may rest on its being as good as another.
+            return contrasts.iter().any(|index| self.decision(*index).0 == Decision::Equivalent);
+        }
+        saw_no_effect(&part.asked, found) && !self.is_plain(&part.asked, found, contrasts)
     }
 
-    /// Whether a ratio that may be a little beyond 1 is found on the good side of 1: that is seen, and needs no control.
-    fn is_plain(&self, asked: &ClaimQuestion, contrast: usize) -> bool {
-        let ends = self.standing(contrast).1;
+    /// Whether a ratio that was allowed to be a little beyond 1 is on the good side of 1: that is seen, and needs no control.
+    fn is_plain(&self, asked: &ClaimQuestion, found: ClaimVerdict, contrasts: &[usize]) -> bool {
         let (ClaimQuestion::Ratio { bound, .. } | ClaimQuestion::Slope { bound, .. }) = asked else {
             return false;
         };
+        let ends = self.standing(contrasts[0]).1.filter(|_| found == ClaimVerdict::Holds);
         ends.is_some_and(|(low, high)| match bound {
-            Bound::Above(_) => low > 1.0,
-            Bound::Below(_) => high < 1.0,
+            Bound::Above(least) => *least < 1.0 && low > 1.0,
+            Bound::Below(most) => *most > 1.0 && high < 1.0,
             Bound::Within(_) => false,
         })
     }
@@ -208,9 +212,8 @@ impl Judge<'_> {
         }
     }
 
-    /// Whether all cells of a contrast on throughput ran at the limit of a modelled device.
-    fn is_at_ceiling(&self, contrast: usize) -> bool {
-        let contrast = &self.plan.contrasts[contrast];
+    /// Whether all cells of a contrast ran at the limit of a modelled device.
+    pub(super) fn is_at_ceiling(&self, contrast: usize) -> bool {
         let is_at = |(cell, result): (usize, usize)| {
             let unit = &self.plan.results[self.plan.cells[cell].workload][result].unit;
             let samples = self.samples(cell, result);
@@ -221,18 +224,7 @@ impl Judge<'_> {
             let arm = &self.plan.trial.arms[self.plan.cells[cell].arm];
             is_at_limit(self.plan.trial.device_of(arm), bytes, rate, unit)
         };
-        let mut all = match &contrast.of {
-            Of::Lead(cells) => [(contrast.a, contrast.result_a), (contrast.b, contrast.result_b)]
-                .into_iter()
-                .chain(cells.iter().map(|cell| (*cell, contrast.result_a)))
-                .collect(),
-            Of::Slope(cells) => cells.iter().map(|cell| (*cell, contrast.result_a)).collect(),
-            Of::Ratio | Of::Amount => {
-                vec![(contrast.a, contrast.result_a), (contrast.b, contrast.result_b)]
-            }
-        }
-        .into_iter();
-        contrast.metric == Metric::Throughput && all.all(is_at)
+        self.plan.contrasts[contrast].figures().all(is_at)
     }
 
     /// Where a figure lies by one contrast. Where less is better the statistics have the roles exchanged.

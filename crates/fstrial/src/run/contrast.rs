@@ -258,18 +258,9 @@ pub(super) fn question(contrast: &Contrast, settings: &Settings, less_is_better:
             Question::ratio_above(bound, band)
         }
         Ask::Within(fraction) => Question::within(fraction),
-        // To spin takes more of the processor than a slower kernel would: it is the least that is known.
-        Ask::Planted(dose) if contrast.metric == Metric::CpuTime => {
-            Question::ratio_above(half_of(dose), band)
-        }
-        Ask::Planted(dose) => Question::ratio_between((1.0 + 2.0 * dose).recip(), half_of(dose)),
+        Ask::Planted(dose) => Question::ratio_between((1.0 + 2.0 * dose).recip(), (1.0 + dose / 2.0).recip()),
     };
     Question { holds_open: contrast.holds_open, ..question }
-}
-
-/// The ratio of what is slower by half of a dose.
-fn half_of(dose: f64) -> f64 {
-    (1.0 + dose / 2.0).recip()
 }
 
 /// Whether less of what a contrast looks at is better.

@@ -8,7 +8,7 @@ use super::{
     contrast::{Assay, Control, Lever},
     judge::Judge,
 };
-use fstrial_model::metric::Metric;
+use fstrial_model::trial::can_run;
 use fstrial_stats::Decision;
 
 /// Rounds of a contrast before a control is begun for its sake.
@@ -19,7 +19,6 @@ impl Judge<'_> {
     pub(super) fn found_by(&self, control: usize) -> Assay {
         match self.verdict(control).decision {
             Decision::Equivalent => Assay::Seen,
-            Decision::Slower if self.plan.contrasts[control].metric == Metric::CpuTime => Assay::Seen,
             Decision::Slower => Assay::Overdosed,
             Decision::Faster => Assay::Unseen,
             Decision::Undecided => Assay::Unknown,
@@ -37,18 +36,29 @@ impl Judge<'_> {
         if arm.handicap.is_some() { Lever::Load } else { Lever::Device }
     }
 
-    /// What the controls of a contrast's cells say; the worst of them, as a ceiling at one level hides what is between two.
+    /// What the controls of a contrast's cells say; the worst of them, as a ceiling at one level hides what is between two. That
+    /// a slower device is seen says nothing where the arms are held up by its limit.
     pub(super) fn assay(&self, index: usize) -> Assay {
-        let all: Vec<usize> = self.controls_of(index).collect();
-        let first = all.iter().filter(|control| self.other_lever(**control, Lever::Load).is_none());
-        let found = first.map(|control| match self.found_by(*control) {
-            Assay::Unseen | Assay::Overdosed => {
-                let other = self.other_lever(*control, Lever::Device);
-                other.map_or(self.found_by(*control), |other| self.found_by(other))
-            }
-            found => found,
+        let first = self.controls_of(index).filter(|control| !self.is_second(*control));
+        let found = first.map(|control| match self.other_lever(control, Lever::Device) {
+            Some(other) if self.is_passed_on(control) && !self.is_at_ceiling(index) => self.found_by(other),
+            _ => self.found_by(control),
         });
         found.max().unwrap_or(if self.lacks_its_control(index) { Assay::Unknown } else { Assay::Unasked })
+    }
+
+    /// Whether a control is there for where another one does not show.
+    fn is_second(&self, control: usize) -> bool {
+        self.lever(control) == Lever::Device && self.other_lever(control, Lever::Load).is_some()
+    }
+
+    /// Whether a control of the load has not shown, or will not tell.
+    fn is_passed_on(&self, control: usize) -> bool {
+        match self.found_by(control) {
+            Assay::Unseen => true,
+            Assay::Unknown => !self.may_go_on(control),
+            _ => false,
+        }
     }
 
     /// The control of the same cell, dose and figure that has this lever and is another one.
@@ -77,11 +87,10 @@ impl Judge<'_> {
     fn is_beside(&self, control: &Contrast, contrast: &Contrast) -> bool {
         let of = self.plan.cells[control.a];
         (contrast.metric, contrast.dose) == (control.metric, control.dose)
-            && [contrast.result_a, contrast.result_b].contains(&control.result_a)
-            && contrast.cells().any(|cell| {
+            && contrast.figures().any(|(cell, result)| {
                 let Cell { workload, threads, arm } = self.plan.cells[cell];
                 let is_here = self.plan.place_of[arm] == self.plan.place_of[of.arm];
-                is_here && (workload, threads) == (of.workload, of.threads)
+                is_here && (workload, threads, result) == (of.workload, of.threads, control.result_a)
             })
     }
 
@@ -92,22 +101,21 @@ impl Judge<'_> {
 
     /// Whether any contrast rests on a control that has found nothing yet.
     pub(super) fn is_wanted(&self, control: usize) -> bool {
-        let is_its_turn = self.other_lever(control, Lever::Load).is_none_or(|load| {
-            self.lever(control) == Lever::Load
-                || matches!(self.found_by(load), Assay::Unseen | Assay::Overdosed)
-        });
+        let first = self.other_lever(control, Lever::Load).filter(|_| self.is_second(control));
+        let is_its_turn =
+            |index: usize| first.is_none_or(|first| self.is_passed_on(first) && !self.is_at_ceiling(index));
         let beside = |index: &usize| {
             !self.is_control(*index)
                 && self.is_beside(&self.plan.contrasts[control], &self.plan.contrasts[*index])
         };
-        is_its_turn
-            && self.found_by(control) == Assay::Unknown
-            && (0..self.plan.contrasts.len())
-                .filter(beside)
-                .any(|index| self.saw_nothing(index) || self.is_open(index) && self.looks_the_same(index))
+        self.found_by(control) == Assay::Unknown
+            && (0..self.plan.contrasts.len()).filter(beside).any(|index| {
+                let looks_the_same = || self.is_open(index) && self.looks_the_same(index);
+                is_its_turn(index) && (self.saw_nothing(index) || looks_the_same())
+            })
     }
 
-    /// Whether the estimate of a contrast lies where no difference of its dose's band would be found.
+    /// Whether the estimate of a contrast lies inside half of its dose: what rests on a control lies nearer to 1 than that.
     fn looks_the_same(&self, index: usize) -> bool {
         let (contrast, verdict) = (&self.plan.contrasts[index], self.verdict(index));
         let band = contrast.dose.map_or(0.0, |dose| (dose.fraction() / 2.0).ln_1p());
@@ -118,26 +126,29 @@ impl Judge<'_> {
     fn saw_nothing(&self, index: usize) -> bool {
         let part = self.plan.parts.iter().position(|part| part.contrasts.contains(&index));
         match part {
-            Some(part) => self.part_rests_on_a_control(part),
+            Some(part) => self.part_rests_on_a_control(part) && self.is_resting(part, index),
             None => self.verdict(index).decision == Decision::Equivalent,
         }
     }
 
-    /// Whether there is a control next to a contrast, but none of its dose: it was not asked for what the trial does not decide
-    /// on, nor in trials of old.
+    /// Whether a control was asked for next to a contrast, and there is none of its dose: it is not one of those that the trial
+    /// decides on, or the control was planted by hand, or in trials of old.
     fn lacks_its_control(&self, index: usize) -> bool {
         let contrast = &self.plan.contrasts[index];
-        let shows = |control: usize| contrast.metric != Metric::CpuTime || self.lever(control) == Lever::Load;
-        let is_near = |other: &usize| {
-            let control = &self.plan.contrasts[*other];
-            self.is_control(*other)
-                && (control.b, control.result_b) == (contrast.b, contrast.result_b)
-                && shows(*other)
-        };
         let may_have_one = contrast.dose.is_some() || !contrast.holds_open;
+        let is_slowed = |(cell, result): (usize, usize)| {
+            let Cell { workload, arm, .. } = self.plan.cells[cell];
+            let arms = self.plan.trial.arms.iter().zip(&self.plan.place_of);
+            let mut controls = arms.filter(|(control, place)| {
+                control.control_of.is_some()
+                    && **place == self.plan.place_of[arm]
+                    && can_run(control, &self.plan.workloads[workload])
+            });
+            !self.plan.results[workload][result].has_offered_rate && controls.next().is_some()
+        };
         may_have_one
-            && contrast.metric.dose(0.0).is_some()
             && !self.is_control(index)
-            && (0..self.plan.contrasts.len()).any(|other| is_near(&other))
+            && contrast.metric.dose(0.0).is_some()
+            && contrast.figures().any(is_slowed)
     }
 }

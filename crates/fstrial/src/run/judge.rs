@@ -233,11 +233,14 @@ impl<'a> Judge<'a> {
         if needed == 0 { self.plan.cells.len() } else { needed }
     }
 
-    pub(super) fn is_open(&self, index: usize) -> bool {
+    /// Whether rounds of a contrast could still come and tell something.
+    pub(super) fn may_go_on(&self, index: usize) -> bool {
         let contrast = &self.plan.contrasts[index];
-        contrast.holds_open
-            && !contrast.cells().any(|cell| self.is_out(cell))
-            && self.panels.is_open(index)
+        contrast.holds_open && !contrast.cells().any(|cell| self.is_out(cell)) && self.panels.is_open(index)
+    }
+
+    pub(super) fn is_open(&self, index: usize) -> bool {
+        self.may_go_on(index)
             && if self.is_control(index) { self.is_wanted(index) } else { !self.is_moot(index) }
     }
 
@@ -349,6 +352,7 @@ impl<'a> Judge<'a> {
             _ if failed => Outcome::Failed,
             _ if cannot => Outcome::Cannot,
             _ if too_few => Outcome::Undecided,
+            decision if self.is_control(index) => of_control(decision),
             Decision::Equivalent => match self.assay(index) {
                 Assay::Unasked | Assay::Seen => Outcome::Equivalent,
                 Assay::Unknown => Outcome::Undecided,
@@ -382,7 +386,11 @@ impl<'a> Judge<'a> {
             too_few_operations: too_few,
             within_percent: verdict
                 .within
-                .filter(|_| shown && matches!(self.assay(index), Assay::Unasked | Assay::Seen))
+                .filter(|_| {
+                    shown
+                        && !self.is_control(index)
+                        && matches!(self.assay(index), Assay::Unasked | Assay::Seen)
+                })
                 .map(|within| within * 100.0),
             control: self.control(index),
             waits_for_control: verdict.decision == Decision::Equivalent
@@ -392,5 +400,15 @@ impl<'a> Judge<'a> {
             total_is_apart: verdict.total_is_apart && shown,
             unseen_stalls_percent: 100.0 * unseen_stalls(verdict.rounds),
         }
+    }
+}
+
+/// How a control compares with its arm: its question is how much slower it is.
+fn of_control(decision: Decision) -> Outcome {
+    match decision {
+        // About as much as was planted, or more.
+        Decision::Equivalent | Decision::Slower => Outcome::Slower,
+        Decision::Faster => Outcome::Equivalent,
+        Decision::Undecided => Outcome::Undecided,
     }
 }

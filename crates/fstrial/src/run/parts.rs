@@ -52,8 +52,10 @@ pub(super) fn claimed(
     for part in parts {
         let (mut contrasts, watched) = contrasts_of(cells, &part);
         // Of a bound and a direction it is the direction that may show no difference.
-        if let Some(last) = contrasts.last_mut() {
-            last.dose = part.dose(practical);
+        let is_bounded = matches!(part.asked, ClaimQuestion::Ratio { .. } | ClaimQuestion::Slope { .. });
+        let first = if is_bounded { contrasts.len().saturating_sub(1) } else { 0 };
+        for contrast in &mut contrasts[first..] {
+            contrast.dose = part.dose(practical);
         }
         let indexes = (all.len()..all.len() + contrasts.len()).collect();
         all.extend(contrasts);

@@ -407,38 +407,30 @@ fn controls(plan: &Plan) -> Vec<Contrast> {
         let (Some(b), Some(dose)) = (plan.base_of(a), plan.trial.arms[plan.cells[a].arm].planted()) else {
             continue;
         };
-        let of_load = plan.trial.arms[plan.cells[a].arm].handicap.is_some();
-        let kinds = &plan.results[plan.cells[a].workload];
-        for resting in plan.contrasts.iter().filter(|contrast| contrast.dose == Some(dose)) {
-            // To wait for a slower device takes no more of the processor.
-            let shows = of_load || resting.metric != Metric::CpuTime;
-            let is_known = |result| {
-                contrasts.iter().any(|known: &Contrast| {
-                    (known.a, known.result_a, known.metric) == (a, result, resting.metric)
-                })
-            };
-            let here = |(cell, result): (usize, usize)| {
-                let Cell { workload, threads, .. } = plan.cells[cell];
-                ((workload, threads) == (plan.cells[a].workload, plan.cells[a].threads)).then_some(result)
-            };
-            let mut ends = resting.cells().map(|cell| (cell, resting.result_a)).collect::<Vec<_>>();
-            ends[1].1 = resting.result_b;
-            let mut results: Vec<usize> = ends.into_iter().filter_map(here).collect();
-            results.sort_unstable();
-            results.dedup();
-            results.retain(|result| shows && !kinds[*result].has_offered_rate && !is_known(*result));
-            contrasts.extend(results.into_iter().map(|result| Contrast {
-                a,
-                b,
-                result_a: result,
-                result_b: result,
-                metric: resting.metric,
-                holds_open: true,
-                ask: Ask::Planted(dose.fraction()),
-                of: Of::Ratio,
-                dose: Some(dose),
-            }));
-        }
+        let is_here = |cell: usize| {
+            let [one, other] = [plan.cells[cell], plan.cells[a]];
+            (one.workload, one.threads) == (other.workload, other.threads)
+        };
+        let resting = plan.contrasts.iter().filter(|contrast| contrast.dose == Some(dose));
+        let mut figures: Vec<(Metric, usize)> = resting
+            .flat_map(|contrast| contrast.figures().map(|(cell, result)| (contrast.metric, cell, result)))
+            .filter(|(_, cell, _)| is_here(*cell))
+            .map(|(metric, _, result)| (metric, result))
+            .filter(|(_, result)| !plan.results[plan.cells[a].workload][*result].has_offered_rate)
+            .collect();
+        figures.sort_unstable_by_key(|(metric, result)| (*metric as usize, *result));
+        figures.dedup();
+        contrasts.extend(figures.into_iter().map(|(metric, result)| Contrast {
+            a,
+            b,
+            result_a: result,
+            result_b: result,
+            metric,
+            holds_open: true,
+            ask: Ask::Planted(dose.fraction()),
+            of: Of::Ratio,
+            dose: Some(dose),
+        }));
     }
     contrasts
 }

@@ -604,7 +604,7 @@ impl Sources {
 
 /// The share of the processors that others took since then.
 fn others_since(before: Option<OthersCount>) -> Option<u64> {
-    before?.share_until(OthersCount::now()?)
+    before?.share_until(&OthersCount::now()?)
 }
 
 fn not_isolated() -> StackError {

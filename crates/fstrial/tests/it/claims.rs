@@ -194,9 +194,10 @@ fn an_interrupted_check_goes_on() {
     lab.write("first.toml", &claim("first", SLOWER));
     // Equal arms are not decided while the test looks on.
     let equal = claim("second", "ratio = [\"slow\", \"ext4\"]\nwithin = \"0.1%\"")
-        .replace("handicap = \"100%\"\n", "");
+        .replace("handicap = \"100%\"\n", "")
+        .replace("[trial]", "[claim.scale]\nfile_size = { most = \"32MiB\", quick = \"16MiB\" }\n[trial]");
     lab.write("second.toml", &equal);
-    let running = lab.start("claims check first.toml second.toml -q");
+    let running = lab.start("claims check first.toml second.toml -q --quick");
     let has_rounds = || lab.trials().get(1).is_some_and(|trial| trial["rounds"].as_u64() > Some(0));
     assert!(support::eventually(PATIENCE, has_rounds), "{:?}", lab.trials());
     running.signal(Signal::INT);
@@ -208,6 +209,7 @@ fn an_interrupted_check_goes_on() {
         before.iter().map(|trial| trial["status"].as_str().unwrap()).collect::<Vec<_>>(),
         ["decided", "interrupted"]
     );
+    // Given more time, what was begun as a quick check is carried on as that.
     let after = lab.run("claims check first.toml second.toml --json -q --budget 10s");
     assert!([0, 3].contains(&after.code()), "{after:?}");
     assert_eq!(answers(&after).len(), 2);

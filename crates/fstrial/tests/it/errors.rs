@@ -86,6 +86,11 @@ fn wrong_words() {
             "signature-of-a-ramdisk",
             format!("compare ext4 xfs {flags} --device ramdisk --erase-signature ext4 --dry-run"),
         ),
+        (
+            "scheduler-of-a-ramdisk",
+            format!("compare ext4 a=ext4:scheduler=none {flags} --device ramdisk --dry-run"),
+        ),
+        ("stalls-that-are-too-rare", format!("compare ext4 xfs {flags} --stalls 0.5%")),
         ("erase-of-a-claim", "claims check closson-2012 --erase /dev/null --dry-run".to_owned()),
         ("state-folder-without-a-state", format!("compare ext4 xfs {flags} --state-dir images")),
         ("restore-without-a-state", format!("compare ext4 xfs {flags} --restore copy")),

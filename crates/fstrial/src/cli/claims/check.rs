@@ -16,7 +16,7 @@ use crate::{
     exit_code,
     report::{
         claim::{self as report, ClaimReport},
-        json_lines, numbers,
+        first_lap, json_lines, numbers,
     },
     run::{
         claim::ClaimVerdict,
@@ -35,7 +35,7 @@ use fstrial_model::{
 };
 use fstrial_stack::{StackError, device::Permission};
 use serde::Serialize;
-use std::path::PathBuf;
+use std::{iter, path::PathBuf};
 
 /// Budget of a claim in a quick check that names none.
 const QUICK: Nanos = Nanos::secs(60);
@@ -122,6 +122,8 @@ struct Outcome {
 struct PendingCheck {
     trial: Trial,
     ready: Ready,
+    /// The same as a quick check, which is carried on where it was begun and is given more time.
+    quick: Option<Trial>,
 }
 
 pub(super) fn exec(args: &CheckArgs, home: &Home) -> Result<u8, ExpectedError> {
@@ -145,7 +147,7 @@ pub(super) fn exec(args: &CheckArgs, home: &Home) -> Result<u8, ExpectedError> {
         kinds.take(1).try_for_each(|kind| conduct::only_for_disks(kind, &flags))?;
     }
     if args.dry_run {
-        for PendingCheck { trial, ready } in &planned {
+        for PendingCheck { trial, ready, .. } in &planned {
             let text = match ready {
                 Ready::Yes => conduct::dry_run(trial, &args.places, None)?.0,
                 Ready::Missing(missing) => format!("cannot run here: {}\n", missing.join("; ")),
@@ -201,6 +203,14 @@ impl CheckArgs {
         is_alone: bool,
     ) -> Result<PendingCheck, ExpectedError> {
         let (mut trial, mut ready) = claimed.prepare(machine, device)?;
+        let quick = match self.budget.filter(|_| !self.quick) {
+            Some(budget) => {
+                let (mut trial, _) = claimed.prepare(&Machine { quick: true, ..*machine }, device)?;
+                trial.trial.budget = budget;
+                Some(trial)
+            }
+            None => None,
+        };
         trial.trial.budget = self.budget.unwrap_or(trial.trial.budget);
         match trial.problem().filter(|_| ready == Ready::Yes) {
             Some(problem) if is_alone => return Err(problem.into()),
@@ -212,7 +222,7 @@ impl CheckArgs {
             let quick = source::claim(&trial).quick.unwrap_or(QUICK);
             trial.trial.budget = quick.max(fit::least(&trial).unwrap_or_default());
         }
-        Ok(PendingCheck { trial, ready })
+        Ok(PendingCheck { trial, ready, quick })
     }
 
     /// Says which claim is next, and how long all that are left can take.
@@ -237,10 +247,10 @@ impl CheckArgs {
     ) -> Result<Option<Outcome>, ExpectedError> {
         let claim = source::claim(&plan.trial);
         if let Ready::Missing(missing) = &plan.ready {
-            return Ok(Some(Outcome::without_trial(claim, ClaimVerdict::CannotRun, missing.clone())));
+            let notes = missing.iter().chain(&claim.caveat).cloned().collect();
+            return Ok(Some(Outcome::without_trial(claim, ClaimVerdict::CannotRun, notes)));
         }
-        let settled = plan.trial.settled(environment::cpus())?;
-        let step = if self.again { Step::Begin } else { history.step(&settled, plan.trial.trial.budget)? };
+        let (trial, step) = self.step(plan, history)?;
         let resume = match step {
             Step::Known(last) => return Ok(Some(Outcome::known(*last))),
             Step::GoOn(trial) => Some(trial.0),
@@ -249,26 +259,42 @@ impl CheckArgs {
         let permission =
             Permission { erase: self.erase.clone(), erase_signatures: self.erase_signature.clone() };
         let conducting = ConductArgs::of(permission, &self.places, self.quiet || self.json);
-        match conduct::measure(&plan.trial, &conducting, home, resume, interrupt) {
+        match conduct::measure(trial, &conducting, home, resume, interrupt) {
             Ok(TrialEnd { left: Some(error), .. }) => Err(error),
             Ok(TrialEnd { code: exit_code::INTERRUPTED, .. }) => Ok(None),
             Ok(TrialEnd { document, .. }) => Ok(Some(Outcome {
                 trial: document.trial_id,
                 measured_on: None,
-                report: document
-                    .claim
+                report: first_lap::claim_of(document)
                     .ok_or_else(|| ExpectedError::Fault("an answer without its claim".into()))?,
             })),
             Err(error) if cannot_be_built(&error) => {
                 Ok(Some(Outcome::without_trial(claim, ClaimVerdict::CannotRun, vec![error.to_string()])))
             }
-            // Lost for reasons of this machine's: others may still be checked.
+            // For reasons of this machine's: others may still be checked.
             Err(ExpectedError::Run { context, failure }) if failure.kind != FailureKind::CleanUp => {
                 let notes = vec![format!("{context}: {failure}")];
-                Ok(Some(Outcome::without_trial(claim, ClaimVerdict::Undecided, notes)))
+                Ok(Some(Outcome::without_trial(claim, ClaimVerdict::CannotRun, notes)))
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// What to do about a claim, and of which trial: its own, or the quick check that was begun.
+    fn step<'p>(
+        &self,
+        plan: &'p PendingCheck,
+        history: &History,
+    ) -> Result<(&'p Trial, Step), ExpectedError> {
+        if !self.again {
+            for trial in iter::once(&plan.trial).chain(&plan.quick) {
+                let step = history.step(&trial.settled(environment::cpus())?, trial.trial.budget)?;
+                if !matches!(step, Step::Begin) {
+                    return Ok((trial, step));
+                }
+            }
+        }
+        Ok((&plan.trial, Step::Begin))
     }
 
     /// All claims at the end: what was said then, what is measured here, the verdict, what was substituted.

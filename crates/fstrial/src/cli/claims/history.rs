@@ -6,6 +6,7 @@ use crate::{
     error::ExpectedError,
     report::{
         claim::{ClaimReport, reworded},
+        first_lap,
         page::TrialPage,
     },
     run::environment::Environment,
@@ -112,7 +113,7 @@ impl History {
         let document = results::judge_again(store, &check.stored)?;
         let none = || ExpectedError::Fault("the trial of a claim has no claim".into());
         Ok(Last {
-            report: reworded(document.claim.ok_or_else(none)?, claim),
+            report: reworded(first_lap::claim_of(document).ok_or_else(none)?, claim),
             on: check.stored.summary.started_at.clone(),
             trial: check.stored.summary.id,
             device: check.trial.device.kind.name(),

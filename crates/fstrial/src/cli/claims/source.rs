@@ -113,7 +113,8 @@ impl ClaimFile {
         device: Option<&Device>,
     ) -> Result<(Trial, Ready), ExpectedError> {
         let written = self.read()?;
-        let missing: Vec<String> = claim(&written).needs.iter().filter_map(missing).collect();
+        let missing: Vec<String> =
+            claim(&written).needs.iter().filter_map(|need| missing(need, machine)).collect();
         if !missing.is_empty() {
             return Ok((written, Ready::Missing(missing)));
         }
@@ -149,7 +150,7 @@ impl ClaimFile {
 }
 
 /// What is said about a need that is not met.
-fn missing(need: &Need) -> Option<String> {
+fn missing(need: &Need, machine: &Machine) -> Option<String> {
     match need {
         Need::Workload(name) => preset::preset(name)
             .is_none()
@@ -159,6 +160,9 @@ fn missing(need: &Need) -> Option<String> {
         )),
         Need::Kernel(what) => {
             Some(format!("it takes {what}; this version of fstrial runs on the host's kernel only"))
+        }
+        Need::KernelBefore(version) => {
+            (machine.kernel >= *version).then(|| format!("it takes a kernel before {version}"))
         }
         Need::Program(name) => command::find(name)
             .is_none()

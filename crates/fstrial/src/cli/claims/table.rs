@@ -87,7 +87,7 @@ pub(super) fn of_store(store: &Store, format: Format) -> Result<String, Expected
             claim.said.clone(),
             told.here(),
             controls(&document),
-            results::about::kind_or_model(&trial.device),
+            on(&document.environment, trial),
             told.answer,
         ]);
     }
@@ -141,6 +141,17 @@ fn controls(document: &Document) -> String {
             format!("seen: {}", ratios.join(", "))
         }
         (seen, unseen) => format!("seen in {seen} of {}", seen + unseen),
+    }
+}
+
+/// The device; of a ramdisk that keeps a page of one repeated word as that word, that it stores no data.
+fn on(environment: &Environment, trial: &Trial) -> String {
+    let workloads = trial.resolve_workloads(environment.cpus).unwrap_or_default();
+    let mut groups = workloads.iter().flat_map(|workload| &workload.phases).flat_map(|phase| &phase.groups);
+    match environment.device.contains("/dev/zram") {
+        true if groups.any(|group| group.data.is_some()) => "zram".into(),
+        true => "zram, no data stored".into(),
+        false => results::about::kind_or_model(&trial.device),
     }
 }
 

@@ -202,6 +202,7 @@ fn no_difference_is_believed_of_a_claim_where_a_planted_one_is_seen() {
         let plan = controlled(claimed(&expect(line), 7));
         let mut world = world(1);
         world.arms.push(("control", trials::faster(control)));
+        world.arms.insert(0, ("c", trials::faster(1.01)));
         reported(&plan, &simulate(&plan, &world, none)).verdict
     };
     for (line, otherwise) in [

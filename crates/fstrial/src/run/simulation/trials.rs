@@ -293,14 +293,11 @@ fn a_device_that_hides_most_of_a_difference_licenses_nothing() {
 /// Where the load's handicap does not show, the device is made slower; a cost of as much licenses what rests on it.
 #[test]
 fn where_a_slower_load_does_not_show_a_slower_device_does() {
-    let of = |load: f64, device: f64| {
+    let of = |model: &str, load: f64, device: f64| {
         let mut trial = plan(&["a=ext4", "b=ext4"], &[1], 7, |settings| settings.control = true).trial;
         trial.arms.truncate(2);
-        trial.device = Device {
-            kind: DeviceKind::Model,
-            model: Some(ModelChoice::Named("gp3-3000".into())),
-            ..trial.device
-        };
+        trial.device =
+            Device { kind: DeviceKind::Model, model: Some(ModelChoice::Named(model.into())), ..trial.device };
         let plan = Plan::new(trial, 7, CPUS).unwrap();
         let arms = vec![("control", faster(load)), ("control-2", faster(device))];
         let told = simulate(&plan, &World { arms, ..World::default() }, none);
@@ -310,9 +307,24 @@ fn where_a_slower_load_does_not_show_a_slower_device_does() {
         };
         (throughput(&told, "b", "a").verdict, runs("control") > 0, runs("control-2") > 0)
     };
-    assert_eq!(of(1.0 / 1.06, 1.0), (Outcome::Equivalent, true, false));
-    assert_eq!(of(1.0, 1.0 / 1.06), (Outcome::Equivalent, true, true));
-    assert_eq!(of(1.0, 1.0), (Outcome::CannotTell, true, true));
+    assert_eq!(of("hdd-7200", 1.0 / 1.06, 1.0), (Outcome::Equivalent, true, false));
+    assert_eq!(of("hdd-7200", 1.0, 1.0 / 1.06), (Outcome::Equivalent, true, true));
+    assert_eq!(of("hdd-7200", 1.0, 1.0), (Outcome::CannotTell, true, true));
+    // What costs much more than was planted is not made up for by another lever, nor what the limit of the device hides.
+    assert_eq!(of("hdd-7200", 1.0 / 1.5, 1.0 / 1.06), (Outcome::CannotTell, true, false));
+    assert_eq!(of("gp3-3000", 1.0, 1.0 / 1.06), (Outcome::CannotTell, true, false));
+}
+
+/// A control of another dose than what is asked rests on licenses nothing.
+#[test]
+fn a_control_of_another_dose_is_no_control() {
+    let control = "c=ext4:handicap=20%,control_of=a";
+    let told_of = |arms: &[&str]| {
+        let plan = plan(arms, &[1], 7, |_| {});
+        throughput(&simulate(&plan, &World::default(), none), "b", "a").verdict
+    };
+    assert_eq!(told_of(&["a=ext4", "b=ext4"]), Outcome::Equivalent);
+    assert_eq!(told_of(&["a=ext4", "b=ext4", control]), Outcome::Undecided);
 }
 
 /// Latency has a control of its own dose, and what the trial does not decide on is not called equivalent next to controls.
