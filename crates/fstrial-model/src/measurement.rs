@@ -136,8 +136,6 @@ words! {
         /// CPU time of the whole machine that was not idle, in ns (kernel threads of the filesystem and the loop device
         /// included, neighbours' too).
         "cpu-machine" CpuMachine,
-        /// The share of the processors' time that processes of others took while it ran, in millionths.
-        "others-ppm" OthersPpm,
         /// Bytes read from the filesystem's devices and its log's.
         "device-read" DeviceRead,
         /// Bytes written to them.
@@ -150,6 +148,8 @@ words! {
         "log-written" LogWritten,
         /// Commits in the measured time, of whatever cause.
         "commits" Commits,
+        /// The share of the processors' time that processes of others took from before the warm-up on, in millionths.
+        "others-ppm" OthersPpm,
     }
 }
 

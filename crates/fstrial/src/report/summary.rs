@@ -95,20 +95,26 @@ pub enum Why {
 /// A ratio with its interval, if there is one yet.
 pub type Ratio = (f64, Option<(f64, f64)>);
 
-/// The bottom line, then one line for each workload and level, and which stalls no verdict could see.
+/// The bottom line, then one line for each workload and level, and what no verdict could see.
 pub fn lines(document: &Document) -> Vec<String> {
     let standings = standings(document);
     let all = standings.iter().map(Standing::line);
     // Of a single comparison its own line says it all. A claim says the last one itself.
     let bottom = bottom_line(document).filter(|_| standings.len() > 1);
-    let unseen = unseen_stalls(document).filter(|_| document.claim.is_none());
-    bottom.into_iter().chain(all).chain(unseen).collect()
+    let limits = if document.claim.is_none() { limits(document) } else { Vec::new() };
+    bottom.into_iter().chain(all).chain(limits).collect()
 }
 
-/// Which stalls no verdict could see.
-pub fn unseen_stalls(document: &Document) -> Option<String> {
-    let reports = document.workloads.iter().flat_map(|workload| &workload.verdicts);
-    verdict::unseen_stalls(reports.map(|report| &report.contrast))
+/// What no verdict could see: rare stalls, and without a control whether a difference would have shown.
+pub fn limits(document: &Document) -> Vec<String> {
+    let states =
+        || document.workloads.iter().flat_map(|workload| &workload.verdicts).map(|report| &report.contrast);
+    let is_equivalent = |state: &ContrastState| state.verdict == Outcome::Equivalent;
+    let is_controlled = document.workloads.iter().any(|workload| !workload.controls.is_empty());
+    let untried = (states().any(is_equivalent) && !is_controlled).then(|| {
+        "equivalent: whether a difference would show here was not tried; --control plants one".to_owned()
+    });
+    verdict::unseen_stalls(states()).into_iter().chain(untried).collect()
 }
 
 /// Who won each workload at each level, where anything is known.

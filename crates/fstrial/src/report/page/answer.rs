@@ -189,7 +189,7 @@ pub(super) fn distrust(shown: &Shown) -> Markup {
                 @for failure in &document.failures { li.loud { span.badge.unequal { "failed" } " " (failure) } }
                 @for warning in &document.warnings { li { (warning) } }
                 @for line in open_questions(document) { li { (line) } }
-                @if let Some(line) = summary::unseen_stalls(document) { li { (line) } }
+                @for line in summary::limits(document) { li { (line) } }
                 @if !document.audit.is_empty() {
                     li {
                         "The arms differ in: "
