@@ -10,7 +10,7 @@ fn claim(id: &str, expectations: &str) -> String {
     format!(
         "[claim]\nid = \"{id}\"\nstatement = \"it is so\"\nauthor = \"me\"\nsaid = \"twice\"\n\
          [[claim.expect]]\n{expectations}\n\
-         [trial]\nbudget = \"4m\"\n\
+         [trial]\nbudget = \"4m\"\nstalls = \"40%\"\n\
          [device]\nkind = \"image\"\npath = \"images\"\nsize = \"320MiB\"\n\
          [[arm]]\nname = \"ext4\"\nfilesystem = \"ext4\"\n\
          [[arm]]\nname = \"slow\"\nfilesystem = \"ext4\"\nhandicap = \"100%\"\n\
