@@ -26,7 +26,12 @@ pub fn notes(workload: &WorkloadReport) -> Vec<String> {
 /// The claim that a trial was there for, with how far its runs came.
 pub fn claim_of(document: Document) -> Option<ClaimReport> {
     let mut claim = document.claim?;
-    claim.notes.extend(document.workloads.iter().flat_map(notes));
+    for line in document.workloads.iter().flat_map(notes) {
+        // Several workloads may have the same to say.
+        if !claim.notes.contains(&line) {
+            claim.notes.push(line);
+        }
+    }
     Some(claim)
 }
 
