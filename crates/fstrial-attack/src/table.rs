@@ -15,6 +15,13 @@ pub(crate) struct Finding {
     pub(crate) again: String,
 }
 
+impl Finding {
+    /// In two lines, for the log.
+    fn told(&self, area: &str) -> String {
+        format!("WRONG {area}: {}\n      again: {}", self.what, self.again)
+    }
+}
+
 /// How an error begins that says why a case cannot be tried on this machine.
 const SKIPPED: &str = "SKIPPED ";
 
@@ -64,7 +71,7 @@ impl Area {
     /// Notes what went wrong, and says it at once.
     pub(crate) fn found(&mut self, finding: Finding) {
         if !self.quiet {
-            println!("WRONG {}: {}\n      again: {}", self.name, finding.what, finding.again);
+            println!("{}", finding.told(&self.name));
         }
         self.findings.push(finding);
     }
@@ -135,13 +142,8 @@ impl Campaign {
         let plural = if seeds.len() == 1 { "seed" } else { "seeds" };
         text.push_str(&format!("\n{plural} {}, commit {}\n", seeds.join(", "), self.commit));
         // Again, for a log of which only the end is kept.
-        for (area, finding) in
-            self.areas.iter().flat_map(|area| area.findings.iter().map(move |found| (area, found)))
-        {
-            text.push_str(&format!(
-                "\nWRONG {}: {}\n      again: {}\n",
-                area.name, finding.what, finding.again
-            ));
+        for area in &self.areas {
+            area.findings.iter().for_each(|found| text.push_str(&format!("\n{}\n", found.told(&area.name))));
         }
         text
     }

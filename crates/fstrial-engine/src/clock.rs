@@ -158,7 +158,7 @@ impl Pace {
 }
 
 /// Ticks for which a thread ran in a wait that began at tick `before`: its CPU time (ns) since the end of the last long wait, less
-/// the time between the two. In that it is taken to have run: where it waited shortly it is told to have run for less than it did.
+/// the time between the two. It is assumed to have run for all of that: where it also waited briefly, the result is too small.
 fn ran_within(before: u64, (end, cpu_then): (u64, u64), cpu_now: u64, clock: &Clock) -> u64 {
     clock.ticks(cpu_now.saturating_sub(cpu_then)).saturating_sub(before.saturating_sub(end))
 }

@@ -4,8 +4,9 @@
 //! begins with a timer and ends before the next tick is not seen at all. Idle time is not: with `NO_HZ` the kernel takes it
 //! from the clock when a processor stops and starts its tick (`get_idle_time` and `get_iowait_time` in `fs/proc/stat.c`).
 
+use crate::proc_stat;
 use fstrial_model::units::Nanos;
-use std::{ffi::OsString, fs, iter, time::Instant};
+use std::{collections::BTreeMap, ffi::OsString, fs, iter, time::Instant};
 
 /// Idle, waiting for I/O, stolen by the hypervisor: the fields of `/proc/stat` (proc_stat(5)) in which none of our
 /// processors worked.
@@ -60,7 +61,7 @@ fn read(stat: &str, ticks_per_second: u64) -> Option<(u64, Nanos)> {
 pub struct OthersCount {
     at: Instant,
     cpus: u64,
-    all: Vec<ProcessTimes>,
+    all: Processes,
     /// In ticks: taken by the hypervisor for others.
     stolen: u64,
 }
@@ -79,10 +80,10 @@ impl OthersCount {
         let us: u32 = fs::read_link("/proc/self").ok()?.to_str()?.parse().ok()?;
         let stat = |name: OsString| {
             let pid: u32 = name.to_str()?.parse().ok()?;
-            ProcessTimes::read(pid, &fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+            Some((pid, ProcessTimes::read(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)?))
         };
         let names = fs::read_dir("/proc").ok()?.flatten();
-        let mut all: Vec<ProcessTimes> = names.filter_map(|entry| stat(entry.file_name())).collect();
+        let mut all: Processes = names.filter_map(|entry| stat(entry.file_name())).collect();
         mark_ours(&mut all, us);
         let machine = fs::read_to_string("/proc/stat").ok()?;
         let (cpus, _) = read(&machine, rustix::param::clock_ticks_per_second())?;
@@ -103,10 +104,9 @@ fn stolen(stat: &str) -> u64 {
     stat.split_whitespace().nth(1 + NOT_BUSY[2]).and_then(|ticks| ticks.parse().ok()).unwrap_or(0)
 }
 
-/// A process as `/proc/PID/stat` has it (proc_pid_stat(5)).
+/// What `/proc/PID/stat` says of a process.
 #[derive(Debug, Clone, PartialEq)]
 struct ProcessTimes {
-    pid: u32,
     name: String,
     parent: u32,
     of_kernel: bool,
@@ -118,16 +118,18 @@ struct ProcessTimes {
     since: u64,
 }
 
+/// By process number.
+type Processes = BTreeMap<u32, ProcessTimes>;
+
 impl ProcessTimes {
     const OF_KERNEL: u64 = 0x0020_0000;
 
-    fn read(pid: u32, stat: &str) -> Option<Self> {
-        let (head, tail) = stat.rsplit_once(')')?;
-        let fields: Vec<&str> = tail.split_whitespace().collect();
+    /// Fields 2, 4, 9, 14 to 17 and 22.
+    fn read(stat: &str) -> Option<Self> {
+        let fields = proc_stat::fields(stat)?;
         let number = |index: usize| fields.get(index)?.parse::<u64>().ok();
         Some(Self {
-            pid,
-            name: head.split_once('(')?.1.to_owned(),
+            name: stat.rsplit_once(')')?.0.split_once('(')?.1.to_owned(),
             parent: u32::try_from(number(1)?).ok()?,
             of_kernel: number(6)? & Self::OF_KERNEL != 0,
             is_ours: false,
@@ -136,42 +138,42 @@ impl ProcessTimes {
             since: number(19)?,
         })
     }
-
-    /// The same process in another count.
-    fn in_count<'a>(&self, all: &'a [Self]) -> Option<&'a Self> {
-        all.iter().find(|other| (other.pid, other.since) == (self.pid, self.since))
-    }
 }
 
 /// Marks `us`, our ancestors of the same name, and what those have started.
-fn mark_ours(all: &mut [ProcessTimes], us: u32) {
-    let found = all.to_vec();
-    let of = |pid: u32| found.iter().find(|process| process.pid == pid);
-    let mut top = us;
-    while let Some(parent) = of(top).and_then(|process| of(process.parent))
-        && of(us).is_some_and(|us| us.name == parent.name)
-    {
-        top = parent.pid;
+fn mark_ours(all: &mut Processes, us: u32) {
+    let parents: BTreeMap<u32, u32> = all.iter().map(|(pid, process)| (*pid, process.parent)).collect();
+    // A process that ends meanwhile may leave a circle of numbers.
+    let line =
+        |pid: u32| iter::successors(Some(pid), |pid| parents.get(pid).copied()).take(parents.len() + 1);
+    let is_named_as_we = |pid: &u32| all.get(pid).is_some_and(|other| other.name == all[&us].name);
+    let Some(top) = line(us).take_while(is_named_as_we).last() else { return };
+    for (pid, process) in all {
+        process.is_ours = line(*pid).any(|pid| pid == top);
     }
-    for process in all {
-        // A process that ends meanwhile may leave a circle of numbers.
-        let ancestors = iter::successors(Some(process.pid), |pid| Some(of(*pid)?.parent));
-        process.is_ours = ancestors.take(found.len() + 1).any(|pid| pid == top);
-    }
+}
+
+/// The same process in another count.
+fn same_in<'a>(all: &'a Processes, pid: u32, process: &ProcessTimes) -> Option<&'a ProcessTimes> {
+    all.get(&pid).filter(|other| other.since == process.since)
 }
 
 /// Ticks that processes of others used between two counts. What one that ended had used before is in its parent's, if that has
 /// waited for it, and is taken off again.
-fn used_by_others(before: &[ProcessTimes], after: &[ProcessTimes]) -> u64 {
-    let is_others = |process: &&ProcessTimes| !process.of_kernel && !process.is_ours;
-    let used = after.iter().filter(is_others).map(|process| match process.in_count(before) {
+fn used_by_others(before: &Processes, after: &Processes) -> u64 {
+    let mut ended: BTreeMap<u32, u64> = BTreeMap::new();
+    for (pid, process) in before {
+        if same_in(after, *pid, process).is_none() {
+            *ended.entry(process.parent).or_default() += process.own + process.waited_for;
+        }
+    }
+    let others = after.iter().filter(|(_, process)| !process.of_kernel && !process.is_ours);
+    let used = others.map(|(pid, process)| match same_in(before, *pid, process) {
         // It left us meanwhile: what it used is ours.
         Some(then) if then.is_ours => 0,
         Some(then) => {
-            let ended = before.iter().filter(|child| child.parent == process.pid);
-            let ended = ended.filter(|child| child.in_count(after).is_none());
-            let known: u64 = ended.map(|child| child.own + child.waited_for).sum();
             let waited_for = process.waited_for.saturating_sub(then.waited_for);
+            let known = ended.get(pid).copied().unwrap_or_default();
             process.own.saturating_sub(then.own) + waited_for.saturating_sub(known)
         }
         None => process.own + process.waited_for,
@@ -231,31 +233,38 @@ mod tests {
         assert_eq!(count(5, 0, 2).busy_percent_until(count(5, 0, 2)), None);
     }
 
-    fn process(pid: u32, name: &str, parent: u32, flags: u64, own: u64, waited_for: u64) -> ProcessTimes {
+    fn process(
+        pid: u32,
+        name: &str,
+        parent: u32,
+        flags: u64,
+        own: u64,
+        waited_for: u64,
+    ) -> (u32, ProcessTimes) {
         let stat = format!(
             "{pid} ({name}) S {parent} 1 1 0 -1 {flags} 0 0 0 0 {own} 0 {waited_for} 0 20 0 1 0 {pid}00 0 0"
         );
-        ProcessTimes::read(pid, &stat).unwrap()
+        (pid, ProcessTimes::read(&stat).unwrap())
     }
 
     #[test]
     fn others_are_neither_the_kernel_nor_what_we_have_started() {
         let count = |of_make: [u64; 2], of_cc: Option<u64>, of_us: u64| {
-            let mut all = vec![
+            let mut all = Processes::from([
                 process(1, "init", 0, 0, 10, 0),
                 process(2, "kthreadd", 0, 0x0020_8040, 1000 * of_us, 0),
                 process(40, "make) (x", 1, 0, of_make[0], of_make[1]),
                 process(50, "fstrial", 40, 0, of_us, 0),
                 process(51, "fstrial", 50, 0, of_us, 0),
                 process(52, "postgres", 51, 0, of_us, 0),
-            ];
+            ]);
             all.extend(of_cc.map(|own| process(53, "cc", 40, 0, own, 0)));
             mark_ours(&mut all, 51);
             all
         };
         let before = count([100, 500], Some(200), 7);
-        assert_eq!(before[2].name, "make) (x");
-        assert_eq!(before.iter().filter(|process| process.is_ours).count(), 3);
+        assert_eq!(before[&40].name, "make) (x");
+        assert_eq!(before.values().filter(|process| process.is_ours).count(), 3);
         assert_eq!(used_by_others(&before, &count([103, 500], Some(220), 900)), 23);
         // The compiler has ended with 230, of which 200 were there before.
         assert_eq!(used_by_others(&before, &count([103, 730], None, 900)), 33);
@@ -263,10 +272,10 @@ mod tests {
         assert_eq!(used_by_others(&count([0, 0], None, 7), &count([0, 0], Some(40), 7)), 40);
         // One of ours was left to init.
         let mut after = count([100, 500], Some(200), 7);
-        after[5].parent = 1;
+        after.get_mut(&52).unwrap().parent = 1;
         mark_ours(&mut after, 51);
         assert_eq!(used_by_others(&before, &after), 0);
-        assert_eq!(ProcessTimes::read(1, "1 (init) S 0 1"), None);
+        assert_eq!(ProcessTimes::read("1 (init) S 0 1"), None);
     }
 
     #[test]
@@ -275,7 +284,7 @@ mod tests {
         let count = |millis: u64, used: u64, stolen: u64| OthersCount {
             at: at + Duration::from_millis(millis),
             cpus: 2,
-            all: vec![process(40, "make", 1, 0, used, 0)],
+            all: Processes::from([process(40, "make", 1, 0, used, 0)]),
             stolen,
         };
         // Twenty ticks of 10 ms of two seconds, and four that the hypervisor took.

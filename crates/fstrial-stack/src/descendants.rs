@@ -9,7 +9,7 @@
 //! ```
 #![expect(unsafe_code, reason = "SIGKILL for everybody is not in the safe interface")]
 
-use crate::{error::StackError, host};
+use crate::{error::StackError, host, proc_stat};
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions};
 use std::{
     fs,
@@ -140,8 +140,7 @@ fn is_at_home(process: Pid, home: &Path) -> bool {
     let identity = |path: &Path| fs::metadata(path).ok().map(|found| (found.dev(), found.ino()));
     let is_it = identity(home).is_some_and(|home| identity(&of("cwd")) == Some(home));
     let works_there = is_it || fs::read_link(of("cwd")).is_ok_and(|folder| folder.starts_with(home));
-    // The seventh field, after a name that may have anything in it.
+    // The seventh field.
     let stat = fs::read_to_string(of("stat")).unwrap_or_default();
-    let terminal = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(4));
-    works_there && terminal == Some("0")
+    works_there && proc_stat::fields(&stat).is_some_and(|fields| fields.get(4) == Some(&"0"))
 }

@@ -39,6 +39,7 @@ pub mod mounts;
 pub mod named;
 pub mod operation;
 pub mod private_dir;
+mod proc_stat;
 pub mod queue;
 pub mod signatures;
 pub mod stack;

@@ -272,11 +272,12 @@ impl Contrast {
         directional: &Schedule,
         equivalence: &Schedule,
         stricter: f64,
+        total: Option<Ratio>,
     ) -> Option<(usize, usize)> {
         self.shifted_interval(directional)?;
         let z = directional.z(self.rounds())?;
         let typical = self.spread_outlook()?;
-        let total = self.total(directional).and_then(|total| {
+        let total = total.and_then(|total| {
             let (low, high) = total.interval?;
             Some(Outlook { estimate: total.estimate - self.question.threshold, se: (high - low) / (2.0 * z) })
         });

@@ -22,6 +22,7 @@ use crate::estimate::Pair;
 use crate::normal;
 use crate::question::Question;
 use crate::schedule::{Schedule, Spending};
+use crate::total::Ratio;
 
 /// The answer about a over b, where more is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -236,6 +237,22 @@ impl Panel {
         entry.closed.unwrap_or_else(|| self.undecided(entry))
     }
 
+    /// The answer to a question so far, and whether it is given up: without the figures of [`Panel::verdict`], which take
+    /// long to compute.
+    pub fn decision(&self, question: usize) -> (Decision, bool) {
+        let entry = &self.entries[question];
+        entry.closed.map_or((Decision::Undecided, entry.futile), |closed| (closed.decision, closed.futile))
+    }
+
+    /// The rounds that an answer rests on so far, and the estimate.
+    pub fn estimate(&self, question: usize) -> (usize, Option<f64>) {
+        let Entry { closed, contrast, .. } = &self.entries[question];
+        closed.map_or_else(
+            || (contrast.rounds(), contrast.estimate()),
+            |closed| (closed.rounds, closed.estimate),
+        )
+    }
+
     /// Closes a question with its verdict.
     fn close(&mut self, index: usize, verdict: Verdict) {
         let entry = &mut self.entries[index];
@@ -257,7 +274,7 @@ impl Panel {
         for index in self.open() {
             let contrast = &self.entries[index].contrast;
             if contrast.is_equivalent(&self.equivalence) {
-                let found = known(contrast, &self.equivalence);
+                let found = known(contrast, &self.equivalence, contrast.total(&self.equivalence));
                 self.close(index, Verdict { decision: Decision::Equivalent, ..found });
             }
         }
@@ -354,13 +371,15 @@ impl Panel {
     }
 
     fn undecided(&self, Entry { contrast, futile, within, .. }: &Entry) -> Verdict {
+        let total = contrast.total(&self.directional);
+        let (directional, equivalence) = (&self.directional, &self.equivalence);
         Verdict {
             futile: *futile,
             within: *within,
-            rounds_needed: contrast.rounds_needed(&self.directional, &self.equivalence, self.stricter()),
+            rounds_needed: contrast.rounds_needed(directional, equivalence, self.stricter(), total),
             waits_for_total: contrast.waits_for_total(&self.directional, &self.equivalence),
             excludes_zero_undecided: contrast.side(&self.directional).is_some(),
-            ..known(contrast, &self.directional)
+            ..known(contrast, &self.directional, total)
         }
     }
 }
@@ -385,8 +404,8 @@ fn ranks(count: usize) -> Vec<usize> {
 }
 
 /// Estimate and interval at the level of `schedule`, no decision.
-fn known(contrast: &Contrast, schedule: &Schedule) -> Verdict {
-    let (estimate, total) = (contrast.estimate(), contrast.total(schedule));
+fn known(contrast: &Contrast, schedule: &Schedule, total: Option<Ratio>) -> Verdict {
+    let estimate = contrast.estimate();
     let outside = |(low, high): (f64, f64)| estimate.is_some_and(|typical| typical < low || typical > high);
     Verdict {
         decision: Decision::Undecided,
@@ -411,7 +430,7 @@ fn directional(contrast: &Contrast, side: Side, schedule: &Schedule) -> Verdict 
         Side::Above => Decision::Faster,
         Side::Below => Decision::Slower,
     };
-    Verdict { decision, ..known(contrast, schedule) }
+    Verdict { decision, ..known(contrast, schedule, contrast.total(schedule)) }
 }
 
 #[cfg(test)]

@@ -220,7 +220,7 @@ mod tests {
         assert_eq!(
             doses,
             [6.0, 40.0, 50.0],
-            "1.5 rests on a difference of 3 %; of bytes there is no control"
+            "a bound of 1.5 needs the dose of the 3 % band, and device bytes have no control"
         );
     }
 }

@@ -1,7 +1,7 @@
 //! Whose a step is, and whether that process still lives: by number, start time and process namespace, on one machine
 //! since one boot. What cannot be known is said, and the step is left alone.
 
-use crate::{error::StackError, sysfs};
+use crate::{error::StackError, proc_stat, sysfs};
 use serde::{Deserialize, Serialize};
 use std::{fs, io, path::Path};
 
@@ -160,8 +160,7 @@ struct Stat {
 impl Stat {
     /// Fields 3, 9, 20 and 22 of `proc_pid_stat(5)`.
     fn read(text: &str) -> Option<Self> {
-        // The second field is the program's name in parentheses and may hold anything: count from the last one.
-        let fields: Vec<&str> = text.rsplit_once(')')?.1.split_whitespace().collect();
+        let fields = proc_stat::fields(text)?;
         Some(Self {
             dead: matches!(*fields.first()?, "Z" | "X"),
             ending: fields.get(6)?.parse::<u64>().ok()? & PF_EXITING != 0,

@@ -150,11 +150,11 @@ fn counted(report: ClaimReport) -> ClaimReport {
     ClaimReport { answer, ..report }
 }
 
-/// The same of a trial that could not go on before there was anything to judge.
+/// The report of a trial that failed before there was anything to judge.
 pub fn failed(report: ClaimReport) -> ClaimReport {
     let verdict = ClaimVerdict::CannotRun;
     let mut notes = report.notes;
-    notes.insert(0, "its trial could not go on before every arm was measured once".into());
+    notes.insert(0, "its trial failed before every arm had been measured once".into());
     ClaimReport { verdict, answer: verdict.words().into(), notes, ..report }
 }
 
@@ -351,10 +351,10 @@ fn blind(states: &[ContrastState], parts: &[PartReport]) -> Vec<String> {
     let found = |state: &ContrastState| state.control.map(|control| control.found);
     // With the other lever it may have been seen.
     let was_seen = |state: &ContrastState| {
-        let key = |one: &ContrastState| {
-            (one.b.clone(), one.workload.clone(), one.phase.clone(), one.threads, one.metric)
-        };
-        states.iter().any(|other| found(other) == Some(Assay::Seen) && key(other) == key(state))
+        fn figure(of: &ContrastState) -> (&str, &str, &str, u16, Metric) {
+            (&of.b, &of.workload, &of.phase, of.threads, of.metric)
+        }
+        states.iter().any(|other| found(other) == Some(Assay::Seen) && figure(other) == figure(state))
     };
     let unseen = states
         .iter()

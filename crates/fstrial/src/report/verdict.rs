@@ -4,7 +4,7 @@ use super::numbers;
 use crate::run::contrast::{Assay, ContrastState, Lever, Outcome};
 use crate::run::plan::threads_in_words;
 use fstrial_model::metric::Metric;
-use fstrial_stats::panel::LADDER;
+use fstrial_stats::{panel::LADDER, total::rounds_to_see};
 
 /// One line on one contrast:
 /// `xfs is 1.42× ext4 [1.36, 1.49] at 4 threads: faster; 7 rounds`.
@@ -128,7 +128,10 @@ pub fn unseen_stalls<'a>(states: impl Iterator<Item = &'a ContrastState>) -> Opt
     };
     let fewest = states.filter(is_decided).min_by_key(|state| state.rounds)?;
     let share = fewest.unseen_stalls_percent.ceil();
-    let asked = if share > 10.0 { "; --stalls 10% waits for the 29 rounds that would show it" } else { "" };
+    let asked = match share > 10.0 {
+        true => format!("; --stalls 10% waits for the {} rounds that would show it", rounds_to_see(0.10)),
+        false => String::new(),
+    };
     Some(format!(
         "{}: an arm that stalls in up to {share:.0} % of its runs may not have done so yet{asked}",
         rounds_in_words(fewest.rounds)

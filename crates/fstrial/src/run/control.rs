@@ -17,7 +17,7 @@ const FIRST: usize = 6;
 impl Judge<'_> {
     /// What a control has found, by the index of its contrast.
     pub(super) fn found_by(&self, control: usize) -> Assay {
-        match self.verdict(control).decision {
+        match self.decision(control).0 {
             Decision::Equivalent => Assay::Seen,
             Decision::Slower => Assay::Overdosed,
             Decision::Faster => Assay::Unseen,
@@ -39,12 +39,16 @@ impl Judge<'_> {
     /// What the controls of a contrast's cells say; the worst of them, as a ceiling at one level hides what is between two. That
     /// a slower device is seen says nothing where the arms are held up by its limit.
     pub(super) fn assay(&self, index: usize) -> Assay {
+        if self.plan.trial.arms.iter().all(|arm| arm.control_of.is_none()) {
+            return Assay::Unasked;
+        }
         let first = self.controls_of(index).filter(|control| !self.is_second(*control));
         let found = first.map(|control| match self.other_lever(control, Lever::Device) {
             Some(other) if self.is_passed_on(control) && !self.is_at_ceiling(index) => self.found_by(other),
             _ => self.found_by(control),
         });
-        found.max().unwrap_or(if self.lacks_its_control(index) { Assay::Unknown } else { Assay::Unasked })
+        let without = || if self.lacks_its_control(index) { Assay::Unknown } else { Assay::Unasked };
+        found.max().unwrap_or_else(without)
     }
 
     /// Whether a control is there for where another one does not show.
@@ -117,9 +121,9 @@ impl Judge<'_> {
 
     /// Whether the estimate of a contrast lies inside half of its dose: what rests on a control lies nearer to 1 than that.
     fn looks_the_same(&self, index: usize) -> bool {
-        let (contrast, verdict) = (&self.plan.contrasts[index], self.verdict(index));
-        let band = contrast.dose.map_or(0.0, |dose| (dose.fraction() / 2.0).ln_1p());
-        verdict.rounds >= FIRST && verdict.estimate.is_some_and(|log| log.abs() < band)
+        let band = self.plan.contrasts[index].dose.map_or(0.0, |dose| (dose.fraction() / 2.0).ln_1p());
+        let (rounds, estimate) = self.estimate(index);
+        rounds >= FIRST && estimate.is_some_and(|log| log.abs() < band)
     }
 
     /// Whether a contrast, or the part of the claim that it is of, is about to be told as no difference.
@@ -127,7 +131,7 @@ impl Judge<'_> {
         let part = self.plan.parts.iter().position(|part| part.contrasts.contains(&index));
         match part {
             Some(part) => self.part_rests_on_a_control(part) && self.is_resting(part, index),
-            None => self.verdict(index).decision == Decision::Equivalent,
+            None => self.decision(index).0 == Decision::Equivalent,
         }
     }
 

@@ -149,11 +149,9 @@ impl<'a> Judge<'a> {
                         self.push_weighted(index, contrast, &[(1.0, sample)]);
                     }
                 }
-                Of::Lead([a, b]) => {
-                    let cells = [contrast.a, contrast.b, *a, *b];
-                    let results = [contrast.result_a, contrast.result_b].into_iter().cycle();
+                Of::Lead(_) => {
                     let found: Option<Vec<&Sample>> =
-                        cells.iter().zip(results).map(|(cell, result)| find(*cell, result)).collect();
+                        contrast.figures().map(|(cell, result)| find(cell, result)).collect();
                     if let Some(found) = found {
                         let weighted: Vec<_> = [1.0, -1.0, -1.0, 1.0].into_iter().zip(found).collect();
                         self.push_weighted(index, contrast, &weighted);
@@ -246,12 +244,12 @@ impl<'a> Judge<'a> {
 
     /// What the statistics say of a contrast so far, and whether it was given up as no round would decide it in time.
     pub(super) fn decision(&self, index: usize) -> (Decision, bool) {
-        let verdict = self.panels.verdict(index);
-        (verdict.decision, verdict.futile)
+        self.panels.decision(index)
     }
 
-    pub(super) fn verdict(&self, index: usize) -> Verdict {
-        self.panels.verdict(index)
+    /// The rounds of a contrast so far, and its estimate.
+    pub(super) fn estimate(&self, index: usize) -> (usize, Option<f64>) {
+        self.panels.estimate(index)
     }
 
     /// Whether any cell is still run.
@@ -348,12 +346,13 @@ impl<'a> Judge<'a> {
         let shown = self.has_ratio(index, verdict.decision);
         let total_ratio = verdict.total.filter(|_| shown).map(|total| ratio(total, less));
         let (ratio, interval) = self.figures(index, &verdict);
+        let assay = self.assay(index);
         let outcome = match verdict.decision {
             _ if failed => Outcome::Failed,
             _ if cannot => Outcome::Cannot,
             _ if too_few => Outcome::Undecided,
             decision if self.is_control(index) => of_control(decision),
-            Decision::Equivalent => match self.assay(index) {
+            Decision::Equivalent => match assay {
                 Assay::Unasked | Assay::Seen => Outcome::Equivalent,
                 Assay::Unknown => Outcome::Undecided,
                 Assay::Unseen | Assay::Overdosed => Outcome::CannotTell,
@@ -386,15 +385,10 @@ impl<'a> Judge<'a> {
             too_few_operations: too_few,
             within_percent: verdict
                 .within
-                .filter(|_| {
-                    shown
-                        && !self.is_control(index)
-                        && matches!(self.assay(index), Assay::Unasked | Assay::Seen)
-                })
+                .filter(|_| shown && !self.is_control(index) && matches!(assay, Assay::Unasked | Assay::Seen))
                 .map(|within| within * 100.0),
             control: self.control(index),
-            waits_for_control: verdict.decision == Decision::Equivalent
-                && self.assay(index) == Assay::Unknown,
+            waits_for_control: verdict.decision == Decision::Equivalent && assay == Assay::Unknown,
             total_ratio,
             waits_for_total: verdict.waits_for_total && shown,
             total_is_apart: verdict.total_is_apart && shown,

@@ -7,7 +7,7 @@ use super::{
     plan::Plan,
 };
 use fstrial_model::trial::{ErrorControl, Settings};
-use fstrial_stats::{Multiplicity, Pair, Panel, Question, Verdict, total};
+use fstrial_stats::{Decision, Multiplicity, Pair, Panel, Question, Verdict, total};
 
 /// The level at which every trial decides.
 pub const ALPHA: f64 = 0.05;
@@ -73,6 +73,16 @@ impl Panels {
     pub(super) fn is_open(&self, contrast: usize) -> bool {
         let (panel, index) = self.of(contrast);
         panel.is_open(index)
+    }
+
+    pub(super) fn decision(&self, contrast: usize) -> (Decision, bool) {
+        let (panel, index) = self.of(contrast);
+        panel.decision(index)
+    }
+
+    pub(super) fn estimate(&self, contrast: usize) -> (usize, Option<f64>) {
+        let (panel, index) = self.of(contrast);
+        panel.estimate(index)
     }
 
     pub(super) fn verdict(&self, contrast: usize) -> Verdict {
