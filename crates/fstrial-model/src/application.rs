@@ -14,7 +14,7 @@ pub struct Application {
 /// The table.
 pub const APPLICATIONS: &[Application] = &[
     Application {
-        names: &["postgresql", "postgres", "pgsql", "pgbench", "timescaledb"],
+        names: &["postgresql", "postgres", "pgsql", "pg", "pgbench", "timescaledb"],
         about: "Commits to the write-ahead log with group commit, alone and alongside checkpoints of scattered pages.",
     },
     Application {

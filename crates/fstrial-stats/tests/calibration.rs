@@ -167,6 +167,29 @@ fn false_alarms_stay_near_alpha_for_every_kind_of_noise() {
     }
 }
 
+/// One arm has good and bad runs, of which the typical ratio is 1: signed ranks suppose symmetric rounds, and err more often.
+#[test]
+fn an_arm_with_good_and_bad_runs_is_told_apart_twice_as_often() {
+    show("three runs in ten a tenth slower, typical ratio 1, 4000 sequences: told apart");
+    for (seed, noise, speed) in [(650, 0.003, 1.0072), (651, 0.01, 1.0237)] {
+        let mut dice = Dice::new(seed);
+        let is_told_apart = |dice: &mut Dice| {
+            let rounds: Vec<Pair> = (0..ROUNDS)
+                .map(|_| {
+                    let kept = if dice.unit() < 0.29 { 0.9 } else { 1.0 };
+                    let run = |level: f64, dice: &mut Dice| level * f64::exp(noise * dice.normal());
+                    let [a, b] = [speed * kept, 1.0].map(|level| Done::figure(run(level, dice)));
+                    Pair::of_done(a, b)
+                })
+                .collect();
+            directional(&trial(comparison(), &rounds, true))
+        };
+        let rate = percent((0..SEQUENCES).filter(|_| is_told_apart(&mut dice)).count(), SEQUENCES);
+        show(&format!("  noise {noise}: {rate:.1} %"));
+        assert!(rate <= 12.0, "{noise}: {rate} %");
+    }
+}
+
 /// Also under disturbances that always have one size, by which a t-test of few rounds is deceived, the more the more is asked.
 #[test]
 fn many_equal_pairs_seldom_give_any_false_alarm() {

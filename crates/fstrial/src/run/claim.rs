@@ -37,7 +37,7 @@ pub enum ClaimVerdict {
     CannotTell,
     /// It cannot be checked on this machine.
     CannotRun,
-    /// Of a claim: some of its parts are as it is claimed, and others decidedly are not.
+    /// Of a claim: some of its parts are as it is claimed, and others decidedly are not; or none is, and in different ways.
     InPart,
     /// In the direction that is claimed, or none that could be detected, but decidedly less than claimed.
     Less,
@@ -87,16 +87,18 @@ fn saw_no_effect(asked: &ClaimQuestion, found: ClaimVerdict) -> bool {
     }
 }
 
-/// What the verdicts of its parts make of a claim: nothing before all are known; one word only if it is that of all; of
-/// words that all deny it the mildest. None without parts.
+/// What the verdicts of its parts make of a claim: nothing before all are known; *no difference* and *reversed* only if it
+/// is that of all that are known; *less* also of parts without a difference. None without parts.
 fn whole(parts: &[ClaimVerdict]) -> Option<ClaimVerdict> {
     let denies = |found: &&ClaimVerdict| {
         matches!(found, ClaimVerdict::Less | ClaimVerdict::NoDifference | ClaimVerdict::Reversed)
     };
-    let denied = parts.iter().filter(denies).min().copied();
-    let holds = parts.contains(&ClaimVerdict::Holds);
+    let (mildest, worst) =
+        (parts.iter().filter(denies).min().copied(), parts.iter().filter(denies).max().copied());
+    let is_mixed =
+        parts.contains(&ClaimVerdict::Holds) || (worst == Some(ClaimVerdict::Reversed) && mildest != worst);
     let open = parts.iter().find(|found| **found == ClaimVerdict::Undecided).copied();
-    let whole = denied.map(|found| if holds { ClaimVerdict::InPart } else { found });
+    let whole = mildest.map(|found| if is_mixed { ClaimVerdict::InPart } else { found });
     // What cannot be told or run, else that all hold.
     open.or(whole).or(parts.iter().max().copied())
 }
@@ -357,7 +359,9 @@ mod tests {
             (vec![Holds, Holds, NoDifference], Some(InPart)),
             (vec![Holds, Reversed, CannotTell], Some(InPart)),
             (vec![Reversed, Reversed], Some(Reversed)),
-            (vec![Reversed, NoDifference], Some(NoDifference)),
+            (vec![Reversed, NoDifference], Some(InPart)),
+            (vec![Less, NoDifference], Some(Less)),
+            (vec![NoDifference, CannotTell], Some(NoDifference)),
             (vec![Less, CannotTell], Some(Less)),
             (vec![Holds, CannotTell], Some(CannotTell)),
             (vec![Holds, CannotRun, CannotTell], Some(CannotRun)),

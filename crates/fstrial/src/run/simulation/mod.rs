@@ -2,6 +2,7 @@
 //! and a check of the event stream that holds for every trial. The trials are in `trials`, the stored ones in `stored`.
 
 mod claims;
+mod counterexamples;
 mod stored;
 mod trials;
 
@@ -109,14 +110,37 @@ const ORDINARY: Character = Character {
     stalls: (0.0, 0.0),
 };
 
+/// How the runs of equal arms, `a` and `b`, vary.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Shape {
+    Normal,
+    /// One of the two runs of a round, either, is slower by nearly the same in every round.
+    TwoPoint,
+    /// Normal, and greater by 5 % in every round.
+    Growing,
+    /// Normal on a machine that comes to its speed only in the course of the trial's first runs.
+    Settling,
+}
+
+/// When in a trial a run is made.
+#[derive(Clone, Copy)]
+struct Moment {
+    /// Its number in the trial, and in its cell.
+    run: u32,
+    of_cell: u32,
+    fault: Option<Fault>,
+}
+
 /// What is true of the simulated machine.
 struct World {
     /// What its noise is drawn from.
     seed: u64,
     /// Operations per second of an ordinary arm with one thread.
     rate: f64,
-    /// Standard deviation of the log of a run's rate.
+    /// How much the log of a run's rate varies: of normal noise its standard deviation.
     noise: f64,
+    /// How it varies.
+    shape: Shape,
     /// Standard deviation of the log of a run's slowest latencies.
     tail_noise: f64,
     /// The rate of every second run, as a factor: of the later one of two arms.
@@ -135,6 +159,7 @@ impl Default for World {
             seed: 1,
             rate: 500_000.0,
             noise: 0.01,
+            shape: Shape::Normal,
             tail_noise: 0.03,
             second: 1.0,
             rise: 1.0,
@@ -262,8 +287,9 @@ impl Place for SimulatedPlace<'_> {
         if fault == Some(Fault::Silent) {
             return JobOutcome::Measured(None);
         }
-        let place = if self.run.is_multiple_of(2) { self.world.second } else { 1.0 };
-        JobOutcome::Measured(Some(Box::new(measurement(self.world, &job.arm.name, load, (place, fault)))))
+        let of_cell = self.runs[&(job.arm.name.clone(), task.threads)];
+        let moment = Moment { run: self.run, of_cell, fault };
+        JobOutcome::Measured(Some(Box::new(measurement(self.world, &job.arm.name, load, moment))))
     }
 }
 
@@ -352,6 +378,21 @@ fn normal(random: &mut ChaCha8Rng) -> f64 {
     (sum as f64 + 6.0) / 65536.0 - 6.0
 }
 
+impl Shape {
+    /// The size of what disturbs a run, in units of the world's noise.
+    fn draw(self, arm: &str, load: &Load, moment: Moment, random: &mut ChaCha8Rng) -> f64 {
+        let mut of_round = ChaCha8Rng::seed_from_u64(load.seed ^ u64::from(load.threads).rotate_left(50));
+        let is_slow = fraction(&mut of_round) < 0.5;
+        let one_of_two = |size: f64| if is_slow == (arm == "b") { -size } else { 0.0 };
+        match self {
+            Self::Normal => normal(random),
+            Self::TwoPoint => one_of_two(1.0 + 0.05 * normal(random)),
+            Self::Growing => 1.05_f64.powf(f64::from(moment.of_cell)) * normal(random),
+            Self::Settling => normal(random) - 10.0 * (-0.1 * f64::from(moment.run)).exp(),
+        }
+    }
+}
+
 /// Uniform in 0 to 1.
 #[expect(clippy::cast_precision_loss, reason = "53 bits")]
 fn fraction(random: &mut ChaCha8Rng) -> f64 {
@@ -365,7 +406,9 @@ fn fraction(random: &mut ChaCha8Rng) -> f64 {
     clippy::cast_sign_loss,
     reason = "small numbers"
 )]
-fn measurement(world: &World, arm: &str, load: &Load, (place, fault): (f64, Option<Fault>)) -> Measurement {
+fn measurement(world: &World, arm: &str, load: &Load, moment: Moment) -> Measurement {
+    let fault = moment.fault;
+    let place = if moment.run.is_multiple_of(2) { world.second } else { 1.0 };
     let character = world.character(arm);
     let name = arm
         .bytes()
@@ -376,8 +419,9 @@ fn measurement(world: &World, arm: &str, load: &Load, (place, fault): (f64, Opti
     let scale = f64::from(load.threads).powf(character.growth);
     let (often, part) = character.stalls;
     let stalls = fraction(&mut ChaCha8Rng::seed_from_u64(load.seed.rotate_left(20) ^ name)) < often;
+    let disturbance = world.shape.draw(arm, load, moment, &mut random);
     let speed = character.speed * if stalls { 1.0 - part } else { 1.0 };
-    let rate = world.rate * speed * place * drift * scale * (world.noise * normal(&mut random)).exp();
+    let rate = world.rate * speed * place * drift * scale * (world.noise * disturbance).exp();
     let seconds = load.duration.as_secs_f64();
     let operations = match fault {
         Some(Fault::NoOperations) => 0,

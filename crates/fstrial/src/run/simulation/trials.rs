@@ -820,7 +820,8 @@ fn a_verdict_of_single_rounds_stays_when_later_ones_have_few_operations() {
         let sample = |cell: usize| {
             let task = plan.task(cell, round, Data::Random);
             let load = &task.phases[0].groups[0].load;
-            let measured = measurement(world, plan.arm_name(cell), load, (1.0, None));
+            let measured =
+                measurement(world, plan.arm_name(cell), load, Moment { run: 1, of_cell: 1, fault: None });
             (cell, Ok(Sample::all(round, cell + 1, &measured).unwrap()))
         };
         judge.take(Round { number: round, is_resumed: false, runs: vec![sample(0), sample(1)] });

@@ -1,0 +1,110 @@
+//! Noise and arms by which a rule can be deceived, each through whole trials: what is equal must seldom be told apart, and
+//! what loses in all must not be praised. `fstrial-stats/tests/calibration.rs` has the same with thousands of trials, of the
+//! rule alone.
+
+use super::{trials::throughput, *};
+use fstrial_model::units::Percent;
+
+/// Trials of each kind.
+const TRIALS: u64 = 60;
+
+/// Most of `TRIALS` trials that may go wrong of which `rate` do: so many or fewer in 999 of 1000.
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "small"
+)]
+fn most(rate: f64) -> usize {
+    let mean = rate * TRIALS as f64;
+    (mean + 3.1 * (mean * (1.0 - rate)).sqrt()).ceil() as usize
+}
+
+/// A trial of two arms at so many levels, each a question, of 24 rounds: later ones have little of the error to spend.
+fn asked(levels: u16, seed: u64, change: impl FnOnce(&mut Settings)) -> Plan {
+    let threads: Vec<u16> = (1..=levels).collect();
+    plan(&["a=ext4", "b=ext4"], &threads, seed, |settings| {
+        settings.rounds = Some(24);
+        settings.decide_on = vec![Metric::Throughput];
+        change(settings);
+    })
+}
+
+/// A machine with few operations in a run, whose histograms are soon made.
+fn slow() -> World {
+    World { rate: 2000.0, ..World::default() }
+}
+
+/// How many of the trials end with one of these verdicts on any of what was asked.
+fn ended(levels: u16, world: impl Fn(u64) -> World, wrong: &[Outcome]) -> usize {
+    let is_wrong = |seed: &u64| {
+        let plan = asked(levels, *seed, |_| {});
+        let told = simulate(&plan, &world(*seed), none);
+        told.states().iter().any(|state| state.metric == Metric::Throughput && wrong.contains(&state.verdict))
+    };
+    (0..TRIALS).filter(is_wrong).count()
+}
+
+const DIFFERENT: [Outcome; 2] = [Outcome::Faster, Outcome::Slower];
+
+#[test]
+fn equal_arms_are_seldom_told_apart_whatever_their_noise_is_like() {
+    for shape in [Shape::TwoPoint, Shape::Growing, Shape::Settling] {
+        let alarms = ended(1, |seed| World { seed, noise: 0.1, shape, ..slow() }, &DIFFERENT);
+        assert!(alarms <= most(0.05), "{shape:?}: {alarms} of {TRIALS}");
+    }
+}
+
+/// A disturbance that always takes the same deceives a t-test of few rounds, the more the more is asked.
+#[test]
+fn the_more_is_asked_the_less_each_question_may_err() {
+    for levels in [6, 18] {
+        let world = |seed| World { seed, noise: 0.1, shape: Shape::TwoPoint, ..slow() };
+        let alarms = ended(levels, world, &DIFFERENT);
+        assert!(alarms <= most(0.05), "{levels} questions: {alarms} of {TRIALS}");
+    }
+}
+
+/// Three runs in ten of `b` are a tenth slower, the others just so much faster that the typical ratio is 1. Signed ranks
+/// suppose that rounds are symmetric, which these are not; docs/statistics.md says how much that costs.
+#[test]
+fn an_arm_with_good_and_bad_runs_is_seldom_told_apart_from_a_typical_one() {
+    for (noise, speed) in [(0.003, 1.0072), (0.01, 1.0237)] {
+        let arms = || vec![("b", Character { speed, stalls: (0.29, 0.1), ..ORDINARY })];
+        let world = |seed| World { seed, noise, arms: arms(), ..slow() };
+        let alarms = ended(1, world, &DIFFERENT);
+        assert!(alarms <= most(0.11), "noise {noise}: {alarms} of {TRIALS}");
+    }
+}
+
+/// Stalls so rare that the rounds of a verdict need not have had one: what a verdict of arms that lose by them rests on is
+/// said, and where stalls as rare were asked for, they were seen.
+#[test]
+fn what_rare_stalls_lose_is_said_or_seen() {
+    for (gain, often, part) in [(1.04, 0.1, 0.9), (1.0, 0.1, 0.9)] {
+        let praised = |stalls: Option<Percent>| {
+            let of = |seed: u64| {
+                let plan = asked(1, seed, |settings| {
+                    // More than the 29 that show stalls of one run in ten.
+                    (settings.stalls, settings.rounds) = (stalls, Some(32));
+                });
+                let arms = vec![("b", Character { speed: gain, stalls: (often, part), ..ORDINARY })];
+                let world = World { seed, noise: 0.005, arms, ..slow() };
+                let state = throughput(&simulate(&plan, &world, none), "b", "a");
+                let is_praised = matches!(state.verdict, Outcome::Faster | Outcome::Equivalent);
+                // No stall in its rounds: then so many stalls could have stayed away.
+                let is_unseen = state.total_ratio.unwrap() > 0.97 * gain;
+                let is_said = state.unseen_stalls_percent >= 100.0 * often;
+                (is_praised, is_unseen, is_said)
+            };
+            (0..TRIALS).map(of).filter(|(is_praised, ..)| *is_praised).collect::<Vec<_>>()
+        };
+        let unasked = praised(None);
+        assert!(!unasked.is_empty(), "{gain} {often} {part}: no test of what is said");
+        for (_, is_unseen, is_said) in &unasked {
+            assert!(!is_unseen || *is_said, "{gain} {often} {part}");
+        }
+        let asked = praised(Some(Percent(10.0))).len();
+        assert!(asked <= most(0.10), "{gain} {often} {part}: {asked} of {TRIALS}");
+    }
+}
