@@ -29,10 +29,10 @@ pub const INTERRUPTED: u8 = 130;
 
 /// Every code with its meaning, for `--help`, the manual page and the docs.
 pub const ALL: &[(u8, &str)] = &[
-    (VERDICT, "every requested comparison reached a verdict"),
+    (VERDICT, "every requested comparison reached a verdict, or either will do"),
     (OUR_FAULT, "a bug in fstrial"),
     (USAGE, "invalid command line or input file"),
-    (UNDECIDED, "the budget ended with a contrast undecided"),
+    (UNDECIDED, "the budget ended with a contrast undecided that may matter"),
     (FAIL_IF_MET, "the condition of --fail-if or --fail-if-worse is met"),
     (UNJUDGED, "--fail-if-worse cannot judge the newest trial: too few are like it"),
     (HOST_LACKS, "this host lacks a program, a kernel feature or a privilege"),

@@ -20,7 +20,7 @@ use fstrial_model::{
     fio::Inspection,
     metric::Metric,
     place::Place,
-    preset::DEFAULT_WORKLOADS,
+    preset::{self, DEFAULT_WORKLOADS},
     problem::{Problem, closest, did_you_mean},
     state::{Restoring, State},
     stripe::Stripe,
@@ -101,6 +101,10 @@ pub(crate) struct CompareArgs {
     /// Wall time in all; the trial stops earlier when everything is decided [default: 5m].
     #[arg(short, long, value_name = "TIME")]
     budget: Option<Nanos>,
+
+    /// Measure even where the budget is too short for any verdict.
+    #[arg(long, hide_short_help = true)]
+    anyway: bool,
 
     /// A first answer: at most 3 minutes. Levels and workloads that do not fit are left out; no run gets shorter.
     #[arg(long, conflicts_with = "overnight")]
@@ -216,7 +220,11 @@ pub(crate) struct CompareArgs {
 
 /// Parses an arm; the hint goes with the problem, as the parser of flags shows one text only.
 fn arm(text: &str) -> Result<Arm, String> {
+    let words: Vec<&str> = text.split([',', ' ']).filter(|word| !word.is_empty()).collect();
     text.parse().map_err(|error: ArmError| match error.hint {
+        _ if words.len() > 1 && words.iter().all(|word| word.parse::<Arm>().is_ok()) => {
+            format!("{}; each arm is a word of its own: {}", error.problem, words.join(" "))
+        }
         _ if text.contains('/') && !text.contains(':') || Path::new(text).is_dir() => {
             format!("{}; an existing directory is written {DIRECTORY}:{text}", error.problem)
         }
@@ -255,8 +263,11 @@ pub(crate) fn exec(args: &mut CompareArgs) -> Result<u8, ExpectedError> {
         return Err(with_the_workload(&trial, problem).into());
     }
     args.refuse_short_runs(&trial)?;
-    if args.quick && args.rounds.is_none() {
-        args.conduct.notes.extend(fit::leave_out(&mut trial)?);
+    if args.rounds.is_none() {
+        args.conduct.notes.extend(fit::leave_out(&mut trial, args.names_workloads())?);
+        if !args.anyway && !args.conduct.is_dry_run() {
+            fit::check(&trial)?;
+        }
     }
     args.conduct.notes.iter().for_each(|note| super::say(&format!("{note}\n")));
     if args.restore.is_some() && !trial.restores() {
@@ -304,6 +315,13 @@ impl CompareArgs {
             }
         }
         Ok(())
+    }
+
+    /// Whether its workloads are to stay: named one by one, for more than a first answer.
+    fn names_workloads(&self) -> bool {
+        let is_set =
+            |word: &String| Application::named(word).is_some() && !preset::names().any(|name| name == word);
+        !self.quick && !self.workloads.is_empty() && !self.workloads.iter().all(is_set)
     }
 
     /// Writes the trial as a file; a dry run only says that it would.
@@ -545,8 +563,12 @@ pub(super) fn device_of(
         Some((word, rest)) => (word, Some(rest)),
         None => (text, None),
     };
-    let kind = DeviceKind::named(word)
-        .ok_or_else(|| ExpectedError::usage(format!("unknown device `{word}`"), hint_for_device(text)))?;
+    let Some(kind) = DeviceKind::named(word) else {
+        return match model_meant(text) {
+            Some(name) => device_of(&format!("model:{name}"), size, erase),
+            None => Err(ExpectedError::usage(format!("unknown device `{word}`"), hint_for_device(text))),
+        };
+    };
     if kind.is_modelled() {
         let model = rest.map(super::device::choice).transpose()?;
         return Ok(Device { size, model, ..Device::of(kind) });
@@ -566,6 +588,14 @@ pub(super) fn device_of(
 fn highest_level(entry: &Entry) -> Option<Vec<u16>> {
     let workload = entry.resolve(environment::cpus()).ok()?;
     workload.threads.last().map(|most| vec![*most])
+}
+
+/// The model that ships that a word names without doubt: by its whole name, or as the only one that begins so (`gp3`).
+fn model_meant(word: &str) -> Option<&'static str> {
+    let names = || MODELS.iter().map(|(name, _)| *name);
+    let mut begun = names().filter(|name| name.strip_prefix(word).is_some_and(|rest| rest.starts_with('-')));
+    let only = begun.next().filter(|_| begun.next().is_none());
+    names().find(|name| *name == word).or(only)
 }
 
 /// What to write instead of a word that is not a kind of device: a model and a disk have a word before their name.
@@ -601,12 +631,31 @@ fn has_a_lap(entry: &Entry) -> bool {
 mod tests {
     use super::*;
     use clap::Parser;
-    use fstrial_model::{preset, workload::Workload};
+    use fstrial_model::workload::Workload;
 
     #[derive(Parser)]
     struct Line {
         #[command(flatten)]
         args: CompareArgs,
+    }
+
+    /// What the default budget holds of any name that `fstrial workloads` lists has room for a verdict.
+    #[test]
+    fn every_name_has_a_part_that_the_default_budget_can_decide() {
+        let names =
+            preset::names().chain(fstrial_model::application::APPLICATIONS.iter().map(Application::name));
+        let too_long: Vec<String> = names
+            .filter_map(|name| {
+                let Line { args } = Line::parse_from(["compare", "ext4", "xfs", "--workload", name]);
+                let mut trial = args.trial().unwrap_or_else(|e| panic!("{name}: {e:?}"));
+                assert!(trial.problem().is_none(), "{name}");
+                fit::leave_out(&mut trial, args.names_workloads()).unwrap();
+                fit::check(&trial)
+                    .err()
+                    .map(|refused| format!("{name}: {refused} {}", refused.hint().unwrap_or_default()))
+            })
+            .collect();
+        assert_eq!(too_long, Vec::<String>::new());
     }
 
     #[test]
@@ -629,7 +678,7 @@ mod tests {
                 continue;
             }
             if args.quick {
-                fit::leave_out(&mut trial).unwrap();
+                fit::leave_out(&mut trial, false).unwrap();
             }
             let [entry] = trial.workloads.as_slice() else { panic!("{name} {flags:?}: nothing is left") };
             let (here, shipped) = (entry.resolve(2).unwrap(), Entry::of_preset(name).resolve(2).unwrap());

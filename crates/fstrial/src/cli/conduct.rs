@@ -9,7 +9,7 @@ use crate::{
     exit_code,
     report::{
         again,
-        document::Document,
+        document::{Document, VerdictReport},
         json_lines::{self, JsonLines},
         numbers,
         page::TrialPage,
@@ -88,13 +88,15 @@ pub(crate) fn conduct(
     document.said_again.insert_str(0, &home.again());
     let id = document.trial_id.unwrap_or_default();
     let page = page.map(|page| kept(home, id, page));
+    let undecided = if args.ok_undecided { exit_code::VERDICT } else { exit_code::UNDECIDED };
+    let code = if code == exit_code::UNDECIDED { undecided } else { code };
     if args.json {
         json_lines::print_answer(&document);
-    } else {
+    } else if !args.is_silent(code) {
         super::print(&table::render(&document));
         advise(&document, round_seconds);
     }
-    if let Some(page) = page.filter(|_| !args.quiet) {
+    if let Some(page) = page.filter(|_| !args.is_quiet()) {
         super::say(&page);
     }
     if let Some(left) = left {
@@ -163,7 +165,7 @@ pub(crate) fn measure(
     let state_folder = state_folder(&plan, args, home)?;
     let progress = match args.watch {
         true => Display::watched(&plan, interrupt),
-        false => Display::plain(plan.trial.trial.budget, args.quiet || args.json),
+        false => Display::plain(plan.trial.trial.budget, args.is_quiet() || args.json),
     };
     let mut shown = Output { progress, json: args.json };
     interrupt.end_at_once(false);
@@ -427,6 +429,7 @@ fn ending(document: &Document, finished: &Finished<'_>, fail_if: Option<FailIf>)
         document
             .workloads
             .iter()
+            .filter(|workload| !workload.secondary)
             .flat_map(|workload| &workload.verdicts)
             .filter(|v| v.contrast.metric == Metric::Throughput)
     };
@@ -437,7 +440,15 @@ fn ending(document: &Document, finished: &Finished<'_>, fail_if: Option<FailIf>)
         Some(FailIf::Faster) => any(Outcome::Faster),
         Some(FailIf::Different) => any(Outcome::Slower) || any(Outcome::Faster),
     };
-    match (met, finished.is_decided()) {
+    let is_open = |verdict: &&VerdictReport| {
+        let state = &verdict.contrast;
+        state.holds_open && state.verdict == Outcome::Undecided && !state.near
+    };
+    let all =
+        || document.workloads.iter().flat_map(|workload| workload.verdicts.iter().chain(&workload.leads));
+    // A claim asks for more than that either will do.
+    let will_do = document.claim.is_none() && document.has_begun && !all().any(|verdict| is_open(&verdict));
+    match (met, finished.is_decided() || will_do) {
         (true, _) => exit_code::FAIL_IF_MET,
         (false, true) => exit_code::VERDICT,
         (false, false) => exit_code::UNDECIDED,

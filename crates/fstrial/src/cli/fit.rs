@@ -1,8 +1,9 @@
-//! What fits into a budget: a first answer leaves levels and workloads out before it makes any run shorter.
+//! What fits into a budget: what nobody asked for is left out before anything is measured, and no run is made shorter.
 
 use crate::{
     error::ExpectedError,
     numbers,
+    report::verdict,
     run::{
         environment, forecast,
         plan::{Plan, threads_in_words},
@@ -14,24 +15,69 @@ use fstrial_model::{
     workload::Entry,
 };
 
+/// Rounds may be shorter than they are estimated by this factor.
+const SLACK: f64 = 1.25;
+
 /// Leaves out what does not fit, and gives words for it: first every level but the middle one (the higher of two) of workloads whose
-/// levels were not given, then whole workloads, the last first. Keeps everything if the workloads themselves are compared.
-pub(super) fn leave_out(trial: &mut Trial) -> Result<Option<String>, ExpectedError> {
+/// levels were not given, then comparisons without the first arm, then whole workloads, the last first, unless they were
+/// asked for. Keeps everything if the workloads themselves are compared.
+pub(super) fn leave_out(trial: &mut Trial, keeps_workloads: bool) -> Result<Option<String>, ExpectedError> {
     let whole = time(trial)?;
     if fits(trial, whole) || trial.trial.compare == Compare::Workloads {
         return Ok(None);
     }
     let mut levels: Vec<Option<String>> = trial.workloads.iter_mut().map(only_the_middle).collect();
+    // That takes answers away and saves a round or two: only where there is none without.
+    let pairs = if is_within(trial, time(trial)?) { None } else { only_with_the_first(trial) };
     let mut workloads = Vec::new();
-    while trial.workloads.len() > 1 && !fits(trial, time(trial)?) {
+    while !keeps_workloads && trial.workloads.len() > 1 && !fits(trial, time(trial)?) {
         let last = trial.workloads.pop().and_then(|entry| entry.name.or(entry.preset));
         workloads.push(last.unwrap_or_default());
         levels.pop();
     }
-    let left_out: Vec<String> = levels.into_iter().flatten().chain(workloads).collect();
-    let whole = numbers::budget(whole * forecast::MARGIN);
-    let words = || format!("--quick left out {}; --budget {whole} holds all", left_out.join(", "));
+    let left_out: Vec<String> = levels.into_iter().flatten().chain(pairs).chain(workloads).collect();
+    let (budget, whole) = (trial.trial.budget, numbers::budget(whole * forecast::MARGIN));
+    let words =
+        || format!("left out to fit into {budget}: {}; --budget {whole} holds all", left_out.join(", "));
     Ok((!left_out.is_empty()).then(words))
+}
+
+/// Leaves out comparisons of arms with each other that are not with the first one, unless an arm was named for that. Says so.
+fn only_with_the_first(trial: &mut Trial) -> Option<String> {
+    let first = trial.arms.first()?.name.clone();
+    let is_free = trial.arms.len() > 2 && trial.trial.baseline.is_none() && !trial.trial.leads;
+    is_free.then(|| {
+        trial.trial.baseline = Some(first.clone());
+        format!("comparisons without {first}")
+    })
+}
+
+/// Refuses a budget in which not even the rounds of a first verdict fit.
+///
+/// # Errors
+/// They do not.
+pub(super) fn check(trial: &Trial) -> Result<(), ExpectedError> {
+    let least = forecast::least_rounds(&planned(trial)?);
+    let (needed, budget) = (time(trial)?, trial.trial.budget);
+    if least == 0 || is_within(trial, needed / SLACK) {
+        return Ok(());
+    }
+    let fit = budget.as_secs_f64() * f64::from(least) / needed;
+    Err(ExpectedError::usage(
+        format!(
+            "--budget {budget} has room for about {}, and no verdict comes before {least}",
+            verdict::rounds_in_words(fit as usize)
+        ),
+        format!(
+            "give it --budget {}, or fewer arms, workloads or thread counts; --anyway measures figures without a verdict",
+            numbers::budget(needed * forecast::MARGIN)
+        ),
+    ))
+}
+
+fn planned(trial: &Trial) -> Result<Plan, ExpectedError> {
+    let cpus = environment::cpus();
+    Ok(Plan::new(trial.settled(cpus)?, 0, cpus)?)
 }
 
 /// Leaves out all levels but the middle one, unless levels were asked for. Says which.
@@ -53,26 +99,34 @@ pub(super) fn least(trial: &Trial) -> Result<Nanos, ExpectedError> {
 }
 
 fn fits(trial: &Trial, seconds: f64) -> bool {
-    seconds * forecast::MARGIN <= trial.trial.budget.as_secs_f64()
+    is_within(trial, seconds * forecast::MARGIN)
+}
+
+fn is_within(trial: &Trial, seconds: f64) -> bool {
+    seconds <= trial.trial.budget.as_secs_f64()
 }
 
 /// About how many seconds the rounds take that a verdict needs.
 fn time(trial: &Trial) -> Result<f64, ExpectedError> {
-    let cpus = environment::cpus();
-    Ok(forecast::least_seconds(&Plan::new(trial.settled(cpus)?, 0, cpus)?))
+    Ok(forecast::least_seconds(&planned(trial)?))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn left(text: &str) -> Vec<(String, Option<Vec<u16>>)> {
+    fn cut(text: &str, keeps_workloads: bool) -> (Trial, Option<String>) {
         let text = format!(
             "[device]\nkind = \"image\"\n[[arm]]\nfilesystem = \"ext4\"\n[[arm]]\nfilesystem = \"xfs\"\n{text}"
         );
         let mut trial = Trial::parse("trial.toml", &text).unwrap_or_else(|e| panic!("{e}"));
-        leave_out(&mut trial).unwrap();
+        let words = leave_out(&mut trial, keeps_workloads).unwrap();
         assert!(trial.problem().is_none(), "{text}");
+        (trial, words)
+    }
+
+    fn left(text: &str) -> Vec<(String, Option<Vec<u16>>)> {
+        let (trial, _) = cut(text, false);
         trial.workloads.into_iter().map(|entry| (entry.preset.unwrap_or_default(), entry.threads)).collect()
     }
 
@@ -101,5 +155,24 @@ mod tests {
         assert_eq!(few, [("wal-group-commit".to_owned(), Some(vec![1, 16]))]);
         let compared = left(&format!("[trial]\nbudget = \"1m\"\ncompare = \"workloads\"\n{}", workloads("")));
         assert_eq!(names(&compared), all, "what is compared is not left out");
+    }
+
+    #[test]
+    fn what_was_asked_for_stays_and_is_refused_where_no_verdict_comes_in_time() {
+        let three = "[[arm]]\nfilesystem = \"btrfs\"\n[[workload]]\nuse = \"wal-group-commit\"\n\
+                     [[workload]]\nuse = \"checkpoint-bursts\"\n";
+        let (trial, words) = cut(&format!("[trial]\nbudget = \"5m\"\n{three}"), true);
+        assert_eq!((trial.workloads.len(), trial.trial.baseline.as_deref()), (2, Some("ext4")));
+        let words = words.unwrap();
+        assert!(
+            words.starts_with("left out to fit into 5m: wal-group-commit at 1")
+                && words.contains("comparisons without ext4"),
+            "{words}"
+        );
+        let refused = check(&trial).unwrap_err();
+        insta::assert_snapshot!(format!("{refused}\n{}", refused.hint().unwrap_or_default()));
+        let (long, words) = cut(&format!("[trial]\nbudget = \"2h\"\n{three}"), true);
+        assert_eq!((long.trial.baseline.as_deref(), words), (None, None));
+        assert!(check(&long).is_ok());
     }
 }

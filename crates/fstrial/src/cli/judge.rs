@@ -60,6 +60,10 @@ pub(crate) struct JudgeArgs {
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     metric: Vec<String>,
 
+    /// The column of a CSV file that names the arms; --metric names that of the values.
+    #[arg(long, value_name = "NAME", requires = "metric")]
+    arm_column: Option<String>,
+
     /// The values of a CSV file are latencies or durations.
     #[arg(long)]
     less_is_better: bool,

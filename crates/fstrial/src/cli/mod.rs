@@ -62,10 +62,10 @@ Examples:
   fstrial claims check closson-2012 --quick
 
 Exit codes:
-  0    every requested comparison reached a verdict
+  0    every requested comparison reached a verdict, or either will do
   1    a bug in fstrial
   2    invalid command line or input file
-  3    the budget ended with a contrast undecided
+  3    the budget ended with a contrast undecided that may matter
   4    the condition of --fail-if or --fail-if-worse is met
   5    --fail-if-worse cannot judge the newest trial: too few are like it
   10   this host lacks a program, a kernel feature or a privilege

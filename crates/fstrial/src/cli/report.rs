@@ -33,7 +33,7 @@ Examples:
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct ReportArgs {
     /// Numbers of trials, several for one page with all of them [default: the last that has a round].
-    #[arg(value_name = "TRIAL")]
+    #[arg(value_name = "TRIAL", value_parser = results::trial_number)]
     trials: Vec<i64>,
 
     /// The catalogue of claims with what was found on this machine.

@@ -43,6 +43,7 @@ Examples:
   fstrial results show 12 --json")]
     Show {
         /// Number of the trial [default: the last that has a round].
+        #[arg(value_parser = trial_number)]
         id: Option<i64>,
         /// Print JSON.
         #[arg(long)]
@@ -57,8 +58,10 @@ Examples:
   fstrial results diff 12 15 --json")]
     Diff {
         /// The number of the first.
+        #[arg(value_parser = trial_number)]
         a: i64,
         /// The number of the second.
+        #[arg(value_parser = trial_number)]
         b: i64,
         /// Print JSON.
         #[arg(long)]
@@ -74,6 +77,7 @@ Examples:
   fstrial results fio 12 --out for-fio-plot")]
     Fio {
         /// Number of the trial [default: the last].
+        #[arg(value_parser = trial_number)]
         id: Option<i64>,
         /// The folder to write to; it is made.
         #[arg(long, value_name = "FOLDER")]
@@ -134,6 +138,12 @@ fn open_to_change(home: &Home) -> Result<(Lock, Store), ExpectedError> {
     let path = existing(home)?;
     let lock = home.lock()?;
     Ok((lock, Store::open(path)?))
+}
+
+/// Parses the number of a trial.
+pub(crate) fn trial_number(text: &str) -> Result<i64, String> {
+    let number = text.parse().ok().filter(|number| *number >= 0);
+    number.ok_or_else(|| "a trial has a number, such as 4; `fstrial results list` shows them".into())
 }
 
 /// The trial of a number, or the last one that has a round; if none has, the last one.

@@ -3,9 +3,9 @@
 use super::{
     Home,
     conduct::{self, ConductArgs},
-    results,
+    results::{self, about::About},
 };
-use crate::error::ExpectedError;
+use crate::{error::ExpectedError, report::verdict::rounds_in_words};
 use clap::Args;
 use fstrial_model::{trial::Trial, units::Nanos};
 use fstrial_store::{Store, StoredTrial, TrialId, TrialStatus};
@@ -21,7 +21,7 @@ Examples:
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct ResumeArgs {
     /// Number of the trial [default: the last one that is not decided].
-    #[arg(value_name = "TRIAL")]
+    #[arg(value_name = "TRIAL", value_parser = results::trial_number)]
     trial: Option<i64>,
 
     /// Wall time for this session [default: the trial's own budget].
@@ -36,7 +36,20 @@ pub(crate) struct ResumeArgs {
 }
 
 pub(crate) fn exec(args: &ResumeArgs) -> Result<u8, ExpectedError> {
-    let stored = choose(&results::open(&args.home)?, args.trial)?;
+    let store = results::open(&args.home)?;
+    let stored = choose(&store, args.trial)?;
+    if args.conduct.shows_progress() {
+        let about = About::of(&store, stored.summary.id, false);
+        super::say(&format!(
+            "trial {}: {} · {} · {}; {} so far\n",
+            stored.summary.id.0,
+            stored.summary.arms.join(", "),
+            about.workloads_in_short(),
+            about.device,
+            rounds_in_words(stored.summary.rounds as usize)
+        ));
+    }
+    drop(store);
     let id = stored.summary.id.0;
     let mut trial = Trial::parse(&format!("trial {id}"), &stored.toml)?;
     if let Some(budget) = args.budget {

@@ -3,7 +3,7 @@
 use super::{
     Home,
     conduct::{self, ConductArgs},
-    device, in_file, workloads,
+    device, in_file, results, workloads,
 };
 use crate::{error::ExpectedError, run::environment};
 use clap::Args;
@@ -30,7 +30,7 @@ pub(crate) struct RunArgs {
     file: PathBuf,
 
     /// Resume the last trial of this file that did not come to its end, or with this one.
-    #[arg(long, value_name = "ID", num_args = 0..=1, default_missing_value = "0")]
+    #[arg(long, value_name = "ID", num_args = 0..=1, default_missing_value = "0", value_parser = results::trial_number)]
     resume: Option<i64>,
 
     /// Wall time for this session instead of the file's.
@@ -62,8 +62,16 @@ pub(crate) fn seed(text: &str) -> Result<u64, String> {
 }
 
 pub(crate) fn exec(args: &RunArgs) -> Result<u8, ExpectedError> {
-    let text = in_file::text(&args.file)?;
     let name = args.file.display().to_string();
+    if name.parse::<i64>().is_ok() && !args.file.exists() {
+        return Err(ExpectedError::usage(
+            format!("there is no trial file {name}"),
+            format!(
+                "a stored trial is continued by `fstrial resume {name}`; `fstrial results export {name} --format toml` prints its file"
+            ),
+        ));
+    }
+    let text = in_file::text(&args.file)?;
     let mut trial =
         Trial::parse_with_files(&name, &text, &mut Beside(&args.file), &environment::machine(false))?;
     if trial.trial.name.is_empty() {

@@ -20,11 +20,15 @@ use fstrial_model::{
     units::Bytes,
     workload::{Entry, Pattern, Phase, TimedOperation, Workload},
 };
+use fstrial_stack::command;
 use serde_json::json;
 use std::{
     ffi::OsString,
     path::{Path, PathBuf},
 };
+
+/// A program that is a name of an application, too.
+const PGBENCH: &str = "pgbench";
 
 /// List the workload presets, or those that fit a word, or show one as the text to copy and change.
 #[derive(Debug, Args)]
@@ -124,6 +128,8 @@ pub(super) fn named(word: &str) -> Result<Named, ExpectedError> {
         let text = super::in_file::text(file)?;
         return Ok(Named::Written { entry: Box::new(entry_of_file(word, &text)?), text });
     }
+    // Where it is installed, pgbench means itself; elsewhere the presets that model its database.
+    let word = if word == PGBENCH && command::find(PGBENCH).is_some() { "postgresql-tpcb" } else { word };
     let preset = preset::PRESETS.iter().find(|(known, _)| *known == word);
     if let (None, Some(application)) = (preset, Application::named(word)) {
         return Ok(Named::Set(application));

@@ -529,13 +529,14 @@ pub fn lines(report: &ClaimReport) -> Vec<String> {
 fn render_part(part: &PartReport, is_first: bool, is_one_of_many: bool) -> String {
     const QUIET: Style = Style::new().dimmed();
     let mut out = String::new();
-    let lead = if is_first { "here: " } else { "      " };
     let lead = match part.says.as_ref().filter(|_| is_one_of_many) {
+        // What the source says, which need not be what is found.
         Some(says) => {
-            let _ = writeln!(out, "  {lead}{}", plain(says));
-            "        "
+            let _ = writeln!(out, "  claimed: {}", plain(says));
+            "here: "
         }
-        None => lead,
+        None if is_first => "here: ",
+        None => "      ",
     };
     let colour = style(part.verdict);
     let mut words = match part.figure {

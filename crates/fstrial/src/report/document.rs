@@ -124,6 +124,9 @@ pub struct WorkloadReport {
     /// The server that its clients talked to, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub served: Option<Served>,
+    /// Whether it is told with the result that decides, and decides nothing itself: of a server its latencies.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub secondary: bool,
     /// Warm-up in seconds; none for work that ends when it is done.
     pub warmup_seconds: Option<f64>,
     /// Measured time of a run in seconds, a server's client's too; none for work that ends when it is done, and for other
@@ -505,6 +508,7 @@ fn section_report(
         promise: timed.and_then(|phase| phase.find_rate.as_ref()).map(ToString::to_string),
         repeated: repeated.filter(|times| *times > 1),
         served,
+        secondary: plan.is_secondary(index, result),
         warmup_seconds: timed.map(|phase| phase.warmup.as_secs_f64()),
         duration_seconds: timed
             .map(|phase| phase.duration)
@@ -676,24 +680,52 @@ impl Typical {
     }
 }
 
+/// Flags that say how a trial is shown and kept, without a value and with one: who repeats it says that for the new one.
+const NOT_REPEATED: [&str; 6] = ["--quiet", "-q", "--watch", "--no-page", "--json", "--force"];
+const NOT_REPEATED_VALUES: [&str; 3] = ["--seed", "--save", "--tag"];
+
 /// The command that repeats a trial: its own command line, from the start, with the seed.
 pub fn repeat_command(command_line: &str, seed: u64) -> String {
-    let mut words = command_line.split(' ').peekable();
-    let mut kept = Vec::new();
+    let mut words = quoted_words(command_line).into_iter().peekable();
+    let mut kept: Vec<&str> = Vec::new();
     while let Some(word) = words.next() {
         match word {
             "--resume" => drop(words.next_if(|next| next.parse::<i64>().is_ok())),
-            "--seed" => drop(words.next()),
-            _ if word.starts_with("--resume=") || word.starts_with("--seed=") => {}
+            _ if NOT_REPEATED_VALUES.contains(&word) => drop(words.next()),
+            _ if NOT_REPEATED.contains(&word) => {}
+            _ if word
+                .split_once('=')
+                .is_some_and(|(flag, _)| flag == "--resume" || NOT_REPEATED_VALUES.contains(&flag)) => {}
+            _ if kept.is_empty() && word.ends_with("/fstrial") => kept.push("fstrial"),
             _ => kept.push(word),
         }
     }
     format!("{} --seed {seed:#x}", kept.join(" "))
 }
 
+/// The words of a command line, each still quoted as it is written.
+fn quoted_words(line: &str) -> Vec<&str> {
+    let mut is_quoted = false;
+    let ends = |c: char| {
+        is_quoted ^= c == '\'';
+        c == ' ' && !is_quoted
+    };
+    line.split(ends).filter(|word| !word.is_empty()).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_command_is_repeated_without_what_was_for_that_day() {
+        let line = "/usr/bin/fstrial compare ext4 'xfs:-m reflink=0' --tag nightly --save 'my trial.toml' -q --seed=7 -b 1m";
+        assert_eq!(repeat_command(line, 16), "fstrial compare ext4 'xfs:-m reflink=0' -b 1m --seed 0x10");
+        assert_eq!(
+            repeat_command("fstrial run t.toml --resume 3 --json", 1),
+            "fstrial run t.toml --seed 0x1"
+        );
+    }
 
     #[test]
     fn a_busy_machine_is_warned_of() {

@@ -1,6 +1,6 @@
 //! While it runs, on standard error: what is running, rounds done, the intervals narrowing, honest time left.
 //!
-//! On a terminal a few lines that are drawn over; elsewhere one line for each round.
+//! On a terminal a few lines that are drawn over; elsewhere a line when something was decided, and ten in the budget.
 
 use super::numbers;
 use crate::{
@@ -25,6 +25,8 @@ use std::{
 
 /// Rounds that most decisions take at least: before the eighth, only what is plain in few rounds is decided.
 const ROUNDS_OF_A_DECISION: u32 = 8;
+/// Where lines stay, one is said when a comparison was decided, and at most this many times in the budget otherwise.
+const LINES: u32 = 10;
 /// Open contrasts shown at a time.
 const SHOWN: usize = 6;
 
@@ -40,10 +42,12 @@ pub struct Progress {
     /// When the stage that runs began.
     stage_began: Instant,
     counts: Counts,
+    /// When a line about rounds was last said, where there is no terminal.
+    said: Option<Instant>,
 }
 
 /// How many comparisons have a verdict, and how many were given up.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Counts {
     decided: usize,
     given_up: usize,
@@ -80,6 +84,7 @@ impl Progress {
             current: String::new(),
             stage_began: Instant::now(),
             counts: Counts::default(),
+            said: None,
         }
     }
 
@@ -149,11 +154,16 @@ impl Progress {
         let holding: Vec<&ContrastState> =
             contrasts.iter().filter(|state| state.holds_open && state.control.is_none()).collect();
         let open: Vec<&ContrastState> = holding.iter().copied().filter(|state| state.open).collect();
-        let given_up = holding.iter().filter(|state| state.given_up).count();
-        self.counts = Counts { decided: holding.len() - open.len() - given_up, given_up, all: holding.len() };
+        let closed = || holding.iter().filter(|state| !state.open);
+        let given_up = closed().filter(|state| state.given_up).count();
+        let counts = Counts { decided: closed().count() - given_up, given_up, all: holding.len() };
+        let is_new = std::mem::replace(&mut self.counts, counts) != counts;
+        // Where lines stay, most rounds are no news.
+        let is_time = self.said.is_none_or(|said| said.elapsed() * LINES >= self.budget.duration());
         if let Some(drawn) = &mut self.terminal {
             drawn.show(&open);
-        } else {
+        } else if is_new || is_time || !is_complete {
+            self.said = Some(Instant::now());
             let end = if is_complete { "done" } else { "cut short" };
             self.say(&format!("round {round} {end}: {}; {}", self.counts, self.left()));
         }

@@ -40,7 +40,7 @@ pub struct Standing<'a> {
 }
 
 /// How the arms that lead compare with each other.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Among {
     /// There is one.
     Alone,
@@ -48,10 +48,10 @@ pub enum Among {
     Equivalent,
     /// The same, and they all ran at the limit of the modelled device.
     AtLimit,
+    /// Every two are the same or so near to each other that either will do: within this many percent.
+    Near(f64),
     /// Some pair is not decided.
     Open,
-    /// None was compared with another: with a baseline, the others are not.
-    Apart,
 }
 
 /// An arm that was found to be behind another.
@@ -84,6 +84,8 @@ pub enum Why {
     Narrow(f64),
     /// It was shown to lie within this many percent.
     Within(f64),
+    /// Its interval excludes 1, but not at the level that many questions together ask for. With what a decision would take.
+    Likely(Option<(u64, u64)>),
     /// A decision is likely after this many rounds more.
     Rounds((u64, u64)),
     /// More rounds would hardly decide it, as far as can be seen.
@@ -122,12 +124,17 @@ pub fn standings(document: &Document) -> Vec<Standing<'_>> {
     document.workloads.iter().flat_map(standings_of).collect()
 }
 
-/// Who won a workload at each of its levels, where anything is known.
+/// Who won a workload at each of its levels, where anything is known; nobody where it is told with another result that
+/// decides.
 pub fn standings_of(workload: &WorkloadReport) -> Vec<Standing<'_>> {
+    if workload.secondary {
+        return Vec::new();
+    }
     workload.levels().into_iter().flat_map(|threads| of_level(workload, threads)).collect()
 }
 
-/// One, or with leads one for each place: arms at different places are not compared.
+/// One; with leads one for each place, as arms at different places are not compared; with a baseline one for each arm against
+/// it.
 fn of_level(workload: &WorkloadReport, threads: u16) -> Vec<Standing<'_>> {
     let mut places: Vec<Option<&str>> = Vec::new();
     for cell in &workload.cells {
@@ -136,21 +143,45 @@ fn of_level(workload: &WorkloadReport, threads: u16) -> Vec<Standing<'_>> {
             places.push(place);
         }
     }
-    let at = |place| of_level_at(workload, threads, place);
-    places.into_iter().filter_map(at).collect()
+    places.into_iter().flat_map(|place| of_level_at(workload, threads, place)).collect()
 }
 
-fn of_level_at<'a>(workload: &'a WorkloadReport, threads: u16, place: Option<&str>) -> Option<Standing<'a>> {
-    let of_level = |report: &&VerdictReport| {
-        report.contrast.threads == threads && report.contrast.metric == Metric::Throughput
-    };
-    let reports: Vec<&VerdictReport> = workload.verdicts.iter().filter(of_level).collect();
+fn of_level_at<'a>(workload: &'a WorkloadReport, threads: u16, place: Option<&str>) -> Vec<Standing<'a>> {
     let is_there = |cell: &&CellReport| place.is_none() || cell.place.as_deref() == place;
     let cells: Vec<&CellReport> =
         workload.cells.iter().filter(|cell| cell.threads == threads).filter(is_there).collect();
-    let is_of_these = |state: &&ContrastState| cells.iter().any(|cell| cell.arm == state.a);
-    let verdicts: Vec<&ContrastState> =
-        reports.iter().map(|report| &report.contrast).filter(is_of_these).collect();
+    let is_of_these = |report: &&VerdictReport| {
+        let state = &report.contrast;
+        state.threads == threads
+            && state.metric == Metric::Throughput
+            && cells.iter().any(|cell| cell.arm == state.a)
+    };
+    let reports: Vec<&VerdictReport> = workload.verdicts.iter().filter(is_of_these).collect();
+    if baseline(&reports, cells.len()).is_none() {
+        return standing(workload, threads, cells, &reports).into_iter().collect();
+    }
+    let against = |report: &&'a VerdictReport| {
+        let is_of_it = |cell: &&&CellReport| [&report.contrast.a, &report.contrast.b].contains(&&cell.arm);
+        standing(workload, threads, cells.iter().filter(is_of_it).copied().collect(), &[report])
+    };
+    reports.iter().filter_map(against).collect()
+}
+
+/// The arm that every other one is compared with, where those are not compared with each other.
+fn baseline<'a>(reports: &[&'a VerdictReport], arms: usize) -> Option<&'a str> {
+    let arms_of = |report: &'a VerdictReport| [report.contrast.a.as_str(), report.contrast.b.as_str()];
+    let is_in_all = |arm: &&str| reports.iter().all(|report| arms_of(report).contains(arm));
+    let first = reports.first().filter(|_| arms > 2 && reports.len() + 1 == arms)?;
+    arms_of(first).into_iter().find(is_in_all)
+}
+
+fn standing<'a>(
+    workload: &'a WorkloadReport,
+    threads: u16,
+    cells: Vec<&'a CellReport>,
+    reports: &[&'a VerdictReport],
+) -> Option<Standing<'a>> {
+    let verdicts: Vec<&ContrastState> = reports.iter().map(|report| &report.contrast).collect();
     if verdicts.iter().all(|state| state.ratio.is_none()) {
         return None;
     }
@@ -198,17 +229,26 @@ fn among(leading: &[&str], verdicts: &[&ContrastState], is_at_limit: &dyn Fn(&st
     let between = |state: &&&ContrastState| leading.contains(&&*state.a) && leading.contains(&&*state.b);
     let pairs: Vec<_> = verdicts.iter().filter(between).collect();
     let all = leading.len() * (leading.len() - 1) / 2;
-    match (leading.len(), pairs.len()) {
-        // Verdicts of some rounds may contradict each other; one that was found ahead of nobody leads nothing.
-        (1, _) if verdicts.iter().any(|state| is_ahead(leading[0], state)) => Among::Alone,
-        (2.., 0) => Among::Apart,
-        (_, compared)
-            if compared == all && pairs.iter().all(|state| state.verdict == Outcome::Equivalent) =>
-        {
-            if leading.iter().all(|arm| is_at_limit(arm)) { Among::AtLimit } else { Among::Equivalent }
-        }
-        _ => Among::Open,
+    let is_same = |state: &ContrastState| state.verdict == Outcome::Equivalent;
+    // Verdicts of some rounds may contradict each other; one that was found ahead of nobody leads nothing.
+    if leading.len() == 1 && verdicts.iter().any(|state| is_ahead(leading[0], state)) {
+        Among::Alone
+    } else if pairs.is_empty() || pairs.len() < all {
+        Among::Open
+    } else if !pairs.iter().all(|state| is_same(state)) {
+        let near = pairs.iter().filter(|state| !is_same(state)).map(|state| near_percent(state));
+        let widest = near.reduce(|one, other| Some(one?.max(other?))).flatten();
+        widest.map_or(Among::Open, Among::Near)
+    } else if leading.iter().all(|arm| is_at_limit(arm)) {
+        Among::AtLimit
+    } else {
+        Among::Equivalent
     }
+}
+
+/// Within how many percent two arms lie of which it is not decided which is faster, where that is so near that either will do.
+fn near_percent(state: &ContrastState) -> Option<f64> {
+    state.within_percent.filter(|_| state.near && state.verdict == Outcome::Undecided)
 }
 
 /// The pairs with an arm that leads that have a ratio and no verdict.
@@ -236,21 +276,39 @@ fn why(state: &ContrastState, at_limit: bool) -> Why {
     if state.verdict == Outcome::CannotTell {
         return Why::Blind(at_limit);
     }
+    let more = verdict::rounds_more(state);
+    if low > 1.0 || high < 1.0 {
+        return Why::Likely(more);
+    }
     if let Some(percent) = state.within_percent {
         return Why::Within(percent);
     }
     let widest = (high - 1.0).abs().max((1.0 - low).abs());
-    match verdict::rounds_more(state) {
-        _ if low < 1.0 && high > 1.0 && widest <= NARROW => Why::Narrow(widest),
+    match more {
+        _ if widest <= NARROW => Why::Narrow(widest),
         Some(rounds) => Why::Rounds(rounds),
         None => Why::Hopeless,
     }
 }
 
 impl Open<'_> {
-    /// `xfs / ext4 1.61× [0.93, 2.80], open: about 14 rounds more would decide it`.
-    fn words(&self) -> String {
-        format!("{}, {}", self.figures(), self.reason())
+    /// What `a` probably is.
+    fn likely(&self) -> &'static str {
+        let is_more = self.ratio.is_some_and(|(ratio, _)| ratio > 1.0);
+        match (is_more, self.less_is_better) {
+            (true, false) => "faster",
+            (false, false) => "slower",
+            (true, true) => "more",
+            (false, true) => "less",
+        }
+    }
+
+    /// `xfs / ext4 1.61× [0.93, 2.80], open: about 14 rounds more would decide it`; without a reason that is said already.
+    fn words(&self, among: Among) -> String {
+        match (self.why, among) {
+            (Why::Within(_), Among::Near(_)) => self.figures(),
+            _ => format!("{}, {}", self.figures(), self.reason()),
+        }
     }
 
     fn figures(&self) -> String {
@@ -265,7 +323,13 @@ impl Open<'_> {
     fn reason(&self) -> String {
         match self.why {
             Why::Few(rounds) => format!("too few rounds ({rounds})"),
-            Why::Within(percent) => format!("equal within {percent:.0} %"),
+            Why::Within(percent) => format!("at most {percent:.0} % apart"),
+            Why::Likely(more) => {
+                let more = more.map_or_else(String::new, |more| {
+                    format!("; a decision would take {}", verdict::more_in_words(more, None))
+                });
+                format!("probably {}{more}", self.likely())
+            }
             Why::Narrow(share) => {
                 format!("no difference of more than {:.0} % found", (share * 100.0 - 1e-9).ceil())
             }
@@ -293,7 +357,9 @@ impl Standing<'_> {
                     "{names} are equivalent, at the device's limit: on this volume the choice does not matter"
                 )
             }
-            Among::Apart => format!("{names} lead, not compared with each other"),
+            Among::Near(percent) => {
+                format!("{} will do: at most {percent:.0} % apart", either(&self.leading))
+            }
             Among::Open => match self.open.iter().find(|pair| self.is_within(pair)) {
                 Some(Open { why: Why::Blind(_), .. }) => format!("cannot tell {names} apart"),
                 _ if self.leading.len() > 1 => format!("not decided between {names}"),
@@ -313,7 +379,7 @@ impl Standing<'_> {
         pairs.sort_by_key(|pair| !self.is_within(pair));
         let (few, known): (Vec<&Open<'_>>, Vec<_>) =
             pairs.into_iter().partition(|pair| matches!(pair.why, Why::Few(_)));
-        let mut words: Vec<String> = known.iter().take(MAX_OPEN).map(|pair| pair.words()).collect();
+        let mut words: Vec<String> = known.iter().take(MAX_OPEN).map(|pair| pair.words(self.among)).collect();
         if known.len() > MAX_OPEN {
             words.push(format!("{} more pairs not decided", known.len() - MAX_OPEN));
         }
@@ -327,7 +393,7 @@ impl Standing<'_> {
 
     /// All of it in a line.
     fn line(&self) -> String {
-        let mut parts = vec![self.leaders()];
+        let mut parts: Vec<String> = self.kept().into_iter().chain([self.leaders()]).collect();
         parts.extend(self.behind.iter().map(|behind| self.behind_words(behind)));
         parts.extend(self.open_words());
         if !self.out.is_empty() {
@@ -336,6 +402,21 @@ impl Standing<'_> {
         let unequal = if self.unequal { " (UNEQUAL DURABILITY)" } else { "" };
         let (title, level) = (self.workload.title(), threads_in_words(self.threads));
         format!("{title}, {level}: {}{unequal}", parts.join("; "))
+    }
+
+    /// Of a rate that was looked for, how far each arm keeps the promise: `ext4 keeps p99<5ms up to 1461 op/s, xfs up to 1359`.
+    fn kept(&self) -> Option<String> {
+        let promise = self.workload.promise.as_ref()?;
+        let is_here =
+            |cell: &&CellReport| cell.threads == self.threads && !self.out.contains(&cell.arm.as_str());
+        let cells = self.workload.cells.iter().filter(is_here);
+        let kept: Vec<(&str, String)> = cells
+            .filter_map(|cell| Some((cell.arm.as_str(), numbers::figure(cell.rate?, &self.workload.unit))))
+            .collect();
+        let ((first, rate), others) = kept.split_first()?;
+        let unit = &self.workload.unit;
+        let others: String = others.iter().map(|(arm, rate)| format!(", {arm} up to {rate}")).collect();
+        Some(format!("{first} keeps {promise} up to {rate} {unit}{others}"))
     }
 
     fn behind_words(&self, Behind { arm, of, ratio }: &Behind<'_>) -> String {
@@ -356,6 +437,8 @@ struct Tally<'a> {
     ahead: Vec<f64>,
     behind: Vec<f64>,
     equivalent: usize,
+    /// Comparisons in which either will do, with how far apart they are in percent at most.
+    near: Vec<f64>,
     open: usize,
     /// Other metrics in which `a` is better, worse, the same, or not decided; each named once.
     better: Vec<&'a str>,
@@ -376,7 +459,10 @@ impl<'a> Tally<'a> {
             (Metric::Throughput, Outcome::Faster) => self.ahead.extend(factor),
             (Metric::Throughput, Outcome::Slower) => self.behind.extend(factor),
             (Metric::Throughput, Outcome::Equivalent) => self.equivalent += 1,
-            (Metric::Throughput, Outcome::Undecided | Outcome::CannotTell) => self.open += 1,
+            (Metric::Throughput, Outcome::Undecided | Outcome::CannotTell) => match near_percent(state) {
+                Some(percent) => self.near.push(percent),
+                None => self.open += 1,
+            },
             (_, Outcome::Faster) => name_once(&mut self.better, words),
             (_, Outcome::Slower) => name_once(&mut self.worse, words),
             (_, Outcome::Equivalent) => self.others_same += 1,
@@ -390,7 +476,7 @@ impl<'a> Tally<'a> {
     }
 
     fn comparisons(&self) -> usize {
-        self.ahead.len() + self.behind.len() + self.equivalent + self.open
+        self.ahead.len() + self.behind.len() + self.equivalent + self.near.len() + self.open
     }
 }
 
@@ -403,21 +489,29 @@ fn name_once<'a>(names: &mut Vec<&'a str>, name: &'a str) {
 /// What all comparisons together say, from their verdicts alone: of two arms how often each is faster and by how much, of
 /// more arms how often each leads. None without a comparison.
 pub fn bottom_line(document: &Document) -> Option<String> {
+    bottom_line_of(&document.workloads)
+}
+
+fn bottom_line_of(workloads: &[WorkloadReport]) -> Option<String> {
     let mut tallies: BTreeMap<(&str, &str), Tally<'_>> = BTreeMap::new();
-    for report in document.workloads.iter().flat_map(|workload| &workload.verdicts) {
+    for report in
+        workloads.iter().filter(|workload| !workload.secondary).flat_map(|workload| &workload.verdicts)
+    {
         tallies.entry((&report.contrast.a, &report.contrast.b)).or_default().add(report);
     }
     tallies.retain(|_, tally| tally.comparisons() > 0);
-    if tallies.len() > 1 {
-        return leads(document);
+    let (first, second) = *tallies.keys().next()?;
+    let is_in_all = |arm: &str| tallies.keys().all(|(a, b)| arm == *a || arm == *b);
+    // Of arms that are all compared with one arm, each is told on its own.
+    if !is_in_all(first) && !is_in_all(second) {
+        return leads(workloads);
     }
-    let ((a, b), tally) = tallies.pop_first()?;
-    let less = document.workloads.iter().all(|workload| workload.less_is_better);
-    Some(if tally.behind.len() > tally.ahead.len() {
-        of_two(b, a, &tally.turned(), less)
-    } else {
-        of_two(a, b, &tally, less)
-    })
+    let less = workloads.iter().all(|workload| workload.less_is_better);
+    let said = tallies.into_iter().map(|((a, b), tally)| match tally.behind.len() > tally.ahead.len() {
+        true => of_two(b, a, &tally.turned(), less),
+        false => of_two(a, b, &tally, less),
+    });
+    Some(said.collect::<Vec<_>>().join("; "))
 }
 
 /// `xfs is faster in all 6 comparisons, 1.50× to 1.80× ext4; nothing is lost with it`.
@@ -437,6 +531,18 @@ fn of_two(a: &str, b: &str, tally: &Tally<'_>, less: bool) -> String {
         0 => {}
         same if same == all => parts.push(format!("{a} and {b} are equivalent {}", in_of(same, all))),
         same => parts.push(format!("equivalent {}", in_of(same, all))),
+    }
+    let widest = tally.near.iter().copied().fold(0.0, f64::max);
+    match tally.near.len() {
+        0 => {}
+        near if near == all => {
+            parts.push(format!(
+                "{} will do: at most {widest:.0} % apart {}",
+                either(&[a, b]),
+                in_of(near, all)
+            ));
+        }
+        near => parts.push(format!("at most {widest:.0} % apart {}", in_of(near, all))),
     }
     match tally.open {
         0 => {}
@@ -479,8 +585,8 @@ fn span(factors: &[f64], of: &str, less: bool) -> String {
 }
 
 /// `of 6 workloads and levels: xfs leads in 4; ext4 leads in 1; not decided in 1`.
-fn leads(document: &Document) -> Option<String> {
-    let standings = standings(document);
+fn leads(workloads: &[WorkloadReport]) -> Option<String> {
+    let standings: Vec<Standing<'_>> = workloads.iter().flat_map(standings_of).collect();
     let mut alone: Vec<(&str, usize)> = Vec::new();
     for standing in standings.iter().filter(|standing| standing.among == Among::Alone) {
         let name = standing.leading[0];
@@ -491,15 +597,17 @@ fn leads(document: &Document) -> Option<String> {
     }
     alone.sort_by_key(|(_, times)| std::cmp::Reverse(*times));
     let all = standings.len();
-    let count = |wanted: &[Among]| standings.iter().filter(|one| wanted.contains(&one.among)).count();
+    let words = |standing: &Standing<'_>| match standing.among {
+        Among::Alone => None,
+        Among::Equivalent | Among::AtLimit => Some("equivalent arms lead in"),
+        Among::Near(_) => Some("either will do in"),
+        Among::Open => Some("not decided in"),
+    };
+    let said: Vec<&str> = standings.iter().filter_map(words).collect();
     let mut parts: Vec<String> =
         alone.iter().map(|(name, times)| format!("{name} leads in {times}")).collect();
-    for (wanted, words) in [
-        (&[Among::Equivalent, Among::AtLimit][..], "equivalent arms lead in"),
-        (&[Among::Open], "not decided in"),
-        (&[Among::Apart], "arms that were not compared lead in"),
-    ] {
-        match count(wanted) {
+    for words in ["equivalent arms lead in", "either will do in", "not decided in"] {
+        match said.iter().filter(|one| **one == words).count() {
             0 => {}
             times => parts.push(format!("{words} {times}")),
         }
@@ -510,7 +618,8 @@ fn leads(document: &Document) -> Option<String> {
     })
 }
 
-/// How to resume a trial that is not at its end, or in which something is open that more rounds would decide.
+/// How to resume a trial that is not at its end, or in which something is open that more rounds would decide: for as long as
+/// half of what is open is likely to need.
 pub fn go_on(document: &Document) -> Option<String> {
     let id = document.trial_id?;
     if document.rounds_are_done {
@@ -525,12 +634,17 @@ pub fn go_on(document: &Document) -> Option<String> {
     let states =
         document.workloads.iter().flat_map(|workload| workload.verdicts.iter().chain(&workload.leads));
     let held = states.map(|report| &report.contrast).filter(|state| state.holds_open);
-    let more = held.filter_map(|state| match state.interval {
-        None if state.verdict == Outcome::Undecided => ROUNDS_OF_A_DECISION.checked_sub(state.rounds as u64),
-        _ => verdict::rounds_more(state).map(|(_, most)| most),
-    });
     #[expect(clippy::cast_precision_loss, reason = "a number of rounds")]
-    let seconds = more.max()? as f64 * document.round_seconds?;
+    let more = held.filter_map(|state| match state.interval {
+        None if state.verdict == Outcome::Undecided => {
+            ROUNDS_OF_A_DECISION.checked_sub(state.rounds as u64).map(|more| more as f64)
+        }
+        // Of a range that holds four in five decisions the geometric mean is about the median.
+        _ => verdict::rounds_more(state).map(|(least, most)| (least as f64 * most as f64).sqrt()),
+    });
+    let mut more: Vec<f64> = more.collect();
+    more.sort_unstable_by(f64::total_cmp);
+    let seconds = more.get(more.len() / 2)? * document.round_seconds?;
     Some(format!("fstrial resume {id}{again} --budget {}", numbers::budget(seconds)))
 }
 
@@ -542,6 +656,11 @@ pub fn listed(names: &[impl AsRef<str>]) -> String {
         [one] => (*one).to_owned(),
         [several @ .., last] => format!("{} and {last}", several.join(", ")),
     }
+}
+
+/// `either of ext4 and xfs`, `any of ext4, xfs and btrfs`.
+fn either(names: &[&str]) -> String {
+    format!("{} of {}", if names.len() == 2 { "either" } else { "any" }, listed(names))
 }
 
 /// The ratio of an arm to another, whichever way round the contrast is.

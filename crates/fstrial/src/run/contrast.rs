@@ -10,6 +10,10 @@ use fstrial_model::{metric::Metric, trial::Settings, units::Percent};
 use fstrial_stats::{Decision, Pair, Question};
 use serde::Serialize;
 
+/// Arms this near to each other are near enough for either to do, where differences of [`USUAL_BAND`] matter.
+const NEAR: f64 = 0.10;
+const USUAL_BAND: f64 = 0.03;
+
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ContrastState {
     /// The arm measured against the other; the workload, if workloads are compared.
@@ -55,6 +59,10 @@ pub struct ContrastState {
     /// Of an undecided one the narrowest of some bands inside which it was shown to lie, in percent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub within_percent: Option<f64>,
+    /// Whether that is so near that either will do: up to 10 % of differences that matter from 3 % on, and of other bands in
+    /// proportion, but never more than 10 %.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub near: bool,
     /// Inside the band, but the control has not been told from its arm yet.
     pub waits_for_control: bool,
     /// The ratio of all that both did over all rounds, of throughput only.
@@ -129,6 +137,7 @@ impl ContrastState {
             given_up: false,
             suggestive: false,
             within_percent: None,
+            near: false,
             too_few_operations: false,
             control: None,
             waits_for_control: false,
@@ -165,6 +174,12 @@ pub enum Outcome {
     Failed,
     /// One of the two cannot do it, which is an answer; there is no ratio.
     Cannot,
+}
+
+/// Whether two arms that were shown to lie within this fraction of each other are near enough for either to do, where
+/// differences up to `band` do not matter.
+pub(super) fn is_near(within: f64, band: f64) -> bool {
+    within <= NEAR.min(band * NEAR / USUAL_BAND).max(band) + 1e-9
 }
 
 impl From<Decision> for Outcome {

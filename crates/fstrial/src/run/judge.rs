@@ -5,7 +5,7 @@
 use super::{
     cell::{Cell, Contrast, Of},
     contrast::{
-        Assay, ContrastState, Outcome, less_is_better, paired, ratio, ratio_interval, slope_weights,
+        Assay, ContrastState, Outcome, is_near, less_is_better, paired, ratio, ratio_interval, slope_weights,
         weighted_sum,
     },
     panels::Panels,
@@ -360,6 +360,9 @@ impl<'a> Judge<'a> {
             decision => decision.into(),
         };
         let (a, b) = self.plan.names(contrast);
+        let is_licensed = matches!(assay, Assay::Unasked | Assay::Seen);
+        let within = verdict.within.filter(|_| shown && is_licensed && !self.is_control(index));
+        let practical = self.plan.trial.trial.practical.fraction();
         ContrastState {
             a,
             b,
@@ -383,10 +386,8 @@ impl<'a> Judge<'a> {
             given_up: verdict.futile && outcome == Outcome::Undecided,
             suggestive: verdict.excludes_zero_undecided && shown,
             too_few_operations: too_few,
-            within_percent: verdict
-                .within
-                .filter(|_| shown && !self.is_control(index) && matches!(assay, Assay::Unasked | Assay::Seen))
-                .map(|within| within * 100.0),
+            within_percent: within.map(|within| within * 100.0),
+            near: within.is_some_and(|within| is_near(within, contrast.metric.band(practical))),
             control: self.control(index),
             waits_for_control: verdict.decision == Decision::Equivalent && assay == Assay::Unknown,
             total_ratio,

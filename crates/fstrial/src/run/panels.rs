@@ -1,5 +1,5 @@
 //! The statistics of a trial: a panel for what is asked, one for its tails, and one for its controls. They share no error with
-//! each other: what is asked of throughput must not wait because somebody looks at p99 as well.
+//! each other: what is asked of throughput must not wait because somebody looks at p99 as well, or at the latencies of a server.
 
 use super::{
     cell::Contrast,
@@ -95,11 +95,16 @@ impl Panels {
 fn family(plan: &Plan, contrast: &Contrast) -> Family {
     if plan.is_control(contrast.a) {
         Family::Controls
-    } else if contrast.metric.quantile().is_some() {
+    } else if contrast.metric.quantile().is_some() || is_told_along(plan, contrast) {
         Family::Tails
     } else {
         Family::Asked
     }
+}
+
+/// Whether it is about a secondary result that nobody asked for.
+fn is_told_along(plan: &Plan, contrast: &Contrast) -> bool {
+    !contrast.holds_open && plan.is_secondary(plan.cells[contrast.a].workload, contrast.result_a)
 }
 
 /// Rounds that a verdict of what is asked takes at least, for the sake of stalls.

@@ -305,6 +305,13 @@ impl Plan {
         }
     }
 
+    /// Whether a result is told with the one that decides, and holds nothing open: of a server all but the first, which is
+    /// its transactions.
+    pub fn is_secondary(&self, workload: usize, result: usize) -> bool {
+        let program = self.workloads[workload].program.as_ref();
+        result > 0 && program.is_some_and(|timed| timed.program.server.is_some())
+    }
+
     /// The index of a cell by names, for reading stored runs.
     pub fn cell_of(&self, arm: &str, workload: &str, threads: u16) -> Option<usize> {
         self.cells.iter().position(|cell| {
@@ -347,19 +354,21 @@ fn all_pairs(plan: &Plan) -> Result<Vec<Contrast>, Problem> {
                     Some(_) if is_base(a) => (b, a),
                     Some(_) => continue,
                 };
-                let holds_open = settings.decide_on.contains(&metric);
-                let dose = metric.dose(settings.practical.fraction()).filter(|_| holds_open);
+                let decides = settings.decide_on.contains(&metric);
                 let both = plan.comparable(a, b, metric);
-                contrasts.extend(both.into_iter().map(|(result_a, result_b)| Contrast {
-                    a,
-                    b,
-                    result_a,
-                    result_b,
-                    metric,
-                    holds_open,
-                    ask: Ask::Difference,
-                    of: Of::Ratio,
-                    dose,
+                contrasts.extend(both.into_iter().map(|(result_a, result_b)| {
+                    let holds_open = decides && !plan.is_secondary(plan.cells[a].workload, result_a);
+                    Contrast {
+                        a,
+                        b,
+                        result_a,
+                        result_b,
+                        metric,
+                        holds_open,
+                        ask: Ask::Difference,
+                        of: Of::Ratio,
+                        dose: metric.dose(settings.practical.fraction()).filter(|_| holds_open),
+                    }
                 }));
                 if contrasts.len() > MAX_CONTRASTS {
                     return Err(too_large(format!("more than {MAX_CONTRASTS} comparisons")));

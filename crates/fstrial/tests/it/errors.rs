@@ -94,11 +94,14 @@ fn wrong_words() {
         ("erase-of-a-claim", "claims check closson-2012 --erase /dev/null --dry-run".to_owned()),
         ("state-folder-without-a-state", format!("compare ext4 xfs {flags} --state-dir images")),
         ("restore-without-a-state", format!("compare ext4 xfs {flags} --restore copy")),
-        ("model-without-its-word", format!("compare ext4 xfs {flags} --device gp3-3000")),
+        ("model-without-its-word", format!("compare ext4 xfs {flags} --device gp3-300")),
         ("disk-without-its-word", format!("compare ext4 xfs {flags} --device /dev/null")),
         ("filesystem-that-is-not-made", format!("compare ext4 zfs {flags}")),
         ("filesystem-of-the-future", format!("compare ext4 ext5 {flags}")),
         ("folder-without-its-word", format!("compare images xfs {flags}")),
+        ("arms-in-one-word", format!("compare ext4,xfs {flags}")),
+        ("number-for-a-file", "run 4".to_owned()),
+        ("word-for-a-number", "resume abc".to_owned()),
         ("no-threads", format!("compare ext4 xfs {flags} --threads 0")),
         ("threads-in-words", format!("compare ext4 xfs {flags} --threads abc")),
         ("state-that-is-none", format!("compare ext4 xfs {flags} --state old:50%")),
@@ -164,7 +167,8 @@ fn images_and_budgets_that_do_not_fit() {
     let ended = lab.run(nowhere);
     assert!([2, 11].contains(&ended.code()), "{ended:?}");
     snapshot("image-folder-missing", &shown(&lab, nowhere, &ended));
-    let short = lab.run(&compare("ext4 xfs --budget 1s"));
+    snapshot("budget-too-short-for-a-verdict", &fails(&lab, 2, &compare("ext4 xfs --budget 1s")));
+    let short = lab.run(&compare("ext4 xfs --budget 1s --anyway"));
     assert_eq!(short.code(), 3, "{short:?}");
     assert!(short.stdout.contains("--budget of"), "it says what would do: {short:?}");
     lab.assert_nothing_left("after a budget that was too small");

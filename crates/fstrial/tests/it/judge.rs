@@ -134,6 +134,20 @@ fn judge_reads_tables() {
 }
 
 #[test]
+fn judge_takes_no_column_of_keys_for_an_arm() {
+    let lab = Lab::new();
+    let rows: String = (0..8).map(|i| format!("6.12,{}\n6.13,{}\n", 100 + i, 140 + i)).collect();
+    lab.write("kernels.csv", &format!("kernel,iops\n{rows}"));
+    shows(&lab, "judge-keys", 2, "kernels.csv");
+    shows(&lab, "judge-arm-column", 0, "kernels.csv --arm-column kernel --metric iops");
+    shows(&lab, "judge-arm-column-unknown", 2, "kernels.csv --arm-column kernal --metric iops");
+    lab.write("words.csv", &format!("fs,test,mbps\n{}", "ext4,seq,100\nxfs,seq,120\n".repeat(8)));
+    shows(&lab, "judge-words", 2, "words.csv");
+    let found = verdict(&judged(&lab, 0, "words.csv --arm-column fs --metric mbps --json"), 0);
+    assert_eq!((&found["verdict"], &found["a"]), (&"faster".into(), &"xfs".into()), "{found}");
+}
+
+#[test]
 fn judge_reads_what_hyperfine_writes_and_pairs_nothing() {
     let lab = lab(&["hyperfine.json", "hyperfine-one-run.json"]);
     shows(&lab, "judge-hyperfine", 0, "hyperfine.json");

@@ -1,7 +1,7 @@
 //! The flags that every command has that conducts a trial.
 
-use crate::{cli::filter, error::ExpectedError, run::place::reach::Reach};
-use clap::{Args, ValueEnum};
+use crate::{cli::filter, error::ExpectedError, exit_code, run::place::reach::Reach};
+use clap::{ArgAction, Args, ValueEnum};
 use fstrial_model::{device::DeviceKind, trial::Trial, units::Nanos};
 use fstrial_stack::device::Permission;
 use fstrial_store::MAX_TAGS;
@@ -51,8 +51,14 @@ pub(crate) struct ConductArgs {
     pub(super) json: bool,
 
     /// Show no progress.
-    #[arg(short, long)]
-    pub(super) quiet: bool,
+    ///
+    /// Given twice (-qq) it shows nothing at all unless something failed.
+    #[arg(short, long, action = ArgAction::Count)]
+    pub(super) quiet: u8,
+
+    /// Exit with 0 where the budget ended with something undecided.
+    #[arg(long, hide_short_help = true)]
+    pub(super) ok_undecided: bool,
 
     /// Leave no page in HOME/reports at the end.
     #[arg(long, hide_short_help = true)]
@@ -94,7 +100,8 @@ impl ConductArgs {
             precondition: None,
             dry_run: false,
             json: false,
-            quiet,
+            quiet: u8::from(quiet),
+            ok_undecided: false,
             no_page: true,
             watch: false,
             fail_if: None,
@@ -138,6 +145,21 @@ impl ConductArgs {
             ));
         }
         Ok(())
+    }
+
+    /// Whether there is to be no progress.
+    pub(super) fn is_quiet(&self) -> bool {
+        self.quiet > 0
+    }
+
+    /// Whether an answer that ends with this code is not shown.
+    pub(super) fn is_silent(&self, code: u8) -> bool {
+        self.quiet > 1 && [exit_code::VERDICT, exit_code::UNDECIDED].contains(&code)
+    }
+
+    /// Whether lines of progress are shown.
+    pub(crate) fn shows_progress(&self) -> bool {
+        !(self.is_quiet() || self.json || self.dry_run || self.watch)
     }
 
     /// Whether nothing is done but to say what would be.

@@ -112,6 +112,19 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
+    /// The column that names the arms of a table, where its name does not say so.
+    pub(super) fn arm_column(&self) -> Option<&str> {
+        self.args.arm_column.as_deref()
+    }
+
+    /// The one number that is to be judged.
+    pub(super) fn metric(&self) -> Option<&str> {
+        match self.args.metric.as_slice() {
+            [one] => Some(one),
+            _ => None,
+        }
+    }
+
     /// Whether values without a known direction are times.
     pub(super) fn is_less_better(&self) -> bool {
         self.args.less_is_better

@@ -11,6 +11,8 @@ use fstrial_model::unit;
 /// What a table looks like, in errors.
 const COLUMNS: &str = "the first line names the columns: arm and value, with round and order if every arm was measured \
                        once in each round; or a column for each arm, named after it";
+/// Arms whose usual values differ by a larger factor are taken for columns of other things.
+const ALIKE: f64 = 10.0;
 /// The longest piece of a file that an error shows.
 const SHOWN: usize = 40;
 
@@ -62,6 +64,12 @@ pub(super) fn read(builder: &mut Builder<'_>, text: &str, name: &str) -> Result<
         .from_reader(text.as_bytes());
     let header = reader.headers().cloned().map_err(|error| unread(&error, name))?;
     let mut known: Vec<Option<Column>> = header.iter().map(known).collect();
+    if let Some((arm, value)) = builder.arm_column().zip(builder.metric()) {
+        for (wanted, meaning) in [(arm, Column::Arm), (value, Column::Value)] {
+            known.iter_mut().filter(|known| **known == Some(meaning)).for_each(|known| *known = None);
+            known[named(&header, wanted, name)?] = Some(meaning);
+        }
+    }
     let numbers = header.iter().position(|cell| NUMBERS.contains(&cell.to_lowercase().as_str()));
     if let Some(numbers) =
         numbers.filter(|_| !known.iter().any(|k| matches!(k, Some(Column::Arm | Column::Round))))
@@ -69,12 +77,24 @@ pub(super) fn read(builder: &mut Builder<'_>, text: &str, name: &str) -> Result<
         known[numbers] = Some(Column::Round);
     }
     check_header(&header, &known, name)?;
-    let rows = Rows { name, header: &header };
-    if known.contains(&Some(Column::Arm)) {
-        read_long(builder, reader, &rows, &known)
-    } else {
+    let is_wide = !known.contains(&Some(Column::Arm));
+    let rows = Rows { name, header: &header, is_wide };
+    if is_wide {
         read_wide(builder, reader, &rows, &known)
+    } else {
+        read_long(builder, reader, &rows, &known)
     }
+}
+
+/// Where the column of this name is.
+fn named(header: &StringRecord, wanted: &str, name: &str) -> Result<usize, ExpectedError> {
+    header.iter().position(|cell| cell == wanted).ok_or_else(|| {
+        let columns: Vec<String> = header.iter().map(shortened).collect();
+        ExpectedError::usage(
+            format!("{name} has no column `{wanted}`"),
+            format!("its columns are {}", columns.join(", ")),
+        )
+    })
 }
 
 /// The separator of the line of names.
@@ -95,6 +115,8 @@ fn known(name: &str) -> Option<Column> {
 struct Rows<'a> {
     name: &'a str,
     header: &'a StringRecord,
+    /// Whether there is a column for each arm.
+    is_wide: bool,
 }
 
 impl Rows<'_> {
@@ -107,8 +129,14 @@ impl Rows<'_> {
         text.parse().map_err(|_| {
             let hint = if text.contains(',') {
                 "write a decimal point, and nothing between thousands".to_owned()
+            } else if !self.is_wide {
+                format!("leave failed runs out; {COLUMNS}")
             } else {
-                format!("leave failed runs and columns that are not arms out; {COLUMNS}")
+                let name = shortened(self.header.get(column).unwrap_or_default());
+                format!(
+                    "if `{name}` names the arms: --arm-column {name} --metric COLUMN; else leave failed runs and columns that are \
+                     not arms out; {COLUMNS}"
+                )
             };
             let column = shortened(self.header.get(column).unwrap_or_default());
             ExpectedError::usage(
@@ -252,14 +280,16 @@ fn round(trial: &str, cell: &str, place: &str) -> Result<RoundName, ExpectedErro
 }
 
 /// What a row is about, and whether that is judged if nothing is named.
-fn asked<'r>(builder: &Builder<'_>, cell: &impl Fn(Column) -> &'r str) -> (Quantity, bool) {
+fn asked<'r>(builder: &'r Builder<'_>, cell: &impl Fn(Column) -> &'r str) -> (Quantity, bool) {
     let mut workload = cell(Column::Workload).to_owned();
     for (column, before) in [(Column::Phase, " · "), (Column::Threads, ", threads ")] {
         if !cell(column).is_empty() {
             workload += &format!("{before}{}", cell(column));
         }
     }
-    let (metric, unit) = (cell(Column::Metric), cell(Column::Unit));
+    // Where columns were named, the column of the values is the metric.
+    let named = builder.arm_column().and_then(|_| builder.metric());
+    let (metric, unit) = (named.unwrap_or_else(|| cell(Column::Metric)), cell(Column::Unit));
     let less_is_better = builder.is_less_better() || is_less_better(metric, unit);
     let is_main = metric.is_empty() || !OF_EXPORTS.contains(&metric) && !metric.contains("_latency_ns_");
     (Quantity { workload, metric: metric.to_owned(), unit: unit.to_owned(), less_is_better }, is_main)
@@ -298,6 +328,7 @@ fn read_wide(
         builder.name_arm(&rows.header[*arm], rows.name)?;
     }
     let (mut number, mut empty) = (0, 0_usize);
+    let mut columns: Vec<Vec<f64>> = vec![Vec::new(); arms.len()];
     for row in reader.records() {
         let row = row.map_err(|error| unread(&error, rows.name))?;
         let place = rows.place(&row);
@@ -306,7 +337,7 @@ fn read_wide(
             Some(at) => round("", row.get(at).unwrap_or_default(), &place)?,
             None => (String::new(), number, String::new()),
         };
-        for arm in &arms {
+        for (arm, column) in arms.iter().zip(&mut columns) {
             if row.get(*arm).is_none_or(str::is_empty) {
                 empty += 1;
                 continue;
@@ -318,10 +349,12 @@ fn read_wide(
                 less_is_better: builder.is_less_better(),
             };
             let (arm, value) = (rows.header[*arm].to_owned(), rows.number(&row, *arm)?);
+            column.push(value);
             let found = RawValue { arm, asked, is_main: true, round: Some(name.clone()), order: None, value };
             builder.add(found, &place)?;
         }
     }
+    check_alike(rows, &arms, &columns)?;
     if empty > 0 {
         builder.notes.push(if empty == 1 {
             "one cell is empty and is left out".into()
@@ -330,4 +363,34 @@ fn read_wide(
         });
     }
     Ok(())
+}
+
+/// Refuses columns of such different size that they are hardly arms: a column of keys or of another number.
+fn check_alike(rows: &Rows<'_>, arms: &[usize], columns: &[Vec<f64>]) -> Result<(), ExpectedError> {
+    let middle = |values: &Vec<f64>| {
+        let mut values = values.clone();
+        values.sort_unstable_by(f64::total_cmp);
+        values.get(values.len() / 2).copied()
+    };
+    let middles = arms.iter().zip(columns).filter_map(|(arm, values)| Some((*arm, middle(values)?)));
+    let middles: Vec<(usize, f64)> = middles.filter(|(_, middle)| *middle > 0.0).collect();
+    let by_size = |one: &&(usize, f64), other: &&(usize, f64)| one.1.total_cmp(&other.1);
+    let (Some(least), Some(most)) = (middles.iter().min_by(by_size), middles.iter().max_by(by_size)) else {
+        return Ok(());
+    };
+    if most.1 <= ALIKE * least.1 {
+        return Ok(());
+    }
+    let [small, large] = [least, most].map(|(at, middle)| (shortened(&rows.header[*at]), *middle));
+    let first = shortened(&rows.header[arms[0]]);
+    let other = if first == large.0 { &small.0 } else { &large.0 };
+    Err(ExpectedError::usage(
+        format!(
+            "{}: the columns `{}` (about {}) and `{}` (about {}) are hardly two arms",
+            rows.name, small.0, small.1, large.0, large.1
+        ),
+        format!(
+            "if `{first}` names the arms: --arm-column {first} --metric {other}; else write the columns arm and value"
+        ),
+    ))
 }

@@ -8,7 +8,10 @@ use crate::{
         summary::{self, Among, Behind, Standing, listed},
         verdict,
     },
-    run::{contrast::Outcome, plan::threads_in_words},
+    run::{
+        contrast::{ContrastState, Outcome},
+        plan::threads_in_words,
+    },
 };
 use fstrial_model::{
     metric::Metric,
@@ -237,9 +240,9 @@ fn open_questions(document: &Document) -> Vec<String> {
             verdict::rounds_in_words(document.rounds as usize)
         ));
     }
-    let undecided: Vec<_> = states()
-        .filter(|state| state.metric == Metric::Throughput && state.verdict == Outcome::Undecided)
-        .collect();
+    let is_main = |state: &ContrastState| state.metric == Metric::Throughput && state.holds_open;
+    let undecided: Vec<_> =
+        states().filter(|state| is_main(state) && state.verdict == Outcome::Undecided).collect();
     if !undecided.is_empty() {
         let needed: Vec<_> = undecided.iter().filter_map(|state| verdict::rounds_more(state)).collect();
         let ends = needed.iter().map(|(low, _)| low).min().zip(needed.iter().map(|(_, high)| high).max());
@@ -250,7 +253,7 @@ fn open_questions(document: &Document) -> Vec<String> {
                 if which == 1 { "One".into() } else { which.to_string() }
             )
         });
-        let all = states().filter(|state| state.metric == Metric::Throughput).count();
+        let all = states().filter(|state| is_main(state)).count();
         lines.push(format!(
             "{} of {all} comparisons of throughput are undecided: neither shown to differ nor to be the same.{needed}",
             undecided.len()
@@ -287,7 +290,7 @@ pub(super) fn matrix(shown: &Shown) -> Markup {
                         }
                     }
                     tbody {
-                        @for (index, workload) in document.workloads.iter().enumerate() {
+                        @for (index, workload) in document.workloads.iter().enumerate().filter(|(_, workload)| !workload.secondary) {
                             tr {
                                 th scope="row" { a href={ "#" (shown.section_anchor(index)) } { (workload.title()) } }
                                 @for level in &levels { (cell(&standings, workload, *level)) }
@@ -307,17 +310,30 @@ pub(super) fn matrix(shown: &Shown) -> Markup {
 fn cell(standings: &[Standing<'_>], workload: &WorkloadReport, level: u16) -> Markup {
     let is_this =
         |standing: &&Standing<'_>| std::ptr::eq(standing.workload, workload) && standing.threads == level;
-    let Some(standing) = standings.iter().find(is_this) else {
-        return html! { td.v-none { "–" } };
+    let these: Vec<&Standing<'_>> = standings.iter().filter(is_this).collect();
+    // With a baseline there is one for each arm against it.
+    let [standing] = these.as_slice() else {
+        return html! {
+            td class=(if these.is_empty() { "v-none" } else { "v-mixed" }) {
+                @if these.is_empty() { "–" }
+                @for standing in these { div { (won(standing)) } }
+            }
+        };
     };
     let class = match (standing.among, standing.behind.is_empty()) {
         (Among::Alone, _) => "v-faster",
-        (Among::Equivalent | Among::AtLimit, true) => "v-equivalent",
+        (Among::Equivalent | Among::AtLimit | Among::Near(_), true) => "v-equivalent",
         (_, true) => "v-undecided",
         (_, false) => "v-mixed",
     };
     html! {
-        td class=(class) {
+        td class=(class) { (won(standing)) }
+    }
+}
+
+/// Who leads, what the others have, and what is not decided.
+fn won(standing: &Standing<'_>) -> Markup {
+    html! {
             strong { (standing.leaders()) }
             @for one in standing.behind.iter().take(MAX_BEHIND) { span.ratio { (behind(one)) } }
             @for words in standing.open_words() { span.ratio { (words) } }
@@ -326,7 +342,6 @@ fn cell(standings: &[Standing<'_>], workload: &WorkloadReport, level: u16) -> Ma
             }
             @if !standing.out.is_empty() { br; span.out { "without " (listed(&standing.out)) } }
             @if standing.unequal { br; span.badge.unequal { "unequal durability" } }
-        }
     }
 }
 

@@ -53,7 +53,7 @@ pub fn page(mut entries: Vec<ClaimEntry>) -> String {
         (overview(&entries))
         @for (entry, place) in entries.iter().zip(&placed) {
             section.trial {
-                (claim(&entry.report, &entry.report.id))
+                (claim(&entry.report, &entry.report.id, is_checked(entry)))
                 @if let Some(open) = entry.open.as_ref().filter(|_| entry.report.notes.is_empty()) { p.open { (open) } }
                 @if let (Some(page), Some(place)) = (&entry.trial, place) {
                     (trial::of_claim(page, *place))
@@ -63,6 +63,11 @@ pub fn page(mut entries: Vec<ClaimEntry>) -> String {
     };
     let data = entries.into_iter().filter_map(|entry| Some(entry.trial?.data)).collect();
     super::document(&title, &body, data)
+}
+
+/// Whether it was checked, or is known not to run here.
+fn is_checked(entry: &ClaimEntry) -> bool {
+    entry.open.is_none() || entry.report.verdict == ClaimVerdict::CannotRun
 }
 
 /// How many hold, and so on.
@@ -78,10 +83,12 @@ fn counts(entries: &[ClaimEntry]) -> Markup {
         ClaimVerdict::CannotTell,
         ClaimVerdict::CannotRun,
     ];
-    let is_checked =
-        |entry: &&ClaimEntry| entry.open.is_none() || entry.report.verdict == ClaimVerdict::CannotRun;
     let count = |verdict: ClaimVerdict| {
-        entries.iter().filter(is_checked).filter(|entry| entry.report.verdict == verdict).count()
+        entries
+            .iter()
+            .filter(|entry| is_checked(entry))
+            .filter(|entry| entry.report.verdict == verdict)
+            .count()
     };
     let unchecked = entries.iter().filter(|entry| !is_checked(entry)).count();
     html! {
@@ -107,7 +114,7 @@ fn overview(entries: &[ClaimEntry]) -> Markup {
                         @let report = &entry.report;
                         tr.claim {
                             th scope="row" { a href={ "#" (report.id) } { (report.statement) } }
-                            td class=(class(report.verdict)) { (verdict_in_words(entry)) }
+                            td class=[is_checked(entry).then(|| class(report.verdict))] { (verdict_in_words(entry)) }
                             td { (here(entry)) }
                             td { (report.said) }
                             td { (report.source) }
@@ -120,10 +127,7 @@ fn overview(entries: &[ClaimEntry]) -> Markup {
 }
 
 fn verdict_in_words(entry: &ClaimEntry) -> &str {
-    match &entry.open {
-        Some(_) if entry.report.verdict != ClaimVerdict::CannotRun => "not checked yet",
-        _ => entry.report.verdict.words(),
-    }
+    if is_checked(entry) { entry.report.verdict.words() } else { "not checked yet" }
 }
 
 /// What is measured here, or why nothing is.
@@ -161,15 +165,16 @@ fn key() -> Markup {
     }
 }
 
-pub(super) fn claim(report: &ClaimReport, anchor: &str) -> Markup {
+/// A claim with its answer, if it was checked.
+pub(super) fn claim(report: &ClaimReport, anchor: &str, is_checked: bool) -> Markup {
     html! {
         section.claim id=(anchor) {
             h3 { (report.statement) }
             p.source { (report.source) @if !report.setup.is_empty() { ". Measured on: " (report.setup) } }
-            p.verdict { strong class=(class(report.verdict)) { (report.answer) } }
+            @if is_checked { p.verdict { strong class=(class(report.verdict)) { (report.answer) } } }
             @if !report.said.is_empty() { p { "Said then: " (report.said) } }
             @if let Some(day) = report.fixed { p { "What is expected was fixed on " (day.to_string()) "." } }
-            @if !report.parts.is_empty() { (parts(report)) }
+            @if !report.parts.is_empty() { (parts(report, is_checked)) }
             (list(&report.notes))
             @if !report.substituted.is_empty() { p { "Replacements for features this kernel no longer has:" } (list(&report.substituted)) }
             @if !report.scaled.is_empty() { p { "Scaled to this machine:" } (list(&report.scaled)) }
@@ -178,7 +183,7 @@ pub(super) fn claim(report: &ClaimReport, anchor: &str) -> Markup {
     }
 }
 
-fn parts(report: &ClaimReport) -> Markup {
+fn parts(report: &ClaimReport, is_checked: bool) -> Markup {
     html! {
         div.scroll tabindex="0" role="group" aria-label={ "Parts of " (report.id) } {
             table.parts {
@@ -194,8 +199,13 @@ fn parts(report: &ClaimReport) -> Markup {
                             }
                             td { (part.expected.as_deref().unwrap_or("–")) }
                             td { @if let Some(then) = &part.then { (then) } @else { "–" } }
-                            td { (part.here()) }
-                            td class=(class(part.verdict)) { (part.verdict.words()) }
+                            @if is_checked {
+                                td { (part.here()) }
+                                td class=(class(part.verdict)) { (part.verdict.words()) }
+                            } @else {
+                                td { "–" }
+                                td { "–" }
+                            }
                         }
                     }
                 }

@@ -121,7 +121,7 @@ fn rest(trial: &TrialPage, place: usize) -> Markup {
     let shown = &trial.told;
     html! {
         @if let Some(claim) = &shown.document.claim {
-            (claims::claim(claim, &shown.anchor("claim")))
+            (claims::claim(claim, &shown.anchor("claim"), true))
             @if let Some(curve) = claims::curve(claim, place) { div.grid { (curve) } }
         }
         (answer::matrix(shown))

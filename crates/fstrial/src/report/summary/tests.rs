@@ -51,6 +51,38 @@ fn an_arm_is_compared_with_one_that_was_found_to_be_ahead() {
 }
 
 #[test]
+fn with_a_baseline_each_arm_is_told_against_it() {
+    let verdicts = vec![
+        verdict("noatime", "plain", Outcome::Equivalent, 1.0, Some((0.99, 1.01))),
+        verdict("writeback", "plain", Outcome::Faster, 1.2, Some((1.1, 1.3))),
+        verdict("lazy", "plain", Outcome::Undecided, 1.3, Some((1.02, 1.6))),
+    ];
+    let report = workload(&["plain", "noatime", "writeback", "lazy"], verdicts);
+    let bottom = bottom_line_of(std::slice::from_ref(&report));
+    insta::assert_snapshot!(said(&report).into_iter().chain(bottom).collect::<Vec<_>>().join("\n"));
+}
+
+#[test]
+fn what_is_near_enough_will_do() {
+    let of = |arms: &[&str], near: &[(f64, bool)]| {
+        let pairs = (0..arms.len()).flat_map(|one| (0..one).map(move |other| (arms[one], arms[other])));
+        let verdicts = pairs.zip(near).map(|((a, b), (within, near))| {
+            let mut report = verdict(a, b, Outcome::Undecided, 1.02, Some((0.96, 1.08)));
+            (report.contrast.within_percent, report.contrast.near) = (Some(*within), *near);
+            report
+        });
+        said(&workload(arms, verdicts.collect())).remove(0)
+    };
+    let lines = [
+        of(&["ext4", "xfs"], &[(10.0, true)]),
+        of(&["ext4", "xfs"], &[(10.0, false)]),
+        of(&["ext4", "xfs", "btrfs"], &[(5.0, true), (10.0, true), (5.0, true)]),
+        of(&["ext4", "xfs", "btrfs"], &[(5.0, true), (10.0, false), (5.0, true)]),
+    ];
+    insta::assert_snapshot!(lines.join("\n"));
+}
+
+#[test]
 fn what_is_not_decided_says_why() {
     let reason = |outcome, ratio, interval, more: Option<(u64, u64)>, at_limit: bool| {
         let mut report = verdict("xfs", "ext4", outcome, ratio, interval);
@@ -145,6 +177,23 @@ proptest! {
                 prop_assert!(same >= leading * (leading - 1) / 2, "{line}");
             }
         }
+    }
+
+    /// What is decided is never told as open.
+    #[test]
+    fn where_all_is_decided_nothing_is_told_as_open(verdicts in any_verdicts(&["a0", "b1", "c2"]), with_base in any::<bool>()) {
+        let decided = verdicts.into_iter().filter(|report| !with_base || report.contrast.b == "a0").map(|mut report| {
+            let verdict = &mut report.contrast.verdict;
+            if matches!(verdict, Outcome::Undecided | Outcome::CannotTell) {
+                *verdict = Outcome::Equivalent;
+            }
+            report
+        });
+        let lines = said(&workload(&["a0", "b1", "c2"], decided.collect()));
+        prop_assert!(lines.iter().all(|line| !line.contains("decided") && !line.contains("open")), "{lines:?}");
+        // Of verdicts that go round in a circle nobody leads.
+        let expected = if with_base { 2..=2 } else { 0..=1 };
+        prop_assert!(expected.contains(&lines.len()), "{lines:?}");
     }
 
     #[test]
