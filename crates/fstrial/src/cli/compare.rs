@@ -269,7 +269,9 @@ pub(crate) fn exec(args: &mut CompareArgs) -> Result<u8, ExpectedError> {
             fit::check(&trial)?;
         }
     }
-    args.conduct.notes.iter().for_each(|note| super::say(&format!("{note}\n")));
+    if !args.conduct.is_quiet() {
+        args.conduct.notes.iter().for_each(|note| super::say(&format!("{note}\n")));
+    }
     if args.restore.is_some() && !trial.restores() {
         return Err(ExpectedError::usage(
             "--restore needs an arm with a prepared state: there is nothing to restore",
@@ -503,6 +505,9 @@ impl CompareArgs {
     /// The presets of an application; says which they are.
     fn set(&self, application: &Application) -> Vec<Entry> {
         let presets = application.presets();
+        if self.conduct.is_quiet() {
+            return presets.into_iter().map(|name| self.over(Entry::of_preset(name))).collect();
+        }
         super::say(&format!("{}: {}\n", application.name(), presets.join(", ")));
         if let servers @ [_, ..] = application.servers().as_slice() {
             super::say(&format!("the server itself: --workload {}\n", servers.join(" or ")));
@@ -637,6 +642,19 @@ mod tests {
     struct Line {
         #[command(flatten)]
         args: CompareArgs,
+    }
+
+    #[test]
+    fn a_model_is_meant_by_the_only_name_that_begins_so() {
+        for (word, name) in [
+            ("gp3", Some("gp3-3000")),
+            ("gp3-3000", Some("gp3-3000")),
+            ("sata-ssd", Some("sata-ssd")),
+            ("raid10", None),
+            ("gp", None),
+        ] {
+            assert_eq!(model_meant(word), name, "{word}");
+        }
     }
 
     /// What the default budget holds of any name that `fstrial workloads` lists has room for a verdict.

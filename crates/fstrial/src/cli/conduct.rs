@@ -90,9 +90,12 @@ pub(crate) fn conduct(
     let page = page.map(|page| kept(home, id, page));
     let undecided = if args.ok_undecided { exit_code::VERDICT } else { exit_code::UNDECIDED };
     let code = if code == exit_code::UNDECIDED { undecided } else { code };
+    if args.is_silent(code) {
+        return super::written(code, None);
+    }
     if args.json {
         json_lines::print_answer(&document);
-    } else if !args.is_silent(code) {
+    } else {
         super::print(&table::render(&document));
         advise(&document, round_seconds);
     }
@@ -446,8 +449,11 @@ fn ending(document: &Document, finished: &Finished<'_>, fail_if: Option<FailIf>)
     };
     let all =
         || document.workloads.iter().flat_map(|workload| workload.verdicts.iter().chain(&workload.leads));
-    // A claim asks for more than that either will do.
-    let will_do = document.claim.is_none() && document.has_begun && !all().any(|verdict| is_open(&verdict));
+    // A claim, and a condition, ask for more than that either will do.
+    let will_do = document.claim.is_none()
+        && fail_if.is_none()
+        && document.has_begun
+        && !all().any(|verdict| is_open(&verdict));
     match (met, finished.is_decided() || will_do) {
         (true, _) => exit_code::FAIL_IF_MET,
         (false, true) => exit_code::VERDICT,

@@ -181,8 +181,8 @@ fn checks() -> Vec<Check> {
             }
             .into(),
         },
-        Check { name: "ramdisk", ok: true, found: ramdisk() },
-        Check { name: "schedulers", ok: !schedulers.is_empty(), found: schedulers },
+        for_root("ramdisk", true, ramdisk()),
+        for_root("schedulers", !schedulers.is_empty(), schedulers),
         memory_limit(),
         Check {
             name: "io_uring",
@@ -202,6 +202,14 @@ fn checks() -> Vec<Check> {
     ];
     checks.extend(SERVERS.map(server));
     checks
+}
+
+/// What only root can use.
+fn for_root(name: &'static str, is_here: bool, found: String) -> Check {
+    match host::is_root() {
+        true => Check { name, ok: is_here, found },
+        false => Check { name, ok: false, found: "for root only".into() },
+    }
 }
 
 /// Servers of the presets, with the program that is the server and the one that is its client.

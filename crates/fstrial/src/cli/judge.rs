@@ -109,7 +109,19 @@ pub(super) fn judged(args: &JudgeArgs) -> Result<(elsewhere::Facts, Vec<Finding>
         ));
     }
     let sources = Sources::of(&args.files)?;
+    if args.arm_column.is_some() && args.metric.len() != 1 {
+        return Err(ExpectedError::usage(
+            "--arm-column takes one --metric: the column of the values",
+            "judge several columns one after the other",
+        ));
+    }
     let read = sources::read(&sources, args)?;
+    if args.arm_column.is_some() && read.format != Format::Csv {
+        return Err(ExpectedError::usage(
+            format!("--arm-column is for tables, and this is {}", read.format.words()),
+            "leave it out: the format names its arms",
+        ));
+    }
     let settings = settings(args, &read)?;
     check_size(&read, &settings)?;
     let found = judging::judge(&read.table, &settings);

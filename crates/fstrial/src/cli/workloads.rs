@@ -29,6 +29,8 @@ use std::{
 
 /// A program that is a name of an application, too.
 const PGBENCH: &str = "pgbench";
+/// The preset that runs it with its server.
+const PGBENCH_ITSELF: &str = "postgresql-tpcb";
 
 /// List the workload presets, or those that fit a word, or show one as the text to copy and change.
 #[derive(Debug, Args)]
@@ -129,7 +131,8 @@ pub(super) fn named(word: &str) -> Result<Named, ExpectedError> {
         return Ok(Named::Written { entry: Box::new(entry_of_file(word, &text)?), text });
     }
     // Where it is installed, pgbench means itself; elsewhere the presets that model its database.
-    let word = if word == PGBENCH && command::find(PGBENCH).is_some() { "postgresql-tpcb" } else { word };
+    let is_here = || ["postgres", PGBENCH].iter().all(|program| command::find(program).is_some());
+    let word = if word == PGBENCH && is_here() { PGBENCH_ITSELF } else { word };
     let preset = preset::PRESETS.iter().find(|(known, _)| *known == word);
     if let (None, Some(application)) = (preset, Application::named(word)) {
         return Ok(Named::Set(application));

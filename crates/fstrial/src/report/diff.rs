@@ -106,14 +106,18 @@ struct ContrastDiff {
 
 /// Where a cell is: workload, phase, arm, threads.
 type Place<'a> = (&'a str, &'a str, &'a str, u16);
+type Cells<'a> = BTreeMap<Place<'a>, (&'a WorkloadReport, &'a CellReport)>;
 
 /// Sets two trials side by side.
 pub fn diff(sides: [Side; 2], a: &Document, b: &Document) -> Diff {
     let (of_a, of_b) = (cells(a), cells(b));
-    let names = |mine: &BTreeMap<Place<'_>, _>, other: &BTreeMap<Place<'_>, _>| -> Vec<String> {
-        mine.keys().filter(|place| !other.contains_key(*place)).map(words).collect()
-    };
-    let both = of_a.iter().filter_map(|(place, one)| Some((place, one, of_b.get(place)?)));
+    fn names<'a>(mine: &Cells<'a>, other: &'a Cells<'a>) -> Vec<String> {
+        mine.iter()
+            .filter(|(place, one)| same(other, place, one).is_none())
+            .map(|(place, _)| words(place))
+            .collect()
+    }
+    let both = of_a.iter().filter_map(|(place, one)| Some((place, one, same(&of_b, place, one)?)));
     Diff {
         schema_version: SCHEMA_VERSION,
         trials: sides,
@@ -125,7 +129,16 @@ pub fn diff(sides: [Side; 2], a: &Document, b: &Document) -> Diff {
     }
 }
 
-fn cells(document: &Document) -> BTreeMap<Place<'_>, (&WorkloadReport, &CellReport)> {
+/// The cell that answers the same question: a highest rate under a promise is another one than a throughput.
+fn same<'a>(
+    of: &'a Cells<'a>,
+    place: &Place<'a>,
+    (workload, _): &(&WorkloadReport, &CellReport),
+) -> Option<&'a (&'a WorkloadReport, &'a CellReport)> {
+    of.get(place).filter(|(other, _)| other.promise == workload.promise)
+}
+
+fn cells(document: &Document) -> Cells<'_> {
     let workloads = document.workloads.iter();
     workloads
         .flat_map(|workload| {

@@ -127,6 +127,9 @@ pub struct WorkloadReport {
     /// Whether it is told with the result that decides, and decides nothing itself: of a server its latencies.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub secondary: bool,
+    /// Whether every arm is compared with one only: the second of each verdict.
+    #[serde(skip)]
+    pub has_baseline: bool,
     /// Warm-up in seconds; none for work that ends when it is done.
     pub warmup_seconds: Option<f64>,
     /// Measured time of a run in seconds, a server's client's too; none for work that ends when it is done, and for other
@@ -509,6 +512,7 @@ fn section_report(
         repeated: repeated.filter(|times| *times > 1),
         served,
         secondary: plan.is_secondary(index, result),
+        has_baseline: plan.trial.trial.baseline.is_some(),
         warmup_seconds: timed.map(|phase| phase.warmup.as_secs_f64()),
         duration_seconds: timed
             .map(|phase| phase.duration)
@@ -529,9 +533,12 @@ impl WorkloadReport {
         levels
     }
 
-    /// Its name with the phase: `bonnie, rewrite`.
+    /// Its name with the phase, and with the promise where a rate was looked for, which is another question: `bonnie, rewrite`,
+    /// `oltp, highest rate with p99<5ms`.
     pub fn title(&self) -> String {
-        if self.phase.is_empty() { self.name.clone() } else { format!("{}, {}", self.name, self.phase) }
+        let phase = Some(&self.phase).filter(|phase| !phase.is_empty()).cloned();
+        let promise = self.promise.as_ref().map(|promise| format!("highest rate with {promise}"));
+        [Some(self.name.clone()), phase, promise].into_iter().flatten().collect::<Vec<_>>().join(", ")
     }
 }
 
@@ -681,7 +688,8 @@ impl Typical {
 }
 
 /// Flags that say how a trial is shown and kept, without a value and with one: who repeats it says that for the new one.
-const NOT_REPEATED: [&str; 6] = ["--quiet", "-q", "--watch", "--no-page", "--json", "--force"];
+const NOT_REPEATED: [&str; 8] =
+    ["--quiet", "-q", "-qq", "--ok-undecided", "--watch", "--no-page", "--json", "--force"];
 const NOT_REPEATED_VALUES: [&str; 3] = ["--seed", "--save", "--tag"];
 
 /// The command that repeats a trial: its own command line, from the start, with the seed.
@@ -705,10 +713,13 @@ pub fn repeat_command(command_line: &str, seed: u64) -> String {
 
 /// The words of a command line, each still quoted as it is written.
 fn quoted_words(line: &str) -> Vec<&str> {
-    let mut is_quoted = false;
+    let (mut is_quoted, mut is_escaped) = (false, false);
     let ends = |c: char| {
-        is_quoted ^= c == '\'';
-        c == ' ' && !is_quoted
+        // An apostrophe is written outside of quotes, as \'.
+        let was_escaped = is_escaped;
+        is_escaped = c == '\\' && !is_quoted && !was_escaped;
+        is_quoted ^= c == '\'' && !was_escaped;
+        c == ' ' && !is_quoted && !was_escaped
     };
     line.split(ends).filter(|word| !word.is_empty()).collect()
 }
@@ -722,8 +733,14 @@ mod tests {
         let line = "/usr/bin/fstrial compare ext4 'xfs:-m reflink=0' --tag nightly --save 'my trial.toml' -q --seed=7 -b 1m";
         assert_eq!(repeat_command(line, 16), "fstrial compare ext4 'xfs:-m reflink=0' -b 1m --seed 0x10");
         assert_eq!(
-            repeat_command("fstrial run t.toml --resume 3 --json", 1),
+            repeat_command("fstrial run t.toml --resume 3 --json -qq", 1),
             "fstrial run t.toml --seed 0x1"
+        );
+        let quoted = fstrial_stack::command::quoted("o'brien the 2nd");
+        let line = format!("fstrial compare ext4 xfs --name {quoted} --seed 7 --tag x -b 1m");
+        assert_eq!(
+            repeat_command(&line, 1),
+            format!("fstrial compare ext4 xfs --name {quoted} -b 1m --seed 0x1")
         );
     }
 

@@ -77,10 +77,13 @@ pub fn render(
     let holding = plan.contrasts.iter().filter(|contrast| contrast.holds_open).count();
     let _ = writeln!(
         out,
-        "\nRounds until {} settled or {} have passed; {} questions in all, errors controlled together.",
+        "\nRounds until {} settled or {} have passed; {} in all, errors controlled together.",
         if holding == 1 { "1 contrast is".to_owned() } else { format!("{holding} contrasts are") },
         settings.budget,
-        plan.contrasts.len()
+        match plan.contrasts.len() {
+            1 => "1 question".to_owned(),
+            all => format!("{all} questions"),
+        }
     );
     out += &budget(forecast);
     for warning in plan.workloads.iter().filter_map(within_a_period) {

@@ -37,6 +37,8 @@ pub struct Standing<'a> {
     pub out: Vec<&'a str>,
     /// Whether any two of its arms are of unequal durability.
     pub unequal: bool,
+    /// With a baseline: the other arm against it, where one of them is ahead. Neither leads all arms by that.
+    pub against: Option<Behind<'a>>,
 }
 
 /// How the arms that lead compare with each other.
@@ -86,6 +88,8 @@ pub enum Why {
     Within(f64),
     /// Its interval excludes 1, but not at the level that many questions together ask for. With what a decision would take.
     Likely(Option<(u64, u64)>),
+    /// One is ahead in a typical round, which what both did in all does not bear out.
+    NotInAll,
     /// A decision is likely after this many rounds more.
     Rounds((u64, u64)),
     /// More rounds would hardly decide it, as far as can be seen.
@@ -102,9 +106,18 @@ pub fn lines(document: &Document) -> Vec<String> {
     let standings = standings(document);
     let all = standings.iter().map(Standing::line);
     // Of a single comparison its own line says it all. A claim says the last one itself.
-    let bottom = bottom_line(document).filter(|_| standings.len() > 1);
+    let mut places: Vec<(&str, u16)> =
+        standings.iter().map(|one| (one.workload.name.as_str(), one.threads)).collect();
+    places.dedup();
+    let is_told = standings.len() > 1 && (places.len() > 1 || !has_baseline(document));
+    let bottom = bottom_line(document).filter(|_| is_told);
     let limits = if document.claim.is_none() { limits(document) } else { Vec::new() };
     bottom.into_iter().chain(all).chain(limits).collect()
+}
+
+/// Whether every arm was compared with one only.
+pub fn has_baseline(document: &Document) -> bool {
+    document.workloads.iter().any(|workload| workload.has_baseline)
 }
 
 /// What no verdict could see: rare stalls, and without a control whether a difference would have shown.
@@ -157,22 +170,16 @@ fn of_level_at<'a>(workload: &'a WorkloadReport, threads: u16, place: Option<&st
             && cells.iter().any(|cell| cell.arm == state.a)
     };
     let reports: Vec<&VerdictReport> = workload.verdicts.iter().filter(is_of_these).collect();
-    if baseline(&reports, cells.len()).is_none() {
+    if !workload.has_baseline {
         return standing(workload, threads, cells, &reports).into_iter().collect();
     }
     let against = |report: &&'a VerdictReport| {
         let is_of_it = |cell: &&&CellReport| [&report.contrast.a, &report.contrast.b].contains(&&cell.arm);
-        standing(workload, threads, cells.iter().filter(is_of_it).copied().collect(), &[report])
+        let standing =
+            standing(workload, threads, cells.iter().filter(is_of_it).copied().collect(), &[report])?;
+        Some(standing.against(&report.contrast))
     };
     reports.iter().filter_map(against).collect()
-}
-
-/// The arm that every other one is compared with, where those are not compared with each other.
-fn baseline<'a>(reports: &[&'a VerdictReport], arms: usize) -> Option<&'a str> {
-    let arms_of = |report: &'a VerdictReport| [report.contrast.a.as_str(), report.contrast.b.as_str()];
-    let is_in_all = |arm: &&str| reports.iter().all(|report| arms_of(report).contains(arm));
-    let first = reports.first().filter(|_| arms > 2 && reports.len() + 1 == arms)?;
-    arms_of(first).into_iter().find(is_in_all)
 }
 
 fn standing<'a>(
@@ -199,6 +206,7 @@ fn standing<'a>(
         open: open(&leading, &verdicts, &is_at_limit),
         out: out.iter().map(|cell| cell.arm.as_str()).collect(),
         unequal: reports.iter().any(|report| report.unequal_durability.is_some()),
+        against: None,
         leading,
     })
 }
@@ -277,7 +285,10 @@ fn why(state: &ContrastState, at_limit: bool) -> Why {
         return Why::Blind(at_limit);
     }
     let more = verdict::rounds_more(state);
-    if low > 1.0 || high < 1.0 {
+    if state.waits_for_total {
+        return Why::NotInAll;
+    }
+    if state.suggestive {
         return Why::Likely(more);
     }
     if let Some(percent) = state.within_percent {
@@ -285,13 +296,18 @@ fn why(state: &ContrastState, at_limit: bool) -> Why {
     }
     let widest = (high - 1.0).abs().max((1.0 - low).abs());
     match more {
-        _ if widest <= NARROW => Why::Narrow(widest),
+        _ if low < 1.0 && high > 1.0 && widest <= NARROW => Why::Narrow(widest),
         Some(rounds) => Why::Rounds(rounds),
         None => Why::Hopeless,
     }
 }
 
 impl Open<'_> {
+    /// Whether `a` looks better so far.
+    fn is_ahead(&self) -> bool {
+        self.ratio.is_some_and(|(ratio, _)| ratio > 1.0) != self.less_is_better
+    }
+
     /// What `a` probably is.
     fn likely(&self) -> &'static str {
         let is_more = self.ratio.is_some_and(|(ratio, _)| ratio > 1.0);
@@ -303,10 +319,11 @@ impl Open<'_> {
         }
     }
 
-    /// `xfs / ext4 1.61× [0.93, 2.80], open: about 14 rounds more would decide it`; without a reason that is said already.
-    fn words(&self, among: Among) -> String {
-        match (self.why, among) {
-            (Why::Within(_), Among::Near(_)) => self.figures(),
+    /// `xfs / ext4 1.61× [0.93, 2.80], open: a decision would take 14 rounds more`; `is_said`: without what names who leads.
+    fn words(&self, is_said: bool) -> String {
+        match self.why {
+            Why::Within(_) if is_said => self.figures(),
+            Why::Likely(more) if is_said => format!("{}{}", self.figures(), would_take(more, ", ")),
             _ => format!("{}, {}", self.figures(), self.reason()),
         }
     }
@@ -325,10 +342,7 @@ impl Open<'_> {
             Why::Few(rounds) => format!("too few rounds ({rounds})"),
             Why::Within(percent) => format!("at most {percent:.0} % apart"),
             Why::Likely(more) => {
-                let more = more.map_or_else(String::new, |more| {
-                    format!("; a decision would take {}", verdict::more_in_words(more, None))
-                });
-                format!("probably {}{more}", self.likely())
+                format!("probably {}{}", self.likely(), would_take(more, "; "))
             }
             Why::Narrow(share) => {
                 format!("no difference of more than {:.0} % found", (share * 100.0 - 1e-9).ceil())
@@ -336,6 +350,7 @@ impl Open<'_> {
             Why::Rounds(more) => {
                 format!("open: a decision would take {}", verdict::more_in_words(more, None))
             }
+            Why::NotInAll => "open: what both did in all does not bear it out".into(),
             Why::Hopeless => "open: a decision is out of reach at this noise".into(),
             Why::Blind(false) => "cannot tell here: a planted slowdown was not seen either".into(),
             Why::Blind(true) => {
@@ -345,9 +360,22 @@ impl Open<'_> {
     }
 }
 
-impl Standing<'_> {
+impl<'a> Standing<'a> {
+    /// The same told about one arm against the baseline, which is the second of the contrast.
+    fn against(self, state: &'a ContrastState) -> Self {
+        if self.among != Among::Alone {
+            return self;
+        }
+        let ratio = state.ratio.map(|ratio| (ratio, state.interval));
+        let against = Some(Behind { arm: &state.a, of: &state.b, ratio });
+        Self { against, behind: Vec::new(), ..self }
+    }
+
     /// Who leads, in words.
     pub fn leaders(&self) -> String {
+        if let Some(against) = &self.against {
+            return self.behind_words(against);
+        }
         let names = listed(&self.leading);
         match self.among {
             Among::Alone => format!("{names} leads"),
@@ -362,6 +390,10 @@ impl Standing<'_> {
             }
             Among::Open => match self.open.iter().find(|pair| self.is_within(pair)) {
                 Some(Open { why: Why::Blind(_), .. }) => format!("cannot tell {names} apart"),
+                Some(pair) if self.leading.len() == 2 && matches!(pair.why, Why::Likely(_)) => {
+                    let (first, second) = if pair.is_ahead() { (pair.a, pair.b) } else { (pair.b, pair.a) };
+                    format!("{first} is probably ahead of {second}")
+                }
                 _ if self.leading.len() > 1 => format!("not decided between {names}"),
                 _ => "not decided".into(),
             },
@@ -379,7 +411,18 @@ impl Standing<'_> {
         pairs.sort_by_key(|pair| !self.is_within(pair));
         let (few, known): (Vec<&Open<'_>>, Vec<_>) =
             pairs.into_iter().partition(|pair| matches!(pair.why, Why::Few(_)));
-        let mut words: Vec<String> = known.iter().take(MAX_OPEN).map(|pair| pair.words(self.among)).collect();
+        // Of two arms that lead, the first words of the line say it.
+        let is_said = |pair: &Open<'_>| match pair.why {
+            Why::Within(_) => matches!(self.among, Among::Near(_)) && self.is_within(pair),
+            _ => self.leading.len() == 2 && self.is_within(pair),
+        };
+        let said = |pair: &&Open<'_>| pair.words(is_said(pair));
+        // Of many that are near each other no pair is told.
+        let known: Vec<&Open<'_>> = match self.leading.len() {
+            0..=2 => known,
+            _ => known.into_iter().filter(|pair| !is_said(pair)).collect(),
+        };
+        let mut words: Vec<String> = known.iter().take(MAX_OPEN).map(said).collect();
         if known.len() > MAX_OPEN {
             words.push(format!("{} more pairs not decided", known.len() - MAX_OPEN));
         }
@@ -463,10 +506,18 @@ impl<'a> Tally<'a> {
                 Some(percent) => self.near.push(percent),
                 None => self.open += 1,
             },
-            (_, Outcome::Faster) => name_once(&mut self.better, words),
-            (_, Outcome::Slower) => name_once(&mut self.worse, words),
-            (_, Outcome::Equivalent) => self.others_same += 1,
-            (_, Outcome::Undecided | Outcome::CannotTell) => self.others_open += 1,
+            (_, verdict) => self.add_other(verdict, words),
+        }
+    }
+
+    /// A verdict on something else than what decides.
+    fn add_other(&mut self, verdict: Outcome, words: &'a str) {
+        match verdict {
+            Outcome::Failed | Outcome::Cannot => {}
+            Outcome::Faster => name_once(&mut self.better, words),
+            Outcome::Slower => name_once(&mut self.worse, words),
+            Outcome::Equivalent => self.others_same += 1,
+            Outcome::Undecided | Outcome::CannotTell => self.others_open += 1,
         }
     }
 
@@ -494,24 +545,33 @@ pub fn bottom_line(document: &Document) -> Option<String> {
 
 fn bottom_line_of(workloads: &[WorkloadReport]) -> Option<String> {
     let mut tallies: BTreeMap<(&str, &str), Tally<'_>> = BTreeMap::new();
-    for report in
-        workloads.iter().filter(|workload| !workload.secondary).flat_map(|workload| &workload.verdicts)
-    {
+    let main = || workloads.iter().filter(|workload| !workload.secondary);
+    for report in main().flat_map(|workload| &workload.verdicts) {
         tallies.entry((&report.contrast.a, &report.contrast.b)).or_default().add(report);
     }
+    // What is told along is part of the price.
+    for workload in workloads.iter().filter(|workload| workload.secondary) {
+        let of_it = workload.verdicts.iter().map(|report| &report.contrast);
+        for state in of_it.filter(|state| state.metric == Metric::Throughput) {
+            tallies.entry((&state.a, &state.b)).or_default().add_other(state.verdict, &workload.phase);
+        }
+    }
     tallies.retain(|_, tally| tally.comparisons() > 0);
-    let (first, second) = *tallies.keys().next()?;
-    let is_in_all = |arm: &str| tallies.keys().all(|(a, b)| arm == *a || arm == *b);
-    // Of arms that are all compared with one arm, each is told on its own.
-    if !is_in_all(first) && !is_in_all(second) {
+    let is_one = tallies.len() == 1;
+    // With a baseline each arm is told on its own.
+    if !is_one && !workloads.iter().any(|workload| workload.has_baseline) {
         return leads(workloads);
     }
-    let less = workloads.iter().all(|workload| workload.less_is_better);
-    let said = tallies.into_iter().map(|((a, b), tally)| match tally.behind.len() > tally.ahead.len() {
-        true => of_two(b, a, &tally.turned(), less),
-        false => of_two(a, b, &tally, less),
+    let less = main().all(|workload| workload.less_is_better);
+    let said = tallies.into_iter().map(|((a, b), tally)| {
+        let words = match tally.behind.len() > tally.ahead.len() {
+            true => of_two(b, a, &tally.turned(), less),
+            false => of_two(a, b, &tally, less),
+        };
+        if is_one { words } else { format!("{a} / {b}: {words}") }
     });
-    Some(said.collect::<Vec<_>>().join("; "))
+    let said: Vec<String> = said.collect();
+    (!said.is_empty()).then(|| said.join(" · "))
 }
 
 /// `xfs is faster in all 6 comparisons, 1.50× to 1.80× ext4; nothing is lost with it`.
@@ -600,13 +660,13 @@ fn leads(workloads: &[WorkloadReport]) -> Option<String> {
     let words = |standing: &Standing<'_>| match standing.among {
         Among::Alone => None,
         Among::Equivalent | Among::AtLimit => Some("equivalent arms lead in"),
-        Among::Near(_) => Some("either will do in"),
+        Among::Near(_) => Some("the leaders are near each other in"),
         Among::Open => Some("not decided in"),
     };
     let said: Vec<&str> = standings.iter().filter_map(words).collect();
     let mut parts: Vec<String> =
         alone.iter().map(|(name, times)| format!("{name} leads in {times}")).collect();
-    for words in ["equivalent arms lead in", "either will do in", "not decided in"] {
+    for words in ["equivalent arms lead in", "the leaders are near each other in", "not decided in"] {
         match said.iter().filter(|one| **one == words).count() {
             0 => {}
             times => parts.push(format!("{words} {times}")),
@@ -656,6 +716,13 @@ pub fn listed(names: &[impl AsRef<str>]) -> String {
         [one] => (*one).to_owned(),
         [several @ .., last] => format!("{} and {last}", several.join(", ")),
     }
+}
+
+/// `; a decision would take 1 round more`, where that is known.
+fn would_take(more: Option<(u64, u64)>, before: &str) -> String {
+    more.map_or_else(String::new, |more| {
+        format!("{before}a decision would take {}", verdict::more_in_words(more, None))
+    })
 }
 
 /// `either of ext4 and xfs`, `any of ext4, xfs and btrfs`.

@@ -30,10 +30,9 @@ pub fn render(document: &Document) -> String {
     if let Some(line) = document.not_at_its_end().filter(|_| document.ended == "running") {
         section(&mut out, "Not at its end", &[line], LOUD);
     }
-    section(&mut out, "In short", &summary::lines(document), Style::new());
     section(&mut out, "Failed", &document.failures, LOUD);
-    section(&mut out, "Warnings", &document.warnings, LOUD);
     section(&mut out, "What else differs between the arms", &document.audit, Style::new());
+    section(&mut out, "Warnings", &document.warnings, LOUD);
     let mut conditions = document.machines_in_words();
     conditions.extend(fact_notes(document));
     conditions.push(format!(
@@ -43,6 +42,8 @@ pub fn render(document: &Document) -> String {
     ));
     section(&mut out, "Conditions", &conditions, QUIET);
     section(&mut out, "Repeat", std::slice::from_ref(&document.repeat), Style::new());
+    // What most people want is what they see when the trial ends.
+    section(&mut out, "In short", &summary::lines(document), Style::new());
     if let Some(command) = summary::go_on(document) {
         let why = match document.ended {
             "interrupted" => "Interrupted; to go on",

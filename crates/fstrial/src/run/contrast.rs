@@ -59,8 +59,8 @@ pub struct ContrastState {
     /// Of an undecided one the narrowest of some bands inside which it was shown to lie, in percent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub within_percent: Option<f64>,
-    /// Whether that is so near that either will do: up to 10 % of differences that matter from 3 % on, and of other bands in
-    /// proportion, but never more than 10 %.
+    /// Whether that is so near that either will do, and the interval does not exclude 1: up to 10 % of differences that matter
+    /// from 3 % on, and of other bands in proportion, but never more than 10 %.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub near: bool,
     /// Inside the band, but the control has not been told from its arm yet.
@@ -282,4 +282,18 @@ pub(super) fn question(contrast: &Contrast, settings: &Settings, less_is_better:
 pub(crate) fn less_is_better(plan: &Plan, contrast: &Contrast) -> bool {
     let workload = plan.cells[contrast.a].workload;
     contrast.metric.less_is_better(&plan.results[workload][contrast.result_a])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_near;
+
+    #[test]
+    fn near_is_ten_percent_where_three_matter_and_less_where_less_does() {
+        let within = [0.01, 0.02, 0.03, 0.05, 0.10];
+        for (band, near) in [(0.003, 0.01), (0.01, 0.03), (0.02, 0.05), (0.03, 0.10), (0.10, 0.10)] {
+            let widest = within.into_iter().filter(|within| is_near(*within, band)).reduce(f64::max);
+            assert_eq!(widest, Some(near), "{band}");
+        }
+    }
 }

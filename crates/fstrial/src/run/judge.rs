@@ -387,7 +387,8 @@ impl<'a> Judge<'a> {
             suggestive: verdict.excludes_zero_undecided && shown,
             too_few_operations: too_few,
             within_percent: within.map(|within| within * 100.0),
-            near: within.is_some_and(|within| is_near(within, contrast.metric.band(practical))),
+            near: within.is_some_and(|within| is_near(within, contrast.metric.band(practical)))
+                && interval.is_none_or(|(low, high)| low <= 1.0 && high >= 1.0),
             control: self.control(index),
             waits_for_control: verdict.decision == Decision::Equivalent && assay == Assay::Unknown,
             total_ratio,

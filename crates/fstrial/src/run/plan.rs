@@ -504,6 +504,22 @@ mod tests {
         }
     }
 
+    #[test]
+    fn of_a_server_its_transactions_decide() {
+        let plan =
+            Plan::new(trial(&["ext4", "xfs"], &["postgresql-tpcb"]).settled(2).unwrap(), 1, 2).unwrap();
+        let decides = |holds_open: bool| {
+            let of = plan.contrasts.iter().filter(|contrast| contrast.holds_open == holds_open);
+            of.map(|contrast| plan.results[0][contrast.result_a].name.as_str())
+                .collect::<std::collections::BTreeSet<_>>()
+        };
+        assert_eq!(decides(true).into_iter().collect::<Vec<_>>(), ["transactions"]);
+        assert_eq!(
+            decides(false).into_iter().collect::<Vec<_>>(),
+            ["latency-p50", "latency-p95", "latency-p99"]
+        );
+    }
+
     fn described(plan: &Plan) -> String {
         let mut out = String::new();
         for round in 1..=3 {

@@ -223,6 +223,22 @@ fn the_default_workloads_leave_out_what_the_bare_device_cannot_do() {
 }
 
 #[test]
+fn a_nightly_trial_is_silent_and_may_stay_undecided() {
+    let lab = Lab::new();
+    for name in ["a", "b"] {
+        std::fs::create_dir_all(lab.path(name)).unwrap();
+    }
+    let words = "compare dir:a dir:b --workload append-fsync --file-size 1MiB --threads 1 --duration 100ms --warmup 20ms --rounds 1";
+    let silent = lab.run(&format!("{words} -qq --ok-undecided"));
+    assert_eq!((silent.code(), silent.stdout.as_str(), silent.stderr.as_str()), (0, "", ""), "{silent:?}");
+    let undecided = lab.run(&format!("{words} -qq"));
+    assert_eq!((undecided.code(), undecided.stdout.as_str()), (3, ""), "{undecided:?}");
+    let failing = words.replace("--file-size 1MiB", "--file-size 900TiB");
+    let failed = lab.run(&format!("{failing} -qq --ok-undecided"));
+    assert!(failed.code() > 3 && !failed.stderr.is_empty(), "{failed:?}");
+}
+
+#[test]
 fn directories_of_one_filesystem_are_warned_of() {
     let lab = Lab::new();
     for name in ["a", "b"] {

@@ -148,7 +148,7 @@ impl ConductArgs {
     }
 
     /// Whether there is to be no progress.
-    pub(super) fn is_quiet(&self) -> bool {
+    pub(in crate::cli) fn is_quiet(&self) -> bool {
         self.quiet > 0
     }
 

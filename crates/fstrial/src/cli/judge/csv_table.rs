@@ -11,8 +11,10 @@ use fstrial_model::unit;
 /// What a table looks like, in errors.
 const COLUMNS: &str = "the first line names the columns: arm and value, with round and order if every arm was measured \
                        once in each round; or a column for each arm, named after it";
-/// Arms whose usual values differ by a larger factor are taken for columns of other things.
+/// Where the usual values of columns differ by a larger factor, one with few different numbers is taken for keys.
 const ALIKE: f64 = 10.0;
+/// Different numbers of a column of keys, at most.
+const KEYS: usize = 3;
 /// The longest piece of a file that an error shows.
 const SHOWN: usize = 40;
 
@@ -68,6 +70,12 @@ pub(super) fn read(builder: &mut Builder<'_>, text: &str, name: &str) -> Result<
         for (wanted, meaning) in [(arm, Column::Arm), (value, Column::Value)] {
             known.iter_mut().filter(|known| **known == Some(meaning)).for_each(|known| *known = None);
             known[named(&header, wanted, name)?] = Some(meaning);
+        }
+        if known.contains(&Some(Column::Metric)) {
+            return Err(ExpectedError::usage(
+                format!("{name} has a column of metrics, so that `{value}` is more than one number"),
+                "call the columns arm and value, and leave --arm-column out",
+            ));
         }
     }
     let numbers = header.iter().position(|cell| NUMBERS.contains(&cell.to_lowercase().as_str()));
@@ -365,7 +373,7 @@ fn read_wide(
     Ok(())
 }
 
-/// Refuses columns of such different size that they are hardly arms: a column of keys or of another number.
+/// Refuses a column of keys, whose numbers come again and again and are of another size than the others.
 fn check_alike(rows: &Rows<'_>, arms: &[usize], columns: &[Vec<f64>]) -> Result<(), ExpectedError> {
     let middle = |values: &Vec<f64>| {
         let mut values = values.clone();
@@ -378,7 +386,15 @@ fn check_alike(rows: &Rows<'_>, arms: &[usize], columns: &[Vec<f64>]) -> Result<
     let (Some(least), Some(most)) = (middles.iter().min_by(by_size), middles.iter().max_by(by_size)) else {
         return Ok(());
     };
-    if most.1 <= ALIKE * least.1 {
+    let comes_again = |values: &Vec<f64>| {
+        let mut values = values.clone();
+        values.sort_unstable_by(f64::total_cmp);
+        values.dedup();
+        values.len() <= KEYS
+    };
+    if most.1 <= ALIKE * least.1
+        || !columns.iter().any(|values| values.len() > 2 * KEYS && comes_again(values))
+    {
         return Ok(());
     }
     let [small, large] = [least, most].map(|(at, middle)| (shortened(&rows.header[*at]), *middle));

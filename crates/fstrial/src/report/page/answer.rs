@@ -85,7 +85,7 @@ pub(super) fn answer(shown: &Shown) -> Markup {
                 p.bottom-line { strong { (line) } }
             }
             @if standings.is_empty() {
-            } @else if standings.len() <= MAX_LINES {
+            } @else if standings.len() <= MAX_LINES || summary::has_baseline(document) {
                 ul { @for standing in &standings { li { (line(standing)) } } }
             } @else {
                 (counted(document))

@@ -237,8 +237,11 @@ fn verdicts(shown: &Shown, workload: &WorkloadReport) -> Markup {
         if state.metric != Metric::Throughput {
             return false;
         }
-        let standing = standings.iter().find(|standing| standing.threads == state.threads);
-        standing.is_none_or(|standing| [state.a.as_str(), state.b.as_str()].contains(&standing.leading[0]))
+        let mut of_level = standings.iter().filter(|standing| standing.threads == state.threads).peekable();
+        let is_of = |standing: &summary::Standing<'_>| {
+            [state.a.as_str(), state.b.as_str()].contains(&standing.leading[0])
+        };
+        of_level.peek().is_none() || of_level.any(is_of)
     };
     let all = full.len() <= MAX_VERDICTS;
     let told: Vec<_> = full.iter().filter(|report| all || is_told(&report.contrast)).collect();

@@ -19,6 +19,12 @@ fn verdict(a: &str, b: &str, verdict: Outcome, ratio: f64, interval: Option<(f64
     VerdictReport { contrast, unequal_durability: None }
 }
 
+/// Undecided, though its own interval excludes 1.
+fn likely(a: &str, b: &str, ratio: f64, interval: (f64, f64)) -> VerdictReport {
+    let report = verdict(a, b, Outcome::Undecided, ratio, Some(interval));
+    VerdictReport { contrast: ContrastState { suggestive: true, ..report.contrast }, ..report }
+}
+
 fn workload(arms: &[&str], verdicts: Vec<VerdictReport>) -> WorkloadReport {
     let cells = arms.iter().map(|arm| cell(arm)).collect();
     WorkloadReport {
@@ -55,9 +61,12 @@ fn with_a_baseline_each_arm_is_told_against_it() {
     let verdicts = vec![
         verdict("noatime", "plain", Outcome::Equivalent, 1.0, Some((0.99, 1.01))),
         verdict("writeback", "plain", Outcome::Faster, 1.2, Some((1.1, 1.3))),
-        verdict("lazy", "plain", Outcome::Undecided, 1.3, Some((1.02, 1.6))),
+        likely("lazy", "plain", 1.3, (1.02, 1.6)),
     ];
-    let report = workload(&["plain", "noatime", "writeback", "lazy"], verdicts);
+    let report = WorkloadReport {
+        has_baseline: true,
+        ..workload(&["plain", "noatime", "writeback", "lazy"], verdicts)
+    };
     let bottom = bottom_line_of(std::slice::from_ref(&report));
     insta::assert_snapshot!(said(&report).into_iter().chain(bottom).collect::<Vec<_>>().join("\n"));
 }
@@ -80,6 +89,26 @@ fn what_is_near_enough_will_do() {
         of(&["ext4", "xfs", "btrfs"], &[(5.0, true), (10.0, false), (5.0, true)]),
     ];
     insta::assert_snapshot!(lines.join("\n"));
+}
+
+#[test]
+fn what_is_likely_or_not_so_in_all_says_so() {
+    let between = ("xfs", "ext4");
+    let mut stalls = likely(between.0, between.1, 1.04, (1.01, 1.07));
+    (stalls.contrast.suggestive, stalls.contrast.waits_for_total) = (false, true);
+    let mut soon = likely(between.0, between.1, 1.34, (1.02, 1.64));
+    soon.contrast.rounds_needed = Some((1, 1));
+    let three = vec![
+        likely("xfs", "ext4", 0.9, (0.8, 0.99)),
+        verdict("btrfs", "ext4", Outcome::Undecided, 1.0, Some((0.5, 2.0))),
+        verdict("btrfs", "xfs", Outcome::Undecided, 1.0, Some((0.5, 2.0))),
+    ];
+    let lines = [
+        said(&workload(&["ext4", "xfs"], vec![stalls])),
+        said(&workload(&["ext4", "xfs"], vec![soon])),
+        said(&workload(&["ext4", "xfs", "btrfs"], three)),
+    ];
+    insta::assert_snapshot!(lines.concat().join("\n"));
 }
 
 #[test]
@@ -143,10 +172,20 @@ fn any_verdicts(arms: &'static [&'static str]) -> impl Strategy<Value = Vec<Verd
     ];
     let pairs: Vec<(&str, &str)> =
         (0..arms.len()).flat_map(|one| (0..one).map(move |other| (arms[one], arms[other]))).collect();
-    let one = (outcomes, 0.2_f64..5.0, proptest::option::of((0.1_f64..0.99, 1.01_f64..9.0)));
+    // What an undecided one may be as well: probable, not borne out by the total, near, or none of these.
+    let one = (outcomes, 0.2_f64..5.0, proptest::option::of((0.1_f64..0.99, 1.01_f64..9.0)), 0..4_u8);
     prop::collection::vec(one, pairs.len()).prop_map(move |drawn| {
         let told = drawn.into_iter().zip(&pairs);
-        told.map(|((outcome, ratio, interval), (a, b))| verdict(a, b, outcome, ratio, interval)).collect()
+        told.map(|((outcome, ratio, interval, kind), (a, b))| {
+            let mut report = verdict(a, b, outcome, ratio, interval);
+            let state = &mut report.contrast;
+            if state.verdict == Outcome::Undecided && state.interval.is_some() {
+                (state.suggestive, state.waits_for_total) = (kind == 1, kind == 2);
+                (state.within_percent, state.near) = ((kind == 3).then_some(10.0), kind == 3);
+            }
+            report
+        })
+        .collect()
     })
 }
 
@@ -171,6 +210,23 @@ proptest! {
                     prop_assert!(ahead && !["a0", "b1", "c2", "d3"].iter().any(|arm| found(leader, arm)), "{line}");
                 }
             }
+            // Either will do only if no pair of those that lead is open in another way, and nothing is probable of them.
+            if line.contains("will do") {
+                let standing = &standings_of(&report)[0];
+                let is_between = |state: &&ContrastState| {
+                    standing.leading.contains(&state.a.as_str()) && standing.leading.contains(&state.b.as_str())
+                };
+                let between: Vec<_> =
+                    verdicts.iter().map(|report| &report.contrast).filter(is_between).collect();
+                prop_assert!(
+                    between.iter().all(|state| state.verdict == Outcome::Equivalent || state.near),
+                    "{line}: {between:?}"
+                );
+            }
+            for (word, is_so) in [("probably", 1), ("does not bear it out", 2)] {
+                let kinds = |state: &ContrastState| if is_so == 1 { state.suggestive } else { state.waits_for_total };
+                prop_assert!(!line.contains(word) || verdicts.iter().any(|report| kinds(&report.contrast)), "{line}");
+            }
             if line.contains("are equivalent") {
                 let leading = standings_of(&report)[0].leading.len();
                 let same = verdicts.iter().filter(|report| report.contrast.verdict == Outcome::Equivalent).count();
@@ -189,7 +245,8 @@ proptest! {
             }
             report
         });
-        let lines = said(&workload(&["a0", "b1", "c2"], decided.collect()));
+        let report = workload(&["a0", "b1", "c2"], decided.collect());
+        let lines = said(&WorkloadReport { has_baseline: with_base, ..report });
         prop_assert!(lines.iter().all(|line| !line.contains("decided") && !line.contains("open")), "{lines:?}");
         // Of verdicts that go round in a circle nobody leads.
         let expected = if with_base { 2..=2 } else { 0..=1 };

@@ -1,6 +1,6 @@
 //! Noise and arms by which a rule can be deceived, each through whole trials: what is equal must seldom be told apart, and
-//! what loses in all must not be praised. `fstrial-stats/tests/calibration.rs` has the same with thousands of trials, of the
-//! rule alone.
+//! what loses in all must not be praised. With so few trials only a gross failure shows; `fstrial-stats/tests/calibration.rs` has
+//! the same with thousands, of the rule alone.
 
 use super::{trials::throughput, *};
 use fstrial_model::units::Percent;
