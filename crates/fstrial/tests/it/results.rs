@@ -60,6 +60,10 @@ fn without_ratios(mut document: Value) -> Value {
         "waits_for_total",
         "waits_for_control",
     ];
+    // What was for that day was repeated, too.
+    if let Some(repeat) = document["repeat"].as_str() {
+        document["repeat"] = repeat.replace(" --no-page --quiet", "").into();
+    }
     // Rounds were planned.
     document.as_object_mut().unwrap().remove("planned_rounds");
     // That a machine was busy was not said then, and how much runs vary in other words.
