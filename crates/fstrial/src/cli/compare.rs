@@ -20,7 +20,7 @@ use fstrial_model::{
     fio::Inspection,
     metric::Metric,
     place::Place,
-    preset::{self, DEFAULT_WORKLOADS},
+    preset::DEFAULT_WORKLOADS,
     problem::{Problem, closest, did_you_mean},
     state::{Restoring, State},
     stripe::Stripe,
@@ -223,7 +223,7 @@ fn arm(text: &str) -> Result<Arm, String> {
     let words: Vec<&str> = text.split([',', ' ']).filter(|word| !word.is_empty()).collect();
     text.parse().map_err(|error: ArmError| match error.hint {
         _ if words.len() > 1 && words.iter().all(|word| word.parse::<Arm>().is_ok()) => {
-            format!("{}; each arm is a word of its own: {}", error.problem, words.join(" "))
+            format!("{}; write arms as separate words: {}", error.problem, words.join(" "))
         }
         _ if text.contains('/') && !text.contains(':') || Path::new(text).is_dir() => {
             format!("{}; an existing directory is written {DIRECTORY}:{text}", error.problem)
@@ -269,9 +269,7 @@ pub(crate) fn exec(args: &mut CompareArgs) -> Result<u8, ExpectedError> {
             fit::check(&trial)?;
         }
     }
-    if !args.conduct.is_quiet() {
-        args.conduct.notes.iter().for_each(|note| super::say(&format!("{note}\n")));
-    }
+    args.conduct.notes.iter().for_each(|note| args.note(note));
     if args.restore.is_some() && !trial.restores() {
         return Err(ExpectedError::usage(
             "--restore needs an arm with a prepared state: there is nothing to restore",
@@ -321,9 +319,15 @@ impl CompareArgs {
 
     /// Whether its workloads are to stay: named one by one, for more than a first answer.
     fn names_workloads(&self) -> bool {
-        let is_set =
-            |word: &String| Application::named(word).is_some() && !preset::names().any(|name| name == word);
+        let is_set = |word: &String| workloads::set_of(word).is_some();
         !self.quick && !self.workloads.is_empty() && !self.workloads.iter().all(is_set)
+    }
+
+    /// Says how the trial was chosen, unless there is to be no progress.
+    fn note(&self, text: &str) {
+        if !self.conduct.is_quiet() {
+            super::say(&format!("{text}\n"));
+        }
     }
 
     /// Writes the trial as a file; a dry run only says that it would.
@@ -495,8 +499,8 @@ impl CompareArgs {
         let (able, left_out): (Vec<&str>, Vec<&str>) = DEFAULT_WORKLOADS.into_iter().partition(is_able);
         if !left_out.is_empty() {
             let left_out = left_out.join(", ");
-            super::say(&format!(
-                "left out: {left_out}, as the bare device (raw) has no files; --workload names others\n"
+            self.note(&format!(
+                "left out: {left_out}, as the bare device (raw) has no files; --workload names others"
             ));
         }
         able.into_iter().map(|name| self.over(Entry::of_preset(name))).collect()
@@ -505,12 +509,9 @@ impl CompareArgs {
     /// The presets of an application; says which they are.
     fn set(&self, application: &Application) -> Vec<Entry> {
         let presets = application.presets();
-        if self.conduct.is_quiet() {
-            return presets.into_iter().map(|name| self.over(Entry::of_preset(name))).collect();
-        }
-        super::say(&format!("{}: {}\n", application.name(), presets.join(", ")));
+        self.note(&format!("{}: {}", application.name(), presets.join(", ")));
         if let servers @ [_, ..] = application.servers().as_slice() {
-            super::say(&format!("the server itself: --workload {}\n", servers.join(" or ")));
+            self.note(&format!("the server itself: --workload {}", servers.join(" or ")));
         }
         presets.into_iter().map(|name| self.over(Entry::of_preset(name))).collect()
     }
@@ -636,7 +637,7 @@ fn has_a_lap(entry: &Entry) -> bool {
 mod tests {
     use super::*;
     use clap::Parser;
-    use fstrial_model::workload::Workload;
+    use fstrial_model::{preset, workload::Workload};
 
     #[derive(Parser)]
     struct Line {

@@ -88,8 +88,7 @@ pub(crate) fn conduct(
     document.said_again.insert_str(0, &home.again());
     let id = document.trial_id.unwrap_or_default();
     let page = page.map(|page| kept(home, id, page));
-    let undecided = if args.ok_undecided { exit_code::VERDICT } else { exit_code::UNDECIDED };
-    let code = if code == exit_code::UNDECIDED { undecided } else { code };
+    let code = if args.ok_undecided && code == exit_code::UNDECIDED { exit_code::VERDICT } else { code };
     if args.is_silent(code) {
         return super::written(code, None);
     }

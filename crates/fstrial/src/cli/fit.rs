@@ -1,4 +1,4 @@
-//! What fits into a budget: what nobody asked for is left out before anything is measured, and no run is made shorter.
+//! Fits a trial into its budget before anything is measured: leaves out what no flag asked for, and makes no run shorter.
 
 use crate::{
     error::ExpectedError,
@@ -27,7 +27,7 @@ pub(super) fn leave_out(trial: &mut Trial, keeps_workloads: bool) -> Result<Opti
         return Ok(None);
     }
     let mut levels: Vec<Option<String>> = trial.workloads.iter_mut().map(only_the_middle).collect();
-    // That takes answers away and saves a round or two: only where there is none without.
+    // This costs answers and saves a round or two, so it is done only where the trial would have none otherwise.
     let pairs = if is_within(trial, time(trial)?) { None } else { only_with_the_first(trial) };
     let mut workloads = Vec::new();
     while !keeps_workloads && trial.workloads.len() > 1 && !fits(trial, time(trial)?) {
@@ -57,8 +57,8 @@ fn only_with_the_first(trial: &mut Trial) -> Option<String> {
 /// # Errors
 /// They do not.
 pub(super) fn check(trial: &Trial) -> Result<(), ExpectedError> {
-    let least = forecast::least_rounds(&planned(trial)?);
-    let (needed, budget) = (time(trial)?, trial.trial.budget);
+    let (plan, budget) = (planned(trial)?, trial.trial.budget);
+    let (least, needed) = (forecast::least_rounds(&plan), forecast::least_seconds(&plan));
     if least == 0 || is_within(trial, needed / SLACK) {
         return Ok(());
     }

@@ -117,6 +117,11 @@ pub(super) enum Named {
     Job { file: PathBuf, inspection: Inspection },
 }
 
+/// The application whose presets a word means; a preset of that name comes first.
+pub(super) fn set_of(word: &str) -> Option<&'static Application> {
+    Application::named(word).filter(|_| !preset::names().any(|name| name == word))
+}
+
 /// Reads what a word after `--workload` means.
 pub(super) fn named(word: &str) -> Result<Named, ExpectedError> {
     let file = Path::new(word);
@@ -133,11 +138,10 @@ pub(super) fn named(word: &str) -> Result<Named, ExpectedError> {
     // Where it is installed, pgbench means itself; elsewhere the presets that model its database.
     let is_here = || ["postgres", PGBENCH].iter().all(|program| command::find(program).is_some());
     let word = if word == PGBENCH && is_here() { PGBENCH_ITSELF } else { word };
-    let preset = preset::PRESETS.iter().find(|(known, _)| *known == word);
-    if let (None, Some(application)) = (preset, Application::named(word)) {
+    if let Some(application) = set_of(word) {
         return Ok(Named::Set(application));
     }
-    let (_, text) = preset.ok_or_else(|| {
+    let (_, text) = preset::PRESETS.iter().find(|(known, _)| *known == word).ok_or_else(|| {
         let hint = match file.is_file() {
             true => "the name of a workload file ends in .toml, that of a fio job file in .fio".into(),
             false => preset::hint_for_unknown(word),

@@ -124,7 +124,7 @@ pub struct WorkloadReport {
     /// The server that its clients talked to, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub served: Option<Served>,
-    /// Whether it is told with the result that decides, and decides nothing itself: of a server its latencies.
+    /// Whether it is shown next to the result that decides, and decides nothing itself, such as a server's latencies.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub secondary: bool,
     /// Whether every arm is compared with one only: the second of each verdict.

@@ -105,14 +105,9 @@ pub type Ratio = (f64, Option<(f64, f64)>);
 pub fn lines(document: &Document) -> Vec<String> {
     let standings = standings(document);
     let all = standings.iter().map(Standing::line);
-    // Of a single comparison its own line says it all. A claim says the last one itself.
-    let mut places: Vec<(&str, u16)> =
-        standings.iter().map(|one| (one.workload.name.as_str(), one.threads)).collect();
-    places.dedup();
-    let is_told = standings.len() > 1 && (places.len() > 1 || !has_baseline(document));
-    let bottom = bottom_line(document).filter(|_| is_told);
+    // A claim says the last one itself.
     let limits = if document.claim.is_none() { limits(document) } else { Vec::new() };
-    bottom.into_iter().chain(all).chain(limits).collect()
+    bottom_line(document).into_iter().chain(all).chain(limits).collect()
 }
 
 /// Whether every arm was compared with one only.
@@ -310,12 +305,11 @@ impl Open<'_> {
 
     /// What `a` probably is.
     fn likely(&self) -> &'static str {
-        let is_more = self.ratio.is_some_and(|(ratio, _)| ratio > 1.0);
-        match (is_more, self.less_is_better) {
+        match (self.is_ahead(), self.less_is_better) {
             (true, false) => "faster",
             (false, false) => "slower",
-            (true, true) => "more",
-            (false, true) => "less",
+            (true, true) => "less",
+            (false, true) => "more",
         }
     }
 
@@ -540,7 +534,13 @@ fn name_once<'a>(names: &mut Vec<&'a str>, name: &'a str) {
 /// What all comparisons together say, from their verdicts alone: of two arms how often each is faster and by how much, of
 /// more arms how often each leads. None without a comparison.
 pub fn bottom_line(document: &Document) -> Option<String> {
-    bottom_line_of(&document.workloads)
+    let standings = standings(document);
+    let mut places: Vec<(&str, u16)> =
+        standings.iter().map(|one| (one.workload.name.as_str(), one.threads)).collect();
+    places.dedup();
+    // Of a single comparison, or of each arm against a baseline once, the lines of their own say it all.
+    let is_told = standings.len() > 1 && (places.len() > 1 || !has_baseline(document));
+    is_told.then(|| bottom_line_of(&document.workloads)).flatten()
 }
 
 fn bottom_line_of(workloads: &[WorkloadReport]) -> Option<String> {

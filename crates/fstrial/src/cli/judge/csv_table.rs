@@ -362,7 +362,7 @@ fn read_wide(
             builder.add(found, &place)?;
         }
     }
-    check_alike(rows, &arms, &columns)?;
+    check_alike(rows, &arms, columns)?;
     if empty > 0 {
         builder.notes.push(if empty == 1 {
             "one cell is empty and is left out".into()
@@ -374,27 +374,19 @@ fn read_wide(
 }
 
 /// Refuses a column of keys, whose numbers come again and again and are of another size than the others.
-fn check_alike(rows: &Rows<'_>, arms: &[usize], columns: &[Vec<f64>]) -> Result<(), ExpectedError> {
-    let middle = |values: &Vec<f64>| {
-        let mut values = values.clone();
-        values.sort_unstable_by(f64::total_cmp);
-        values.get(values.len() / 2).copied()
-    };
-    let middles = arms.iter().zip(columns).filter_map(|(arm, values)| Some((*arm, middle(values)?)));
+fn check_alike(rows: &Rows<'_>, arms: &[usize], mut columns: Vec<Vec<f64>>) -> Result<(), ExpectedError> {
+    columns.iter_mut().for_each(|values| values.sort_unstable_by(f64::total_cmp));
+    let middles =
+        arms.iter().zip(&columns).filter_map(|(arm, values)| Some((*arm, *values.get(values.len() / 2)?)));
     let middles: Vec<(usize, f64)> = middles.filter(|(_, middle)| *middle > 0.0).collect();
     let by_size = |one: &&(usize, f64), other: &&(usize, f64)| one.1.total_cmp(&other.1);
     let (Some(least), Some(most)) = (middles.iter().min_by(by_size), middles.iter().max_by(by_size)) else {
         return Ok(());
     };
-    let comes_again = |values: &Vec<f64>| {
-        let mut values = values.clone();
-        values.sort_unstable_by(f64::total_cmp);
-        values.dedup();
-        values.len() <= KEYS
+    let are_keys = |values: &Vec<f64>| {
+        values.len() > 2 * KEYS && values.chunk_by(|one, next| one == next).count() <= KEYS
     };
-    if most.1 <= ALIKE * least.1
-        || !columns.iter().any(|values| values.len() > 2 * KEYS && comes_again(values))
-    {
+    if most.1 <= ALIKE * least.1 || !columns.iter().any(are_keys) {
         return Ok(());
     }
     let [small, large] = [least, most].map(|(at, middle)| (shortened(&rows.header[*at]), *middle));

@@ -81,7 +81,7 @@ pub(super) fn answer(shown: &Shown) -> Markup {
         div.answer {
             @if standings.is_empty() {
                 p { strong { (nothing_to_say(document)) } }
-            } @else if let Some(line) = summary::bottom_line(document).filter(|_| standings.len() > 1) {
+            } @else if let Some(line) = summary::bottom_line(document) {
                 p.bottom-line { strong { (line) } }
             }
             @if standings.is_empty() {

@@ -139,7 +139,7 @@ fn here(entry: &ClaimEntry) -> String {
 fn key() -> Markup {
     let meanings = [
         (ClaimVerdict::Holds, "what was said is so here, and surely"),
-        (ClaimVerdict::InPart, "some of what was said is so here, and the rest surely is not"),
+        (ClaimVerdict::InPart, "some of what was said is so here, and the rest is surely not"),
         (ClaimVerdict::Less, "there is such an effect here, but surely less of it than was said"),
         (ClaimVerdict::NoDifference, "the arms are the same here, within the band"),
         (ClaimVerdict::Reversed, "what was said is surely not so here: it is the other way round"),

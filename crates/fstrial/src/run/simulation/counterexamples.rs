@@ -30,11 +30,6 @@ fn asked(levels: u16, seed: u64, change: impl FnOnce(&mut Settings)) -> Plan {
     })
 }
 
-/// A machine with few operations in a run, whose histograms are soon made.
-fn slow() -> World {
-    World { rate: 2000.0, ..World::default() }
-}
-
 /// How many of the trials end with one of these verdicts on any of what was asked.
 fn ended(levels: u16, world: impl Fn(u64) -> World, wrong: &[Outcome]) -> usize {
     let is_wrong = |seed: &u64| {
@@ -50,7 +45,7 @@ const DIFFERENT: [Outcome; 2] = [Outcome::Faster, Outcome::Slower];
 #[test]
 fn equal_arms_are_seldom_told_apart_whatever_their_noise_is_like() {
     for shape in [Shape::TwoPoint, Shape::Growing, Shape::Settling] {
-        let alarms = ended(1, |seed| World { seed, noise: 0.1, shape, ..slow() }, &DIFFERENT);
+        let alarms = ended(1, |seed| World { seed, noise: 0.1, shape, ..World::default() }, &DIFFERENT);
         assert!(alarms <= most(0.05), "{shape:?}: {alarms} of {TRIALS}");
     }
 }
@@ -59,7 +54,7 @@ fn equal_arms_are_seldom_told_apart_whatever_their_noise_is_like() {
 #[test]
 fn the_more_is_asked_the_less_each_question_may_err() {
     for levels in [6, 18] {
-        let world = |seed| World { seed, noise: 0.1, shape: Shape::TwoPoint, ..slow() };
+        let world = |seed| World { seed, noise: 0.1, shape: Shape::TwoPoint, ..World::default() };
         let alarms = ended(levels, world, &DIFFERENT);
         assert!(alarms <= most(0.05), "{levels} questions: {alarms} of {TRIALS}");
     }
@@ -71,7 +66,7 @@ fn the_more_is_asked_the_less_each_question_may_err() {
 fn an_arm_with_good_and_bad_runs_is_seldom_told_apart_from_a_typical_one() {
     for (noise, speed) in [(0.003, 1.0072), (0.01, 1.0237)] {
         let arms = || vec![("b", Character { speed, stalls: (0.29, 0.1), ..ORDINARY })];
-        let world = |seed| World { seed, noise, arms: arms(), ..slow() };
+        let world = |seed| World { seed, noise, arms: arms(), ..World::default() };
         let alarms = ended(1, world, &DIFFERENT);
         assert!(alarms <= most(0.11), "noise {noise}: {alarms} of {TRIALS}");
     }
@@ -89,7 +84,7 @@ fn what_rare_stalls_lose_is_said_or_seen() {
                     (settings.stalls, settings.rounds) = (stalls, Some(32));
                 });
                 let arms = vec![("b", Character { speed: gain, stalls: (often, part), ..ORDINARY })];
-                let world = World { seed, noise: 0.005, arms, ..slow() };
+                let world = World { seed, noise: 0.005, arms, ..World::default() };
                 let state = throughput(&simulate(&plan, &world, none), "b", "a");
                 let is_praised = matches!(state.verdict, Outcome::Faster | Outcome::Equivalent);
                 // No stall in its rounds: then so many stalls could have stayed away.
