@@ -175,23 +175,37 @@ fn mounted(lab: &Lab, _: &[&str]) -> Result<(), String> {
     refused_and_kept(lab, &disk)
 }
 
-/// In another mount namespace, which a process keeps alive.
+/// In another mount namespace, which a process keeps alive. The filesystem writes to its disk by its own clock, so that only
+/// a file on it shows whether anybody else did.
 fn mounted_elsewhere(lab: &Lab) -> Result<(), String> {
     let disk = signed(lab)?;
     let point = text(&lab.path("dirs/a"));
-    let script = format!("mount {} {point} && echo mounted && read line", disk.path);
+    let script = format!(
+        "mount {} {point} && echo data > {point}/precious && sync && echo mounted && read line && cat {point}/precious",
+        disk.path
+    );
     let mut command = child::command("unshare");
     command.args(["--mount", "sh", "-c", &script]).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut holder = command.spawn().map_err(skipped)?;
-    let mut said = [0; 8];
-    let heard = holder.stdout.take().map(|mut out| std::io::Read::read(&mut out, &mut said));
-    let result = match heard {
-        Some(Ok(8)) => refused(lab, &disk, ERASE),
-        other => Err(skipped(format!("no mount in a namespace: {other:?}"))),
-    };
-    drop(holder.stdin.take());
+    let mut out = BufReader::new(holder.stdout.take().expect("it is piped"));
+    let mut said = String::new();
+    let heard = out.read_line(&mut said);
+    if said != "mounted\n" {
+        let _ = holder.wait();
+        return Err(skipped(format!("no mount in a namespace: {heard:?}")));
+    }
+    let refusal = said_no(&lab.run(&format!("{WORDS} {}", ERASE.replace("{disk}", &disk.path))));
+    let dropped = fs::write("/proc/sys/vm/drop_caches", "2");
+    let told = holder.stdin.take().map(|mut line| line.write_all(b"\n"));
+    let mut kept = String::new();
+    let read = out.read_line(&mut kept);
     let _ = holder.wait();
-    result
+    if kept != "data\n" {
+        return Err(format!(
+            "the file on it is gone: {kept:?}, {read:?}, {dropped:?}, {told:?}; {refusal:?}"
+        ));
+    }
+    refusal
 }
 
 fn mounted_through(lab: &Lab, with_filesystem: bool) -> Result<(), String> {
